@@ -1,0 +1,189 @@
+"""Gets the real tritonserver, its Python backend, perf_analyzer and NVIDIA's client into an ignored folder, once.
+
+Everything is pinned by version and by hash, comes from the package index that `pip` is set up for, and lands in
+`.triton/` at the root of the repository (or in $SEQUENCE_STRESS_TRITON_DIR).
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import venv
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+HOME = Path(os.environ.get("SEQUENCE_STRESS_TRITON_DIR", ROOT / ".triton"))
+PIP_SECONDS = 900
+
+# Triton release -> (version of the nvidia-pytriton wheel that carries it, the wheel's SHA-256)
+RELEASES = {
+    "23.04": ("0.2.0", "25702845ab2df3d43458c575bc97709924ff0877ccf239e0fcb07975cfbe11de"),
+    "23.07": ("0.3.1", "cf885f5581d3585ca2eb8c372e9d914e1ba1f6266fe8a7c057083d3e4a874a71"),
+    "23.10": ("0.4.2", "8f79e8bda28961a49d5c64474c17664e10b1bb08018b7ee7bcbd81bcff86e266"),
+    "24.01": ("0.5.1", "e02a98893f3c2503f542fa8273c3a63762e59b82858b5254738fc51a4f95a430"),
+    "24.03": ("0.5.5", "986ee75b8fb67bba9e3b0058bd5ff3981b17be3b88e178b0b60971d89ba42a63"),
+    "24.05": ("0.5.8", "cd3cdfb704db3a01f857adc97fea77d5413c9f9e89f9b7add91c9d16a0bec7f8"),
+    "24.08": ("0.5.11", "4f3e20b0e10e1f3dc9190a15be51fe308b796c11d1f018cb34b9915ca2cb54c9"),
+    "24.10": ("0.7.0", "21f063ff93bb426d0c06b7a55e7eb9efcfe62c0dddd9a908e9877e18710128df"),
+}
+DEFAULT_RELEASE = "24.10"
+TRITONCLIENT = ("2.50.0", "421fbb69ae6ab8cdb2c35b82134fcef2fe11e7af7718b1fcbc53335ab9bfe889")
+PYTHON_VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+class InstallError(Exception):
+    """What could not be installed, why, and what to do, on one line."""
+
+
+@contextlib.contextmanager
+def locked():
+    """Lets one process at a time install."""
+    HOME.mkdir(parents=True, exist_ok=True)
+    with open(HOME / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def once(folder, make):
+    """The path of `folder` under HOME, made by `make(path of an empty folder)` the first time, whole or not at all."""
+    done = HOME / folder
+    if done.is_dir():
+        return done
+    with locked():
+        if not done.is_dir():
+            with tempfile.TemporaryDirectory(dir=HOME) as scratch:
+                unfinished = Path(scratch) / "unfinished"
+                unfinished.mkdir()
+                make(unfinished)
+                unfinished.rename(done)
+    return done
+
+
+def pip(*arguments):
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q", *arguments]
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PIP_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise InstallError(f"pip {arguments[0]} {arguments[-1]} took over {PIP_SECONDS} s: is the package index reachable?")
+    if done.returncode:
+        last = (done.stdout.strip().splitlines() or ["no output"])[-1]
+        raise InstallError(f"pip {arguments[0]} {arguments[-1]} failed: {last}")
+
+
+def fetch_wheel(package, version, sha256, into):
+    """Unzips the one wheel of `package==version` into the folder `into`, after checking its SHA-256."""
+    print(f"with-triton: getting {package} {version} (once, into {HOME})", file=sys.stderr)
+    with tempfile.TemporaryDirectory(dir=HOME) as scratch:
+        pip("download", "--no-deps", "--only-binary=:all:", "--dest", scratch, f"{package}=={version}")
+        (wheel,) = Path(scratch).glob("*.whl")
+        seen = hashlib.sha256(wheel.read_bytes()).hexdigest()
+        if seen != sha256:
+            raise InstallError(f"{package} {version}: the wheel's SHA-256 is {seen}, not the pinned {sha256}")
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(into)
+
+
+def server(release):
+    """The folder of the unzipped wheel that carries the tritonserver of `release`."""
+    if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
+        raise InstallError(f"there is a tritonserver wheel for Linux on x86_64 only, not for {platform.system()} on {platform.machine()}")
+    version, sha256 = RELEASES[release]
+
+    def make(folder):
+        fetch_wheel("nvidia-pytriton", version, sha256, folder)
+        executable(folder / "pytriton/tritonserver/bin/tritonserver")
+        install_python_backend(folder)
+
+    return once(f"nvidia-pytriton-{version}-python-{PYTHON_VERSION}", make)
+
+
+def install_python_backend(wheel):
+    """Puts the stub for this Python beside the backend, where the backend looks for it."""
+    triton = wheel / "pytriton/tritonserver"
+    stub = triton / "python_backend_stubs" / PYTHON_VERSION / "triton_python_backend_stub"
+    if stub.is_file():
+        shutil.copy2(stub, triton / "backends/python")
+    elif (triton / "python_backend_stubs").is_dir():
+        versions = ", ".join(sorted(path.name for path in (triton / "python_backend_stubs").iterdir()))
+        raise InstallError(f"this release has Python-backend stubs for Python {versions}, not for {PYTHON_VERSION}: run with-triton with one of those")
+    else:
+        raise InstallError("this release has no Python-backend stub for the Python in use, so it cannot serve the Python models: pick 23.07 or a later one")
+    executable(triton / "backends/python/triton_python_backend_stub")
+
+
+def executable(path):
+    path.chmod(path.stat().st_mode | 0o111)
+
+
+def model_python():
+    """A virtual environment with the Python packages that the models import; the backend's stub finds it by PATH."""
+
+    def make(folder):
+        # Without pip: some systems ship the module venv without what it needs to install pip.
+        venv.create(folder, with_pip=False)
+        (packages,) = folder.glob("lib/python*/site-packages")
+        pip("install", "--only-binary=:all:", "--target", str(packages), "numpy>=1.24,<3")
+
+    return once(f"model-python-{PYTHON_VERSION}", make)
+
+
+def client_packages():
+    """A folder with NVIDIA's Python client, whose descriptors the protocol is compared with."""
+    version, _ = TRITONCLIENT
+    return once(
+        f"tritonclient-{version}-python-{PYTHON_VERSION}",
+        lambda folder: pip("install", "--only-binary=:all:", "--target", str(folder), f"tritonclient[grpc]=={version}"),
+    )
+
+
+def python_library_folder():
+    """The folder that holds this Python's shared library, which the Python backend's stub is linked to."""
+    name = f"libpython{PYTHON_VERSION}.so.1.0"
+    places = [sysconfig.get_config_var("LIBDIR"), f"/usr/lib/{sysconfig.get_config_var('MULTIARCH')}", "/usr/lib64", "/usr/lib"]
+    for place in places:
+        if place and (Path(place) / name).exists():
+            return Path(place)
+    package = f"libpython{PYTHON_VERSION}"
+    return once(package, lambda folder: unpack_debian_package(package, folder)) / f"usr/lib/{platform.machine()}-linux-gnu"
+
+
+def unpack_debian_package(package, folder):
+    """Unpacks a Debian package into `folder`, without installing it."""
+    if not shutil.which("apt-get"):
+        raise InstallError(f"{package} is needed and not on this machine: install it with the system's package manager")
+    with tempfile.TemporaryDirectory(dir=HOME) as scratch:
+        os.chmod(scratch, 0o755)
+        download = ["apt-get", "download", "-q", package]
+        for attempt in (download, ["apt-get", "update", "-q"], download):
+            done = subprocess.run(attempt, cwd=scratch, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PIP_SECONDS)
+            if list(Path(scratch).glob("*.deb")):
+                break
+        else:
+            raise InstallError(f"{package} could not be downloaded ({done.stdout.strip().splitlines()[-1:]}): install it with 'apt-get install {package}'")
+        (archive,) = Path(scratch).glob("*.deb")
+        subprocess.run(["dpkg", "-x", str(archive), str(folder)], check=True, timeout=PIP_SECONDS)
+
+
+def perf_analyzer():
+    """The path of NVIDIA's C++ perf_analyzer, and the folders that its libraries are in."""
+    version, sha256 = TRITONCLIENT
+    libraries = server(DEFAULT_RELEASE) / "nvidia_pytriton.libs"
+
+    def make(folder):
+        fetch_wheel("tritonclient", version, sha256, folder)
+        executable(folder / f"tritonclient-{version}.data/data/bin/perf_analyzer")
+        unpack_debian_package("libb64-0d", folder)
+        (cudart,) = libraries.glob("libcudart-*.so.*")
+        (folder / "lib").mkdir()
+        (folder / "lib/libcudart.so.12").symlink_to(cudart)
+
+    folder = once(f"perf-analyzer-{version}", make)
+    binary = folder / f"tritonclient-{version}.data/data/bin/perf_analyzer"
+    return binary, [folder / "lib", folder / f"usr/lib/{platform.machine()}-linux-gnu", libraries]

@@ -1,0 +1,89 @@
+//! What the command line asks for; the only place that prints.
+
+mod output;
+mod plan;
+mod progress;
+mod stress;
+
+use std::process::ExitCode;
+
+use clap::{Parser as _, error::ErrorKind};
+use output::say_error;
+
+use crate::{
+    cli::{Cli, Command, PlanArgs},
+    scenario::{Overrides, Scenario, ScenarioError, Source},
+    seed::Seed,
+};
+
+/// A command line, a file or an environment that is wrong.
+const WRONG_INPUT: u8 = 2;
+/// Nothing could be tested.
+const COULD_NOT_TEST: u8 = 4;
+
+/// Reads the command line and does what it says.
+pub fn main() -> ExitCode {
+    let code = match Cli::try_parse() {
+        Ok(Cli { command: Some(Command::Plan(args)), .. }) => plan::print(&args),
+        Ok(Cli { stress, command: None }) => stress::stress(&stress),
+        Err(error) => return answer_usage(&error),
+    };
+    ExitCode::from(code.unwrap_or_else(|Failure { exit_code, problem }| {
+        say_error(&problem);
+        exit_code
+    }))
+}
+
+/// Why a command could not do its work.
+struct Failure {
+    exit_code: u8,
+    /// What was tried, what happened and what to do, in one line.
+    problem: String,
+}
+
+impl Failure {
+    fn wrong_input(problem: impl ToString) -> Self {
+        Self { exit_code: WRONG_INPUT, problem: problem.to_string() }
+    }
+
+    fn could_not_test(problem: impl ToString) -> Self {
+        Self { exit_code: COULD_NOT_TEST, problem: problem.to_string() }
+    }
+}
+
+impl From<ScenarioError> for Failure {
+    fn from(error: ScenarioError) -> Self {
+        Self::wrong_input(error)
+    }
+}
+
+/// Prints help where it was asked for, else the error in one line.
+fn answer_usage(error: &clap::Error) -> ExitCode {
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        // Nothing can be done where nobody reads it.
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    let text = error.to_string();
+    let lines = text.lines().take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
+    let line = lines.map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
+    say_error(&format!("{}; see --help", line.trim_start_matches("error: ")));
+    ExitCode::from(WRONG_INPUT)
+}
+
+/// The scenario's source, the scenario and the seed that the flags lead to.
+fn resolve(args: &PlanArgs, overrides: Overrides) -> Result<(Source, Scenario, Seed), Failure> {
+    let source = match &args.scenario {
+        Some(path) => Source::from_file(path.clone())?,
+        None => Source::default_scenario(),
+    };
+    let scenario = Scenario::resolve(&source, overrides)?;
+    let seed = Seed(args.random_seed.unwrap_or_else(seed_from_the_clock));
+    Ok((source, scenario, seed))
+}
+
+fn seed_from_the_clock() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    // Short enough to be typed.
+    u64::from(since.subsec_micros()) * 4096 + since.as_secs() % 4096
+}

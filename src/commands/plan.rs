@@ -1,0 +1,34 @@
+//! `sequence-stress plan`.
+
+use std::io::{self, BufWriter, Write};
+
+use super::{Failure, resolve};
+use crate::{cli::PlanArgs, plan::WorkerPlan};
+
+/// Prints the plan, a JSON line for each pass, worker by worker.
+pub(super) fn print(args: &PlanArgs) -> Result<u8, Failure> {
+    let (_, scenario, seed) = resolve(args, args.overrides())?;
+    let Some(iterations) = scenario.load.iterations else {
+        return Err(Failure::wrong_input(
+            "the scenario has no load.iterations, so its plan has no end: give a number of passes with -i",
+        ));
+    };
+    let mut out = BufWriter::new(io::stdout().lock());
+    let mut print = || -> io::Result<()> {
+        for worker in 0..scenario.load.workers.get() {
+            let mut plan = WorkerPlan::new(&scenario, seed, worker);
+            for _ in 0..iterations.get() {
+                serde_json::to_writer(&mut out, &plan.next_pass())?;
+                writeln!(out)?;
+            }
+        }
+        out.flush()
+    };
+    match print() {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::wrong_input(format!("cannot write the plan: {error}")))
+        }
+        // A reader that has seen enough, such as head, is no error.
+        _ => Ok(0),
+    }
+}

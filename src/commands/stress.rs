@@ -1,0 +1,193 @@
+//! `sequence-stress`: stress an endpoint.
+
+use std::time::Duration;
+
+use tokio::{
+    runtime,
+    signal::unix::{SignalKind, signal},
+    sync::mpsc,
+};
+
+use super::{
+    Failure,
+    output::{ResultFile, print, say_error},
+    progress::Display,
+    resolve,
+};
+use crate::{
+    cli::StressArgs,
+    engine::{Observer, Preflight, Progress, RunError, Setup, run},
+    oracle::Violation,
+    report::{Summary, violation_line, write_json, write_preflight, write_text, write_verdict},
+    scenario::{Scenario, Source},
+    seed::Seed,
+};
+
+/// How many violations are shown in full; the rest are counted by kind.
+const VIOLATIONS_SHOWN: usize = 20;
+/// Interrupted for the second time: nothing is known.
+const ENDED_AT_ONCE: i32 = 3;
+
+/// Runs a scenario and returns the exit code.
+pub(super) fn stress(args: &StressArgs) -> Result<u8, Failure> {
+    let (source, scenario, seed) = resolve(&args.plan, args.overrides())?;
+    let result_file = args.json.as_deref().map(ResultFile::open).transpose().map_err(Failure::wrong_input)?;
+    if args.verbose {
+        show_each_step();
+    }
+    let replay = replay_line(args, &source, &scenario, seed);
+    let mut terminal = Terminal::new(args, &source, &scenario, seed, replay.clone());
+    let setup = Setup { scenario: scenario.clone(), seed, hints: args.hints(), fail_fast: args.fail_fast };
+    let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::could_not_test)?;
+    let result = runtime
+        .block_on(async { run(setup, &mut terminal, interrupts()?).await.map_err(|error| failure(&scenario, &error)) });
+    terminal.display.finish();
+    let summary = Summary { scenario_name: source.name().to_owned(), scenario, seed, replay, result: result? };
+    terminal.summarize(&summary);
+    if let Some(file) = result_file {
+        let mut bytes = Vec::new();
+        write_json(&summary, &mut bytes).map_err(Failure::wrong_input)?;
+        file.write(&bytes).map_err(Failure::wrong_input)?;
+    }
+    Ok(summary.exit_code())
+}
+
+fn failure(scenario: &Scenario, error: &RunError) -> Failure {
+    match error {
+        RunError::Endpoint(why) => Failure::could_not_test(format!("cannot test {}: {why}", scenario.target.endpoint)),
+        RunError::Resources(why) => Failure::could_not_test(why),
+    }
+}
+
+/// Brings the first Ctrl-C or SIGTERM; the second one ends the process.
+fn interrupts() -> Result<mpsc::Receiver<()>, Failure> {
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::could_not_test)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(Failure::could_not_test)?;
+    let (sender, receiver) = mpsc::channel(1);
+    tokio::spawn(async move {
+        for first in [true, false] {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            if first {
+                // The run may be over by now.
+                let _ = sender.send(()).await;
+            } else {
+                say_error("interrupted twice: ended at once, without a summary");
+                std::process::exit(ENDED_AT_ONCE);
+            }
+        }
+    });
+    Ok(receiver)
+}
+
+fn show_each_step() {
+    tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::DEBUG)
+        .with_target(false)
+        .with_level(false)
+        .without_time()
+        .with_ansi(false)
+        .with_env_filter("sequence_stress=debug")
+        .with_writer(std::io::stderr)
+        .init();
+}
+
+/// The command line that sends the same again.
+fn replay_line(args: &StressArgs, source: &Source, scenario: &Scenario, seed: Seed) -> String {
+    let load = &scenario.load;
+    let mut words = vec!["sequence-stress".to_owned(), format!("-t {}", load.workers)];
+    words.extend(load.iterations.map(|passes| format!("-i {passes}")));
+    words.push(format!("-r {seed} -u {} -m {}", scenario.target.endpoint, quoted(&scenario.target.model)));
+    words.extend(source.path().map(|path| format!("--scenario {}", quoted(&path.display().to_string()))));
+    words.extend(load.duration_s.map(|seconds| format!("--duration {seconds}s")));
+    words.extend(
+        scenario.limits.response_ms.map(|limit| format!("--response-limit {}ms", limit.duration().as_millis())),
+    );
+    words.extend(args.slots.map(|slots| format!("--slots {slots}")));
+    words.extend(args.idle_limit.map(|limit| format!("--idle-limit {}ms", limit.duration().as_millis())));
+    words.extend(args.strategy.map(|strategy| format!("--strategy {}", strategy.to_string().to_lowercase())));
+    words.join(" ")
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// Shows the run to a person.
+struct Terminal {
+    display: Display,
+    quiet: bool,
+    source_name: String,
+    scenario: Scenario,
+    seed: Seed,
+    replay: String,
+    violations: usize,
+}
+
+impl Terminal {
+    fn new(args: &StressArgs, source: &Source, scenario: &Scenario, seed: Seed, replay: String) -> Self {
+        Self {
+            display: Display::new(args.quiet, args.verbose),
+            quiet: args.quiet,
+            source_name: source.name().to_owned(),
+            scenario: scenario.clone(),
+            seed,
+            replay,
+            violations: 0,
+        }
+    }
+
+    fn summarize(&self, summary: &Summary) {
+        print(|out| if self.quiet { write_verdict(summary, out) } else { write_text(summary, out) });
+    }
+}
+
+impl Observer for Terminal {
+    fn found(&mut self, preflight: &Preflight) {
+        if !self.quiet {
+            print(|out| write_preflight(&self.scenario, &self.source_name, self.seed, preflight, out));
+        }
+    }
+
+    fn violation(&mut self, violation: &Violation) {
+        self.violations += 1;
+        if self.violations <= VIOLATIONS_SHOWN {
+            self.display.suspend(|| print(|out| violation_line(violation, &self.replay, out)));
+        }
+    }
+
+    fn progress(&mut self, progress: &Progress) {
+        self.display.show(&self.scenario.load, progress);
+    }
+
+    fn interrupted(&mut self, drain: Duration) {
+        self.display.suspend(|| {
+            say_error(&format!(
+                "interrupted: waiting up to {} s for what is under way; interrupt again to end at once",
+                drain.as_secs()
+            ));
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_where_a_shell_needs_it() {
+        for (word, expected) in
+            [("model_1", "model_1"), ("a b", "'a b'"), ("it's", r"'it'\''s'"), ("", "''"), ("$x", "'$x'")]
+        {
+            assert_eq!(quoted(word), expected);
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Whether the server's own counts account for every request.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::{
+    oracle::{Violation, ViolationKind},
+    recorder::Counts,
+    transport::{CallError, Client, Counted},
+};
+
+const POLL: Duration = Duration::from_millis(50);
+
+/// What the server's counts say about the run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "result")]
+pub enum Accounting {
+    /// They account for every request.
+    Agrees {
+        /// How far they rose.
+        rose: Counted,
+    },
+    /// They do not.
+    Differs {
+        /// How far they rose.
+        rose: Counted,
+        /// What they had to be.
+        expected: String,
+    },
+    /// They cannot tell.
+    NotCheckable {
+        /// Why.
+        why: String,
+    },
+}
+
+/// The counts before a run, if they stood still.
+#[derive(Clone, Debug)]
+pub(super) struct Baseline(Result<Counted, String>);
+
+impl Baseline {
+    /// Takes the model's counts, and watches for a while whether anybody else uses the model.
+    pub(super) async fn take(client: &Client, model: &str, quiet: Duration) -> Self {
+        Self(match still_counts(client, model, quiet).await {
+            Ok((before, after)) if before == after => Ok(after),
+            Ok((before, after)) => Err(format!(
+                "somebody else uses the model: its counts rose by {} before the run",
+                after.success.abs_diff(before.success)
+            )),
+            Err(error) => Err(format!("the statistics cannot be read: {error}")),
+        })
+    }
+
+    /// Compares how far the counts rose with what was sent and answered.
+    pub(super) async fn compare(
+        self,
+        client: &Client,
+        model: &str,
+        counts: &Counts,
+        settle: Duration,
+        quiet: Duration,
+    ) -> Accounting {
+        let before = match self.0 {
+            Ok(before) => before,
+            Err(why) => return Accounting::NotCheckable { why },
+        };
+        let bounds = Bounds::new(counts);
+        wait_until_settled(client, model, settle, |now| rise(before, now).is_some_and(|rose| bounds.reached_by(&rose)))
+            .await;
+        match still_counts(client, model, quiet).await {
+            Ok((first, last)) if first != last => Accounting::NotCheckable {
+                why: "the model's counts still rose after the run: somebody else uses it, or it works off what was cut"
+                    .to_owned(),
+            },
+            Ok((_, last)) => bounds.judge(rise(before, last)),
+            Err(error) => Accounting::NotCheckable { why: format!("the statistics cannot be read: {error}") },
+        }
+    }
+}
+
+async fn still_counts(client: &Client, model: &str, quiet: Duration) -> Result<(Counted, Counted), CallError> {
+    let first = client.counted(model).await?;
+    tokio::time::sleep(quiet).await;
+    Ok((first, client.counted(model).await?))
+}
+
+async fn wait_until_settled(client: &Client, model: &str, limit: Duration, settled: impl Fn(Counted) -> bool) {
+    let poll = async {
+        while !client.counted(model).await.is_ok_and(&settled) {
+            tokio::time::sleep(POLL).await;
+        }
+    };
+    // What has not settled by then is judged as it is.
+    let _ = tokio::time::timeout(limit, poll).await;
+}
+
+/// How far the counts rose; none where they fell, as they do when a model is loaded anew.
+fn rise(before: Counted, after: Counted) -> Option<Counted> {
+    Some(Counted {
+        success: after.success.checked_sub(before.success)?,
+        fail: after.fail.checked_sub(before.fail)?,
+        inference: after.inference.checked_sub(before.inference)?,
+        execution: after.execution.checked_sub(before.execution)?,
+    })
+}
+
+/// What a correct server counts: of the requests whose outcome is not known anything from none to all. Refused ones are in
+/// no count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Bounds {
+    success_min: u64,
+    success_max: u64,
+    fail_max: u64,
+}
+
+impl Bounds {
+    fn new(counts: &Counts) -> Self {
+        Self {
+            success_min: counts.completed,
+            success_max: counts.completed + counts.indeterminate,
+            fail_max: counts.failed + counts.indeterminate,
+        }
+    }
+
+    fn reached_by(&self, rose: &Counted) -> bool {
+        rose.success >= self.success_min && rose.inference >= self.success_min
+    }
+
+    fn judge(&self, rose: Option<Counted>) -> Accounting {
+        let Some(rose) = rose else {
+            return Accounting::NotCheckable {
+                why: "the model's counts fell: it was loaded anew during the run".to_owned(),
+            };
+        };
+        let successes = self.success_min..=self.success_max;
+        if successes.contains(&rose.success) && successes.contains(&rose.inference) && rose.fail <= self.fail_max {
+            return Accounting::Agrees { rose };
+        }
+        let range = |min: u64, max: u64| if min == max { min.to_string() } else { format!("{min} to {max}") };
+        let expected = format!(
+            "{} successes and as many inferences, {} failures",
+            range(self.success_min, self.success_max),
+            range(0, self.fail_max)
+        );
+        Accounting::Differs { rose, expected }
+    }
+}
+
+impl Accounting {
+    /// The violation that a difference is.
+    pub(super) fn violation(&self, at_ns: u64, counts: &Counts) -> Option<Violation> {
+        let Self::Differs { rose, expected } = self else { return None };
+        let sent = format!("{} requests", counts.requests);
+        let seen = format!("{} successes, {} inferences, {} failures", rose.success, rose.inference, rose.fail);
+        Some(Violation::of_the_run(ViolationKind::Statistics, at_ns, sent, expected.clone(), seen))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(completed: u64, failed: u64, indeterminate: u64) -> Counts {
+        Counts {
+            requests: completed + failed + indeterminate + 3,
+            completed,
+            refused: 3,
+            failed,
+            indeterminate,
+            ..Counts::default()
+        }
+    }
+
+    fn rose(success: u64, inference: u64, fail: u64) -> Option<Counted> {
+        Some(Counted { success, fail, inference, execution: 1 })
+    }
+
+    fn agrees(counts: &Counts, rose: Option<Counted>) -> bool {
+        matches!(Bounds::new(counts).judge(rose), Accounting::Agrees { .. })
+    }
+
+    #[test]
+    fn when_all_was_answered_the_counts_are_exact() {
+        let counts = counts(10, 0, 0);
+        assert!(agrees(&counts, rose(10, 10, 0)));
+        for (success, inference, fail) in [(9, 10, 0), (11, 10, 0), (10, 9, 0), (10, 11, 0), (10, 10, 1), (13, 13, 0)] {
+            let judged = Bounds::new(&counts).judge(rose(success, inference, fail));
+            let violation = judged.violation(0, &counts).expect("a violation");
+            assert_eq!(violation.kind, ViolationKind::Statistics, "{violation}");
+        }
+    }
+
+    #[test]
+    fn after_a_cut_the_counts_are_bounded() {
+        let counts = counts(10, 1, 4);
+        for (success, fail, right) in
+            [(10, 0, true), (14, 1, true), (12, 5, true), (9, 0, false), (15, 0, false), (10, 6, false)]
+        {
+            assert_eq!(agrees(&counts, rose(success, success, fail)), right, "{success} {fail}");
+        }
+    }
+
+    #[test]
+    fn counts_that_fell_tell_nothing() {
+        let before = Counted { success: 5, ..Counted::default() };
+        let judged = Bounds::new(&counts(1, 0, 0)).judge(rise(before, Counted::default()));
+        assert!(matches!(judged, Accounting::NotCheckable { .. }), "{judged:?}");
+    }
+}

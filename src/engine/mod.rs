@@ -1,0 +1,15 @@
+//! Drives a run: finds out about the model, lets the workers work, and adds up.
+
+mod accounting;
+mod context;
+mod limits;
+mod preflight;
+mod resources;
+mod run;
+mod worker;
+
+pub use accounting::Accounting;
+pub use limits::RunLimits;
+pub use preflight::{Hints, Preflight};
+pub use resources::ResourceError;
+pub use run::{Interrupted, Observer, Progress, Result as RunResult, RunError, Setup, run};

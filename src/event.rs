@@ -1,0 +1,85 @@
+//! What happens after something was sent: the one thing that the oracle and the recorder look at.
+
+use crate::{
+    sequence::{RequestId, Step},
+    tensor::Tensor,
+};
+
+/// Nanoseconds since the run began, from the monotonic clock.
+pub type Nanos = u64;
+
+/// Something that happened on one context.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// When the client saw it.
+    pub at: Nanos,
+    /// Where.
+    pub context: ContextId,
+    /// What.
+    pub kind: EventKind,
+}
+
+/// One context of one worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ContextId {
+    /// The worker's index.
+    pub worker: u32,
+    /// The context's index in the worker.
+    pub context: u32,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EventKind {
+    /// A new stream was opened; what it carries follows.
+    Opened,
+    /// A step was handed to the stream.
+    Sent(Step),
+    /// The stream brought a message.
+    Received(Received),
+    /// The client gave up waiting for the oldest request in flight.
+    GaveUp,
+    /// The stream ended while requests may have been in flight: what becomes of them is not known.
+    Cut(Cut),
+    /// The stream ended in good order, every request answered.
+    Closed,
+    /// The stream stayed open although the client had closed it and had every answer.
+    NotClosed,
+}
+
+/// Why a stream ended early.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// The client ended it, because what it brought could not be trusted any more or took too long.
+    ByClient,
+    /// The run was ended and did not wait any longer.
+    Interrupted,
+    /// The server or the network ended it, for the reason given.
+    Broken(String),
+}
+
+/// A message that came over a stream.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Received {
+    /// The request's ID as the message has it, empty where it has none.
+    pub id: String,
+    /// The response, or the text of the error.
+    pub result: Result<Response, String>,
+}
+
+impl Received {
+    /// The request that the message says it answers; none where that is no request of this tool.
+    #[must_use]
+    pub fn request(&self) -> Option<RequestId> {
+        self.id.parse().ok()
+    }
+}
+
+/// A response that is not an error.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Response {
+    /// The model that answered.
+    pub model: String,
+    /// Its outputs.
+    pub outputs: Vec<Tensor>,
+}

@@ -1,0 +1,31 @@
+//! A stress tester for *sequences*, the stateful inference of Triton's sequence batcher.
+//!
+//! The modules stand in the order in which data flows; each uses only those above it. `docs/ARCHITECTURE.md` has the
+//! whole picture.
+
+// The vocabulary.
+pub mod endpoint;
+pub mod event;
+pub mod model;
+pub mod seed;
+pub mod sequence;
+pub mod tensor;
+
+// What to send: pure.
+pub mod plan;
+pub mod scenario;
+
+// The wire.
+pub mod proto;
+pub mod transport;
+
+// What came back.
+pub mod oracle;
+pub mod recorder;
+
+// The run, and what people see of it.
+pub mod engine;
+pub mod report;
+
+pub mod cli;
+pub mod commands;

@@ -1,0 +1,103 @@
+//! What is known of the model under test.
+
+use std::{collections::BTreeMap, fmt, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use crate::tensor::TensorSpec;
+
+/// How the sequence batcher puts sequences into batches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Strategy {
+    /// A sequence has a fixed slot of the batch.
+    Direct,
+    /// Candidate sequences take part in dynamic batches.
+    Oldest,
+}
+
+impl fmt::Display for Strategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Direct => "Direct",
+            Self::Oldest => "Oldest",
+        })
+    }
+}
+
+/// What a model's configuration says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The sequence batcher's strategy; none where the model has no sequence batcher.
+    pub strategy: Option<Strategy>,
+    /// How many sequences can have a slot at a time.
+    pub slots: u32,
+    /// How long a sequence may get no request before the server ends it.
+    pub idle_limit: Duration,
+    /// Whether the server keeps the state.
+    pub implicit_state: bool,
+    /// Whether the model is told correlation IDs, so that it may keep state by them.
+    pub told_correlation_ids: bool,
+    /// Whether a request may get other than one response.
+    pub decoupled: bool,
+    /// The configuration's parameters.
+    pub parameters: BTreeMap<String, String>,
+}
+
+/// What a model computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Formula {
+    /// OUTPUT is the sum of the sequence's INPUTs so far, in 32-bit wrapping arithmetic.
+    RunningSum,
+}
+
+impl Formula {
+    /// The configuration parameter that names the formula; where it is absent the formula is the running sum.
+    pub const PARAMETER: &str = "sequence_stress_formula";
+
+    /// The formula of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        (name == "running-sum").then_some(Self::RunningSum)
+    }
+}
+
+/// The model under test, as the server and the command line tell it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Model {
+    /// The model's name.
+    pub name: String,
+    /// The server's name and version, as far as it tells.
+    pub server: Option<String>,
+    /// The input that steps go to.
+    pub input: TensorSpec,
+    /// The output that sums come from.
+    pub output: TensorSpec,
+    /// The shape of one element, of input and output alike.
+    pub shape: Vec<i64>,
+    /// What the model computes.
+    pub formula: Formula,
+    /// The sequence batcher's strategy, where it is known.
+    pub strategy: Option<Strategy>,
+    /// How many sequences can have a slot at a time, where it is known.
+    pub slots: Option<u32>,
+    /// The idle limit, where it is known.
+    #[serde(rename = "idle_limit_us", serialize_with = "micros")]
+    pub idle_limit: Option<Duration>,
+    /// How long the model says that it takes to execute.
+    #[serde(rename = "execution_us", serialize_with = "some_micros")]
+    pub execution: Duration,
+    /// Why two sequences of one ID that are live at once would be mixed by the model itself; none where they are not.
+    pub mixes_pipelined: Option<&'static str>,
+}
+
+#[expect(clippy::ref_option, clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn micros<S: serde::Serializer>(time: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    time.map(|time| time.as_micros()).serialize(serializer)
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn some_micros<S: serde::Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    time.as_micros().serialize(serializer)
+}

@@ -1,0 +1,146 @@
+//! What the server may hold for one correlation ID, given all that was sent and answered.
+
+use crate::sequence::Step;
+
+/// The set of states that are possible for one correlation ID. It never grows beyond two known sums.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Possible {
+    /// There may be no sequence.
+    absent: bool,
+    /// There may be a sequence, with any sum.
+    any: bool,
+    /// There may be a sequence with this sum.
+    sum: Option<i32>,
+    /// Or with this one.
+    other: Option<i32>,
+}
+
+/// What an accepted step's answer says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Judgement {
+    /// The sum that had to come.
+    Right,
+    /// Nothing definite had to come.
+    Undetermined,
+    /// Another sum had to come.
+    Wrong {
+        /// That sum.
+        expected: i32,
+    },
+    /// The step had to be refused: it carries no START, and its ID had no sequence.
+    NotRefused,
+}
+
+impl Possible {
+    /// Before the first START of an ID, when an earlier run's sequence may still live, and after a cut.
+    pub(super) const UNKNOWN: Self = Self { absent: true, any: true, sum: None, other: None };
+    /// After an answered END, and after a START error.
+    pub(super) const ABSENT: Self = Self { absent: true, any: false, sum: None, other: None };
+
+    fn live(sum: i32) -> Self {
+        Self { absent: false, any: false, sum: Some(sum), other: None }
+    }
+
+    /// The one sum that has to come where the step is accepted; none where it has to be refused, or nothing is known.
+    pub(super) fn expected(&self, step: &Step) -> Option<i32> {
+        if step.start {
+            return Some(step.value);
+        }
+        if self.any { None } else { self.sum.map(|sum| sum.wrapping_add(step.value)) }
+    }
+
+    /// Whether the step has to be refused.
+    pub(super) fn has_to_refuse(&self, step: &Step) -> bool {
+        !step.start && *self == Self::ABSENT
+    }
+
+    /// Whether there may be no sequence, so that a step without START may be refused.
+    pub(super) fn may_be_absent(&self) -> bool {
+        self.absent
+    }
+
+    /// Narrows the set by the answer to an accepted step.
+    pub(super) fn accept(&mut self, step: &Step, answer: i32) -> Judgement {
+        let judgement = self.judge(step, answer);
+        *self = match judgement {
+            _ if step.end => Self::ABSENT,
+            // Either the state is wrong now, or only the answer was: both may show in the next step.
+            Judgement::Wrong { expected } => Self { other: Some(expected), ..Self::live(answer) },
+            _ => Self::live(answer),
+        };
+        judgement
+    }
+
+    fn judge(&self, step: &Step, answer: i32) -> Judgement {
+        let Some(expected) = self.expected(step) else {
+            return if self.has_to_refuse(step) { Judgement::NotRefused } else { Judgement::Undetermined };
+        };
+        let alternative = self.other.filter(|_| !step.start).map(|sum| sum.wrapping_add(step.value));
+        if answer == expected || Some(answer) == alternative { Judgement::Right } else { Judgement::Wrong { expected } }
+    }
+
+    /// The set after a step whose answer has not come yet, where it is accepted.
+    pub(super) fn assume_accepted(&mut self, step: &Step) {
+        *self = match self.expected(step) {
+            _ if step.end => Self::ABSENT,
+            Some(sum) => Self::live(sum),
+            None => Self::UNKNOWN,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sequence::{Pattern, RequestId};
+
+    fn step(start: bool, end: bool, value: i32) -> Step {
+        let request = RequestId { worker: 0, sequence: 0, step: 0 };
+        Step { request, pattern: Pattern::Valid, start, end, value, of: 3 }
+    }
+
+    #[test]
+    fn a_start_is_determined_whatever_was_before() {
+        for mut before in [Possible::UNKNOWN, Possible::ABSENT, Possible::live(7)] {
+            assert_eq!(before.accept(&step(true, false, 5), 5), Judgement::Right);
+            assert_eq!(before, Possible::live(5));
+        }
+    }
+
+    #[test]
+    fn a_sum_goes_on_and_wraps() {
+        let mut state = Possible::live(i32::MAX);
+        assert_eq!(state.accept(&step(false, false, 1), i32::MIN), Judgement::Right);
+        assert_eq!(state.accept(&step(false, true, 2), i32::MIN + 3), Judgement::Wrong { expected: i32::MIN + 2 });
+        assert_eq!(state, Possible::ABSENT);
+    }
+
+    #[test]
+    fn after_a_wrong_answer_the_wrong_and_the_right_sum_may_go_on() {
+        for continued in [105, 15] {
+            let mut state = Possible::live(5);
+            assert_eq!(state.accept(&step(false, false, 5), 100), Judgement::Wrong { expected: 10 });
+            assert_eq!(state.accept(&step(false, false, 5), continued), Judgement::Right);
+            assert_eq!(state, Possible::live(continued));
+        }
+        let mut state = Possible::live(5);
+        state.accept(&step(false, false, 5), 100);
+        assert_eq!(state.accept(&step(false, false, 5), 16), Judgement::Wrong { expected: 105 });
+        assert_eq!(state.accept(&step(true, false, 5), 105), Judgement::Wrong { expected: 5 });
+    }
+
+    #[test]
+    fn without_a_sequence_a_step_without_start_has_to_be_refused() {
+        let mut state = Possible::ABSENT;
+        assert!(state.has_to_refuse(&step(false, false, 5)));
+        assert_eq!(state.accept(&step(false, false, 5), 5), Judgement::NotRefused);
+        assert!(!state.has_to_refuse(&step(false, false, 5)));
+    }
+
+    #[test]
+    fn where_nothing_is_known_the_answer_tells_the_sum() {
+        let mut state = Possible::UNKNOWN;
+        assert_eq!(state.accept(&step(false, false, 5), 1000), Judgement::Undetermined);
+        assert_eq!(state.accept(&step(false, false, 5), 1005), Judgement::Right);
+    }
+}

@@ -1,0 +1,277 @@
+//! What a run amounts to: verdicts, counts and times, kept by each runtime thread for itself and merged at the end.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+use crate::{
+    event::{ContextId, Cut, Event, EventKind, Nanos},
+    oracle::{Oracle, Outcome, Ruling, Settled, Violation, ViolationKind},
+    sequence::Pattern,
+};
+
+/// The longest time that a histogram tells apart, in µs: an hour.
+const LONGEST_US: u64 = 3_600_000_000;
+
+/// What was sent and what became of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Requests sent.
+    pub requests: u64,
+    /// Requests that the server executed.
+    pub completed: u64,
+    /// Requests that the server refused for want of START.
+    pub refused: u64,
+    /// Requests that the server answered with another error.
+    pub failed: u64,
+    /// Requests of which it is not known whether the server executed them.
+    pub indeterminate: u64,
+    /// Answers whose sum or refusal was not determined, and so could not be judged.
+    pub undetermined: u64,
+    /// Sequences begun.
+    pub sequences: u64,
+    /// Sequences each of whose steps was executed, or, of `no-start`, refused.
+    pub sequences_as_planned: u64,
+}
+
+impl Counts {
+    fn add(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.completed += other.completed;
+        self.refused += other.refused;
+        self.failed += other.failed;
+        self.indeterminate += other.indeterminate;
+        self.undetermined += other.undetermined;
+        self.sequences += other.sequences;
+        self.sequences_as_planned += other.sequences_as_planned;
+    }
+
+    /// Requests that were answered in whatever way.
+    #[must_use]
+    pub fn answered(&self) -> u64 {
+        self.completed + self.refused + self.failed
+    }
+}
+
+/// Times in µs.
+#[derive(Clone, Debug)]
+pub struct Times(Histogram<u64>);
+
+impl Default for Times {
+    fn default() -> Self {
+        Self(Histogram::new_with_max(LONGEST_US, 3).expect("the bounds are such as the histogram takes"))
+    }
+}
+
+impl Times {
+    fn record(&mut self, from: Nanos, to: Nanos) {
+        self.0.saturating_record((to.saturating_sub(from) / 1000).max(1));
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.0.add(&other.0).expect("all histograms have the same bounds");
+    }
+
+    /// How many times were recorded.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// The time in µs that this share of all times, from 0 to 1, does not pass.
+    #[must_use]
+    pub fn at_quantile_us(&self, quantile: f64) -> u64 {
+        self.0.value_at_quantile(quantile)
+    }
+
+    /// The longest time, in µs.
+    #[must_use]
+    pub fn max_us(&self) -> u64 {
+        self.0.max()
+    }
+
+    /// The mean, in µs.
+    #[must_use]
+    pub fn mean_us(&self) -> f64 {
+        self.0.mean()
+    }
+}
+
+/// Everything that is counted.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Counts by pattern, in the order of [`Pattern::ALL`].
+    pub patterns: [Counts; Pattern::ALL.len()],
+    /// From sending a step to its answer.
+    pub step: Times,
+    /// From sending a sequence's first step to the answer to its last.
+    pub sequence: Times,
+    /// From sending a START, or from the answer before it on its stream where that came later, to its answer.
+    pub slot_wait: Times,
+    /// How often each kind of violation occurred.
+    pub violations: BTreeMap<ViolationKind, u64>,
+    /// Answers that took longer than the threshold.
+    pub slow: u64,
+    /// Whether a stream was cut, so that the server's counts are bounded and not determined.
+    pub cut: bool,
+}
+
+impl Tally {
+    /// Adds what another thread counted.
+    pub fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.patterns.iter_mut().zip(&other.patterns) {
+            mine.add(theirs);
+        }
+        self.step.add(&other.step);
+        self.sequence.add(&other.sequence);
+        self.slot_wait.add(&other.slot_wait);
+        for (&kind, count) in &other.violations {
+            *self.violations.entry(kind).or_default() += count;
+        }
+        self.slow += other.slow;
+        self.cut |= other.cut;
+    }
+
+    /// The counts of all patterns together.
+    #[must_use]
+    pub fn total(&self) -> Counts {
+        let mut total = Counts::default();
+        self.patterns.iter().for_each(|counts| total.add(counts));
+        total
+    }
+
+    /// How many violations there were, of all kinds.
+    #[must_use]
+    pub fn violation_count(&self) -> u64 {
+        self.violations.values().sum()
+    }
+
+    /// Counts a violation.
+    pub fn violation(&mut self, kind: ViolationKind) {
+        *self.violations.entry(kind).or_default() += 1;
+    }
+}
+
+/// What is told to whoever watches the run, after each event.
+#[derive(Debug, Default)]
+pub struct Record {
+    /// The request that the event settled, if any.
+    pub settled: Option<Settled>,
+    /// What a correct server would not have done.
+    pub violations: Vec<Violation>,
+    /// Whether the stream has to be cut.
+    pub distrust: bool,
+}
+
+/// The recorder of one runtime thread.
+#[derive(Debug)]
+pub struct Recorder {
+    oracle: Oracle,
+    tally: Tally,
+    threshold: Option<Duration>,
+    /// By worker and context.
+    begun: Vec<Begun>,
+    contexts_per_worker: u32,
+}
+
+/// What a context's times count from.
+#[derive(Clone, Copy, Debug, Default)]
+struct Begun {
+    first_sent: Nanos,
+    previous_answer: Nanos,
+    /// Whether each step so far had the outcome that was planned.
+    as_planned: bool,
+    pattern: Option<Pattern>,
+}
+
+impl Recorder {
+    /// A recorder for so many contexts; an answer that takes longer than `threshold` is counted.
+    #[must_use]
+    pub fn new(oracle: Oracle, workers: u32, contexts_per_worker: u32, threshold: Option<Duration>) -> Self {
+        let begun = vec![Begun::default(); workers as usize * contexts_per_worker as usize];
+        Self { oracle, tally: Tally::default(), threshold, begun, contexts_per_worker }
+    }
+
+    /// Takes an event in.
+    pub fn record(&mut self, event: Event) -> Record {
+        let (at, context) = (event.at, event.context);
+        match &event.kind {
+            EventKind::Sent(step) => {
+                let counts = &mut self.tally.patterns[step.pattern.index()];
+                counts.requests += 1;
+                counts.sequences += u64::from(step.is_first());
+                self.begun_mut(context).pattern = Some(step.pattern);
+            }
+            EventKind::GaveUp | EventKind::Cut(_) => self.tally.cut = true,
+            EventKind::Opened | EventKind::Received(_) | EventKind::Closed | EventKind::NotClosed => {}
+        }
+        let Ruling { settled, abandoned, violations, distrust } = self.oracle.observe(event);
+        if let Some(settled) = &settled {
+            self.settled(at, context, settled);
+        }
+        if let Some(pattern) = self.begun_mut(context).pattern {
+            self.tally.patterns[pattern.index()].indeterminate += abandoned as u64;
+        }
+        for violation in &violations {
+            self.tally.violation(violation.kind);
+        }
+        Record { settled, violations, distrust }
+    }
+
+    fn settled(&mut self, at: Nanos, context: ContextId, settled: &Settled) {
+        let Settled { step, sent_at, outcome, judged, .. } = *settled;
+        let index = self.index(context);
+        let counts = &mut self.tally.patterns[step.pattern.index()];
+        match outcome {
+            Outcome::Completed => counts.completed += 1,
+            Outcome::Refused => counts.refused += 1,
+            Outcome::Failed => counts.failed += 1,
+            Outcome::Indeterminate => counts.indeterminate += 1,
+        }
+        counts.undetermined += u64::from(!judged);
+        let planned = if step.pattern == Pattern::NoStart { Outcome::Refused } else { Outcome::Completed };
+        let begun = &mut self.begun[index];
+        if step.is_first() {
+            begun.first_sent = sent_at;
+            begun.as_planned = true;
+        }
+        begun.as_planned &= outcome == planned;
+        if outcome == Outcome::Indeterminate {
+            return;
+        }
+        self.tally.step.record(sent_at, at);
+        self.tally.slow +=
+            u64::from(self.threshold.is_some_and(|limit| Duration::from_nanos(at.saturating_sub(sent_at)) > limit));
+        if step.start {
+            self.tally.slot_wait.record(sent_at.max(begun.previous_answer), at);
+        }
+        begun.previous_answer = at;
+        if step.is_last() && begun.as_planned {
+            counts.sequences_as_planned += 1;
+            self.tally.sequence.record(begun.first_sent, at);
+        }
+    }
+
+    /// Cuts every context that waits for answers, because the run does not wait any longer.
+    pub fn interrupt(&mut self, at: Nanos) {
+        for context in self.oracle.waiting().collect::<Vec<_>>() {
+            self.record(Event { at, context, kind: EventKind::Cut(Cut::Interrupted) });
+        }
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub fn into_tally(self) -> Tally {
+        self.tally
+    }
+
+    fn index(&self, ContextId { worker, context }: ContextId) -> usize {
+        (worker * self.contexts_per_worker + context) as usize
+    }
+
+    fn begun_mut(&mut self, context: ContextId) -> &mut Begun {
+        let index = self.index(context);
+        &mut self.begun[index]
+    }
+}

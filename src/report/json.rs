@@ -1,0 +1,138 @@
+//! The result for machines; `docs/result.schema.json` describes it.
+
+use std::{collections::BTreeMap, io};
+
+use serde::Serialize;
+
+use super::{Summary, Verdict};
+use crate::{
+    engine::Accounting,
+    model::Model,
+    oracle::{Violation, ViolationKind},
+    recorder::{Counts, Times},
+    scenario::Scenario,
+    seed::Seed,
+    sequence::Pattern,
+};
+
+/// The version of the result's form. It rises when a reader of the old form could misread the new one.
+pub const SCHEMA_VERSION: u32 = 1;
+
+#[derive(Serialize)]
+struct Document<'s> {
+    schema_version: u32,
+    tool_version: &'static str,
+    verdict: Verdict,
+    exit_code: u8,
+    doubts: Vec<String>,
+    missed_threshold: Option<String>,
+    seed: Seed,
+    replay: &'s str,
+    requests: u64,
+    sequences: u64,
+    outcomes: Counts,
+    patterns: BTreeMap<&'static str, Counts>,
+    violation_count: u64,
+    violations_by_kind: &'s BTreeMap<ViolationKind, u64>,
+    violations: &'s [Violation],
+    latency_us: Latencies,
+    requests_per_second: f64,
+    sequences_per_second: f64,
+    client_cpu_us_per_request: f64,
+    elapsed_s: f64,
+    server_counts: &'s Accounting,
+    limits_us: Limits,
+    notes: &'s [String],
+    model: &'s Model,
+    scenario_name: &'s str,
+    scenario: &'s Scenario,
+}
+
+#[derive(Serialize)]
+struct Latencies {
+    step: Percentiles,
+    sequence: Percentiles,
+    slot_wait: Percentiles,
+}
+
+#[derive(Serialize)]
+struct Percentiles {
+    count: u64,
+    mean: f64,
+    p50: u64,
+    p90: u64,
+    p99: u64,
+    p99_9: u64,
+    max: u64,
+}
+
+#[derive(Serialize)]
+struct Limits {
+    longest_lawful_wait: u128,
+    lost_after: u128,
+    response: Option<u128>,
+}
+
+impl From<&Times> for Percentiles {
+    fn from(times: &Times) -> Self {
+        Self {
+            count: times.count(),
+            mean: times.mean_us(),
+            p50: times.at_quantile_us(0.5),
+            p90: times.at_quantile_us(0.9),
+            p99: times.at_quantile_us(0.99),
+            p99_9: times.at_quantile_us(0.999),
+            max: times.max_us(),
+        }
+    }
+}
+
+/// Writes the result as one JSON object.
+///
+/// # Errors
+/// When it cannot be written.
+#[expect(clippy::cast_precision_loss)]
+pub fn write_json(summary: &Summary, out: &mut impl io::Write) -> io::Result<()> {
+    let Summary { scenario, scenario_name, seed, replay, result } = summary;
+    let tally = &result.tally;
+    let outcomes = tally.total();
+    let limits = result.preflight.limits;
+    let document = Document {
+        schema_version: SCHEMA_VERSION,
+        tool_version: env!("CARGO_PKG_VERSION"),
+        verdict: summary.verdict(),
+        exit_code: summary.exit_code(),
+        doubts: summary.doubts(),
+        missed_threshold: summary.missed_threshold(),
+        seed: *seed,
+        replay,
+        requests: outcomes.requests,
+        sequences: outcomes.sequences,
+        outcomes,
+        patterns: Pattern::ALL.iter().map(|pattern| (pattern.name(), tally.patterns[pattern.index()])).collect(),
+        violation_count: tally.violation_count(),
+        violations_by_kind: &tally.violations,
+        violations: &result.violations,
+        latency_us: Latencies {
+            step: (&tally.step).into(),
+            sequence: (&tally.sequence).into(),
+            slot_wait: (&tally.slot_wait).into(),
+        },
+        requests_per_second: summary.requests_per_second(),
+        sequences_per_second: outcomes.sequences as f64 / result.elapsed.as_secs_f64().max(1e-9),
+        client_cpu_us_per_request: summary.client_cpu_us_per_request(),
+        elapsed_s: result.elapsed.as_secs_f64(),
+        server_counts: &result.accounting,
+        limits_us: Limits {
+            longest_lawful_wait: limits.lawful.as_micros(),
+            lost_after: limits.lost_after.as_micros(),
+            response: limits.threshold.map(|limit| limit.as_micros()),
+        },
+        notes: &result.preflight.notes,
+        model: &result.preflight.model,
+        scenario_name,
+        scenario,
+    };
+    serde_json::to_writer_pretty(&mut *out, &document)?;
+    writeln!(out)
+}

@@ -1,0 +1,9 @@
+//! What people and machines are told of a run.
+
+mod json;
+mod summary;
+mod text;
+
+pub use json::{SCHEMA_VERSION, write_json};
+pub use summary::{Summary, Verdict};
+pub use text::{violation_line, write_preflight, write_text, write_verdict};

@@ -1,0 +1,187 @@
+//! The result for people.
+
+use std::{io, time::Duration};
+
+use anstyle::{AnsiColor, Style};
+
+use super::{Summary, Verdict};
+use crate::{
+    engine::{Accounting, Preflight},
+    oracle::Violation,
+    recorder::{Counts, Times},
+    scenario::Scenario,
+    seed::Seed,
+    sequence::Pattern,
+};
+
+const BOLD: Style = Style::new().bold();
+const RED: Style = AnsiColor::Red.on_default().bold();
+const GREEN: Style = AnsiColor::Green.on_default().bold();
+const YELLOW: Style = AnsiColor::Yellow.on_default().bold();
+
+/// Says what was found out, and what will be done.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write_preflight(
+    scenario: &Scenario,
+    name: &str,
+    seed: Seed,
+    preflight: &Preflight,
+    out: &mut impl io::Write,
+) -> io::Result<()> {
+    let model = &preflight.model;
+    let or_unknown = |known: Option<String>| known.unwrap_or_else(|| "unknown".to_owned());
+    writeln!(
+        out,
+        "{BOLD}{}{BOLD:#} on {} at {}: {}, {} slots, idle limit {}, {} -> {}",
+        model.name,
+        model.server.as_deref().unwrap_or("a server"),
+        scenario.target.endpoint,
+        model.strategy.map_or_else(|| "strategy unknown".to_owned(), |strategy| strategy.to_string()),
+        or_unknown(model.slots.map(|slots| slots.to_string())),
+        or_unknown(model.idle_limit.map(milliseconds)),
+        model.input,
+        model.output,
+    )?;
+    let passes = scenario.load.iterations.map(|passes| format!("{passes} passes each"));
+    let duration = scenario.load.duration_s.map(|seconds| format!("{seconds} s"));
+    writeln!(
+        out,
+        "{name}: {} workers, {}; {}, {}; seed {seed}",
+        scenario.load.workers,
+        [passes, duration].into_iter().flatten().collect::<Vec<_>>().join(" or "),
+        scenario.sending.connection,
+        scenario.sending.stream,
+    )?;
+    let limits = preflight.limits;
+    write!(
+        out,
+        "an answer is lost after {} (longest lawful wait {})",
+        milliseconds(limits.lost_after),
+        milliseconds(limits.lawful)
+    )?;
+    match limits.threshold {
+        Some(limit) => writeln!(out, "; the threshold is {}", milliseconds(limit))?,
+        None => writeln!(out)?,
+    }
+    for note in &preflight.notes {
+        writeln!(out, "{YELLOW}note:{YELLOW:#} {note}")?;
+    }
+    Ok(())
+}
+
+/// A violation as one line, with the line that replays it.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn violation_line(violation: &Violation, replay: &str, out: &mut impl io::Write) -> io::Result<()> {
+    writeln!(out, "{RED}violation{RED:#} {violation}")?;
+    writeln!(out, "  {} replay: {replay}", violation.kind.what())
+}
+
+/// Writes the summary.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write_text(summary: &Summary, out: &mut impl io::Write) -> io::Result<()> {
+    let result = &summary.result;
+    let tally = &result.tally;
+    let total = tally.total();
+    writeln!(out)?;
+    write_counts(&tally.patterns, &total, out)?;
+    writeln!(out)?;
+    writeln!(
+        out,
+        "{BOLD}{:<18}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{BOLD:#}",
+        "ms", "count", "p50", "p90", "p99", "p99.9", "max"
+    )?;
+    write_times("step", &tally.step, out)?;
+    write_times("sequence", &tally.sequence, out)?;
+    write_times("wait for a slot", &tally.slot_wait, out)?;
+    writeln!(out)?;
+    writeln!(
+        out,
+        "{:.0} requests/s over {:.1} s; client CPU {:.1} µs a request",
+        summary.requests_per_second(),
+        result.elapsed.as_secs_f64(),
+        summary.client_cpu_us_per_request(),
+    )?;
+    match &result.accounting {
+        Accounting::Agrees { rose } => {
+            writeln!(out, "the server's counts agree: {} successes in {} executions", rose.success, rose.execution)?;
+        }
+        Accounting::Differs { rose, expected } => {
+            writeln!(
+                out,
+                "{RED}the server's counts differ:{RED:#} {} successes, {} inferences, {} failures; they had to be {expected}",
+                rose.success, rose.inference, rose.fail
+            )?;
+        }
+        Accounting::NotCheckable { why } => {
+            writeln!(out, "{YELLOW}the server's counts are not checkable:{YELLOW:#} {why}")?
+        }
+    }
+    if total.undetermined > 0 {
+        writeln!(out, "{} answers could not be judged, because more than one was lawful", total.undetermined)?;
+    }
+    for note in result.preflight.notes.iter().filter(|note| note.starts_with("not checked")) {
+        writeln!(out, "{note}")?;
+    }
+    write_verdict(summary, out)
+}
+
+/// Writes the verdict and how to have the run again.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write_verdict(summary: &Summary, out: &mut impl io::Write) -> io::Result<()> {
+    let tally = &summary.result.tally;
+    let (style, why) = match summary.verdict() {
+        Verdict::Valid => {
+            (GREEN, format!("{} answers checked, no violations", tally.total().answered() - tally.total().undetermined))
+        }
+        Verdict::Invalid => {
+            let kinds: Vec<_> = tally.violations.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+            (RED, format!("{} violations: {}", tally.violation_count(), kinds.join(", ")))
+        }
+        Verdict::Unknown => (YELLOW, summary.doubts().join("; ")),
+    };
+    if let Some(missed) = summary.missed_threshold() {
+        writeln!(out, "{YELLOW}threshold missed:{YELLOW:#} {missed}")?;
+    }
+    writeln!(out, "{style}{}{style:#}: {why}", summary.verdict().to_string().to_uppercase())?;
+    writeln!(out, "seed {}, replay: {}", summary.seed, summary.replay)
+}
+
+fn write_counts(patterns: &[Counts], total: &Counts, out: &mut impl io::Write) -> io::Result<()> {
+    writeln!(
+        out,
+        "{BOLD}{:<14}{:>11}{:>11}{:>11}{:>11}{:>9}{:>8}{:>9}{BOLD:#}",
+        "pattern", "sequences", "as planned", "requests", "completed", "refused", "failed", "unknown"
+    )?;
+    let named = Pattern::ALL.iter().zip(patterns).map(|(pattern, counts)| (pattern.name(), counts));
+    for (name, counts) in named.chain([("all", total)]) {
+        let Counts { requests, completed, refused, failed, indeterminate, sequences, sequences_as_planned, .. } =
+            counts;
+        writeln!(
+            out,
+            "{name:<14}{sequences:>11}{sequences_as_planned:>11}{requests:>11}{completed:>11}{refused:>9}{failed:>8}{indeterminate:>9}"
+        )?;
+    }
+    Ok(())
+}
+
+#[expect(clippy::cast_precision_loss)]
+fn write_times(name: &str, times: &Times, out: &mut impl io::Write) -> io::Result<()> {
+    let ms = |us: u64| us as f64 / 1000.0;
+    write!(out, "{name:<18}{:>10}", times.count())?;
+    for quantile in [0.5, 0.9, 0.99, 0.999] {
+        write!(out, "{:>10.1}", ms(times.at_quantile_us(quantile)))?;
+    }
+    writeln!(out, "{:>10.1}", ms(times.max_us()))
+}
+
+fn milliseconds(time: Duration) -> String {
+    format!("{} ms", time.as_millis())
+}

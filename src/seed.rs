@@ -1,0 +1,33 @@
+//! Where every choice of a run comes from.
+
+use std::fmt;
+
+use rand::SeedableRng as _;
+use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
+
+/// The number that fixes a run's plan.
+///
+/// The generator is ChaCha with 8 rounds, keyed by the seed; each worker draws from the stream of its own index, so what
+/// one worker sends depends on the seed and on that index alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Seed(pub u64);
+
+impl Seed {
+    /// The generator of the worker with this index.
+    #[must_use]
+    pub fn generator(self, worker: u32) -> ChaCha8Rng {
+        let mut key = [0; 32];
+        key[..8].copy_from_slice(&self.0.to_le_bytes());
+        let mut generator = ChaCha8Rng::from_seed(key);
+        generator.set_stream(worker.into());
+        generator
+    }
+}
+
+impl fmt::Display for Seed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

@@ -1,0 +1,194 @@
+//! What the tool and the server talk about: correlation IDs, patterns, sequences and their steps.
+
+use std::{fmt, num::NonZeroU64, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+/// The number that makes requests one sequence. Zero would mean 'no sequence', so it cannot be written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CorrelationId(pub NonZeroU64);
+
+impl CorrelationId {
+    /// The ID as the wire's `int64_param` has it: one of 2^63 and more turns negative.
+    #[must_use]
+    pub fn to_wire(self) -> i64 {
+        self.0.get().cast_signed()
+    }
+}
+
+impl fmt::Display for CorrelationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The life cycle of what one pass of a worker sends on one correlation ID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pattern {
+    /// START … END.
+    Valid,
+    /// START … END, START … END, back to back: a slot, and an ID, used again.
+    ValidValid,
+    /// START … END, START … with no END: the server has to reclaim the slot by its idle limit.
+    ValidNoEnd,
+    /// One step with no START on an ID that has no sequence: it has to be refused.
+    NoStart,
+    /// START … with no END: the server has to end the sequence itself and use its slot again.
+    NoEnd,
+}
+
+impl Pattern {
+    /// All patterns, in the order of [`Pattern::index`].
+    pub const ALL: [Self; 5] = [Self::Valid, Self::ValidValid, Self::ValidNoEnd, Self::NoStart, Self::NoEnd];
+
+    /// The pattern's place in [`Pattern::ALL`].
+    #[must_use]
+    pub fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The pattern's name, as scenario files and reports have it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Valid => "valid",
+            Self::ValidValid => "valid-valid",
+            Self::ValidNoEnd => "valid-no-end",
+            Self::NoStart => "no-start",
+            Self::NoEnd => "no-end",
+        }
+    }
+
+    /// Whether the ID certainly has no sequence on a correct server once all answers to this pattern are there.
+    #[must_use]
+    pub fn leaves_no_sequence(self) -> bool {
+        matches!(self, Self::Valid | Self::ValidValid | Self::NoStart)
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A run of steps on one correlation ID, from a START to an END unless one of them is left out on purpose.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Sequence {
+    /// Whether the first step carries START.
+    pub start: bool,
+    /// Whether the last step carries END.
+    pub end: bool,
+    /// The input of each step; never empty.
+    pub values: Vec<i32>,
+}
+
+/// The name of one request, unlike that of any other request of the run. On the wire: `worker-sequence-step`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RequestId {
+    /// The worker's index.
+    pub worker: u32,
+    /// The how-manieth sequence of the worker this is, from 0.
+    pub sequence: u32,
+    /// The step's index in its sequence.
+    pub step: u32,
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}-{}", self.worker, self.sequence, self.step)
+    }
+}
+
+impl FromStr for RequestId {
+    type Err = NotARequestId;
+
+    fn from_str(text: &str) -> Result<Self, NotARequestId> {
+        let mut numbers = text.split('-').map(|part| part.parse().map_err(|_| NotARequestId));
+        let mut next = || numbers.next().unwrap_or(Err(NotARequestId));
+        let id = Self { worker: next()?, sequence: next()?, step: next()? };
+        if numbers.next().is_some() { Err(NotARequestId) } else { Ok(id) }
+    }
+}
+
+/// The text is not a [`RequestId`] as this tool writes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotARequestId;
+
+/// One request of a sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The request's own ID.
+    pub request: RequestId,
+    /// The pattern that the step's sequence is part of.
+    pub pattern: Pattern,
+    /// Whether the step carries START.
+    pub start: bool,
+    /// Whether the step carries END.
+    pub end: bool,
+    /// The element of the INPUT tensor.
+    pub value: i32,
+    /// How many steps the sequence has.
+    pub of: u32,
+}
+
+impl Step {
+    /// Whether this is its sequence's first step.
+    #[must_use]
+    pub fn is_first(&self) -> bool {
+        self.request.step == 0
+    }
+
+    /// Whether this is its sequence's last step.
+    #[must_use]
+    pub fn is_last(&self) -> bool {
+        self.request.step + 1 == self.of
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let flags = match (self.start, self.end) {
+            (true, true) => " START END",
+            (true, false) => " START",
+            (false, true) => " END",
+            (false, false) => "",
+        };
+        write!(f, "{} step {}/{}{flags} value {}", self.pattern, self.request.step + 1, self.of, self.value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_id_is_read_back_from_the_wire() {
+        let id = RequestId { worker: 7, sequence: 4_000_000_000, step: 15 };
+        assert_eq!(id.to_string(), "7-4000000000-15");
+        assert_eq!(id.to_string().parse(), Ok(id));
+    }
+
+    #[test]
+    fn other_texts_are_no_request_ids() {
+        for text in ["", "7", "7-4", "7-4-15-1", "a-4-15", "7--15", "7-4-15 ", "-7-4-15"] {
+            assert_eq!(text.parse::<RequestId>(), Err(NotARequestId), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn large_correlation_ids_are_negative_on_the_wire() {
+        let id = CorrelationId(NonZeroU64::MAX);
+        assert_eq!(id.to_wire(), -1);
+    }
+
+    #[test]
+    fn the_patterns_know_their_places() {
+        for (index, pattern) in Pattern::ALL.into_iter().enumerate() {
+            assert_eq!(pattern.index(), index);
+            assert_eq!(serde_json::to_value(pattern).expect("a name"), pattern.name());
+        }
+    }
+}

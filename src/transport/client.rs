@@ -1,0 +1,294 @@
+//! The calls before and after a run.
+
+use std::{error::Error, fmt, time::Duration};
+
+use tonic::{
+    Code, Status,
+    transport::{Channel, Endpoint as TonicEndpoint},
+};
+
+use crate::{
+    endpoint::Endpoint,
+    model::{Settings, Strategy},
+    proto::{
+        ModelConfig, ModelConfigRequest, ModelMetadataRequest, ModelMetadataResponse, ModelReadyRequest,
+        ModelStatisticsRequest, RepositoryIndexRequest, ServerLiveRequest, ServerMetadataRequest, ServerReadyRequest,
+        grpc_inference_service_client::GrpcInferenceServiceClient as Service,
+        model_config::SchedulingChoice,
+        model_instance_group::Kind,
+        model_metadata_response::TensorMetadata,
+        model_sequence_batching::{StrategyChoice, control},
+    },
+    tensor::TensorSpec,
+};
+
+/// A connection to a server, each call of which has a time limit.
+#[derive(Clone, Debug)]
+pub struct Client {
+    service: Service<Channel>,
+    limit: Duration,
+}
+
+/// Why a call failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CallError {
+    /// No connection could be made.
+    Unreachable(String),
+    /// The call was not answered within the limit.
+    TimedOut(Duration),
+    /// Something answered that does not speak this protocol.
+    NotThisProtocol(String),
+    /// The server does not have this call.
+    Unimplemented,
+    /// The server said no.
+    Refused(String),
+}
+
+/// What a model's statistics say of requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Counted {
+    /// Requests that succeeded.
+    pub success: u64,
+    /// Requests that failed.
+    pub fail: u64,
+    /// Inferences.
+    pub inference: u64,
+    /// Executions, each of one batch.
+    pub execution: u64,
+}
+
+/// A connection that is made when it is first used.
+///
+/// # Errors
+/// When the address is none.
+pub(crate) fn channel(endpoint: &Endpoint, limit: Duration) -> Result<Channel, CallError> {
+    let endpoint =
+        TonicEndpoint::from_shared(endpoint.uri()).map_err(|error| CallError::Unreachable(reasons(&error)))?;
+    Ok(endpoint.connect_timeout(limit).tcp_nodelay(true).connect_lazy())
+}
+
+impl Client {
+    /// A connection to `endpoint`, made with the first call.
+    ///
+    /// # Errors
+    /// When the endpoint is none.
+    pub fn new(endpoint: &Endpoint, limit: Duration) -> Result<Self, CallError> {
+        Ok(Self { service: Service::new(channel(endpoint, limit)?), limit })
+    }
+
+    async fn call<T>(&self, call: impl Future<Output = Result<tonic::Response<T>, Status>>) -> Result<T, CallError> {
+        match tokio::time::timeout(self.limit, call).await {
+            Ok(Ok(response)) => Ok(response.into_inner()),
+            Ok(Err(status)) => Err(CallError::from(&status)),
+            Err(_) => Err(CallError::TimedOut(self.limit)),
+        }
+    }
+
+    /// Whether the server is live.
+    ///
+    /// # Errors
+    /// When the call fails.
+    pub async fn server_live(&self) -> Result<bool, CallError> {
+        let mut service = self.service.clone();
+        Ok(self.call(service.server_live(ServerLiveRequest {})).await?.live)
+    }
+
+    /// Whether the server is ready.
+    ///
+    /// # Errors
+    /// When the call fails.
+    pub async fn server_ready(&self) -> Result<bool, CallError> {
+        let mut service = self.service.clone();
+        Ok(self.call(service.server_ready(ServerReadyRequest {})).await?.ready)
+    }
+
+    /// The server's name and version.
+    ///
+    /// # Errors
+    /// When the call fails.
+    pub async fn server_name(&self) -> Result<String, CallError> {
+        let mut service = self.service.clone();
+        let metadata = self.call(service.server_metadata(ServerMetadataRequest {})).await?;
+        Ok(format!("{} {}", metadata.name, metadata.version).trim().to_owned())
+    }
+
+    /// Whether the model is ready.
+    ///
+    /// # Errors
+    /// When the call fails.
+    pub async fn model_ready(&self, model: &str) -> Result<bool, CallError> {
+        let mut service = self.service.clone();
+        let request = ModelReadyRequest { name: model.to_owned(), ..Default::default() };
+        Ok(self.call(service.model_ready(request)).await?.ready)
+    }
+
+    /// The names of the models that the server has.
+    ///
+    /// # Errors
+    /// When the call fails.
+    pub async fn models(&self) -> Result<Vec<String>, CallError> {
+        let mut service = self.service.clone();
+        let index = self.call(service.repository_index(RepositoryIndexRequest::default())).await?;
+        Ok(index.models.into_iter().map(|model| model.name).collect())
+    }
+
+    /// The model's inputs and outputs.
+    ///
+    /// # Errors
+    /// When the call fails.
+    pub async fn model_tensors(&self, model: &str) -> Result<(Vec<TensorSpec>, Vec<TensorSpec>), CallError> {
+        let mut service = self.service.clone();
+        let request = ModelMetadataRequest { name: model.to_owned(), ..Default::default() };
+        let ModelMetadataResponse { inputs, outputs, .. } = self.call(service.model_metadata(request)).await?;
+        let specs = |tensors: Vec<TensorMetadata>| {
+            tensors
+                .into_iter()
+                .map(|TensorMetadata { name, datatype, shape }| TensorSpec { name, datatype, shape })
+                .collect()
+        };
+        Ok((specs(inputs), specs(outputs)))
+    }
+
+    /// What the model's configuration says.
+    ///
+    /// # Errors
+    /// When the call fails, or brings no configuration.
+    pub async fn model_settings(&self, model: &str) -> Result<Settings, CallError> {
+        let mut service = self.service.clone();
+        let request = ModelConfigRequest { name: model.to_owned(), ..Default::default() };
+        let response = self.call(service.model_config(request)).await?;
+        response.config.map(settings).ok_or_else(|| CallError::Refused("the answer holds no configuration".to_owned()))
+    }
+
+    /// What the model's statistics say, all its versions together.
+    ///
+    /// # Errors
+    /// When the call fails.
+    pub async fn counted(&self, model: &str) -> Result<Counted, CallError> {
+        let mut service = self.service.clone();
+        let request = ModelStatisticsRequest { name: model.to_owned(), ..Default::default() };
+        let statistics = self.call(service.model_statistics(request)).await?;
+        let mut counted = Counted::default();
+        for version in statistics.model_stats.iter().filter(|version| version.name == model) {
+            let requests = version.inference_stats.unwrap_or_default();
+            counted.success += requests.success.unwrap_or_default().count;
+            counted.fail += requests.fail.unwrap_or_default().count;
+            counted.inference += version.inference_count;
+            counted.execution += version.execution_count;
+        }
+        Ok(counted)
+    }
+}
+
+/// What the server takes for the idle limit where the configuration leaves it at 0.
+const DEFAULT_IDLE_LIMIT: Duration = Duration::from_secs(1);
+
+fn settings(config: ModelConfig) -> Settings {
+    let parameters =
+        config.parameters.iter().map(|(key, parameter)| (key.clone(), parameter.string_value.clone())).collect();
+    let decoupled = config.model_transaction_policy.is_some_and(|policy| policy.decoupled);
+    let Some(SchedulingChoice::SequenceBatching(batching)) = &config.scheduling_choice else {
+        return Settings {
+            strategy: None,
+            slots: 0,
+            idle_limit: DEFAULT_IDLE_LIMIT,
+            implicit_state: false,
+            told_correlation_ids: false,
+            decoupled,
+            parameters,
+        };
+    };
+    let batch = u32::try_from(config.max_batch_size).unwrap_or(0).max(1);
+    let (strategy, slots_of_an_instance) = match &batching.strategy_choice {
+        Some(StrategyChoice::Oldest(oldest)) => {
+            let candidates = u32::try_from(oldest.max_candidate_sequences).unwrap_or(0);
+            (Strategy::Oldest, if candidates > 0 { candidates } else { batch })
+        }
+        Some(StrategyChoice::Direct(_)) | None => (Strategy::Direct, batch),
+    };
+    let idle_limit = match batching.max_sequence_idle_microseconds {
+        0 => DEFAULT_IDLE_LIMIT,
+        limit => Duration::from_micros(limit),
+    };
+    let mut controls = batching.control_input.iter().flat_map(|input| &input.control);
+    Settings {
+        strategy: Some(strategy),
+        slots: instances(&config) * slots_of_an_instance,
+        idle_limit,
+        implicit_state: !batching.state.is_empty(),
+        told_correlation_ids: controls.any(|control| control.kind() == control::Kind::ControlSequenceCorrid),
+        decoupled,
+        parameters,
+    }
+}
+
+/// How many instances take requests.
+fn instances(config: &ModelConfig) -> u32 {
+    let of_group = |group: &crate::proto::ModelInstanceGroup| {
+        let count = u32::try_from(group.count).unwrap_or(0).max(1);
+        let gpus = u32::try_from(group.gpus.len()).unwrap_or(u32::MAX).max(1);
+        if group.kind() == Kind::Gpu { count.saturating_mul(gpus) } else { count }
+    };
+    config.instance_group.iter().filter(|group| !group.passive).map(of_group).sum::<u32>().max(1)
+}
+
+impl From<&Status> for CallError {
+    fn from(status: &Status) -> Self {
+        let text = describe(status);
+        match status.code() {
+            Code::Unimplemented if is_from_the_protocol(status) => Self::Unimplemented,
+            Code::Unavailable => Self::Unreachable(text),
+            // What the library itself says when the other end speaks something else.
+            Code::Unimplemented | Code::Unknown | Code::Internal
+                if status.source().is_some() || !is_from_the_protocol(status) =>
+            {
+                Self::NotThisProtocol(text)
+            }
+            _ => Self::Refused(text),
+        }
+    }
+}
+
+/// Whether a status came in gRPC's own headers, and not from an HTTP server that knows no gRPC.
+fn is_from_the_protocol(status: &Status) -> bool {
+    !status.message().starts_with("grpc-status header missing")
+}
+
+/// A status in words for people.
+pub(super) fn describe(status: &Status) -> String {
+    if let Some(cause) = status.source() {
+        return reasons(cause);
+    }
+    let message = status.message().trim();
+    if message.is_empty() { status.code().description().to_owned() } else { message.to_owned() }
+}
+
+/// An error and what it came from, innermost last, each said once.
+pub(super) fn reasons(error: &dyn Error) -> String {
+    let mut texts: Vec<String> = Vec::new();
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let text = error.to_string();
+        if !texts.iter().any(|said| said.contains(&text)) {
+            texts.push(text);
+        }
+        next = error.source();
+    }
+    texts.join(": ")
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreachable(why) => write!(f, "no connection: {why}"),
+            Self::TimedOut(limit) => write!(f, "no answer within {} ms", limit.as_millis()),
+            Self::NotThisProtocol(why) => {
+                write!(f, "what answers does not speak the inference protocol over gRPC ({why})")
+            }
+            Self::Unimplemented => f.write_str("the server does not have this call"),
+            Self::Refused(why) => write!(f, "the server said: {why}"),
+        }
+    }
+}
+
+impl Error for CallError {}

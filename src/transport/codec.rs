@@ -1,0 +1,254 @@
+//! Steps as protobuf, and protobuf as what was received.
+//!
+//! All requests of a context are alike but for four fields, and a protobuf message is the concatenation of its fields in
+//! any order. So the fields that stay are encoded once, by the generated code, and each request adds the four.
+
+use std::{fmt::Write as _, sync::Arc};
+
+use prost::{Message as _, bytes::BufMut};
+use tonic::{
+    Status,
+    codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
+};
+
+use crate::{
+    event::{Received, Response},
+    proto::{
+        InferParameter, ModelInferRequest, ModelInferResponse, ModelStreamInferResponse,
+        infer_parameter::ParameterChoice, model_infer_request::InferInputTensor,
+        model_infer_request::InferRequestedOutputTensor,
+    },
+    sequence::{CorrelationId, Step},
+    tensor::{INT32, Tensor, TensorData},
+};
+
+/// Small, because a stream carries small messages and every stream has buffers of its own.
+fn buffers() -> BufferSettings {
+    BufferSettings::new(1024, 16 * 1024)
+}
+
+/// `ModelInferRequest.id` and `.raw_input_contents`, both length-delimited.
+const ID_TAG: u8 = (3 << 3) | 2;
+const RAW_INPUT_CONTENTS_TAG: u8 = (7 << 3) | 2;
+
+/// What all requests of a context have in common, encoded.
+#[derive(Clone, Debug)]
+pub struct RequestTemplate {
+    same: Arc<[u8]>,
+    flags: Arc<[Vec<u8>; 4]>,
+}
+
+impl RequestTemplate {
+    /// The template of requests for the sum over `input`, of this shape, answered in `output`.
+    #[must_use]
+    pub fn new(model: &str, input: &str, shape: &[i64], output: &str, id: CorrelationId) -> Self {
+        let same = ModelInferRequest {
+            model_name: model.to_owned(),
+            inputs: vec![InferInputTensor {
+                name: input.to_owned(),
+                datatype: INT32.to_owned(),
+                shape: shape.to_vec(),
+                ..Default::default()
+            }],
+            outputs: vec![InferRequestedOutputTensor { name: output.to_owned(), ..Default::default() }],
+            parameters: [parameter("sequence_id", ParameterChoice::Int64Param(id.to_wire()))].into(),
+            ..Default::default()
+        };
+        let flags = [(false, false), (false, true), (true, false), (true, true)].map(|(start, end)| {
+            let start = parameter("sequence_start", ParameterChoice::BoolParam(start));
+            let end = parameter("sequence_end", ParameterChoice::BoolParam(end));
+            ModelInferRequest { parameters: [start, end].into(), ..Default::default() }.encode_to_vec()
+        });
+        Self { same: same.encode_to_vec().into(), flags: Arc::new(flags) }
+    }
+
+    fn flags(&self, step: &Step) -> &[u8] {
+        &self.flags[usize::from(step.start) * 2 + usize::from(step.end)]
+    }
+}
+
+fn parameter(name: &str, choice: ParameterChoice) -> (String, InferParameter) {
+    (name.to_owned(), InferParameter { parameter_choice: Some(choice) })
+}
+
+/// The codec of one context's streams.
+#[derive(Clone, Debug)]
+pub(super) struct StepCodec {
+    template: RequestTemplate,
+}
+
+impl StepCodec {
+    pub(super) fn new(template: RequestTemplate) -> Self {
+        Self { template }
+    }
+}
+
+impl Codec for StepCodec {
+    type Encode = Step;
+    type Decode = Received;
+    type Encoder = StepEncoder;
+    type Decoder = ReceivedDecoder;
+
+    fn encoder(&mut self) -> StepEncoder {
+        StepEncoder { template: self.template.clone(), id: String::new() }
+    }
+
+    fn decoder(&mut self) -> ReceivedDecoder {
+        ReceivedDecoder
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct StepEncoder {
+    template: RequestTemplate,
+    id: String,
+}
+
+impl StepEncoder {
+    fn put(&mut self, step: &Step, buffer: &mut impl BufMut) {
+        self.id.clear();
+        write!(self.id, "{}", step.request).expect("writing to a String does not fail");
+        buffer.put_slice(&self.template.same);
+        buffer.put_slice(self.template.flags(step));
+        put_field(buffer, ID_TAG, self.id.as_bytes());
+        put_field(buffer, RAW_INPUT_CONTENTS_TAG, &step.value.to_le_bytes());
+    }
+}
+
+/// Puts a length-delimited field of at most 127 bytes, whose length is a varint of one byte.
+fn put_field(buffer: &mut impl BufMut, tag: u8, bytes: &[u8]) {
+    let length = u8::try_from(bytes.len()).expect("request IDs and numbers are short");
+    debug_assert!(length < 128);
+    buffer.put_u8(tag);
+    buffer.put_u8(length);
+    buffer.put_slice(bytes);
+}
+
+impl Encoder for StepEncoder {
+    type Item = Step;
+    type Error = Status;
+
+    fn encode(&mut self, step: Step, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        self.put(&step, buffer);
+        Ok(())
+    }
+
+    fn buffer_settings(&self) -> BufferSettings {
+        buffers()
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct ReceivedDecoder;
+
+impl Decoder for ReceivedDecoder {
+    type Item = Received;
+    type Error = Status;
+
+    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Received>, Status> {
+        let message = ModelStreamInferResponse::decode(buffer).map_err(|error| {
+            Status::internal(format!("a message that is no ModelStreamInferResponse came: {error}"))
+        })?;
+        Ok(Some(received(message)))
+    }
+
+    fn buffer_settings(&self) -> BufferSettings {
+        buffers()
+    }
+}
+
+fn received(message: ModelStreamInferResponse) -> Received {
+    let ModelInferResponse { model_name, id, outputs, raw_output_contents, .. } =
+        message.infer_response.unwrap_or_default();
+    if !message.error_message.is_empty() {
+        return Received { id, result: Err(message.error_message) };
+    }
+    let mut raw = raw_output_contents.into_iter();
+    let outputs = outputs.into_iter().map(|output| {
+        let data = match (raw.next(), output.contents) {
+            (Some(bytes), _) => TensorData::Raw(bytes),
+            (None, Some(contents)) => TensorData::Int32(contents.int_contents),
+            (None, None) => TensorData::Absent,
+        };
+        Tensor { name: output.name, datatype: output.datatype, shape: output.shape, data }
+    });
+    Received { id, result: Ok(Response { model: model_name, outputs: outputs.collect() }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU64;
+
+    use super::*;
+    use crate::sequence::{Pattern, RequestId};
+
+    #[test]
+    fn an_encoded_step_is_the_request_that_the_generated_code_reads() {
+        let id = CorrelationId(NonZeroU64::new(u64::MAX - 1).expect("not zero"));
+        let template = RequestTemplate::new("a_model", "INPUT", &[1, 1], "OUTPUT", id);
+        let mut encoder = StepCodec::new(template).encoder();
+        for (start, end) in [(true, false), (false, false), (false, true), (true, true)] {
+            let request = RequestId { worker: u32::MAX, sequence: u32::MAX, step: u32::MAX };
+            let step = Step { request, pattern: Pattern::Valid, start, end, value: -5, of: 3 };
+            let mut bytes = Vec::new();
+            encoder.put(&step, &mut bytes);
+            let expected = ModelInferRequest {
+                model_name: "a_model".into(),
+                id: "4294967295-4294967295-4294967295".into(),
+                parameters: [
+                    parameter("sequence_id", ParameterChoice::Int64Param(-2)),
+                    parameter("sequence_start", ParameterChoice::BoolParam(start)),
+                    parameter("sequence_end", ParameterChoice::BoolParam(end)),
+                ]
+                .into(),
+                inputs: vec![InferInputTensor {
+                    name: "INPUT".into(),
+                    datatype: "INT32".into(),
+                    shape: vec![1, 1],
+                    ..Default::default()
+                }],
+                outputs: vec![InferRequestedOutputTensor { name: "OUTPUT".into(), ..Default::default() }],
+                raw_input_contents: vec![vec![0xfb, 0xff, 0xff, 0xff]],
+                ..Default::default()
+            };
+            assert_eq!(ModelInferRequest::decode(bytes.as_slice()).expect("a request"), expected);
+        }
+    }
+
+    #[test]
+    fn answers_are_read_in_both_encodings_and_errors_with_their_request() {
+        use crate::proto::{InferTensorContents, model_infer_response::InferOutputTensor};
+        let output = InferOutputTensor {
+            name: "OUTPUT".into(),
+            datatype: "INT32".into(),
+            shape: vec![1, 1],
+            ..Default::default()
+        };
+        let response = ModelInferResponse {
+            model_name: "m".into(),
+            id: "0-1-2".into(),
+            outputs: vec![output.clone()],
+            ..Default::default()
+        };
+        let sum_of = |response: ModelInferResponse| {
+            let message = ModelStreamInferResponse { infer_response: Some(response), ..Default::default() };
+            received(message).result.expect("a response").outputs[0].data.single_int32()
+        };
+        assert_eq!(
+            sum_of(ModelInferResponse { raw_output_contents: vec![vec![1, 1, 0, 0]], ..response.clone() }),
+            Some(257)
+        );
+        assert_eq!(sum_of(ModelInferResponse { raw_output_contents: vec![vec![1, 1, 0]], ..response.clone() }), None);
+        let contents = Some(InferTensorContents { int_contents: vec![-7], ..Default::default() });
+        assert_eq!(
+            sum_of(ModelInferResponse { outputs: vec![InferOutputTensor { contents, ..output }], ..response.clone() }),
+            Some(-7)
+        );
+        assert_eq!(sum_of(response.clone()), None);
+
+        let error = ModelStreamInferResponse { error_message: "no".into(), infer_response: Some(response) };
+        assert_eq!(received(error), Received { id: "0-1-2".into(), result: Err("no".into()) });
+        let bare = ModelStreamInferResponse { error_message: "no".into(), infer_response: None };
+        assert_eq!(received(bare), Received { id: String::new(), result: Err("no".into()) });
+    }
+}

@@ -1,0 +1,10 @@
+//! How requests reach a server and answers come back; with [`crate::proto`] the only place that sees the wire.
+
+mod client;
+mod codec;
+mod stream;
+
+pub(crate) use client::channel;
+pub use client::{CallError, Client, Counted};
+pub use codec::RequestTemplate;
+pub use stream::{Incoming, Message, Outgoing, Stream};

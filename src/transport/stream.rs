@@ -1,0 +1,115 @@
+//! One `ModelStreamInfer` stream.
+
+use std::{fmt, pin::Pin};
+
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Status, Streaming, client::Grpc, codegen::http::uri::PathAndQuery, transport::Channel};
+
+use super::{
+    client::{describe, reasons},
+    codec::{RequestTemplate, StepCodec},
+};
+use crate::{event::Received, sequence::Step};
+
+const PATH: &str = "/inference.GRPCInferenceService/ModelStreamInfer";
+
+/// How many steps may be handed over and not be on the wire yet; more wait.
+const QUEUE: usize = 128;
+
+/// An open stream; dropping it cancels what it carries.
+#[derive(Debug)]
+pub struct Stream {
+    /// Takes steps.
+    pub outgoing: Outgoing,
+    /// Brings answers.
+    pub incoming: Incoming,
+}
+
+/// The end of a stream that takes steps; dropping it says that no further step follows.
+#[derive(Debug)]
+pub struct Outgoing(mpsc::Sender<Step>);
+
+/// The end of a stream that brings answers.
+pub struct Incoming(State);
+
+type Opening = Pin<Box<dyn Future<Output = Result<tonic::Response<Streaming<Received>>, Status>> + Send>>;
+
+enum State {
+    /// A server may send no headers before its first response, so steps are sent while this is still under way.
+    Opening(Opening),
+    Open(Box<Streaming<Received>>),
+}
+
+impl fmt::Debug for Incoming {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            State::Opening(_) => "Opening",
+            State::Open(_) => "Open",
+        })
+    }
+}
+
+/// What a stream brings.
+#[derive(Debug)]
+pub enum Message {
+    /// An answer.
+    Received(Received),
+    /// The end, in good order.
+    End,
+    /// The end, for the reason given.
+    Broken(String),
+}
+
+impl Stream {
+    /// Opens a stream for one context's requests. The first [`Incoming::next`] sets it going.
+    #[must_use]
+    pub fn open(channel: &Channel, template: RequestTemplate) -> Self {
+        let (outgoing, steps) = mpsc::channel(QUEUE);
+        let mut client = Grpc::new(channel.clone());
+        let opening = async move {
+            client.ready().await.map_err(|error| Status::unavailable(reasons(&error)))?;
+            let request = tonic::Request::new(ReceiverStream::new(steps));
+            client.streaming(request, PathAndQuery::from_static(PATH), StepCodec::new(template)).await
+        };
+        Self { outgoing: Outgoing(outgoing), incoming: Incoming(State::Opening(Box::pin(opening))) }
+    }
+}
+
+impl Outgoing {
+    /// Room for one step more, if there is some now.
+    #[must_use]
+    pub fn room_now(&self) -> Option<mpsc::Permit<'_, Step>> {
+        self.0.try_reserve().ok()
+    }
+
+    /// Waits until there is room, or the stream is broken.
+    ///
+    /// Cancel safe.
+    pub async fn room(&self) {
+        if self.0.reserve().await.is_err() {
+            // Why it broke is for the other end to tell.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl Incoming {
+    /// The next message.
+    ///
+    /// Cancel safe. After [`Message::End`] or [`Message::Broken`] there is nothing to wait for.
+    pub async fn next(&mut self) -> Message {
+        if let State::Opening(opening) = &mut self.0 {
+            match opening.await {
+                Ok(response) => self.0 = State::Open(Box::new(response.into_inner())),
+                Err(status) => return Message::Broken(describe(&status)),
+            }
+        }
+        let State::Open(streaming) = &mut self.0 else { unreachable!("it was opened above") };
+        match streaming.message().await {
+            Ok(Some(received)) => Message::Received(received),
+            Ok(None) => Message::End,
+            Err(status) => Message::Broken(describe(&status)),
+        }
+    }
+}
