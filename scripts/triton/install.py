@@ -126,12 +126,15 @@ def model_python():
     """A virtual environment with the Python packages that the models import; the backend's stub finds it by PATH."""
 
     def make(folder):
+        # The backend's stub was built against numpy 1: with numpy 2 it takes every tensor for one of 0 bytes.
+        if sys.version_info >= (3, 13):
+            raise InstallError(f"the Python backend needs numpy 1, which Python {PYTHON_VERSION} does not have: run with-triton with Python 3.8 to 3.12")
         # Without pip: some systems ship the module venv without what it needs to install pip.
         venv.create(folder, with_pip=False)
         (packages,) = folder.glob("lib/python*/site-packages")
-        pip("install", "--only-binary=:all:", "--target", str(packages), "numpy>=1.24,<3")
+        pip("install", "--only-binary=:all:", "--target", str(packages), "numpy>=1.21,<2")
 
-    return once(f"model-python-{PYTHON_VERSION}", make)
+    return once(f"model-python-{PYTHON_VERSION}-numpy-1", make)
 
 
 def client_packages():
