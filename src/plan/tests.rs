@@ -1,1 +1,176 @@
+use std::collections::HashMap;
 
+use super::*;
+use crate::scenario::{Overrides, Source};
+
+fn scenario(text: &str) -> Scenario {
+    Scenario::resolve(&Source::from_text("test", text), Overrides::default()).expect("a scenario")
+}
+
+fn passes(scenario: &Scenario, seed: u64, worker: u32, count: usize) -> Vec<Pass> {
+    let mut plan = WorkerPlan::new(scenario, Seed(seed), worker);
+    (0..count).map(|_| plan.next_pass()).collect()
+}
+
+/// What would change for everybody who replays an old seed has to be seen: this snapshot is the plan of one seed.
+#[test]
+fn a_seed_means_what_it_always_meant() {
+    let lines: Vec<_> = (0..2)
+        .flat_map(|worker| passes(&scenario(""), 42, worker, 12))
+        .map(|pass| serde_json::to_string(&pass).expect("JSON"))
+        .collect();
+    insta::assert_snapshot!(lines.join("\n"));
+}
+
+#[test]
+fn a_workers_plan_depends_on_the_seed_and_its_index_alone() {
+    let small = scenario("load.workers = 4");
+    let large = scenario("load.workers = 40\nload.iterations = 9\nsending.window = 3");
+    assert_eq!(passes(&small, 7, 3, 50), passes(&large, 7, 3, 50));
+    assert_ne!(passes(&small, 7, 3, 50), passes(&small, 8, 3, 50));
+    let of_others: Vec<_> = passes(&small, 7, 2, 50).into_iter().map(|pass| pass.sequences).collect();
+    assert!(passes(&small, 7, 3, 50).into_iter().all(|pass| !of_others.contains(&pass.sequences)));
+}
+
+#[test]
+fn each_context_has_an_id_of_its_own() {
+    let scenario = scenario("load.workers = 20");
+    let mut owners = HashMap::new();
+    for worker in 0..20 {
+        for context in 0..scenario.contexts.count() {
+            let id = correlation_id(&scenario, worker, context);
+            assert_eq!(owners.insert(id, (worker, context)), None, "{id}");
+        }
+    }
+    assert_eq!(correlation_id(&scenario, 3, 2).to_string(), "303");
+}
+
+#[test]
+fn patterns_are_what_they_say() {
+    let mut seen = HashMap::new();
+    for pass in passes(&scenario(""), 1, 0, 5000) {
+        let shape: Vec<_> = pass.sequences.iter().map(|sequence| (sequence.start, sequence.end)).collect();
+        let expected: &[_] = match pass.pattern {
+            Pattern::Valid => &[(true, true)],
+            Pattern::ValidValid => &[(true, true), (true, true)],
+            Pattern::ValidNoEnd => &[(true, true), (true, false)],
+            Pattern::NoStart => &[(false, false)],
+            Pattern::NoEnd => &[(true, false)],
+        };
+        assert_eq!(shape, expected, "{pass:?}");
+        assert!(pass.sequences.iter().all(|sequence| !sequence.values.is_empty()));
+        if pass.pattern == Pattern::NoStart {
+            assert_eq!(pass.sequences[0].values.len(), 1);
+        }
+        *seen.entry(pass.pattern).or_insert(0) += 1;
+    }
+    assert_eq!(seen.len(), Pattern::ALL.len(), "{seen:?}");
+}
+
+#[test]
+fn no_start_follows_only_what_certainly_leaves_no_sequence() {
+    // No-start as often as may be, so that the rule is what decides.
+    let text = "patterns.common = { valid = 1, no-end = 1, valid-no-end = 1, valid-valid = 1, no-start = 9 }";
+    let mut previous = HashMap::new();
+    let mut allowed = 0;
+    for pass in passes(&scenario(text), 5, 0, 20_000) {
+        if pass.pattern == Pattern::NoStart {
+            let before: Option<&Pattern> = previous.get(&pass.context);
+            assert!(before.is_some_and(|pattern| pattern.leaves_no_sequence()), "after {before:?}");
+            allowed += 1;
+        }
+        previous.insert(pass.context, pass.pattern);
+    }
+    assert!(allowed > 1000, "{allowed}");
+}
+
+#[test]
+fn a_forbidden_no_start_becomes_a_pattern_that_the_scenario_draws() {
+    let with_no_end = "contexts = { common = 1, rare = 0, rare_probability = 0 }\npatterns.common = { no-end = 1, no-start = 1 }";
+    assert!(passes(&scenario(with_no_end), 5, 0, 500).iter().all(|pass| pass.pattern == Pattern::NoEnd));
+    let without = "contexts = { common = 1, rare = 0, rare_probability = 0 }\npatterns.common = { no-start = 1 }";
+    let drawn: Vec<_> = passes(&scenario(without), 5, 0, 3).iter().map(|pass| pass.pattern).collect();
+    assert_eq!(drawn, [Pattern::Valid, Pattern::NoStart, Pattern::NoStart]);
+}
+
+#[test]
+fn rare_contexts_take_turns() {
+    let contexts: Vec<_> = passes(&scenario(""), 3, 0, 2000).into_iter().map(|pass| pass.context).collect();
+    let rare: Vec<_> = contexts.iter().filter(|&&context| context >= 2).collect();
+    assert!(rare.iter().enumerate().all(|(turn, &&context)| context as usize == 2 + turn % 8), "{rare:?}");
+}
+
+/// The share of `hits` in `of` lies within five standard deviations of the odds. The seeds are fixed, so it always does or
+/// never.
+#[track_caller]
+#[expect(clippy::cast_precision_loss)]
+fn assert_share(what: &str, hits: usize, of: usize, odds: f64) {
+    let (hits, of) = (hits as f64, of as f64);
+    let tolerance = 5.0 * (odds * (1.0 - odds) / of).sqrt();
+    assert!((hits / of - odds).abs() < tolerance, "{what}: {hits} of {of}, odds {odds}");
+}
+
+#[test]
+fn the_weights_hold() {
+    // Without no-start, whose draws fall through where it is not allowed.
+    let common = [("valid", 0.5), ("valid-valid", 0.2), ("valid-no-end", 0.1), ("no-end", 0.2)];
+    let scenario = scenario(
+        "patterns.common = { valid = 5, valid-valid = 2, valid-no-end = 1, no-end = 2 }\ncontexts.rare_probability = 0.25",
+    );
+    let passes = passes(&scenario, 11, 0, 40_000);
+    let rare: Vec<_> = passes.iter().filter(|pass| pass.context >= 2).collect();
+    assert_share("rare", rare.len(), passes.len(), 0.25);
+    for (name, odds) in [("no-end", 0.33), ("valid-no-end", 0.33), ("valid-valid", 0.34), ("valid", 0.0), ("no-start", 0.0)] {
+        let hits = rare.iter().filter(|pass| pass.pattern.name() == name).count();
+        if odds == 0.0 { assert_eq!(hits, 0, "{name}") } else { assert_share(name, hits, rare.len(), odds) }
+    }
+    let of_common = passes.len() - rare.len();
+    for (name, odds) in common {
+        let hits = passes.iter().filter(|pass| pass.context < 2 && pass.pattern.name() == name).count();
+        assert_share(name, hits, of_common, odds);
+    }
+    let first = passes.iter().filter(|pass| pass.context == 0).count();
+    assert_share("the first common context", first, of_common, 0.5);
+}
+
+#[test]
+fn lengths_and_values_are_distributed_as_the_scenario_says() {
+    let scenario = scenario("");
+    let sequences: Vec<_> = (0..8)
+        .flat_map(|worker| passes(&scenario, 13, worker, 5000))
+        .filter(|pass| pass.pattern != Pattern::NoStart)
+        .flat_map(|pass| pass.sequences)
+        .collect();
+    // max(1, trunc(Normal(16, 8))): the shares of a few ranges, from the normal distribution's table.
+    for (what, range, odds) in [
+        ("one step", 1..2, 0.040_06),
+        ("2 to 7", 2..8, 0.158_66 - 0.040_06),
+        ("8 to 15", 8..16, 0.5 - 0.158_66),
+        ("16 to 23", 16..24, 0.841_34 - 0.5),
+        ("24 to 31", 24..32, 0.977_25 - 0.841_34),
+        ("32 and more", 32..101, 1.0 - 0.977_25),
+    ] {
+        let hits = sequences.iter().filter(|sequence| range.contains(&sequence.values.len())).count();
+        assert_share(what, hits, sequences.len(), odds);
+    }
+    let values: Vec<_> = sequences.iter().flat_map(|sequence| &sequence.values).collect();
+    assert!(values.iter().all(|value| (0..1_048_576).contains(*value)));
+    for quarter in 0..4 {
+        let hits = values.iter().filter(|&&&value| value / 262_144 == quarter).count();
+        assert_share("a quarter of the values", hits, values.len(), 0.25);
+    }
+}
+
+#[test]
+fn lengths_are_kept_within_their_bounds() {
+    let scenario = scenario("length = { min = 3, max = 5, normal = { mean = 4, stdev = 100 } }");
+    let mut lengths: Vec<_> = passes(&scenario, 1, 0, 500)
+        .into_iter()
+        .filter(|pass| pass.pattern != Pattern::NoStart)
+        .flat_map(|pass| pass.sequences)
+        .map(|sequence| sequence.values.len())
+        .collect();
+    lengths.sort_unstable();
+    lengths.dedup();
+    assert_eq!(lengths, [3, 4, 5]);
+}
