@@ -185,20 +185,15 @@ impl Line {
     async fn close(&mut self, out: &Out) {
         let Some(Stream { outgoing, mut incoming }) = self.stream.take() else { return };
         drop(outgoing);
-        let limit = out.shared.preflight.limits.lost_after;
-        let drain = async {
-            loop {
-                match incoming.next().await {
-                    Message::End => return out.tell(self.context.id, EventKind::Closed),
-                    message => match out.take_in(&mut self.context, message).await {
-                        Some(_) => {}
-                        None => return Record::default(),
-                    },
-                }
+        let deadline = Instant::now() + out.shared.preflight.limits.lost_after;
+        loop {
+            match tokio::time::timeout_at(deadline, incoming.next()).await {
+                Err(_) => _ = out.tell(self.context.id, EventKind::NotClosed),
+                Ok(Message::End) => _ = out.tell(self.context.id, EventKind::Closed),
+                Ok(message) if out.take_in(&mut self.context, message).await.is_some() => continue,
+                Ok(_) => {}
             }
-        };
-        if tokio::time::timeout(limit, drain).await.is_err() {
-            out.tell(self.context.id, EventKind::NotClosed);
+            return;
         }
     }
 }

@@ -10,7 +10,8 @@ const CONTEXT: ContextId = ContextId { worker: 0, context: 0 };
 const MS: Nanos = 1_000_000;
 const IDLE: Duration = Duration::from_millis(1000);
 const STRAGGLING: Duration = Duration::from_millis(3000);
-const START_ERROR: &str = "inference request for sequence 5 to model 'm' must specify the START flag on the first request of the sequence";
+const START_ERROR: &str =
+    "inference request for sequence 5 to model 'm' must specify the START flag on the first request of the sequence";
 
 /// A conversation on one correlation ID with an oracle listening.
 struct Conversation {
@@ -23,8 +24,13 @@ struct Conversation {
 
 impl Conversation {
     fn new() -> Self {
-        let rules =
-            Rules { model: "m".into(), output: "OUTPUT".into(), shape: vec![1, 1], idle_limit: Some(IDLE), straggling: STRAGGLING };
+        let rules = Rules {
+            model: "m".into(),
+            output: "OUTPUT".into(),
+            shape: vec![1, 1],
+            idle_limit: Some(IDLE),
+            straggling: STRAGGLING,
+        };
         let id = CorrelationId(NonZeroU64::new(5).expect("not zero"));
         Self { oracle: Oracle::new(rules, 1, 1, |_| id), now: 0, serial: 0, sent: Vec::new(), rulings: Vec::new() }
     }
@@ -44,7 +50,14 @@ impl Conversation {
         let of = u32::try_from(values.len()).expect("short");
         for (step, &value) in (0..).zip(values) {
             let request = RequestId { worker: 0, sequence: self.serial, step };
-            let step = Step { request, pattern: Pattern::Valid, start: start && step == 0, end: end && step + 1 == of, value, of };
+            let step = Step {
+                request,
+                pattern: Pattern::Valid,
+                start: start && step == 0,
+                end: end && step + 1 == of,
+                value,
+                of,
+            };
             self.sent.push(step);
             self.tell(EventKind::Sent(step));
         }
@@ -75,7 +88,12 @@ impl Conversation {
 
     #[track_caller]
     fn assert(&self, expected: &[ViolationKind]) {
-        assert_eq!(self.violations(), expected, "{:#?}", self.rulings.iter().flat_map(|r| &r.violations).collect::<Vec<_>>());
+        assert_eq!(
+            self.violations(),
+            expected,
+            "{:#?}",
+            self.rulings.iter().flat_map(|r| &r.violations).collect::<Vec<_>>()
+        );
     }
 }
 
@@ -91,7 +109,12 @@ fn response(sum: i32) -> Response {
 fn a_correct_conversation_is_not_accused() {
     let mut c = Conversation::new();
     c.tell(EventKind::Opened).send(true, true, &[1, 2, 3]).send(true, false, &[10, 20]);
-    c.answer("0-0-0", 1).answer("0-0-1", 3).answer("0-0-2", 6).answer("0-1-0", 10).answer("0-1-1", 30).tell(EventKind::Closed);
+    c.answer("0-0-0", 1)
+        .answer("0-0-1", 3)
+        .answer("0-0-2", 6)
+        .answer("0-1-0", 10)
+        .answer("0-1-1", 30)
+        .tell(EventKind::Closed);
     // A new START on an ID that may or may not live still.
     c.wait(5000).tell(EventKind::Opened).send(true, true, &[7]).answer("0-2-0", 7);
     c.send(false, false, &[8]).refuse("0-3-0");
@@ -197,7 +220,10 @@ fn a_missing_answer_is_lost_and_the_rest_is_not_known() {
     let mut c = Conversation::new();
     c.send(true, true, &[1, 2, 3]).answer("0-0-0", 1).wait(20_000).tell(EventKind::GaveUp);
     c.assert(&[ViolationKind::Lost]);
-    assert_eq!(c.rulings.last().and_then(|r| r.settled).map(|s| (s.step.request.step, s.outcome)), Some((1, Outcome::Indeterminate)));
+    assert_eq!(
+        c.rulings.last().and_then(|r| r.settled).map(|s| (s.step.request.step, s.outcome)),
+        Some((1, Outcome::Indeterminate))
+    );
     c.tell(EventKind::Cut(Cut::ByClient));
     assert_eq!(c.rulings.last().map(|r| r.abandoned), Some(1));
     c.assert(&[ViolationKind::Lost]);

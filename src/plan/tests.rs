@@ -86,7 +86,8 @@ fn no_start_follows_only_what_certainly_leaves_no_sequence() {
 
 #[test]
 fn a_forbidden_no_start_becomes_a_pattern_that_the_scenario_draws() {
-    let with_no_end = "contexts = { common = 1, rare = 0, rare_probability = 0 }\npatterns.common = { no-end = 1, no-start = 1 }";
+    let with_no_end =
+        "contexts = { common = 1, rare = 0, rare_probability = 0 }\npatterns.common = { no-end = 1, no-start = 1 }";
     assert!(passes(&scenario(with_no_end), 5, 0, 500).iter().all(|pass| pass.pattern == Pattern::NoEnd));
     let without = "contexts = { common = 1, rare = 0, rare_probability = 0 }\npatterns.common = { no-start = 1 }";
     let drawn: Vec<_> = passes(&scenario(without), 5, 0, 3).iter().map(|pass| pass.pattern).collect();
@@ -120,7 +121,9 @@ fn the_weights_hold() {
     let passes = passes(&scenario, 11, 0, 40_000);
     let rare: Vec<_> = passes.iter().filter(|pass| pass.context >= 2).collect();
     assert_share("rare", rare.len(), passes.len(), 0.25);
-    for (name, odds) in [("no-end", 0.33), ("valid-no-end", 0.33), ("valid-valid", 0.34), ("valid", 0.0), ("no-start", 0.0)] {
+    for (name, odds) in
+        [("no-end", 0.33), ("valid-no-end", 0.33), ("valid-valid", 0.34), ("valid", 0.0), ("no-start", 0.0)]
+    {
         let hits = rare.iter().filter(|pass| pass.pattern.name() == name).count();
         if odds == 0.0 { assert_eq!(hits, 0, "{name}") } else { assert_share(name, hits, rare.len(), odds) }
     }

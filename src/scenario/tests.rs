@@ -24,7 +24,8 @@ fn the_default_scenario_has_the_numbers_of_l0() {
 
 #[test]
 fn a_file_needs_only_what_differs_and_pattern_tables_are_whole() {
-    let scenario = resolve("[contexts]\nrare = 3\n[patterns.common]\nvalid = 1\n[sending]\nwindow = 4").expect("a scenario");
+    let scenario =
+        resolve("[contexts]\nrare = 3\n[patterns.common]\nvalid = 1\n[sending]\nwindow = 4").expect("a scenario");
     assert_eq!((scenario.contexts.common, scenario.contexts.rare), (2, 3));
     assert_eq!(scenario.patterns.common.in_order(), [1.0, 0.0, 0.0, 0.0, 0.0]);
     assert_eq!(scenario.patterns.rare.in_order(), [0.0, 0.34, 0.33, 0.0, 0.33]);
@@ -43,10 +44,14 @@ fn flags_override_the_file() {
     };
     let source = Source::from_text("a.toml", "load.iterations = 5\nload.workers = 3\ntarget.model = 'x'");
     let scenario = Scenario::resolve(&source, overrides.clone()).expect("a scenario");
-    assert_eq!((scenario.load.workers.get(), scenario.load.iterations, scenario.load.duration_s), (2, None, NonZeroU64::new(7)));
+    assert_eq!(
+        (scenario.load.workers.get(), scenario.load.iterations, scenario.load.duration_s),
+        (2, None, NonZeroU64::new(7))
+    );
     assert_eq!((scenario.target.model.as_str(), scenario.target.endpoint.to_string().as_str()), ("m", "host:9"));
     assert_eq!(scenario.limits.response_ms.map(Millis::duration), Some(Duration::from_millis(9)));
-    let both = Scenario::resolve(&source, Overrides { iterations: NonZeroU64::new(6), ..overrides }).expect("a scenario");
+    let both =
+        Scenario::resolve(&source, Overrides { iterations: NonZeroU64::new(6), ..overrides }).expect("a scenario");
     assert_eq!((both.load.iterations, both.load.duration_s), (NonZeroU64::new(6), NonZeroU64::new(7)));
 }
 
@@ -55,7 +60,10 @@ fn what_is_wrong_is_told_with_its_line_and_key() {
     for (text, expected) in [
         ("[load]\nworker = 3", "a.toml:2: unknown key `worker`, expected one of `workers`, `iterations`, `duration_s`"),
         ("\n\nlode = 3", "a.toml:3: unknown key `lode`"),
-        ("[patterns.common]\nvalid = 1\nvlid = 2", "a.toml:3: unknown key `vlid`, expected one of `valid`, `valid-valid`"),
+        (
+            "[patterns.common]\nvalid = 1\nvlid = 2",
+            "a.toml:3: unknown key `vlid`, expected one of `valid`, `valid-valid`",
+        ),
         ("[load]\nworkers = 0", "a.toml:2: load.workers: invalid value: integer `0`, expected a nonzero u32"),
         ("[load]\nworkers = -1", "a.toml:2: load.workers: invalid value: integer `-1`"),
         ("[load]\nworkers = 100001", "a.toml:2: load.workers: 100001 is more than 100000"),
@@ -67,23 +75,38 @@ fn what_is_wrong_is_told_with_its_line_and_key() {
         ("\n[patterns.common]\nvalid = 0", "a.toml:2: patterns.common: all weights are 0"),
         ("patterns.common = {}", "a.toml:1: patterns.common: all weights are 0"),
         ("[patterns.common]\nvalid = 1e308\nno-end = 1e308", "a.toml:1: patterns.common: the weights are too large"),
-        ("[length]\nnormal = { mean = nan, stdev = 8 }", "a.toml:2: length.normal: the mean NaN is not a finite number"),
+        (
+            "[length]\nnormal = { mean = nan, stdev = 8 }",
+            "a.toml:2: length.normal: the mean NaN is not a finite number",
+        ),
         ("[length]\nnormal = { mean = 1, stdev = nan }", "a.toml:2: length.normal: the stdev NaN"),
         ("[length]\nnormal = { mean = 1, stdev = -1 }", "a.toml:2: length.normal: the stdev -1"),
         ("[length]\nmin = 9\nmax = 3", "a.toml:2: length.min: 9 is above length.max, 3"),
         ("[length]\nmin = 0", "a.toml:2: length.min: invalid value: integer `0`"),
         ("[values]\nuniform = { min = 5, max = 4 }", "a.toml:2: values.uniform: min 5 is above max 4"),
-        ("[values]\nuniform = { min = 0, max = 2147483648 }", "a.toml:2: values.uniform.max: invalid value: integer `2147483648`"),
-        ("[contexts]\ncommon = 50\nrare = 51", "a.toml:1: contexts: 50 common and 51 rare contexts do not fit a block of 100"),
+        (
+            "[values]\nuniform = { min = 0, max = 2147483648 }",
+            "a.toml:2: values.uniform.max: invalid value: integer `2147483648`",
+        ),
+        (
+            "[contexts]\ncommon = 50\nrare = 51",
+            "a.toml:1: contexts: 50 common and 51 rare contexts do not fit a block of 100",
+        ),
         ("[contexts]\ncommon = 4294967295", "a.toml:1: contexts: 4294967295 common and 8 rare contexts do not fit"),
-        ("[correlation_ids]\nblock = 9", "contexts: 2 common and 8 rare contexts do not fit a block of 9 correlation IDs"),
+        (
+            "[correlation_ids]\nblock = 9",
+            "contexts: 2 common and 8 rare contexts do not fit a block of 9 correlation IDs",
+        ),
         ("contexts = { common = 0, rare = 0, rare_probability = 0 }", "a.toml:1: contexts: common and rare are both 0"),
         ("[contexts]\ncommon = 0", "contexts.rare_probability: 0.1 with no common contexts"),
         ("[contexts]\nrare = 0", "contexts.rare_probability: 0.1 with no rare contexts"),
         ("[contexts]\nrare_probability = 1.1", "a.toml:2: contexts.rare_probability: 1.1 is no probability"),
         ("[correlation_ids]\nfirst = 0", "a.toml:2: correlation_ids.first: invalid value: integer `0`"),
         ("[correlation_ids]\nblock = 4294967295\n[load]\nworkers = 100000\n[correlation_ids.x]", "unknown key `x`"),
-        ("[sending]\nwindow = 0", "a.toml:2: sending.window: invalid value: integer `0`, expected \"all\" or a whole number"),
+        (
+            "[sending]\nwindow = 0",
+            "a.toml:2: sending.window: invalid value: integer `0`, expected \"all\" or a whole number",
+        ),
         ("[sending]\nwindow = 'some'", "a.toml:2: sending.window: invalid value: string \"some\""),
         ("[sending]\nreuse = 'never'", "a.toml:2: sending.reuse: unknown variant `never`"),
         ("[limits]\nlost_after_ms = 0", "a.toml:2: limits.lost_after_ms: 0 ms cannot be"),
