@@ -190,8 +190,11 @@ impl Line {
             match tokio::time::timeout_at(deadline, incoming.next()).await {
                 Err(_) => _ = out.tell(self.context.id, EventKind::NotClosed),
                 Ok(Message::End) => _ = out.tell(self.context.id, EventKind::Closed),
-                Ok(message) if out.take_in(&mut self.context, message).await.is_some() => continue,
-                Ok(_) => {}
+                Ok(message) => {
+                    if out.take_in(&mut self.context, message).await.is_some() {
+                        continue;
+                    }
+                }
             }
             return;
         }
