@@ -58,7 +58,7 @@ struct Args {
     /// Send the second sequence of a pass when the first one was answered, on a stream of its own
     #[arg(long)]
     after_answer: bool,
-    /// What `cargo bench` adds
+    /// What cargo bench adds
     #[arg(long, hide = true)]
     bench: bool,
 }
@@ -87,20 +87,17 @@ impl Counts {
 
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "a program of its own, for a script")]
 fn main() -> ExitCode {
-    // So cargo runs it when it runs all targets.
+    // As `cargo bench` and `cargo test --all-targets` run it.
     if std::env::args().skip(1).all(|argument| argument == "--bench") {
         eprintln!("bare_client: nothing to do without arguments; scripts/bench runs it");
         return ExitCode::SUCCESS;
     }
-    let args = Args::try_parse().unwrap_or_else(|error| match error.exit_code() {
-        0 => error.exit(),
-        _ => {
-            let words: Vec<_> = error.to_string().split_whitespace().map(str::to_owned).collect();
-            eprintln!("bare_client: {}", words.join(" "));
-            std::process::exit(1);
-        }
-    });
-    match job(args).and_then(run) {
+    let result = match Args::try_parse() {
+        Ok(args) => job(args).and_then(run),
+        Err(error) if error.exit_code() == 0 => error.exit(),
+        Err(error) => Err(error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")),
+    };
+    match result {
         Ok((Counts { requests, answered }, elapsed)) => {
             let elapsed_s = elapsed.as_secs_f64();
             println!("{}", serde_json::json!({"requests": requests, "answered": answered, "elapsed_s": elapsed_s}));

@@ -1,6 +1,6 @@
 //! What a run amounts to: verdicts, counts and times, kept by each runtime thread for itself and merged at the end.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -55,8 +55,14 @@ impl Counts {
 }
 
 /// Times in µs.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Times(Histogram<u64>);
+
+impl fmt::Debug for Times {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Times({} up to {} µs)", self.count(), self.max_us())
+    }
+}
 
 impl Default for Times {
     fn default() -> Self {

@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 /// Short limits, so that a missing answer is lost soon.
 const SCENARIO: &str = "
 load.workers = 3
-limits = { lost_after_ms = 300, step_ms = 1, settle_ms = 300, quiet_ms = 20, drain_ms = 1000, connect_ms = 2000 }
+limits = { lost_after_ms = 1000, step_ms = 1, settle_ms = 300, quiet_ms = 20, drain_ms = 1000, connect_ms = 2000 }
 patterns.common = { valid = 5, valid-valid = 2, valid-no-end = 1, no-end = 1, no-start = 2 }
 ";
 
@@ -43,7 +43,9 @@ fn kinds(result: &RunResult) -> BTreeSet<ViolationKind> {
 }
 
 /// Each fault, and what it has to be called; `or` may come with it.
-const FAULTS: [(Fault, ViolationKind, &[ViolationKind]); 24] = [
+type Row = (Fault, ViolationKind, &'static [ViolationKind]);
+
+const FAULTS: [Row; 24] = [
     (Fault::OffByOne, WrongSum, &[]),
     (Fault::KeepState, WrongSum, &[]),
     (Fault::Swap, WrongSum, &[]),
@@ -69,6 +71,16 @@ const FAULTS: [(Fault, ViolationKind, &[ViolationKind]); 24] = [
     (Fault::CountTwice, Statistics, &[]),
     (Fault::CountNot, Statistics, &[]),
 ];
+
+/// Most of the time is spent waiting for answers that do not come, so all wait at the same time.
+fn for_all_faults(test: impl Fn(Row) + Sync) {
+    let test = &test;
+    std::thread::scope(|scope| {
+        for row in FAULTS {
+            scope.spawn(move || test(row));
+        }
+    });
+}
 
 #[test]
 fn a_correct_server_is_not_accused() {
@@ -103,7 +115,7 @@ fn a_correct_server_is_not_accused_whatever_the_stream_policy() {
 
 #[test]
 fn a_fault_that_happens_once_is_found_and_named() {
-    for (fault, expected, also) in FAULTS {
+    for_all_faults(|(fault, expected, also)| {
         let server = TestServer::with_fault(fault, When::Once(3));
         let result = run_scenario(scenario(&server, ""), 7, false);
         assert_eq!(server.faults_committed(), 1, "{fault:?} was not committed");
@@ -115,12 +127,12 @@ fn a_fault_that_happens_once_is_found_and_named() {
         );
         let rest: Vec<_> = found.iter().filter(|kind| **kind != expected && !also.contains(kind)).collect();
         assert!(rest.is_empty(), "{fault:?} is also called {rest:?}: {:#?}", result.violations);
-    }
+    });
 }
 
 #[test]
 fn a_fault_that_always_happens_is_found_and_named() {
-    for (fault, expected, _) in FAULTS {
+    for_all_faults(|(fault, expected, _)| {
         let server = TestServer::with_fault(fault, When::Always);
         // Where each answer is waited for in vain a few are enough.
         let waits = matches!(expected, Lost | StreamNotClosed | Reordered | Hang);
@@ -130,5 +142,5 @@ fn a_fault_that_always_happens_is_found_and_named() {
             "{fault:?} is not called {expected}: {:#?}",
             result.tally.violations
         );
-    }
+    });
 }

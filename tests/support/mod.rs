@@ -97,7 +97,7 @@ impl Default for Setup {
     fn default() -> Self {
         Self {
             fault: None,
-            idle_limit: Duration::from_millis(100),
+            idle_limit: Duration::from_millis(500),
             has_config: true,
             has_statistics: true,
             oldest: false,
@@ -362,6 +362,7 @@ impl Service {
             };
             if let Some(die) = die {
                 let _ = die.send(());
+                std::future::pending::<()>().await;
             }
             if freeze {
                 std::future::pending::<()>().await;
@@ -371,7 +372,7 @@ impl Service {
             }
             let answer = self.answer(&request);
             if hold {
-                tokio::time::sleep(Duration::from_secs(2)).await;
+                tokio::time::sleep(Duration::from_secs(6)).await;
             }
             for answer in self.spoil(answer, &mut held) {
                 if out.send(Ok(answer)).await.is_err() {

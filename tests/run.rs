@@ -1,0 +1,277 @@
+//! What a run does with endpoints of all kinds, and when it is ended early.
+
+mod support;
+
+use std::{io::Write as _, net::TcpListener, time::Duration};
+
+use sequence_stress::{
+    engine::{
+        Accounting, Hints, Interrupted, Observer, Preflight, Progress, RunError, RunResult, Setup as RunSetup, run,
+    },
+    model::Strategy,
+    oracle::ViolationKind,
+    scenario::{Overrides, Reuse, Scenario, Source},
+    seed::Seed,
+};
+use support::{Fault, Setup, TestServer, When};
+use tokio::sync::mpsc;
+
+const SCENARIO: &str = "
+load.workers = 2
+load.iterations = 10
+limits.step_ms = 1
+limits.settle_ms = 300
+limits.quiet_ms = 20
+limits.drain_ms = 300
+limits.connect_ms = 1000
+";
+
+fn scenario(address: &str, more: &str) -> Scenario {
+    let text = format!("target.endpoint = '{address}'\n{more}\n{SCENARIO}");
+    Scenario::resolve(&Source::from_text("test", &text), Overrides::default()).expect("a scenario")
+}
+
+/// Sees what a run finds, and interrupts it after so many requests.
+#[derive(Default)]
+struct Watcher {
+    found: Option<Preflight>,
+    interrupt: Option<(u64, mpsc::Sender<()>)>,
+    was_interrupted: bool,
+}
+
+impl Observer for Watcher {
+    fn found(&mut self, preflight: &Preflight) {
+        self.found = Some(preflight.clone());
+    }
+
+    fn progress(&mut self, progress: &Progress) {
+        if let Some((_, sender)) = self.interrupt.take_if(|(requests, _)| progress.requests >= *requests) {
+            sender.try_send(()).expect("the run waits for interrupts");
+        }
+    }
+
+    fn interrupted(&mut self, _drain: Duration) {
+        self.was_interrupted = true;
+    }
+}
+
+fn run_setup(setup: RunSetup, watcher: &mut Watcher, after: Option<u64>) -> Result<RunResult, RunError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let (sender, interrupts) = mpsc::channel(1);
+    watcher.interrupt = after.map(|after| (after, sender.clone()));
+    runtime.block_on(run(setup, watcher, interrupts))
+}
+
+fn run_scenario(scenario: Scenario, hints: Hints) -> (Result<RunResult, RunError>, Watcher) {
+    let mut watcher = Watcher::default();
+    let result = run_setup(RunSetup { scenario, seed: Seed(1), hints, fail_fast: false }, &mut watcher, None);
+    (result, watcher)
+}
+
+#[track_caller]
+fn assert_cannot_test(server: Setup, more: &str, expected: &str) {
+    let server = TestServer::start(server);
+    let (result, _) = run_scenario(scenario(&server.address.to_string(), more), Hints::default());
+    let error = result.expect_err("it cannot be tested").to_string();
+    assert!(error.contains(expected) && error.lines().count() == 1, "{error}\n  should have {expected}");
+    assert_eq!(server.requests(), 0, "nothing may be sent");
+}
+
+#[test]
+fn what_cannot_be_tested_is_told_before_anything_is_sent() {
+    assert_cannot_test(Setup { ready: false, ..Setup::default() }, "", "not ready");
+    assert_cannot_test(
+        Setup::default(),
+        "target.model = 'no_such'",
+        "no model 'no_such'; it has custom_sequence_int32",
+    );
+    assert_cannot_test(Setup { datatype: "FP32", ..Setup::default() }, "", "takes [INPUT FP32[-1, 1]]");
+    assert_cannot_test(Setup { sequence_batching: false, ..Setup::default() }, "", "has no sequence batching");
+    assert_cannot_test(Setup { decoupled: true, ..Setup::default() }, "", "is decoupled");
+    assert_cannot_test(Setup { formula: Some("product"), ..Setup::default() }, "", "computes 'product'");
+}
+
+#[test]
+fn the_formula_that_the_model_names_is_taken() {
+    let server = TestServer::start(Setup { formula: Some("running-sum"), ..Setup::default() });
+    let (result, _) = run_scenario(scenario(&server.address.to_string(), ""), Hints::default());
+    assert_eq!(result.expect("a run").violations, []);
+}
+
+/// The error of a run against a listener that treats each connection so.
+fn error_of(serve: impl Fn(std::net::TcpStream) + Send + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    std::thread::spawn(move || listener.incoming().flatten().for_each(serve));
+    let (result, _) = run_scenario(scenario(&address, ""), Hints::default());
+    result.expect_err("it cannot be tested").to_string()
+}
+
+#[test]
+fn an_endpoint_that_is_none_is_told() {
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").to_string();
+    let refused = run_scenario(scenario(&free, ""), Hints::default()).0.expect_err("nobody listens").to_string();
+    assert!(refused.contains("no connection") && refused.contains("refused"), "{refused}");
+
+    let silent = error_of(|stream| std::mem::forget(stream));
+    assert!(silent.contains("no answer within 1000 ms"), "{silent}");
+
+    let http = error_of(|mut stream| {
+        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+        std::thread::sleep(Duration::from_millis(200));
+    });
+    assert!(http.contains("does not speak the inference protocol"), "{http}");
+
+    let hangs_up = error_of(drop);
+    assert!(hangs_up.lines().count() == 1, "{hangs_up}");
+}
+
+#[test]
+fn an_endpoint_that_tells_little_is_tested_as_far_as_it_goes() {
+    let server = || TestServer::start(Setup { has_config: false, has_statistics: false, ..Setup::default() });
+    let lone = server();
+    let (result, watcher) = run_scenario(scenario(&lone.address.to_string(), ""), Hints::default());
+    let result = result.expect("a run");
+    assert_eq!(result.violations, []);
+    assert!(result.tally.total().completed > 100);
+    let found = watcher.found.expect("a preflight");
+    assert_eq!(found.reuse, Reuse::AfterAnswer);
+    for expected in ["has no ModelConfig", "--slots", "--idle-limit", "has no ModelStatistics"] {
+        assert!(found.notes.iter().any(|note| note.contains(expected)), "{expected}: {:?}", found.notes);
+    }
+    assert!(matches!(result.accounting, Accounting::NotCheckable { .. }));
+
+    let told = server();
+    let hints =
+        Hints { slots: Some(8), idle_limit: Some(Duration::from_millis(500)), strategy: Some(Strategy::Direct) };
+    let (result, watcher) = run_scenario(scenario(&told.address.to_string(), ""), hints);
+    assert_eq!(result.expect("a run").violations, []);
+    let found = watcher.found.expect("a preflight");
+    assert_eq!((found.reuse, found.model.slots), (Reuse::Pipelined, Some(8)));
+    assert!(!found.notes.iter().any(|note| note.contains("--idle-limit")), "{:?}", found.notes);
+}
+
+#[test]
+fn a_model_that_may_mix_pipelined_sequences_gets_them_one_after_the_other() {
+    let server = TestServer::start(Setup { oldest: true, ..Setup::default() });
+    let (result, watcher) = run_scenario(scenario(&server.address.to_string(), ""), Hints::default());
+    assert_eq!(result.expect("a run").violations, []);
+    let found = watcher.found.expect("a preflight");
+    assert_eq!(found.reuse, Reuse::AfterAnswer);
+    assert!(found.notes.iter().any(|note| note.contains("reuse is after-answer")), "{:?}", found.notes);
+}
+
+#[test]
+fn the_longest_lawful_wait_follows_from_slots_idle_limit_and_load() {
+    let server = TestServer::start(Setup { idle_limit: Duration::from_secs(1), ..Setup::default() });
+    let more = "length.max = 10\nlimits.response_ms = 700";
+    let (_, watcher) = run_scenario(scenario(&server.address.to_string(), more), Hints::default());
+    let limits = watcher.found.expect("a preflight").limits;
+    // 2 workers with two sequences each on 8 slots: one turn before ours, and ours.
+    assert_eq!(limits.lawful, 2 * (Duration::from_secs(1) + 10 * Duration::from_millis(1)));
+    assert_eq!(limits.lost_after, Duration::from_secs(5));
+    assert_eq!(limits.threshold, Some(Duration::from_millis(700)));
+}
+
+#[test]
+fn an_interrupted_run_drains_and_tells() {
+    let server = TestServer::start(Setup::default());
+    let scenario = scenario(&server.address.to_string(), "load.duration_s = 3600");
+    let scenario = Scenario { load: sequence_stress::scenario::Load { iterations: None, ..scenario.load }, ..scenario };
+    let mut watcher = Watcher::default();
+    let setup = RunSetup { scenario, seed: Seed(1), hints: Hints::default(), fail_fast: false };
+    let result = run_setup(setup, &mut watcher, Some(500)).expect("a run");
+    assert!(watcher.was_interrupted);
+    assert_eq!(result.interrupted, Interrupted(true));
+    assert_eq!(result.violations, []);
+    let total = result.tally.total();
+    assert_eq!((total.indeterminate, total.requests), (0, server.requests()));
+    assert!(matches!(result.accounting, Accounting::Agrees { .. }), "{:?}", result.accounting);
+}
+
+#[test]
+fn what_is_not_answered_when_an_interrupted_run_has_drained_is_not_known() {
+    let server = TestServer::with_fault(Fault::Freeze, When::Once(1));
+    let mut watcher = Watcher::default();
+    let scenario = scenario(&server.address.to_string(), "");
+    let setup = RunSetup { scenario, seed: Seed(1), hints: Hints::default(), fail_fast: false };
+    let began = std::time::Instant::now();
+    let result = run_setup(setup, &mut watcher, Some(1)).expect("a run");
+    assert_eq!(result.violations, [], "nothing was lost: the run did not wait long enough to tell");
+    assert!(result.tally.total().indeterminate > 0);
+    assert!(
+        began.elapsed() < Duration::from_secs(4),
+        "it does not wait for the answers' own limit: {:?}",
+        began.elapsed()
+    );
+}
+
+#[test]
+fn fail_fast_ends_the_run_at_the_first_violation() {
+    let server = TestServer::with_fault(Fault::OffByOne, When::Once(5));
+    let scenario = scenario(&server.address.to_string(), "");
+    let mut watcher = Watcher::default();
+    let setup = RunSetup { scenario, seed: Seed(1), hints: Hints::default(), fail_fast: true };
+    let stopped = run_setup(setup, &mut watcher, None).expect("a run");
+    assert_eq!(stopped.violations.len(), 1, "{:?}", stopped.violations);
+    let whole = TestServer::start(Setup::default());
+    let (result, _) = run_scenario(self::scenario(&whole.address.to_string(), ""), Hints::default());
+    assert!(stopped.tally.total().requests * 3 < result.expect("a run").tally.total().requests);
+}
+
+#[test]
+fn a_server_that_dies_before_its_first_answer_cannot_be_tested() {
+    let server = TestServer::with_fault(Fault::Die, When::Always);
+    let (result, _) = run_scenario(scenario(&server.address.to_string(), ""), Hints::default());
+    let error = result.expect_err("nothing was tested").to_string();
+    assert!(error.contains("before its first response"), "{error}");
+}
+
+#[test]
+fn a_server_that_answers_nothing_any_more_does_not_keep_the_run_for_ever() {
+    let server = TestServer::with_fault(Fault::Freeze, When::Once(40));
+    let more = "limits.lost_after_ms = 200\nload.iterations = 100000";
+    let address = server.address.to_string();
+    let text = format!(
+        "target.endpoint = '{address}'\n{more}\nload.workers = 2\nlength.max = 20\nlimits.step_ms = 1\nlimits.quiet_ms = 20\nlimits.settle_ms = 100"
+    );
+    let scenario = Scenario::resolve(&Source::from_text("test", &text), Overrides::default()).expect("a scenario");
+    let (result, _) = run_scenario(scenario, Hints::default());
+    let result = result.expect("a run");
+    let found: Vec<_> = result.tally.violations.keys().collect();
+    assert_eq!(found, [&ViolationKind::Lost, &ViolationKind::Hang], "{:#?}", result.violations);
+}
+
+#[test]
+fn somebody_else_on_the_model_makes_the_servers_counts_uncheckable() {
+    let server = TestServer::start(Setup::default());
+    let address = server.address.to_string();
+    let other = {
+        let text =
+            format!("target.endpoint = '{address}'\nload.duration_s = 2\ncorrelation_ids.first = 100000\n{SCENARIO}");
+        let mut scenario =
+            Scenario::resolve(&Source::from_text("other", &text), Overrides::default()).expect("a scenario");
+        scenario.load.iterations = None;
+        std::thread::spawn(move || run_scenario(scenario, Hints::default()).0.expect("a run"))
+    };
+    std::thread::sleep(Duration::from_millis(300));
+    let (result, _) = run_scenario(scenario(&address, ""), Hints::default());
+    let result = result.expect("a run");
+    assert_eq!(result.violations, []);
+    assert!(
+        matches!(&result.accounting, Accounting::NotCheckable { why } if why.contains("somebody else")),
+        "{:?}",
+        result.accounting
+    );
+    assert!(other.join().expect("the other run").violations.iter().all(|v| v.kind == ViolationKind::Statistics));
+}
+
+#[test]
+fn a_run_after_a_run_whose_sequences_still_live_is_not_accused() {
+    let server = TestServer::start(Setup { idle_limit: Duration::from_secs(60), ..Setup::default() });
+    for _ in 0..2 {
+        let more = "patterns.common = { no-end = 1, valid-no-end = 1, valid = 1 }";
+        let (result, _) = run_scenario(scenario(&server.address.to_string(), more), Hints::default());
+        assert_eq!(result.expect("a run").violations, []);
+    }
+}
