@@ -48,13 +48,13 @@ pub enum Command {
 #[derive(Clone, Debug, Args)]
 pub struct PlanArgs {
     /// Workers, each running one pass after the other [default: 8, or the scenario's]
-    #[arg(short = 't', long, value_name = "N")]
+    #[arg(short = 't', long, value_name = "N", allow_negative_numbers = true)]
     pub concurrency: Option<NonZeroU32>,
     /// Passes of each worker, each one draw from the patterns [default: 200, or the scenario's]
-    #[arg(short, long, value_name = "N")]
+    #[arg(short, long, value_name = "N", allow_negative_numbers = true)]
     pub iterations: Option<NonZeroU64>,
     /// What every choice comes from; printed, so that the run can be had again [default: from the clock]
-    #[arg(short, long, value_name = "SEED")]
+    #[arg(short, long, value_name = "SEED", allow_negative_numbers = true)]
     pub random_seed: Option<u64>,
     /// A scenario file (TOML); flags override it [default: the built-in l0-sequence-stress]
     #[arg(long, value_name = "FILE")]
@@ -83,7 +83,7 @@ pub struct StressArgs {
     #[arg(long)]
     pub fail_fast: bool,
     /// How many sequences can have a slot at a time, where the endpoint does not tell
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub slots: Option<NonZeroU32>,
     /// The model's idle limit, such as 1s, where the endpoint does not tell
     #[arg(long, value_name = "TIME", value_parser = milliseconds)]

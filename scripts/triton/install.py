@@ -190,3 +190,23 @@ def perf_analyzer():
     folder = once(f"perf-analyzer-{version}", make)
     binary = folder / f"tritonclient-{version}.data/data/bin/perf_analyzer"
     return binary, [folder / "lib", folder / f"usr/lib/{platform.machine()}-linux-gnu", libraries]
+
+
+def main():
+    """`install.py client` prints where NVIDIA's client is; `install.py server RELEASE…` gets servers."""
+    try:
+        if sys.argv[1:] == ["client"]:
+            print(client_packages())
+        elif sys.argv[1:2] == ["server"]:
+            model_python()
+            python_library_folder()
+            for release in sys.argv[2:]:
+                server(release)
+        else:
+            sys.exit("usage: install.py client | server RELEASE ...")
+    except InstallError as problem:
+        sys.exit(f"install: {problem}")
+
+
+if __name__ == "__main__":
+    main()

@@ -235,16 +235,12 @@ fn instances(config: &ModelConfig) -> u32 {
 impl From<&Status> for CallError {
     fn from(status: &Status) -> Self {
         let text = describe(status);
-        match status.code() {
-            Code::Unimplemented if is_from_the_protocol(status) => Self::Unimplemented,
-            Code::Unavailable => Self::Unreachable(text),
-            // What the library itself says when the other end speaks something else.
-            Code::Unimplemented | Code::Unknown | Code::Internal
-                if status.source().is_some() || !is_from_the_protocol(status) =>
-            {
-                Self::NotThisProtocol(text)
-            }
-            _ => Self::Refused(text),
+        // A status with a cause is the library's own word, not the server's.
+        match (status.code(), status.source().is_some() || !is_from_the_protocol(status)) {
+            (Code::Unavailable, _) => Self::Unreachable(text),
+            (_, true) => Self::NotThisProtocol(text),
+            (Code::Unimplemented, false) => Self::Unimplemented,
+            (_, false) => Self::Refused(text),
         }
     }
 }

@@ -1,0 +1,312 @@
+//! The command as a person or a script uses it: messages, exit codes, output.
+
+mod support;
+
+use std::{
+    fs,
+    process::{Command, Output, Stdio},
+    time::Duration,
+};
+
+use serde_json::Value;
+use support::{Fault, Setup, TestServer, When};
+use tempfile::TempDir;
+
+fn command() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sequence-stress"));
+    command.env_remove("SEQUENCE_STRESS_URL").env_remove("NO_COLOR").stdin(Stdio::null());
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    command().args(arguments).output().expect("the command runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+/// A scenario file that makes a run short, and the folder that holds it.
+fn quick_scenario(more: &str) -> (TempDir, String) {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("quick.toml");
+    let text = format!(
+        "{more}\nload.workers = 2\nload.iterations = 10\nlimits.step_ms = 1\nlimits.quiet_ms = 20\nlimits.settle_ms = 300\nlimits.drain_ms = 300\n"
+    );
+    fs::write(&path, text).expect("a file");
+    let path = path.to_str().expect("UTF-8").to_owned();
+    (folder, path)
+}
+
+#[test]
+fn bad_input_is_one_clear_line_and_exit_code_2() {
+    let server = TestServer::start(Setup::default());
+    let address = server.address.to_string();
+    let (_folder, broken) = quick_scenario("\n\npatterns.common.vlid = 1");
+    let scenario_error = format!("{broken}:3: unknown key `vlid`");
+    for (arguments, expected) in [
+        (&["-t", "0"][..], "'0' for '--concurrency <N>'"),
+        (&["-t", "-3"], "'-3' for '--concurrency <N>'"),
+        (&["-t", "many"], "'many' for '--concurrency <N>'"),
+        (&["-i", "0"], "'0' for '--iterations <N>'"),
+        (&["-i", "-1"], "'-1' for '--iterations <N>'"),
+        (&["-r", "-1"], "'-1' for '--random-seed <SEED>'"),
+        (&["--duration", "0s"], "whole seconds"),
+        (&["--duration", "soon"], "give a time such as 500ms, 90s or 1h"),
+        (&["--response-limit", "0s"], "0 ms cannot be"),
+        (&["--slots", "0"], "'0' for '--slots <N>'"),
+        (&["--bogus"], "unexpected argument '--bogus' found"),
+        (&["-v", "-q"], "cannot be used with"),
+        (&["-u", "localhost"], "has no port"),
+        (&["-u", "ftp://localhost:1"], "the scheme 'ftp' is not known"),
+        (&["-m", ""], "the name is empty"),
+        (&["-t", "100001"], "load.workers: 100001 is more than 100000"),
+        (&["--scenario", "no/such.toml"], "no/such.toml: cannot read the scenario"),
+        (&["--scenario", &broken], &scenario_error),
+        (&["--json", "/no/such/folder/result.json"], "cannot write the result to /no/such/folder/result.json"),
+        (&["--json", "/"], "cannot write the result to /"),
+        (&["plan", "-i", "0"], "'0' for '--iterations <N>'"),
+    ] {
+        // The server is there, so that what is sent in spite of the error would be seen.
+        let output = command().args(arguments).env("SEQUENCE_STRESS_URL", &address).output().expect("the command runs");
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
+        assert!(error.contains(expected), "{arguments:?}: {error}\n  should have {expected}");
+        assert_eq!(error.lines().count(), 1, "{arguments:?}: {error}");
+        assert!(error.starts_with("sequence-stress: ") && output.stdout.is_empty(), "{arguments:?}: {error}");
+    }
+    assert_eq!(server.requests(), 0);
+}
+
+#[test]
+fn what_cannot_be_tested_is_one_clear_line_and_exit_code_4() {
+    let output = run(&["-u", "127.0.0.1:1"]);
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(4), "{error}");
+    assert!(
+        error.starts_with("sequence-stress: cannot test 127.0.0.1:1: no connection") && error.lines().count() == 1,
+        "{error}"
+    );
+
+    let server = TestServer::start(Setup::default());
+    let output = run(&["-u", &server.address.to_string(), "-m", "nobody"]);
+    assert_eq!(output.status.code(), Some(4));
+    assert!(
+        text(&output.stderr).contains("no model 'nobody'; it has custom_sequence_int32"),
+        "{}",
+        text(&output.stderr)
+    );
+
+    let output = run(&["-u", &server.address.to_string(), "-t", "99999"]);
+    assert_eq!(output.status.code(), Some(4));
+    assert!(text(&output.stderr).contains("open files"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_result_file_is_neither_lost_nor_left_behind_when_nothing_could_be_tested() {
+    let folder = TempDir::new().expect("a folder");
+    let (old, new) = (folder.path().join("old.json"), folder.path().join("new.json"));
+    fs::write(&old, "what was there before, and is longer than nothing").expect("a file");
+    for path in [&old, &new] {
+        let output = run(&["-u", "127.0.0.1:1", "--json", path.to_str().expect("UTF-8")]);
+        assert_eq!(output.status.code(), Some(4));
+    }
+    assert_eq!(fs::read_to_string(&old).expect("the file"), "what was there before, and is longer than nothing");
+    assert!(!new.exists());
+}
+
+#[test]
+fn a_valid_run_says_so_to_people_and_machines() {
+    let server = TestServer::start(Setup::default());
+    let (folder, scenario) = quick_scenario("");
+    let json = folder.path().join("result.json");
+    fs::write(&json, "x".repeat(100_000)).expect("a file");
+    let address = server.address.to_string();
+    let arguments = ["-u", &address, "--scenario", &scenario, "-r", "5", "--json", json.to_str().expect("UTF-8")];
+    let output = run(&arguments);
+    let shown = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{shown}{}", text(&output.stderr));
+    let replay =
+        format!("replay: sequence-stress -t 2 -i 10 -r 5 -u {address} -m custom_sequence_int32 --scenario {scenario}");
+    for expected in [
+        "Direct, 8 slots, idle limit 500 ms",
+        "an answer is lost after",
+        "VALID: ",
+        "the server's counts agree",
+        &replay,
+    ] {
+        assert!(shown.contains(expected), "{shown}\n  should have {expected}");
+    }
+    assert!(!shown.contains('\u{1b}'), "colours where no terminal is: {shown}");
+
+    let result: Value = serde_json::from_str(&fs::read_to_string(&json).expect("the file")).expect("JSON");
+    assert_eq!(result["verdict"], "valid");
+    assert_eq!(result["seed"], 5);
+    assert_eq!(result["requests"], server.requests());
+    assert_eq!(result["violations"], Value::Array(Vec::new()));
+    assert_eq!(result["server_counts"]["result"], "agrees");
+    assert!(result["requests_per_second"].as_f64().is_some_and(|rate| rate > 0.0));
+    assert!(result["client_cpu_us_per_request"].as_f64().is_some_and(|cpu| cpu > 0.0));
+    assert!(result["latency_us"]["step"]["p99"].as_u64().is_some_and(|us| us > 0));
+    assert_matches_schema(&result);
+}
+
+#[test]
+fn a_violation_is_shown_with_its_evidence_and_the_line_that_replays_it() {
+    let server = TestServer::with_fault(Fault::OffByOne, When::Always);
+    let (folder, scenario) = quick_scenario("");
+    let json = folder.path().join("result.json");
+    let address = server.address.to_string();
+    let output = run(&["-u", &address, "--scenario", &scenario, "-r", "5", "--json", json.to_str().expect("UTF-8")]);
+    let shown = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{shown}");
+    let lines: Vec<_> = shown.lines().filter(|line| line.starts_with("violation ")).collect();
+    assert_eq!(lines.len(), 20, "{shown}");
+    assert!(
+        lines[0].contains("wrong-sum") && lines[0].contains("(off by 1)") && lines[0].contains("correlation ID"),
+        "{}",
+        lines[0]
+    );
+    assert_eq!(shown.matches("replay: sequence-stress -t 2 -i 10 -r 5").count(), 21, "{shown}");
+    let result: Value = serde_json::from_str(&fs::read_to_string(&json).expect("the file")).expect("JSON");
+    assert_eq!(result["verdict"], "invalid");
+    let violations = result["violations"].as_array().expect("a list");
+    assert!(
+        violations.len() > 20 && violations.iter().all(|violation| violation["kind"] == "wrong-sum"),
+        "{}",
+        violations.len()
+    );
+    assert_eq!(result["violation_count"], violations.len());
+    assert_matches_schema(&result);
+
+    let output = run(&["-u", &address, "--scenario", &scenario, "-q"]);
+    assert!(
+        text(&output.stdout).lines().last().is_some_and(|line| line.starts_with("seed ")),
+        "{}",
+        text(&output.stdout)
+    );
+    assert!(text(&output.stderr).is_empty());
+}
+
+#[test]
+fn at_most_a_thousand_violations_are_kept_and_all_are_counted() {
+    let server = TestServer::with_fault(Fault::WrongModel, When::Always);
+    let (folder, scenario) = quick_scenario("");
+    let json = folder.path().join("result.json");
+    let address = server.address.to_string();
+    let output =
+        run(&["-u", &address, "--scenario", &scenario, "-i", "60", "-q", "--json", json.to_str().expect("UTF-8")]);
+    assert_eq!(output.status.code(), Some(1));
+    let result: Value = serde_json::from_str(&fs::read_to_string(&json).expect("the file")).expect("JSON");
+    assert_eq!(result["violations"].as_array().map(Vec::len), Some(1000));
+    assert_eq!(result["violation_count"], result["outcomes"]["completed"]);
+    assert!(result["violation_count"].as_u64() > Some(1000));
+}
+
+#[test]
+fn a_missed_threshold_is_exit_code_5_and_no_violation() {
+    let server = TestServer::with_fault(Fault::HoldBack, When::Once(20));
+    // The answer that is held back for 6 s is lawful: the longest lawful wait is longer.
+    let (_folder, scenario) = quick_scenario("limits.lost_after_ms = 20000");
+    let address = server.address.to_string();
+    let output = run(&["-u", &address, "--scenario", &scenario, "--response-limit", "3s"]);
+    let shown = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(5), "{shown}");
+    assert!(
+        shown.contains("threshold missed:")
+            && shown.contains("answers took longer than 3000 ms")
+            && shown.contains("VALID"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn verbose_shows_each_step() {
+    let server = TestServer::start(Setup::default());
+    let (_folder, scenario) = quick_scenario("");
+    let output = run(&["-u", &server.address.to_string(), "--scenario", &scenario, "-v"]);
+    let steps = text(&output.stderr);
+    let requests = usize::try_from(server.requests()).expect("not many");
+    assert_eq!(steps.matches(": sent ").count(), requests);
+    assert_eq!(steps.matches(": completed ").count() + steps.matches(": refused ").count(), requests);
+}
+
+/// Starts a long run, sends it a signal once it is under way, and a second one where asked for.
+#[cfg(unix)]
+fn interrupt(server: &TestServer, signals: &[&str]) -> (Output, Duration) {
+    let (_folder, scenario) = quick_scenario("");
+    let child = command()
+        .args(["-u", &server.address.to_string(), "--scenario", &scenario, "--duration", "1h"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command runs");
+    let started = std::time::Instant::now();
+    while server.requests() < 100 {
+        assert!(started.elapsed() < Duration::from_secs(30), "only {} requests came", server.requests());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let began = std::time::Instant::now();
+    for signal in signals {
+        let sent = Command::new("kill").arg(signal).arg(child.id().to_string()).status().expect("kill runs");
+        assert!(sent.success());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    (child.wait_with_output().expect("it ends"), began.elapsed())
+}
+
+#[test]
+fn ctrl_c_and_sigterm_drain_and_print_the_summary() {
+    for signal in ["-INT", "-TERM"] {
+        let server = TestServer::start(Setup::default());
+        let (output, _) = interrupt(&server, &[signal]);
+        let shown = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(3), "{shown}{}", text(&output.stderr));
+        assert!(
+            shown.contains("UNKNOWN: the run was interrupted") && shown.contains("the server's counts agree"),
+            "{shown}"
+        );
+    }
+}
+
+#[test]
+fn a_second_interrupt_ends_at_once() {
+    // Nothing is answered any more, so the first interrupt alone would wait.
+    let server = TestServer::with_fault(Fault::Freeze, When::Once(200));
+    let (output, took) = interrupt(&server, &["-INT", "-INT"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(text(&output.stderr).contains("interrupted twice"), "{}", text(&output.stderr));
+    assert!(took < Duration::from_secs(3), "{took:?}");
+}
+
+#[test]
+fn the_plan_is_printed_as_json_lines_and_nothing_is_sent() {
+    let output = run(&["plan", "-t", "3", "-i", "4", "-r", "9"]);
+    assert_eq!(output.status.code(), Some(0));
+    let lines: Vec<Value> =
+        text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(lines.len(), 12);
+    assert_eq!((&lines[11]["worker"], &lines[11]["pass"]), (&Value::from(2), &Value::from(3)));
+    assert_eq!(run(&["plan", "-t", "3", "-i", "4", "-r", "9"]).stdout, output.stdout);
+    assert_ne!(run(&["plan", "-t", "3", "-i", "4", "-r", "8"]).stdout, output.stdout);
+}
+
+#[test]
+fn help_names_every_exit_code() {
+    let help = text(&run(&["--help"]).stdout);
+    for code in 0..6 {
+        assert!(help.contains(&format!("\n  {code}  ")), "{code}: {help}");
+    }
+}
+
+/// Checks a result against `docs/result.schema.json`.
+#[track_caller]
+fn assert_matches_schema(result: &Value) {
+    let schema =
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/result.schema.json")).expect("the schema");
+    let schema: Value = serde_json::from_str(&schema).expect("JSON");
+    let validator = jsonschema::validator_for(&schema).expect("a JSON schema");
+    let errors: Vec<_> =
+        validator.iter_errors(result).map(|error| format!("{}: {error}", error.instance_path())).collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+}

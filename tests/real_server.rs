@@ -1,0 +1,245 @@
+//! The tool against the real tritonserver: a correct model is not accused, a broken one is, and the scripts keep their word.
+
+mod support;
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    process::{Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+use support::{Fault, Setup, TestServer, When};
+use tempfile::TempDir;
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+const TOOL: &str = env!("CARGO_BIN_EXE_sequence-stress");
+const MODELS: [&str; 2] = ["custom_sequence_int32", "oldest_sequence_int32"];
+
+/// The L0 scenario with fewer passes; for broken models with more no-starts and a shorter wait for what is lost.
+const SHORT: &str = "load.iterations = 15\nlimits.quiet_ms = 200\n";
+const FOR_FAULTS: &str = "load.workers = 4\nload.iterations = 12\nlength.max = 20\nlimits.step_ms = 10\nlimits.lost_after_ms = 2000\n\
+    limits.quiet_ms = 200\nlimits.settle_ms = 1000\n\
+    patterns.common = { valid = 5, valid-valid = 2, valid-no-end = 1, no-end = 1, no-start = 1 }\n";
+
+fn with_triton(options: &[&str], command: &[&str]) -> Command {
+    let mut with_triton = Command::new(format!("{ROOT}/scripts/with-triton"));
+    with_triton.args(["--idle-limit-ms", "200", "--time-limit", "180"]).args(options).arg("--").args(command);
+    with_triton.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    with_triton
+}
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// Runs the tool on both models of one server, and returns the exit codes and the results.
+fn stress(options: &[&str], scenario: &str, seed: u32) -> Vec<(i64, Value)> {
+    let folder = TempDir::new().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    fs::write(path("scenario.toml"), scenario).expect("a file");
+    let runs = MODELS.map(|model| {
+        format!("'{TOOL}' --scenario '{}' -r {seed} -q -m {model} --json '{}'; ", path("scenario.toml"), path(model))
+    });
+    let output = with_triton(options, &["sh", "-c", &runs.concat()]).output().expect("it runs");
+    let result = |model: &str| {
+        let json =
+            fs::read_to_string(path(model)).unwrap_or_else(|error| panic!("{model}: {error}\n{}", text(&output)));
+        let result: Value = serde_json::from_str(&json).expect("JSON");
+        (result["exit_code"].as_i64().expect("a number"), result)
+    };
+    MODELS.map(result).into()
+}
+
+fn kinds(result: &Value) -> BTreeSet<&str> {
+    result["violations_by_kind"].as_object().expect("an object").keys().map(String::as_str).collect()
+}
+
+#[track_caller]
+fn assert_valid(options: &[&str], seed: u32) {
+    for (model, (code, result)) in MODELS.iter().zip(stress(options, SHORT, seed)) {
+        assert_eq!(
+            (code, &result["verdict"]),
+            (0, &Value::from("valid")),
+            "{model} {options:?}: {:#}",
+            result["violations"]
+        );
+        assert_eq!(result["server_counts"]["result"], "agrees", "{:#}", result["server_counts"]);
+        assert!(result["outcomes"]["completed"].as_u64() > Some(1000), "{:#}", result["outcomes"]);
+    }
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn l0_is_valid_on_one_instance_of_batch_4() {
+    assert_valid(&["--shape", "1x4"], 1);
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn l0_is_valid_on_two_instances_of_batch_2() {
+    assert_valid(&["--shape", "2x2"], 2);
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn l0_is_valid_on_four_instances_of_batch_1() {
+    assert_valid(&["--shape", "4x1"], 3);
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn l0_is_valid_on_an_older_release() {
+    assert_valid(&["--release", "24.03"], 4);
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn a_run_behind_a_run_whose_sequences_still_live_is_valid() {
+    // The idle limit is longer than the first run, so that all its no-ends are there when the second one starts.
+    let scenario = format!(
+        "{SHORT}load.workers = 2\nload.iterations = 4\npatterns.common = {{ no-end = 1, valid-no-end = 1 }}\n\
+        contexts = {{ common = 2, rare = 0, rare_probability = 0 }}"
+    )
+    .replace("load.iterations = 15\n", "");
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("scenario.toml");
+    fs::write(&path, scenario).expect("a file");
+    for model in MODELS {
+        let run = format!("'{TOOL}' --scenario '{}' -r 1 -q -m {model}", path.display());
+        let both = format!("{run} && {run}");
+        let output = with_triton(&["--idle-limit-ms", "20000"], &["sh", "-c", &both]).output().expect("it runs");
+        assert!(output.status.success(), "{model}: {}", text(&output));
+        assert_eq!(text(&output).matches("VALID").count(), 2, "{model}: {}", text(&output));
+    }
+}
+
+/// The models' faults, what each has to be called, and what may come with it.
+const MODEL_FAULTS: [(&str, &str, &[&str]); 4] = [
+    ("off-by-one", "wrong-sum", &[]),
+    ("keep-state", "wrong-sum", &[]),
+    ("swap", "wrong-sum", &[]),
+    ("hold-back", "lost", &["hang", "stream-not-closed"]),
+];
+
+fn assert_found(fault: &str, expected: &str, also: &[&str], options: &[&str], scenario: &str) {
+    let hold = ["--fault", fault, "--fault-hold-ms", "6000"];
+    for (model, (code, result)) in MODELS.iter().zip(stress(&[&hold, options].concat(), scenario, 5)) {
+        let found = kinds(&result);
+        assert!(code == 1 && found.contains(expected), "{model} {fault}: {code} {found:?}, not {expected}");
+        assert!(found.iter().all(|kind| *kind == expected || also.contains(kind)), "{model} {fault}: {found:?}");
+    }
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn a_model_that_is_broken_is_found_and_named() {
+    for (fault, expected, also) in MODEL_FAULTS {
+        // Where every batch is held back a single pass is enough.
+        let few = FOR_FAULTS.replace("iterations = 12", "iterations = 1");
+        assert_found(fault, expected, also, &[], if fault == "hold-back" { &few } else { FOR_FAULTS });
+    }
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn a_model_that_is_broken_exactly_once_is_found_and_named() {
+    for (fault, expected, also) in MODEL_FAULTS {
+        assert_found(&format!("{fault}:once@10"), expected, also, &[], FOR_FAULTS);
+    }
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn a_server_that_does_not_demand_start_is_found_and_named() {
+    // The real server always demands it, so a proxy in front of it adds START where it is missing.
+    let mut server =
+        with_triton(&[], &["sh", "-c", "echo $TRITON_GRPC; read line"]).stdin(Stdio::piped()).spawn().expect("it runs");
+    let mut address = String::new();
+    let out = server.stdout.take().expect("a pipe");
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut address).expect("the server's address");
+    for (when, at_most) in [(When::Always, u64::MAX), (When::Once(1), 1)] {
+        for model in MODELS {
+            let fault = Some((Fault::AcceptNoStart, when));
+            let proxy =
+                TestServer::start(Setup { fault, upstream: Some(address.trim().to_owned()), ..Setup::default() });
+            let folder = TempDir::new().expect("a folder");
+            let (scenario, json) = (folder.path().join("scenario.toml"), folder.path().join("result.json"));
+            fs::write(&scenario, FOR_FAULTS).expect("a file");
+            let run = Command::new(TOOL)
+                .args(["-q", "-r", "5", "-m", model, "-u", &proxy.address.to_string()])
+                .arg("--scenario")
+                .arg(&scenario)
+                .arg("--json")
+                .arg(&json)
+                .output()
+                .expect("it runs");
+            assert_eq!(run.status.code(), Some(1), "{}", text(&run));
+            let result: Value = serde_json::from_str(&fs::read_to_string(&json).expect("a file")).expect("JSON");
+            assert_eq!(kinds(&result), ["missing-start-error"].into(), "{:#}", result["violations"]);
+            assert!(
+                result["violation_count"].as_u64().is_some_and(|count| count <= at_most),
+                "{:#}",
+                result["violations"]
+            );
+            assert_eq!(result["violation_count"], proxy.faults_committed());
+        }
+    }
+    drop(server.stdin.take());
+    assert!(server.wait().expect("it ends").success());
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn a_server_that_dies_in_mid_run_is_a_violation_and_both_tell() {
+    let run = format!("'{TOOL}' --duration 1m -q & tool=$!; sleep 4; kill -SEGV $TRITON_PID; wait $tool");
+    let began = Instant::now();
+    let output = with_triton(&[], &["bash", "-c", &run]).output().expect("it runs");
+    let shown = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{shown}");
+    for expected in
+        ["violation server-died", "INVALID: 1 violations: 1 server-died", "tritonserver 24.10 was ended by SIGSEGV"]
+    {
+        assert!(shown.contains(expected), "{shown}\n  should have {expected}");
+    }
+    assert!(began.elapsed() < Duration::from_secs(40), "{:?}", began.elapsed());
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn the_http_port_is_not_taken_for_the_grpc_port() {
+    let output = with_triton(&[], &["sh", "-c", &format!("'{TOOL}' -u $TRITON_HTTP")]).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(4), "{}", text(&output));
+    assert!(text(&output).contains("does not speak the inference protocol over gRPC"), "{}", text(&output));
+}
+
+fn is_running(pid: &str) -> bool {
+    fs::metadata(format!("/proc/{}", pid.trim())).is_ok()
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn with_triton_passes_the_exit_code_on_and_stops_the_server_whatever_happens() {
+    let output = with_triton(&[], &["sh", "-c", "echo $TRITON_PID; exit 7"]).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(7), "{}", text(&output));
+    assert!(!is_running(&String::from_utf8_lossy(&output.stdout)), "{}", text(&output));
+
+    let output =
+        with_triton(&["--time-limit", "1"], &["sh", "-c", "echo $TRITON_PID; sleep 60"]).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(124), "{}", text(&output));
+    assert!(!is_running(&String::from_utf8_lossy(&output.stdout)), "{}", text(&output));
+
+    for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
+        let mut child = with_triton(&[], &["sh", "-c", "echo $TRITON_PID; sleep 60"]).spawn().expect("it runs");
+        let mut server = String::new();
+        let out = child.stdout.take().expect("a pipe");
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut server).expect("the server's pid");
+        assert!(is_running(&server));
+        Command::new("kill").arg(signal).arg(child.id().to_string()).status().expect("kill runs");
+        assert_eq!(child.wait().expect("it ends").code(), Some(code));
+        assert!(!is_running(&server), "{signal}");
+    }
+    let output = with_triton(&["--release", "20.01"], &["true"]).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+}
