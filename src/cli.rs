@@ -70,6 +70,7 @@ pub struct StressArgs {
     /// The server's gRPC endpoint, HOST:PORT or grpc://HOST:PORT [default: localhost:8001, or the scenario's]
     #[arg(short, long, value_name = "ENDPOINT", env = "SEQUENCE_STRESS_URL")]
     pub url: Option<Endpoint>,
+    #[expect(clippy::doc_markdown, reason = "clap shows it as it is")]
     /// The model [default: custom_sequence_int32, or the scenario's]
     #[arg(short, long, value_name = "MODEL")]
     pub model: Option<String>,

@@ -92,12 +92,11 @@ pub struct Model {
     pub mixes_pipelined: Option<&'static str>,
 }
 
-#[expect(clippy::ref_option, clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+#[expect(clippy::ref_option, reason = "serde's signature")]
 fn micros<S: serde::Serializer>(time: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
     time.map(|time| time.as_micros()).serialize(serializer)
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 fn some_micros<S: serde::Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     time.as_micros().serialize(serializer)
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// The number that fixes a run's plan.
 ///
-/// The generator is ChaCha with 8 rounds, keyed by the seed; each worker draws from the stream of its own index, so what
+/// The generator is `ChaCha` with 8 rounds, keyed by the seed; each worker draws from the stream of its own index, so what
 /// one worker sends depends on the seed and on that index alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -113,7 +113,7 @@ fn an_endpoint_that_is_none_is_told() {
     let refused = run_scenario(scenario(&free, ""), Hints::default()).0.expect_err("nobody listens").to_string();
     assert!(refused.contains("no connection") && refused.contains("refused"), "{refused}");
 
-    let silent = error_of(|stream| std::mem::forget(stream));
+    let silent = error_of(std::mem::forget);
     assert!(silent.contains("no answer within 1000 ms"), "{silent}");
 
     let http = error_of(|mut stream| {

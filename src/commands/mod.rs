@@ -22,6 +22,7 @@ const WRONG_INPUT: u8 = 2;
 const COULD_NOT_TEST: u8 = 4;
 
 /// Reads the command line and does what it says.
+#[must_use]
 pub fn main() -> ExitCode {
     let code = match Cli::try_parse() {
         Ok(Cli { command: Some(Command::Plan(args)), .. }) => plan::print(&args),
@@ -41,6 +42,7 @@ struct Failure {
     problem: String,
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "as map_err hands them over")]
 impl Failure {
     fn wrong_input(problem: impl ToString) -> Self {
         Self { exit_code: WRONG_INPUT, problem: problem.to_string() }

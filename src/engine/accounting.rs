@@ -172,6 +172,7 @@ mod tests {
         }
     }
 
+    #[expect(clippy::unnecessary_wraps, reason = "as rise() gives it")]
     fn rose(success: u64, inference: u64, fail: u64) -> Option<Counted> {
         Some(Counted { success, fail, inference, execution: 1 })
     }

@@ -56,8 +56,17 @@ struct IdState {
 struct InFlight {
     step: Step,
     sent_at: Nanos,
-    /// The answer to a later request came first; this is the sum that had to come at that point, where it was known.
-    overtaken: Option<Option<i32>>,
+    overtaken: Overtaken,
+}
+
+/// Whether the answer to a later request came first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Overtaken {
+    No,
+    /// It did; then this sum had to come before it, where that was known.
+    Yes {
+        expected: Option<i32>,
+    },
 }
 
 /// What became of a request.
@@ -181,7 +190,7 @@ impl Observation<'_> {
     fn sent(&mut self, step: Step) {
         let first = self.id.stream.map_or(step.request, |(first, _)| first);
         self.id.stream = Some((first, step.request));
-        self.id.in_flight.push_back(InFlight { step, sent_at: self.at, overtaken: None });
+        self.id.in_flight.push_back(InFlight { step, sent_at: self.at, overtaken: Overtaken::No });
     }
 
     fn received(&mut self, received: &Received) {
@@ -209,8 +218,8 @@ impl Observation<'_> {
     /// The answer to a later request came first; the earlier ones may still come, or be lost.
     fn overtook(&mut self, index: usize, received: &Received) {
         for earlier in self.id.in_flight.iter_mut().take(index) {
-            if earlier.overtaken.is_none() {
-                earlier.overtaken = Some(self.id.possible.expected(&earlier.step));
+            if earlier.overtaken == Overtaken::No {
+                earlier.overtaken = Overtaken::Yes { expected: self.id.possible.expected(&earlier.step) };
                 self.id.possible.assume_accepted(&earlier.step);
             }
         }
@@ -222,7 +231,7 @@ impl Observation<'_> {
 
     fn completed(&mut self, waiting: &InFlight, sum: i32) {
         let step = &waiting.step;
-        let judged = if let Some(expected) = waiting.overtaken {
+        let judged = if let Overtaken::Yes { expected } = waiting.overtaken {
             let expected_order = "answers in the order of the requests".to_owned();
             self.violation(
                 ViolationKind::Reordered,

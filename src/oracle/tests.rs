@@ -8,8 +8,8 @@ use crate::{
 
 const CONTEXT: ContextId = ContextId { worker: 0, context: 0 };
 const MS: Nanos = 1_000_000;
-const IDLE: Duration = Duration::from_millis(1000);
-const STRAGGLING: Duration = Duration::from_millis(3000);
+const IDLE: Duration = Duration::from_secs(1);
+const STRAGGLING: Duration = Duration::from_secs(3);
 const START_ERROR: &str =
     "inference request for sequence 5 to model 'm' must specify the START flag on the first request of the sequence";
 

@@ -119,7 +119,7 @@ pub fn write_text(summary: &Summary, out: &mut impl io::Write) -> io::Result<()>
             )?;
         }
         Accounting::NotCheckable { why } => {
-            writeln!(out, "{YELLOW}the server's counts are not checkable:{YELLOW:#} {why}")?
+            writeln!(out, "{YELLOW}the server's counts are not checkable:{YELLOW:#} {why}")?;
         }
     }
     if total.undetermined > 0 {

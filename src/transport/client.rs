@@ -157,7 +157,11 @@ impl Client {
         let mut service = self.service.clone();
         let request = ModelConfigRequest { name: model.to_owned(), ..Default::default() };
         let response = self.call(service.model_config(request)).await?;
-        response.config.map(settings).ok_or_else(|| CallError::Refused("the answer holds no configuration".to_owned()))
+        response
+            .config
+            .as_ref()
+            .map(settings)
+            .ok_or_else(|| CallError::Refused("the answer holds no configuration".to_owned()))
     }
 
     /// What the model's statistics say, all its versions together.
@@ -183,7 +187,7 @@ impl Client {
 /// What the server takes for the idle limit where the configuration leaves it at 0.
 const DEFAULT_IDLE_LIMIT: Duration = Duration::from_secs(1);
 
-fn settings(config: ModelConfig) -> Settings {
+fn settings(config: &ModelConfig) -> Settings {
     let parameters =
         config.parameters.iter().map(|(key, parameter)| (key.clone(), parameter.string_value.clone())).collect();
     let decoupled = config.model_transaction_policy.is_some_and(|policy| policy.decoupled);
@@ -213,7 +217,7 @@ fn settings(config: ModelConfig) -> Settings {
     let mut controls = batching.control_input.iter().flat_map(|input| &input.control);
     Settings {
         strategy: Some(strategy),
-        slots: instances(&config) * slots_of_an_instance,
+        slots: instances(config) * slots_of_an_instance,
         idle_limit,
         implicit_state: !batching.state.is_empty(),
         told_correlation_ids: controls.any(|control| control.kind() == control::Kind::ControlSequenceCorrid),

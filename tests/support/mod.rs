@@ -78,6 +78,7 @@ pub enum When {
 
 /// What the server offers.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one thing that a server may lack")]
 pub struct Setup {
     pub fault: Option<(Fault, When)>,
     pub idle_limit: Duration,
@@ -276,7 +277,7 @@ impl Service {
             if self.commits(state, Fault::CountTwice) { 2 } else { u64::from(!self.commits(state, Fault::CountNot)) };
         state.successes += counted;
         if self.commits(state, Fault::OffByOne) {
-            before += 1
+            before += 1;
         }
         Ok(before)
     }
@@ -354,7 +355,7 @@ impl Service {
     ) {
         let mut held = None;
         while let Some(Ok(request)) = requests.next().await {
-            let (hold, die, freeze, close) = {
+            let (late, die, freeze, close) = {
                 let state = &mut *lock(&self.state);
                 state.frozen |= self.commits(state, Fault::Freeze);
                 let die = if self.commits(state, Fault::Die) { state.die.take() } else { None };
@@ -371,7 +372,7 @@ impl Service {
                 return;
             }
             let answer = self.answer(&request);
-            if hold {
+            if late {
                 tokio::time::sleep(Duration::from_secs(6)).await;
             }
             for answer in self.spoil(answer, &mut held) {
