@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::{model::Model, scenario::Scenario};
+use crate::{
+    model::Model,
+    scenario::{Millis, Scenario},
+};
 
 /// The time limits of a run, after what is known of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +24,7 @@ impl RunLimits {
     #[must_use]
     pub fn new(scenario: &Scenario, model: &Model) -> Self {
         let lawful = longest_lawful_wait(scenario, model);
-        let response = scenario.limits.response_ms.map(super::super::scenario::Millis::duration);
+        let response = scenario.limits.response_ms.map(Millis::duration);
         let lost_after = lawful.max(scenario.limits.lost_after_ms.duration()).max(response.unwrap_or_default());
         Self { lawful, lost_after, threshold: response.filter(|&response| response < lost_after) }
     }

@@ -465,6 +465,9 @@ impl GrpcInferenceService for Service {
     }
 
     async fn model_ready(&self, request: Request<ModelReadyRequest>) -> Reply<ModelReadyResponse> {
+        if let Some(upstream) = &self.setup.upstream {
+            return client(upstream).model_ready(request.into_inner()).await;
+        }
         Ok(Response::new(ModelReadyResponse { ready: request.get_ref().name == MODEL }))
     }
 
