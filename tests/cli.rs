@@ -31,7 +31,7 @@ fn quick_scenario(more: &str) -> (TempDir, String) {
     let folder = TempDir::new().expect("a folder");
     let path = folder.path().join("quick.toml");
     let text = format!(
-        "{more}\nload.workers = 2\nload.iterations = 10\nlimits.step_ms = 1\nlimits.quiet_ms = 20\nlimits.settle_ms = 300\nlimits.drain_ms = 300\n"
+        "{more}\nload.workers = 2\nload.iterations = 10\nlimits.step_ms = 1\nlimits.quiet_ms = 20\nlimits.settle_ms = 300\nlimits.drain_ms = 20000\n"
     );
     fs::write(&path, text).expect("a file");
     let path = path.to_str().expect("UTF-8").to_owned();
@@ -276,7 +276,7 @@ fn a_second_interrupt_ends_at_once() {
     let (output, took) = interrupt(&server, &["-INT", "-INT"]);
     assert_eq!(output.status.code(), Some(3));
     assert!(text(&output.stderr).contains("interrupted twice"), "{}", text(&output.stderr));
-    assert!(took < Duration::from_secs(3), "{took:?}");
+    assert!(took < Duration::from_secs(10), "it waited for the drain limit: {took:?}");
 }
 
 #[test]
@@ -309,4 +309,27 @@ fn assert_matches_schema(result: &Value) {
     let errors: Vec<_> =
         validator.iter_errors(result).map(|error| format!("{}: {error}", error.instance_path())).collect();
     assert!(errors.is_empty(), "{errors:#?}");
+}
+
+#[test]
+fn a_thousand_workers_with_ten_contexts_each_fit_half_a_gigabyte() {
+    let server = TestServer::start(Setup::default());
+    let folder = TempDir::new().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    // Each context keeps a stream open, so that all ten thousand of them are there at the end.
+    let scenario = "load.workers = 1000\nload.iterations = 40\nsending.connection = 'per-worker'\nsending.stream = 'per-context'\n\
+        contexts = { common = 10, rare = 0, rare_probability = 0 }\nlength.normal = { mean = 2, stdev = 1 }\n\
+        limits.quiet_ms = 100\nlimits.connect_ms = 30000\nlimits.lost_after_ms = 60000\nlimits.settle_ms = 1000\n\
+        patterns.common = { valid = 1 }";
+    fs::write(path("scenario.toml"), scenario).expect("a file");
+    let address = server.address.to_string();
+    let output =
+        run(&["-u", &address, "-q", "-r", "1", "--scenario", &path("scenario.toml"), "--json", &path("result.json")]);
+    assert_eq!(output.status.code(), Some(0), "{}{}", text(&output.stdout), text(&output.stderr));
+    let result: Value =
+        serde_json::from_str(&fs::read_to_string(path("result.json")).expect("the file")).expect("JSON");
+    assert_eq!(result["sequences"], 40_000);
+    let peak = result["client_memory_bytes"]["peak"].as_u64().expect("a number");
+    assert!(peak < 500_000_000, "{peak} bytes");
+    println!("peak memory: {} MB", peak / 1_000_000);
 }

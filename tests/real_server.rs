@@ -154,8 +154,10 @@ fn a_model_that_is_broken_exactly_once_is_found_and_named() {
 #[ignore = "needs the real tritonserver: run scripts/test"]
 fn a_server_that_does_not_demand_start_is_found_and_named() {
     // The real server always demands it, so a proxy in front of it adds START where it is missing.
-    let mut server =
-        with_triton(&[], &["sh", "-c", "echo $TRITON_GRPC; read line || true"]).stdin(Stdio::piped()).spawn().expect("it runs");
+    let mut server = with_triton(&[], &["sh", "-c", "echo $TRITON_GRPC; read line || true"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("it runs");
     let mut address = String::new();
     let out = server.stdout.take().expect("a pipe");
     std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut address).expect("the server's address");

@@ -148,14 +148,20 @@ class Server:
 
     def stop(self):
         """Stops the server in good order, or after STOP_SECONDS the hard way."""
-        if self.process is None or self.process.poll() is not None:
+        if self.process is None:
             return
-        self.process.terminate()
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        # A server that dies leaves the processes of its Python models behind; they are in its group.
         try:
-            self.process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
 
     def death(self):
         """How the server died, or None where it is running."""

@@ -171,8 +171,7 @@ impl Observer for Terminal {
     fn interrupted(&mut self, drain: Duration) {
         self.display.suspend(|| {
             say_error(&format!(
-                "interrupted: waiting up to {} s for what is under way; interrupt again to end at once",
-                drain.as_secs()
+                "interrupted: waiting up to {drain:?} for what is under way; interrupt again to end at once"
             ));
         });
     }

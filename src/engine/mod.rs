@@ -6,10 +6,13 @@ mod limits;
 mod preflight;
 mod resources;
 mod run;
+mod shared;
+mod threads;
+mod watch;
 mod worker;
 
 pub use accounting::Accounting;
 pub use limits::RunLimits;
 pub use preflight::{Hints, Preflight};
-pub use resources::ResourceError;
+pub use resources::{Memory, ResourceError};
 pub use run::{Interrupted, Observer, Progress, Result as RunResult, RunError, Setup, run};

@@ -1,8 +1,9 @@
 //! What the process needs of the system.
 
-use std::fmt;
+use std::{fmt, fs, time::Duration};
 
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
+use serde::Serialize;
 
 use crate::scenario::{ConnectionOwner, Scenario};
 
@@ -35,6 +36,38 @@ pub(super) fn ensure_open_files(scenario: &Scenario) -> Result<(), ResourceError
         return Ok(());
     }
     Err(ResourceError { needed, allowed: hard })
+}
+
+/// How much memory a process has, in bytes; none where the system does not tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Memory {
+    /// Resident when the run had gone on for ten seconds; a run that needs more and more has more at its end.
+    pub after_10_s: Option<u64>,
+    /// Resident at the end of the run.
+    pub at_end: Option<u64>,
+    /// The most that was resident at a time.
+    pub peak: Option<u64>,
+}
+
+impl Memory {
+    /// Takes a look at the process, which has been running for `elapsed`.
+    pub(super) fn look(&mut self, elapsed: Duration) {
+        if self.after_10_s.is_none() && elapsed >= Duration::from_secs(10) {
+            self.after_10_s = memory_of_this_process("VmRSS:");
+        }
+    }
+
+    pub(super) fn look_at_end(&mut self) {
+        self.at_end = memory_of_this_process("VmRSS:");
+        self.peak = memory_of_this_process("VmHWM:");
+    }
+}
+
+fn memory_of_this_process(key: &str) -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(key))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
 }
 
 /// The CPU time that this process has used, user and system, in µs.

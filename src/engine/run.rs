@@ -1,41 +1,29 @@
 //! A run from its first look at the server to its last.
 
-use std::{
-    cell::RefCell,
-    rc::Rc,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
-    },
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
-use tokio::{
-    sync::{mpsc, oneshot, watch},
-    task::{JoinSet, LocalSet},
-};
+use tokio::sync::{mpsc, watch};
 
 use super::{
-    Accounting, Hints, Preflight, ResourceError,
+    Accounting, Hints, Memory, Preflight, ResourceError,
     accounting::Baseline,
     resources::{cpu_us, ensure_open_files},
-    worker::{Worker, trace_step},
+    shared::Shared,
+    threads::{join_all, spawn_thread, thread_count},
+    watch::Watch,
 };
 use crate::{
-    event::{ContextId, Nanos},
-    oracle::{Oracle, Outcome, Rules, Violation, ViolationKind},
-    plan::correlation_id,
-    recorder::{Record, Recorder, Tally},
+    event::Nanos,
+    oracle::{Violation, ViolationKind},
+    recorder::Tally,
     scenario::Scenario,
     seed::Seed,
-    transport::{CallError, Client},
+    transport::Client,
 };
 
 /// How many violations are kept with their evidence; all are counted.
 const VIOLATIONS_KEPT: usize = 1000;
 const TICK: Duration = Duration::from_millis(100);
-/// The server may be restarting when a stream breaks: it is asked twice whether it is there.
-const SECOND_LOOK: Duration = Duration::from_millis(500);
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -98,6 +86,8 @@ pub struct Result {
     pub elapsed: Duration,
     /// CPU time of this process in that time, in µs.
     pub cpu_us: u64,
+    /// What this process took of the memory.
+    pub memory: Memory,
     /// Whether the run was ended before it was done.
     pub interrupted: Interrupted,
 }
@@ -121,118 +111,6 @@ impl std::fmt::Display for RunError {
 }
 
 impl std::error::Error for RunError {}
-
-/// What the threads of a run share.
-pub(super) struct Shared {
-    pub(super) scenario: Scenario,
-    pub(super) seed: Seed,
-    pub(super) preflight: Preflight,
-    fail_fast: bool,
-    began: Instant,
-    stopping: AtomicBool,
-    /// Why the server is thought to be gone.
-    gone: OnceLock<(Nanos, String)>,
-    threads: Vec<ThreadProgress>,
-    violations: mpsc::Sender<Violation>,
-}
-
-/// What one thread has done so far. Each is on cache lines of its own.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct ThreadProgress {
-    passes: AtomicU64,
-    requests: AtomicU64,
-    answered: AtomicU64,
-    sequences: AtomicU64,
-    violations: AtomicU64,
-}
-
-impl Shared {
-    pub(super) fn elapsed(&self) -> Duration {
-        self.began.elapsed()
-    }
-
-    pub(super) fn now(&self) -> Nanos {
-        u64::try_from(self.elapsed().as_nanos()).unwrap_or(u64::MAX)
-    }
-
-    pub(super) fn is_stopping(&self) -> bool {
-        self.stopping.load(Relaxed)
-    }
-
-    /// Takes note of what an event meant.
-    pub(super) fn noticed(&self, thread: usize, context: ContextId, at: Nanos, record: &Record) {
-        let progress = &self.threads[thread];
-        if let Some(settled) = &record.settled {
-            progress.answered.fetch_add(u64::from(settled.outcome != Outcome::Indeterminate), Relaxed);
-            if tracing::enabled!(tracing::Level::DEBUG) {
-                let sum = settled.sum.map_or(String::new(), |sum| format!(" {sum}"));
-                let ms = Duration::from_nanos(at.saturating_sub(settled.sent_at)).as_secs_f64() * 1000.0;
-                trace_step(
-                    context,
-                    &settled.step,
-                    &format!("{:?}{sum} after {ms:.1} ms:", settled.outcome).to_lowercase(),
-                );
-            }
-        }
-        for violation in &record.violations {
-            progress.violations.fetch_add(1, Relaxed);
-            // When the channel is full enough are kept already; all are counted.
-            let _ = self.violations.try_send(violation.clone());
-            if self.fail_fast {
-                self.stopping.store(true, Relaxed);
-            }
-        }
-    }
-
-    pub(super) fn began_a_pass(&self, thread: usize) {
-        self.threads[thread].passes.fetch_add(1, Relaxed);
-    }
-
-    pub(super) fn sent(&self, thread: usize, is_first_step: bool) {
-        let progress = &self.threads[thread];
-        progress.requests.fetch_add(1, Relaxed);
-        progress.sequences.fetch_add(u64::from(is_first_step), Relaxed);
-    }
-
-    fn progress(&self) -> Progress {
-        let sum = |count: fn(&ThreadProgress) -> &AtomicU64| {
-            self.threads.iter().map(|thread| count(thread).load(Relaxed)).sum()
-        };
-        Progress {
-            elapsed: self.elapsed(),
-            passes: sum(|thread| &thread.passes),
-            requests: sum(|thread| &thread.requests),
-            answered: sum(|thread| &thread.answered),
-            sequences: sum(|thread| &thread.sequences),
-            violations: sum(|thread| &thread.violations),
-        }
-    }
-
-    /// Whether the server still answers after a stream broke for `reason`; if not, the run is over.
-    pub(super) async fn server_is_there(&self, reason: &str) -> bool {
-        if self.gone.get().is_some() {
-            return false;
-        }
-        if answers(&self.scenario).await {
-            return true;
-        }
-        tokio::time::sleep(SECOND_LOOK).await;
-        if answers(&self.scenario).await {
-            return true;
-        }
-        _ = self.gone.set((self.now(), reason.to_owned()));
-        self.stopping.store(true, Relaxed);
-        false
-    }
-}
-
-async fn answers(scenario: &Scenario) -> bool {
-    let Ok(client) = Client::new(&scenario.target.endpoint, scenario.limits.connect_ms.duration()) else {
-        return false;
-    };
-    matches!(client.server_live().await, Ok(true) | Err(CallError::Unimplemented | CallError::Refused(_)))
-}
 
 /// Runs a scenario. `interrupts` brings something each time that the run is to be ended before it is done.
 ///
@@ -259,43 +137,36 @@ pub async fn run(
 
     let threads = thread_count(&scenario);
     let (violations, mut seen) = mpsc::channel(VIOLATIONS_KEPT);
-    let shared = Arc::new(Shared {
-        scenario,
-        seed,
-        preflight,
-        fail_fast,
-        began: Instant::now(),
-        stopping: AtomicBool::new(false),
-        gone: OnceLock::new(),
-        threads: (0..threads).map(|_| ThreadProgress::default()).collect(),
-        violations,
-    });
+    let shared = Arc::new(Shared::new(scenario, seed, preflight, fail_fast, threads, violations));
     let cpu_before = cpu_us();
     let (abort, aborted) = watch::channel(false);
     let handles: Vec<_> =
         (0..threads).map(|thread| spawn_thread(thread, threads, Arc::clone(&shared), aborted.clone())).collect();
-    let mut joined = Box::pin(join_all(handles, shared.began));
+    let mut joined = Box::pin(join_all(handles));
     let mut kept = Vec::new();
     let mut watch = Watch::new();
     let mut ticks = tokio::time::interval(TICK);
+    let mut memory = Memory::default();
     let (tally, elapsed) = loop {
         tokio::select! {
-            done = &mut joined => break done.map_err(RunError::Endpoint)?,
+            done = &mut joined => break (done.map_err(RunError::Endpoint)?, shared.elapsed()),
             Some(violation) = seen.recv() => keep(violation, &mut kept, observer),
             Some(()) = interrupts.recv() => {
                 watch.interrupted = true;
                 observer.interrupted(limits.drain_ms.duration());
-                shared.stopping.store(true, Relaxed);
+                shared.stop();
             }
             _ = ticks.tick() => {
                 let progress = shared.progress();
                 observer.progress(&progress);
+                memory.look(progress.elapsed);
                 if watch.should_abort(&shared, &progress) {
                     abort.send_replace(true);
                 }
             }
         }
     };
+    memory.look_at_end();
     while let Ok(violation) = seen.try_recv() {
         keep(violation, &mut kept, observer);
     }
@@ -304,12 +175,13 @@ pub async fn run(
         accounting: Accounting::NotCheckable { why: "the server has no ModelStatistics".to_owned() },
         elapsed,
         cpu_us: cpu_us().saturating_sub(cpu_before),
+        memory,
         interrupted: Interrupted(watch.interrupted),
         tally,
         violations: kept,
     };
     let mut of_the_run: Vec<_> = watch.hang.into_iter().collect();
-    if let Some((at, reason)) = shared.gone.get() {
+    if let Some((at, reason)) = shared.gone() {
         of_the_run.push(server_died(&shared.scenario, *at, reason, &result.tally)?);
         result.accounting = Accounting::NotCheckable { why: "the server died".to_owned() };
     } else if let Some(baseline) = baseline {
@@ -323,91 +195,6 @@ pub async fn run(
         keep(violation, &mut result.violations, observer);
     }
     Ok(result)
-}
-
-fn thread_count(scenario: &Scenario) -> usize {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    cores.min(scenario.load.workers.get() as usize)
-}
-
-/// A runtime thread's work: its share of the workers, each `threads`-th from `thread` on.
-fn spawn_thread(
-    thread: usize,
-    threads: usize,
-    shared: Arc<Shared>,
-    aborted: watch::Receiver<bool>,
-) -> oneshot::Receiver<std::result::Result<Tally, String>> {
-    let (done, result) = oneshot::channel();
-    std::thread::spawn(move || {
-        let outcome = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| format!("cannot start a runtime thread: {error}"))
-            .and_then(|runtime| runtime.block_on(run_workers(thread, threads, &shared, aborted)));
-        // Nobody waits for it where the run was ended at once.
-        let _ = done.send(outcome);
-    });
-    result
-}
-
-async fn run_workers(
-    thread: usize,
-    threads: usize,
-    shared: &Arc<Shared>,
-    mut aborted: watch::Receiver<bool>,
-) -> std::result::Result<Tally, String> {
-    let recorder = Rc::new(RefCell::new(recorder(shared)));
-    let local = LocalSet::new();
-    let mut workers = JoinSet::new();
-    let indices = 0..shared.scenario.load.workers.get();
-    for index in indices.skip(thread).step_by(threads) {
-        let worker =
-            Worker::new(index, thread, Arc::clone(shared), Rc::clone(&recorder)).map_err(|error| error.to_string())?;
-        workers.spawn_local_on(worker.run(), &local);
-    }
-    let all = async {
-        while let Some(worker) = workers.join_next().await {
-            worker.map_err(|error| format!("a worker failed: {error}"))?;
-        }
-        Ok::<_, String>(())
-    };
-    let done = local.run_until(async {
-        tokio::select! {
-            done = all => done,
-            // An error means that the run is gone, which ends the thread too.
-            _ = aborted.wait_for(|aborted| *aborted) => Ok(()),
-        }
-    });
-    done.await?;
-    drop((workers, local));
-    recorder.borrow_mut().interrupt(shared.now());
-    let recorder = Rc::into_inner(recorder).ok_or("a worker outlived its run")?;
-    Ok(recorder.into_inner().into_tally())
-}
-
-fn recorder(shared: &Shared) -> Recorder {
-    let Shared { scenario, preflight, .. } = shared;
-    let (workers, contexts) = (scenario.load.workers.get(), scenario.contexts.count());
-    let rules = Rules {
-        model: preflight.model.name.clone(),
-        output: preflight.model.output.name.clone(),
-        shape: preflight.model.shape.clone(),
-        idle_limit: preflight.model.idle_limit,
-        straggling: preflight.limits.lawful,
-    };
-    let id = |ContextId { worker, context }| correlation_id(scenario, worker, context);
-    Recorder::new(Oracle::new(rules, workers, contexts, id), workers, contexts, preflight.limits.threshold)
-}
-
-async fn join_all(
-    threads: Vec<oneshot::Receiver<std::result::Result<Tally, String>>>,
-    began: Instant,
-) -> std::result::Result<(Tally, Duration), String> {
-    let mut tally = Tally::default();
-    for thread in threads {
-        tally.merge(&thread.await.map_err(|_| "a runtime thread failed")??);
-    }
-    Ok((tally, began.elapsed()))
 }
 
 fn keep(violation: Violation, kept: &mut Vec<Violation>, observer: &mut dyn Observer) {
@@ -430,41 +217,4 @@ fn server_died(
     let sent = format!("{} requests, {answered} of them answered", tally.total().requests);
     let expected = format!("{} to go on answering", scenario.target.endpoint);
     Ok(Violation::of_the_run(ViolationKind::ServerDied, at, sent, expected, reason.to_owned()))
-}
-
-/// Ends a run that does not end by itself.
-struct Watch {
-    interrupted: bool,
-    stopping_since: Option<Instant>,
-    answered: u64,
-    answered_at: Instant,
-    hang: Option<Violation>,
-}
-
-impl Watch {
-    fn new() -> Self {
-        Self { interrupted: false, stopping_since: None, answered: 0, answered_at: Instant::now(), hang: None }
-    }
-
-    /// Whether to wait no longer for what is under way.
-    fn should_abort(&mut self, shared: &Shared, progress: &Progress) -> bool {
-        if progress.answered != self.answered {
-            self.answered = progress.answered;
-            self.answered_at = Instant::now();
-        }
-        let silent = self.answered_at.elapsed();
-        if self.hang.is_none() && silent > shared.preflight.limits.lost_after * 2 {
-            let sent = format!("{} requests, {} of them answered", progress.requests, progress.answered);
-            let seen = format!("none for {} s", silent.as_secs());
-            self.hang =
-                Some(Violation::of_the_run(ViolationKind::Hang, shared.now(), sent, "answers".to_owned(), seen));
-            shared.stopping.store(true, Relaxed);
-        }
-        if !shared.is_stopping() {
-            return false;
-        }
-        let since = self.stopping_since.get_or_insert_with(Instant::now);
-        let drained = since.elapsed() >= shared.scenario.limits.drain_ms.duration();
-        drained || self.hang.is_some() || shared.gone.get().is_some()
-    }
 }

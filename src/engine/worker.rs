@@ -5,7 +5,7 @@ use std::{cell::RefCell, pin::Pin, rc::Rc, sync::Arc, time::Duration};
 use tokio::time::{Instant, Sleep};
 use tonic::transport::Channel;
 
-use super::{context::StreamContext, run::Shared};
+use super::{context::StreamContext, shared::Shared};
 use crate::{
     event::{ContextId, Cut, Event, EventKind},
     plan::{Pace, Pacer, Pass, WorkerPlan, correlation_id},
@@ -72,6 +72,15 @@ impl Worker {
             reuse: shared.preflight.reuse,
             out: Out { shared, recorder, thread },
         })
+    }
+
+    /// The connections that the worker will use, each once.
+    pub(super) fn connections(&self) -> impl Iterator<Item = Channel> {
+        let count = match self.out.shared.scenario.sending.connection {
+            ConnectionOwner::PerContext => self.lines.len(),
+            ConnectionOwner::PerWorker => 1,
+        };
+        self.lines.iter().take(count).map(|line| line.channel.clone())
     }
 
     /// Runs passes until the pacer or the run says stop.

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{Summary, Verdict};
 use crate::{
-    engine::Accounting,
+    engine::{Accounting, Memory},
     model::Model,
     oracle::{Violation, ViolationKind},
     recorder::{Counts, Times},
@@ -39,6 +39,7 @@ struct Document<'s> {
     requests_per_second: f64,
     sequences_per_second: f64,
     client_cpu_us_per_request: f64,
+    client_memory_bytes: Memory,
     elapsed_s: f64,
     server_counts: &'s Accounting,
     limits_us: Limits,
@@ -121,6 +122,7 @@ pub fn write_json(summary: &Summary, out: &mut impl io::Write) -> io::Result<()>
         requests_per_second: summary.requests_per_second(),
         sequences_per_second: outcomes.sequences as f64 / result.elapsed.as_secs_f64().max(1e-9),
         client_cpu_us_per_request: summary.client_cpu_us_per_request(),
+        client_memory_bytes: result.memory,
         elapsed_s: result.elapsed.as_secs_f64(),
         server_counts: &result.accounting,
         limits_us: Limits {

@@ -6,7 +6,7 @@ use anstyle::{AnsiColor, Style};
 
 use super::{Summary, Verdict};
 use crate::{
-    engine::{Accounting, Preflight},
+    engine::{Accounting, Memory, Preflight},
     oracle::Violation,
     recorder::{Counts, Times},
     scenario::Scenario,
@@ -102,10 +102,11 @@ pub fn write_text(summary: &Summary, out: &mut impl io::Write) -> io::Result<()>
     writeln!(out)?;
     writeln!(
         out,
-        "{:.0} requests/s over {:.1} s; client CPU {:.1} µs a request",
+        "{:.0} requests/s over {:.1} s; client: CPU {:.1} µs a request, {}",
         summary.requests_per_second(),
         result.elapsed.as_secs_f64(),
         summary.client_cpu_us_per_request(),
+        describe_memory(&result.memory),
     )?;
     match &result.accounting {
         Accounting::Agrees { rose } => {
@@ -180,6 +181,18 @@ fn write_times(name: &str, times: &Times, out: &mut impl io::Write) -> io::Resul
         write!(out, "{:>10.1}", ms(times.at_quantile_us(quantile)))?;
     }
     writeln!(out, "{:>10.1}", ms(times.max_us()))
+}
+
+#[expect(clippy::cast_precision_loss)]
+fn describe_memory(memory: &Memory) -> String {
+    let mb = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
+    match (memory.after_10_s, memory.at_end, memory.peak) {
+        (Some(early), Some(end), Some(peak)) => {
+            format!("memory {} after 10 s, {} at the end, at most {}", mb(early), mb(end), mb(peak))
+        }
+        (_, _, Some(peak)) => format!("memory at most {}", mb(peak)),
+        _ => "memory not known".to_owned(),
+    }
 }
 
 fn milliseconds(time: Duration) -> String {

@@ -29,6 +29,8 @@ pub struct Client {
     limit: Duration,
 }
 
+const RETRY_AFTER: Duration = Duration::from_millis(50);
+
 /// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallError {
@@ -74,6 +76,20 @@ impl Client {
     /// When the endpoint is none.
     pub fn new(endpoint: &Endpoint, limit: Duration) -> Result<Self, CallError> {
         Ok(Self { service: Service::new(channel(endpoint, limit)?), limit })
+    }
+
+    /// Makes sure that a connection carries calls: one that a busy server has not taken in yet can look made and then be
+    /// reset. Tries again until the limit has passed.
+    pub(crate) async fn prove(channel: Channel, limit: Duration) -> Result<(), CallError> {
+        let client = Self { service: Service::new(channel), limit };
+        let deadline = tokio::time::Instant::now() + limit;
+        loop {
+            match client.server_live().await {
+                Ok(_) | Err(CallError::Unimplemented | CallError::Refused(_)) => return Ok(()),
+                Err(error) if tokio::time::Instant::now() + RETRY_AFTER >= deadline => return Err(error),
+                Err(_) => tokio::time::sleep(RETRY_AFTER).await,
+            }
+        }
     }
 
     async fn call<T>(&self, call: impl Future<Output = Result<tonic::Response<T>, Status>>) -> Result<T, CallError> {

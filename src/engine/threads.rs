@@ -1,0 +1,127 @@
+//! The runtime threads, each with its share of the workers.
+
+use std::{cell::RefCell, rc::Rc, sync::Arc};
+
+use tokio::{
+    sync::{oneshot, watch},
+    task::{JoinSet, LocalSet},
+};
+
+use super::{shared::Shared, worker::Worker};
+use crate::{
+    event::ContextId,
+    oracle::{Oracle, Rules},
+    plan::correlation_id,
+    recorder::{Recorder, Tally},
+    scenario::Scenario,
+    transport::Client,
+};
+
+/// How many connections each thread makes at a time.
+const CONNECTING_AT_ONCE: usize = 16;
+
+/// How many runtime threads a scenario gets: one for each core, and none without a worker.
+pub(super) fn thread_count(scenario: &Scenario) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    cores.min(scenario.load.workers.get() as usize)
+}
+
+/// A runtime thread's work: its share of the workers, each `threads`-th from `thread` on.
+pub(super) fn spawn_thread(
+    thread: usize,
+    threads: usize,
+    shared: Arc<Shared>,
+    aborted: watch::Receiver<bool>,
+) -> oneshot::Receiver<Result<Tally, String>> {
+    let (done, result) = oneshot::channel();
+    std::thread::spawn(move || {
+        let outcome = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| format!("cannot start a runtime thread: {error}"))
+            .and_then(|runtime| runtime.block_on(run_workers(thread, threads, &shared, aborted)));
+        // Nobody waits for it where the run was ended at once.
+        let _ = done.send(outcome);
+    });
+    result
+}
+
+async fn run_workers(
+    thread: usize,
+    threads: usize,
+    shared: &Arc<Shared>,
+    mut aborted: watch::Receiver<bool>,
+) -> Result<Tally, String> {
+    let recorder = Rc::new(RefCell::new(recorder(shared)));
+    let local = LocalSet::new();
+    let indices = (0..shared.scenario.load.workers.get()).skip(thread).step_by(threads);
+    let workers = indices.map(|index| Worker::new(index, thread, Arc::clone(shared), Rc::clone(&recorder)));
+    let workers: Vec<_> = workers.collect::<Result<_, _>>().map_err(|error| error.to_string())?;
+    let mut running = JoinSet::new();
+    let all = async {
+        let connected = connect(&workers, shared).await;
+        shared.ready_to_start(connected.is_ok()).await;
+        connected?;
+        for worker in workers {
+            running.spawn_local(worker.run());
+        }
+        while let Some(worker) = running.join_next().await {
+            worker.map_err(|error| format!("a worker failed: {error}"))?;
+        }
+        Ok::<_, String>(())
+    };
+    let done = local.run_until(async {
+        tokio::select! {
+            done = all => done,
+            // An error means that the run is gone, which ends the thread too.
+            _ = aborted.wait_for(|aborted| *aborted) => Ok(()),
+        }
+    });
+    done.await?;
+    drop((running, local));
+    recorder.borrow_mut().interrupt(shared.now());
+    let recorder = Rc::into_inner(recorder).ok_or("a worker outlived its run")?;
+    Ok(recorder.into_inner().into_tally())
+}
+
+/// Makes the workers' connections, so many at a time that the server can take them in.
+async fn connect(workers: &[Worker], shared: &Shared) -> Result<(), String> {
+    let limit = shared.scenario.limits.connect_ms.duration();
+    let mut waiting = workers.iter().flat_map(Worker::connections);
+    let mut under_way = JoinSet::new();
+    loop {
+        while under_way.len() < CONNECTING_AT_ONCE {
+            let Some(channel) = waiting.next() else { break };
+            under_way.spawn_local(Client::prove(channel, limit));
+        }
+        match under_way.join_next().await {
+            None => return Ok(()),
+            Some(Ok(Ok(()))) => {}
+            Some(Ok(Err(error))) => return Err(format!("not every connection of the scenario could be made: {error}")),
+            Some(Err(error)) => return Err(format!("a connection task failed: {error}")),
+        }
+    }
+}
+
+fn recorder(shared: &Shared) -> Recorder {
+    let Shared { scenario, preflight, .. } = shared;
+    let (workers, contexts) = (scenario.load.workers.get(), scenario.contexts.count());
+    let rules = Rules {
+        model: preflight.model.name.clone(),
+        output: preflight.model.output.name.clone(),
+        shape: preflight.model.shape.clone(),
+        idle_limit: preflight.model.idle_limit,
+        straggling: preflight.limits.lawful,
+    };
+    let id = |ContextId { worker, context }| correlation_id(scenario, worker, context);
+    Recorder::new(Oracle::new(rules, workers, contexts, id), workers, contexts, preflight.limits.threshold)
+}
+
+/// What all the threads have counted, together.
+pub(super) async fn join_all(threads: Vec<oneshot::Receiver<Result<Tally, String>>>) -> Result<Tally, String> {
+    let mut tally = Tally::default();
+    for thread in threads {
+        tally.merge(&thread.await.map_err(|_| "a runtime thread failed")??);
+    }
+    Ok(tally)
+}

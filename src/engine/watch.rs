@@ -1,0 +1,44 @@
+//! Ends a run that does not end by itself.
+
+use std::time::Instant;
+
+use super::{Progress, shared::Shared};
+use crate::oracle::{Violation, ViolationKind};
+
+/// Looks at the run some times a second.
+pub(super) struct Watch {
+    pub(super) interrupted: bool,
+    stopping_since: Option<Instant>,
+    answered: u64,
+    answered_at: Instant,
+    /// The violation that a server is which answers nobody any more.
+    pub(super) hang: Option<Violation>,
+}
+
+impl Watch {
+    pub(super) fn new() -> Self {
+        Self { interrupted: false, stopping_since: None, answered: 0, answered_at: Instant::now(), hang: None }
+    }
+
+    /// Whether to wait no longer for what is under way.
+    pub(super) fn should_abort(&mut self, shared: &Shared, progress: &Progress) -> bool {
+        if !shared.has_begun() || progress.answered != self.answered {
+            self.answered = progress.answered;
+            self.answered_at = Instant::now();
+        }
+        let silent = self.answered_at.elapsed();
+        if self.hang.is_none() && silent > shared.preflight.limits.lost_after * 2 {
+            let sent = format!("{} requests, {} of them answered", progress.requests, progress.answered);
+            let seen = format!("none for {} s", silent.as_secs());
+            self.hang =
+                Some(Violation::of_the_run(ViolationKind::Hang, shared.now(), sent, "answers".to_owned(), seen));
+            shared.stop();
+        }
+        if !shared.is_stopping() {
+            return false;
+        }
+        let since = self.stopping_since.get_or_insert_with(Instant::now);
+        let drained = since.elapsed() >= shared.scenario.limits.drain_ms.duration();
+        drained || self.hang.is_some() || shared.gone().is_some()
+    }
+}
