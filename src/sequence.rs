@@ -85,11 +85,14 @@ pub struct Sequence {
     pub values: Vec<i32>,
 }
 
-/// The name of one request, unlike that of any other request of the run. On the wire: `worker-sequence-step`.
+/// The name of one request, unlike that of any other request of the run. On the wire:
+/// `worker-context-sequence-step`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestId {
     /// The worker's index.
     pub worker: u32,
+    /// The context's index in the worker.
+    pub context: u32,
     /// The how-manieth sequence of the worker this is, from 0.
     pub sequence: u32,
     /// The step's index in its sequence.
@@ -98,7 +101,7 @@ pub struct RequestId {
 
 impl fmt::Display for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}-{}", self.worker, self.sequence, self.step)
+        write!(f, "{}-{}-{}-{}", self.worker, self.context, self.sequence, self.step)
     }
 }
 
@@ -108,7 +111,7 @@ impl FromStr for RequestId {
     fn from_str(text: &str) -> Result<Self, NotARequestId> {
         let mut numbers = text.split('-').map(|part| part.parse().map_err(|_| NotARequestId));
         let mut next = || numbers.next().unwrap_or(Err(NotARequestId));
-        let id = Self { worker: next()?, sequence: next()?, step: next()? };
+        let id = Self { worker: next()?, context: next()?, sequence: next()?, step: next()? };
         if numbers.next().is_some() { Err(NotARequestId) } else { Ok(id) }
     }
 }
@@ -166,14 +169,14 @@ mod tests {
 
     #[test]
     fn a_request_id_is_read_back_from_the_wire() {
-        let id = RequestId { worker: 7, sequence: 4_000_000_000, step: 15 };
-        assert_eq!(id.to_string(), "7-4000000000-15");
+        let id = RequestId { worker: 7, context: 3, sequence: 4_000_000_000, step: 15 };
+        assert_eq!(id.to_string(), "7-3-4000000000-15");
         assert_eq!(id.to_string().parse(), Ok(id));
     }
 
     #[test]
     fn other_texts_are_no_request_ids() {
-        for text in ["", "7", "7-4", "7-4-15-1", "a-4-15", "7--15", "7-4-15 ", "-7-4-15"] {
+        for text in ["", "7", "7-4-15", "7-3-4-15-1", "a-3-4-15", "7-3--15", "7-3-4-15 ", "-7-3-4-15"] {
             assert_eq!(text.parse::<RequestId>(), Err(NotARequestId), "{text:?}");
         }
     }

@@ -189,6 +189,23 @@ fn a_violation_is_shown_with_its_evidence_and_the_line_that_replays_it() {
 }
 
 #[test]
+fn what_concerns_the_whole_run_is_told_too() {
+    let server = TestServer::with_fault(Fault::CountTwice, When::Always);
+    let (folder, scenario) = quick_scenario("");
+    let json = folder.path().join("result.json");
+    let address = server.address.to_string();
+    let output = run(&["-u", &address, "--scenario", &scenario, "--json", json.to_str().expect("UTF-8")]);
+    let shown = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{shown}");
+    for expected in ["violation statistics", "the server's counts differ", "INVALID: 1 violations: 1 statistics"] {
+        assert!(shown.contains(expected), "{shown}\n  should have {expected}");
+    }
+    let result: Value = serde_json::from_str(&fs::read_to_string(&json).expect("the file")).expect("JSON");
+    assert_eq!(result["violations"][0]["kind"], "statistics");
+    assert_matches_schema(&result);
+}
+
+#[test]
 fn at_most_a_thousand_violations_are_kept_and_all_are_counted() {
     let server = TestServer::with_fault(Fault::WrongModel, When::Always);
     let (folder, scenario) = quick_scenario("");

@@ -159,7 +159,7 @@ impl Observer for Terminal {
 
     fn violation(&mut self, violation: &Violation) {
         self.violations += 1;
-        if self.violations <= VIOLATIONS_SHOWN {
+        if self.violations <= VIOLATIONS_SHOWN || violation.place.is_none() {
             self.display.suspend(|| print(|out| violation_line(violation, &self.replay, out)));
         }
     }

@@ -22,7 +22,7 @@ pub(super) struct StreamContext {
 
 impl StreamContext {
     pub(super) fn new(id: ContextId, window: Window) -> Self {
-        let next = RequestId { worker: id.worker, sequence: 0, step: 0 };
+        let next = RequestId { worker: id.worker, context: id.context, sequence: 0, step: 0 };
         Self { id, window, pattern: Pattern::Valid, sequences: VecDeque::new(), next, in_flight: VecDeque::new() }
     }
 
@@ -31,7 +31,7 @@ impl StreamContext {
         debug_assert!(self.is_done(), "a context runs one burst at a time");
         self.pattern = pattern;
         self.sequences.extend(sequences);
-        self.next = RequestId { worker: self.id.worker, sequence: serial, step: 0 };
+        self.next = RequestId { sequence: serial, step: 0, ..self.next };
     }
 
     /// The step to send next; none where all are sent, or the window is full.
@@ -112,10 +112,10 @@ mod tests {
         let seen: Vec<_> =
             send_all(&mut context, 0).iter().map(|s| (s.request.to_string(), s.start, s.end, s.value, s.of)).collect();
         let expected = [
-            ("3-7-0", true, false, 10),
-            ("3-7-1", false, true, 11),
-            ("3-8-0", true, false, 12),
-            ("3-8-1", false, false, 13),
+            ("3-1-7-0", true, false, 10),
+            ("3-1-7-1", false, true, 11),
+            ("3-1-8-0", true, false, 12),
+            ("3-1-8-1", false, false, 13),
         ];
         assert_eq!(seen, expected.map(|(id, start, end, value)| (id.to_owned(), start, end, value, 2)));
     }

@@ -192,6 +192,8 @@ pub async fn run(
     }
     for violation in of_the_run {
         result.tally.violation(violation.kind);
+        // What concerns the whole run is kept even where there is no room any more.
+        result.violations.truncate(VIOLATIONS_KEPT - 1);
         keep(violation, &mut result.violations, observer);
     }
     Ok(result)

@@ -95,7 +95,7 @@ mod tests {
     use crate::sequence::{Pattern, RequestId};
 
     fn step(start: bool, end: bool, value: i32) -> Step {
-        let request = RequestId { worker: 0, sequence: 0, step: 0 };
+        let request = RequestId { worker: 0, context: 0, sequence: 0, step: 0 };
         Step { request, pattern: Pattern::Valid, start, end, value, of: 3 }
     }
 

@@ -49,7 +49,7 @@ impl Conversation {
     fn send(&mut self, start: bool, end: bool, values: &[i32]) -> &mut Self {
         let of = u32::try_from(values.len()).expect("short");
         for (step, &value) in (0..).zip(values) {
-            let request = RequestId { worker: 0, sequence: self.serial, step };
+            let request = RequestId { worker: 0, context: 0, sequence: self.serial, step };
             let step = Step {
                 request,
                 pattern: Pattern::Valid,
@@ -109,15 +109,15 @@ fn response(sum: i32) -> Response {
 fn a_correct_conversation_is_not_accused() {
     let mut c = Conversation::new();
     c.tell(EventKind::Opened).send(true, true, &[1, 2, 3]).send(true, false, &[10, 20]);
-    c.answer("0-0-0", 1)
-        .answer("0-0-1", 3)
-        .answer("0-0-2", 6)
-        .answer("0-1-0", 10)
-        .answer("0-1-1", 30)
+    c.answer("0-0-0-0", 1)
+        .answer("0-0-0-1", 3)
+        .answer("0-0-0-2", 6)
+        .answer("0-0-1-0", 10)
+        .answer("0-0-1-1", 30)
         .tell(EventKind::Closed);
     // A new START on an ID that may or may not live still.
-    c.wait(5000).tell(EventKind::Opened).send(true, true, &[7]).answer("0-2-0", 7);
-    c.send(false, false, &[8]).refuse("0-3-0");
+    c.wait(5000).tell(EventKind::Opened).send(true, true, &[7]).answer("0-0-2-0", 7);
+    c.send(false, false, &[8]).refuse("0-0-3-0");
     c.assert(&[]);
     assert!(c.rulings.iter().filter_map(|ruling| ruling.settled).all(|settled| settled.judged));
 }
@@ -125,28 +125,28 @@ fn a_correct_conversation_is_not_accused() {
 #[test]
 fn each_wrong_sum_is_one_violation() {
     let mut c = Conversation::new();
-    c.send(true, true, &[1, 2, 3]).answer("0-0-0", 1).answer("0-0-1", 4);
+    c.send(true, true, &[1, 2, 3]).answer("0-0-0-0", 1).answer("0-0-0-1", 4);
     c.assert(&[ViolationKind::WrongSum]);
     // The state itself is off by one: no further accusation.
-    c.answer("0-0-2", 7).assert(&[ViolationKind::WrongSum]);
+    c.answer("0-0-0-2", 7).assert(&[ViolationKind::WrongSum]);
     let text = c.rulings.iter().flat_map(|r| &r.violations).next().expect("one").to_string();
     assert_eq!(
         text,
-        "wrong-sum at 0.000 s, worker 0 context 0 correlation ID 5 request 0-0-1: sent valid step 2/3 value 2; expected 3; saw 4 (off by 1)"
+        "wrong-sum at 0.000 s, worker 0 context 0 correlation ID 5 request 0-0-0-1: sent valid step 2/3 value 2; expected 3; saw 4 (off by 1)"
     );
 }
 
 #[test]
 fn a_state_that_start_did_not_reset_is_seen() {
     let mut c = Conversation::new();
-    c.send(true, true, &[1]).send(true, true, &[5]).answer("0-0-0", 1).answer("0-1-0", 6);
+    c.send(true, true, &[1]).send(true, true, &[5]).answer("0-0-0-0", 1).answer("0-0-1-0", 6);
     c.assert(&[ViolationKind::WrongSum]);
 }
 
 #[test]
 fn a_step_without_start_and_without_sequence_has_to_be_refused() {
     let mut c = Conversation::new();
-    c.send(true, true, &[1]).answer("0-0-0", 1).send(false, false, &[5]).answer("0-1-0", 5);
+    c.send(true, true, &[1]).answer("0-0-0-0", 1).send(false, false, &[5]).answer("0-0-1-0", 5);
     c.assert(&[ViolationKind::MissingStartError]);
     assert!(c.judged());
 }
@@ -154,12 +154,12 @@ fn a_step_without_start_and_without_sequence_has_to_be_refused() {
 #[test]
 fn before_the_first_start_either_is_lawful() {
     let mut c = Conversation::new();
-    c.send(false, false, &[5]).answer("0-0-0", 1234);
+    c.send(false, false, &[5]).answer("0-0-0-0", 1234);
     assert!(!c.judged());
-    c.send(false, false, &[5]).answer("0-1-0", 1239);
+    c.send(false, false, &[5]).answer("0-0-1-0", 1239);
     assert!(c.judged());
     let mut d = Conversation::new();
-    d.send(false, false, &[5]).refuse("0-0-0");
+    d.send(false, false, &[5]).refuse("0-0-0-0");
     assert!(!d.judged());
     c.assert(&[]);
     d.assert(&[]);
@@ -173,7 +173,7 @@ fn a_refusal_has_to_be_for_want_of_start() {
         "inference request for sequence 5 to model 'n' must specify the START flag on the first request of the sequence",
     ] {
         let mut c = Conversation::new();
-        c.send(true, true, &[1]).answer("0-0-0", 1).send(false, false, &[5]).receive("0-1-0", Err(text.into()));
+        c.send(true, true, &[1]).answer("0-0-0-0", 1).send(false, false, &[5]).receive("0-0-1-0", Err(text.into()));
         c.assert(&[ViolationKind::UnexpectedError]);
     }
 }
@@ -181,7 +181,7 @@ fn a_refusal_has_to_be_for_want_of_start() {
 #[test]
 fn a_start_is_never_refused() {
     let mut c = Conversation::new();
-    c.wait(100_000).send(true, true, &[1]).refuse("0-0-0");
+    c.wait(100_000).send(true, true, &[1]).refuse("0-0-0-0");
     c.assert(&[ViolationKind::SpuriousStartError]);
 }
 
@@ -189,9 +189,9 @@ fn a_start_is_never_refused() {
 fn a_refusal_in_the_middle_is_lawful_only_past_the_idle_limit() {
     for (waited, lawful) in [(999, false), (1000, true)] {
         let mut c = Conversation::new();
-        c.send(true, false, &[1]).wait(400).answer("0-0-0", 1).wait(waited - 400 - 10).send(false, true, &[2]);
+        c.send(true, false, &[1]).wait(400).answer("0-0-0-0", 1).wait(waited - 400 - 10).send(false, true, &[2]);
         // The server's clock runs from the arrival of the first step, at the earliest when it was sent.
-        c.wait(10).refuse("0-1-0");
+        c.wait(10).refuse("0-0-1-0");
         c.assert(if lawful { &[] } else { &[ViolationKind::SpuriousStartError] });
         assert_eq!(c.judged(), !lawful);
     }
@@ -200,17 +200,17 @@ fn a_refusal_in_the_middle_is_lawful_only_past_the_idle_limit() {
 #[test]
 fn after_a_refusal_the_rest_of_the_sequence_has_to_be_refused_too() {
     let mut c = Conversation::new();
-    c.send(true, true, &[1, 2, 3, 4]).wait(2000).answer("0-0-0", 1).refuse("0-0-1").refuse("0-0-2");
+    c.send(true, true, &[1, 2, 3, 4]).wait(2000).answer("0-0-0-0", 1).refuse("0-0-0-1").refuse("0-0-0-2");
     assert!(c.judged());
     c.assert(&[]);
-    c.answer("0-0-3", 4).assert(&[ViolationKind::MissingStartError]);
+    c.answer("0-0-0-3", 4).assert(&[ViolationKind::MissingStartError]);
 }
 
 #[test]
 fn without_an_idle_limit_a_refusal_in_the_middle_is_not_judged() {
     let mut c = Conversation::new();
     c.oracle.rules.idle_limit = None;
-    c.send(true, true, &[1, 2]).answer("0-0-0", 1).refuse("0-0-1");
+    c.send(true, true, &[1, 2]).answer("0-0-0-0", 1).refuse("0-0-0-1");
     assert!(!c.judged());
     c.assert(&[]);
 }
@@ -218,7 +218,7 @@ fn without_an_idle_limit_a_refusal_in_the_middle_is_not_judged() {
 #[test]
 fn a_missing_answer_is_lost_and_the_rest_is_not_known() {
     let mut c = Conversation::new();
-    c.send(true, true, &[1, 2, 3]).answer("0-0-0", 1).wait(20_000).tell(EventKind::GaveUp);
+    c.send(true, true, &[1, 2, 3]).answer("0-0-0-0", 1).wait(20_000).tell(EventKind::GaveUp);
     c.assert(&[ViolationKind::Lost]);
     assert_eq!(
         c.rulings.last().and_then(|r| r.settled).map(|s| (s.step.request.step, s.outcome)),
@@ -232,14 +232,18 @@ fn a_missing_answer_is_lost_and_the_rest_is_not_known() {
 #[test]
 fn after_a_cut_stragglers_may_do_anything_for_a_while_and_then_no_more() {
     let mut c = Conversation::new();
-    c.send(true, true, &[1, 2, 3]).answer("0-0-0", 1).tell(EventKind::Cut(Cut::ByClient));
+    c.send(true, true, &[1, 2, 3]).answer("0-0-0-0", 1).tell(EventKind::Cut(Cut::ByClient));
     // The stragglers 2 and 3 were added, and the END among them ended the new sequence.
-    c.tell(EventKind::Opened).send(true, true, &[10, 20, 30]).answer("0-1-0", 10).answer("0-1-1", 35).refuse("0-1-2");
+    c.tell(EventKind::Opened)
+        .send(true, true, &[10, 20, 30])
+        .answer("0-0-1-0", 10)
+        .answer("0-0-1-1", 35)
+        .refuse("0-0-1-2");
     assert!(!c.judged());
     c.assert(&[]);
-    c.wait(2999).tell(EventKind::Opened).send(true, true, &[1]).answer("0-2-0", 9);
+    c.wait(2999).tell(EventKind::Opened).send(true, true, &[1]).answer("0-0-2-0", 9);
     assert!(!c.judged());
-    c.wait(1).send(true, true, &[1]).answer("0-3-0", 9);
+    c.wait(1).send(true, true, &[1]).answer("0-0-3-0", 9);
     c.assert(&[ViolationKind::WrongSum]);
 }
 
@@ -255,34 +259,34 @@ fn a_cut_says_nothing_against_the_server_unless_the_server_did_it() {
 #[test]
 fn answers_in_another_order_are_one_violation_each_and_their_sums_are_checked() {
     let mut c = Conversation::new();
-    c.send(true, true, &[1, 2, 3]).answer("0-0-1", 3).answer("0-0-0", 1).answer("0-0-2", 6);
+    c.send(true, true, &[1, 2, 3]).answer("0-0-0-1", 3).answer("0-0-0-0", 1).answer("0-0-0-2", 6);
     c.assert(&[ViolationKind::Reordered]);
     let mut c = Conversation::new();
-    c.send(true, true, &[1, 2, 3]).answer("0-0-2", 6).answer("0-0-0", 2).answer("0-0-1", 3);
+    c.send(true, true, &[1, 2, 3]).answer("0-0-0-2", 6).answer("0-0-0-0", 2).answer("0-0-0-1", 3);
     c.assert(&[ViolationKind::Reordered, ViolationKind::WrongSum, ViolationKind::Reordered]);
 }
 
 #[test]
 fn an_answer_that_was_overtaken_and_never_came_is_lost_and_not_reordered() {
     let mut c = Conversation::new();
-    c.send(true, true, &[1, 2, 3]).answer("0-0-0", 1).answer("0-0-2", 6).wait(20_000).tell(EventKind::GaveUp);
+    c.send(true, true, &[1, 2, 3]).answer("0-0-0-0", 1).answer("0-0-0-2", 6).wait(20_000).tell(EventKind::GaveUp);
     c.assert(&[ViolationKind::Lost]);
 }
 
 #[test]
 fn a_second_answer_is_a_duplicate() {
     let mut c = Conversation::new();
-    c.tell(EventKind::Opened).send(true, true, &[1, 2]).answer("0-0-0", 1).answer("0-0-0", 1);
+    c.tell(EventKind::Opened).send(true, true, &[1, 2]).answer("0-0-0-0", 1).answer("0-0-0-0", 1);
     c.assert(&[ViolationKind::Duplicate]);
     assert!(c.rulings.last().is_some_and(|ruling| ruling.distrust));
     let mut c = Conversation::new();
-    c.tell(EventKind::Opened).send(true, true, &[1]).answer("0-0-0", 1).refuse("0-0-0");
+    c.tell(EventKind::Opened).send(true, true, &[1]).answer("0-0-0-0", 1).refuse("0-0-0-0");
     c.assert(&[ViolationKind::Duplicate]);
 }
 
 #[test]
 fn an_answer_to_what_was_not_sent_on_the_stream_is_misaddressed() {
-    for id in ["0-7-0", "3-0-0", "", "nonsense", "0-0-1"] {
+    for id in ["0-0-7-0", "3-0-0-0", "0-1-0-0", "", "nonsense", "0-0-0-1"] {
         let mut c = Conversation::new();
         c.tell(EventKind::Opened).send(true, true, &[1]).answer(id, 1);
         c.assert(&[ViolationKind::Misaddressed]);
@@ -290,8 +294,8 @@ fn an_answer_to_what_was_not_sent_on_the_stream_is_misaddressed() {
     }
     // What an earlier stream carried.
     let mut c = Conversation::new();
-    c.tell(EventKind::Opened).send(true, true, &[1]).answer("0-0-0", 1).tell(EventKind::Closed);
-    c.tell(EventKind::Opened).send(true, true, &[1]).answer("0-0-0", 1);
+    c.tell(EventKind::Opened).send(true, true, &[1]).answer("0-0-0-0", 1).tell(EventKind::Closed);
+    c.tell(EventKind::Opened).send(true, true, &[1]).answer("0-0-0-0", 1);
     c.assert(&[ViolationKind::Misaddressed]);
 }
 
@@ -311,18 +315,21 @@ fn a_response_has_to_be_what_was_asked_for() {
         let mut c = Conversation::new();
         let mut spoiled = response(1);
         spoil(&mut spoiled);
-        c.send(true, true, &[1, 2]).receive("0-0-0", Ok(spoiled));
+        c.send(true, true, &[1, 2]).receive("0-0-0-0", Ok(spoiled));
         c.assert(&[kind]);
-        c.answer("0-0-1", 3).assert(&[kind]);
+        c.answer("0-0-0-1", 3).assert(&[kind]);
     }
 }
 
 #[test]
 fn after_an_unexpected_error_nothing_is_known_until_the_next_start() {
     let mut c = Conversation::new();
-    c.send(true, true, &[1, 2, 4]).answer("0-0-0", 1).receive("0-0-1", Err("out of memory".into())).answer("0-0-2", 5);
+    c.send(true, true, &[1, 2, 4])
+        .answer("0-0-0-0", 1)
+        .receive("0-0-0-1", Err("out of memory".into()))
+        .answer("0-0-0-2", 5);
     c.assert(&[ViolationKind::UnexpectedError]);
     assert!(!c.judged());
-    c.send(true, true, &[1]).answer("0-1-0", 2);
+    c.send(true, true, &[1]).answer("0-0-1-0", 2);
     c.assert(&[ViolationKind::UnexpectedError, ViolationKind::WrongSum]);
 }

@@ -188,13 +188,13 @@ mod tests {
         let template = RequestTemplate::new("a_model", "INPUT", &[1, 1], "OUTPUT", id);
         let mut encoder = StepCodec::new(template).encoder();
         for (start, end) in [(true, false), (false, false), (false, true), (true, true)] {
-            let request = RequestId { worker: u32::MAX, sequence: u32::MAX, step: u32::MAX };
+            let request = RequestId { worker: u32::MAX, context: u32::MAX, sequence: u32::MAX, step: u32::MAX };
             let step = Step { request, pattern: Pattern::Valid, start, end, value: -5, of: 3 };
             let mut bytes = Vec::new();
             encoder.put(&step, &mut bytes);
             let expected = ModelInferRequest {
                 model_name: "a_model".into(),
-                id: "4294967295-4294967295-4294967295".into(),
+                id: "4294967295-4294967295-4294967295-4294967295".into(),
                 parameters: [
                     parameter("sequence_id", ParameterChoice::Int64Param(-2)),
                     parameter("sequence_start", ParameterChoice::BoolParam(start)),

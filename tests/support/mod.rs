@@ -310,7 +310,7 @@ impl Service {
         let is_good = answer.error_message.is_empty();
         let response = answer.infer_response.get_or_insert_default();
         if self.commits(state, Fault::WrongId) {
-            response.id = "9999-0-0".into();
+            response.id = "9999-0-0-0".into();
         }
         if is_good {
             let output = &mut response.outputs[0];
