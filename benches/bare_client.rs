@@ -184,7 +184,7 @@ async fn run_worker(job: Arc<Job>, index: u32) -> Result<Counts, String> {
         for sequences in pass.sequences.chunks(at_once) {
             let mut requests = Vec::new();
             for sequence in sequences {
-                let first = RequestId { worker: index, sequence: begun, step: 0 };
+                let first = RequestId { worker: index, context: pass.context, sequence: begun, step: 0 };
                 requests.extend(steps(&job.scenario.target.model, id, first, sequence));
                 begun += 1;
             }

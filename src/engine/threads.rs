@@ -17,13 +17,17 @@ use crate::{
     transport::Client,
 };
 
+const WORKERS_OF_A_THREAD: u32 = 64;
+
 /// How many connections each thread makes at a time.
 const CONNECTING_AT_ONCE: usize = 16;
 
-/// How many runtime threads a scenario gets: one for each core, and none without a worker.
+/// How many runtime threads a scenario gets: one for so many workers, and at most one for each core.
+///
+/// A thread that serves more connections finds more answers each time it looks, which costs less than to wake another.
 pub(super) fn thread_count(scenario: &Scenario) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    cores.min(scenario.load.workers.get() as usize)
+    cores.min(scenario.load.workers.get().div_ceil(WORKERS_OF_A_THREAD) as usize)
 }
 
 /// A runtime thread's work: its share of the workers, each `threads`-th from `thread` on.
