@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, parser::ValueSource};
 
 use crate::{
     endpoint::Endpoint,
@@ -62,6 +62,7 @@ pub struct PlanArgs {
 }
 
 /// What a run needs.
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 #[derive(Clone, Debug, Args)]
 pub struct StressArgs {
     /// What fixes the plan.
@@ -70,6 +71,9 @@ pub struct StressArgs {
     /// The server's gRPC endpoint, HOST:PORT or grpc://HOST:PORT [default: localhost:8001, or the scenario's]
     #[arg(short, long, value_name = "ENDPOINT", env = "SEQUENCE_STRESS_URL")]
     pub url: Option<Endpoint>,
+    /// Whether the endpoint comes from the environment.
+    #[arg(skip)]
+    pub url_from_environment: bool,
     #[expect(clippy::doc_markdown, reason = "clap shows it as it is")]
     /// The model [default: custom_sequence_int32, or the scenario's]
     #[arg(short, long, value_name = "MODEL")]
@@ -98,9 +102,22 @@ pub struct StressArgs {
     /// Show each step
     #[arg(short, long, conflicts_with = "quiet")]
     pub verbose: bool,
-    /// Print nothing but violations and the verdict
+    /// Print nothing but violations, the verdict and how to have the run again
     #[arg(short, long)]
     pub quiet: bool,
+}
+
+impl Cli {
+    /// Reads the process's command line.
+    ///
+    /// # Errors
+    /// When it is wrong, or asks for help.
+    pub fn read() -> Result<Self, clap::Error> {
+        let matches = Self::command().try_get_matches()?;
+        let mut cli = Self::from_arg_matches(&matches)?;
+        cli.stress.url_from_environment = matches.value_source("url") == Some(ValueSource::EnvVariable);
+        Ok(cli)
+    }
 }
 
 impl PlanArgs {
@@ -153,8 +170,6 @@ fn milliseconds(text: &str) -> Result<Millis, String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     #[test]

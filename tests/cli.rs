@@ -14,7 +14,11 @@ use tempfile::TempDir;
 
 fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sequence-stress"));
-    command.env_remove("SEQUENCE_STRESS_URL").env_remove("NO_COLOR").stdin(Stdio::null());
+    command
+        .env_remove("SEQUENCE_STRESS_URL")
+        .env_remove("SEQUENCE_STRESS_STARTER")
+        .env_remove("NO_COLOR")
+        .stdin(Stdio::null());
     command
 }
 
@@ -126,8 +130,7 @@ fn a_valid_run_says_so_to_people_and_machines() {
     let output = run(&arguments);
     let shown = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{shown}{}", text(&output.stderr));
-    let replay =
-        format!("replay: sequence-stress -t 2 -i 10 -r 5 -u {address} -m custom_sequence_int32 --scenario {scenario}");
+    let replay = format!("sequence-stress -t 2 -i 10 -r 5 -u {address} -m custom_sequence_int32 --scenario {scenario}");
     for expected in [
         "Direct, 8 slots, idle limit 500 ms",
         "an answer is lost after",
@@ -167,7 +170,7 @@ fn a_violation_is_shown_with_its_evidence_and_the_line_that_replays_it() {
         "{}",
         lines[0]
     );
-    assert_eq!(shown.matches("replay: sequence-stress -t 2 -i 10 -r 5").count(), 21, "{shown}");
+    assert_eq!(shown.matches("sequence-stress -t 2 -i 10 -r 5").count(), 21, "{shown}");
     let result: Value = serde_json::from_str(&fs::read_to_string(&json).expect("the file")).expect("JSON");
     assert_eq!(result["verdict"], "invalid");
     let violations = result["violations"].as_array().expect("a list");
@@ -197,7 +200,7 @@ fn what_concerns_the_whole_run_is_told_too() {
     let output = run(&["-u", &address, "--scenario", &scenario, "--json", json.to_str().expect("UTF-8")]);
     let shown = text(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{shown}");
-    for expected in ["violation statistics", "the server's counts differ", "INVALID: 1 violations: 1 statistics"] {
+    for expected in ["violation statistics", "the server's counts differ", "INVALID: 1 violation: 1 statistics"] {
         assert!(shown.contains(expected), "{shown}\n  should have {expected}");
     }
     let result: Value = serde_json::from_str(&fs::read_to_string(&json).expect("the file")).expect("JSON");
@@ -230,11 +233,29 @@ fn a_missed_threshold_is_exit_code_5_and_no_violation() {
     let shown = text(&output.stdout);
     assert_eq!(output.status.code(), Some(5), "{shown}");
     assert!(
-        shown.contains("threshold missed:")
+        shown.contains("THRESHOLD MISSED:")
             && shown.contains("answers took longer than 3000 ms")
             && shown.contains("VALID"),
         "{shown}"
     );
+}
+
+#[test]
+fn what_started_the_server_is_part_of_the_line_that_replays_the_run() {
+    let server = TestServer::start(Setup::default());
+    let (_folder, scenario) = quick_scenario("");
+    let output = command()
+        .args(["--scenario", &scenario, "-r", "5", "-q"])
+        .env("SEQUENCE_STRESS_URL", server.address.to_string())
+        .env("SEQUENCE_STRESS_STARTER", "start-it --")
+        .output()
+        .expect("the command runs");
+    let shown = text(&output.stdout);
+    let line = format!(
+        "replay: start-it -- {} -t 2 -i 10 -r 5 -m custom_sequence_int32",
+        env!("CARGO_BIN_EXE_sequence-stress")
+    );
+    assert!(shown.contains(&line), "{shown}\n  should have {line}");
 }
 
 #[test]
@@ -348,5 +369,4 @@ fn a_thousand_workers_with_ten_contexts_each_fit_half_a_gigabyte() {
     assert_eq!(result["sequences"], 40_000);
     let peak = result["client_memory_bytes"]["peak"].as_u64().expect("a number");
     assert!(peak < 500_000_000, "{peak} bytes");
-    println!("peak memory: {} MB", peak / 1_000_000);
 }

@@ -1,5 +1,6 @@
 """Writes a model repository and runs a real tritonserver on it, on free loopback ports."""
 
+import ast
 import ctypes
 import os
 import re
@@ -40,6 +41,13 @@ def write_repository(folder, instances, batch, idle_limit_ms, parameters):
         )
         (model / "config.pbtxt").write_text(config)
         shutil.copy(MODELS / "accumulator.py", model / "1/model.py")
+
+
+def fault_names():
+    """The names of the faults that can be planted in the models."""
+    module = ast.parse((MODELS / "accumulator.py").read_text())
+    (faults,) = (node.value for node in module.body if isinstance(node, ast.Assign) and node.targets[0].id == "FAULTS")
+    return list(ast.literal_eval(faults))
 
 
 def free_ports(count):

@@ -7,7 +7,7 @@ mod stress;
 
 use std::process::ExitCode;
 
-use clap::{Parser as _, error::ErrorKind};
+use clap::error::ErrorKind;
 use output::say_error;
 
 use crate::{
@@ -24,7 +24,7 @@ const COULD_NOT_TEST: u8 = 4;
 /// Reads the command line and does what it says.
 #[must_use]
 pub fn main() -> ExitCode {
-    let code = match Cli::try_parse() {
+    let code = match Cli::read() {
         Ok(Cli { command: Some(Command::Plan(args)), .. }) => plan::print(&args),
         Ok(Cli { stress, command: None }) => stress::stress(&stress),
         Err(error) => return answer_usage(&error),

@@ -7,7 +7,7 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::{engine::Progress, scenario::Load};
+use crate::{engine::Progress, report::counted, scenario::Load};
 
 const LINE_EVERY: Duration = Duration::from_secs(5);
 /// The bar's length; it shows shares, not counts.
@@ -84,11 +84,11 @@ fn describe(load: &Load, progress: &Progress) -> String {
         "time left unknown".to_owned()
     };
     format!(
-        "{seconds:.0} s: {} requests, {} sequences, {:.0} requests/s, {} violations, {left}",
+        "{seconds:.0} s: {} requests, {} sequences, {:.0} requests/s, {}, {left}",
         progress.requests,
         progress.sequences,
         progress.requests as f64 / seconds.max(0.001),
-        progress.violations,
+        counted(progress.violations, "violation"),
     )
 }
 

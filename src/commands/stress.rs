@@ -1,6 +1,6 @@
 //! `sequence-stress`: stress an endpoint.
 
-use std::time::Duration;
+use std::{env, time::Duration};
 
 use tokio::{
     runtime,
@@ -25,6 +25,8 @@ use crate::{
 
 /// How many violations are shown in full; the rest are counted by kind.
 const VIOLATIONS_SHOWN: usize = 20;
+/// The environment variable in which whatever started the server says how it is started again.
+const STARTER: &str = "SEQUENCE_STRESS_STARTER";
 /// Interrupted for the second time: nothing is known.
 const ENDED_AT_ONCE: i32 = 3;
 
@@ -97,9 +99,17 @@ fn show_each_step() {
 /// The command line that sends the same again.
 fn replay_line(args: &StressArgs, source: &Source, scenario: &Scenario, seed: Seed) -> String {
     let load = &scenario.load;
-    let mut words = vec!["sequence-stress".to_owned(), format!("-t {}", load.workers)];
+    let this = env::args().next().unwrap_or_else(|| "sequence-stress".to_owned());
+    // What started a server for this run starts one for the next, at another address.
+    let starter = env::var(STARTER).ok().filter(|_| args.url_from_environment);
+    let mut words: Vec<_> = starter.iter().cloned().collect();
+    words.extend([quoted(&this), format!("-t {}", load.workers)]);
     words.extend(load.iterations.map(|passes| format!("-i {passes}")));
-    words.push(format!("-r {seed} -u {} -m {}", scenario.target.endpoint, quoted(&scenario.target.model)));
+    words.push(format!("-r {seed}"));
+    if starter.is_none() {
+        words.push(format!("-u {}", scenario.target.endpoint));
+    }
+    words.push(format!("-m {}", quoted(&scenario.target.model)));
     words.extend(source.path().map(|path| format!("--scenario {}", quoted(&path.display().to_string()))));
     words.extend(load.duration_s.map(|seconds| format!("--duration {seconds}s")));
     words.extend(

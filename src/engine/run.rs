@@ -55,7 +55,7 @@ pub trait Observer {
 pub struct Progress {
     /// Time since the run began.
     pub elapsed: Duration,
-    /// Passes begun.
+    /// Passes finished.
     pub passes: u64,
     /// Requests sent.
     pub requests: u64,

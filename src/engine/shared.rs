@@ -133,7 +133,7 @@ impl Shared {
         }
     }
 
-    pub(super) fn began_a_pass(&self, thread: usize) {
+    pub(super) fn finished_a_pass(&self, thread: usize) {
         self.threads[thread].passes.fetch_add(1, Relaxed);
     }
 

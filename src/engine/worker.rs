@@ -88,8 +88,8 @@ impl Worker {
         let mut issued = 0;
         while !self.out.shared.is_stopping() && self.pacer.pace(self.out.shared.elapsed(), issued) == Pace::Go {
             let pass = self.plan.next_pass();
-            self.out.shared.began_a_pass(self.out.thread);
             self.run_pass(pass).await;
+            self.out.shared.finished_a_pass(self.out.thread);
             issued += 1;
         }
         for line in &mut self.lines {

@@ -6,4 +6,4 @@ mod text;
 
 pub use json::{SCHEMA_VERSION, write_json};
 pub use summary::{Summary, Verdict};
-pub use text::{violation_line, write_preflight, write_text, write_verdict};
+pub use text::{counted, violation_line, write_preflight, write_text, write_verdict};

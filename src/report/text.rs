@@ -44,12 +44,12 @@ pub fn write_preflight(
         model.input,
         model.output,
     )?;
-    let passes = scenario.load.iterations.map(|passes| format!("{passes} passes each"));
+    let passes = scenario.load.iterations.map(|passes| format!("passes of each: {passes}"));
     let duration = scenario.load.duration_s.map(|seconds| format!("{seconds} s"));
     writeln!(
         out,
-        "{name}: {} workers, {}; {}, {}; seed {seed}",
-        scenario.load.workers,
+        "{name}: {}, {}; {}, {}; seed {seed}",
+        counted(scenario.load.workers.get().into(), "worker"),
         [passes, duration].into_iter().flatten().collect::<Vec<_>>().join(" or "),
         scenario.sending.connection,
         scenario.sending.stream,
@@ -144,14 +144,14 @@ pub fn write_verdict(summary: &Summary, out: &mut impl io::Write) -> io::Result<
         }
         Verdict::Invalid => {
             let kinds: Vec<_> = tally.violations.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
-            (RED, format!("{} violations: {}", tally.violation_count(), kinds.join(", ")))
+            (RED, format!("{}: {}", counted(tally.violation_count(), "violation"), kinds.join(", ")))
         }
         Verdict::Unknown => (YELLOW, summary.doubts().join("; ")),
     };
-    if let Some(missed) = summary.missed_threshold() {
-        writeln!(out, "{YELLOW}threshold missed:{YELLOW:#} {missed}")?;
-    }
     writeln!(out, "{style}{}{style:#}: {why}", summary.verdict().to_string().to_uppercase())?;
+    if let Some(missed) = summary.missed_threshold() {
+        writeln!(out, "{RED}THRESHOLD MISSED:{RED:#} {missed}")?;
+    }
     writeln!(out, "seed {}, replay: {}", summary.seed, summary.replay)
 }
 
@@ -181,6 +181,12 @@ fn write_times(name: &str, times: &Times, out: &mut impl io::Write) -> io::Resul
         write!(out, "{:>10.1}", ms(times.at_quantile_us(quantile)))?;
     }
     writeln!(out, "{:>10.1}", ms(times.max_us()))
+}
+
+/// A number and what it counts.
+#[must_use]
+pub fn counted(count: u64, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
 #[expect(clippy::cast_precision_loss)]

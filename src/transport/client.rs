@@ -285,7 +285,9 @@ pub(super) fn reasons(error: &dyn Error) -> String {
     let mut next = Some(error);
     while let Some(error) = next {
         let text = error.to_string();
-        if !texts.iter().any(|said| said.contains(&text)) {
+        // The library's word for 'it did not work', which says nothing that its cause does not.
+        let says_nothing = text == "transport error" && error.source().is_some();
+        if !says_nothing && !texts.iter().any(|said| said.contains(&text)) {
             texts.push(text);
         }
         next = error.source();
@@ -296,7 +298,9 @@ pub(super) fn reasons(error: &dyn Error) -> String {
 impl fmt::Display for CallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreachable(why) => write!(f, "no connection: {why}"),
+            Self::Unreachable(why) => {
+                write!(f, "no connection: {why}; is a server running there, and is this its gRPC port?")
+            }
             Self::TimedOut(limit) => write!(f, "no answer within {} ms", limit.as_millis()),
             Self::NotThisProtocol(why) => {
                 write!(f, "what answers does not speak the inference protocol over gRPC ({why})")
