@@ -6,7 +6,10 @@ use std::{
     time::Duration,
 };
 
-use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, parser::ValueSource};
+use clap::{
+    Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, builder::NonEmptyStringValueParser,
+    parser::ValueSource,
+};
 
 use crate::{
     endpoint::Endpoint,
@@ -76,7 +79,7 @@ pub struct StressArgs {
     pub url_from_environment: bool,
     #[expect(clippy::doc_markdown, reason = "clap shows it as it is")]
     /// The model [default: custom_sequence_int32, or the scenario's]
-    #[arg(short, long, value_name = "MODEL")]
+    #[arg(short, long, value_name = "MODEL", value_parser = NonEmptyStringValueParser::new())]
     pub model: Option<String>,
     /// Run for this long, such as 90s or 1h, in place of a number of passes (with -i: whichever ends first)
     #[arg(long, value_name = "TIME", value_parser = whole_seconds)]

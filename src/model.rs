@@ -34,6 +34,10 @@ pub struct Settings {
     pub slots: u32,
     /// How long a sequence may get no request before the server ends it.
     pub idle_limit: Duration,
+    /// How many requests are executed at a time, all instances together.
+    pub executed_at_once: u32,
+    /// How long the scheduler may hold a batch back for more requests.
+    pub queue_delay: Duration,
     /// Whether the server keeps the state.
     pub implicit_state: bool,
     /// Whether the model is told correlation IDs, so that it may keep state by them.
@@ -63,6 +67,15 @@ impl Formula {
     }
 }
 
+/// How long a step may wait for its turn in a slot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Turn {
+    /// How many executions may come before a step's own because more sequences have a slot than are executed at a time.
+    pub executions_before: u32,
+    /// How long the scheduler may hold each batch back for more requests.
+    pub queue_delay: Duration,
+}
+
 /// The model under test, as the server and the command line tell it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Model {
@@ -88,6 +101,9 @@ pub struct Model {
     /// How long the model says that it takes to execute.
     #[serde(rename = "execution_us", serialize_with = "some_micros")]
     pub execution: Duration,
+    /// How long a step may take in the server besides that: the scheduler's delay, and its turn among the slots.
+    #[serde(skip)]
+    pub turn: Turn,
     /// Why two sequences of one ID that are live at once would be mixed by the model itself; none where they are not.
     pub mixes_pipelined: Option<&'static str>,
 }

@@ -36,7 +36,7 @@ impl fmt::Display for TensorSpec {
 }
 
 /// One output of a response.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tensor {
     /// The tensor's name.
     pub name: String,
@@ -49,13 +49,14 @@ pub struct Tensor {
 }
 
 /// A tensor's elements, in either of the two ways that the protocol has.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum TensorData {
     /// Little-endian bytes.
     Raw(Vec<u8>),
     /// Numbers of type INT32.
     Int32(Vec<i32>),
     /// Nothing came, or only elements of another type.
+    #[default]
     Absent,
 }
 

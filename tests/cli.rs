@@ -63,7 +63,7 @@ fn bad_input_is_one_clear_line_and_exit_code_2() {
         (&["-v", "-q"], "cannot be used with"),
         (&["-u", "localhost"], "has no port"),
         (&["-u", "ftp://localhost:1"], "the scheme 'ftp' is not known"),
-        (&["-m", ""], "the name is empty"),
+        (&["-m", ""], "a value is required for '--model <MODEL>'"),
         (&["-t", "100001"], "load.workers: 100001 is more than 100000"),
         (&["--scenario", "no/such.toml"], "no/such.toml: cannot read the scenario"),
         (&["--scenario", &broken], &scenario_error),

@@ -136,7 +136,7 @@ fn an_endpoint_that_tells_little_is_tested_as_far_as_it_goes() {
     assert!(result.tally.total().completed > 100);
     let found = watcher.found.expect("a preflight");
     assert_eq!(found.reuse, Reuse::AfterAnswer);
-    for expected in ["has no ModelConfig", "--slots", "--idle-limit", "has no ModelStatistics"] {
+    for expected in ["has no ModelConfig", "--slots", "--idle-limit", "ModelStatistics cannot be read"] {
         assert!(found.notes.iter().any(|note| note.contains(expected)), "{expected}: {:?}", found.notes);
     }
     assert!(matches!(result.accounting, Accounting::NotCheckable { .. }));
@@ -274,4 +274,44 @@ fn a_run_after_a_run_whose_sequences_still_live_is_not_accused() {
         let (result, _) = run_scenario(scenario(&server.address.to_string(), more), Hints::default());
         assert_eq!(result.expect("a run").violations, []);
     }
+}
+
+#[test]
+fn a_server_that_dies_when_the_last_stream_is_closed_is_a_violation() {
+    // The baseline takes the statistics twice; then come those after the run.
+    let server = TestServer::with_fault(Fault::DieWhenAsked, When::Once(4));
+    let (result, _) = run_scenario(scenario(&server.address.to_string(), ""), Hints::default());
+    let result = result.expect("a run");
+    let found: Vec<_> = result.tally.violations.keys().collect();
+    assert_eq!(found, [&ViolationKind::ServerDied], "{:#?}", result.violations);
+}
+
+#[test]
+fn an_interrupt_before_anything_is_sent_is_heard() {
+    let server = TestServer::start(Setup::default());
+    let mut scenario = scenario(&server.address.to_string(), "");
+    scenario.limits.quiet_ms = 60_000.try_into().expect("a time");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let (sender, interrupts) = mpsc::channel(1);
+    sender.try_send(()).expect("room");
+    let setup = RunSetup { scenario, seed: Seed(1), hints: Hints::default(), fail_fast: false };
+    let result = runtime.block_on(run(setup, &mut Watcher::default(), interrupts));
+    assert_eq!(result.expect_err("it was interrupted"), RunError::Interrupted);
+    assert_eq!(server.requests(), 0);
+}
+
+#[test]
+fn the_longest_lawful_wait_allows_for_more_slots_than_are_executed_at_once_and_for_the_schedulers_delay() {
+    let server = TestServer::start(Setup {
+        oldest: true,
+        idle_limit: Duration::from_secs(1),
+        candidates: 16,
+        queue_delay: Duration::from_millis(9),
+        ..Setup::default()
+    });
+    let (_, watcher) = run_scenario(scenario(&server.address.to_string(), "length.max = 10"), Hints::default());
+    let limits = watcher.found.expect("a preflight").limits;
+    // 2 instances with 16 candidates each, of which 4 are executed at a time.
+    assert_eq!(limits.step, 4 * Duration::from_millis(1 + 9));
+    assert_eq!(limits.lawful, 2 * (Duration::from_secs(1) + 10 * limits.step));
 }

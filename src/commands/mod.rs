@@ -18,6 +18,8 @@ use crate::{
 
 /// A command line, a file or an environment that is wrong.
 const WRONG_INPUT: u8 = 2;
+/// Interrupted before anything was known.
+const UNKNOWN: u8 = 3;
 /// Nothing could be tested.
 const COULD_NOT_TEST: u8 = 4;
 
@@ -46,6 +48,10 @@ struct Failure {
 impl Failure {
     fn wrong_input(problem: impl ToString) -> Self {
         Self { exit_code: WRONG_INPUT, problem: problem.to_string() }
+    }
+
+    fn unknown(problem: impl ToString) -> Self {
+        Self { exit_code: UNKNOWN, problem: problem.to_string() }
     }
 
     fn could_not_test(problem: impl ToString) -> Self {

@@ -2,7 +2,7 @@
 //! shows them and `NO_COLOR` does not forbid them.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, OpenOptions},
     io::{self, Write},
     path::{Path, PathBuf},
 };
@@ -20,39 +20,28 @@ pub(super) fn print(write: impl FnOnce(&mut anstream::AutoStream<io::Stdout>) ->
     let _ = write(&mut out).and_then(|()| out.flush());
 }
 
-/// A file for the result, opened before the run so that what is wrong with it shows in time. What it held before stays until
-/// the result is written; a file that was made for it goes again where there is no result.
+/// A file for the result. What is wrong with it shows before the run; what it held stays until the result is written, and a
+/// file that is not there yet is not made before.
 #[derive(Debug)]
 pub(super) struct ResultFile {
     path: PathBuf,
-    file: File,
-    remove: bool,
 }
 
 impl ResultFile {
-    pub(super) fn open(path: &Path) -> Result<Self, String> {
+    /// Makes sure that the file can be written.
+    pub(super) fn check(path: &Path) -> Result<Self, String> {
         let is_new = !path.exists();
-        let file = OpenOptions::new().write(true).create(true).truncate(false).open(path);
-        let file = file.map_err(|error| format!("cannot write the result to {}: {error}", path.display()))?;
-        Ok(Self { path: path.to_owned(), file, remove: is_new })
+        let open = OpenOptions::new().write(true).create(true).truncate(false).open(path);
+        let checked = open.and_then(|_| if is_new { fs::remove_file(path) } else { Ok(()) });
+        checked.map_err(|error| problem(path, &error))?;
+        Ok(Self { path: path.to_owned() })
     }
 
-    pub(super) fn write(mut self, bytes: &[u8]) -> Result<(), String> {
-        self.remove = false;
-        // A pipe or a device has no length to be set.
-        let is_file = self.file.metadata().is_ok_and(|metadata| metadata.is_file());
-        let emptied = if is_file { self.file.set_len(0) } else { Ok(()) };
-        emptied
-            .and_then(|()| self.file.write_all(bytes))
-            .map_err(|error| format!("cannot write the result to {}: {error}", self.path.display()))
+    pub(super) fn write(self, bytes: &[u8]) -> Result<(), String> {
+        fs::write(&self.path, bytes).map_err(|error| problem(&self.path, &error))
     }
 }
 
-impl Drop for ResultFile {
-    fn drop(&mut self) {
-        if self.remove {
-            // It is empty; that it stays does no harm.
-            let _ = fs::remove_file(&self.path);
-        }
-    }
+fn problem(path: &Path, error: &io::Error) -> String {
+    format!("cannot write the result to {}: {error}", path.display())
 }

@@ -1,6 +1,13 @@
 //! `sequence-stress`: stress an endpoint.
 
-use std::{env, time::Duration};
+use std::{
+    env,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use tokio::{
     runtime,
@@ -27,22 +34,25 @@ use crate::{
 const VIOLATIONS_SHOWN: usize = 20;
 /// The environment variable in which whatever started the server says how it is started again.
 const STARTER: &str = "SEQUENCE_STRESS_STARTER";
-/// Interrupted for the second time: nothing is known.
+/// What a second interrupt exits with: what is known by then.
+const ENDED_WITH_VIOLATIONS: i32 = 1;
 const ENDED_AT_ONCE: i32 = 3;
 
 /// Runs a scenario and returns the exit code.
 pub(super) fn stress(args: &StressArgs) -> Result<u8, Failure> {
     let (source, scenario, seed) = resolve(&args.plan, args.overrides())?;
-    let result_file = args.json.as_deref().map(ResultFile::open).transpose().map_err(Failure::wrong_input)?;
+    let result_file = args.json.as_deref().map(ResultFile::check).transpose().map_err(Failure::wrong_input)?;
     if args.verbose {
         show_each_step();
     }
     let replay = replay_line(args, &source, &scenario, seed);
     let mut terminal = Terminal::new(args, &source, &scenario, seed, replay.clone());
+    let saw_violation = Arc::clone(&terminal.saw_violation);
     let setup = Setup { scenario: scenario.clone(), seed, hints: args.hints(), fail_fast: args.fail_fast };
     let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::could_not_test)?;
-    let result = runtime
-        .block_on(async { run(setup, &mut terminal, interrupts()?).await.map_err(|error| failure(&scenario, &error)) });
+    let result = runtime.block_on(async {
+        run(setup, &mut terminal, interrupts(saw_violation)?).await.map_err(|error| failure(&scenario, &error))
+    });
     terminal.display.finish();
     let summary = Summary { scenario_name: source.name().to_owned(), scenario, seed, replay, result: result? };
     terminal.summarize(&summary);
@@ -58,11 +68,12 @@ fn failure(scenario: &Scenario, error: &RunError) -> Failure {
     match error {
         RunError::Endpoint(why) => Failure::could_not_test(format!("cannot test {}: {why}", scenario.target.endpoint)),
         RunError::Resources(why) => Failure::could_not_test(why),
+        RunError::Interrupted => Failure::unknown(error),
     }
 }
 
 /// Brings the first Ctrl-C or SIGTERM; the second one ends the process.
-fn interrupts() -> Result<mpsc::Receiver<()>, Failure> {
+fn interrupts(saw_violation: Arc<AtomicBool>) -> Result<mpsc::Receiver<()>, Failure> {
     let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::could_not_test)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(Failure::could_not_test)?;
     let (sender, receiver) = mpsc::channel(1);
@@ -77,7 +88,7 @@ fn interrupts() -> Result<mpsc::Receiver<()>, Failure> {
                 let _ = sender.send(()).await;
             } else {
                 say_error("interrupted twice: ended at once, without a summary");
-                std::process::exit(ENDED_AT_ONCE);
+                std::process::exit(if saw_violation.load(Relaxed) { ENDED_WITH_VIOLATIONS } else { ENDED_AT_ONCE });
             }
         }
     });
@@ -140,6 +151,7 @@ struct Terminal {
     seed: Seed,
     replay: String,
     violations: usize,
+    saw_violation: Arc<AtomicBool>,
 }
 
 impl Terminal {
@@ -152,6 +164,7 @@ impl Terminal {
             seed,
             replay,
             violations: 0,
+            saw_violation: Arc::default(),
         }
     }
 
@@ -169,6 +182,7 @@ impl Observer for Terminal {
 
     fn violation(&mut self, violation: &Violation) {
         self.violations += 1;
+        self.saw_violation.store(true, Relaxed);
         if self.violations <= VIOLATIONS_SHOWN || violation.place.is_none() {
             self.display.suspend(|| print(|out| violation_line(violation, &self.replay, out)));
         }

@@ -54,16 +54,16 @@ impl Baseline {
 
     /// Compares how far the counts rose with what was sent and answered.
     pub(super) async fn compare(
-        self,
+        &self,
         client: &Client,
         model: &str,
         counts: &Counts,
         settle: Duration,
         quiet: Duration,
     ) -> Accounting {
-        let before = match self.0 {
-            Ok(before) => before,
-            Err(why) => return Accounting::NotCheckable { why },
+        let before = match &self.0 {
+            Ok(before) => *before,
+            Err(why) => return Accounting::NotCheckable { why: why.clone() },
         };
         let bounds = Bounds::new(counts);
         wait_until_settled(client, model, settle, |now| rise(before, now).is_some_and(|rose| bounds.reached_by(&rose)))

@@ -12,6 +12,8 @@ use crate::{
 pub struct RunLimits {
     /// The longest that a correct server may let an answer wait.
     pub lawful: Duration,
+    /// What one step may take in the server.
+    pub step: Duration,
     /// A missing answer is lost after this.
     pub lost_after: Duration,
     /// An answer that takes longer than this misses the user's threshold.
@@ -26,8 +28,19 @@ impl RunLimits {
         let lawful = longest_lawful_wait(scenario, model);
         let response = scenario.limits.response_ms.map(Millis::duration);
         let lost_after = lawful.max(scenario.limits.lost_after_ms.duration()).max(response.unwrap_or_default());
-        Self { lawful, lost_after, threshold: response.filter(|&response| response < lost_after) }
+        Self {
+            lawful,
+            step: step_time(scenario, model),
+            lost_after,
+            threshold: response.filter(|&response| response < lost_after),
+        }
     }
+}
+
+/// The longest that one step may take in the server: its own execution and those whose turn comes before it.
+fn step_time(scenario: &Scenario, model: &Model) -> Duration {
+    let execution = scenario.limits.step_ms.duration() + model.execution + model.turn.queue_delay;
+    execution.saturating_mul(model.turn.executions_before.saturating_add(1))
 }
 
 /// The longest lawful wait for a slot and for all the steps of a sequence.
@@ -39,7 +52,7 @@ impl RunLimits {
 fn longest_lawful_wait(scenario: &Scenario, model: &Model) -> Duration {
     let slots = model.slots.unwrap_or(1).max(1);
     let idle_limit = model.idle_limit.unwrap_or(Duration::from_secs(1));
-    let longest_sequence = scenario.step_time(model.execution).saturating_mul(scenario.length.max.get());
+    let longest_sequence = step_time(scenario, model).saturating_mul(scenario.length.max.get());
     let turns = 1 + scenario.load.workers.get().saturating_mul(2).div_ceil(slots);
-    (idle_limit + longest_sequence).saturating_mul(turns)
+    idle_limit.saturating_add(longest_sequence).saturating_mul(turns)
 }

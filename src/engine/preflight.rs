@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     engine::RunLimits,
-    model::{Formula, Model, Settings, Strategy},
+    model::{Formula, Model, Settings, Strategy, Turn},
     scenario::{Reuse, Scenario},
     tensor::{INT32, TensorSpec},
     transport::{CallError, Client},
@@ -58,16 +58,21 @@ impl Preflight {
             Err(CallError::Unimplemented) => None,
             Err(error) => return Err(format!("cannot read the configuration of model '{name}': {error}")),
         };
+        let mut unreadable = None;
         let has_statistics = match client.counted(name).await {
             Ok(_) => true,
-            Err(CallError::Unimplemented) => false,
-            Err(error) => return Err(format!("cannot read the statistics of model '{name}': {error}")),
+            Err(error) => {
+                // A server may be built or set up without them.
+                unreadable = Some(error);
+                false
+            }
         };
         let server = client.server_name().await.ok().filter(|server| !server.is_empty());
         let mut notes = Vec::new();
         let known = Known::new(name, settings.as_ref(), hints, &mut notes)?;
-        if !has_statistics {
-            notes.push("not checked: the server's own counts, because it has no ModelStatistics".to_owned());
+        if let Some(error) = unreadable {
+            notes
+                .push(format!("not checked: the server's own counts, because ModelStatistics cannot be read: {error}"));
         }
         let model = known.model(name, server, input, output, shape);
         let reuse = reuse(scenario.sending.reuse, &model, &mut notes);
@@ -140,6 +145,7 @@ struct Known {
     idle_limit: Option<Duration>,
     formula: Formula,
     execution: Duration,
+    turn: Turn,
     mixes_pipelined: Option<&'static str>,
 }
 
@@ -183,6 +189,10 @@ impl Known {
             idle_limit: Some(settings.idle_limit),
             formula,
             execution: Duration::from_millis(execution_ms),
+            turn: Turn {
+                executions_before: settings.slots.div_ceil(settings.executed_at_once.max(1)).saturating_sub(1),
+                queue_delay: settings.queue_delay,
+            },
             mixes_pipelined: mixes_pipelined(settings),
         })
     }
@@ -198,7 +208,8 @@ impl Known {
         }
         if idle_limit.is_none() {
             notes.push(
-                "not checked: refusals in the middle of a sequence, because the idle limit is not known (--idle-limit)"
+                "not checked: refusals in the middle of a sequence, because the idle limit is not known \
+                 (--idle-limit); one second is assumed for the longest lawful wait"
                     .to_owned(),
             );
         }
@@ -207,7 +218,15 @@ impl Known {
             Some(Strategy::Oldest) => Some("the strategy is Oldest"),
             None => Some("the strategy is not known (--strategy)"),
         };
-        Self { strategy, slots, idle_limit, formula: Formula::RunningSum, execution: Duration::ZERO, mixes_pipelined }
+        Self {
+            strategy,
+            slots,
+            idle_limit,
+            formula: Formula::RunningSum,
+            execution: Duration::ZERO,
+            turn: Turn::default(),
+            mixes_pipelined,
+        }
     }
 
     fn model(
@@ -218,7 +237,7 @@ impl Known {
         output: TensorSpec,
         shape: Vec<i64>,
     ) -> Model {
-        let Self { strategy, slots, idle_limit, formula, execution, mixes_pipelined } = self;
+        let Self { strategy, slots, idle_limit, formula, execution, turn, mixes_pipelined } = self;
         Model {
             name: name.to_owned(),
             server,
@@ -230,6 +249,7 @@ impl Known {
             slots,
             idle_limit,
             execution,
+            turn,
             mixes_pipelined,
         }
     }

@@ -7,8 +7,9 @@ use serde::Serialize;
 
 use crate::scenario::{ConnectionOwner, Scenario};
 
-/// Files that are open besides the connections: standard streams, event queues, reports, calls before and after the run.
-const BESIDES: u64 = 64;
+/// Files that are open besides the connections: standard streams, each thread's event queue, reports, calls before and
+/// after the run.
+const BESIDES: u64 = 256;
 
 /// The system does not let the process have what the run needs.
 #[derive(Clone, Debug, PartialEq, Eq)]

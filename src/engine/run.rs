@@ -9,7 +9,7 @@ use super::{
     accounting::Baseline,
     resources::{cpu_us, ensure_open_files},
     shared::Shared,
-    threads::{join_all, spawn_thread, thread_count},
+    threads::{join_all, runtimes, spawn_thread, thread_count},
     watch::Watch,
 };
 use crate::{
@@ -23,7 +23,8 @@ use crate::{
 
 /// How many violations are kept with their evidence; all are counted.
 const VIOLATIONS_KEPT: usize = 1000;
-const TICK: Duration = Duration::from_millis(100);
+/// How often the run is looked at.
+pub(super) const TICK: Duration = Duration::from_millis(100);
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -99,6 +100,8 @@ pub enum RunError {
     Endpoint(String),
     /// The system does not let the process have what the run needs.
     Resources(ResourceError),
+    /// The run was interrupted before anything was sent.
+    Interrupted,
 }
 
 impl std::fmt::Display for RunError {
@@ -106,6 +109,7 @@ impl std::fmt::Display for RunError {
         match self {
             Self::Endpoint(why) => f.write_str(why),
             Self::Resources(error) => error.fmt(f),
+            Self::Interrupted => f.write_str("interrupted before anything was sent"),
         }
     }
 }
@@ -121,82 +125,140 @@ pub async fn run(
     observer: &mut dyn Observer,
     mut interrupts: mpsc::Receiver<()>,
 ) -> std::result::Result<Result, RunError> {
-    let Setup { scenario, seed, hints, fail_fast } = setup;
-    ensure_open_files(&scenario).map_err(RunError::Resources)?;
-    let limits = scenario.limits.clone();
-    let name = scenario.target.model.clone();
-    let client = Client::new(&scenario.target.endpoint, limits.connect_ms.duration())
-        .map_err(|error| RunError::Endpoint(error.to_string()))?;
-    let preflight = Preflight::ask(&client, &scenario, hints).await.map_err(RunError::Endpoint)?;
-    observer.found(&preflight);
-    let baseline = if preflight.has_statistics {
-        Some(Baseline::take(&client, &name, limits.quiet_ms.duration()).await)
-    } else {
-        None
+    ensure_open_files(&setup.scenario).map_err(RunError::Resources)?;
+    let (prepared, seen) = tokio::select! {
+        prepared = Prepared::new(setup, observer) => prepared?,
+        Some(()) = interrupts.recv() => return Err(RunError::Interrupted),
     };
+    let result = prepared.drive(seen, observer, &mut interrupts).await?;
+    prepared.conclude(result, observer, &mut interrupts).await
+}
 
-    let threads = thread_count(&scenario);
-    let (violations, mut seen) = mpsc::channel(VIOLATIONS_KEPT);
-    let shared = Arc::new(Shared::new(scenario, seed, preflight, fail_fast, threads, violations));
-    let cpu_before = cpu_us();
-    let (abort, aborted) = watch::channel(false);
-    let handles: Vec<_> =
-        (0..threads).map(|thread| spawn_thread(thread, threads, Arc::clone(&shared), aborted.clone())).collect();
-    let mut joined = Box::pin(join_all(handles));
-    let mut kept = Vec::new();
-    let mut watch = Watch::new();
-    let mut ticks = tokio::time::interval(TICK);
-    let mut memory = Memory::default();
-    let (tally, elapsed) = loop {
-        tokio::select! {
-            done = &mut joined => break (done.map_err(RunError::Endpoint)?, shared.elapsed()),
-            Some(violation) = seen.recv() => keep(violation, &mut kept, observer),
-            Some(()) = interrupts.recv() => {
-                watch.interrupted = true;
-                observer.interrupted(limits.drain_ms.duration());
-                shared.stop();
-            }
-            _ = ticks.tick() => {
-                let progress = shared.progress();
-                observer.progress(&progress);
-                memory.look(progress.elapsed);
-                if watch.should_abort(&shared, &progress) {
-                    abort.send_replace(true);
+/// A run that can begin.
+struct Prepared {
+    client: Client,
+    baseline: Option<Baseline>,
+    shared: Arc<Shared>,
+}
+
+impl Prepared {
+    /// Asks the server; with what is prepared comes the end at which violations arrive.
+    async fn new(
+        setup: Setup,
+        observer: &mut dyn Observer,
+    ) -> std::result::Result<(Self, mpsc::Receiver<Violation>), RunError> {
+        let Setup { scenario, seed, hints, fail_fast } = setup;
+        let client = Client::new(&scenario.target.endpoint, scenario.limits.connect_ms.duration())
+            .map_err(|error| RunError::Endpoint(error.to_string()))?;
+        let preflight = Preflight::ask(&client, &scenario, hints).await.map_err(RunError::Endpoint)?;
+        observer.found(&preflight);
+        let (model, quiet) = (&scenario.target.model, scenario.limits.quiet_ms.duration());
+        let baseline = if preflight.has_statistics { Some(Baseline::take(&client, model, quiet).await) } else { None };
+        let (violations, seen) = mpsc::channel(VIOLATIONS_KEPT);
+        let threads = thread_count(&scenario);
+        let shared = Arc::new(Shared::new(scenario, seed, preflight, fail_fast, threads, violations));
+        Ok((Self { client, baseline, shared }, seen))
+    }
+
+    /// Lets the workers work, and watches them.
+    async fn drive(
+        &self,
+        mut seen: mpsc::Receiver<Violation>,
+        observer: &mut dyn Observer,
+        interrupts: &mut mpsc::Receiver<()>,
+    ) -> std::result::Result<Result, RunError> {
+        let shared = &self.shared;
+        let drain = shared.scenario.limits.drain_ms.duration();
+        let runtimes = runtimes(thread_count(&shared.scenario)).map_err(RunError::Endpoint)?;
+        let threads = runtimes.len();
+        let cpu_before = cpu_us();
+        let (abort, aborted) = watch::channel(false);
+        let start = |(thread, runtime)| spawn_thread(runtime, thread, threads, Arc::clone(shared), aborted.clone());
+        let mut joined = Box::pin(join_all(runtimes.into_iter().enumerate().map(start).collect()));
+        let mut kept = Vec::new();
+        let mut watch = Watch::new();
+        let mut ticks = tokio::time::interval(TICK);
+        let mut memory = Memory::default();
+        let (tally, elapsed) = loop {
+            tokio::select! {
+                done = &mut joined => break (done.map_err(RunError::Endpoint)?, shared.elapsed()),
+                Some(violation) = seen.recv() => keep(violation, &mut kept, observer),
+                Some(()) = interrupts.recv() => {
+                    watch.interrupted = true;
+                    observer.interrupted(drain);
+                    shared.stop();
+                }
+                _ = ticks.tick() => {
+                    let progress = shared.progress();
+                    observer.progress(&progress);
+                    memory.look(progress.elapsed);
+                    if watch.should_abort(shared, &progress) {
+                        abort.send_replace(true);
+                    }
                 }
             }
+        };
+        memory.look_at_end();
+        while let Ok(violation) = seen.try_recv() {
+            keep(violation, &mut kept, observer);
         }
-    };
-    memory.look_at_end();
-    while let Ok(violation) = seen.try_recv() {
-        keep(violation, &mut kept, observer);
+        let mut result = Result {
+            preflight: shared.preflight.clone(),
+            accounting: Accounting::NotCheckable { why: "the server's statistics cannot be read".to_owned() },
+            elapsed,
+            cpu_us: cpu_us().saturating_sub(cpu_before),
+            memory,
+            interrupted: Interrupted(watch.interrupted),
+            tally,
+            violations: kept,
+        };
+        if let Some(hang) = watch.hang {
+            result.add(hang, observer);
+        }
+        Ok(result)
     }
-    let mut result = Result {
-        preflight: shared.preflight.clone(),
-        accounting: Accounting::NotCheckable { why: "the server has no ModelStatistics".to_owned() },
-        elapsed,
-        cpu_us: cpu_us().saturating_sub(cpu_before),
-        memory,
-        interrupted: Interrupted(watch.interrupted),
-        tally,
-        violations: kept,
-    };
-    let mut of_the_run: Vec<_> = watch.hang.into_iter().collect();
-    if let Some((at, reason)) = shared.gone() {
-        of_the_run.push(server_died(&shared.scenario, *at, reason, &result.tally)?);
-        result.accounting = Accounting::NotCheckable { why: "the server died".to_owned() };
-    } else if let Some(baseline) = baseline {
+
+    /// Compares with the server's own counts, and looks whether it is still there.
+    async fn conclude(
+        &self,
+        mut result: Result,
+        observer: &mut dyn Observer,
+        interrupts: &mut mpsc::Receiver<()>,
+    ) -> std::result::Result<Result, RunError> {
+        let Self { client, baseline, shared } = self;
         let counts = result.tally.total();
-        result.accounting =
-            baseline.compare(&client, &name, &counts, limits.settle_ms.duration(), limits.quiet_ms.duration()).await;
-        of_the_run.extend(result.accounting.violation(shared.now(), &counts));
+        if let Some(baseline) = baseline.as_ref().filter(|_| shared.gone().is_none()) {
+            let (model, limits) = (&shared.scenario.target.model, &shared.scenario.limits);
+            let compared =
+                baseline.compare(client, model, &counts, limits.settle_ms.duration(), limits.quiet_ms.duration());
+            result.accounting = tokio::select! {
+                accounting = compared => accounting,
+                Some(()) = interrupts.recv() => {
+                    result.interrupted = Interrupted(true);
+                    Accounting::NotCheckable { why: "the run was interrupted".to_owned() }
+                }
+            };
+        }
+        if let Some(violation) = result.accounting.violation(shared.now(), &counts) {
+            result.add(violation, observer);
+        }
+        // A server may die of what it was left with when the last stream closed.
+        shared.server_is_there("it did not answer after the run").await;
+        if let Some((at, reason)) = shared.gone() {
+            result.accounting = Accounting::NotCheckable { why: "the server died".to_owned() };
+            result.add(server_died(&shared.scenario, *at, reason, &result.tally)?, observer);
+        }
+        Ok(result)
     }
-    for violation in of_the_run {
-        result.tally.violation(violation.kind);
-        // What concerns the whole run is kept even where there is no room any more.
-        result.violations.truncate(VIOLATIONS_KEPT - 1);
-        keep(violation, &mut result.violations, observer);
+}
+
+impl Result {
+    /// Adds a violation that concerns the whole run; it is kept even where there is no room any more.
+    fn add(&mut self, violation: Violation, observer: &mut dyn Observer) {
+        self.tally.violation(violation.kind);
+        self.violations.truncate(VIOLATIONS_KEPT - 1);
+        keep(violation, &mut self.violations, observer);
     }
-    Ok(result)
 }
 
 fn keep(violation: Violation, kept: &mut Vec<Violation>, observer: &mut dyn Observer) {

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::sync::{Barrier, mpsc};
+use tokio::sync::{Barrier, Mutex, mpsc};
 
 use super::{Preflight, Progress, worker::trace_step};
 use crate::{
@@ -32,6 +32,8 @@ pub(super) struct Shared {
     /// When all connections stood and the first request could go out.
     began: OnceLock<Instant>,
     start: Barrier,
+    /// Held by whoever looks whether the server is there: one at a time, so that the looks themselves do no harm.
+    look: Mutex<()>,
     stopping: AtomicBool,
     /// Why the server is thought to be gone.
     gone: OnceLock<(Nanos, String)>,
@@ -66,6 +68,7 @@ impl Shared {
             fail_fast,
             began: OnceLock::new(),
             start: Barrier::new(threads),
+            look: Mutex::new(()),
             stopping: AtomicBool::new(false),
             gone: OnceLock::new(),
             threads: (0..threads).map(|_| ThreadProgress::default()).collect(),
@@ -159,6 +162,7 @@ impl Shared {
 
     /// Whether the server still answers after a stream broke for `reason`; if not, the run is over.
     pub(super) async fn server_is_there(&self, reason: &str) -> bool {
+        let _look = self.look.lock().await;
         if self.gone().is_some() {
             return false;
         }

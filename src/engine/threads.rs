@@ -3,6 +3,7 @@
 use std::{cell::RefCell, rc::Rc, sync::Arc};
 
 use tokio::{
+    runtime::{self, Runtime},
     sync::{oneshot, watch},
     task::{JoinSet, LocalSet},
 };
@@ -30,8 +31,18 @@ pub(super) fn thread_count(scenario: &Scenario) -> usize {
     cores.min(scenario.load.workers.get().div_ceil(WORKERS_OF_A_THREAD) as usize)
 }
 
+/// The runtimes of so many threads.
+pub(super) fn runtimes(threads: usize) -> Result<Vec<Runtime>, String> {
+    let runtime = |_| runtime::Builder::new_current_thread().enable_all().build();
+    (0..threads)
+        .map(runtime)
+        .collect::<Result<_, _>>()
+        .map_err(|error| format!("cannot start a runtime thread: {error}"))
+}
+
 /// A runtime thread's work: its share of the workers, each `threads`-th from `thread` on.
 pub(super) fn spawn_thread(
+    runtime: Runtime,
     thread: usize,
     threads: usize,
     shared: Arc<Shared>,
@@ -39,13 +50,8 @@ pub(super) fn spawn_thread(
 ) -> oneshot::Receiver<Result<Tally, String>> {
     let (done, result) = oneshot::channel();
     std::thread::spawn(move || {
-        let outcome = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| format!("cannot start a runtime thread: {error}"))
-            .and_then(|runtime| runtime.block_on(run_workers(thread, threads, &shared, aborted)));
         // Nobody waits for it where the run was ended at once.
-        let _ = done.send(outcome);
+        let _ = done.send(runtime.block_on(run_workers(thread, threads, &shared, aborted)));
     });
     result
 }
@@ -60,13 +66,16 @@ async fn run_workers(
     let local = LocalSet::new();
     let indices = (0..shared.scenario.load.workers.get()).skip(thread).step_by(threads);
     let workers = indices.map(|index| Worker::new(index, thread, Arc::clone(shared), Rc::clone(&recorder)));
-    let workers: Vec<_> = workers.collect::<Result<_, _>>().map_err(|error| error.to_string())?;
+    let workers = workers.collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string());
     let mut running = JoinSet::new();
     let all = async {
-        let connected = connect(&workers, shared).await;
+        let connected = match workers {
+            Ok(workers) => connect(&workers, shared).await.map(|()| workers),
+            Err(error) => Err(error),
+        };
+        // The others wait for this thread, with or without workers.
         shared.ready_to_start(connected.is_ok()).await;
-        connected?;
-        for worker in workers {
+        for worker in connected? {
             running.spawn_local(worker.run());
         }
         while let Some(worker) = running.join_next().await {

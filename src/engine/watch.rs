@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{Progress, shared::Shared};
+use super::{Progress, run::TICK, shared::Shared};
 use crate::oracle::{Violation, ViolationKind};
 
 /// Looks at the run some times a second.
@@ -11,17 +11,29 @@ pub(super) struct Watch {
     stopping_since: Option<Instant>,
     answered: u64,
     answered_at: Instant,
+    looked_at: Instant,
     /// The violation that a server is which answers nobody any more.
     pub(super) hang: Option<Violation>,
 }
 
 impl Watch {
     pub(super) fn new() -> Self {
-        Self { interrupted: false, stopping_since: None, answered: 0, answered_at: Instant::now(), hang: None }
+        Self {
+            interrupted: false,
+            stopping_since: None,
+            answered: 0,
+            answered_at: Instant::now(),
+            looked_at: Instant::now(),
+            hang: None,
+        }
     }
 
     /// Whether to wait no longer for what is under way.
     pub(super) fn should_abort(&mut self, shared: &Shared, progress: &Progress) -> bool {
+        // What the process itself slept through, stopped or starved, is not the server's silence.
+        let late = self.looked_at.elapsed().saturating_sub(TICK * 2);
+        self.looked_at = Instant::now();
+        self.answered_at += late;
         if !shared.has_begun() || progress.answered != self.answered {
             self.answered = progress.answered;
             self.answered_at = Instant::now();

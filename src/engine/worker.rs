@@ -194,13 +194,18 @@ impl Line {
     async fn close(&mut self, out: &Out) {
         let Some(Stream { outgoing, mut incoming }) = self.stream.take() else { return };
         drop(outgoing);
-        let deadline = Instant::now() + out.shared.preflight.limits.lost_after;
+        let mut deadline = Instant::now() + out.shared.preflight.limits.lost_after;
         loop {
             match tokio::time::timeout_at(deadline, incoming.next()).await {
+                Err(_) if woke_late(deadline) => {
+                    deadline = Instant::now() + GRACE;
+                    continue;
+                }
                 Err(_) => _ = out.tell(self.context.id, EventKind::NotClosed),
                 Ok(Message::End) => _ = out.tell(self.context.id, EventKind::Closed),
                 Ok(message) => {
-                    if out.take_in(&mut self.context, message).await.is_some() {
+                    let record = out.take_in(&mut self.context, message).await;
+                    if record.is_some_and(|record| !record.distrust) {
                         continue;
                     }
                 }
@@ -208,6 +213,11 @@ impl Line {
             return;
         }
     }
+}
+
+/// Whether the process was held up past a deadline: then it first gets the time to read what came in the meantime.
+fn woke_late(deadline: Instant) -> bool {
+    deadline.elapsed() > GRACE / 2
 }
 
 fn send_while_there_is_room(context: &mut StreamContext, stream: &mut Stream, out: &Out) {
@@ -263,9 +273,7 @@ impl Out {
             timer.reset(Instant::now() + limit);
             return false;
         };
-        // A process that was held up wakes late: it first gets the time to read what came in the meantime.
-        let woke_late = timer.deadline().elapsed() > GRACE / 2;
-        if now >= deadline.saturating_add(grace) && !woke_late {
+        if now >= deadline.saturating_add(grace) && !woke_late(timer.deadline()) {
             return true;
         }
         let wait = Duration::from_nanos(deadline.saturating_sub(now).saturating_add(grace));

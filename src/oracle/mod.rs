@@ -206,6 +206,11 @@ impl Observation<'_> {
     /// The oldest request in flight was answered, as it should be.
     fn answered(&mut self, received: &Received) {
         let Some(waiting) = self.id.in_flight.pop_front() else { return };
+        if waiting.overtaken != Overtaken::No {
+            let expected = "answers in the order of the requests".to_owned();
+            let seen = "its answer after a later one's".to_owned();
+            self.violation(ViolationKind::Reordered, Some(&waiting.step), expected, seen);
+        }
         match &received.result {
             Err(text) => self.refused(&waiting, text),
             Ok(response) => match self.sum_of(&waiting.step, response) {
@@ -232,17 +237,11 @@ impl Observation<'_> {
     fn completed(&mut self, waiting: &InFlight, sum: i32) {
         let step = &waiting.step;
         let judged = if let Overtaken::Yes { expected } = waiting.overtaken {
-            let expected_order = "answers in the order of the requests".to_owned();
-            self.violation(
-                ViolationKind::Reordered,
-                Some(step),
-                expected_order,
-                "its answer after a later one's".to_owned(),
-            );
             self.check_sum(step, sum, expected)
-        } else if self.in_doubt() {
+        } else if self.in_doubt(waiting) {
             self.id.possible = Possible::UNKNOWN;
-            false
+            // Whatever else is under way, a START's own sum is its value.
+            self.check_sum(step, sum, step.start.then_some(step.value))
         } else {
             self.judge(step, sum)
         };
@@ -287,7 +286,13 @@ impl Observation<'_> {
             self.settle(waiting, Outcome::Failed, None, true);
             return;
         }
-        let determined = step.start || !(self.id.possible.may_be_absent() || self.in_doubt() || self.may_be_reaped());
+        if waiting.overtaken != Overtaken::No {
+            // What a later step was answered is judged already; the state that belongs to this refusal is gone.
+            self.settle(waiting, Outcome::Refused, None, false);
+            return;
+        }
+        let in_doubt = self.in_doubt(waiting);
+        let determined = step.start || !(self.id.possible.may_be_absent() || in_doubt || self.may_be_reaped());
         if determined {
             let since = Duration::from_nanos(self.at.saturating_sub(self.id.last_accepted_sent));
             let why = if step.start {
@@ -298,7 +303,7 @@ impl Observation<'_> {
             self.violation(ViolationKind::SpuriousStartError, Some(step), why, format!("the error '{text}'"));
         }
         let judged = determined || self.id.possible.has_to_refuse(step);
-        self.id.possible = if self.in_doubt() { Possible::UNKNOWN } else { Possible::ABSENT };
+        self.id.possible = if in_doubt { Possible::UNKNOWN } else { Possible::ABSENT };
         self.settle(waiting, Outcome::Refused, None, judged);
     }
 
@@ -309,8 +314,9 @@ impl Observation<'_> {
         self.rules.idle_limit.is_none_or(|limit| since >= limit)
     }
 
-    fn in_doubt(&self) -> bool {
-        self.at < self.id.in_doubt_until
+    /// Whether requests of a stream that was cut may have been executed after this one was sent.
+    fn in_doubt(&self, waiting: &InFlight) -> bool {
+        waiting.sent_at < self.id.in_doubt_until
     }
 
     /// The sum that a response holds; none, and a violation, where it is not as it should be.
@@ -384,7 +390,11 @@ impl Observation<'_> {
             ViolationKind::Lost,
             Some(&waiting.step),
             expected,
-            format!("none for {} ms", waited.as_millis()),
+            format!(
+                "none for {} ms, and {} later requests of the stream unanswered",
+                waited.as_millis(),
+                self.id.in_flight.len()
+            ),
         );
         self.settle(&waiting, Outcome::Indeterminate, None, true);
     }

@@ -241,10 +241,30 @@ fn after_a_cut_stragglers_may_do_anything_for_a_while_and_then_no_more() {
         .refuse("0-0-1-2");
     assert!(!c.judged());
     c.assert(&[]);
-    c.wait(2999).tell(EventKind::Opened).send(true, true, &[1]).answer("0-0-2-0", 9);
+    // What was sent in that time stays in doubt, whenever its answer comes; but a START's own sum is its value.
+    c.wait(2999).tell(EventKind::Opened).send(true, true, &[10, 20]).wait(2).answer("0-0-2-0", 10);
+    assert!(c.judged());
+    c.answer("0-0-2-1", 32);
     assert!(!c.judged());
-    c.wait(1).send(true, true, &[1]).answer("0-0-3-0", 9);
+    c.assert(&[]);
+    c.send(true, true, &[1]).answer("0-0-3-0", 9);
     c.assert(&[ViolationKind::WrongSum]);
+}
+
+#[test]
+fn in_doubt_a_start_that_does_not_begin_anew_is_seen() {
+    let mut c = Conversation::new();
+    c.send(true, true, &[1, 2]).answer("0-0-0-0", 1).tell(EventKind::Cut(Cut::ByClient));
+    c.tell(EventKind::Opened).send(true, false, &[10]).answer("0-0-1-0", 11);
+    c.assert(&[ViolationKind::WrongSum]);
+}
+
+#[test]
+fn a_refusal_in_another_order_is_reordered_and_nothing_else() {
+    let mut c = Conversation::new();
+    c.send(true, true, &[1]).answer("0-0-0-0", 1).send(false, false, &[5]).send(true, true, &[7, 8]);
+    c.answer("0-0-2-0", 7).refuse("0-0-1-0").answer("0-0-2-1", 15);
+    c.assert(&[ViolationKind::Reordered]);
 }
 
 #[test]

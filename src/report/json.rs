@@ -34,7 +34,7 @@ struct Document<'s> {
     patterns: BTreeMap<&'static str, Counts>,
     violation_count: u64,
     violations_by_kind: &'s BTreeMap<ViolationKind, u64>,
-    violations: &'s [Violation],
+    violations: Vec<Replayable<'s>>,
     latency_us: Latencies,
     requests_per_second: f64,
     sequences_per_second: f64,
@@ -47,6 +47,13 @@ struct Document<'s> {
     model: &'s Model,
     scenario_name: &'s str,
     scenario: &'s Scenario,
+}
+
+#[derive(Serialize)]
+struct Replayable<'s> {
+    #[serde(flatten)]
+    violation: &'s Violation,
+    replay: &'s str,
 }
 
 #[derive(Serialize)]
@@ -113,7 +120,7 @@ pub fn write_json(summary: &Summary, out: &mut impl io::Write) -> io::Result<()>
         patterns: Pattern::ALL.iter().map(|pattern| (pattern.name(), tally.patterns[pattern.index()])).collect(),
         violation_count: tally.violation_count(),
         violations_by_kind: &tally.violations,
-        violations: &result.violations,
+        violations: result.violations.iter().map(|violation| Replayable { violation, replay }).collect(),
         latency_us: Latencies {
             step: (&tally.step).into(),
             sequence: (&tally.sequence).into(),

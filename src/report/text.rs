@@ -57,9 +57,10 @@ pub fn write_preflight(
     let limits = preflight.limits;
     write!(
         out,
-        "an answer is lost after {} (longest lawful wait {})",
+        "an answer is lost after {} (longest lawful wait {}, at most {} for a step)",
         milliseconds(limits.lost_after),
-        milliseconds(limits.lawful)
+        milliseconds(limits.lawful),
+        milliseconds(limits.step)
     )?;
     match limits.threshold {
         Some(limit) => writeln!(out, "; the threshold is {}", milliseconds(limit))?,

@@ -6,7 +6,6 @@ mod numbers;
 use std::{
     fmt,
     num::{NonZeroU32, NonZeroU64},
-    time::Duration,
 };
 
 pub use file::{ScenarioError, Source};
@@ -18,8 +17,10 @@ use crate::{endpoint::Endpoint, sequence::Pattern};
 /// The scenario that is used where none is named, and whose keys complete every other file.
 pub const DEFAULT: &str = include_str!("../../scenarios/l0-sequence-stress.toml");
 
-/// More workers than this are a slip of the finger.
+/// More than this is a slip of the finger: workers, contexts of all workers together, and steps of a sequence.
 const WORKERS_MAX: u32 = 100_000;
+const CONTEXTS_MAX: u64 = 1_000_000;
+const STEPS_MAX: u32 = 1_000_000;
 
 /// What to send, to whom, how fast and within which limits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -108,7 +109,7 @@ pub struct Patterns {
     pub rare: Weights,
 }
 
-/// The relative weight of each pattern; one that is not named is never drawn.
+/// The relative weight of each pattern; one that is not named has weight 0.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Weights {
@@ -290,6 +291,13 @@ impl Scenario {
         self.check_correlation_ids()?;
         check_weights("patterns.common", self.contexts.common, &self.patterns.common)?;
         check_weights("patterns.rare", self.contexts.rare, &self.patterns.rare)?;
+        if self.length.max.get() > STEPS_MAX {
+            return Err(("length.max", format!("{} is more than {STEPS_MAX}", self.length.max)));
+        }
+        let contexts = u64::from(workers) * u64::from(self.contexts.count());
+        if contexts > CONTEXTS_MAX {
+            return Err(("contexts", format!("{contexts} contexts of all workers are more than {CONTEXTS_MAX}")));
+        }
         if self.length.min > self.length.max {
             return Err(("length.min", format!("{} is above length.max, {}", self.length.min, self.length.max)));
         }
@@ -330,12 +338,6 @@ impl Scenario {
                 ),
             )),
         }
-    }
-
-    /// The time that a step may take in a server whose model takes `execution` to execute.
-    #[must_use]
-    pub fn step_time(&self, execution: Duration) -> Duration {
-        self.limits.step_ms.duration() + execution
     }
 }
 

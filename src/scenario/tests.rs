@@ -1,5 +1,7 @@
 #![expect(clippy::float_cmp, reason = "numbers that were written down come back as they are")]
 
+use std::time::Duration;
+
 use super::*;
 
 fn resolve(text: &str) -> Result<Scenario, String> {
@@ -109,6 +111,8 @@ fn what_is_wrong_is_told_with_its_line_and_key() {
             "[sending]\nwindow = 0",
             "a.toml:2: sending.window: invalid value: integer `0`, expected \"all\" or a whole number",
         ),
+        ("[length]\nmax = 4000000000", "a.toml:2: length.max: 4000000000 is more than 1000000"),
+        ("load.workers = 100000\ncontexts.common = 20", "a.toml:2: contexts: 2800000 contexts of all workers are more"),
         ("[sending]\nwindow = 'some'", "a.toml:2: sending.window: invalid value: string \"some\""),
         ("[sending]\nreuse = 'never'", "a.toml:2: sending.reuse: unknown variant `never`"),
         ("[limits]\nlost_after_ms = 0", "a.toml:2: limits.lost_after_ms: 0 ms cannot be"),

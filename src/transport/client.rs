@@ -211,6 +211,8 @@ fn settings(config: &ModelConfig) -> Settings {
         return Settings {
             strategy: None,
             slots: 0,
+            executed_at_once: 0,
+            queue_delay: Duration::ZERO,
             idle_limit: DEFAULT_IDLE_LIMIT,
             implicit_state: false,
             told_correlation_ids: false,
@@ -226,6 +228,11 @@ fn settings(config: &ModelConfig) -> Settings {
         }
         Some(StrategyChoice::Direct(_)) | None => (Strategy::Direct, batch),
     };
+    let queue_delay = Duration::from_micros(match &batching.strategy_choice {
+        Some(StrategyChoice::Oldest(oldest)) => oldest.max_queue_delay_microseconds,
+        Some(StrategyChoice::Direct(direct)) => direct.max_queue_delay_microseconds,
+        None => 0,
+    });
     let idle_limit = match batching.max_sequence_idle_microseconds {
         0 => DEFAULT_IDLE_LIMIT,
         limit => Duration::from_micros(limit),
@@ -233,7 +240,9 @@ fn settings(config: &ModelConfig) -> Settings {
     let mut controls = batching.control_input.iter().flat_map(|input| &input.control);
     Settings {
         strategy: Some(strategy),
-        slots: instances(config) * slots_of_an_instance,
+        slots: instances(config).saturating_mul(slots_of_an_instance),
+        executed_at_once: instances(config).saturating_mul(batch),
+        queue_delay,
         idle_limit,
         implicit_state: !batching.state.is_empty(),
         told_correlation_ids: controls.any(|control| control.kind() == control::Kind::ControlSequenceCorrid),
@@ -249,7 +258,7 @@ fn instances(config: &ModelConfig) -> u32 {
         let gpus = u32::try_from(group.gpus.len()).unwrap_or(u32::MAX).max(1);
         if group.kind() == Kind::Gpu { count.saturating_mul(gpus) } else { count }
     };
-    config.instance_group.iter().filter(|group| !group.passive).map(of_group).sum::<u32>().max(1)
+    config.instance_group.iter().filter(|group| !group.passive).map(of_group).fold(0, u32::saturating_add).max(1)
 }
 
 impl From<&Status> for CallError {

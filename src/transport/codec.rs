@@ -164,15 +164,21 @@ fn received(message: ModelStreamInferResponse) -> Received {
         return Received { id, result: Err(message.error_message) };
     }
     let mut raw = raw_output_contents.into_iter();
-    let outputs = outputs.into_iter().map(|output| {
-        let data = match (raw.next(), output.contents) {
-            (Some(bytes), _) => TensorData::Raw(bytes),
-            (None, Some(contents)) => TensorData::Int32(contents.int_contents),
-            (None, None) => TensorData::Absent,
-        };
-        Tensor { name: output.name, datatype: output.datatype, shape: output.shape, data }
-    });
-    Received { id, result: Ok(Response { model: model_name, outputs: outputs.collect() }) }
+    let mut outputs: Vec<_> = outputs
+        .into_iter()
+        .map(|output| {
+            let data = match (raw.next(), output.contents) {
+                (Some(bytes), None) => TensorData::Raw(bytes),
+                (None, Some(contents)) => TensorData::Int32(contents.int_contents),
+                // None at all, or two that may contradict each other.
+                (None, None) | (Some(_), Some(_)) => TensorData::Absent,
+            };
+            Tensor { name: output.name, datatype: output.datatype, shape: output.shape, data }
+        })
+        .collect();
+    // Bytes that belong to no output are one output too many.
+    outputs.extend(raw.map(|bytes| Tensor { data: TensorData::Raw(bytes), ..Tensor::default() }));
+    Received { id, result: Ok(Response { model: model_name, outputs }) }
 }
 
 #[cfg(test)]

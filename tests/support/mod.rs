@@ -63,6 +63,7 @@ pub enum Fault {
     CloseEarly,
     NeverClose,
     Die,
+    DieWhenAsked,
     Freeze,
     CountTwice,
     CountNot,
@@ -85,6 +86,9 @@ pub struct Setup {
     pub has_config: bool,
     pub has_statistics: bool,
     pub oldest: bool,
+    /// `max_candidate_sequences` of Oldest.
+    pub candidates: i32,
+    pub queue_delay: Duration,
     pub ready: bool,
     pub datatype: &'static str,
     pub sequence_batching: bool,
@@ -102,6 +106,8 @@ impl Default for Setup {
             has_config: true,
             has_statistics: true,
             oldest: false,
+            candidates: 0,
+            queue_delay: Duration::ZERO,
             ready: true,
             datatype: "INT32",
             sequence_batching: true,
@@ -358,11 +364,13 @@ impl Service {
             let (late, die, freeze, close) = {
                 let state = &mut *lock(&self.state);
                 state.frozen |= self.commits(state, Fault::Freeze);
-                let die = if self.commits(state, Fault::Die) { state.die.take() } else { None };
+                let die = self.commits(state, Fault::Die).then(|| state.die.take());
                 (self.commits(state, Fault::HoldBack), die, state.frozen, self.commits(state, Fault::CloseEarly))
             };
             if let Some(die) = die {
-                let _ = die.send(());
+                if let Some(die) = die {
+                    let _ = die.send(());
+                }
                 std::future::pending::<()>().await;
             }
             if freeze {
@@ -504,7 +512,13 @@ impl GrpcInferenceService for Service {
         }
         let batching = ModelSequenceBatching {
             max_sequence_idle_microseconds: u64::try_from(self.setup.idle_limit.as_micros()).expect("short"),
-            strategy_choice: self.setup.oldest.then(|| StrategyChoice::Oldest(StrategyOldest::default())),
+            strategy_choice: self.setup.oldest.then(|| {
+                StrategyChoice::Oldest(StrategyOldest {
+                    max_candidate_sequences: self.setup.candidates,
+                    max_queue_delay_microseconds: u64::try_from(self.setup.queue_delay.as_micros()).expect("short"),
+                    ..Default::default()
+                })
+            }),
             ..Default::default()
         };
         let parameters = self
@@ -530,7 +544,14 @@ impl GrpcInferenceService for Service {
         if !self.setup.has_statistics {
             return Err(Status::unimplemented("no ModelStatistics"));
         }
-        let count = lock(&self.state).successes;
+        let (count, die) = {
+            let state = &mut *lock(&self.state);
+            (state.successes, if self.commits(state, Fault::DieWhenAsked) { state.die.take() } else { None })
+        };
+        if let Some(die) = die {
+            let _ = die.send(());
+            std::future::pending::<()>().await;
+        }
         let inference_stats =
             Some(InferStatistics { success: Some(StatisticDuration { count, ns: 0 }), ..Default::default() });
         let of_the_model =
