@@ -133,6 +133,10 @@ fn a_fault_that_happens_once_is_found_and_named() {
 #[test]
 fn a_fault_that_always_happens_is_found_and_named() {
     for_all_faults(|(fault, expected, _)| {
+        // A server that dies of each request was not tested before it died: tests/run.rs has that case.
+        if fault == Fault::Die {
+            return;
+        }
         let server = TestServer::with_fault(fault, When::Always);
         // Where each answer is waited for in vain a few are enough.
         let waits = matches!(expected, Lost | StreamNotClosed | Reordered | Hang);

@@ -83,9 +83,9 @@ pub struct Result {
     pub violations: Vec<Violation>,
     /// What the server's own counts say.
     pub accounting: Accounting,
-    /// From the first request to the last answer.
+    /// From the start of the first pass to the end of the last stream.
     pub elapsed: Duration,
-    /// CPU time of this process in that time, in µs.
+    /// CPU time of this process for the run, the making of its connections included, in µs.
     pub cpu_us: u64,
     /// What this process took of the memory.
     pub memory: Memory,
