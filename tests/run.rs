@@ -254,8 +254,15 @@ fn somebody_else_on_the_model_makes_the_servers_counts_uncheckable() {
         scenario.load.iterations = None;
         std::thread::spawn(move || run_scenario(scenario, Hints::default()).0.expect("a run"))
     };
-    std::thread::sleep(Duration::from_millis(300));
-    let (result, _) = run_scenario(scenario(&address, ""), Hints::default());
+    let began = std::time::Instant::now();
+    while server.requests() < 50 {
+        assert!(began.elapsed() < Duration::from_secs(10), "the other run does not get going");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let mut ours = scenario(&address, "");
+    // Long enough that the other run is seen to move, however busy the machine is.
+    ours.limits.quiet_ms = 500.try_into().expect("a time");
+    let (result, _) = run_scenario(ours, Hints::default());
     let result = result.expect("a run");
     assert_eq!(result.violations, []);
     assert!(

@@ -18,6 +18,7 @@ use crate::{
     transport::Client,
 };
 
+/// How many workers one thread serves before there is another.
 const WORKERS_OF_A_THREAD: u32 = 64;
 
 /// How many connections each thread makes at a time.
@@ -90,7 +91,12 @@ async fn run_workers(
             _ = aborted.wait_for(|aborted| *aborted) => Ok(()),
         }
     });
-    done.await?;
+    let done = done.await;
+    if done.is_err() {
+        // What the other threads would still find could not be reported.
+        shared.stop();
+    }
+    done?;
     drop((running, local));
     recorder.borrow_mut().interrupt(shared.now());
     let recorder = Rc::into_inner(recorder).ok_or("a worker outlived its run")?;
