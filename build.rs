@@ -9,6 +9,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     let descriptors = protox::compile(["proto/grpc_service.proto"], ["proto"])?;
     let out = PathBuf::from(env::var("OUT_DIR")?);
     fs::write(out.join("descriptors.bin"), descriptors.encode_to_vec())?;
-    tonic_prost_build::configure().compile_fds(descriptors)?;
+    tonic_prost_build::configure().generate_default_stubs(true).compile_fds(descriptors)?;
     Ok(())
 }

@@ -6,7 +6,6 @@
 use std::{
     collections::HashMap,
     net::SocketAddr,
-    pin::Pin,
     sync::{Arc, Mutex, MutexGuard},
     time::{Duration, Instant},
 };
@@ -32,10 +31,10 @@ use tokio::{
     sync::{mpsc, oneshot},
 };
 use tokio_stream::{
-    Stream, StreamExt as _,
+    StreamExt as _,
     wrappers::{ReceiverStream, TcpListenerStream},
 };
-use tonic::{Request, Response, Status, Streaming, transport::Channel};
+use tonic::{Request, Response, Status, Streaming, codegen::BoxStream, transport::Channel};
 
 pub const MODEL: &str = "custom_sequence_int32";
 
@@ -449,12 +448,10 @@ type Reply<T> = Result<Response<T>, Status>;
 
 #[tonic::async_trait]
 impl GrpcInferenceService for Service {
-    type ModelStreamInferStream = Pin<Box<dyn Stream<Item = Result<ModelStreamInferResponse, Status>> + Send>>;
-
     async fn model_stream_infer(
         &self,
         request: Request<Streaming<ModelInferRequest>>,
-    ) -> Reply<Self::ModelStreamInferStream> {
+    ) -> Reply<BoxStream<ModelStreamInferResponse>> {
         let (sender, receiver) = mpsc::channel(256);
         let service = self.clone();
         match self.setup.upstream.clone() {
