@@ -1,6 +1,7 @@
 //! The command line, as flags.
 
 use std::{
+    net::{IpAddr, SocketAddr},
     num::{NonZeroU32, NonZeroU64},
     path::PathBuf,
     time::Duration,
@@ -8,14 +9,16 @@ use std::{
 
 use clap::{
     Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, builder::NonEmptyStringValueParser,
-    parser::ValueSource,
+    error::ErrorKind, parser::ValueSource,
 };
 
 use crate::{
     endpoint::Endpoint,
     engine::Hints,
     model::Strategy,
+    reference::{ModelOptions, Options, Planted},
     scenario::{Millis, Overrides},
+    seed::Seed,
 };
 
 /// What stands below the options in `--help`.
@@ -45,6 +48,67 @@ pub struct Cli {
 pub enum Command {
     /// Print what a seed and a scenario will send, as JSON lines; nothing is sent.
     Plan(PlanArgs),
+    /// Serve the reference server: a Triton-compatible sequence batcher with accumulator models.
+    Serve(ServeArgs),
+    /// List the faults that can be planted in the reference server.
+    Faults,
+}
+
+/// What the reference server is to do, whether alone or embedded.
+#[derive(Clone, Debug, Default, Args)]
+#[group(id = "reference server")]
+#[command(next_help_heading = "Reference server (with --embedded)")]
+pub struct ServerArgs {
+    /// Instances of each model [default: 1]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub instances: Option<NonZeroU32>,
+    /// The most requests of one execution; with Direct, the slots of an instance [default: 8]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub max_batch_size: Option<NonZeroU32>,
+    /// With Oldest, the slots of an instance [default: as --max-batch-size]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub candidates: Option<NonZeroU32>,
+    /// How long one execution takes, such as 10ms [default: 3ms]
+    #[arg(long, value_name = "TIME", value_parser = any_milliseconds)]
+    pub execution_time: Option<Duration>,
+    /// How long the scheduler may hold a batch back for more requests [default: 0s]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub queue_delay: Option<Duration>,
+    /// With Direct: the share of slots, from 0 to 1, for which no batch is held back [default: 0]
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub minimum_slot_utilization: Option<f32>,
+    /// With Oldest: batch sizes for which no batch is held back, such as 2,4
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub preferred_batch_size: Vec<NonZeroU32>,
+    /// Plant a fault: NAME, NAME:PROBABILITY or NAME:once@N; `sequence-stress faults` lists the names (repeatable)
+    #[arg(long, value_name = "NAME[:WHEN]")]
+    pub fault: Vec<Planted>,
+    /// What decides when faults happen that have a probability [default: the run's seed, or 0]
+    #[arg(long, value_name = "SEED")]
+    pub fault_seed: Option<u64>,
+    /// How long the fault late-response holds an answer back [default: 30s]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub fault_hold: Option<Duration>,
+}
+
+/// What the reference server needs to stand alone.
+#[derive(Clone, Debug, Args)]
+pub struct ServeArgs {
+    /// The port of the gRPC endpoint; 0 is a free one
+    #[arg(long, value_name = "PORT", default_value_t = 8001)]
+    pub grpc_port: u16,
+    /// The address to listen on
+    #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::from([127, 0, 0, 1]))]
+    pub address: IpAddr,
+    /// The strategy of the models whose name does not tell it
+    #[arg(long, value_enum, default_value_t = Strategy::Direct, ignore_case = true)]
+    pub strategy: Strategy,
+    /// The models' idle limit, such as 500ms
+    #[arg(long, value_name = "TIME", value_parser = milliseconds, default_value = "1s")]
+    pub idle_limit: Millis,
+    /// The rest.
+    #[command(flatten)]
+    pub server: ServerArgs,
 }
 
 /// What fixes the plan.
@@ -71,6 +135,9 @@ pub struct StressArgs {
     /// What fixes the plan.
     #[command(flatten)]
     pub plan: PlanArgs,
+    /// Stress the reference server, which is started in this process and stopped at the end
+    #[arg(long)]
+    pub embedded: bool,
     /// The server's gRPC endpoint, HOST:PORT or grpc://HOST:PORT [default: localhost:8001, or the scenario's]
     #[arg(short, long, value_name = "ENDPOINT", env = "SEQUENCE_STRESS_URL")]
     pub url: Option<Endpoint>,
@@ -93,11 +160,11 @@ pub struct StressArgs {
     /// How many sequences can have a slot at a time, where the endpoint does not tell
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub slots: Option<NonZeroU32>,
-    /// The model's idle limit, such as 1s, where the endpoint does not tell
+    /// The model's idle limit, such as 1s, where the endpoint does not tell; with --embedded, the server's [default: 1s]
     #[arg(long, value_name = "TIME", value_parser = milliseconds)]
     pub idle_limit: Option<Millis>,
-    /// The sequence batcher's strategy, where the endpoint does not tell
-    #[arg(long, value_enum)]
+    /// The sequence batcher's strategy, where the endpoint does not tell; with --embedded, the server's [default: direct]
+    #[arg(long, value_enum, ignore_case = true)]
     pub strategy: Option<Strategy>,
     /// Write the result to FILE as JSON (docs/result.schema.json describes it)
     #[arg(long, value_name = "FILE")]
@@ -108,6 +175,9 @@ pub struct StressArgs {
     /// Print nothing but violations, the verdict and how to have the run again
     #[arg(short, long)]
     pub quiet: bool,
+    /// How the embedded server is to be.
+    #[command(flatten)]
+    pub server: ServerArgs,
 }
 
 impl Cli {
@@ -119,6 +189,7 @@ impl Cli {
         let matches = Self::command().try_get_matches()?;
         let mut cli = Self::from_arg_matches(&matches)?;
         cli.stress.url_from_environment = matches.value_source("url") == Some(ValueSource::EnvVariable);
+        cli.stress.check_embedding(matches.contains_id("reference server"))?;
         Ok(cli)
     }
 }
@@ -132,6 +203,32 @@ impl PlanArgs {
 }
 
 impl StressArgs {
+    /// Refuses what does not go together with an embedded server, or without one.
+    fn check_embedding(&self, configures_server: bool) -> Result<(), clap::Error> {
+        let conflict = |text| Err(Cli::command().error(ErrorKind::ArgumentConflict, text));
+        if self.embedded && self.url.is_some() && !self.url_from_environment {
+            return conflict("--embedded starts a server of its own: leave --url out");
+        }
+        if self.embedded && self.slots.is_some() {
+            return conflict(
+                "--slots tells of an endpoint that does not tell itself: with --embedded use --max-batch-size",
+            );
+        }
+        if !self.embedded && configures_server {
+            return conflict("the options of the reference server need --embedded, or the subcommand serve");
+        }
+        Ok(())
+    }
+
+    /// How the embedded server is to be, for a run with this seed.
+    #[must_use]
+    pub fn server_options(&self, seed: Seed) -> Options {
+        let mut options = self.server.options(seed);
+        options.models.strategy = self.strategy.unwrap_or(options.models.strategy);
+        options.models.idle_limit = self.idle_limit.map_or(options.models.idle_limit, Millis::duration);
+        options
+    }
+
     /// What the flags say in place of the scenario.
     #[must_use]
     pub fn overrides(&self) -> Overrides {
@@ -153,6 +250,74 @@ impl StressArgs {
             strategy: self.strategy,
         }
     }
+}
+
+impl ServeArgs {
+    /// How the server is to be.
+    #[must_use]
+    pub fn options(&self) -> Options {
+        let mut options = self.server.options(Seed(0));
+        options.listen = SocketAddr::new(self.address, self.grpc_port);
+        options.models.strategy = self.strategy;
+        options.models.idle_limit = self.idle_limit.duration();
+        options
+    }
+}
+
+impl ServerArgs {
+    fn options(&self, seed: Seed) -> Options {
+        let defaults = ModelOptions::default();
+        let max_batch_size = self.max_batch_size.map_or(defaults.max_batch_size, NonZeroU32::get);
+        let models = ModelOptions {
+            instances: self.instances.map_or(defaults.instances, NonZeroU32::get),
+            max_batch_size,
+            candidates: self.candidates.map_or(max_batch_size, NonZeroU32::get),
+            execution: self.execution_time.unwrap_or(defaults.execution),
+            queue_delay: self.queue_delay.unwrap_or(defaults.queue_delay),
+            minimum_slot_utilization: self.minimum_slot_utilization.unwrap_or(defaults.minimum_slot_utilization),
+            preferred_batch_sizes: self.preferred_batch_size.iter().map(|size| size.get()).collect(),
+            ..defaults
+        };
+        let options = Options { models, ..Options::default() };
+        Options {
+            faults: self.fault.clone(),
+            fault_seed: self.fault_seed.map_or(seed, Seed),
+            fault_hold: self.fault_hold.unwrap_or(options.fault_hold),
+            ..options
+        }
+    }
+
+    /// The flags that say the same again.
+    #[must_use]
+    pub fn words(&self) -> Vec<String> {
+        let number = |flag: &str, value: Option<NonZeroU32>| value.map(|value| format!("--{flag} {value}"));
+        let time = |flag: &str, value: Option<Duration>| {
+            value.map(|value| format!("--{flag} {}", humantime::format_duration(value).to_string().replace(' ', "")))
+        };
+        let sizes: Vec<_> = self.preferred_batch_size.iter().map(ToString::to_string).collect();
+        let words = [
+            number("instances", self.instances),
+            number("max-batch-size", self.max_batch_size),
+            number("candidates", self.candidates),
+            time("execution-time", self.execution_time),
+            time("queue-delay", self.queue_delay),
+            self.minimum_slot_utilization.map(|share| format!("--minimum-slot-utilization {share}")),
+            (!sizes.is_empty()).then(|| format!("--preferred-batch-size {}", sizes.join(","))),
+            self.fault_seed.map(|seed| format!("--fault-seed {seed}")),
+            time("fault-hold", self.fault_hold),
+        ];
+        words.into_iter().flatten().chain(self.fault.iter().map(|fault| format!("--fault {fault}"))).collect()
+    }
+}
+
+fn share(text: &str) -> Result<f32, String> {
+    text.parse().ok().filter(|share| (0.0..=1.0).contains(share)).ok_or_else(|| "it has to be from 0 to 1".to_owned())
+}
+
+fn any_milliseconds(text: &str) -> Result<Duration, String> {
+    let time = time(text)?;
+    let is_whole = time.subsec_nanos().is_multiple_of(1_000_000) && time <= Duration::from_secs(3600);
+    if is_whole { Ok(time) } else { Err("it has to be whole milliseconds, at most an hour".to_owned()) }
 }
 
 fn time(text: &str) -> Result<Duration, String> {

@@ -1,6 +1,6 @@
 //! Where the server is.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, net::SocketAddr, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +46,13 @@ impl FromStr for Endpoint {
             Ok(uri) if !host.is_empty() && uri.host() == Some(host) && uri.port_u16() == Some(port) => Ok(endpoint),
             _ => Err(format!("'{text}': '{host}' is not a host")),
         }
+    }
+}
+
+impl From<SocketAddr> for Endpoint {
+    fn from(address: SocketAddr) -> Self {
+        let host = if address.is_ipv6() { format!("[{}]", address.ip()) } else { address.ip().to_string() };
+        Self { host, port: address.port() }
     }
 }
 

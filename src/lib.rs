@@ -17,6 +17,7 @@ pub mod scenario;
 
 // The wire.
 pub mod proto;
+pub mod reference;
 pub mod transport;
 
 // What came back.

@@ -32,7 +32,7 @@ fn scenario(server: &TestServer, more: &str) -> Scenario {
 
 fn run_scenario(scenario: Scenario, seed: u64, fail_fast: bool) -> RunResult {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let setup = RunSetup { scenario, seed: Seed(seed), hints: Hints::default(), fail_fast };
+    let setup = RunSetup { scenario, seed: Seed(seed), hints: Hints::default(), fail_fast, embedded: false };
     // The sender stays: a closed channel would bring no interrupts either.
     let (_interrupt, interrupts) = mpsc::channel(1);
     runtime.block_on(run(setup, &mut Silent, interrupts)).expect("the server can be tested")

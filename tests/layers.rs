@@ -12,7 +12,7 @@ const LAYERS: [&[&str]; 10] = [
     &["event", "model"],
     &["scenario"],
     &["plan", "proto"],
-    &["transport"],
+    &["transport", "reference"],
     &["oracle"],
     &["recorder"],
     &["engine"],

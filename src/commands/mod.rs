@@ -1,8 +1,10 @@
 //! What the command line asks for; the only place that prints.
 
+mod faults;
 mod output;
 mod plan;
 mod progress;
+mod serve;
 mod stress;
 
 use std::process::ExitCode;
@@ -28,6 +30,11 @@ const COULD_NOT_TEST: u8 = 4;
 pub fn main() -> ExitCode {
     let code = match Cli::read() {
         Ok(Cli { command: Some(Command::Plan(args)), .. }) => plan::print(&args),
+        Ok(Cli { command: Some(Command::Serve(args)), .. }) => serve::serve(&args),
+        Ok(Cli { command: Some(Command::Faults), .. }) => {
+            faults::list();
+            Ok(0)
+        }
         Ok(Cli { stress, command: None }) => stress::stress(&stress),
         Err(error) => return answer_usage(&error),
     };

@@ -25,6 +25,7 @@ use crate::{
     cli::StressArgs,
     engine::{Observer, Preflight, Progress, RunError, Setup, run},
     oracle::Violation,
+    reference::Server,
     report::{Summary, violation_line, write_json, write_preflight, write_text, write_verdict},
     scenario::{Scenario, Source},
     seed::Seed,
@@ -40,21 +41,34 @@ const ENDED_AT_ONCE: i32 = 3;
 
 /// Runs a scenario and returns the exit code.
 pub(super) fn stress(args: &StressArgs) -> Result<u8, Failure> {
-    let (source, scenario, seed) = resolve(&args.plan, args.overrides())?;
+    let (source, mut scenario, seed) = resolve(&args.plan, args.overrides())?;
     let result_file = args.json.as_deref().map(ResultFile::check).transpose().map_err(Failure::wrong_input)?;
     if args.verbose {
         show_each_step();
     }
+    let server = args.embedded.then(|| Server::start(args.server_options(seed))).transpose();
+    let server = server.map_err(Failure::could_not_test)?;
+    if let Some(server) = &server {
+        scenario.target.endpoint = server.address.into();
+    }
     let replay = replay_line(args, &source, &scenario, seed);
     let mut terminal = Terminal::new(args, &source, &scenario, seed, replay.clone());
     let saw_violation = Arc::clone(&terminal.saw_violation);
-    let setup = Setup { scenario: scenario.clone(), seed, hints: args.hints(), fail_fast: args.fail_fast };
+    let setup = Setup {
+        scenario: scenario.clone(),
+        seed,
+        hints: args.hints(),
+        fail_fast: args.fail_fast,
+        embedded: args.embedded,
+    };
     let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::could_not_test)?;
     let result = runtime.block_on(async {
         run(setup, &mut terminal, interrupts(saw_violation)?).await.map_err(|error| failure(&scenario, &error))
     });
     terminal.display.finish();
-    let summary = Summary { scenario_name: source.name().to_owned(), scenario, seed, replay, result: result? };
+    drop(server);
+    let scenario_name = source.name().to_owned();
+    let summary = Summary { scenario_name, scenario, seed, replay, embedded: args.embedded, result: result? };
     terminal.summarize(&summary);
     if let Some(file) = result_file {
         let mut bytes = Vec::new();
@@ -112,12 +126,15 @@ fn replay_line(args: &StressArgs, source: &Source, scenario: &Scenario, seed: Se
     let load = &scenario.load;
     let this = env::args().next().unwrap_or_else(|| "sequence-stress".to_owned());
     // What started a server for this run starts one for the next, at another address.
-    let starter = env::var(STARTER).ok().filter(|_| args.url_from_environment);
+    let starter = env::var(STARTER).ok().filter(|_| args.url_from_environment && !args.embedded);
     let mut words: Vec<_> = starter.iter().cloned().collect();
     words.extend([quoted(&this), format!("-t {}", load.workers)]);
     words.extend(load.iterations.map(|passes| format!("-i {passes}")));
     words.push(format!("-r {seed}"));
-    if starter.is_none() {
+    if args.embedded {
+        words.push("--embedded".to_owned());
+        words.extend(args.server.words());
+    } else if starter.is_none() {
         words.push(format!("-u {}", scenario.target.endpoint));
     }
     words.push(format!("-m {}", quoted(&scenario.target.model)));

@@ -5,7 +5,8 @@ use std::{fmt, fs, time::Duration};
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use serde::Serialize;
 
-use crate::scenario::{ConnectionOwner, Scenario};
+use super::Setup;
+use crate::scenario::ConnectionOwner;
 
 /// Files that are open besides the connections: standard streams, each thread's event queue, reports, calls before and
 /// after the run.
@@ -22,13 +23,15 @@ pub struct ResourceError {
 ///
 /// # Errors
 /// When the system does not allow that many.
-pub(super) fn ensure_open_files(scenario: &Scenario) -> Result<(), ResourceError> {
+pub(super) fn ensure_open_files(setup: &Setup) -> Result<(), ResourceError> {
+    let scenario = &setup.scenario;
     let workers = u64::from(scenario.load.workers.get());
     let connections = match scenario.sending.connection {
         ConnectionOwner::PerContext => workers * u64::from(scenario.contexts.count()),
         ConnectionOwner::PerWorker => workers,
     };
-    let needed = connections + BESIDES;
+    // A server in this process has the connections' other ends.
+    let needed = connections * if setup.embedded { 2 } else { 1 } + BESIDES;
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return Ok(()) };
     if soft >= needed {
         return Ok(());

@@ -37,6 +37,8 @@ pub struct Setup {
     pub hints: Hints,
     /// Whether the first violation ends the run.
     pub fail_fast: bool,
+    /// Whether the server is in this process too.
+    pub embedded: bool,
 }
 
 /// Who watches a run.
@@ -125,7 +127,7 @@ pub async fn run(
     observer: &mut dyn Observer,
     mut interrupts: mpsc::Receiver<()>,
 ) -> std::result::Result<Result, RunError> {
-    ensure_open_files(&setup.scenario).map_err(RunError::Resources)?;
+    ensure_open_files(&setup).map_err(RunError::Resources)?;
     let (prepared, seen) = tokio::select! {
         prepared = Prepared::new(setup, observer) => prepared?,
         Some(()) = interrupts.recv() => return Err(RunError::Interrupted),
@@ -147,7 +149,7 @@ impl Prepared {
         setup: Setup,
         observer: &mut dyn Observer,
     ) -> std::result::Result<(Self, mpsc::Receiver<Violation>), RunError> {
-        let Setup { scenario, seed, hints, fail_fast } = setup;
+        let Setup { scenario, seed, hints, fail_fast, embedded: _ } = setup;
         let client = Client::new(&scenario.target.endpoint, scenario.limits.connect_ms.duration())
             .map_err(|error| RunError::Endpoint(error.to_string()))?;
         let preflight = Preflight::ask(&client, &scenario, hints).await.map_err(RunError::Endpoint)?;

@@ -40,6 +40,7 @@ struct Document<'s> {
     sequences_per_second: f64,
     client_cpu_us_per_request: f64,
     client_memory_bytes: Memory,
+    embedded: bool,
     elapsed_s: f64,
     server_counts: &'s Accounting,
     limits_us: Limits,
@@ -101,7 +102,7 @@ impl From<&Times> for Percentiles {
 /// When it cannot be written.
 #[expect(clippy::cast_precision_loss)]
 pub fn write_json(summary: &Summary, out: &mut impl io::Write) -> io::Result<()> {
-    let Summary { scenario, scenario_name, seed, replay, result } = summary;
+    let Summary { scenario, scenario_name, seed, replay, embedded, result } = summary;
     let tally = &result.tally;
     let outcomes = tally.total();
     let limits = result.preflight.limits;
@@ -130,6 +131,7 @@ pub fn write_json(summary: &Summary, out: &mut impl io::Write) -> io::Result<()>
         sequences_per_second: outcomes.sequences as f64 / result.elapsed.as_secs_f64().max(1e-9),
         client_cpu_us_per_request: summary.client_cpu_us_per_request(),
         client_memory_bytes: result.memory,
+        embedded: *embedded,
         elapsed_s: result.elapsed.as_secs_f64(),
         server_counts: &result.accounting,
         limits_us: Limits {

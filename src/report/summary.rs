@@ -33,6 +33,8 @@ pub struct Summary {
     pub seed: Seed,
     /// The command line that sends the same again.
     pub replay: String,
+    /// Whether the server was in this process.
+    pub embedded: bool,
     /// What came of it.
     pub result: RunResult,
 }

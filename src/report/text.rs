@@ -103,9 +103,10 @@ pub fn write_text(summary: &Summary, out: &mut impl io::Write) -> io::Result<()>
     writeln!(out)?;
     writeln!(
         out,
-        "{:.0} requests/s over {:.1} s; client: CPU {:.1} µs a request, {}",
+        "{:.0} requests/s over {:.1} s; {}: CPU {:.1} µs a request, {}",
         summary.requests_per_second(),
         result.elapsed.as_secs_f64(),
+        if summary.embedded { "client and server" } else { "client" },
         summary.client_cpu_us_per_request(),
         describe_memory(&result.memory),
     )?;

@@ -1,0 +1,185 @@
+//! What stands between scheduler and model: control tensors, and the state that the server keeps.
+
+use std::{collections::HashMap, sync::Arc};
+
+use super::{
+    fault::{Fault, Faults},
+    model::{Accumulator, ModelRow, Outputs},
+    request::SequenceId,
+    scheduler::{Batch, Request, Row},
+    spec::{ControlSpec, Signal, Spec, StateSpec},
+    tensor::{Datatype, Tensor},
+};
+
+/// What a new sequence finds in a state that has no initial one: it is not defined, so nobody should use it.
+const UNDEFINED: i32 = 0x5a5a_5a5a;
+
+/// A request's inputs, by name.
+pub(super) type Inputs = Vec<(Arc<str>, Tensor)>;
+
+/// What gives a request's inputs away.
+pub(super) trait HasInputs {
+    /// The inputs, to be taken.
+    fn inputs(&mut self) -> &mut Inputs;
+}
+
+/// One instance of a model.
+#[derive(Debug)]
+pub(super) struct Instance {
+    spec: Arc<Spec>,
+    faults: Arc<Faults>,
+    model: Accumulator,
+    /// The implicit state of each slot.
+    states: HashMap<u32, Tensor>,
+    /// The sequences of the last rows, for the fault of taking one for the other.
+    recent: [Option<SequenceId>; 2],
+}
+
+/// A request that was executed, and what came of it.
+#[derive(Debug)]
+pub(super) struct Executed<T> {
+    pub(super) request: Request<T>,
+    pub(super) outputs: Outputs,
+}
+
+impl Instance {
+    pub(super) fn new(spec: Arc<Spec>, faults: Arc<Faults>) -> Self {
+        let model = Accumulator::new(Arc::clone(&spec), Arc::clone(&faults));
+        Self { spec, faults, model, states: HashMap::new(), recent: [None, None] }
+    }
+
+    /// Executes a batch; padding is not among what comes back.
+    pub(super) fn execute<T: HasInputs>(&mut self, batch: Batch<T>) -> Vec<Executed<T>> {
+        let mut rows = batch.rows;
+        let mut inputs: Vec<_> = rows
+            .iter_mut()
+            .map(|row| row.request.as_mut().map(|request| std::mem::take(request.payload.inputs())))
+            .collect();
+        // Padding carries somebody's input, which READY says is not to be looked at.
+        let padding = rows.iter().any(|row| row.request.is_none()).then(|| inputs.iter().flatten().next().cloned());
+        let padding = padding.flatten().unwrap_or_default();
+        let model_rows: Vec<_> = rows
+            .iter()
+            .zip(&mut inputs)
+            .map(|(row, inputs)| self.model_row(row, inputs.take().unwrap_or_else(|| padding.clone())))
+            .collect();
+        let outputs = self.model.execute(&model_rows);
+        let executed = rows.into_iter().zip(outputs).filter_map(|(row, outputs)| {
+            let outputs = self.save_state(row.slot, outputs);
+            row.request.map(|request| Executed { request, outputs })
+        });
+        executed.collect()
+    }
+
+    fn model_row<T>(&mut self, row: &Row<T>, mut tensors: Inputs) -> ModelRow {
+        let request = row.request.as_ref();
+        let keeps_state = request.is_some_and(|request| request.start && self.keeps_state(row.slot));
+        for control in &self.spec.controls {
+            let tensor = match control.signal {
+                Signal::CorrelationId => {
+                    let id = request.map(|request| self.told_id(&request.id));
+                    id_tensor(control, id.as_ref(), self.shape())
+                }
+                signal => {
+                    let says = self.told(signal, request) && !(keeps_state && signal == Signal::Start);
+                    let data = control.false_true[usize::from(says)].clone();
+                    Tensor { datatype: control.datatype, shape: self.shape(), data }
+                }
+            };
+            tensors.push((control.tensor.clone(), tensor));
+        }
+        if let Some(request) = request {
+            let state =
+                self.spec.state.clone().map(|state| self.state(&state, row.slot, request.start && !keeps_state));
+            tensors.extend(state);
+            self.remember(&request.id);
+        }
+        ModelRow { slot: row.slot, tensors, id: request.map(|request| request.id.clone()) }
+    }
+
+    fn shape(&self) -> Vec<i64> {
+        if self.spec.batches() { vec![1, 1] } else { vec![1] }
+    }
+
+    /// What a control tensor says of a row.
+    fn told<T>(&self, signal: Signal, request: Option<&Request<T>>) -> bool {
+        let Some(request) = request else {
+            return signal == Signal::Ready && self.faults.happens(Fault::ReadySpurious);
+        };
+        let (is_so, missing, spurious) = match signal {
+            Signal::Start => (request.start, Fault::StartMissing, Some(Fault::StartSpurious)),
+            Signal::End => (request.end, Fault::EndMissing, Some(Fault::EndSpurious)),
+            Signal::Ready | Signal::CorrelationId => (true, Fault::ReadyMissing, None),
+        };
+        let is_wrong = if is_so { Some(missing) } else { spurious }.is_some_and(|fault| self.faults.happens(fault));
+        is_so != is_wrong
+    }
+
+    fn told_id(&self, id: &SequenceId) -> SequenceId {
+        if self.faults.happens(Fault::CorridZero) {
+            return SequenceId::Number(0);
+        }
+        let other = self.recent.iter().flatten().find(|other| *other != id);
+        other.filter(|_| self.faults.happens(Fault::CorridOther)).unwrap_or(id).clone()
+    }
+
+    fn remember(&mut self, id: &SequenceId) {
+        if self.faults.has(Fault::CorridOther) && self.recent[0].as_ref() != Some(id) {
+            self.recent.swap(0, 1);
+            self.recent[0] = Some(id.clone());
+        }
+    }
+
+    /// Whether a fault keeps the slot's implicit state over a START.
+    fn keeps_state(&self, slot: u32) -> bool {
+        let has_some = self.states.get(&slot).is_some_and(|state| state.int32s().any(|value| value != 0));
+        has_some && self.faults.happens(Fault::KeepState)
+    }
+
+    fn state(&mut self, spec: &StateSpec, slot: u32, is_new: bool) -> (Arc<str>, Tensor) {
+        let shape: Vec<_> = self.spec.batches().then_some(1).into_iter().chain(spec.dims.iter().copied()).collect();
+        let count = usize::try_from(shape.iter().product::<i64>()).expect("sizes are above 0");
+        let content = if spec.has_initial { 0 } else { UNDEFINED };
+        let new = || Tensor::int32(shape.clone(), std::iter::repeat_n(content, count));
+        if is_new {
+            self.states.insert(slot, new());
+        }
+        let own = self.states.entry(slot).or_insert_with(new).clone();
+        let other = self.states.iter().find(|(its, state)| **its != slot && **state != own).map(|(_, state)| state);
+        let tensor = match other {
+            Some(other) if !is_new && self.faults.happens(Fault::StateOfAnotherSlot) => other.clone(),
+            _ => own,
+        };
+        (spec.input.clone(), tensor)
+    }
+
+    /// Keeps the state that a row gave back, and leaves the outputs.
+    fn save_state(&mut self, slot: u32, outputs: Outputs) -> Outputs {
+        let Some(spec) = &self.spec.state else { return outputs };
+        let (states, outputs): (Vec<_>, _) = outputs.into_iter().partition(|(name, _)| *name == spec.output);
+        if let Some((_, state)) = states.into_iter().next()
+            && !self.faults.happens(Fault::StateNotSaved)
+        {
+            self.states.insert(slot, state);
+        }
+        outputs
+    }
+}
+
+/// A correlation ID as the tensor that the model declares; none and padding are 0.
+fn id_tensor(control: &ControlSpec, id: Option<&SequenceId>, shape: Vec<i64>) -> Tensor {
+    let (number, text) = match id {
+        Some(SequenceId::Number(number)) => (*number, number.to_string()),
+        Some(SequenceId::Text(text)) => (0, text.to_string()),
+        None => (0, String::new()),
+    };
+    let data = match control.datatype {
+        Datatype::Bytes => {
+            let length = u32::try_from(text.len()).expect("at most 128 bytes").to_le_bytes();
+            length.into_iter().chain(text.bytes()).collect()
+        }
+        Datatype::Int32 | Datatype::Uint32 => number.to_le_bytes()[..4].to_vec(),
+        _ => number.to_le_bytes().to_vec(),
+    };
+    Tensor { datatype: control.datatype, shape, data }
+}

@@ -1,0 +1,130 @@
+//! The faults of the way back: what the server is told to do wrong with its answers.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError, Weak},
+    time::Duration,
+};
+
+use tokio::sync::mpsc;
+use tonic::{Code, Status};
+
+use super::{
+    failure::Failure,
+    fault::{Fault, Faults},
+    stream::Outbox,
+};
+use crate::proto::{ModelInferResponse, ModelStreamInferResponse};
+
+/// Decides and commits faults of answers and streams.
+#[derive(Debug)]
+pub(super) struct Misbehaviour {
+    faults: Arc<Faults>,
+    /// How long a late answer is held back.
+    hold: Duration,
+    /// The open streams, where an answer may be sent on another one.
+    streams: Mutex<Vec<Weak<Outbox>>>,
+    /// Streams that are not closed.
+    kept: Mutex<Vec<mpsc::UnboundedSender<Result<ModelStreamInferResponse, Status>>>>,
+}
+
+impl Misbehaviour {
+    pub(super) fn new(faults: Arc<Faults>, hold: Duration) -> Self {
+        Self { faults, hold, streams: Mutex::default(), kept: Mutex::default() }
+    }
+
+    pub(super) fn happens(&self, fault: Fault) -> bool {
+        self.faults.happens(fault)
+    }
+
+    pub(super) fn has(&self, fault: Fault) -> bool {
+        self.faults.has(fault)
+    }
+
+    /// A stream was opened.
+    pub(super) fn opened(&self, outbox: &Arc<Outbox>) {
+        if self.has(Fault::Misdeliver) {
+            let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+            streams.retain(|stream| stream.strong_count() > 0);
+            streams.push(Arc::downgrade(outbox));
+        }
+    }
+
+    fn another_stream(&self, than: &Arc<Outbox>) -> Option<Arc<Outbox>> {
+        let streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = streams.iter().filter_map(Weak::upgrade).filter(|stream| stream.is_open());
+        open.find(|stream| !Arc::ptr_eq(stream, than))
+    }
+
+    /// Keeps a stream open that should be closed.
+    pub(super) fn keep_open(&self, sender: mpsc::UnboundedSender<Result<ModelStreamInferResponse, Status>>) {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
+    }
+
+    /// Waits as long as a late answer is held back.
+    pub(super) async fn hold(&self) {
+        tokio::time::sleep(self.hold).await;
+    }
+
+    /// Puts an answer into its place on its stream, or does something else with it.
+    pub(super) fn deliver(self: &Arc<Self>, outbox: &Arc<Outbox>, place: u64, mut answer: ModelStreamInferResponse) {
+        if let Some(response) = answer.infer_response.as_mut().filter(|_| answer.error_message.is_empty()) {
+            self.spoil(response);
+        }
+        if self.happens(Fault::DropResponse) {
+            outbox.fill(place, Vec::new());
+        } else if self.happens(Fault::DuplicateResponse) {
+            outbox.fill(place, vec![answer.clone(), answer]);
+        } else if let Some(other) = self.another_stream(outbox).filter(|_| self.happens(Fault::Misdeliver)) {
+            outbox.fill(place, Vec::new());
+            other.intrude(answer);
+        } else if self.happens(Fault::LateResponse) {
+            let (outbox, hold) = (Arc::clone(outbox), self.hold);
+            tokio::spawn(async move {
+                tokio::time::sleep(hold).await;
+                outbox.fill(place, vec![answer]);
+            });
+        } else {
+            outbox.fill(place, vec![answer]);
+        }
+    }
+
+    /// Spoils what a good answer says.
+    pub(super) fn spoil(&self, response: &mut ModelInferResponse) {
+        if self.happens(Fault::WrongRequestId) {
+            "9999-0-0-0".clone_into(&mut response.id);
+        }
+        if self.happens(Fault::WrongModelName) {
+            "another".clone_into(&mut response.model_name);
+        }
+        if self.happens(Fault::EmptyResponse) {
+            response.outputs.clear();
+            response.raw_output_contents.clear();
+        }
+        let (Some(output), Some(data)) = (response.outputs.first_mut(), response.raw_output_contents.first_mut())
+        else {
+            return;
+        };
+        if self.happens(Fault::WrongOutputName) {
+            output.name.push_str("_2");
+        }
+        if self.happens(Fault::WrongOutputType) {
+            "FP32".clone_into(&mut output.datatype);
+        }
+        if self.happens(Fault::WrongOutputShape) {
+            output.shape.pop();
+        }
+        if self.happens(Fault::WrongOutputLength) {
+            data.extend([0; 4]);
+        }
+        if self.happens(Fault::TruncateOutput) {
+            data.pop();
+        }
+    }
+
+    /// Spoils what an error says.
+    pub(super) fn spoil_error(&self, failure: Failure) -> Failure {
+        let text = if self.happens(Fault::WrongErrorText) { "no".to_owned() } else { failure.text };
+        let code = if self.happens(Fault::WrongErrorCode) { Code::Internal } else { failure.code };
+        Failure { code, text }
+    }
+}

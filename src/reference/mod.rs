@@ -1,0 +1,32 @@
+//! The reference server: a Triton-compatible sequence batcher with accumulator models and faults to be planted.
+//!
+//! It is an independent derivation of what a correct server does: it shares the vocabulary and the wire with the tester,
+//! and nothing of what the tester plans or expects. From the wire inwards: [`server`] listens, `grpc` and `stream` speak
+//! the protocol, `decode` checks a request, `repository` finds its model, `served` drives that model's [`scheduler`] by
+//! the clock, `execution` makes control tensors and keeps implicit state, and `model` adds up.
+
+mod builtin;
+mod decode;
+mod execution;
+mod failure;
+pub mod fault;
+mod grpc;
+mod misbehaviour;
+mod model;
+mod reply;
+mod repository;
+pub mod request;
+pub mod scheduler;
+mod served;
+pub mod server;
+mod spec;
+mod statistics;
+mod stream;
+mod tensor;
+
+pub use builtin::{ModelOptions, model_names};
+pub use fault::{Fault, Planted};
+pub use server::{Ended, Options, Server};
+
+/// The version of all models.
+const VERSION: &str = "1";

@@ -1,0 +1,221 @@
+//! The models that the server has: loaded, unloaded, and loaded again with another configuration.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    time::Duration,
+};
+
+use prost_reflect::{DescriptorPool, DeserializeOptions, DynamicMessage};
+use tonic::Code;
+
+use super::{VERSION, failure::Failure, fault::Faults, scheduler::HoldUntil, served::Served, spec::Spec};
+use crate::proto::{self, ModelConfig, repository_index_response::ModelIndex};
+
+/// How long a shutdown waits for what is queued.
+const STOP_LIMIT: Duration = Duration::from_secs(10);
+const STOP_LOOK: Duration = Duration::from_millis(5);
+
+/// The models of a server.
+#[derive(Debug)]
+pub(super) struct Repository {
+    faults: Arc<Faults>,
+    hold_until: HoldUntil,
+    models: RwLock<BTreeMap<String, Entry>>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// What it is loaded with where a load says nothing else.
+    config: ModelConfig,
+    loaded: Option<Arc<Served>>,
+    /// Still busy with what was queued when it was unloaded.
+    leaving: Vec<Arc<Served>>,
+}
+
+impl Repository {
+    /// Loads all these models.
+    ///
+    /// # Errors
+    /// What is wrong with one of them.
+    pub(super) fn load_all(
+        configs: Vec<ModelConfig>,
+        faults: Arc<Faults>,
+        hold_until: HoldUntil,
+    ) -> Result<Self, String> {
+        let mut models = BTreeMap::new();
+        for config in configs {
+            let loaded = Some(Served::start(Spec::new(config.clone(), hold_until)?, &faults));
+            models.insert(config.name.clone(), Entry { config, loaded, leaving: Vec::new() });
+        }
+        Ok(Self { faults, hold_until, models: RwLock::new(models) })
+    }
+
+    fn models(&self) -> RwLockReadGuard<'_, BTreeMap<String, Entry>> {
+        self.models.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn models_mut(&self) -> RwLockWriteGuard<'_, BTreeMap<String, Entry>> {
+        self.models.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The model of this name and version; an empty version is any.
+    pub(super) fn find(&self, name: &str, version: &str) -> Result<Arc<Served>, Failure> {
+        let version = parse_version(version)?;
+        let unknown = |code, rest: &str| Err(Failure::new(code, format!("Request for unknown model: '{name}' {rest}")));
+        let models = self.models();
+        let Some(entry) = models.get(name) else { return unknown(Code::NotFound, "is not found") };
+        match (&entry.loaded, version) {
+            (Some(_), Some(other)) if other != 1 => unknown(Code::NotFound, &format!("version {other} is not found")),
+            (Some(served), _) => Ok(Arc::clone(served)),
+            (None, None) => unknown(Code::NotFound, "has no available versions"),
+            (None, Some(1)) => unknown(Code::Unavailable, "version 1 is not at ready state"),
+            (None, Some(other)) => unknown(Code::NotFound, &format!("version {other} is not found")),
+        }
+    }
+
+    /// Whether the model can serve.
+    pub(super) fn is_ready(&self, name: &str, version: &str) -> Result<bool, Failure> {
+        parse_version(version)?;
+        Ok(self.find(name, version).is_ok())
+    }
+
+    /// The models whose statistics were asked for; an empty name is all.
+    pub(super) fn counting(&self, name: &str, version: &str) -> Result<Vec<Arc<Served>>, Failure> {
+        let version = parse_version(version)?;
+        let models = self.models();
+        if name.is_empty() {
+            return Ok(models.values().filter_map(|entry| entry.loaded.clone()).collect());
+        }
+        let Some(served) = models.get(name).and_then(|entry| entry.loaded.clone()) else {
+            return Err(Failure::invalid(format!("requested model '{name}' is not available")));
+        };
+        match version {
+            None | Some(1) => Ok(vec![served]),
+            Some(_) => Err(Failure::invalid(format!("requested model version is not available for model '{name}'"))),
+        }
+    }
+
+    /// What there is, and in which state.
+    pub(super) fn index(&self, only_ready: bool) -> Vec<ModelIndex> {
+        let mut models = self.models_mut();
+        models
+            .iter_mut()
+            .map(|(name, entry)| {
+                entry.leaving.retain(|served| !served.is_gone());
+                let (state, reason) = match (&entry.loaded, entry.leaving.is_empty()) {
+                    (Some(_), _) => ("READY", ""),
+                    (None, false) => ("UNLOADING", ""),
+                    (None, true) => ("UNAVAILABLE", "unloaded"),
+                };
+                let [version, state, reason] = [VERSION, state, reason].map(str::to_owned);
+                ModelIndex { name: name.clone(), version, state, reason }
+            })
+            .filter(|model| !only_ready || model.state == "READY")
+            .collect()
+    }
+
+    /// Loads a model, with this configuration in place of its own where one is given. One that cannot be loaded leaves
+    /// what is there.
+    pub(super) fn load(&self, name: &str, config: Option<&str>) -> Result<(), Failure> {
+        let not_polled =
+            || Failure::new(Code::Internal, format!("failed to load '{name}', failed to poll from model repository"));
+        let mut models = self.models_mut();
+        let entry = models.get_mut(name).ok_or_else(not_polled)?;
+        let config = match config {
+            None if entry.loaded.is_some() => return Ok(()),
+            None => entry.config.clone(),
+            Some(json) => read_config(name, json).map_err(|problem| {
+                tracing::warn!("model '{name}': {problem}");
+                not_polled()
+            })?,
+        };
+        let spec = Spec::new(config, self.hold_until).map_err(|problem| {
+            Failure::invalid(format!(
+                "load failed for model '{name}': version 1 is at UNAVAILABLE state: Invalid argument: {problem};\n"
+            ))
+        })?;
+        if entry.loaded.as_ref().is_some_and(|loaded| loaded.spec.config == spec.config) {
+            return Ok(());
+        }
+        entry.unload();
+        entry.loaded = Some(Served::start(spec, &self.faults));
+        Ok(())
+    }
+
+    /// Unloads a model; one that is not there is unloaded already.
+    pub(super) fn unload(&self, name: &str) {
+        if let Some(entry) = self.models_mut().get_mut(name) {
+            entry.unload();
+        }
+    }
+
+    /// Refuses new sequences, and waits until what was accepted is answered.
+    pub(super) async fn stop(&self) {
+        let served: Vec<_> = self.models().values().filter_map(|entry| entry.loaded.clone()).collect();
+        for model in &served {
+            model.stop();
+        }
+        let all_gone = async {
+            while served.iter().any(|served| !served.is_gone()) {
+                tokio::time::sleep(STOP_LOOK).await;
+            }
+        };
+        // What a fault made hang would keep the server.
+        let _ = tokio::time::timeout(STOP_LIMIT, all_gone).await;
+    }
+}
+
+impl Entry {
+    fn unload(&mut self) {
+        self.leaving.retain(|served| !served.is_gone());
+        if let Some(served) = self.loaded.take() {
+            served.stop();
+            self.leaving.push(served);
+        }
+    }
+}
+
+/// A version as the real server reads it: what stands behind its digits does not count.
+fn parse_version(version: &str) -> Result<Option<i64>, Failure> {
+    if version.is_empty() {
+        return Ok(None);
+    }
+    let text = version.trim_start();
+    let (sign, digits) = match text.strip_prefix(['-', '+']) {
+        Some(rest) => (&text[..1], rest),
+        None => ("", text),
+    };
+    let digits: String = digits.chars().take_while(char::is_ascii_digit).collect();
+    let Ok(number) = format!("{sign}{digits}").parse::<i64>() else {
+        return Err(Failure::invalid(format!(
+            "failed to get model version from specified version string '{version}' (details: stol), version should be an integral value > 0"
+        )));
+    };
+    if number < 0 {
+        return Err(Failure::invalid(format!(
+            "invalid model version specified '{version}' , version should be an integral value > 0"
+        )));
+    }
+    Ok(Some(number))
+}
+
+/// Reads a configuration as JSON, in protobuf's mapping.
+fn read_config(name: &str, json: &str) -> Result<ModelConfig, String> {
+    let pool = DescriptorPool::decode(proto::DESCRIPTORS).map_err(|error| error.to_string())?;
+    let descriptor = pool.get_message_by_name("inference.ModelConfig").ok_or("no ModelConfig")?;
+    let mut reader = serde_json::Deserializer::from_str(json);
+    // Fields that this server has no use for are no reason to refuse a configuration that the real one takes.
+    let options = DeserializeOptions::new().deny_unknown_fields(false);
+    let message = DynamicMessage::deserialize_with_options(descriptor, &mut reader, &options)
+        .and_then(|message| reader.end().map(|()| message))
+        .map_err(|error| error.to_string())?;
+    let mut config: ModelConfig = message.transcode_to().map_err(|error| error.to_string())?;
+    if config.name.is_empty() {
+        name.clone_into(&mut config.name);
+    }
+    if config.name != name {
+        return Err(format!("the configuration is that of '{}'", config.name));
+    }
+    Ok(config)
+}

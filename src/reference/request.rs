@@ -1,0 +1,32 @@
+//! What the reference server knows of a request.
+
+use std::{fmt, sync::Arc};
+
+/// A request's correlation ID. Zero and the empty text mean that it has none.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum SequenceId {
+    /// A number.
+    Number(u64),
+    /// A text.
+    Text(Arc<str>),
+}
+
+impl SequenceId {
+    /// Whether it says that there is none.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        match self {
+            Self::Number(number) => *number == 0,
+            Self::Text(text) => text.is_empty(),
+        }
+    }
+}
+
+impl fmt::Display for SequenceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! The Oldest strategy: each sequence has at most one request in its instance's queue, and batches are taken from that
+//! queue, oldest first.
+
+use std::collections::VecDeque;
+
+use super::{
+    Batch, Event, Item, Lane, Moment, Queued, Refusal, Row, Settings, Strategy, cancel_lane,
+    seats::{Seat, Seats},
+};
+use crate::reference::fault::Fault;
+
+#[derive(Debug)]
+pub(super) struct Oldest<T> {
+    slots: Vec<Slot<T>>,
+    /// What can be executed, with its slot.
+    pending: VecDeque<(u32, Queued<T>)>,
+    /// Slots of which the next request may be able to go.
+    touched: Vec<u32>,
+    is_executing: bool,
+    batch_due: Option<Moment>,
+    hangs: bool,
+}
+
+#[derive(Debug)]
+struct Slot<T> {
+    lane: Lane<T>,
+    /// One of its requests is pending or executed; the next one waits for it, even if it is of the slot's next sequence.
+    in_flight: bool,
+}
+
+impl<T> Slot<T> {
+    fn new() -> Self {
+        Self { lane: VecDeque::new(), in_flight: false }
+    }
+}
+
+impl<T> Oldest<T> {
+    pub(super) fn new(slots: u32) -> Self {
+        Self {
+            slots: (0..slots).map(|_| Slot::new()).collect(),
+            pending: VecDeque::new(),
+            touched: Vec::new(),
+            is_executing: false,
+            batch_due: None,
+            hangs: false,
+        }
+    }
+
+    fn slot(&mut self, slot: u32) -> &mut Slot<T> {
+        let slot = slot as usize;
+        if slot >= self.slots.len() {
+            self.slots.resize_with(slot + 1, Slot::new);
+        }
+        &mut self.slots[slot]
+    }
+
+    pub(super) fn lane(&mut self, slot: u32) -> &mut Lane<T> {
+        &mut self.slot(slot).lane
+    }
+
+    /// The slot's queue has changed.
+    pub(super) fn touch(&mut self, slot: u32) {
+        self.touched.push(slot);
+    }
+
+    pub(super) fn queued(&self) -> usize {
+        self.pending.len() + self.slots.iter().map(|slot| slot.lane.len()).sum::<usize>()
+    }
+
+    pub(super) fn finished(&mut self) {
+        self.is_executing = false;
+    }
+
+    /// The slot's request in flight is done with.
+    pub(super) fn released(&mut self, slot: u32) {
+        self.slot(slot).in_flight = false;
+        self.touch(slot);
+    }
+
+    /// Refuses what is pending and cancelled.
+    pub(super) fn cancel(&mut self, out: &mut Vec<Event<T>>) {
+        let is_cancelled = |(_, step): &(u32, Queued<T>)| step.request.is_cancelled();
+        if !self.pending.iter().any(is_cancelled) {
+            return;
+        }
+        let (gone, pending): (VecDeque<_>, _) = self.pending.drain(..).partition(is_cancelled);
+        self.pending = pending;
+        for (slot, step) in gone {
+            out.push(Event::Refuse(Refusal::Cancelled, step.request));
+            self.released(slot);
+        }
+    }
+
+    pub(super) fn wake(&self) -> Option<Moment> {
+        self.batch_due
+    }
+
+    pub(super) fn advance(
+        &mut self,
+        instance: u32,
+        settings: &Settings,
+        seats: &mut Seats<T>,
+        now: Moment,
+        out: &mut Vec<Event<T>>,
+    ) {
+        self.move_on(instance, seats, out);
+        self.batch_due = None;
+        if !self.hangs && !self.is_executing {
+            let (size, due) = self.batch_size(settings);
+            if size == 0 {
+                return;
+            }
+            if due > now {
+                self.batch_due = Some(due);
+                return;
+            }
+            if seats.faults().happens(Fault::HangInstance) {
+                self.hangs = true;
+                return;
+            }
+            self.is_executing = true;
+            let row = |(slot, step): (u32, Queued<T>)| Row { slot, request: Some(step.request), arrived: step.arrived };
+            out.push(Event::Execute { instance, batch: Batch { rows: self.pending.drain(..size).map(row).collect() } });
+        }
+    }
+
+    /// Makes the next request of each touched slot pending, where none is in flight.
+    fn move_on(&mut self, instance: u32, seats: &mut Seats<T>, out: &mut Vec<Event<T>>) {
+        for number in std::mem::take(&mut self.touched) {
+            let seat = Seat { slot: number, instance };
+            let slot = &mut self.slots[number as usize];
+            while !slot.in_flight {
+                if let Some(Item::Step(first)) = slot.lane.front()
+                    && first.request.is_cancelled()
+                {
+                    let id = first.request.id.clone();
+                    cancel_lane(&mut slot.lane, out);
+                    seats.release_at_cancel(seat, &mut slot.lane, &id);
+                    continue;
+                }
+                match slot.lane.pop_front() {
+                    None => break,
+                    Some(Item::Release) => seats.release_at_idle(seat, &mut slot.lane),
+                    Some(Item::Step(step)) => {
+                        slot.in_flight = true;
+                        if step.request.end {
+                            seats.release_at_end(seat, &mut slot.lane);
+                        }
+                        self.pending.push_back((number, step));
+                    }
+                }
+            }
+        }
+    }
+
+    /// How many pending requests make the next batch, and when it may go.
+    fn batch_size(&self, settings: &Settings) -> (usize, Moment) {
+        let Strategy::Oldest { preferred, queue_delay, .. } = &settings.strategy else { return (0, Moment::ZERO) };
+        let Some((_, first)) = self.pending.front() else { return (0, Moment::ZERO) };
+        let alike = |(_, step): &&(u32, Queued<T>)| settings.ragged || step.request.shape == first.request.shape;
+        let alike = self.pending.iter().take_while(alike).count();
+        let most = preferred.iter().copied().max().unwrap_or(settings.batch) as usize;
+        if alike >= most || alike < self.pending.len() {
+            return (alike.min(most), Moment::ZERO);
+        }
+        let preferred = preferred.iter().map(|size| *size as usize).filter(|size| *size <= alike).max();
+        preferred.map_or((alike, first.arrived + *queue_delay), |size| (size, Moment::ZERO))
+    }
+}

@@ -1,0 +1,322 @@
+//! Who has which slot, who waits for one, and how long each may.
+
+use std::{
+    cmp::{Ordering, Reverse},
+    collections::{BTreeMap, BinaryHeap, HashMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use super::{Event, Item, Lane, Moment, Queued, Refusal, Request};
+use crate::reference::{
+    fault::{Fault, Faults},
+    request::SequenceId,
+};
+
+/// How soon a sequence that is past its idle limit and still in the backlog is looked at again.
+const BACKLOG_LOOK: Duration = Duration::from_millis(50);
+
+/// A slot of an instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Seat {
+    pub(super) slot: u32,
+    pub(super) instance: u32,
+}
+
+impl Seat {
+    /// Free slots are taken by this: the lowest slot first, and of those the one of the last instance.
+    fn order(self) -> (u32, Reverse<u32>) {
+        (self.slot, Reverse(self.instance))
+    }
+}
+
+impl PartialOrd for Seat {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Seat {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.order().cmp(&other.order())
+    }
+}
+
+/// Where a live sequence is.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Seat(Seat),
+    /// The queue with this number.
+    Backlog(u64),
+}
+
+#[derive(Debug)]
+struct Live {
+    place: Place,
+    /// The key of its entry in `Seats::deadlines`, if it has one.
+    deadline: Option<(Moment, u64)>,
+    /// Its client is gone (kept for a fault alone).
+    disconnected: bool,
+}
+
+/// A sequence that waits for a slot.
+#[derive(Debug)]
+struct Waiting<T> {
+    id: SequenceId,
+    steps: VecDeque<Queued<T>>,
+    /// The earliest of its steps' time limits.
+    expires: Option<Moment>,
+}
+
+/// What the reaper found past its limit.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Reaped {
+    Seat(Seat),
+    /// It keeps its place, and is looked at again soon.
+    StillInBacklog,
+}
+
+#[derive(Debug)]
+pub(super) struct Seats<T> {
+    idle_limit: Duration,
+    faults: Arc<Faults>,
+    /// The sequences to which a step without START belongs.
+    live: HashMap<SequenceId, Live>,
+    /// When each of them will have been idle for too long; the number tells those of one moment apart.
+    deadlines: BTreeMap<(Moment, u64), SequenceId>,
+    free: BinaryHeap<Reverse<Seat>>,
+    /// By age.
+    backlog: BTreeMap<u64, Waiting<T>>,
+    /// Entries of the backlog that have a time limit.
+    limited: usize,
+    numbers: u64,
+    /// The slots of one instance, those that a fault added included.
+    slots: u32,
+}
+
+impl<T> Seats<T> {
+    pub(super) fn new(instances: u32, slots: u32, idle_limit: Duration, faults: Arc<Faults>) -> Self {
+        let seats = (0..instances).flat_map(|instance| (0..slots).map(move |slot| Reverse(Seat { slot, instance })));
+        Self {
+            idle_limit,
+            faults,
+            live: HashMap::new(),
+            deadlines: BTreeMap::new(),
+            free: seats.collect(),
+            backlog: BTreeMap::new(),
+            limited: 0,
+            numbers: 0,
+            slots,
+        }
+    }
+
+    pub(super) fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    pub(super) fn is_live(&self, id: &SequenceId) -> bool {
+        self.live.contains_key(id)
+    }
+
+    pub(super) fn live(&self) -> usize {
+        self.live.len()
+    }
+
+    pub(super) fn queued_in_backlog(&self) -> usize {
+        self.backlog.values().map(|waiting| waiting.steps.len()).sum()
+    }
+
+    /// The slot that an accepted request goes to; none where it belongs in the backlog.
+    pub(super) fn take(&mut self, request: &Request<T>, now: Moment) -> Option<Seat> {
+        let place = match self.live.get(&request.id) {
+            Some(live) => live.place,
+            None => Place::Seat(self.free_seat()?),
+        };
+        let Place::Seat(seat) = place else { return None };
+        self.record(request, place, now);
+        Some(seat)
+    }
+
+    fn free_seat(&mut self) -> Option<Seat> {
+        if let Some(Reverse(seat)) = self.free.pop() {
+            return Some(seat);
+        }
+        if self.faults.happens(Fault::ExtraSlot) {
+            self.slots += 1;
+            return Some(Seat { slot: self.slots - 1, instance: 0 });
+        }
+        None
+    }
+
+    /// Remembers where the request's sequence is, and that it was not idle now; END forgets it.
+    fn record(&mut self, request: &Request<T>, place: Place, now: Moment) {
+        self.forget(&request.id);
+        if request.end {
+            return;
+        }
+        let limit = if self.faults.happens(Fault::ReapEarly) { self.idle_limit / 10 } else { self.idle_limit };
+        let live = Live { place, deadline: None, disconnected: false };
+        self.live.insert(request.id.clone(), live);
+        self.set_deadline(&request.id, now + limit);
+    }
+
+    fn set_deadline(&mut self, id: &SequenceId, at: Moment) {
+        self.numbers += 1;
+        let key = (at, self.numbers);
+        if let Some(live) = self.live.get_mut(id) {
+            live.deadline = Some(key);
+            self.deadlines.insert(key, id.clone());
+        }
+    }
+
+    fn forget_deadline(&mut self, id: &SequenceId) {
+        if let Some(key) = self.live.get_mut(id).and_then(|live| live.deadline.take()) {
+            self.deadlines.remove(&key);
+        }
+    }
+
+    /// Queues a request that has no slot to go to.
+    pub(super) fn queue_in_backlog(&mut self, request: Request<T>, now: Moment) {
+        let number = match self.live.get(&request.id) {
+            Some(Live { place: Place::Backlog(number), .. }) => *number,
+            _ => self.new_queue(&request.id),
+        };
+        self.record(&request, Place::Backlog(number), now);
+        let waiting = self.backlog.get_mut(&number).expect("a live sequence's queue is there until it gets a slot");
+        if let Some(limit) = request.timeout.map(|timeout| now + timeout) {
+            self.limited += usize::from(waiting.expires.is_none());
+            waiting.expires = Some(waiting.expires.map_or(limit, |earlier| earlier.min(limit)));
+        }
+        waiting.steps.push_back(Queued { request, arrived: now });
+    }
+
+    fn new_queue(&mut self, id: &SequenceId) -> u64 {
+        self.numbers += 1;
+        self.backlog.insert(self.numbers, Waiting { id: id.clone(), steps: VecDeque::new(), expires: None });
+        self.numbers
+    }
+
+    /// A slot's sequence is over: the slot goes to the backlog's oldest sequence, whose steps are put into `lane`, or is free.
+    pub(super) fn release(&mut self, seat: Seat, lane: &mut Lane<T>) {
+        if self.has_waiting() && !self.faults.happens(Fault::StarveBacklog) {
+            self.seat_waiting(seat, lane);
+        } else {
+            self.free.push(Reverse(seat));
+        }
+    }
+
+    /// As [`Self::release`], for a slot whose sequence ended.
+    pub(super) fn release_at_end(&mut self, seat: Seat, lane: &mut Lane<T>) {
+        if self.faults.happens(Fault::LeakSlotAtEnd) {
+            return;
+        }
+        self.release(seat, lane);
+        if self.faults.happens(Fault::DoubleRelease) {
+            self.free.push(Reverse(seat));
+        }
+    }
+
+    /// As [`Self::release`], for a slot whose sequence was reaped.
+    pub(super) fn release_at_idle(&mut self, seat: Seat, lane: &mut Lane<T>) {
+        if !self.faults.happens(Fault::LeakSlotAtIdle) {
+            self.release(seat, lane);
+        }
+    }
+
+    /// As [`Self::release`], for a slot whose queued steps were cancelled; the sequence that has it is forgotten.
+    pub(super) fn release_at_cancel(&mut self, seat: Seat, lane: &mut Lane<T>, id: &SequenceId) {
+        if matches!(self.live.get(id), Some(Live { place: Place::Seat(its), .. }) if *its == seat) {
+            self.forget(id);
+        }
+        if !self.faults.happens(Fault::LeakSlotAtCancel) {
+            self.release(seat, lane);
+        }
+    }
+
+    fn has_waiting(&self) -> bool {
+        !self.backlog.is_empty()
+    }
+
+    fn seat_waiting(&mut self, seat: Seat, lane: &mut Lane<T>) {
+        let newest_first = self.backlog.len() > 1 && self.faults.happens(Fault::BacklogOrder);
+        let next = if newest_first { self.backlog.pop_last() } else { self.backlog.pop_first() };
+        let (number, waiting) = next.expect("somebody waits");
+        self.limited -= usize::from(waiting.expires.is_some());
+        if let Some(live) = self.live.get_mut(&waiting.id)
+            && matches!(live.place, Place::Backlog(its) if its == number)
+        {
+            live.place = Place::Seat(seat);
+        }
+        lane.extend(waiting.steps.into_iter().map(Item::Step));
+    }
+
+    fn forget(&mut self, id: &SequenceId) {
+        self.forget_deadline(id);
+        self.live.remove(id);
+    }
+
+    /// Forgets the sequences that were idle for too long, and tells whose slots have to be released.
+    pub(super) fn reap(&mut self, now: Moment) -> Vec<Reaped> {
+        let mut reaped = Vec::new();
+        while let Some(entry) = self.deadlines.first_entry().filter(|entry| entry.key().0 <= now) {
+            let id = entry.remove();
+            let live = self.live.get_mut(&id).expect("what has a deadline is live");
+            live.deadline = None;
+            match live.place {
+                Place::Backlog(_) => {
+                    self.set_deadline(&id, now + BACKLOG_LOOK);
+                    reaped.push(Reaped::StillInBacklog);
+                }
+                Place::Seat(seat) => {
+                    let stays = self.faults.happens(Fault::NeverReap)
+                        || (live.disconnected && self.faults.happens(Fault::LeakSlotAtDisconnect));
+                    if !stays {
+                        self.live.remove(&id);
+                        reaped.push(Reaped::Seat(seat));
+                    }
+                }
+            }
+        }
+        reaped
+    }
+
+    /// Refuses the waiting sequences of which a time limit has passed.
+    pub(super) fn expire(&mut self, now: Moment, out: &mut Vec<Event<T>>) {
+        if self.limited > 0 {
+            self.refuse_waiting(Refusal::Expired, |waiting| waiting.expires.is_some_and(|limit| limit <= now), out);
+        }
+    }
+
+    /// Refuses the waiting sequences of which a request was cancelled.
+    pub(super) fn cancel(&mut self, out: &mut Vec<Event<T>>) {
+        let is_cancelled = |waiting: &Waiting<T>| waiting.steps.iter().any(|step| step.request.is_cancelled());
+        self.refuse_waiting(Refusal::Cancelled, is_cancelled, out);
+    }
+
+    fn refuse_waiting(&mut self, why: Refusal, which: impl Fn(&Waiting<T>) -> bool, out: &mut Vec<Event<T>>) {
+        let numbers: Vec<_> = self.backlog.iter().filter(|(_, waiting)| which(waiting)).map(|(n, _)| *n).collect();
+        for number in numbers {
+            let Some(waiting) = self.backlog.remove(&number) else { continue };
+            self.limited -= usize::from(waiting.expires.is_some());
+            if matches!(self.live.get(&waiting.id), Some(Live { place: Place::Backlog(its), .. }) if *its == number) {
+                self.forget(&waiting.id);
+            }
+            out.extend(waiting.steps.into_iter().map(|step| Event::Refuse(why, step.request)));
+        }
+    }
+
+    /// Marks a sequence whose client is gone.
+    pub(super) fn disconnected(&mut self, id: &SequenceId) {
+        if let Some(live) = self.live.get_mut(id) {
+            live.disconnected = true;
+        }
+    }
+
+    /// When something is due here.
+    pub(super) fn wake(&self) -> Option<Moment> {
+        let idle = self.deadlines.keys().next().map(|(at, _)| *at);
+        let expiry =
+            if self.limited > 0 { self.backlog.values().filter_map(|waiting| waiting.expires).min() } else { None };
+        idle.into_iter().chain(expiry).min()
+    }
+}

@@ -1,0 +1,314 @@
+//! A model that is served: its scheduler, driven by the clock, and its instances, each a task.
+
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::{Instant, SystemTime, UNIX_EPOCH},
+};
+
+use tokio::sync::{Notify, mpsc};
+
+use super::{
+    VERSION,
+    execution::{Executed, HasInputs, Inputs, Instance},
+    failure::Failure,
+    fault::{Fault, Faults},
+    model::Outputs,
+    reply::Reply,
+    request::SequenceId,
+    scheduler::{Batch, Event, Moment, Refusal, Request, Scheduler},
+    spec::Spec,
+    statistics::{Span, Statistics},
+};
+use crate::proto::{ModelInferResponse, ModelStatistics, model_infer_response::InferOutputTensor};
+
+/// The most that the fault of growing memory keeps: enough to be seen, and not to take the machine down.
+const LEAKED_PIECES_MAX: usize = 1024;
+
+/// What is known of a request besides what the scheduler needs.
+#[derive(Debug)]
+pub(super) struct Ticket {
+    /// The client's name for it.
+    pub(super) request_id: String,
+    pub(super) inputs: Inputs,
+    pub(super) reply: Reply,
+    pub(super) accepted: Moment,
+}
+
+impl HasInputs for Ticket {
+    fn inputs(&mut self) -> &mut Inputs {
+        &mut self.inputs
+    }
+}
+
+/// A model that is served.
+#[derive(Debug)]
+pub(super) struct Served {
+    pub(super) name: String,
+    pub(super) spec: Arc<Spec>,
+    faults: Arc<Faults>,
+    epoch: Instant,
+    core: Mutex<Core>,
+    /// The timer has something to look at.
+    changed: Notify,
+    cancellations: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Core {
+    scheduler: Scheduler<Ticket>,
+    statistics: Statistics,
+    /// One for each instance; none when the model is not served any more.
+    instances: Vec<mpsc::UnboundedSender<Batch<Ticket>>>,
+    /// Batches that are executed.
+    executing: u32,
+    /// When the timer wakes.
+    armed: Option<Moment>,
+    stopping: bool,
+    leaked: Vec<Vec<u8>>,
+}
+
+impl Served {
+    /// Begins to serve a model, on the runtime that this is called on.
+    pub(super) fn start(spec: Spec, faults: &Arc<Faults>) -> Arc<Self> {
+        let scheduler = Scheduler::new(spec.settings.clone(), Arc::clone(faults));
+        let spec = Arc::new(spec);
+        let (senders, receivers): (Vec<_>, Vec<_>) =
+            (0..spec.settings.instances).map(|_| mpsc::unbounded_channel()).unzip();
+        let core = Core {
+            scheduler,
+            statistics: Statistics::default(),
+            instances: senders,
+            executing: 0,
+            armed: None,
+            stopping: false,
+            leaked: Vec::new(),
+        };
+        let served = Arc::new(Self {
+            name: spec.config.name.clone(),
+            spec: Arc::clone(&spec),
+            faults: Arc::clone(faults),
+            epoch: Instant::now(),
+            core: Mutex::new(core),
+            changed: Notify::new(),
+            cancellations: AtomicBool::new(false),
+        });
+        for (index, batches) in (0..).zip(receivers) {
+            let instance = Instance::new(Arc::clone(&spec), Arc::clone(faults));
+            tokio::spawn(Arc::clone(&served).run_instance(index, instance, batches));
+        }
+        tokio::spawn(Arc::clone(&served).run_timer());
+        served
+    }
+
+    fn core(&self) -> MutexGuard<'_, Core> {
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The time as the scheduler counts it.
+    pub(super) fn now(&self) -> Moment {
+        self.epoch.elapsed()
+    }
+
+    /// Hands a request to the scheduler.
+    ///
+    /// # Errors
+    /// When it is refused at once; nothing else is then said of it.
+    pub(super) fn submit(&self, mut request: Request<Ticket>) -> Result<(), (Failure, Ticket)> {
+        let now = self.now();
+        request.payload.accepted = now;
+        let refused = {
+            let mut core = self.core();
+            if request.start && core.leaked.len() < LEAKED_PIECES_MAX && self.faults.happens(Fault::LeakMemory) {
+                core.leaked.push(vec![1; 1 << 20]);
+            }
+            let taken = core.scheduler.enqueue(request, now);
+            taken.map_err(|(refusal, request)| (self.failure(refusal, &request.id), request.payload))
+        };
+        if refused.is_ok() {
+            self.advance();
+        }
+        refused
+    }
+
+    fn failure(&self, refusal: Refusal, id: &SequenceId) -> Failure {
+        Failure::refused(refusal, id, &self.name)
+    }
+
+    /// Some requests were cancelled: looks for them soon.
+    pub(super) fn cancelled(&self) {
+        self.cancellations.store(true, Relaxed);
+        self.advance();
+    }
+
+    /// The clients of these sequences are gone.
+    pub(super) fn disconnected(&self, ids: impl IntoIterator<Item = SequenceId>) {
+        self.core().scheduler.disconnected(ids);
+    }
+
+    /// Ends serving: no START is accepted, and when all that is queued is done the instances go.
+    pub(super) fn stop(&self) {
+        {
+            let mut core = self.core();
+            core.stopping = true;
+            core.scheduler.stop();
+        }
+        self.advance();
+    }
+
+    /// Whether all is done after [`Self::stop`].
+    pub(super) fn is_gone(&self) -> bool {
+        self.core().instances.is_empty()
+    }
+
+    /// The model's counts.
+    pub(super) fn statistics(&self) -> ModelStatistics {
+        self.core().statistics.report(&self.name)
+    }
+
+    /// Does what the scheduler has due.
+    fn advance(&self) {
+        let mut refused = Vec::new();
+        let now = self.now();
+        {
+            let core = &mut *self.core();
+            let mut events = Vec::new();
+            if self.cancellations.swap(false, Relaxed) {
+                core.scheduler.cancelled(&mut events);
+            }
+            core.scheduler.advance(now, &mut events);
+            for event in events {
+                match event {
+                    Event::Refuse(refusal, request) => {
+                        core.statistics.failed(now.saturating_sub(request.payload.accepted));
+                        refused.push((refusal, request));
+                    }
+                    Event::Execute { instance, batch } => core.hand_out(instance, batch),
+                }
+            }
+            if core.stopping && core.executing == 0 && core.scheduler.is_idle() {
+                core.instances.clear();
+                self.changed.notify_one();
+            }
+            let wake = core.scheduler.next_wake();
+            if wake.is_some_and(|wake| core.armed.is_none_or(|armed| wake < armed)) {
+                core.armed = wake;
+                self.changed.notify_one();
+            }
+        }
+        for (refusal, Request { id, payload, .. }) in refused {
+            payload.reply.send(&self.name, payload.request_id, Err(self.failure(refusal, &id)));
+        }
+    }
+
+    async fn run_timer(self: Arc<Self>) {
+        loop {
+            let armed = {
+                let core = self.core();
+                if core.instances.is_empty() {
+                    return;
+                }
+                core.armed
+            };
+            let due = async {
+                match armed {
+                    Some(at) => tokio::time::sleep_until((self.epoch + at).into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = self.changed.notified() => {}
+                () = due => {
+                    self.core().armed = None;
+                    self.advance();
+                }
+            }
+        }
+    }
+
+    async fn run_instance(
+        self: Arc<Self>,
+        index: u32,
+        mut instance: Instance,
+        mut batches: mpsc::UnboundedReceiver<Batch<Ticket>>,
+    ) {
+        while let Some(batch) = batches.recv().await {
+            let began = self.now();
+            if !self.spec.execution.is_zero() {
+                tokio::time::sleep(self.spec.execution).await;
+            }
+            let size = batch.rows.len();
+            let slots: Vec<_> = batch.rows.iter().filter(|row| row.request.is_some()).map(|row| row.slot).collect();
+            let arrived: Vec<_> =
+                batch.rows.iter().filter(|row| row.request.is_some()).map(|row| row.arrived).collect();
+            let executed = instance.execute(batch);
+            self.count(size, &arrived, Span { began, ended: self.now() });
+            for executed in executed {
+                self.answer(executed);
+            }
+            {
+                let core = &mut *self.core();
+                core.executing -= 1;
+                for slot in slots {
+                    core.scheduler.released(index, slot);
+                }
+                core.scheduler.finished(index);
+            }
+            self.advance();
+        }
+    }
+
+    fn count(&self, batch_size: usize, arrived: &[Moment], span: Span) {
+        let epoch_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        let times = match () {
+            () if self.faults.happens(Fault::CountNot) => 0,
+            () if self.faults.happens(Fault::CountTwice) => 2,
+            () => 1,
+        };
+        let statistics = &mut self.core().statistics;
+        for _ in 0..times {
+            statistics.executed(batch_size, arrived, span, u64::try_from(epoch_ms).unwrap_or(u64::MAX));
+        }
+    }
+
+    fn answer(&self, executed: Executed<Ticket>) {
+        let Ticket { request_id, reply, .. } = executed.request.payload;
+        let answer = if self.faults.happens(Fault::ModelError) {
+            Err(Failure::new(tonic::Code::Internal, "the model could not execute the request"))
+        } else {
+            Ok(self.response(&request_id, executed.outputs))
+        };
+        reply.send(&self.name, request_id, answer);
+    }
+
+    fn response(&self, request_id: &str, outputs: Outputs) -> ModelInferResponse {
+        let mut response = ModelInferResponse {
+            model_name: self.name.clone(),
+            model_version: VERSION.to_owned(),
+            id: request_id.to_owned(),
+            ..Default::default()
+        };
+        for (name, tensor) in outputs {
+            response.outputs.push(InferOutputTensor {
+                name: name.to_string(),
+                datatype: tensor.datatype.name().to_owned(),
+                shape: tensor.shape,
+                ..Default::default()
+            });
+            response.raw_output_contents.push(tensor.data);
+        }
+        response
+    }
+}
+
+impl Core {
+    fn hand_out(&mut self, instance: u32, batch: Batch<Ticket>) {
+        self.executing += 1;
+        // The instance lives as long as its sender.
+        if let Some(sender) = self.instances.get(instance as usize) {
+            let _ = sender.send(batch);
+        }
+    }
+}

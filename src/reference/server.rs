@@ -1,0 +1,236 @@
+//! A running server: its listener, its threads, its end.
+
+use std::{
+    io,
+    net::{SocketAddr, TcpListener},
+    sync::Arc,
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use tokio::{
+    runtime,
+    sync::{mpsc, oneshot},
+};
+use tonic::transport::server::TcpIncoming;
+
+use super::{
+    builtin::{ModelOptions, configs},
+    fault::{Fault, Faults, Planted},
+    grpc::{Blow, Service},
+    misbehaviour::Misbehaviour,
+    repository::Repository,
+    scheduler::HoldUntil,
+    spec::Spec,
+};
+use crate::{
+    proto::{ModelConfig, grpc_inference_service_server::GrpcInferenceServiceServer},
+    seed::Seed,
+};
+
+/// The largest message that is taken, as with the real server.
+const MESSAGE_BYTES_MAX: usize = i32::MAX as usize;
+/// Clients may cancel as many streams as they like.
+const RESETS_MAX: usize = 100_000;
+/// How long a shutdown waits for open streams.
+const CLOSE_LIMIT: Duration = Duration::from_secs(2);
+
+/// How a server is to be.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where it listens; port 0 is a free one.
+    pub listen: SocketAddr,
+    /// Its models.
+    pub models: ModelOptions,
+    /// The faults that it commits.
+    pub faults: Vec<Planted>,
+    /// What decides when they happen.
+    pub fault_seed: Seed,
+    /// How long a late answer is held back.
+    pub fault_hold: Duration,
+    /// Whether executions wait until something is queued.
+    pub hold_until: HoldUntil,
+    /// How many threads serve.
+    pub threads: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            models: ModelOptions::default(),
+            faults: Vec::new(),
+            fault_seed: Seed(0),
+            fault_hold: Duration::from_secs(30),
+            hold_until: HoldUntil::default(),
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+        }
+    }
+}
+
+/// Why a server ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It was told to.
+    Stopped,
+    /// A fault made it crash.
+    Crashed,
+}
+
+/// A running server. It ends when it is dropped.
+#[derive(Debug)]
+pub struct Server {
+    /// Where it listens.
+    pub address: SocketAddr,
+    faults: Arc<Faults>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<Ended>>,
+}
+
+impl Server {
+    /// Starts a server with threads of its own; it listens when this returns.
+    ///
+    /// # Errors
+    /// Why it cannot, in one line.
+    pub fn start(options: Options) -> Result<Self, String> {
+        let configs = configs(&options.models);
+        for config in &configs {
+            Spec::new(config.clone(), options.hold_until)?;
+        }
+        let cannot = |error: io::Error| format!("cannot listen on {}: {error}", options.listen);
+        let listener = TcpListener::bind(options.listen).map_err(cannot)?;
+        listener.set_nonblocking(true).map_err(cannot)?;
+        let address = listener.local_addr().map_err(cannot)?;
+        let faults = Arc::new(Faults::new(&options.faults, options.fault_seed));
+        let (stop, stopped) = oneshot::channel();
+        let life = Life { listener, configs, options, faults: Arc::clone(&faults) };
+        let thread = std::thread::Builder::new()
+            .name("reference server".to_owned())
+            .spawn(move || life.live(stopped))
+            .map_err(|error| format!("cannot start a thread: {error}"))?;
+        Ok(Self { address, faults, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// How often a planted fault was committed.
+    #[must_use]
+    pub fn committed(&self, fault: Fault) -> u64 {
+        self.faults.committed(fault)
+    }
+
+    /// Stops it, after what it has accepted is answered.
+    #[must_use]
+    pub fn stop(mut self) -> Ended {
+        self.end()
+    }
+
+    /// Whether it is gone by itself.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    fn end(&mut self) -> Ended {
+        // It may have ended by itself.
+        drop(self.stop.take());
+        self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or(Ended::Crashed)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// What a server needs to live, several times where a fault restarts it.
+struct Life {
+    listener: TcpListener,
+    configs: Vec<ModelConfig>,
+    options: Options,
+    faults: Arc<Faults>,
+}
+
+/// How one life ends.
+enum End {
+    Over(Ended),
+    Again,
+}
+
+impl Life {
+    fn live(self, mut stopped: oneshot::Receiver<()>) -> Ended {
+        loop {
+            let runtime = runtime::Builder::new_multi_thread()
+                .worker_threads(self.options.threads.max(1))
+                .thread_name("reference server")
+                .enable_all()
+                .build();
+            let Ok(runtime) = runtime else {
+                tracing::error!("the reference server cannot start its threads");
+                return Ended::Crashed;
+            };
+            let end = runtime.block_on(self.once(&mut stopped));
+            // Connections that are still open are cut.
+            runtime.shutdown_background();
+            match end {
+                Ok(End::Again) => {}
+                Ok(End::Over(ended)) => return ended,
+                Err(error) => {
+                    tracing::error!("the reference server ends: {error}");
+                    return Ended::Crashed;
+                }
+            }
+        }
+    }
+
+    async fn once(&self, stopped: &mut oneshot::Receiver<()>) -> Result<End, String> {
+        let repository = Repository::load_all(self.configs.clone(), Arc::clone(&self.faults), self.options.hold_until)?;
+        let (blows, mut struck) = mpsc::unbounded_channel();
+        let service = Service {
+            repository: Arc::new(repository),
+            misbehaviour: Arc::new(Misbehaviour::new(Arc::clone(&self.faults), self.options.fault_hold)),
+            blows,
+        };
+        loop {
+            let listener = self.listener.try_clone().map_err(|error| error.to_string())?;
+            let listener = tokio::net::TcpListener::from_std(listener).map_err(|error| error.to_string())?;
+            let (close, closed) = oneshot::channel();
+            let mut front = tokio::spawn(serve(service.clone(), listener, closed));
+            tokio::select! {
+                _ = &mut *stopped => {
+                    service.repository.stop().await;
+                    drop(close);
+                    let _ = tokio::time::timeout(CLOSE_LIMIT, &mut front).await;
+                    return Ok(End::Over(Ended::Stopped));
+                }
+                blow = struck.recv() => match blow {
+                    Some(Blow::GoAway) => drop(close),
+                    Some(Blow::Restart) => return Ok(End::Again),
+                    Some(Blow::Crash) | None => return Ok(End::Over(Ended::Crashed)),
+                },
+                ended = &mut front => return Err(format!("it does not accept connections any more: {ended:?}")),
+            }
+        }
+    }
+}
+
+/// Serves connections until told to close.
+async fn serve(
+    service: Service,
+    listener: tokio::net::TcpListener,
+    closed: oneshot::Receiver<()>,
+) -> Result<(), tonic::transport::Error> {
+    let (health, health_service) = tonic_health::server::health_reporter();
+    health.set_serving::<GrpcInferenceServiceServer<Service>>().await;
+    let inference = GrpcInferenceServiceServer::new(service)
+        .max_decoding_message_size(MESSAGE_BYTES_MAX)
+        .max_encoding_message_size(MESSAGE_BYTES_MAX);
+    tonic::transport::Server::builder()
+        .max_concurrent_streams(u32::MAX)
+        .http2_max_pending_accept_reset_streams(Some(RESETS_MAX))
+        .add_service(inference)
+        .add_service(health_service)
+        .serve_with_incoming_shutdown(TcpIncoming::from(listener).with_nodelay(Some(true)), async {
+            let _ = closed.await;
+        })
+        .await
+}

@@ -1,0 +1,264 @@
+//! What a model's configuration means: how it is scheduled, what it is told, and what it computes.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    scheduler::{HoldUntil, Settings, Strategy},
+    tensor::Datatype,
+};
+use crate::proto::{
+    DataType, ModelConfig, ModelSequenceBatching,
+    model_config::SchedulingChoice,
+    model_sequence_batching::{Control, State, StrategyChoice, control::Kind, initial_state::StateData},
+};
+
+/// The configuration parameter that tells how long an execution takes, in ms.
+const EXECUTION_PARAMETER: &str = "execute_delay_ms";
+/// The configuration parameter that names what the model computes.
+const FORMULA_PARAMETER: &str = "sequence_stress_formula";
+/// Where a configuration leaves the idle limit out, the server's own.
+const DEFAULT_IDLE_LIMIT_US: u64 = 1_000_000;
+
+/// A model, as its configuration has it.
+#[derive(Debug)]
+pub(super) struct Spec {
+    pub(super) config: ModelConfig,
+    pub(super) settings: Settings,
+    pub(super) inputs: Vec<TensorSpec>,
+    pub(super) outputs: Vec<TensorSpec>,
+    pub(super) controls: Vec<ControlSpec>,
+    pub(super) state: Option<StateSpec>,
+    pub(super) formula: Formula,
+    /// How long one execution takes.
+    pub(super) execution: Duration,
+}
+
+/// An input or output.
+#[derive(Clone, Debug)]
+pub(super) struct TensorSpec {
+    pub(super) name: Arc<str>,
+    pub(super) datatype: Datatype,
+    /// Without the batch dimension; -1 is any size.
+    pub(super) dims: Vec<i64>,
+}
+
+/// What a control tensor tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Signal {
+    Start,
+    Ready,
+    End,
+    CorrelationId,
+}
+
+/// A tensor by which the model is told about a request.
+#[derive(Clone, Debug)]
+pub(super) struct ControlSpec {
+    pub(super) tensor: Arc<str>,
+    pub(super) signal: Signal,
+    pub(super) datatype: Datatype,
+    /// The elements for false and true, little-endian; of a correlation ID, empty.
+    pub(super) false_true: [Vec<u8>; 2],
+}
+
+/// State that the server keeps.
+#[derive(Clone, Debug)]
+pub(super) struct StateSpec {
+    pub(super) input: Arc<str>,
+    pub(super) output: Arc<str>,
+    pub(super) dims: Vec<i64>,
+    /// Whether a new sequence finds zeros; what it finds else is not defined.
+    pub(super) has_initial: bool,
+}
+
+/// What a model computes, where its state is its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Formula {
+    /// The running sum.
+    RunningSum,
+    /// The running sum; at END, the correlation ID's low 32 bits besides.
+    RunningSumPlusCorrelationIdAtEnd,
+}
+
+impl Spec {
+    /// Reads a configuration; `hold_until` is the process's own setting.
+    ///
+    /// # Errors
+    /// What this server cannot serve.
+    pub(super) fn new(mut config: ModelConfig, hold_until: HoldUntil) -> Result<Self, String> {
+        complete(&mut config)?;
+        let Some(SchedulingChoice::SequenceBatching(batching)) = &config.scheduling_choice else {
+            return Err(format!("model '{}' has no sequence_batching", config.name));
+        };
+        if config.model_transaction_policy.is_some_and(|policy| policy.decoupled) || batching.iterative_sequence {
+            return Err(format!("model '{}': decoupled and iterative models are not served", config.name));
+        }
+        let inputs = config.input.iter().map(|input| tensor(&input.name, input.data_type(), &input.dims));
+        let outputs = config.output.iter().map(|output| tensor(&output.name, output.data_type(), &output.dims));
+        let (inputs, outputs) = (inputs.collect::<Result<Vec<_>, _>>()?, outputs.collect::<Result<Vec<_>, _>>()?);
+        let is_int32 = |tensors: &[TensorSpec]| matches!(tensors, [only] if only.datatype == Datatype::Int32);
+        if !is_int32(&inputs) || !is_int32(&outputs) {
+            return Err(format!("model '{}': one INT32 input and one INT32 output are served", config.name));
+        }
+        let state = match batching.state.as_slice() {
+            [] => None,
+            [state] => Some(state_spec(state)?),
+            _ => return Err(format!("model '{}': one implicit state is served, not several", config.name)),
+        };
+        Ok(Self {
+            settings: settings(&config, batching, hold_until)?,
+            controls: controls(batching)?,
+            state,
+            formula: formula(&config)?,
+            execution: execution(&config)?,
+            inputs,
+            outputs,
+            config,
+        })
+    }
+
+    /// The tensor by which the model is told this.
+    pub(super) fn control(&self, signal: Signal) -> Option<&ControlSpec> {
+        self.controls.iter().find(|control| control.signal == signal)
+    }
+
+    /// Whether requests have a batch dimension.
+    pub(super) fn batches(&self) -> bool {
+        self.config.max_batch_size > 0
+    }
+
+    /// The shape of a tensor as the metadata tells it.
+    pub(super) fn shape(&self, tensor: &TensorSpec) -> Vec<i64> {
+        self.batches().then_some(-1).into_iter().chain(tensor.dims.iter().copied()).collect()
+    }
+}
+
+/// Fills in what a configuration may leave out.
+fn complete(config: &mut ModelConfig) -> Result<(), String> {
+    if config.max_batch_size < 0 {
+        return Err(format!("model '{}': max_batch_size must not be negative", config.name));
+    }
+    if config.instance_group.is_empty() {
+        config.instance_group.push(crate::proto::ModelInstanceGroup::default());
+    }
+    let cpu = crate::proto::model_instance_group::Kind::Cpu;
+    for (index, group) in config.instance_group.iter_mut().enumerate() {
+        if group.name.is_empty() {
+            group.name = format!("{}_{index}", config.name);
+        }
+        group.count = group.count.max(1);
+        group.set_kind(cpu);
+    }
+    if let Some(SchedulingChoice::SequenceBatching(batching)) = &mut config.scheduling_choice
+        && batching.max_sequence_idle_microseconds == 0
+    {
+        batching.max_sequence_idle_microseconds = DEFAULT_IDLE_LIMIT_US;
+    }
+    Ok(())
+}
+
+fn tensor(name: &str, datatype: DataType, dims: &[i64]) -> Result<TensorSpec, String> {
+    let datatype = Datatype::of(datatype).ok_or_else(|| format!("tensor '{name}' has no data type that is served"))?;
+    if dims.is_empty() || dims.iter().any(|size| *size < -1 || *size == 0) {
+        return Err(format!("tensor '{name}': dims must be given, each -1 or above 0"));
+    }
+    Ok(TensorSpec { name: name.into(), datatype, dims: dims.to_vec() })
+}
+
+fn settings(config: &ModelConfig, batching: &ModelSequenceBatching, hold_until: HoldUntil) -> Result<Settings, String> {
+    let strategy = match &batching.strategy_choice {
+        Some(StrategyChoice::Oldest(oldest)) => Strategy::Oldest {
+            candidates: u32::try_from(oldest.max_candidate_sequences)
+                .map_err(|_| "max_candidate_sequences is negative")?,
+            preferred: oldest.preferred_batch_size.iter().filter_map(|size| u32::try_from(*size).ok()).collect(),
+            queue_delay: Duration::from_micros(oldest.max_queue_delay_microseconds),
+        },
+        Some(StrategyChoice::Direct(direct)) => Strategy::Direct {
+            minimum_slot_utilization: direct.minimum_slot_utilization.into(),
+            queue_delay: Duration::from_micros(direct.max_queue_delay_microseconds),
+        },
+        None => Strategy::Direct { minimum_slot_utilization: 0.0, queue_delay: Duration::ZERO },
+    };
+    let instances: i64 = config.instance_group.iter().map(|group| i64::from(group.count)).sum();
+    Ok(Settings {
+        instances: u32::try_from(instances).map_err(|_| "too many instances")?,
+        batch: u32::try_from(config.max_batch_size.max(1)).expect("it is not negative"),
+        idle_limit: Duration::from_micros(batching.max_sequence_idle_microseconds),
+        strategy,
+        ragged: config.input.iter().all(|input| input.allow_ragged_batch),
+        hold_until,
+    })
+}
+
+fn controls(batching: &ModelSequenceBatching) -> Result<Vec<ControlSpec>, String> {
+    let each = |(name, control): (&str, &Control)| {
+        let spec = control_spec(name, control);
+        spec.ok_or_else(|| {
+            format!("sequence batching control '{name}' must give two values, or a data type for CORRID")
+        })
+    };
+    let all = batching.control_input.iter().flat_map(|input| input.control.iter().map(|c| (input.name.as_str(), c)));
+    all.map(each).collect()
+}
+
+fn control_spec(name: &str, control: &Control) -> Option<ControlSpec> {
+    use Datatype::{Bytes, Int32, Int64, Uint32, Uint64};
+    let signal = match control.kind() {
+        Kind::ControlSequenceStart => Signal::Start,
+        Kind::ControlSequenceReady => Signal::Ready,
+        Kind::ControlSequenceEnd => Signal::End,
+        Kind::ControlSequenceCorrid => Signal::CorrelationId,
+    };
+    let (datatype, false_true) = if signal == Signal::CorrelationId {
+        let datatype = Datatype::of(control.data_type())?;
+        (matches!(datatype, Int32 | Int64 | Uint32 | Uint64 | Bytes).then_some(datatype)?, Default::default())
+    } else if let [off, on] = control.int32_false_true[..] {
+        (Datatype::Int32, [off, on].map(|value| value.to_le_bytes().to_vec()))
+    } else if let [off, on] = control.fp32_false_true[..] {
+        (Datatype::Fp32, [off, on].map(|value| value.to_le_bytes().to_vec()))
+    } else if let [off, on] = control.bool_false_true[..] {
+        (Datatype::Bool, [off, on].map(|value| vec![u8::from(value)]))
+    } else {
+        return None;
+    };
+    Some(ControlSpec { tensor: name.into(), signal, datatype, false_true })
+}
+
+fn state_spec(state: &State) -> Result<StateSpec, String> {
+    let name = &state.input_name;
+    let dims = tensor(name, state.data_type(), &state.dims)?;
+    if dims.datatype != Datatype::Int32 || dims.dims.iter().any(|size| *size < 0) {
+        return Err(format!("state '{name}': INT32 of a fixed shape is served"));
+    }
+    let has_initial = match state.initial_state.as_slice() {
+        [] => false,
+        [initial] if matches!(initial.state_data, Some(StateData::ZeroData(_))) => true,
+        _ => return Err(format!("state '{name}': one initial_state with zero_data is served")),
+    };
+    Ok(StateSpec {
+        input: name.as_str().into(),
+        output: state.output_name.as_str().into(),
+        dims: dims.dims,
+        has_initial,
+    })
+}
+
+fn parameter<'a>(config: &'a ModelConfig, name: &str) -> Option<&'a str> {
+    config.parameters.get(name).map(|parameter| parameter.string_value.as_str())
+}
+
+fn formula(config: &ModelConfig) -> Result<Formula, String> {
+    match parameter(config, FORMULA_PARAMETER) {
+        None | Some("running-sum") => Ok(Formula::RunningSum),
+        Some("running-sum-plus-corrid-at-end") => Ok(Formula::RunningSumPlusCorrelationIdAtEnd),
+        Some(other) => Err(format!("parameter '{FORMULA_PARAMETER}': '{other}' is not served")),
+    }
+}
+
+fn execution(config: &ModelConfig) -> Result<Duration, String> {
+    let text = parameter(config, EXECUTION_PARAMETER).unwrap_or("0");
+    let milliseconds = text.parse().ok().filter(|ms: &f64| (0.0..=3_600_000.0).contains(ms));
+    let milliseconds =
+        milliseconds.ok_or_else(|| format!("parameter '{EXECUTION_PARAMETER}': '{text}' is no time in ms"))?;
+    Ok(Duration::from_secs_f64(milliseconds / 1000.0))
+}

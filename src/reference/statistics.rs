@@ -1,0 +1,98 @@
+//! What a model has counted, as `ModelStatistics` tells it.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::scheduler::Moment;
+use crate::proto::{InferBatchStatistics, InferStatistics, ModelStatistics, StatisticDuration};
+
+/// The counts of one model.
+#[derive(Debug, Default)]
+pub(super) struct Statistics {
+    /// Milliseconds since the epoch.
+    last_inference: u64,
+    executions: u64,
+    success: Count,
+    fail: Count,
+    queue: Count,
+    compute: Count,
+    /// Executions by batch size, padding included.
+    batches: BTreeMap<u64, Count>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    count: u64,
+    time: Duration,
+}
+
+impl Count {
+    fn add(&mut self, count: u64, time: Duration) {
+        self.count += count;
+        self.time += time;
+    }
+}
+
+impl From<Count> for StatisticDuration {
+    fn from(Count { count, time }: Count) -> Self {
+        Self { count, ns: u64::try_from(time.as_nanos()).unwrap_or(u64::MAX) }
+    }
+}
+
+/// When an execution happened.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    pub(super) began: Moment,
+    pub(super) ended: Moment,
+}
+
+impl Statistics {
+    /// Counts one execution of a batch of this size, with requests that arrived at these times.
+    pub(super) fn executed(&mut self, batch_size: usize, arrived: &[Moment], span: Span, epoch_ms: u64) {
+        let took = span.ended.saturating_sub(span.began);
+        self.last_inference = epoch_ms;
+        self.executions += 1;
+        self.batches.entry(batch_size as u64).or_default().add(1, took);
+        for arrived in arrived {
+            self.success.add(1, span.ended.saturating_sub(*arrived));
+            self.queue.add(1, span.began.saturating_sub(*arrived));
+            self.compute.add(1, took);
+        }
+    }
+
+    /// Counts a request that was accepted and not executed.
+    pub(super) fn failed(&mut self, waited: Duration) {
+        self.fail.add(1, waited);
+    }
+
+    /// The counts as the wire has them.
+    pub(super) fn report(&self, model: &str) -> ModelStatistics {
+        // Inputs and outputs are not copied, so that takes no time worth telling.
+        let instant = |count: Count| Some(Count { time: Duration::ZERO, ..count }.into());
+        let each = |count: Count| Some(count.into());
+        let batch = |(size, count): (&u64, &Count)| InferBatchStatistics {
+            batch_size: *size,
+            compute_input: instant(*count),
+            compute_infer: each(*count),
+            compute_output: instant(*count),
+        };
+        ModelStatistics {
+            name: model.to_owned(),
+            version: super::VERSION.to_owned(),
+            last_inference: self.last_inference,
+            inference_count: self.success.count,
+            execution_count: self.executions,
+            inference_stats: Some(InferStatistics {
+                success: each(self.success),
+                fail: each(self.fail),
+                queue: each(self.queue),
+                compute_input: instant(self.compute),
+                compute_infer: each(self.compute),
+                compute_output: instant(self.compute),
+                cache_hit: each(Count::default()),
+                cache_miss: each(Count::default()),
+            }),
+            batch_stats: self.batches.iter().map(batch).collect(),
+            ..Default::default()
+        }
+    }
+}
