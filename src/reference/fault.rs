@@ -98,6 +98,7 @@ faults! {
     LeakSlotAtEnd "leak-slot-at-end" "a slot is not released at END", "slot leak", "core#337";
     LeakSlotAtIdle "leak-slot-at-idle" "a slot is not released when its sequence is reaped", "slot leak", "core#456";
     LeakSlotAtCancel "leak-slot-at-cancel" "a slot is not released when its queued requests are cancelled", "slot leak", "server#7167";
+    OrphanAtCancel "orphan-at-cancel" "the slot of a cancelled sequence is released with the ID's newer sequence, which is in another slot", "slot leak", "seen on tritonserver 2.51.0";
     LeakSlotAtDisconnect "leak-slot-at-disconnect" "the slot of a sequence whose client went away is never released", "slot leak", "server#7840";
     ExtraSlot "extra-slot" "a sequence that belongs in the backlog gets a slot that is not configured", "more slots than configured", "core#341";
     ReapEarly "reap-early" "a sequence is reaped after a tenth of the idle limit", "premature reap", "server#3577, server#3160";

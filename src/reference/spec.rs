@@ -149,10 +149,17 @@ fn complete(config: &mut ModelConfig) -> Result<(), String> {
         group.count = group.count.max(1);
         group.set_kind(cpu);
     }
-    if let Some(SchedulingChoice::SequenceBatching(batching)) = &mut config.scheduling_choice
-        && batching.max_sequence_idle_microseconds == 0
-    {
-        batching.max_sequence_idle_microseconds = DEFAULT_IDLE_LIMIT_US;
+    let batch = config.max_batch_size;
+    if let Some(SchedulingChoice::SequenceBatching(batching)) = &mut config.scheduling_choice {
+        if batching.max_sequence_idle_microseconds == 0 {
+            batching.max_sequence_idle_microseconds = DEFAULT_IDLE_LIMIT_US;
+        }
+        if let Some(StrategyChoice::Oldest(oldest)) = &mut batching.strategy_choice
+            && oldest.preferred_batch_size.is_empty()
+            && batch > 0
+        {
+            oldest.preferred_batch_size.push(batch);
+        }
     }
     Ok(())
 }

@@ -293,6 +293,7 @@ impl<T> Scheduler<T> {
         }
         self.reap(now);
         self.seats.expire(now, out);
+        self.seats.take_cancelled(out);
         if self.holding && !self.may_begin() {
             return;
         }
@@ -303,6 +304,7 @@ impl<T> Scheduler<T> {
                 Instance::Oldest(oldest) => oldest.advance(index, &self.settings, &mut self.seats, now, out),
             }
         }
+        self.seats.take_cancelled(out);
     }
 
     fn reap(&mut self, now: Moment) {
@@ -328,7 +330,7 @@ impl<T> Scheduler<T> {
 
     /// Some of the requests that are queued have been cancelled.
     pub fn cancelled(&mut self, out: &mut Vec<Event<T>>) {
-        self.seats.cancel(out);
+        self.seats.note_cancellation();
         for instance in &mut self.instances {
             if let Instance::Oldest(oldest) = instance {
                 oldest.cancel(out);

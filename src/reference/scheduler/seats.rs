@@ -92,6 +92,10 @@ pub(super) struct Seats<T> {
     numbers: u64,
     /// The slots of one instance, those that a fault added included.
     slots: u32,
+    /// A request was cancelled since the backlog was looked through.
+    has_cancelled: bool,
+    /// Cancelled while a slot was released.
+    cancelled: Vec<Request<T>>,
 }
 
 impl<T> Seats<T> {
@@ -107,6 +111,8 @@ impl<T> Seats<T> {
             limited: 0,
             numbers: 0,
             slots,
+            has_cancelled: false,
+            cancelled: Vec::new(),
         }
     }
 
@@ -198,6 +204,7 @@ impl<T> Seats<T> {
 
     /// A slot's sequence is over: the slot goes to the backlog's oldest sequence, whose steps are put into `lane`, or is free.
     pub(super) fn release(&mut self, seat: Seat, lane: &mut Lane<T>) {
+        self.cancel_waiting();
         if self.has_waiting() && !self.faults.happens(Fault::StarveBacklog) {
             self.seat_waiting(seat, lane);
         } else {
@@ -225,9 +232,15 @@ impl<T> Seats<T> {
 
     /// As [`Self::release`], for a slot whose queued steps were cancelled; the sequence that has it is forgotten.
     pub(super) fn release_at_cancel(&mut self, seat: Seat, lane: &mut Lane<T>, id: &SequenceId) {
-        if matches!(self.live.get(id), Some(Live { place: Place::Seat(its), .. }) if *its == seat) {
+        let Some(place) = self.live.get(id).map(|live| live.place) else { return self.free_cancelled(seat, lane) };
+        let is_its_own = matches!(place, Place::Seat(its) if its == seat);
+        if is_its_own || self.faults.happens(Fault::OrphanAtCancel) {
             self.forget(id);
         }
+        self.free_cancelled(seat, lane);
+    }
+
+    fn free_cancelled(&mut self, seat: Seat, lane: &mut Lane<T>) {
         if !self.faults.happens(Fault::LeakSlotAtCancel) {
             self.release(seat, lane);
         }
@@ -258,6 +271,9 @@ impl<T> Seats<T> {
     /// Forgets the sequences that were idle for too long, and tells whose slots have to be released.
     pub(super) fn reap(&mut self, now: Moment) -> Vec<Reaped> {
         let mut reaped = Vec::new();
+        if self.deadlines.keys().next().is_some_and(|(at, _)| *at <= now) {
+            self.cancel_waiting();
+        }
         while let Some(entry) = self.deadlines.first_entry().filter(|entry| entry.key().0 <= now) {
             let id = entry.remove();
             let live = self.live.get_mut(&id).expect("what has a deadline is live");
@@ -283,17 +299,32 @@ impl<T> Seats<T> {
     /// Refuses the waiting sequences of which a time limit has passed.
     pub(super) fn expire(&mut self, now: Moment, out: &mut Vec<Event<T>>) {
         if self.limited > 0 {
-            self.refuse_waiting(Refusal::Expired, |waiting| waiting.expires.is_some_and(|limit| limit <= now), out);
+            let expired = self.remove_waiting(|waiting| waiting.expires.is_some_and(|limit| limit <= now));
+            out.extend(expired.into_iter().map(|request| Event::Refuse(Refusal::Expired, request)));
         }
     }
 
-    /// Refuses the waiting sequences of which a request was cancelled.
-    pub(super) fn cancel(&mut self, out: &mut Vec<Event<T>>) {
-        let is_cancelled = |waiting: &Waiting<T>| waiting.steps.iter().any(|step| step.request.is_cancelled());
-        self.refuse_waiting(Refusal::Cancelled, is_cancelled, out);
+    /// A request was cancelled: the backlog is looked through when a slot is released or a sequence reaped.
+    pub(super) fn note_cancellation(&mut self) {
+        self.has_cancelled = true;
     }
 
-    fn refuse_waiting(&mut self, why: Refusal, which: impl Fn(&Waiting<T>) -> bool, out: &mut Vec<Event<T>>) {
+    /// Takes the waiting sequences out of which a request was cancelled.
+    fn cancel_waiting(&mut self) {
+        if std::mem::take(&mut self.has_cancelled) {
+            let is_cancelled = |waiting: &Waiting<T>| waiting.steps.iter().any(|step| step.request.is_cancelled());
+            let cancelled = self.remove_waiting(is_cancelled);
+            self.cancelled.extend(cancelled);
+        }
+    }
+
+    /// What was cancelled in the backlog since it was asked last.
+    pub(super) fn take_cancelled(&mut self, out: &mut Vec<Event<T>>) {
+        out.extend(self.cancelled.drain(..).map(|request| Event::Refuse(Refusal::Cancelled, request)));
+    }
+
+    fn remove_waiting(&mut self, which: impl Fn(&Waiting<T>) -> bool) -> Vec<Request<T>> {
+        let mut removed = Vec::new();
         let numbers: Vec<_> = self.backlog.iter().filter(|(_, waiting)| which(waiting)).map(|(n, _)| *n).collect();
         for number in numbers {
             let Some(waiting) = self.backlog.remove(&number) else { continue };
@@ -301,8 +332,9 @@ impl<T> Seats<T> {
             if matches!(self.live.get(&waiting.id), Some(Live { place: Place::Backlog(its), .. }) if *its == number) {
                 self.forget(&waiting.id);
             }
-            out.extend(waiting.steps.into_iter().map(|step| Event::Refuse(why, step.request)));
+            removed.extend(waiting.steps.into_iter().map(|step| step.request));
         }
+        removed
     }
 
     /// Marks a sequence whose client is gone.

@@ -1,1 +1,0 @@
-//! The scheduler in virtual time.

@@ -1,0 +1,166 @@
+//! Faults of the scheduler, each against what a correct one does.
+
+use super::{super::super::fault::Fault, *};
+
+fn faulty(settings: Settings, fault: Fault) -> World {
+    World::with_faults(settings, &[Planted::always(fault)])
+}
+
+fn both() -> [Settings; 2] {
+    [direct(1, 1), oldest(1, 1, 1)]
+}
+
+#[test]
+fn slots_leak() {
+    for settings in both() {
+        let mut world = faulty(settings.clone(), Fault::LeakSlotAtEnd);
+        world.send("1SE 2SE");
+        world.run_to(5000);
+        world.saw(&["0 0[1SE]"]);
+
+        let mut world = faulty(settings.clone(), Fault::LeakSlotAtIdle);
+        world.send("1S 2SE");
+        world.run_to(5000);
+        world.saw(&["0 0[1S]"]);
+        assert_eq!(world.refusal("1.a"), Some(Refusal::NoStart), "the sequence itself is reaped");
+
+        let mut world = faulty(settings.clone(), Fault::LeakSlotAtCancel);
+        world.send("1S 1.a 2SE");
+        world.cancel("1.a");
+        world.run_to(5000);
+        world.saw(&["0 0[1S]", "10 1.a Cancelled"]);
+
+        let mut world = faulty(settings.clone(), Fault::LeakSlotAtDisconnect);
+        world.send("1S 2SE");
+        world.scheduler.disconnected([SequenceId::Number(1)]);
+        world.run_to(5000);
+        world.saw(&["0 0[1S]"]);
+
+        let mut world = faulty(settings, Fault::LeakSlotAtDisconnect);
+        world.send("1S 2SE");
+        world.run_to(5000);
+        world.saw(&["0 0[1S]", "1000 0[2SE]"]);
+    }
+}
+
+#[test]
+fn a_cancelled_sequence_takes_the_ids_new_one_with_it() {
+    for settings in [direct(1, 2), oldest(1, 2, 2)] {
+        let mut world = faulty(settings, Fault::OrphanAtCancel);
+        world.send("1S 1.a 1E 1.xS");
+        world.cancel("1.a 1E");
+        world.run_to(5000);
+        assert_eq!(world.refusal("1.y"), Some(Refusal::NoStart));
+        world.log.clear();
+        world.send("2S 3S");
+        world.run_to(5500);
+        world.saw(&["5000 0[2S]"]);
+    }
+}
+
+#[test]
+fn a_slot_is_released_twice() {
+    let mut world = faulty(direct(1, 2), Fault::DoubleRelease);
+    world.send("1SE");
+    world.run_to(100);
+    world.send("2S 3S");
+    world.run_to(200);
+    world.saw(&["0 0[1SE]", "100 0[2S]", "110 0[3S]"]);
+}
+
+#[test]
+fn there_is_a_slot_too_many() {
+    let mut world = World::with_faults(direct(1, 1), &[Planted::once(Fault::ExtraSlot, 2)]);
+    world.send("1S 2S 3S");
+    world.run_to(100);
+    world.saw(&["0 0[1S]", "10 0[- 3S]"]);
+    let mut world = faulty(oldest(1, 1, 2), Fault::ExtraSlot);
+    world.send("1S 2S 3S");
+    world.run_to(100);
+    world.saw(&["0 0[1S]", "10 0[2S 3S]"]);
+}
+
+#[test]
+fn the_reaper_is_early_late_or_stuck() {
+    for settings in both() {
+        let mut world = faulty(settings.clone(), Fault::ReapEarly);
+        world.send("1S 2SE");
+        world.run_to(500);
+        world.saw(&["0 0[1S]", "100 0[2SE]"]);
+
+        let mut world = faulty(settings.clone(), Fault::NeverReap);
+        world.send("1S 2SE");
+        world.run_to(5000);
+        world.saw(&["0 0[1S]"]);
+        world.send("1E");
+        world.run_to(5100);
+        world.saw(&["5000 0[1E]", "5010 0[2SE]"]);
+
+        let mut world = faulty(settings, Fault::ReaperLivelock);
+        world.send("1S 2S");
+        world.run_to(500);
+        world.send("1.a");
+        world.run_to(5000);
+        world.saw(&["0 0[1S]", "500 0[1.a]"]);
+        assert_eq!(world.scheduler.next_wake(), None);
+        world.send("1.b");
+        world.saw(&[]);
+    }
+}
+
+#[test]
+fn start_errors_are_missing_or_spurious() {
+    for settings in both() {
+        let mut world = faulty(settings.clone(), Fault::RefuseMidSequence);
+        world.send("1S");
+        assert_eq!(world.refusal("1.a"), Some(Refusal::NoStart));
+        let mut world = faulty(settings.clone(), Fault::RefuseStart);
+        assert_eq!(world.refusal("1S"), Some(Refusal::NoStart));
+        let mut world = faulty(settings, Fault::AcceptNoStart);
+        world.send("1.a 1.b 1E");
+        world.run_to(100);
+        world.saw(&["0 0[1.a]", "10 0[1.b]", "20 0[1E]"]);
+    }
+}
+
+#[test]
+fn the_backlog_starves_or_is_not_in_order() {
+    for settings in both() {
+        let mut world = faulty(settings.clone(), Fault::StarveBacklog);
+        world.send("1S 2SE 1E");
+        world.run_to(100);
+        world.send("3SE");
+        world.run_to(5000);
+        world.saw(&["0 0[1S]", "10 0[1E]", "100 0[3SE]"]);
+
+        let mut world = faulty(settings, Fault::BacklogOrder);
+        world.send("1S 2SE 3SE 4SE 1E");
+        world.run_to(100);
+        world.saw(&["0 0[1S]", "10 0[1E]", "20 0[4SE]", "30 0[3SE]", "40 0[2SE]"]);
+    }
+}
+
+#[test]
+fn steps_change_places() {
+    for settings in both() {
+        let mut world = faulty(settings.clone(), Fault::OutOfOrder);
+        world.send("1S 1.a 1.b 1E");
+        world.run_to(100);
+        world.saw(&["0 0[1S]", "10 0[1.b]", "20 0[1.a]", "30 0[1E]"]);
+
+        let mut world = faulty(settings, Fault::EndBeforeLast);
+        world.send("1S 1.a 1.b 1E");
+        world.run_to(100);
+        world.saw(&["0 0[1S]", "10 0[1.a]", "20 0[1E]", "30 0[1.b]"]);
+    }
+}
+
+#[test]
+fn an_instance_hangs() {
+    for settings in [direct(2, 1), oldest(2, 1, 1)] {
+        let mut world = World::with_faults(settings, &[Planted::once(Fault::HangInstance, 1)]);
+        world.send("1S 2S 1.a 2.a");
+        world.run_to(100);
+        world.saw(&["0 0[2S]", "10 0[2.a]"]);
+    }
+}

@@ -1,0 +1,186 @@
+//! Which requests are accepted, and where they go.
+
+use super::*;
+
+#[test]
+fn a_sequence_runs_from_start_to_end_one_step_at_a_time() {
+    for settings in [direct(1, 4), oldest(1, 4, 4)] {
+        let mut world = World::new(settings);
+        world.send("1S 1.a 1E");
+        world.run_to(100);
+        world.saw(&["0 0[1S]", "10 0[1.a]", "20 0[1E]"]);
+    }
+}
+
+#[test]
+fn a_sequence_may_be_one_step_long() {
+    for settings in [direct(1, 1), oldest(1, 1, 1)] {
+        let mut world = World::new(settings);
+        world.send("1SE");
+        assert_eq!(world.refusal("1.a"), Some(Refusal::NoStart));
+        world.send("1.bSE 1.cSE");
+        world.run_to(100);
+        world.saw(&["0 0[1SE]", "10 0[1.bSE]", "20 0[1.cSE]"]);
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_request_is_looked_for_in_order() {
+    let mut world = World::new(direct(1, 2));
+    world.scheduler.stop();
+    let two = |request: &mut Request<String>| request.batch_size = 2;
+    assert_eq!(world.offer("0S", two), Err(Refusal::BatchSize));
+    assert_eq!(world.refusal("0S"), Some(Refusal::NoCorrelationId));
+    assert_eq!(world.refusal("1S"), Some(Refusal::Stopping));
+    assert_eq!(world.refusal("1"), Some(Refusal::NoStart));
+    assert_eq!(world.offer(".aS", |request| request.id = SequenceId::Text("".into())), Err(Refusal::NoCorrelationId));
+    let zero = |request: &mut Request<String>| request.batch_size = 0;
+    assert_eq!(world.offer("1", zero), Err(Refusal::NoStart));
+    world.run_to(100);
+    world.saw(&[]);
+}
+
+#[test]
+fn a_step_needs_a_live_sequence() {
+    for settings in [direct(1, 2), oldest(1, 2, 2)] {
+        let mut world = World::new(settings);
+        assert_eq!(world.refusal("7.a"), Some(Refusal::NoStart));
+        assert_eq!(world.refusal("7E"), Some(Refusal::NoStart));
+        world.send("1S 1E");
+        assert_eq!(world.refusal("1.b"), Some(Refusal::NoStart), "END is forgotten when it is accepted");
+        assert_eq!(world.refusal("2.b"), Some(Refusal::NoStart));
+        world.run_to(100);
+        world.saw(&["0 0[1S]", "10 0[1E]"]);
+        assert_eq!(world.scheduler.live(), 0);
+    }
+}
+
+#[test]
+fn a_number_and_the_same_digits_as_text_are_two_ids() {
+    let mut world = World::new(direct(1, 2));
+    world.send("1S");
+    assert_eq!(world.offer("1.b", |request| request.id = SequenceId::Text("1".into())), Err(Refusal::NoStart));
+    world.send("abcS abc.1");
+    assert_eq!(world.refusal("abd.1"), Some(Refusal::NoStart));
+}
+
+#[test]
+fn a_start_on_an_id_in_use_stays_in_its_slot_behind_what_is_queued() {
+    for settings in [direct(1, 2), oldest(1, 2, 2)] {
+        let mut world = World::new(settings);
+        world.send("1S 1.a 1.bS 1.c 1E");
+        world.run_to(100);
+        world.saw(&["0 0[1S]", "10 0[1.a]", "20 0[1.bS]", "30 0[1.c]", "40 0[1E]"]);
+    }
+}
+
+#[test]
+fn a_start_behind_a_queued_end_is_a_second_sequence_in_another_slot() {
+    let mut world = World::new(direct(1, 2));
+    world.send("1S 1.a 1E 1.xS 1.xE");
+    world.run_to(100);
+    world.saw(&["0 0[1S]", "10 0[1.a 1.xS]", "20 0[1E 1.xE]"]);
+    let mut world = World::new(oldest(1, 2, 2));
+    world.send("1S 1.a 1E 1.xS 1.xE");
+    world.run_to(100);
+    world.saw(&["0 0[1S]", "10 0[1.xS 1.a]", "20 0[1.xE 1E]"]);
+}
+
+#[test]
+fn the_lowest_free_slot_is_taken_across_the_instances() {
+    let mut world = World::new(direct(2, 2));
+    world.send("1S 2S 3S 4S");
+    world.run_to(100);
+    world.saw(&["0 1[1S]", "0 0[2S]", "10 0[- 4S]", "10 1[- 3S]"]);
+    // The two slots with the lowest number are free again, then the others.
+    world.send("2E 1E");
+    world.run_to(200);
+    world.send("5S 6S");
+    world.run_to(300);
+    world.saw(&["100 0[2E]", "100 1[1E]", "200 1[5S]", "200 0[6S]"]);
+}
+
+#[test]
+fn instances_execute_side_by_side() {
+    for settings in [direct(2, 1), oldest(2, 1, 1)] {
+        let mut world = World::new(settings);
+        world.send("1S 1E 2S 2E");
+        world.run_to(100);
+        world.saw(&["0 1[1S]", "0 0[2S]", "10 0[2E]", "10 1[1E]"]);
+    }
+}
+
+#[test]
+fn after_a_stop_what_lives_goes_on_and_nothing_starts() {
+    for settings in [direct(1, 1), oldest(1, 1, 1)] {
+        let mut world = World::new(settings);
+        world.send("1S 2S");
+        world.scheduler.stop();
+        assert_eq!(world.refusal("3S"), Some(Refusal::Stopping));
+        assert_eq!(world.refusal("1.bS"), Some(Refusal::Stopping), "a START on an ID in use is one too");
+        assert!(!world.scheduler.is_idle(), "2 waits");
+        world.send("1E 2E");
+        world.run_to(100);
+        world.saw(&["0 0[1S]", "10 0[1E]", "20 0[2S]", "30 0[2E]"]);
+        assert!(world.scheduler.is_idle());
+    }
+}
+
+#[test]
+fn a_queued_step_is_seen_as_work() {
+    for settings in [direct(1, 1), oldest(1, 1, 1)] {
+        let mut world = World::new(settings);
+        world.send("1S");
+        assert!(world.scheduler.is_idle(), "what is executed is the caller's");
+        world.send("1.a");
+        assert!(!world.scheduler.is_idle());
+        world.run_to(15);
+        assert!(world.scheduler.is_idle());
+    }
+}
+
+#[test]
+fn nothing_is_kept_of_sequences_that_are_over() {
+    for settings in [direct(1, 2), oldest(1, 2, 2)] {
+        let mut world = World::new(settings);
+        world.execution = Duration::ZERO;
+        for id in 1..=20_000_u64 {
+            // Some end, some are left to the reaper.
+            let name = if id % 10 == 0 { format!("{id}S") } else { format!("{id}SE") };
+            world.send(&name);
+            world.run_to(id * 200);
+            world.log.clear();
+            world.cancels.clear();
+            assert!(world.scheduler.live() <= 2, "{}", world.scheduler.live());
+        }
+        world.run_to(20_000 * 200 + IDLE_MS);
+        assert_eq!((world.scheduler.live(), world.scheduler.next_wake()), (0, None));
+        assert!(world.scheduler.is_idle());
+    }
+}
+
+#[test]
+fn executions_begin_when_enough_is_queued() {
+    let mut world = World::new(Settings { hold_until: HoldUntil { queued: 4, backlog: 0 }, ..direct(1, 2) });
+    world.send("1S 1.a 2S");
+    world.run_to(500);
+    world.saw(&[]);
+    world.send("2.a");
+    world.saw(&["500 0[1S 2S]"]);
+    world.send("1E");
+    world.run_to(600);
+    world.saw(&["510 0[1.a 2.a]", "520 0[1E]"]);
+}
+
+#[test]
+fn executions_begin_when_enough_is_in_the_backlog_too() {
+    for settings in [direct(1, 1), oldest(1, 1, 1)] {
+        let mut world = World::new(Settings { hold_until: HoldUntil { queued: 2, backlog: 2 }, ..settings });
+        world.send("1S 1E 2S");
+        world.run_to(500);
+        world.saw(&[]);
+        world.send("2E");
+        world.run_to(600);
+        world.saw(&["500 0[1S]", "510 0[1E]", "520 0[2S]", "530 0[2E]"]);
+    }
+}
