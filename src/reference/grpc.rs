@@ -58,6 +58,8 @@ pub(super) struct Service {
     pub(super) repository: Arc<Repository>,
     pub(super) misbehaviour: Arc<Misbehaviour>,
     pub(super) blows: mpsc::UnboundedSender<Blow>,
+    /// The server was told to stop.
+    pub(super) exiting: Arc<AtomicBool>,
 }
 
 type Outcome<T> = Result<Response<T>, Status>;
@@ -96,6 +98,10 @@ impl Service {
                 }
             }
         }
+    }
+
+    fn check_not_exiting(&self, otherwise: &str) -> Result<(), Status> {
+        if self.exiting.load(Relaxed) { Err(Status::unavailable(otherwise)) } else { Ok(()) }
     }
 
     async fn call(&self, request: ModelInferRequest) -> Answer {
@@ -187,14 +193,17 @@ fn refuse_named_repository(name: &str) -> Result<(), Status> {
 #[tonic::async_trait]
 impl GrpcInferenceService for Service {
     async fn server_live(&self, _: Request<ServerLiveRequest>) -> Outcome<ServerLiveResponse> {
+        self.check_not_exiting("Server exiting")?;
         Ok(Response::new(ServerLiveResponse { live: true }))
     }
 
     async fn server_ready(&self, _: Request<ServerReadyRequest>) -> Outcome<ServerReadyResponse> {
+        self.check_not_exiting("Server exiting")?;
         Ok(Response::new(ServerReadyResponse { ready: true }))
     }
 
     async fn model_ready(&self, request: Request<ModelReadyRequest>) -> Outcome<ModelReadyResponse> {
+        self.check_not_exiting("Server not ready")?;
         let ModelReadyRequest { name, version } = request.into_inner();
         Ok(Response::new(ModelReadyResponse { ready: self.repository.is_ready(&name, &version)? }))
     }
@@ -226,6 +235,7 @@ impl GrpcInferenceService for Service {
     }
 
     async fn model_statistics(&self, request: Request<ModelStatisticsRequest>) -> Outcome<ModelStatisticsResponse> {
+        self.check_not_exiting("Server not ready")?;
         let ModelStatisticsRequest { name, version } = request.into_inner();
         let models = self.repository.counting(&name, &version)?;
         let model_stats = models.iter().map(|model| model.statistics()).collect();
@@ -233,6 +243,7 @@ impl GrpcInferenceService for Service {
     }
 
     async fn repository_index(&self, request: Request<RepositoryIndexRequest>) -> Outcome<RepositoryIndexResponse> {
+        self.check_not_exiting("Server not ready")?;
         let RepositoryIndexRequest { repository_name, ready } = request.into_inner();
         refuse_named_repository(&repository_name)?;
         Ok(Response::new(RepositoryIndexResponse { models: self.repository.index(ready) }))

@@ -11,6 +11,7 @@ mod execution;
 mod failure;
 pub mod fault;
 mod grpc;
+mod health;
 mod misbehaviour;
 mod model;
 mod reply;

@@ -148,7 +148,7 @@ impl Served {
         self.core().scheduler.disconnected(ids);
     }
 
-    /// Ends serving: no START is accepted, and when all that is queued is done the instances go.
+    /// Ends serving: no START is accepted, and when the last sequence is over or reaped the instances go.
     pub(super) fn stop(&self) {
         {
             let mut core = self.core();
@@ -188,7 +188,7 @@ impl Served {
                     Event::Execute { instance, batch } => core.hand_out(instance, batch),
                 }
             }
-            if core.stopping && core.executing == 0 && core.scheduler.is_idle() {
+            if core.stopping && core.executing == 0 && core.scheduler.is_idle() && core.scheduler.live() == 0 {
                 core.instances.clear();
                 self.changed.notify_one();
             }

@@ -3,7 +3,7 @@
 use std::{
     io,
     net::{SocketAddr, TcpListener},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering::Relaxed},
     thread::JoinHandle,
     time::Duration,
 };
@@ -13,11 +13,13 @@ use tokio::{
     sync::{mpsc, oneshot},
 };
 use tonic::transport::server::TcpIncoming;
+use tonic_health::pb::health_server::HealthServer;
 
 use super::{
     builtin::{ModelOptions, configs},
     fault::{Fault, Faults, Planted},
     grpc::{Blow, Service},
+    health::Healthy,
     misbehaviour::Misbehaviour,
     repository::Repository,
     scheduler::HoldUntil,
@@ -77,7 +79,7 @@ pub enum Ended {
     Crashed,
 }
 
-/// A running server. It ends when it is dropped.
+/// A running server. Dropped, it ends at once.
 #[derive(Debug)]
 pub struct Server {
     /// Where it listens.
@@ -117,9 +119,13 @@ impl Server {
         self.faults.committed(fault)
     }
 
-    /// Stops it, after what it has accepted is answered.
+    /// Stops it in good order: sequences that live may come to their end, within ten seconds.
     #[must_use]
     pub fn stop(mut self) -> Ended {
+        if let Some(stop) = self.stop.take() {
+            // It may have ended by itself.
+            let _ = stop.send(());
+        }
         self.end()
     }
 
@@ -130,7 +136,6 @@ impl Server {
     }
 
     fn end(&mut self) -> Ended {
-        // It may have ended by itself.
         drop(self.stop.take());
         self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or(Ended::Crashed)
     }
@@ -189,6 +194,7 @@ impl Life {
             repository: Arc::new(repository),
             misbehaviour: Arc::new(Misbehaviour::new(Arc::clone(&self.faults), self.options.fault_hold)),
             blows,
+            exiting: Arc::default(),
         };
         loop {
             let listener = self.listener.try_clone().map_err(|error| error.to_string())?;
@@ -196,7 +202,11 @@ impl Life {
             let (close, closed) = oneshot::channel();
             let mut front = tokio::spawn(serve(service.clone(), listener, closed));
             tokio::select! {
-                _ = &mut *stopped => {
+                told = &mut *stopped => {
+                    if told.is_err() {
+                        return Ok(End::Over(Ended::Stopped));
+                    }
+                    service.exiting.store(true, Relaxed);
                     service.repository.stop().await;
                     drop(close);
                     let _ = tokio::time::timeout(CLOSE_LIMIT, &mut front).await;
@@ -219,8 +229,6 @@ async fn serve(
     listener: tokio::net::TcpListener,
     closed: oneshot::Receiver<()>,
 ) -> Result<(), tonic::transport::Error> {
-    let (health, health_service) = tonic_health::server::health_reporter();
-    health.set_serving::<GrpcInferenceServiceServer<Service>>().await;
     let inference = GrpcInferenceServiceServer::new(service)
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
         .max_encoding_message_size(MESSAGE_BYTES_MAX);
@@ -228,7 +236,7 @@ async fn serve(
         .max_concurrent_streams(u32::MAX)
         .http2_max_pending_accept_reset_streams(Some(RESETS_MAX))
         .add_service(inference)
-        .add_service(health_service)
+        .add_service(HealthServer::new(Healthy))
         .serve_with_incoming_shutdown(TcpIncoming::from(listener).with_nodelay(Some(true)), async {
             let _ = closed.await;
         })
