@@ -1,6 +1,8 @@
 //! Plants every fault of the reference server, always and once, runs the default scenario against it, and prints as Markdown
 //! whether the tool found it, after how many requests, and what it called it. `scripts/detection` keeps that in `docs/`.
 
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "it is a command")]
+
 use std::{
     collections::BTreeSet,
     fmt,
