@@ -5,13 +5,18 @@ wrapping arithmetic; with several elements their sum is added and every element 
 
 Where the configuration declares a CORRID control the state is kept by correlation ID (which the Oldest strategy needs,
 because a sequence's place in the batch varies there), else by slot, which under the Direct strategy is the place in the
-batch. Rows whose READY is 0 are idle slots: they are answered without an output.
+batch. Rows whose READY is 0 are idle slots: they are answered without an output. A control that is not declared counts as
+1 for READY and as 0 for START and END.
 
 Configuration parameters:
-  execute_delay_ms  how long one execution takes, in ms (default 0)
-  fault             a planted fault, NAME, NAME:PROBABILITY or NAME:once@N; see FAULTS
-  fault_hold_ms     how long 'hold-back' holds a batch back, in ms (default 10000)
-  fault_seed        the seed of the faults that are planted by probability
+  execute_delay_ms         how long one execution takes, in ms (default 0)
+  sequence_stress_formula  'running-sum' (default), or 'running-sum-plus-corrid-at-end': the answer to END is higher by
+                           the low 32 bits of CORRID (of a string its decimal number, or 0 where it is none); the sum
+                           that is kept is not
+  error_on_value           a step whose INPUT sums to this number is answered with an error and changes nothing
+  fault                    a planted fault, NAME, NAME:PROBABILITY or NAME:once@N; see FAULTS
+  fault_hold_ms            how long 'hold-back' holds a batch back, in ms (default 10000)
+  fault_seed               the seed of the faults that are planted by probability
 """
 
 import collections
@@ -29,6 +34,9 @@ FAULTS = {
     "swap": "two sequences of one batch exchange their states",
     "hold-back": "a batch is answered only after fault_hold_ms",
 }
+
+RUNNING_SUM = "running-sum"
+PLUS_CORRID_AT_END = "running-sum-plus-corrid-at-end"
 
 # The server does not say when it reaps a sequence, so entries by correlation ID go oldest first rather than at END.
 ENTRIES_MAX = 100_000
@@ -75,8 +83,17 @@ def wrapped(total):
     return (total + 2**31) % 2**32 - 2**31
 
 
-def scalar(request, name):
-    return int(pb_utils.get_input_tensor_by_name(request, name).as_numpy().reshape(-1)[0])
+def scalar(request, name, default=None):
+    """The one element of the tensor `name`; `default` where there is no such tensor and there is a default."""
+    tensor = pb_utils.get_input_tensor_by_name(request, name)
+    return default if tensor is None and default is not None else tensor.as_numpy().reshape(-1)[0]
+
+
+def number(correlation_id):
+    """A correlation ID as a number."""
+    if not isinstance(correlation_id, bytes):
+        return int(correlation_id)
+    return int(correlation_id) if correlation_id.isdigit() else 0
 
 
 class TritonPythonModel:
@@ -89,6 +106,10 @@ class TritonPythonModel:
         if parameters.get("fault"):
             marker = os.path.join(args["model_repository"], "fault-committed")
             self.fault = Fault(parameters["fault"], parameters.get("fault_seed", "0"), marker)
+        self.formula = parameters.get("sequence_stress_formula", RUNNING_SUM)
+        if self.formula not in (RUNNING_SUM, PLUS_CORRID_AT_END):
+            raise ValueError(f"parameter 'sequence_stress_formula': unknown formula '{self.formula}'")
+        self.error_on_value = int(parameters["error_on_value"]) if "error_on_value" in parameters else None
         controls = {control["name"] for control in config["sequence_batching"]["control_input"]}
         self.by_correlation_id = "CORRID" in controls
         self.sums = collections.OrderedDict()
@@ -108,17 +129,22 @@ class TritonPythonModel:
     def row(self, index, request):
         """The key of the row's state, and its READY and START."""
         key = scalar(request, "CORRID") if self.by_correlation_id else index
-        return key, scalar(request, "READY") == 1, scalar(request, "START") == 1
+        return key, scalar(request, "READY", 1) == 1, scalar(request, "START", 0) == 1
 
     def step(self, request, key, ready, start):
         if not ready:
             return pb_utils.InferenceResponse(output_tensors=[])
         values = pb_utils.get_input_tensor_by_name(request, "INPUT").as_numpy()
+        added = int(values.sum(dtype=np.int64))
+        if added == self.error_on_value:
+            return pb_utils.InferenceResponse(error=pb_utils.TritonError(f"the model takes no {added}"))
         before = self.sums.get(key, 0)
         if start and before and not self.fault.happens("keep-state"):
             before = 0
-        total = wrapped(before + int(values.sum(dtype=np.int64)))
+        total = wrapped(before + added)
         self.remember(key, total)
+        if self.formula == PLUS_CORRID_AT_END and scalar(request, "END", 0) == 1:
+            total = wrapped(total + number(scalar(request, "CORRID")))
         if self.fault.happens("off-by-one"):
             total = wrapped(total + 1)
         output = pb_utils.Tensor("OUTPUT", np.full(values.shape, total, dtype=np.int32))

@@ -70,13 +70,14 @@ def prepare_child():
 class Server:
     """A running tritonserver; a context manager that stops it whatever happens."""
 
-    def __init__(self, release, repository_options, allocation_pool=True, arguments=()):
+    def __init__(self, release, repository_options, allocation_pool=True, arguments=(), variables=None):
         self.release = release
         self.wheel = install.server(release)
         self.python = install.model_python()
         self.libraries = [install.python_library_folder(), self.wheel / "nvidia_pytriton.libs"]
         self.repository_options = repository_options
         self.arguments = list(arguments)
+        self.variables = variables or {}
         if allocation_pool:
             self.arguments.append(f"--grpc-infer-allocation-pool-size={ALLOCATION_POOL_SIZE}")
         self.process = None
@@ -135,6 +136,7 @@ class Server:
             command.append("--metrics-address=127.0.0.1")
         environment = dict(os.environ)
         environment["LD_LIBRARY_PATH"] = ":".join(map(str, self.libraries))
+        environment.update(self.variables)
         environment["PATH"] = f"{self.python / 'bin'}:{environment.get('PATH', '')}"
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(

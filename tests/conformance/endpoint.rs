@@ -1,0 +1,78 @@
+//! Servers to talk to, and how they are started.
+
+use std::{
+    fmt,
+    io::{BufRead as _, BufReader},
+    net::SocketAddr,
+    process::{Child, Command, Stdio},
+};
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+const SERVER_SECONDS: &str = "400";
+
+/// What a server's process needs in its environment: both hold Direct's executions back until so many requests wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Environment {
+    /// `TRITONSERVER_DELAY_SCHEDULER`: requests in slots.
+    pub(crate) delay_scheduler: Option<u32>,
+    /// `TRITONSERVER_BACKLOG_DELAY_SCHEDULER`: requests in the backlog, too.
+    pub(crate) backlog_delay_scheduler: Option<u32>,
+}
+
+impl Environment {
+    fn variables(self) -> Vec<String> {
+        let both = [
+            ("TRITONSERVER_DELAY_SCHEDULER", self.delay_scheduler),
+            ("TRITONSERVER_BACKLOG_DELAY_SCHEDULER", self.backlog_delay_scheduler),
+        ];
+        both.iter().filter_map(|(name, value)| value.map(|value| format!("{name}={value}"))).collect()
+    }
+}
+
+/// A server that runs until it is dropped.
+pub(crate) struct Endpoint {
+    pub(crate) name: &'static str,
+    pub(crate) address: SocketAddr,
+    _server: Box<dyn Send>,
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} at {}", self.name, self.address)
+    }
+}
+
+/// The real server. It is ended by the end of its input, which comes with this process's own end too.
+struct Real(Child);
+
+impl Drop for Real {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts the real tritonserver, with no model loaded.
+pub(crate) fn real(environment: Environment) -> Endpoint {
+    let mut command = Command::new(format!("{ROOT}/scripts/with-triton"));
+    command.args(["--explicit", "--server-arg=--disable-auto-complete-config", "--time-limit", SERVER_SECONDS]);
+    for variable in environment.variables() {
+        command.args(["--server-env", &variable]);
+    }
+    if let Ok(log) = std::env::var("SEQUENCE_STRESS_CONFORMANCE_LOG") {
+        command.args(["--log", &log, "--server-arg=--log-verbose=1"]);
+    }
+    command.args(["--", "sh", "-c", "echo $TRITON_GRPC; read line || true"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("with-triton runs");
+    let mut address = String::new();
+    let out = child.stdout.take().expect("a pipe");
+    let server = Real(child);
+    BufReader::new(out).read_line(&mut address).expect("the server's address");
+    let address = address.trim().parse().expect("with-triton starts a server and tells its address");
+    Endpoint { name: "tritonserver 24.10", address, _server: Box::new(server) }
+}
+
+/// Starts the reference server, with no model loaded. `None` as long as there is none.
+pub(crate) fn reference(_environment: Environment) -> Option<Endpoint> {
+    None
+}

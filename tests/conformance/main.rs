@@ -1,0 +1,32 @@
+//! The same conversations with the real tritonserver and with the reference server: they have to say the same.
+//!
+//! A *conversation* ([`conversation`]) loads a model, sends requests and does what clients do; what comes back is written
+//! down as a *transcript*, line by line. `scripted/` has the conversations by theme, [`random`] makes more from a seed.
+//! Conversations are made so that all of the transcript is determined: what is to happen in order has time in between, and
+//! what is to be under way executes for long.
+//!
+//! `snapshots/` holds what the real server said. `cargo test --test conformance` compares the reference server with that;
+//! `cargo test --test conformance -- --ignored` (`scripts/test` does it too) talks to the real server as well, and compares
+//! all three. To write the snapshots anew, after a look at what changes:
+//!
+//! ```sh
+//! SEQUENCE_STRESS_CONFORMANCE=write cargo test --test conformance -- --ignored
+//! ```
+//!
+//! `SEQUENCE_STRESS_CONVERSATION=TEXT` restricts all of that to conversations with TEXT in their names and prints their
+//! transcripts (with `--nocapture`).
+//!
+//! Left out of transcripts because two right servers may differ in it: times; the order of maps; server version; platform
+//! and backend of a model, and what else of its configuration belongs to a backend.
+
+mod client;
+mod conversation;
+mod endpoint;
+mod groups;
+mod query;
+mod runner;
+mod scripted;
+mod setup;
+mod snapshot;
+mod step;
+mod transcript;

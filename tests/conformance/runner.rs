@@ -1,0 +1,253 @@
+//! Carries a conversation out against a server and writes its transcript.
+
+use std::{collections::HashMap, net::SocketAddr, time::Duration};
+
+use sequence_stress::proto::ModelStatisticsRequest;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::{
+    client::{Connection, Service, service},
+    conversation::{Action, Conversation, Link, Opening, Query},
+    query,
+    setup::Setup,
+    step::Step,
+    transcript,
+};
+
+/// Between requests on different links, so that they arrive in the order in which they are written down.
+const GAP: Duration = Duration::from_millis(80);
+const ANSWER_LIMIT: Duration = Duration::from_secs(20);
+const STATE_LIMIT: Duration = Duration::from_secs(30);
+const CLOSE_LIMIT: Duration = Duration::from_secs(2);
+/// Counts that do not change in so many looks stand still.
+const STILL_LOOKS: u32 = 3;
+const LOOK_AGAIN: Duration = Duration::from_millis(60);
+const STILL_LIMIT: Duration = Duration::from_secs(5);
+const POLL: Duration = Duration::from_millis(20);
+
+struct Runner<'a> {
+    address: SocketAddr,
+    service: Service,
+    setup: &'a Setup,
+    links: HashMap<Link, Connection>,
+    sent_on: Option<Link>,
+    number: u32,
+    lines: Vec<String>,
+}
+
+/// Carries `conversation` out against the server at `address` and returns the transcript.
+pub(crate) async fn run(address: SocketAddr, conversation: &Conversation) -> String {
+    let mut runner = Runner {
+        address,
+        service: service(address),
+        setup: &conversation.setup,
+        links: HashMap::new(),
+        sent_on: None,
+        number: 0,
+        lines: vec![format!("# {}", conversation.about), conversation.setup.to_string()],
+    };
+    runner.prepare(conversation).await;
+    for action in &conversation.actions {
+        runner.act(action).await;
+    }
+    runner.finish().await;
+    runner.lines.join("\n") + "\n"
+}
+
+impl Runner<'_> {
+    fn write(&mut self, line: impl Into<String>) {
+        self.lines.push(line.into());
+    }
+
+    /// Loads this conversation's model anew; where it is to be alone, after what else is loaded is gone.
+    async fn prepare(&mut self, conversation: &Conversation) {
+        if conversation.is_alone {
+            for model in query::index(&mut self.service, true).await.unwrap_or_default() {
+                query::outcome(&mut self.service, &Query::Unload { model: model.name.clone().leak() }).await;
+                self.await_state(&model.name, "UNAVAILABLE").await;
+            }
+        }
+        let load = Query::Load(Box::new(self.setup.clone()), conversation.name.clone());
+        let outcome = query::outcome(&mut self.service, &load).await;
+        if outcome != "done" {
+            self.write(format!("the model does not load: {outcome}"));
+        }
+    }
+
+    async fn act(&mut self, action: &Action) {
+        match action {
+            Action::Open(link, opening) => self.open(link, *opening).await,
+            Action::Send(link, step) => self.send(link, step).await,
+            Action::Call(link, step) => self.call(link, step).await,
+            Action::Begin(link, query) => self.begin(link, query).await,
+            Action::Take(link, count) => self.take(link, *count).await,
+            Action::TakeEnd(link) => self.take(link, usize::MAX).await,
+            Action::Quiet(ms) => self.quiet(*ms).await,
+            Action::Pause(ms) => {
+                sleep(Duration::from_millis(*ms)).await;
+                self.write(format!("{ms} ms pass"));
+            }
+            Action::Cancel(link) => {
+                self.link(link).cancel();
+                self.links.remove(link);
+                self.write(format!("{link} is cancelled"));
+            }
+            Action::Disconnect(link) => {
+                self.link(link).disconnect();
+                self.links.remove(link);
+                self.write(format!("{link} loses its connection"));
+            }
+            Action::HalfClose(link) => {
+                self.link(link).half_close();
+                self.write(format!("{link} > no more"));
+            }
+            Action::Ask(query) => {
+                let outcome = query::outcome(&mut self.service, query).await;
+                self.write(format!("{query}: {outcome}"));
+            }
+            Action::Statistics => self.statistics(true).await,
+            Action::Counts => self.statistics(false).await,
+            Action::AwaitState(model, state) => {
+                let words = if self.await_state(model, state).await { "is" } else { "does not become" };
+                self.write(format!("{model} {words} {state}"));
+            }
+        }
+    }
+
+    fn link(&mut self, link: Link) -> &mut Connection {
+        self.links.get_mut(link).unwrap_or_else(|| panic!("the conversation does not open '{link}' first"))
+    }
+
+    async fn open(&mut self, link: Link, opening: Opening) {
+        let connection = Connection::stream(self.address, opening).await;
+        self.links.insert(link, connection);
+        match opening {
+            Opening::Plain => {}
+            Opening::GrpcError => self.write(format!("{link} has triton_grpc_error")),
+            Opening::Proxied => self.write(format!("{link} is a connection of its own")),
+        }
+    }
+
+    /// Waits where the last request went out on another link.
+    async fn keep_order(&mut self, link: Link) {
+        if self.sent_on.is_some_and(|before| before != link) {
+            sleep(GAP).await;
+        }
+        self.sent_on = Some(link);
+    }
+
+    async fn send(&mut self, link: Link, step: &Step) {
+        self.keep_order(link).await;
+        if !self.links.contains_key(link) {
+            self.open(link, Opening::Plain).await;
+        }
+        self.number += 1;
+        let request = step.request(self.setup, self.number);
+        self.write(format!("{link} > {}: {step}", request.id));
+        self.link(link).send(request);
+    }
+
+    async fn call(&mut self, link: Link, step: &Step) {
+        self.keep_order(link).await;
+        self.number += 1;
+        let request = step.request(self.setup, self.number);
+        self.write(format!("{link} calls {}: {step}", request.id));
+        self.links.insert(link, Connection::call(self.address, request));
+        // A later request on the same link is another call, and has to arrive later too.
+        self.sent_on = Some("");
+    }
+
+    async fn begin(&mut self, link: Link, query: &Query) {
+        self.keep_order(link).await;
+        self.write(format!("{link} calls {query}"));
+        self.links.insert(link, Connection::query(self.address, query.clone()));
+        self.sent_on = Some("");
+    }
+
+    /// Writes `count` answers of a link down, or all until its end.
+    async fn take(&mut self, link: Link, count: usize) {
+        let deadline = Instant::now() + ANSWER_LIMIT;
+        for _ in 0..count {
+            let received = timeout_at(deadline, self.link(link).received.recv()).await;
+            let (line, is_end) = match received {
+                Ok(Some(received)) => (received.line, received.is_end),
+                Ok(None) => ("nothing after its end".into(), true),
+                Err(_) => ("no answer in time".into(), true),
+            };
+            self.write(format!("{link} < {line}"));
+            if is_end {
+                break;
+            }
+        }
+    }
+
+    fn waiting(&self) -> String {
+        let mut waiting: Vec<String> = self
+            .links
+            .iter()
+            .filter(|(_, connection)| !connection.received.is_empty())
+            .map(|(link, connection)| format!("{} of {link}", connection.received.len()))
+            .collect();
+        waiting.sort();
+        if waiting.is_empty() { "nothing".into() } else { waiting.join(", ") }
+    }
+
+    async fn quiet(&mut self, ms: u64) {
+        sleep(Duration::from_millis(ms)).await;
+        let waiting = self.waiting();
+        self.write(format!("{ms} ms later has come: {waiting}"));
+    }
+
+    async fn await_state(&mut self, model: &str, state: &str) -> bool {
+        let deadline = Instant::now() + STATE_LIMIT;
+        while Instant::now() < deadline {
+            let index = query::index(&mut self.service, false).await.unwrap_or_default();
+            if index.iter().any(|entry| entry.name == model && entry.state == state) {
+                return true;
+            }
+            sleep(POLL).await;
+        }
+        false
+    }
+
+    async fn counts(&mut self, with_executions: bool) -> String {
+        let request = ModelStatisticsRequest { name: self.setup.model.into(), version: String::new() };
+        match self.service.model_statistics(request).await {
+            Ok(response) => {
+                let told = response.get_ref().model_stats.iter().map(|of| transcript::statistics(of, with_executions));
+                told.collect::<Vec<_>>().join("; ")
+            }
+            Err(status) => transcript::status(&status),
+        }
+    }
+
+    async fn statistics(&mut self, with_executions: bool) {
+        let deadline = Instant::now() + STILL_LIMIT;
+        let mut last = self.counts(with_executions).await;
+        let mut looks = 1;
+        while looks < STILL_LOOKS && Instant::now() < deadline {
+            sleep(LOOK_AGAIN).await;
+            let now = self.counts(with_executions).await;
+            looks = if now == last { looks + 1 } else { 1 };
+            last = now;
+        }
+        self.write(format!("statistics: {last}"));
+    }
+
+    /// Closes all streams; what comes then that the conversation did not wait for is written down too.
+    async fn finish(&mut self) {
+        let mut links: Vec<(Link, Connection)> = self.links.drain().collect();
+        links.sort_by_key(|(link, _)| *link);
+        for (_, connection) in &mut links {
+            connection.half_close();
+        }
+        let deadline = Instant::now() + CLOSE_LIMIT;
+        for (link, mut connection) in links {
+            while let Ok(Some(received)) = timeout_at(deadline, connection.received.recv()).await {
+                if received.line != "the end" {
+                    self.write(format!("{link} < {}", received.line));
+                }
+            }
+        }
+    }
+}

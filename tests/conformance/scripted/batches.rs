@@ -1,0 +1,169 @@
+//! Exact batches: the server's environment holds executions back until all that is to come is there.
+
+use crate::{
+    conversation::{Conversation, Link, conversation},
+    setup::Setup,
+    step::{Step, end, only, start, step},
+};
+
+const LINKS: [Link; 6] = ["a", "b", "c", "d", "e", "f"];
+
+/// A whole sequence of this length.
+fn sequence(id: i64, length: usize) -> Vec<Step> {
+    let value = |index: usize| i32::try_from((index + 1) * 10).expect("short") + i32::try_from(id).expect("small");
+    (0..length)
+        .map(|index| match (index == 0, index + 1 == length) {
+            (true, true) => only(id, value(index)),
+            (true, false) => start(id, value(index)),
+            (false, true) => end(id, value(index)),
+            (false, false) => step(id, value(index)),
+        })
+        .collect()
+}
+
+/// Sequences of these lengths, each on its own stream, begun in this order.
+fn side_by_side(name: &str, about: &'static str, setup: Setup, lengths: &[usize]) -> Conversation {
+    let mut it = conversation(name, about, setup);
+    for (index, (link, length)) in LINKS.into_iter().zip(lengths).enumerate() {
+        it = it.send_all(link, sequence(i64::try_from(index).expect("few") + 1, *length));
+    }
+    for (link, length) in LINKS.into_iter().zip(lengths) {
+        it = it.take(link, *length);
+    }
+    it.statistics()
+}
+
+/// With eight requests in slots before anything runs.
+pub(crate) fn eight() -> Vec<Conversation> {
+    let four = Setup::direct;
+    vec![
+        side_by_side("half", "two sequences on four slots", four(), &[4, 4]),
+        side_by_side("full", "four sequences on four slots", four(), &[2, 2, 2, 2]),
+        side_by_side("unequal", "sequences of 1, 1, 2 and 4 steps", four(), &[1, 1, 2, 4]),
+        side_by_side("longest-first", "sequences of 4, 2, 1 and 1 steps", four(), &[4, 2, 1, 1]),
+        side_by_side("one-alone", "one sequence", four(), &[8]),
+        side_by_side("batch-of-one", "one slot", four().batch(1), &[8]),
+        side_by_side("utilization-full", "all slots have to be ready", four().utilization(400, 1.0), &[2, 2, 2, 2]),
+        side_by_side(
+            "utilization-unequal",
+            "all slots have to be ready, and soon cannot",
+            four().utilization(400, 1.0),
+            &[1, 1, 2, 4],
+        ),
+        side_by_side(
+            "utilization-half",
+            "half the slots have to be ready",
+            four().utilization(400, 0.5),
+            &[1, 1, 2, 4],
+        ),
+        skipped(),
+        no_end_then_start(),
+    ]
+}
+
+/// Two sequences have steps in the first and the last batch, two in all.
+fn skipped() -> Conversation {
+    conversation("skipped", "sequences that are not in every batch", Setup::direct())
+        .send_all("a", [start(1, 1), end(1, 3)])
+        .send_all("b", [start(2, 11), step(2, 12), end(2, 13)])
+        .send_all("c", [start(3, 111)])
+        .send_all("d", [start(4, 1111), step(4, 1112)])
+        .take("a", 2)
+        .take("b", 3)
+        .take("c", 1)
+        .take("d", 2)
+        .statistics()
+}
+
+fn no_end_then_start() -> Conversation {
+    conversation("no-end-then-start", "an ID is started again without END, beside another", Setup::direct())
+        .send_all("a", [start(1, 1), step(1, 2), start(1, 30), end(1, 40)])
+        .send_all("b", sequence(2, 4))
+        .take("a", 4)
+        .take("b", 4)
+        .statistics()
+}
+
+/// With eight requests in slots, and two in the backlog, before anything runs.
+pub(crate) fn eight_and_two() -> Vec<Conversation> {
+    vec![
+        side_by_side("backlog", "a fifth sequence on four slots", Setup::direct(), &[2, 2, 2, 2, 2]),
+        side_by_side(
+            "backlog-fill",
+            "two short ones end, two from the backlog step in",
+            Setup::direct(),
+            &[1, 3, 1, 3, 1, 1],
+        ),
+        side_by_side("backlog-long", "a short one ends, a waiting one steps in", Setup::direct(), &[1, 2, 2, 3, 2]),
+        backlog_fill_without_end(),
+        same_id_ended(),
+        same_id_not_ended(),
+    ]
+}
+
+fn backlog_fill_without_end() -> Conversation {
+    conversation("backlog-fill-no-end", "a waiting sequence steps in before its END has come", Setup::direct())
+        .send_all("a", sequence(1, 1))
+        .send_all("b", sequence(2, 3))
+        .send_all("c", sequence(3, 1))
+        .send_all("d", sequence(4, 3))
+        .send_all("e", [start(5, 1)])
+        .send_all("f", [start(6, 1)])
+        .take("a", 1)
+        .take("b", 3)
+        .take("c", 1)
+        .take("d", 3)
+        .take("e", 1)
+        .take("f", 1)
+        .exchange("e", step(5, 2))
+        .exchange("f", end(6, 2))
+        .exchange("e", end(5, 3))
+        .statistics()
+}
+
+fn same_id_ended() -> Conversation {
+    let about = "a fifth sequence has the ID of one that is queued and ended";
+    conversation("backlog-same-id-ended", about, Setup::direct())
+        .send_all("a", sequence(1, 2))
+        .send_all("b", sequence(2, 2))
+        .send_all("c", sequence(3, 2))
+        .send_all("d", sequence(4, 2))
+        .send_all("e", [start(2, 1000), end(2, 2000)])
+        .take("a", 2)
+        .take("b", 2)
+        .take("c", 2)
+        .take("d", 2)
+        .take("e", 2)
+        .statistics()
+}
+
+fn same_id_not_ended() -> Conversation {
+    let about = "in the backlog an ID is used again without END";
+    conversation("backlog-same-id-not-ended", about, Setup::direct())
+        .send_all("a", sequence(1, 2))
+        .send_all("b", sequence(2, 2))
+        .send_all("c", sequence(3, 2))
+        .send_all("d", sequence(4, 2))
+        .send_all("e", [start(5, 1), start(5, 1000), end(5, 2000)])
+        .take("a", 2)
+        .take("b", 2)
+        .take("c", 2)
+        .take("d", 2)
+        .take("e", 3)
+        .statistics()
+}
+
+/// With four requests in Oldest's dynamic batcher before anything runs.
+pub(crate) fn four() -> Vec<Conversation> {
+    let oldest = Setup::oldest;
+    vec![
+        side_by_side("oldest-full", "four sequences, four candidates", oldest(), &[2, 2, 2, 2]),
+        side_by_side("oldest-one-step", "four sequences of one step", oldest(), &[1, 1, 1, 1]),
+        side_by_side("oldest-halves", "four candidates, batches of two", oldest().batch(2), &[1, 1, 1, 1]),
+        side_by_side("oldest-preferred", "a preferred size of two", oldest().preferred(&[2], 300), &[1, 1, 1, 1]),
+        side_by_side("oldest-backlog", "two more sequences than candidates", oldest(), &[1, 1, 1, 1, 1, 1]),
+        side_by_side("oldest-dyna", "four sequences whose IDs show", Setup::dyna(), &[3, 3, 3, 3]),
+        side_by_side("direct-full", "Direct: four sequences of one step", Setup::direct(), &[1, 1, 1, 1]),
+        side_by_side("direct-two", "Direct: two sequences of two steps", Setup::direct(), &[2, 2]),
+    ]
+}

@@ -1,0 +1,101 @@
+//! Correlation IDs: numbers and strings, and the types in which a model may want them.
+
+use sequence_stress::proto::infer_parameter::ParameterChoice::{
+    BoolParam, DoubleParam, Int64Param, StringParam, Uint64Param,
+};
+
+use crate::{
+    conversation::{Conversation, conversation},
+    setup::Setup,
+    step::{SequenceId, end, only, start, step},
+};
+
+pub(crate) fn conversations() -> Vec<Conversation> {
+    let mut all: Vec<Conversation> =
+        ["TYPE_UINT64", "TYPE_INT64", "TYPE_UINT32", "TYPE_INT32", "TYPE_STRING"].into_iter().map(types).collect();
+    all.extend([without_control(), lengths(), wrong_parameters(), ignored_parameters()]);
+    all
+}
+
+/// Only a model that takes strings is sent strings: the real server copies a string, its length in front, over a number's
+/// few bytes, and what lies behind them is lost; it can die of it.
+fn types(data_type: &'static str) -> Conversation {
+    let name = format!("corrid-{}", data_type.trim_start_matches("TYPE_").to_lowercase());
+    let begun = conversation(name, "IDs in the type that the model wants", Setup::dyna().corrid(data_type));
+    let numbers = [7, (1 << 32) + 7, i64::MAX, -7].map(SequenceId::Number);
+    let strings = ["7", "1234", "x", "a long one with blanks"].map(SequenceId::from);
+    let ids = if data_type == "TYPE_STRING" { strings } else { numbers };
+    let asked = ids.into_iter().fold(begun, |it, id| {
+        it.exchange("a", start(id.clone(), 1)).exchange("a", step(id.clone(), 2)).exchange("a", end(id, 3))
+    });
+    asked.statistics()
+}
+
+fn without_control() -> Conversation {
+    let about = "a model that is not told IDs takes both kinds, and keeps 7 and '7' apart";
+    conversation("corrid-none", about, Setup::direct())
+        .exchange("a", start(7, 1))
+        .exchange("a", start("7", 100))
+        .exchange("a", step(7, 2))
+        .exchange("a", step("7", 200))
+        .exchange("a", end(7, 3))
+        .exchange("a", end("7", 300))
+        .exchange("a", step(7, 4))
+        .exchange("a", step("7", 400))
+        .exchange("a", step(-7, 4))
+        .exchange("a", step(i64::MIN, 4))
+        .statistics()
+}
+
+fn lengths() -> Conversation {
+    let about = "string IDs have at most 128 bytes";
+    let id = |length: usize| SequenceId::Text("x".repeat(length));
+    conversation("corrid-lengths", about, Setup::direct())
+        .exchange("a", only(id(127), 1))
+        .exchange("a", only(id(128), 2))
+        .exchange("a", only(id(129), 3))
+        .infer(only(id(129), 3))
+        .exchange("a", only(SequenceId::Text("é".repeat(64)), 4))
+        .exchange("a", only(SequenceId::Text("é".repeat(65)), 5))
+        .exchange("a", step(id(128), 6))
+        .statistics()
+}
+
+fn wrong_parameters() -> Conversation {
+    let about = "the extension's parameters with values of the wrong type";
+    let plain = || step(SequenceId::None, 1);
+    let begun = conversation("parameters-wrong", about, Setup::direct());
+    let asked = [
+        plain().parameter("sequence_id", BoolParam(true)),
+        plain().parameter("sequence_id", DoubleParam(1.5)),
+        plain().parameter("sequence_id", Uint64Param(7)),
+        step(7, 1).parameter("sequence_start", Int64Param(1)),
+        step(7, 1).parameter("sequence_start", StringParam("true".into())),
+        step(7, 1).parameter("sequence_end", Int64Param(1)),
+        start(7, 1).parameter("timeout", StringParam("5".into())),
+        start(7, 1).parameter("timeout", Uint64Param(5)),
+        start(7, 1).parameter("priority", StringParam("5".into())),
+        start(7, 1).parameter("priority", Int64Param(-1)),
+        start(7, 1).parameter("triton_enable_empty_final_response", Int64Param(1)),
+        start(7, 1).parameter("triton_", Int64Param(1)),
+    ]
+    .into_iter()
+    .fold(begun, |it, step| it.exchange("a", step.clone()).infer(step));
+    asked.statistics()
+}
+
+fn ignored_parameters() -> Conversation {
+    let about = "parameters that change nothing";
+    conversation("parameters-ignored", about, Setup::direct())
+        .exchange("a", start(7, 1).parameter("sequence_end", BoolParam(false)))
+        .exchange("a", step(7, 2).parameter("sequence_start", BoolParam(false)))
+        .exchange("a", step(7, 3).parameter("priority", Uint64Param(3)))
+        .exchange("a", step(7, 4).parameter("priority", Int64Param(3)))
+        .exchange("a", step(7, 5).parameter("anything", StringParam("else".into())))
+        .exchange("a", step(7, 6).parameter("triton_enable_empty_final_response", BoolParam(true)))
+        .exchange("a", step(7, 7).request_id(""))
+        .exchange("a", step(7, 8).request_id("a name of its own"))
+        .infer(step(7, 9).request_id(""))
+        .infer(end(7, 10).parameter("anything", DoubleParam(0.5)))
+        .statistics()
+}

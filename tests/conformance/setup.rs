@@ -1,0 +1,231 @@
+//! How a conversation's model is configured: the JSON that `RepositoryModelLoad` takes, and the words for it.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+/// State by slot, START and READY controls.
+pub(crate) const BY_SLOT: &str = "custom_sequence_int32";
+/// State by correlation ID, all four controls.
+pub(crate) const BY_ID: &str = "oldest_sequence_int32";
+/// As `BY_ID`, and the correlation ID is added to the answer to END.
+pub(crate) const DYNA: &str = "custom_dyna_sequence_int32";
+
+/// The scheduling strategy of a model.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Strategy {
+    /// None is named, so the server takes its default.
+    Default,
+    /// A slot of a batch for each sequence.
+    Direct { delay_ms: u64, utilization: f32 },
+    /// Batches of whatever sequences have waited longest.
+    Oldest { candidates: i32, preferred: Vec<i32>, delay_ms: u64, preserve_ordering: bool },
+}
+
+/// A model's configuration.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    pub(crate) model: &'static str,
+    pub(crate) batch: i32,
+    instances: u32,
+    idle_ms: u64,
+    strategy: Strategy,
+    /// The data type of the CORRID control, where there is one.
+    corrid: Option<&'static str>,
+    has_end: bool,
+    execute_ms: u64,
+    error_on_value: Option<i32>,
+    ragged: bool,
+}
+
+impl Setup {
+    /// Direct by default: four slots, state by slot, an idle limit that no conversation meets by accident.
+    pub(crate) fn direct() -> Self {
+        Self {
+            model: BY_SLOT,
+            batch: 4,
+            instances: 1,
+            idle_ms: 10_000,
+            strategy: Strategy::Default,
+            corrid: None,
+            has_end: false,
+            execute_ms: 0,
+            error_on_value: None,
+            ragged: false,
+        }
+    }
+
+    /// Oldest with four candidates and state by correlation ID.
+    pub(crate) fn oldest() -> Self {
+        Self {
+            model: BY_ID,
+            strategy: Strategy::Oldest { candidates: 4, preferred: Vec::new(), delay_ms: 0, preserve_ordering: false },
+            corrid: Some("TYPE_UINT64"),
+            has_end: true,
+            ..Self::direct()
+        }
+    }
+
+    /// As [`Setup::oldest`], with the formula that shows the correlation ID at END.
+    pub(crate) fn dyna() -> Self {
+        Self { model: DYNA, ..Self::oldest() }
+    }
+
+    pub(crate) fn model(self, model: &'static str) -> Self {
+        Self { model, ..self }
+    }
+
+    pub(crate) fn batch(self, batch: i32) -> Self {
+        Self { batch, ..self }
+    }
+
+    pub(crate) fn instances(self, instances: u32) -> Self {
+        Self { instances, ..self }
+    }
+
+    pub(crate) fn idle_ms(self, idle_ms: u64) -> Self {
+        Self { idle_ms, ..self }
+    }
+
+    /// How long one execution takes.
+    pub(crate) fn execute_ms(self, execute_ms: u64) -> Self {
+        Self { execute_ms, ..self }
+    }
+
+    /// The sum of a step that the model answers with an error.
+    pub(crate) fn error_on_value(self, value: i32) -> Self {
+        Self { error_on_value: Some(value), ..self }
+    }
+
+    /// Direct, with a queue delay until so much of the slots is used.
+    pub(crate) fn utilization(self, delay_ms: u64, utilization: f32) -> Self {
+        Self { strategy: Strategy::Direct { delay_ms, utilization }, ..self }
+    }
+
+    pub(crate) fn candidates(mut self, count: i32) -> Self {
+        if let Strategy::Oldest { candidates, .. } = &mut self.strategy {
+            *candidates = count;
+        }
+        self
+    }
+
+    /// Oldest, with batches of these sizes, or of any after the delay.
+    pub(crate) fn preferred(mut self, sizes: &[i32], after_ms: u64) -> Self {
+        if let Strategy::Oldest { preferred, delay_ms, .. } = &mut self.strategy {
+            *preferred = sizes.into();
+            *delay_ms = after_ms;
+        }
+        self
+    }
+
+    pub(crate) fn preserve_ordering(mut self) -> Self {
+        if let Strategy::Oldest { preserve_ordering, .. } = &mut self.strategy {
+            *preserve_ordering = true;
+        }
+        self
+    }
+
+    pub(crate) fn corrid(self, data_type: &'static str) -> Self {
+        Self { corrid: Some(data_type), ..self }
+    }
+
+    /// Steps of different shapes may share a batch.
+    pub(crate) fn ragged(self) -> Self {
+        Self { ragged: true, ..self }
+    }
+
+    /// The configuration as JSON, as `RepositoryModelLoad` takes it. A model whose configuration does not change is not
+    /// loaded anew, so `mark` makes those of different conversations differ.
+    pub(crate) fn json(&self, mark: &str) -> String {
+        let config = json!({
+            "name": self.model,
+            "backend": "python",
+            "max_batch_size": self.batch,
+            "input": [{ "name": "INPUT", "data_type": "TYPE_INT32", "dims": [-1], "allow_ragged_batch": self.ragged }],
+            "output": [{ "name": "OUTPUT", "data_type": "TYPE_INT32", "dims": [-1] }],
+            "instance_group": [{ "kind": "KIND_CPU", "count": self.instances }],
+            "parameters": self.parameters(mark),
+            "sequence_batching": self.sequence_batching(),
+        });
+        config.to_string()
+    }
+
+    fn parameters(&self, mark: &str) -> Value {
+        let formula = if self.model == DYNA { "running-sum-plus-corrid-at-end" } else { "running-sum" };
+        let mut parameters = json!({
+            "execute_delay_ms": { "string_value": self.execute_ms.to_string() },
+            "conversation": { "string_value": mark },
+            "sequence_stress_formula": { "string_value": formula },
+        });
+        if let Some(value) = self.error_on_value {
+            parameters["error_on_value"] = json!({ "string_value": value.to_string() });
+        }
+        parameters
+    }
+
+    fn sequence_batching(&self) -> Value {
+        let flag = |name: &str| {
+            let kind = format!("CONTROL_SEQUENCE_{name}");
+            json!({ "name": name, "control": [{ "kind": kind, "int32_false_true": [0, 1] }] })
+        };
+        let mut controls = vec![flag("START"), flag("READY")];
+        if self.has_end {
+            controls.push(flag("END"));
+        }
+        if let Some(data_type) = self.corrid {
+            let control = json!({ "kind": "CONTROL_SEQUENCE_CORRID", "data_type": data_type });
+            controls.push(json!({ "name": "CORRID", "control": [control] }));
+        }
+        let mut batching = json!({ "max_sequence_idle_microseconds": self.idle_ms * 1000, "control_input": controls });
+        match &self.strategy {
+            Strategy::Default => {}
+            Strategy::Direct { delay_ms, utilization } => {
+                batching["direct"] = json!({
+                    "max_queue_delay_microseconds": delay_ms * 1000,
+                    "minimum_slot_utilization": utilization,
+                });
+            }
+            Strategy::Oldest { candidates, preferred, delay_ms, preserve_ordering } => {
+                batching["oldest"] = json!({
+                    "max_candidate_sequences": candidates,
+                    "preferred_batch_size": preferred,
+                    "max_queue_delay_microseconds": delay_ms * 1000,
+                    "preserve_ordering": preserve_ordering,
+                });
+            }
+        }
+        batching
+    }
+}
+
+impl fmt::Display for Setup {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { model, batch, instances, idle_ms, execute_ms, .. } = self;
+        write!(out, "{model}: batch {batch}, instances {instances}, idle limit {idle_ms} ms")?;
+        match &self.strategy {
+            Strategy::Default => {}
+            Strategy::Direct { delay_ms, utilization } => {
+                write!(out, ", Direct with delay {delay_ms} ms, slot utilization {utilization}")?;
+            }
+            Strategy::Oldest { candidates, preferred, delay_ms, preserve_ordering } => {
+                write!(out, ", Oldest with {candidates} candidates")?;
+                if !preferred.is_empty() || *delay_ms > 0 {
+                    write!(out, ", batches of {preferred:?} or after {delay_ms} ms")?;
+                }
+                if *preserve_ordering {
+                    write!(out, ", order preserved")?;
+                }
+            }
+        }
+        if let Some(data_type) = self.corrid {
+            write!(out, ", CORRID {data_type}")?;
+        }
+        if self.ragged {
+            write!(out, ", ragged")?;
+        }
+        if let Some(value) = self.error_on_value {
+            write!(out, ", error on {value}")?;
+        }
+        if *execute_ms > 0 { write!(out, ", executes in {execute_ms} ms") } else { Ok(()) }
+    }
+}

@@ -1,0 +1,106 @@
+//! How answers, statuses and statistics are written down: one line each, without anything that may differ lawfully.
+//!
+//! Left out are times, the order of a message's maps (they are sorted), and fields that are empty.
+
+use sequence_stress::proto::{
+    InferParameter, ModelInferResponse, ModelStatistics, ModelStreamInferResponse, infer_parameter::ParameterChoice,
+    model_infer_response::InferOutputTensor,
+};
+use tonic::Status;
+
+/// A parameter's value, with its type where it is not plain.
+pub(crate) fn parameter(value: &ParameterChoice) -> String {
+    match value {
+        ParameterChoice::BoolParam(value) => value.to_string(),
+        ParameterChoice::Int64Param(value) => value.to_string(),
+        ParameterChoice::StringParam(value) => format!("'{value}'"),
+        ParameterChoice::DoubleParam(value) => format!("double {value}"),
+        ParameterChoice::Uint64Param(value) => format!("uint64 {value}"),
+    }
+}
+
+fn parameters<'a>(of: impl IntoIterator<Item = (&'a String, &'a InferParameter)>) -> String {
+    let choice = |of: &InferParameter| of.parameter_choice.as_ref().map_or_else(|| "nothing".into(), parameter);
+    let mut words: Vec<String> = of.into_iter().map(|(name, value)| format!(" {name}={}", choice(value))).collect();
+    words.sort();
+    words.concat()
+}
+
+/// A response's line: its ID, its tensors, its model, its parameters.
+pub(crate) fn response(response: &ModelInferResponse) -> String {
+    let raw = response.raw_output_contents.iter().map(Some).chain(std::iter::repeat(None));
+    let outputs: Vec<String> = response.outputs.iter().zip(raw).map(|(tensor, raw)| output(tensor, raw)).collect();
+    let ModelInferResponse { id, model_name, model_version, .. } = response;
+    format!("{id}: {} of {model_name} {model_version}{}", outputs.join(", "), parameters(&response.parameters))
+}
+
+fn output(tensor: &InferOutputTensor, raw: Option<&Vec<u8>>) -> String {
+    let contents = match raw {
+        Some(raw) if tensor.datatype == "INT32" && raw.len().is_multiple_of(size_of::<i32>()) => {
+            let number = |bytes: &[u8]| i32::from_le_bytes(bytes.try_into().expect("chunks of 4")).to_string();
+            raw.chunks_exact(size_of::<i32>()).map(number).collect::<Vec<_>>().join(" ")
+        }
+        Some(raw) => format!("{} bytes", raw.len()),
+        None => format!("{:?}", tensor.contents),
+    };
+    let InferOutputTensor { name, datatype, shape, .. } = tensor;
+    format!("{name} {datatype}{shape:?} {contents}{}", parameters(&tensor.parameters))
+}
+
+/// A stream's answer, which is a response or an error's text.
+pub(crate) fn stream_response(answer: &ModelStreamInferResponse) -> String {
+    let inner = answer.infer_response.as_ref();
+    if answer.error_message.is_empty() {
+        return inner.map_or_else(|| "neither response nor error".into(), response);
+    }
+    let told = match inner {
+        None => "no response: ".into(),
+        Some(inner) if inner.outputs.is_empty() => {
+            let words = [&inner.id, &inner.model_name, &inner.model_version].map(String::as_str);
+            let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
+            format!("{}{}: ", words.join(" "), parameters(&inner.parameters))
+        }
+        Some(inner) => format!("{}; and ", response(inner)),
+    };
+    format!("{told}error '{}'", answer.error_message)
+}
+
+/// A call's or a stream's failure.
+pub(crate) fn status(status: &Status) -> String {
+    format!("{:?} '{}'", status.code(), status.message())
+}
+
+/// A model's counts, without its times; with those of executions or not.
+pub(crate) fn statistics(of: &ModelStatistics, with_executions: bool) -> String {
+    let stats = of.inference_stats.clone().unwrap_or_default();
+    let count = |duration: &Option<sequence_stress::proto::StatisticDuration>| duration.map_or(0, |of| of.count);
+    let mut batches: Vec<(u64, u64)> =
+        of.batch_stats.iter().map(|batch| (batch.batch_size, count(&batch.compute_infer))).collect();
+    batches.sort_unstable();
+    let batches: Vec<String> = batches.iter().map(|(size, count)| format!("{size}: {count}")).collect();
+    let mut line = format!(
+        "inferences {}, success {}, fail {}, queue {}, compute {}/{}/{}",
+        of.inference_count,
+        count(&stats.success),
+        count(&stats.fail),
+        count(&stats.queue),
+        count(&stats.compute_input),
+        count(&stats.compute_infer),
+        count(&stats.compute_output)
+    );
+    if with_executions {
+        line += &format!(", executions {}, batches {{{}}}", of.execution_count, batches.join(", "));
+    }
+    let mut keys: Vec<_> = of.response_stats.iter().collect();
+    keys.sort_by_key(|(key, _)| (*key).clone());
+    for (key, of) in keys {
+        line += &format!(
+            ", responses {key}: success {}, fail {}, empty {}, cancel {}",
+            count(&of.success),
+            count(&of.fail),
+            count(&of.empty_response),
+            count(&of.cancel)
+        );
+    }
+    line
+}
