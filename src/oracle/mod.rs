@@ -303,7 +303,12 @@ impl Observation<'_> {
             self.violation(ViolationKind::SpuriousStartError, Some(step), why, format!("the error '{text}'"));
         }
         let judged = determined || self.id.possible.has_to_refuse(step);
-        self.id.possible = if in_doubt { Possible::UNKNOWN } else { Possible::ABSENT };
+        self.id.possible = match self.id.possible {
+            _ if in_doubt => Possible::UNKNOWN,
+            // The sequence was there, and is if only the refusal was wrong.
+            before if determined => before.or_absent(),
+            _ => Possible::ABSENT,
+        };
         self.settle(waiting, Outcome::Refused, None, judged);
     }
 

@@ -54,6 +54,11 @@ impl Possible {
         !step.start && *self == Self::ABSENT
     }
 
+    /// The set with 'no sequence' in it.
+    pub(super) fn or_absent(self) -> Self {
+        Self { absent: true, ..self }
+    }
+
     /// Whether there may be no sequence, so that a step without START may be refused.
     pub(super) fn may_be_absent(&self) -> bool {
         self.absent
@@ -135,6 +140,14 @@ mod tests {
         assert!(state.has_to_refuse(&step(false, false, 5)));
         assert_eq!(state.accept(&step(false, false, 5), 5), Judgement::NotRefused);
         assert!(!state.has_to_refuse(&step(false, false, 5)));
+    }
+
+    #[test]
+    fn after_a_wrong_refusal_the_sequence_may_be_there_or_not() {
+        let mut state = Possible::live(5).or_absent();
+        assert!(state.may_be_absent() && !state.has_to_refuse(&step(false, false, 5)));
+        assert_eq!(state.accept(&step(false, false, 5), 10), Judgement::Right);
+        assert!(!state.may_be_absent());
     }
 
     #[test]

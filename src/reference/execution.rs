@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use super::{
     fault::{Fault, Faults},
-    model::{Accumulator, ModelRow, Outputs},
+    model::{Accumulator, ModelRow, Outcome, Outputs},
     request::SequenceId,
     scheduler::{Batch, Request, Row},
     spec::{ControlSpec, Signal, Spec, StateSpec},
@@ -39,7 +39,7 @@ pub(super) struct Instance {
 #[derive(Debug)]
 pub(super) struct Executed<T> {
     pub(super) request: Request<T>,
-    pub(super) outputs: Outputs,
+    pub(super) outcome: Outcome,
 }
 
 impl Instance {
@@ -63,10 +63,10 @@ impl Instance {
             .zip(&mut inputs)
             .map(|(row, inputs)| self.model_row(row, inputs.take().unwrap_or_else(|| padding.clone())))
             .collect();
-        let outputs = self.model.execute(&model_rows);
-        let executed = rows.into_iter().zip(outputs).filter_map(|(row, outputs)| {
-            let outputs = self.save_state(row.slot, outputs);
-            row.request.map(|request| Executed { request, outputs })
+        let outcomes = self.model.execute(&model_rows);
+        let executed = rows.into_iter().zip(outcomes).filter_map(|(row, outcome)| {
+            let outcome = outcome.map(|outputs| self.save_state(row.slot, outputs));
+            row.request.map(|request| Executed { request, outcome })
         });
         executed.collect()
     }

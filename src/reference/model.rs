@@ -32,6 +32,9 @@ impl ModelRow {
 /// What one row is answered with: outputs and state, by name; nothing where it was not ready.
 pub(super) type Outputs = Vec<(Arc<str>, Tensor)>;
 
+/// What became of one row, or why the model refuses it.
+pub(super) type Outcome = Result<Outputs, String>;
+
 /// The accumulator of one instance.
 #[derive(Debug)]
 pub(super) struct Accumulator {
@@ -63,12 +66,12 @@ impl Accumulator {
     }
 
     /// Executes a batch.
-    pub(super) fn execute(&mut self, rows: &[ModelRow]) -> Vec<Outputs> {
+    pub(super) fn execute(&mut self, rows: &[ModelRow]) -> Vec<Outcome> {
         let told: Vec<_> = rows.iter().map(|row| self.told(row)).collect();
         let mut before: Vec<_> = rows.iter().zip(&told).map(|(row, told)| self.before(row, told)).collect();
         self.swap_states(&told, &mut before);
         let each = rows.iter().zip(&told).zip(before);
-        each.map(|((row, told), before)| if told.ready { self.step(row, told, before) } else { Outputs::new() })
+        each.map(|((row, told), before)| if told.ready { self.step(row, told, before) } else { Ok(Outputs::new()) })
             .collect()
     }
 
@@ -116,9 +119,12 @@ impl Accumulator {
         }
     }
 
-    fn step(&mut self, row: &ModelRow, told: &Told, before: i32) -> Outputs {
+    fn step(&mut self, row: &ModelRow, told: &Told, before: i32) -> Outcome {
         let input = row.tensor(&self.spec.inputs[0].name);
         let value = input.map_or(0, |input| input.int32s().fold(0, i32::wrapping_add));
+        if self.spec.error_on == Some(value) {
+            return Err(format!("the model takes no {value}"));
+        }
         let mut sum = before.wrapping_add(value);
         if value != 0 && self.faults.happens(Fault::ExecuteTwice) {
             sum = sum.wrapping_add(value);
@@ -137,7 +143,7 @@ impl Accumulator {
         let shape = input.map(|input| input.shape.clone()).unwrap_or_default();
         let count = input.map_or(0, |input| input.data.len() / 4);
         let output = Tensor::int32(shape, std::iter::repeat_n(result, count));
-        [(self.spec.outputs[0].name.clone(), output)].into_iter().chain(state).collect()
+        Ok([(self.spec.outputs[0].name.clone(), output)].into_iter().chain(state).collect())
     }
 
     /// Keeps the sum, or gives it to the server to keep.

@@ -278,7 +278,10 @@ impl Served {
         let answer = if self.faults.happens(Fault::ModelError) {
             Err(Failure::new(tonic::Code::Internal, "the model could not execute the request"))
         } else {
-            Ok(self.response(&request_id, executed.outputs))
+            executed
+                .outcome
+                .map(|outputs| self.response(&request_id, outputs))
+                .map_err(|text| Failure::new(tonic::Code::Internal, text))
         };
         reply.send(&self.name, request_id, answer);
     }

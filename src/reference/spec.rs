@@ -16,6 +16,8 @@ use crate::proto::{
 const EXECUTION_PARAMETER: &str = "execute_delay_ms";
 /// The configuration parameter that names what the model computes.
 const FORMULA_PARAMETER: &str = "sequence_stress_formula";
+/// The configuration parameter that names a sum of inputs which the model refuses.
+const ERROR_PARAMETER: &str = "error_on_value";
 /// Where a configuration leaves the idle limit out, the server's own.
 const DEFAULT_IDLE_LIMIT_US: u64 = 1_000_000;
 
@@ -31,6 +33,8 @@ pub(super) struct Spec {
     pub(super) formula: Formula,
     /// How long one execution takes.
     pub(super) execution: Duration,
+    /// A step that would add this is answered with an error, and changes nothing.
+    pub(super) error_on: Option<i32>,
 }
 
 /// An input or output.
@@ -111,6 +115,7 @@ impl Spec {
             state,
             formula: formula(&config)?,
             execution: execution(&config)?,
+            error_on: error_on(&config)?,
             inputs,
             outputs,
             config,
@@ -260,6 +265,11 @@ fn formula(config: &ModelConfig) -> Result<Formula, String> {
         Some("running-sum-plus-corrid-at-end") => Ok(Formula::RunningSumPlusCorrelationIdAtEnd),
         Some(other) => Err(format!("parameter '{FORMULA_PARAMETER}': '{other}' is not served")),
     }
+}
+
+fn error_on(config: &ModelConfig) -> Result<Option<i32>, String> {
+    let number = |text: &str| text.parse().map_err(|_| format!("parameter '{ERROR_PARAMETER}': '{text}' is no number"));
+    parameter(config, ERROR_PARAMETER).map(number).transpose()
 }
 
 fn execution(config: &ModelConfig) -> Result<Duration, String> {

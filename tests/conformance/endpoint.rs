@@ -7,6 +7,8 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
+use sequence_stress::reference::{Options, Server, scheduler::HoldUntil};
+
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const SERVER_SECONDS: &str = "400";
 
@@ -72,7 +74,13 @@ pub(crate) fn real(environment: Environment) -> Endpoint {
     Endpoint { name: "tritonserver 24.10", address, _server: Box::new(server) }
 }
 
-/// Starts the reference server, with no model loaded. `None` as long as there is none.
-pub(crate) fn reference(_environment: Environment) -> Option<Endpoint> {
-    None
+/// Starts the reference server in this process.
+pub(crate) fn reference(environment: Environment) -> Option<Endpoint> {
+    let requests = |count: Option<u32>| count.unwrap_or(0) as usize;
+    let hold_until = HoldUntil {
+        queued: requests(environment.delay_scheduler),
+        backlog: requests(environment.backlog_delay_scheduler),
+    };
+    let server = Server::start(Options { hold_until, ..Options::default() }).expect("a free port");
+    Some(Endpoint { name: "the reference server", address: server.address, _server: Box::new(server) })
 }

@@ -47,12 +47,13 @@ pub struct Settings {
     pub hold_until: HoldUntil,
 }
 
-/// For tests that need exact batches: executions begin when so many requests are queued.
+/// For tests that need exact batches: executions begin when so many requests are queued, as with the real server's
+/// `TRITONSERVER_DELAY_SCHEDULER` and `TRITONSERVER_BACKLOG_DELAY_SCHEDULER`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HoldUntil {
-    /// In slots.
+    /// In slots; with Oldest, at most one of a sequence.
     pub queued: usize,
-    /// In the backlog.
+    /// In the backlog; with Oldest it does not count.
     pub backlog: usize,
 }
 
@@ -213,6 +214,14 @@ impl<T> Instance<T> {
             Self::Oldest(oldest) => oldest.queued(),
         }
     }
+
+    /// What holding executions back counts: with Oldest, only what could be in a batch.
+    fn ready(&self) -> usize {
+        match self {
+            Self::Direct(direct) => direct.queued(),
+            Self::Oldest(oldest) => oldest.pending(),
+        }
+    }
 }
 
 /// The scheduler of one model.
@@ -293,6 +302,11 @@ impl<T> Scheduler<T> {
         }
         self.reap(now);
         self.seats.expire(now, out);
+        for (index, instance) in (0..).zip(&mut self.instances) {
+            if let Instance::Oldest(oldest) = instance {
+                oldest.move_on(index, &mut self.seats, out);
+            }
+        }
         self.seats.take_cancelled(out);
         if self.holding && !self.may_begin() {
             return;
@@ -323,9 +337,10 @@ impl<T> Scheduler<T> {
     }
 
     fn may_begin(&self) -> bool {
-        let queued: usize = self.instances.iter().map(Instance::queued).sum();
-        let HoldUntil { queued: enough, backlog } = self.settings.hold_until;
-        queued >= enough && self.seats.queued_in_backlog() >= backlog
+        let HoldUntil { queued, backlog } = self.settings.hold_until;
+        let ready: usize = self.instances.iter().map(Instance::ready).sum();
+        let is_direct = matches!(self.settings.strategy, Strategy::Direct { .. });
+        ready >= queued && (!is_direct || self.seats.queued_in_backlog() >= backlog)
     }
 
     /// Some of the requests that are queued have been cancelled.

@@ -67,6 +67,10 @@ impl<T> Oldest<T> {
         self.pending.len() + self.slots.iter().map(|slot| slot.lane.len()).sum::<usize>()
     }
 
+    pub(super) fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
     pub(super) fn finished(&mut self) {
         self.is_executing = false;
     }
@@ -103,7 +107,6 @@ impl<T> Oldest<T> {
         now: Moment,
         out: &mut Vec<Event<T>>,
     ) {
-        self.move_on(instance, seats, out);
         self.batch_due = None;
         if !self.hangs && !self.is_executing {
             let (size, due) = self.batch_size(settings);
@@ -125,7 +128,7 @@ impl<T> Oldest<T> {
     }
 
     /// Makes the next request of each touched slot pending, where none is in flight.
-    fn move_on(&mut self, instance: u32, seats: &mut Seats<T>, out: &mut Vec<Event<T>>) {
+    pub(super) fn move_on(&mut self, instance: u32, seats: &mut Seats<T>, out: &mut Vec<Event<T>>) {
         for number in std::mem::take(&mut self.touched) {
             let seat = Seat { slot: number, instance };
             let slot = &mut self.slots[number as usize];

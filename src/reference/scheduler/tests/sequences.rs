@@ -174,13 +174,22 @@ fn executions_begin_when_enough_is_queued() {
 
 #[test]
 fn executions_begin_when_enough_is_in_the_backlog_too() {
-    for settings in [direct(1, 1), oldest(1, 1, 1)] {
-        let mut world = World::new(Settings { hold_until: HoldUntil { queued: 2, backlog: 2 }, ..settings });
-        world.send("1S 1E 2S");
-        world.run_to(500);
-        world.saw(&[]);
-        world.send("2E");
-        world.run_to(600);
-        world.saw(&["500 0[1S]", "510 0[1E]", "520 0[2S]", "530 0[2E]"]);
-    }
+    let mut world = World::new(Settings { hold_until: HoldUntil { queued: 2, backlog: 2 }, ..direct(1, 1) });
+    world.send("1S 1E 2S");
+    world.run_to(500);
+    world.saw(&[]);
+    world.send("2E");
+    world.run_to(600);
+    world.saw(&["500 0[1S]", "510 0[1E]", "520 0[2S]", "530 0[2E]"]);
+}
+
+#[test]
+fn with_oldest_executions_begin_when_enough_sequences_have_a_request() {
+    let mut world = World::new(Settings { hold_until: HoldUntil { queued: 2, backlog: 9 }, ..oldest(1, 2, 2) });
+    world.send("1S 1.a 1E");
+    world.run_to(500);
+    world.saw(&[]);
+    world.send("2S 3SE");
+    world.run_to(600);
+    world.saw(&["500 0[1S 2S]", "510 0[1.a]", "520 0[1E]", "530 0[3SE]"]);
 }
