@@ -24,7 +24,7 @@ use sequence_stress::{
 use tokio::sync::mpsc;
 
 /// Chances at which a fault is committed once: the first that comes up in the scenario counts.
-const CHANCES: [u64; 3] = [50, 5, 1];
+const CHANCES: [u64; 4] = [300, 30, 3, 1];
 
 /// Print a table of what the tool finds.
 #[derive(Debug, Parser)]

@@ -8,8 +8,9 @@ use std::{
     time::Duration,
 };
 
+use sequence_stress::reference::{Fault, Planted};
 use serde_json::Value;
-use support::{Fault, Setup, TestServer, When};
+use support::{Setup, TestServer};
 use tempfile::TempDir;
 
 fn command() -> Command {
@@ -96,7 +97,7 @@ fn what_cannot_be_tested_is_one_clear_line_and_exit_code_4() {
     let output = run(&["-u", &server.address.to_string(), "-m", "nobody"]);
     assert_eq!(output.status.code(), Some(4));
     assert!(
-        text(&output.stderr).contains("no model 'nobody'; it has custom_sequence_int32"),
+        text(&output.stderr).contains("no model 'nobody'; it has custom_dyna_sequence_int32, "),
         "{}",
         text(&output.stderr)
     );
@@ -156,7 +157,7 @@ fn a_valid_run_says_so_to_people_and_machines() {
 
 #[test]
 fn a_violation_is_shown_with_its_evidence_and_the_line_that_replays_it() {
-    let server = TestServer::with_fault(Fault::OffByOne, When::Always);
+    let server = TestServer::with_fault(Planted::always(Fault::OffByOne));
     let (folder, scenario) = quick_scenario("");
     let json = folder.path().join("result.json");
     let address = server.address.to_string();
@@ -193,7 +194,7 @@ fn a_violation_is_shown_with_its_evidence_and_the_line_that_replays_it() {
 
 #[test]
 fn what_concerns_the_whole_run_is_told_too() {
-    let server = TestServer::with_fault(Fault::CountTwice, When::Always);
+    let server = TestServer::with_fault(Planted::always(Fault::CountTwice));
     let (folder, scenario) = quick_scenario("");
     let json = folder.path().join("result.json");
     let address = server.address.to_string();
@@ -210,7 +211,7 @@ fn what_concerns_the_whole_run_is_told_too() {
 
 #[test]
 fn at_most_a_thousand_violations_are_kept_and_all_are_counted() {
-    let server = TestServer::with_fault(Fault::WrongModel, When::Always);
+    let server = TestServer::with_fault(Planted::always(Fault::WrongModelName));
     let (folder, scenario) = quick_scenario("");
     let json = folder.path().join("result.json");
     let address = server.address.to_string();
@@ -225,7 +226,7 @@ fn at_most_a_thousand_violations_are_kept_and_all_are_counted() {
 
 #[test]
 fn a_missed_threshold_is_exit_code_5_and_no_violation() {
-    let server = TestServer::with_fault(Fault::HoldBack, When::Once(20));
+    let server = TestServer::with_fault(Planted::once(Fault::LateResponse, 20));
     // The answer that is held back for 6 s is lawful: the longest lawful wait is longer.
     let (_folder, scenario) = quick_scenario("limits.lost_after_ms = 20000");
     let address = server.address.to_string();
@@ -310,7 +311,7 @@ fn ctrl_c_and_sigterm_drain_and_print_the_summary() {
 #[test]
 fn a_second_interrupt_ends_at_once() {
     // Nothing is answered any more, so the first interrupt alone would wait.
-    let server = TestServer::with_fault(Fault::Freeze, When::Once(50));
+    let server = TestServer::that_freezes(50);
     let (output, took) = interrupt(&server, &["-INT", "-INT"]);
     assert_eq!(output.status.code(), Some(3));
     assert!(text(&output.stderr).contains("interrupted twice"), "{}", text(&output.stderr));

@@ -10,7 +10,7 @@ use std::{
 };
 
 use serde_json::Value;
-use support::{Fault, Setup, TestServer, When};
+use support::{AddsStart, Setup, TestServer};
 use tempfile::TempDir;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
@@ -161,11 +161,11 @@ fn a_server_that_does_not_demand_start_is_found_and_named() {
     let mut address = String::new();
     let out = server.stdout.take().expect("a pipe");
     std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut address).expect("the server's address");
-    for (when, at_most) in [(When::Always, u64::MAX), (When::Once(1), 1)] {
+    for (when, at_most) in [(AddsStart::Always, u64::MAX), (AddsStart::Once(1), 1)] {
         for model in MODELS {
-            let fault = Some((Fault::AcceptNoStart, when));
+            let adds_start = Some(when);
             let proxy =
-                TestServer::start(Setup { fault, upstream: Some(address.trim().to_owned()), ..Setup::default() });
+                TestServer::start(Setup { adds_start, upstream: Some(address.trim().to_owned()), ..Setup::default() });
             let folder = TempDir::new().expect("a folder");
             let (scenario, json) = (folder.path().join("scenario.toml"), folder.path().join("result.json"));
             fs::write(&scenario, FOR_FAULTS).expect("a file");
@@ -185,7 +185,7 @@ fn a_server_that_does_not_demand_start_is_found_and_named() {
                 "{:#}",
                 result["violations"]
             );
-            assert_eq!(result["violation_count"], proxy.faults_committed());
+            assert_eq!(result["violation_count"], proxy.starts_added());
         }
     }
     drop(server.stdin.take());

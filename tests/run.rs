@@ -4,6 +4,7 @@ mod support;
 
 use std::{io::Write as _, net::TcpListener, time::Duration};
 
+use sequence_stress::reference::{Fault, ModelOptions, Planted};
 use sequence_stress::{
     engine::{
         Accounting, Hints, Interrupted, Observer, Preflight, Progress, RunError, RunResult, Setup as RunSetup, run,
@@ -13,8 +14,14 @@ use sequence_stress::{
     scenario::{Overrides, Reuse, Scenario, Source},
     seed::Seed,
 };
-use support::{Fault, Setup, TestServer, When};
+use support::{Setup, TestServer};
 use tokio::sync::mpsc;
+
+fn with_models(change: impl FnOnce(&mut ModelOptions)) -> Setup {
+    let mut setup = Setup::default();
+    change(&mut setup.models);
+    setup
+}
 
 const SCENARIO: &str = "
 load.workers = 2
@@ -84,9 +91,9 @@ fn what_cannot_be_tested_is_told_before_anything_is_sent() {
     assert_cannot_test(
         Setup::default(),
         "target.model = 'no_such'",
-        "no model 'no_such'; it has custom_sequence_int32",
+        "no model 'no_such'; it has custom_dyna_sequence_int32, ",
     );
-    assert_cannot_test(Setup { datatype: "FP32", ..Setup::default() }, "", "takes [INPUT FP32[-1, 1]]");
+    assert_cannot_test(Setup { datatype: Some("FP32"), ..Setup::default() }, "", "takes [INPUT FP32[-1, 1]]");
     assert_cannot_test(Setup { sequence_batching: false, ..Setup::default() }, "", "has no sequence batching");
     assert_cannot_test(Setup { decoupled: true, ..Setup::default() }, "", "is decoupled");
     assert_cannot_test(Setup { formula: Some("product"), ..Setup::default() }, "", "computes 'product'");
@@ -154,7 +161,7 @@ fn an_endpoint_that_tells_little_is_tested_as_far_as_it_goes() {
 
 #[test]
 fn a_model_that_may_mix_pipelined_sequences_gets_them_one_after_the_other() {
-    let server = TestServer::start(Setup { oldest: true, ..Setup::default() });
+    let server = TestServer::start(with_models(|models| models.strategy = Strategy::Oldest));
     let (result, watcher) = run_scenario(scenario(&server.address.to_string(), ""), Hints::default());
     assert_eq!(result.expect("a run").violations, []);
     let found = watcher.found.expect("a preflight");
@@ -164,7 +171,7 @@ fn a_model_that_may_mix_pipelined_sequences_gets_them_one_after_the_other() {
 
 #[test]
 fn the_longest_lawful_wait_follows_from_slots_idle_limit_and_load() {
-    let server = TestServer::start(Setup { idle_limit: Duration::from_secs(1), ..Setup::default() });
+    let server = TestServer::start(with_models(|models| models.idle_limit = Duration::from_secs(1)));
     let more = "length.max = 10\nlimits.response_ms = 700";
     let (_, watcher) = run_scenario(scenario(&server.address.to_string(), more), Hints::default());
     let limits = watcher.found.expect("a preflight").limits;
@@ -192,7 +199,7 @@ fn an_interrupted_run_drains_and_tells() {
 
 #[test]
 fn what_is_not_answered_when_an_interrupted_run_has_drained_is_not_known() {
-    let server = TestServer::with_fault(Fault::Freeze, When::Once(1));
+    let server = TestServer::that_freezes(1);
     let mut watcher = Watcher::default();
     let scenario = scenario(&server.address.to_string(), "");
     let setup = RunSetup { scenario, seed: Seed(1), hints: Hints::default(), fail_fast: false, embedded: false };
@@ -209,7 +216,7 @@ fn what_is_not_answered_when_an_interrupted_run_has_drained_is_not_known() {
 
 #[test]
 fn fail_fast_ends_the_run_at_the_first_violation() {
-    let server = TestServer::with_fault(Fault::OffByOne, When::Once(5));
+    let server = TestServer::with_fault(Planted::once(Fault::OffByOne, 5));
     let scenario = scenario(&server.address.to_string(), "");
     let mut watcher = Watcher::default();
     let setup = RunSetup { scenario, seed: Seed(1), hints: Hints::default(), fail_fast: true, embedded: false };
@@ -222,7 +229,7 @@ fn fail_fast_ends_the_run_at_the_first_violation() {
 
 #[test]
 fn a_server_that_dies_before_its_first_answer_cannot_be_tested() {
-    let server = TestServer::with_fault(Fault::Die, When::Always);
+    let server = TestServer::with_fault(Planted::always(Fault::Crash));
     let (result, _) = run_scenario(scenario(&server.address.to_string(), ""), Hints::default());
     let error = result.expect_err("nothing was tested").to_string();
     assert!(error.contains("before its first response"), "{error}");
@@ -230,7 +237,7 @@ fn a_server_that_dies_before_its_first_answer_cannot_be_tested() {
 
 #[test]
 fn a_server_that_answers_nothing_any_more_does_not_keep_the_run_for_ever() {
-    let server = TestServer::with_fault(Fault::Freeze, When::Once(40));
+    let server = TestServer::that_freezes(40);
     let more = "limits.lost_after_ms = 200\nload.iterations = 100000";
     let address = server.address.to_string();
     let text = format!(
@@ -276,7 +283,7 @@ fn somebody_else_on_the_model_makes_the_servers_counts_uncheckable() {
 
 #[test]
 fn a_run_after_a_run_whose_sequences_still_live_is_not_accused() {
-    let server = TestServer::start(Setup { idle_limit: Duration::from_secs(60), ..Setup::default() });
+    let server = TestServer::start(with_models(|models| models.idle_limit = Duration::from_secs(60)));
     for _ in 0..2 {
         let more = "patterns.common = { no-end = 1, valid-no-end = 1, valid = 1 }";
         let (result, _) = run_scenario(scenario(&server.address.to_string(), more), Hints::default());
@@ -287,7 +294,7 @@ fn a_run_after_a_run_whose_sequences_still_live_is_not_accused() {
 #[test]
 fn a_server_that_dies_when_the_last_stream_is_closed_is_a_violation() {
     // The baseline takes the statistics twice; then come those after the run.
-    let server = TestServer::with_fault(Fault::DieWhenAsked, When::Once(4));
+    let server = TestServer::start(Setup { dies_at_statistics: Some(4), ..Setup::default() });
     let (result, _) = run_scenario(scenario(&server.address.to_string(), ""), Hints::default());
     let result = result.expect("a run");
     let found: Vec<_> = result.tally.violations.keys().collect();
@@ -310,13 +317,12 @@ fn an_interrupt_before_anything_is_sent_is_heard() {
 
 #[test]
 fn the_longest_lawful_wait_allows_for_more_slots_than_are_executed_at_once_and_for_the_schedulers_delay() {
-    let server = TestServer::start(Setup {
-        oldest: true,
-        idle_limit: Duration::from_secs(1),
-        candidates: 16,
-        queue_delay: Duration::from_millis(9),
-        ..Setup::default()
-    });
+    let server = TestServer::start(with_models(|models| {
+        models.strategy = Strategy::Oldest;
+        models.idle_limit = Duration::from_secs(1);
+        models.candidates = 16;
+        models.queue_delay = Duration::from_millis(9);
+    }));
     let (_, watcher) = run_scenario(scenario(&server.address.to_string(), "length.max = 10"), Hints::default());
     let limits = watcher.found.expect("a preflight").limits;
     // 2 instances with 16 candidates each, of which 4 are executed at a time.
