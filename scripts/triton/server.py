@@ -136,6 +136,8 @@ class Server:
             command.append("--metrics-address=127.0.0.1")
         environment = dict(os.environ)
         environment["LD_LIBRARY_PATH"] = ":".join(map(str, self.libraries))
+        # Bytecode beside a model changes the model's folder, and the server then takes the model for another one.
+        environment["PYTHONDONTWRITEBYTECODE"] = "1"
         environment.update(self.variables)
         environment["PATH"] = f"{self.python / 'bin'}:{environment.get('PATH', '')}"
         with open(self.log, "wb") as log:

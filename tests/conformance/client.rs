@@ -16,10 +16,7 @@ use tonic::{
     transport::{Channel, Endpoint},
 };
 
-use crate::{
-    conversation::{Opening, Query},
-    query, transcript,
-};
+use crate::{conversation::Opening, transcript};
 
 pub(crate) type Service = GrpcInferenceServiceClient<Channel>;
 
@@ -66,23 +63,13 @@ impl Connection {
 
     /// Begins a unary inference.
     pub(crate) fn call(address: SocketAddr, request: ModelInferRequest) -> Self {
-        Self::of(async move {
-            match service(address).model_infer(request).await {
-                Ok(response) => transcript::response(response.get_ref()),
-                Err(status) => transcript::status(&status),
-            }
-        })
-    }
-
-    /// Begins a call that is no inference.
-    pub(crate) fn query(address: SocketAddr, asked: Query) -> Self {
-        Self::of(async move { query::outcome(&mut service(address), &asked).await })
-    }
-
-    fn of(answer: impl Future<Output = String> + Send + 'static) -> Self {
         let (sender, received) = unbounded_channel();
         let task = tokio::spawn(async move {
-            let _ = sender.send(Received { line: answer.await, is_end: true });
+            let line = match service(address).model_infer(request).await {
+                Ok(response) => transcript::response(response.get_ref()),
+                Err(status) => transcript::status(&status),
+            };
+            let _ = sender.send(Received { line, is_end: true });
         });
         Self { requests: None, received, task, proxy: None }
     }

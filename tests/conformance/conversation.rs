@@ -63,10 +63,10 @@ pub(crate) enum Action {
     Open(Link, Opening),
     /// Sends a request on a stream. Between requests on different links time passes, so that they arrive in this order.
     Send(Link, Step),
+    /// Sends a request on a stream without any time between it and the last one.
+    SendAtOnce(Link, Step),
     /// Begins a unary call.
     Call(Link, Step),
-    /// Begins a call that is no inference.
-    Begin(Link, Query),
     /// Waits for so many answers of a link and writes them down.
     Take(Link, usize),
     /// Waits for the end of a link and writes it down, with all that comes before.
@@ -124,6 +124,10 @@ impl Conversation {
         self.then(Action::Send(link, step))
     }
 
+    pub(crate) fn send_at_once(self, link: Link, step: Step) -> Self {
+        self.then(Action::SendAtOnce(link, step))
+    }
+
     pub(crate) fn send_all(self, link: Link, steps: impl IntoIterator<Item = Step>) -> Self {
         steps.into_iter().fold(self, |conversation, step| conversation.send(link, step))
     }
@@ -145,10 +149,6 @@ impl Conversation {
     /// Makes a unary inference and waits for its answer.
     pub(crate) fn infer(self, step: Step) -> Self {
         self.call("unary", step).take("unary", 1)
-    }
-
-    pub(crate) fn begin(self, link: Link, query: Query) -> Self {
-        self.then(Action::Begin(link, query))
     }
 
     pub(crate) fn ask(self, query: Query) -> Self {

@@ -57,7 +57,13 @@ impl Drop for Real {
 /// Starts the real tritonserver, with no model loaded.
 pub(crate) fn real(environment: Environment) -> Endpoint {
     let mut command = Command::new(format!("{ROOT}/scripts/with-triton"));
-    command.args(["--explicit", "--server-arg=--disable-auto-complete-config", "--time-limit", SERVER_SECONDS]);
+    command.args([
+        "--explicit",
+        "--server-arg=--disable-auto-complete-config",
+        "--server-arg=--exit-timeout-secs=2",
+        "--time-limit",
+        SERVER_SECONDS,
+    ]);
     for variable in environment.variables() {
         command.args(["--server-env", &variable]);
     }

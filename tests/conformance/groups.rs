@@ -8,7 +8,7 @@ use std::{
 use crate::{
     conversation::Conversation,
     endpoint::{self, Endpoint, Environment},
-    runner, scripted, snapshot,
+    random, runner, scripted, snapshot,
 };
 
 /// Conversations that share a server, and what that server needs.
@@ -129,6 +129,7 @@ groups! {
     inputs: held(None, None), scripted::inputs::conversations;
     ids: held(None, None), scripted::ids::conversations;
     calls: held(None, None), scripted::calls::conversations;
+    grpc_errors: held(None, None), scripted::calls::with_grpc_error;
     slots: held(None, None), scripted::slots::conversations;
     idle: held(None, None), scripted::idle::conversations;
     delays: held(None, None), scripted::delays::conversations;
@@ -136,5 +137,6 @@ groups! {
     lifecycle: held(None, None), scripted::lifecycle::conversations;
     batches_of_four: held(Some(4), None), scripted::batches::four;
     batches_of_eight: held(Some(8), None), scripted::batches::eight;
+    from_a_seed: held(None, None), random::conversations;
     batches_with_backlog: held(Some(8), Some(2)), scripted::batches::eight_and_two;
 }

@@ -24,6 +24,7 @@ mod conversation;
 mod endpoint;
 mod groups;
 mod query;
+mod random;
 mod runner;
 mod scripted;
 mod setup;

@@ -51,7 +51,8 @@ async fn tell(service: &mut Service, query: &Query) -> Result<String, Status> {
         }
         Query::Index { ready } => {
             let entries = index(service, *ready).await?;
-            entries.iter().map(index_entry).collect::<Vec<_>>().join("; ")
+            let told: Vec<_> = entries.iter().filter(|entry| !entry.state.is_empty()).map(index_entry).collect();
+            if told.is_empty() { "nothing".into() } else { told.join("; ") }
         }
         Query::StatisticsOf { model } => {
             let request = ModelStatisticsRequest { name: (*model).into(), version: String::new() };

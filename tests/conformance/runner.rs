@@ -14,7 +14,7 @@ use crate::{
     transcript,
 };
 
-/// Between requests on different links, so that they arrive in the order in which they are written down.
+/// Between what happens on different links, so that it happens in the order in which it is written down.
 const GAP: Duration = Duration::from_millis(80);
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
 const STATE_LIMIT: Duration = Duration::from_secs(30);
@@ -30,7 +30,7 @@ struct Runner<'a> {
     service: Service,
     setup: &'a Setup,
     links: HashMap<Link, Connection>,
-    sent_on: Option<Link>,
+    last_on: Option<Link>,
     number: u32,
     lines: Vec<String>,
 }
@@ -42,7 +42,7 @@ pub(crate) async fn run(address: SocketAddr, conversation: &Conversation) -> Str
         service: service(address),
         setup: &conversation.setup,
         links: HashMap::new(),
-        sent_on: None,
+        last_on: None,
         number: 0,
         lines: vec![format!("# {}", conversation.about), conversation.setup.to_string()],
     };
@@ -77,9 +77,12 @@ impl Runner<'_> {
     async fn act(&mut self, action: &Action) {
         match action {
             Action::Open(link, opening) => self.open(link, *opening).await,
-            Action::Send(link, step) => self.send(link, step).await,
+            Action::Send(link, step) => {
+                self.keep_order(Some(link)).await;
+                self.send(link, step).await;
+            }
+            Action::SendAtOnce(link, step) => self.send(link, step).await,
             Action::Call(link, step) => self.call(link, step).await,
-            Action::Begin(link, query) => self.begin(link, query).await,
             Action::Take(link, count) => self.take(link, *count).await,
             Action::TakeEnd(link) => self.take(link, usize::MAX).await,
             Action::Quiet(ms) => self.quiet(*ms).await,
@@ -88,11 +91,13 @@ impl Runner<'_> {
                 self.write(format!("{ms} ms pass"));
             }
             Action::Cancel(link) => {
+                self.keep_order(None).await;
                 self.link(link).cancel();
                 self.links.remove(link);
                 self.write(format!("{link} is cancelled"));
             }
             Action::Disconnect(link) => {
+                self.keep_order(None).await;
                 self.link(link).disconnect();
                 self.links.remove(link);
                 self.write(format!("{link} loses its connection"));
@@ -128,16 +133,15 @@ impl Runner<'_> {
         }
     }
 
-    /// Waits where the last request went out on another link.
-    async fn keep_order(&mut self, link: Link) {
-        if self.sent_on.is_some_and(|before| before != link) {
+    /// Waits before something that is to happen after what happened before, unless both are on one link.
+    async fn keep_order(&mut self, link: Option<Link>) {
+        if link.is_none() || self.last_on != link {
             sleep(GAP).await;
         }
-        self.sent_on = Some(link);
+        self.last_on = link;
     }
 
     async fn send(&mut self, link: Link, step: &Step) {
-        self.keep_order(link).await;
         if !self.links.contains_key(link) {
             self.open(link, Opening::Plain).await;
         }
@@ -148,20 +152,13 @@ impl Runner<'_> {
     }
 
     async fn call(&mut self, link: Link, step: &Step) {
-        self.keep_order(link).await;
+        self.keep_order(Some(link)).await;
         self.number += 1;
         let request = step.request(self.setup, self.number);
         self.write(format!("{link} calls {}: {step}", request.id));
         self.links.insert(link, Connection::call(self.address, request));
         // A later request on the same link is another call, and has to arrive later too.
-        self.sent_on = Some("");
-    }
-
-    async fn begin(&mut self, link: Link, query: &Query) {
-        self.keep_order(link).await;
-        self.write(format!("{link} calls {query}"));
-        self.links.insert(link, Connection::query(self.address, query.clone()));
-        self.sent_on = Some("");
+        self.last_on = None;
     }
 
     /// Writes `count` answers of a link down, or all until its end.
@@ -174,7 +171,9 @@ impl Runner<'_> {
                 Ok(None) => ("nothing after its end".into(), true),
                 Err(_) => ("no answer in time".into(), true),
             };
-            self.write(format!("{link} < {line}"));
+            // A response names its model where it is not the conversation's.
+            let of_this_model = format!(" of {} 1", self.setup.model);
+            self.write(format!("{link} < {}", line.replace(&of_this_model, "")));
             if is_end {
                 break;
             }

@@ -21,7 +21,11 @@ pub(crate) fn parameter(value: &ParameterChoice) -> String {
 
 fn parameters<'a>(of: impl IntoIterator<Item = (&'a String, &'a InferParameter)>) -> String {
     let choice = |of: &InferParameter| of.parameter_choice.as_ref().map_or_else(|| "nothing".into(), parameter);
-    let mut words: Vec<String> = of.into_iter().map(|(name, value)| format!(" {name}={}", choice(value))).collect();
+    let word = |name: &str, value: &InferParameter| match choice(value) {
+        value if (name, value.as_str()) == ("triton_final_response", "true") => " final".into(),
+        value => format!(" {name}={value}"),
+    };
+    let mut words: Vec<String> = of.into_iter().map(|(name, value)| word(name, value)).collect();
     words.sort();
     words.concat()
 }

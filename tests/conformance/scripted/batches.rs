@@ -153,15 +153,15 @@ fn same_id_not_ended() -> Conversation {
         .statistics()
 }
 
-/// With four requests in Oldest's dynamic batcher before anything runs.
+/// With four requests in Oldest's dynamic batcher before anything runs: four sequences of two steps and more, because an END
+/// that is dispatched gives its slot on, and who gets it waits until the END is done.
 pub(crate) fn four() -> Vec<Conversation> {
     let oldest = Setup::oldest;
     vec![
         side_by_side("oldest-full", "four sequences, four candidates", oldest(), &[2, 2, 2, 2]),
-        side_by_side("oldest-one-step", "four sequences of one step", oldest(), &[1, 1, 1, 1]),
-        side_by_side("oldest-halves", "four candidates, batches of two", oldest().batch(2), &[1, 1, 1, 1]),
-        side_by_side("oldest-preferred", "a preferred size of two", oldest().preferred(&[2], 300), &[1, 1, 1, 1]),
-        side_by_side("oldest-backlog", "two more sequences than candidates", oldest(), &[1, 1, 1, 1, 1, 1]),
+        side_by_side("oldest-halves", "four candidates, batches of two", oldest().batch(2), &[2, 2, 2, 2]),
+        side_by_side("oldest-unequal", "sequences of 2, 3, 4 and 5 steps", oldest(), &[2, 3, 4, 5]),
+        side_by_side("oldest-backlog", "two more sequences than candidates", oldest(), &[2, 2, 2, 2, 2, 2]),
         side_by_side("oldest-dyna", "four sequences whose IDs show", Setup::dyna(), &[3, 3, 3, 3]),
         side_by_side("direct-full", "Direct: four sequences of one step", Setup::direct(), &[1, 1, 1, 1]),
         side_by_side("direct-two", "Direct: two sequences of two steps", Setup::direct(), &[2, 2]),

@@ -1,17 +1,20 @@
-//! Unary inference, streams that end, and calls that are no inference.
+//! Unary inference, and streams that end.
 
 use crate::{
-    conversation::{Conversation, Opening, Query, conversation},
-    setup::{BY_SLOT, DYNA, Setup},
+    conversation::{Conversation, Opening, conversation},
+    setup::Setup,
     step::{end, only, start, step},
 };
 
 pub(crate) fn conversations() -> Vec<Conversation> {
     let mut all: Vec<Conversation> = super::both().into_iter().flat_map(|(kind, setup)| of_each(kind, setup)).collect();
-    all.extend([grpc_error(), grpc_error_with_steps_queued(), grpc_error_of_a_bad_request()]);
     all.extend([half_close(), half_close_at_once(), half_close_in_the_backlog()]);
-    all.extend([queries("direct", Setup::direct()), queries("dyna", Setup::dyna().batch(8).instances(2))]);
     all
+}
+
+/// Apart from the others, because the real server can die of what ends such a stream.
+pub(crate) fn with_grpc_error() -> Vec<Conversation> {
+    vec![grpc_error(), grpc_error_of_the_model(), grpc_error_of_a_time_limit()]
 }
 
 fn of_each(kind: &str, setup: fn() -> Setup) -> Vec<Conversation> {
@@ -50,43 +53,46 @@ fn of_each(kind: &str, setup: fn() -> Setup) -> Vec<Conversation> {
     ]
 }
 
+/// On the real server `triton_grpc_error` is for what fails after it was accepted; a refusal comes within the stream all the
+/// same.
 fn grpc_error() -> Conversation {
-    let about = "with triton_grpc_error the first refusal ends the stream with its status";
-    conversation("grpc-error", about, Setup::direct())
+    let about = "with triton_grpc_error refusals come within the stream, and it goes on";
+    conversation("grpc-error-refused", about, Setup::direct())
         .open("a", Opening::GrpcError)
         .exchange("a", start(5, 1))
         .exchange("a", step(99, 1))
-        .open("b", Opening::GrpcError)
-        .exchange("b", step(5, 2))
-        .exchange("b", start(0, 3))
-        .exchange("c", end(5, 4))
+        .exchange("a", start(0, 3))
+        .exchange("a", start(5, 1).model("nobody"))
+        .exchange("a", step(5, 1).datatype("FP32"))
+        .exchange("a", step(5, 1).values(&[1, 2]).shape(&[2, 1]))
+        .exchange("a", end(5, 2))
+        .half_close("a")
+        .take_end("a")
         .statistics()
 }
 
-fn grpc_error_with_steps_queued() -> Conversation {
-    let about = "the status comes at once although earlier steps execute; what becomes of them is in the sums";
-    conversation("grpc-error-queued", about, Setup::direct().execute_ms(400))
+fn grpc_error_of_the_model() -> Conversation {
+    let about = "with triton_grpc_error the model's error ends the stream with its status; the sequence lives on";
+    // Without the half-close the real server dies.
+    conversation("grpc-error-model", about, Setup::direct().error_on_value(13))
         .open("a", Opening::GrpcError)
         .exchange("a", start(5, 1))
-        .send_all("a", [step(5, 2), step(99, 1), step(5, 4)])
+        .send("a", step(5, 13))
+        .half_close("a")
         .take_end("a")
-        .pause(1500)
-        .exchange("c", end(5, 8))
+        .exchange("b", end(5, 8))
         .statistics()
 }
 
-fn grpc_error_of_a_bad_request() -> Conversation {
-    let about = "with triton_grpc_error a request that is wrong ends the stream too";
-    conversation("grpc-error-bad", about, Setup::direct().error_on_value(13))
-        .open("a", Opening::GrpcError)
-        .exchange("a", start(5, 1).model("nobody"))
+fn grpc_error_of_a_time_limit() -> Conversation {
+    let about = "with triton_grpc_error a time limit that passes in the backlog ends the stream with its status";
+    conversation("grpc-error-timeout", about, Setup::direct().batch(1))
+        .exchange("a", start(5, 1))
         .open("b", Opening::GrpcError)
-        .exchange("b", start(5, 1).datatype("FP32"))
-        .open("c", Opening::GrpcError)
-        .exchange("c", start(5, 13))
-        .open("d", Opening::GrpcError)
-        .exchange("d", step(5, 1).values(&[1, 2]).shape(&[2, 1]))
-        .exchange("e", step(5, 2))
+        .send("b", start(6, 10).timeout_ms(300))
+        .half_close("b")
+        .take_end("b")
+        .exchange("a", end(5, 2))
         .statistics()
 }
 
@@ -123,20 +129,4 @@ fn half_close_in_the_backlog() -> Conversation {
         .exchange("a", end(5, 2))
         .take_end("b")
         .statistics()
-}
-
-fn queries(kind: &str, setup: Setup) -> Conversation {
-    let model = setup.model;
-    let other = if model == BY_SLOT { DYNA } else { BY_SLOT };
-    let begun = conversation(format!("queries-{kind}"), "what the server says of itself and of models", setup).alone();
-    let mut asked = [Query::Live, Query::Ready, Query::ServerMetadata].into_iter().fold(begun, Conversation::ask);
-    for (model, version) in
-        [(model, ""), (model, "1"), (model, "2"), (model, "x"), (other, ""), ("nobody", ""), ("", "")]
-    {
-        asked = asked.ask(Query::ModelReady { model, version }).ask(Query::ModelMetadata { model, version });
-    }
-    for model in [model, other, "nobody"] {
-        asked = asked.ask(Query::ModelConfig { model }).ask(Query::StatisticsOf { model });
-    }
-    asked
 }

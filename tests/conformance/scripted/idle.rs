@@ -7,7 +7,9 @@ use crate::{
 };
 
 pub(crate) fn conversations() -> Vec<Conversation> {
-    super::both().into_iter().flat_map(|(kind, setup)| [idle(kind, setup), timeouts(kind, setup)].concat()).collect()
+    let two = super::both().into_iter().flat_map(|(kind, setup)| [idle(kind, setup), timeouts(kind, setup)].concat());
+    let one = super::both_with_one_slot().into_iter().flat_map(|(kind, setup)| waiting(kind, setup));
+    two.chain(one).collect()
 }
 
 fn idle(kind: &str, setup: fn() -> Setup) -> Vec<Conversation> {
@@ -27,14 +29,14 @@ fn idle(kind: &str, setup: fn() -> Setup) -> Vec<Conversation> {
         begin(
             "idle-frees-the-slot",
             "who waits gets the slot of a sequence that pauses too long",
-            setup().idle_ms(700),
+            setup().idle_ms(1000),
         )
         .exchange("a", start(5, 1))
         .exchange("b", start(6, 10))
         .send_all("c", [start(7, 100), end(7, 200)])
         .pause(300)
         .exchange("b", step(6, 20))
-        .quiet(150)
+        .quiet(100)
         .take("c", 2)
         .exchange("a", step(5, 2))
         .exchange("b", step(6, 40))
@@ -50,35 +52,46 @@ fn idle(kind: &str, setup: fn() -> Setup) -> Vec<Conversation> {
         .take("b", 1)
         .take("a", 4)
         .statistics(),
-        begin("idle-in-the-backlog", "the clock runs in the backlog too", setup().batch(1).idle_ms(600))
-            .exchange("a", start(5, 1))
-            .exchange("b", start(6, 1))
-            .send("c", start(7, 100))
-            .pause(300)
-            .exchange("a", step(5, 2))
-            .exchange("b", step(6, 2))
-            .pause(300)
-            .exchange("a", step(5, 4))
-            .exchange("b", step(6, 4))
-            .pause(200)
-            .send("d", step(7, 200))
-            .quiet(100)
-            .exchange("a", end(5, 8))
-            .exchange("b", end(6, 8))
-            .take("c", 1)
-            .take("d", 1)
-            .statistics(),
-        begin("idle-one-of-two", "a sequence that pauses too long does not harm the other", setup().idle_ms(500))
+        begin("idle-one-of-two", "a sequence that pauses too long does not harm the other", setup().idle_ms(900))
             .exchange("a", start(5, 1))
             .exchange("b", start(6, 10))
-            .pause(300)
+            .pause(500)
             .exchange("b", step(6, 20))
-            .pause(300)
+            .pause(500)
             .exchange("b", step(6, 40))
             .pause(200)
             .exchange("b", step(6, 80))
             .exchange("a", step(5, 2))
             .exchange("b", end(6, 160))
+            .statistics(),
+    ]
+}
+
+/// 5 has the slot and stays alive, 7 waits for longer than the idle limit.
+fn waiting(kind: &str, setup: fn() -> Setup) -> Vec<Conversation> {
+    let begin = |what: &str, about| {
+        let begun = conversation(format!("{what}-{kind}"), about, setup().idle_ms(800));
+        let waiting = begun.exchange("a", start(5, 1)).send("c", start(7, 100));
+        (0..4).fold(waiting, |it, _| it.pause(250).exchange("a", step(5, 1)))
+    };
+    vec![
+        begin(
+            "idle-in-the-backlog",
+            "a sequence that waits is not reaped before it has had the slot, but then at once",
+        )
+        .quiet(100)
+        .exchange("a", end(5, 2))
+        .take("c", 1)
+        .pause(250)
+        .exchange("c", step(7, 200))
+        .statistics(),
+        begin("idle-backlog-refreshed", "a step that comes while its sequence waits starts the clock anew")
+            .send("d", step(7, 200))
+            .exchange("a", end(5, 2))
+            .take("c", 1)
+            .take("d", 1)
+            .pause(250)
+            .exchange("c", step(7, 400))
             .statistics(),
     ]
 }

@@ -12,22 +12,20 @@ use crate::{
 
 pub(crate) fn conversations() -> Vec<Conversation> {
     let mut all: Vec<Conversation> =
-        ["TYPE_UINT64", "TYPE_INT64", "TYPE_UINT32", "TYPE_INT32", "TYPE_STRING"].into_iter().map(types).collect();
+        ["TYPE_UINT64", "TYPE_INT64", "TYPE_UINT32", "TYPE_INT32"].into_iter().map(types).collect();
     all.extend([without_control(), lengths(), wrong_parameters(), ignored_parameters()]);
     all
 }
 
-/// Only a model that takes strings is sent strings: the real server copies a string, its length in front, over a number's
-/// few bytes, and what lies behind them is lost; it can die of it.
+/// Numbers only: the real server copies a string, its length in front, over a number's few bytes, and what lies behind them
+/// is lost, so that it can die. A control of type STRING it gives to the Python backend with a tail that the backend refuses.
 fn types(data_type: &'static str) -> Conversation {
     let name = format!("corrid-{}", data_type.trim_start_matches("TYPE_").to_lowercase());
     let begun = conversation(name, "IDs in the type that the model wants", Setup::dyna().corrid(data_type));
-    let numbers = [7, (1 << 32) + 7, i64::MAX, -7].map(SequenceId::Number);
-    let strings = ["7", "1234", "x", "a long one with blanks"].map(SequenceId::from);
-    let ids = if data_type == "TYPE_STRING" { strings } else { numbers };
-    let asked = ids.into_iter().fold(begun, |it, id| {
-        it.exchange("a", start(id.clone(), 1)).exchange("a", step(id.clone(), 2)).exchange("a", end(id, 3))
-    });
+    let ids = [7, (1 << 32) + 7, i64::MAX, -7];
+    let asked = ids
+        .into_iter()
+        .fold(begun, |it, id| it.exchange("a", start(id, 1)).exchange("a", step(id, 2)).exchange("a", end(id, 3)));
     asked.statistics()
 }
 

@@ -83,7 +83,7 @@ fn wrong() -> Vec<Step> {
         right().shape(&[1, -1]),
         right().shape(&[1, 2]),
         right().shape(&[]),
-        right().bytes(&[1, 2, 3]),
+        right().bytes(&[1, 2, 3]).shape(&[1, 1]),
         right().bytes(&[1, 2, 3, 4, 5, 6, 7, 8]).shape(&[1, 1]),
         right().bytes(&[]).shape(&[1, 1]),
         right().no_contents(),
@@ -120,7 +120,7 @@ fn bad_keeps_sequence() -> Conversation {
     conversation("bad-in-the-middle", about, Setup::direct())
         .exchange("a", start(5, 1))
         .exchange("a", step(5, 2).datatype("FP32"))
-        .exchange("a", step(5, 2).bytes(&[1, 2, 3]))
+        .exchange("a", step(5, 2).bytes(&[1, 2, 3]).shape(&[1, 1]))
         .exchange("a", step(5, 2).output("OTHER"))
         .exchange("a", step(5, 2).model(BY_SLOT).version("7"))
         .exchange("a", crate::step::end(5, 2).input_name("OTHER"))

@@ -17,3 +17,8 @@ use crate::setup::Setup;
 fn both() -> [(&'static str, fn() -> Setup); 2] {
     [("direct", || Setup::direct().batch(2)), ("oldest", || Setup::oldest().batch(2).candidates(2))]
 }
+
+/// A model of one slot, under each strategy.
+fn both_with_one_slot() -> [(&'static str, fn() -> Setup); 2] {
+    [("direct", || Setup::direct().batch(1)), ("oldest", || Setup::oldest().batch(1).candidates(1))]
+}

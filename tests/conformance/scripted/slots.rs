@@ -13,10 +13,9 @@ pub(crate) fn conversations() -> Vec<Conversation> {
         no_batch("oldest", Setup::dyna().batch(0).candidates(1)),
     ]);
     all.extend([reuse_in_the_backlog(), restart_in_the_backlog()]);
-    all.extend([slot_at_end("direct", Setup::direct()), slot_at_end("oldest", Setup::oldest().candidates(1))]);
-    all.extend([candidates_above_batch(), candidates_zero(), prefetch("direct", Setup::direct())]);
-    all.extend([prefetch("oldest", Setup::oldest()), prefetch_of_one("direct", Setup::direct())]);
-    all.extend([prefetch_of_one("oldest", Setup::oldest()), padding(), lowest_slot_first(), unused_slots()]);
+    all.extend(super::both_with_one_slot().into_iter().flat_map(|(kind, setup)| slot_at_end(kind, setup)));
+    all.extend([candidates_above_batch(), candidates_zero(), padding(), lowest_slot_first(), unused_slots()]);
+    all.extend([prefetch("direct", Setup::direct()), prefetch("oldest", Setup::oldest()), side_by_side()]);
     all.extend([2, 3].map(instances));
     all
 }
@@ -115,17 +114,32 @@ fn restart_in_the_backlog() -> Conversation {
         .statistics()
 }
 
-/// The waiting START has a time limit that passes while END executes: where it is refused, the slot was free only then.
-fn slot_at_end(kind: &str, setup: Setup) -> Conversation {
-    let about = "whether the slot is given on when END is dispatched, or when it is done";
-    conversation(format!("slot-at-end-{kind}"), about, setup.batch(1).execute_ms(800))
+/// The waiting START has a time limit, which means nothing from the moment on that it has a slot.
+fn slot_at_end(kind: &str, setup: fn() -> Setup) -> Vec<Conversation> {
+    let begin = |what: &str, about| conversation(format!("{what}-{kind}"), about, setup().execute_ms(800));
+    vec![
+        begin(
+            "slot-at-end",
+            "the slot is given on when END is dispatched: the time limit that passes while it executes is void",
+        )
         .exchange("a", start(5, 1))
         .send("b", start(6, 10).timeout_ms(500))
         .send("a", end(5, 2))
         .take("a", 1)
         .take("b", 1)
         .exchange("b", end(6, 20))
-        .statistics()
+        .statistics(),
+        begin(
+            "slot-at-queued-end",
+            "the slot is not given on while END waits for an earlier step: the time limit counts",
+        )
+        .send_all("a", [start(5, 1), end(5, 2)])
+        .send("b", start(6, 10).timeout_ms(400))
+        .take("b", 1)
+        .take("a", 2)
+        .exchange("b", only(6, 20))
+        .statistics(),
+    ]
 }
 
 fn candidates_above_batch() -> Conversation {
@@ -161,7 +175,7 @@ fn candidates_zero() -> Conversation {
 
 /// While one step executes three come, one after the other: the batch sizes tell which of them were put together.
 fn prefetch(kind: &str, setup: Setup) -> Conversation {
-    let about = "whether the next batch is formed while one executes";
+    let about = "no batch is formed while one executes: what comes meanwhile goes together";
     conversation(format!("prefetch-{kind}"), about, setup.execute_ms(800))
         .send("a", start(5, 1))
         .send("b", start(6, 10))
@@ -171,19 +185,6 @@ fn prefetch(kind: &str, setup: Setup) -> Conversation {
         .take("b", 1)
         .take("c", 1)
         .take("d", 1)
-        .statistics()
-}
-
-/// As [`prefetch`], with one waiting sequence only: how many of its steps have left its queue shows when it is cancelled.
-fn prefetch_of_one(kind: &str, setup: Setup) -> Conversation {
-    let about = "how many steps of one sequence are dispatched when its stream is cancelled";
-    conversation(format!("prefetch-cancelled-{kind}"), about, setup.execute_ms(500))
-        .exchange("a", start(5, 1))
-        .send_all("b", [step(5, 2), step(5, 4), step(5, 8), step(5, 16), step(5, 32)])
-        .pause(200)
-        .cancel("b")
-        .pause(3000)
-        .exchange("a", step(5, 100))
         .statistics()
 }
 
@@ -238,9 +239,9 @@ fn unused_slots() -> Conversation {
         .statistics()
 }
 
-/// The slot that each sequence got shows in the batch size, and whether two share an instance in how long they take.
+/// The slot that each sequence got shows in the batch size.
 fn instances(count: u32) -> Conversation {
-    let about = "how sequences are dealt out to instances: the batch sizes of their second steps tell the slots";
+    let about = "sequences are dealt out to instances: the first slot of each before the second of any";
     let setup = Setup::direct().batch(2).instances(count);
     let mut it = conversation(format!("instances-{count}"), about, setup);
     for (link, id) in [("a", 5), ("b", 6), ("c", 7), ("d", 8)] {
@@ -249,4 +250,31 @@ fn instances(count: u32) -> Conversation {
     it = it.send("e", only(9, 9));
     it = if count == 2 { it.quiet(300).exchange("a", end(5, 2)).take("e", 1) } else { it.take("e", 1) };
     it.exchange("b", end(6, 2)).exchange("c", end(7, 2)).exchange("d", end(8, 2)).statistics()
+}
+
+/// Which sequences share an instance shows in what is answered while one of them executes.
+fn side_by_side() -> Conversation {
+    let about =
+        "two instances of two slots: the first and the third sequence share one, the first and the second do not";
+    let setup = Setup::direct().batch(2).instances(2).execute_ms(400);
+    let mut it = conversation("instances-parallel", about, setup);
+    for (link, id) in [("a", 5), ("b", 6), ("c", 7), ("d", 8)] {
+        it = it.exchange(link, start(id, 1));
+    }
+    it.send("a", step(5, 2))
+        .send("b", step(6, 2))
+        .quiet(550)
+        .take("a", 1)
+        .take("b", 1)
+        .send("a", step(5, 3))
+        .send("c", step(7, 3))
+        .quiet(550)
+        .take("a", 1)
+        .take("c", 1)
+        .send("b", step(6, 4))
+        .send("d", step(8, 4))
+        .quiet(550)
+        .take("b", 1)
+        .take("d", 1)
+        .statistics()
 }

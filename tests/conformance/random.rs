@@ -1,0 +1,159 @@
+//! Conversations from a seed, made so that every answer is determined.
+//!
+//! All steps of an ID go on one stream, or each waits for the one before it; every sequence that has a slot ends, so that who
+//! waits gets one; and an ID is used again before its END is answered only where state belongs to the slot.
+
+use rand::RngExt as _;
+use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng as _};
+
+use crate::{
+    conversation::{Conversation, Link, conversation},
+    setup::Setup,
+    snapshot,
+    step::{SequenceId, Step, end, only, start, step},
+};
+
+const LINKS: [Link; 4] = ["a", "b", "c", "d"];
+const CONVERSATIONS: u64 = 24;
+const PLANS: i64 = 10;
+/// Each plan has IDs of its own: so many, and no more.
+const IDS_OF_A_PLAN: i64 = 100;
+
+/// A kind of model, and what may be done to it.
+struct Kind {
+    name: &'static str,
+    setup: fn() -> Setup,
+    slots: usize,
+    /// Whether state belongs to the slot; else it belongs to the correlation ID, and that is a number.
+    by_slot: bool,
+}
+
+const KINDS: [Kind; 8] = [
+    Kind { name: "direct-1x4", setup: Setup::direct, slots: 4, by_slot: true },
+    Kind { name: "direct-1x1", setup: || Setup::direct().batch(1), slots: 1, by_slot: true },
+    Kind { name: "direct-2x2", setup: || Setup::direct().batch(2).instances(2), slots: 4, by_slot: true },
+    Kind { name: "nobatch", setup: || Setup::direct().batch(0), slots: 1, by_slot: true },
+    Kind { name: "oldest-4", setup: Setup::oldest, slots: 4, by_slot: false },
+    Kind { name: "oldest-2", setup: || Setup::oldest().batch(4).candidates(2), slots: 2, by_slot: false },
+    Kind { name: "dyna-1", setup: || Setup::dyna().batch(1).candidates(1), slots: 1, by_slot: false },
+    Kind { name: "dyna-delayed", setup: || Setup::dyna().preferred(&[2, 4], 20), slots: 4, by_slot: false },
+];
+
+/// All conversations of the seed, which is 1 if the environment names no other.
+pub(crate) fn conversations() -> Vec<Conversation> {
+    let seed = snapshot::seed();
+    let name = if seed == snapshot::KEPT_SEED { String::new() } else { format!("seed-{seed}-") };
+    (0..CONVERSATIONS).map(|index| of(seed, &name, index)).collect()
+}
+
+fn of(seed: u64, name: &str, index: u64) -> Conversation {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    random.set_stream(index);
+    let kind = &KINDS[usize::try_from(index).expect("few") % KINDS.len()];
+    let begun = conversation(format!("{name}{index:02}-{}", kind.name), "plans from a seed", (kind.setup)());
+    (0..PLANS)
+        .fold(begun, |it, plan| Plan { kind, random: &mut random, first_id: plan * IDS_OF_A_PLAN + 1 }.add(it))
+        .counts()
+}
+
+struct Plan<'a> {
+    kind: &'a Kind,
+    random: &'a mut ChaCha8Rng,
+    first_id: i64,
+}
+
+impl Plan<'_> {
+    fn add(mut self, it: Conversation) -> Conversation {
+        if self.random.random_bool(0.5) { self.pipelined(it) } else { self.step_by_step(it) }
+    }
+
+    /// Up to four streams with up to three IDs each, all sent before anything is awaited.
+    fn pipelined(&mut self, mut it: Conversation) -> Conversation {
+        let links = &LINKS[..self.random.random_range(1..=LINKS.len())];
+        let mut counts = Vec::new();
+        for link in links {
+            let ids = self.random.random_range(1..=3);
+            let scripts = (0..ids).map(|_| self.script(self.kind.by_slot)).collect();
+            let steps = self.shuffled(scripts);
+            counts.push((*link, steps.len()));
+            it = steps.into_iter().fold(it, |it, step| it.send_at_once(link, step));
+        }
+        counts.into_iter().fold(it, |it, (link, count)| it.take(link, count))
+    }
+
+    /// No more IDs than slots, on any stream, each step behind the answer to the one before.
+    fn step_by_step(&mut self, it: Conversation) -> Conversation {
+        let ids = self.random.random_range(1..=self.kind.slots);
+        let scripts = (0..ids).map(|_| self.script(true)).collect();
+        let steps = self.shuffled(scripts);
+        steps.into_iter().fold(it, |it, step| {
+            let link = LINKS[self.random.random_range(0..LINKS.len())];
+            it.send_at_once(link, step).take(link, 1)
+        })
+    }
+
+    /// All steps of several scripts, those of each in their order.
+    fn shuffled(&mut self, scripts: Vec<Vec<Step>>) -> Vec<Step> {
+        let mut left: Vec<_> = scripts.into_iter().map(Vec::into_iter).collect();
+        let mut steps = Vec::new();
+        while !left.is_empty() {
+            let next = self.random.random_range(0..left.len());
+            match left[next].next() {
+                Some(step) => steps.push(step),
+                None => drop(left.swap_remove(next)),
+            }
+        }
+        steps
+    }
+
+    /// What is sent of one ID; at its end no sequence of it lives.
+    fn script(&mut self, may_reuse: bool) -> Vec<Step> {
+        let id = self.id();
+        let mut steps = Vec::new();
+        if self.random.random_bool(0.15) {
+            steps.push(self.varied(step(id.clone(), 0)));
+        }
+        let sequences = if may_reuse { self.random.random_range(1..=3) } else { 1 };
+        for _ in 0..sequences {
+            self.sequence(&id, &mut steps);
+        }
+        steps
+    }
+
+    /// START to END, perhaps with another START in between, perhaps with steps behind END.
+    fn sequence(&mut self, id: &SequenceId, steps: &mut Vec<Step>) {
+        if self.random.random_bool(0.2) {
+            steps.push(self.varied(only(id.clone(), 0)));
+        } else {
+            steps.push(self.varied(start(id.clone(), 0)));
+            for _ in 0..self.random.random_range(0..4) {
+                let restarts = self.random.random_bool(0.15);
+                let next = if restarts { start(id.clone(), 0) } else { step(id.clone(), 0) };
+                steps.push(self.varied(next));
+            }
+            steps.push(self.varied(end(id.clone(), 0)));
+        }
+        if self.random.random_bool(0.2) {
+            let late = if self.random.random_bool(0.5) { end(id.clone(), 0) } else { step(id.clone(), 0) };
+            steps.push(self.varied(late));
+        }
+    }
+
+    /// An ID that nobody has had before.
+    fn id(&mut self) -> SequenceId {
+        let number = self.first_id;
+        self.first_id += 1;
+        if self.kind.by_slot && self.random.random_bool(0.3) {
+            SequenceId::Text(format!("sequence {number}"))
+        } else {
+            SequenceId::Number(number)
+        }
+    }
+
+    /// The step with values of its own, one or a few.
+    fn varied(&mut self, step: Step) -> Step {
+        let count = if self.random.random_bool(0.15) { self.random.random_range(2..=4) } else { 1 };
+        let values: Vec<i32> = (0..count).map(|_| self.random.random_range(-999..=999)).collect();
+        step.values(&values)
+    }
+}
