@@ -116,7 +116,7 @@ fn config(model: Kindred, options: &ModelOptions) -> ModelConfig {
         max_sequence_idle_microseconds: micros(options.idle_limit),
         control_input: controls(strategy == Strategy::Oldest && model.state.is_none()),
         state: model.state.map(state).into_iter().collect(),
-        strategy_choice: Some(strategy_choice(strategy, options)),
+        strategy_choice: Some(strategy_choice(strategy, model.batches, options)),
         ..Default::default()
     };
     let formula = if model.dyna { "running-sum-plus-corrid-at-end" } else { "running-sum" };
@@ -149,7 +149,7 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-fn strategy_choice(strategy: Strategy, options: &ModelOptions) -> StrategyChoice {
+fn strategy_choice(strategy: Strategy, batches: bool, options: &ModelOptions) -> StrategyChoice {
     let max_queue_delay_microseconds = micros(options.queue_delay);
     match strategy {
         Strategy::Direct => StrategyChoice::Direct(StrategyDirect {
@@ -158,7 +158,8 @@ fn strategy_choice(strategy: Strategy, options: &ModelOptions) -> StrategyChoice
         }),
         Strategy::Oldest => StrategyChoice::Oldest(StrategyOldest {
             max_candidate_sequences: size(options.candidates),
-            preferred_batch_size: options.preferred_batch_sizes.iter().copied().map(size).collect(),
+            // Without a batch dimension there is nothing to prefer.
+            preferred_batch_size: options.preferred_batch_sizes.iter().filter(|_| batches).map(|s| size(*s)).collect(),
             max_queue_delay_microseconds,
             preserve_ordering: false,
         }),

@@ -335,11 +335,11 @@ impl Check<'_> {
             );
             return Err(self.failure(&text));
         }
-        // Sizes are multiplied without looking for an overflow: what does not fit differs from the data's length.
-        let elements = own.iter().fold(i64::from(batch_size.max(1)), |product, size| product.wrapping_mul(*size));
-        let expected = elements.wrapping_mul(4);
+        // A product that does not fit into 64 bits differs from any data's length, and so does one of negative sizes.
+        let elements = own.iter().fold(i64::from(batch_size.max(1)), |product, size| product.saturating_mul(*size));
+        let expected = elements.saturating_mul(4);
         let got = data.len();
-        if i64::try_from(got) != Ok(expected) {
+        if i64::try_from(got) != Ok(expected) || own.iter().any(|size| *size < 0) {
             let text = format!(
                 "input byte size mismatch for input '{name}' for model '{}'. Expected {expected}, got {got}",
                 self.model

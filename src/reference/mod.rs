@@ -10,6 +10,8 @@ mod decode;
 mod execution;
 mod failure;
 pub mod fault;
+#[doc(hidden)]
+pub mod fuzzing;
 mod grpc;
 mod health;
 mod misbehaviour;

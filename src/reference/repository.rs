@@ -2,14 +2,21 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    sync::{Arc, LazyLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
     time::Duration,
 };
 
-use prost_reflect::{DescriptorPool, DeserializeOptions, DynamicMessage};
+use prost_reflect::{DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor};
 use tonic::Code;
 
-use super::{VERSION, failure::Failure, fault::Faults, scheduler::HoldUntil, served::Served, spec::Spec};
+use super::{
+    VERSION,
+    failure::Failure,
+    fault::Faults,
+    scheduler::HoldUntil,
+    served::Served,
+    spec::{Spec, check},
+};
 use crate::proto::{self, ModelConfig, repository_index_response::ModelIndex};
 
 /// How long a shutdown waits for what is queued.
@@ -125,10 +132,13 @@ impl Repository {
         let config = match config {
             None if entry.loaded.is_some() => return Ok(()),
             None => entry.config.clone(),
-            Some(json) => read_config(name, json).map_err(|problem| {
-                tracing::warn!("model '{name}': {problem}");
-                not_polled()
-            })?,
+            Some(json) => {
+                let config = read_config(name, json).and_then(|config| check(&config).map(|()| config));
+                config.map_err(|problem| {
+                    tracing::warn!("model '{name}': {problem}");
+                    not_polled()
+                })?
+            }
         };
         let spec = Spec::new(config, self.hold_until).map_err(|problem| {
             Failure::invalid(format!(
@@ -201,13 +211,15 @@ fn parse_version(version: &str) -> Result<Option<i64>, Failure> {
 }
 
 /// Reads a configuration as JSON, in protobuf's mapping.
-fn read_config(name: &str, json: &str) -> Result<ModelConfig, String> {
-    let pool = DescriptorPool::decode(proto::DESCRIPTORS).map_err(|error| error.to_string())?;
-    let descriptor = pool.get_message_by_name("inference.ModelConfig").ok_or("no ModelConfig")?;
+pub(super) fn read_config(name: &str, json: &str) -> Result<ModelConfig, String> {
+    static DESCRIPTOR: LazyLock<MessageDescriptor> = LazyLock::new(|| {
+        let pool = DescriptorPool::decode(proto::DESCRIPTORS).expect("the build made them");
+        pool.get_message_by_name("inference.ModelConfig").expect("proto/ has it")
+    });
     let mut reader = serde_json::Deserializer::from_str(json);
     // Fields that this server has no use for are no reason to refuse a configuration that the real one takes.
     let options = DeserializeOptions::new().deny_unknown_fields(false);
-    let message = DynamicMessage::deserialize_with_options(descriptor, &mut reader, &options)
+    let message = DynamicMessage::deserialize_with_options(DESCRIPTOR.clone(), &mut reader, &options)
         .and_then(|message| reader.end().map(|()| message))
         .map_err(|error| error.to_string())?;
     let mut config: ModelConfig = message.transcode_to().map_err(|error| error.to_string())?;

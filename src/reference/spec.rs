@@ -20,6 +20,10 @@ const FORMULA_PARAMETER: &str = "sequence_stress_formula";
 const ERROR_PARAMETER: &str = "error_on_value";
 /// Where a configuration leaves the idle limit out, the server's own.
 const DEFAULT_IDLE_LIMIT_US: u64 = 1_000_000;
+/// The most that a configuration may ask for, so that no client can make the server take the machine's memory.
+const INSTANCES_MAX: u32 = 1024;
+const SLOTS_MAX: u64 = 65_536;
+const STATE_BYTES_MAX: u64 = 64 << 20;
 
 /// A model, as its configuration has it.
 #[derive(Debug)]
@@ -90,7 +94,8 @@ impl Spec {
     /// # Errors
     /// What this server cannot serve.
     pub(super) fn new(mut config: ModelConfig, hold_until: HoldUntil) -> Result<Self, String> {
-        complete(&mut config)?;
+        check(&config)?;
+        complete(&mut config);
         let Some(SchedulingChoice::SequenceBatching(batching)) = &config.scheduling_choice else {
             return Err(format!("model '{}' has no sequence_batching", config.name));
         };
@@ -109,8 +114,10 @@ impl Spec {
             [state] => Some(state_spec(state)?),
             _ => return Err(format!("model '{}': one implicit state is served, not several", config.name)),
         };
+        let settings = settings(&config, batching, hold_until)?;
+        limit(&config.name, &settings, state.as_ref())?;
         Ok(Self {
-            settings: settings(&config, batching, hold_until)?,
+            settings,
             controls: controls(batching)?,
             state,
             formula: formula(&config)?,
@@ -138,11 +145,51 @@ impl Spec {
     }
 }
 
-/// Fills in what a configuration may leave out.
-fn complete(config: &mut ModelConfig) -> Result<(), String> {
-    if config.max_batch_size < 0 {
-        return Err(format!("model '{}': max_batch_size must not be negative", config.name));
+/// Looks for what no model can have, as the real server does when it reads a configuration.
+///
+/// # Errors
+/// What is wrong with it.
+pub(super) fn check(config: &ModelConfig) -> Result<(), String> {
+    let ModelConfig { name, max_batch_size, .. } = config;
+    if *max_batch_size < 0 {
+        return Err(format!("'max_batch_size' must be non-negative value for {name}"));
     }
+    let Some(SchedulingChoice::SequenceBatching(batching)) = &config.scheduling_choice else { return Ok(()) };
+    match &batching.strategy_choice {
+        Some(StrategyChoice::Oldest(oldest)) if oldest.preferred_batch_size.iter().any(|size| *size <= 0) => {
+            Err(format!("sequence batching preferred batch size must be positive for {name}"))
+        }
+        Some(StrategyChoice::Oldest(oldest)) if oldest.preferred_batch_size.iter().any(|s| s > max_batch_size) => {
+            Err(format!("sequence batching preferred batch size must be <= max batch size for {name}"))
+        }
+        Some(StrategyChoice::Direct(direct)) if !(0.0..=1.0).contains(&direct.minimum_slot_utilization) => {
+            Err(format!("sequence batching minimum slot utilization must be in range (0.0, 1.0] for {name}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses what would take more than this server gives.
+fn limit(name: &str, settings: &Settings, state: Option<&StateSpec>) -> Result<(), String> {
+    let instances = settings.instances;
+    if instances > INSTANCES_MAX {
+        return Err(format!("model '{name}': {instances} instances are too many, at most {INSTANCES_MAX} are served"));
+    }
+    let slots = u64::from(instances) * u64::from(settings.slots());
+    if slots > SLOTS_MAX {
+        return Err(format!("model '{name}': {slots} slots are too many, at most {SLOTS_MAX} are served"));
+    }
+    let sizes = state.iter().flat_map(|state| &state.dims).map(|size| size.unsigned_abs());
+    if sizes.fold(4 * slots, u64::saturating_mul) > STATE_BYTES_MAX && state.is_some() {
+        return Err(format!(
+            "model '{name}': its implicit state is too large, all slots' may take {STATE_BYTES_MAX} bytes"
+        ));
+    }
+    Ok(())
+}
+
+/// Fills in what a configuration may leave out.
+fn complete(config: &mut ModelConfig) {
     if config.instance_group.is_empty() {
         config.instance_group.push(crate::proto::ModelInstanceGroup::default());
     }
@@ -166,7 +213,6 @@ fn complete(config: &mut ModelConfig) -> Result<(), String> {
             oldest.preferred_batch_size.push(batch);
         }
     }
-    Ok(())
 }
 
 fn tensor(name: &str, datatype: DataType, dims: &[i64]) -> Result<TensorSpec, String> {

@@ -1,0 +1,9 @@
+//! Any bytes as a request.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let _ = sequence_stress::reference::fuzzing::request(bytes);
+});
