@@ -22,6 +22,7 @@ use super::{
     served::{Served, Ticket},
     spec::TensorSpec,
     stream::Outbox,
+    unreadable::is_unreadable,
 };
 use crate::proto::{
     ModelConfigRequest, ModelConfigResponse, ModelInferRequest, ModelInferResponse, ModelMetadataRequest,
@@ -140,6 +141,8 @@ impl Service {
             }
             match next {
                 None => return outbox.half_close(),
+                // What cannot be read ends the stream as if the client had closed it, as with the real server.
+                Some(Err(status)) if is_unreadable(&status) => return outbox.half_close(),
                 Some(Err(_)) => return outbox.cancel(),
                 Some(Ok(request)) => {
                     self.suffer().await;

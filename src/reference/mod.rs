@@ -26,6 +26,7 @@ mod spec;
 mod statistics;
 mod stream;
 mod tensor;
+mod unreadable;
 
 pub use builtin::{ModelOptions, model_names};
 pub use fault::{Fault, Planted};

@@ -24,6 +24,7 @@ use super::{
     repository::Repository,
     scheduler::HoldUntil,
     spec::Spec,
+    unreadable::TellsUnreadable,
 };
 use crate::{
     proto::{ModelConfig, grpc_inference_service_server::GrpcInferenceServiceServer},
@@ -235,7 +236,7 @@ async fn serve(
     tonic::transport::Server::builder()
         .max_concurrent_streams(u32::MAX)
         .http2_max_pending_accept_reset_streams(Some(RESETS_MAX))
-        .add_service(inference)
+        .add_service(TellsUnreadable(inference))
         .add_service(HealthServer::new(Healthy))
         .serve_with_incoming_shutdown(TcpIncoming::from(listener).with_nodelay(Some(true)), async {
             let _ = closed.await;
