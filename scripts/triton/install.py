@@ -193,17 +193,21 @@ def perf_analyzer():
 
 
 def main():
-    """`install.py client` prints where NVIDIA's client is; `install.py server RELEASE…` gets servers."""
+    """`install.py client` prints where NVIDIA's client is, `install.py analyzer` where perf_analyzer is and, on the next line,
+    its libraries; `install.py server RELEASE…` gets servers."""
     try:
         if sys.argv[1:] == ["client"]:
             print(client_packages())
+        elif sys.argv[1:] == ["analyzer"]:
+            binary, libraries = perf_analyzer()
+            print(binary, ":".join(map(str, libraries)), sep="\n")
         elif sys.argv[1:2] == ["server"]:
             model_python()
             python_library_folder()
             for release in sys.argv[2:]:
                 server(release)
         else:
-            sys.exit("usage: install.py client | server RELEASE ...")
+            sys.exit("usage: install.py client | analyzer | server RELEASE ...")
     except InstallError as problem:
         sys.exit(f"install: {problem}")
 
