@@ -73,7 +73,7 @@ pub(super) fn decode(request: ModelInferRequest, spec: &Spec) -> Result<Decoded,
         return Err(Failure::invalid(format!("unexpected inference output '{}' for model '{model}'", output.name)));
     }
     let check = Check { spec, model: &model, request_id: &request.id };
-    check.count(&named)?;
+    check.count(&request.inputs, &named)?;
     let batch_size = check.batch_size(&request.inputs)?;
     let mut inputs = Inputs::new();
     for (input, data) in request.inputs.into_iter().zip(data) {
@@ -276,14 +276,14 @@ impl Check<'_> {
         Failure::invalid(format!("{}{text}", prefix(self.request_id)))
     }
 
-    fn count(&self, given: &HashSet<&str>) -> Result<(), Failure> {
+    fn count(&self, inputs: &[InferInputTensor], given: &HashSet<&str>) -> Result<(), Failure> {
         let declared = &self.spec.inputs;
         if given.len() == declared.len() {
             return Ok(());
         }
         let quoted = |names: Vec<&str>| names.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(",");
-        let mut names: Vec<_> = given.iter().copied().collect();
-        names.sort_unstable();
+        // The real server tells them in this order.
+        let names: Vec<_> = inputs.iter().rev().map(|input| input.name.as_str()).collect();
         let missing: Vec<_> = declared.iter().map(|input| &*input.name).filter(|name| !given.contains(name)).collect();
         let missing = if missing.is_empty() { "]".to_owned() } else { format!("[{}]", quoted(missing)) };
         Err(self.failure(&format!(
