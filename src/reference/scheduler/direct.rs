@@ -73,17 +73,13 @@ impl<T> Direct<T> {
         for (slot, lane) in (0..).zip(&mut self.lanes) {
             let seat = Seat { slot, instance };
             loop {
-                match lane.front() {
-                    Some(Item::Release) => {
-                        lane.pop_front();
-                        seats.release_at_idle(seat, lane);
-                    }
-                    Some(Item::Step(first)) if first.request.is_cancelled() => {
-                        let id = first.request.id.clone();
-                        cancel_lane(lane, out);
-                        seats.release_at_cancel(seat, lane, &id);
-                    }
-                    _ => break,
+                if let Some(id) = cancel_lane(lane, out) {
+                    seats.release_at_cancel(seat, lane, &id);
+                } else if matches!(lane.front(), Some(Item::Release)) {
+                    lane.pop_front();
+                    seats.release_at_idle(seat, lane);
+                } else {
+                    break;
                 }
             }
         }

@@ -181,16 +181,17 @@ struct Queued<T> {
 
 type Lane<T> = VecDeque<Item<T>>;
 
-/// Drains a slot whose first request is cancelled; returns whether it was.
-fn cancel_lane<T>(lane: &mut Lane<T>, out: &mut Vec<Event<T>>) -> bool {
-    let is_cancelled = matches!(lane.front(), Some(Item::Step(first)) if first.request.is_cancelled());
-    if is_cancelled {
-        out.extend(lane.drain(..).filter_map(|item| match item {
-            Item::Step(step) => Some(Event::Refuse(Refusal::Cancelled, step.request)),
-            Item::Release => None,
-        }));
-    }
-    is_cancelled
+/// Drains a slot whose first request is cancelled, and tells whose that is.
+fn cancel_lane<T>(lane: &mut Lane<T>, out: &mut Vec<Event<T>>) -> Option<SequenceId> {
+    let id = match lane.front() {
+        Some(Item::Step(first)) if first.request.is_cancelled() => first.request.id.clone(),
+        _ => return None,
+    };
+    out.extend(lane.drain(..).filter_map(|item| match item {
+        Item::Step(step) => Some(Event::Refuse(Refusal::Cancelled, step.request)),
+        Item::Release => None,
+    }));
+    Some(id)
 }
 
 /// An instance's slots.

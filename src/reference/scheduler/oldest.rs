@@ -133,11 +133,7 @@ impl<T> Oldest<T> {
             let seat = Seat { slot: number, instance };
             let slot = &mut self.slots[number as usize];
             while !slot.in_flight {
-                if let Some(Item::Step(first)) = slot.lane.front()
-                    && first.request.is_cancelled()
-                {
-                    let id = first.request.id.clone();
-                    cancel_lane(&mut slot.lane, out);
+                if let Some(id) = cancel_lane(&mut slot.lane, out) {
                     seats.release_at_cancel(seat, &mut slot.lane, &id);
                     continue;
                 }

@@ -2,7 +2,7 @@
 
 use std::{
     cmp::{Ordering, Reverse},
-    collections::{BTreeMap, BinaryHeap, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -87,8 +87,8 @@ pub(super) struct Seats<T> {
     free: BinaryHeap<Reverse<Seat>>,
     /// By age.
     backlog: BTreeMap<u64, Waiting<T>>,
-    /// Entries of the backlog that have a time limit.
-    limited: usize,
+    /// When those of its entries that have a time limit expire.
+    limits: BTreeSet<(Moment, u64)>,
     numbers: u64,
     /// The slots of one instance, those that a fault added included.
     slots: u32,
@@ -108,7 +108,7 @@ impl<T> Seats<T> {
             deadlines: BTreeMap::new(),
             free: seats.collect(),
             backlog: BTreeMap::new(),
-            limited: 0,
+            limits: BTreeSet::new(),
             numbers: 0,
             slots,
             has_cancelled: false,
@@ -190,8 +190,11 @@ impl<T> Seats<T> {
         self.record(&request, Place::Backlog(number), now);
         let waiting = self.backlog.get_mut(&number).expect("a live sequence's queue is there until it gets a slot");
         if let Some(limit) = request.timeout.map(|timeout| now + timeout) {
-            self.limited += usize::from(waiting.expires.is_none());
-            waiting.expires = Some(waiting.expires.map_or(limit, |earlier| earlier.min(limit)));
+            let earliest = waiting.expires.map_or(limit, |earlier| earlier.min(limit));
+            if let Some(earlier) = waiting.expires.replace(earliest) {
+                self.limits.remove(&(earlier, number));
+            }
+            self.limits.insert((earliest, number));
         }
         waiting.steps.push_back(Queued { request, arrived: now });
     }
@@ -254,13 +257,19 @@ impl<T> Seats<T> {
         let newest_first = self.backlog.len() > 1 && self.faults.happens(Fault::BacklogOrder);
         let next = if newest_first { self.backlog.pop_last() } else { self.backlog.pop_first() };
         let (number, waiting) = next.expect("somebody waits");
-        self.limited -= usize::from(waiting.expires.is_some());
+        self.forget_limit(number, &waiting);
         if let Some(live) = self.live.get_mut(&waiting.id)
             && matches!(live.place, Place::Backlog(its) if its == number)
         {
             live.place = Place::Seat(seat);
         }
         lane.extend(waiting.steps.into_iter().map(Item::Step));
+    }
+
+    fn forget_limit(&mut self, number: u64, waiting: &Waiting<T>) {
+        if let Some(limit) = waiting.expires {
+            self.limits.remove(&(limit, number));
+        }
     }
 
     fn forget(&mut self, id: &SequenceId) {
@@ -298,9 +307,9 @@ impl<T> Seats<T> {
 
     /// Refuses the waiting sequences of which a time limit has passed.
     pub(super) fn expire(&mut self, now: Moment, out: &mut Vec<Event<T>>) {
-        if self.limited > 0 {
-            let expired = self.remove_waiting(|waiting| waiting.expires.is_some_and(|limit| limit <= now));
-            out.extend(expired.into_iter().map(|request| Event::Refuse(Refusal::Expired, request)));
+        while let Some((_, number)) = self.limits.first().copied().filter(|(limit, _)| *limit <= now) {
+            let expired = self.remove_waiting(number);
+            out.extend(expired.map(|request| Event::Refuse(Refusal::Expired, request)));
         }
     }
 
@@ -313,8 +322,12 @@ impl<T> Seats<T> {
     fn cancel_waiting(&mut self) {
         if std::mem::take(&mut self.has_cancelled) {
             let is_cancelled = |waiting: &Waiting<T>| waiting.steps.iter().any(|step| step.request.is_cancelled());
-            let cancelled = self.remove_waiting(is_cancelled);
-            self.cancelled.extend(cancelled);
+            let cancelled = self.backlog.iter().filter(|(_, waiting)| is_cancelled(waiting));
+            let numbers: Vec<_> = cancelled.map(|(number, _)| *number).collect();
+            for number in numbers {
+                let cancelled = self.remove_waiting(number);
+                self.cancelled.extend(cancelled);
+            }
         }
     }
 
@@ -323,18 +336,13 @@ impl<T> Seats<T> {
         out.extend(self.cancelled.drain(..).map(|request| Event::Refuse(Refusal::Cancelled, request)));
     }
 
-    fn remove_waiting(&mut self, which: impl Fn(&Waiting<T>) -> bool) -> Vec<Request<T>> {
-        let mut removed = Vec::new();
-        let numbers: Vec<_> = self.backlog.iter().filter(|(_, waiting)| which(waiting)).map(|(n, _)| *n).collect();
-        for number in numbers {
-            let Some(waiting) = self.backlog.remove(&number) else { continue };
-            self.limited -= usize::from(waiting.expires.is_some());
-            if matches!(self.live.get(&waiting.id), Some(Live { place: Place::Backlog(its), .. }) if *its == number) {
-                self.forget(&waiting.id);
-            }
-            removed.extend(waiting.steps.into_iter().map(|step| step.request));
+    fn remove_waiting(&mut self, number: u64) -> impl Iterator<Item = Request<T>> + use<T> {
+        let waiting = self.backlog.remove(&number).expect("it waits");
+        self.forget_limit(number, &waiting);
+        if matches!(self.live.get(&waiting.id), Some(Live { place: Place::Backlog(its), .. }) if *its == number) {
+            self.forget(&waiting.id);
         }
-        removed
+        waiting.steps.into_iter().map(|step| step.request)
     }
 
     /// Marks a sequence whose client is gone.
@@ -346,9 +354,7 @@ impl<T> Seats<T> {
 
     /// When something is due here.
     pub(super) fn wake(&self) -> Option<Moment> {
-        let idle = self.deadlines.keys().next().map(|(at, _)| *at);
-        let expiry =
-            if self.limited > 0 { self.backlog.values().filter_map(|waiting| waiting.expires).min() } else { None };
-        idle.into_iter().chain(expiry).min()
+        let idle = self.deadlines.keys().next();
+        idle.into_iter().chain(self.limits.first()).map(|(at, _)| *at).min()
     }
 }
