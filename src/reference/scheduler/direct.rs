@@ -1,9 +1,9 @@
 //! The Direct strategy: a slot is a row of the batch from START to END.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, sync::Arc};
 
 use super::{
-    Batch, Event, Item, Lane, Moment, Row, Settings, Strategy, cancel_lane,
+    Batch, Event, Item, Lane, Moment, Request, Row, Settings, Strategy, cancel_lane,
     seats::{Seat, Seats},
 };
 use crate::reference::fault::Fault;
@@ -53,16 +53,14 @@ impl<T> Direct<T> {
     ) {
         if !self.hangs && !self.is_executing {
             self.clear_released(instance, seats, out);
-            let ready = self.ready(settings);
-            self.batch_due = self.waits_until(&ready, settings).filter(|due| *due > now);
-            let Some(highest) = ready.iter().rposition(|ready| *ready).filter(|_| self.batch_due.is_none()) else {
-                return;
-            };
+            self.batch_due = self.waits_until(settings).filter(|due| *due > now);
+            let highest = self.lanes.iter().rposition(|lane| !lane.is_empty());
+            let Some(highest) = highest.filter(|_| self.batch_due.is_none()) else { return };
             if seats.faults().happens(Fault::HangInstance) {
                 self.hangs = true;
                 return;
             }
-            let batch = self.batch(instance, &ready[..=highest], seats);
+            let batch = self.batch(instance, highest, settings.ragged, seats);
             self.is_executing = true;
             out.push(Event::Execute { instance, batch });
         }
@@ -85,39 +83,30 @@ impl<T> Direct<T> {
         }
     }
 
-    /// Which slots have a request that can be executed with that of the first one.
-    fn ready(&self, settings: &Settings) -> Vec<bool> {
-        let mut shape = None;
-        let mut fits = |lane: &Lane<T>| match lane.front() {
-            Some(Item::Step(first)) => {
-                settings.ragged || shape.get_or_insert_with(|| first.request.shape.clone()) == &first.request.shape
-            }
-            _ => false,
-        };
-        self.lanes.iter().map(&mut fits).collect()
-    }
-
-    /// Until when a batch waits because too few slots are ready.
-    fn waits_until(&self, ready: &[bool], settings: &Settings) -> Option<Moment> {
+    /// Until when a batch waits because too few slots are ready. A request's shape does not count here.
+    fn waits_until(&self, settings: &Settings) -> Option<Moment> {
         let Strategy::Direct { minimum_slot_utilization, queue_delay } = settings.strategy else { return None };
-        let count = ready.iter().filter(|ready| **ready).count();
-        #[expect(clippy::cast_precision_loss, reason = "slots are few")]
-        let utilization = count as f64 / f64::from(settings.slots());
-        if count == 0 || utilization >= minimum_slot_utilization {
-            return None;
-        }
-        let oldest = self.lanes.iter().zip(ready).filter_map(|(lane, ready)| match lane.front() {
-            Some(Item::Step(first)) if *ready => Some(first.arrived),
+        let arrivals = self.lanes.iter().filter_map(|lane| match lane.front() {
+            Some(Item::Step(first)) => Some(first.arrived),
             _ => None,
         });
-        oldest.min().map(|arrived| arrived + queue_delay)
+        #[expect(clippy::cast_precision_loss, reason = "slots are few")]
+        let utilization = arrivals.clone().count() as f64 / f64::from(settings.slots());
+        let oldest = arrivals.min().filter(|_| utilization < minimum_slot_utilization);
+        oldest.map(|arrived| arrived + queue_delay)
     }
 
-    /// Takes a batch of these slots' first requests; what is not ready among them is padding.
-    fn batch(&mut self, instance: u32, ready: &[bool], seats: &mut Seats<T>) -> Batch<T> {
-        let mut rows = Vec::with_capacity(ready.len());
-        for ((slot, lane), ready) in (0..).zip(&mut self.lanes).zip(ready) {
-            let first = if *ready { lane.pop_front() } else { None };
+    /// Takes a batch of the first requests of the slots up to the highest busy one. Those whose shape is not that of the
+    /// first are left for a later batch; like an idle slot's, their row is padding.
+    fn batch(&mut self, instance: u32, highest: usize, ragged: bool, seats: &mut Seats<T>) -> Batch<T> {
+        let lanes = &mut self.lanes[..=highest];
+        let mut rows = Vec::with_capacity(lanes.len());
+        let mut shape = None;
+        let mut fits =
+            |request: &Request<T>| ragged || *shape.get_or_insert_with(|| Arc::clone(&request.shape)) == request.shape;
+        for (slot, lane) in (0..).zip(lanes) {
+            let is_ready = matches!(lane.front(), Some(Item::Step(first)) if fits(&first.request));
+            let first = if is_ready { lane.pop_front() } else { None };
             let Some(Item::Step(first)) = first else {
                 rows.push(Row { slot, request: None, arrived: Moment::ZERO });
                 continue;

@@ -159,7 +159,7 @@ pub struct Batch<T> {
 pub struct Row<T> {
     /// The slot, of the instance.
     pub slot: u32,
-    /// None: the slot is idle, and its row is padding.
+    /// None: the row is padding; the slot is idle, or its request does not fit into the batch.
     pub request: Option<Request<T>>,
     /// When the request arrived; of padding, zero.
     pub arrived: Moment,

@@ -106,14 +106,30 @@ fn the_oldest_request_decides_when_a_batch_goes() {
 }
 
 #[test]
-fn what_is_not_in_the_batch_does_not_make_it_wait_or_go() {
+fn a_request_whose_shape_does_not_fit_is_ready_all_the_same() {
     let mut world = World::new(waiting_for(1.0, 300));
     world.send("1S");
     world.run_to(100);
     world.offer("2S", shaped(2)).expect("accepted");
+    world.send("3S");
+    world.saw(&[]);
+    world.offer("4S", shaped(2)).expect("accepted");
+    // All four slots are busy. Two of the requests are left, and they alone are too few.
+    world.saw(&["100 0[1S - 3S -]"]);
     world.run_to(700);
-    // Each batch goes when its own oldest request has waited.
-    world.saw(&["300 0[1S]", "400 0[- 2S]"]);
+    world.saw(&["400 0[- 2S - 4S]"]);
+}
+
+#[test]
+fn a_batch_goes_when_a_request_has_waited_that_does_not_fit_into_it() {
+    let mut world = World::new(waiting_for(1.0, 300));
+    world.send("1S 2S");
+    world.run_to(400);
+    world.offer("2.a", shaped(2)).expect("accepted");
+    world.run_to(500);
+    world.send("1.a");
+    world.run_to(900);
+    world.saw(&["300 0[1S 2S]", "700 0[1.a -]", "710 0[- 2.a]"]);
 }
 
 #[test]
