@@ -133,10 +133,18 @@ fn the_backlog_starves_or_is_not_in_order() {
         world.run_to(5000);
         world.saw(&["0 0[1S]", "10 0[1E]", "100 0[3SE]"]);
 
-        let mut world = faulty(settings, Fault::BacklogOrder);
+        let mut world = faulty(settings.clone(), Fault::BacklogOrder);
         world.send("1S 2SE 3SE 4SE 1E");
         world.run_to(100);
         world.saw(&["0 0[1S]", "10 0[1E]", "20 0[4SE]", "30 0[3SE]", "40 0[2SE]"]);
+
+        // One that waits alone is no chance to do it.
+        let mut world = World::with_faults(settings, &[Planted::once(Fault::BacklogOrder, 1)]);
+        world.send("1S 2SE 1E");
+        world.run_to(100);
+        world.send("3S 4SE 5SE 3E");
+        world.run_to(200);
+        world.saw(&["0 0[1S]", "10 0[1E]", "20 0[2SE]", "100 0[3S]", "110 0[3E]", "120 0[5SE]", "130 0[4SE]"]);
     }
 }
 

@@ -111,6 +111,8 @@ impl World {
         let mut events = Vec::new();
         self.scheduler.advance(self.now, &mut events);
         self.take(events);
+        let wake = self.scheduler.next_wake();
+        assert!(wake.is_none_or(|wake| wake > self.now), "at {:?} it wants to be woken at {wake:?}", self.now);
     }
 
     fn take(&mut self, events: Vec<Event<String>>) {
@@ -126,7 +128,8 @@ impl World {
         let names: Vec<_> =
             batch.rows.iter().map(|row| row.request.as_ref().map_or("-", |request| request.payload.as_str())).collect();
         self.note(&format!("{instance}[{}]", names.join(" ")));
-        let slots = batch.rows.iter().filter(|row| row.request.is_some()).map(|row| row.slot).collect();
+        let slots: Vec<_> = batch.rows.iter().filter(|row| row.request.is_some()).map(|row| row.slot).collect();
+        assert!(!slots.is_empty(), "a batch is not of padding alone");
         let done = self.now + self.execution;
         self.busy.entry(instance).or_default().push_back((done, slots));
     }
@@ -143,7 +146,6 @@ impl World {
             let wake = self.scheduler.next_wake();
             let next = done.map(|(at, _)| at).into_iter().chain(wake).min().filter(|at| *at <= until);
             let Some(next) = next else { break };
-            assert!(next >= self.now, "it wants to be woken at {next:?}, and it is {:?}", self.now);
             self.now = next;
             if let Some((_, instance)) = done.filter(|(at, _)| *at == next) {
                 let (_, slots) = self.busy.get_mut(&instance).and_then(VecDeque::pop_front).expect("a batch");

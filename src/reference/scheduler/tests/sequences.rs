@@ -127,6 +127,20 @@ fn after_a_stop_what_lives_goes_on_and_nothing_starts() {
 }
 
 #[test]
+fn a_sequence_is_live_from_its_start_to_its_end_in_a_slot_and_in_the_backlog() {
+    for settings in [direct(1, 1), oldest(1, 1, 1)] {
+        let mut world = World::new(settings);
+        assert_eq!(world.scheduler.live(), 0);
+        world.send("1S 2S 2.a 3S");
+        assert_eq!(world.scheduler.live(), 3);
+        world.send("1E 3E");
+        assert_eq!(world.scheduler.live(), 1);
+        world.run_to(100);
+        assert_eq!(world.scheduler.live(), 1, "2 is in its slot");
+    }
+}
+
+#[test]
 fn a_queued_step_is_seen_as_work() {
     for settings in [direct(1, 1), oldest(1, 1, 1)] {
         let mut world = World::new(settings);
