@@ -106,6 +106,9 @@ pub struct ServeArgs {
     /// The models' idle limit, such as 500ms
     #[arg(long, value_name = "TIME", value_parser = milliseconds, default_value = "1s")]
     pub idle_limit: Millis,
+    /// Begin with no model loaded; RepositoryModelLoad loads them
+    #[arg(long)]
+    pub explicit: bool,
     /// The rest.
     #[command(flatten)]
     pub server: ServerArgs,
@@ -257,6 +260,7 @@ impl ServeArgs {
     #[must_use]
     pub fn options(&self) -> Options {
         let mut options = self.server.options(Seed(0));
+        options.explicit = self.explicit;
         options.listen = SocketAddr::new(self.address, self.grpc_port);
         options.models.strategy = self.strategy;
         options.models.idle_limit = self.idle_limit.duration();

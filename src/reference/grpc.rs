@@ -20,7 +20,7 @@ use super::{
     request::SequenceId,
     scheduler::Moment,
     served::{Served, Ticket},
-    spec::TensorSpec,
+    spec::{Spec, TensorSpec},
     stream::Outbox,
     unreadable::is_unreadable,
 };
@@ -107,7 +107,7 @@ impl Service {
 
     async fn call(&self, request: ModelInferRequest) -> Answer {
         let model = self.repository.find(&request.model_name, &request.model_version)?;
-        let decoded = decode(request, &model.spec)?;
+        let decoded = decode(request, &model.spec())?;
         let (sender, receiver) = oneshot::channel();
         let mut guard = CancelsWhenDropped {
             cancelled: Arc::default(),
@@ -159,7 +159,7 @@ impl Service {
         let place = outbox.reserve();
         let request_id = request.id.clone();
         let accepted = self.repository.find(&request.model_name, &request.model_version).and_then(|model| {
-            let decoded = decode(request, &model.spec)?;
+            let decoded = decode(request, &model.spec())?;
             outbox.uses(&model, &decoded.id);
             let reply = Reply::Stream { outbox: Arc::clone(outbox), place };
             let request = decoded.request(Arc::clone(&outbox.cancelled), |request_id, inputs| Ticket {
@@ -176,11 +176,11 @@ impl Service {
     }
 }
 
-fn metadata(tensors: &[TensorSpec], model: &Served) -> Vec<TensorMetadata> {
+fn metadata(tensors: &[TensorSpec], spec: &Spec) -> Vec<TensorMetadata> {
     let one = |tensor: &TensorSpec| TensorMetadata {
         name: tensor.name.to_string(),
         datatype: tensor.datatype.name().to_owned(),
-        shape: model.spec.shape(tensor),
+        shape: spec.shape(tensor),
     };
     tensors.iter().map(one).collect()
 }
@@ -221,20 +221,20 @@ impl GrpcInferenceService for Service {
 
     async fn model_metadata(&self, request: Request<ModelMetadataRequest>) -> Outcome<ModelMetadataResponse> {
         let ModelMetadataRequest { name, version } = request.into_inner();
-        let model = self.repository.find(&name, &version)?;
+        let spec = self.repository.find(&name, &version)?.spec();
         Ok(Response::new(ModelMetadataResponse {
             name,
             versions: vec![VERSION.to_owned()],
-            platform: model.spec.config.backend.clone(),
-            inputs: metadata(&model.spec.inputs, &model),
-            outputs: metadata(&model.spec.outputs, &model),
+            platform: spec.config.backend.clone(),
+            inputs: metadata(&spec.inputs, &spec),
+            outputs: metadata(&spec.outputs, &spec),
         }))
     }
 
     async fn model_config(&self, request: Request<ModelConfigRequest>) -> Outcome<ModelConfigResponse> {
         let ModelConfigRequest { name, version } = request.into_inner();
-        let model = self.repository.find(&name, &version)?;
-        Ok(Response::new(ModelConfigResponse { config: Some(model.spec.config.clone()) }))
+        let spec = self.repository.find(&name, &version)?.spec();
+        Ok(Response::new(ModelConfigResponse { config: Some(spec.config.clone()) }))
     }
 
     async fn model_statistics(&self, request: Request<ModelStatisticsRequest>) -> Outcome<ModelStatisticsResponse> {

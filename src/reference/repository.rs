@@ -36,26 +36,26 @@ struct Entry {
     /// What it is loaded with where a load says nothing else.
     config: ModelConfig,
     loaded: Option<Arc<Served>>,
+    /// Whether it ever was: one that never was is not known to requests.
+    was_loaded: bool,
     /// Still busy with what was queued when it was unloaded.
     leaving: Vec<Arc<Served>>,
 }
 
 impl Repository {
-    /// Loads all these models.
-    ///
-    /// # Errors
-    /// What is wrong with one of them.
-    pub(super) fn load_all(
-        configs: Vec<ModelConfig>,
-        faults: Arc<Faults>,
-        hold_until: HoldUntil,
-    ) -> Result<Self, String> {
-        let mut models = BTreeMap::new();
-        for config in configs {
-            let loaded = Some(Served::start(Spec::new(config.clone(), hold_until)?, &faults));
-            models.insert(config.name.clone(), Entry { config, loaded, leaving: Vec::new() });
-        }
-        Ok(Self { faults, hold_until, models: RwLock::new(models) })
+    /// A repository with these models; none is loaded.
+    pub(super) fn new(configs: Vec<ModelConfig>, faults: Arc<Faults>, hold_until: HoldUntil) -> Self {
+        let entry = |config: ModelConfig| {
+            let name = config.name.clone();
+            (name, Entry { config, loaded: None, was_loaded: false, leaving: Vec::new() })
+        };
+        Self { faults, hold_until, models: RwLock::new(configs.into_iter().map(entry).collect()) }
+    }
+
+    /// Loads all models.
+    pub(super) fn load_all(&self) -> Result<(), Failure> {
+        let names: Vec<_> = self.models().keys().cloned().collect();
+        names.iter().try_for_each(|name| self.load(name, None))
     }
 
     fn models(&self) -> RwLockReadGuard<'_, BTreeMap<String, Entry>> {
@@ -71,7 +71,9 @@ impl Repository {
         let version = parse_version(version)?;
         let unknown = |code, rest: &str| Err(Failure::new(code, format!("Request for unknown model: '{name}' {rest}")));
         let models = self.models();
-        let Some(entry) = models.get(name) else { return unknown(Code::NotFound, "is not found") };
+        let Some(entry) = models.get(name).filter(|entry| entry.was_loaded) else {
+            return unknown(Code::NotFound, "is not found");
+        };
         match (&entry.loaded, version) {
             (Some(_), Some(other)) if other != 1 => unknown(Code::NotFound, &format!("version {other} is not found")),
             (Some(served), _) => Ok(Arc::clone(served)),
@@ -113,7 +115,8 @@ impl Repository {
                 let (state, reason) = match (&entry.loaded, entry.leaving.is_empty()) {
                     (Some(_), _) => ("READY", ""),
                     (None, false) => ("UNLOADING", ""),
-                    (None, true) => ("UNAVAILABLE", "unloaded"),
+                    (None, true) if entry.was_loaded => ("UNAVAILABLE", "unloaded"),
+                    (None, true) => ("", ""),
                 };
                 let [version, state, reason] = [VERSION, state, reason].map(str::to_owned);
                 ModelIndex { name: name.clone(), version, state, reason }
@@ -145,11 +148,12 @@ impl Repository {
                 "load failed for model '{name}': version 1 is at UNAVAILABLE state: Invalid argument: {problem};\n"
             ))
         })?;
-        if entry.loaded.as_ref().is_some_and(|loaded| loaded.spec.config == spec.config) {
-            return Ok(());
+        let spec = Arc::new(spec);
+        if !entry.loaded.as_ref().is_some_and(|loaded| loaded.resize(&spec)) {
+            entry.unload();
+            entry.loaded = Some(Served::start(&spec, &self.faults));
+            entry.was_loaded = true;
         }
-        entry.unload();
-        entry.loaded = Some(Served::start(spec, &self.faults));
         Ok(())
     }
 

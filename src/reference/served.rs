@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError, RwLock,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     time::{Instant, SystemTime, UNIX_EPOCH},
@@ -47,7 +47,7 @@ impl HasInputs for Ticket {
 #[derive(Debug)]
 pub(super) struct Served {
     pub(super) name: String,
-    pub(super) spec: Arc<Spec>,
+    spec: RwLock<Arc<Spec>>,
     faults: Arc<Faults>,
     epoch: Instant,
     core: Mutex<Core>,
@@ -72,15 +72,12 @@ struct Core {
 
 impl Served {
     /// Begins to serve a model, on the runtime that this is called on.
-    pub(super) fn start(spec: Spec, faults: &Arc<Faults>) -> Arc<Self> {
+    pub(super) fn start(spec: &Arc<Spec>, faults: &Arc<Faults>) -> Arc<Self> {
         let scheduler = Scheduler::new(spec.settings.clone(), Arc::clone(faults));
-        let spec = Arc::new(spec);
-        let (senders, receivers): (Vec<_>, Vec<_>) =
-            (0..spec.settings.instances).map(|_| mpsc::unbounded_channel()).unzip();
         let core = Core {
             scheduler,
             statistics: Statistics::default(),
-            instances: senders,
+            instances: Vec::new(),
             executing: 0,
             armed: None,
             stopping: false,
@@ -88,19 +85,48 @@ impl Served {
         };
         let served = Arc::new(Self {
             name: spec.config.name.clone(),
-            spec: Arc::clone(&spec),
+            spec: RwLock::new(Arc::clone(spec)),
             faults: Arc::clone(faults),
             epoch: Instant::now(),
             core: Mutex::new(core),
             changed: Notify::new(),
             cancellations: AtomicBool::new(false),
         });
-        for (index, batches) in (0..).zip(receivers) {
-            let instance = Instance::new(Arc::clone(&spec), Arc::clone(faults));
-            tokio::spawn(Arc::clone(&served).run_instance(index, instance, batches));
-        }
+        served.start_instances(&mut served.core(), spec.settings.instances, spec);
         tokio::spawn(Arc::clone(&served).run_timer());
         served
+    }
+
+    /// Starts instances until there are so many.
+    fn start_instances(self: &Arc<Self>, core: &mut Core, count: u32, spec: &Arc<Spec>) {
+        let first = u32::try_from(core.instances.len()).expect("instances are few");
+        for index in first..count {
+            let (sender, batches) = mpsc::unbounded_channel();
+            core.instances.push(sender);
+            let instance = Instance::new(Arc::clone(spec), Arc::clone(&self.faults));
+            tokio::spawn(Arc::clone(self).run_instance(index, instance, batches));
+        }
+    }
+
+    /// What the model is.
+    pub(super) fn spec(&self) -> Arc<Spec> {
+        Arc::clone(&self.spec.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Takes a configuration that differs in the number of instances alone: sequences and counts stay. Returns whether it
+    /// is one.
+    pub(super) fn resize(self: &Arc<Self>, spec: &Arc<Spec>) -> bool {
+        let current = self.spec();
+        let mut same_but_for_instances = current.config.clone();
+        same_but_for_instances.instance_group.clone_from(&spec.config.instance_group);
+        if same_but_for_instances != spec.config {
+            return false;
+        }
+        *self.spec.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(spec);
+        let core = &mut *self.core();
+        let count = core.scheduler.resize(spec.settings.instances);
+        self.start_instances(core, count, spec);
+        true
     }
 
     fn core(&self) -> MutexGuard<'_, Core> {
@@ -234,10 +260,11 @@ impl Served {
         mut instance: Instance,
         mut batches: mpsc::UnboundedReceiver<Batch<Ticket>>,
     ) {
+        let execution = self.spec().execution;
         while let Some(batch) = batches.recv().await {
             let began = self.now();
-            if !self.spec.execution.is_zero() {
-                tokio::time::sleep(self.spec.execution).await;
+            if !execution.is_zero() {
+                tokio::time::sleep(execution).await;
             }
             let size = batch.rows.len();
             let slots: Vec<_> = batch.rows.iter().filter(|row| row.request.is_some()).map(|row| row.slot).collect();

@@ -45,6 +45,8 @@ pub struct Options {
     pub listen: SocketAddr,
     /// Its models.
     pub models: ModelOptions,
+    /// Whether it begins with no model loaded.
+    pub explicit: bool,
     /// The faults that it commits.
     pub faults: Vec<Planted>,
     /// What decides when they happen.
@@ -62,6 +64,7 @@ impl Default for Options {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             models: ModelOptions::default(),
+            explicit: false,
             faults: Vec::new(),
             fault_seed: Seed(0),
             fault_hold: Duration::from_secs(30),
@@ -189,7 +192,10 @@ impl Life {
     }
 
     async fn once(&self, stopped: &mut oneshot::Receiver<()>) -> Result<End, String> {
-        let repository = Repository::load_all(self.configs.clone(), Arc::clone(&self.faults), self.options.hold_until)?;
+        let repository = Repository::new(self.configs.clone(), Arc::clone(&self.faults), self.options.hold_until);
+        if !self.options.explicit {
+            repository.load_all().map_err(|failure| failure.text)?;
+        }
         let (blows, mut struck) = mpsc::unbounded_channel();
         let service = Service {
             repository: Arc::new(repository),

@@ -7,7 +7,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use sequence_stress::reference::{Options, Server, scheduler::HoldUntil};
+use sequence_stress::reference::{Fault, Options, Planted, Server, scheduler::HoldUntil};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const SERVER_SECONDS: &str = "400";
@@ -80,13 +80,15 @@ pub(crate) fn real(environment: Environment) -> Endpoint {
     Endpoint { name: "tritonserver 24.10", address, _server: Box::new(server) }
 }
 
-/// Starts the reference server in this process.
-pub(crate) fn reference(environment: Environment) -> Option<Endpoint> {
+/// Starts the reference server in this process, with no model loaded, and with a fault that the real one has.
+pub(crate) fn reference(environment: Environment) -> Endpoint {
     let requests = |count: Option<u32>| count.unwrap_or(0) as usize;
     let hold_until = HoldUntil {
         queued: requests(environment.delay_scheduler),
         backlog: requests(environment.backlog_delay_scheduler),
     };
-    let server = Server::start(Options { hold_until, ..Options::default() }).expect("a free port");
-    Some(Endpoint { name: "the reference server", address: server.address, _server: Box::new(server) })
+    let faults = vec![Planted::always(Fault::OrphanAtCancel)];
+    let options = Options { hold_until, faults, explicit: true, ..Options::default() };
+    let server = Server::start(options).expect("a free port");
+    Endpoint { name: "the reference server", address: server.address, _server: Box::new(server) }
 }

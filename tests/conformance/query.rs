@@ -39,7 +39,7 @@ async fn tell(service: &mut Service, query: &Query) -> Result<String, Status> {
         Query::ServerMetadata => {
             let metadata = service.server_metadata(ServerMetadataRequest {}).await?.into_inner();
             let has = |extension: &str| metadata.extensions.iter().any(|has| has == extension);
-            format!("{}, has sequence: {}, has statistics: {}", metadata.name, has("sequence"), has("statistics"))
+            format!("has sequence: {}, has statistics: {}", has("sequence"), has("statistics"))
         }
         Query::ModelMetadata { model, version } => {
             let request = ModelMetadataRequest { name: (*model).into(), version: (*version).into() };

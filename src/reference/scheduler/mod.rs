@@ -202,6 +202,13 @@ enum Instance<T> {
 }
 
 impl<T> Instance<T> {
+    fn new(settings: &Settings) -> Self {
+        match &settings.strategy {
+            Strategy::Direct { .. } => Self::Direct(Direct::new(settings.slots())),
+            Strategy::Oldest { .. } => Self::Oldest(Oldest::new(settings.slots())),
+        }
+    }
+
     fn lane(&mut self, slot: u32) -> &mut Lane<T> {
         match self {
             Self::Direct(direct) => direct.lane(slot),
@@ -242,11 +249,7 @@ impl<T> Scheduler<T> {
     /// A scheduler with all slots free.
     #[must_use]
     pub fn new(settings: Settings, faults: Arc<Faults>) -> Self {
-        let instance = || match &settings.strategy {
-            Strategy::Direct { .. } => Instance::Direct(Direct::new(settings.slots())),
-            Strategy::Oldest { .. } => Instance::Oldest(Oldest::new(settings.slots())),
-        };
-        let instances = (0..settings.instances).map(|_| instance()).collect();
+        let instances = (0..settings.instances).map(|_| Instance::new(&settings)).collect();
         Self {
             seats: Seats::new(settings.instances, settings.slots(), settings.idle_limit, Arc::clone(&faults)),
             instances,
@@ -374,6 +377,26 @@ impl<T> Scheduler<T> {
         if let Instance::Oldest(oldest) = &mut self.instances[instance as usize] {
             oldest.released(slot);
         }
+    }
+
+    /// Changes how many instances get new sequences. Those that get none any more work off what they have.
+    ///
+    /// Returns how many instances there are in all, the first of which were there before.
+    pub fn resize(&mut self, instances: u32) -> u32 {
+        let all = || 0..u32::try_from(self.instances.len()).expect("instances are few");
+        let active: Vec<_> = all().filter(|instance| self.seats.is_active(*instance)).collect();
+        for instance in active.iter().skip(instances as usize) {
+            self.seats.retire(*instance);
+        }
+        let mut all = all().end;
+        for _ in active.len()..instances as usize {
+            if !self.seats.call_back() {
+                self.instances.push(Instance::new(&self.settings));
+                self.seats.add_instance(all, self.settings.slots());
+                all += 1;
+            }
+        }
+        all
     }
 
     /// Refuses every START from now on.

@@ -85,6 +85,8 @@ pub(super) struct Seats<T> {
     /// When each of them will have been idle for too long; the number tells those of one moment apart.
     deadlines: BTreeMap<(Moment, u64), SequenceId>,
     free: BinaryHeap<Reverse<Seat>>,
+    /// The free slots of each instance that gets no new sequences any more.
+    retired: BTreeMap<u32, Vec<Seat>>,
     /// By age.
     backlog: BTreeMap<u64, Waiting<T>>,
     /// When those of its entries that have a time limit expire.
@@ -107,6 +109,7 @@ impl<T> Seats<T> {
             live: HashMap::new(),
             deadlines: BTreeMap::new(),
             free: seats.collect(),
+            retired: BTreeMap::new(),
             backlog: BTreeMap::new(),
             limits: BTreeSet::new(),
             numbers: 0,
@@ -205,10 +208,37 @@ impl<T> Seats<T> {
         self.numbers
     }
 
+    /// Gives this instance no new sequences from now on.
+    pub(super) fn retire(&mut self, instance: u32) {
+        let (aside, free): (Vec<_>, Vec<_>) = self.free.drain().partition(|Reverse(seat)| seat.instance == instance);
+        self.free = free.into();
+        self.retired.insert(instance, aside.into_iter().map(|Reverse(seat)| seat).collect());
+    }
+
+    /// Gives one that was retired new sequences again; returns whether there was one. The backlog has to wait for a slot
+    /// that is released.
+    pub(super) fn call_back(&mut self) -> bool {
+        let instance = self.retired.pop_first();
+        self.free.extend(instance.iter().flat_map(|(_, seats)| seats).copied().map(Reverse));
+        instance.is_some()
+    }
+
+    /// Adds an instance with all its slots free.
+    pub(super) fn add_instance(&mut self, instance: u32, slots: u32) {
+        self.free.extend((0..slots).map(|slot| Reverse(Seat { slot, instance })));
+    }
+
+    /// Whether the instance gets new sequences.
+    pub(super) fn is_active(&self, instance: u32) -> bool {
+        !self.retired.contains_key(&instance)
+    }
+
     /// A slot's sequence is over: the slot goes to the backlog's oldest sequence, whose steps are put into `lane`, or is free.
     pub(super) fn release(&mut self, seat: Seat, lane: &mut Lane<T>) {
         self.cancel_waiting();
-        if self.has_waiting() && !self.faults.happens(Fault::StarveBacklog) {
+        if let Some(aside) = self.retired.get_mut(&seat.instance) {
+            aside.push(seat);
+        } else if self.has_waiting() && !self.faults.happens(Fault::StarveBacklog) {
             self.seat_waiting(seat, lane);
         } else {
             self.free.push(Reverse(seat));
@@ -280,9 +310,6 @@ impl<T> Seats<T> {
     /// Forgets the sequences that were idle for too long, and tells whose slots have to be released.
     pub(super) fn reap(&mut self, now: Moment) -> Vec<Reaped> {
         let mut reaped = Vec::new();
-        if self.deadlines.keys().next().is_some_and(|(at, _)| *at <= now) {
-            self.cancel_waiting();
-        }
         while let Some(entry) = self.deadlines.first_entry().filter(|entry| entry.key().0 <= now) {
             let id = entry.remove();
             let live = self.live.get_mut(&id).expect("what has a deadline is live");
@@ -313,7 +340,7 @@ impl<T> Seats<T> {
         }
     }
 
-    /// A request was cancelled: the backlog is looked through when a slot is released or a sequence reaped.
+    /// A request was cancelled: the backlog is looked through when a slot is released.
     pub(super) fn note_cancellation(&mut self) {
         self.has_cancelled = true;
     }

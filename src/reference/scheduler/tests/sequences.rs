@@ -207,3 +207,54 @@ fn with_oldest_executions_begin_when_enough_sequences_have_a_request() {
     world.run_to(600);
     world.saw(&["500 0[1S 2S]", "510 0[1.a]", "520 0[1E]", "530 0[3SE]"]);
 }
+
+#[test]
+fn an_instance_that_is_added_gets_new_sequences_and_the_backlog_waits_on() {
+    for settings in [direct(1, 1), oldest(1, 1, 1)] {
+        let mut world = World::new(settings);
+        world.send("1S 2S");
+        assert_eq!(world.scheduler.resize(2), 2);
+        world.run_to(100);
+        world.send("3S 1.a");
+        world.run_to(200);
+        world.saw(&["0 0[1S]", "100 1[3S]", "100 0[1.a]"]);
+        world.send("3E");
+        world.run_to(300);
+        world.saw(&["200 1[3E]", "210 1[2S]"]);
+    }
+}
+
+#[test]
+fn an_instance_that_is_removed_works_off_its_sequences_and_gets_no_new_ones() {
+    for settings in [direct(2, 1), oldest(2, 1, 1)] {
+        let mut world = World::new(settings);
+        world.send("1S 2S");
+        assert_eq!(world.scheduler.resize(1), 2);
+        world.run_to(100);
+        world.send("3S 1.a 1E");
+        world.run_to(200);
+        world.saw(&["0 1[1S]", "0 0[2S]", "100 1[1.a]", "110 1[1E]"]);
+        world.send("2E");
+        world.run_to(300);
+        world.saw(&["200 0[2E]", "210 0[3S]"]);
+        // It is used again when there are to be more.
+        assert_eq!(world.scheduler.resize(2), 2);
+        world.send("4S 5S");
+        world.run_to(400);
+        world.saw(&["300 1[4S]"]);
+    }
+}
+
+#[test]
+fn a_free_instance_that_is_removed_is_not_used() {
+    let mut world = World::new(direct(3, 1));
+    assert_eq!(world.scheduler.resize(1), 3);
+    world.send("1S 2S");
+    world.run_to(100);
+    world.saw(&["0 0[1S]"]);
+    assert_eq!(world.scheduler.resize(1), 3);
+    assert_eq!(world.scheduler.resize(4), 4);
+    world.send("3S 4S 5S 6S");
+    world.run_to(200);
+    world.saw(&["100 3[3S]", "100 2[4S]", "100 1[5S]"]);
+}
