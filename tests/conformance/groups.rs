@@ -48,9 +48,7 @@ impl Group {
         runtime.block_on(async {
             let mut transcripts = Vec::new();
             for conversation in &self.conversations {
-                let began = std::time::Instant::now();
                 transcripts.push(runner::run(endpoint.address, conversation).await);
-                eprintln!("TIME {:.2} {} {}", began.elapsed().as_secs_f32(), self.name, conversation.name);
             }
             transcripts
         })

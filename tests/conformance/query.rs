@@ -107,8 +107,7 @@ fn config(of: &ModelConfig) -> String {
     let mut parameters: Vec<_> =
         of.parameters.iter().map(|(key, value)| format!("{key}={}", value.string_value)).collect();
     parameters.sort();
-    let SchedulingChoice::SequenceBatching(batching) =
-        of.scheduling_choice.clone().unwrap_or(SchedulingChoice::SequenceBatching(Default::default()));
+    let batching = of.scheduling_choice.as_ref().map(|SchedulingChoice::SequenceBatching(batching)| batching);
     format!(
         "{} batch {} takes {tensors:?} gives {outputs:?} in {groups:?} with {parameters:?}, {batching:?}",
         of.name, of.max_batch_size

@@ -92,18 +92,18 @@ impl Runner<'_> {
             }
             Action::Cancel(link) => {
                 self.keep_order(None).await;
-                self.link(link).cancel();
+                self.connection(link).cancel();
                 self.links.remove(link);
                 self.write(format!("{link} is cancelled"));
             }
             Action::Disconnect(link) => {
                 self.keep_order(None).await;
-                self.link(link).disconnect();
+                self.connection(link).disconnect();
                 self.links.remove(link);
                 self.write(format!("{link} loses its connection"));
             }
             Action::HalfClose(link) => {
-                self.link(link).half_close();
+                self.connection(link).half_close();
                 self.write(format!("{link} > no more"));
             }
             Action::Ask(query) => {
@@ -119,7 +119,7 @@ impl Runner<'_> {
         }
     }
 
-    fn link(&mut self, link: Link) -> &mut Connection {
+    fn connection(&mut self, link: Link) -> &mut Connection {
         self.links.get_mut(link).unwrap_or_else(|| panic!("the conversation does not open '{link}' first"))
     }
 
@@ -148,7 +148,7 @@ impl Runner<'_> {
         self.number += 1;
         let request = step.request(self.setup, self.number);
         self.write(format!("{link} > {}: {step}", request.id));
-        self.link(link).send(request);
+        self.connection(link).send(request);
     }
 
     async fn call(&mut self, link: Link, step: &Step) {
@@ -165,15 +165,15 @@ impl Runner<'_> {
     async fn take(&mut self, link: Link, count: usize) {
         let deadline = Instant::now() + ANSWER_LIMIT;
         for _ in 0..count {
-            let received = timeout_at(deadline, self.link(link).received.recv()).await;
-            let (line, is_end) = match received {
+            let received = timeout_at(deadline, self.connection(link).received.recv()).await;
+            let (told, is_end) = match received {
                 Ok(Some(received)) => (received.line, received.is_end),
                 Ok(None) => ("nothing after its end".into(), true),
                 Err(_) => ("no answer in time".into(), true),
             };
             // A response names its model where it is not the conversation's.
             let of_this_model = format!(" of {} 1", self.setup.model);
-            self.write(format!("{link} < {}", line.replace(&of_this_model, "")));
+            self.write(format!("{link} < {}", told.replace(&of_this_model, "")));
             if is_end {
                 break;
             }

@@ -76,35 +76,27 @@ pub(crate) fn status(status: &Status) -> String {
 
 /// A model's counts, without its times; with those of executions or not.
 pub(crate) fn statistics(of: &ModelStatistics, with_executions: bool) -> String {
-    let stats = of.inference_stats.clone().unwrap_or_default();
+    let stats = of.inference_stats.unwrap_or_default();
     let count = |duration: &Option<sequence_stress::proto::StatisticDuration>| duration.map_or(0, |of| of.count);
     let mut batches: Vec<(u64, u64)> =
         of.batch_stats.iter().map(|batch| (batch.batch_size, count(&batch.compute_infer))).collect();
     batches.sort_unstable();
     let batches: Vec<String> = batches.iter().map(|(size, count)| format!("{size}: {count}")).collect();
-    let mut line = format!(
-        "inferences {}, success {}, fail {}, queue {}, compute {}/{}/{}",
-        of.inference_count,
-        count(&stats.success),
-        count(&stats.fail),
-        count(&stats.queue),
-        count(&stats.compute_input),
-        count(&stats.compute_infer),
-        count(&stats.compute_output)
-    );
+    let mut words = vec![
+        format!("inferences {}", of.inference_count),
+        format!("success {}", count(&stats.success)),
+        format!("fail {}", count(&stats.fail)),
+        format!("queue {}", count(&stats.queue)),
+        format!(
+            "compute {}/{}/{}",
+            count(&stats.compute_input),
+            count(&stats.compute_infer),
+            count(&stats.compute_output)
+        ),
+    ];
     if with_executions {
-        line += &format!(", executions {}, batches {{{}}}", of.execution_count, batches.join(", "));
+        words.push(format!("executions {}", of.execution_count));
+        words.push(format!("batches {{{}}}", batches.join(", ")));
     }
-    let mut keys: Vec<_> = of.response_stats.iter().collect();
-    keys.sort_by_key(|(key, _)| (*key).clone());
-    for (key, of) in keys {
-        line += &format!(
-            ", responses {key}: success {}, fail {}, empty {}, cancel {}",
-            count(&of.success),
-            count(&of.fail),
-            count(&of.empty_response),
-            count(&of.cancel)
-        );
-    }
-    line
+    words.join(", ")
 }

@@ -10,7 +10,9 @@ use crate::{
 };
 
 pub(crate) fn conversations() -> Vec<Conversation> {
-    let two = super::both().into_iter().flat_map(|(kind, setup)| [idle(kind, setup), queued(kind, setup)].concat());
+    let two = super::both()
+        .into_iter()
+        .flat_map(|(kind, setup)| [idle(kind, setup), queued(kind, setup), behind_another(kind, setup)].concat());
     let backlog = super::both().into_iter().flat_map(|(kind, setup)| in_backlog(kind, setup));
     let one = super::both_with_one_slot().into_iter().flat_map(|(kind, setup)| with_one_slot(kind, setup));
     let lost = super::both().into_iter().map(|(kind, setup)| lost_slot(kind, setup));
@@ -96,6 +98,39 @@ fn queued(kind: &str, setup: fn() -> Setup) -> Vec<Conversation> {
             .pause(200)
             .exchange("a", step(5, 100))
             .statistics(),
+    ]
+}
+
+/// What a cancelled step leaves behind that is first in its slot's queue while another sequence's step executes.
+fn behind_another(kind: &str, setup: fn() -> Setup) -> Vec<Conversation> {
+    let begin = |what: &str, about| conversation(format!("{what}-{kind}"), about, setup().execute_ms(500));
+    vec![
+        begin(
+            "cancel-behind-another",
+            "a stream is cancelled while its START and another step wait for another sequence's execution",
+        )
+        .send("a", start(5, 1))
+        .send_all("b", [start(6, 10), step(6, 20)])
+        .cancel("b")
+        .take("a", 1)
+        .pause(1300)
+        .exchange("d", step(6, 40))
+        .exchange("a", end(5, 2))
+        .statistics(),
+        begin(
+            "cancel-behind-another-end",
+            "a stream is cancelled whose END waits for another sequence's execution: its slot is free",
+        )
+        .exchange("b", start(6, 10))
+        .send("a", start(5, 1))
+        .send("b", end(6, 20))
+        .send("c", only(7, 100))
+        .cancel("b")
+        .take("a", 1)
+        .take("c", 1)
+        .exchange("d", step(6, 40))
+        .exchange("d", only(8, 1))
+        .statistics(),
     ]
 }
 

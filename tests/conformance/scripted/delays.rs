@@ -7,7 +7,7 @@ use crate::{
 };
 
 pub(crate) fn conversations() -> Vec<Conversation> {
-    let mut all = [0.0, 0.5, 1.0].map(utilization).to_vec();
+    let mut all = [("0", 0.0), ("half", 0.5), ("1", 1.0)].map(|(name, minimum)| utilization(name, minimum)).to_vec();
     all.extend([utilization_reached(), utilization_above_what_lives(), delay_then_busy()]);
     all.extend([
         preferred_reached(),
@@ -21,10 +21,9 @@ pub(crate) fn conversations() -> Vec<Conversation> {
 }
 
 /// Two sequences on four slots with a delay of 1.2 s.
-fn utilization(minimum: f32) -> Conversation {
+fn utilization(name: &str, minimum: f32) -> Conversation {
     let about = "two of four slots, with a queue delay, for slot utilizations of 0, 1/2 and 1";
-    let name = format!("utilization-{}", if minimum == 0.5 { "half".into() } else { minimum.to_string() });
-    conversation(name, about, Setup::direct().utilization(1200, minimum))
+    conversation(format!("utilization-{name}"), about, Setup::direct().utilization(1200, minimum))
         .send("a", start(5, 1))
         .quiet(500)
         .send("b", start(6, 10))

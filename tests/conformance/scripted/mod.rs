@@ -13,12 +13,15 @@ pub(crate) mod slots;
 
 use crate::setup::Setup;
 
+/// A strategy's name, and a model that has it.
+type Kind = (&'static str, fn() -> Setup);
+
 /// A model of one instance with two slots, under each strategy.
-fn both() -> [(&'static str, fn() -> Setup); 2] {
+fn both() -> [Kind; 2] {
     [("direct", || Setup::direct().batch(2)), ("oldest", || Setup::oldest().batch(2).candidates(2))]
 }
 
 /// A model of one slot, under each strategy.
-fn both_with_one_slot() -> [(&'static str, fn() -> Setup); 2] {
+fn both_with_one_slot() -> [Kind; 2] {
     [("direct", || Setup::direct().batch(1)), ("oldest", || Setup::oldest().batch(1).candidates(1))]
 }

@@ -139,6 +139,19 @@ fn slot_at_end(kind: &str, setup: fn() -> Setup) -> Vec<Conversation> {
         .take("a", 2)
         .exchange("b", only(6, 20))
         .statistics(),
+        conversation(
+            format!("slot-of-ending-{kind}"),
+            "a sequence that comes while END executes gets that slot and waits, although another instance is idle",
+            setup().instances(2).execute_ms(500),
+        )
+        .exchange("a", start(5, 1))
+        .send("a", end(5, 2))
+        .send("b", start(6, 10))
+        .quiet(700)
+        .take("a", 1)
+        .take("b", 1)
+        .exchange("b", end(6, 20))
+        .statistics(),
     ]
 }
 
