@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use sequence_stress::proto::{
-    ModelConfig, ModelConfigRequest, ModelMetadataRequest, ModelMetadataResponse, ModelReadyRequest,
-    ModelStatisticsRequest, RepositoryIndexRequest, RepositoryModelUnloadRequest, ServerLiveRequest,
-    ServerMetadataRequest, ServerReadyRequest, model_config::SchedulingChoice, model_metadata_response::TensorMetadata,
+    ModelConfig, ModelConfigRequest, ModelInstanceGroup, ModelMetadataRequest, ModelMetadataResponse,
+    ModelReadyRequest, ModelSequenceBatching, ModelStatisticsRequest, RepositoryIndexRequest,
+    RepositoryModelUnloadRequest, ServerLiveRequest, ServerMetadataRequest, ServerReadyRequest,
+    model_config::SchedulingChoice, model_metadata_response::TensorMetadata, model_sequence_batching::ControlInput,
     repository_index_response::ModelIndex,
 };
 use tonic::{Response, Status};
@@ -101,15 +102,32 @@ fn metadata(of: &ModelMetadataResponse) -> String {
 
 /// A model's configuration without its backend and platform.
 fn config(of: &ModelConfig) -> String {
-    let tensors = of.input.iter().map(|of| (&of.name, of.data_type, &of.dims)).collect::<Vec<_>>();
-    let outputs = of.output.iter().map(|of| (&of.name, of.data_type, &of.dims)).collect::<Vec<_>>();
-    let groups = of.instance_group.iter().map(|of| (&of.name, of.count, of.kind)).collect::<Vec<_>>();
+    let inputs: Vec<_> = of.input.iter().map(|of| format!("{} {:?}{:?}", of.name, of.data_type(), of.dims)).collect();
+    let outputs: Vec<_> = of.output.iter().map(|of| format!("{} {:?}{:?}", of.name, of.data_type(), of.dims)).collect();
+    let group = |of: &ModelInstanceGroup| format!("{} {} of {:?}", of.count, of.name, of.kind());
+    let groups: Vec<_> = of.instance_group.iter().map(group).collect();
     let mut parameters: Vec<_> =
         of.parameters.iter().map(|(key, value)| format!("{key}={}", value.string_value)).collect();
     parameters.sort();
     let batching = of.scheduling_choice.as_ref().map(|SchedulingChoice::SequenceBatching(batching)| batching);
-    format!(
-        "{} batch {} takes {tensors:?} gives {outputs:?} in {groups:?} with {parameters:?}, {batching:?}",
-        of.name, of.max_batch_size
-    )
+    [
+        format!("{} batch {}", of.name, of.max_batch_size),
+        format!("takes {}", inputs.join(", ")),
+        format!("gives {}", outputs.join(", ")),
+        format!("instances {}", groups.join(", ")),
+        format!("parameters {}", parameters.join(" ")),
+        batching.map_or_else(|| "no sequences".into(), sequence_batching),
+    ]
+    .join("; ")
+}
+
+fn sequence_batching(of: &ModelSequenceBatching) -> String {
+    let control = |of: &ControlInput| {
+        let kinds =
+            of.control.iter().map(|of| format!("{:?} {:?} {:?}", of.kind(), of.int32_false_true, of.data_type()));
+        format!("{} {}", of.name, kinds.collect::<Vec<_>>().join(" and "))
+    };
+    let controls: Vec<_> = of.control_input.iter().map(control).collect();
+    let strategy = of.strategy_choice.as_ref().map_or_else(|| "no strategy".into(), |strategy| format!("{strategy:?}"));
+    format!("idle limit {} µs; controls {}; {strategy}", of.max_sequence_idle_microseconds, controls.join(", "))
 }

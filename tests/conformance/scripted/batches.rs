@@ -153,11 +153,21 @@ fn same_id_not_ended() -> Conversation {
         .statistics()
 }
 
-/// Whether those from the backlog go together depends on how fast the slots are handed over.
-fn oldest_backlog() -> Conversation {
-    let mut it = side_by_side("oldest-backlog", "two more sequences than candidates", Setup::oldest(), &[2; 6]);
+/// As [`side_by_side`], without executions: under Oldest each step is handed over when the one before is done, and how many
+/// of them go together depends on how fast that is.
+fn sums(name: &str, about: &'static str, setup: Setup, lengths: &[usize]) -> Conversation {
+    let mut it = side_by_side(name, about, setup, lengths);
     it.actions.pop();
     it.counts()
+}
+
+/// The first steps of four sequences, which wait together and so go together; then their ENDs, one by one.
+fn together(name: &str, about: &'static str, setup: Setup) -> Conversation {
+    let four = || LINKS.into_iter().zip(1_i64..=4);
+    let begun = conversation(name, about, setup);
+    let sent = four().fold(begun, |it, (link, id)| it.send(link, start(id, 10)));
+    let taken = four().fold(sent, |it, (link, _)| it.take(link, 1)).statistics();
+    four().fold(taken, |it, (link, id)| it.exchange(link, end(id, 20))).statistics()
 }
 
 /// With four requests in Oldest's dynamic batcher before anything runs: four sequences of two steps and more, because an END
@@ -165,11 +175,12 @@ fn oldest_backlog() -> Conversation {
 pub(crate) fn four() -> Vec<Conversation> {
     let oldest = Setup::oldest;
     vec![
-        side_by_side("oldest-full", "four sequences, four candidates", oldest(), &[2, 2, 2, 2]),
-        side_by_side("oldest-halves", "four candidates, batches of two", oldest().batch(2), &[2, 2, 2, 2]),
-        side_by_side("oldest-unequal", "sequences of 2, 3, 4 and 5 steps", oldest(), &[2, 3, 4, 5]),
-        oldest_backlog(),
-        side_by_side("oldest-dyna", "four sequences whose IDs show", Setup::dyna(), &[3, 3, 3, 3]),
+        together("oldest-full", "four sequences, four candidates", oldest()),
+        together("oldest-halves", "four candidates, batches of two", oldest().batch(2)),
+        together("oldest-eight", "four candidates, batches of up to eight", oldest().batch(8)),
+        sums("oldest-unequal", "sequences of 2, 3, 4 and 5 steps", oldest(), &[2, 3, 4, 5]),
+        sums("oldest-backlog", "two more sequences than candidates", oldest(), &[2; 6]),
+        sums("oldest-dyna", "four sequences whose IDs show", Setup::dyna(), &[3, 3, 3, 3]),
         side_by_side("direct-full", "Direct: four sequences of one step", Setup::direct(), &[1, 1, 1, 1]),
         side_by_side("direct-two", "Direct: two sequences of two steps", Setup::direct(), &[2, 2]),
     ]

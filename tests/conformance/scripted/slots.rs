@@ -141,7 +141,7 @@ fn slot_at_end(kind: &str, setup: fn() -> Setup) -> Vec<Conversation> {
         .statistics(),
         conversation(
             format!("slot-of-ending-{kind}"),
-            "a sequence that comes while END executes gets that slot and waits, although another instance is idle",
+            "a sequence that comes while END executes gets the slot of the idle instance, not the one that END gave on",
             setup().instances(2).execute_ms(500),
         )
         .exchange("a", start(5, 1))
