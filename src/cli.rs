@@ -106,7 +106,7 @@ pub struct ServeArgs {
     /// The models' idle limit, such as 500ms
     #[arg(long, value_name = "TIME", value_parser = milliseconds, default_value = "1s")]
     pub idle_limit: Millis,
-    /// Begin with no model loaded; RepositoryModelLoad loads them
+    /// Begin with no model loaded; clients load them
     #[arg(long)]
     pub explicit: bool,
     /// The rest.

@@ -202,7 +202,7 @@ impl Served {
             let core = &mut *self.core();
             let mut events = Vec::new();
             if self.cancellations.swap(false, Relaxed) {
-                core.scheduler.cancelled(&mut events);
+                core.scheduler.cancelled();
             }
             core.scheduler.advance(now, &mut events);
             for event in events {

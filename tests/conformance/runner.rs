@@ -107,6 +107,7 @@ impl Runner<'_> {
                 self.write(format!("{link} > no more"));
             }
             Action::Ask(query) => {
+                self.keep_order(None).await;
                 let outcome = query::outcome(&mut self.service, query).await;
                 self.write(format!("{query}: {outcome}"));
             }

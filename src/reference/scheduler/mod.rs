@@ -347,14 +347,10 @@ impl<T> Scheduler<T> {
         ready >= queued && (!is_direct || self.seats.queued_in_backlog() >= backlog)
     }
 
-    /// Some of the requests that are queued have been cancelled.
-    pub fn cancelled(&mut self, out: &mut Vec<Event<T>>) {
+    /// Some of the requests that are queued have been cancelled. What can be seen of that at once comes out of the next
+    /// [`Self::advance`].
+    pub fn cancelled(&mut self) {
         self.seats.note_cancellation();
-        for instance in &mut self.instances {
-            if let Instance::Oldest(oldest) = instance {
-                oldest.cancel(out);
-            }
-        }
     }
 
     /// The clients of these sequences are gone. A correct server does nothing about it.

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use super::{
-    Batch, Event, Item, Lane, Moment, Queued, Refusal, Row, Settings, Strategy, cancel_lane,
+    Batch, Event, Item, Lane, Moment, Queued, Row, Settings, Strategy, cancel_lane,
     seats::{Seat, Seats},
 };
 use crate::reference::fault::Fault;
@@ -79,20 +79,6 @@ impl<T> Oldest<T> {
     pub(super) fn released(&mut self, slot: u32) {
         self.slot(slot).in_flight = false;
         self.touch(slot);
-    }
-
-    /// Refuses what is pending and cancelled.
-    pub(super) fn cancel(&mut self, out: &mut Vec<Event<T>>) {
-        let is_cancelled = |(_, step): &(u32, Queued<T>)| step.request.is_cancelled();
-        if !self.pending.iter().any(is_cancelled) {
-            return;
-        }
-        let (gone, pending): (VecDeque<_>, _) = self.pending.drain(..).partition(is_cancelled);
-        self.pending = pending;
-        for (slot, step) in gone {
-            out.push(Event::Refuse(Refusal::Cancelled, step.request));
-            self.released(slot);
-        }
     }
 
     pub(super) fn wake(&self) -> Option<Moment> {

@@ -1,8 +1,7 @@
 //! Who has which slot, who waits for one, and how long each may.
 
 use std::{
-    cmp::{Ordering, Reverse},
-    collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -21,25 +20,6 @@ const BACKLOG_LOOK: Duration = Duration::from_millis(50);
 pub(super) struct Seat {
     pub(super) slot: u32,
     pub(super) instance: u32,
-}
-
-impl Seat {
-    /// Free slots are taken by this: the lowest slot first, and of those the one of the last instance.
-    fn order(self) -> (u32, Reverse<u32>) {
-        (self.slot, Reverse(self.instance))
-    }
-}
-
-impl PartialOrd for Seat {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Seat {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.order().cmp(&other.order())
-    }
 }
 
 /// Where a live sequence is.
@@ -84,7 +64,8 @@ pub(super) struct Seats<T> {
     live: HashMap<SequenceId, Live>,
     /// When each of them will have been idle for too long; the number tells those of one moment apart.
     deadlines: BTreeMap<(Moment, u64), SequenceId>,
-    free: BinaryHeap<Reverse<Seat>>,
+    /// By slot, and then by the time since which it is free, as a number; with the instance.
+    free: BTreeSet<(u32, u64, u32)>,
     /// The free slots of each instance that gets no new sequences any more.
     retired: BTreeMap<u32, Vec<Seat>>,
     /// By age.
@@ -102,13 +83,12 @@ pub(super) struct Seats<T> {
 
 impl<T> Seats<T> {
     pub(super) fn new(instances: u32, slots: u32, idle_limit: Duration, faults: Arc<Faults>) -> Self {
-        let seats = (0..instances).flat_map(|instance| (0..slots).map(move |slot| Reverse(Seat { slot, instance })));
-        Self {
+        let mut seats = Self {
             idle_limit,
             faults,
             live: HashMap::new(),
             deadlines: BTreeMap::new(),
-            free: seats.collect(),
+            free: BTreeSet::new(),
             retired: BTreeMap::new(),
             backlog: BTreeMap::new(),
             limits: BTreeSet::new(),
@@ -116,7 +96,17 @@ impl<T> Seats<T> {
             slots,
             has_cancelled: false,
             cancelled: Vec::new(),
+        };
+        // As with the real server, the last instance's slots come first.
+        for instance in (0..instances).rev() {
+            seats.add_instance(instance, slots);
         }
+        seats
+    }
+
+    fn set_free(&mut self, Seat { slot, instance }: Seat) {
+        self.numbers += 1;
+        self.free.insert((slot, self.numbers, instance));
     }
 
     pub(super) fn faults(&self) -> &Faults {
@@ -147,8 +137,8 @@ impl<T> Seats<T> {
     }
 
     fn free_seat(&mut self) -> Option<Seat> {
-        if let Some(Reverse(seat)) = self.free.pop() {
-            return Some(seat);
+        if let Some((slot, _, instance)) = self.free.pop_first() {
+            return Some(Seat { slot, instance });
         }
         if self.faults.happens(Fault::ExtraSlot) {
             self.slots += 1;
@@ -210,22 +200,27 @@ impl<T> Seats<T> {
 
     /// Gives this instance no new sequences from now on.
     pub(super) fn retire(&mut self, instance: u32) {
-        let (aside, free): (Vec<_>, Vec<_>) = self.free.drain().partition(|Reverse(seat)| seat.instance == instance);
-        self.free = free.into();
-        self.retired.insert(instance, aside.into_iter().map(|Reverse(seat)| seat).collect());
+        let seats =
+            self.free.iter().filter(|(_, _, of)| *of == instance).map(|(slot, ..)| Seat { slot: *slot, instance });
+        self.retired.insert(instance, seats.collect());
+        self.free.retain(|(_, _, of)| *of != instance);
     }
 
     /// Gives one that was retired new sequences again; returns whether there was one. The backlog has to wait for a slot
     /// that is released.
     pub(super) fn call_back(&mut self) -> bool {
-        let instance = self.retired.pop_first();
-        self.free.extend(instance.iter().flat_map(|(_, seats)| seats).copied().map(Reverse));
-        instance.is_some()
+        let Some((_, seats)) = self.retired.pop_first() else { return false };
+        for seat in seats {
+            self.set_free(seat);
+        }
+        true
     }
 
     /// Adds an instance with all its slots free.
     pub(super) fn add_instance(&mut self, instance: u32, slots: u32) {
-        self.free.extend((0..slots).map(|slot| Reverse(Seat { slot, instance })));
+        for slot in 0..slots {
+            self.set_free(Seat { slot, instance });
+        }
     }
 
     /// Whether the instance gets new sequences.
@@ -241,7 +236,7 @@ impl<T> Seats<T> {
         } else if self.has_waiting() && !self.faults.happens(Fault::StarveBacklog) {
             self.seat_waiting(seat, lane);
         } else {
-            self.free.push(Reverse(seat));
+            self.set_free(seat);
         }
     }
 
@@ -252,7 +247,7 @@ impl<T> Seats<T> {
         }
         self.release(seat, lane);
         if self.faults.happens(Fault::DoubleRelease) {
-            self.free.push(Reverse(seat));
+            self.set_free(seat);
         }
     }
 

@@ -101,9 +101,7 @@ impl World {
         for name in names.split_whitespace() {
             self.cancels[name].store(true, Relaxed);
         }
-        let mut events = Vec::new();
-        self.scheduler.cancelled(&mut events);
-        self.take(events);
+        self.scheduler.cancelled();
         self.advance();
     }
 

@@ -92,12 +92,12 @@ fn the_lowest_free_slot_is_taken_across_the_instances() {
     world.send("1S 2S 3S 4S");
     world.run_to(100);
     world.saw(&["0 1[1S]", "0 0[2S]", "10 0[- 4S]", "10 1[- 3S]"]);
-    // The two slots with the lowest number are free again, then the others.
+    // Of the two with the lowest number, the one that is free for longer.
     world.send("2E 1E");
     world.run_to(200);
     world.send("5S 6S");
     world.run_to(300);
-    world.saw(&["100 0[2E]", "100 1[1E]", "200 1[5S]", "200 0[6S]"]);
+    world.saw(&["100 0[2E]", "100 1[1E]", "200 0[5S]", "200 1[6S]"]);
 }
 
 #[test]
@@ -256,5 +256,5 @@ fn a_free_instance_that_is_removed_is_not_used() {
     assert_eq!(world.scheduler.resize(4), 4);
     world.send("3S 4S 5S 6S");
     world.run_to(200);
-    world.saw(&["100 3[3S]", "100 2[4S]", "100 1[5S]"]);
+    world.saw(&["100 1[3S]", "100 2[4S]", "100 3[5S]"]);
 }
