@@ -57,7 +57,7 @@ pub enum Command {
 /// What the reference server is to do, whether alone or embedded.
 #[derive(Clone, Debug, Default, Args)]
 #[group(id = "reference server")]
-#[command(next_help_heading = "Reference server (with --embedded)")]
+#[command(next_help_heading = "The reference server (alone, or with --embedded)")]
 pub struct ServerArgs {
     /// Instances of each model [default: 1]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
