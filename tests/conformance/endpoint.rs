@@ -10,6 +10,8 @@ use std::{
 use sequence_stress::reference::{Fault, Options, Planted, Server, scheduler::HoldUntil};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+/// The reference server's name in reports.
+pub(crate) const REFERENCE: &str = "the reference server";
 const SERVER_SECONDS: &str = "400";
 
 /// What a server's process needs in its environment: both hold Direct's executions back until so many requests wait.
@@ -90,5 +92,5 @@ pub(crate) fn reference(environment: Environment) -> Endpoint {
     let faults = vec![Planted::always(Fault::OrphanAtCancel)];
     let options = Options { hold_until, faults, explicit: true, ..Options::default() };
     let server = Server::start(options).expect("a free port");
-    Endpoint { name: "the reference server", address: server.address, _server: Box::new(server) }
+    Endpoint { name: REFERENCE, address: server.address, _server: Box::new(server) }
 }

@@ -20,6 +20,8 @@ struct Group {
 
 /// So many groups talk to their servers at once: more would disturb each other's timing.
 const AT_ONCE: usize = 2;
+/// A group's conversations with the reference server are dealt out to so many.
+const REFERENCE_SERVERS: usize = 4;
 static RUNNING: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
 
 /// One of the groups that may run now.
@@ -42,41 +44,52 @@ impl Drop for Turn {
 }
 
 impl Group {
-    /// The transcripts of this group's conversations with a server.
-    fn transcripts(&self, endpoint: &Endpoint) -> Vec<String> {
+    /// The transcripts of these conversations with a server, one after the other.
+    fn transcripts<'a>(endpoint: &Endpoint, conversations: impl Iterator<Item = &'a Conversation>) -> Vec<String> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(async {
             let mut transcripts = Vec::new();
-            for conversation in &self.conversations {
+            for conversation in conversations {
                 transcripts.push(runner::run(endpoint.address, conversation).await);
             }
             transcripts
         })
     }
 
+    /// The transcripts of all conversations with the reference server: with several of them at once, because most of the
+    /// time goes by waiting, and such a server costs little.
+    fn reference_transcripts(&self) -> Vec<String> {
+        let mut lanes: Vec<_> = thread::scope(|scope| {
+            let lane = |first| {
+                let mine = self.conversations.iter().skip(first).step_by(REFERENCE_SERVERS);
+                scope.spawn(|| Self::transcripts(&endpoint::reference(self.environment), mine).into_iter())
+            };
+            let lanes: Vec<_> = (0..REFERENCE_SERVERS).map(lane).collect();
+            lanes.into_iter().map(|lane| lane.join().expect("the reference server's transcripts")).collect()
+        });
+        let count = self.conversations.len();
+        (0..count).map(|index| lanes[index % REFERENCE_SERVERS].next().expect("one for each")).collect()
+    }
+
     /// The reference server against what the real one said.
     fn check_reference(&self) {
         let _turn = Turn::take();
-        let reference = endpoint::reference(self.environment);
-        let said = self.transcripts(&reference);
-        snapshot::compare(self.name, &self.conversations, &[(reference.name, &said)]);
+        let said = self.reference_transcripts();
+        snapshot::compare(self.name, &self.conversations, &[(endpoint::REFERENCE, &said)]);
     }
 
-    /// The real server against what it said before and, where there is one, the reference server.
+    /// The real server against what it said before, and the reference server at the same time.
     fn check_real(&self) {
         let _turn = Turn::take();
         thread::scope(|scope| {
-            let reference = scope.spawn(|| {
-                let server = endpoint::reference(self.environment);
-                (server.name, self.transcripts(&server))
-            });
+            let reference = scope.spawn(|| self.reference_transcripts());
             let real = endpoint::real(self.environment);
-            let said = self.transcripts(&real);
+            let said = Self::transcripts(&real, self.conversations.iter());
             if snapshot::are_to_be_written() {
                 snapshot::write(self.name, &self.conversations, &said);
             }
-            let (reference, also) = reference.join().expect("the reference server's transcripts");
-            snapshot::compare(self.name, &self.conversations, &[(real.name, &said), (reference, &also)]);
+            let also = reference.join().expect("the reference server's transcripts");
+            snapshot::compare(self.name, &self.conversations, &[(real.name, &said), (endpoint::REFERENCE, &also)]);
         });
     }
 }
