@@ -1,6 +1,7 @@
 //! The command line, as flags.
 
 use std::{
+    env,
     net::{IpAddr, SocketAddr},
     num::{NonZeroU32, NonZeroU64},
     path::PathBuf,
@@ -9,7 +10,7 @@ use std::{
 
 use clap::{
     Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, builder::NonEmptyStringValueParser,
-    error::ErrorKind, parser::ValueSource,
+    error::ErrorKind,
 };
 
 use crate::{
@@ -20,6 +21,9 @@ use crate::{
     scenario::{Millis, Overrides},
     seed::Seed,
 };
+
+/// The environment variable that names the endpoint where no flag does.
+const URL_VARIABLE: &str = "SEQUENCE_STRESS_URL";
 
 /// What stands below the options in `--help`.
 const EXIT_CODES: &str = "\
@@ -141,8 +145,10 @@ pub struct StressArgs {
     /// Stress the reference server, which is started in this process and stopped at the end
     #[arg(long)]
     pub embedded: bool,
-    /// The server's gRPC endpoint, HOST:PORT or grpc://HOST:PORT [default: localhost:8001, or the scenario's]
-    #[arg(short, long, value_name = "ENDPOINT", env = "SEQUENCE_STRESS_URL")]
+    #[expect(clippy::doc_markdown, reason = "clap shows it as it is")]
+    /// The server's gRPC endpoint, HOST:PORT or grpc://HOST:PORT [default: SEQUENCE_STRESS_URL of the environment,
+    /// localhost:8001, or the scenario's]
+    #[arg(short, long, value_name = "ENDPOINT")]
     pub url: Option<Endpoint>,
     /// Whether the endpoint comes from the environment.
     #[arg(skip)]
@@ -191,8 +197,10 @@ impl Cli {
     pub fn read() -> Result<Self, clap::Error> {
         let matches = Self::command().try_get_matches()?;
         let mut cli = Self::from_arg_matches(&matches)?;
-        cli.stress.url_from_environment = matches.value_source("url") == Some(ValueSource::EnvVariable);
         cli.stress.check_embedding(matches.contains_id("reference server"))?;
+        if cli.command.is_none() && !cli.stress.embedded {
+            cli.stress.look_into_the_environment()?;
+        }
         Ok(cli)
     }
 }
@@ -206,10 +214,25 @@ impl PlanArgs {
 }
 
 impl StressArgs {
+    /// Takes the endpoint from the environment where no flag names one.
+    fn look_into_the_environment(&mut self) -> Result<(), clap::Error> {
+        if self.url.is_some() {
+            return Ok(());
+        }
+        let Ok(text) = env::var(URL_VARIABLE) else { return Ok(()) };
+        let wrong = |problem| {
+            Cli::command()
+                .error(ErrorKind::ValueValidation, format!("the environment variable {URL_VARIABLE}: {problem}"))
+        };
+        self.url = Some(text.parse().map_err(wrong)?);
+        self.url_from_environment = true;
+        Ok(())
+    }
+
     /// Refuses what does not go together with an embedded server, or without one.
     fn check_embedding(&self, configures_server: bool) -> Result<(), clap::Error> {
         let conflict = |text| Err(Cli::command().error(ErrorKind::ArgumentConflict, text));
-        if self.embedded && self.url.is_some() && !self.url_from_environment {
+        if self.embedded && self.url.is_some() {
             return conflict("--embedded starts a server of its own: leave --url out");
         }
         if self.embedded && self.slots.is_some() {

@@ -14,7 +14,7 @@ pub(super) fn list() {
                 group = info.fault.group();
                 writeln!(out, "{group} faults")?;
             }
-            writeln!(out, "  {:<24}{}", info.name, info.does)?;
+            writeln!(out, "  {:<24}{} ({})", info.name, info.does, info.class)?;
         }
         Ok(())
     });

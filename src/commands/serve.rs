@@ -1,18 +1,28 @@
 //! `sequence-stress serve`.
 
-use std::{env, io::Write as _, time::Duration};
+use std::{
+    env,
+    io::{self, Write as _},
+    time::Duration,
+};
 
 use tokio::{
     runtime,
     signal::unix::{SignalKind, signal},
 };
 
-use super::{COULD_NOT_TEST, Failure, output::print};
+use super::{
+    COULD_NOT_TEST, Failure,
+    output::{print, say_error},
+};
 use crate::{
     cli::ServeArgs,
-    reference::{Ended, Server, model_names, scheduler::HoldUntil},
+    reference::{Ended, Planted, Server, model_names, scheduler::HoldUntil},
+    report::counted,
 };
 
+/// What a second signal exits with.
+const ENDED_AT_ONCE: i32 = 3;
 /// How soon it is seen that the server is gone by itself.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -20,6 +30,7 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(super) fn serve(args: &ServeArgs) -> Result<u8, Failure> {
     let mut options = args.options();
     options.hold_until = hold_until()?;
+    options.check().map_err(Failure::wrong_input)?;
     let server = Server::start(options).map_err(Failure::could_not_test)?;
     print(|out| {
         writeln!(out, "serving gRPC at {}", server.address)?;
@@ -27,8 +38,8 @@ pub(super) fn serve(args: &ServeArgs) -> Result<u8, Failure> {
         out.flush()
     });
     let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::could_not_test)?;
-    runtime.block_on(until_told_or_gone(&server)).map_err(Failure::could_not_test)?;
-    match server.stop() {
+    let ended = runtime.block_on(serve_until_told(server, &args.server.fault)).map_err(Failure::could_not_test)?;
+    match ended {
         Ended::Stopped => Ok(0),
         Ended::Crashed => {
             let problem = "the server crashed, as a planted fault wanted it".to_owned();
@@ -51,7 +62,8 @@ fn hold_until() -> Result<HoldUntil, Failure> {
     })
 }
 
-async fn until_told_or_gone(server: &Server) -> std::io::Result<()> {
+/// Serves until the first signal, and then until the last sequence is over or the second signal.
+async fn serve_until_told(server: Server, planted: &[Planted]) -> io::Result<Ended> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let gone = async {
@@ -64,5 +76,19 @@ async fn until_told_or_gone(server: &Server) -> std::io::Result<()> {
         _ = terminate.recv() => {}
         () = gone => {}
     }
-    Ok(())
+    for planted in planted {
+        let times = server.committed(planted.fault);
+        print(|out| writeln!(out, "planted: {}, which happened {}", planted.fault, counted(times, "time")));
+    }
+    let stopping = tokio::task::spawn_blocking(|| server.stop());
+    tokio::select! {
+        ended = stopping => Ok(ended.unwrap_or(Ended::Crashed)),
+        _ = interrupt.recv() => end_at_once(),
+        _ = terminate.recv() => end_at_once(),
+    }
+}
+
+fn end_at_once() -> ! {
+    say_error("told twice to stop: ended at once, with sequences under way");
+    std::process::exit(ENDED_AT_ONCE)
 }

@@ -25,8 +25,8 @@ use crate::{
     cli::StressArgs,
     engine::{Observer, Preflight, Progress, RunError, Setup, run},
     oracle::Violation,
-    reference::Server,
-    report::{Summary, violation_line, write_json, write_preflight, write_text, write_verdict},
+    reference::{Planted, Server},
+    report::{PlantedFault, Summary, violation_line, write_json, write_preflight, write_text, write_verdict},
     scenario::{Scenario, Source},
     seed::Seed,
 };
@@ -46,8 +46,7 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, Failure> {
     if args.verbose {
         show_each_step();
     }
-    let server = args.embedded.then(|| Server::start(args.server_options(seed))).transpose();
-    let server = server.map_err(Failure::could_not_test)?;
+    let server = args.embedded.then(|| start_server(args, seed)).transpose()?;
     if let Some(server) = &server {
         scenario.target.endpoint = server.address.into();
     }
@@ -66,9 +65,15 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, Failure> {
         run(setup, &mut terminal, interrupts(saw_violation)?).await.map_err(|error| failure(&scenario, &error))
     });
     terminal.display.finish();
-    drop(server);
+    let embedded = server.map(|server| {
+        let committed = |planted: &Planted| PlantedFault {
+            fault: planted.fault.to_string(),
+            committed: server.committed(planted.fault),
+        };
+        args.server.fault.iter().map(committed).collect()
+    });
     let scenario_name = source.name().to_owned();
-    let summary = Summary { scenario_name, scenario, seed, replay, embedded: args.embedded, result: result? };
+    let summary = Summary { scenario_name, scenario, seed, replay, embedded, result: result? };
     terminal.summarize(&summary);
     if let Some(file) = result_file {
         let mut bytes = Vec::new();
@@ -76,6 +81,12 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, Failure> {
         file.write(&bytes).map_err(Failure::wrong_input)?;
     }
     Ok(summary.exit_code())
+}
+
+fn start_server(args: &StressArgs, seed: Seed) -> Result<Server, Failure> {
+    let options = args.server_options(seed);
+    options.check().map_err(Failure::wrong_input)?;
+    Server::start(options).map_err(Failure::could_not_test)
 }
 
 fn failure(scenario: &Scenario, error: &RunError) -> Failure {

@@ -1,6 +1,6 @@
 //! What stands between scheduler and model: control tensors, and the state that the server keeps.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     fault::{Fault, Faults},
@@ -30,7 +30,7 @@ pub(super) struct Instance {
     faults: Arc<Faults>,
     model: Accumulator,
     /// The implicit state of each slot.
-    states: HashMap<u32, Tensor>,
+    states: BTreeMap<u32, Tensor>,
     /// The sequences of the last rows, for the fault of taking one for the other.
     recent: [Option<SequenceId>; 2],
 }
@@ -45,7 +45,7 @@ pub(super) struct Executed<T> {
 impl Instance {
     pub(super) fn new(spec: Arc<Spec>, faults: Arc<Faults>) -> Self {
         let model = Accumulator::new(Arc::clone(&spec), Arc::clone(&faults));
-        Self { spec, faults, model, states: HashMap::new(), recent: [None, None] }
+        Self { spec, faults, model, states: BTreeMap::new(), recent: [None, None] }
     }
 
     /// Executes a batch; padding is not among what comes back.
@@ -55,9 +55,9 @@ impl Instance {
             .iter_mut()
             .map(|row| row.request.as_mut().map(|request| std::mem::take(request.payload.inputs())))
             .collect();
-        // Padding carries somebody's input, which READY says is not to be looked at.
-        let padding = rows.iter().any(|row| row.request.is_none()).then(|| inputs.iter().flatten().next().cloned());
-        let padding = padding.flatten().unwrap_or_default();
+        // READY says that padding is not to be looked at, so it has an input only where the fault is planted that it is.
+        let looks_at_padding = self.faults.has(Fault::ReadySpurious);
+        let padding = looks_at_padding.then(|| inputs.iter().flatten().next().cloned()).flatten().unwrap_or_default();
         let model_rows: Vec<_> = rows
             .iter()
             .zip(&mut inputs)
@@ -65,7 +65,8 @@ impl Instance {
             .collect();
         let outcomes = self.model.execute(&model_rows);
         let executed = rows.into_iter().zip(outcomes).filter_map(|(row, outcome)| {
-            let outcome = outcome.map(|outputs| self.save_state(row.slot, outputs));
+            let ends = row.request.as_ref().is_none_or(|request| request.end);
+            let outcome = outcome.map(|outputs| self.save_state(row.slot, ends, outputs));
             row.request.map(|request| Executed { request, outcome })
         });
         executed.collect()
@@ -74,24 +75,28 @@ impl Instance {
     fn model_row<T>(&mut self, row: &Row<T>, mut tensors: Inputs) -> ModelRow {
         let request = row.request.as_ref();
         let keeps_state = request.is_some_and(|request| request.start && self.keeps_state(row.slot));
+        let id = self.spec.control(Signal::CorrelationId).map(|control| {
+            let id = request.map(|request| self.told_id(&request.id));
+            id_tensor(control, id.as_ref(), self.shape())
+        });
+        let goes_on = self.has_sum(row.slot, id.as_ref(), request.is_none());
         for control in &self.spec.controls {
-            let tensor = match control.signal {
-                Signal::CorrelationId => {
-                    let id = request.map(|request| self.told_id(&request.id));
-                    id_tensor(control, id.as_ref(), self.shape())
-                }
-                signal => {
-                    let says = self.told(signal, request) && !(keeps_state && signal == Signal::Start);
+            let tensor = match (control.signal, &id) {
+                (Signal::CorrelationId, Some(id)) => id.clone(),
+                (signal, _) => {
+                    let says = self.told(signal, request, goes_on) && !(keeps_state && signal == Signal::Start);
                     let data = control.false_true[usize::from(says)].clone();
                     Tensor { datatype: control.datatype, shape: self.shape(), data }
                 }
             };
             tensors.push((control.tensor.clone(), tensor));
         }
-        if let Some(request) = request {
-            let state =
-                self.spec.state.clone().map(|state| self.state(&state, row.slot, request.start && !keeps_state));
+        if request.is_some() || self.faults.has(Fault::ReadySpurious) {
+            let is_new = request.is_some_and(|request| request.start) && !keeps_state;
+            let state = self.spec.state.clone().map(|state| self.state(&state, row.slot, is_new));
             tensors.extend(state);
+        }
+        if let Some(request) = request {
             self.remember(&request.id);
         }
         ModelRow { slot: row.slot, tensors, id: request.map(|request| request.id.clone()) }
@@ -101,11 +106,24 @@ impl Instance {
         if self.spec.batches() { vec![1, 1] } else { vec![1] }
     }
 
+    /// Whether a row that is not a START would go on from something, so that mistaking it for one or the other shows.
+    fn has_sum(&self, slot: u32, id: Option<&Tensor>, is_padding: bool) -> bool {
+        match &self.spec.state {
+            Some(_) if is_padding => self.has_state(slot),
+            // At START there is something, although it is not defined.
+            Some(state) => !state.has_initial,
+            None => self.model.has_sum(slot, id),
+        }
+    }
+
     /// What a control tensor says of a row.
-    fn told<T>(&self, signal: Signal, request: Option<&Request<T>>) -> bool {
+    fn told<T>(&self, signal: Signal, request: Option<&Request<T>>, goes_on: bool) -> bool {
         let Some(request) = request else {
-            return signal == Signal::Ready && self.faults.happens(Fault::ReadySpurious);
+            return signal == Signal::Ready && goes_on && self.faults.happens(Fault::ReadySpurious);
         };
+        if signal == Signal::Start && request.start && !goes_on {
+            return true;
+        }
         let (is_so, missing, spurious) = match signal {
             Signal::Start => (request.start, Fault::StartMissing, Some(Fault::StartSpurious)),
             Signal::End => (request.end, Fault::EndMissing, Some(Fault::EndSpurious)),
@@ -132,8 +150,11 @@ impl Instance {
 
     /// Whether a fault keeps the slot's implicit state over a START.
     fn keeps_state(&self, slot: u32) -> bool {
-        let has_some = self.states.get(&slot).is_some_and(|state| state.int32s().any(|value| value != 0));
-        has_some && self.faults.happens(Fault::KeepState)
+        self.has_state(slot) && self.faults.happens(Fault::KeepState)
+    }
+
+    fn has_state(&self, slot: u32) -> bool {
+        self.states.get(&slot).is_some_and(|state| state.int32s().any(|value| value != 0))
     }
 
     fn state(&mut self, spec: &StateSpec, slot: u32, is_new: bool) -> (Arc<str>, Tensor) {
@@ -154,11 +175,11 @@ impl Instance {
     }
 
     /// Keeps the state that a row gave back, and leaves the outputs.
-    fn save_state(&mut self, slot: u32, outputs: Outputs) -> Outputs {
+    fn save_state(&mut self, slot: u32, ends: bool, outputs: Outputs) -> Outputs {
         let Some(spec) = &self.spec.state else { return outputs };
         let (states, outputs): (Vec<_>, _) = outputs.into_iter().partition(|(name, _)| *name == spec.output);
         if let Some((_, state)) = states.into_iter().next()
-            && !self.faults.happens(Fault::StateNotSaved)
+            && (ends || !self.faults.happens(Fault::StateNotSaved))
         {
             self.states.insert(slot, state);
         }
@@ -166,11 +187,22 @@ impl Instance {
     }
 }
 
+/// What a model reads that is told a text where it declares a number: the text's length, and its first four bytes.
+fn text_as_number(text: &str) -> u64 {
+    let mut bytes = [0; 8];
+    let length = u32::try_from(text.len()).expect("at most 128 bytes");
+    bytes[..4].copy_from_slice(&length.to_le_bytes());
+    for (byte, of_text) in bytes[4..].iter_mut().zip(text.bytes()) {
+        *byte = of_text;
+    }
+    u64::from_le_bytes(bytes)
+}
+
 /// A correlation ID as the tensor that the model declares; none and padding are 0.
 fn id_tensor(control: &ControlSpec, id: Option<&SequenceId>, shape: Vec<i64>) -> Tensor {
     let (number, text) = match id {
         Some(SequenceId::Number(number)) => (*number, number.to_string()),
-        Some(SequenceId::Text(text)) => (0, text.to_string()),
+        Some(SequenceId::Text(text)) => (text_as_number(text), text.to_string()),
         None => (0, String::new()),
     };
     let data = match control.datatype {

@@ -73,13 +73,13 @@ faults! {
     ReadyMissing "ready-missing" "a request is handed to the model as not ready", "wrong READY signal", "";
     ReadySpurious "ready-spurious" "an idle slot is handed to the model as ready", "wrong READY signal", "";
     CorridZero "corrid-zero" "the model is told correlation ID 0", "wrong CORRID signal", "server#5276";
-    CorridOther "corrid-other" "the model is told another live sequence's correlation ID", "wrong CORRID signal", "server#5276";
+    CorridOther "corrid-other" "the model is told the correlation ID of another sequence", "wrong CORRID signal", "server#5276";
     "response":
     DropResponse "drop-response" "an answer is not sent", "lost response", "server#3652";
     DuplicateResponse "duplicate-response" "an answer is sent twice", "duplicated response", "";
     SwapResponses "swap-responses" "two answers of a stream change places", "reordered response", "server#4918";
     Misdeliver "misdeliver" "an answer is sent on another stream", "misaddressed response", "server#8078";
-    WrongRequestId "wrong-request-id" "an answer carries another request's ID", "misaddressed response", "";
+    WrongRequestId "wrong-request-id" "an answer carries an ID that no request has", "misaddressed response", "";
     WrongModelName "wrong-model-name" "an answer carries another model's name", "misaddressed response", "";
     WrongOutputName "wrong-output-name" "the output has another name", "malformed response", "";
     WrongOutputType "wrong-output-type" "the output is said to be FP32", "malformed response", "";
@@ -203,7 +203,7 @@ impl fmt::Display for Planted {
 #[derive(Debug, Default)]
 pub struct Faults {
     /// By [`Fault`]; empty where none is planted, which costs next to nothing.
-    planted: Vec<Option<Decision>>,
+    planted: Vec<Vec<Decision>>,
 }
 
 #[derive(Debug)]
@@ -215,15 +215,15 @@ struct Decision {
 }
 
 impl Faults {
-    /// Plants these faults; of one planted twice the later one counts.
+    /// Plants these faults; one that is planted twice happens when either says so.
     #[must_use]
     pub fn new(planted: &[Planted], seed: Seed) -> Self {
         if planted.is_empty() {
             return Self::default();
         }
-        let mut by_fault: Vec<Option<Decision>> = Fault::TABLE.iter().map(|_| None).collect();
+        let mut by_fault: Vec<Vec<Decision>> = Fault::TABLE.iter().map(|_| Vec::new()).collect();
         for (index, &Planted { fault, when }) in (0..).zip(planted) {
-            by_fault[fault as usize] = Some(Decision {
+            by_fault[fault as usize].push(Decision {
                 when,
                 generator: Mutex::new(seed.generator(index)),
                 chances: AtomicU64::new(0),
@@ -236,23 +236,24 @@ impl Faults {
     /// Whether the fault is planted at all.
     #[must_use]
     pub fn has(&self, fault: Fault) -> bool {
-        self.decision(fault).is_some()
+        !self.decisions(fault).is_empty()
     }
 
     /// Whether the fault happens, at a chance to commit it.
     #[must_use]
     pub fn happens(&self, fault: Fault) -> bool {
-        self.decision(fault).is_some_and(Decision::happens)
+        // Each counts each chance, so all are asked.
+        self.decisions(fault).iter().filter(|decision| decision.happens()).count() > 0
     }
 
     /// How often the fault was committed.
     #[must_use]
     pub fn committed(&self, fault: Fault) -> u64 {
-        self.decision(fault).map_or(0, |decision| decision.committed.load(Relaxed))
+        self.decisions(fault).iter().map(|decision| decision.committed.load(Relaxed)).sum()
     }
 
-    fn decision(&self, fault: Fault) -> Option<&Decision> {
-        self.planted.get(fault as usize)?.as_ref()
+    fn decisions(&self, fault: Fault) -> &[Decision] {
+        self.planted.get(fault as usize).map_or(&[], Vec::as_slice)
     }
 }
 
@@ -302,6 +303,13 @@ mod tests {
             let error = text.parse::<Planted>().expect_err(text);
             assert!(error.contains(reason), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn a_fault_may_be_planted_twice() {
+        let twice = Faults::new(&[Planted::once(Fault::Crash, 2), Planted::once(Fault::Crash, 4)], Seed(1));
+        let seen: Vec<_> = (0..5).map(|_| twice.happens(Fault::Crash)).collect();
+        assert_eq!((seen, twice.committed(Fault::Crash)), (vec![false, true, false, true, false], 2));
     }
 
     #[test]

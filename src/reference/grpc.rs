@@ -134,7 +134,9 @@ impl Service {
 
     async fn read_stream(self, mut requests: Streaming<ModelInferRequest>, outbox: Arc<Outbox>) {
         loop {
-            outbox.room().await;
+            if !outbox.room().await {
+                return;
+            }
             let next = requests.next().await;
             if !outbox.is_open() {
                 return;
@@ -256,6 +258,7 @@ impl GrpcInferenceService for Service {
         &self,
         request: Request<RepositoryModelLoadRequest>,
     ) -> Outcome<RepositoryModelLoadResponse> {
+        self.check_not_exiting("Server not ready")?;
         let RepositoryModelLoadRequest { repository_name, model_name, parameters } = request.into_inner();
         refuse_named_repository(&repository_name)?;
         let config = match parameters.get("config").map(|parameter| &parameter.parameter_choice) {
@@ -275,6 +278,7 @@ impl GrpcInferenceService for Service {
         &self,
         request: Request<RepositoryModelUnloadRequest>,
     ) -> Outcome<RepositoryModelUnloadResponse> {
+        self.check_not_exiting("Server not ready")?;
         let RepositoryModelUnloadRequest { repository_name, model_name, .. } = request.into_inner();
         refuse_named_repository(&repository_name)?;
         self.repository.unload(&model_name);
@@ -295,7 +299,7 @@ impl GrpcInferenceService for Service {
                 self.misbehaviour.spoil(&mut response);
                 Ok(Response::new(response))
             }
-            Err(failure) => Err(self.misbehaviour.spoil_error(failure).into()),
+            Err(failure) => Err(self.misbehaviour.spoil_code(self.misbehaviour.spoil_error(failure)).into()),
         }
     }
 

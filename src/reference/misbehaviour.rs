@@ -124,7 +124,12 @@ impl Misbehaviour {
     /// Spoils what an error says.
     pub(super) fn spoil_error(&self, failure: Failure) -> Failure {
         let text = if self.happens(Fault::WrongErrorText) { "no".to_owned() } else { failure.text };
-        let code = if self.happens(Fault::WrongErrorCode) { Code::Internal } else { failure.code };
-        Failure { code, text }
+        Failure { text, ..failure }
+    }
+
+    /// Spoils the code of an error, where codes are told.
+    pub(super) fn spoil_code(&self, failure: Failure) -> Failure {
+        let is_other = failure.code != Code::Internal && self.happens(Fault::WrongErrorCode);
+        Failure { code: if is_other { Code::Internal } else { failure.code }, ..failure }
     }
 }

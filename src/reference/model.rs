@@ -51,6 +51,12 @@ enum Key {
     CorrelationId(Vec<u8>),
 }
 
+impl Key {
+    fn new(slot: u32, id: Option<&Tensor>) -> Self {
+        id.map_or(Self::Slot(slot), |id| Self::CorrelationId(id.data.clone()))
+    }
+}
+
 /// What the control tensors say.
 struct Told {
     start: bool,
@@ -63,6 +69,11 @@ struct Told {
 impl Accumulator {
     pub(super) fn new(spec: Arc<Spec>, faults: Arc<Faults>) -> Self {
         Self { spec, faults, sums: Sums::default(), last_of_sequence: Sums::default() }
+    }
+
+    /// Whether the model keeps a sum, other than zero, by which it knows the row.
+    pub(super) fn has_sum(&self, slot: u32, id: Option<&Tensor>) -> bool {
+        self.sums.get(&Key::new(slot, id)).is_some_and(|sum| sum != 0)
     }
 
     /// Executes a batch.
@@ -86,7 +97,7 @@ impl Accumulator {
             start: signal(Signal::Start, false),
             ready: signal(Signal::Ready, true),
             end: signal(Signal::End, false),
-            key: id.map_or(Key::Slot(row.slot), |id| Key::CorrelationId(id.data.clone())),
+            key: Key::new(row.slot, id),
             low_bits,
         }
     }

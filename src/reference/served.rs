@@ -124,6 +124,9 @@ impl Served {
         }
         *self.spec.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(spec);
         let core = &mut *self.core();
+        if core.stopping {
+            return false;
+        }
         let count = core.scheduler.resize(spec.settings.instances);
         self.start_instances(core, count, spec);
         true
@@ -147,6 +150,9 @@ impl Served {
         request.payload.accepted = now;
         let refused = {
             let mut core = self.core();
+            if core.instances.is_empty() {
+                return Err((self.failure(Refusal::Stopping, &request.id), request.payload));
+            }
             if request.start && core.leaked.len() < LEAKED_PIECES_MAX && self.faults.happens(Fault::LeakMemory) {
                 core.leaked.push(vec![1; 1 << 20]);
             }

@@ -12,7 +12,7 @@ use tokio::{
     runtime,
     sync::{mpsc, oneshot},
 };
-use tonic::transport::server::TcpIncoming;
+use tonic::{codec::CompressionEncoding, transport::server::TcpIncoming};
 use tonic_health::pb::health_server::HealthServer;
 
 use super::{
@@ -74,6 +74,16 @@ impl Default for Options {
     }
 }
 
+impl Options {
+    /// Whether models can be made of it.
+    ///
+    /// # Errors
+    /// What is wrong, in one line.
+    pub fn check(&self) -> Result<(), String> {
+        configs(&self.models).into_iter().try_for_each(|config| Spec::new(config, self.hold_until).map(drop))
+    }
+}
+
 /// Why a server ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -99,10 +109,8 @@ impl Server {
     /// # Errors
     /// Why it cannot, in one line.
     pub fn start(options: Options) -> Result<Self, String> {
+        options.check()?;
         let configs = configs(&options.models);
-        for config in &configs {
-            Spec::new(config.clone(), options.hold_until)?;
-        }
         let cannot = |error: io::Error| format!("cannot listen on {}: {error}", options.listen);
         let listener = TcpListener::bind(options.listen).map_err(cannot)?;
         listener.set_nonblocking(true).map_err(cannot)?;
@@ -237,6 +245,8 @@ async fn serve(
     closed: oneshot::Receiver<()>,
 ) -> Result<(), tonic::transport::Error> {
     let inference = GrpcInferenceServiceServer::new(service)
+        .accept_compressed(CompressionEncoding::Gzip)
+        .accept_compressed(CompressionEncoding::Deflate)
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
         .max_encoding_message_size(MESSAGE_BYTES_MAX);
     tonic::transport::Server::builder()

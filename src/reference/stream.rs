@@ -80,11 +80,16 @@ impl Outbox {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until there is room for one more request.
-    pub(super) async fn room(&self) {
-        if let Ok(permit) = Arc::clone(&self.room).acquire_owned().await {
-            OwnedSemaphorePermit::forget(permit);
-        }
+    /// Waits until there is room for one more request; returns whether the stream is open then.
+    pub(super) async fn room(&self) -> bool {
+        let permit = Arc::clone(&self.room).acquire_owned().await;
+        permit.map(OwnedSemaphorePermit::forget).is_ok() && self.is_open()
+    }
+
+    /// Takes what sends away, so that the stream ends, and nobody waits for room on it any more.
+    fn end(&self, line: &mut Line) -> Option<mpsc::UnboundedSender<Item>> {
+        self.room.close();
+        line.sender.take()
     }
 
     /// Takes the place of the next request.
@@ -102,7 +107,9 @@ impl Outbox {
                     ModelStreamInferResponse { infer_response: Some(with_final_mark(response)), ..Default::default() };
                 Misbehaviour::deliver(&self.misbehaviour.clone(), self, place, answer);
             }
-            Err(failure) if self.closes_on_error => self.close_with(self.misbehaviour.spoil_error(failure)),
+            Err(failure) if self.closes_on_error => {
+                self.close_with(self.misbehaviour.spoil_code(self.misbehaviour.spoil_error(failure)));
+            }
             Err(failure) => {
                 let response =
                     ModelInferResponse { model_name: model.to_owned(), id: request_id, ..Default::default() };
@@ -163,7 +170,7 @@ impl Outbox {
 
     fn close_if_done(&self, line: &mut Line) {
         if line.half_closed && line.waiting.is_empty() && line.sender.is_some() {
-            let sender = line.sender.take();
+            let sender = self.end(line);
             if let (Some(held), Some(sender)) = (line.held.take(), &sender) {
                 let _ = sender.send(Ok(held));
             }
@@ -178,18 +185,18 @@ impl Outbox {
         let line = &mut *self.line();
         line.half_closed = true;
         if !line.waiting.is_empty() && self.misbehaviour.happens(Fault::LoseFinalAnswers) {
-            line.sender = None;
+            self.end(line);
         }
         self.close_if_done(line);
     }
 
     /// Ends the stream at once, in good order.
     pub(super) fn close(&self) {
-        self.line().sender = None;
+        self.end(&mut self.line());
     }
 
     fn close_with(&self, failure: Failure) {
-        if let Some(sender) = self.line().sender.take() {
+        if let Some(sender) = self.end(&mut self.line()) {
             let _ = sender.send(Err(failure.into()));
         }
     }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, io};
 
 use serde::Serialize;
 
-use super::{Summary, Verdict};
+use super::{PlantedFault, Summary, Verdict};
 use crate::{
     engine::{Accounting, Memory},
     model::Model,
@@ -41,6 +41,7 @@ struct Document<'s> {
     client_cpu_us_per_request: f64,
     client_memory_bytes: Memory,
     embedded: bool,
+    planted_faults: &'s [PlantedFault],
     elapsed_s: f64,
     server_counts: &'s Accounting,
     limits_us: Limits,
@@ -131,7 +132,8 @@ pub fn write_json(summary: &Summary, out: &mut impl io::Write) -> io::Result<()>
         sequences_per_second: outcomes.sequences as f64 / result.elapsed.as_secs_f64().max(1e-9),
         client_cpu_us_per_request: summary.client_cpu_us_per_request(),
         client_memory_bytes: result.memory,
-        embedded: *embedded,
+        embedded: embedded.is_some(),
+        planted_faults: embedded.as_deref().unwrap_or_default(),
         elapsed_s: result.elapsed.as_secs_f64(),
         server_counts: &result.accounting,
         limits_us: Limits {

@@ -5,5 +5,5 @@ mod summary;
 mod text;
 
 pub use json::{SCHEMA_VERSION, write_json};
-pub use summary::{Summary, Verdict};
+pub use summary::{PlantedFault, Summary, Verdict};
 pub use text::{counted, violation_line, write_preflight, write_text, write_verdict};

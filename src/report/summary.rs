@@ -22,6 +22,15 @@ pub enum Verdict {
     Unknown,
 }
 
+/// A fault of the embedded server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PlantedFault {
+    /// Its name.
+    pub fault: String,
+    /// How often it happened.
+    pub committed: u64,
+}
+
 /// A run, its verdict, and how to have it again.
 #[derive(Clone, Debug)]
 pub struct Summary {
@@ -33,8 +42,8 @@ pub struct Summary {
     pub seed: Seed,
     /// The command line that sends the same again.
     pub replay: String,
-    /// Whether the server was in this process.
-    pub embedded: bool,
+    /// Where the server was in this process: the faults that were planted in it.
+    pub embedded: Option<Vec<PlantedFault>>,
     /// What came of it.
     pub result: RunResult,
 }

@@ -4,7 +4,7 @@ use std::{io, time::Duration};
 
 use anstyle::{AnsiColor, Style};
 
-use super::{Summary, Verdict};
+use super::{PlantedFault, Summary, Verdict};
 use crate::{
     engine::{Accounting, Memory, Preflight},
     oracle::Violation,
@@ -106,7 +106,7 @@ pub fn write_text(summary: &Summary, out: &mut impl io::Write) -> io::Result<()>
         "{:.0} requests/s over {:.1} s; {}: CPU {:.1} µs a request, {}",
         summary.requests_per_second(),
         result.elapsed.as_secs_f64(),
-        if summary.embedded { "client and server" } else { "client" },
+        if summary.embedded.is_some() { "client and server" } else { "client" },
         summary.client_cpu_us_per_request(),
         describe_memory(&result.memory),
     )?;
@@ -139,6 +139,9 @@ pub fn write_text(summary: &Summary, out: &mut impl io::Write) -> io::Result<()>
 /// # Errors
 /// When it cannot be written.
 pub fn write_verdict(summary: &Summary, out: &mut impl io::Write) -> io::Result<()> {
+    for PlantedFault { fault, committed } in summary.embedded.iter().flatten() {
+        writeln!(out, "planted: {fault}, which happened {}", counted(*committed, "time"))?;
+    }
     let tally = &summary.result.tally;
     let (style, why) = match summary.verdict() {
         Verdict::Valid => {

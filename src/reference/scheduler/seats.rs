@@ -15,6 +15,9 @@ use crate::reference::{
 /// How soon a sequence that is past its idle limit and still in the backlog is looked at again.
 const BACKLOG_LOOK: Duration = Duration::from_millis(50);
 
+/// The part of the idle limit after which the fault of reaping too early does.
+const EARLY: u32 = 10;
+
 /// A slot of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Seat {
@@ -35,6 +38,8 @@ struct Live {
     place: Place,
     /// The key of its entry in `Seats::deadlines`, if it has one.
     deadline: Option<(Moment, u64)>,
+    /// The deadline is that of reaping too early (a fault), not the right one.
+    looks_early: bool,
     /// Its client is gone (kept for a fault alone).
     disconnected: bool,
 }
@@ -153,8 +158,9 @@ impl<T> Seats<T> {
         if request.end {
             return;
         }
-        let limit = if self.faults.happens(Fault::ReapEarly) { self.idle_limit / 10 } else { self.idle_limit };
-        let live = Live { place, deadline: None, disconnected: false };
+        let looks_early = self.faults.has(Fault::ReapEarly);
+        let limit = if looks_early { self.idle_limit / EARLY } else { self.idle_limit };
+        let live = Live { place, deadline: None, looks_early, disconnected: false };
         self.live.insert(request.id.clone(), live);
         self.set_deadline(&request.id, now + limit);
     }
@@ -309,6 +315,10 @@ impl<T> Seats<T> {
             let id = entry.remove();
             let live = self.live.get_mut(&id).expect("what has a deadline is live");
             live.deadline = None;
+            if std::mem::take(&mut live.looks_early) && !self.faults.happens(Fault::ReapEarly) {
+                self.set_deadline(&id, now + self.idle_limit / EARLY * (EARLY - 1));
+                continue;
+            }
             match live.place {
                 Place::Backlog(_) => {
                     self.set_deadline(&id, now + BACKLOG_LOOK);
