@@ -49,8 +49,7 @@ pub(crate) enum Query {
         model: &'static str,
         config: &'static str,
     },
-    /// The second is the mark; see [`Setup::json`].
-    Load(Box<Setup>, String),
+    Load(Box<Setup>),
     Unload {
         model: &'static str,
     },
@@ -205,7 +204,7 @@ impl fmt::Display for Query {
             Self::StatisticsOf { model } => write!(out, "ModelStatistics '{model}'"),
             Self::LoadUnchanged { model } => write!(out, "RepositoryModelLoad '{model}' without a configuration"),
             Self::LoadConfig { model, config } => write!(out, "RepositoryModelLoad '{model}' with {config}"),
-            Self::Load(setup, _) => write!(out, "RepositoryModelLoad {setup}"),
+            Self::Load(setup) => write!(out, "RepositoryModelLoad {setup}"),
             Self::Unload { model } => write!(out, "RepositoryModelUnload '{model}'"),
         }
     }

@@ -1,6 +1,14 @@
 //! Carries a conversation out against a server and writes its transcript.
 
-use std::{collections::HashMap, net::SocketAddr, time::Duration};
+use std::{
+    collections::HashMap,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use sequence_stress::proto::ModelStatisticsRequest;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -23,24 +31,55 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 const STILL_LOOKS: u32 = 3;
 const LOOK_AGAIN: Duration = Duration::from_millis(60);
 const STILL_LIMIT: Duration = Duration::from_secs(5);
+/// Less than any time that conversations leave between two things whose order matters.
+const HELD_UP_MS: u64 = 60;
+const ATTEMPTS_MAX: u32 = 4;
 const POLL: Duration = Duration::from_millis(20);
 
 struct Runner<'a> {
     address: SocketAddr,
     service: Service,
     setup: &'a Setup,
+    mark: String,
     links: HashMap<Link, Connection>,
     last_on: Option<Link>,
     number: u32,
     lines: Vec<String>,
 }
 
-/// Carries `conversation` out against the server at `address` and returns the transcript.
+/// Carries `conversation` out against the server at `address` and returns the transcript. Where this process was held up
+/// meanwhile, it may have done in another order, or too late, what it was to do, and does it all again.
 pub(crate) async fn run(address: SocketAddr, conversation: &Conversation) -> String {
+    let mut attempt = 1;
+    loop {
+        let longest = Arc::new(AtomicU64::new(0));
+        let watch = tokio::spawn(watch(Arc::clone(&longest)));
+        let mark = format!("{} {attempt}", conversation.name);
+        let transcript = run_once(address, conversation, mark).await;
+        watch.abort();
+        if attempt == ATTEMPTS_MAX || longest.load(Relaxed) < HELD_UP_MS {
+            return transcript;
+        }
+        attempt += 1;
+    }
+}
+
+/// Keeps the longest time, in ms, by which a short sleep was too long.
+async fn watch(longest: Arc<AtomicU64>) {
+    loop {
+        let began = Instant::now();
+        sleep(POLL).await;
+        let late = began.elapsed().saturating_sub(POLL).as_millis();
+        longest.fetch_max(u64::try_from(late).unwrap_or(u64::MAX), Relaxed);
+    }
+}
+
+async fn run_once(address: SocketAddr, conversation: &Conversation, mark: String) -> String {
     let mut runner = Runner {
         address,
         service: service(address),
         setup: &conversation.setup,
+        mark,
         links: HashMap::new(),
         last_on: None,
         number: 0,
@@ -63,15 +102,18 @@ impl Runner<'_> {
     async fn prepare(&mut self, conversation: &Conversation) {
         if conversation.is_alone {
             for model in query::index(&mut self.service, true).await.unwrap_or_default() {
-                query::outcome(&mut self.service, &Query::Unload { model: model.name.clone().leak() }).await;
+                self.ask(&Query::Unload { model: model.name.clone().leak() }).await;
                 self.await_state(&model.name, "UNAVAILABLE").await;
             }
         }
-        let load = Query::Load(Box::new(self.setup.clone()), conversation.name.clone());
-        let outcome = query::outcome(&mut self.service, &load).await;
+        let outcome = self.ask(&Query::Load(Box::new(self.setup.clone()))).await;
         if outcome != "done" {
             self.write(format!("the model does not load: {outcome}"));
         }
+    }
+
+    async fn ask(&mut self, query: &Query) -> String {
+        query::outcome(&mut self.service, query, &self.mark).await
     }
 
     async fn act(&mut self, action: &Action) {
@@ -108,7 +150,7 @@ impl Runner<'_> {
             }
             Action::Ask(query) => {
                 self.keep_order(None).await;
-                let outcome = query::outcome(&mut self.service, query).await;
+                let outcome = self.ask(query).await;
                 self.write(format!("{query}: {outcome}"));
             }
             Action::Statistics => self.statistics(true).await,

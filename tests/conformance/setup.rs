@@ -39,6 +39,9 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
+    /// The parameter that makes a configuration differ from an earlier one.
+    pub(crate) const MARK: &str = "conversation";
+
     /// Direct by default: four slots, state by slot, an idle limit that no conversation meets by accident.
     pub(crate) fn direct() -> Self {
         Self {
@@ -154,7 +157,7 @@ impl Setup {
         let formula = if self.model == DYNA { "running-sum-plus-corrid-at-end" } else { "running-sum" };
         let mut parameters = json!({
             "execute_delay_ms": { "string_value": self.execute_ms.to_string() },
-            "conversation": { "string_value": mark },
+            Self::MARK: { "string_value": mark },
             "sequence_stress_formula": { "string_value": formula },
         });
         if let Some(value) = self.error_on_value {

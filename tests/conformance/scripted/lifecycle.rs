@@ -8,8 +8,8 @@ use crate::{
     step::{end, only, start, step},
 };
 
-fn load(setup: Setup, mark: &str) -> Query {
-    Query::Load(Box::new(setup), mark.into())
+fn load(setup: Setup) -> Query {
+    Query::Load(Box::new(setup))
 }
 
 fn unload() -> Query {
@@ -60,7 +60,7 @@ fn the_index() -> Conversation {
         .exchange("b", only(5, 2))
         .infer(only(5, 2))
         .ask(unload())
-        .ask(load(setup, "index"))
+        .ask(load(setup))
         .ask(index())
         .exchange("b", only(5, 3))
         .statistics()
@@ -70,7 +70,7 @@ fn reload_same() -> Conversation {
     let about = "a model is loaded again as it is: whether live sequences and statistics stay";
     conversation("reload-same", about, Setup::direct())
         .exchange("a", start(5, 1))
-        .ask(load(Setup::direct(), "reload-same"))
+        .ask(load(Setup::direct()))
         .statistics()
         .exchange("a", step(5, 2))
         .exchange("a", only(6, 3))
@@ -81,7 +81,7 @@ fn reload_other() -> Conversation {
     let about = "a model is loaded again with another batch size, with a live sequence that has nothing under way";
     conversation("reload-other", about, Setup::direct())
         .exchange("a", start(5, 1))
-        .ask(load(Setup::direct().batch(2), "reload-other"))
+        .ask(load(Setup::direct().batch(2)))
         .statistics()
         .exchange("a", step(5, 2))
         .exchange("a", start(5, 10))
@@ -93,7 +93,7 @@ fn more_instances() -> Conversation {
     let about = "a model gets a second instance: live sequences go on, and there are more slots";
     conversation("instance-added", about, Setup::direct().batch(1))
         .exchange("a", start(5, 1))
-        .ask(load(Setup::direct().batch(1).instances(2), "instance-added"))
+        .ask(load(Setup::direct().batch(1).instances(2)))
         .exchange("a", step(5, 2))
         .send_all("b", [start(6, 10), step(6, 20)])
         .take("b", 2)
@@ -108,7 +108,7 @@ fn more_instances_for_the_backlog() -> Conversation {
     conversation("instance-added-backlog", about, Setup::direct().batch(1))
         .exchange("a", start(5, 1))
         .send_all("b", [start(6, 10), step(6, 20)])
-        .ask(load(Setup::direct().batch(1).instances(2), "instance-added-backlog"))
+        .ask(load(Setup::direct().batch(1).instances(2)))
         .quiet(200)
         .exchange("a", step(5, 2))
         .exchange("c", start(7, 1))
@@ -125,7 +125,7 @@ fn fewer_instances() -> Conversation {
     conversation("instance-removed", about, Setup::direct().batch(1).instances(2))
         .exchange("a", start(5, 1))
         .exchange("b", start(6, 10))
-        .ask(load(Setup::direct().batch(1), "instance-removed"))
+        .ask(load(Setup::direct().batch(1)))
         .exchange("a", step(5, 2))
         .exchange("b", step(6, 20))
         .exchange("b", end(6, 30))
@@ -149,7 +149,7 @@ fn unload_idle() -> Conversation {
         .exchange("b", only(6, 2))
         .infer(step(5, 2))
         .await_state(BY_SLOT, "UNAVAILABLE")
-        .ask(load(Setup::direct(), "unload-live"))
+        .ask(load(Setup::direct()))
         .exchange("b", step(5, 4))
         .infer(start(5, 4))
 }
@@ -187,7 +187,7 @@ fn reload_busy() -> Conversation {
     conversation("reload-busy", about, Setup::direct().execute_ms(500))
         .send_all("a", [start(5, 1), step(5, 2), step(5, 4), step(5, 8), step(5, 16)])
         .pause(200)
-        .ask(load(Setup::direct().batch(2), "reload-busy"))
+        .ask(load(Setup::direct().batch(2)))
         .exchange("b", only(5, 100))
         .take("a", 5)
         .exchange("a", step(5, 32))
@@ -215,7 +215,7 @@ fn load_while_waiting() -> Conversation {
         .exchange("a", start(5, 1))
         .exchange("a", end(5, 2))
         .ask(unload())
-        .ask(load(Setup::direct(), "unload-load"))
+        .ask(load(Setup::direct()))
         .exchange("a", step(5, 2))
         .exchange("a", start(5, 3))
         .statistics()
@@ -226,7 +226,7 @@ fn restart_strategy() -> Conversation {
     conversation("strategy-changed", about, Setup::direct())
         .exchange("a", start(5, 1))
         .exchange("a", end(5, 2))
-        .ask(load(Setup::oldest().model(BY_SLOT), "strategy-changed"))
+        .ask(load(Setup::oldest().model(BY_SLOT)))
         .exchange("a", start(5, 10))
         .exchange("a", end(5, 20))
         .statistics()
