@@ -18,6 +18,7 @@ use sequence_stress::{
     engine::{Hints, Observer, RunResult, Setup, run},
     oracle::ViolationKind,
     reference::{Fault, ModelOptions, Options, Planted, Server},
+    report::counted,
     scenario::{Overrides, Scenario, Source},
     seed::Seed,
 };
@@ -131,7 +132,7 @@ impl fmt::Display for Outcome {
                 write!(f, "{} after {requests}", kinds.join(", "))
             }
             Self::Missed { committed, requests } => {
-                write!(f, "**not found**: committed {committed} times in {requests} requests")
+                write!(f, "**not found**: happened {} in {requests} requests", counted(*committed, "time"))
             }
             Self::NoChance => f.write_str("**not found**: the scenario gives it no chance"),
             Self::CouldNotTest(why) => write!(f, "not testable: {why}"),

@@ -69,7 +69,7 @@ pub struct ServerArgs {
     /// The most requests of one execution; with Direct, the slots of an instance [default: 8]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub max_batch_size: Option<NonZeroU32>,
-    /// With Oldest, the slots of an instance [default: as --max-batch-size]
+    /// The slots of an instance where the strategy is Oldest [default: as --max-batch-size]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub candidates: Option<NonZeroU32>,
     /// How long one execution takes, such as 10ms [default: 3ms]

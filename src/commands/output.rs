@@ -30,6 +30,9 @@ pub(super) struct ResultFile {
 impl ResultFile {
     /// Makes sure that the file can be written.
     pub(super) fn check(path: &Path) -> Result<Self, String> {
+        if path == Path::new("-") {
+            return Err("--json needs a file: '-' is not standard output here; /dev/stdout is".to_owned());
+        }
         let is_new = !path.exists();
         let open = OpenOptions::new().write(true).create(true).truncate(false).open(path);
         let checked = open.and_then(|_| if is_new { fs::remove_file(path) } else { Ok(()) });

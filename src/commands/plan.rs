@@ -2,7 +2,7 @@
 
 use std::io::{self, BufWriter, Write};
 
-use super::{Failure, resolve};
+use super::{Failure, output::say_error, resolve};
 use crate::{cli::PlanArgs, plan::WorkerPlan};
 
 /// Prints the plan, a JSON line for each pass, worker by worker.
@@ -13,6 +13,9 @@ pub(super) fn print(args: &PlanArgs) -> Result<u8, Failure> {
             "the scenario has no load.iterations, so its plan has no end: give a number of passes with -i",
         ));
     };
+    if args.random_seed.is_none() {
+        say_error(&format!("the seed is {seed}"));
+    }
     let mut out = BufWriter::new(io::stdout().lock());
     let mut print = || -> io::Result<()> {
         for worker in 0..scenario.load.workers.get() {

@@ -2,6 +2,7 @@
 
 use std::{
     env,
+    io::Write as _,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -197,6 +198,12 @@ impl Terminal {
     }
 
     fn summarize(&self, summary: &Summary) {
+        if self.violations > VIOLATIONS_SHOWN {
+            let all = self.violations;
+            print(|out| {
+                writeln!(out, "the first {VIOLATIONS_SHOWN} of {all} violations were shown; --json keeps more")
+            });
+        }
         print(|out| if self.quiet { write_verdict(summary, out) } else { write_text(summary, out) });
     }
 }
