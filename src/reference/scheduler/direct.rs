@@ -6,21 +6,15 @@ use super::{
     Batch, Event, Item, Lane, Moment, Request, Row, Settings, Strategy, cancel_lane,
     seats::{Seat, Seats},
 };
-use crate::reference::fault::Fault;
 
 #[derive(Debug)]
 pub(super) struct Direct<T> {
     lanes: Vec<Lane<T>>,
-    is_executing: bool,
-    /// When a batch that waits for more slots may go.
-    batch_due: Option<Moment>,
-    hangs: bool,
 }
 
 impl<T> Direct<T> {
     pub(super) fn new(slots: u32) -> Self {
-        let lanes = (0..slots).map(|_| VecDeque::new()).collect();
-        Self { lanes, is_executing: false, batch_due: None, hangs: false }
+        Self { lanes: (0..slots).map(|_| VecDeque::new()).collect() }
     }
 
     pub(super) fn lane(&mut self, slot: u32) -> &mut Lane<T> {
@@ -35,35 +29,23 @@ impl<T> Direct<T> {
         self.lanes.iter().map(VecDeque::len).sum()
     }
 
-    pub(super) fn finished(&mut self) {
-        self.is_executing = false;
-    }
-
-    pub(super) fn wake(&self) -> Option<Moment> {
-        self.batch_due
-    }
-
-    pub(super) fn advance(
+    /// When the next batch may go, after slots were given away; none where nothing is queued.
+    pub(super) fn due(
         &mut self,
         instance: u32,
         settings: &Settings,
         seats: &mut Seats<T>,
-        now: Moment,
         out: &mut Vec<Event<T>>,
-    ) {
-        if !self.hangs && !self.is_executing {
-            self.clear_released(instance, seats, out);
-            self.batch_due = self.waits_until(settings).filter(|due| *due > now);
-            let highest = self.lanes.iter().rposition(|lane| !lane.is_empty());
-            let Some(highest) = highest.filter(|_| self.batch_due.is_none()) else { return };
-            if seats.faults().happens(Fault::HangInstance) {
-                self.hangs = true;
-                return;
-            }
-            let batch = self.batch(instance, highest, settings.ragged, seats);
-            self.is_executing = true;
-            out.push(Event::Execute { instance, batch });
-        }
+    ) -> Option<Moment> {
+        self.clear_released(instance, seats, out);
+        let is_queued = self.lanes.iter().any(|lane| !lane.is_empty());
+        is_queued.then(|| self.waits_until(settings).unwrap_or(Moment::ZERO))
+    }
+
+    /// Takes a batch, up to the highest slot that has a request.
+    pub(super) fn take(&mut self, instance: u32, settings: &Settings, seats: &mut Seats<T>) -> Batch<T> {
+        let highest = self.lanes.iter().rposition(|lane| !lane.is_empty()).unwrap_or(0);
+        self.batch(instance, highest, settings.ragged, seats)
     }
 
     /// Gives the slots away whose sequence was reaped or cancelled.

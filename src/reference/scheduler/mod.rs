@@ -4,6 +4,7 @@
 //! needs to know a request by.
 
 mod direct;
+mod instance;
 mod oldest;
 mod seats;
 #[cfg(test)]
@@ -18,8 +19,7 @@ use std::{
     time::Duration,
 };
 
-use direct::Direct;
-use oldest::Oldest;
+use instance::Instance;
 use seats::Seats;
 
 use super::{
@@ -194,44 +194,6 @@ fn cancel_lane<T>(lane: &mut Lane<T>, out: &mut Vec<Event<T>>) -> Option<Sequenc
     Some(id)
 }
 
-/// An instance's slots.
-#[derive(Debug)]
-enum Instance<T> {
-    Direct(Direct<T>),
-    Oldest(Oldest<T>),
-}
-
-impl<T> Instance<T> {
-    fn new(settings: &Settings) -> Self {
-        match &settings.strategy {
-            Strategy::Direct { .. } => Self::Direct(Direct::new(settings.slots())),
-            Strategy::Oldest { .. } => Self::Oldest(Oldest::new(settings.slots())),
-        }
-    }
-
-    fn lane(&mut self, slot: u32) -> &mut Lane<T> {
-        match self {
-            Self::Direct(direct) => direct.lane(slot),
-            Self::Oldest(oldest) => oldest.lane(slot),
-        }
-    }
-
-    fn queued(&self) -> usize {
-        match self {
-            Self::Direct(direct) => direct.queued(),
-            Self::Oldest(oldest) => oldest.queued(),
-        }
-    }
-
-    /// What holding executions back counts: with Oldest, only what could be in a batch.
-    fn ready(&self) -> usize {
-        match self {
-            Self::Direct(direct) => direct.queued(),
-            Self::Oldest(oldest) => oldest.pending(),
-        }
-    }
-}
-
 /// The scheduler of one model.
 #[derive(Debug)]
 pub struct Scheduler<T> {
@@ -274,11 +236,8 @@ impl<T> Scheduler<T> {
             return Ok(());
         };
         let queued = Queued { request, arrived: now };
-        let lane = self.instances[seat.instance as usize].lane(seat.slot);
-        push_step(lane, queued, &self.faults);
-        if let Instance::Oldest(oldest) = &mut self.instances[seat.instance as usize] {
-            oldest.touch(seat.slot);
-        }
+        let instance = &mut self.instances[seat.instance as usize];
+        instance.change(seat.slot, |lane| push_step(lane, queued, &self.faults));
         Ok(())
     }
 
@@ -307,9 +266,7 @@ impl<T> Scheduler<T> {
         self.reap(now);
         self.seats.expire(now, out);
         for (index, instance) in (0..).zip(&mut self.instances) {
-            if let Instance::Oldest(oldest) = instance {
-                oldest.move_on(index, &mut self.seats, out);
-            }
+            instance.move_on(index, &mut self.seats, out);
         }
         self.seats.take_cancelled(out);
         if self.holding && !self.may_begin() {
@@ -317,10 +274,7 @@ impl<T> Scheduler<T> {
         }
         self.holding = false;
         for (index, instance) in (0..).zip(&mut self.instances) {
-            match instance {
-                Instance::Direct(direct) => direct.advance(index, &self.settings, &mut self.seats, now, out),
-                Instance::Oldest(oldest) => oldest.advance(index, &self.settings, &mut self.seats, now, out),
-            }
+            instance.advance(index, &self.settings, &mut self.seats, now, out);
         }
         self.seats.take_cancelled(out);
     }
@@ -330,10 +284,7 @@ impl<T> Scheduler<T> {
             match seat {
                 seats::Reaped::Seat(seat) => {
                     let instance = &mut self.instances[seat.instance as usize];
-                    instance.lane(seat.slot).push_back(Item::Release);
-                    if let Instance::Oldest(oldest) = instance {
-                        oldest.touch(seat.slot);
-                    }
+                    instance.change(seat.slot, |lane| lane.push_back(Item::Release));
                 }
                 seats::Reaped::StillInBacklog => self.stuck |= self.faults.happens(Fault::ReaperLivelock),
             }
@@ -362,17 +313,12 @@ impl<T> Scheduler<T> {
 
     /// A batch of the instance is executed, and the next can be.
     pub fn finished(&mut self, instance: u32) {
-        match &mut self.instances[instance as usize] {
-            Instance::Direct(direct) => direct.finished(),
-            Instance::Oldest(oldest) => oldest.finished(),
-        }
+        self.instances[instance as usize].finished();
     }
 
     /// A request that an instance was given is released. With Oldest, its sequence's next one can go.
     pub fn released(&mut self, instance: u32, slot: u32) {
-        if let Instance::Oldest(oldest) = &mut self.instances[instance as usize] {
-            oldest.released(slot);
-        }
+        self.instances[instance as usize].released(slot);
     }
 
     /// Changes how many instances get new sequences. Those that get none any more work off what they have.
@@ -406,10 +352,7 @@ impl<T> Scheduler<T> {
         if self.stuck {
             return None;
         }
-        let batches = self.instances.iter().filter_map(|instance| match instance {
-            Instance::Direct(direct) => direct.wake(),
-            Instance::Oldest(oldest) => oldest.wake(),
-        });
+        let batches = self.instances.iter().filter_map(Instance::wake);
         batches.chain(self.seats.wake()).min()
     }
 

@@ -7,7 +7,6 @@ use super::{
     Batch, Event, Item, Lane, Moment, Queued, Row, Settings, Strategy, cancel_lane,
     seats::{Seat, Seats},
 };
-use crate::reference::fault::Fault;
 
 #[derive(Debug)]
 pub(super) struct Oldest<T> {
@@ -16,9 +15,6 @@ pub(super) struct Oldest<T> {
     pending: VecDeque<(u32, Queued<T>)>,
     /// Slots of which the next request may be able to go.
     touched: Vec<u32>,
-    is_executing: bool,
-    batch_due: Option<Moment>,
-    hangs: bool,
 }
 
 #[derive(Debug)]
@@ -36,14 +32,7 @@ impl<T> Slot<T> {
 
 impl<T> Oldest<T> {
     pub(super) fn new(slots: u32) -> Self {
-        Self {
-            slots: (0..slots).map(|_| Slot::new()).collect(),
-            pending: VecDeque::new(),
-            touched: Vec::new(),
-            is_executing: false,
-            batch_due: None,
-            hangs: false,
-        }
+        Self { slots: (0..slots).map(|_| Slot::new()).collect(), pending: VecDeque::new(), touched: Vec::new() }
     }
 
     fn slot(&mut self, slot: u32) -> &mut Slot<T> {
@@ -71,46 +60,23 @@ impl<T> Oldest<T> {
         self.pending.len()
     }
 
-    pub(super) fn finished(&mut self) {
-        self.is_executing = false;
-    }
-
     /// The slot's request in flight is done with.
     pub(super) fn released(&mut self, slot: u32) {
         self.slot(slot).in_flight = false;
         self.touch(slot);
     }
 
-    pub(super) fn wake(&self) -> Option<Moment> {
-        self.batch_due
+    /// When the next batch may go; none where nothing is pending.
+    pub(super) fn due(&self, settings: &Settings) -> Option<Moment> {
+        let (size, due) = self.batch_size(settings);
+        (size > 0).then_some(due)
     }
 
-    pub(super) fn advance(
-        &mut self,
-        instance: u32,
-        settings: &Settings,
-        seats: &mut Seats<T>,
-        now: Moment,
-        out: &mut Vec<Event<T>>,
-    ) {
-        self.batch_due = None;
-        if !self.hangs && !self.is_executing {
-            let (size, due) = self.batch_size(settings);
-            if size == 0 {
-                return;
-            }
-            if due > now {
-                self.batch_due = Some(due);
-                return;
-            }
-            if seats.faults().happens(Fault::HangInstance) {
-                self.hangs = true;
-                return;
-            }
-            self.is_executing = true;
-            let row = |(slot, step): (u32, Queued<T>)| Row { slot, request: Some(step.request), arrived: step.arrived };
-            out.push(Event::Execute { instance, batch: Batch { rows: self.pending.drain(..size).map(row).collect() } });
-        }
+    /// Takes a batch of what has been pending for longest.
+    pub(super) fn take(&mut self, settings: &Settings) -> Batch<T> {
+        let (size, _) = self.batch_size(settings);
+        let row = |(slot, step): (u32, Queued<T>)| Row { slot, request: Some(step.request), arrived: step.arrived };
+        Batch { rows: self.pending.drain(..size).map(row).collect() }
     }
 
     /// Makes the next request of each touched slot pending, where none is in flight.
