@@ -1,0 +1,107 @@
+//! The reference server as a user gets it: embedded in a run, and served alone.
+
+use std::{
+    io::{BufRead as _, BufReader},
+    process::{Child, Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+const TOOL: &str = env!("CARGO_BIN_EXE_sequence-stress");
+const QUICK: [&str; 9] = ["--embedded", "-t", "2", "-i", "3", "-r", "5", "--idle-limit", "200ms"];
+
+fn run(arguments: &[&str]) -> (Option<i32>, String) {
+    let output: Output =
+        Command::new(TOOL).args(arguments).env_remove("SEQUENCE_STRESS_URL").output().expect("the command runs");
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8(text).expect("UTF-8"))
+}
+
+#[test]
+fn an_embedded_run_is_valid_and_says_how_to_have_it_again() {
+    let (code, text) =
+        run(&[&QUICK[..], &["--instances", "2", "--max-batch-size", "4", "--strategy", "oldest"]].concat());
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("Oldest, 8 slots") && text.contains("client and server: CPU"), "{text}");
+    let replay = "-t 2 -i 3 -r 5 --embedded --instances 2 --max-batch-size 4 -m custom_sequence_int32 --idle-limit 200ms --strategy oldest";
+    assert!(text.contains(replay), "{text}");
+}
+
+#[test]
+fn how_often_a_planted_fault_happened_is_told_even_where_it_could_not() {
+    let (code, text) = run(&[&QUICK[..], &["-q", "--fault", "off-by-one:once@9"]].concat());
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("planted: off-by-one, which happened 1 time\n") && text.contains("1 wrong-sum"), "{text}");
+    let (code, text) = run(&[&QUICK[..], &["-q", "--fault", "state-not-saved"]].concat());
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("planted: state-not-saved, which happened 0 times\n"), "{text}");
+}
+
+#[test]
+fn what_does_not_go_together_is_one_line_and_exit_code_2() {
+    for (arguments, expected) in [
+        (&["--embedded", "-u", "localhost:1"][..], "leave --url out"),
+        (&["--embedded", "--slots", "3"], "--max-batch-size"),
+        (&["--instances", "2"], "need --embedded"),
+        (&["--embedded", "--fault", "no-such"], "is no fault"),
+        (&["--embedded", "--fault", "crash:once@0"], "once@N"),
+        (&["--embedded", "--instances", "5000"], "instances"),
+        (&["serve", "--grpc-port", "0", "--preferred-batch-size", "99"], "preferred batch size"),
+    ] {
+        let (code, text) = run(arguments);
+        assert_eq!(code, Some(2), "{arguments:?}: {text}");
+        assert!(text.contains(expected) && text.lines().count() == 1, "{arguments:?}: {text}");
+    }
+}
+
+/// Starts a server on a free port, and reads where it listens.
+fn serve(arguments: &[&str]) -> (Child, String) {
+    let mut child = Command::new(TOOL)
+        .args(["serve", "--grpc-port", "0"])
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command runs");
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("a line");
+    let address = line.trim().strip_prefix("serving gRPC at ").unwrap_or_else(|| panic!("{line}")).to_owned();
+    (child, address)
+}
+
+fn interrupt(child: &Child) {
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
+    assert!(sent.success());
+}
+
+fn exit_code(mut child: Child, limit: Duration) -> Option<i32> {
+    let began = Instant::now();
+    while began.elapsed() < limit {
+        if let Some(status) = child.try_wait().expect("it can be asked") {
+            return status.code();
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill().expect("it can be ended");
+    panic!("it did not end within {limit:?}");
+}
+
+#[test]
+fn a_server_that_is_interrupted_ends_and_at_once_when_told_twice() {
+    let (child, _) = serve(&[]);
+    interrupt(&child);
+    assert_eq!(exit_code(child, Duration::from_secs(5)), Some(0));
+
+    // What lives for an hour would keep it for its ten seconds.
+    let (child, address) = serve(&["--idle-limit", "1h", "--execution-time", "0ms"]);
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let scenario = folder.path().join("scenario.toml");
+    let text = "load = { workers = 1, iterations = 1 }\npatterns.common = { no-end = 1 }\ncontexts = { common = 1, rare = 0, rare_probability = 0 }\n\
+        limits.quiet_ms = 20\nlimits.settle_ms = 100";
+    std::fs::write(&scenario, text).expect("a file");
+    let (code, text) = run(&["-u", &address, "--scenario", scenario.to_str().expect("UTF-8")]);
+    assert_eq!(code, Some(0), "{text}");
+    interrupt(&child);
+    std::thread::sleep(Duration::from_millis(300));
+    interrupt(&child);
+    assert_eq!(exit_code(child, Duration::from_secs(5)), Some(3));
+}
