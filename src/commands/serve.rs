@@ -32,11 +32,6 @@ pub(super) fn serve(args: &ServeArgs) -> Result<u8, Failure> {
     options.hold_until = hold_until()?;
     options.check().map_err(Failure::wrong_input)?;
     let server = Server::start(options).map_err(Failure::could_not_test)?;
-    print(|out| {
-        writeln!(out, "serving gRPC at {}", server.address)?;
-        writeln!(out, "models: {}", model_names().collect::<Vec<_>>().join(", "))?;
-        out.flush()
-    });
     let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::could_not_test)?;
     let ended = runtime.block_on(serve_until_told(server, &args.server.fault)).map_err(Failure::could_not_test)?;
     match ended {
@@ -66,6 +61,12 @@ fn hold_until() -> Result<HoldUntil, Failure> {
 async fn serve_until_told(server: Server, planted: &[Planted]) -> io::Result<Ended> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
+    // Whoever reads the address may signal at once.
+    print(|out| {
+        writeln!(out, "serving gRPC at {}", server.address)?;
+        writeln!(out, "models: {}", model_names().collect::<Vec<_>>().join(", "))?;
+        out.flush()
+    });
     let gone = async {
         while !server.is_gone() {
             tokio::time::sleep(LOOK).await;
