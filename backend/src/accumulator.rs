@@ -1,0 +1,300 @@
+//! The sums: where they are kept, and what a step makes of them.
+
+#![forbid(unsafe_code)]
+
+use std::{
+    collections::HashMap,
+    hash::Hash,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+use crate::{
+    boundary::{CorrelationId, Failure, said},
+    controls::Told,
+    fault::Fault,
+    instance::Model,
+    parameters::{Formula, StateKey},
+    tensor::{Datatype, Number},
+};
+
+/// Sums that are kept in each of two generations; see [`Sums`].
+const GENERATION: usize = 65_536;
+
+/// One request of an execution, as the model sees it.
+#[derive(Debug)]
+pub(crate) struct Row {
+    /// Its place in the batch, which with Direct is the slot.
+    pub(crate) slot: usize,
+    pub(crate) told: Told,
+    /// The sequence as the client named it; a right model does not need it.
+    pub(crate) id: CorrelationId,
+    /// The input; nothing where the row is not ready.
+    pub(crate) elements: Vec<Number>,
+    pub(crate) shape: Vec<i64>,
+    /// The implicit state that the server gave, where it keeps one.
+    pub(crate) state: Option<Number>,
+}
+
+/// What comes of a row.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Step {
+    /// What it is answered with: one for each answer; none where the row was not ready, or its turn has not come.
+    pub(crate) results: Vec<Number>,
+    /// The implicit state for the server to keep.
+    pub(crate) state: Option<Number>,
+    /// It is to be executed again, for the rest of its input.
+    pub(crate) again: bool,
+}
+
+/// The sums of one instance.
+#[derive(Debug)]
+pub(crate) struct Accumulator {
+    model: Arc<Model>,
+    sums: Sums<Key, Kept>,
+    last_of_sequence: Sums<CorrelationId, Number>,
+}
+
+/// By what a sequence is known.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Key {
+    Slot(usize),
+    Corrid(Vec<u8>),
+}
+
+/// What is kept of a sequence.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    sum: Number,
+    /// The element of the input that is next, where each has an execution of its own.
+    at: usize,
+}
+
+impl Accumulator {
+    pub(crate) fn new(model: Arc<Model>) -> Self {
+        Self { model, sums: Sums::default(), last_of_sequence: Sums::default() }
+    }
+
+    /// Whether a row that is not a START would go on from something, so that mistaking it for one or the other shows.
+    pub(crate) fn goes_on(&self, slot: usize, told: &Told) -> bool {
+        let zero = self.model.spec.arithmetic.zero();
+        self.model.spec.state.is_some() || self.sums.get(&self.key(slot, told)).is_some_and(|kept| kept.sum != zero)
+    }
+
+    /// Executes a batch. A row that panics fails alone.
+    pub(crate) fn execute(&mut self, rows: &[Result<Row, Failure>]) -> Vec<Result<Step, Failure>> {
+        let mistaken = self.mistaken_states(rows);
+        let each = rows.iter().zip(mistaken).map(|(row, mistaken)| {
+            let row = row.as_ref().map_err(Clone::clone)?;
+            if !row.told.ready {
+                return Ok(Step::default());
+            }
+            // What a step keeps it keeps at its end, so that there is nothing half done.
+            let step = catch_unwind(AssertUnwindSafe(|| self.step(row, mistaken)));
+            step.unwrap_or_else(|panic| Err(Failure::internal(format!("the model panicked: {}", said(&*panic)))))
+        });
+        each.collect()
+    }
+
+    fn key(&self, slot: usize, told: &Told) -> Key {
+        match (self.model.spec.key, &told.corrid) {
+            (StateKey::Corrid, Some(corrid)) => Key::Corrid(corrid.clone()),
+            _ => Key::Slot(slot),
+        }
+    }
+
+    /// The sum from which the row goes on, where there is one.
+    fn kept(&self, row: &Row) -> Option<Number> {
+        row.state.or_else(|| self.sums.get(&self.key(row.slot, &row.told)).map(|kept| kept.sum))
+    }
+
+    /// For each row the sum of another one that it goes on from by a planted fault.
+    fn mistaken_states(&self, rows: &[Result<Row, Failure>]) -> Vec<Option<Number>> {
+        let faults = &self.model.faults;
+        let mut mistaken = vec![None; rows.len()];
+        if !faults.has(Fault::SwapStates) && !faults.has(Fault::StateOfAnotherSlot) {
+            return mistaken;
+        }
+        let kept: Vec<_> = rows
+            .iter()
+            .map(|row| row.as_ref().ok().filter(|row| row.told.ready && !row.told.start).and_then(|row| self.kept(row)))
+            .collect();
+        let other = |one: usize| (0..kept.len()).find(|other| kept[*other].is_some() && kept[*other] != kept[one]);
+        if let Some(one) = kept.iter().position(Option::is_some)
+            && let Some(other) = other(one)
+            && faults.happens(Fault::SwapStates)
+        {
+            (mistaken[one], mistaken[other]) = (kept[other], kept[one]);
+        }
+        if self.model.spec.state.is_some() {
+            for one in (0..kept.len()).filter(|one| kept[*one].is_some()) {
+                if let Some(other) = other(one)
+                    && faults.happens(Fault::StateOfAnotherSlot)
+                {
+                    mistaken[one] = kept[other];
+                }
+            }
+        }
+        mistaken
+    }
+
+    /// The sum that a step adds to.
+    fn before(&self, row: &Row, mistaken: Option<Number>) -> Number {
+        let spec = &self.model.spec;
+        let faults = &self.model.faults;
+        let zero = spec.arithmetic.zero();
+        if !row.told.start {
+            let kept = mistaken.or_else(|| self.kept(row)).unwrap_or(zero);
+            return if kept != zero && faults.happens(Fault::ResetState) { zero } else { kept };
+        }
+        let last_here = self.sums.get(&self.key(row.slot, &row.told)).map(|kept| kept.sum);
+        if let Some(last) = last_here.filter(|last| *last != zero)
+            && faults.happens(Fault::KeepState)
+        {
+            return last;
+        }
+        if let Some(last) = self.last_of_sequence.get(&row.id).filter(|last| *last != zero)
+            && faults.happens(Fault::StaleState)
+        {
+            return last;
+        }
+        let has_initial = spec.state.as_ref().is_some_and(|state| state.has_initial);
+        row.state.filter(|_| has_initial).unwrap_or(zero)
+    }
+
+    fn step(&mut self, row: &Row, mistaken: Option<Number>) -> Result<Step, Failure> {
+        let model = Arc::clone(&self.model);
+        let (spec, faults, arithmetic) = (&model.spec, &model.faults, model.spec.arithmetic);
+        let add = |one, other| arithmetic.add(one, other);
+        let value = row.elements.iter().copied().fold(arithmetic.zero(), add);
+        if spec.parameters.error_on == Some(value) {
+            return Err(Failure::internal(format!("the model takes no {}", shown(value))));
+        }
+        assert!(spec.parameters.panic_on != Some(value), "the input is {}, the value of panic_on_value", shown(value));
+        if faults.happens(Fault::ModelError) {
+            return Err(Failure::internal("a planted fault: this step is answered with an error"));
+        }
+        let before = self.before(row, mistaken);
+        let at = self.sums.get(&self.key(row.slot, &row.told)).filter(|_| !row.told.start).map_or(0, |kept| kept.at);
+        let now = if spec.iterative { row.elements.get(at..).unwrap_or_default() } else { &row.elements[..] };
+        let now = if spec.iterative { &now[..now.len().min(1)] } else { now };
+        let again = spec.iterative && at + 1 < row.elements.len();
+        let matters = now.iter().copied().fold(arithmetic.zero(), add) != arithmetic.zero();
+        let skipped = matters && faults.happens(Fault::SkipStep);
+        let added = if skipped { vec![arithmetic.zero(); now.len()] } else { now.to_vec() };
+        let partial = added.iter().scan(before, |sum, element| {
+            *sum = add(*sum, *element);
+            Some(*sum)
+        });
+        let mut partial: Vec<_> = partial.collect();
+        if matters && faults.happens(Fault::ExecuteTwice) {
+            let once = added.iter().copied().fold(arithmetic.zero(), add);
+            for sum in &mut partial {
+                *sum = add(*sum, once);
+            }
+        }
+        let sum = partial.last().copied().unwrap_or(before);
+        let state = self.keep(row, Kept { sum, at: if again { at + 1 } else { 0 } });
+        let mut results = match (spec.decoupled, again) {
+            (true, _) => partial,
+            (false, false) => vec![sum],
+            (false, true) => Vec::new(),
+        };
+        if let Some(last) = results.last_mut().filter(|_| !again) {
+            if row.told.end && spec.parameters.formula == Formula::RunningSumPlusCorridAtEnd {
+                let datatype = spec.corrid.as_ref().map_or(Datatype::Uint64, |corrid| corrid.datatype);
+                *last = add(*last, arithmetic.integer(row.told.low_bits(datatype).into()));
+            }
+            if faults.happens(Fault::OffByOne) {
+                *last = add(*last, arithmetic.integer(1));
+            }
+        }
+        Ok(Step { results, state, again })
+    }
+
+    /// Keeps the sum, or gives it to the server to keep.
+    fn keep(&mut self, row: &Row, kept: Kept) -> Option<Number> {
+        let model = Arc::clone(&self.model);
+        let faults = &model.faults;
+        if faults.has(Fault::StaleState) {
+            self.last_of_sequence.set(row.id.clone(), kept.sum);
+        }
+        let key = self.key(row.slot, &row.told);
+        if row.state.is_some() {
+            // The server keeps it; only the fault needs to know what was here.
+            if faults.has(Fault::KeepState) {
+                self.sums.set(key, kept);
+            }
+            let is_lost = !row.told.end && faults.happens(Fault::StateNotSaved);
+            return (!is_lost).then_some(kept.sum);
+        }
+        let is_over = row.told.end && kept.at == 0;
+        if is_over && matches!(key, Key::Corrid(_)) && !faults.has(Fault::KeepState) {
+            self.sums.remove(&key);
+        } else {
+            self.sums.set(key, kept);
+        }
+        None
+    }
+}
+
+fn shown(number: Number) -> String {
+    match number {
+        Number::Integer(number) => number.to_string(),
+        Number::Float(number) => number.to_string(),
+    }
+}
+
+/// What is kept by key, bounded: a model is not told of sequences that the server reaps, so what was not used while 65,536
+/// others were is forgotten.
+#[derive(Debug)]
+struct Sums<K, V> {
+    young: HashMap<K, V>,
+    old: HashMap<K, V>,
+}
+
+impl<K, V> Default for Sums<K, V> {
+    fn default() -> Self {
+        Self { young: HashMap::new(), old: HashMap::new() }
+    }
+}
+
+impl<K: Eq + Hash, V: Copy> Sums<K, V> {
+    fn get(&self, key: &K) -> Option<V> {
+        self.young.get(key).or_else(|| self.old.get(key)).copied()
+    }
+
+    fn set(&mut self, key: K, value: V) {
+        if self.young.len() >= GENERATION && !self.young.contains_key(&key) {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(key, value);
+    }
+
+    fn remove(&mut self, key: &K) {
+        self.young.remove(key);
+        self.old.remove(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_used_is_kept_and_the_rest_is_bounded() {
+        let mut sums = Sums::default();
+        sums.set(-1, 7);
+        for key in 0..300_000 {
+            sums.set(key, key);
+            if key % 1000 == 0 {
+                let kept = sums.get(&-1).expect("it is in use");
+                sums.set(-1, kept);
+            }
+        }
+        assert_eq!((sums.get(&-1), sums.get(&299_999), sums.get(&0)), (Some(7), Some(299_999), None));
+        assert!(sums.young.len() + sums.old.len() <= 2 * GENERATION);
+        sums.remove(&299_999);
+        assert_eq!(sums.get(&299_999), None);
+    }
+}

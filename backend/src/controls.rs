@@ -1,0 +1,116 @@
+//! What a model is told about a request, and whether that is what the client said.
+
+#![forbid(unsafe_code)]
+
+use crate::{
+    boundary::{CorrelationId, Failure, Flags, Request},
+    name::Name,
+    spec::{Corrid, Flag, Spec},
+    tensor::{Datatype, split_text, text_element},
+};
+
+/// What the control tensors say. A control that is not declared counts as READY and as neither START nor END.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Told {
+    pub(crate) start: bool,
+    pub(crate) end: bool,
+    pub(crate) ready: bool,
+    /// The one element of CORRID, where that is declared.
+    pub(crate) corrid: Option<Vec<u8>>,
+}
+
+impl Told {
+    /// Reads the controls of a request.
+    ///
+    /// # Errors
+    /// When one is not there, or not as the configuration has it.
+    pub(crate) fn read(spec: &Spec, request: &Request) -> Result<Self, Failure> {
+        let flag = |flag: &Option<Flag>, absent| {
+            let Some(flag) = flag else { return Ok(absent) };
+            let element = element(request, &flag.tensor, flag.datatype)?;
+            flag.says(&element).map_err(Failure::internal)
+        };
+        Ok(Self {
+            start: flag(&spec.start, false)?,
+            end: flag(&spec.end, false)?,
+            ready: flag(&spec.ready, true)?,
+            corrid: spec.corrid.as_ref().map(|corrid| id_element(request, corrid)).transpose()?,
+        })
+    }
+
+    /// Compares what the model is told with what the client said: `id` is none for an idle slot, of which there is no client.
+    ///
+    /// # Errors
+    /// What differs.
+    pub(crate) fn check(&self, spec: &Spec, flags: Flags, id: &CorrelationId) -> Result<(), String> {
+        let differs = |name: &Name, told: &str, said: &str| {
+            Err(format!("control '{name}' says {told} to the model and the request says {said}"))
+        };
+        let said = [(&spec.start, self.start, flags.start), (&spec.end, self.end, flags.end)];
+        let ready = (&spec.ready, self.ready, !id.is_none());
+        for (flag, told, said) in said.into_iter().chain([ready]) {
+            if let Some(flag) = flag
+                && told != said
+            {
+                return differs(&flag.tensor, &told.to_string(), &said.to_string());
+            }
+        }
+        if let (Some(corrid), Some(told)) = (&spec.corrid, &self.corrid) {
+            let said = match id {
+                CorrelationId::Number(number) => corrid.element(*number),
+                CorrelationId::Text(text) => text_element(text),
+            };
+            if *told != said {
+                let said = match id {
+                    CorrelationId::Number(number) => number.to_string(),
+                    CorrelationId::Text(text) => format!("'{text}'"),
+                };
+                return differs(&corrid.tensor, &shown(corrid.datatype, told), &said);
+            }
+        }
+        Ok(())
+    }
+
+    /// The low 32 bits of the correlation ID; of a text its decimal number's, or 0 where it is none.
+    pub(crate) fn low_bits(&self, datatype: Datatype) -> u32 {
+        let element = self.corrid.as_deref().unwrap_or_default();
+        if datatype == Datatype::Bytes {
+            let text = split_text(element).and_then(|(text, _)| std::str::from_utf8(text).ok());
+            let number: u64 = text.and_then(|text| text.parse().ok()).unwrap_or(0);
+            return u32::try_from(number & u64::from(u32::MAX)).expect("it has 32 bits");
+        }
+        element.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes))
+    }
+}
+
+/// The element of a control that is of one element.
+fn element(request: &Request, name: &Name, datatype: Datatype) -> Result<Vec<u8>, Failure> {
+    let tensor = request.input(name)?;
+    if tensor.datatype != datatype {
+        return Err(Failure::internal(format!("control '{}' is {} and not {datatype}", name, tensor.datatype)));
+    }
+    Ok(tensor.data)
+}
+
+/// The element of CORRID: a text without what is behind it, because the server fills a text up to its longest.
+fn id_element(request: &Request, corrid: &Corrid) -> Result<Vec<u8>, Failure> {
+    let element = element(request, &corrid.tensor, corrid.datatype)?;
+    if corrid.datatype != Datatype::Bytes {
+        return Ok(element);
+    }
+    let text = split_text(&element).map(|(text, _)| text);
+    let text = text.ok_or_else(|| Failure::internal(format!("control '{}' is cut off", corrid.tensor)))?;
+    let length = u32::try_from(text.len()).expect("its length was one").to_le_bytes();
+    Ok(length.into_iter().chain(text.iter().copied()).collect())
+}
+
+fn shown(datatype: Datatype, element: &[u8]) -> String {
+    if datatype == Datatype::Bytes {
+        return format!("'{}'", String::from_utf8_lossy(element.get(4..).unwrap_or_default()));
+    }
+    let mut bytes = [0; 8];
+    for (byte, its) in bytes.iter_mut().zip(element) {
+        *byte = *its;
+    }
+    u64::from_le_bytes(bytes).to_string()
+}

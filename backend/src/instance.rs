@@ -1,0 +1,401 @@
+//! A model, its instances, and an execution from the requests to their release.
+
+#![forbid(unsafe_code)]
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicI32, Ordering::Relaxed},
+        mpsc,
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use crate::{
+    accumulator::{Accumulator, Row, Step},
+    boundary::{Failure, HeldAnswer, InstanceHandle, Level, Request, Span, log, now, said},
+    controls::Told,
+    fault::{Fault, Faults},
+    spec::{Seen, Spec},
+    tensor::{Datatype, Number, Output, Tensor},
+};
+
+/// The most that the fault of growing memory keeps, in MiB: enough to be seen, and not to take the machine down.
+const LEAKED_MAX: usize = 1024;
+
+/// A model that is loaded.
+#[derive(Debug)]
+pub(crate) struct Model {
+    pub(crate) spec: Spec,
+    pub(crate) faults: Faults,
+    /// The number of the next instance.
+    instances: AtomicI32,
+    leaked: Mutex<Vec<Vec<u8>>>,
+}
+
+impl Model {
+    pub(crate) fn new(spec: Spec) -> Self {
+        let faults = Faults::new(&spec.parameters.planted, spec.parameters.fault_seed);
+        Self { spec, faults, instances: AtomicI32::new(0), leaked: Mutex::default() }
+    }
+
+    fn leak(&self) {
+        let mut leaked = self.leaked.lock().unwrap_or_else(PoisonError::into_inner);
+        if leaked.len() < LEAKED_MAX {
+            leaked.push(vec![1; 1 << 20]);
+        }
+    }
+}
+
+impl Drop for Model {
+    fn drop(&mut self) {
+        for line in self.faults.account() {
+            log(Level::Info, &line);
+        }
+    }
+}
+
+/// One instance of a model.
+#[derive(Debug)]
+pub(crate) struct Instance {
+    model: Arc<Model>,
+    number: i32,
+    accumulator: Accumulator,
+    late: Option<LateAnswers>,
+    /// The last two correlation IDs, for the fault of taking one for the other.
+    recent: [Vec<u8>; 2],
+}
+
+impl Instance {
+    pub(crate) fn new(model: Arc<Model>) -> Self {
+        let number = model.instances.fetch_add(1, Relaxed);
+        let accumulator = Accumulator::new(Arc::clone(&model));
+        Self { model, number, accumulator, late: None, recent: Default::default() }
+    }
+
+    /// Whether a request may get several answers, or none at the first execution.
+    pub(crate) fn answers_many(&self) -> bool {
+        self.model.spec.decoupled || self.model.spec.iterative
+    }
+
+    /// Executes a batch: each request is answered, counted, and released or rescheduled.
+    pub(crate) fn execute(&mut self, handle: &InstanceHandle, mut requests: Vec<Request>) {
+        let began = now();
+        let model = Arc::clone(&self.model);
+        let (spec, faults) = (&model.spec, &model.faults);
+        if faults.happens(Fault::Crash) {
+            std::process::abort();
+        }
+        if faults.happens(Fault::HangInstance) {
+            // For good, whatever wakes the thread by chance.
+            loop {
+                thread::park();
+            }
+        }
+        let mut rows: Vec<_> = requests.iter().enumerate().map(|(slot, request)| self.read(slot, request)).collect();
+        blame_idle_slots(&mut rows);
+        let rows: Vec<_> = rows.into_iter().map(|row| row.map_err(|(failure, _)| failure)).collect();
+
+        let compute_began = now();
+        let slow = if faults.happens(Fault::SlowExecution) { spec.parameters.hold } else { Duration::ZERO };
+        pause(spec.parameters.execution + slow);
+        let mut steps = self.accumulator.execute(&rows);
+        self.misdeliver(&mut steps);
+        let compute_ended = now();
+
+        for ((request, row), step) in requests.iter_mut().zip(&rows).zip(&mut steps) {
+            let answered = catch_unwind(AssertUnwindSafe(|| self.answer(request, row.as_ref().ok(), step)));
+            if let Err(panic) = answered {
+                *step = Err(Failure::internal(format!("answering panicked: {}", said(&*panic))));
+            }
+            if let Err(failure) = step {
+                request.fail(failure.clone());
+            }
+        }
+        let span = Span { began, compute_began, compute_ended, ended: now() };
+        let times = 1 + usize::from(faults.happens(Fault::CountTwice));
+        let times = if faults.happens(Fault::CountNot) { 0 } else { times };
+        for _ in 0..times {
+            for ((request, row), step) in requests.iter().zip(&rows).zip(&steps) {
+                let is_padding = row.as_ref().is_ok_and(|row| row.id.is_none());
+                if !is_padding && !step.as_ref().is_ok_and(|step| step.again) {
+                    handle.report(request, step.is_ok(), span);
+                }
+            }
+            handle.report_batch(requests.len() as u64, span);
+        }
+        if faults.happens(Fault::LateRelease) {
+            thread::sleep(spec.parameters.hold);
+        }
+        for (request, step) in requests.into_iter().zip(steps) {
+            if step.is_ok_and(|step| step.again) {
+                request.reschedule();
+            } else {
+                request.release();
+            }
+        }
+    }
+
+    /// What the model sees of a request. An error says whether it is an idle slot's.
+    fn read(&mut self, slot: usize, request: &Request) -> Result<Row, (Failure, bool)> {
+        let model = Arc::clone(&self.model);
+        let (spec, faults) = (&model.spec, &model.faults);
+        let id = request.correlation_id().map_err(|failure| (failure, false))?;
+        let is_padding = id.is_none();
+        let blame = |failure| (failure, is_padding);
+        let flags = request.flags().map_err(blame)?;
+        let mut told = Told::read(spec, request).map_err(blame)?;
+        if flags.start && faults.happens(Fault::LeakMemory) {
+            self.model.leak();
+        }
+        self.mishear(slot, &mut told, is_padding);
+        if spec.parameters.check_controls {
+            let slot = if is_padding { format!("slot {slot} is idle: ") } else { String::new() };
+            told.check(spec, flags, &id).map_err(|text| blame(Failure::internal(format!("{slot}{text}"))))?;
+        }
+        let mut row = Row { slot, told, id, elements: Vec::new(), shape: Vec::new(), state: None };
+        if row.told.ready {
+            let numbers = |name, tensor: &Tensor| {
+                let elements = spec.arithmetic.elements(tensor);
+                elements.map_err(|text| blame(Failure::invalid(format!("tensor '{name}': {text}"))))
+            };
+            let input = request.input(&spec.input).map_err(blame)?;
+            row.elements = numbers(&spec.input, &input)?;
+            row.shape = input.shape;
+            if let Some(state) = &spec.state {
+                let kept = request.input(&state.input).map_err(blame)?;
+                row.state = numbers(&state.input, &kept)?.first().copied();
+                if row.state.is_none() {
+                    return Err(blame(Failure::internal(format!("state '{}' is empty", &state.input))));
+                }
+            }
+        }
+        Ok(row)
+    }
+
+    /// Takes the controls for something else, where that is planted.
+    fn mishear(&mut self, slot: usize, told: &mut Told, is_padding: bool) {
+        let (spec, faults) = (&self.model.spec, &self.model.faults);
+        if is_padding {
+            // An idle slot of which the server keeps the state has none to spoil.
+            if spec.state.is_none() && spec.ready.is_some() && self.accumulator.goes_on(slot, told) {
+                told.ready |= faults.happens(Fault::ReadySpurious);
+            }
+            return;
+        }
+        if spec.start.is_some() && self.accumulator.goes_on(slot, told) {
+            let wrong = if told.start { Fault::StartMissing } else { Fault::StartSpurious };
+            told.start ^= faults.happens(wrong);
+        }
+        if spec.end.is_some() {
+            let wrong = if told.end { Fault::EndMissing } else { Fault::EndSpurious };
+            told.end ^= faults.happens(wrong);
+        }
+        if spec.ready.is_some() && faults.happens(Fault::ReadyMissing) {
+            told.ready = false;
+        }
+        let (Some(control), Some(corrid)) = (&spec.corrid, &mut told.corrid) else { return };
+        if faults.has(Fault::CorridOther) {
+            if self.recent[0] != *corrid {
+                self.recent.swap(0, 1);
+                self.recent[0].clone_from(corrid);
+            }
+            if !self.recent[1].is_empty() && faults.happens(Fault::CorridOther) {
+                corrid.clone_from(&self.recent[1]);
+            }
+        }
+        if faults.happens(Fault::CorridZero) {
+            *corrid = control.element(0);
+        }
+    }
+
+    /// Exchanges the results of two rows, where that is planted.
+    fn misdeliver(&self, steps: &mut [Result<Step, Failure>]) {
+        let result = |step: &Result<Step, Failure>| step.as_ref().ok().and_then(|step| step.results.first().copied());
+        let Some(one) = steps.iter().position(|step| result(step).is_some()) else { return };
+        let differs = |other: &usize| result(&steps[*other]).is_some() && result(&steps[*other]) != result(&steps[one]);
+        let Some(other) = (one + 1..steps.len()).find(differs) else { return };
+        if self.model.faults.happens(Fault::Misdeliver) {
+            let (head, tail) = steps.split_at_mut(other);
+            if let (Ok(one), Ok(other)) = (&mut head[one], &mut tail[0]) {
+                std::mem::swap(&mut one.results, &mut other.results);
+            }
+        }
+    }
+
+    /// Gives a request what its step came to: state, and answers. What fails is the step's outcome then.
+    fn answer(&mut self, request: &mut Request, row: Option<&Row>, step: &mut Result<Step, Failure>) {
+        let (Some(row), Ok(done)) = (row, &*step) else { return };
+        let given = self.give(request, row, done);
+        if let Err(failure) = given {
+            *step = Err(failure);
+        }
+    }
+
+    fn give(&mut self, request: &mut Request, row: &Row, step: &Step) -> Result<(), Failure> {
+        let model = Arc::clone(&self.model);
+        let (spec, faults) = (&model.spec, &model.faults);
+        if let (Some(state), Some(sum)) = (&spec.state, step.state) {
+            let given = request.input(&state.input)?;
+            let count = spec.arithmetic.elements(&given).map_or(0, |elements| elements.len());
+            let data = spec.arithmetic.repeat(sum, count);
+            request.set_state(&state.output, &Tensor { datatype: given.datatype, shape: given.shape, data })?;
+        }
+        if row.id.is_none() {
+            // Nobody is there to want an output.
+            return request.answer(&[], true);
+        }
+        let wants = request.wants(&spec.outputs)?;
+        let last = step.results.len();
+        for (index, result) in (1..).zip(&step.results) {
+            let outputs = self.outputs(row, *result, &wants);
+            if index < last || step.again {
+                request.answer(&outputs, false)?;
+            } else if faults.happens(Fault::DropResponse) {
+                request.forget_answer();
+            } else if faults.happens(Fault::LateResponse) {
+                let late = self.late.get_or_insert_with(|| LateAnswers::start(spec.parameters.hold));
+                late.add(request.hold(&outputs)?);
+            } else {
+                request.answer(&outputs, true)?;
+                if faults.happens(Fault::DuplicateResponse) {
+                    request.answer_again(&outputs)?;
+                }
+            }
+        }
+        match (last, step.again, spec.decoupled) {
+            // Not ready, although there is a client.
+            (0, false, false) => request.answer(&[], true),
+            (0, false, true) => {
+                request.finish();
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The outputs of an answer, as far as they are wanted.
+    fn outputs(&self, row: &Row, result: Number, wants: &[bool]) -> Vec<Output> {
+        let spec = &self.model.spec;
+        let mut outputs = Vec::with_capacity(wants.len());
+        let wanted = |index: usize| wants.get(index) == Some(&true);
+        if wanted(0) {
+            // With answers of their own, each element has one number.
+            let (shape, count) = if spec.decoupled { (spec.one(), 1) } else { (row.shape.clone(), row.elements.len()) };
+            let mut output = Output {
+                name: spec.outputs[0].clone(),
+                datatype: spec.arithmetic.datatype(),
+                shape,
+                data: spec.arithmetic.repeat(result, count),
+            };
+            if !self.spoil(&mut output, result) {
+                outputs.push(output);
+            }
+        }
+        for (index, seen) in (1..).zip(&spec.seen) {
+            if wanted(index) {
+                let (datatype, data) = self.seen(row, *seen);
+                outputs.push(Output { name: spec.outputs[index].clone(), datatype, shape: spec.one(), data });
+            }
+        }
+        outputs
+    }
+
+    /// Spoils an output, where that is planted; whether it is left out.
+    fn spoil(&self, output: &mut Output, result: Number) -> bool {
+        let faults = &self.model.faults;
+        if faults.happens(Fault::WrongOutputName) {
+            output.name = output.name.with(c"_2");
+        }
+        if faults.happens(Fault::WrongOutputType) {
+            output.datatype = Datatype::Fp32;
+        }
+        if faults.happens(Fault::WrongOutputShape) {
+            output.shape.pop();
+        }
+        if faults.happens(Fault::WrongOutputLength) {
+            output.data.extend(self.model.spec.arithmetic.repeat(result, 1));
+        }
+        if faults.happens(Fault::TruncateOutput) {
+            output.data.pop();
+        }
+        faults.happens(Fault::EmptyResponse)
+    }
+
+    /// What an output tells of what the model saw: type and element.
+    fn seen(&self, row: &Row, seen: Seen) -> (Datatype, Vec<u8>) {
+        let number = |number: i32| (Datatype::Int32, number.to_le_bytes().to_vec());
+        match seen {
+            Seen::Start => number(row.told.start.into()),
+            Seen::End => number(row.told.end.into()),
+            Seen::Ready => number(row.told.ready.into()),
+            Seen::Slot => number(i32::try_from(row.slot).unwrap_or(i32::MAX)),
+            Seen::Instance => number(self.number),
+            Seen::Corrid => {
+                let datatype = self.model.spec.corrid.as_ref().map_or(Datatype::Uint64, |corrid| corrid.datatype);
+                (datatype, row.told.corrid.clone().unwrap_or_default())
+            }
+        }
+    }
+}
+
+fn pause(time: Duration) {
+    if !time.is_zero() {
+        thread::sleep(time);
+    }
+}
+
+/// Where an idle slot was taken for a busy one nobody is there to be told, so the others of its batch are.
+fn blame_idle_slots(rows: &mut [Result<Row, (Failure, bool)>]) {
+    let blamed = rows.iter().find_map(|row| row.as_ref().err().filter(|(_, is_padding)| *is_padding)).cloned();
+    if let Some((failure, _)) = blamed {
+        for row in rows.iter_mut().filter(|row| row.is_ok()) {
+            *row = Err((failure.clone(), false));
+        }
+    }
+}
+
+/// Sends answers after a time, in their order, from a thread of its own; ends when all are sent.
+#[derive(Debug)]
+struct LateAnswers {
+    hold: Duration,
+    /// None when it ends.
+    queue: Option<mpsc::Sender<(Instant, HeldAnswer)>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl LateAnswers {
+    fn start(hold: Duration) -> Self {
+        let (queue, answers) = mpsc::channel::<(Instant, HeldAnswer)>();
+        let thread = thread::spawn(move || {
+            for (due, answer) in answers {
+                thread::sleep(due.saturating_duration_since(Instant::now()));
+                answer.send();
+            }
+        });
+        Self { hold, queue: Some(queue), thread: Some(thread) }
+    }
+
+    fn add(&self, answer: HeldAnswer) {
+        // The thread ends when the queue does; were it gone, the answer would go now, by its error.
+        if let Some(queue) = &self.queue
+            && let Err(mpsc::SendError((_, answer))) = queue.send((Instant::now() + self.hold, answer))
+        {
+            answer.send();
+        }
+    }
+}
+
+impl Drop for LateAnswers {
+    fn drop(&mut self) {
+        // The library may be closed after this, so no thread may run in it.
+        drop(self.queue.take());
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            log(Level::Error, "the thread of late answers panicked");
+        }
+    }
+}

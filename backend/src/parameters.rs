@@ -1,0 +1,128 @@
+//! The parameters of a model's configuration.
+
+#![forbid(unsafe_code)]
+
+use std::{collections::BTreeMap, str::FromStr, time::Duration};
+
+use serde::Deserialize;
+
+use crate::{
+    fault::Planted,
+    tensor::{Arithmetic, Number},
+};
+
+/// No execution or hold is longer: nothing waits without a limit.
+const LONGEST_MS: f64 = 3_600_000.0;
+const KNOWN: [&str; 10] = [
+    "execute_delay_ms",
+    "sequence_stress_formula",
+    "error_on_value",
+    "panic_on_value",
+    "state_key",
+    "check_controls",
+    "fault",
+    "fault_seed",
+    "fault_hold_ms",
+    "note",
+];
+
+/// A parameter, as the server tells it.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Parameter {
+    string_value: String,
+}
+
+/// What a model computes from the sum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Formula {
+    /// The running sum.
+    RunningSum,
+    /// The running sum; at END, the low 32 bits of the correlation ID besides.
+    RunningSumPlusCorridAtEnd,
+}
+
+/// By what a model that keeps its own state knows a sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StateKey {
+    /// The place in the batch, which with Direct is the slot.
+    Slot,
+    /// The CORRID control.
+    Corrid,
+}
+
+/// The parameters of a model, all known and of the right kind.
+#[derive(Debug)]
+pub(crate) struct Parameters {
+    /// How long an execution takes, at least.
+    pub(crate) execution: Duration,
+    pub(crate) formula: Formula,
+    /// A step whose input sums to this is answered with an error, and changes nothing.
+    pub(crate) error_on: Option<Number>,
+    /// A step whose input sums to this makes the model panic.
+    pub(crate) panic_on: Option<Number>,
+    /// None where the configuration does not say.
+    pub(crate) state_key: Option<StateKey>,
+    /// Whether controls are compared with the request's flags and correlation ID.
+    pub(crate) check_controls: bool,
+    pub(crate) planted: Vec<Planted>,
+    pub(crate) fault_seed: u64,
+    /// How long the faults hold that hold something back.
+    pub(crate) hold: Duration,
+}
+
+impl Parameters {
+    /// Reads the parameters of a model that computes in this arithmetic.
+    ///
+    /// # Errors
+    /// The parameter that is not known, or has no right value.
+    pub(crate) fn read(given: &BTreeMap<String, Parameter>, arithmetic: Arithmetic) -> Result<Self, String> {
+        if let Some(unknown) = given.keys().find(|name| !KNOWN.contains(&name.as_str())) {
+            return Err(format!("parameter '{unknown}' is not known; known are {}", KNOWN.join(", ")));
+        }
+        let get = |name: &str| given.get(name).map(|parameter| parameter.string_value.as_str());
+        let one_of = |name: &str, default: &'static str, choices: &[&str]| {
+            let value = get(name).unwrap_or(default);
+            let found = choices.iter().position(|choice| *choice == value);
+            found.ok_or_else(|| format!("parameter '{name}': '{value}' is none of {}", choices.join(", ")))
+        };
+        let number = |name: &str| {
+            let read = |text: &str| {
+                let number = arithmetic.parse(text);
+                number.ok_or_else(|| format!("parameter '{name}': '{text}' is no number of {}", arithmetic.datatype()))
+            };
+            get(name).map(read).transpose()
+        };
+        let formulas = ["running-sum", "running-sum-plus-corrid-at-end"];
+        let formula = match one_of("sequence_stress_formula", "running-sum", &formulas)? {
+            0 => Formula::RunningSum,
+            _ => Formula::RunningSumPlusCorridAtEnd,
+        };
+        let state_key = match (get("state_key"), one_of("state_key", "slot", &["slot", "corrid"])?) {
+            (None, _) => None,
+            (_, 0) => Some(StateKey::Slot),
+            _ => Some(StateKey::Corrid),
+        };
+        let planted = Planted::read_list(get("fault").unwrap_or_default());
+        Ok(Self {
+            execution: milliseconds("execute_delay_ms", get("execute_delay_ms").unwrap_or("0"))?,
+            formula,
+            error_on: number("error_on_value")?,
+            panic_on: number("panic_on_value")?,
+            state_key,
+            check_controls: one_of("check_controls", "true", &["true", "false"])? == 0,
+            planted: planted.map_err(|error| format!("parameter 'fault': {error}"))?,
+            fault_seed: whole("fault_seed", get("fault_seed").unwrap_or("0"))?,
+            hold: milliseconds("fault_hold_ms", get("fault_hold_ms").unwrap_or("10000"))?,
+        })
+    }
+}
+
+fn whole<T: FromStr>(name: &str, text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("parameter '{name}': '{text}' is no whole number from 0 up"))
+}
+
+fn milliseconds(name: &str, text: &str) -> Result<Duration, String> {
+    let time = text.parse().ok().filter(|ms: &f64| (0.0..=LONGEST_MS).contains(ms));
+    let time = time.ok_or_else(|| format!("parameter '{name}': '{text}' is no time in ms from 0 to {LONGEST_MS}"))?;
+    Ok(Duration::from_secs_f64(time / 1000.0))
+}

@@ -1,0 +1,389 @@
+//! What a model's configuration asks for, checked.
+
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::{
+    name::Name,
+    parameters::{Formula, Parameter, Parameters, StateKey},
+    tensor::{Arithmetic, Datatype, text_element},
+};
+
+/// The outputs that tell what the model saw, and the types that they may have.
+const SEEN: [(&str, Seen); 6] = [
+    ("SAW_START", Seen::Start),
+    ("SAW_END", Seen::End),
+    ("SAW_READY", Seen::Ready),
+    ("SAW_CORRID", Seen::Corrid),
+    ("SLOT", Seen::Slot),
+    ("INSTANCE", Seen::Instance),
+];
+
+/// A model, as its configuration has it.
+#[derive(Debug)]
+pub(crate) struct Spec {
+    /// Whether tensors have a batch dimension.
+    pub(crate) batches: bool,
+    pub(crate) arithmetic: Arithmetic,
+    pub(crate) input: Name,
+    /// The names of all outputs: the result's first, then in the order of [`Self::seen`].
+    pub(crate) outputs: Vec<Name>,
+    pub(crate) seen: Vec<Seen>,
+    pub(crate) start: Option<Flag>,
+    pub(crate) end: Option<Flag>,
+    pub(crate) ready: Option<Flag>,
+    pub(crate) corrid: Option<Corrid>,
+    pub(crate) state: Option<State>,
+    pub(crate) key: StateKey,
+    strategy: Strategy,
+    /// Each element of the input has an answer of its own.
+    pub(crate) decoupled: bool,
+    /// Each element of the input has an execution of its own.
+    pub(crate) iterative: bool,
+    pub(crate) parameters: Parameters,
+}
+
+/// How the server makes batches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Strategy {
+    Direct,
+    Oldest,
+}
+
+/// A control that is true or false.
+#[derive(Debug)]
+pub(crate) struct Flag {
+    pub(crate) tensor: Name,
+    pub(crate) datatype: Datatype,
+    /// An element for false, and one for true.
+    pub(crate) false_true: [Vec<u8>; 2],
+}
+
+/// The control that tells the correlation ID.
+#[derive(Debug)]
+pub(crate) struct Corrid {
+    pub(crate) tensor: Name,
+    pub(crate) datatype: Datatype,
+}
+
+/// State that the server keeps.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) input: Name,
+    pub(crate) output: Name,
+    /// Whether a new sequence finds one; else what it finds is not defined.
+    pub(crate) has_initial: bool,
+}
+
+/// What an output tells of what the model saw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    Start,
+    End,
+    Ready,
+    Corrid,
+    /// The place in the batch, which with Direct is the slot.
+    Slot,
+    /// The instance's number, in the order in which they were made.
+    Instance,
+}
+
+#[derive(Deserialize)]
+struct Config {
+    #[serde(default)]
+    max_batch_size: i64,
+    #[serde(default)]
+    input: Vec<TensorConfig>,
+    #[serde(default)]
+    output: Vec<TensorConfig>,
+    sequence_batching: Option<Batching>,
+    #[serde(default)]
+    parameters: BTreeMap<String, Parameter>,
+    #[serde(default)]
+    model_transaction_policy: TransactionPolicy,
+}
+
+#[derive(Deserialize)]
+struct TensorConfig {
+    name: String,
+    data_type: String,
+}
+
+#[derive(Default, Deserialize)]
+struct TransactionPolicy {
+    #[serde(default)]
+    decoupled: bool,
+}
+
+#[derive(Deserialize)]
+struct Batching {
+    oldest: Option<serde::de::IgnoredAny>,
+    #[serde(default)]
+    control_input: Vec<ControlInput>,
+    #[serde(default)]
+    state: Vec<StateConfig>,
+    #[serde(default)]
+    iterative_sequence: bool,
+}
+
+#[derive(Deserialize)]
+struct ControlInput {
+    name: String,
+    #[serde(default)]
+    control: Vec<Control>,
+}
+
+#[derive(Deserialize)]
+struct Control {
+    #[serde(default = "start_kind")]
+    kind: String,
+    #[serde(default)]
+    int32_false_true: Vec<i32>,
+    #[serde(default)]
+    fp32_false_true: Vec<f32>,
+    #[serde(default)]
+    bool_false_true: Vec<bool>,
+    #[serde(default)]
+    data_type: String,
+}
+
+/// The first kind of the enum, which a message without one has.
+fn start_kind() -> String {
+    "CONTROL_SEQUENCE_START".to_owned()
+}
+
+#[derive(Deserialize)]
+struct StateConfig {
+    input_name: String,
+    output_name: String,
+    data_type: String,
+    #[serde(default)]
+    initial_state: Vec<serde::de::IgnoredAny>,
+}
+
+impl Spec {
+    /// Reads a configuration, as JSON.
+    ///
+    /// # Errors
+    /// What a model of this backend cannot be, with the name of the tensor or parameter.
+    pub(crate) fn read(json: &str) -> Result<Self, String> {
+        let config: Config =
+            serde_json::from_str(json).map_err(|error| format!("the configuration cannot be read: {error}"))?;
+        let batching =
+            config.sequence_batching.ok_or("sequence_batching is missing: the models work on sequences alone")?;
+        let [input] = &config.input[..] else {
+            return Err(format!("input: one is wanted, and there are {}", config.input.len()));
+        };
+        let arithmetic = datatype(&input.name, &input.data_type)?;
+        let arithmetic = Arithmetic::of(arithmetic)
+            .ok_or_else(|| format!("input '{}': {} has no sum; take a type of numbers", input.name, input.data_type))?;
+        let parameters = Parameters::read(&config.parameters, arithmetic)?;
+        let controls = Controls::read(&batching.control_input)?;
+        let (outputs, seen) = outputs(&config.output, arithmetic.datatype(), &controls)?;
+        let state = state(&batching.state, arithmetic.datatype())?;
+        let spec = Self {
+            batches: config.max_batch_size > 0,
+            arithmetic,
+            input: Name::new(&input.name)?,
+            outputs,
+            seen,
+            key: parameters.state_key.unwrap_or(if controls.corrid.is_some() {
+                StateKey::Corrid
+            } else {
+                StateKey::Slot
+            }),
+            start: controls.start,
+            end: controls.end,
+            ready: controls.ready,
+            corrid: controls.corrid,
+            state,
+            strategy: if batching.oldest.is_some() { Strategy::Oldest } else { Strategy::Direct },
+            decoupled: config.model_transaction_policy.decoupled,
+            iterative: batching.iterative_sequence,
+            parameters,
+        };
+        spec.check().map(|()| spec)
+    }
+
+    /// Whether the parts fit each other.
+    fn check(&self) -> Result<(), String> {
+        let missing = |kind: &str, why: &str| Err(format!("control_input: CONTROL_SEQUENCE_{kind} is missing: {why}"));
+        if self.start.is_none() && self.state.as_ref().is_none_or(|state| !state.has_initial) {
+            return missing("START", "the model could not tell where a sequence begins");
+        }
+        if self.strategy == Strategy::Direct && self.ready.is_none() {
+            return missing("READY", "with Direct, the model could not tell a request from an idle slot");
+        }
+        let adds_id = self.parameters.formula == Formula::RunningSumPlusCorridAtEnd;
+        if adds_id && self.end.is_none() {
+            return missing("END", "sequence_stress_formula 'running-sum-plus-corrid-at-end' needs it");
+        }
+        if adds_id && self.corrid.is_none() {
+            return missing("CORRID", "sequence_stress_formula 'running-sum-plus-corrid-at-end' needs it");
+        }
+        if self.state.is_some() {
+            if self.parameters.state_key.is_some() {
+                return Err("parameter 'state_key': the server keeps this model's state".to_owned());
+            }
+            if self.iterative {
+                return Err("iterative_sequence: the model keeps its place in the input by itself, so it can have no \
+                            implicit state"
+                    .to_owned());
+            }
+            return Ok(());
+        }
+        if self.key == StateKey::Corrid && self.corrid.is_none() {
+            return missing("CORRID", "parameter 'state_key' is 'corrid'");
+        }
+        if self.key == StateKey::Slot && self.strategy == Strategy::Oldest {
+            return if self.corrid.is_some() {
+                Err("parameter 'state_key': with Oldest a place in the batch is no slot, so it must be 'corrid'"
+                    .to_owned())
+            } else {
+                missing("CORRID", "with Oldest, a model that keeps its own state knows a sequence by nothing else")
+            };
+        }
+        Ok(())
+    }
+
+    /// The shape of a tensor with one element.
+    pub(crate) fn one(&self) -> Vec<i64> {
+        if self.batches { vec![1, 1] } else { vec![1] }
+    }
+}
+
+fn datatype(tensor: &str, name: &str) -> Result<Datatype, String> {
+    Datatype::of_name(name).ok_or_else(|| format!("tensor '{tensor}': data type {name} is not served"))
+}
+
+/// The outputs' names, the result's first, and what the others tell.
+fn outputs(config: &[TensorConfig], result: Datatype, controls: &Controls) -> Result<(Vec<Name>, Vec<Seen>), String> {
+    let (mut names, mut seen) = (Vec::new(), Vec::new());
+    for output in config {
+        let given = datatype(&output.name, &output.data_type)?;
+        let tells = SEEN.iter().find(|(name, _)| *name == output.name).map(|(_, tells)| *tells);
+        let wanted = match tells {
+            None => result,
+            Some(Seen::Corrid) => controls.corrid.as_ref().map_or(given, |corrid| corrid.datatype),
+            Some(_) => Datatype::Int32,
+        };
+        if given != wanted {
+            return Err(format!("output '{}': it is {given} and has to be {wanted}", output.name));
+        }
+        let absent = match tells {
+            Some(Seen::Start) => controls.start.is_none(),
+            Some(Seen::End) => controls.end.is_none(),
+            Some(Seen::Ready) => controls.ready.is_none(),
+            Some(Seen::Corrid) => controls.corrid.is_none(),
+            Some(Seen::Slot | Seen::Instance) | None => false,
+        };
+        if absent {
+            return Err(format!("output '{}': there is no such control to be told of", output.name));
+        }
+        match tells {
+            Some(tells) => {
+                names.push(Name::new(&output.name)?);
+                seen.push(tells);
+            }
+            None if names.len() == seen.len() => names.insert(0, Name::new(&output.name)?),
+            None => return Err(format!("output '{}': there is another one for the result", output.name)),
+        }
+    }
+    if names.len() == seen.len() {
+        return Err("output: one for the result is wanted".to_owned());
+    }
+    Ok((names, seen))
+}
+
+fn state(config: &[StateConfig], wanted: Datatype) -> Result<Option<State>, String> {
+    let [state] = config else {
+        return if config.is_empty() { Ok(None) } else { Err("state: one is served, not several".to_owned()) };
+    };
+    let given = datatype(&state.input_name, &state.data_type)?;
+    if given != wanted {
+        return Err(format!("state '{}': it is {given} and has to be {wanted}, as the input is", state.input_name));
+    }
+    Ok(Some(State {
+        input: Name::new(&state.input_name)?,
+        output: Name::new(&state.output_name)?,
+        has_initial: !state.initial_state.is_empty(),
+    }))
+}
+
+/// The controls that are declared.
+#[derive(Default)]
+struct Controls {
+    start: Option<Flag>,
+    end: Option<Flag>,
+    ready: Option<Flag>,
+    corrid: Option<Corrid>,
+}
+
+impl Controls {
+    fn read(config: &[ControlInput]) -> Result<Self, String> {
+        let mut controls = Self::default();
+        for (tensor, control) in config.iter().flat_map(|input| input.control.iter().map(|c| (&input.name, c))) {
+            match control.kind.as_str() {
+                "CONTROL_SEQUENCE_START" => controls.start = Some(flag(tensor, control)?),
+                "CONTROL_SEQUENCE_END" => controls.end = Some(flag(tensor, control)?),
+                "CONTROL_SEQUENCE_READY" => controls.ready = Some(flag(tensor, control)?),
+                "CONTROL_SEQUENCE_CORRID" => controls.corrid = Some(corrid(tensor, control)?),
+                other => return Err(format!("control '{tensor}': {other} is not known")),
+            }
+        }
+        Ok(controls)
+    }
+}
+
+fn flag(tensor: &str, control: &Control) -> Result<Flag, String> {
+    let (datatype, false_true) = if let [off, on] = control.int32_false_true[..] {
+        (Datatype::Int32, [off, on].map(|value| value.to_le_bytes().to_vec()))
+    } else if let [off, on] = control.fp32_false_true[..] {
+        (Datatype::Fp32, [off, on].map(|value| value.to_le_bytes().to_vec()))
+    } else if let [off, on] = control.bool_false_true[..] {
+        (Datatype::Bool, [off, on].map(|value| vec![u8::from(value)]))
+    } else {
+        return Err(format!("control '{tensor}': it needs two values, for false and for true"));
+    };
+    if false_true[0] == false_true[1] {
+        return Err(format!("control '{tensor}': its values for false and true are the same"));
+    }
+    Ok(Flag { tensor: Name::new(tensor)?, datatype, false_true })
+}
+
+fn corrid(tensor: &str, control: &Control) -> Result<Corrid, String> {
+    use Datatype::{Bytes, Int32, Int64, Uint32, Uint64};
+    let given = datatype(tensor, &control.data_type)?;
+    if !matches!(given, Bytes | Int32 | Int64 | Uint32 | Uint64) {
+        return Err(format!("control '{tensor}': {given} cannot hold a correlation ID"));
+    }
+    Ok(Corrid { tensor: Name::new(tensor)?, datatype: given })
+}
+
+impl Flag {
+    /// What an element says.
+    ///
+    /// # Errors
+    /// When it is neither of the two values.
+    pub(crate) fn says(&self, element: &[u8]) -> Result<bool, String> {
+        let place = self.false_true.iter().position(|value| value == element);
+        place
+            .map(|place| place == 1)
+            .ok_or_else(|| format!("control '{}' is {element:?}, which is neither its false nor its true", self.tensor))
+    }
+}
+
+impl Corrid {
+    /// The element that stands for this ID: of a number the low bits that fit, of none 0 or an empty text.
+    pub(crate) fn element(&self, id: u64) -> Vec<u8> {
+        match self.datatype {
+            Datatype::Bytes if id == 0 => text_element(""),
+            Datatype::Bytes => text_element(&id.to_string()),
+            Datatype::Int32 | Datatype::Uint32 => id.to_le_bytes()[..4].to_vec(),
+            _ => id.to_le_bytes().to_vec(),
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! Tensors and their numbers.
+
+#![forbid(unsafe_code)]
+
+use std::{ffi::c_uint, fmt};
+
+use crate::name::Name;
+
+macro_rules! datatypes {
+    ($($variant:ident $code:literal $name:literal;)*) => {
+        /// The data types that the backend knows, with the server's numbers for them.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Datatype { $($variant,)* }
+
+        impl Datatype {
+            /// By the server's number.
+            pub(crate) fn of_code(code: c_uint) -> Option<Self> {
+                match code { $($code => Some(Self::$variant),)* _ => None }
+            }
+
+            /// The server's number.
+            pub(crate) fn code(self) -> c_uint {
+                match self { $(Self::$variant => $code,)* }
+            }
+
+            /// By its name in a configuration.
+            pub(crate) fn of_name(name: &str) -> Option<Self> {
+                match name { $($name => Some(Self::$variant),)* _ => None }
+            }
+
+            fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+        }
+    };
+}
+
+datatypes! {
+    Bool 1 "TYPE_BOOL";
+    Uint32 4 "TYPE_UINT32";
+    Uint64 5 "TYPE_UINT64";
+    Int32 8 "TYPE_INT32";
+    Int64 9 "TYPE_INT64";
+    Fp32 11 "TYPE_FP32";
+    Fp64 12 "TYPE_FP64";
+    Bytes 13 "TYPE_STRING";
+}
+
+impl fmt::Display for Datatype {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A tensor as it arrived: its bytes need not fit its shape.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Tensor {
+    pub(crate) datatype: Datatype,
+    pub(crate) shape: Vec<i64>,
+    /// Little-endian; elements of BYTES have their length, a `u32`, before them.
+    pub(crate) data: Vec<u8>,
+}
+
+/// A tensor to be answered with.
+#[derive(Clone, Debug)]
+pub(crate) struct Output {
+    pub(crate) name: Name,
+    pub(crate) datatype: Datatype,
+    pub(crate) shape: Vec<i64>,
+    pub(crate) data: Vec<u8>,
+}
+
+/// A number of a sum. Integers wrap at their type's width and are kept as the 64-bit number of the same value or, of UINT64, of
+/// the same bits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Number {
+    Integer(i64),
+    Float(f64),
+}
+
+/// The arithmetic of one data type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Arithmetic(Datatype);
+
+impl Arithmetic {
+    /// Of this type, where it has one.
+    pub(crate) fn of(datatype: Datatype) -> Option<Self> {
+        (datatype != Datatype::Bool).then_some(Self(datatype))
+    }
+
+    pub(crate) fn datatype(self) -> Datatype {
+        self.0
+    }
+
+    pub(crate) fn zero(self) -> Number {
+        self.integer(0)
+    }
+
+    /// A whole number.
+    pub(crate) fn integer(self, number: i64) -> Number {
+        match self.0 {
+            #[expect(clippy::cast_precision_loss, reason = "that is what a float does")]
+            Datatype::Fp32 | Datatype::Fp64 => Number::Float(number as f64),
+            _ => Number::Integer(number),
+        }
+    }
+
+    /// A sum, in this type's arithmetic.
+    pub(crate) fn add(self, one: Number, other: Number) -> Number {
+        match (one, other) {
+            (Number::Integer(one), Number::Integer(other)) => Number::Integer(self.wrap(one.wrapping_add(other))),
+            (Number::Float(one), Number::Float(other)) => Number::Float(self.round(one + other)),
+            // Numbers of one arithmetic are of one kind.
+            (one, _) => one,
+        }
+    }
+
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "that is what wrapping is")]
+    fn wrap(self, number: i64) -> i64 {
+        match self.0 {
+            Datatype::Int32 => i64::from(number as i32),
+            Datatype::Uint32 => i64::from(number as u32),
+            _ => number,
+        }
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "that is what rounding is")]
+    fn round(self, number: f64) -> f64 {
+        if self.0 == Datatype::Fp32 { f64::from(number as f32) } else { number }
+    }
+
+    /// Reads one number that is written down.
+    pub(crate) fn parse(self, text: &str) -> Option<Number> {
+        let text = text.trim();
+        match self.0 {
+            Datatype::Fp32 | Datatype::Fp64 => text.parse().ok().map(|number| Number::Float(self.round(number))),
+            Datatype::Int32 => text.parse::<i32>().ok().map(|number| Number::Integer(number.into())),
+            Datatype::Uint32 => text.parse::<u32>().ok().map(|number| Number::Integer(number.into())),
+            Datatype::Uint64 => text.parse::<u64>().ok().map(|number| Number::Integer(number.cast_signed())),
+            _ => text.parse().ok().map(Number::Integer),
+        }
+    }
+
+    /// The elements of a tensor.
+    ///
+    /// # Errors
+    /// When its type, or the number of its bytes, is not what it should be.
+    pub(crate) fn elements(self, tensor: &Tensor) -> Result<Vec<Number>, String> {
+        if tensor.datatype != self.0 {
+            return Err(format!("it is {} and not {}", tensor.datatype, self.0));
+        }
+        let data = &tensor.data;
+        let elements = match self.0 {
+            Datatype::Bool => Vec::new(),
+            Datatype::Int32 => chunks(data, |bytes| Number::Integer(i32::from_le_bytes(bytes).into())),
+            Datatype::Uint32 => chunks(data, |bytes| Number::Integer(u32::from_le_bytes(bytes).into())),
+            Datatype::Int64 | Datatype::Uint64 => chunks(data, |bytes| Number::Integer(i64::from_le_bytes(bytes))),
+            Datatype::Fp32 => chunks(data, |bytes| Number::Float(f32::from_le_bytes(bytes).into())),
+            Datatype::Fp64 => chunks(data, |bytes| Number::Float(f64::from_le_bytes(bytes))),
+            Datatype::Bytes => self.texts(data)?,
+        };
+        let said = tensor.shape.iter().try_fold(1_i64, |count, size| count.checked_mul(*size)).unwrap_or(-1);
+        let is_whole = self.width().is_none_or(|width| data.len().is_multiple_of(width));
+        if !is_whole || usize::try_from(said) != Ok(elements.len()) {
+            return Err(format!("its shape {:?} and its {} bytes do not agree", tensor.shape, data.len()));
+        }
+        Ok(elements)
+    }
+
+    fn texts(self, data: &[u8]) -> Result<Vec<Number>, String> {
+        let mut elements = Vec::new();
+        let mut rest = data;
+        while !rest.is_empty() {
+            let text;
+            (text, rest) = split_text(rest).ok_or("an element of it is cut off")?;
+            let number = std::str::from_utf8(text).ok().and_then(|text| self.parse(text));
+            elements.push(number.ok_or_else(|| format!("'{}' is no whole number", String::from_utf8_lossy(text)))?);
+        }
+        Ok(elements)
+    }
+
+    /// Bytes of an element, where all have the same.
+    fn width(self) -> Option<usize> {
+        match self.0 {
+            Datatype::Bool => Some(1),
+            Datatype::Int32 | Datatype::Uint32 | Datatype::Fp32 => Some(4),
+            Datatype::Int64 | Datatype::Uint64 | Datatype::Fp64 => Some(8),
+            Datatype::Bytes => None,
+        }
+    }
+
+    /// So many elements of this number.
+    pub(crate) fn repeat(self, number: Number, count: usize) -> Vec<u8> {
+        self.bytes(number).repeat(count)
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "a number is within its type's width")]
+    fn bytes(self, number: Number) -> Vec<u8> {
+        match number {
+            Number::Integer(number) => match self.0 {
+                Datatype::Int32 | Datatype::Uint32 => (number as i32).to_le_bytes().into(),
+                Datatype::Bytes => text_element(&number.to_string()),
+                _ => number.to_le_bytes().into(),
+            },
+            Number::Float(number) if self.0 == Datatype::Fp32 => (number as f32).to_le_bytes().into(),
+            Number::Float(number) => number.to_le_bytes().into(),
+        }
+    }
+}
+
+fn chunks<const N: usize>(data: &[u8], read: impl Fn([u8; N]) -> Number) -> Vec<Number> {
+    data.as_chunks().0.iter().map(|chunk| read(*chunk)).collect()
+}
+
+/// The first text of a tensor of BYTES, and the rest.
+pub(crate) fn split_text(data: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = data.split_first_chunk()?;
+    rest.split_at_checked(usize::try_from(u32::from_le_bytes(*length)).ok()?)
+}
+
+/// A text as an element of BYTES.
+pub(crate) fn text_element(text: &str) -> Vec<u8> {
+    let length = u32::try_from(text.len()).expect("texts are short").to_le_bytes();
+    length.into_iter().chain(text.bytes()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arithmetic(name: &str) -> Arithmetic {
+        Datatype::of_name(name).and_then(Arithmetic::of).expect("a type of numbers")
+    }
+
+    fn sum(name: &str, one: &str, other: &str) -> Vec<u8> {
+        let arithmetic = arithmetic(name);
+        let number = |text| arithmetic.parse(text).expect("a number");
+        arithmetic.repeat(arithmetic.add(number(one), number(other)), 1)
+    }
+
+    #[test]
+    fn sums_wrap_or_round_as_their_type_does() {
+        assert_eq!(sum("TYPE_INT32", "2147483647", "2"), (-2_147_483_647_i32).to_le_bytes());
+        assert_eq!(sum("TYPE_UINT32", "4294967295", "2"), 1_u32.to_le_bytes());
+        assert_eq!(sum("TYPE_INT64", "9223372036854775807", "1"), i64::MIN.to_le_bytes());
+        assert_eq!(sum("TYPE_UINT64", "18446744073709551615", "2"), 1_u64.to_le_bytes());
+        assert_eq!(sum("TYPE_FP32", "16777216", "1"), 16_777_216_f32.to_le_bytes());
+        assert_eq!(sum("TYPE_FP64", "16777216", "1"), 16_777_217_f64.to_le_bytes());
+        assert_eq!(sum("TYPE_STRING", "-12", "5"), [2, 0, 0, 0, b'-', b'7']);
+    }
+
+    #[test]
+    fn what_does_not_fit_its_shape_or_type_is_refused() {
+        let tensor = |name: &str, shape: &[i64], data: &[u8]| Tensor {
+            datatype: Datatype::of_name(name).expect("a type"),
+            shape: shape.into(),
+            data: data.into(),
+        };
+        let int32 = arithmetic("TYPE_INT32");
+        assert_eq!(int32.elements(&tensor("TYPE_INT32", &[1, 1], &[7, 0, 0, 0])), Ok(vec![Number::Integer(7)]));
+        for wrong in [
+            tensor("TYPE_INT32", &[1, 2], &[7, 0, 0, 0]),
+            tensor("TYPE_INT32", &[1, 1], &[7, 0, 0, 0, 0]),
+            tensor("TYPE_INT32", &[i64::MAX, 4], &[7, 0, 0, 0]),
+            tensor("TYPE_FP32", &[1, 1], &[7, 0, 0, 0]),
+        ] {
+            int32.elements(&wrong).expect_err("it does not fit");
+        }
+        let texts = arithmetic("TYPE_STRING");
+        let two = [1, 0, 0, 0, b'4', 2, 0, 0, 0, b'-', b'5'];
+        let numbers = vec![Number::Integer(4), Number::Integer(-5)];
+        assert_eq!(texts.elements(&tensor("TYPE_STRING", &[2], &two)), Ok(numbers));
+        for wrong in [&two[..10], &two[..3], &[1, 0, 0, 0, b'x'], &[255, 255, 255, 255]] {
+            texts.elements(&tensor("TYPE_STRING", &[1], wrong)).expect_err("it is no number");
+        }
+    }
+}
