@@ -7,6 +7,7 @@ use std::{
         Mutex, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
+    time::Duration,
 };
 
 use rand::RngExt as _;
@@ -204,6 +205,8 @@ impl fmt::Display for Planted {
 pub struct Faults {
     /// By [`Fault`]; empty where none is planted, which costs next to nothing.
     planted: Vec<Vec<Decision>>,
+    /// For how long what is made late is held up.
+    hold: Duration,
 }
 
 #[derive(Debug)]
@@ -230,7 +233,13 @@ impl Faults {
                 committed: AtomicU64::new(0),
             });
         }
-        Self { planted: by_fault }
+        Self { planted: by_fault, hold: Duration::ZERO }
+    }
+
+    /// The same faults, where those that hold something up do so for this long.
+    #[must_use]
+    pub fn holding(self, hold: Duration) -> Self {
+        Self { hold, ..self }
     }
 
     /// Whether the fault is planted at all.
@@ -244,6 +253,12 @@ impl Faults {
     pub fn happens(&self, fault: Fault) -> bool {
         // Each counts each chance, so all are asked.
         self.decisions(fault).iter().filter(|decision| decision.happens()).count() > 0
+    }
+
+    /// For how long the fault holds something up, at a chance to do so: not at all where it does not happen.
+    #[must_use]
+    pub fn holds_up(&self, fault: Fault) -> Option<Duration> {
+        self.happens(fault).then_some(self.hold)
     }
 
     /// How often the fault was committed.

@@ -291,9 +291,7 @@ impl GrpcInferenceService for Service {
         if self.misbehaviour.happens(Fault::DropResponse) {
             std::future::pending::<()>().await;
         }
-        if self.misbehaviour.happens(Fault::LateResponse) {
-            self.misbehaviour.hold().await;
-        }
+        self.misbehaviour.delay().await;
         match answer {
             Ok(mut response) => {
                 self.misbehaviour.spoil(&mut response);

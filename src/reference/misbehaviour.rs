@@ -1,9 +1,6 @@
 //! The faults of the way back: what the server is told to do wrong with its answers.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError, Weak},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::sync::mpsc;
 use tonic::{Code, Status};
@@ -19,8 +16,6 @@ use crate::proto::{ModelInferResponse, ModelStreamInferResponse};
 #[derive(Debug)]
 pub(super) struct Misbehaviour {
     faults: Arc<Faults>,
-    /// How long a late answer is held back.
-    hold: Duration,
     /// The open streams, where an answer may be sent on another one.
     streams: Mutex<Vec<Weak<Outbox>>>,
     /// Streams that are not closed.
@@ -28,8 +23,8 @@ pub(super) struct Misbehaviour {
 }
 
 impl Misbehaviour {
-    pub(super) fn new(faults: Arc<Faults>, hold: Duration) -> Self {
-        Self { faults, hold, streams: Mutex::default(), kept: Mutex::default() }
+    pub(super) fn new(faults: Arc<Faults>) -> Self {
+        Self { faults, streams: Mutex::default(), kept: Mutex::default() }
     }
 
     pub(super) fn happens(&self, fault: Fault) -> bool {
@@ -60,9 +55,11 @@ impl Misbehaviour {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
     }
 
-    /// Waits as long as a late answer is held back.
-    pub(super) async fn hold(&self) {
-        tokio::time::sleep(self.hold).await;
+    /// Waits as long as an answer is held back.
+    pub(super) async fn delay(&self) {
+        if let Some(hold) = self.faults.holds_up(Fault::LateResponse) {
+            tokio::time::sleep(hold).await;
+        }
     }
 
     /// Puts an answer into its place on its stream, or does something else with it.
@@ -77,8 +74,8 @@ impl Misbehaviour {
         } else if let Some(other) = self.another_stream(outbox).filter(|_| self.happens(Fault::Misdeliver)) {
             outbox.fill(place, Vec::new());
             other.intrude(answer);
-        } else if self.happens(Fault::LateResponse) {
-            let (outbox, hold) = (Arc::clone(outbox), self.hold);
+        } else if let Some(hold) = self.faults.holds_up(Fault::LateResponse) {
+            let outbox = Arc::clone(outbox);
             tokio::spawn(async move {
                 tokio::time::sleep(hold).await;
                 outbox.fill(place, vec![answer]);

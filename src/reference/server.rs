@@ -51,7 +51,7 @@ pub struct Options {
     pub faults: Vec<Planted>,
     /// What decides when they happen.
     pub fault_seed: Seed,
-    /// How long a late answer is held back.
+    /// For how long a fault holds up what it makes late.
     pub fault_hold: Duration,
     /// Whether executions wait until something is queued.
     pub hold_until: HoldUntil,
@@ -115,7 +115,7 @@ impl Server {
         let listener = TcpListener::bind(options.listen).map_err(cannot)?;
         listener.set_nonblocking(true).map_err(cannot)?;
         let address = listener.local_addr().map_err(cannot)?;
-        let faults = Arc::new(Faults::new(&options.faults, options.fault_seed));
+        let faults = Arc::new(Faults::new(&options.faults, options.fault_seed).holding(options.fault_hold));
         let (stop, stopped) = oneshot::channel();
         let life = Life { listener, configs, options, faults: Arc::clone(&faults) };
         let thread = std::thread::Builder::new()
@@ -207,7 +207,7 @@ impl Life {
         let (blows, mut struck) = mpsc::unbounded_channel();
         let service = Service {
             repository: Arc::new(repository),
-            misbehaviour: Arc::new(Misbehaviour::new(Arc::clone(&self.faults), self.options.fault_hold)),
+            misbehaviour: Arc::new(Misbehaviour::new(Arc::clone(&self.faults))),
             blows,
             exiting: Arc::default(),
         };
