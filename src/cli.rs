@@ -90,7 +90,7 @@ pub struct ServerArgs {
     /// What decides when faults happen that have a probability [default: the run's seed, or 0]
     #[arg(long, value_name = "SEED")]
     pub fault_seed: Option<u64>,
-    /// How long the fault late-response holds an answer back [default: 30s]
+    /// How long late-response, slow-execution and late-release hold up what they make late [default: 30s]
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub fault_hold: Option<Duration>,
 }

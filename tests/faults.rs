@@ -106,6 +106,8 @@ const FAULTS: &[Row] = &[
     (Fault::RefuseStart, OLDEST, SpuriousStartError, &[]),
     (Fault::AcceptNoStart, DIRECT, MissingStartError, &[]),
     (Fault::HangInstance, DIRECT, Lost, &[Hang]),
+    (Fault::SlowExecution, DIRECT, Lost, &[Hang]),
+    (Fault::LateRelease, OLDEST, Lost, &[Hang]),
     (Fault::Crash, DIRECT, ServerDied, &[StreamBroken]),
     (Fault::Restart, DIRECT, StreamBroken, &[Statistics]),
     (Fault::CountTwice, DIRECT, Statistics, &[]),

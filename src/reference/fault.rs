@@ -110,6 +110,8 @@ faults! {
     StarveBacklog "starve-backlog" "a free slot is kept for new sequences while the backlog waits", "starvation", "server#4841";
     BacklogOrder "backlog-order" "the newest sequence of the backlog gets the free slot", "starvation", "server#4841";
     HangInstance "hang-instance" "an instance executes nothing any more", "hang", "server#5951";
+    SlowExecution "slow-execution" "an execution takes longer (--fault-hold)", "late response", "";
+    LateRelease "late-release" "a request is released only some time after its answer (--fault-hold)", "late response", "";
     ReaperLivelock "reaper-livelock" "the reaper meets an idle sequence in the backlog and the model serves nothing any more", "livelock, hang", "server#8449";
     "server":
     Crash "crash" "the server is gone when a request arrives", "crash", "server#8391, server#6594";

@@ -5,7 +5,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError, RwLock,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
-    time::{Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use tokio::sync::{Notify, mpsc};
@@ -269,9 +269,8 @@ impl Served {
         let execution = self.spec().execution;
         while let Some(batch) = batches.recv().await {
             let began = self.now();
-            if !execution.is_zero() {
-                tokio::time::sleep(execution).await;
-            }
+            pause(execution).await;
+            self.hold_up(Fault::SlowExecution).await;
             let size = batch.rows.len();
             let slots: Vec<_> = batch.rows.iter().filter(|row| row.request.is_some()).map(|row| row.slot).collect();
             let arrived: Vec<_> =
@@ -281,6 +280,7 @@ impl Served {
             for executed in executed {
                 self.answer(executed);
             }
+            self.hold_up(Fault::LateRelease).await;
             {
                 let core = &mut *self.core();
                 core.executing -= 1;
@@ -291,6 +291,11 @@ impl Served {
             }
             self.advance();
         }
+    }
+
+    /// Waits where a fault holds the instance up.
+    async fn hold_up(&self, fault: Fault) {
+        pause(self.faults.holds_up(fault).unwrap_or_default()).await;
     }
 
     fn count(&self, batch_size: usize, arrived: &[Moment], span: Span) {
@@ -339,12 +344,101 @@ impl Served {
     }
 }
 
+/// Sleeps; no time at all costs nothing.
+async fn pause(time: Duration) {
+    if !time.is_zero() {
+        tokio::time::sleep(time).await;
+    }
+}
+
 impl Core {
     fn hand_out(&mut self, instance: u32, batch: Batch<Ticket>) {
         self.executing += 1;
         // The instance lives as long as its sender.
         if let Some(sender) = self.instances.get(instance as usize) {
             let _ = sender.send(batch);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{sync::oneshot, time};
+
+    use super::*;
+    use crate::{
+        reference::{
+            builtin::{ModelOptions, configs},
+            fault::Planted,
+            reply::Answer,
+            scheduler::HoldUntil,
+            tensor::Tensor,
+        },
+        seed::Seed,
+    };
+
+    const HOLD: Duration = Duration::from_secs(10);
+
+    fn served(model: &str, planted: &[Planted]) -> Arc<Served> {
+        // The reaper looks at another clock than the one that stands still here, so it is kept out.
+        let idle_limit = Duration::from_secs(3600);
+        let options = ModelOptions { idle_limit, execution: Duration::ZERO, ..ModelOptions::default() };
+        let config = configs(&options).into_iter().find(|config| config.name == model).expect("a built-in model");
+        let spec = Arc::new(Spec::new(config, HoldUntil::default()).expect("it is right"));
+        Served::start(&spec, &Arc::new(Faults::new(planted, Seed(0)).holding(HOLD)))
+    }
+
+    fn submit(served: &Served, start: bool, end: bool) -> oneshot::Receiver<Answer> {
+        let (reply, answer) = oneshot::channel();
+        let shape = [1, 1];
+        let payload = Ticket {
+            request_id: String::new(),
+            inputs: vec![("INPUT".into(), Tensor::int32(shape.to_vec(), [1]))],
+            reply: Reply::Call(reply),
+            accepted: Moment::ZERO,
+        };
+        let request = Request {
+            id: SequenceId::Number(7),
+            start,
+            end,
+            batch_size: 1,
+            timeout: None,
+            cancelled: Arc::default(),
+            shape: shape.into(),
+            payload,
+        };
+        assert!(served.submit(request).is_ok());
+        answer
+    }
+
+    /// After how many holds the steps of a sequence are answered, and the model is gone that was stopped with the last one.
+    async fn holds(model: &str, planted: &[Planted]) -> [u64; 4] {
+        let began = time::Instant::now();
+        let holds = || began.elapsed().as_secs() / HOLD.as_secs();
+        let served = served(model, planted);
+        let answers = [(true, false), (false, false), (false, true)].map(|(start, end)| submit(&served, start, end));
+        let mut seen = [0; 4];
+        for (answer, seen) in answers.into_iter().zip(&mut seen) {
+            answer.await.expect("an answer").expect("a good one");
+            *seen = holds();
+        }
+        served.stop();
+        while !served.is_gone() {
+            time::sleep(Duration::from_millis(1)).await;
+        }
+        seen[3] = holds();
+        seen
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_instance_is_held_up_before_or_after_its_answers() {
+        use Fault::{LateRelease, SlowExecution};
+        for model in ["custom_sequence_int32", "oldest_sequence_int32"] {
+            assert_eq!(holds(model, &[]).await, [0, 0, 0, 0], "{model}");
+            assert_eq!(holds(model, &[Planted::always(SlowExecution)]).await, [1, 2, 3, 3], "{model}");
+            assert_eq!(holds(model, &[Planted::always(LateRelease)]).await, [0, 1, 2, 3], "{model}");
+            assert_eq!(holds(model, &[Planted::once(SlowExecution, 2)]).await, [0, 1, 1, 1], "{model}");
+            assert_eq!(holds(model, &[Planted::once(LateRelease, 2)]).await, [0, 0, 1, 1], "{model}");
         }
     }
 }
