@@ -15,7 +15,7 @@ Configuration parameters:
                            that is kept is not
   error_on_value           a step whose INPUT sums to this number is answered with an error and changes nothing
   fault                    a planted fault, NAME, NAME:PROBABILITY or NAME:once@N; see FAULTS
-  fault_hold_ms            how long 'hold-back' holds a batch back, in ms (default 10000)
+  fault_hold_ms            how long 'slow-execution' holds a batch back, in ms (default 10000)
   fault_seed               the seed of the faults that are planted by probability
 """
 
@@ -31,8 +31,8 @@ import triton_python_backend_utils as pb_utils
 FAULTS = {
     "off-by-one": "the answer is one too high, the state stays right",
     "keep-state": "START does not reset the state that the slot or the ID had before",
-    "swap": "two sequences of one batch exchange their states",
-    "hold-back": "a batch is answered only after fault_hold_ms",
+    "swap-states": "two sequences of one batch exchange their states",
+    "slow-execution": "a batch is answered only after fault_hold_ms",
 }
 
 RUNNING_SUM = "running-sum"
@@ -117,11 +117,11 @@ class TritonPythonModel:
     def execute(self, requests):
         if self.delay_s:
             time.sleep(self.delay_s)
-        if self.fault.happens("hold-back"):
+        if self.fault.happens("slow-execution"):
             time.sleep(self.hold_s)
         rows = [self.row(index, request) for index, request in enumerate(requests)]
         going_on = [key for key, ready, start in rows if ready and not start and key in self.sums]
-        if len(going_on) >= 2 and self.fault.happens("swap"):
+        if len(going_on) >= 2 and self.fault.happens("swap-states"):
             one, other = going_on[:2]
             self.sums[one], self.sums[other] = self.sums[other], self.sums[one]
         return [self.step(request, *row) for request, row in zip(requests, rows)]

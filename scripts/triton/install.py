@@ -1,4 +1,4 @@
-"""Gets the real tritonserver, its Python backend, perf_analyzer and NVIDIA's client into an ignored folder, once.
+"""Gets the real tritonserver, what its Python backend needs, perf_analyzer and NVIDIA's client into an ignored folder, once.
 
 Everything is pinned by version and by hash, comes from the package index that `pip` is set up for, and lands in
 `.triton/` at the root of the repository (or in $SEQUENCE_STRESS_TRITON_DIR).
@@ -36,6 +36,7 @@ RELEASES = {
 DEFAULT_RELEASE = "24.10"
 TRITONCLIENT = ("2.50.0", "421fbb69ae6ab8cdb2c35b82134fcef2fe11e7af7718b1fcbc53335ab9bfe889")
 PYTHON_VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
+STUB = "triton_python_backend_stub"
 
 
 class InstallError(Exception):
@@ -99,23 +100,27 @@ def server(release):
     def make(folder):
         fetch_wheel("nvidia-pytriton", version, sha256, folder)
         executable(folder / "pytriton/tritonserver/bin/tritonserver")
-        install_python_backend(folder)
 
-    return once(f"nvidia-pytriton-{version}-python-{PYTHON_VERSION}", make)
+    return once(f"nvidia-pytriton-{version}", make)
 
 
-def install_python_backend(wheel):
-    """Puts the stub for this Python beside the backend, where the backend looks for it."""
-    triton = wheel / "pytriton/tritonserver"
-    stub = triton / "python_backend_stubs" / PYTHON_VERSION / "triton_python_backend_stub"
-    if stub.is_file():
-        shutil.copy2(stub, triton / "backends/python")
-    elif (triton / "python_backend_stubs").is_dir():
-        versions = ", ".join(sorted(path.name for path in (triton / "python_backend_stubs").iterdir()))
-        raise InstallError(f"this release has Python-backend stubs for Python {versions}, not for {PYTHON_VERSION}: run with-triton with one of those")
-    else:
-        raise InstallError("this release has no Python-backend stub for the Python in use, so it cannot serve the Python models: pick 23.07 or a later one")
-    executable(triton / "backends/python/triton_python_backend_stub")
+def python_backend(release):
+    """The folder of the Python backend of `release`, with the stub for this Python beside it, where the backend looks for it."""
+    triton = server(release) / "pytriton/tritonserver"
+    stubs = triton / "python_backend_stubs"
+    stub = stubs / PYTHON_VERSION / STUB
+    if not stubs.is_dir():
+        raise InstallError(f"release {release} has no Python-backend stub for the Python in use, so it cannot serve the Python models: pick 23.07 or a later one, or leave --python out")
+    if not stub.is_file():
+        versions = ", ".join(sorted(path.name for path in stubs.iterdir()))
+        raise InstallError(f"release {release} has Python-backend stubs for Python {versions}, not for {PYTHON_VERSION}: run with-triton with one of those, or leave --python out")
+
+    def make(folder):
+        for source in (*(triton / "backends/python").glob("*.*"), stub):
+            shutil.copy2(source, folder)
+        executable(folder / STUB)
+
+    return once(f"python-backend-{RELEASES[release][0]}-python-{PYTHON_VERSION}", make)
 
 
 def executable(path):
@@ -128,7 +133,7 @@ def model_python():
     def make(folder):
         # The backend's stub was built against numpy 1: with numpy 2 it takes every tensor for one of 0 bytes.
         if sys.version_info >= (3, 13):
-            raise InstallError(f"the Python backend needs numpy 1, which Python {PYTHON_VERSION} does not have: run with-triton with Python 3.8 to 3.12")
+            raise InstallError(f"the Python backend needs numpy 1, which Python {PYTHON_VERSION} does not have: run with-triton with Python 3.8 to 3.12, or leave --python out")
         # Without pip: some systems ship the module venv without what it needs to install pip.
         venv.create(folder, with_pip=False)
         (packages,) = folder.glob("lib/python*/site-packages")
@@ -194,7 +199,7 @@ def perf_analyzer():
 
 def main():
     """`install.py client` prints where NVIDIA's client is, `install.py analyzer` where perf_analyzer is and, on the next line,
-    its libraries; `install.py server RELEASE…` gets servers."""
+    its libraries; `install.py server RELEASE…` gets servers, `install.py python RELEASE…` what they need for Python models."""
     try:
         if sys.argv[1:] == ["client"]:
             print(client_packages())
@@ -202,12 +207,15 @@ def main():
             binary, libraries = perf_analyzer()
             print(binary, ":".join(map(str, libraries)), sep="\n")
         elif sys.argv[1:2] == ["server"]:
+            for release in sys.argv[2:]:
+                server(release)
+        elif sys.argv[1:2] == ["python"]:
             model_python()
             python_library_folder()
             for release in sys.argv[2:]:
-                server(release)
+                python_backend(release)
         else:
-            sys.exit("usage: install.py client | analyzer | server RELEASE ...")
+            sys.exit("usage: install.py client | analyzer | server RELEASE ... | python RELEASE ...")
     except InstallError as problem:
         sys.exit(f"install: {problem}")
 

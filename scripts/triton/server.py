@@ -1,13 +1,11 @@
-"""Writes a model repository and runs a real tritonserver on it, on free loopback ports."""
+"""Runs a real tritonserver on free loopback ports, with models that are written for it."""
 
-import ast
 import ctypes
 import os
 import re
 import shutil
 import signal
 import socket
-import string
 import subprocess
 import sys
 import tempfile
@@ -15,9 +13,8 @@ import time
 import urllib.request
 from pathlib import Path
 
-from . import install
+from . import install, native, repository
 
-MODELS = install.ROOT / "models"
 READY_SECONDS = 90
 STOP_SECONDS = 30
 START_ATTEMPTS = 3
@@ -28,26 +25,6 @@ PR_SET_PDEATHSIG = 1
 
 class ServerError(Exception):
     """Why the server did not start, on one line."""
-
-
-def write_repository(folder, instances, batch, idle_limit_ms, parameters):
-    """Writes every model of `models/` into `folder`; `parameters` are those of all the configurations."""
-    text = ",\n  ".join(f'{{ key: "{key}" value: {{ string_value: "{value}" }} }}' for key, value in parameters.items())
-    for template in sorted(MODELS.glob("*/config.pbtxt")):
-        model = folder / template.parent.name
-        (model / "1").mkdir(parents=True)
-        config = string.Template(template.read_text()).substitute(
-            instances=instances, batch=batch, idle_limit_us=idle_limit_ms * 1000, parameters=text
-        )
-        (model / "config.pbtxt").write_text(config)
-        shutil.copy(MODELS / "accumulator.py", model / "1/model.py")
-
-
-def fault_names():
-    """The names of the faults that can be planted in the models."""
-    module = ast.parse((MODELS / "accumulator.py").read_text())
-    (faults,) = (node.value for node in module.body if isinstance(node, ast.Assign) and node.targets[0].id == "FAULTS")
-    return list(ast.literal_eval(faults))
 
 
 def free_ports(count):
@@ -70,11 +47,17 @@ def prepare_child():
 class Server:
     """A running tritonserver; a context manager that stops it whatever happens."""
 
-    def __init__(self, release, repository_options, allocation_pool=True, arguments=(), variables=None):
+    def __init__(self, release, repository_options, python=False, allocation_pool=True, arguments=(), variables=None):
         self.release = release
+        self.python = python
         self.wheel = install.server(release)
-        self.python = install.model_python()
-        self.libraries = [install.python_library_folder(), self.wheel / "nvidia_pytriton.libs"]
+        self.libraries = [self.wheel / "nvidia_pytriton.libs"]
+        if python:
+            self.backend = install.python_backend(release)
+            self.interpreter = install.model_python()
+            self.libraries.insert(0, install.python_library_folder())
+        else:
+            self.backend = native.library()
         self.repository_options = repository_options
         self.arguments = list(arguments)
         self.variables = variables or {}
@@ -88,7 +71,8 @@ class Server:
         self.log = self.scratch / "server.log"
         self.shared_memory = f"{self.scratch.name}-"
         try:
-            write_repository(self.scratch / "models", **self.repository_options)
+            self._install_backend()
+            repository.write(self.scratch / "models", self.python, self.release, **self.repository_options)
             self._start()
         except BaseException:
             self.__exit__(*sys.exc_info())
@@ -100,6 +84,17 @@ class Server:
         for leftover in Path("/dev/shm").glob(f"{self.shared_memory}*"):
             leftover.unlink(missing_ok=True)
         shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def _install_backend(self):
+        """Makes the one folder that has to hold every backend."""
+        backends = self.scratch / "backends"
+        backends.mkdir()
+        if self.python:
+            (backends / repository.PYTHON).symlink_to(self.backend)
+        else:
+            # A copy, because the next build replaces the library while this server may still run.
+            (backends / native.NAME).mkdir()
+            shutil.copy(self.backend, backends / native.NAME / native.LIBRARY)
 
     def _start(self):
         for attempt in range(START_ATTEMPTS):
@@ -121,8 +116,7 @@ class Server:
         command = [
             str(triton / "bin/tritonserver"),
             f"--model-repository={self.scratch / 'models'}",
-            f"--backend-directory={triton / 'backends'}",
-            f"--backend-config=python,shm-region-prefix-name={self.shared_memory}",
+            f"--backend-directory={self.scratch / 'backends'}",
             f"--http-port={self.http_port}",
             f"--grpc-port={self.grpc_port}",
             f"--metrics-port={self.metrics_port}",
@@ -139,7 +133,9 @@ class Server:
         # Bytecode beside a model changes the model's folder, and the server then takes the model for another one.
         environment["PYTHONDONTWRITEBYTECODE"] = "1"
         environment.update(self.variables)
-        environment["PATH"] = f"{self.python / 'bin'}:{environment.get('PATH', '')}"
+        if self.python:
+            command.append(f"--backend-config=python,shm-region-prefix-name={self.shared_memory}")
+            environment["PATH"] = f"{self.interpreter / 'bin'}:{environment.get('PATH', '')}"
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, preexec_fn=prepare_child

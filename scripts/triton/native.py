@@ -1,0 +1,76 @@
+"""Builds the native model backend of `backend/`, and knows what it can be told."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from .install import ROOT, InstallError
+
+NAME = "sequence_stress"
+LIBRARY = f"libtriton_{NAME}.so"
+PACKAGE = "sequence-stress-backend"
+FAULTS = ROOT / "backend/src/fault.rs"
+BUILD_SECONDS = 1800
+# A build that takes no longer has nothing to do.
+QUIET_SECONDS = 2
+
+
+def library():
+    """The path of the backend's library: the one that $SEQUENCE_STRESS_BACKEND names, or else one that is built now."""
+    named = os.environ.get("SEQUENCE_STRESS_BACKEND")
+    if not named:
+        return built()
+    if not Path(named).is_file():
+        raise InstallError(f"SEQUENCE_STRESS_BACKEND is '{named}', and there is no such file")
+    return Path(named)
+
+
+def built():
+    """Builds the backend where its sources have changed, and returns its path."""
+    command = ["cargo", "build", "--release", "--locked", "-p", PACKAGE]
+    shown = " ".join(command)
+    told = threading.Timer(QUIET_SECONDS, print, ["with-triton: building the native model backend"], {"file": sys.stderr, "flush": True})
+    told.daemon = True
+    told.start()
+    try:
+        done = subprocess.run(
+            [*command, "--message-format=json"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=BUILD_SECONDS
+        )
+    except OSError as problem:
+        raise InstallError(f"cannot run cargo, which builds the native models ({problem.strerror}): install Rust, or serve the Python models with --python")
+    except subprocess.TimeoutExpired:
+        raise InstallError(f"'{shown}' took over {BUILD_SECONDS} s")
+    finally:
+        told.cancel()
+    messages = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    if done.returncode:
+        raise InstallError(f"'{shown}' failed: {first_error(messages, done.stderr)}")
+    files = [Path(file) for message in messages if message["reason"] == "compiler-artifact" for file in message["filenames"]]
+    for file in files:
+        if file.name == LIBRARY:
+            return file
+    raise InstallError(f"'{shown}' built no {LIBRARY}")
+
+
+def first_error(messages, stderr):
+    """What the compiler, or else cargo, says first of what is wrong."""
+    found = [message["message"] for message in messages if message["reason"] == "compiler-message"]
+    for diagnostic in found:
+        if diagnostic["level"] == "error":
+            places = [f"{span['file_name']}:{span['line_start']}: " for span in diagnostic["spans"] if span["is_primary"]]
+            return f"{places[0] if places else ''}{diagnostic['message']}"
+    lines = [line for line in stderr.splitlines() if line.startswith("error")] or stderr.strip().splitlines() or ["it printed nothing"]
+    return lines[0]
+
+
+def fault_names():
+    """The names of the faults that can be planted in the native models, from the backend's table of them."""
+    table = re.search(r"^faults! \{\n(.*?)^\}", FAULTS.read_text(), re.MULTILINE | re.DOTALL)
+    names = re.findall(r'^    \w+ "([^"]+)" ".*";$', table[1], re.MULTILINE) if table else []
+    if not names:
+        raise InstallError(f"{FAULTS.relative_to(ROOT)} has no table of faults")
+    return names
