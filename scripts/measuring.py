@@ -9,6 +9,7 @@ import signal
 import statistics
 import subprocess
 import time
+import urllib.request
 from pathlib import Path
 
 from triton import install
@@ -16,6 +17,7 @@ from triton import install
 RESULTS = install.ROOT / "bench-results"
 BUILD_SECONDS = 1800
 POLL_SECONDS = 0.05
+SETTLE_SECONDS = 10
 LENGTH = 16
 
 # A load that perf_analyzer can send too: whole sequences, all of one length, and nothing that waits for the idle limit.
@@ -88,6 +90,16 @@ def run(name, command, log, time_limit, environment=None):
     return usage.ru_utime + usage.ru_stime, peak_kib / 1024, log.read_text(errors="replace")
 
 
+def load(name, tool, scratch, options, endpoint, model, seed):
+    """Sends one round's requests of this tool to `endpoint`, and returns the result that it wrote."""
+    result, scenario = scratch / "result.json", scratch / "scenario.toml"
+    scenario.write_text(SCENARIO)
+    size = ["-t", str(options.concurrency), "-i", str(options.iterations), "-r", str(seed)]
+    command = [tool, *size, "-u", endpoint, "-m", model, "--scenario", str(scenario), "--json", str(result), "-q"]
+    run(f"the load of the {name}", command, scratch / "output.log", options.time_limit)
+    return json.loads(result.read_text())
+
+
 def peak_memory_kib(pid):
     """The most memory that a running process has had since it was started, 0 when it has ended."""
     # The peak in the child's resource usage would not do: it counts this interpreter's memory before the exec.
@@ -96,6 +108,59 @@ def peak_memory_kib(pid):
     except OSError:
         return 0
     return int(match[1]) if match else 0
+
+
+def process_tree(root):
+    """`root` and the processes below it."""
+    children = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        children.setdefault(int(fields[1]), []).append(int(path.parent.name))
+    tree = [root]
+    for pid in tree:
+        tree.extend(children.get(pid, []))
+    return tree
+
+
+def cpu_seconds(root):
+    """The CPU time that a process and those below it have had, without those that have ended."""
+    ticks = 0
+    for pid in process_tree(root):
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            raise BenchError(f"process {pid} ended while it was measured")
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def resident_mb(pid):
+    """The memory that a process has now."""
+    match = re.search(r"^VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    return int(match[1]) * 1024 / 1e6
+
+
+def statistics_of(triton, model):
+    """What a real server has counted of a model's inferences so far: {"success": {"count": …, "ns": …}, …}."""
+    url = f"http://127.0.0.1:{triton.http_port}/v2/models/{model}/stats"
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(url, timeout=SETTLE_SECONDS) as answer:
+            (version,) = json.load(answer)["model_stats"]
+    except OSError as problem:
+        raise BenchError(f"cannot read the statistics of '{model}': {problem}")
+    return version["inference_stats"]
+
+
+def settled_statistics_of(triton, model, successes):
+    """The same when the count has reached `successes`, or does not get there."""
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while statistics_of(triton, model)["success"]["count"] < successes and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
+    return statistics_of(triton, model)
 
 
 def last_line(log):

@@ -1,4 +1,7 @@
-"""Builds the native model backend of `backend/`, and knows what it can be told."""
+"""Builds the native model backend of `backend/`, and knows what it can be told.
+
+Run as a program (`PYTHONPATH=scripts python3 -m triton.native`) it prints the path of the library.
+"""
 
 import json
 import os
@@ -74,3 +77,14 @@ def fault_names():
     if not names:
         raise InstallError(f"{FAULTS.relative_to(ROOT)} has no table of faults")
     return names
+
+
+def main():
+    try:
+        print(library())
+    except InstallError as problem:
+        sys.exit(f"native: {problem}")
+
+
+if __name__ == "__main__":
+    main()
