@@ -5,17 +5,34 @@ mod support;
 use std::{
     collections::BTreeSet,
     fs,
-    process::{Command, Output, Stdio},
+    process::Command,
     time::{Duration, Instant},
 };
 
 use serde_json::Value;
-use support::{AddsStart, Setup, TestServer};
+use support::{
+    AddsStart, Setup, TestServer,
+    triton::{Triton, text, with_triton},
+};
 use tempfile::TempDir;
 
-const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const TOOL: &str = env!("CARGO_BIN_EXE_sequence-stress");
-const MODELS: [&str; 2] = ["custom_sequence_int32", "oldest_sequence_int32"];
+
+/// Models that one server serves, and what `with-triton` has to be told for it.
+#[derive(Clone, Copy, Debug)]
+struct Models {
+    names: &'static [&'static str],
+    options: &'static [&'static str],
+}
+
+const BOTH_STRATEGIES: &[&str] = &["custom_sequence_int32", "oldest_sequence_int32"];
+const NATIVE: Models = Models { names: BOTH_STRATEGIES, options: &[] };
+const PYTHON: Models = Models { names: BOTH_STRATEGIES, options: &["--python"] };
+/// Those whose state the server keeps.
+const IMPLICIT: Models = Models {
+    names: &["implicit_sequence_int32", "implicit_initial_sequence_int32", "implicit_dyna_sequence_int32"],
+    options: &[],
+};
 
 /// The L0 scenario with fewer passes; for broken models with more no-starts and a shorter wait for what is lost.
 const SHORT: &str = "load.iterations = 15\nlimits.quiet_ms = 200\n";
@@ -23,33 +40,24 @@ const FOR_FAULTS: &str = "load.workers = 4\nload.iterations = 12\nlength.max = 2
     limits.quiet_ms = 200\nlimits.settle_ms = 1000\n\
     patterns.common = { valid = 5, valid-valid = 2, valid-no-end = 1, no-end = 1, no-start = 1 }\n";
 
-fn with_triton(options: &[&str], command: &[&str]) -> Command {
-    let mut with_triton = Command::new(format!("{ROOT}/scripts/with-triton"));
-    with_triton.args(["--idle-limit-ms", "200", "--time-limit", "180"]).args(options).arg("--").args(command);
-    with_triton.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    with_triton
-}
-
-fn text(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
-}
-
-/// Runs the tool on both models of one server, and returns the exit codes and the results.
-fn stress(options: &[&str], scenario: &str, seed: u32) -> Vec<(i64, Value)> {
+/// Runs the tool on all the models of one server, and returns the exit codes and the results.
+fn stress(models: Models, options: &[&str], scenario: &str, seed: u32) -> Vec<(i64, Value)> {
     let folder = TempDir::new().expect("a folder");
     let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
     fs::write(path("scenario.toml"), scenario).expect("a file");
-    let runs = MODELS.map(|model| {
+    let run = |model: &&str| {
         format!("'{TOOL}' --scenario '{}' -r {seed} -q -m {model} --json '{}'; ", path("scenario.toml"), path(model))
-    });
-    let output = with_triton(options, &["sh", "-c", &runs.concat()]).output().expect("it runs");
+    };
+    let runs: String = models.names.iter().map(run).collect();
+    let options = [models.options, options].concat();
+    let output = with_triton(&options, &["sh", "-c", &runs]).output().expect("it runs");
     let result = |model: &str| {
         let json =
             fs::read_to_string(path(model)).unwrap_or_else(|error| panic!("{model}: {error}\n{}", text(&output)));
         let result: Value = serde_json::from_str(&json).expect("JSON");
         (result["exit_code"].as_i64().expect("a number"), result)
     };
-    MODELS.map(result).into()
+    models.names.iter().copied().map(result).collect()
 }
 
 fn kinds(result: &Value) -> BTreeSet<&str> {
@@ -57,12 +65,12 @@ fn kinds(result: &Value) -> BTreeSet<&str> {
 }
 
 #[track_caller]
-fn assert_valid(options: &[&str], seed: u32) {
-    for (model, (code, result)) in MODELS.iter().zip(stress(options, SHORT, seed)) {
+fn assert_valid(models: Models, options: &[&str], seed: u32) {
+    for (model, (code, result)) in models.names.iter().zip(stress(models, options, SHORT, seed)) {
         assert_eq!(
             (code, &result["verdict"]),
             (0, &Value::from("valid")),
-            "{model} {options:?}: {:#}",
+            "{model} {models:?} {options:?}: {:#}",
             result["violations"]
         );
         assert_eq!(result["server_counts"]["result"], "agrees", "{:#}", result["server_counts"]);
@@ -73,25 +81,40 @@ fn assert_valid(options: &[&str], seed: u32) {
 #[test]
 #[ignore = "needs the real tritonserver: run scripts/test"]
 fn l0_is_valid_on_one_instance_of_batch_4() {
-    assert_valid(&["--shape", "1x4"], 1);
+    assert_valid(NATIVE, &["--shape", "1x4"], 1);
 }
 
 #[test]
 #[ignore = "needs the real tritonserver: run scripts/test"]
 fn l0_is_valid_on_two_instances_of_batch_2() {
-    assert_valid(&["--shape", "2x2"], 2);
+    assert_valid(NATIVE, &["--shape", "2x2"], 2);
 }
 
 #[test]
 #[ignore = "needs the real tritonserver: run scripts/test"]
 fn l0_is_valid_on_four_instances_of_batch_1() {
-    assert_valid(&["--shape", "4x1"], 3);
+    assert_valid(NATIVE, &["--shape", "4x1"], 3);
 }
 
 #[test]
 #[ignore = "needs the real tritonserver: run scripts/test"]
-fn l0_is_valid_on_an_older_release() {
-    assert_valid(&["--release", "24.03"], 4);
+fn l0_is_valid_where_the_server_keeps_the_state() {
+    assert_valid(IMPLICIT, &["--shape", "1x4"], 4);
+    assert_valid(IMPLICIT, &["--shape", "2x2"], 5);
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn l0_is_valid_on_older_releases() {
+    for (release, seed) in [("24.03", 6), ("23.04", 7)] {
+        assert_valid(NATIVE, &["--release", release], seed);
+    }
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn l0_is_valid_on_the_python_backend() {
+    assert_valid(PYTHON, &["--shape", "1x4"], 8);
 }
 
 #[test]
@@ -106,7 +129,7 @@ fn a_run_behind_a_run_whose_sequences_still_live_is_valid() {
     let folder = TempDir::new().expect("a folder");
     let path = folder.path().join("scenario.toml");
     fs::write(&path, scenario).expect("a file");
-    for model in MODELS {
+    for model in BOTH_STRATEGIES {
         let run = format!("'{TOOL}' --scenario '{}' -r 1 -q -m {model}", path.display());
         let both = format!("{run} && {run}");
         let output = with_triton(&["--idle-limit-ms", "20000"], &["sh", "-c", &both]).output().expect("it runs");
@@ -115,17 +138,17 @@ fn a_run_behind_a_run_whose_sequences_still_live_is_valid() {
     }
 }
 
-/// The models' faults, what each has to be called, and what may come with it.
+/// Faults that native and Python models have, what each has to be called, and what may come with it.
 const MODEL_FAULTS: [(&str, &str, &[&str]); 4] = [
     ("off-by-one", "wrong-sum", &[]),
     ("keep-state", "wrong-sum", &[]),
-    ("swap", "wrong-sum", &[]),
-    ("hold-back", "lost", &["hang", "stream-not-closed"]),
+    ("swap-states", "wrong-sum", &[]),
+    ("slow-execution", "lost", &["hang", "stream-not-closed"]),
 ];
 
-fn assert_found(fault: &str, expected: &str, also: &[&str], options: &[&str], scenario: &str) {
+fn assert_found(models: Models, fault: &str, expected: &str, also: &[&str], scenario: &str) {
     let hold = ["--fault", fault, "--fault-hold-ms", "6000"];
-    for (model, (code, result)) in MODELS.iter().zip(stress(&[&hold, options].concat(), scenario, 5)) {
+    for (model, (code, result)) in models.names.iter().zip(stress(models, &hold, scenario, 5)) {
         let found = kinds(&result);
         assert!(code == 1 && found.contains(expected), "{model} {fault}: {code} {found:?}, not {expected}");
         assert!(found.iter().all(|kind| *kind == expected || also.contains(kind)), "{model} {fault}: {found:?}");
@@ -138,7 +161,10 @@ fn a_model_that_is_broken_is_found_and_named() {
     for (fault, expected, also) in MODEL_FAULTS {
         // Where every batch is held back a single pass is enough.
         let few = FOR_FAULTS.replace("iterations = 12", "iterations = 1");
-        assert_found(fault, expected, also, &[], if fault == "hold-back" { &few } else { FOR_FAULTS });
+        let scenario = if fault == "slow-execution" { &few } else { FOR_FAULTS };
+        for models in [NATIVE, PYTHON] {
+            assert_found(models, fault, expected, also, scenario);
+        }
     }
 }
 
@@ -146,7 +172,7 @@ fn a_model_that_is_broken_is_found_and_named() {
 #[ignore = "needs the real tritonserver: run scripts/test"]
 fn a_model_that_is_broken_exactly_once_is_found_and_named() {
     for (fault, expected, also) in MODEL_FAULTS {
-        assert_found(&format!("{fault}:once@10"), expected, also, &[], FOR_FAULTS);
+        assert_found(NATIVE, &format!("{fault}:once@10"), expected, also, FOR_FAULTS);
     }
 }
 
@@ -154,18 +180,12 @@ fn a_model_that_is_broken_exactly_once_is_found_and_named() {
 #[ignore = "needs the real tritonserver: run scripts/test"]
 fn a_server_that_does_not_demand_start_is_found_and_named() {
     // The real server always demands it, so a proxy in front of it adds START where it is missing.
-    let mut server = with_triton(&[], &["sh", "-c", "echo $TRITON_GRPC; read line || true"])
-        .stdin(Stdio::piped())
-        .spawn()
-        .expect("it runs");
-    let mut address = String::new();
-    let out = server.stdout.take().expect("a pipe");
-    std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut address).expect("the server's address");
+    let server = Triton::start(&[]);
     for (when, at_most) in [(AddsStart::Always, u64::MAX), (AddsStart::Once(1), 1)] {
-        for model in MODELS {
+        for model in BOTH_STRATEGIES {
             let adds_start = Some(when);
             let proxy =
-                TestServer::start(Setup { adds_start, upstream: Some(address.trim().to_owned()), ..Setup::default() });
+                TestServer::start(Setup { adds_start, upstream: Some(server.grpc.clone()), ..Setup::default() });
             let folder = TempDir::new().expect("a folder");
             let (scenario, json) = (folder.path().join("scenario.toml"), folder.path().join("result.json"));
             fs::write(&scenario, FOR_FAULTS).expect("a file");
@@ -188,8 +208,7 @@ fn a_server_that_does_not_demand_start_is_found_and_named() {
             assert_eq!(result["violation_count"], proxy.starts_added());
         }
     }
-    drop(server.stdin.take());
-    assert!(server.wait().expect("it ends").success());
+    server.stop();
 }
 
 #[test]

@@ -60,6 +60,7 @@ impl Drop for Real {
 pub(crate) fn real(environment: Environment) -> Endpoint {
     let mut command = Command::new(format!("{ROOT}/scripts/with-triton"));
     command.args([
+        "--python",
         "--explicit",
         "--server-arg=--disable-auto-complete-config",
         "--server-arg=--exit-timeout-secs=2",

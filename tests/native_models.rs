@@ -1,0 +1,141 @@
+//! The native models in the real tritonserver: what they refuse, what they keep, what they survive.
+
+mod support;
+
+use std::{
+    fs, thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+use support::triton::{ANSWER_LIMIT, Triton, text, with_triton};
+
+/// By how much a server's memory may differ for other reasons than a leak.
+const MAY_GROW_KIB: u64 = 4096;
+
+/// A configuration of the native model with state by slot, for one case changed in one place.
+fn changed(place: &str, value: Value) -> String {
+    let flag = |name: &str| {
+        let kind = format!("CONTROL_SEQUENCE_{name}");
+        json!({ "name": name, "control": [{ "kind": kind, "int32_false_true": [0, 1] }] })
+    };
+    let mut config = json!({
+        "backend": "sequence_stress",
+        "max_batch_size": 4,
+        "input": [{ "name": "INPUT", "data_type": "TYPE_INT32", "dims": [-1] }],
+        "output": [{ "name": "OUTPUT", "data_type": "TYPE_INT32", "dims": [-1] }],
+        "instance_group": [{ "kind": "KIND_CPU" }],
+        "sequence_batching": { "control_input": [flag("START"), flag("READY")] },
+        "parameters": {},
+    });
+    let (parent, name) = place.rsplit_once('/').expect("a path");
+    let parent = config.pointer_mut(parent).expect("it is there");
+    match name.parse::<usize>() {
+        Ok(index) if value.is_null() => _ = parent.as_array_mut().expect("an array").remove(index),
+        _ => parent[name] = value,
+    }
+    config.to_string()
+}
+
+fn parameter(value: &str) -> Value {
+    json!({ "string_value": value })
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn a_native_model_that_cannot_be_served_is_refused_and_the_text_names_what_is_wrong() {
+    let triton = Triton::start(&["--explicit"]);
+    let load = |config: &str| {
+        let body = json!({ "parameters": { "config": config } });
+        triton.ask("POST", "/v2/repository/models/custom_sequence_int32/load", &body)
+    };
+    for (place, value, named) in [
+        ("/parameters/fault", parameter("no-such-fault"), "no-such-fault"),
+        ("/parameters/fault", parameter("off-by-one:2"), "off-by-one:2"),
+        ("/parameters/execute_delay_ms", parameter("soon"), "execute_delay_ms"),
+        ("/parameters/no_such_parameter", parameter("1"), "no_such_parameter"),
+        ("/parameters/state_key", parameter("corrid"), "CORRID"),
+        ("/parameters/sequence_stress_formula", parameter("running-sum-plus-corrid-at-end"), "CORRID"),
+        ("/sequence_batching/control_input/0", Value::Null, "CONTROL_SEQUENCE_START"),
+        ("/sequence_batching/control_input/1", Value::Null, "CONTROL_SEQUENCE_READY"),
+        ("/sequence_batching/oldest", json!({}), "CORRID"),
+        ("/input/0/data_type", json!("TYPE_BOOL"), "INPUT"),
+        ("/output/0/data_type", json!("TYPE_FP32"), "OUTPUT"),
+    ] {
+        let (status, answer) = load(&changed(place, value));
+        let text = answer["error"].as_str().unwrap_or_default();
+        assert!(status == 400 && text.contains(named), "{place}: {status} {answer}");
+    }
+    let (status, answer) = load(&changed("/parameters/note", parameter("nothing is wrong")));
+    assert_eq!(status, 200, "{answer}");
+    assert_eq!(triton.step(1, 5, true), Ok(5));
+    triton.stop();
+    let output = with_triton(&["--model-parameter", "no_such_parameter=1"], &["true"]).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(125), "{}", text(&output));
+    assert!(text(&output).contains("no_such_parameter") && text(&output).lines().count() == 1, "{}", text(&output));
+}
+
+/// The memory of a process, in KiB.
+fn resident_kib(pid: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the process runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
+    line.trim().trim_end_matches(" kB").parse().expect("a number")
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn native_models_that_are_loaded_and_unloaded_again_and_again_leave_no_memory_behind() {
+    let triton = Triton::start(&["--explicit", "--execute-delay-ms", "0"]);
+    let repository = |what: &str| {
+        let path = format!("/v2/repository/models/custom_sequence_int32/{what}");
+        assert_eq!(triton.ask("POST", &path, &json!({})).0, 200, "{what}");
+    };
+    let is_unloaded = || {
+        let (_, index) = triton.ask("POST", "/v2/repository/index", &json!({}));
+        let models = index.as_array().expect("an array");
+        let model = models.iter().find(|model| model["name"] == "custom_sequence_int32");
+        model.expect("it is there")["reason"] == "unloaded"
+    };
+    let mut after_50 = 0;
+    for round in 1..=350 {
+        repository("load");
+        assert_eq!((triton.step(7, 5, true), triton.step(7, 6, false)), (Ok(5), Ok(11)));
+        repository("unload");
+        let began = Instant::now();
+        while !is_unloaded() {
+            assert!(began.elapsed() < ANSWER_LIMIT, "round {round}: it is still there");
+            thread::sleep(Duration::from_millis(2));
+        }
+        if round == 50 {
+            after_50 = resident_kib(&triton.pid);
+        }
+    }
+    let at_the_end = resident_kib(&triton.pid);
+    assert!(at_the_end < after_50 + MAY_GROW_KIB, "{after_50} KiB after 50 rounds, {at_the_end} KiB after 350");
+    triton.stop();
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn a_panic_in_a_model_is_an_error_of_one_request_alone() {
+    // The server holds the first batch back until all four sequences are in it.
+    let options = ["--model-parameter", "panic_on_value=666", "--server-env", "TRITONSERVER_DELAY_SCHEDULER=4"];
+    let triton = Triton::start(&[&options[..], &["--idle-limit-ms", "10000"]].concat());
+    let values = [1, 20, 666, 3000];
+    let first: Vec<_> = thread::scope(|scope| {
+        let begun = [1, 2, 3, 4].map(|id| {
+            let triton = &triton;
+            scope.spawn(move || triton.step(id, values[id as usize - 1], true))
+        });
+        begun.map(|step| step.join().expect("it ends")).into()
+    });
+    assert_eq!((&first[0], &first[1], &first[3]), (&Ok(1), &Ok(20), &Ok(3000)));
+    assert!(first[2].as_ref().is_err_and(|error| error.contains("panic")), "{first:?}");
+    let (_, statistics) = triton.ask("GET", "/v2/models/custom_sequence_int32/stats", &Value::Null);
+    assert_eq!(statistics["model_stats"][0]["batch_stats"][0]["batch_size"], 4, "they shared a batch: {statistics:#}");
+    assert_eq!(triton.step(1, 1, false), Ok(2));
+    assert_eq!(triton.step(4, 1, false), Ok(3001));
+    assert!(triton.step(2, 666, false).is_err());
+    assert_eq!((triton.step(3, 7, true), triton.step(3, 8, false)), (Ok(7), Ok(15)));
+    triton.stop();
+}
