@@ -67,7 +67,7 @@ def first_error(messages, stderr):
             places = [f"{span['file_name']}:{span['line_start']}: " for span in diagnostic["spans"] if span["is_primary"]]
             return f"{places[0] if places else ''}{diagnostic['message']}"
     lines = [line for line in stderr.splitlines() if line.startswith("error")] or stderr.strip().splitlines() or ["it printed nothing"]
-    return lines[0]
+    return lines[0].removeprefix("error: ")
 
 
 def fault_names():
