@@ -52,7 +52,7 @@ impl Model {
 impl Drop for Model {
     fn drop(&mut self) {
         for line in self.faults.account() {
-            log(Level::Info, &line);
+            log(Level::Info, &format!("model '{}': {line}", self.spec.name));
         }
     }
 }

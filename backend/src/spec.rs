@@ -25,6 +25,8 @@ const SEEN: [(&str, Seen); 6] = [
 /// A model, as its configuration has it.
 #[derive(Debug)]
 pub(crate) struct Spec {
+    /// The model's name.
+    pub(crate) name: String,
     /// Whether tensors have a batch dimension.
     pub(crate) batches: bool,
     pub(crate) arithmetic: Arithmetic,
@@ -93,6 +95,7 @@ pub(crate) enum Seen {
 
 #[derive(Deserialize)]
 struct Config {
+    name: String,
     #[serde(default)]
     max_batch_size: i64,
     #[serde(default)]
@@ -185,6 +188,7 @@ impl Spec {
         let (outputs, seen) = outputs(&config.output, arithmetic.datatype(), &controls)?;
         let state = state(&batching.state, arithmetic.datatype())?;
         let spec = Self {
+            name: config.name,
             batches: config.max_batch_size > 0,
             arithmetic,
             input: Name::new(&input.name)?,

@@ -249,26 +249,44 @@ impl Request {
     /// Answers; the last answer is final.
     ///
     /// # Errors
-    /// When that fails. The client was then told of it, as far as the server lets it be told, and nothing is owed any more.
+    /// When that fails. The final answer is then owed as before, unless it was this one that could not be sent.
     pub(crate) fn answer(&mut self, outputs: &[Output], is_final: bool) -> Result<(), Failure> {
-        let built = match &self.owed {
-            Owed::Many(factory) => {
-                factory.response().and_then(|mut response| put_all(&mut response, outputs).map(|()| response))
-            }
-            Owed::One(_) | Owed::Nothing => self.take_one().and_then(|mut response| {
-                // The response that was made beforehand has to tell of the failure.
-                if let Err(failure) = put_all(&mut response, outputs) {
-                    self.owed = Owed::One(response);
-                    return Err(failure);
-                }
-                Ok(response)
-            }),
-        };
-        let response = built.inspect_err(|failure| self.fail(failure.clone()))?;
+        let response = self.build(outputs)?;
         if is_final {
             self.owed = Owed::Nothing;
         }
         response.send(if is_final { c::COMPLETE_FINAL } else { 0 }, None)
+    }
+
+    /// Makes the final answer, for somebody else to send later.
+    ///
+    /// # Errors
+    /// When that fails. It is then owed as before.
+    pub(crate) fn hold(&mut self, outputs: &[Output]) -> Result<HeldAnswer, Failure> {
+        let response = self.build(outputs)?;
+        self.owed = Owed::Nothing;
+        Ok(HeldAnswer(response))
+    }
+
+    /// A response with these outputs. Where there is one answer only, it is not owed any more if this succeeds.
+    fn build(&mut self, outputs: &[Output]) -> Result<Response, Failure> {
+        match std::mem::replace(&mut self.owed, Owed::Nothing) {
+            Owed::One(mut response) => match put_all(&mut response, outputs) {
+                Ok(()) => Ok(response),
+                Err(failure) => {
+                    // It has to tell of the failure.
+                    self.owed = Owed::One(response);
+                    Err(failure)
+                }
+            },
+            Owed::Many(factory) => {
+                let built =
+                    factory.response().and_then(|mut response| put_all(&mut response, outputs).map(|()| response));
+                self.owed = Owed::Many(factory);
+                built
+            }
+            Owed::Nothing => Err(Failure::internal("the request is answered already")),
+        }
     }
 
     /// Answers with an error, and that is final.
@@ -291,13 +309,6 @@ impl Request {
         }
     }
 
-    /// Makes the answer, for somebody else to send later.
-    pub(crate) fn hold(&mut self, outputs: &[Output]) -> Result<HeldAnswer, Failure> {
-        let mut response = self.take_one()?;
-        put_all(&mut response, outputs)?;
-        Ok(HeldAnswer(response))
-    }
-
     /// Answers although it was answered.
     pub(crate) fn answer_again(&mut self, outputs: &[Output]) -> Result<(), Failure> {
         // SAFETY: the request is not released.
@@ -309,18 +320,6 @@ impl Request {
     /// Owes no answer any more, although none was given.
     pub(crate) fn forget_answer(&mut self) {
         self.owed = Owed::Nothing;
-    }
-
-    fn take_one(&mut self) -> Result<Response, Failure> {
-        match std::mem::replace(&mut self.owed, Owed::Nothing) {
-            Owed::One(response) => Ok(response),
-            Owed::Many(factory) => {
-                let response = factory.response();
-                self.owed = if response.is_ok() { Owed::Nothing } else { Owed::Many(factory) };
-                response
-            }
-            Owed::Nothing => Err(Failure::internal("the request is answered already")),
-        }
     }
 
     /// Releases it.
