@@ -1,10 +1,12 @@
-//! Dependencies between modules point down: each uses only those that stand before it.
+//! Dependencies between modules point down: each uses only those that stand before it. The native backend stands alone.
 
 use std::{
     collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
 };
+
+use sequence_stress::reference::Fault;
 
 /// The modules in the order in which data flows; those of one line may use each other.
 const LAYERS: [&[&str]; 10] = [
@@ -90,4 +92,34 @@ fn modules_use_only_what_stands_before_them() {
 fn uses_are_found_in_every_form() {
     let text = "use crate::{a::{b, c}, d, e::f};\nuse crate::g::h;\nlet x = crate::i::j();";
     assert_eq!(used(text), ["a", "d", "e", "g", "i"].map(str::to_owned).into());
+}
+
+#[test]
+fn the_native_backend_is_unsafe_in_its_boundary_alone() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("backend/src");
+    let mut files = Vec::new();
+    rust_files(&src, &mut files);
+    let is_boundary = |file: &PathBuf| file.starts_with(src.join("boundary"));
+    let (boundary, safe): (Vec<_>, Vec<_>) = files.into_iter().partition(is_boundary);
+    assert!(boundary.len() > 3 && safe.len() > 5, "{boundary:?} {safe:?}");
+    for file in safe.iter().filter(|file| !file.ends_with("lib.rs")) {
+        let text = fs::read_to_string(file).expect("a file");
+        assert!(text.contains("\n#![forbid(unsafe_code)]\n"), "{} does not forbid unsafe code", file.display());
+    }
+    let manifest = fs::read_to_string(src.join("../Cargo.toml")).expect("a file");
+    assert!(!manifest.contains("path ="), "the backend depends on nothing of this repository");
+}
+
+#[test]
+fn the_native_models_faults_are_named_as_the_reference_servers() {
+    let table = include_str!("../backend/src/fault.rs");
+    let (_, table) = table.split_once("\nfaults! {\n").expect("the table");
+    let (table, _) = table.split_once("\n}").expect("the table's end");
+    let mut rows = 0;
+    for row in table.lines() {
+        let name = row.split('"').nth(1).unwrap_or_else(|| panic!("'{row}' has no name"));
+        assert!(Fault::TABLE.iter().any(|info| info.name == name), "the reference server has no '{name}'");
+        rows += 1;
+    }
+    assert!(rows > 30, "only {rows} faults were found");
 }
