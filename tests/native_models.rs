@@ -7,6 +7,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use sequence_stress::proto::{
+    InferParameter, ModelInferRequest, ModelInferResponse, ModelStreamInferResponse,
+    grpc_inference_service_client::GrpcInferenceServiceClient, infer_parameter::ParameterChoice,
+    model_infer_request::InferInputTensor,
+};
 use serde_json::{Value, json};
 use support::triton::{ANSWER_LIMIT, Triton, text, with_triton};
 
@@ -138,4 +143,129 @@ fn a_panic_in_a_model_is_an_error_of_one_request_alone() {
     assert!(triton.step(2, 666, false).is_err());
     assert_eq!((triton.step(3, 7, true), triton.step(3, 8, false)), (Ok(7), Ok(15)));
     triton.stop();
+}
+
+/// A step of a sequence with these elements.
+fn step(model: &str, id: i64, elements: &[i32], start: bool, end: bool) -> ModelInferRequest {
+    let parameters = [
+        ("sequence_id", ParameterChoice::Int64Param(id)),
+        ("sequence_start", ParameterChoice::BoolParam(start)),
+        ("sequence_end", ParameterChoice::BoolParam(end)),
+    ];
+    let parameter = |(name, choice): (&str, _)| (name.to_owned(), InferParameter { parameter_choice: Some(choice) });
+    ModelInferRequest {
+        model_name: model.to_owned(),
+        parameters: parameters.map(parameter).into(),
+        inputs: vec![InferInputTensor {
+            name: "INPUT".to_owned(),
+            datatype: "INT32".to_owned(),
+            shape: vec![1, i64::try_from(elements.len()).expect("they are few")],
+            ..Default::default()
+        }],
+        raw_input_contents: vec![elements.iter().flat_map(|element| element.to_le_bytes()).collect()],
+        ..Default::default()
+    }
+}
+
+/// All the answers that a stream of these requests gets.
+fn answers(triton: &Triton, requests: Vec<ModelInferRequest>) -> Vec<ModelStreamInferResponse> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let url = format!("http://{}", triton.grpc);
+        let mut client = GrpcInferenceServiceClient::connect(url).await.expect("a connection");
+        let stream = client.model_stream_infer(tokio_stream::iter(requests)).await.expect("a stream");
+        let mut stream = stream.into_inner();
+        let mut answers = Vec::new();
+        loop {
+            match tokio::time::timeout(ANSWER_LIMIT, stream.message()).await {
+                Ok(Ok(Some(answer))) => answers.push(answer),
+                Ok(Ok(None)) => return answers,
+                other => panic!("{other:?} after {answers:?}"),
+            }
+        }
+    })
+}
+
+/// The elements of an INT32 output.
+fn output(answer: &ModelInferResponse, name: &str) -> Vec<i32> {
+    let index = answer.outputs.iter().position(|output| output.name == name);
+    let index = index.unwrap_or_else(|| panic!("no {name} in {answer:?}"));
+    answer.raw_output_contents[index].as_chunks().0.iter().map(|bytes| i32::from_le_bytes(*bytes)).collect()
+}
+
+/// What an answer says: its sums, or its error's text; and whether it is the last one to its request.
+fn said(answer: &ModelStreamInferResponse) -> (Result<Vec<i32>, &str>, bool) {
+    let response = answer.infer_response.as_ref().expect("a response");
+    let last =
+        response.parameters.get("triton_final_response").and_then(|parameter| parameter.parameter_choice.as_ref());
+    let sums =
+        if answer.error_message.is_empty() { Ok(output(response, "OUTPUT")) } else { Err(&*answer.error_message) };
+    (sums, last == Some(&ParameterChoice::BoolParam(true)))
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn each_element_has_an_answer_or_an_execution_of_its_own_where_the_model_is_such() {
+    let triton = Triton::start(&["--execute-delay-ms", "0"]);
+    let model = "decoupled_sequence_int32";
+    let steps = vec![step(model, 7, &[1, 2, 3], true, false), step(model, 7, &[10], false, true)];
+    let told = answers(&triton, steps);
+    let sum = |sum: i32, last| (Ok(vec![sum]), last);
+    let expected = [sum(1, false), sum(3, false), sum(6, true), sum(16, true)];
+    assert_eq!(told.iter().map(said).collect::<Vec<_>>(), expected);
+
+    // To the server an iterative sequence is a single request, of which it makes the END itself.
+    let model = "iterative_sequence_int32";
+    let told = answers(&triton, vec![step(model, 7, &[1, 2, 3], true, false)]);
+    assert_eq!(told.iter().map(said).collect::<Vec<_>>(), [sum(1, false), sum(3, false), sum(6, true)]);
+    let (_, statistics) = triton.ask("GET", &format!("/v2/models/{model}/stats"), &Value::Null);
+    assert_eq!(statistics["model_stats"][0]["execution_count"], 3, "{statistics:#}");
+    triton.stop();
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn a_model_tells_what_it_saw_where_its_configuration_asks_for_that() {
+    let triton = Triton::start(&["--shape", "2x2", "--execute-delay-ms", "0"]);
+    for model in ["echo_sequence_int32", "echo_dyna_sequence_int32"] {
+        let steps = vec![
+            step(model, 0x1234_5678_9abc, &[1, 2], true, false),
+            step(model, 0x1234_5678_9abc, &[3], false, false),
+            step(model, 0x1234_5678_9abc, &[4], false, true),
+        ];
+        let told = answers(&triton, steps);
+        let of =
+            |answer: &ModelStreamInferResponse, name| output(answer.infer_response.as_ref().expect("a response"), name);
+        let flags =
+            |answer: &ModelStreamInferResponse| ["SAW_START", "SAW_END", "SAW_READY"].map(|name| of(answer, name));
+        let flags: Vec<_> = told.iter().map(flags).collect();
+        let expected = [[1, 0, 1], [0, 0, 1], [0, 1, 1]].map(|flags| flags.map(|flag| vec![flag]));
+        assert_eq!(flags, expected, "{model}");
+        for answer in &told {
+            assert_eq!(of(answer, "SAW_CORRID"), [0x5678_9abc, 0x1234], "{model}");
+            assert_eq!(of(answer, "SLOT"), of(&told[0], "SLOT"), "{model}");
+            assert_eq!(of(answer, "INSTANCE"), of(&told[0], "INSTANCE"), "{model}");
+        }
+    }
+    triton.stop();
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn controls_that_do_not_say_what_the_request_says_are_an_error_that_the_client_sees() {
+    for (fault, text) in [
+        ("start-spurious:once@1", "control 'START' says true to the model and the request says false"),
+        ("end-missing:once@1", "control 'END' says false to the model and the request says true"),
+        ("ready-missing:once@2", "control 'READY' says false to the model and the request says true"),
+        ("corrid-zero:once@2", "control 'CORRID' says 0 to the model and the request says 7"),
+    ] {
+        let triton = Triton::start(&["--fault", fault, "--execute-delay-ms", "0"]);
+        let model = "oldest_sequence_int32";
+        let steps = [(1, true, false), (20, false, false), (300, false, true)];
+        let steps = steps.map(|(value, start, end)| step(model, 7, &[value], start, end));
+        let told = answers(&triton, steps.into());
+        let wrong: Vec<_> = told.iter().map(said).filter_map(|(sums, _)| sums.err()).collect();
+        assert_eq!(wrong, [text], "{fault}");
+        triton.stop();
+    }
 }
