@@ -133,9 +133,10 @@ struct Real {
 
 impl Real {
     fn start(planted: Planted, seed: u64, log: &Path) -> Result<Self, Box<dyn Error>> {
+        let hold = Options::default().fault_hold.as_millis().to_string();
         let mut process = Command::new(format!("{ROOT}/scripts/with-triton"))
             .args(["--shape", "1x4", "--idle-limit-ms", "250", "--execute-delay-ms", "1"])
-            .args(["--fault", &planted.to_string(), "--fault-seed", &seed.to_string()])
+            .args(["--fault", &planted.to_string(), "--fault-seed", &seed.to_string(), "--fault-hold-ms", &hold])
             .args(["--time-limit", SERVER_SECONDS, "--log"])
             .arg(log)
             .args(["--", "sh", "-c", "echo $TRITON_GRPC; read line || true"])
