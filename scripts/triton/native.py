@@ -72,7 +72,11 @@ def first_error(messages, stderr):
 
 def fault_names():
     """The names of the faults that can be planted in the native models, from the backend's table of them."""
-    table = re.search(r"^faults! \{\n(.*?)^\}", FAULTS.read_text(), re.MULTILINE | re.DOTALL)
+    try:
+        source = FAULTS.read_text()
+    except OSError as problem:
+        raise InstallError(f"cannot read the table of faults in '{FAULTS}': {problem.strerror}")
+    table = re.search(r"^faults! \{\n(.*?)^\}", source, re.MULTILINE | re.DOTALL)
     names = re.findall(r'^    \w+ "([^"]+)" ".*";$', table[1], re.MULTILINE) if table else []
     if not names:
         raise InstallError(f"{FAULTS.relative_to(ROOT)} has no table of faults")
