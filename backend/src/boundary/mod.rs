@@ -19,6 +19,11 @@ mod failure;
 mod request;
 mod response;
 
+#[cfg(test)]
+mod mock;
+#[cfg(test)]
+mod tests;
+
 pub(crate) use clock::now;
 pub(crate) use failure::{Failure, Level, log, said};
 pub(crate) use request::{CorrelationId, Flags, InstanceHandle, Request, Span};

@@ -1,0 +1,350 @@
+//! What a right model answers.
+
+use std::ffi::CString;
+
+use super::{
+    super::mock::{Account, Id, MEMORY_GPU, world},
+    server::{Config, END, MID, START, Server, encoded, text_element},
+};
+
+const ALL_SEEN: &[(&str, &str)] = &[
+    ("SLOT", "TYPE_INT32"),
+    ("SAW_START", "TYPE_INT32"),
+    ("SAW_CORRID", "TYPE_UINT64"),
+    ("SAW_END", "TYPE_INT32"),
+    ("SAW_READY", "TYPE_INT32"),
+    ("INSTANCE", "TYPE_INT32"),
+];
+
+#[test]
+fn with_direct_each_slot_has_its_sum_and_idle_slots_are_answered_with_nothing() {
+    let config = Config::direct();
+    let server = Server::running(&config);
+    let one = server.execute([config.ask(START, 7, &[5]), config.padding(), config.ask(START, 8, &[100])]);
+    let two = server.execute([config.padding(), config.padding(), config.ask(MID, 8, &[1])]);
+    let three = server.execute([config.ask(END, 7, &[2]), config.ask(START, 9, &[-3]), config.ask(END, 8, &[1])]);
+    let sums = |batch: &[Account]| batch.iter().map(Account::sums).collect::<Vec<_>>();
+    assert_eq!(sums(&one), [vec![5], vec![], vec![100]]);
+    assert_eq!(sums(&two), [vec![], vec![], vec![101]]);
+    assert_eq!(sums(&three), [vec![7], vec![-3], vec![102]]);
+    assert_eq!((&one[1].answers[0].outputs[..], one[1].error(), one[1].answers.len()), (&[][..], "", 1));
+    assert_eq!((&one[0].reports[..], &one[1].reports[..]), (&[true][..], &[][..]), "padding is not counted");
+    assert_eq!(world().batches, [3, 3, 3], "padding is a part of its batch");
+    server.end();
+}
+
+#[test]
+fn with_oldest_a_sequence_is_known_by_its_id_wherever_it_stands() {
+    let config = Config::oldest();
+    let server = Server::running(&config);
+    let one = server.execute([config.ask(START, 7, &[5]), config.ask(START, 8, &[100])]);
+    let two = server.execute([config.ask(MID, 8, &[1]), config.ask(END, 7, &[2])]);
+    let again = server.execute([config.ask(MID, 7, &[3]), config.ask(START, 8, &[4])]);
+    let sums: Vec<_> = one.iter().chain(&two).chain(&again).flat_map(Account::sums).collect();
+    assert_eq!(sums, [5, 100, 101, 7, 3, 4], "END forgets the sum of 7, and START that of 8");
+    server.end();
+}
+
+#[test]
+fn instances_have_sums_of_their_own() {
+    let config = Config { seen: &[("INSTANCE", "TYPE_INT32")], ..Config::direct() };
+    let mut server = Server::running(&config);
+    server.make_instance().expect("a second instance");
+    let one = server.execute_on(0, [config.ask(START, 7, &[5])]);
+    let two = server.execute_on(1, [config.ask(START, 8, &[1])]);
+    let three = server.execute_on(0, [config.ask(MID, 7, &[2])]);
+    assert_eq!([&one, &two, &three].map(|batch| batch[0].sums()), [vec![5], vec![1], vec![7]]);
+    assert_eq!(one[0].output("INSTANCE").data, 0_i32.to_le_bytes());
+    assert_eq!(two[0].output("INSTANCE").data, 1_i32.to_le_bytes());
+    server.end();
+}
+
+#[test]
+fn implicit_state_is_taken_from_the_server_and_given_back() {
+    for (has_initial, one_buffer) in [(false, false), (true, false), (false, true), (true, true)] {
+        let config = Config { state: Some(has_initial), one_buffer, ..Config::direct() };
+        let server = Server::running(&config);
+        let mut first = config.ask(START, 7, &[5]);
+        if has_initial {
+            first.set("INPUT_STATE", 1000_i32.to_le_bytes().into());
+        }
+        let one = server.execute([first, config.padding()]);
+        let state = one[0].state().expect("a state");
+        let two = server.execute([config.ask(END, 7, &[2]).with("INPUT_STATE", state)]);
+        let begin = if has_initial { 1000 } else { 0 };
+        assert_eq!((one[0].sums(), two[0].sums()), (vec![begin + 5], vec![begin + 7]));
+        let [state] = &two[0].states[..] else { panic!("one state, not {:?}", two[0].states) };
+        assert_eq!((&state.name[..], state.code, &state.shape[..]), ("OUTPUT_STATE", 8, &[1, 1][..]));
+        assert!(one[1].states.is_empty(), "an idle slot has no state to keep");
+        server.end();
+    }
+}
+
+#[test]
+fn a_model_without_batches_has_tensors_without_a_batch_dimension() {
+    for state in [None, Some(true)] {
+        let config = Config { max_batch_size: 0, state, seen: &[("SLOT", "TYPE_INT32")], ..Config::direct() };
+        let server = Server::running(&config);
+        let one = server.execute([config.ask(START, 7, &[5])]);
+        let state = one[0].state();
+        let mut next = config.ask(MID, 7, &[6]);
+        if let Some(state) = state {
+            assert_eq!(one[0].states[0].shape, [1]);
+            next.set("INPUT_STATE", state);
+        }
+        let two = server.execute([next]);
+        assert_eq!((one[0].sums(), two[0].sums()), (vec![5], vec![11]));
+        assert_eq!((&one[0].output("OUTPUT").shape[..], &one[0].output("SLOT").shape[..]), (&[1][..], &[1][..]));
+        server.end();
+    }
+}
+
+#[test]
+fn a_ragged_batch_is_summed_row_by_row() {
+    let config = Config::direct();
+    let server = Server::running(&config);
+    let done = server.execute([
+        config.ask(START, 7, &[1, 2, 3]),
+        config.ask(START, 8, &[10]),
+        config.ask(START, 9, &[]),
+        config.ask(START, 10, &[4, -4]),
+    ]);
+    let outputs: Vec<_> = done.iter().map(|done| (done.sums(), done.output("OUTPUT").shape.clone())).collect();
+    assert_eq!(
+        outputs,
+        [(vec![6; 3], vec![1, 3]), (vec![10], vec![1, 1]), (vec![], vec![1, 0]), (vec![0; 2], vec![1, 2])]
+    );
+    server.end();
+}
+
+#[test]
+fn each_data_type_of_numbers_is_summed() {
+    for datatype in ["TYPE_INT32", "TYPE_UINT32", "TYPE_INT64", "TYPE_UINT64", "TYPE_FP32", "TYPE_FP64", "TYPE_STRING"]
+    {
+        for corrid in [None, Some("TYPE_INT32"), Some("TYPE_UINT32"), Some("TYPE_INT64"), Some("TYPE_STRING")] {
+            let config = Config { datatype, corrid, ..Config::direct() };
+            let server = Server::running(&config);
+            let one = server.execute([config.padding(), config.ask(START, 7, &[5])]);
+            let two = server.execute([config.padding(), config.ask(END, 7, &[20])]);
+            assert_eq!((one[1].sums(), two[1].sums()), (vec![5], vec![25]), "{datatype}, {corrid:?}: {two:?}");
+            assert_eq!(two[1].output("OUTPUT").code, encoded(datatype, &[]).0);
+            server.end();
+        }
+    }
+}
+
+#[test]
+fn a_text_as_an_id_arrives_with_what_the_server_fills_it_up_with() {
+    let config = Config { seen: &[("SAW_CORRID", "TYPE_STRING")], corrid: Some("TYPE_STRING"), ..Config::oldest() };
+    let server = Server::running(&config);
+    let longest = "x".repeat(128);
+    let ask = |flags, id: &str, number| {
+        let mut ask = config.ask(flags, 1, &[number]);
+        ask.id = Id::Text(CString::new(id).expect("it has no NUL"));
+        let mut element = text_element(id);
+        element.resize(132, 0);
+        ask.with("CORRID", element)
+    };
+    let one = server.execute([ask(START, "red", 5), ask(START, &longest, 100)]);
+    let two = server.execute([ask(MID, &longest, 1), ask(MID, "red", 2)]);
+    let sums: Vec<_> = one.iter().chain(&two).flat_map(Account::sums).collect();
+    assert_eq!(sums, [5, 100, 101, 7]);
+    assert_eq!(one[0].output("SAW_CORRID").data, text_element("red"));
+    assert_eq!(one[1].output("SAW_CORRID").data, text_element(&longest));
+    server.end();
+}
+
+#[test]
+fn the_formula_adds_the_low_bits_of_the_id_at_the_end() {
+    const FORMULA: &[(&str, &str)] = &[("sequence_stress_formula", "running-sum-plus-corrid-at-end")];
+    for (corrid, sum) in [("TYPE_UINT64", 7 + 2), ("TYPE_UINT32", 7 + 2), ("TYPE_STRING", 7 + 2)] {
+        let config = Config { corrid: Some(corrid), parameters: FORMULA, ..Config::direct() };
+        let server = Server::running(&config);
+        let id = (3 << 32) + 2;
+        let one = server.execute([config.ask(START, id, &[5])]);
+        let two = server.execute([config.ask(END, id, &[2])]);
+        let three = server.execute([config.ask(START | END, id, &[1])]);
+        assert_eq!([one, two, three].map(|batch| batch[0].sums()), [vec![5], vec![sum], vec![3]], "{corrid}");
+        server.end();
+    }
+}
+
+#[test]
+fn the_formula_adds_nothing_for_a_text_that_is_no_number() {
+    let config = Config {
+        corrid: Some("TYPE_STRING"),
+        parameters: &[("sequence_stress_formula", "running-sum-plus-corrid-at-end")],
+        ..Config::direct()
+    };
+    let server = Server::running(&config);
+    let mut ask = config.ask(START | END, 1, &[5]).with("CORRID", text_element("red"));
+    ask.id = Id::Text(c"red".into());
+    assert_eq!(server.execute([ask])[0].sums(), [5]);
+    server.end();
+}
+
+#[test]
+fn a_decoupled_model_answers_each_element_and_the_last_answer_is_final() {
+    let config = Config { decoupled: true, seen: &[("SLOT", "TYPE_INT32")], ..Config::direct() };
+    let server = Server::running(&config);
+    let one = server.execute([config.padding(), config.ask(START, 7, &[1, 2, 3]), config.ask(START, 8, &[4])]);
+    let two = server.execute([config.padding(), config.ask(END, 7, &[10, 20])]);
+    assert_eq!([&one[1], &one[2], &two[1]].map(Account::sums), [vec![1, 3, 6], vec![4], vec![16, 36]]);
+    let finals: Vec<_> = one[1].answers.iter().map(|answer| answer.is_final).collect();
+    assert_eq!(finals, [false, false, true]);
+    assert_eq!(one[1].output("OUTPUT").shape, [1, 1]);
+    let outputs: Vec<_> = one[1].answers.iter().map(|answer| answer.outputs.len()).collect();
+    assert_eq!(outputs, [2, 2, 2]);
+    let none = server.execute([config.padding(), config.ask(START, 7, &[])]);
+    assert!(none[1].answers.len() == 1 && none[1].answers[0].outputs.is_empty(), "{none:?}");
+    server.end();
+}
+
+#[test]
+fn an_iterative_model_takes_an_element_at_a_time_until_its_input_is_done() {
+    for oldest in [false, true] {
+        let base = if oldest { Config::oldest() } else { Config::direct() };
+        let config = Config { iterative: true, ..base };
+        let server = Server::running(&config);
+        let asks = [config.ask(START, 7, &[1, 2, 3]), config.ask(START, 8, &[4])];
+        let done = server.execute(asks);
+        assert_eq!((done[0].sums(), done[1].sums()), (vec![6; 3], vec![4]));
+        assert_eq!((done[0].reschedules, done[1].reschedules), (2, 0));
+        assert_eq!((&done[0].reports[..], &done[1].reports[..]), (&[true][..], &[true][..]));
+        assert_eq!(world().batches, [2, 1, 1]);
+        let next = server.execute([config.ask(START, 7, &[5, 5])]);
+        assert_eq!(next[0].sums(), [10, 10], "it begins with its first element");
+        server.end();
+    }
+}
+
+#[test]
+fn an_iterative_decoupled_model_answers_at_each_of_its_turns() {
+    let config = Config { iterative: true, decoupled: true, ..Config::direct() };
+    let server = Server::running(&config);
+    let done = server.execute([config.ask(START, 7, &[1, 2, 3])]);
+    let answers: Vec<_> = done[0].answers.iter().map(|answer| answer.is_final).collect();
+    assert_eq!((done[0].sums(), answers, done[0].reschedules), (vec![1, 3, 6], vec![false, false, true], 2));
+    server.end();
+}
+
+#[test]
+fn outputs_tell_what_the_model_saw_and_are_given_where_they_are_wanted() {
+    let config = Config { seen: ALL_SEEN, corrid: Some("TYPE_UINT64"), ..Config::direct() };
+    let server = Server::running(&config);
+    let mut few = config.ask(END, 8, &[1]);
+    few.wants = vec![c"SAW_END".into(), c"SLOT".into()];
+    let mut none = config.ask(START, 9, &[1]);
+    none.wants.clear();
+    let done = server.execute([config.padding(), config.ask(START, 7, &[5]), few, none]);
+    let told = |name: &str| done[1].output(name).data.clone();
+    assert_eq!(told("OUTPUT"), 5_i32.to_le_bytes());
+    for (name, number) in [("SLOT", 1_i32), ("SAW_START", 1), ("SAW_END", 0), ("SAW_READY", 1), ("INSTANCE", 0)] {
+        assert_eq!(told(name), number.to_le_bytes(), "{name}");
+    }
+    assert_eq!(told("SAW_CORRID"), 7_u64.to_le_bytes());
+    let names = |index: usize| -> Vec<_> {
+        done[index].answers[0].outputs.iter().map(|output| (&output.name[..], output.data[0])).collect()
+    };
+    assert_eq!(names(2), [("SLOT", 2), ("SAW_END", 1)]);
+    assert_eq!((names(3), done[3].error()), (vec![], ""));
+    server.end();
+}
+
+#[test]
+fn an_input_may_come_in_several_buffers() {
+    let config = Config { corrid: Some("TYPE_STRING"), ..Config::direct() };
+    let server = Server::running(&config);
+    for cuts in [vec![], vec![4], vec![1, 2], vec![0, 7, 0], vec![12], vec![12, 0]] {
+        let mut ask = config.ask(START, 7, &[1, 20, 300]);
+        ask.input("INPUT").cuts.clone_from(&cuts);
+        ask.input("CORRID").cuts = vec![1, 3];
+        ask.input("START").cuts = vec![2];
+        assert_eq!(server.execute([ask])[0].sums(), [321; 3], "{cuts:?}");
+    }
+    server.end();
+}
+
+#[test]
+fn pinned_memory_is_read_and_written_and_the_gpus_is_refused() {
+    let config = Config { state: Some(true), ..Config::direct() };
+    let server = Server::running(&config);
+    world().output_memory = 1;
+    world().state_memory = 1;
+    let mut pinned = config.ask(START, 7, &[5]);
+    pinned.input("INPUT").memory = 1;
+    assert_eq!(server.execute([pinned])[0].sums(), [5]);
+    for name in ["INPUT", "INPUT_STATE", "END"] {
+        let mut ask = config.ask(START, 7, &[5]);
+        ask.input(name).memory = MEMORY_GPU;
+        let done = server.execute([ask, config.ask(START, 8, &[6])]);
+        assert_eq!(done[0].error(), format!("tensor '{name}' is not in the CPU's memory"));
+        assert_eq!((done[1].sums(), &done[0].reports[..]), (vec![6], &[false][..]), "{name}");
+    }
+    world().output_memory = MEMORY_GPU;
+    let done = server.execute([config.ask(START, 7, &[5])]);
+    assert_eq!(done[0].error(), "tensor 'OUTPUT': its buffer is not in the CPU's memory");
+    world().state_memory = MEMORY_GPU;
+    let done = server.execute([config.ask(START, 7, &[5])]);
+    assert_eq!(done[0].error(), "tensor 'OUTPUT_STATE': its buffer is not in the CPU's memory");
+    server.end();
+}
+
+#[test]
+fn a_value_may_be_refused_and_its_batch_goes_on() {
+    let config = Config { parameters: &[("error_on_value", "13")], ..Config::direct() };
+    let server = Server::running(&config);
+    let one = server.execute([config.ask(START, 7, &[5]), config.ask(START, 8, &[6])]);
+    let two = server.execute([config.ask(MID, 7, &[13]), config.ask(MID, 8, &[1])]);
+    let three = server.execute([config.ask(MID, 7, &[1]), config.ask(MID, 8, &[6, 7])]);
+    assert_eq!((two[0].error(), &two[0].reports[..]), ("the model takes no 13", &[false][..]));
+    assert_eq!((one[0].sums(), three[0].sums(), three[1].error()), (vec![5], vec![6], "the model takes no 13"));
+    assert_eq!((two[1].sums(), &two[1].reports[..]), (vec![7], &[true][..]));
+    server.end();
+}
+
+#[test]
+fn what_a_client_sends_wrongly_is_its_own_error() {
+    let config = Config::direct();
+    let server = Server::running(&config);
+    let mut shape = config.ask(START, 7, &[5]);
+    shape.input("INPUT").shape = vec![1, 2];
+    let mut datatype = config.ask(START, 8, &[5]);
+    datatype.input("INPUT").code = 11;
+    let mut unknown = config.ask(START, 9, &[5]);
+    unknown.input("INPUT").code = 99;
+    let mut missing = config.ask(START, 10, &[5]);
+    missing.inputs.remove(0);
+    let done = server.execute([shape, datatype, unknown, missing]);
+    let errors: Vec<_> = done.iter().map(Account::error).collect();
+    assert_eq!(
+        errors,
+        [
+            "tensor 'INPUT': its shape [1, 2] and its 4 bytes do not agree",
+            "tensor 'INPUT': it is TYPE_FP32 and not TYPE_INT32",
+            "tensor 'INPUT': data type 99 is not known",
+            "input 'INPUT' does not exist in request",
+        ]
+    );
+    server.end();
+}
+
+#[test]
+fn an_input_may_be_a_single_number_without_a_shape() {
+    let config = Config::direct();
+    let server = Server::running(&config);
+    let mut ask = config.ask(START, 7, &[5]);
+    ask.input("INPUT").shape.clear();
+    assert_eq!(server.execute([ask])[0].sums(), [5]);
+    server.end();
+}
+
+#[test]
+fn an_execution_takes_as_long_as_it_is_told() {
+    let config = Config { parameters: &[("execute_delay_ms", "30")], ..Config::direct() };
+    let server = Server::running(&config);
+    let began = std::time::Instant::now();
+    server.execute([config.ask(START, 7, &[5])]);
+    assert!(began.elapsed().as_millis() >= 30, "it took {:?}", began.elapsed());
+    server.end();
+}

@@ -1,0 +1,9 @@
+//! What the server sees of the backend: its entry points, driven as the server does, against the mock's C functions.
+//!
+//! Each test ends with the mock's account: every request that was taken over was answered and released once, and what the
+//! server handed out was given back once.
+
+mod conversations;
+mod failures;
+mod lifecycle;
+mod server;
