@@ -252,10 +252,13 @@ impl Request {
     /// When that fails. The final answer is then owed as before, unless it was this one that could not be sent.
     pub(crate) fn answer(&mut self, outputs: &[Output], is_final: bool) -> Result<(), Failure> {
         let response = self.build(outputs)?;
+        let sent = response.send(if is_final { c::COMPLETE_FINAL } else { 0 }, None);
         if is_final {
+            // It is gone either way, so the log alone can tell of it.
             self.owed = Owed::Nothing;
+            log_failure("sending an answer", sent.clone());
         }
-        response.send(if is_final { c::COMPLETE_FINAL } else { 0 }, None)
+        sent
     }
 
     /// Makes the final answer, for somebody else to send later.

@@ -77,6 +77,7 @@ fn an_answer_that_cannot_be_sent_is_logged_and_the_others_are_sent() {
     let answers: Vec<_> = done.iter().map(|done| done.answers.len()).collect();
     assert_eq!(answers, [1, 0, 1]);
     assert_eq!(done[1].reports, [false]);
+    assert_eq!(world().log, [format!("sending an answer: {TOLD_TO_FAIL}")]);
     server.end();
 }
 
