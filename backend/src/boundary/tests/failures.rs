@@ -112,6 +112,33 @@ fn when_no_answer_can_be_made_it_is_told_that_there_is_none() {
 }
 
 #[test]
+fn a_late_answer_that_cannot_be_made_is_an_error_in_time() {
+    for decoupled in [false, true] {
+        let parameters = &[("fault", "late-response"), ("fault_hold_ms", "5")];
+        let config = Config { decoupled, parameters, ..Config::direct() };
+        for function in ["TRITONBACKEND_ResponseOutput", "TRITONBACKEND_OutputBuffer"] {
+            let server = Server::running(&config);
+            fail(function, 1);
+            let done = server.execute([config.ask(START, 7, &[5])]);
+            assert_eq!(errors(&done), [TOLD_TO_FAIL], "{function}, decoupled: {decoupled}");
+            server.end();
+        }
+    }
+}
+
+#[test]
+fn a_late_answer_that_cannot_be_sent_is_logged() {
+    let parameters = &[("fault", "late-response"), ("fault_hold_ms", "5")];
+    let config = Config { parameters, ..Config::direct() };
+    let mut server = Server::running(&config);
+    fail("TRITONBACKEND_ResponseSend", 1);
+    server.execute([config.ask(START, 7, &[5])]);
+    server.finalize();
+    assert_eq!(world().log[0], format!("sending a late answer: {TOLD_TO_FAIL}"));
+    server.end();
+}
+
+#[test]
 fn a_request_that_cannot_be_rescheduled_is_answered_with_that() {
     for decoupled in [false, true] {
         let config = Config { iterative: true, decoupled, ..Config::direct() };
