@@ -305,10 +305,13 @@ impl Request {
         log_failure("answering with an error", sent);
     }
 
-    /// Tells that there are no more answers.
+    /// Tells that there are no more answers; with an error where nothing else can be told.
     pub(crate) fn finish(&mut self) {
-        if let Owed::Many(factory) = std::mem::replace(&mut self.owed, Owed::Nothing) {
-            log_failure("ending the answers", factory.finish());
+        if let Owed::Many(factory) = &self.owed {
+            match factory.finish() {
+                Ok(()) => self.owed = Owed::Nothing,
+                Err(failure) => self.fail(failure),
+            }
         }
     }
 

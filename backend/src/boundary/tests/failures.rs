@@ -112,6 +112,16 @@ fn when_no_answer_can_be_made_it_is_told_that_there_is_none() {
 }
 
 #[test]
+fn when_it_cannot_be_told_that_there_is_no_answer_an_error_is_one() {
+    let config = Config { decoupled: true, ..Config::direct() };
+    let server = Server::running(&config);
+    fail("TRITONBACKEND_ResponseFactorySendFlags", 1);
+    let done = server.execute([config.ask(START, 7, &[])]);
+    assert_eq!((done[0].error(), done[0].answers[0].is_final), (TOLD_TO_FAIL, true));
+    server.end();
+}
+
+#[test]
 fn a_late_answer_that_cannot_be_made_is_an_error_in_time() {
     for decoupled in [false, true] {
         let parameters = &[("fault", "late-response"), ("fault_hold_ms", "5")];
