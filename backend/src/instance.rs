@@ -18,6 +18,7 @@ use crate::{
     boundary::{Failure, HeldAnswer, InstanceHandle, Level, Request, Span, log, now, said},
     controls::Told,
     fault::{Fault, Faults},
+    name::Name,
     spec::{Seen, Spec},
     tensor::{Datatype, Number, Output, Tensor},
 };
@@ -157,16 +158,15 @@ impl Instance {
         }
         let mut row = Row { slot, told, id, elements: Vec::new(), shape: Vec::new(), state: None };
         if row.told.ready {
-            let numbers = |name, tensor: &Tensor| {
-                let elements = spec.arithmetic.elements(tensor);
-                elements.map_err(|text| blame(Failure::invalid(format!("tensor '{name}': {text}"))))
+            let of = |name: &Name, numbers: Result<Vec<Number>, String>| {
+                numbers.map_err(|text| blame(Failure::invalid(format!("tensor '{name}': {text}"))))
             };
             let input = request.input(&spec.input).map_err(blame)?;
-            row.elements = numbers(&spec.input, &input)?;
+            row.elements = of(&spec.input, spec.arithmetic.elements(&input))?;
             row.shape = input.shape;
             if let Some(state) = &spec.state {
                 let kept = request.input(&state.input).map_err(blame)?;
-                row.state = numbers(&state.input, &kept)?.first().copied();
+                row.state = of(&state.input, spec.arithmetic.kept(&kept))?.first().copied();
                 if row.state.is_none() {
                     return Err(blame(Failure::internal(format!("state '{}' is empty", &state.input))));
                 }
@@ -239,7 +239,7 @@ impl Instance {
         let (spec, faults) = (&model.spec, &model.faults);
         if let (Some(state), Some(sum)) = (&spec.state, step.state) {
             let given = request.input(&state.input)?;
-            let count = spec.arithmetic.elements(&given).map_or(0, |elements| elements.len());
+            let count = spec.arithmetic.kept(&given).map_or(0, |elements| elements.len());
             let data = spec.arithmetic.repeat(sum, count);
             request.set_state(&state.output, &Tensor { datatype: given.datatype, shape: given.shape, data })?;
         }

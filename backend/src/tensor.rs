@@ -167,6 +167,18 @@ impl Arithmetic {
         Ok(elements)
     }
 
+    /// The elements of a state that the server keeps. Of texts, it begins with empty ones, which stand for 0.
+    ///
+    /// # Errors
+    /// As with [`Self::elements`].
+    pub(crate) fn kept(self, tensor: &Tensor) -> Result<Vec<Number>, String> {
+        if tensor.datatype != Datatype::Bytes || tensor.data.iter().any(|byte| *byte != 0) {
+            return self.elements(tensor);
+        }
+        let data = tensor.data.as_chunks::<4>().0.iter().flat_map(|_| text_element("0")).collect();
+        self.elements(&Tensor { data, ..tensor.clone() })
+    }
+
     fn texts(self, data: &[u8]) -> Result<Vec<Number>, String> {
         let mut elements = Vec::new();
         let mut rest = data;

@@ -81,6 +81,21 @@ fn implicit_state_is_taken_from_the_server_and_given_back() {
 }
 
 #[test]
+fn implicit_state_of_texts_begins_with_the_servers_empty_ones() {
+    for has_initial in [false, true] {
+        let config = Config { state: Some(has_initial), datatype: "TYPE_STRING", ..Config::direct() };
+        let server = Server::running(&config);
+        let one = server.execute([config.ask(START, 7, &[5]).with("INPUT_STATE", text_element(""))]);
+        assert_eq!((one[0].error(), one[0].sums()), ("", vec![5]));
+        let state = one[0].state().expect("a state");
+        assert_eq!(state, text_element("5"));
+        let two = server.execute([config.ask(MID, 7, &[-7]).with("INPUT_STATE", state)]);
+        assert_eq!(two[0].sums(), [-2]);
+        server.end();
+    }
+}
+
+#[test]
 fn a_model_without_batches_has_tensors_without_a_batch_dimension() {
     for state in [None, Some(true)] {
         let config = Config { max_batch_size: 0, state, seen: &[("SLOT", "TYPE_INT32")], ..Config::direct() };
