@@ -178,7 +178,8 @@ impl Accumulator {
         let at = self.sums.get(&self.key(row.slot, &row.told)).filter(|_| !row.told.start).map_or(0, |kept| kept.at);
         let now = if spec.iterative { row.elements.get(at..).unwrap_or_default() } else { &row.elements[..] };
         let now = if spec.iterative { &now[..now.len().min(1)] } else { now };
-        let again = spec.iterative && at + 1 < row.elements.len();
+        // An idle slot that is told to be ready has nothing to come back for.
+        let again = spec.iterative && !row.id.is_none() && at + 1 < row.elements.len();
         let matters = now.iter().copied().fold(arithmetic.zero(), add) != arithmetic.zero();
         let skipped = matters && faults.happens(Fault::SkipStep);
         let added = if skipped { vec![arithmetic.zero(); now.len()] } else { now.to_vec() };

@@ -312,3 +312,15 @@ fn controls_are_believed_where_they_are_not_to_be_checked() {
     assert_eq!(sums, [vec![1], vec![], vec![], vec![1]]);
     server.end();
 }
+
+#[test]
+fn an_idle_slot_that_is_ready_is_never_rescheduled() {
+    let config = Config { iterative: true, parameters: &[("check_controls", "false")], ..Config::direct() };
+    let server = Server::running(&config);
+    let mut padding = config.padding().with("READY", vec![1]);
+    padding.set("INPUT", encoded("TYPE_INT32", &[1, 2]).1);
+    padding.input("INPUT").shape = vec![1, 2];
+    let done = server.execute([config.ask(START, 7, &[5, 6]), padding]);
+    assert_eq!((done[0].reschedules, done[0].sums(), done[1].reschedules), (1, vec![11, 11], 0));
+    server.end();
+}
