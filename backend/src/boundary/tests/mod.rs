@@ -4,6 +4,7 @@
 //! server handed out was given back once.
 
 mod conversations;
+mod each_call;
 mod failures;
 mod lifecycle;
 mod server;
