@@ -171,9 +171,9 @@ fn a_text_as_an_id_arrives_with_what_the_server_fills_it_up_with() {
 
 #[test]
 fn the_formula_adds_the_low_bits_of_the_id_at_the_end() {
-    const FORMULA: &[(&str, &str)] = &[("sequence_stress_formula", "running-sum-plus-corrid-at-end")];
     for (corrid, sum) in [("TYPE_UINT64", 7 + 2), ("TYPE_UINT32", 7 + 2), ("TYPE_STRING", 7 + 2)] {
-        let config = Config { corrid: Some(corrid), parameters: FORMULA, ..Config::direct() };
+        let parameters = vec![("sequence_stress_formula", "running-sum-plus-corrid-at-end")];
+        let config = Config { corrid: Some(corrid), parameters, ..Config::direct() };
         let server = Server::running(&config);
         let id = (3 << 32) + 2;
         let one = server.execute([config.ask(START, id, &[5])]);
@@ -188,7 +188,7 @@ fn the_formula_adds_the_low_bits_of_the_id_at_the_end() {
 fn the_formula_adds_nothing_for_a_text_that_is_no_number() {
     let config = Config {
         corrid: Some("TYPE_STRING"),
-        parameters: &[("sequence_stress_formula", "running-sum-plus-corrid-at-end")],
+        parameters: vec![("sequence_stress_formula", "running-sum-plus-corrid-at-end")],
         ..Config::direct()
     };
     let server = Server::running(&config);
@@ -307,7 +307,7 @@ fn pinned_memory_is_read_and_written_and_the_gpus_is_refused() {
 
 #[test]
 fn a_value_may_be_refused_and_its_batch_goes_on() {
-    let config = Config { parameters: &[("error_on_value", "13")], ..Config::direct() };
+    let config = Config { parameters: vec![("error_on_value", "13")], ..Config::direct() };
     let server = Server::running(&config);
     let one = server.execute([config.ask(START, 7, &[5]), config.ask(START, 8, &[6])]);
     let two = server.execute([config.ask(MID, 7, &[13]), config.ask(MID, 8, &[1])]);
@@ -356,7 +356,7 @@ fn an_input_may_be_a_single_number_without_a_shape() {
 
 #[test]
 fn an_execution_takes_as_long_as_it_is_told() {
-    let config = Config { parameters: &[("execute_delay_ms", "30")], ..Config::direct() };
+    let config = Config { parameters: vec![("execute_delay_ms", "30")], ..Config::direct() };
     let server = Server::running(&config);
     let began = std::time::Instant::now();
     server.execute([config.ask(START, 7, &[5])]);

@@ -62,22 +62,22 @@ fn conversations() -> Vec<Conversation> {
         conversation("decoupled", Config { decoupled: true, ..direct.clone() }, two_sequences_and_idle_slots),
         conversation("iterative", Config { iterative: true, ..direct.clone() }, two_sequences_and_idle_slots),
         conversation("iterative and decoupled", Config { iterative: true, decoupled: true, ..Config::oldest() }, two_sequences),
-        conversation("late answers", with(&[("fault", "late-response"), ("fault_hold_ms", "0.1")]), two_sequences),
+        conversation("late answers", with(vec![("fault", "late-response"), ("fault_hold_ms", "0.1")]), two_sequences),
         conversation(
             "late decoupled answers",
-            Config { decoupled: true, ..with(&[("fault", "late-response"), ("fault_hold_ms", "0.1")]) },
+            Config { decoupled: true, ..with(vec![("fault", "late-response"), ("fault_hold_ms", "0.1")]) },
             two_sequences,
         ),
-        conversation("errors", with(&[("error_on_value", "13"), ("panic_on_value", "14")]), errors_and_panics),
+        conversation("errors", with(vec![("error_on_value", "13"), ("panic_on_value", "14")]), errors_and_panics),
         conversation(
             "errors, decoupled",
-            Config { decoupled: true, ..with(&[("error_on_value", "13"), ("panic_on_value", "14")]) },
+            Config { decoupled: true, ..with(vec![("error_on_value", "13"), ("panic_on_value", "14")]) },
             errors_and_panics,
         ),
     ]
 }
 
-fn with(parameters: &'static [(&'static str, &'static str)]) -> Config {
+fn with(parameters: Vec<(&'static str, &'static str)>) -> Config {
     Config { parameters, ..Config::direct() }
 }
 
@@ -96,20 +96,7 @@ impl Conversation {
         let mut server = Server::new(&self.config.json());
         prepare();
         let outcomes = [Server::initialize(), server.load(), server.make_instance()];
-        let mut states = BTreeMap::new();
-        let mut accounts = Vec::new();
-        for mut batch in (self.batches)(&self.config) {
-            let mut places = Vec::new();
-            for (place, ask) in batch.iter_mut().enumerate() {
-                if let Some(state) = states.get(&place).filter(|_| !ask.is_padding && ask.flags & START == 0) {
-                    ask.set("INPUT_STATE", Vec::clone(state));
-                }
-                places.push(place);
-            }
-            let done = server.execute(batch);
-            states.extend(places.into_iter().zip(&done).filter_map(|(place, done)| Some((place, done.state()?))));
-            accounts.extend(done);
-        }
+        let accounts = server.converse((self.batches)(&self.config));
         let returned = outcomes.into_iter().filter_map(Result::err).chain(server.finalize());
         let mut told: Vec<_> = returned.map(|(_, text)| text).collect();
         told.extend(world().returned.iter().cloned());

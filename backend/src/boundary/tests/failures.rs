@@ -102,7 +102,7 @@ fn of_several_answers_the_one_that_fails_is_the_last_and_tells_why() {
 
 #[test]
 fn when_no_answer_can_be_made_it_is_told_that_there_is_none() {
-    let config = Config { decoupled: true, parameters: &[("error_on_value", "5")], ..Config::direct() };
+    let config = Config { decoupled: true, parameters: vec![("error_on_value", "5")], ..Config::direct() };
     let server = Server::running(&config);
     fail("TRITONBACKEND_ResponseNewFromFactory", 1);
     let done = server.execute([config.ask(START, 7, &[5])]);
@@ -124,7 +124,7 @@ fn when_it_cannot_be_told_that_there_is_no_answer_an_error_is_one() {
 #[test]
 fn a_late_answer_that_cannot_be_made_is_an_error_in_time() {
     for decoupled in [false, true] {
-        let parameters = &[("fault", "late-response"), ("fault_hold_ms", "5")];
+        let parameters = vec![("fault", "late-response"), ("fault_hold_ms", "5")];
         let config = Config { decoupled, parameters, ..Config::direct() };
         for function in ["TRITONBACKEND_ResponseOutput", "TRITONBACKEND_OutputBuffer"] {
             let server = Server::running(&config);
@@ -138,7 +138,7 @@ fn a_late_answer_that_cannot_be_made_is_an_error_in_time() {
 
 #[test]
 fn a_late_answer_that_cannot_be_sent_is_logged() {
-    let parameters = &[("fault", "late-response"), ("fault_hold_ms", "5")];
+    let parameters = vec![("fault", "late-response"), ("fault_hold_ms", "5")];
     let config = Config { parameters, ..Config::direct() };
     let mut server = Server::running(&config);
     fail("TRITONBACKEND_ResponseSend", 1);
@@ -176,7 +176,7 @@ fn a_request_that_cannot_be_released_keeps_nobody_else_from_it() {
 
 #[test]
 fn a_request_that_makes_the_model_panic_fails_alone() {
-    let config = Config { parameters: &[("panic_on_value", "13")], ..Config::direct() };
+    let config = Config { parameters: vec![("panic_on_value", "13")], ..Config::direct() };
     let server = Server::running(&config);
     server.execute([7, 8, 9].map(|id| config.ask(START, id, &[5])));
     let done = server.execute([config.ask(MID, 7, &[1]), config.ask(MID, 8, &[13]), config.ask(MID, 9, &[2])]);
@@ -296,7 +296,7 @@ fn a_control_that_is_neither_of_its_values_or_of_another_type_is_an_error() {
 fn controls_are_believed_where_they_are_not_to_be_checked() {
     let config = Config {
         corrid: Some("TYPE_UINT64"),
-        parameters: &[("check_controls", "false"), ("state_key", "slot")],
+        parameters: vec![("check_controls", "false"), ("state_key", "slot")],
         ..Config::direct()
     };
     let server = Server::running(&config);
@@ -315,7 +315,7 @@ fn controls_are_believed_where_they_are_not_to_be_checked() {
 
 #[test]
 fn an_idle_slot_that_is_ready_is_never_rescheduled() {
-    let config = Config { iterative: true, parameters: &[("check_controls", "false")], ..Config::direct() };
+    let config = Config { iterative: true, parameters: vec![("check_controls", "false")], ..Config::direct() };
     let server = Server::running(&config);
     let mut padding = config.padding().with("READY", vec![1]);
     padding.set("INPUT", encoded("TYPE_INT32", &[1, 2]).1);

@@ -6,5 +6,6 @@
 mod conversations;
 mod each_call;
 mod failures;
+mod faults;
 mod lifecycle;
 mod server;

@@ -1,6 +1,7 @@
 //! A server for tests: what Triton does with a backend and its requests, on the mock's C functions.
 
 use std::{
+    collections::BTreeMap,
     ffi::{CString, c_uint},
     ptr,
     sync::{Mutex, MutexGuard, PoisonError},
@@ -41,7 +42,7 @@ pub(super) struct Config {
     pub(super) iterative: bool,
     /// The outputs that tell what the model saw.
     pub(super) seen: &'static [(&'static str, &'static str)],
-    pub(super) parameters: &'static [(&'static str, &'static str)],
+    pub(super) parameters: Vec<(&'static str, &'static str)>,
 }
 
 /// The server, with a model of which instances may be made. It has to be ended by [`Server::end`].
@@ -84,7 +85,7 @@ pub(super) fn text_element(text: &str) -> Vec<u8> {
 
 impl Config {
     /// INT32 on Direct, with START, END and READY.
-    pub(super) const fn direct() -> Self {
+    pub(super) fn direct() -> Self {
         Self {
             strategy: "direct",
             max_batch_size: 4,
@@ -95,12 +96,12 @@ impl Config {
             decoupled: false,
             iterative: false,
             seen: &[],
-            parameters: &[],
+            parameters: Vec::new(),
         }
     }
 
     /// INT32 on Oldest, with CORRID besides.
-    pub(super) const fn oldest() -> Self {
+    pub(super) fn oldest() -> Self {
         Self { strategy: "oldest", corrid: Some("TYPE_UINT64"), ..Self::direct() }
     }
 
@@ -174,6 +175,15 @@ impl Config {
         let wants = wants.map(|name| CString::new(name).expect("it has no NUL")).collect();
         let state_in = self.one_buffer.then_some("INPUT_STATE");
         Ask { id: Id::Number(id), flags, inputs, wants, is_padding: false, state_in }
+    }
+
+    /// A batch of requests of one number each; ID 0 stands for an idle slot.
+    pub(super) fn batch(&self, rows: &[(u32, u64, i64)]) -> Vec<Ask> {
+        let ask = |(flags, id, number): &(u32, u64, i64)| match id {
+            0 => self.padding(),
+            id => self.ask(*flags, *id, &[*number]),
+        };
+        rows.iter().map(ask).collect()
     }
 
     /// What stands for an idle slot.
@@ -340,6 +350,23 @@ impl Server {
         assert!(next.is_empty(), "requests are given back for ever");
         let accounts = &world().accounts;
         requests.iter().map(|number| accounts[number].clone()).collect()
+    }
+
+    /// Executes one batch after the other; the implicit state that a place in the batch got is given to the next one there.
+    pub(super) fn converse(&self, batches: Vec<Vec<Ask>>) -> Vec<Account> {
+        let mut states = BTreeMap::new();
+        let mut accounts = Vec::new();
+        for mut batch in batches {
+            for (place, ask) in batch.iter_mut().enumerate().filter(|(_, ask)| !ask.is_padding) {
+                if let Some(state) = states.get(&place).filter(|_| ask.flags & START == 0) {
+                    ask.set("INPUT_STATE", Vec::clone(state));
+                }
+            }
+            let done = self.execute(batch);
+            states.extend(done.iter().enumerate().filter_map(|(place, done)| Some((place, done.state()?))));
+            accounts.extend(done);
+        }
+        accounts
     }
 
     /// Finalizes what there is; what had failed before is tried again.

@@ -1,0 +1,248 @@
+//! Each planted fault: what is seen of it, and that it breaks nothing else.
+
+use std::{
+    env,
+    os::unix::process::ExitStatusExt as _,
+    process::{self, Command},
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::{
+    super::mock::{Account, world},
+    server::{Config, END, MID, START, Server},
+};
+
+/// Says to a test that it is a process of its own.
+const ALONE: &str = "SEQUENCE_STRESS_BACKEND_TEST_ALONE";
+
+type Rows = &'static [(u32, u64, i64)];
+
+/// Without a check of the controls, so that what is told wrongly is believed.
+fn with(fault: &'static str, mut config: Config) -> Config {
+    config.parameters.extend([("fault", fault), ("check_controls", "false"), ("fault_hold_ms", "60")]);
+    config
+}
+
+fn converse(config: &Config, batches: &[Rows]) -> (Vec<Account>, Server) {
+    let server = Server::running(config);
+    let done = server.converse(batches.iter().map(|rows| config.batch(rows)).collect());
+    (done, server)
+}
+
+/// Whether the model said, when it was unloaded, that it committed the fault.
+fn is_told(log: &[String], fault: &str) -> bool {
+    let (name, _) = fault.split_once(':').unwrap_or((fault, ""));
+    let told = format!("planted fault {name}: committed ");
+    log.iter().any(|line| line.strip_prefix(&told).is_some_and(|count| !count.starts_with('0')))
+}
+
+#[test]
+fn faults_of_sums_and_controls_change_the_answers() {
+    // A sequence of three steps, one behind another in the same slot, two beside each other, and one beside an idle slot.
+    const ONE: &[Rows] = &[&[(START, 7, 5)], &[(MID, 7, 2)], &[(END, 7, 1)]];
+    const ANOTHER: &[Rows] = &[&[(START, 7, 5)], &[(END, 7, 2)], &[(START, 7, 1)]];
+    const TWO: &[Rows] = &[&[(START, 7, 5), (START, 8, 100)], &[(MID, 7, 1), (MID, 8, 2)]];
+    const IDLE: &[Rows] =
+        &[&[(START, 7, 5), (START, 8, 100)], &[(MID, 0, 0), (MID, 8, 2)], &[(MID, 7, 1), (MID, 8, 1)]];
+    const GARBAGE: i64 = -559_038_737;
+    let (direct, oldest) = (Config::direct, Config::oldest);
+    let implicit = || Config { state: Some(true), ..Config::direct() };
+    let formula = || Config {
+        parameters: vec![("sequence_stress_formula", "running-sum-plus-corrid-at-end")],
+        corrid: Some("TYPE_UINT64"),
+        ..Config::direct()
+    };
+    let cases: &[(&str, Config, &[Rows], &[i64])] = &[
+        ("off-by-one:once@2", direct(), ONE, &[5, 8, 8]),
+        ("keep-state", direct(), ANOTHER, &[5, 7, 8]),
+        ("keep-state", oldest(), ANOTHER, &[5, 7, 8]),
+        ("keep-state", implicit(), ANOTHER, &[5, 7, 8]),
+        ("reset-state:once@1", direct(), ONE, &[5, 2, 3]),
+        ("stale-state", oldest(), ANOTHER, &[5, 7, 8]),
+        ("stale-state", direct(), &[&[(START, 7, 5)], &[(START, 8, 1)]], &[5, 1]),
+        ("swap-states", direct(), TWO, &[5, 100, 101, 7]),
+        ("swap-states", oldest(), TWO, &[5, 100, 101, 7]),
+        ("execute-twice:once@2", direct(), ONE, &[5, 9, 10]),
+        ("skip-step:once@2", direct(), ONE, &[5, 5, 6]),
+        ("state-not-saved:once@2", implicit(), ONE, &[5, 7, 6]),
+        ("state-of-another-slot:once@1", implicit(), TWO, &[5, 100, 101, 102]),
+        ("state-of-another-slot:once@2", implicit(), TWO, &[5, 100, 6, 7]),
+        ("start-missing", direct(), ANOTHER, &[5, 7, 8]),
+        ("start-spurious:once@1", direct(), ONE, &[5, 2, 3]),
+        ("end-missing", formula(), ONE, &[5, 7, 8]),
+        ("end-spurious:once@1", formula(), ONE, &[12, 2, 10]),
+        ("ready-missing:once@2", direct(), ONE, &[5, 6]),
+        ("ready-spurious", direct(), IDLE, &[5, 100, 102, 5 + GARBAGE + 1, 103]),
+        ("corrid-zero:once@2", oldest(), ONE, &[5, 2, 6]),
+        ("corrid-zero", formula(), ONE, &[5, 7, 8]),
+        ("corrid-other:once@3", oldest(), TWO, &[5, 100, 6, 8]),
+        ("misdeliver", direct(), TWO, &[100, 5, 102, 6]),
+        ("model-error:once@2", direct(), ONE, &[5, 6]),
+        ("empty-response:once@2", direct(), ONE, &[5, 8]),
+    ];
+    for (fault, config, batches, expected) in cases {
+        let config = with(fault, config.clone());
+        let (done, mut server) = converse(&config, batches);
+        let sums: Vec<_> = done.iter().flat_map(Account::sums).collect();
+        let errors = done.iter().filter(|done| !done.error().is_empty()).count();
+        assert_eq!((sums, errors), (expected.to_vec(), usize::from(fault.starts_with("model"))), "{fault}");
+        server.finalize();
+        let told = is_told(&world().log, fault);
+        assert!(told || *fault == "stale-state", "{fault}: {:?}", world().log);
+        server.end();
+    }
+}
+
+#[test]
+fn a_model_that_checks_its_controls_tells_what_it_misheard() {
+    for (fault, config, told) in [
+        ("start-missing", Config::direct(), "control 'START' says false to the model and the request says true"),
+        ("start-spurious", Config::direct(), "control 'START' says true to the model and the request says false"),
+        ("end-missing", Config::direct(), "control 'END' says false to the model and the request says true"),
+        ("end-spurious", Config::direct(), "control 'END' says true to the model and the request says false"),
+        ("ready-missing", Config::direct(), "control 'READY' says false to the model and the request says true"),
+        ("ready-spurious", Config::direct(), "slot 0 is idle: control 'READY' says true to the model"),
+        ("corrid-zero", Config::oldest(), "control 'CORRID' says 0 to the model and the request says 7"),
+        ("corrid-other", Config::oldest(), "control 'CORRID' says 8 to the model and the request says 7"),
+    ] {
+        let config = Config { parameters: vec![("fault", fault)], ..config };
+        let (done, server) = converse(
+            &config,
+            &[
+                &[(START, 7, 5), (START, 8, 6)],
+                &[(MID, 7, 1)],
+                &[(START, 7, 1), (START, 8, 1)],
+                &[(MID, 0, 0), (MID, 8, 1)],
+                &[(END, 7, 1)],
+            ],
+        );
+        let errors: Vec<_> = done.iter().map(Account::error).collect();
+        assert!(errors.iter().any(|error| error.starts_with(told)), "{fault}: {errors:?}");
+        server.end();
+    }
+}
+
+#[test]
+fn faults_of_outputs_change_what_an_output_is() {
+    let output = |fault| {
+        let (mut done, server) = converse(&with(fault, Config::direct()), &[&[(START, 7, 5)]]);
+        server.end();
+        let answer = done.remove(0).answers.remove(0);
+        let output = answer.outputs.into_iter().next().expect("an output");
+        (output.name, output.code, output.shape, output.data)
+    };
+    let is = |name: &str, code, shape: &[i64], data: &[u8]| (name.to_owned(), code, shape.to_vec(), data.to_vec());
+    assert_eq!(output("wrong-output-name"), is("OUTPUT_2", 8, &[1, 1], &[5, 0, 0, 0]));
+    assert_eq!(output("wrong-output-type"), is("OUTPUT", 11, &[1, 1], &[5, 0, 0, 0]));
+    assert_eq!(output("wrong-output-shape"), is("OUTPUT", 8, &[1], &[5, 0, 0, 0]));
+    assert_eq!(output("wrong-output-length"), is("OUTPUT", 8, &[1, 1], &[5, 0, 0, 0, 5, 0, 0, 0]));
+    assert_eq!(output("truncate-output"), is("OUTPUT", 8, &[1, 1], &[5, 0, 0]));
+}
+
+#[test]
+fn an_answer_may_be_dropped_or_sent_twice() {
+    for decoupled in [false, true] {
+        let config = Config { decoupled, ..Config::direct() };
+        let (done, server) =
+            converse(&with("drop-response:once@2", config.clone()), &[&[(START, 7, 5), (START, 8, 6)]]);
+        assert_eq!((done[0].sums(), done[1].answers.len(), done[1].releases), (vec![5], 0, 1));
+        assert_eq!(server.end_with_wrongs(), ["request 2 got 0 final answers"]);
+
+        let (done, server) = converse(&with("duplicate-response:once@1", config), &[&[(START, 7, 5), (START, 8, 6)]]);
+        assert_eq!((done[0].sums(), done[1].sums()), (vec![5, 5], vec![6]));
+        let twice = ["request 1 is answered after its final answer", "request 1 got 2 final answers"];
+        assert_eq!(server.end_with_wrongs(), twice);
+    }
+}
+
+#[test]
+fn late_answers_come_after_the_release_and_before_the_instance_is_gone() {
+    for decoupled in [false, true] {
+        let config = with("late-response", Config { decoupled, ..Config::direct() });
+        let (done, mut server) = converse(&config, &[&[(START, 7, 5), (MID, 0, 0)], &[(MID, 7, 1)], &[(END, 7, 1)]]);
+        let counts: Vec<_> = done.iter().map(|done| (done.answers.len(), done.releases)).collect();
+        assert_eq!(counts, [(0, 1), (1, 1), (0, 1), (0, 1)], "released, and the idle slot's alone answered");
+        server.finalize();
+        let sums: Vec<_> = world().accounts.values().flat_map(Account::sums).collect();
+        assert_eq!(sums, [5, 6, 7]);
+        server.end();
+    }
+}
+
+#[test]
+fn an_execution_or_a_release_may_take_longer() {
+    let began = Instant::now();
+    let (done, server) = converse(&with("slow-execution", Config::direct()), &[&[(START, 7, 5)]]);
+    assert!(done[0].sums() == [5] && began.elapsed().as_millis() >= 60, "{:?}", began.elapsed());
+    server.end();
+
+    let config = with("late-release", Config::direct());
+    let server = Server::running(&config);
+    thread::scope(|scope| {
+        scope.spawn(|| server.execute(config.batch(&[(START, 7, 5)])));
+        let mut at_answer = None;
+        while at_answer.is_none() && began.elapsed() < Duration::from_secs(60) {
+            let account = world().accounts.get(&1).cloned();
+            at_answer = account.filter(|account| !account.answers.is_empty());
+            thread::sleep(Duration::from_millis(1));
+        }
+        let account = at_answer.expect("an answer");
+        assert_eq!((account.sums(), account.releases), (vec![5], 0), "answered, and not released yet");
+    });
+    server.end();
+}
+
+#[test]
+fn executions_may_be_counted_twice_or_not() {
+    for (fault, times) in [("count-twice", 2), ("count-not", 0)] {
+        let (done, server) = converse(&with(fault, Config::direct()), &[&[(START, 7, 5)]]);
+        assert_eq!((done[0].sums(), &done[0].reports), (vec![5], &vec![true; times]));
+        assert_eq!(world().batches, vec![1; times]);
+        server.end();
+    }
+}
+
+#[test]
+fn memory_may_be_kept_at_each_start_and_goes_with_the_model() {
+    let (done, mut server) = converse(&with("leak-memory", Config::direct()), &[&[(START, 7, 5)], &[(MID, 7, 1)]]);
+    assert_eq!(done[1].sums(), [6]);
+    server.finalize();
+    assert_eq!(world().log, ["planted fault leak-memory: committed 1 of 1 times"]);
+    server.end();
+}
+
+#[test]
+fn the_process_may_be_ended() {
+    if env::var_os(ALONE).is_some() {
+        let (_, server) = converse(&with("crash", Config::direct()), &[&[(START, 7, 5)]]);
+        server.end();
+        return;
+    }
+    let ended = alone("the_process_may_be_ended");
+    assert_eq!(ended.status.signal(), Some(6), "{ended:?}");
+}
+
+#[test]
+fn an_instance_may_hang() {
+    if env::var_os(ALONE).is_some() {
+        let config = with("hang-instance", Config::direct());
+        let server = Server::running(&config);
+        thread::scope(|scope| {
+            scope.spawn(|| server.execute(config.batch(&[(START, 7, 5)])));
+            thread::sleep(Duration::from_millis(300));
+            let account = world().accounts.get(&1).cloned().expect("it was taken");
+            let has_hung = account.answers.is_empty() && account.releases == 0 && account.reports.is_empty();
+            process::exit(if has_hung { 17 } else { 18 });
+        });
+    }
+    let ended = alone("an_instance_may_hang");
+    assert_eq!(ended.status.code(), Some(17), "{ended:?}");
+}
+
+/// Runs one of these tests in a process of its own.
+fn alone(test: &str) -> process::Output {
+    let program = env::current_exe().expect("it has a path");
+    let name = format!("{}::{test}", module_path!().split_once("::").map_or("", |(_, path)| path));
+    Command::new(program).args(["--exact", &name]).env(ALONE, "1").output().expect("it runs")
+}
