@@ -75,10 +75,12 @@ impl Accumulator {
         Self { model, sums: Sums::default(), last_of_sequence: Sums::default() }
     }
 
-    /// Whether a row that is not a START would go on from something, so that mistaking it for one or the other shows.
+    /// Whether a row that is not a START would go on from something, so that mistaking it for one or the other shows. Within an
+    /// input that has an execution for each element there is no mistake: it would begin again and again, and never end.
     pub(crate) fn goes_on(&self, slot: usize, told: &Told) -> bool {
         let zero = self.model.spec.arithmetic.zero();
-        self.model.spec.state.is_some() || self.sums.get(&self.key(slot, told)).is_some_and(|kept| kept.sum != zero)
+        let goes_on = |kept: Kept| kept.sum != zero && kept.at == 0;
+        self.model.spec.state.is_some() || self.sums.get(&self.key(slot, told)).is_some_and(goes_on)
     }
 
     /// Executes a batch. A row that panics fails alone.

@@ -12,6 +12,7 @@ use super::{
     super::mock::{Account, world},
     server::{Config, END, MID, START, Server},
 };
+use crate::fault::Fault;
 
 /// Says to a test that it is a process of its own.
 const ALONE: &str = "SEQUENCE_STRESS_BACKEND_TEST_ALONE";
@@ -245,4 +246,43 @@ fn alone(test: &str) -> process::Output {
     let program = env::current_exe().expect("it has a path");
     let name = format!("{}::{test}", module_path!().split_once("::").map_or("", |(_, path)| path));
     Command::new(program).args(["--exact", &name]).env(ALONE, "1").output().expect("it runs")
+}
+
+#[test]
+fn no_fault_breaks_more_than_it_is_to_break() {
+    let configs = [
+        Config::direct(),
+        Config { corrid: Some("TYPE_STRING"), ..Config::direct() },
+        Config::oldest(),
+        Config { state: Some(true), ..Config::direct() },
+        Config { decoupled: true, ..Config::direct() },
+        Config { iterative: true, ..Config::direct() },
+        Config { decoupled: true, iterative: true, ..Config::oldest() },
+    ];
+    for fault in Fault::names().filter(|fault| !["crash", "hang-instance"].contains(fault)) {
+        for (config, check) in configs.iter().flat_map(|config| [(config, "true"), (config, "false")]) {
+            let parameters = vec![("fault", fault), ("check_controls", check), ("fault_hold_ms", "0")];
+            let config = Config { parameters, ..config.clone() };
+            let server = Server::running(&config);
+            let mut batches = vec![
+                vec![config.ask(START, 7, &[5, 6]), config.ask(START, 8, &[100])],
+                vec![config.ask(MID, 7, &[1, 2, 3]), config.ask(END, 8, &[1])],
+                vec![config.ask(START, 7, &[]), config.ask(START, 8, &[1])],
+                vec![config.ask(END, 7, &[4])],
+            ];
+            if config.strategy == "direct" {
+                batches.insert(2, vec![config.padding(), config.padding(), config.ask(START, 9, &[1, 2])]);
+            }
+            server.converse(batches);
+            let mut wrongs = server.end_with_wrongs();
+            match fault {
+                "drop-response" => wrongs.retain(|wrong| !wrong.ends_with(" got 0 final answers")),
+                "duplicate-response" => wrongs.retain(|wrong| {
+                    !wrong.ends_with(" got 2 final answers") && !wrong.ends_with(" after its final answer")
+                }),
+                _ => {}
+            }
+            assert!(wrongs.is_empty(), "{fault}, {config:?}: {wrongs:#?}");
+        }
+    }
 }
