@@ -95,6 +95,7 @@ pub(crate) enum Seen {
 
 #[derive(Deserialize)]
 struct Config {
+    #[serde(default)]
     name: String,
     #[serde(default)]
     max_batch_size: i64,

@@ -34,7 +34,7 @@ fn converse(config: &Config, batches: &[Rows]) -> (Vec<Account>, Server) {
 /// Whether the model said, when it was unloaded, that it committed the fault.
 fn is_told(log: &[String], fault: &str) -> bool {
     let (name, _) = fault.split_once(':').unwrap_or((fault, ""));
-    let told = format!("planted fault {name}: committed ");
+    let told = format!("model 'sum': planted fault {name}: committed ");
     log.iter().any(|line| line.strip_prefix(&told).is_some_and(|count| !count.starts_with('0')))
 }
 
@@ -209,7 +209,7 @@ fn memory_may_be_kept_at_each_start_and_goes_with_the_model() {
     let (done, mut server) = converse(&with("leak-memory", Config::direct()), &[&[(START, 7, 5)], &[(MID, 7, 1)]]);
     assert_eq!(done[1].sums(), [6]);
     server.finalize();
-    assert_eq!(world().log, ["planted fault leak-memory: committed 1 of 1 times"]);
+    assert_eq!(world().log, ["model 'sum': planted fault leak-memory: committed 1 of 1 times"]);
     server.end();
 }
 
