@@ -13,7 +13,7 @@ use crate::{
     boundary::{CorrelationId, Failure, said},
     controls::Told,
     fault::Fault,
-    instance::Model,
+    model::Model,
     parameters::{Formula, StateKey},
     tensor::{Datatype, Number},
 };

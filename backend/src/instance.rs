@@ -1,62 +1,25 @@
-//! A model, its instances, and an execution from the requests to their release.
+//! An instance of a model, and an execution from the requests to their release.
 
 #![forbid(unsafe_code)]
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicI32, Ordering::Relaxed},
-        mpsc,
-    },
-    thread::{self, JoinHandle},
-    time::{Duration, Instant},
+    sync::Arc,
+    thread,
+    time::Duration,
 };
 
 use crate::{
     accumulator::{Accumulator, Row, Step},
-    boundary::{Failure, HeldAnswer, InstanceHandle, Level, Request, Span, log, now, said},
+    boundary::{Failure, InstanceHandle, Request, Span, now, said},
     controls::Told,
-    fault::{Fault, Faults},
+    fault::Fault,
+    late::LateAnswers,
+    model::Model,
     name::Name,
-    spec::{Seen, Spec},
+    spec::Seen,
     tensor::{Datatype, Number, Output, Tensor},
 };
-
-/// The most that the fault of growing memory keeps, in MiB: enough to be seen, and not to take the machine down.
-const LEAKED_MAX: usize = 1024;
-
-/// A model that is loaded.
-#[derive(Debug)]
-pub(crate) struct Model {
-    pub(crate) spec: Spec,
-    pub(crate) faults: Faults,
-    /// The number of the next instance.
-    instances: AtomicI32,
-    leaked: Mutex<Vec<Vec<u8>>>,
-}
-
-impl Model {
-    pub(crate) fn new(spec: Spec) -> Self {
-        let faults = Faults::new(&spec.parameters.planted, spec.parameters.fault_seed);
-        Self { spec, faults, instances: AtomicI32::new(0), leaked: Mutex::default() }
-    }
-
-    fn leak(&self) {
-        let mut leaked = self.leaked.lock().unwrap_or_else(PoisonError::into_inner);
-        if leaked.len() < LEAKED_MAX {
-            leaked.push(vec![1; 1 << 20]);
-        }
-    }
-}
-
-impl Drop for Model {
-    fn drop(&mut self) {
-        for line in self.faults.account() {
-            log(Level::Info, &format!("model '{}': {line}", self.spec.name));
-        }
-    }
-}
 
 /// One instance of a model.
 #[derive(Debug)]
@@ -71,7 +34,7 @@ pub(crate) struct Instance {
 
 impl Instance {
     pub(crate) fn new(model: Arc<Model>) -> Self {
-        let number = model.instances.fetch_add(1, Relaxed);
+        let number = model.next_instance();
         let accumulator = Accumulator::new(Arc::clone(&model));
         Self { model, number, accumulator, late: None, recent: Default::default() }
     }
@@ -353,49 +316,6 @@ fn blame_idle_slots(rows: &mut [Result<Row, (Failure, bool)>]) {
     if let Some((failure, _)) = blamed {
         for row in rows.iter_mut().filter(|row| row.is_ok()) {
             *row = Err((failure.clone(), false));
-        }
-    }
-}
-
-/// Sends answers after a time, in their order, from a thread of its own; ends when all are sent.
-#[derive(Debug)]
-struct LateAnswers {
-    hold: Duration,
-    /// None when it ends.
-    queue: Option<mpsc::Sender<(Instant, HeldAnswer)>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl LateAnswers {
-    fn start(hold: Duration) -> Self {
-        let (queue, answers) = mpsc::channel::<(Instant, HeldAnswer)>();
-        let thread = thread::spawn(move || {
-            for (due, answer) in answers {
-                thread::sleep(due.saturating_duration_since(Instant::now()));
-                answer.send();
-            }
-        });
-        Self { hold, queue: Some(queue), thread: Some(thread) }
-    }
-
-    fn add(&self, answer: HeldAnswer) {
-        // The thread ends when the queue does; were it gone, the answer would go now, by its error.
-        if let Some(queue) = &self.queue
-            && let Err(mpsc::SendError((_, answer))) = queue.send((Instant::now() + self.hold, answer))
-        {
-            answer.send();
-        }
-    }
-}
-
-impl Drop for LateAnswers {
-    fn drop(&mut self) {
-        // The library may be closed after this, so no thread may run in it.
-        drop(self.queue.take());
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            log(Level::Error, "the thread of late answers panicked");
         }
     }
 }

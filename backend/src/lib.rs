@@ -16,6 +16,8 @@ mod boundary;
 mod controls;
 mod fault;
 mod instance;
+mod late;
+mod model;
 mod name;
 mod parameters;
 mod spec;

@@ -12,10 +12,7 @@ use super::{
     failure::{Failure, Level, check, log, log_failure, said},
     request::{InstanceHandle, Request},
 };
-use crate::{
-    instance::{Instance, Model},
-    spec::Spec,
-};
+use crate::{instance::Instance, model::Model, spec::Spec};
 
 /// The interface's major version has to be this, and the minor one at least that: implicit state came before it.
 const API_MAJOR: u32 = 1;
