@@ -275,8 +275,9 @@ impl Served {
             let slots: Vec<_> = batch.rows.iter().filter(|row| row.request.is_some()).map(|row| row.slot).collect();
             let arrived: Vec<_> =
                 batch.rows.iter().filter(|row| row.request.is_some()).map(|row| row.arrived).collect();
-            let executed = instance.execute(batch);
-            self.count(size, &arrived, Span { began, ended: self.now() });
+            let mut executed = instance.execute(batch);
+            self.spoil(&mut executed);
+            self.count(size, arrived.iter().zip(&executed), Span { began, ended: self.now() });
             for executed in executed {
                 self.answer(executed);
             }
@@ -298,7 +299,23 @@ impl Served {
         pause(self.faults.holds_up(fault).unwrap_or_default()).await;
     }
 
-    fn count(&self, batch_size: usize, arrived: &[Moment], span: Span) {
+    /// Lets requests fail, where that is planted.
+    fn spoil(&self, executed: &mut [Executed<Ticket>]) {
+        for executed in executed {
+            if self.faults.happens(Fault::ModelError) {
+                executed.outcome = Err("the model could not execute the request".to_owned());
+            }
+        }
+    }
+
+    /// Counts an execution of these requests, each with its arrival.
+    fn count<'a>(
+        &self,
+        batch_size: usize,
+        requests: impl Iterator<Item = (&'a Moment, &'a Executed<Ticket>)> + Clone,
+        span: Span,
+    ) {
+        let each = requests.map(|(arrived, executed)| (*arrived, executed.outcome.is_ok()));
         let epoch_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let times = match () {
             () if self.faults.happens(Fault::CountNot) => 0,
@@ -307,20 +324,16 @@ impl Served {
         };
         let statistics = &mut self.core().statistics;
         for _ in 0..times {
-            statistics.executed(batch_size, arrived, span, u64::try_from(epoch_ms).unwrap_or(u64::MAX));
+            statistics.executed(batch_size, each.clone(), span, u64::try_from(epoch_ms).unwrap_or(u64::MAX));
         }
     }
 
     fn answer(&self, executed: Executed<Ticket>) {
         let Ticket { request_id, reply, .. } = executed.request.payload;
-        let answer = if self.faults.happens(Fault::ModelError) {
-            Err(Failure::new(tonic::Code::Internal, "the model could not execute the request"))
-        } else {
-            executed
-                .outcome
-                .map(|outputs| self.response(&request_id, outputs))
-                .map_err(|text| Failure::new(tonic::Code::Internal, text))
-        };
+        let answer = executed
+            .outcome
+            .map(|outputs| self.response(&request_id, outputs))
+            .map_err(|text| Failure::new(tonic::Code::Internal, text));
         reply.send(&self.name, request_id, answer);
     }
 

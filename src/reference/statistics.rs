@@ -46,15 +46,26 @@ pub(super) struct Span {
 }
 
 impl Statistics {
-    /// Counts one execution of a batch of this size, with requests that arrived at these times.
-    pub(super) fn executed(&mut self, batch_size: usize, arrived: &[Moment], span: Span, epoch_ms: u64) {
+    /// Counts one execution of a batch of this size: of each request when it arrived, and whether it succeeded.
+    pub(super) fn executed(
+        &mut self,
+        batch_size: usize,
+        requests: impl Iterator<Item = (Moment, bool)>,
+        span: Span,
+        epoch_ms: u64,
+    ) {
         let took = span.ended.saturating_sub(span.began);
         self.last_inference = epoch_ms;
         self.executions += 1;
         self.batches.entry(batch_size as u64).or_default().add(1, took);
-        for arrived in arrived {
-            self.success.add(1, span.ended.saturating_sub(*arrived));
-            self.queue.add(1, span.began.saturating_sub(*arrived));
+        for (arrived, succeeded) in requests {
+            let lived = span.ended.saturating_sub(arrived);
+            if !succeeded {
+                self.fail.add(1, lived);
+                continue;
+            }
+            self.success.add(1, lived);
+            self.queue.add(1, span.began.saturating_sub(arrived));
             self.compute.add(1, took);
         }
     }

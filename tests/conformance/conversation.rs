@@ -88,6 +88,17 @@ pub(crate) enum Action {
     AwaitState(&'static str, &'static str),
 }
 
+/// What Triton's Python backend has to say in a conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnPython {
+    /// What the native models say.
+    Same,
+    /// Something else, which is kept in a file of its own, for this reason.
+    Other(&'static str),
+    /// It is not asked, for this reason.
+    Not(&'static str),
+}
+
 /// What is said to a server, and in which order.
 #[derive(Clone, Debug)]
 pub(crate) struct Conversation {
@@ -96,12 +107,13 @@ pub(crate) struct Conversation {
     pub(crate) setup: Setup,
     /// Whether nothing else may be loaded, and nothing have been loaded since it was unloaded.
     pub(crate) is_alone: bool,
+    pub(crate) on_python: OnPython,
     pub(crate) actions: Vec<Action>,
 }
 
 /// Begins a conversation with a model that is loaded afresh.
 pub(crate) fn conversation(name: impl Into<String>, about: &'static str, setup: Setup) -> Conversation {
-    Conversation { name: name.into(), about, setup, is_alone: false, actions: Vec::new() }
+    Conversation { name: name.into(), about, setup, is_alone: false, on_python: OnPython::Same, actions: Vec::new() }
 }
 
 impl Conversation {
@@ -113,6 +125,10 @@ impl Conversation {
     /// All models are unloaded before this one's is loaded.
     pub(crate) fn alone(self) -> Self {
         Self { is_alone: true, ..self }
+    }
+
+    pub(crate) fn on_python(self, on_python: OnPython) -> Self {
+        Self { on_python, ..self }
     }
 
     pub(crate) fn open(self, link: Link, opening: Opening) -> Self {

@@ -9,6 +9,8 @@ use std::{
 
 use sequence_stress::reference::{Fault, Options, Planted, Server, scheduler::HoldUntil};
 
+use crate::setup::Backend;
+
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 /// The reference server's name in reports.
 pub(crate) const REFERENCE: &str = "the reference server";
@@ -36,6 +38,7 @@ impl Environment {
 /// A server that runs until it is dropped.
 pub(crate) struct Endpoint {
     pub(crate) name: &'static str,
+    pub(crate) backend: Backend,
     pub(crate) address: SocketAddr,
     _server: Box<dyn Send>,
 }
@@ -57,16 +60,18 @@ impl Drop for Real {
 }
 
 /// Starts the real tritonserver, with no model loaded.
-pub(crate) fn real(environment: Environment) -> Endpoint {
+pub(crate) fn real(environment: Environment, backend: Backend) -> Endpoint {
     let mut command = Command::new(format!("{ROOT}/scripts/with-triton"));
     command.args([
-        "--python",
         "--explicit",
         "--server-arg=--disable-auto-complete-config",
         "--server-arg=--exit-timeout-secs=2",
         "--time-limit",
         SERVER_SECONDS,
     ]);
+    if backend == Backend::Python {
+        command.arg("--python");
+    }
     for variable in environment.variables() {
         command.args(["--server-env", &variable]);
     }
@@ -80,7 +85,11 @@ pub(crate) fn real(environment: Environment) -> Endpoint {
     let server = Real(child);
     BufReader::new(out).read_line(&mut address).expect("the server's address");
     let address = address.trim().parse().expect("with-triton starts a server and tells its address");
-    Endpoint { name: "tritonserver 24.10", address, _server: Box::new(server) }
+    let name = match backend {
+        Backend::Native => "tritonserver 24.10",
+        Backend::Python => "tritonserver 24.10 with Python models",
+    };
+    Endpoint { name, backend, address, _server: Box::new(server) }
 }
 
 /// Starts the reference server in this process, with no model loaded, and with a fault that the real one has.
@@ -93,5 +102,5 @@ pub(crate) fn reference(environment: Environment) -> Endpoint {
     let faults = vec![Planted::always(Fault::OrphanAtCancel)];
     let options = Options { hold_until, faults, explicit: true, ..Options::default() };
     let server = Server::start(options).expect("a free port");
-    Endpoint { name: REFERENCE, address: server.address, _server: Box::new(server) }
+    Endpoint { name: REFERENCE, backend: Backend::Native, address: server.address, _server: Box::new(server) }
 }

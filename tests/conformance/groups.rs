@@ -6,9 +6,11 @@ use std::{
 };
 
 use crate::{
-    conversation::Conversation,
+    conversation::{Conversation, OnPython},
     endpoint::{self, Endpoint, Environment},
-    random, runner, scripted, snapshot,
+    random, runner, scripted,
+    setup::Backend,
+    snapshot::{self, Said},
 };
 
 /// Conversations that share a server, and what that server needs.
@@ -44,13 +46,19 @@ impl Drop for Turn {
 }
 
 impl Group {
+    /// Those of the conversations that are held with Python models too.
+    fn on_python(mut self) -> Self {
+        self.conversations.retain(|conversation| !matches!(conversation.on_python, OnPython::Not(_)));
+        self
+    }
+
     /// The transcripts of these conversations with a server, one after the other.
     fn transcripts<'a>(endpoint: &Endpoint, conversations: impl Iterator<Item = &'a Conversation>) -> Vec<String> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(async {
             let mut transcripts = Vec::new();
             for conversation in conversations {
-                transcripts.push(runner::run(endpoint.address, conversation).await);
+                transcripts.push(runner::run(endpoint, conversation).await);
             }
             transcripts
         })
@@ -71,25 +79,37 @@ impl Group {
         (0..count).map(|index| lanes[index % REFERENCE_SERVERS].next().expect("one for each")).collect()
     }
 
+    /// What the reference server says.
+    fn reference(&self) -> Said {
+        let transcripts = self.reference_transcripts();
+        Said { server: endpoint::REFERENCE, backend: Backend::Native, transcripts }
+    }
+
+    /// What the real server says with such models; where it is to be kept, it is.
+    fn real(&self, backend: Backend) -> Said {
+        let real = endpoint::real(self.environment, backend);
+        let transcripts = Self::transcripts(&real, self.conversations.iter());
+        let said = Said { server: real.name, backend, transcripts };
+        if snapshot::are_to_be_written() {
+            snapshot::write(self.name, &self.conversations, &said);
+        }
+        said
+    }
+
     /// The reference server against what the real one said.
     fn check_reference(&self) {
         let _turn = Turn::take();
-        let said = self.reference_transcripts();
-        snapshot::compare(self.name, &self.conversations, &[(endpoint::REFERENCE, &said)]);
+        snapshot::compare(self.name, &self.conversations, &[self.reference()]);
     }
 
     /// The real server against what it said before, and the reference server at the same time.
-    fn check_real(&self) {
+    fn check_real(&self, backend: Backend) {
         let _turn = Turn::take();
         thread::scope(|scope| {
-            let reference = scope.spawn(|| self.reference_transcripts());
-            let real = endpoint::real(self.environment);
-            let said = Self::transcripts(&real, self.conversations.iter());
-            if snapshot::are_to_be_written() {
-                snapshot::write(self.name, &self.conversations, &said);
-            }
-            let also = reference.join().expect("the reference server's transcripts");
-            snapshot::compare(self.name, &self.conversations, &[(real.name, &said), (endpoint::REFERENCE, &also)]);
+            let reference = scope.spawn(|| self.reference());
+            let real = self.real(backend);
+            let servers = [real, reference.join().expect("what the reference server says")];
+            snapshot::compare(self.name, &self.conversations, &servers);
         });
     }
 }
@@ -120,7 +140,16 @@ macro_rules! groups {
             fn the_real_server_says_what_it_said() {
                 let group = group(stringify!($name), $environment, $conversations());
                 if !group.conversations.is_empty() {
-                    group.check_real();
+                    group.check_real(Backend::Native);
+                }
+            }
+
+            #[test]
+            #[ignore = "needs the real tritonserver: run scripts/test"]
+            fn the_real_server_says_so_with_python_models_too() {
+                let group = group(stringify!($name), $environment, $conversations()).on_python();
+                if !group.conversations.is_empty() {
+                    group.check_real(Backend::Python);
                 }
             }
         })*

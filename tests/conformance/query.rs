@@ -14,15 +14,15 @@ use tonic::{Response, Status};
 use crate::{
     client::{Service, load_request},
     conversation::Query,
-    setup::Setup,
+    setup::{Loading, Setup},
     transcript,
 };
 
 const CALL_LIMIT: Duration = Duration::from_secs(30);
 
-/// Makes a call and tells its outcome; `mark` is what a model that is loaded gets, see [`crate::setup::Setup::json`].
-pub(crate) async fn outcome(service: &mut Service, query: &Query, mark: &str) -> String {
-    let told = tokio::time::timeout(CALL_LIMIT, tell(service, query, mark)).await;
+/// Makes a call and tells its outcome; `loading` is for a model that is to be loaded.
+pub(crate) async fn outcome(service: &mut Service, query: &Query, loading: &Loading) -> String {
+    let told = tokio::time::timeout(CALL_LIMIT, tell(service, query, loading)).await;
     match told {
         Ok(Ok(words)) => words,
         Ok(Err(status)) => transcript::status(&status),
@@ -30,7 +30,7 @@ pub(crate) async fn outcome(service: &mut Service, query: &Query, mark: &str) ->
     }
 }
 
-async fn tell(service: &mut Service, query: &Query, mark: &str) -> Result<String, Status> {
+async fn tell(service: &mut Service, query: &Query, loading: &Loading) -> Result<String, Status> {
     Ok(match query {
         Query::Live => service.server_live(ServerLiveRequest {}).await?.get_ref().live.to_string(),
         Query::Ready => service.server_ready(ServerReadyRequest {}).await?.get_ref().ready.to_string(),
@@ -66,7 +66,7 @@ async fn tell(service: &mut Service, query: &Query, mark: &str) -> Result<String
             done(service.repository_model_load(load_request(model, Some(config))).await)?
         }
         Query::Load(setup) => {
-            done(service.repository_model_load(load_request(setup.model, Some(&setup.json(mark)))).await)?
+            done(service.repository_model_load(load_request(setup.model, Some(&setup.json(loading)))).await)?
         }
         Query::Unload { model } => {
             let request = RepositoryModelUnloadRequest { model_name: (*model).into(), ..Default::default() };
@@ -107,8 +107,8 @@ fn config(of: &ModelConfig) -> String {
     let outputs: Vec<_> = of.output.iter().map(|of| format!("{} {:?}{:?}", of.name, of.data_type(), of.dims)).collect();
     let group = |of: &ModelInstanceGroup| format!("{} {} of {:?}", of.count, of.name, of.kind());
     let groups: Vec<_> = of.instance_group.iter().map(group).collect();
-    // The mark differs from one time to the next.
-    let told = of.parameters.iter().filter(|(key, _)| *key != Setup::MARK);
+    // The note differs from one time to the next.
+    let told = of.parameters.iter().filter(|(key, _)| *key != Setup::NOTE);
     let mut parameters: Vec<_> = told.map(|(key, value)| format!("{key}={}", value.string_value)).collect();
     parameters.sort();
     let batching = of.scheduling_choice.as_ref().map(|SchedulingChoice::SequenceBatching(batching)| batching);

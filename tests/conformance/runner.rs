@@ -16,8 +16,9 @@ use tokio::time::{Instant, sleep, timeout_at};
 use crate::{
     client::{Connection, Service, service},
     conversation::{Action, Conversation, Link, Opening, Query},
+    endpoint::Endpoint,
     query,
-    setup::Setup,
+    setup::{Loading, Setup},
     step::Step,
     transcript,
 };
@@ -40,22 +41,23 @@ struct Runner<'a> {
     address: SocketAddr,
     service: Service,
     setup: &'a Setup,
-    mark: String,
+    loading: Loading,
     links: HashMap<Link, Connection>,
     last_on: Option<Link>,
     number: u32,
     lines: Vec<String>,
 }
 
-/// Carries `conversation` out against the server at `address` and returns the transcript. Where this process was held up
+/// Carries `conversation` out against the server and returns the transcript. Where this process was held up
 /// meanwhile, it may have done in another order, or too late, what it was to do, and does it all again.
-pub(crate) async fn run(address: SocketAddr, conversation: &Conversation) -> String {
+pub(crate) async fn run(endpoint: &Endpoint, conversation: &Conversation) -> String {
     let mut attempt = 1;
     loop {
         let longest = Arc::new(AtomicU64::new(0));
         let watch = tokio::spawn(watch(Arc::clone(&longest)));
-        let mark = format!("{} {attempt}", conversation.name);
-        let transcript = run_once(address, conversation, mark).await;
+        let note = format!("{} {attempt}", conversation.name);
+        let loading = Loading { backend: endpoint.backend, note };
+        let transcript = run_once(endpoint.address, conversation, loading).await;
         watch.abort();
         if attempt == ATTEMPTS_MAX || longest.load(Relaxed) < HELD_UP_MS {
             return transcript;
@@ -74,12 +76,12 @@ async fn watch(longest: Arc<AtomicU64>) {
     }
 }
 
-async fn run_once(address: SocketAddr, conversation: &Conversation, mark: String) -> String {
+async fn run_once(address: SocketAddr, conversation: &Conversation, loading: Loading) -> String {
     let mut runner = Runner {
         address,
         service: service(address),
         setup: &conversation.setup,
-        mark,
+        loading,
         links: HashMap::new(),
         last_on: None,
         number: 0,
@@ -113,7 +115,7 @@ impl Runner<'_> {
     }
 
     async fn ask(&mut self, query: &Query) -> String {
-        query::outcome(&mut self.service, query, &self.mark).await
+        query::outcome(&mut self.service, query, &self.loading).await
     }
 
     async fn act(&mut self, action: &Action) {

@@ -11,6 +11,23 @@ pub(crate) const BY_ID: &str = "oldest_sequence_int32";
 /// As `BY_ID`, and the correlation ID is added to the answer to END.
 pub(crate) const DYNA: &str = "custom_dyna_sequence_int32";
 
+/// What a server's models run on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Backend {
+    /// The one of `backend/`; the reference server's models are such.
+    Native,
+    /// Triton's Python backend, with `models/accumulator.py`.
+    Python,
+}
+
+/// What a model's configuration needs besides its [`Setup`].
+#[derive(Clone, Debug)]
+pub(crate) struct Loading {
+    pub(crate) backend: Backend,
+    /// A model whose configuration does not change is not loaded anew, so this makes those of different conversations differ.
+    pub(crate) note: String,
+}
+
 /// The scheduling strategy of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Strategy {
@@ -39,8 +56,8 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// The parameter that makes a configuration differ from an earlier one.
-    pub(crate) const MARK: &str = "conversation";
+    /// The parameter that makes a configuration differ from an earlier one; see [`Loading::note`].
+    pub(crate) const NOTE: &str = "note";
 
     /// Direct by default: four slots, state by slot, an idle limit that no conversation meets by accident.
     pub(crate) fn direct() -> Self {
@@ -137,27 +154,30 @@ impl Setup {
         Self { ragged: true, ..self }
     }
 
-    /// The configuration as JSON, as `RepositoryModelLoad` takes it. A model whose configuration does not change is not
-    /// loaded anew, so `mark` makes those of different conversations differ.
-    pub(crate) fn json(&self, mark: &str) -> String {
+    /// The configuration as JSON, as `RepositoryModelLoad` takes it.
+    pub(crate) fn json(&self, loading: &Loading) -> String {
+        let backend = match loading.backend {
+            Backend::Native => "sequence_stress",
+            Backend::Python => "python",
+        };
         let config = json!({
             "name": self.model,
-            "backend": "python",
+            "backend": backend,
             "max_batch_size": self.batch,
             "input": [{ "name": "INPUT", "data_type": "TYPE_INT32", "dims": [-1], "allow_ragged_batch": self.ragged }],
             "output": [{ "name": "OUTPUT", "data_type": "TYPE_INT32", "dims": [-1] }],
             "instance_group": [{ "kind": "KIND_CPU", "count": self.instances }],
-            "parameters": self.parameters(mark),
+            "parameters": self.parameters(&loading.note),
             "sequence_batching": self.sequence_batching(),
         });
         config.to_string()
     }
 
-    fn parameters(&self, mark: &str) -> Value {
+    fn parameters(&self, note: &str) -> Value {
         let formula = if self.model == DYNA { "running-sum-plus-corrid-at-end" } else { "running-sum" };
         let mut parameters = json!({
             "execute_delay_ms": { "string_value": self.execute_ms.to_string() },
-            Self::MARK: { "string_value": mark },
+            Self::NOTE: { "string_value": note },
             "sequence_stress_formula": { "string_value": formula },
         });
         if let Some(value) = self.error_on_value {

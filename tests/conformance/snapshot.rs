@@ -2,7 +2,10 @@
 
 use std::{env, fs, path::PathBuf};
 
-use crate::conversation::Conversation;
+use crate::{
+    conversation::{Conversation, OnPython},
+    setup::Backend,
+};
 
 /// The seed whose random conversations are kept.
 pub(crate) const KEPT_SEED: u64 = 1;
@@ -24,15 +27,32 @@ pub(crate) fn are_to_be_written() -> bool {
     env::var("SEQUENCE_STRESS_CONFORMANCE").is_ok_and(|wish| wish == "write")
 }
 
-fn file(group: &str, name: &str) -> PathBuf {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/conformance/snapshots");
-    folder.join(RELEASE).join(group).join(format!("{name}.txt"))
+/// What one server said in all conversations.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) server: &'static str,
+    pub(crate) backend: Backend,
+    pub(crate) transcripts: Vec<String>,
 }
 
-/// Keeps what the real server said.
-pub(crate) fn write(group: &str, conversations: &[Conversation], said: &[String]) {
-    for (conversation, transcript) in conversations.iter().zip(said) {
-        let file = file(group, &conversation.name);
+/// What models on this backend said; the Python backend has a file of its own only where it says something else.
+fn file(group: &str, conversation: &Conversation, backend: Backend) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/conformance/snapshots");
+    let mark = if is_of_its_own(conversation, backend) { ".python" } else { "" };
+    folder.join(RELEASE).join(group).join(format!("{}{mark}.txt", conversation.name))
+}
+
+fn is_of_its_own(conversation: &Conversation, backend: Backend) -> bool {
+    backend == Backend::Python && matches!(conversation.on_python, OnPython::Other(_))
+}
+
+/// Keeps what the real server said; of the Python backend what is its own.
+pub(crate) fn write(group: &str, conversations: &[Conversation], said: &Said) {
+    for (conversation, transcript) in conversations.iter().zip(&said.transcripts) {
+        if said.backend == Backend::Python && !is_of_its_own(conversation, said.backend) {
+            continue;
+        }
+        let file = file(group, conversation, said.backend);
         fs::create_dir_all(file.parent().expect("a folder")).expect("a folder for snapshots");
         fs::write(file, transcript).expect("a snapshot");
     }
@@ -42,21 +62,22 @@ pub(crate) fn write(group: &str, conversations: &[Conversation], said: &[String]
 ///
 /// # Panics
 /// Where anything differs: with the conversation, both transcripts and the first difference.
-pub(crate) fn compare(group: &str, conversations: &[Conversation], servers: &[(&'static str, &Vec<String>)]) {
+pub(crate) fn compare(group: &str, conversations: &[Conversation], servers: &[Said]) {
     let mut differences = Vec::new();
     for (index, conversation) in conversations.iter().enumerate() {
-        let kept = match fs::read_to_string(file(group, &conversation.name)) {
-            Ok(kept) => kept,
-            // Of other seeds nothing is kept: then the servers are compared with the first of them.
-            Err(_) if seed() != KEPT_SEED => servers[0].1[index].clone(),
-            Err(_) => "nothing is kept\n".into(),
-        };
-        for (name, said) in servers {
+        for Said { server, backend, transcripts } in servers {
+            let said = &transcripts[index];
+            let kept = match fs::read_to_string(file(group, conversation, *backend)) {
+                Ok(kept) => kept,
+                // Of other seeds nothing is kept: then the servers are compared with the first of them.
+                Err(_) if seed() != KEPT_SEED => servers[0].transcripts[index].clone(),
+                Err(_) => "nothing is kept\n".into(),
+            };
             if only().is_some() {
-                show(name, &said[index]);
+                show(server, said);
             }
-            if said[index] != kept {
-                differences.push(difference(group, conversation, &kept, name, &said[index]));
+            if *said != kept {
+                differences.push(difference(group, conversation, &kept, server, said));
             }
         }
     }
