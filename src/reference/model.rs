@@ -6,7 +6,7 @@ use super::{
     fault::{Fault, Faults},
     request::SequenceId,
     spec::{Formula, Signal, Spec},
-    tensor::Tensor,
+    tensor::{Datatype, Tensor},
 };
 
 /// Sums that a model keeps in each of two generations; see [`Sums`].
@@ -92,13 +92,12 @@ impl Accumulator {
             row.tensor(&control.tensor).map_or(absent, |tensor| tensor.data == control.false_true[1])
         };
         let id = self.spec.control(Signal::CorrelationId).and_then(|control| row.tensor(&control.tensor));
-        let low_bits = id.and_then(|id| id.data.first_chunk()).map_or(0, |bytes| i32::from_le_bytes(*bytes));
         Told {
             start: signal(Signal::Start, false),
             ready: signal(Signal::Ready, true),
             end: signal(Signal::End, false),
             key: Key::new(row.slot, id),
-            low_bits,
+            low_bits: id.map_or(0, low_bits),
         }
     }
 
@@ -176,6 +175,17 @@ impl Accumulator {
         }
         None
     }
+}
+
+/// The low 32 bits of a correlation ID; of a text those of its decimal number, or 0 where it is none.
+fn low_bits(id: &Tensor) -> i32 {
+    if id.datatype != Datatype::Bytes {
+        return id.data.first_chunk().map_or(0, |bytes| i32::from_le_bytes(*bytes));
+    }
+    // Before the text stands its length.
+    let text = id.data.get(size_of::<u32>()..).and_then(|text| std::str::from_utf8(text).ok());
+    let number: u64 = text.and_then(|text| text.parse().ok()).unwrap_or(0);
+    i32::from_le_bytes(*number.to_le_bytes().first_chunk().expect("eight bytes"))
 }
 
 /// Sums by key, bounded: a model is not told of sequences that the server reaps, so what was not used while 65,536 others

@@ -48,7 +48,13 @@ impl Drop for Turn {
 impl Group {
     /// Those of the conversations that are held with Python models too.
     fn on_python(mut self) -> Self {
-        self.conversations.retain(|conversation| !matches!(conversation.on_python, OnPython::Not(_)));
+        self.conversations.retain(|conversation| match conversation.on_python {
+            OnPython::Not(why) => {
+                snapshot::tell(&format!("{} is not held with Python models: {why}", conversation.name));
+                false
+            }
+            OnPython::Same | OnPython::Other(_) => true,
+        });
         self
     }
 
@@ -168,6 +174,7 @@ groups! {
     calls: held(None, None), scripted::calls::conversations;
     grpc_errors: held(None, None), scripted::calls::with_grpc_error;
     slots: held(None, None), scripted::slots::conversations;
+    implicit: held(None, None), scripted::implicit::conversations;
     idle: held(None, None), scripted::idle::conversations;
     delays: held(None, None), scripted::delays::conversations;
     cancel: held(None, None), scripted::cancel::conversations;

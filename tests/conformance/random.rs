@@ -7,14 +7,16 @@ use rand::RngExt as _;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng as _};
 
 use crate::{
-    conversation::{Conversation, Link, conversation},
-    setup::Setup,
+    conversation::{Conversation, Link, OnPython, conversation},
+    scripted::{NO_STATE, NO_TEXTS},
+    setup::{Setup, State},
     snapshot,
     step::{SequenceId, Step, end, only, start, step},
 };
 
 const LINKS: [Link; 4] = ["a", "b", "c", "d"];
-const CONVERSATIONS: u64 = 24;
+const CONVERSATIONS: usize = 24;
+const NATIVE_CONVERSATIONS: usize = 12;
 const PLANS: i64 = 10;
 /// Each plan has IDs of its own: so many, and no more.
 const IDS_OF_A_PLAN: i64 = 100;
@@ -24,36 +26,82 @@ struct Kind {
     name: &'static str,
     setup: fn() -> Setup,
     slots: usize,
-    /// Whether state belongs to the slot; else it belongs to the correlation ID, and that is a number.
+    /// Whether state belongs to the slot; else it belongs to the correlation ID.
     by_slot: bool,
+    ids: Ids,
+    /// Whether steps have several elements now and then.
+    varies: bool,
+    on_python: OnPython,
 }
 
+/// What correlation IDs are.
+#[derive(Clone, Copy, PartialEq)]
+enum Ids {
+    Numbers,
+    Texts,
+    Both,
+}
+
+const BY_SLOT: Kind = Kind {
+    name: "direct-1x4",
+    setup: Setup::direct,
+    slots: 4,
+    by_slot: true,
+    ids: Ids::Both,
+    varies: true,
+    on_python: OnPython::Same,
+};
+const BY_ID: Kind = Kind { name: "oldest-4", setup: Setup::oldest, by_slot: false, ids: Ids::Numbers, ..BY_SLOT };
+/// The state's shape is fixed, and so is the input's.
+const IMPLICIT: Kind = Kind { varies: false, on_python: NO_STATE, ..BY_SLOT };
+
 const KINDS: [Kind; 8] = [
-    Kind { name: "direct-1x4", setup: Setup::direct, slots: 4, by_slot: true },
-    Kind { name: "direct-1x1", setup: || Setup::direct().batch(1), slots: 1, by_slot: true },
-    Kind { name: "direct-2x2", setup: || Setup::direct().batch(2).instances(2), slots: 4, by_slot: true },
-    Kind { name: "nobatch", setup: || Setup::direct().batch(0), slots: 1, by_slot: true },
-    Kind { name: "oldest-4", setup: Setup::oldest, slots: 4, by_slot: false },
-    Kind { name: "oldest-2", setup: || Setup::oldest().batch(4).candidates(2), slots: 2, by_slot: false },
-    Kind { name: "dyna-1", setup: || Setup::dyna().batch(1).candidates(1), slots: 1, by_slot: false },
-    Kind { name: "dyna-delayed", setup: || Setup::dyna().preferred(&[2, 4], 20), slots: 4, by_slot: false },
+    BY_SLOT,
+    Kind { name: "direct-1x1", setup: || Setup::direct().batch(1), slots: 1, ..BY_SLOT },
+    Kind { name: "direct-2x2", setup: || Setup::direct().batch(2).instances(2), ..BY_SLOT },
+    Kind { name: "nobatch", setup: || Setup::direct().batch(0), slots: 1, ..BY_SLOT },
+    BY_ID,
+    Kind { name: "oldest-2", setup: || Setup::oldest().batch(4).candidates(2), slots: 2, ..BY_ID },
+    Kind { name: "dyna-1", setup: || Setup::dyna().batch(1).candidates(1), slots: 1, ..BY_ID },
+    Kind { name: "dyna-delayed", setup: || Setup::dyna().preferred(&[2, 4], 20), ..BY_ID },
 ];
+/// What the Python backend has not; the names tell which.
+const NATIVE_KINDS: [Kind; 6] = [
+    Kind { name: "implicit-1x4", setup: Setup::implicit, ..IMPLICIT },
+    Kind { name: "implicit-zero-2x2", setup: || implicit_zero().batch(2).instances(2), ..IMPLICIT },
+    Kind { name: "implicit-nobatch", setup: || Setup::implicit().batch(0), slots: 1, ..IMPLICIT },
+    Kind { name: "implicit-oldest-4", setup: Setup::implicit_oldest, ..IMPLICIT },
+    Kind { name: "implicit-oldest-2", setup: || Setup::implicit_oldest().batch(2).candidates(2), slots: 2, ..IMPLICIT },
+    Kind {
+        name: "oldest-string",
+        setup: || Setup::dyna().corrid("TYPE_STRING"),
+        ids: Ids::Texts,
+        on_python: NO_TEXTS,
+        ..BY_ID
+    },
+];
+
+fn implicit_zero() -> Setup {
+    Setup::implicit().state(State::Zero)
+}
 
 /// All conversations of the seed, which is 1 if the environment names no other.
 pub(crate) fn conversations() -> Vec<Conversation> {
     let seed = snapshot::seed();
     let name = if seed == snapshot::KEPT_SEED { String::new() } else { format!("seed-{seed}-") };
-    (0..CONVERSATIONS).map(|index| of(seed, &name, index)).collect()
+    let of_both = KINDS.iter().cycle().take(CONVERSATIONS);
+    let all = of_both.chain(NATIVE_KINDS.iter().cycle().take(NATIVE_CONVERSATIONS));
+    (0..).zip(all).map(|(index, kind)| of(seed, &name, index, kind)).collect()
 }
 
-fn of(seed: u64, name: &str, index: u64) -> Conversation {
+fn of(seed: u64, name: &str, index: u64, kind: &'static Kind) -> Conversation {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     random.set_stream(index);
-    let kind = &KINDS[usize::try_from(index).expect("few") % KINDS.len()];
     let begun = conversation(format!("{name}{index:02}-{}", kind.name), "plans from a seed", (kind.setup)());
     (0..PLANS)
         .fold(begun, |it, plan| Plan { kind, random: &mut random, first_id: plan * IDS_OF_A_PLAN + 1 }.add(it))
         .counts()
+        .on_python(kind.on_python)
 }
 
 struct Plan<'a> {
@@ -143,16 +191,17 @@ impl Plan<'_> {
     fn id(&mut self) -> SequenceId {
         let number = self.first_id;
         self.first_id += 1;
-        if self.kind.by_slot && self.random.random_bool(0.3) {
-            SequenceId::Text(format!("sequence {number}"))
-        } else {
-            SequenceId::Number(number)
-        }
+        let is_text = match self.kind.ids {
+            Ids::Numbers => false,
+            Ids::Texts => true,
+            Ids::Both => self.random.random_bool(0.3),
+        };
+        if is_text { SequenceId::Text(format!("sequence {number}")) } else { SequenceId::Number(number) }
     }
 
     /// The step with values of its own, one or a few.
     fn varied(&mut self, step: Step) -> Step {
-        let count = if self.random.random_bool(0.15) { self.random.random_range(2..=4) } else { 1 };
+        let count = if self.kind.varies && self.random.random_bool(0.15) { self.random.random_range(2..=4) } else { 1 };
         let values: Vec<i32> = (0..count).map(|_| self.random.random_range(-999..=999)).collect();
         step.values(&values)
     }

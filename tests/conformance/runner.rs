@@ -15,10 +15,10 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::{
     client::{Connection, Service, service},
-    conversation::{Action, Conversation, Link, Opening, Query},
+    conversation::{Action, Conversation, Link, OnPython, Opening, Query},
     endpoint::Endpoint,
     query,
-    setup::{Loading, Setup},
+    setup::{Backend, Loading, Setup},
     step::Step,
     transcript,
 };
@@ -87,6 +87,9 @@ async fn run_once(address: SocketAddr, conversation: &Conversation, loading: Loa
         number: 0,
         lines: vec![format!("# {}", conversation.about), conversation.setup.to_string()],
     };
+    if let (Backend::Python, OnPython::Other(why)) = (runner.loading.backend, conversation.on_python) {
+        runner.write(format!("# {why}"));
+    }
     runner.prepare(conversation).await;
     for action in &conversation.actions {
         runner.act(action).await;

@@ -8,6 +8,10 @@ use serde_json::{Value, json};
 pub(crate) const BY_SLOT: &str = "custom_sequence_int32";
 /// State by correlation ID, all four controls.
 pub(crate) const BY_ID: &str = "oldest_sequence_int32";
+/// State that the server keeps, under Direct; START and READY controls.
+pub(crate) const IMPLICIT: &str = "implicit_sequence_int32";
+/// As `IMPLICIT`, under Oldest.
+pub(crate) const IMPLICIT_OLDEST: &str = "implicit_dyna_sequence_int32";
 /// As `BY_ID`, and the correlation ID is added to the answer to END.
 pub(crate) const DYNA: &str = "custom_dyna_sequence_int32";
 
@@ -39,6 +43,17 @@ pub(crate) enum Strategy {
     Oldest { candidates: i32, preferred: Vec<i32>, delay_ms: u64, preserve_ordering: bool },
 }
 
+/// State that the server keeps for the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// What a new sequence finds is not defined.
+    Undefined,
+    /// A new sequence finds zero.
+    Zero,
+    /// As `Undefined`; what the model reads and what it writes is in one buffer.
+    OneBuffer,
+}
+
 /// A model's configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
@@ -50,6 +65,9 @@ pub(crate) struct Setup {
     /// The data type of the CORRID control, where there is one.
     corrid: Option<&'static str>,
     has_end: bool,
+    state: Option<State>,
+    /// The model does not compare the controls with the request.
+    unchecked: bool,
     execute_ms: u64,
     error_on_value: Option<i32>,
     ragged: bool,
@@ -69,6 +87,8 @@ impl Setup {
             strategy: Strategy::Default,
             corrid: None,
             has_end: false,
+            state: None,
+            unchecked: false,
             execute_ms: 0,
             error_on_value: None,
             ragged: false,
@@ -89,6 +109,24 @@ impl Setup {
     /// As [`Setup::oldest`], with the formula that shows the correlation ID at END.
     pub(crate) fn dyna() -> Self {
         Self { model: DYNA, ..Self::oldest() }
+    }
+
+    /// As [`Setup::direct`], with state that the server keeps.
+    pub(crate) fn implicit() -> Self {
+        Self { model: IMPLICIT, state: Some(State::Undefined), ..Self::direct() }
+    }
+
+    /// As [`Setup::oldest`], with state that the server keeps, so that the model is told no correlation ID.
+    pub(crate) fn implicit_oldest() -> Self {
+        Self { strategy: Self::oldest().strategy, model: IMPLICIT_OLDEST, ..Self::implicit() }
+    }
+
+    pub(crate) fn state(self, state: State) -> Self {
+        Self { state: Some(state), ..self }
+    }
+
+    pub(crate) fn unchecked(self) -> Self {
+        Self { unchecked: true, ..self }
     }
 
     pub(crate) fn model(self, model: &'static str) -> Self {
@@ -149,6 +187,11 @@ impl Setup {
         Self { corrid: Some(data_type), ..self }
     }
 
+    /// The model is told END and the correlation ID.
+    pub(crate) fn with_id(self, data_type: &'static str) -> Self {
+        Self { has_end: true, ..self.corrid(data_type) }
+    }
+
     /// Steps of different shapes may share a batch.
     pub(crate) fn ragged(self) -> Self {
         Self { ragged: true, ..self }
@@ -160,12 +203,14 @@ impl Setup {
             Backend::Native => "sequence_stress",
             Backend::Python => "python",
         };
+        // A state tensor has a fixed shape, and so has what is added to it.
+        let dims = [if self.state.is_some() { 1 } else { -1 }];
         let config = json!({
             "name": self.model,
             "backend": backend,
             "max_batch_size": self.batch,
-            "input": [{ "name": "INPUT", "data_type": "TYPE_INT32", "dims": [-1], "allow_ragged_batch": self.ragged }],
-            "output": [{ "name": "OUTPUT", "data_type": "TYPE_INT32", "dims": [-1] }],
+            "input": [{ "name": "INPUT", "data_type": "TYPE_INT32", "dims": dims, "allow_ragged_batch": self.ragged }],
+            "output": [{ "name": "OUTPUT", "data_type": "TYPE_INT32", "dims": dims }],
             "instance_group": [{ "kind": "KIND_CPU", "count": self.instances }],
             "parameters": self.parameters(&loading.note),
             "sequence_batching": self.sequence_batching(),
@@ -182,6 +227,9 @@ impl Setup {
         });
         if let Some(value) = self.error_on_value {
             parameters["error_on_value"] = json!({ "string_value": value.to_string() });
+        }
+        if self.unchecked {
+            parameters["check_controls"] = json!({ "string_value": "false" });
         }
         parameters
     }
@@ -200,6 +248,22 @@ impl Setup {
             controls.push(json!({ "name": "CORRID", "control": [control] }));
         }
         let mut batching = json!({ "max_sequence_idle_microseconds": self.idle_ms * 1000, "control_input": controls });
+        if let Some(kind) = self.state {
+            let mut state = json!({
+                "input_name": "INPUT_STATE",
+                "output_name": "OUTPUT_STATE",
+                "data_type": "TYPE_INT32",
+                "dims": [1],
+            });
+            if kind == State::Zero {
+                state["initial_state"] =
+                    json!([{ "name": "zero", "data_type": "TYPE_INT32", "dims": [1], "zero_data": true }]);
+            }
+            if kind == State::OneBuffer {
+                state["use_same_buffer_for_input_output"] = json!(true);
+            }
+            batching["state"] = json!([state]);
+        }
         match &self.strategy {
             Strategy::Default => {}
             Strategy::Direct { delay_ms, utilization } => {
@@ -242,6 +306,15 @@ impl fmt::Display for Setup {
         }
         if let Some(data_type) = self.corrid {
             write!(out, ", CORRID {data_type}")?;
+        }
+        match self.state {
+            None => {}
+            Some(State::Undefined) => write!(out, ", implicit state")?,
+            Some(State::Zero) => write!(out, ", implicit state that begins as zero")?,
+            Some(State::OneBuffer) => write!(out, ", implicit state in one buffer")?,
+        }
+        if self.unchecked {
+            write!(out, ", controls not compared")?;
         }
         if self.ragged {
             write!(out, ", ragged")?;

@@ -73,9 +73,7 @@ pub(crate) fn compare(group: &str, conversations: &[Conversation], servers: &[Sa
                 Err(_) if seed() != KEPT_SEED => servers[0].transcripts[index].clone(),
                 Err(_) => "nothing is kept\n".into(),
             };
-            if only().is_some() {
-                show(server, said);
-            }
+            tell(&format!("--- {server}\n{said}"));
             if *said != kept {
                 differences.push(difference(group, conversation, &kept, server, said));
             }
@@ -84,9 +82,12 @@ pub(crate) fn compare(group: &str, conversations: &[Conversation], servers: &[Sa
     assert!(differences.is_empty(), "{} of {group}:\n\n{}", differences.len(), differences.join("\n\n"));
 }
 
+/// Says something where the conversations are restricted to some, because then somebody looks at them.
 #[expect(clippy::print_stdout, reason = "it was asked for")]
-fn show(name: &str, transcript: &str) {
-    println!("--- {name}\n{transcript}");
+pub(crate) fn tell(text: &str) {
+    if only().is_some() {
+        println!("{text}");
+    }
 }
 
 fn difference(group: &str, conversation: &Conversation, kept: &str, server: &str, said: &str) -> String {

@@ -1,8 +1,9 @@
 //! Exact batches: the server's environment holds executions back until all that is to come is there.
 
+use super::NO_STATE;
 use crate::{
     conversation::{Conversation, Link, conversation},
-    setup::Setup,
+    setup::{Setup, State},
     step::{Step, end, only, start, step},
 };
 
@@ -56,14 +57,23 @@ pub(crate) fn eight() -> Vec<Conversation> {
             four().utilization(400, 0.5),
             &[1, 1, 2, 4],
         ),
-        skipped(),
-        no_end_then_start(),
+        skipped("skipped", Setup::direct()),
+        no_end_then_start("no-end-then-start", Setup::direct()),
+        skipped("implicit-skipped", Setup::implicit()).on_python(NO_STATE),
+        no_end_then_start("implicit-no-end-then-start", Setup::implicit()).on_python(NO_STATE),
+        implicit("implicit-full", Setup::implicit(), &[2, 2, 2, 2]),
+        implicit("implicit-unequal", Setup::implicit().state(State::Zero), &[1, 1, 2, 4]),
+        implicit("implicit-longest-first", Setup::implicit().state(State::OneBuffer), &[4, 2, 1, 1]),
     ]
 }
 
+fn implicit(name: &str, setup: Setup, lengths: &[usize]) -> Conversation {
+    side_by_side(name, "side by side, with state that the server keeps", setup, lengths).on_python(NO_STATE)
+}
+
 /// Two sequences have steps in the first and the last batch, two in all.
-fn skipped() -> Conversation {
-    conversation("skipped", "sequences that are not in every batch", Setup::direct())
+fn skipped(name: &str, setup: Setup) -> Conversation {
+    conversation(name, "sequences that are not in every batch", setup)
         .send_all("a", [start(1, 1), end(1, 3)])
         .send_all("b", [start(2, 11), step(2, 12), end(2, 13)])
         .send_all("c", [start(3, 111)])
@@ -75,8 +85,8 @@ fn skipped() -> Conversation {
         .statistics()
 }
 
-fn no_end_then_start() -> Conversation {
-    conversation("no-end-then-start", "an ID is started again without END, beside another", Setup::direct())
+fn no_end_then_start(name: &str, setup: Setup) -> Conversation {
+    conversation(name, "an ID is started again without END, beside another", setup)
         .send_all("a", [start(1, 1), step(1, 2), start(1, 30), end(1, 40)])
         .send_all("b", sequence(2, 4))
         .take("a", 4)
@@ -181,6 +191,12 @@ pub(crate) fn four() -> Vec<Conversation> {
         sums("oldest-unequal", "sequences of 2, 3, 4 and 5 steps", oldest(), &[2, 3, 4, 5]),
         sums("oldest-backlog", "two more sequences than candidates", oldest(), &[2; 6]),
         sums("oldest-dyna", "four sequences whose IDs show", Setup::dyna(), &[3, 3, 3, 3]),
+        together("implicit-full", "four sequences with state that the server keeps", Setup::implicit_oldest())
+            .on_python(NO_STATE),
+        together("implicit-halves", "the same in batches of two", Setup::implicit_oldest().batch(2))
+            .on_python(NO_STATE),
+        sums("implicit-unequal", "and of unequal lengths", Setup::implicit_oldest().state(State::Zero), &[2, 3, 4, 5])
+            .on_python(NO_STATE),
         side_by_side("direct-full", "Direct: four sequences of one step", Setup::direct(), &[1, 1, 1, 1]),
         side_by_side("direct-two", "Direct: two sequences of two steps", Setup::direct(), &[2, 2]),
     ]

@@ -7,7 +7,8 @@ use crate::{
 };
 
 /// The statistics of an error that the model gives for one request.
-const COUNTS_ERRORS: OnPython = OnPython::Other("the Python backend counts such an error as a success");
+const COUNTS_ERRORS: OnPython =
+    OnPython::Other("the Python backend counts an error that the model gives for one request as a success");
 
 pub(crate) fn conversations() -> Vec<Conversation> {
     let mut all: Vec<Conversation> = super::both().into_iter().flat_map(|(kind, setup)| of_each(kind, setup)).collect();

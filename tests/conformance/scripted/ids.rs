@@ -4,26 +4,70 @@ use sequence_stress::proto::infer_parameter::ParameterChoice::{
     BoolParam, DoubleParam, Int64Param, StringParam, Uint64Param,
 };
 
+use super::NO_TEXTS;
 use crate::{
     conversation::{Conversation, conversation},
-    setup::Setup,
+    setup::{DYNA, Setup},
     step::{SequenceId, end, only, start, step},
 };
 
 pub(crate) fn conversations() -> Vec<Conversation> {
     let mut all: Vec<Conversation> =
         ["TYPE_UINT64", "TYPE_INT64", "TYPE_UINT32", "TYPE_INT32"].into_iter().map(types).collect();
+    all.extend([texts(), texts_at_end(), text_as_number("direct"), text_as_number("oldest")]);
     all.extend([without_control(), lengths(), wrong_parameters(), ignored_parameters()]);
     all
 }
 
-/// Numbers only: the real server copies a string, its length in front, over a number's few bytes, and what lies behind them
-/// is lost, so that it can die. A control of type STRING it gives to the Python backend with a tail that the backend refuses.
+/// Numbers only; see [`text_as_number`] for texts.
 fn types(data_type: &'static str) -> Conversation {
     let name = format!("corrid-{}", data_type.trim_start_matches("TYPE_").to_lowercase());
     let begun = conversation(name, "IDs in the type that the model wants", Setup::dyna().corrid(data_type));
     let ids = [7, (1 << 32) + 7, i64::MAX, -7];
     let asked = ids
+        .into_iter()
+        .fold(begun, |it, id| it.exchange("a", start(id, 1)).exchange("a", step(id, 2)).exchange("a", end(id, 3)));
+    asked.statistics()
+}
+
+/// Texts only: to a model that is told texts the real server gives of a number what lies in memory, not its digits.
+fn texts() -> Conversation {
+    let about = "a model that is told texts, with state by them: two sequences in turn, and the longest ID";
+    let long = || "y".repeat(128);
+    conversation("corrid-string", about, Setup::oldest().corrid("TYPE_STRING"))
+        .exchange("a", start("seven", 1))
+        .exchange("b", start("seven ", 100))
+        .exchange("a", step("seven", 2))
+        .exchange("b", step("seven ", 200))
+        .exchange("c", start(long().as_str(), 1000))
+        .exchange("a", end("seven", 3))
+        .exchange("a", step("seven", 4))
+        .exchange("b", end("seven ", 300))
+        .exchange("c", end(long().as_str(), 2000))
+        .exchange("a", only("séquence", 5))
+        .exchange("a", start("seven", 6))
+        .exchange("a", end("seven", 7))
+        .statistics()
+        .on_python(NO_TEXTS)
+}
+
+fn texts_at_end() -> Conversation {
+    let about = "the formula adds the number that the text is, or nothing where it is none";
+    let begun = conversation("corrid-string-dyna", about, Setup::dyna().corrid("TYPE_STRING"));
+    ["7", "1000", "4294967303", "18446744073709551615", "seven", "7 ", "-7"]
+        .into_iter()
+        .fold(begun, |it, id| it.exchange("a", start(id, 1)).exchange("a", end(id, 2)))
+        .statistics()
+        .on_python(NO_TEXTS)
+}
+
+/// No longer texts: the real server copies a text, its length in front, over the number's few bytes, and what lies behind them
+/// is lost, so that it can die.
+fn text_as_number(kind: &str) -> Conversation {
+    let setup = if kind == "oldest" { Setup::dyna() } else { Setup::direct().model(DYNA).with_id("TYPE_UINT64") };
+    let about = "a model that is told numbers is told of a text its length and its first four bytes";
+    let begun = conversation(format!("corrid-text-as-number-{kind}"), about, setup.unchecked());
+    let asked = ["7", "ab", "abcd"]
         .into_iter()
         .fold(begun, |it, id| it.exchange("a", start(id, 1)).exchange("a", step(id, 2)).exchange("a", end(id, 3)));
     asked.statistics()

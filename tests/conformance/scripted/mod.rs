@@ -7,11 +7,18 @@ pub(crate) mod cancel;
 pub(crate) mod delays;
 pub(crate) mod idle;
 pub(crate) mod ids;
+pub(crate) mod implicit;
 pub(crate) mod inputs;
 pub(crate) mod lifecycle;
 pub(crate) mod slots;
 
-use crate::setup::Setup;
+use crate::{conversation::OnPython, setup::Setup};
+
+/// Of conversations on state that the server keeps.
+pub(crate) const NO_STATE: OnPython = OnPython::Not("the Python backend of this release keeps no implicit state");
+/// Of conversations with models that are told texts as correlation IDs.
+pub(crate) const NO_TEXTS: OnPython =
+    OnPython::Not("the Python backend of this release refuses such a control, or dies of it");
 
 /// A strategy's name, and a model that has it.
 type Kind = (&'static str, fn() -> Setup);
