@@ -61,13 +61,13 @@ fn texts_at_end() -> Conversation {
         .on_python(NO_TEXTS)
 }
 
-/// No longer texts: the real server copies a text, its length in front, over the number's few bytes, and what lies behind them
-/// is lost, so that it can die.
+/// Texts of four bytes: the real server copies a text, its length in front, over the number's eight bytes. A shorter one leaves
+/// bytes as they were, which can be others at each step, and behind a longer one memory is lost, so that the server can die.
 fn text_as_number(kind: &str) -> Conversation {
     let setup = if kind == "oldest" { Setup::dyna() } else { Setup::direct().model(DYNA).with_id("TYPE_UINT64") };
-    let about = "a model that is told numbers is told of a text its length and its first four bytes";
+    let about = "a model that is told numbers is told of a text its length and its four bytes";
     let begun = conversation(format!("corrid-text-as-number-{kind}"), about, setup.unchecked());
-    let asked = ["7", "ab", "abcd"]
+    let asked = ["1000", "abcd", "abce"]
         .into_iter()
         .fold(begun, |it, id| it.exchange("a", start(id, 1)).exchange("a", step(id, 2)).exchange("a", end(id, 3)));
     asked.statistics()
