@@ -21,7 +21,7 @@ type Rows = &'static [(u32, u64, i64)];
 
 /// Without a check of the controls, so that what is told wrongly is believed.
 fn with(fault: &'static str, mut config: Config) -> Config {
-    config.parameters.extend([("fault", fault), ("check_controls", "false"), ("fault_hold_ms", "60")]);
+    config.parameters.extend([("fault", fault), ("check_controls", "false"), ("fault_hold_ms", "400")]);
     config
 }
 
@@ -161,12 +161,12 @@ fn an_answer_may_be_dropped_or_sent_twice() {
 fn late_answers_come_after_the_release_and_before_the_instance_is_gone() {
     for decoupled in [false, true] {
         let config = with("late-response", Config { decoupled, ..Config::direct() });
-        let (done, mut server) = converse(&config, &[&[(START, 7, 5), (MID, 0, 0)], &[(MID, 7, 1)], &[(END, 7, 1)]]);
+        let (done, mut server) = converse(&config, &[&[(START, 7, 5), (MID, 0, 0), (START, 8, 6)], &[(END, 7, 1)]]);
         let counts: Vec<_> = done.iter().map(|done| (done.answers.len(), done.releases)).collect();
         assert_eq!(counts, [(0, 1), (1, 1), (0, 1), (0, 1)], "released, and the idle slot's alone answered");
         server.finalize();
         let sums: Vec<_> = world().accounts.values().flat_map(Account::sums).collect();
-        assert_eq!(sums, [5, 6, 7]);
+        assert_eq!(sums, [5, 6, 6]);
         server.end();
     }
 }
@@ -175,7 +175,7 @@ fn late_answers_come_after_the_release_and_before_the_instance_is_gone() {
 fn an_execution_or_a_release_may_take_longer() {
     let began = Instant::now();
     let (done, server) = converse(&with("slow-execution", Config::direct()), &[&[(START, 7, 5)]]);
-    assert!(done[0].sums() == [5] && began.elapsed().as_millis() >= 60, "{:?}", began.elapsed());
+    assert!(done[0].sums() == [5] && began.elapsed().as_millis() >= 400, "{:?}", began.elapsed());
     server.end();
 
     let config = with("late-release", Config::direct());
@@ -231,7 +231,12 @@ fn an_instance_may_hang() {
         let server = Server::running(&config);
         thread::scope(|scope| {
             scope.spawn(|| server.execute(config.batch(&[(START, 7, 5)])));
-            thread::sleep(Duration::from_millis(300));
+            let began = Instant::now();
+            while !world().calls.contains_key("TRITONBACKEND_ResponseNew") && began.elapsed() < Duration::from_secs(60)
+            {
+                thread::sleep(Duration::from_millis(1));
+            }
+            thread::sleep(Duration::from_millis(200));
             let account = world().accounts.get(&1).cloned().expect("it was taken");
             let has_hung = account.answers.is_empty() && account.releases == 0 && account.reports.is_empty();
             process::exit(if has_hung { 17 } else { 18 });
