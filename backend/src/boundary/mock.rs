@@ -39,6 +39,8 @@ pub(super) struct World {
     pub(super) state_memory: c_uint,
     /// A function and which of its calls is to fail, counted from 1.
     pub(super) to_fail: Option<(&'static str, usize)>,
+    /// A function that succeeds and gives nothing.
+    pub(super) gives_nothing: Option<&'static str>,
     /// Which reading of the clock panics, counted from 1.
     pub(super) clock_panics_at: Option<usize>,
     clock_readings: usize,
@@ -284,6 +286,7 @@ impl World {
             output_memory: c::MEMORY_CPU,
             state_memory: c::MEMORY_CPU,
             to_fail: None,
+            gives_nothing: None,
             clock_panics_at: None,
             clock_readings: 0,
             calls: BTreeMap::new(),
@@ -459,7 +462,7 @@ fn serve(name: &'static str, act: impl FnOnce(&mut World) -> Result<(), Refusal>
     *calls += 1;
     let call = (name, *calls);
     world.is_failing = world.to_fail == Some(call);
-    let acts = !world.is_failing || TAKES_ANYWAY.contains(&name);
+    let acts = world.gives_nothing != Some(name) && (!world.is_failing || TAKES_ANYWAY.contains(&name));
     let outcome = if acts { act(&mut world) } else { Ok(()) };
     match outcome {
         Ok(()) if world.is_failing => world.error(INTERNAL, TOLD_TO_FAIL),

@@ -175,6 +175,38 @@ fn a_request_that_cannot_be_released_keeps_nobody_else_from_it() {
 }
 
 #[test]
+fn what_the_server_says_it_gives_and_does_not_is_an_error() {
+    let state = Config { state: Some(true), ..Config::direct() };
+    let decoupled = Config { decoupled: true, ..Config::direct() };
+    for (config, function, error) in [
+        (&state, "TRITONBACKEND_OutputBuffer", "tensor 'OUTPUT': the server gave no buffer"),
+        (&state, "TRITONBACKEND_StateBuffer", "tensor 'OUTPUT_STATE': the server gave no buffer"),
+        (&state, "TRITONBACKEND_InputBuffer", "control 'START' is [], which is neither its false nor its true"),
+        (&decoupled, "TRITONBACKEND_ResponseNewFromFactory", ""),
+    ] {
+        let server = Server::running(config);
+        world().gives_nothing = Some(function);
+        assert_eq!(errors(&server.execute([config.ask(START, 7, &[5])])), [error], "{function}");
+        server.end();
+    }
+    for (config, function, error) in [
+        (&state, "TRITONBACKEND_ResponseNew", "the server gave no response"),
+        (&decoupled, "TRITONBACKEND_ResponseFactoryNew", "the server gave no response factory"),
+    ] {
+        let server = Server::running(config);
+        world().gives_nothing = Some(function);
+        let request = world().arrive(config.ask(START, 7, &[5]));
+        assert_eq!(server.execute_once(0, &[request]), Err((1, error.to_owned())), "{function}");
+        server.end();
+    }
+    let server = Server::new(&state.json());
+    world().gives_nothing = Some("TRITONSERVER_MessageSerializeToJson");
+    let (_, text) = server.load().expect_err("there is no configuration");
+    assert!(text.starts_with("the configuration cannot be read"), "{text}");
+    server.end();
+}
+
+#[test]
 fn a_request_that_makes_the_model_panic_fails_alone() {
     let config = Config { parameters: vec![("panic_on_value", "13")], ..Config::direct() };
     let server = Server::running(&config);
