@@ -1,6 +1,6 @@
 //! What a right model answers.
 
-use std::ffi::CString;
+use std::{ffi::CString, thread};
 
 use super::{
     super::mock::{Account, Id, MEMORY_GPU, world},
@@ -56,6 +56,32 @@ fn instances_have_sums_of_their_own() {
     assert_eq!([&one, &two, &three].map(|batch| batch[0].sums()), [vec![5], vec![1], vec![7]]);
     assert_eq!(one[0].output("INSTANCE").data, 0_i32.to_le_bytes());
     assert_eq!(two[0].output("INSTANCE").data, 1_i32.to_le_bytes());
+    server.end();
+}
+
+#[test]
+fn instances_execute_at_the_same_time() {
+    let parameters = vec![("fault", "late-response:0.5,leak-memory:once@1"), ("fault_hold_ms", "0")];
+    let config = Config { parameters, ..Config::direct() };
+    let mut server = Server::running(&config);
+    (1..4).for_each(|_| server.make_instance().expect("one more instance"));
+    let (server_of_all, config) = (&server, &config);
+    thread::scope(|scope| {
+        for instance in 0..4 {
+            scope.spawn(move || {
+                for step in 0..100 {
+                    let flags = if step == 0 { START } else { MID };
+                    server_of_all.execute_on(instance, [config.ask(flags, 7 + instance as u64, &[1 << instance])]);
+                }
+            });
+        }
+    });
+    server.finalize();
+    let mut sums: Vec<_> = world().accounts.values().flat_map(Account::sums).collect();
+    let mut expected: Vec<_> = (0..4).flat_map(|instance| (1..=100).map(move |step| step << instance)).collect();
+    sums.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(sums, expected);
     server.end();
 }
 
