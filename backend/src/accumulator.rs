@@ -299,5 +299,8 @@ mod tests {
         assert!(sums.young.len() + sums.old.len() <= 2 * GENERATION);
         sums.remove(&299_999);
         assert_eq!(sums.get(&299_999), None);
+        let mut sums = Sums::default();
+        (0..300_000).for_each(|key| sums.set(key, key));
+        assert!(sums.young.len() + sums.old.len() <= 2 * GENERATION);
     }
 }

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     ffi::{CString, c_uint},
     ptr,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
 };
 
@@ -306,6 +306,14 @@ impl Server {
         self.instances.push(instance);
         // SAFETY: the instance is the world's.
         taken(unsafe { entry::TRITONBACKEND_ModelInstanceInitialize(mock::handle(instance)) })
+    }
+
+    /// What the backend keeps of the model.
+    pub(super) fn model(&self) -> Arc<crate::model::Model> {
+        let world = world();
+        let model = world.models.peek(self.model).expect("it is there");
+        // SAFETY: the model is loaded, and its state is what `ModelInitialize` made.
+        unsafe { model.state.0.cast::<Arc<crate::model::Model>>().as_ref() }.map(Arc::clone).expect("it is loaded")
     }
 
     /// Executes requests on an instance, once.
