@@ -72,7 +72,12 @@ class Server:
         self.shared_memory = f"{self.scratch.name}-"
         try:
             self._install_backend()
-            repository.write(self.scratch / "models", self.python, self.release, **self.repository_options)
+            models = self.scratch / "models"
+            repository.write(models, self.python, self.release, **self.repository_options)
+            # Bytecode beside a model changes the model's folder, and the server then takes the model for another one; the
+            # interpreter within the Python backend looks at no variable that forbids it.
+            for model in models.glob("*/*/model.py"):
+                (model.parent / "__pycache__").touch()
             self._start()
         except BaseException:
             self.__exit__(*sys.exc_info())
@@ -130,8 +135,6 @@ class Server:
             command.append("--metrics-address=127.0.0.1")
         environment = dict(os.environ)
         environment["LD_LIBRARY_PATH"] = ":".join(map(str, self.libraries))
-        # Bytecode beside a model changes the model's folder, and the server then takes the model for another one.
-        environment["PYTHONDONTWRITEBYTECODE"] = "1"
         environment.update(self.variables)
         if self.python:
             command.append(f"--backend-config=python,shm-region-prefix-name={self.shared_memory}")

@@ -85,11 +85,15 @@ pub(crate) fn real(environment: Environment, backend: Backend) -> Endpoint {
     let server = Real(child);
     BufReader::new(out).read_line(&mut address).expect("the server's address");
     let address = address.trim().parse().expect("with-triton starts a server and tells its address");
-    let name = match backend {
+    Endpoint { name: name(backend), backend, address, _server: Box::new(server) }
+}
+
+/// The real server's name in reports.
+pub(crate) fn name(backend: Backend) -> &'static str {
+    match backend {
         Backend::Native => "tritonserver 24.10",
         Backend::Python => "tritonserver 24.10 with Python models",
-    };
-    Endpoint { name, backend, address, _server: Box::new(server) }
+    }
 }
 
 /// Starts the reference server in this process, with no model loaded, and with a fault that the real one has.

@@ -31,6 +31,8 @@ const A_THIRD: usize = 3;
 const AT_ONCE: usize = 2;
 /// A group's conversations with the reference server are dealt out to so many.
 const REFERENCE_SERVERS: usize = 4;
+/// And those with the real one, which costs more.
+const REAL_SERVERS: usize = 2;
 static RUNNING: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
 
 /// One of the groups that may run now.
@@ -80,32 +82,30 @@ impl Group {
         })
     }
 
-    /// The transcripts of all conversations with the reference server: with several of them at once, because most of the
-    /// time goes by waiting, and such a server costs little.
-    fn reference_transcripts(&self) -> Vec<String> {
+    /// The transcripts of all conversations, dealt out to so many servers: most of the time goes by waiting.
+    fn dealt_out(&self, servers: usize, start: impl Fn() -> Endpoint + Sync) -> Vec<String> {
         let mut lanes: Vec<_> = thread::scope(|scope| {
             let lane = |first| {
-                let mine = self.conversations.iter().skip(first).step_by(REFERENCE_SERVERS);
-                scope.spawn(|| Self::transcripts(&endpoint::reference(self.environment), mine).into_iter())
+                let mine = self.conversations.iter().skip(first).step_by(servers);
+                scope.spawn(|| Self::transcripts(&start(), mine).into_iter())
             };
-            let lanes: Vec<_> = (0..REFERENCE_SERVERS).map(lane).collect();
-            lanes.into_iter().map(|lane| lane.join().expect("the reference server's transcripts")).collect()
+            let lanes: Vec<_> = (0..servers).map(lane).collect();
+            lanes.into_iter().map(|lane| lane.join().expect("a server's transcripts")).collect()
         });
-        let count = self.conversations.len();
-        (0..count).map(|index| lanes[index % REFERENCE_SERVERS].next().expect("one for each")).collect()
+        (0..self.conversations.len()).map(|index| lanes[index % servers].next().expect("one for each")).collect()
     }
 
     /// What the reference server says.
     fn reference(&self) -> Said {
-        let transcripts = self.reference_transcripts();
+        let transcripts = self.dealt_out(REFERENCE_SERVERS, || endpoint::reference(self.environment));
         Said { server: endpoint::REFERENCE, backend: Backend::Native, transcripts }
     }
 
     /// What the real server says with such models; where it is to be kept, it is.
     fn real(&self, backend: Backend) -> Said {
-        let real = endpoint::real(self.environment, backend);
-        let transcripts = Self::transcripts(&real, self.conversations.iter());
-        let said = Said { server: real.name, backend, transcripts };
+        let servers = REAL_SERVERS.min(self.conversations.len());
+        let transcripts = self.dealt_out(servers, || endpoint::real(self.environment, backend));
+        let said = Said { server: endpoint::name(backend), backend, transcripts };
         if snapshot::are_to_be_written() {
             snapshot::write(self.name, &self.conversations, &said);
         }
