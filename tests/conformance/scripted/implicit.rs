@@ -43,8 +43,9 @@ fn sequences(kind: &str, setup: fn() -> Setup) -> Vec<Conversation> {
             .infer(step(5, 4))
             .exchange("b", end(5, 8))
             .exchange("a", step(5, 16))
-            .send_all("a", [start("5", 10), step("5", 20), end("5", 40), only(7, i32::MAX)])
-            .take("a", 4)
+            .send_all("a", [start("5", 10), step("5", 20), end("5", 40)])
+            .take("a", 3)
+            .exchange("a", only(7, i32::MAX))
             .statistics(),
         begin("restart", "a live ID is started again: step by step, and all at once")
             .exchange("a", start(5, 1))
