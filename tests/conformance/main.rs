@@ -5,7 +5,10 @@
 //! Conversations are made so that all of the transcript is determined: what is to happen in order has time in between, and
 //! what is to be under way executes for long.
 //!
-//! `snapshots/` holds what the real server said. `cargo test --test conformance` compares the reference server with that;
+//! `snapshots/` holds what the real server said with the native models of `backend/`. With Triton's Python backend it has to say
+//! the same: [`conversation::OnPython`] marks the conversations in which that backend says something else (`*.python.txt`) or
+//! cannot take part, and [`groups`] tells how many of the others are held with it.
+//! `cargo test --test conformance` compares the reference server with that;
 //! `cargo test --test conformance -- --ignored` (`scripts/test` does it too) talks to the real server as well, and compares
 //! all three. To write the snapshots anew, after a look at what changes:
 //!
