@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 /// Short limits, so that a missing answer is lost soon.
 const SCENARIO: &str = "
 load.workers = 3
-limits = { lost_after_ms = 1000, step_ms = 1, settle_ms = 300, quiet_ms = 20, drain_ms = 1000, connect_ms = 2000 }
+limits = { lost_after_ms = 1000, step_ms = 2, settle_ms = 300, quiet_ms = 20, drain_ms = 1000, connect_ms = 2000 }
 patterns.common = { valid = 5, valid-valid = 2, valid-no-end = 1, no-end = 1, no-start = 2 }
 ";
 
