@@ -262,6 +262,36 @@ mod tests {
     }
 
     #[test]
+    fn a_sum_is_kept_as_the_number_that_it_is() {
+        for (name, one, other, sum) in [
+            ("TYPE_INT32", "2147483647", "2", "-2147483647"),
+            ("TYPE_UINT32", "4294967295", "2", "1"),
+            ("TYPE_UINT64", "18446744073709551615", "2", "1"),
+            ("TYPE_FP32", "16777216", "1", "16777216"),
+        ] {
+            let arithmetic = arithmetic(name);
+            let number = |text| arithmetic.parse(text).expect("a number");
+            assert_eq!(arithmetic.add(number(one), number(other)), number(sum), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_number_that_its_type_does_not_have_is_none() {
+        for (name, text) in [
+            ("TYPE_INT32", "2147483648"),
+            ("TYPE_UINT32", "-1"),
+            ("TYPE_UINT32", "4294967296"),
+            ("TYPE_INT64", "9223372036854775808"),
+            ("TYPE_UINT64", "-1"),
+            ("TYPE_FP32", "one"),
+            ("TYPE_STRING", "1.0"),
+            ("TYPE_STRING", ""),
+        ] {
+            assert_eq!(arithmetic(name).parse(text), None, "{name}: {text}");
+        }
+    }
+
+    #[test]
     fn what_does_not_fit_its_shape_or_type_is_refused() {
         let tensor = |name: &str, shape: &[i64], data: &[u8]| Tensor {
             datatype: Datatype::of_name(name).expect("a type"),
