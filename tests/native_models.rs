@@ -17,6 +17,9 @@ use support::triton::{ANSWER_LIMIT, Triton, text, with_triton};
 
 /// By how much a server's memory may differ for other reasons than a leak.
 const MAY_GROW_KIB: u64 = 1024;
+/// Server 2.51.0 misses a wake-up of its own scheduler now and then when a model is unloaded in the very moment in which an
+/// execution ends, and the model then stays as it is for ever.
+const BEFORE_UNLOADING: Duration = Duration::from_millis(10);
 
 /// A configuration of the native model with state by slot, for one case changed in one place.
 fn changed(place: &str, value: Value) -> String {
@@ -105,6 +108,7 @@ fn native_models_that_are_loaded_and_unloaded_again_and_again_leave_no_memory_be
     for round in 1..=350 {
         repository("load");
         assert_eq!((triton.step(7, 5, true), triton.step(7, 6, false)), (Ok(5), Ok(11)));
+        thread::sleep(BEFORE_UNLOADING);
         repository("unload");
         let began = Instant::now();
         while !is_unloaded() {
@@ -208,8 +212,9 @@ fn said(answer: &ModelStreamInferResponse) -> (Result<Vec<i32>, &str>, bool) {
 fn each_element_has_an_answer_or_an_execution_of_its_own_where_the_model_is_such() {
     let triton = Triton::start(&["--execute-delay-ms", "0"]);
     let model = "decoupled_sequence_int32";
-    let steps = vec![step(model, 7, &[1, 2, 3], true, false), step(model, 7, &[10], false, true)];
-    let told = answers(&triton, steps);
+    // The server does not keep the order between answers of one request and of the next, so each has a stream of its own.
+    let steps = [step(model, 7, &[1, 2, 3], true, false), step(model, 7, &[10], false, true)];
+    let told: Vec<_> = steps.into_iter().flat_map(|step| answers(&triton, vec![step])).collect();
     let sum = |sum: i32, last| (Ok(vec![sum]), last);
     let expected = [sum(1, false), sum(3, false), sum(6, true), sum(16, true)];
     assert_eq!(told.iter().map(said).collect::<Vec<_>>(), expected);
