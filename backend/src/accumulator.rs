@@ -33,7 +33,23 @@ pub(crate) struct Row {
     pub(crate) elements: Vec<Number>,
     pub(crate) shape: Vec<i64>,
     /// The implicit state that the server gave, where it keeps one.
-    pub(crate) state: Option<Number>,
+    pub(crate) state: Option<GivenState>,
+}
+
+/// Implicit state as it was given; it goes back in the same shape.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct GivenState {
+    pub(crate) sum: Number,
+    pub(crate) shape: Vec<i64>,
+    /// How many elements it has, of which the first one counts.
+    pub(crate) count: usize,
+}
+
+impl Row {
+    /// The sum that the server kept.
+    fn given(&self) -> Option<Number> {
+        self.state.as_ref().map(|state| state.sum)
+    }
 }
 
 /// What comes of a row.
@@ -77,10 +93,15 @@ impl Accumulator {
 
     /// Whether a row that is not a START would go on from something, so that mistaking it for one or the other shows. Within an
     /// input that has an execution for each element there is no mistake: it would begin again and again, and never end.
-    pub(crate) fn goes_on(&self, slot: usize, told: &Told) -> bool {
-        let zero = self.model.spec.arithmetic.zero();
-        let goes_on = |kept: Kept| kept.sum != zero && kept.at == 0;
-        self.model.spec.state.is_some() || self.sums.get(&self.key(slot, told)).is_some_and(goes_on)
+    pub(crate) fn goes_on(&self, slot: usize, told: &Told, given: Option<&GivenState>) -> bool {
+        let spec = &self.model.spec;
+        let zero = spec.arithmetic.zero();
+        let Some(state) = &spec.state else {
+            let goes_on = |kept: Kept| kept.sum != zero && kept.at == 0;
+            return self.sums.get(&self.key(slot, told)).is_some_and(goes_on);
+        };
+        // A START adds to an initial state, if there is one, whether it is told to be a START or not.
+        !(told.start && state.has_initial) && given.is_some_and(|given| given.sum != zero)
     }
 
     /// Executes a batch. A row that panics fails alone.
@@ -107,7 +128,7 @@ impl Accumulator {
 
     /// The sum from which the row goes on, where there is one.
     fn kept(&self, row: &Row) -> Option<Number> {
-        row.state.or_else(|| self.sums.get(&self.key(row.slot, &row.told)).map(|kept| kept.sum))
+        row.given().or_else(|| self.sums.get(&self.key(row.slot, &row.told)).map(|kept| kept.sum))
     }
 
     /// For each row the sum of another one that it goes on from by a planted fault.
@@ -161,7 +182,7 @@ impl Accumulator {
             return last;
         }
         let has_initial = spec.state.as_ref().is_some_and(|state| state.has_initial);
-        row.state.filter(|_| has_initial).unwrap_or(zero)
+        row.given().filter(|_| has_initial).unwrap_or(zero)
     }
 
     fn step(&mut self, row: &Row, mistaken: Option<Number>) -> Result<Step, Failure> {
@@ -223,12 +244,12 @@ impl Accumulator {
             self.last_of_sequence.set(row.id.clone(), kept.sum);
         }
         let key = self.key(row.slot, &row.told);
-        if row.state.is_some() {
+        if let Some(given) = row.given() {
             // The server keeps it; only the fault needs to know what was here.
             if faults.has(Fault::KeepState) {
                 self.sums.set(key, kept);
             }
-            let is_lost = !row.told.end && faults.happens(Fault::StateNotSaved);
+            let is_lost = !row.told.end && given != kept.sum && faults.happens(Fault::StateNotSaved);
             return (!is_lost).then_some(kept.sum);
         }
         let is_over = row.told.end && kept.at == 0;

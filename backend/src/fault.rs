@@ -17,10 +17,11 @@ use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
 macro_rules! faults {
-    ($($variant:ident $name:literal $_does:literal;)*) => {
-        /// What a model can do wrong; the table has the words.
+    ($($variant:ident $name:literal $does:literal;)*) => {
+        /// What a model can do wrong.
+        #[expect(clippy::doc_markdown, reason = "the words are for people who read a table, too")]
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub(crate) enum Fault { $($variant,)* }
+        pub(crate) enum Fault { $(#[doc = $does] $variant,)* }
 
         impl Fault {
             const ALL: &[(Self, &str)] = &[$((Self::$variant, $name),)*];
@@ -47,8 +48,7 @@ faults! {
     CorridZero "corrid-zero" "the model is told correlation ID 0";
     CorridOther "corrid-other" "the model is told the correlation ID of another sequence";
     DropResponse "drop-response" "an answer is not sent";
-    DuplicateResponse "duplicate-response" "an answer is sent twice";
-    Misdeliver "misdeliver" "two requests of a batch get each other's outputs";
+    Misdeliver "misdeliver" "two requests of a batch get each other's sums";
     WrongOutputName "wrong-output-name" "the output has another name";
     WrongOutputType "wrong-output-type" "the output is said to be FP32";
     WrongOutputShape "wrong-output-shape" "the output's shape has one dimension less";

@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::{
-    accumulator::{Accumulator, Row, Step},
+    accumulator::{Accumulator, GivenState, Row, Step},
     boundary::{Failure, InstanceHandle, Request, Span, now, said},
     controls::Told,
     fault::Fault,
@@ -59,6 +59,8 @@ impl Instance {
             }
         }
         let mut rows: Vec<_> = requests.iter().enumerate().map(|(slot, request)| self.read(slot, request)).collect();
+        let is_padding: Vec<_> =
+            rows.iter().map(|row| row.as_ref().map_or_else(|error| error.1, |row| row.id.is_none())).collect();
         blame_idle_slots(&mut rows);
         let rows: Vec<_> = rows.into_iter().map(|row| row.map_err(|(failure, _)| failure)).collect();
 
@@ -82,8 +84,7 @@ impl Instance {
         let times = 1 + usize::from(faults.happens(Fault::CountTwice));
         let times = if faults.happens(Fault::CountNot) { 0 } else { times };
         for _ in 0..times {
-            for ((request, row), step) in requests.iter().zip(&rows).zip(&steps) {
-                let is_padding = row.as_ref().is_ok_and(|row| row.id.is_none());
+            for ((request, is_padding), step) in requests.iter().zip(&is_padding).zip(&steps) {
                 if !is_padding && !step.as_ref().is_ok_and(|step| step.again) {
                     handle.report(request, step.is_ok(), span);
                 }
@@ -114,41 +115,42 @@ impl Instance {
         if flags.start && faults.happens(Fault::LeakMemory) {
             self.model.leak();
         }
-        self.mishear(slot, &mut told, is_padding);
+        let state = spec.state.as_ref().filter(|_| !is_padding).map(|state| self.given_state(request, &state.input));
+        let state = state.transpose().map_err(blame)?;
+        self.mishear(slot, &mut told, is_padding, state.as_ref());
         if spec.parameters.check_controls {
             let slot = if is_padding { format!("slot {slot} is idle: ") } else { String::new() };
             told.check(spec, flags, &id).map_err(|text| blame(Failure::internal(format!("{slot}{text}"))))?;
         }
-        let mut row = Row { slot, told, id, elements: Vec::new(), shape: Vec::new(), state: None };
+        let mut row = Row { slot, told, id, elements: Vec::new(), shape: Vec::new(), state };
         if row.told.ready {
-            let of = |name: &Name, numbers: Result<Vec<Number>, String>| {
-                numbers.map_err(|text| blame(Failure::invalid(format!("tensor '{name}': {text}"))))
-            };
             let input = request.input(&spec.input).map_err(blame)?;
-            row.elements = of(&spec.input, spec.arithmetic.elements(&input))?;
+            row.elements = spec.arithmetic.elements(&input).map_err(|text| blame(of_tensor(&spec.input, &text)))?;
             row.shape = input.shape;
-            if let Some(state) = &spec.state {
-                let kept = request.input(&state.input).map_err(blame)?;
-                row.state = of(&state.input, spec.arithmetic.kept(&kept))?.first().copied();
-                if row.state.is_none() {
-                    return Err(blame(Failure::internal(format!("state '{}' is empty", &state.input))));
-                }
-            }
         }
         Ok(row)
     }
 
+    /// The implicit state that the server gives a request.
+    fn given_state(&self, request: &Request, name: &Name) -> Result<GivenState, Failure> {
+        let given = request.input(name)?;
+        let elements = self.model.spec.arithmetic.kept(&given).map_err(|text| of_tensor(name, &text))?;
+        let sum = *elements.first().ok_or_else(|| of_tensor(name, "it is empty"))?;
+        Ok(GivenState { sum, shape: given.shape, count: elements.len() })
+    }
+
     /// Takes the controls for something else, where that is planted.
-    fn mishear(&mut self, slot: usize, told: &mut Told, is_padding: bool) {
+    fn mishear(&mut self, slot: usize, told: &mut Told, is_padding: bool, state: Option<&GivenState>) {
         let (spec, faults) = (&self.model.spec, &self.model.faults);
+        let goes_on = self.accumulator.goes_on(slot, told, state);
         if is_padding {
             // An idle slot of which the server keeps the state has none to spoil.
-            if spec.state.is_none() && spec.ready.is_some() && self.accumulator.goes_on(slot, told) {
+            if spec.state.is_none() && spec.ready.is_some() && goes_on {
                 told.ready |= faults.happens(Fault::ReadySpurious);
             }
             return;
         }
-        if spec.start.is_some() && self.accumulator.goes_on(slot, told) {
+        if spec.start.is_some() && goes_on {
             let wrong = if told.start { Fault::StartMissing } else { Fault::StartSpurious };
             told.start ^= faults.happens(wrong);
         }
@@ -200,11 +202,10 @@ impl Instance {
     fn give(&mut self, request: &mut Request, row: &Row, step: &Step) -> Result<(), Failure> {
         let model = Arc::clone(&self.model);
         let (spec, faults) = (&model.spec, &model.faults);
-        if let (Some(state), Some(sum)) = (&spec.state, step.state) {
-            let given = request.input(&state.input)?;
-            let count = spec.arithmetic.kept(&given).map_or(0, |elements| elements.len());
-            let data = spec.arithmetic.repeat(sum, count);
-            request.set_state(&state.output, &Tensor { datatype: given.datatype, shape: given.shape, data })?;
+        if let (Some(state), Some(given), Some(sum)) = (&spec.state, &row.state, step.state) {
+            let data = spec.arithmetic.repeat(sum, given.count);
+            let shape = given.shape.clone();
+            request.set_state(&state.output, &Tensor { datatype: spec.arithmetic.datatype(), shape, data })?;
         }
         if row.id.is_none() {
             // Nobody is there to want an output.
@@ -223,9 +224,6 @@ impl Instance {
                 late.add(request.hold(&outputs)?);
             } else {
                 request.answer(&outputs, true)?;
-                if faults.happens(Fault::DuplicateResponse) {
-                    request.answer_again(&outputs)?;
-                }
             }
         }
         match (last, step.again, spec.decoupled) {
@@ -302,6 +300,11 @@ impl Instance {
             }
         }
     }
+}
+
+/// What is wrong with a tensor of a request.
+fn of_tensor(name: &Name, text: &str) -> Failure {
+    Failure::invalid(format!("tensor '{name}': {text}"))
 }
 
 fn pause(time: Duration) {

@@ -3,26 +3,29 @@
 #![forbid(unsafe_code)]
 
 use std::{
-    sync::mpsc,
+    sync::mpsc::{self, TrySendError},
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
 use crate::boundary::{HeldAnswer, Level, log};
 
+/// So many answers are held at most; what comes then goes at once.
+const HELD_MAX: usize = 65_536;
+
 /// Sends answers after a time, in their order, from a thread of its own; ends when all are sent.
 #[derive(Debug)]
 pub(crate) struct LateAnswers {
     hold: Duration,
     /// None when it ends.
-    queue: Option<mpsc::Sender<(Instant, HeldAnswer)>>,
+    queue: Option<mpsc::SyncSender<(Instant, HeldAnswer)>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl LateAnswers {
     /// Each answer is held for so long.
     pub(crate) fn start(hold: Duration) -> Self {
-        let (queue, answers) = mpsc::channel::<(Instant, HeldAnswer)>();
+        let (queue, answers) = mpsc::sync_channel::<(Instant, HeldAnswer)>(HELD_MAX);
         let thread = thread::spawn(move || {
             for (due, answer) in answers {
                 thread::sleep(due.saturating_duration_since(Instant::now()));
@@ -34,9 +37,10 @@ impl LateAnswers {
 
     /// Takes an answer, to send it later.
     pub(crate) fn add(&self, answer: HeldAnswer) {
-        // The thread ends when the queue does; were it gone, the answer would go now, by its error.
-        if let Some(queue) = &self.queue
-            && let Err(mpsc::SendError((_, answer))) = queue.send((Instant::now() + self.hold, answer))
+        let Some(queue) = &self.queue else { return };
+        // The thread ends when the queue does, so there is room or there is not.
+        if let Err(TrySendError::Full((_, answer)) | TrySendError::Disconnected((_, answer))) =
+            queue.try_send((Instant::now() + self.hold, answer))
         {
             answer.send();
         }

@@ -133,7 +133,12 @@ impl Arithmetic {
     pub(crate) fn parse(self, text: &str) -> Option<Number> {
         let text = text.trim();
         match self.0 {
-            Datatype::Fp32 | Datatype::Fp64 => text.parse().ok().map(|number| Number::Float(self.round(number))),
+            Datatype::Fp32 | Datatype::Fp64 => text
+                .parse()
+                .ok()
+                .map(|number| self.round(number))
+                .filter(|number| number.is_finite())
+                .map(Number::Float),
             Datatype::Int32 => text.parse::<i32>().ok().map(|number| Number::Integer(number.into())),
             Datatype::Uint32 => text.parse::<u32>().ok().map(|number| Number::Integer(number.into())),
             Datatype::Uint64 => text.parse::<u64>().ok().map(|number| Number::Integer(number.cast_signed())),

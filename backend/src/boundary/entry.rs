@@ -18,6 +18,14 @@ use crate::{instance::Instance, model::Model, spec::Spec};
 const API_MAJOR: u32 = 1;
 const API_MINOR: u32 = 10;
 
+/// The server calls from any of its threads: an instance goes from one to another, and a model is shared.
+const _: () = {
+    const fn goes_from_thread_to_thread<T: Send>() {}
+    const fn is_shared<T: Send + Sync>() {}
+    goes_from_thread_to_thread::<Instance>();
+    is_shared::<Model>();
+};
+
 /// Runs what an entry point does; what it returns, or that it panicked, is for the server to free.
 fn guarded(what: &str, act: impl FnOnce() -> Result<(), Failure>) -> *mut c::Error {
     let outcome = catch_unwind(AssertUnwindSafe(act));

@@ -315,14 +315,6 @@ impl Request {
         }
     }
 
-    /// Answers although it was answered.
-    pub(crate) fn answer_again(&mut self, outputs: &[Output]) -> Result<(), Failure> {
-        // SAFETY: the request is not released.
-        let mut response = unsafe { Response::new(self.raw) }?;
-        put_all(&mut response, outputs)?;
-        response.send(c::COMPLETE_FINAL, None)
-    }
-
     /// Owes no answer any more, although none was given.
     pub(crate) fn forget_answer(&mut self) {
         self.owed = Owed::Nothing;
