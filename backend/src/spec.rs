@@ -4,7 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de::Error as _};
+use serde_json::Value;
 
 use crate::{
     name::Name,
@@ -21,6 +22,9 @@ const SEEN: [(&str, Seen); 6] = [
     ("SLOT", Seen::Slot),
     ("INSTANCE", Seen::Instance),
 ];
+
+/// The sizes of a tensor of one element, without the batch dimension.
+const ONE_ELEMENT: [i64; 1] = [1];
 
 /// A model, as its configuration has it.
 #[derive(Debug)]
@@ -114,6 +118,16 @@ struct Config {
 struct TensorConfig {
     name: String,
     data_type: String,
+    #[serde(default, deserialize_with = "sizes")]
+    dims: Vec<i64>,
+    reshape: Option<serde::de::IgnoredAny>,
+}
+
+/// Sizes, which protobuf writes as texts and the server as numbers.
+fn sizes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<i64>, D::Error> {
+    let read = |size: &Value| size.as_i64().or_else(|| size.as_str()?.parse().ok());
+    let sizes: Vec<Value> = Vec::deserialize(from)?;
+    sizes.iter().map(|size| read(size).ok_or_else(|| D::Error::custom(format!("{size} is no size")))).collect()
 }
 
 #[derive(Default, Deserialize)]
@@ -186,7 +200,13 @@ impl Spec {
             .ok_or_else(|| format!("input '{}': {} has no sum; take a type of numbers", input.name, input.data_type))?;
         let parameters = Parameters::read(&config.parameters, arithmetic)?;
         let controls = Controls::read(&batching.control_input)?;
+        let decoupled = config.model_transaction_policy.decoupled;
+        let result_dims = if decoupled { &ONE_ELEMENT } else { &input.dims[..] };
         let (outputs, seen) = outputs(&config.output, arithmetic.datatype(), &controls)?;
+        for output in &config.output {
+            let of_one = SEEN.iter().any(|(name, _)| *name == output.name);
+            check_dims(output, if of_one { &ONE_ELEMENT } else { result_dims }, input.reshape.is_some())?;
+        }
         let state = state(&batching.state, arithmetic.datatype())?;
         let spec = Self {
             name: config.name,
@@ -206,7 +226,7 @@ impl Spec {
             corrid: controls.corrid,
             state,
             strategy: if batching.oldest.is_some() { Strategy::Oldest } else { Strategy::Direct },
-            decoupled: config.model_transaction_policy.decoupled,
+            decoupled,
             iterative: batching.iterative_sequence,
             parameters,
         };
@@ -258,6 +278,16 @@ impl Spec {
     pub(crate) fn one(&self) -> Vec<i64> {
         if self.batches { vec![1, 1] } else { vec![1] }
     }
+}
+
+/// Whether an output's sizes allow the shape that it will have; `dims` are the sizes that are known of that.
+fn check_dims(output: &TensorConfig, dims: &[i64], is_reshaped: bool) -> Result<(), String> {
+    let may_be = output.dims.is_empty() || output.dims == dims || (dims == ONE_ELEMENT && output.dims == [-1]);
+    // Where the server changes shapes on the way, it has to know.
+    if may_be || is_reshaped || output.reshape.is_some() {
+        return Ok(());
+    }
+    Err(format!("output '{}': its dims are {:?} and have to be {dims:?}", output.name, output.dims))
 }
 
 fn datatype(tensor: &str, name: &str) -> Result<Datatype, String> {
@@ -395,7 +425,7 @@ impl Corrid {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -403,8 +433,8 @@ mod tests {
     fn config() -> Value {
         json!({
             "max_batch_size": 4,
-            "input": [{ "name": "INPUT", "data_type": "TYPE_INT32" }],
-            "output": [{ "name": "OUTPUT", "data_type": "TYPE_INT32" }],
+            "input": [{ "name": "INPUT", "data_type": "TYPE_INT32", "dims": [-1] }],
+            "output": [{ "name": "OUTPUT", "data_type": "TYPE_INT32", "dims": ["-1"] }],
             "sequence_batching": {
                 "direct": {},
                 "control_input": [
@@ -542,6 +572,8 @@ mod tests {
             (vec![("/output", two("SAW_END", "TYPE_INT32")), (END, Value::Null)], "output 'SAW_END': there is no such control"),
             (vec![("/output", two("SAW_READY", "TYPE_INT32")), (READY, Value::Null)], "output 'SAW_READY': there is no such control"),
             (vec![("/output", two("SAW_START", "TYPE_INT32")), (START, Value::Null)], "output 'SAW_START': there is no such control"),
+            (vec![("/output/0/dims", json!([2]))], "output 'OUTPUT': its dims are [2] and have to be [-1]"),
+            (vec![("/output", json!([output("OUTPUT", "TYPE_INT32"), { "name": "SLOT", "data_type": "TYPE_INT32", "dims": ["3"] }]))], "output 'SLOT': its dims are [3] and have to be [1]"),
             (vec![(START, Value::Null)], "CONTROL_SEQUENCE_START is missing"),
             (vec![(START, Value::Null), (STATE, int32(&json!([])))], "CONTROL_SEQUENCE_START is missing"),
             (vec![(READY, Value::Null)], "CONTROL_SEQUENCE_READY is missing: with Direct"),
