@@ -36,6 +36,8 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const NATIVE_FAULTS: &str = include_str!("../backend/src/fault.rs");
 /// A real server that runs for longer is ended, with what runs against it.
 const SERVER_SECONDS: &str = "300";
+/// The exit code that tells so.
+const TIME_IS_UP: i32 = 124;
 
 /// Chances at which a fault is committed once: the first that comes up in the scenario counts.
 const CHANCES: [u64; 4] = [300, 30, 3, 1];
@@ -70,6 +72,10 @@ enum Outcome {
     },
     /// It never came to that.
     NoChance,
+    /// Nothing was found, and the server did not tell how often it happened.
+    NotTold {
+        requests: u64,
+    },
     CouldNotTest(String),
 }
 
@@ -121,7 +127,7 @@ fn test_reference(planted: Planted, seed: u64) -> Outcome {
     let server = Server::start(options(planted, seed)).expect("a free port");
     match stress(server.address, planted.fault, seed) {
         Err(error) => Outcome::CouldNotTest(error),
-        Ok(result) => judge(&result, server.committed(planted.fault)),
+        Ok(result) => judge(&result, Some(server.committed(planted.fault))),
     }
 }
 
@@ -156,10 +162,10 @@ impl Real {
         }
     }
 
-    fn stop(mut self) -> Result<(), Box<dyn Error>> {
+    /// Ends it; whether its time was up before.
+    fn stop(mut self) -> Result<bool, Box<dyn Error>> {
         drop(self.process.stdin.take());
-        self.process.wait()?;
-        Ok(())
+        Ok(self.process.wait()?.code() == Some(TIME_IS_UP))
     }
 }
 
@@ -168,14 +174,15 @@ fn test_native(planted: Planted, seed: u64) -> Result<Outcome, Box<dyn Error>> {
     let log = folder.path().join("server.log");
     let server = Real::start(planted, seed, &log)?;
     let result = stress(server.address, planted.fault, seed);
-    server.stop()?;
+    let time_is_up = server.stop()?;
     // A server that goes in good order tells how often its models did it.
     let told = format!("model '{}': planted fault {}: committed ", model(planted.fault), planted.fault);
     let log = fs::read_to_string(log)?;
     let committed = log.lines().find_map(|line| line.split_once(&told)?.1.split(' ').next()?.parse().ok());
     Ok(match result {
         Err(error) => Outcome::CouldNotTest(error),
-        Ok(result) => judge(&result, committed.unwrap_or(0)),
+        Ok(_) if time_is_up => Outcome::CouldNotTest(format!("it took over {SERVER_SECONDS} s")),
+        Ok(result) => judge(&result, committed),
     })
 }
 
@@ -191,13 +198,14 @@ fn stress(address: SocketAddr, fault: Fault, seed: u64) -> Result<RunResult, Str
     runtime.block_on(run(setup, &mut Silent, interrupts)).map_err(|error| error.to_string())
 }
 
-fn judge(result: &RunResult, committed: u64) -> Outcome {
+fn judge(result: &RunResult, committed: Option<u64>) -> Outcome {
     let kinds: BTreeSet<_> = result.tally.violations.keys().copied().collect();
     let requests = result.tally.total().requests;
     match (kinds.is_empty(), committed) {
         (false, _) => Outcome::Found { kinds, requests },
-        (true, 0) => Outcome::NoChance,
-        (true, committed) => Outcome::Missed { committed, requests },
+        (true, Some(0)) => Outcome::NoChance,
+        (true, Some(committed)) => Outcome::Missed { committed, requests },
+        (true, None) => Outcome::NotTold { requests },
     }
 }
 
@@ -221,6 +229,9 @@ impl fmt::Display for Outcome {
             }
             Self::Missed { committed, requests } => {
                 write!(f, "**not found**: happened {} in {requests} requests", counted(*committed, "time"))
+            }
+            Self::NotTold { requests } => {
+                write!(f, "**not found** in {requests} requests; the server did not tell how often it happened")
             }
             Self::NoChance => f.write_str("**not found**: the scenario gives it no chance"),
             Self::CouldNotTest(why) => write!(f, "not testable: {why}"),

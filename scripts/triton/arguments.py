@@ -24,3 +24,17 @@ def not_negative(text):
     if not text.isdigit():
         raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 0 up")
     return int(text)
+
+
+def milliseconds(text):
+    """A time in ms that the models take, up to an hour."""
+    if not text.isdigit() or int(text) > 3_600_000:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number of ms from 0 to 3600000")
+    return int(text)
+
+
+def seed(text):
+    """A number of 64 bits."""
+    if not text.isdigit() or int(text) >= 2**64:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 0 to 2^64 - 1")
+    return int(text)
