@@ -163,7 +163,7 @@ pub struct StressArgs {
     /// A threshold, such as 500ms or 2s: when an answer takes longer, exit with 5
     #[arg(long, value_name = "TIME", value_parser = milliseconds)]
     pub response_limit: Option<Millis>,
-    /// End the run at the first violation
+    /// End the run at the first violation; what is under way is finished
     #[arg(long)]
     pub fail_fast: bool,
     /// How many sequences can have a slot at a time, where the endpoint does not tell

@@ -188,11 +188,12 @@ def write(folder, python, release, **options):
 
 
 def write_new(folder, *arguments, **options):
-    """As `write`, into a folder of the user's, which has to be empty or not there yet."""
+    """As `write`, into a folder of the user's, which has to be empty or not there yet; returns how many models there are."""
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise RepositoryError(f"'{folder}' exists and is not an empty folder: name another one")
         folder.mkdir(parents=True, exist_ok=True)
         write(folder, *arguments, **options)
+        return len(models(*arguments))
     except OSError as problem:
         raise RepositoryError(f"cannot write the models into '{folder}': {problem.strerror}")
