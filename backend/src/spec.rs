@@ -308,15 +308,18 @@ fn outputs(config: &[TensorConfig], result: Datatype, controls: &Controls) -> Re
         if given != wanted {
             return Err(format!("output '{}': it is {given} and has to be {wanted}", output.name));
         }
-        let absent = match tells {
-            Some(Seen::Start) => controls.start.is_none(),
-            Some(Seen::End) => controls.end.is_none(),
-            Some(Seen::Ready) => controls.ready.is_none(),
-            Some(Seen::Corrid) => controls.corrid.is_none(),
-            Some(Seen::Slot | Seen::Instance) | None => false,
+        let (control, is_there) = match tells {
+            Some(Seen::Start) => ("START", controls.start.is_some()),
+            Some(Seen::End) => ("END", controls.end.is_some()),
+            Some(Seen::Ready) => ("READY", controls.ready.is_some()),
+            Some(Seen::Corrid) => ("CORRID", controls.corrid.is_some()),
+            Some(Seen::Slot | Seen::Instance) | None => ("", true),
         };
-        if absent {
-            return Err(format!("output '{}': there is no such control to be told of", output.name));
+        if !is_there {
+            return Err(format!(
+                "output '{}': control_input has no CONTROL_SEQUENCE_{control} to tell of",
+                output.name
+            ));
         }
         match tells {
             Some(tells) => {
@@ -324,7 +327,15 @@ fn outputs(config: &[TensorConfig], result: Datatype, controls: &Controls) -> Re
                 seen.push(tells);
             }
             None if names.len() == seen.len() => names.insert(0, Name::new(&output.name)?),
-            None => return Err(format!("output '{}': there is another one for the result", output.name)),
+            None => {
+                let known: Vec<_> = SEEN.iter().map(|(name, _)| *name).collect();
+                return Err(format!(
+                    "outputs '{}' and '{}': one of them is the result, and the other one none of {}",
+                    names[0],
+                    output.name,
+                    known.join(", ")
+                ));
+            }
         }
     }
     if names.len() == seen.len() {
@@ -565,13 +576,13 @@ mod tests {
             (vec![("/output", json!([output("SLOT", "TYPE_INT32")]))], "output: one for the result is wanted"),
             (vec![("/output/0/data_type", json!("TYPE_FP32"))], "output 'OUTPUT': it is TYPE_FP32 and has to be TYPE_INT32"),
             (vec![("/output/0/data_type", json!("TYPE_BF16"))], "tensor 'OUTPUT': data type TYPE_BF16 is not served"),
-            (vec![("/output", two("SECOND", "TYPE_INT32"))], "output 'SECOND': there is another one for the result"),
+            (vec![("/output", two("SECOND", "TYPE_INT32"))], "outputs 'OUTPUT' and 'SECOND': one of them is the result, and the other one none of SAW_START"),
             (vec![("/output", two("SLOT", "TYPE_INT64"))], "output 'SLOT': it is TYPE_INT64 and has to be TYPE_INT32"),
             (vec![("/output", two("SAW_CORRID", "TYPE_INT32"))], "output 'SAW_CORRID': it is TYPE_INT32 and has to be TYPE_UINT64"),
-            (vec![("/output", two("SAW_CORRID", "TYPE_UINT64")), (CORRID, Value::Null)], "output 'SAW_CORRID': there is no such control"),
-            (vec![("/output", two("SAW_END", "TYPE_INT32")), (END, Value::Null)], "output 'SAW_END': there is no such control"),
-            (vec![("/output", two("SAW_READY", "TYPE_INT32")), (READY, Value::Null)], "output 'SAW_READY': there is no such control"),
-            (vec![("/output", two("SAW_START", "TYPE_INT32")), (START, Value::Null)], "output 'SAW_START': there is no such control"),
+            (vec![("/output", two("SAW_CORRID", "TYPE_UINT64")), (CORRID, Value::Null)], "output 'SAW_CORRID': control_input has no CONTROL_SEQUENCE_CORRID"),
+            (vec![("/output", two("SAW_END", "TYPE_INT32")), (END, Value::Null)], "output 'SAW_END': control_input has no CONTROL_SEQUENCE_END"),
+            (vec![("/output", two("SAW_READY", "TYPE_INT32")), (READY, Value::Null)], "output 'SAW_READY': control_input has no CONTROL_SEQUENCE_READY"),
+            (vec![("/output", two("SAW_START", "TYPE_INT32")), (START, Value::Null)], "output 'SAW_START': control_input has no CONTROL_SEQUENCE_START"),
             (vec![("/output/0/dims", json!([2]))], "output 'OUTPUT': its dims are [2] and have to be [-1]"),
             (vec![("/output", json!([output("OUTPUT", "TYPE_INT32"), { "name": "SLOT", "data_type": "TYPE_INT32", "dims": ["3"] }]))], "output 'SLOT': its dims are [3] and have to be [1]"),
             (vec![(START, Value::Null)], "CONTROL_SEQUENCE_START is missing"),
