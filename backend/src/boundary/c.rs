@@ -1,4 +1,4 @@
-//! The C functions of the server that are called, as `tritonserver.h` and `tritonbackend.h` declare them (API 1.12 to 1.19).
+//! The C functions of the server that are called, as `tritonserver.h` and `tritonbackend.h` declare them (API 1.19).
 //!
 //! Enums are plain unsigned numbers there and here, so that a value that is not known is no undefined behaviour.
 

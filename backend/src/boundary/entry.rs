@@ -95,7 +95,7 @@ unsafe fn config(model: *mut c::Model) -> Result<String, Failure> {
         let read = check(c::TRITONSERVER_MessageSerializeToJson(message, &raw mut text, &raw mut size));
         let json = read.map(|()| {
             let bytes = if text.is_null() { &[] } else { slice::from_raw_parts(text.cast::<u8>(), size) };
-            // Some releases count a NUL at the end.
+            // Should a NUL be counted in, it is not JSON.
             String::from_utf8_lossy(bytes).trim_end_matches('\0').to_owned()
         });
         log_failure("freeing the configuration", check(c::TRITONSERVER_MessageDelete(message)));
