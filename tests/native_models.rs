@@ -8,12 +8,14 @@ use std::{
 };
 
 use sequence_stress::proto::{
-    InferParameter, ModelInferRequest, ModelInferResponse, ModelStreamInferResponse,
+    ModelInferRequest, ModelInferResponse, ModelStreamInferResponse,
     grpc_inference_service_client::GrpcInferenceServiceClient, infer_parameter::ParameterChoice,
-    model_infer_request::InferInputTensor,
 };
 use serde_json::{Value, json};
-use support::triton::{ANSWER_LIMIT, Triton, text, with_triton};
+use support::{
+    request::step,
+    triton::{ANSWER_LIMIT, Triton, text, with_triton},
+};
 
 /// By how much a server's memory may differ for other reasons than a leak.
 const MAY_GROW_KIB: u64 = 1024;
@@ -147,28 +149,6 @@ fn a_panic_in_a_model_is_an_error_of_one_request_alone() {
     assert!(triton.step(2, 666, false).is_err());
     assert_eq!((triton.step(3, 7, true), triton.step(3, 8, false)), (Ok(7), Ok(15)));
     triton.stop();
-}
-
-/// A step of a sequence with these elements.
-fn step(model: &str, id: i64, elements: &[i32], start: bool, end: bool) -> ModelInferRequest {
-    let parameters = [
-        ("sequence_id", ParameterChoice::Int64Param(id)),
-        ("sequence_start", ParameterChoice::BoolParam(start)),
-        ("sequence_end", ParameterChoice::BoolParam(end)),
-    ];
-    let parameter = |(name, choice): (&str, _)| (name.to_owned(), InferParameter { parameter_choice: Some(choice) });
-    ModelInferRequest {
-        model_name: model.to_owned(),
-        parameters: parameters.map(parameter).into(),
-        inputs: vec![InferInputTensor {
-            name: "INPUT".to_owned(),
-            datatype: "INT32".to_owned(),
-            shape: vec![1, i64::try_from(elements.len()).expect("they are few")],
-            ..Default::default()
-        }],
-        raw_input_contents: vec![elements.iter().flat_map(|element| element.to_le_bytes()).collect()],
-        ..Default::default()
-    }
 }
 
 /// All the answers that a stream of these requests gets.

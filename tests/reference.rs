@@ -1,14 +1,12 @@
 //! Faults of the reference server that the tool's own scenario does not show, each against what a correct one does.
 
+#[path = "support/request.rs"]
+mod request;
+
 use std::{process, time::Duration};
 
 use sequence_stress::{
-    proto::{
-        InferParameter, ModelInferRequest, ModelInferResponse,
-        grpc_inference_service_client::GrpcInferenceServiceClient,
-        infer_parameter::ParameterChoice::{BoolParam, Int64Param},
-        model_infer_request::InferInputTensor,
-    },
+    proto::{ModelInferRequest, ModelInferResponse, grpc_inference_service_client::GrpcInferenceServiceClient},
     reference::{Fault, ModelOptions, Options, Planted, Server},
 };
 use tokio_stream::StreamExt as _;
@@ -25,22 +23,7 @@ fn server(faults: &[Fault]) -> Server {
 
 /// A step of a sequence: its flags are `S` for START and `E` for END.
 fn step(model: &str, id: i64, flags: &str, value: i32) -> ModelInferRequest {
-    let parameter = |choice| InferParameter { parameter_choice: Some(choice) };
-    let flag = |name: &str, letter| (name.to_owned(), parameter(BoolParam(flags.contains(letter))));
-    let input =
-        InferInputTensor { name: "INPUT".into(), datatype: "INT32".into(), shape: vec![1, 1], ..Default::default() };
-    ModelInferRequest {
-        model_name: model.to_owned(),
-        parameters: [
-            ("sequence_id".to_owned(), parameter(Int64Param(id))),
-            flag("sequence_start", 'S'),
-            flag("sequence_end", 'E'),
-        ]
-        .into(),
-        inputs: vec![input],
-        raw_input_contents: vec![value.to_le_bytes().into()],
-        ..Default::default()
-    }
+    request::step(model, id, &[value], flags.contains('S'), flags.contains('E'))
 }
 
 fn sum(response: &ModelInferResponse) -> Option<i32> {

@@ -1,5 +1,8 @@
 //! The reference server under traffic that is not what a client should send: it says so, and goes on serving others.
 
+#[path = "support/request.rs"]
+mod request;
+
 use std::{net::SocketAddr, time::Duration};
 
 use prost::{Message as _, bytes::Buf as _};
@@ -7,7 +10,6 @@ use sequence_stress::{
     proto::{
         InferParameter, ModelInferRequest, ModelStreamInferResponse,
         grpc_inference_service_client::GrpcInferenceServiceClient, infer_parameter::ParameterChoice,
-        model_infer_request::InferInputTensor,
     },
     reference::{ModelOptions, Options, Server},
 };
@@ -48,25 +50,7 @@ async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
 }
 
 fn step(id: i64, value: i32, start: bool, end: bool) -> ModelInferRequest {
-    let parameters = [
-        ("sequence_id", ParameterChoice::Int64Param(id)),
-        ("sequence_start", ParameterChoice::BoolParam(start)),
-        ("sequence_end", ParameterChoice::BoolParam(end)),
-    ];
-    let parameter = |(name, choice): (&str, _)| (name.to_owned(), InferParameter { parameter_choice: Some(choice) });
-    ModelInferRequest {
-        model_name: MODEL.to_owned(),
-        id: value.to_string(),
-        parameters: parameters.map(parameter).into(),
-        inputs: vec![InferInputTensor {
-            name: "INPUT".to_owned(),
-            datatype: "INT32".to_owned(),
-            shape: vec![1, 1],
-            ..Default::default()
-        }],
-        raw_input_contents: vec![value.to_le_bytes().into()],
-        ..Default::default()
-    }
+    ModelInferRequest { id: value.to_string(), ..request::step(MODEL, id, &[value], start, end) }
 }
 
 fn sequence(id: i64) -> [ModelInferRequest; 3] {
