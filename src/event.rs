@@ -1,6 +1,9 @@
 //! What happens after something was sent: the one thing that the oracle and the recorder look at.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
+    conversation::{Connection, Lane},
     sequence::{RequestId, Step},
     tensor::Tensor,
 };
@@ -13,14 +16,16 @@ pub type Nanos = u64;
 pub struct Event {
     /// When the client saw it.
     pub at: Nanos,
-    /// Where.
+    /// Where: a context has one correlation ID.
     pub context: ContextId,
+    /// On which of the context's streams.
+    pub lane: Lane,
     /// What.
     pub kind: EventKind,
 }
 
 /// One context of one worker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ContextId {
     /// The worker's index.
     pub worker: u32,
@@ -31,14 +36,16 @@ pub struct ContextId {
 /// What happened.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EventKind {
-    /// A new stream was opened; what it carries follows.
-    Opened,
+    /// A new stream was opened over a connection; what it carries follows.
+    Opened(Connection),
     /// A step was handed to the stream.
     Sent(Step),
     /// The stream brought a message.
     Received(Received),
     /// The client gave up waiting for the oldest request in flight.
     GaveUp,
+    /// The client said that no further step follows; answers may still be due.
+    HalfClosed,
     /// The stream ended while requests may have been in flight: what becomes of them is not known.
     Cut(Cut),
     /// The stream ended in good order, every request answered.
@@ -48,10 +55,15 @@ pub enum EventKind {
 }
 
 /// Why a stream ended early.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Cut {
     /// The client ended it, because what it brought could not be trusted any more or took too long.
     ByClient,
+    /// The client cancelled it, as its conversation has it.
+    Cancelled,
+    /// The client reset its connection, as its conversation has it.
+    Reset,
     /// The run was ended and did not wait any longer.
     Interrupted,
     /// The server or the network ended it, for the reason given.

@@ -4,6 +4,7 @@
 //! whole picture.
 
 // The vocabulary.
+pub mod conversation;
 pub mod endpoint;
 pub mod event;
 pub mod model;
@@ -21,6 +22,7 @@ pub mod reference;
 pub mod transport;
 
 // What came back.
+pub mod history;
 pub mod oracle;
 pub mod recorder;
 

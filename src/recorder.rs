@@ -6,6 +6,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use crate::{
+    conversation::Lane,
     event::{ContextId, Cut, Event, EventKind, Nanos},
     oracle::{Oracle, Outcome, Ruling, Settled, Violation, ViolationKind},
     sequence::Pattern,
@@ -210,7 +211,11 @@ impl Recorder {
                 self.begun_mut(context).pattern = Some(step.pattern);
             }
             EventKind::GaveUp | EventKind::Cut(_) => self.tally.cut = true,
-            EventKind::Opened | EventKind::Received(_) | EventKind::Closed | EventKind::NotClosed => {}
+            EventKind::Opened(_)
+            | EventKind::Received(_)
+            | EventKind::HalfClosed
+            | EventKind::Closed
+            | EventKind::NotClosed => {}
         }
         let Ruling { settled, abandoned, violations, distrust } = self.oracle.observe(event);
         if let Some(settled) = &settled {
@@ -262,7 +267,7 @@ impl Recorder {
     /// Cuts every context that waits for answers, because the run does not wait any longer.
     pub fn interrupt(&mut self, at: Nanos) {
         for context in self.oracle.waiting().collect::<Vec<_>>() {
-            self.record(Event { at, context, kind: EventKind::Cut(Cut::Interrupted) });
+            self.record(Event { at, context, lane: Lane::FIRST, kind: EventKind::Cut(Cut::Interrupted) });
         }
     }
 

@@ -23,48 +23,66 @@ impl fmt::Display for CorrelationId {
     }
 }
 
-/// The life cycle of what one pass of a worker sends on one correlation ID.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Pattern {
-    /// START … END.
-    Valid,
-    /// START … END, START … END, back to back: a slot, and an ID, used again.
-    ValidValid,
-    /// START … END, START … with no END: the server has to reclaim the slot by its idle limit.
-    ValidNoEnd,
-    /// One step with no START on an ID that has no sequence: it has to be refused.
-    NoStart,
-    /// START … with no END: the server has to end the sequence itself and use its slot again.
-    NoEnd,
+macro_rules! patterns {
+    ($($pattern:ident $name:literal $leaves_none:literal $what:literal;)*) => {
+        /// The life cycle of what one pass of a worker sends on one correlation ID.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        pub enum Pattern {
+            $(#[doc = $what] #[serde(rename = $name)] $pattern,)*
+        }
+
+        impl Pattern {
+            /// All patterns, in the order of [`Pattern::index`].
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$pattern),*];
+
+            /// The names of all patterns, in the order of [`Pattern::index`].
+            pub const NAMES: &[&str] = &[$($name),*];
+
+            /// The pattern's name, as scenario files and reports have it.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$pattern => $name,)* }
+            }
+
+            /// What is sent, in a sentence.
+            #[must_use]
+            pub fn what(self) -> &'static str {
+                match self { $(Self::$pattern => $what,)* }
+            }
+
+            /// Whether the ID certainly has no sequence on a correct server once all answers to this pattern are there.
+            #[must_use]
+            pub fn leaves_no_sequence(self) -> bool {
+                match self { $(Self::$pattern => $leaves_none,)* }
+            }
+        }
+    };
+}
+
+patterns! {
+    Valid "valid" true "START … END.";
+    ValidValid "valid-valid" true "START … END, START … END, back to back: a slot, and an ID, used again.";
+    ValidNoEnd "valid-no-end" false "START … END, START … with no END: the server has to reclaim the slot by its idle limit.";
+    NoStart "no-start" true "One step with no START on an ID that has no sequence: it has to be refused.";
+    NoEnd "no-end" false "START … with no END: the server has to end the sequence itself and use its slot again.";
+    Pause "pause" false "A pause around the idle limit in the middle of a sequence.";
+    CancelQueued "cancel-queued" false "The stream is cancelled while one step executes and others are queued.";
+    CancelExecuting "cancel-executing" false "The stream is cancelled right after a step was sent, all before it answered.";
+    CancelIdle "cancel-idle" false "The stream is cancelled when all that was sent is answered.";
+    CancelRestart "cancel-restart" false "The stream is cancelled with END queued, and the ID is started at once over another connection.";
+    HalfClose "half-close" true "START … END, half-closed while answers are due: all of them have to come.";
+    Reset "reset" false "The TCP connection is reset while steps are under way.";
+    ContinueElsewhere "continue-elsewhere" true "The sequence is continued over another connection.";
+    ContinueByNeighbour "continue-by-neighbour" true "The sequence is continued over another worker's connection.";
+    RestartElsewhere "restart-elsewhere" false "The ID is started again over another connection while its sequence is under way.";
+    Concurrent "concurrent" true "One sequence is submitted over several connections at once.";
 }
 
 impl Pattern {
-    /// All patterns, in the order of [`Pattern::index`].
-    pub const ALL: [Self; 5] = [Self::Valid, Self::ValidValid, Self::ValidNoEnd, Self::NoStart, Self::NoEnd];
-
     /// The pattern's place in [`Pattern::ALL`].
     #[must_use]
     pub fn index(self) -> usize {
         self as usize
-    }
-
-    /// The pattern's name, as scenario files and reports have it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Valid => "valid",
-            Self::ValidValid => "valid-valid",
-            Self::ValidNoEnd => "valid-no-end",
-            Self::NoStart => "no-start",
-            Self::NoEnd => "no-end",
-        }
-    }
-
-    /// Whether the ID certainly has no sequence on a correct server once all answers to this pattern are there.
-    #[must_use]
-    pub fn leaves_no_sequence(self) -> bool {
-        matches!(self, Self::Valid | Self::ValidValid | Self::NoStart)
     }
 }
 

@@ -9,12 +9,13 @@ use std::{
 use sequence_stress::reference::Fault;
 
 /// The modules in the order in which data flows; those of one line may use each other.
-const LAYERS: [&[&str]; 10] = [
-    &["endpoint", "seed", "sequence", "tensor"],
+const LAYERS: [&[&str]; 11] = [
+    &["conversation", "endpoint", "seed", "sequence", "tensor"],
     &["event", "model"],
     &["scenario"],
     &["plan", "proto"],
     &["transport", "reference"],
+    &["history"],
     &["oracle"],
     &["recorder"],
     &["engine"],

@@ -7,6 +7,7 @@ use tonic::transport::Channel;
 
 use super::{context::StreamContext, shared::Shared};
 use crate::{
+    conversation::{Connection, Lane},
     event::{ContextId, Cut, Event, EventKind},
     plan::{Pace, Pacer, Pass, WorkerPlan, correlation_id},
     recorder::{Record, Recorder},
@@ -151,7 +152,7 @@ impl Line {
         let id = self.context.id;
         let context = &mut self.context;
         let stream = self.stream.get_or_insert_with(|| {
-            out.tell(id, EventKind::Opened);
+            out.tell(id, EventKind::Opened(Connection::Own));
             Stream::open(&self.channel, self.template.clone())
         });
         let limit = out.shared.preflight.limits.lost_after;
@@ -260,7 +261,7 @@ impl Out {
             self.shared.sent(self.thread, step.is_first());
             trace_step(context, step, "sent");
         }
-        let record = self.recorder.borrow_mut().record(Event { at, context, kind });
+        let record = self.recorder.borrow_mut().record(Event { at, context, lane: Lane::FIRST, kind });
         self.shared.noticed(self.thread, context, at, &record);
         record
     }

@@ -168,11 +168,12 @@ struct Observation<'o> {
 impl Observation<'_> {
     fn of(mut self, kind: EventKind) -> Ruling {
         match kind {
-            EventKind::Opened => self.id.stream = None,
+            EventKind::Opened(_) => self.id.stream = None,
             EventKind::Sent(step) => self.sent(step),
             EventKind::Received(received) => self.received(&received),
             EventKind::GaveUp => self.gave_up(),
             EventKind::Cut(cut) => self.cut(cut),
+            EventKind::HalfClosed => {}
             EventKind::Closed => debug_assert!(self.id.in_flight.is_empty(), "a stream closes when all is answered"),
             EventKind::NotClosed => {
                 let expected = "the stream to end".to_owned();

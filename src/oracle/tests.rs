@@ -2,6 +2,7 @@ use std::num::NonZeroU64;
 
 use super::*;
 use crate::{
+    conversation::{Connection, Lane},
     sequence::Pattern,
     tensor::{Tensor, TensorData},
 };
@@ -36,7 +37,7 @@ impl Conversation {
     }
 
     fn tell(&mut self, kind: EventKind) -> &mut Self {
-        self.rulings.push(self.oracle.observe(Event { at: self.now, context: CONTEXT, kind }));
+        self.rulings.push(self.oracle.observe(Event { at: self.now, context: CONTEXT, lane: Lane::FIRST, kind }));
         self
     }
 
@@ -108,7 +109,7 @@ fn response(sum: i32) -> Response {
 #[test]
 fn a_correct_conversation_is_not_accused() {
     let mut c = Conversation::new();
-    c.tell(EventKind::Opened).send(true, true, &[1, 2, 3]).send(true, false, &[10, 20]);
+    c.tell(EventKind::Opened(Connection::Own)).send(true, true, &[1, 2, 3]).send(true, false, &[10, 20]);
     c.answer("0-0-0-0", 1)
         .answer("0-0-0-1", 3)
         .answer("0-0-0-2", 6)
@@ -116,7 +117,7 @@ fn a_correct_conversation_is_not_accused() {
         .answer("0-0-1-1", 30)
         .tell(EventKind::Closed);
     // A new START on an ID that may or may not live still.
-    c.wait(5000).tell(EventKind::Opened).send(true, true, &[7]).answer("0-0-2-0", 7);
+    c.wait(5000).tell(EventKind::Opened(Connection::Own)).send(true, true, &[7]).answer("0-0-2-0", 7);
     c.send(false, false, &[8]).refuse("0-0-3-0");
     c.assert(&[]);
     assert!(c.rulings.iter().filter_map(|ruling| ruling.settled).all(|settled| settled.judged));
@@ -234,7 +235,7 @@ fn after_a_cut_stragglers_may_do_anything_for_a_while_and_then_no_more() {
     let mut c = Conversation::new();
     c.send(true, true, &[1, 2, 3]).answer("0-0-0-0", 1).tell(EventKind::Cut(Cut::ByClient));
     // The stragglers 2 and 3 were added, and the END among them ended the new sequence.
-    c.tell(EventKind::Opened)
+    c.tell(EventKind::Opened(Connection::Own))
         .send(true, true, &[10, 20, 30])
         .answer("0-0-1-0", 10)
         .answer("0-0-1-1", 35)
@@ -242,7 +243,7 @@ fn after_a_cut_stragglers_may_do_anything_for_a_while_and_then_no_more() {
     assert!(!c.judged());
     c.assert(&[]);
     // What was sent in that time stays in doubt, whenever its answer comes; but a START's own sum is its value.
-    c.wait(2999).tell(EventKind::Opened).send(true, true, &[10, 20]).wait(2).answer("0-0-2-0", 10);
+    c.wait(2999).tell(EventKind::Opened(Connection::Own)).send(true, true, &[10, 20]).wait(2).answer("0-0-2-0", 10);
     assert!(c.judged());
     c.answer("0-0-2-1", 32);
     assert!(!c.judged());
@@ -255,7 +256,7 @@ fn after_a_cut_stragglers_may_do_anything_for_a_while_and_then_no_more() {
 fn in_doubt_a_start_that_does_not_begin_anew_is_seen() {
     let mut c = Conversation::new();
     c.send(true, true, &[1, 2]).answer("0-0-0-0", 1).tell(EventKind::Cut(Cut::ByClient));
-    c.tell(EventKind::Opened).send(true, false, &[10]).answer("0-0-1-0", 11);
+    c.tell(EventKind::Opened(Connection::Own)).send(true, false, &[10]).answer("0-0-1-0", 11);
     c.assert(&[ViolationKind::WrongSum]);
 }
 
@@ -271,7 +272,7 @@ fn a_refusal_in_another_order_is_reordered_and_nothing_else() {
 fn a_cut_says_nothing_against_the_server_unless_the_server_did_it() {
     let mut c = Conversation::new();
     c.send(true, true, &[1]).tell(EventKind::Cut(Cut::Interrupted)).assert(&[]);
-    c.tell(EventKind::Opened).send(true, true, &[1]).tell(EventKind::Cut(Cut::Broken("reset".into())));
+    c.tell(EventKind::Opened(Connection::Own)).send(true, true, &[1]).tell(EventKind::Cut(Cut::Broken("reset".into())));
     c.assert(&[ViolationKind::StreamBroken]);
     c.tell(EventKind::NotClosed).assert(&[ViolationKind::StreamBroken, ViolationKind::StreamNotClosed]);
 }
@@ -296,11 +297,11 @@ fn an_answer_that_was_overtaken_and_never_came_is_lost_and_not_reordered() {
 #[test]
 fn a_second_answer_is_a_duplicate() {
     let mut c = Conversation::new();
-    c.tell(EventKind::Opened).send(true, true, &[1, 2]).answer("0-0-0-0", 1).answer("0-0-0-0", 1);
+    c.tell(EventKind::Opened(Connection::Own)).send(true, true, &[1, 2]).answer("0-0-0-0", 1).answer("0-0-0-0", 1);
     c.assert(&[ViolationKind::Duplicate]);
     assert!(c.rulings.last().is_some_and(|ruling| ruling.distrust));
     let mut c = Conversation::new();
-    c.tell(EventKind::Opened).send(true, true, &[1]).answer("0-0-0-0", 1).refuse("0-0-0-0");
+    c.tell(EventKind::Opened(Connection::Own)).send(true, true, &[1]).answer("0-0-0-0", 1).refuse("0-0-0-0");
     c.assert(&[ViolationKind::Duplicate]);
 }
 
@@ -308,14 +309,14 @@ fn a_second_answer_is_a_duplicate() {
 fn an_answer_to_what_was_not_sent_on_the_stream_is_misaddressed() {
     for id in ["0-0-7-0", "3-0-0-0", "0-1-0-0", "", "nonsense", "0-0-0-1"] {
         let mut c = Conversation::new();
-        c.tell(EventKind::Opened).send(true, true, &[1]).answer(id, 1);
+        c.tell(EventKind::Opened(Connection::Own)).send(true, true, &[1]).answer(id, 1);
         c.assert(&[ViolationKind::Misaddressed]);
         assert!(c.rulings.last().is_some_and(|ruling| ruling.distrust && ruling.settled.is_none()));
     }
     // What an earlier stream carried.
     let mut c = Conversation::new();
-    c.tell(EventKind::Opened).send(true, true, &[1]).answer("0-0-0-0", 1).tell(EventKind::Closed);
-    c.tell(EventKind::Opened).send(true, true, &[1]).answer("0-0-0-0", 1);
+    c.tell(EventKind::Opened(Connection::Own)).send(true, true, &[1]).answer("0-0-0-0", 1).tell(EventKind::Closed);
+    c.tell(EventKind::Opened(Connection::Own)).send(true, true, &[1]).answer("0-0-0-0", 1);
     c.assert(&[ViolationKind::Misaddressed]);
 }
 

@@ -1,8 +1,10 @@
 //! What a run sends: a pure function of the scenario, the seed and a worker's index.
 
+mod acts;
 mod ids;
 mod pacing;
 
+pub use acts::Manner;
 pub use ids::correlation_id;
 pub use pacing::{Pace, Pacer};
 use rand::RngExt as _;
@@ -31,7 +33,26 @@ pub struct Pass {
     pub pattern: Pattern,
     /// One sequence, or two that follow each other.
     pub sequences: Vec<Sequence>,
+    /// What the pattern does besides sending them; none where it only sends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub twist: Option<Twist>,
 }
+
+/// The numbers of a pattern that does more than to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Twist {
+    /// After how many steps of the first sequence it comes, from 1.
+    pub after: u32,
+    /// How long a pause is, in percent of the idle limit.
+    pub pause_percent: u32,
+    /// How many streams there are.
+    pub lanes: u8,
+}
+
+/// How long pauses are, in percent of the idle limit.
+const PAUSES: std::ops::RangeInclusive<u32> = 30..=170;
+/// The numbers of streams that one sequence is submitted over at once.
+const LANES: std::ops::RangeInclusive<u8> = 2..=4;
 
 /// The passes of one worker, without an end.
 #[derive(Debug)]
@@ -74,6 +95,7 @@ impl WorkerPlan {
         let (context, pattern) = self.draw_pattern();
         self.has_no_sequence[context as usize] = pattern.leaves_no_sequence();
         let sequences = self.draw_sequences(pattern);
+        let twist = (pattern.index() > Pattern::NoEnd.index()).then(|| self.draw_twist(&sequences[0]));
         let pass = self.next_pass;
         self.next_pass += 1;
         Pass {
@@ -83,6 +105,7 @@ impl WorkerPlan {
             correlation_id: correlation_id(&self.scenario, self.worker, context),
             pattern,
             sequences,
+            twist,
         }
     }
 
@@ -114,17 +137,41 @@ impl WorkerPlan {
 
     fn draw_sequences(&mut self, pattern: Pattern) -> Vec<Sequence> {
         match pattern {
-            Pattern::Valid => vec![self.draw_sequence(true)],
+            Pattern::Valid | Pattern::HalfClose => vec![self.draw_sequence(true)],
             Pattern::ValidValid => vec![self.draw_sequence(true), self.draw_sequence(true)],
             Pattern::ValidNoEnd => vec![self.draw_sequence(true), self.draw_sequence(false)],
             Pattern::NoEnd => vec![self.draw_sequence(false)],
             Pattern::NoStart => vec![Sequence { start: false, end: false, values: vec![self.draw_value()] }],
+            Pattern::Pause
+            | Pattern::CancelExecuting
+            | Pattern::CancelIdle
+            | Pattern::ContinueElsewhere
+            | Pattern::ContinueByNeighbour => vec![self.draw_longer_sequence(2)],
+            Pattern::CancelQueued | Pattern::Reset | Pattern::Concurrent => vec![self.draw_longer_sequence(3)],
+            Pattern::CancelRestart | Pattern::RestartElsewhere => {
+                vec![self.draw_longer_sequence(3), self.draw_longer_sequence(2)]
+            }
         }
     }
 
     fn draw_sequence(&mut self, end: bool) -> Sequence {
         let length = self.draw_length();
         Sequence { start: true, end, values: (0..length).map(|_| self.draw_value()).collect() }
+    }
+
+    /// A sequence with START and END, of at least so many steps.
+    fn draw_longer_sequence(&mut self, least: u32) -> Sequence {
+        let length = self.draw_length().max(least);
+        Sequence { start: true, end: true, values: (0..length).map(|_| self.draw_value()).collect() }
+    }
+
+    fn draw_twist(&mut self, first: &Sequence) -> Twist {
+        let steps = u32::try_from(first.values.len()).expect("a length is a 32-bit number");
+        Twist {
+            after: self.generator.random_range(1..steps.max(2)),
+            pause_percent: self.generator.random_range(PAUSES),
+            lanes: self.generator.random_range(LANES),
+        }
     }
 
     fn draw_length(&mut self) -> u32 {

@@ -56,6 +56,7 @@ fn patterns_are_what_they_say() {
             Pattern::ValidNoEnd => &[(true, true), (true, false)],
             Pattern::NoStart => &[(false, false)],
             Pattern::NoEnd => &[(true, false)],
+            other => panic!("{other} has no weight"),
         };
         assert_eq!(shape, expected, "{pass:?}");
         assert!(pass.sequences.iter().all(|sequence| !sequence.values.is_empty()));
@@ -64,7 +65,7 @@ fn patterns_are_what_they_say() {
         }
         *seen.entry(pass.pattern).or_insert(0) += 1;
     }
-    assert_eq!(seen.len(), Pattern::ALL.len(), "{seen:?}");
+    assert_eq!(seen.len(), 5, "{seen:?}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod file;
 mod numbers;
+mod weights;
 
 use std::{
     fmt,
@@ -11,8 +12,9 @@ use std::{
 pub use file::{ScenarioError, Source};
 pub use numbers::{Millis, Normal, Probability, Uniform, Weight, Window};
 use serde::{Deserialize, Serialize};
+pub use weights::Weights;
 
-use crate::{endpoint::Endpoint, sequence::Pattern};
+use crate::endpoint::Endpoint;
 
 /// The scenario that is used where none is named, and whose keys complete every other file.
 pub const DEFAULT: &str = include_str!("../../scenarios/l0-sequence-stress.toml");
@@ -107,36 +109,6 @@ pub struct Patterns {
     pub common: Weights,
     /// In rare contexts.
     pub rare: Weights,
-}
-
-/// The relative weight of each pattern; one that is not named has weight 0.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Weights {
-    /// Of [`Pattern::Valid`].
-    pub valid: Weight,
-    /// Of [`Pattern::ValidValid`].
-    pub valid_valid: Weight,
-    /// Of [`Pattern::ValidNoEnd`].
-    pub valid_no_end: Weight,
-    /// Of [`Pattern::NoStart`].
-    pub no_start: Weight,
-    /// Of [`Pattern::NoEnd`].
-    pub no_end: Weight,
-}
-
-impl Weights {
-    /// The weights in the order of [`Pattern::ALL`].
-    #[must_use]
-    pub fn in_order(&self) -> [f64; 5] {
-        [self.valid.0, self.valid_valid.0, self.valid_no_end.0, self.no_start.0, self.no_end.0]
-    }
-
-    /// The weight of one pattern.
-    #[must_use]
-    pub fn of(&self, pattern: Pattern) -> f64 {
-        self.in_order()[pattern.index()]
-    }
 }
 
 /// How many steps a sequence has: a draw, rounded towards zero, kept within `min` and `max`.

@@ -1,0 +1,96 @@
+//! What a worker does in one pass: the acts of a conversation, on one or more streams of one correlation ID.
+
+use serde::{Deserialize, Serialize};
+
+/// One of the streams of a conversation, from 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Lane(pub u8);
+
+impl Lane {
+    /// The stream that every conversation has.
+    pub const FIRST: Self = Self(0);
+    /// The most streams of one conversation.
+    pub const MAX: u8 = 8;
+
+    /// The lane's place in a list of lanes.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0.into()
+    }
+}
+
+/// What a stream is opened over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Connection {
+    /// The context's own.
+    #[default]
+    Own,
+    /// One that is made for this stream.
+    Fresh,
+    /// The one of the next worker.
+    Neighbour,
+}
+
+/// One thing that a worker does; each begins when the one before it is done.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "act")]
+pub enum Act {
+    /// Opens a stream. The first lane needs none: its stream is opened over the context's own connection when it is used.
+    Open {
+        /// The stream.
+        lane: Lane,
+        /// Over what.
+        over: Connection,
+    },
+    /// Sends a step, as soon as the lane's window has room.
+    Send {
+        /// The stream.
+        lane: Lane,
+        /// The how-manieth sequence of the conversation it belongs to, from 0.
+        sequence: u32,
+        /// The step's index in its sequence.
+        step: u32,
+        /// How many steps its sequence has.
+        of: u32,
+        /// Whether it carries START.
+        start: bool,
+        /// Whether it carries END.
+        end: bool,
+        /// The element of the INPUT tensor.
+        value: i32,
+    },
+    /// Waits until at most so many requests of a stream are unanswered.
+    Await {
+        /// The stream.
+        lane: Lane,
+        /// The most that may be unanswered.
+        unanswered: u32,
+    },
+    /// Does nothing for a while, but take in what comes.
+    Pause {
+        /// For how long, in microseconds.
+        us: u64,
+    },
+    /// Says that no further step follows on a stream.
+    HalfClose {
+        /// The stream.
+        lane: Lane,
+    },
+    /// Closes a stream in good order: half-closes it where that is not done, and reads it to its end.
+    Close {
+        /// The stream.
+        lane: Lane,
+    },
+    /// Cancels a stream, whatever is under way on it.
+    Cancel {
+        /// The stream.
+        lane: Lane,
+    },
+    /// Resets the connection of a stream; only one that was made for it.
+    Reset {
+        /// The stream.
+        lane: Lane,
+    },
+}
