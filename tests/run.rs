@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::{io::Write as _, net::TcpListener, time::Duration};
+use std::{io::Write as _, net::TcpListener, num::NonZeroU64, time::Duration};
 
 use sequence_stress::reference::{Fault, ModelOptions, Planted};
 use sequence_stress::{
@@ -11,7 +11,7 @@ use sequence_stress::{
     },
     model::Strategy,
     oracle::ViolationKind,
-    scenario::{Overrides, Reuse, Scenario, Source},
+    scenario::{Load, Overrides, Reuse, Scenario, Source},
     seed::Seed,
 };
 use support::{Setup, TestServer};
@@ -185,7 +185,7 @@ fn the_longest_lawful_wait_follows_from_slots_idle_limit_and_load() {
 fn an_interrupted_run_drains_and_tells() {
     let server = TestServer::start(Setup::default());
     let scenario = scenario(&server.address.to_string(), "load.duration_s = 3600");
-    let scenario = Scenario { load: sequence_stress::scenario::Load { iterations: None, ..scenario.load }, ..scenario };
+    let scenario = Scenario { load: Load { iterations: None, ..scenario.load }, ..scenario };
     let mut watcher = Watcher::default();
     let setup = RunSetup { scenario, seed: Seed(1), hints: Hints::default(), fail_fast: false, embedded: false };
     let result = run_setup(setup, &mut watcher, Some(500)).expect("a run");
@@ -219,7 +219,9 @@ fn fail_fast_ends_the_run_at_the_first_violation() {
     let server = TestServer::with_fault(Planted::once(Fault::OffByOne, 5));
     // Far more than is sent while the sequences that are under way come to their end, however slow the machine is.
     let iterations = 100_000;
-    let scenario = scenario(&server.address.to_string(), &format!("load.iterations = {iterations}"));
+    let scenario = scenario(&server.address.to_string(), "");
+    let load = Load { iterations: NonZeroU64::new(iterations), ..scenario.load };
+    let scenario = Scenario { load, ..scenario };
     let mut watcher = Watcher::default();
     let setup = RunSetup { scenario, seed: Seed(1), hints: Hints::default(), fail_fast: true, embedded: false };
     let result = run_setup(setup, &mut watcher, None).expect("a run");

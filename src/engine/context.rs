@@ -1,85 +1,160 @@
 //! A stream context: one correlation ID, and what is under way on it. No input or output happens here.
 
-use std::{collections::VecDeque, time::Duration};
+use std::collections::VecDeque;
 
 use crate::{
+    conversation::{Act, Connection, Lane},
     event::{ContextId, Nanos},
     scenario::Window,
-    sequence::{Pattern, RequestId, Sequence, Step},
+    sequence::{Pattern, RequestId, Step},
 };
 
-/// What a context sends without waiting in between: one sequence, or two back to back.
+/// A context and the conversation that it holds.
 #[derive(Debug)]
 pub(super) struct StreamContext {
     pub(super) id: ContextId,
     window: Window,
     pattern: Pattern,
-    sequences: VecDeque<Sequence>,
-    /// The next step of the first of `sequences`.
-    next: RequestId,
-    in_flight: VecDeque<(RequestId, Nanos)>,
+    /// The number of the conversation's first sequence among the worker's.
+    serial: u32,
+    acts: VecDeque<Act>,
+    pause_ends: Option<Nanos>,
+    /// The unanswered requests of each lane, oldest first.
+    in_flight: Vec<VecDeque<(RequestId, Nanos)>>,
+}
+
+/// What a context does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    Open(Lane, Connection),
+    /// To be told with [`StreamContext::on_sent`] when it is done; all others count as done.
+    Send(Lane, Step),
+    HalfClose(Lane),
+    Close(Lane),
+    Cancel(Lane),
+    Reset(Lane),
+    /// Nothing until an answer comes, or this time.
+    Wait(Option<Nanos>),
+    /// The conversation is over.
+    Done,
 }
 
 impl StreamContext {
     pub(super) fn new(id: ContextId, window: Window) -> Self {
-        let next = RequestId { worker: id.worker, context: id.context, sequence: 0, step: 0 };
-        Self { id, window, pattern: Pattern::Valid, sequences: VecDeque::new(), next, in_flight: VecDeque::new() }
-    }
-
-    /// Takes sequences to send, the first of which is the worker's `serial`-th.
-    pub(super) fn begin(&mut self, pattern: Pattern, sequences: impl IntoIterator<Item = Sequence>, serial: u32) {
-        debug_assert!(self.is_done(), "a context runs one burst at a time");
-        self.pattern = pattern;
-        self.sequences.extend(sequences);
-        self.next = RequestId { sequence: serial, step: 0, ..self.next };
-    }
-
-    /// The step to send next; none where all are sent, or the window is full.
-    pub(super) fn next_request(&self) -> Option<Step> {
-        let sequence = self.sequences.front().filter(|_| self.window.has_room(self.in_flight.len()))?;
-        let (step, of) = (self.next.step as usize, sequence.values.len());
-        Some(Step {
-            request: self.next,
-            pattern: self.pattern,
-            start: sequence.start && step == 0,
-            end: sequence.end && step + 1 == of,
-            value: sequence.values[step],
-            of: u32::try_from(of).expect("a length is a 32-bit number"),
-        })
-    }
-
-    /// The step that [`Self::next_request`] named was sent.
-    pub(super) fn on_sent(&mut self, step: &Step, now: Nanos) {
-        self.in_flight.push_back((step.request, now));
-        self.next.step += 1;
-        if step.is_last() {
-            self.sequences.pop_front();
-            self.next = RequestId { sequence: self.next.sequence + 1, step: 0, ..self.next };
+        Self {
+            id,
+            window,
+            pattern: Pattern::Valid,
+            serial: 0,
+            acts: VecDeque::new(),
+            pause_ends: None,
+            in_flight: Vec::new(),
         }
+    }
+
+    /// Takes a conversation, the first sequence of which is the worker's `serial`-th.
+    pub(super) fn begin(&mut self, pattern: Pattern, acts: Vec<Act>, serial: u32) {
+        debug_assert!(self.is_done(), "a context holds one conversation at a time");
+        self.pattern = pattern;
+        self.acts = acts.into();
+        self.serial = serial;
+    }
+
+    /// What to do now.
+    pub(super) fn next(&mut self, now: Nanos) -> Next {
+        loop {
+            let Some(act) = self.acts.front() else {
+                return if self.is_at_rest() { Next::Done } else { Next::Wait(None) };
+            };
+            let next = match *act {
+                Act::Send { lane, .. } if !self.has_room(lane) => return Next::Wait(None),
+                Act::Send { lane, sequence, step, of, start, end, value } => {
+                    let ContextId { worker, context } = self.id;
+                    let request = RequestId { worker, context, sequence: self.serial + sequence, step };
+                    return Next::Send(lane, Step { request, pattern: self.pattern, start, end, value, of });
+                }
+                Act::Await { lane, unanswered } if self.unanswered(lane) > unanswered as usize => {
+                    return Next::Wait(None);
+                }
+                Act::Pause { us } => {
+                    let ends = *self.pause_ends.get_or_insert(now.saturating_add(us.saturating_mul(1000)));
+                    if now < ends {
+                        return Next::Wait(Some(ends));
+                    }
+                    None
+                }
+                Act::Await { .. } => None,
+                Act::Open { lane, over } => Some(Next::Open(lane, over)),
+                Act::HalfClose { lane } => Some(Next::HalfClose(lane)),
+                Act::Close { lane } => Some(Next::Close(lane)),
+                Act::Cancel { lane } => Some(Next::Cancel(lane)),
+                Act::Reset { lane } => Some(Next::Reset(lane)),
+            };
+            self.pause_ends = None;
+            self.acts.pop_front();
+            if let Some(next) = next {
+                return next;
+            }
+        }
+    }
+
+    /// The step that [`Self::next`] named was sent.
+    pub(super) fn on_sent(&mut self, lane: Lane, step: &Step, now: Nanos) {
+        if self.in_flight.len() <= lane.index() {
+            self.in_flight.resize_with(lane.index() + 1, VecDeque::new);
+        }
+        self.in_flight[lane.index()].push_back((step.request, now));
+        self.acts.pop_front();
     }
 
     /// A request was answered, in whatever way.
-    pub(super) fn on_outcome(&mut self, request: RequestId) {
-        if let Some(index) = self.in_flight.iter().position(|(waiting, _)| *waiting == request) {
-            self.in_flight.remove(index);
+    pub(super) fn on_outcome(&mut self, lane: Lane, request: RequestId) {
+        let Some(in_flight) = self.in_flight.get_mut(lane.index()) else { return };
+        if let Some(index) = in_flight.iter().position(|(waiting, _)| *waiting == request) {
+            in_flight.remove(index);
         }
     }
 
-    /// Forgets what is not sent and not answered.
+    /// Forgets what is unanswered on a lane.
+    pub(super) fn forget(&mut self, lane: Lane) {
+        if let Some(in_flight) = self.in_flight.get_mut(lane.index()) {
+            in_flight.clear();
+        }
+    }
+
+    /// Forgets what is not done and not answered.
     pub(super) fn abandon(&mut self) {
-        self.sequences.clear();
-        self.in_flight.clear();
+        self.acts.clear();
+        self.pause_ends = None;
+        self.in_flight.iter_mut().for_each(VecDeque::clear);
     }
 
-    /// When to give up, where each answer is lost after `limit`; none while nothing is in flight.
-    pub(super) fn deadline(&self, limit: Duration) -> Option<Nanos> {
-        let limit = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
-        self.in_flight.front().map(|(_, sent)| sent.saturating_add(limit))
+    /// When the oldest unanswered request was sent.
+    pub(super) fn waits_since(&self) -> Option<Nanos> {
+        self.in_flight.iter().filter_map(|lane| lane.front()).map(|(_, sent)| *sent).min()
     }
 
-    /// Whether all is sent and answered.
-    pub(super) fn is_done(&self) -> bool {
-        self.sequences.is_empty() && self.in_flight.is_empty()
+    /// The lane whose oldest request has waited for longest.
+    pub(super) fn slowest(&self) -> Lane {
+        let fronts = (0..).zip(&self.in_flight).filter_map(|(lane, waiting)| Some((waiting.front()?.1, Lane(lane))));
+        fronts.min().map_or(Lane::FIRST, |(_, lane)| lane)
+    }
+
+    pub(super) fn unanswered(&self, lane: Lane) -> usize {
+        self.in_flight.get(lane.index()).map_or(0, VecDeque::len)
+    }
+
+    /// Whether nothing is unanswered.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.in_flight.iter().all(VecDeque::is_empty)
+    }
+
+    fn has_room(&self, lane: Lane) -> bool {
+        self.window.has_room(self.unanswered(lane))
+    }
+
+    fn is_done(&self) -> bool {
+        self.acts.is_empty() && self.is_at_rest()
     }
 }
 
@@ -89,67 +164,97 @@ mod tests {
 
     use super::*;
 
-    fn context(window: Window) -> StreamContext {
+    const SECOND: Lane = Lane(1);
+
+    fn send(lane: Lane, sequence: u32, step: u32) -> Act {
+        let value = i32::try_from(10 * sequence + step).expect("small");
+        Act::Send { lane, sequence, step, of: 2, start: step == 0, end: step == 1, value }
+    }
+
+    fn context(window: Window, acts: Vec<Act>) -> StreamContext {
         let mut context = StreamContext::new(ContextId { worker: 3, context: 1 }, window);
-        let first = Sequence { start: true, end: true, values: vec![10, 11] };
-        let second = Sequence { start: true, end: false, values: vec![12, 13] };
-        context.begin(Pattern::ValidNoEnd, [first, second], 7);
+        context.begin(Pattern::ValidValid, acts, 7);
         context
+    }
+
+    fn two_sequences(window: Window) -> StreamContext {
+        context(window, vec![send(Lane::FIRST, 0, 0), send(Lane::FIRST, 0, 1), send(Lane::FIRST, 1, 0)])
     }
 
     fn send_all(context: &mut StreamContext, now: Nanos) -> Vec<Step> {
         let mut sent = Vec::new();
-        while let Some(step) = context.next_request() {
-            context.on_sent(&step, now);
+        while let Next::Send(lane, step) = context.next(now) {
+            context.on_sent(lane, &step, now);
             sent.push(step);
         }
         sent
     }
 
     #[test]
-    fn two_sequences_go_out_back_to_back() {
-        let mut context = context(Window::All);
+    fn steps_go_out_back_to_back_with_their_names() {
+        let mut context = two_sequences(Window::All);
         let seen: Vec<_> =
-            send_all(&mut context, 0).iter().map(|s| (s.request.to_string(), s.start, s.end, s.value, s.of)).collect();
-        let expected = [
-            ("3-1-7-0", true, false, 10),
-            ("3-1-7-1", false, true, 11),
-            ("3-1-8-0", true, false, 12),
-            ("3-1-8-1", false, false, 13),
-        ];
-        assert_eq!(seen, expected.map(|(id, start, end, value)| (id.to_owned(), start, end, value, 2)));
+            send_all(&mut context, 0).iter().map(|s| (s.request.to_string(), s.start, s.end, s.value)).collect();
+        let expected = [("3-1-7-0", true, false, 0), ("3-1-7-1", false, true, 1), ("3-1-8-0", true, false, 10)];
+        assert_eq!(seen, expected.map(|(id, start, end, value)| (id.to_owned(), start, end, value)));
+        assert_eq!(context.next(0), Next::Wait(None));
     }
 
     #[test]
     fn a_window_holds_steps_back_until_answers_come() {
-        let mut context = context(Window::Steps(NonZeroU32::new(2).expect("not zero")));
+        let mut context = two_sequences(Window::Steps(NonZeroU32::new(2).expect("not zero")));
         let sent = send_all(&mut context, 0);
-        assert_eq!(sent.len(), 2);
-        context.on_outcome(sent[1].request);
+        assert_eq!((sent.len(), context.next(0)), (2, Next::Wait(None)));
+        context.on_outcome(Lane::FIRST, sent[1].request);
         assert_eq!(send_all(&mut context, 1).len(), 1);
         assert!(!context.is_done());
     }
 
     #[test]
-    fn the_deadline_is_that_of_the_oldest_request() {
-        let mut context = context(Window::All);
-        assert_eq!(context.deadline(Duration::from_nanos(100)), None);
-        let first = context.next_request().expect("a step");
-        context.on_sent(&first, 5);
-        let second = context.next_request().expect("a step");
-        context.on_sent(&second, 8);
-        assert_eq!(context.deadline(Duration::from_nanos(100)), Some(105));
-        context.on_outcome(first.request);
-        assert_eq!(context.deadline(Duration::from_nanos(100)), Some(108));
+    fn answers_are_awaited_and_pauses_kept() {
+        let acts = vec![
+            send(Lane::FIRST, 0, 0),
+            send(Lane::FIRST, 0, 1),
+            Act::Await { lane: Lane::FIRST, unanswered: 1 },
+            Act::Pause { us: 5 },
+            Act::Cancel { lane: Lane::FIRST },
+        ];
+        let mut context = context(Window::All, acts);
+        let sent = send_all(&mut context, 0);
+        assert_eq!(context.next(10), Next::Wait(None));
+        context.on_outcome(Lane::FIRST, sent[0].request);
+        assert_eq!(context.next(100), Next::Wait(Some(5100)));
+        assert_eq!(context.next(5099), Next::Wait(Some(5100)));
+        assert_eq!(context.next(5100), Next::Cancel(Lane::FIRST));
+        assert_eq!(context.next(5100), Next::Wait(None), "until the lane is forgotten");
+        context.forget(Lane::FIRST);
+        assert_eq!(context.next(5100), Next::Done);
+    }
+
+    #[test]
+    fn the_lane_that_waits_for_longest_is_known() {
+        let acts = vec![
+            send(SECOND, 0, 0),
+            Act::Open { lane: SECOND, over: Connection::Fresh },
+            send(Lane::FIRST, 0, 1),
+            send(SECOND, 1, 0),
+        ];
+        let mut context = context(Window::All, acts);
+        assert_eq!(context.waits_since(), None);
+        let first = send_all(&mut context, 5);
+        // The act in between was done with.
+        send_all(&mut context, 8);
+        assert_eq!((context.waits_since(), context.slowest()), (Some(5), SECOND));
+        context.on_outcome(SECOND, first[0].request);
+        assert_eq!((context.waits_since(), context.slowest()), (Some(8), Lane::FIRST));
     }
 
     #[test]
     fn what_was_abandoned_is_neither_sent_nor_waited_for() {
-        let mut context = context(Window::All);
-        let step = context.next_request().expect("a step");
-        context.on_sent(&step, 0);
+        let mut context = two_sequences(Window::All);
+        let Next::Send(lane, step) = context.next(0) else { panic!("a step") };
+        context.on_sent(lane, &step, 0);
         context.abandon();
-        assert!(context.is_done());
-        assert_eq!(context.next_request(), None);
+        assert_eq!(context.next(0), Next::Done);
     }
 }

@@ -3,6 +3,8 @@
 mod accounting;
 mod context;
 mod limits;
+mod line;
+mod out;
 mod preflight;
 mod resources;
 mod run;

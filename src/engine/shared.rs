@@ -9,8 +9,9 @@ use std::{
 };
 
 use tokio::sync::{Barrier, Mutex, mpsc};
+use tonic::transport::Channel;
 
-use super::{Preflight, Progress, worker::trace_step};
+use super::{Preflight, Progress, out::trace_step};
 use crate::{
     event::{ContextId, Nanos},
     oracle::{Outcome, Violation},
@@ -35,6 +36,8 @@ pub(super) struct Shared {
     /// Held by whoever looks whether the server is there: one at a time, so that the looks themselves do no harm.
     look: Mutex<()>,
     stopping: AtomicBool,
+    /// A connection of each worker, for its neighbour.
+    lent: Vec<OnceLock<Channel>>,
     /// Why the server is thought to be gone.
     gone: OnceLock<(Nanos, String)>,
     threads: Vec<ThreadProgress>,
@@ -62,6 +65,7 @@ impl Shared {
         violations: mpsc::Sender<Violation>,
     ) -> Self {
         Self {
+            lent: (0..scenario.load.workers.get()).map(|_| OnceLock::new()).collect(),
             scenario,
             seed,
             preflight,
@@ -74,6 +78,17 @@ impl Shared {
             threads: (0..threads).map(|_| ThreadProgress::default()).collect(),
             violations,
         }
+    }
+
+    /// Lets the neighbour of a worker use a connection of that worker.
+    pub(super) fn lend_connection(&self, worker: u32, channel: Channel) {
+        // Each worker does it once.
+        let _ = self.lent[worker as usize].set(channel);
+    }
+
+    /// The connection that the next worker lends.
+    pub(super) fn neighbour(&self, worker: u32) -> Option<&Channel> {
+        self.lent[(worker as usize + 1) % self.lent.len()].get()
     }
 
     pub(super) fn elapsed(&self) -> Duration {

@@ -2,9 +2,12 @@
 
 mod client;
 mod codec;
+mod connection;
 mod stream;
 
 pub(crate) use client::channel;
 pub use client::{CallError, Client, Counted};
 pub use codec::RequestTemplate;
+pub use connection::Resetter;
+pub(crate) use connection::resettable_channel;
 pub use stream::{Incoming, Message, Outgoing, Stream};

@@ -1,9 +1,14 @@
 //! One `ModelStreamInfer` stream.
 
-use std::{fmt, pin::Pin};
+use std::{
+    fmt,
+    future::poll_fn,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
 
 use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{Stream as _, wrappers::ReceiverStream};
 use tonic::{Status, Streaming, client::Grpc, codegen::http::uri::PathAndQuery, transport::Channel};
 
 use super::{
@@ -99,17 +104,25 @@ impl Incoming {
     ///
     /// Cancel safe. After [`Message::End`] or [`Message::Broken`] there is nothing to wait for.
     pub async fn next(&mut self) -> Message {
-        if let State::Opening(opening) = &mut self.0 {
-            match opening.await {
-                Ok(response) => self.0 = State::Open(Box::new(response.into_inner())),
-                Err(status) => return Message::Broken(describe(&status)),
+        poll_fn(|context| self.poll_next(context)).await
+    }
+
+    /// As [`Self::next`], for those who wait for several streams.
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Message> {
+        loop {
+            match &mut self.0 {
+                State::Opening(opening) => match ready!(opening.as_mut().poll(context)) {
+                    Ok(response) => self.0 = State::Open(Box::new(response.into_inner())),
+                    Err(status) => return Poll::Ready(Message::Broken(describe(&status))),
+                },
+                State::Open(streaming) => {
+                    return Poll::Ready(match ready!(Pin::new(streaming.as_mut()).poll_next(context)) {
+                        Some(Ok(received)) => Message::Received(received),
+                        None => Message::End,
+                        Some(Err(status)) => Message::Broken(describe(&status)),
+                    });
+                }
             }
-        }
-        let State::Open(streaming) = &mut self.0 else { unreachable!("it was opened above") };
-        match streaming.message().await {
-            Ok(Some(received)) => Message::Received(received),
-            Ok(None) => Message::End,
-            Err(status) => Message::Broken(describe(&status)),
         }
     }
 }
