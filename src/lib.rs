@@ -26,6 +26,9 @@ pub mod history;
 pub mod oracle;
 pub mod recorder;
 
+// What went wrong, to have it again.
+pub mod failure;
+
 // The run, and what people see of it.
 pub mod engine;
 pub mod report;

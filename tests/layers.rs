@@ -9,7 +9,7 @@ use std::{
 use sequence_stress::reference::Fault;
 
 /// The modules in the order in which data flows; those of one line may use each other.
-const LAYERS: [&[&str]; 11] = [
+const LAYERS: [&[&str]; 12] = [
     &["conversation", "endpoint", "seed", "sequence", "tensor"],
     &["event", "model"],
     &["scenario"],
@@ -18,6 +18,7 @@ const LAYERS: [&[&str]; 11] = [
     &["history"],
     &["oracle"],
     &["recorder"],
+    &["failure"],
     &["engine"],
     &["report", "cli"],
     &["commands"],

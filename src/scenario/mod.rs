@@ -227,6 +227,19 @@ impl Scenario {
         Ok(scenario)
     }
 
+    /// Gives the scenario so many workers, and so many contexts to each.
+    ///
+    /// # Errors
+    /// When that is more than a scenario may have.
+    pub fn fit(&mut self, workers: u32, contexts: u32) -> Result<(), String> {
+        let none = || "there are none".to_owned();
+        self.load.workers = NonZeroU32::new(workers).ok_or_else(none)?;
+        self.contexts = Contexts { common: contexts, rare: 0, rare_probability: Probability(0.0) };
+        let block = self.correlation_ids.block.max(NonZeroU32::new(contexts).ok_or_else(none)?);
+        self.correlation_ids.block = block;
+        self.check().map_err(|(key, problem)| format!("{key}: {problem}"))
+    }
+
     fn override_with(&mut self, overrides: Overrides) {
         let Overrides { endpoint, model, workers, iterations, duration_s, response_ms } = overrides;
         if let Some(endpoint) = endpoint {
