@@ -5,6 +5,7 @@ mod context;
 mod limits;
 mod line;
 mod out;
+mod passes;
 mod preflight;
 mod resources;
 mod run;
@@ -15,6 +16,7 @@ mod worker;
 
 pub use accounting::Accounting;
 pub use limits::RunLimits;
+pub use passes::Given;
 pub use preflight::{Hints, Preflight};
 pub use resources::{Memory, ResourceError};
-pub use run::{Interrupted, Observer, Progress, Result as RunResult, RunError, Setup, run};
+pub use run::{Interrupted, Observer, Progress, Result as RunResult, RunError, Setup, run, run_given};

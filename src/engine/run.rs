@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::{mpsc, watch};
 
 use super::{
-    Accounting, Hints, Memory, Preflight, ResourceError,
+    Accounting, Given, Hints, Memory, Preflight, ResourceError,
     accounting::Baseline,
     resources::{cpu_us, ensure_open_files},
     shared::Shared,
@@ -125,11 +125,33 @@ impl std::error::Error for RunError {}
 pub async fn run(
     setup: Setup,
     observer: &mut dyn Observer,
+    interrupts: mpsc::Receiver<()>,
+) -> std::result::Result<Result, RunError> {
+    run_either(setup, None, observer, interrupts).await
+}
+
+/// Runs conversations as they stand; the scenario has the workers and contexts that they name, and all else.
+///
+/// # Errors
+/// When nothing could be tested.
+pub async fn run_given(
+    setup: Setup,
+    given: Given,
+    observer: &mut dyn Observer,
+    interrupts: mpsc::Receiver<()>,
+) -> std::result::Result<Result, RunError> {
+    run_either(setup, Some(given), observer, interrupts).await
+}
+
+async fn run_either(
+    setup: Setup,
+    given: Option<Given>,
+    observer: &mut dyn Observer,
     mut interrupts: mpsc::Receiver<()>,
 ) -> std::result::Result<Result, RunError> {
     ensure_open_files(&setup).map_err(RunError::Resources)?;
     let (prepared, seen) = tokio::select! {
-        prepared = Prepared::new(setup, observer) => prepared?,
+        prepared = Prepared::new(setup, given, observer) => prepared?,
         Some(()) = interrupts.recv() => return Err(RunError::Interrupted),
     };
     let result = prepared.drive(seen, observer, &mut interrupts).await?;
@@ -147,6 +169,7 @@ impl Prepared {
     /// Asks the server; with what is prepared comes the end at which violations arrive.
     async fn new(
         setup: Setup,
+        given: Option<Given>,
         observer: &mut dyn Observer,
     ) -> std::result::Result<(Self, mpsc::Receiver<Violation>), RunError> {
         let Setup { scenario, seed, hints, fail_fast, embedded: _ } = setup;
@@ -158,7 +181,7 @@ impl Prepared {
         let baseline = if preflight.has_statistics { Some(Baseline::take(&client, model, quiet).await) } else { None };
         let (violations, seen) = mpsc::channel(VIOLATIONS_KEPT);
         let threads = thread_count(&scenario);
-        let shared = Arc::new(Shared::new(scenario, seed, preflight, fail_fast, threads, violations));
+        let shared = Arc::new(Shared::new(scenario, seed, given, preflight, fail_fast, threads, violations));
         Ok((Self { client, baseline, shared }, seen))
     }
 

@@ -11,7 +11,7 @@ use std::{
 use tokio::sync::{Barrier, Mutex, mpsc};
 use tonic::transport::Channel;
 
-use super::{Preflight, Progress, out::trace_step};
+use super::{Given, Preflight, Progress, out::trace_step};
 use crate::{
     event::{ContextId, Nanos},
     oracle::{Outcome, Violation},
@@ -28,6 +28,8 @@ const SECOND_LOOK: Duration = Duration::from_millis(500);
 pub(super) struct Shared {
     pub(super) scenario: Scenario,
     pub(super) seed: Seed,
+    /// What is sent in place of what the scenario draws.
+    pub(super) given: Option<Given>,
     pub(super) preflight: Preflight,
     fail_fast: bool,
     /// When all connections stood and the first request could go out.
@@ -59,6 +61,7 @@ impl Shared {
     pub(super) fn new(
         scenario: Scenario,
         seed: Seed,
+        given: Option<Given>,
         preflight: Preflight,
         fail_fast: bool,
         threads: usize,
@@ -68,6 +71,7 @@ impl Shared {
             lent: (0..scenario.load.workers.get()).map(|_| OnceLock::new()).collect(),
             scenario,
             seed,
+            given,
             preflight,
             fail_fast,
             began: OnceLock::new(),

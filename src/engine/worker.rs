@@ -8,11 +8,12 @@ use super::{
     context::StreamContext,
     line::{End, Line},
     out::Out,
+    passes::{Held, Passes},
     shared::Shared,
 };
 use crate::{
     event::ContextId,
-    plan::{Manner, Pace, Pacer, Pass, WorkerPlan, correlation_id},
+    plan::{Manner, Pacer, WorkerPlan, correlation_id},
     recorder::Recorder,
     scenario::{ConnectionOwner, Scenario},
     transport::{CallError, RequestTemplate, channel},
@@ -23,11 +24,9 @@ const USUAL_IDLE_LIMIT: Duration = Duration::from_secs(1);
 
 /// A worker and what it owns.
 pub(super) struct Worker {
-    plan: WorkerPlan,
-    pacer: Pacer,
+    passes: Passes,
     lines: Vec<Line>,
     sequences_begun: u32,
-    manner: Manner,
     out: Out,
 }
 
@@ -40,15 +39,9 @@ impl Worker {
     ) -> Result<Self, CallError> {
         let scenario = &shared.scenario;
         Ok(Self {
-            plan: WorkerPlan::new(scenario, shared.seed, index),
-            pacer: Pacer::new(&scenario.load),
+            passes: passes(&shared, index),
             lines: lines(scenario, &shared, index)?,
             sequences_begun: 0,
-            manner: Manner {
-                reuse: shared.preflight.reuse,
-                stream: scenario.sending.stream,
-                idle_limit: shared.preflight.model.idle_limit.unwrap_or(USUAL_IDLE_LIMIT),
-            },
             out: Out { shared, recorder, thread },
         })
     }
@@ -62,28 +55,48 @@ impl Worker {
         self.lines.iter().take(count).map(|line| line.channel().clone())
     }
 
-    /// Runs passes until the pacer or the run says stop.
+    /// Holds its passes until there are no more, or the run says stop.
     pub(super) async fn run(mut self) {
-        let mut issued = 0;
-        while !self.out.shared.is_stopping() && self.pacer.pace(self.out.shared.elapsed(), issued) == Pace::Go {
-            let pass = self.plan.next_pass();
-            self.run_pass(&pass).await;
+        while !self.out.shared.is_stopping()
+            && let Some(held) = self.passes.next(self.out.shared.elapsed())
+        {
+            let early = held.not_before.saturating_sub(self.out.shared.elapsed());
+            if !early.is_zero() {
+                tokio::time::sleep(early).await;
+            }
+            self.hold(held).await;
             self.out.shared.finished_a_pass(self.out.thread);
-            issued += 1;
         }
         for line in &mut self.lines {
             line.close_all(&self.out).await;
         }
     }
 
-    async fn run_pass(&mut self, pass: &Pass) {
-        let line = &mut self.lines[pass.context as usize];
-        line.context.begin(pass.pattern, pass.acts(&self.manner), self.sequences_begun);
-        self.sequences_begun += u32::try_from(pass.sequences.len()).expect("a pass has one sequence or two");
+    async fn hold(&mut self, Held { context, pattern, acts, sequences, .. }: Held) {
+        let line = &mut self.lines[context as usize];
+        line.context.begin(pattern, acts, self.sequences_begun);
+        self.sequences_begun += sequences;
         // After a cut the rest of the pass is left out: its ID is in doubt, and the next pass begins with a new stream.
         if line.converse(&self.out).await == End::Suspicious {
             line.close_all(&self.out).await;
         }
+    }
+}
+
+fn passes(shared: &Shared, worker: u32) -> Passes {
+    if let Some(given) = &shared.given {
+        return given.of_worker(worker);
+    }
+    let scenario = &shared.scenario;
+    Passes::Drawn {
+        plan: Box::new(WorkerPlan::new(scenario, shared.seed, worker)),
+        pacer: Pacer::new(&scenario.load),
+        manner: Manner {
+            reuse: shared.preflight.reuse,
+            stream: scenario.sending.stream,
+            idle_limit: shared.preflight.model.idle_limit.unwrap_or(USUAL_IDLE_LIMIT),
+        },
+        issued: 0,
     }
 }
 

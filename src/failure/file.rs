@@ -4,8 +4,9 @@ use std::{fmt, fs, io::Read as _, path::Path};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Conversation, Failure, parse_acts};
+use super::Failure;
 use crate::{
+    conversation::{Conversation, parse_acts},
     oracle::ViolationKind,
     scenario::{Overrides, Scenario, Source},
     seed::Seed,

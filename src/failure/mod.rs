@@ -1,20 +1,12 @@
 //! A failure that can be had again: the conversations that led to it, small enough to be read.
 
-mod acts;
 mod file;
 mod shrink;
 
 use std::collections::BTreeMap;
 
-use crate::{
-    conversation::{Act, Lane},
-    oracle::ViolationKind,
-    scenario::Scenario,
-    seed::Seed,
-    sequence::Pattern,
-};
+use crate::{conversation::Conversation, oracle::ViolationKind, scenario::Scenario, seed::Seed};
 
-pub use acts::parse_acts;
 pub use file::FailureError;
 pub use shrink::{Shrunk, shrink};
 
@@ -33,47 +25,6 @@ pub struct Failure {
     pub embedded: Option<Vec<String>>,
     /// What is sent.
     pub conversations: Vec<Conversation>,
-}
-
-/// One conversation of a worker.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Conversation {
-    /// The worker, from 0.
-    pub worker: u32,
-    /// The worker's context, from 0.
-    pub context: u32,
-    /// The pattern that it comes from.
-    pub pattern: Pattern,
-    /// When it began, in microseconds since the first one did.
-    pub at_us: u64,
-    /// What is done.
-    pub acts: Vec<Act>,
-}
-
-impl Conversation {
-    /// How many requests it sends.
-    #[must_use]
-    pub fn messages(&self) -> usize {
-        self.acts.iter().filter(|act| matches!(act, Act::Send { .. })).count()
-    }
-
-    /// How many sequences it has.
-    #[must_use]
-    pub fn sequences(&self) -> u32 {
-        let numbers = self.acts.iter().filter_map(|act| match act {
-            Act::Send { sequence, .. } => Some(*sequence + 1),
-            _ => None,
-        });
-        numbers.max().unwrap_or(0)
-    }
-
-    /// The same with these acts, which are what is left of its own, or none where nothing is sent any more: steps are
-    /// numbered anew, streams that carry nothing are gone, and what was sent is waited for at the end.
-    #[must_use]
-    pub fn with_acts(&self, acts: impl IntoIterator<Item = Act>) -> Option<Self> {
-        let acts = acts::tidy(acts.into_iter().collect());
-        (!acts.is_empty()).then(|| Self { acts, ..self.clone() })
-    }
 }
 
 impl Failure {
@@ -109,20 +60,6 @@ impl Failure {
         let most =
             |number: fn(&Conversation) -> u32| self.conversations.iter().map(number).max().map_or(1, |most| most + 1);
         (most(|conversation| conversation.worker), most(|conversation| conversation.context))
-    }
-}
-
-/// The lane of an act that concerns one.
-fn lane_of(act: &Act) -> Option<Lane> {
-    match *act {
-        Act::Open { lane, .. }
-        | Act::Send { lane, .. }
-        | Act::Await { lane, .. }
-        | Act::HalfClose { lane }
-        | Act::Close { lane }
-        | Act::Cancel { lane }
-        | Act::Reset { lane } => Some(lane),
-        Act::Pause { .. } => None,
     }
 }
 

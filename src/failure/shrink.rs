@@ -1,7 +1,7 @@
 //! Makes a failure small: takes away what it does not need.
 
-use super::{Conversation, Failure};
-use crate::conversation::{Act, Connection};
+use super::Failure;
+use crate::conversation::{Act, Connection, Conversation};
 
 /// What is left of a failure.
 #[derive(Clone, Debug)]

@@ -1,7 +1,8 @@
 use super::*;
 use crate::{
-    conversation::Connection,
+    conversation::{Act, Connection, Lane, parse_acts},
     scenario::{Overrides, Source},
+    sequence::Pattern,
 };
 
 fn texts(acts: &[&str]) -> Vec<String> {

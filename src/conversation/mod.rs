@@ -1,6 +1,11 @@
 //! What a worker does in one pass: the acts of a conversation, on one or more streams of one correlation ID.
 
+mod text;
+
 use serde::{Deserialize, Serialize};
+pub use text::parse_acts;
+
+use crate::sequence::Pattern;
 
 /// One of the streams of a conversation, from 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -93,4 +98,62 @@ pub enum Act {
         /// The stream.
         lane: Lane,
     },
+}
+
+impl Act {
+    /// The stream that the act concerns.
+    #[must_use]
+    pub fn lane(&self) -> Option<Lane> {
+        match *self {
+            Self::Open { lane, .. }
+            | Self::Send { lane, .. }
+            | Self::Await { lane, .. }
+            | Self::HalfClose { lane }
+            | Self::Close { lane }
+            | Self::Cancel { lane }
+            | Self::Reset { lane } => Some(lane),
+            Self::Pause { .. } => None,
+        }
+    }
+}
+
+/// One conversation of a worker.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Conversation {
+    /// The worker, from 0.
+    pub worker: u32,
+    /// The worker's context, from 0.
+    pub context: u32,
+    /// The pattern that it comes from.
+    pub pattern: Pattern,
+    /// When it began, in microseconds since the first one did.
+    pub at_us: u64,
+    /// What is done.
+    pub acts: Vec<Act>,
+}
+
+impl Conversation {
+    /// How many requests it sends.
+    #[must_use]
+    pub fn messages(&self) -> usize {
+        self.acts.iter().filter(|act| matches!(act, Act::Send { .. })).count()
+    }
+
+    /// How many sequences it has.
+    #[must_use]
+    pub fn sequences(&self) -> u32 {
+        let numbers = self.acts.iter().filter_map(|act| match act {
+            Act::Send { sequence, .. } => Some(*sequence + 1),
+            _ => None,
+        });
+        numbers.max().unwrap_or(0)
+    }
+
+    /// The same with these acts, which are what is left of its own, or none where nothing is sent any more: steps are
+    /// numbered anew, streams that carry nothing are gone, and what was sent is waited for at the end.
+    #[must_use]
+    pub fn with_acts(&self, acts: impl IntoIterator<Item = Act>) -> Option<Self> {
+        let acts = text::tidy(acts.into_iter().collect());
+        (!acts.is_empty()).then(|| Self { acts, ..self.clone() })
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::conversation::{Act, Connection, Lane};
+use super::{Act, Connection, Lane};
 
 impl fmt::Display for Act {
     /// Such as `send 0 START 5`, `await 1 <= 3`, `pause 20000 us` or `cancel 0`.
@@ -142,8 +142,7 @@ pub(super) fn tidy(acts: Vec<Act>) -> Vec<Act> {
         return Vec::new();
     }
     let carries: Vec<_> = (0..Lane::MAX).map(|lane| acts.iter().any(sends(Lane(lane)))).collect();
-    let mut acts: Vec<_> =
-        acts.into_iter().filter(|act| super::lane_of(act).is_none_or(|lane| carries[lane.index()])).collect();
+    let mut acts: Vec<_> = acts.into_iter().filter(|act| act.lane().is_none_or(|lane| carries[lane.index()])).collect();
     while let Err((index, _)) = check(&acts) {
         acts.remove(index);
     }

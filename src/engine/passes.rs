@@ -1,0 +1,70 @@
+//! What a worker sends, pass by pass: drawn from the scenario, or given.
+
+use std::{collections::VecDeque, time::Duration};
+
+use crate::{
+    conversation::{Act, Conversation},
+    plan::{Manner, Pace, Pacer, WorkerPlan},
+    sequence::Pattern,
+};
+
+/// Conversations that are held as they stand, in place of what a scenario draws.
+#[derive(Clone, Debug)]
+pub struct Given {
+    /// The conversations of all workers; those of one worker are held one after the other.
+    pub conversations: Vec<Conversation>,
+    /// Whether each begins no earlier than it says; else as soon as the one before it is over.
+    pub at_their_times: bool,
+}
+
+/// The passes of one worker.
+pub(super) enum Passes {
+    Drawn { plan: Box<WorkerPlan>, pacer: Pacer, manner: Manner, issued: u64 },
+    Given { left: VecDeque<Conversation>, at_their_times: bool },
+}
+
+/// A pass that is to be held.
+pub(super) struct Held {
+    pub(super) context: u32,
+    pub(super) pattern: Pattern,
+    pub(super) acts: Vec<Act>,
+    /// How many sequences it has.
+    pub(super) sequences: u32,
+    /// When it may begin, since the run began.
+    pub(super) not_before: Duration,
+}
+
+impl Given {
+    /// What a worker holds of them.
+    pub(super) fn of_worker(&self, worker: u32) -> Passes {
+        let own = self.conversations.iter().filter(|conversation| conversation.worker == worker);
+        let mut left: Vec<_> = own.cloned().collect();
+        left.sort_by_key(|conversation| conversation.at_us);
+        Passes::Given { left: left.into(), at_their_times: self.at_their_times }
+    }
+}
+
+impl Passes {
+    /// The next pass; none where the worker is done.
+    pub(super) fn next(&mut self, elapsed: Duration) -> Option<Held> {
+        match self {
+            Self::Drawn { plan, pacer, manner, issued } => {
+                if pacer.pace(elapsed, *issued) == Pace::Stop {
+                    return None;
+                }
+                *issued += 1;
+                let pass = plan.next_pass();
+                let sequences = u32::try_from(pass.sequences.len()).expect("a pass has one sequence or two");
+                let acts = pass.acts(manner);
+                Some(Held { context: pass.context, pattern: pass.pattern, acts, sequences, not_before: Duration::ZERO })
+            }
+            Self::Given { left, at_their_times } => {
+                let conversation = left.pop_front()?;
+                let sequences = conversation.sequences();
+                let not_before = Duration::from_micros(if *at_their_times { conversation.at_us } else { 0 });
+                let Conversation { context, pattern, acts, .. } = conversation;
+                Some(Held { context, pattern, acts, sequences, not_before })
+            }
+        }
+    }
+}
