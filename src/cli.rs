@@ -54,6 +54,8 @@ pub enum Command {
     Plan(PlanArgs),
     /// Serve the reference server: a Triton-compatible sequence batcher with accumulator models.
     Serve(ServeArgs),
+    /// Have a failure again, and make it small.
+    Replay(ReplayArgs),
     /// List the faults that can be planted in the reference server.
     Faults,
 }
@@ -118,6 +120,39 @@ pub struct ServeArgs {
     pub server: ServerArgs,
 }
 
+/// What it takes to have a failure again.
+#[derive(Clone, Debug, Args)]
+pub struct ReplayArgs {
+    /// The failure file
+    pub file: PathBuf,
+    /// How often it is run; with --shrink, how often each smaller one is [default: 1; with --shrink, 3]
+    #[arg(short = 'n', long, value_name = "K", allow_negative_numbers = true)]
+    pub runs: Option<NonZeroU32>,
+    /// Begin each conversation as soon as its worker is free, not when it began in the run that failed
+    #[arg(long)]
+    pub at_once: bool,
+    /// Take away workers, sequences, messages, pauses and faults of the client as long as the failure still shows
+    #[arg(long)]
+    pub shrink: bool,
+    /// With --shrink: in how many of the K runs a smaller one has to fail
+    #[arg(long, value_name = "N", default_value = "1", requires = "shrink", allow_negative_numbers = true)]
+    pub at_least: NonZeroU32,
+    /// With --shrink: how many smaller ones are tried at most
+    #[arg(long, value_name = "N", default_value_t = 20_000, requires = "shrink")]
+    pub trials: u32,
+    /// With --shrink: where what is left is written [default: the file's name with .small before its ending]
+    #[arg(short, long, value_name = "FILE", requires = "shrink")]
+    pub output: Option<PathBuf>,
+    #[expect(clippy::doc_markdown, reason = "clap shows it as it is")]
+    /// The server's gRPC endpoint [default: SEQUENCE_STRESS_URL of the environment; a reference server, if it failed there; or
+    /// the endpoint where it failed]
+    #[arg(short, long, value_name = "ENDPOINT", env = URL_VARIABLE)]
+    pub url: Option<Endpoint>,
+    /// Print the verdict only
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
 /// What fixes the plan.
 #[derive(Clone, Debug, Args)]
 pub struct PlanArgs {
@@ -178,6 +213,9 @@ pub struct StressArgs {
     /// Write the result to FILE as JSON (docs/result.schema.json describes it)
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Write the first violation to FILE as a failure that `sequence-stress replay` has again; nothing where there is none
+    #[arg(long, value_name = "FILE")]
+    pub failure: Option<PathBuf>,
     /// Show each step
     #[arg(short, long, conflicts_with = "quiet")]
     pub verbose: bool,
@@ -253,6 +291,28 @@ impl StressArgs {
         options.models.strategy = self.strategy.unwrap_or(options.models.strategy);
         options.models.idle_limit = self.idle_limit.map_or(options.models.idle_limit, Millis::duration);
         options
+    }
+
+    /// The flags that say how the embedded server is to be, for a run with this seed; none where there is none.
+    #[must_use]
+    pub fn server_words(&self, seed: Seed) -> Option<Vec<String>> {
+        let strategy = self.strategy.map(|strategy| format!("--strategy {}", strategy.to_string().to_lowercase()));
+        let idle_limit = self.idle_limit.map(|limit| format!("--idle-limit {}ms", limit.duration().as_millis()));
+        let mut server = self.server.clone();
+        server.fault_seed.get_or_insert(seed.0);
+        self.embedded.then(|| strategy.into_iter().chain(idle_limit).chain(server.words()).collect())
+    }
+
+    /// How an embedded server was, from what [`Self::server_words`] says of it.
+    ///
+    /// # Errors
+    /// When these are no such flags.
+    pub fn embedded_options(words: &[String]) -> Result<Options, String> {
+        let flags = words.iter().flat_map(|words| words.split_whitespace());
+        let parsed = Cli::try_parse_from(["sequence-stress", "--embedded"].into_iter().chain(flags));
+        let first_line = |error: &clap::Error| error.to_string().lines().next().unwrap_or_default().to_owned();
+        let cli = parsed.map_err(|error| first_line(&error))?;
+        Ok(cli.stress.server_options(Seed(0)))
     }
 
     /// What the flags say in place of the scenario.

@@ -4,6 +4,7 @@ mod faults;
 mod output;
 mod plan;
 mod progress;
+mod replay;
 mod serve;
 mod stress;
 
@@ -31,6 +32,7 @@ pub fn main() -> ExitCode {
     let code = match Cli::read() {
         Ok(Cli { command: Some(Command::Plan(args)), .. }) => plan::print(&args),
         Ok(Cli { command: Some(Command::Serve(args)), .. }) => serve::serve(&args),
+        Ok(Cli { command: Some(Command::Replay(args)), .. }) => replay::replay(&args),
         Ok(Cli { command: Some(Command::Faults), .. }) => {
             faults::list();
             Ok(0)

@@ -17,7 +17,7 @@ use tokio::{
 };
 
 use super::{
-    Failure,
+    Failure as CommandFailure,
     output::{ResultFile, print, say_error},
     progress::Display,
     resolve,
@@ -25,6 +25,7 @@ use super::{
 use crate::{
     cli::StressArgs,
     engine::{Observer, Preflight, Progress, RunError, Setup, run},
+    failure::{Failure, Run},
     oracle::Violation,
     reference::{Planted, Server},
     report::{PlantedFault, Summary, violation_line, write_json, write_preflight, write_text, write_verdict},
@@ -41,9 +42,11 @@ const ENDED_WITH_VIOLATIONS: i32 = 1;
 const ENDED_AT_ONCE: i32 = 3;
 
 /// Runs a scenario and returns the exit code.
-pub(super) fn stress(args: &StressArgs) -> Result<u8, Failure> {
+pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
     let (source, mut scenario, seed) = resolve(&args.plan, args.overrides())?;
-    let result_file = args.json.as_deref().map(ResultFile::check).transpose().map_err(Failure::wrong_input)?;
+    let result_file = args.json.as_deref().map(ResultFile::check).transpose().map_err(CommandFailure::wrong_input)?;
+    let failure_file =
+        args.failure.as_deref().map(ResultFile::check).transpose().map_err(CommandFailure::wrong_input)?;
     if args.verbose {
         show_each_step();
     }
@@ -61,7 +64,8 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, Failure> {
         fail_fast: args.fail_fast,
         embedded: args.embedded,
     };
-    let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::could_not_test)?;
+    let runtime =
+        runtime::Builder::new_current_thread().enable_all().build().map_err(CommandFailure::could_not_test)?;
     let result = runtime.block_on(async {
         run(setup, &mut terminal, interrupts(saw_violation)?).await.map_err(|error| failure(&scenario, &error))
     });
@@ -78,30 +82,49 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, Failure> {
     terminal.summarize(&summary);
     if let Some(file) = result_file {
         let mut bytes = Vec::new();
-        write_json(&summary, &mut bytes).map_err(Failure::wrong_input)?;
-        file.write(&bytes).map_err(Failure::wrong_input)?;
+        write_json(&summary, &mut bytes).map_err(CommandFailure::wrong_input)?;
+        file.write(&bytes).map_err(CommandFailure::wrong_input)?;
+    }
+    if let (Some(file), Some(violation)) = (failure_file, summary.result.violations.first()) {
+        file.write(failure_text(args, &summary, violation).as_bytes()).map_err(CommandFailure::wrong_input)?;
     }
     Ok(summary.exit_code())
 }
 
-fn start_server(args: &StressArgs, seed: Seed) -> Result<Server, Failure> {
-    let options = args.server_options(seed);
-    options.check().map_err(Failure::wrong_input)?;
-    Server::start(options).map_err(Failure::could_not_test)
+/// The first violation as a failure that can be had again.
+fn failure_text(args: &StressArgs, summary: &Summary, violation: &Violation) -> String {
+    let Summary { scenario, seed, result, .. } = summary;
+    let embedded = args.server_words(*seed);
+    let run = Run {
+        scenario,
+        seed: *seed,
+        manner: result.preflight.manner(scenario),
+        passes: result.passes,
+        embedded: embedded.as_deref(),
+    };
+    Failure::found(violation, &run).to_text()
 }
 
-fn failure(scenario: &Scenario, error: &RunError) -> Failure {
+fn start_server(args: &StressArgs, seed: Seed) -> Result<Server, CommandFailure> {
+    let options = args.server_options(seed);
+    options.check().map_err(CommandFailure::wrong_input)?;
+    Server::start(options).map_err(CommandFailure::could_not_test)
+}
+
+fn failure(scenario: &Scenario, error: &RunError) -> CommandFailure {
     match error {
-        RunError::Endpoint(why) => Failure::could_not_test(format!("cannot test {}: {why}", scenario.target.endpoint)),
-        RunError::Resources(why) => Failure::could_not_test(why),
-        RunError::Interrupted => Failure::unknown(error),
+        RunError::Endpoint(why) => {
+            CommandFailure::could_not_test(format!("cannot test {}: {why}", scenario.target.endpoint))
+        }
+        RunError::Resources(why) => CommandFailure::could_not_test(why),
+        RunError::Interrupted => CommandFailure::unknown(error),
     }
 }
 
 /// Brings the first Ctrl-C or SIGTERM; the second one ends the process.
-fn interrupts(saw_violation: Arc<AtomicBool>) -> Result<mpsc::Receiver<()>, Failure> {
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::could_not_test)?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(Failure::could_not_test)?;
+fn interrupts(saw_violation: Arc<AtomicBool>) -> Result<mpsc::Receiver<()>, CommandFailure> {
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(CommandFailure::could_not_test)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(CommandFailure::could_not_test)?;
     let (sender, receiver) = mpsc::channel(1);
     tokio::spawn(async move {
         for first in [true, false] {

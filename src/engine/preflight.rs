@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::{
     engine::RunLimits,
     model::{Formula, Model, Settings, Strategy, Turn},
+    plan::Manner,
     scenario::{Reuse, Scenario},
     tensor::{INT32, TensorSpec},
     transport::{CallError, Client},
@@ -39,7 +40,20 @@ pub struct Preflight {
 /// The name of the configuration parameter that tells how long a model takes to execute, in ms.
 const EXECUTION_PARAMETER: &str = "execute_delay_ms";
 
+/// What pauses are shares of where the idle limit is not known: the server's default.
+const USUAL_IDLE_LIMIT: Duration = Duration::from_secs(1);
+
 impl Preflight {
+    /// How the scenario's passes are carried out.
+    #[must_use]
+    pub fn manner(&self, scenario: &Scenario) -> Manner {
+        Manner {
+            reuse: self.reuse,
+            stream: scenario.sending.stream,
+            idle_limit: self.model.idle_limit.unwrap_or(USUAL_IDLE_LIMIT),
+        }
+    }
+
     /// Asks the server about itself and the scenario's model.
     ///
     /// # Errors

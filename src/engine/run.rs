@@ -85,6 +85,8 @@ pub struct Result {
     pub violations: Vec<Violation>,
     /// What the server's own counts say.
     pub accounting: Accounting,
+    /// Passes that were finished.
+    pub passes: u64,
     /// From the start of the first pass to the end of the last stream.
     pub elapsed: Duration,
     /// CPU time of this process for the run, the making of its connections included, in µs.
@@ -230,6 +232,7 @@ impl Prepared {
         let mut result = Result {
             preflight: shared.preflight.clone(),
             accounting: Accounting::NotCheckable { why: "the server's statistics cannot be read".to_owned() },
+            passes: shared.progress().passes,
             elapsed,
             cpu_us: cpu_us().saturating_sub(cpu_before),
             memory,

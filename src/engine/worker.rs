@@ -1,6 +1,6 @@
 //! One worker: its passes one after the other, each a conversation on one of its contexts.
 
-use std::{cell::RefCell, rc::Rc, sync::Arc, time::Duration};
+use std::{cell::RefCell, rc::Rc, sync::Arc};
 
 use tonic::transport::Channel;
 
@@ -13,14 +13,11 @@ use super::{
 };
 use crate::{
     event::ContextId,
-    plan::{Manner, Pacer, WorkerPlan, correlation_id},
+    plan::{Pacer, WorkerPlan, correlation_id},
     recorder::Recorder,
     scenario::{ConnectionOwner, Scenario},
     transport::{CallError, RequestTemplate, channel},
 };
-
-/// What pauses are shares of where the idle limit is not known: the server's default.
-const USUAL_IDLE_LIMIT: Duration = Duration::from_secs(1);
 
 /// A worker and what it owns.
 pub(super) struct Worker {
@@ -91,11 +88,7 @@ fn passes(shared: &Shared, worker: u32) -> Passes {
     Passes::Drawn {
         plan: Box::new(WorkerPlan::new(scenario, shared.seed, worker)),
         pacer: Pacer::new(&scenario.load),
-        manner: Manner {
-            reuse: shared.preflight.reuse,
-            stream: scenario.sending.stream,
-            idle_limit: shared.preflight.model.idle_limit.unwrap_or(USUAL_IDLE_LIMIT),
-        },
+        manner: shared.preflight.manner(scenario),
         issued: 0,
     }
 }

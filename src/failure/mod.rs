@@ -1,6 +1,7 @@
 //! A failure that can be had again: the conversations that led to it, small enough to be read.
 
 mod file;
+mod found;
 mod shrink;
 
 use std::collections::BTreeMap;
@@ -8,6 +9,7 @@ use std::collections::BTreeMap;
 use crate::{conversation::Conversation, oracle::ViolationKind, scenario::Scenario, seed::Seed};
 
 pub use file::FailureError;
+pub use found::Run;
 pub use shrink::{Shrunk, shrink};
 
 /// What a failure file holds.

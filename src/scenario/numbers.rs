@@ -46,6 +46,8 @@ pub struct Millis(u64);
 impl Millis {
     /// A year.
     pub const MAX: u64 = 365 * 24 * 3600 * 1000;
+    /// The shortest time.
+    pub const LEAST: Self = Self(1);
 
     /// The time as the standard library has it.
     #[must_use]
