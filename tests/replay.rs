@@ -28,8 +28,7 @@ fn text(output: &Output) -> String {
 /// A failure that a fault in the embedded server leads to, written by a run.
 fn failure(folder: &TempDir, fault: &str) -> PathBuf {
     let scenario = folder.path().join("scenario.toml");
-    let quick =
-        "load.workers = 4\nload.iterations = 20\nlimits.step_ms = 1\nlimits.quiet_ms = 20\nlimits.settle_ms = 300";
+    let quick = "patterns.common = { valid = 7, valid-valid = 1, no-end = 1, no-start = 1 }\nload.workers = 4\nload.iterations = 20\nlimits.step_ms = 1\nlimits.quiet_ms = 20\nlimits.settle_ms = 300";
     fs::write(&scenario, quick).expect("a file");
     let path = folder.path().join("failure.toml");
     let server = ["--embedded", "--execution-time", "1ms", "--idle-limit", "100ms", "--fault", fault];
