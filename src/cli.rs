@@ -24,6 +24,8 @@ use crate::{
 
 /// The environment variable that names the endpoint where no flag does.
 const URL_VARIABLE: &str = "SEQUENCE_STRESS_URL";
+/// The one that says where that endpoint's metrics are.
+const METRICS_VARIABLE: &str = "SEQUENCE_STRESS_METRICS";
 
 /// What stands below the options in `--help`.
 const EXIT_CODES: &str = "\
@@ -188,6 +190,14 @@ pub struct StressArgs {
     /// Whether the endpoint comes from the environment.
     #[arg(skip)]
     pub url_from_environment: bool,
+    /// Whether the metrics' address does.
+    #[arg(skip)]
+    pub metrics_from_environment: bool,
+    #[expect(clippy::doc_markdown, reason = "clap shows it as it is")]
+    /// Where the server tells its metrics over HTTP; then requests that are left pending are found [default: with the
+    /// environment's or the default endpoint SEQUENCE_STRESS_METRICS of the environment, or the scenario's]
+    #[arg(long, value_name = "HOST:PORT", value_parser = metrics)]
+    pub metrics_url: Option<Endpoint>,
     #[expect(clippy::doc_markdown, reason = "clap shows it as it is")]
     /// The model [default: custom_sequence_int32, or the scenario's]
     #[arg(short, long, value_name = "MODEL", value_parser = NonEmptyStringValueParser::new())]
@@ -254,15 +264,19 @@ impl PlanArgs {
 impl StressArgs {
     /// Takes the endpoint from the environment where no flag names one.
     fn look_into_the_environment(&mut self) -> Result<(), clap::Error> {
+        // The environment tells of one server: where a flag names an endpoint, that may be another.
         if self.url.is_some() {
             return Ok(());
         }
-        let Ok(text) = env::var(URL_VARIABLE) else { return Ok(()) };
-        let wrong = |problem| {
-            Cli::command()
-                .error(ErrorKind::ValueValidation, format!("the environment variable {URL_VARIABLE}: {problem}"))
+        let wrong = |variable, problem| {
+            Cli::command().error(ErrorKind::ValueValidation, format!("the environment variable {variable}: {problem}"))
         };
-        self.url = Some(text.parse().map_err(wrong)?);
+        if let (None, Ok(text)) = (&self.metrics_url, env::var(METRICS_VARIABLE)) {
+            self.metrics_url = Some(metrics(&text).map_err(|problem| wrong(METRICS_VARIABLE, problem))?);
+            self.metrics_from_environment = true;
+        }
+        let Ok(text) = env::var(URL_VARIABLE) else { return Ok(()) };
+        self.url = Some(text.parse().map_err(|problem| wrong(URL_VARIABLE, problem))?);
         self.url_from_environment = true;
         Ok(())
     }
@@ -272,6 +286,9 @@ impl StressArgs {
         let conflict = |text| Err(Cli::command().error(ErrorKind::ArgumentConflict, text));
         if self.embedded && self.url.is_some() {
             return conflict("--embedded starts a server of its own: leave --url out");
+        }
+        if self.embedded && self.metrics_url.is_some() {
+            return conflict("--metrics-url: the reference server tells no metrics: leave it out with --embedded");
         }
         if self.embedded && self.slots.is_some() {
             return conflict(
@@ -321,6 +338,7 @@ impl StressArgs {
         Overrides {
             endpoint: self.url.clone(),
             model: self.model.clone(),
+            metrics: self.metrics_url.clone(),
             duration_s: self.duration,
             response_ms: self.response_limit,
             ..self.plan.overrides()
@@ -397,6 +415,16 @@ impl ServerArgs {
     }
 }
 
+/// `HOST:PORT` or `http://HOST:PORT/metrics`.
+fn metrics(text: &str) -> Result<Endpoint, String> {
+    let address = text.strip_prefix("http://").unwrap_or(text);
+    let address = address.strip_suffix("/metrics").unwrap_or(address).trim_end_matches('/');
+    if address.contains("://") {
+        return Err(format!("'{text}': use HOST:PORT, such as localhost:8002"));
+    }
+    address.parse()
+}
+
 fn share(text: &str) -> Result<f32, String> {
     text.parse().ok().filter(|share| (0.0..=1.0).contains(share)).ok_or_else(|| "it has to be from 0 to 1".to_owned())
 }
@@ -430,5 +458,15 @@ mod tests {
     #[test]
     fn the_flags_do_not_contradict_each_other() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_metrics_address_is_read_in_every_form() {
+        for text in ["h:1", "http://h:1", "http://h:1/metrics", "http://h:1/"] {
+            assert_eq!(metrics(text).map(|endpoint| endpoint.to_string()), Ok("h:1".to_owned()), "{text}");
+        }
+        for text in ["grpc://h:1", "https://h:1", "h", "h:1/other"] {
+            assert!(metrics(text).is_err(), "{text}");
+        }
     }
 }

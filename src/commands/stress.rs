@@ -172,6 +172,9 @@ fn replay_line(args: &StressArgs, source: &Source, scenario: &Scenario, seed: Se
     } else if starter.is_none() {
         words.push(format!("-u {}", scenario.target.endpoint));
     }
+    if let (Some(metrics), false) = (&args.metrics_url, args.metrics_from_environment && starter.is_some()) {
+        words.push(format!("--metrics-url {metrics}"));
+    }
     words.push(format!("-m {}", quoted(&scenario.target.model)));
     words.extend(source.path().map(|path| format!("--scenario {}", quoted(&path.display().to_string()))));
     words.extend(load.duration_s.map(|seconds| format!("--duration {seconds}s")));

@@ -79,6 +79,31 @@ impl Baseline {
     }
 }
 
+/// The counts before something that is short enough to need no watch for others beforehand.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ledger(Counted);
+
+impl Ledger {
+    /// Takes the model's counts.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub(super) async fn open(client: &Client, model: &str) -> Result<Self, String> {
+        client.counted(model).await.map(Self).map_err(|error| format!("the statistics cannot be read: {error}"))
+    }
+
+    /// Compares how far the counts rose with what was sent and answered since.
+    pub(super) async fn compare(self, client: &Client, model: &str, counts: &Counts, settle: Duration) -> Accounting {
+        let bounds = Bounds::new(counts);
+        let reached = |now| rise(self.0, now).is_none_or(|rose| bounds.reached_by(&rose));
+        wait_until_settled(client, model, settle, reached).await;
+        match client.counted(model).await {
+            Ok(now) => bounds.judge(rise(self.0, now)),
+            Err(error) => Accounting::NotCheckable { why: format!("the statistics cannot be read: {error}") },
+        }
+    }
+}
+
 async fn still_counts(client: &Client, model: &str, quiet: Duration) -> Result<(Counted, Counted), CallError> {
     let first = client.counted(model).await?;
     tokio::time::sleep(quiet).await;

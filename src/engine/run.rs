@@ -5,10 +5,11 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::{mpsc, watch};
 
 use super::{
-    Accounting, Given, Hints, Memory, Preflight, ResourceError,
+    Accounting, Given, Hints, Memory, PendingRequests, Preflight, ResourceError, SlotCheck,
     accounting::Baseline,
     resources::{cpu_us, ensure_open_files},
     shared::Shared,
+    slots,
     threads::{join_all, runtimes, spawn_thread, thread_count},
     watch::Watch,
 };
@@ -87,6 +88,10 @@ pub struct Result {
     pub accounting: Accounting,
     /// Passes that were finished.
     pub passes: u64,
+    /// Whether requests were still pending in the server after it.
+    pub pending: PendingRequests,
+    /// What the model's slots were like after it.
+    pub slots: SlotCheck,
     /// From the start of the first pass to the end of the last stream.
     pub elapsed: Duration,
     /// CPU time of this process for the run, the making of its connections included, in µs.
@@ -233,6 +238,8 @@ impl Prepared {
             preflight: shared.preflight.clone(),
             accounting: Accounting::NotCheckable { why: "the server's statistics cannot be read".to_owned() },
             passes: shared.progress().passes,
+            pending: PendingRequests::NotChecked { why: "the run was interrupted".to_owned() },
+            slots: SlotCheck::not_checkable("the run was interrupted"),
             elapsed,
             cpu_us: cpu_us().saturating_sub(cpu_before),
             memory,
@@ -246,7 +253,7 @@ impl Prepared {
         Ok(result)
     }
 
-    /// Compares with the server's own counts, and looks whether it is still there.
+    /// Compares with the server's own counts, counts its slots, and looks whether it is still there.
     async fn conclude(
         &self,
         mut result: Result,
@@ -270,6 +277,7 @@ impl Prepared {
         if let Some(violation) = result.accounting.violation(shared.now(), &counts) {
             result.add(violation, observer);
         }
+        self.look_at_what_is_left(&mut result, observer, interrupts).await;
         // A server may die of what it was left with when the last stream closed.
         shared.server_is_there("it did not answer after the run").await;
         if let Some((at, reason)) = shared.gone() {
@@ -277,6 +285,38 @@ impl Prepared {
             result.add(server_died(&shared.scenario, *at, reason, &result.tally)?, observer);
         }
         Ok(result)
+    }
+}
+
+impl Prepared {
+    /// Looks for requests that are still pending, and whether each slot is there once.
+    async fn look_at_what_is_left(
+        &self,
+        result: &mut Result,
+        observer: &mut dyn Observer,
+        interrupts: &mut mpsc::Receiver<()>,
+    ) {
+        let Self { client, shared, .. } = self;
+        let mut seen = Vec::new();
+        let looked = async {
+            let pending = PendingRequests::look(&shared.scenario, &result.accounting).await;
+            (pending, slots::check(client, shared, result, &mut seen).await)
+        };
+        let looked = tokio::select! {
+            looked = looked => Some(looked),
+            Some(()) = interrupts.recv() => None,
+        };
+        match looked {
+            Some((pending, slots)) => {
+                seen.extend(pending.violation(shared.now(), &result.tally));
+                seen.extend(slots.violation(shared.now()));
+                (result.pending, result.slots) = (pending, slots);
+            }
+            None => result.interrupted = Interrupted(true),
+        }
+        for violation in seen {
+            result.add(violation, observer);
+        }
     }
 }
 

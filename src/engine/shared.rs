@@ -155,6 +155,11 @@ impl Shared {
         }
     }
 
+    /// Whether a violation ended the run before it was done.
+    pub(super) fn ended_by_violation(&self) -> bool {
+        self.fail_fast && self.progress().violations > 0
+    }
+
     pub(super) fn finished_a_pass(&self, thread: usize) {
         self.threads[thread].passes.fetch_add(1, Relaxed);
     }

@@ -125,15 +125,19 @@ async fn connect(workers: &[Worker], shared: &Shared) -> Result<(), String> {
 fn recorder(shared: &Shared) -> Recorder {
     let Shared { scenario, preflight, .. } = shared;
     let (workers, contexts) = (scenario.load.workers.get(), scenario.contexts.count());
-    let rules = Rules {
+    let id = |ContextId { worker, context }| correlation_id(scenario, worker, context);
+    Recorder::new(Oracle::new(rules(shared), workers, contexts, id), workers, contexts, preflight.limits.threshold)
+}
+
+/// What a correct server may and may not do in this run.
+pub(super) fn rules(Shared { preflight, .. }: &Shared) -> Rules {
+    Rules {
         model: preflight.model.name.clone(),
         output: preflight.model.output.name.clone(),
         shape: preflight.model.shape.clone(),
         idle_limit: preflight.model.idle_limit,
         straggling: preflight.limits.lawful,
-    };
-    let id = |ContextId { worker, context }| correlation_id(scenario, worker, context);
-    Recorder::new(Oracle::new(rules, workers, contexts, id), workers, contexts, preflight.limits.threshold)
+    }
 }
 
 /// What all the threads have counted, together.

@@ -55,6 +55,9 @@ kinds! {
     ServerDied = "server-died": "The server stopped answering in the middle of the run.";
     Hang = "hang": "The server is there, and no request at all was answered for a long time.";
     Statistics = "statistics": "The model's own statistics do not account for what was sent and answered.";
+    SlotLeak = "slot-leak": "After the run fewer sequences could be open at a time than the model has slots.";
+    SlotReleasedTwice = "slot-released-twice": "After the run more sequences could be open at a time than the model has slots.";
+    PendingLeft = "pending-left": "Requests were still pending when all were answered and the server had had its time.";
 }
 
 impl fmt::Display for ViolationKind {

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{PlantedFault, Summary, Verdict};
 use crate::{
-    engine::{Accounting, Memory},
+    engine::{Accounting, Memory, PendingRequests, SlotCheck},
     model::Model,
     oracle::{Violation, ViolationKind},
     recorder::{Counts, Times},
@@ -44,6 +44,8 @@ struct Document<'s> {
     planted_faults: &'s [PlantedFault],
     elapsed_s: f64,
     server_counts: &'s Accounting,
+    pending_requests: &'s PendingRequests,
+    slots_check: &'s SlotCheck,
     limits_us: Limits,
     notes: &'s [String],
     model: &'s Model,
@@ -136,6 +138,8 @@ pub fn write_json(summary: &Summary, out: &mut impl io::Write) -> io::Result<()>
         planted_faults: embedded.as_deref().unwrap_or_default(),
         elapsed_s: result.elapsed.as_secs_f64(),
         server_counts: &result.accounting,
+        pending_requests: &result.pending,
+        slots_check: &result.slots,
         limits_us: Limits {
             longest_lawful_wait: limits.lawful.as_micros(),
             lost_after: limits.lost_after.as_micros(),

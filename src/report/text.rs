@@ -6,7 +6,7 @@ use anstyle::{AnsiColor, Style};
 
 use super::{PlantedFault, Summary, Verdict};
 use crate::{
-    engine::{Accounting, Memory, Preflight},
+    engine::{Accounting, Memory, PendingRequests, Preflight, SlotCheck, SlotFinding},
     oracle::Violation,
     recorder::{Counts, Times},
     scenario::Scenario,
@@ -110,21 +110,9 @@ pub fn write_text(summary: &Summary, out: &mut impl io::Write) -> io::Result<()>
         summary.client_cpu_us_per_request(),
         describe_memory(&result.memory),
     )?;
-    match &result.accounting {
-        Accounting::Agrees { rose } => {
-            writeln!(out, "the server's counts agree: {} successes in {} executions", rose.success, rose.execution)?;
-        }
-        Accounting::Differs { rose, expected } => {
-            writeln!(
-                out,
-                "{RED}the server's counts differ:{RED:#} {} successes, {} inferences, {} failures; they had to be {expected}",
-                rose.success, rose.inference, rose.fail
-            )?;
-        }
-        Accounting::NotCheckable { why } => {
-            writeln!(out, "{YELLOW}the server's counts are not checkable:{YELLOW:#} {why}")?;
-        }
-    }
+    write_accounting(&result.accounting, out)?;
+    write_pending(&result.pending, out)?;
+    write_slots(&result.slots, out)?;
     if total.undetermined > 0 {
         writeln!(out, "{} answers could not be judged, because more than one was lawful", total.undetermined)?;
     }
@@ -132,6 +120,51 @@ pub fn write_text(summary: &Summary, out: &mut impl io::Write) -> io::Result<()>
         writeln!(out, "{note}")?;
     }
     write_verdict(summary, out)
+}
+
+fn write_accounting(accounting: &Accounting, out: &mut impl io::Write) -> io::Result<()> {
+    match accounting {
+        Accounting::Agrees { rose } => {
+            writeln!(out, "the server's counts agree: {} successes in {} executions", rose.success, rose.execution)
+        }
+        Accounting::Differs { rose, expected } => {
+            writeln!(
+                out,
+                "{RED}the server's counts differ:{RED:#} {} successes, {} inferences, {} failures; they had to be {expected}",
+                rose.success, rose.inference, rose.fail
+            )
+        }
+        Accounting::NotCheckable { why } => {
+            writeln!(out, "{YELLOW}the server's counts are not checkable:{YELLOW:#} {why}")
+        }
+    }
+}
+
+fn write_pending(pending: &PendingRequests, out: &mut impl io::Write) -> io::Result<()> {
+    match pending {
+        PendingRequests::None => writeln!(out, "no requests are pending any more"),
+        PendingRequests::Left { count } => writeln!(out, "{RED}requests are still pending:{RED:#} {count}"),
+        PendingRequests::NotChecked { why } => writeln!(out, "pending requests are not checked: {why}"),
+    }
+}
+
+fn write_slots(SlotCheck { finding, took }: &SlotCheck, out: &mut impl io::Write) -> io::Result<()> {
+    let after = format!("counted in {}", milliseconds(*took));
+    match finding {
+        SlotFinding::AllThere { slots } => {
+            writeln!(out, "all {} are there, and none twice; {after}", counted((*slots).into(), "slot"))
+        }
+        SlotFinding::Leaked { slots, leaked, seen } => {
+            writeln!(out, "{RED}{leaked} of {slots} slots leaked:{RED:#} {seen}; {after}")
+        }
+        SlotFinding::ReleasedTwice { slots, seen } => {
+            writeln!(
+                out,
+                "{RED}a slot was released twice:{RED:#} with the {slots} slots taken, one more START got {seen}; {after}"
+            )
+        }
+        SlotFinding::NotCheckable { why } => writeln!(out, "{YELLOW}the slots are not checkable:{YELLOW:#} {why}"),
+    }
 }
 
 /// Writes the verdict and how to have the run again.

@@ -23,6 +23,8 @@ pub const DEFAULT: &str = include_str!("../../scenarios/l0-sequence-stress.toml"
 const WORKERS_MAX: u32 = 100_000;
 const CONTEXTS_MAX: u64 = 1_000_000;
 const STEPS_MAX: u32 = 1_000_000;
+/// The slot check has a stream for each.
+const SLOTS_MAX: u32 = 10_000;
 
 /// What to send, to whom, how fast and within which limits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -46,6 +48,8 @@ pub struct Scenario {
     pub sending: Sending,
     /// How long things may take.
     pub limits: Limits,
+    /// The count of the model's slots after the run.
+    pub slots: Slots,
 }
 
 /// Whom to send to.
@@ -56,6 +60,9 @@ pub struct Target {
     pub endpoint: Endpoint,
     /// The model's name.
     pub model: String,
+    /// Where the server tells its metrics over HTTP, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<Endpoint>,
 }
 
 /// How much to send.
@@ -197,6 +204,18 @@ pub struct Limits {
     pub response_ms: Option<Millis>,
 }
 
+/// The count of the model's slots after the run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Slots {
+    /// Whether they are counted.
+    pub check: bool,
+    /// A model with more is left alone.
+    pub max: NonZeroU32,
+    /// The longest idle limit that is waited for where the run left sequences without END.
+    pub wait_ms: Millis,
+}
+
 /// What the command line says in place of the file.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
@@ -204,6 +223,8 @@ pub struct Overrides {
     pub endpoint: Option<Endpoint>,
     /// In place of `target.model`.
     pub model: Option<String>,
+    /// In place of `target.metrics`.
+    pub metrics: Option<Endpoint>,
     /// In place of `load.workers`.
     pub workers: Option<NonZeroU32>,
     /// In place of `load.iterations`.
@@ -241,12 +262,15 @@ impl Scenario {
     }
 
     fn override_with(&mut self, overrides: Overrides) {
-        let Overrides { endpoint, model, workers, iterations, duration_s, response_ms } = overrides;
+        let Overrides { endpoint, model, metrics, workers, iterations, duration_s, response_ms } = overrides;
         if let Some(endpoint) = endpoint {
             self.target.endpoint = endpoint;
         }
         if let Some(model) = model {
             self.target.model = model;
+        }
+        if metrics.is_some() {
+            self.target.metrics = metrics;
         }
         if let Some(workers) = workers {
             self.load.workers = workers;
@@ -268,6 +292,9 @@ impl Scenario {
         let workers = self.load.workers.get();
         if workers > WORKERS_MAX {
             return Err(("load.workers", format!("{workers} is more than {WORKERS_MAX}")));
+        }
+        if self.slots.max.get() > SLOTS_MAX {
+            return Err(("slots.max", format!("{} is more than {SLOTS_MAX}", self.slots.max)));
         }
         if self.target.model.is_empty() {
             return Err(("target.model", "the name is empty".into()));

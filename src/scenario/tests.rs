@@ -39,6 +39,7 @@ fn flags_override_the_file() {
     let overrides = Overrides {
         endpoint: Some("host:9".parse().expect("an endpoint")),
         model: Some("m".into()),
+        metrics: Some("host:8".parse().expect("an endpoint")),
         workers: NonZeroU32::new(2),
         iterations: None,
         duration_s: NonZeroU64::new(7),
@@ -51,6 +52,7 @@ fn flags_override_the_file() {
         (2, None, NonZeroU64::new(7))
     );
     assert_eq!((scenario.target.model.as_str(), scenario.target.endpoint.to_string().as_str()), ("m", "host:9"));
+    assert_eq!(scenario.target.metrics.as_ref().map(ToString::to_string), Some("host:8".to_owned()));
     assert_eq!(scenario.limits.response_ms.map(Millis::duration), Some(Duration::from_millis(9)));
     let both =
         Scenario::resolve(&source, Overrides { iterations: NonZeroU64::new(6), ..overrides }).expect("a scenario");

@@ -3,6 +3,7 @@
 mod client;
 mod codec;
 mod connection;
+mod metrics;
 mod stream;
 
 pub(crate) use client::channel;
@@ -10,4 +11,5 @@ pub use client::{CallError, Client, Counted};
 pub use codec::RequestTemplate;
 pub use connection::Resetter;
 pub(crate) use connection::resettable_channel;
+pub use metrics::pending_requests;
 pub use stream::{Incoming, Message, Outgoing, Stream};

@@ -1,0 +1,65 @@
+//! Whether the server still has requests that wait, after all were answered.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::time::Instant;
+
+use super::Accounting;
+use crate::{
+    oracle::{Violation, ViolationKind},
+    recorder::Tally,
+    scenario::Scenario,
+    transport::pending_requests,
+};
+
+const POLL: Duration = Duration::from_millis(50);
+
+/// What the server's count of pending requests says after the run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "result")]
+pub enum PendingRequests {
+    /// None is left.
+    None,
+    /// Some are.
+    Left {
+        /// How many.
+        count: u64,
+    },
+    /// It was not looked at, or tells nothing.
+    NotChecked {
+        /// Why.
+        why: String,
+    },
+}
+
+impl PendingRequests {
+    /// Waits until no request is pending, as long as statistics may take to settle.
+    pub(super) async fn look(scenario: &Scenario, accounting: &Accounting) -> Self {
+        let Some(metrics) = &scenario.target.metrics else {
+            return Self::NotChecked { why: "the server's metrics are not known (--metrics-url)".to_owned() };
+        };
+        if let Accounting::NotCheckable { why } = accounting {
+            return Self::NotChecked { why: format!("others may use the model: {why}") };
+        }
+        let (model, limit) = (&scenario.target.model, scenario.limits.connect_ms.duration());
+        let deadline = Instant::now() + scenario.limits.settle_ms.duration();
+        loop {
+            match pending_requests(metrics, model, limit).await {
+                Ok(0) => return Self::None,
+                Ok(count) if Instant::now() >= deadline => return Self::Left { count },
+                Ok(_) => tokio::time::sleep(POLL).await,
+                Err(why) => return Self::NotChecked { why },
+            }
+        }
+    }
+
+    /// The violation that requests left behind are.
+    pub(super) fn violation(&self, at_ns: u64, tally: &Tally) -> Option<Violation> {
+        let Self::Left { count } = self else { return None };
+        let total = tally.total();
+        let sent = format!("{} requests, {} of them answered", total.requests, total.answered());
+        let (expected, seen) = ("none pending".to_owned(), format!("{count} pending"));
+        Some(Violation::of_the_run(ViolationKind::PendingLeft, at_ns, sent, expected, seen))
+    }
+}

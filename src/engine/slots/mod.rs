@@ -1,0 +1,257 @@
+//! Whether every slot is there after a run, and none of them twice.
+
+mod attempt;
+mod line;
+
+use std::{num::NonZeroU64, time::Duration};
+
+use serde::{Serialize, Serializer};
+use tokio::time::Instant;
+
+use self::attempt::{Attempt, Void};
+use super::{Accounting, run::Result as RunResult, shared::Shared};
+use crate::{
+    oracle::{Violation, ViolationKind},
+    recorder::Tally,
+    scenario::Scenario,
+    sequence::Pattern,
+    transport::Client,
+};
+
+/// How late a correct server's reaper may be. A server that is later costs time and nothing else, because a START is
+/// waited for much longer.
+const REAPER_LATE: Duration = Duration::from_millis(50);
+/// How often the check begins anew where a sequence could not be kept open.
+const ATTEMPTS: u32 = 3;
+
+/// What the slots of the model are like after the run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SlotCheck {
+    /// What was found.
+    #[serde(flatten)]
+    pub finding: SlotFinding,
+    /// How long it took, the wait for sequences to go idle included.
+    #[serde(rename = "took_us", serialize_with = "micros")]
+    pub took: Duration,
+}
+
+/// What was found of the slots.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "result")]
+pub enum SlotFinding {
+    /// As many sequences as the model has slots were open at a time, and one more had to wait for the first to end.
+    AllThere {
+        /// How many that are.
+        slots: u32,
+    },
+    /// Fewer could be open at a time.
+    Leaked {
+        /// How many slots the model has.
+        slots: u32,
+        /// How many of them are gone.
+        leaked: u32,
+        /// What was seen.
+        seen: String,
+    },
+    /// More could be open at a time.
+    ReleasedTwice {
+        /// How many slots the model has.
+        slots: u32,
+        /// What was seen.
+        seen: String,
+    },
+    /// It could not be told.
+    NotCheckable {
+        /// Why.
+        why: String,
+    },
+}
+
+fn micros<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    time.as_micros().serialize(serializer)
+}
+
+impl SlotCheck {
+    pub(super) fn not_checkable(why: impl Into<String>) -> Self {
+        Self { finding: SlotFinding::NotCheckable { why: why.into() }, took: Duration::ZERO }
+    }
+
+    /// The violation that a wrong number of slots is.
+    pub(super) fn violation(&self, at_ns: u64) -> Option<Violation> {
+        let (kind, sent, expected, seen) = match &self.finding {
+            SlotFinding::Leaked { slots, seen, .. } => (
+                ViolationKind::SlotLeak,
+                format!("START on {slots} new IDs, as many as there are slots, and steps that keep each sequence open"),
+                format!("{slots} sequences open at a time, and the slot of each handed on at its END"),
+                seen,
+            ),
+            SlotFinding::ReleasedTwice { slots, seen } => (
+                ViolationKind::SlotReleasedTwice,
+                format!("START on one more ID while {slots} sequences had the {slots} slots"),
+                "no answer before one of them ended".to_owned(),
+                seen,
+            ),
+            SlotFinding::AllThere { .. } | SlotFinding::NotCheckable { .. } => return None,
+        };
+        Some(Violation::of_the_run(kind, at_ns, sent, expected, seen.clone()))
+    }
+}
+
+/// What the check is about: as much of model and scenario as it needs.
+#[derive(Clone, Copy, Debug)]
+struct Terms {
+    slots: u32,
+    idle_limit: Duration,
+    /// What one step may take in the server.
+    step: Duration,
+    /// How long what has to be answered is waited for.
+    patience: Duration,
+    /// The first of the correlation IDs that no worker has.
+    first_id: NonZeroU64,
+}
+
+impl Terms {
+    fn new(shared: &Shared, tally: &Tally) -> Result<Self, String> {
+        let (scenario, model) = (&shared.scenario, &shared.preflight.model);
+        if !scenario.slots.check {
+            return Err("the scenario switches it off (slots.check)".to_owned());
+        }
+        let slots = model.slots.ok_or("the number of slots is not known (--slots)")?;
+        let idle_limit = model.idle_limit.ok_or("the idle limit is not known (--idle-limit)")?;
+        if slots > scenario.slots.max.get() {
+            return Err(format!("{slots} slots are more than slots.max, {}", scenario.slots.max));
+        }
+        if may_have_left_sequences(tally) && idle_limit > scenario.slots.wait_ms.duration() {
+            return Err(format!(
+                "the idle limit, {} ms, is above slots.wait_ms, {}",
+                idle_limit.as_millis(),
+                scenario.slots.wait_ms.duration().as_millis()
+            ));
+        }
+        if model.execution.saturating_mul(model.turn.executions_before.saturating_add(1)) >= idle_limit {
+            return Err(
+                "a step on every slot takes longer than the idle limit, so they cannot all be kept open".to_owned()
+            );
+        }
+        let limits = shared.preflight.limits;
+        let usual = scenario.limits.lost_after_ms.duration().max(idle_limit * 4 + limits.step * 10);
+        // What was cut may still be worked off in the backlog.
+        let patience = if tally.cut { usual.max(limits.lawful) } else { usual };
+        let first_id = free_ids(scenario, u64::from(ATTEMPTS) * (u64::from(slots) + 1))
+            .ok_or("the workers have so many correlation IDs that none are left")?;
+        Ok(Self { slots, idle_limit, step: limits.step, patience, first_id })
+    }
+}
+
+/// The first of so many correlation IDs that belong to no worker: behind the workers' blocks, or before them.
+fn free_ids(scenario: &Scenario, count: u64) -> Option<NonZeroU64> {
+    let ids = &scenario.correlation_ids;
+    let used = u64::from(scenario.load.workers.get()) * u64::from(ids.block.get());
+    let behind = ids.first.checked_add(used).filter(|first| first.checked_add(count - 1).is_some());
+    behind.or_else(|| (ids.first.get() > count).then_some(NonZeroU64::MIN))
+}
+
+/// Whether the run may have left a sequence open, so that its slot is free only when the idle limit has passed.
+fn may_have_left_sequences(tally: &Tally) -> bool {
+    let open_ended = [Pattern::NoEnd, Pattern::ValidNoEnd].map(|pattern| tally.patterns[pattern.index()].requests);
+    let total = tally.total();
+    open_ended != [0, 0]
+        || tally.cut
+        || total.indeterminate + total.failed > 0
+        || total.sequences != total.sequences_as_planned
+}
+
+/// Why the slots need not be looked at, or cannot be, after this run.
+fn excuse(shared: &Shared, result: &RunResult) -> Option<String> {
+    if result.interrupted.0 {
+        return Some("the run was interrupted".to_owned());
+    }
+    if shared.gone().is_some() {
+        return Some("the server died".to_owned());
+    }
+    if result.tally.violations.contains_key(&ViolationKind::Hang) {
+        return Some("the server answered nobody any more".to_owned());
+    }
+    if shared.ended_by_violation() {
+        return Some("the run was ended at its first violation".to_owned());
+    }
+    if let Accounting::NotCheckable { why } = &result.accounting {
+        return Some(format!("others may use the model: {why}"));
+    }
+    None
+}
+
+/// Looks at the model's slots after a run. What is seen on the way that a correct server does not do goes to `violations`;
+/// the finding's own violation does not.
+pub(super) async fn check(
+    client: &Client,
+    shared: &Shared,
+    result: &RunResult,
+    violations: &mut Vec<Violation>,
+) -> SlotCheck {
+    if let Some(why) = excuse(shared, result) {
+        return SlotCheck::not_checkable(why);
+    }
+    let terms = match Terms::new(shared, &result.tally) {
+        Ok(terms) => terms,
+        Err(why) => return SlotCheck::not_checkable(why),
+    };
+    let began = Instant::now();
+    if may_have_left_sequences(&result.tally) {
+        let gone_idle = result.elapsed + terms.idle_limit + REAPER_LATE;
+        tokio::time::sleep(gone_idle.saturating_sub(shared.elapsed())).await;
+    }
+    let mut number = 0;
+    let finding = loop {
+        let attempt = Attempt::new(number, terms, client, shared, violations).await;
+        let Void { why, again } = match attempt {
+            Ok(attempt) => match attempt.run().await {
+                Ok(finding) => break finding,
+                Err(void) => void,
+            },
+            Err(void) => void,
+        };
+        number += 1;
+        if !again || number == ATTEMPTS {
+            break SlotFinding::NotCheckable { why };
+        }
+        // What the attempt left open goes idle.
+        tokio::time::sleep(terms.idle_limit + REAPER_LATE).await;
+    };
+    SlotCheck { finding, took: began.elapsed() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::{Overrides, Source};
+
+    fn scenario(text: &str) -> Scenario {
+        Scenario::resolve(&Source::from_text("test", text), Overrides::default()).expect("a scenario")
+    }
+
+    #[test]
+    fn the_checks_ids_are_no_workers() {
+        let free = |text: &str, count| free_ids(&scenario(text), count).map(NonZeroU64::get);
+        assert_eq!(free("load.workers = 3\ncorrelation_ids = { first = 5, block = 10 }", 9), Some(35));
+        let last = "load.workers = 1\ncorrelation_ids = { first = 18446744073709551600, block = 10 }";
+        assert_eq!(free(last, 6), Some(18_446_744_073_709_551_610));
+        assert_eq!(free(last, 7), Some(1), "behind the block there is room for six");
+        let most = "load.workers = 1\ncorrelation_ids = { first = 8, block = 10 }";
+        assert_eq!(free(most, 7), Some(18));
+        assert_eq!(free(most, u64::MAX - 3), None);
+    }
+
+    #[test]
+    fn a_finding_is_one_violation_or_none() {
+        let kind = |finding| SlotCheck { finding, took: Duration::ZERO }.violation(1).map(|violation| violation.kind);
+        assert_eq!(kind(SlotFinding::AllThere { slots: 4 }), None);
+        assert_eq!(kind(SlotFinding::NotCheckable { why: String::new() }), None);
+        let seen = String::new();
+        assert_eq!(
+            kind(SlotFinding::Leaked { slots: 4, leaked: 1, seen: seen.clone() }),
+            Some(ViolationKind::SlotLeak)
+        );
+        assert_eq!(kind(SlotFinding::ReleasedTwice { slots: 4, seen }), Some(ViolationKind::SlotReleasedTwice));
+    }
+}
