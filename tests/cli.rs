@@ -137,6 +137,7 @@ fn a_valid_run_says_so_to_people_and_machines() {
         "an answer is lost after",
         "VALID: ",
         "the server's counts agree",
+        "the slots: all 8 there, and none twice; counted in ",
         &replay,
     ] {
         assert!(shown.contains(expected), "{shown}\n  should have {expected}");
@@ -146,7 +147,11 @@ fn a_valid_run_says_so_to_people_and_machines() {
     let result: Value = serde_json::from_str(&fs::read_to_string(&json).expect("the file")).expect("JSON");
     assert_eq!(result["verdict"], "valid");
     assert_eq!(result["seed"], 5);
-    assert_eq!(result["requests"], server.requests());
+    let of_slots = &result["slots_check"];
+    assert_eq!((&of_slots["result"], &of_slots["slots"]), (&Value::from("all-there"), &Value::from(8)));
+    let requests = [&result["requests"], &of_slots["requests"]].map(|count| count.as_u64().expect("a count"));
+    assert_eq!(requests.iter().sum::<u64>(), server.requests());
+    assert_eq!(result["pending_requests"]["result"], "not-checked");
     assert_eq!(result["violations"], Value::Array(Vec::new()));
     assert_eq!(result["server_counts"]["result"], "agrees");
     assert!(result["requests_per_second"].as_f64().is_some_and(|rate| rate > 0.0));
@@ -212,7 +217,7 @@ fn what_concerns_the_whole_run_is_told_too() {
 #[test]
 fn at_most_a_thousand_violations_are_kept_and_all_are_counted() {
     let server = TestServer::with_fault(Planted::always(Fault::WrongModelName));
-    let (folder, scenario) = quick_scenario("");
+    let (folder, scenario) = quick_scenario("slots.check = false");
     let json = folder.path().join("result.json");
     let address = server.address.to_string();
     let output =

@@ -105,16 +105,17 @@ const FAULTS: &[Row] = &[
     (Fault::RefuseMidSequence, DIRECT, SpuriousStartError, &[]),
     (Fault::RefuseStart, OLDEST, SpuriousStartError, &[]),
     (Fault::AcceptNoStart, DIRECT, MissingStartError, &[]),
-    (Fault::HangInstance, DIRECT, Lost, &[Hang]),
-    (Fault::SlowExecution, DIRECT, Lost, &[Hang]),
-    (Fault::LateRelease, OLDEST, Lost, &[Hang]),
+    (Fault::HangInstance, DIRECT, Lost, &[Hang, SlotLeak]),
+    (Fault::SlowExecution, DIRECT, Lost, &[Hang, SlotLeak]),
+    (Fault::LateRelease, OLDEST, Lost, &[Hang, SlotLeak]),
     (Fault::Crash, DIRECT, ServerDied, &[StreamBroken]),
     (Fault::Restart, DIRECT, StreamBroken, &[Statistics]),
     (Fault::CountTwice, DIRECT, Statistics, &[]),
     (Fault::CountNot, OLDEST, Statistics, &[]),
 ];
 
-/// What the scenario here does not show; the scheduler's are shown by its own tests, the rest by `tests/reference.rs`.
+/// What the scenario here does not show; the scheduler's are shown by its own tests and by `tests/slots.rs`, the rest by
+/// `tests/reference.rs`.
 const NOT_SHOWN_HERE: &[Fault] = &[
     Fault::DoubleRelease,
     Fault::EndMissing,

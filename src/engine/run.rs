@@ -297,15 +297,16 @@ impl Prepared {
         interrupts: &mut mpsc::Receiver<()>,
     ) {
         let Self { client, shared, .. } = self;
-        let mut seen = Vec::new();
+        let mut trail = slots::Trail::default();
         let looked = async {
             let pending = PendingRequests::look(&shared.scenario, &result.accounting).await;
-            (pending, slots::check(client, shared, result, &mut seen).await)
+            (pending, slots::check(client, shared, result, &mut trail).await)
         };
         let looked = tokio::select! {
             looked = looked => Some(looked),
             Some(()) = interrupts.recv() => None,
         };
+        let mut seen = std::mem::take(&mut trail.violations);
         match looked {
             Some((pending, slots)) => {
                 seen.extend(pending.violation(shared.now(), &result.tally));

@@ -148,11 +148,11 @@ fn write_pending(pending: &PendingRequests, out: &mut impl io::Write) -> io::Res
     }
 }
 
-fn write_slots(SlotCheck { finding, took }: &SlotCheck, out: &mut impl io::Write) -> io::Result<()> {
-    let after = format!("counted in {}", milliseconds(*took));
+fn write_slots(SlotCheck { finding, requests, took }: &SlotCheck, out: &mut impl io::Write) -> io::Result<()> {
+    let after = format!("counted in {} with {}", milliseconds(*took), counted(*requests, "request"));
     match finding {
         SlotFinding::AllThere { slots } => {
-            writeln!(out, "all {} are there, and none twice; {after}", counted((*slots).into(), "slot"))
+            writeln!(out, "the slots: all {slots} there, and none twice; {after}")
         }
         SlotFinding::Leaked { slots, leaked, seen } => {
             writeln!(out, "{RED}{leaked} of {slots} slots leaked:{RED:#} {seen}; {after}")

@@ -9,12 +9,12 @@ use tokio::{
 };
 use tonic::transport::Channel;
 
-use super::{SlotFinding, Terms, line::Line};
+use super::{SlotFinding, Terms, Trail, line::Line};
 use crate::{
     conversation::{Connection, Lane},
     engine::{Accounting, accounting::Ledger, out::trace_step, shared::Shared, threads::rules},
     event::{ContextId, Cut, Event, EventKind},
-    oracle::{Oracle, Outcome, Ruling, Violation},
+    oracle::{Oracle, Outcome, Ruling},
     recorder::Counts,
     sequence::{CorrelationId, RequestId},
     transport::{Client, Message, Outgoing, RequestTemplate, Stream, channel},
@@ -45,7 +45,7 @@ pub(super) struct Attempt<'r> {
     terms: Terms,
     client: &'r Client,
     shared: &'r Shared,
-    violations: &'r mut Vec<Violation>,
+    trail: &'r mut Trail,
     oracle: Oracle,
     /// The model's counts before.
     ledger: Ledger,
@@ -66,7 +66,7 @@ impl<'r> Attempt<'r> {
         terms: Terms,
         client: &'r Client,
         shared: &'r Shared,
-        violations: &'r mut Vec<Violation>,
+        trail: &'r mut Trail,
     ) -> Result<Self, Void> {
         let model = &shared.preflight.model.name;
         let ledger = Ledger::open(client, model).await.map_err(|why| Void { why, again: false })?;
@@ -79,7 +79,7 @@ impl<'r> Attempt<'r> {
             terms,
             client,
             shared,
-            violations,
+            trail,
             oracle,
             ledger,
             counts: Counts::default(),
@@ -296,6 +296,7 @@ impl<'r> Attempt<'r> {
         let step = self.lines[line].next_step(end, now);
         self.observe(line, EventKind::Sent(step));
         self.counts.requests += 1;
+        self.trail.requests += 1;
         trace_step(self.place(line), &step, "sent");
         match self.outgoing[line].room_now() {
             Some(room) => room.send(step),
@@ -322,13 +323,16 @@ impl<'r> Attempt<'r> {
     }
 
     fn answered(&mut self, line: usize, received: EventKind) -> Result<(), Void> {
-        let before = self.violations.len();
+        let before = self.trail.violations.len();
         let Ruling { settled, distrust, .. } = self.observe(line, received);
         let Some(settled) = settled.filter(|_| !distrust) else {
             return Err(Void { why: "a stream brought what it should not".to_owned(), again: true });
         };
-        trace_step(self.place(line), &settled.step, &format!("{:?}:", settled.outcome).to_lowercase());
-        let lawful = self.violations.len() == before;
+        let sum = settled.sum.map_or(String::new(), |sum| format!(" {sum}"));
+        let ms = Duration::from_nanos(self.shared.now().saturating_sub(settled.sent_at)).as_secs_f64() * 1000.0;
+        let outcome = format!("{:?}{sum} after {ms:.1} ms:", settled.outcome).to_lowercase();
+        trace_step(self.place(line), &settled.step, &outcome);
+        let lawful = self.trail.violations.len() == before;
         let why = match settled.outcome {
             Outcome::Completed => {
                 self.counts.completed += 1;
@@ -359,7 +363,7 @@ impl<'r> Attempt<'r> {
                 place.worker = self.worker();
             }
             violation.sent.push_str(", of the slot check");
-            self.violations.push(violation);
+            self.trail.violations.push(violation);
         }
         ruling
     }

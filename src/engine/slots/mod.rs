@@ -30,6 +30,8 @@ pub struct SlotCheck {
     /// What was found.
     #[serde(flatten)]
     pub finding: SlotFinding,
+    /// How many requests were sent for it, which no other count of the run has.
+    pub requests: u64,
     /// How long it took, the wait for sequences to go idle included.
     #[serde(rename = "took_us", serialize_with = "micros")]
     pub took: Duration,
@@ -73,7 +75,7 @@ fn micros<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Err
 
 impl SlotCheck {
     pub(super) fn not_checkable(why: impl Into<String>) -> Self {
-        Self { finding: SlotFinding::NotCheckable { why: why.into() }, took: Duration::ZERO }
+        Self { finding: SlotFinding::NotCheckable { why: why.into() }, requests: 0, took: Duration::ZERO }
     }
 
     /// The violation that a wrong number of slots is.
@@ -95,6 +97,15 @@ impl SlotCheck {
         };
         Some(Violation::of_the_run(kind, at_ns, sent, expected, seen.clone()))
     }
+}
+
+/// What an attempt leaves besides its finding.
+#[derive(Debug, Default)]
+pub(super) struct Trail {
+    /// What a correct server does not do.
+    pub(super) violations: Vec<Violation>,
+    /// Requests sent.
+    requests: u64,
 }
 
 /// What the check is about: as much of model and scenario as it needs.
@@ -181,14 +192,9 @@ fn excuse(shared: &Shared, result: &RunResult) -> Option<String> {
     None
 }
 
-/// Looks at the model's slots after a run. What is seen on the way that a correct server does not do goes to `violations`;
+/// Looks at the model's slots after a run. What is seen on the way that a correct server does not do goes to `trail`;
 /// the finding's own violation does not.
-pub(super) async fn check(
-    client: &Client,
-    shared: &Shared,
-    result: &RunResult,
-    violations: &mut Vec<Violation>,
-) -> SlotCheck {
+pub(super) async fn check(client: &Client, shared: &Shared, result: &RunResult, trail: &mut Trail) -> SlotCheck {
     if let Some(why) = excuse(shared, result) {
         return SlotCheck::not_checkable(why);
     }
@@ -203,7 +209,7 @@ pub(super) async fn check(
     }
     let mut number = 0;
     let finding = loop {
-        let attempt = Attempt::new(number, terms, client, shared, violations).await;
+        let attempt = Attempt::new(number, terms, client, shared, trail).await;
         let Void { why, again } = match attempt {
             Ok(attempt) => match attempt.run().await {
                 Ok(finding) => break finding,
@@ -218,7 +224,7 @@ pub(super) async fn check(
         // What the attempt left open goes idle.
         tokio::time::sleep(terms.idle_limit + REAPER_LATE).await;
     };
-    SlotCheck { finding, took: began.elapsed() }
+    SlotCheck { finding, requests: trail.requests, took: began.elapsed() }
 }
 
 #[cfg(test)]
@@ -244,7 +250,9 @@ mod tests {
 
     #[test]
     fn a_finding_is_one_violation_or_none() {
-        let kind = |finding| SlotCheck { finding, took: Duration::ZERO }.violation(1).map(|violation| violation.kind);
+        let kind = |finding| {
+            SlotCheck { finding, requests: 0, took: Duration::ZERO }.violation(1).map(|violation| violation.kind)
+        };
         assert_eq!(kind(SlotFinding::AllThere { slots: 4 }), None);
         assert_eq!(kind(SlotFinding::NotCheckable { why: String::new() }), None);
         let seen = String::new();
