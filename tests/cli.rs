@@ -17,6 +17,7 @@ fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sequence-stress"));
     command
         .env_remove("SEQUENCE_STRESS_URL")
+        .env_remove("SEQUENCE_STRESS_METRICS")
         .env_remove("SEQUENCE_STRESS_STARTER")
         .env_remove("NO_COLOR")
         .stdin(Stdio::null());

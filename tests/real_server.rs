@@ -75,7 +75,9 @@ fn assert_valid(models: Models, options: &[&str], seed: u32) {
         );
         assert_eq!(result["server_counts"]["result"], "agrees", "{:#}", result["server_counts"]);
         assert_eq!(result["slots_check"]["result"], "all-there", "{model} {options:?}: {:#}", result["slots_check"]);
-        assert_eq!(result["pending_requests"]["result"], "none", "{:#}", result["pending_requests"]);
+        // Release 23.04 does not count pending requests.
+        let pending = if options.contains(&"23.04") { "not-checked" } else { "none" };
+        assert_eq!(result["pending_requests"]["result"], pending, "{:#}", result["pending_requests"]);
         assert!(result["outcomes"]["completed"].as_u64() > Some(1000), "{:#}", result["outcomes"]);
     }
 }

@@ -1,9 +1,9 @@
 //! The count of the slots after a run: a correct server has all of them and each once, and a faulty one is found out.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sequence_stress::{
-    engine::{Hints, Observer, RunResult, Setup, SlotFinding, run},
+    engine::{Hints, Interrupted, Observer, RunResult, Setup, SlotFinding, run},
     oracle::ViolationKind::{self, *},
     reference::{Fault, ModelOptions, Options, Planted, Server},
     scenario::{Overrides, Scenario, Source},
@@ -19,7 +19,7 @@ const NO_BATCH: &str = "custom_nobatch_sequence_int32";
 const SCENARIO: &str = "
 load = { workers = 3, iterations = 12 }
 length.max = 20
-limits = { lost_after_ms = 1500, step_ms = 2, settle_ms = 300, quiet_ms = 20, drain_ms = 1000, connect_ms = 5000 }
+limits = { lost_after_ms = 4000, step_ms = 2, settle_ms = 300, quiet_ms = 20, drain_ms = 1000, connect_ms = 10000 }
 patterns.common = { valid = 5, valid-valid = 2, valid-no-end = 1, no-end = 1, no-start = 2 }
 ";
 
@@ -32,7 +32,7 @@ fn models() -> ModelOptions {
         instances: 2,
         max_batch_size: 4,
         candidates: 4,
-        idle_limit: Duration::from_millis(250),
+        idle_limit: Duration::from_millis(400),
         execution: Duration::from_millis(1),
         ..ModelOptions::default()
     }
@@ -42,7 +42,11 @@ fn server(models: ModelOptions, faults: Vec<Planted>) -> Server {
     Server::start(Options { models, faults, threads: 1, ..Options::default() }).expect("a free port")
 }
 
-fn run_on(server: &Server, model: &str, more: &str, hints: Hints) -> RunResult {
+fn run_on(server: &Server, model: &str, more: &str) -> RunResult {
+    run_interrupted(server, model, more, None)
+}
+
+fn run_interrupted(server: &Server, model: &str, more: &str, interrupt_after: Option<Duration>) -> RunResult {
     // A file has each key once.
     let usual = SCENARIO.lines().filter(|line| !more.contains("patterns") || !line.starts_with("patterns"));
     let usual: Vec<_> = usual.collect();
@@ -50,8 +54,17 @@ fn run_on(server: &Server, model: &str, more: &str, hints: Hints) -> RunResult {
         format!("{}\n{more}\ntarget = {{ endpoint = '{}', model = '{model}' }}", usual.join("\n"), server.address);
     let scenario = Scenario::resolve(&Source::from_text("test", &text), Overrides::default()).expect("a scenario");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let setup = Setup { scenario, seed: Seed(3), hints, fail_fast: false, embedded: true };
-    let (_interrupt, interrupts) = mpsc::channel(1);
+    let setup = Setup { scenario, seed: Seed(3), hints: Hints::default(), fail_fast: false, embedded: true };
+    let (interrupt, interrupts) = mpsc::channel(1);
+    let _interrupting = interrupt_after.map(|after| {
+        runtime.spawn({
+            let interrupt = interrupt.clone();
+            async move {
+                tokio::time::sleep(after).await;
+                interrupt.send(()).await.expect("a run that can be interrupted");
+            }
+        })
+    });
     runtime.block_on(run(setup, &mut Silent, interrupts)).expect("the server can be tested")
 }
 
@@ -59,40 +72,60 @@ fn kinds(result: &RunResult) -> Vec<ViolationKind> {
     result.tally.violations.keys().copied().collect()
 }
 
-#[track_caller]
-fn assert_all_there(models: ModelOptions, model: &str, slots: u32) {
-    let what = format!("{models:?} {model}");
-    let result = run_on(&server(models, Vec::new()), model, "", Hints::default());
-    assert_eq!(result.violations, [], "{what}");
-    assert_eq!(result.slots.finding, SlotFinding::AllThere { slots }, "{what}");
+/// A server is not accused, and at some time found to be right: a machine that is too busy to keep the sequences open within
+/// the idle limit may make a check impossible.
+fn assert_all_there(models: &ModelOptions, model: &str, slots: u32) {
+    for _ in 0..4 {
+        let result = run_on(&server(models.clone(), Vec::new()), model, "");
+        assert_eq!(result.violations, [], "{models:?} {model}");
+        match result.slots.finding {
+            SlotFinding::AllThere { slots: found } if found == slots => return,
+            SlotFinding::NotCheckable { why } if why.contains("too slow") => {}
+            other => panic!("{models:?} {model}: {other:?}"),
+        }
+    }
+    panic!("{models:?} {model}: four times the machine was too slow");
+}
+
+/// Most of the time is spent waiting, so all rows wait at the same time.
+fn at_the_same_time<R: Sync>(rows: &[R], test: impl Fn(&R) + Sync) {
+    let test = &test;
+    std::thread::scope(|scope| {
+        for row in rows {
+            scope.spawn(move || test(row));
+        }
+    });
 }
 
 #[test]
 fn a_correct_server_has_every_slot_once() {
-    for model in [DIRECT, OLDEST, IMPLICIT, "implicit_dyna_sequence_int32"] {
-        assert_all_there(models(), model, 8);
-    }
-    assert_all_there(models(), NO_BATCH, 2);
+    at_the_same_time(&[DIRECT, OLDEST, IMPLICIT, "implicit_dyna_sequence_int32", NO_BATCH], |model| {
+        assert_all_there(&models(), model, if *model == NO_BATCH { 2 } else { 8 });
+    });
 }
 
 #[test]
 fn a_correct_server_of_another_shape_has_every_slot_once() {
-    assert_all_there(ModelOptions { instances: 1, max_batch_size: 1, candidates: 1, ..models() }, DIRECT, 1);
-    assert_all_there(ModelOptions { instances: 1, max_batch_size: 1, candidates: 1, ..models() }, OLDEST, 1);
-    assert_all_there(ModelOptions { instances: 1, max_batch_size: 1, candidates: 12, ..models() }, OLDEST, 12);
-    assert_all_there(ModelOptions { max_batch_size: 50, ..models() }, DIRECT, 100);
+    let one = ModelOptions { instances: 1, max_batch_size: 1, candidates: 1, ..models() };
     let slow = ModelOptions { execution: Duration::from_millis(40), ..models() };
-    assert_all_there(slow.clone(), DIRECT, 8);
-    assert_all_there(slow, OLDEST, 8);
     let held_back = ModelOptions { queue_delay: Duration::from_millis(30), minimum_slot_utilization: 1.0, ..models() };
-    assert_all_there(held_back.clone(), DIRECT, 8);
-    assert_all_there(ModelOptions { preferred_batch_sizes: vec![4], ..held_back }, OLDEST, 8);
+    let rows = [
+        (one.clone(), DIRECT, 1),
+        (one.clone(), OLDEST, 1),
+        (ModelOptions { candidates: 12, ..one }, OLDEST, 12),
+        (ModelOptions { max_batch_size: 50, ..models() }, DIRECT, 100),
+        (slow.clone(), DIRECT, 8),
+        (slow, OLDEST, 8),
+        (held_back.clone(), DIRECT, 8),
+        (ModelOptions { preferred_batch_sizes: vec![4], ..held_back }, OLDEST, 8),
+    ];
+    at_the_same_time(&rows, |(models, model, slots)| assert_all_there(models, model, *slots));
 }
 
 /// A fault that happens once during the run, where, and what it is called.
 fn assert_found(fault: Fault, chance: u64, model: &str, expected: ViolationKind) -> RunResult {
     let server = server(models(), vec![Planted::once(fault, chance)]);
-    let result = run_on(&server, model, "", Hints::default());
+    let result = run_on(&server, model, "");
     assert_eq!(server.committed(fault), 1, "{fault} was not committed on {model}");
     assert!(kinds(&result).contains(&expected), "{fault} on {model}: {:#?} {:#?}", result.slots, result.violations);
     result
@@ -100,52 +133,56 @@ fn assert_found(fault: Fault, chance: u64, model: &str, expected: ViolationKind)
 
 #[test]
 fn a_slot_that_is_gone_is_missed() {
-    for fault in [Fault::LeakSlotAtEnd, Fault::LeakSlotAtIdle, Fault::NeverReap] {
-        for model in [DIRECT, OLDEST] {
-            let result = assert_found(fault, 2, model, SlotLeak);
-            assert_eq!(kinds(&result), [SlotLeak], "{fault} on {model}: {:#?}", result.violations);
-            let SlotFinding::Leaked { slots: 8, leaked: 1, seen } = &result.slots.finding else {
-                panic!("{fault} on {model}: {:?}", result.slots)
-            };
-            assert!(seen.contains("7 of 8 open at a time"), "{seen}");
-            assert!(seen.contains("when these ended, 1 of the others got an answer"), "{seen}");
-        }
-    }
+    let faults = [Fault::LeakSlotAtEnd, Fault::LeakSlotAtIdle, Fault::NeverReap];
+    let rows: Vec<_> = faults.into_iter().flat_map(|fault| [(fault, DIRECT), (fault, OLDEST)]).collect();
+    at_the_same_time(&rows, |&(fault, model)| {
+        let result = assert_found(fault, 2, model, SlotLeak);
+        assert_eq!(kinds(&result), [SlotLeak], "{fault} on {model}: {:#?}", result.violations);
+        let SlotFinding::Leaked { slots: 8, leaked: 1, seen } = &result.slots.finding else {
+            panic!("{fault} on {model}: {:?}", result.slots)
+        };
+        assert!(seen.contains("7 of 8 open at a time"), "{seen}");
+        assert!(seen.contains("when these ended, 1 of the others got an answer"), "{seen}");
+    });
 }
 
 #[test]
 fn a_slot_that_there_is_twice_is_found() {
-    for (fault, chance) in [(Fault::DoubleRelease, 2), (Fault::ExtraSlot, 1)] {
-        for model in [DIRECT, OLDEST] {
-            let result = assert_found(fault, chance, model, SlotReleasedTwice);
-            assert!(matches!(result.slots.finding, SlotFinding::ReleasedTwice { slots: 8, .. }), "{:?}", result.slots);
-            let rest: Vec<_> =
-                kinds(&result).into_iter().filter(|kind| ![SlotReleasedTwice, WrongSum].contains(kind)).collect();
-            assert_eq!(rest, [], "{fault} on {model}: {:#?}", result.violations);
-        }
-    }
+    let rows = [(Fault::DoubleRelease, 2), (Fault::ExtraSlot, 1)];
+    let rows: Vec<_> = rows.into_iter().flat_map(|row| [(row, DIRECT), (row, OLDEST)]).collect();
+    at_the_same_time(&rows, |&((fault, chance), model)| {
+        let result = assert_found(fault, chance, model, SlotReleasedTwice);
+        assert!(matches!(result.slots.finding, SlotFinding::ReleasedTwice { slots: 8, .. }), "{:?}", result.slots);
+        let rest: Vec<_> =
+            kinds(&result).into_iter().filter(|kind| ![SlotReleasedTwice, WrongSum].contains(kind)).collect();
+        assert_eq!(rest, [], "{fault} on {model}: {:#?}", result.violations);
+    });
 }
 
 #[test]
 fn a_sequence_that_is_reaped_early_is_found() {
     let server = server(models(), vec![Planted::always(Fault::ReapEarly)]);
-    let result = run_on(&server, DIRECT, "", Hints::default());
+    let result = run_on(&server, DIRECT, "");
     assert!(kinds(&result).contains(&SpuriousStartError), "{:#?} {:#?}", result.slots, result.violations);
+}
+
+/// Why a finding is none.
+fn why(result: &RunResult) -> &str {
+    match &result.slots.finding {
+        SlotFinding::NotCheckable { why } => why,
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]
 fn what_cannot_be_told_is_not_checkable() {
-    let why = |result: &RunResult| match &result.slots.finding {
-        SlotFinding::NotCheckable { why } => why.clone(),
-        other => panic!("{other:?}"),
-    };
     let server = server(models(), Vec::new());
     for (more, expected) in [
         ("slots.check = false", "slots.check"),
         ("slots.max = 7", "8 slots are more than slots.max, 7"),
-        ("slots.wait_ms = 249", "the idle limit, 250 ms, is above slots.wait_ms, 249"),
+        ("slots.wait_ms = 399", "the idle limit, 400 ms, is above slots.wait_ms, 399"),
     ] {
-        let result = run_on(&server, DIRECT, more, Hints::default());
+        let result = run_on(&server, DIRECT, more);
         assert_eq!(result.violations, []);
         assert!(why(&result).contains(expected), "{}", why(&result));
     }
@@ -155,7 +192,38 @@ fn what_cannot_be_told_is_not_checkable() {
 fn where_no_sequence_was_left_open_nothing_is_waited_for() {
     let server = server(ModelOptions { idle_limit: Duration::from_secs(30), ..models() }, Vec::new());
     let more = "slots.wait_ms = 1\npatterns = { common = { valid = 1 }, rare = { valid-valid = 1 } }";
-    let result = run_on(&server, DIRECT, more, Hints::default());
+    let result = run_on(&server, DIRECT, more);
     assert_eq!(result.slots.finding, SlotFinding::AllThere { slots: 8 });
     assert!(result.slots.took < Duration::from_secs(10), "{:?}", result.slots);
+}
+
+#[test]
+fn an_interrupt_ends_the_wait_for_idle_sequences() {
+    let server =
+        server(ModelOptions { idle_limit: Duration::from_secs(50), max_batch_size: 100, ..models() }, Vec::new());
+    let began = Instant::now();
+    let result = run_interrupted(&server, DIRECT, "", Some(Duration::from_secs(4)));
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+    assert_eq!((result.interrupted, why(&result)), (Interrupted(true), "the run was interrupted"));
+    assert_eq!(result.violations, []);
+}
+
+#[test]
+fn a_server_that_dies_while_its_slots_are_counted_is_told() {
+    let correct = run_on(&server(models(), Vec::new()), DIRECT, "");
+    let in_the_check = correct.tally.total().requests + 4;
+    let server = server(models(), vec![Planted::once(Fault::Crash, in_the_check)]);
+    let result = run_on(&server, DIRECT, "");
+    assert_eq!((kinds(&result), why(&result)), (vec![ServerDied], "the server died"), "{:#?}", result.violations);
+}
+
+#[test]
+fn an_answer_that_is_lost_is_not_taken_for_a_slot_that_is_gone() {
+    let correct = run_on(&server(models(), Vec::new()), DIRECT, "");
+    let in_the_check = correct.tally.total().answered() + 3;
+    let server = server(models(), vec![Planted::once(Fault::DropResponse, in_the_check)]);
+    let result = run_on(&server, DIRECT, "");
+    assert_eq!(server.committed(Fault::DropResponse), 1);
+    assert!(!kinds(&result).contains(&SlotLeak), "{:#?}", result.violations);
+    assert!(why(&result).contains("counts rose"), "{}", why(&result));
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::Accounting;
+use super::{Accounting, run::Result as RunResult};
 use crate::{
     oracle::{Violation, ViolationKind},
     recorder::Tally,
@@ -35,15 +35,20 @@ pub enum PendingRequests {
 
 impl PendingRequests {
     /// Waits until no request is pending, as long as statistics may take to settle.
-    pub(super) async fn look(scenario: &Scenario, accounting: &Accounting) -> Self {
+    pub(super) async fn look(scenario: &Scenario, result: &RunResult) -> Self {
         let Some(metrics) = &scenario.target.metrics else {
             return Self::NotChecked { why: "the server's metrics are not known (--metrics-url)".to_owned() };
         };
-        if let Accounting::NotCheckable { why } = accounting {
+        if result.interrupted.0 {
+            return Self::NotChecked { why: "the run was interrupted".to_owned() };
+        }
+        if let Accounting::NotCheckable { why } = &result.accounting {
             return Self::NotChecked { why: format!("others may use the model: {why}") };
         }
         let (model, limit) = (&scenario.target.model, scenario.limits.connect_ms.duration());
-        let deadline = Instant::now() + scenario.limits.settle_ms.duration();
+        // What was cut may still be worked off in the backlog.
+        let straggling = if result.tally.cut { result.preflight.limits.lawful } else { Duration::ZERO };
+        let deadline = Instant::now() + scenario.limits.settle_ms.duration().max(straggling);
         loop {
             match pending_requests(metrics, model, limit).await {
                 Ok(0) => return Self::None,

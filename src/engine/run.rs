@@ -299,7 +299,7 @@ impl Prepared {
         let Self { client, shared, .. } = self;
         let mut trail = slots::Trail::default();
         let looked = async {
-            let pending = PendingRequests::look(&shared.scenario, &result.accounting).await;
+            let pending = PendingRequests::look(&shared.scenario, result).await;
             (pending, slots::check(client, shared, result, &mut trail).await)
         };
         let looked = tokio::select! {

@@ -148,7 +148,7 @@ impl<'r> Attempt<'r> {
         let leaked = slots - u32::try_from(started).unwrap_or(slots);
         let ended = matches!(self.end_all().await, Ok(true));
         // A slot that is free now goes to one that waits.
-        let _ = self.until(WATCH.1.max(self.terms.step * 2), |attempt| attempt.started() == attempt.lines.len()).await;
+        let _ = self.until(patience / 4, |attempt| attempt.started() == attempt.lines.len()).await;
         let later = self.started() - started;
         let then = match (started, ended) {
             (0, _) | (_, false) => String::new(),
