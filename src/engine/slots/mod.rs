@@ -164,9 +164,9 @@ fn free_ids(scenario: &Scenario, count: u64) -> Option<NonZeroU64> {
 
 /// Whether the run may have left a sequence open, so that its slot is free only when the idle limit has passed.
 fn may_have_left_sequences(tally: &Tally) -> bool {
-    let open_ended = [Pattern::NoEnd, Pattern::ValidNoEnd].map(|pattern| tally.patterns[pattern.index()].requests);
     let total = tally.total();
-    open_ended != [0, 0]
+    let leaves_some = |pattern: &Pattern| !pattern.leaves_no_sequence() && tally.patterns[pattern.index()].requests > 0;
+    Pattern::ALL.iter().any(leaves_some)
         || tally.cut
         || total.indeterminate + total.failed > 0
         || total.sequences != total.sequences_as_planned
