@@ -198,6 +198,7 @@ fn trim(scenario: &mut Scenario, failure: &Failure, run: u64) {
     if failure.kind != ViolationKind::Statistics {
         (scenario.limits.quiet_ms, scenario.limits.settle_ms) = (Millis::LEAST, Millis::LEAST);
     }
+    scenario.slots.check = matches!(failure.kind, ViolationKind::SlotLeak | ViolationKind::SlotReleasedTwice);
     scenario.limits.lost_after_ms = Millis::LEAST;
     let steps = failure.conversations.iter().map(Conversation::messages).max().unwrap_or(1);
     let longest = u32::try_from(steps).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX);

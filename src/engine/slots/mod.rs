@@ -132,7 +132,7 @@ impl Terms {
         if slots > scenario.slots.max.get() {
             return Err(format!("{slots} slots are more than slots.max, {}", scenario.slots.max));
         }
-        if may_have_left_sequences(tally) && idle_limit > scenario.slots.wait_ms.duration() {
+        if may_have_left_sequences(shared, tally) && idle_limit > scenario.slots.wait_ms.duration() {
             return Err(format!(
                 "the idle limit, {} ms, is above slots.wait_ms, {}",
                 idle_limit.as_millis(),
@@ -163,10 +163,12 @@ fn free_ids(scenario: &Scenario, count: u64) -> Option<NonZeroU64> {
 }
 
 /// Whether the run may have left a sequence open, so that its slot is free only when the idle limit has passed.
-fn may_have_left_sequences(tally: &Tally) -> bool {
+fn may_have_left_sequences(shared: &Shared, tally: &Tally) -> bool {
     let total = tally.total();
     let leaves_some = |pattern: &Pattern| !pattern.leaves_no_sequence() && tally.patterns[pattern.index()].requests > 0;
-    Pattern::ALL.iter().any(leaves_some)
+    // Given conversations need not be as their patterns say.
+    shared.given.is_some()
+        || Pattern::ALL.iter().any(leaves_some)
         || tally.cut
         || total.indeterminate + total.failed > 0
         || total.sequences != total.sequences_as_planned
@@ -203,7 +205,7 @@ pub(super) async fn check(client: &Client, shared: &Shared, result: &RunResult, 
         Err(why) => return SlotCheck::not_checkable(why),
     };
     let began = Instant::now();
-    if may_have_left_sequences(&result.tally) {
+    if may_have_left_sequences(shared, &result.tally) {
         let gone_idle = result.elapsed + terms.idle_limit + REAPER_LATE;
         tokio::time::sleep(gone_idle.saturating_sub(shared.elapsed())).await;
     }
