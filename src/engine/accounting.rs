@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
+use tokio::time::Instant;
 
 use crate::{
     oracle::{Violation, ViolationKind},
@@ -68,7 +69,9 @@ impl Baseline {
         let bounds = Bounds::new(counts);
         wait_until_settled(client, model, settle, |now| rise(before, now).is_some_and(|rose| bounds.reached_by(&rose)))
             .await;
-        match still_counts(client, model, quiet).await {
+        // The server may still work off what was cut.
+        let patience = if counts.indeterminate > 0 { settle } else { Duration::ZERO };
+        match stood_still(client, model, quiet, patience).await {
             Ok((first, last)) if first != last => Accounting::NotCheckable {
                 why: "the model's counts still rose after the run: somebody else uses it, or it works off what was cut"
                     .to_owned(),
@@ -108,6 +111,22 @@ async fn still_counts(client: &Client, model: &str, quiet: Duration) -> Result<(
     let first = client.counted(model).await?;
     tokio::time::sleep(quiet).await;
     Ok((first, client.counted(model).await?))
+}
+
+/// The counts before and after a time of quiet; where they rise, again until that much time has passed.
+async fn stood_still(
+    client: &Client,
+    model: &str,
+    quiet: Duration,
+    patience: Duration,
+) -> Result<(Counted, Counted), CallError> {
+    let deadline = Instant::now() + patience;
+    loop {
+        let (first, last) = still_counts(client, model, quiet).await?;
+        if first == last || Instant::now() >= deadline {
+            return Ok((first, last));
+        }
+    }
 }
 
 async fn wait_until_settled(client: &Client, model: &str, limit: Duration, settled: impl Fn(Counted) -> bool) {

@@ -69,7 +69,9 @@ impl Summary {
         if self.result.interrupted == Interrupted(true) {
             doubts.push("the run was interrupted".to_owned());
         }
-        if total.sequences_as_planned == 0 || total.answered() <= total.undetermined {
+        // What the client cuts short by itself does not run to its end.
+        let none_ended = total.sequences_as_planned == 0 && !self.result.tally.cut;
+        if none_ended || total.answered() <= total.undetermined {
             doubts.push("no sequence ran to its end with answers that could be judged".to_owned());
         }
         doubts
