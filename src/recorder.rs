@@ -6,7 +6,6 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use crate::{
-    conversation::Lane,
     event::{ContextId, Cut, Event, EventKind, Nanos},
     oracle::{Oracle, Outcome, Ruling, Settled, Violation, ViolationKind},
     sequence::Pattern,
@@ -264,10 +263,10 @@ impl Recorder {
         }
     }
 
-    /// Cuts every context that waits for answers, because the run does not wait any longer.
+    /// Cuts every stream that waits for answers, because the run does not wait any longer.
     pub fn interrupt(&mut self, at: Nanos) {
-        for context in self.oracle.waiting().collect::<Vec<_>>() {
-            self.record(Event { at, context, lane: Lane::FIRST, kind: EventKind::Cut(Cut::Interrupted) });
+        for (context, lane) in self.oracle.waiting_streams().collect::<Vec<_>>() {
+            self.record(Event { at, context, lane, kind: EventKind::Cut(Cut::Interrupted) });
         }
     }
 

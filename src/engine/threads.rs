@@ -137,6 +137,7 @@ pub(super) fn rules(Shared { preflight, .. }: &Shared) -> Rules {
         shape: preflight.model.shape.clone(),
         idle_limit: preflight.model.idle_limit,
         straggling: preflight.limits.lawful,
+        mixes: preflight.model.mixes_pipelined.is_some(),
     }
 }
 

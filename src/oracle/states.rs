@@ -1,6 +1,15 @@
-//! What the server may hold for one correlation ID, given all that was sent and answered.
+//! What the server may hold for one correlation ID while nothing is under way on it.
 
 use crate::sequence::Step;
+
+/// What the server holds for a correlation ID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum State {
+    /// No sequence.
+    Absent,
+    /// A sequence with this sum; none where it is not known.
+    Live(Option<i32>),
+}
 
 /// The set of states that are possible for one correlation ID. It never grows beyond two known sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +46,43 @@ impl Possible {
     /// After an answered END, and after a START error.
     pub(super) const ABSENT: Self = Self { absent: true, any: false, sum: None, other: None };
 
+    /// After an accepted step of which the sum does not tell what the next one adds to.
+    pub(super) const LIVE: Self = Self { absent: false, any: true, sum: None, other: None };
+
     fn live(sum: i32) -> Self {
         Self { absent: false, any: false, sum: Some(sum), other: None }
+    }
+
+    /// The set of these states. Of more than two sums none is kept.
+    pub(super) fn of(states: impl Iterator<Item = State>) -> Self {
+        let mut set = Self { absent: false, any: false, sum: None, other: None };
+        for state in states {
+            match state {
+                State::Absent => set.absent = true,
+                State::Live(None) => set.any = true,
+                State::Live(sum) if set.sum.is_none_or(|known| Some(known) == sum) => set.sum = sum,
+                State::Live(sum) if set.other.is_none_or(|known| Some(known) == sum) => set.other = sum,
+                State::Live(_) => set.any = true,
+            }
+        }
+        set
+    }
+
+    /// The states of the set.
+    pub(super) fn states(&self) -> impl Iterator<Item = State> {
+        let absent = self.absent.then_some(State::Absent);
+        let any = self.any.then_some(State::Live(None));
+        absent.into_iter().chain(any).chain(self.sums().map(|sum| State::Live(Some(sum))))
+    }
+
+    /// The sums that a sequence may have, as far as they are known.
+    pub(super) fn sums(&self) -> impl Iterator<Item = i32> + use<> {
+        self.sum.into_iter().chain(self.other)
+    }
+
+    /// The set without its sums: another sequence of the ID may change them.
+    pub(super) fn with_any_sum(self) -> Self {
+        Self { absent: self.absent, any: self.any || self.sum.is_some(), sum: None, other: None }
     }
 
     /// The one sum that has to come where the step is accepted; none where it has to be refused, or nothing is known.
@@ -64,6 +108,11 @@ impl Possible {
         self.absent
     }
 
+    /// Whether there may be a sequence.
+    pub(super) fn may_be_live(&self) -> bool {
+        self.any || self.sum.is_some()
+    }
+
     /// Narrows the set by the answer to an accepted step.
     pub(super) fn accept(&mut self, step: &Step, answer: i32) -> Judgement {
         let judgement = self.judge(step, answer);
@@ -76,21 +125,13 @@ impl Possible {
         judgement
     }
 
-    fn judge(&self, step: &Step, answer: i32) -> Judgement {
+    /// What an accepted step's answer says.
+    pub(super) fn judge(&self, step: &Step, answer: i32) -> Judgement {
         let Some(expected) = self.expected(step) else {
             return if self.has_to_refuse(step) { Judgement::NotRefused } else { Judgement::Undetermined };
         };
         let alternative = self.other.filter(|_| !step.start).map(|sum| sum.wrapping_add(step.value));
         if answer == expected || Some(answer) == alternative { Judgement::Right } else { Judgement::Wrong { expected } }
-    }
-
-    /// The set after a step whose answer has not come yet, where it is accepted.
-    pub(super) fn assume_accepted(&mut self, step: &Step) {
-        *self = match self.expected(step) {
-            _ if step.end => Self::ABSENT,
-            Some(sum) => Self::live(sum),
-            None => Self::UNKNOWN,
-        };
     }
 }
 

@@ -2,8 +2,9 @@ use std::num::NonZeroU64;
 
 use super::*;
 use crate::{
-    conversation::{Connection, Lane},
-    sequence::Pattern,
+    conversation::Connection,
+    event::{Cut, EventKind, Received, Response},
+    sequence::{Pattern, RequestId},
     tensor::{Tensor, TensorData},
 };
 
@@ -31,6 +32,7 @@ impl Conversation {
             shape: vec![1, 1],
             idle_limit: Some(IDLE),
             straggling: STRAGGLING,
+            mixes: false,
         };
         let id = CorrelationId(NonZeroU64::new(5).expect("not zero"));
         Self { oracle: Oracle::new(rules, 1, 1, |_| id), now: 0, serial: 0, sent: Vec::new(), rulings: Vec::new() }
@@ -230,26 +232,49 @@ fn a_missing_answer_is_lost_and_the_rest_is_not_known() {
     c.assert(&[ViolationKind::Lost]);
 }
 
-#[test]
-fn after_a_cut_stragglers_may_do_anything_for_a_while_and_then_no_more() {
+/// A sequence of which two steps are under way when its stream is cut, and the next one.
+fn cut_and_begun_anew() -> Conversation {
     let mut c = Conversation::new();
     c.send(true, true, &[1, 2, 3]).answer("0-0-0-0", 1).tell(EventKind::Cut(Cut::ByClient));
-    // The stragglers 2 and 3 were added, and the END among them ended the new sequence.
-    c.tell(EventKind::Opened(Connection::Own))
-        .send(true, true, &[10, 20, 30])
-        .answer("0-0-1-0", 10)
-        .answer("0-0-1-1", 35)
-        .refuse("0-0-1-2");
-    assert!(!c.judged());
-    c.assert(&[]);
-    // What was sent in that time stays in doubt, whenever its answer comes; but a START's own sum is its value.
-    c.wait(2999).tell(EventKind::Opened(Connection::Own)).send(true, true, &[10, 20]).wait(2).answer("0-0-2-0", 10);
+    c.tell(EventKind::Opened(Connection::Own)).send(true, true, &[10, 20, 30]).answer("0-0-1-0", 10);
+    c
+}
+
+#[test]
+fn after_a_cut_stragglers_may_be_added_and_may_end_the_sequence() {
+    let mut c = cut_and_begun_anew();
+    // The straggler 2 was added, and 3 with its END came then.
+    c.answer("0-0-1-1", 32);
     assert!(c.judged());
-    c.answer("0-0-2-1", 32);
+    c.refuse("0-0-1-2");
     assert!(!c.judged());
     c.assert(&[]);
-    c.send(true, true, &[1]).answer("0-0-3-0", 9);
-    c.assert(&[ViolationKind::WrongSum]);
+    let mut c = cut_and_begun_anew();
+    c.answer("0-0-1-1", 30).answer("0-0-1-2", 62).assert(&[]);
+    assert!(c.judged());
+}
+
+#[test]
+fn after_a_cut_a_sum_that_no_stragglers_make_is_wrong() {
+    for sum in [31, 33, 35, 52] {
+        let mut c = cut_and_begun_anew();
+        c.answer("0-0-1-1", sum).assert(&[ViolationKind::WrongSum]);
+    }
+    // Once it was added it is not added again.
+    let mut c = cut_and_begun_anew();
+    c.answer("0-0-1-1", 32).answer("0-0-1-2", 64).assert(&[ViolationKind::WrongSum]);
+}
+
+#[test]
+fn stragglers_come_until_a_time_limit() {
+    for (waited, lawful) in [(2999, true), (3001, false)] {
+        let mut c = Conversation::new();
+        c.send(true, true, &[1, 2, 3]).answer("0-0-0-0", 1).tell(EventKind::Cut(Cut::ByClient));
+        // What was sent in that time may have met them, whenever its answer comes.
+        c.wait(waited).tell(EventKind::Opened(Connection::Own)).send(true, true, &[10, 20]).wait(2);
+        c.answer("0-0-1-0", 10).answer("0-0-1-1", 32);
+        c.assert(if lawful { &[] } else { &[ViolationKind::WrongSum] });
+    }
 }
 
 #[test]

@@ -1,0 +1,217 @@
+//! Judges one event.
+
+use std::time::Duration;
+
+use super::{
+    Doubt, Outcome, Place, Rules, Ruling, Settled, Violation, ViolationKind,
+    known::{Known, Verdict},
+    order::Answer,
+    stream::Request,
+};
+use crate::{
+    conversation::Lane,
+    event::{ContextId, Cut, Event, EventKind, Nanos, Received},
+    sequence::{CorrelationId, RequestId, Step},
+};
+
+/// One event, being judged.
+pub(super) struct Observation<'o> {
+    pub(super) rules: &'o Rules,
+    id: &'o mut Known,
+    at: Nanos,
+    context: ContextId,
+    lane: Lane,
+    ruling: Ruling,
+}
+
+impl<'o> Observation<'o> {
+    pub(super) fn new(rules: &'o Rules, id: &'o mut Known, event: &Event) -> Self {
+        let Event { at, context, lane, .. } = *event;
+        Self { rules, id, at, context, lane, ruling: Ruling::default() }
+    }
+
+    pub(super) fn of(mut self, kind: EventKind) -> Ruling {
+        match kind {
+            EventKind::Opened(_) => self.id.stream(self.lane).open(),
+            EventKind::Sent(step) => self.id.send(self.lane, step, self.at, self.rules),
+            EventKind::Received(received) => self.received(&received),
+            EventKind::GaveUp => self.gave_up(),
+            EventKind::Cut(cut) => self.cut(cut),
+            EventKind::HalfClosed => {}
+            EventKind::Closed => {
+                debug_assert!(self.id.stream(self.lane).is_quiet(), "a stream closes when all is answered");
+            }
+            EventKind::NotClosed => {
+                let seen = "nothing for the longest lawful wait".to_owned();
+                self.violation(ViolationKind::StreamNotClosed, None, "the stream to end".to_owned(), seen);
+            }
+        }
+        self.ruling
+    }
+
+    fn received(&mut self, received: &Received) {
+        let number = received.request().and_then(|request| self.id.stream(self.lane).number_of(request));
+        let Some(number) = number else { return self.not_asked_for(received) };
+        let request = *self.id.stream(self.lane).get(number).expect("it has this number");
+        if request.overtaken {
+            let expected = "answers in the order of the requests".to_owned();
+            let seen = "its answer after a later one's".to_owned();
+            self.violation(ViolationKind::Reordered, Some(&request.step), expected, seen);
+        }
+        match &received.result {
+            Err(text) if wants_start(text, self.id.correlation_id, &self.rules.model) => {
+                self.refused(&request, number, text)
+            }
+            Err(text) => self.failed(&request, number, text),
+            Ok(response) if response.outputs.is_empty() && self.id.may_be_swept(&request) => {
+                self.without_news(number, Doubt::Cancelled);
+                self.settle(&request, Outcome::Failed, None, Some(Doubt::Cancelled));
+            }
+            Ok(response) => match self.sum_of(&request.step, response) {
+                Some(sum) => self.completed(&request, number, sum),
+                None => {
+                    self.without_news(number, Doubt::State);
+                    self.settle(&request, Outcome::Completed, None, None);
+                }
+            },
+        }
+    }
+
+    fn without_news(&mut self, number: u64, doubt: Doubt) {
+        self.id.answer_without_news(self.lane, number, self.at, self.rules, doubt);
+    }
+
+    fn completed(&mut self, request: &Request, number: u64, sum: i32) {
+        let step = &request.step;
+        let verdict = self.id.answer(self.lane, number, Answer::Sum(sum), self.at, self.rules);
+        match &verdict {
+            Verdict::Wrong { expected } => {
+                let seen = match expected.as_slice() {
+                    [expected] => format!("{sum} (off by {})", i64::from(sum) - i64::from(*expected)),
+                    _ => sum.to_string(),
+                };
+                let expected: Vec<_> = expected.iter().map(ToString::to_string).collect();
+                self.violation(ViolationKind::WrongSum, Some(step), expected.join(" or "), self.with_order(seen));
+            }
+            Verdict::NotRefused => {
+                let expected = "a refusal: the ID had no sequence".to_owned();
+                let seen = self.with_order(format!("the answer {sum}"));
+                self.violation(ViolationKind::MissingStartError, Some(step), expected, seen);
+            }
+            Verdict::Right | Verdict::Undetermined(_) | Verdict::WronglyRefused => {}
+        }
+        self.settle(request, Outcome::Completed, Some(sum), verdict.doubt());
+    }
+
+    fn refused(&mut self, request: &Request, number: u64, text: &str) {
+        let step = &request.step;
+        let since = Duration::from_nanos(self.at.saturating_sub(self.id.last_accepted()));
+        let verdict = self.id.answer(self.lane, number, Answer::Refused, self.at, self.rules);
+        if verdict == Verdict::WronglyRefused {
+            let expected = if step.start {
+                "an answer: the request carries START".to_owned()
+            } else {
+                format!("an answer: the last accepted step was sent only {} ms before", since.as_millis())
+            };
+            let seen = self.with_order(format!("the error '{text}'"));
+            self.violation(ViolationKind::SpuriousStartError, Some(step), expected, seen);
+        }
+        self.settle(request, Outcome::Refused, None, verdict.doubt());
+    }
+
+    /// The server may have executed the step, and may have ended the sequence.
+    fn failed(&mut self, request: &Request, number: u64, text: &str) {
+        let has_to_refuse = self.id.has_to_refuse(&request.step);
+        let expected = if has_to_refuse { "to be refused for want of START" } else { "an answer" };
+        let seen = format!("the error '{text}'");
+        self.violation(ViolationKind::UnexpectedError, Some(&request.step), expected.to_owned(), seen);
+        self.without_news(number, Doubt::State);
+        self.settle(request, Outcome::Failed, None, None);
+    }
+
+    /// What was seen, and what the order of the steps has to do with it.
+    fn with_order(&self, seen: String) -> String {
+        match self.id.order() {
+            Some(order) => format!("{seen}; {order}"),
+            None => seen,
+        }
+    }
+
+    /// A message that answers no request in flight on this stream.
+    fn not_asked_for(&mut self, received: &Received) {
+        let request = received.request();
+        let answered_before = request.is_some_and(|request| self.id.stream(self.lane).has_carried(request));
+        let what = match &received.result {
+            Ok(_) => "an answer".to_owned(),
+            Err(text) => format!("the error '{text}'"),
+        };
+        let front = self.id.stream(self.lane).waiting().next().map(|waiting| waiting.step);
+        let (kind, expected) = if answered_before {
+            (ViolationKind::Duplicate, "one answer to each request".to_owned())
+        } else {
+            let waiting_for =
+                front.map_or("nothing".to_owned(), |step| format!("an answer to request {}", step.request));
+            (ViolationKind::Misaddressed, waiting_for)
+        };
+        let whose = request.filter(|_| !answered_before).and_then(|request| self.sender(request)).unwrap_or_default();
+        self.violation(kind, front.as_ref(), expected, format!("{what} to request '{}'{whose}", received.id));
+        self.ruling.distrust = true;
+    }
+
+    /// Who sent a request that this stream did not carry.
+    fn sender(&self, request: RequestId) -> Option<String> {
+        let ContextId { worker, context } = self.context;
+        if (request.worker, request.context) != (worker, context) {
+            return Some(format!(" of worker {} context {}", request.worker, request.context));
+        }
+        let (lane, _) = self.id.streams().find(|(_, stream)| stream.has_carried(request))?;
+        Some(format!(" of this context's stream {}", lane.0))
+    }
+
+    fn gave_up(&mut self) {
+        let Some(request) = self.id.stream(self.lane).give_up() else { return };
+        let waited = Duration::from_nanos(self.at.saturating_sub(request.sent_at));
+        let expected = "an answer within the longest lawful wait".to_owned();
+        let others = self.id.stream(self.lane).waiting().count();
+        let seen = format!("none for {} ms, and {others} later requests of the stream unanswered", waited.as_millis());
+        self.violation(ViolationKind::Lost, Some(&request.step), expected, seen);
+        self.settle(&request, Outcome::Indeterminate, None, None);
+    }
+
+    fn cut(&mut self, cut: Cut) {
+        if let Cut::Broken(reason) = cut {
+            let front = self.id.stream(self.lane).waiting().next().map(|waiting| waiting.step);
+            let expected = "the stream to last until the client closes it".to_owned();
+            self.violation(ViolationKind::StreamBroken, front.as_ref(), expected, reason);
+        }
+        self.ruling.abandoned = self.id.cut(self.lane, self.at, self.rules);
+    }
+
+    fn settle(&mut self, request: &Request, outcome: Outcome, sum: Option<i32>, doubt: Option<Doubt>) {
+        let Request { step, sent_at, .. } = *request;
+        self.ruling.settled = Some(Settled { step, sent_at, outcome, sum, judged: doubt.is_none(), doubt });
+    }
+
+    pub(super) fn violation(&mut self, kind: ViolationKind, step: Option<&Step>, expected: String, seen: String) {
+        let place = Some(Place::new(self.context, self.id.correlation_id, step));
+        let sent = step.map_or("nothing".to_owned(), ToString::to_string);
+        self.ruling.violations.push(Violation { kind, at_ns: self.at, place, sent, expected, seen });
+    }
+}
+
+impl Verdict {
+    fn doubt(&self) -> Option<Doubt> {
+        match self {
+            Self::Undetermined(doubt) => Some(*doubt),
+            _ => None,
+        }
+    }
+}
+
+/// Whether an error says that the sequence has to begin with START, for this ID and this model.
+fn wants_start(text: &str, id: CorrelationId, model: &str) -> bool {
+    // The text that Triton answers with; compatible servers may add to it.
+    text.contains("must specify the START flag")
+        && text.contains(&format!("sequence {id} "))
+        && text.contains(&format!("'{model}'"))
+}
