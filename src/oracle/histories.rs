@@ -101,7 +101,7 @@ pub(super) struct Possibilities {
 }
 
 /// The histories that are possible.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Histories {
     nodes: Vec<Node>,
     edges: Vec<Edge>,
@@ -123,6 +123,7 @@ impl Histories {
     }
 
     /// How many nodes there are.
+    #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.nodes.len()
     }
@@ -228,6 +229,22 @@ impl Histories {
             level.push(there);
         }
         there
+    }
+
+    /// Whether such a state is possible while nothing is taken in that is waited for.
+    #[cfg(test)]
+    pub(super) fn may_come_to(&self, given: &Given, is_it: impl Fn(State) -> bool) -> bool {
+        let mut seen = std::collections::HashSet::new();
+        let mut open = self.nodes.clone();
+        while let Some(node) = open.pop() {
+            if is_it(node.state) {
+                return true;
+            }
+            if seen.insert((node.state, node.from)) {
+                open.extend(node.silently(given));
+            }
+        }
+        false
     }
 
     /// A step was answered with a sum: where it was the last one of a state whose sum is not known, it is now.

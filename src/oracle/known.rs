@@ -19,7 +19,7 @@ use crate::{
 const EVIDENCE_MAX: usize = 4096;
 
 /// What is known of one correlation ID.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Known {
     pub(super) correlation_id: CorrelationId,
     streams: Vec<Stream>,
@@ -415,9 +415,14 @@ impl Known {
 
     /// Whether the server may hold this, where nothing is under way.
     #[cfg(test)]
-    pub(super) fn may_hold(&self, held: State) -> bool {
-        self.possible.states().any(|state| state == held || (state == State::Live(None) && held != State::Absent))
-            || self.strays.cuts.iter().any(|cut| cut.from < cut.requests.len())
+    pub(super) fn may_hold(&self, held: State, at: Nanos, rules: &Rules) -> bool {
+        let idle_limit = rules.idle_limit.map(nanos);
+        let given = Given { streams: &self.streams, strays: &self.strays, idle_limit, at };
+        let is_it = |state| match (state, held) {
+            (State::Live(Some(sum)), State::Live(Some(held))) => sum == held,
+            (state, held) => (state == State::Absent) == (held == State::Absent),
+        };
+        self.strays.in_fog(at) || self.begin_histories().may_come_to(&given, is_it)
     }
 }
 

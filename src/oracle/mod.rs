@@ -41,7 +41,7 @@ pub struct Rules {
 }
 
 /// The oracle of a run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Oracle {
     rules: Rules,
     contexts_per_worker: u32,
@@ -155,5 +155,7 @@ impl Oracle {
     }
 }
 
+#[cfg(test)]
+mod simulation;
 #[cfg(test)]
 mod tests;

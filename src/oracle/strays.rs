@@ -12,7 +12,7 @@ const STRAYS_MAX: usize = 128;
 const LOOKS_MAX: usize = 200_000;
 
 /// What is left of one stream.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Cut {
     pub(super) requests: Vec<Request>,
     /// Those before this one have been taken in, as far as it is known. What was taken in and showed in no sum is not
@@ -23,7 +23,7 @@ pub(super) struct Cut {
 }
 
 /// What is left of all streams that were cut.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Strays {
     pub(super) cuts: Vec<Cut>,
     /// Until when there are more than can be looked at.

@@ -33,7 +33,7 @@ pub(super) enum Fate {
 }
 
 /// The requests of a stream, by their number on its lane.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Stream {
     requests: VecDeque<Request>,
     /// The number of the first of them.
@@ -133,7 +133,7 @@ const RUNS_MAX: usize = 64;
 
 /// The names of all requests that a stream has carried: runs, because between two requests of one stream those of another
 /// one may have been sent. Those of long ago are one run.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Carried {
     runs: VecDeque<(RequestId, RequestId)>,
 }

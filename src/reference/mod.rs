@@ -22,6 +22,8 @@ pub mod request;
 pub mod scheduler;
 mod served;
 pub mod server;
+#[cfg(test)]
+pub(crate) mod simulated;
 mod spec;
 mod statistics;
 mod stream;

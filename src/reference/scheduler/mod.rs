@@ -362,6 +362,12 @@ impl<T> Scheduler<T> {
         self.seats.live()
     }
 
+    /// Whether a step without START would be accepted.
+    #[cfg(test)]
+    pub(crate) fn is_live(&self, id: &SequenceId) -> bool {
+        self.seats.is_live(id)
+    }
+
     /// Whether nothing is queued; what is executing does not count.
     #[must_use]
     pub fn is_idle(&self) -> bool {
