@@ -237,7 +237,7 @@ impl Histories {
         let mut seen = std::collections::HashSet::new();
         let mut open = self.nodes.clone();
         while let Some(node) = open.pop() {
-            if is_it(node.state) {
+            if is_it(node.state) || seen.len() > NODES_MAX {
                 return true;
             }
             if seen.insert((node.state, node.from)) {

@@ -292,8 +292,7 @@ impl Known {
             () => None,
         };
         let had_to = before.has_to_refuse(step) && !strays.any(|stray| stray.step.start);
-        // The sequence was there, and is if only the refusal was wrong.
-        self.possible = if doubt.is_some() { Possible::ABSENT } else { before.or_absent() };
+        self.possible = if doubt.is_some() { Possible::ABSENT } else { before.after_wrong_refusal(step) };
         match doubt {
             None => Verdict::WronglyRefused,
             Some(_) if had_to => Verdict::Right,

@@ -98,8 +98,14 @@ impl Possible {
         !step.start && *self == Self::ABSENT
     }
 
-    /// The set with 'no sequence' in it.
-    pub(super) fn or_absent(self) -> Self {
+    /// The set after a step was refused that had to be accepted: it was refused, and the sequence is there or not, or only the
+    /// answer was wrong.
+    pub(super) fn after_wrong_refusal(self, step: &Step) -> Self {
+        let accepted = self.expected(step).filter(|_| !step.end).map(|sum| State::Live(Some(sum)));
+        Self::of(self.states().chain([State::Absent]).chain(accepted))
+    }
+
+    fn or_absent(self) -> Self {
         Self { absent: true, ..self }
     }
 
@@ -120,6 +126,7 @@ impl Possible {
             _ if step.end => Self::ABSENT,
             // Either the state is wrong now, or only the answer was: both may show in the next step.
             Judgement::Wrong { expected } => Self { other: Some(expected), ..Self::live(answer) },
+            Judgement::NotRefused => Self::live(answer).or_absent(),
             _ => Self::live(answer),
         };
         judgement
@@ -180,15 +187,19 @@ mod tests {
         let mut state = Possible::ABSENT;
         assert!(state.has_to_refuse(&step(false, false, 5)));
         assert_eq!(state.accept(&step(false, false, 5), 5), Judgement::NotRefused);
-        assert!(!state.has_to_refuse(&step(false, false, 5)));
+        // It may have a sequence now, or only the answer was wrong.
+        assert_eq!(state, Possible::live(5).or_absent());
     }
 
     #[test]
-    fn after_a_wrong_refusal_the_sequence_may_be_there_or_not() {
-        let mut state = Possible::live(5).or_absent();
-        assert!(state.may_be_absent() && !state.has_to_refuse(&step(false, false, 5)));
-        assert_eq!(state.accept(&step(false, false, 5), 10), Judgement::Right);
-        assert!(!state.may_be_absent());
+    fn after_a_wrong_refusal_the_sequence_may_be_there_or_not_and_the_step_in_it_or_not() {
+        let after = Possible::live(5).after_wrong_refusal(&step(false, false, 2));
+        assert!(after.may_be_absent() && !after.has_to_refuse(&step(false, false, 5)));
+        for sum in [10, 12] {
+            let mut state = after;
+            assert_eq!(state.accept(&step(false, false, 5), sum), Judgement::Right);
+            assert_eq!(state, Possible::live(sum));
+        }
     }
 
     #[test]
