@@ -250,12 +250,13 @@ impl Histories {
     /// A step was answered with a sum: where it was the last one of a state whose sum is not known, it is now.
     fn learn(&mut self, lane: usize, number: u64, sum: i32) {
         for &end in &self.ends {
+            if self.nodes[end].state != State::Live(None) {
+                continue;
+            }
             let mut came_by = self.edges.iter().filter(|edge| edge.to == end).peekable();
-            let is_last = came_by.peek().is_some()
-                && came_by.all(|edge| matches!(edge.request, Some((of, its, _)) if (of, its) == (lane, number)));
-            let node = &mut self.nodes[end];
-            if is_last && node.state == State::Live(None) {
-                node.state = State::Live(Some(sum));
+            let is_it = |edge: &Edge| matches!(edge.request, Some((of, its, _)) if (of, its) == (lane, number));
+            if came_by.peek().is_some() && came_by.all(is_it) {
+                self.nodes[end].state = State::Live(Some(sum));
             }
         }
     }
@@ -306,20 +307,28 @@ impl Histories {
     /// Forgets how histories began as far as no answer can tell any more.
     pub(super) fn forget_settled(&mut self, streams: &[Stream]) {
         let settled = |edge: &Edge| edge.request.is_none_or(|(lane, number, _)| streams[lane].is_settled(number));
-        if self.edges.iter().all(settled) {
-            self.edges.clear();
-            self.roots.clone_from(&self.ends);
+        let mut is_settled: Vec<_> = self.edges.iter().map(settled).collect();
+        let mut leaving = vec![Vec::new(); self.nodes.len()];
+        for (index, edge) in self.edges.iter().enumerate() {
+            leaving[edge.from].push(index);
         }
-        while let Some(place) = self.edges.iter().position(|edge| settled(edge) && self.roots.contains(&edge.from)) {
-            let edge = self.edges.swap_remove(place);
-            if !self.roots.contains(&edge.to) {
-                self.roots.push(edge.to);
+        let mut is_root = vec![false; self.nodes.len()];
+        let mut open = std::mem::take(&mut self.roots);
+        while let Some(root) = open.pop() {
+            if std::mem::replace(&mut is_root[root], true) {
+                continue;
             }
-            let goes_on = self.edges.iter().any(|other| other.from == edge.from) || self.ends.contains(&edge.from);
-            if !goes_on {
-                self.roots.retain(|root| *root != edge.from);
+            open.extend(leaving[root].iter().filter(|edge| is_settled[**edge]).map(|edge| self.edges[*edge].to));
+            if self.ends.contains(&root) || leaving[root].iter().any(|edge| !is_settled[*edge]) {
+                self.roots.push(root);
             }
         }
+        // What does not begin a history stays, settled or not.
+        for (gone, edge) in is_settled.iter_mut().zip(&self.edges) {
+            *gone &= is_root[edge.from];
+        }
+        let mut gone = is_settled.iter();
+        self.edges.retain(|_| !gone.next().expect("a flag for each edge"));
         self.prune();
     }
 
