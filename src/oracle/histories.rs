@@ -436,3 +436,6 @@ impl Possibilities {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -35,8 +35,9 @@ pub(super) struct Known {
     sent: u64,
     /// Where the last request was sent.
     last_lane: Lane,
-    /// What was answered since the state was known, while there is more than one stream.
+    /// What was answered while several streams had requests under way.
     evidence: Vec<Operation>,
+    /// What the server held before that.
     known_before: State,
 }
 
@@ -133,7 +134,17 @@ impl Known {
             self.look_for_overlap(at, rules);
         }
         let request = *self.streams[lane.index()].get(number).expect("the request waits");
-        let verdict = if self.is_alone(lane, number) {
+        let is_alone = self.is_alone(lane, number);
+        if !is_alone && self.evidence.is_empty() {
+            self.known_before = self
+                .possible
+                .states()
+                .next()
+                .filter(|_| self.possible.states().count() == 1)
+                .unwrap_or(State::Live(None));
+        }
+        let verdict = if is_alone {
+            self.evidence.clear();
             self.answered_alone(&request, answer, at, rules)
         } else if let Some(doubt) = self.lost {
             self.times.latest = self.times.latest.max(request.sent_at);
@@ -141,7 +152,9 @@ impl Known {
         } else {
             self.answered_among_others(lane, number, answer, at, rules)
         };
-        self.keep_evidence(&request, Some((at, answer)));
+        if !is_alone {
+            self.keep_evidence(&request, Some((at, answer)));
+        }
         self.settle(lane, number, at, rules);
         verdict
     }
@@ -149,7 +162,6 @@ impl Known {
     /// A request was answered in a way that does not tell what it did.
     pub(super) fn answer_without_news(&mut self, lane: Lane, number: u64, at: Nanos, rules: &Rules, doubt: Doubt) {
         let request = *self.streams[lane.index()].get(number).expect("the request waits");
-        self.keep_evidence(&request, None);
         self.times.take(request.sent_at, true);
         if self.is_alone(lane, number) {
             self.possible = Possible::UNKNOWN;
@@ -169,8 +181,8 @@ impl Known {
             histories.cut(lane.index(), stream, cut.filter(|_| !stream.is_quiet()));
         }
         let requests = stream.cut();
-        for request in &requests {
-            self.keep_evidence(request, None);
+        if !self.evidence.is_empty() {
+            requests.iter().for_each(|request| self.keep_evidence(request, None));
         }
         self.strays.add(requests, 0, until);
         if self.strays.in_fog(at) {
@@ -378,29 +390,26 @@ impl Known {
         self.overlap.end_without(unfinished.chain(fog.map(|_| 0)).min());
     }
 
-    /// Keeps what the order of the steps could be told from, where there is more than one stream.
+    /// Keeps what the order of the steps could be told from, since the state was last known.
     fn keep_evidence(&mut self, request: &Request, answer: Option<(Nanos, order::Answer)>) {
-        if self.streams.len() < 2 {
-            return;
-        }
-        let others = self.streams.iter().map(|stream| stream.requests().count()).sum::<usize>();
-        if request.step.start && others <= 1 {
-            self.evidence.clear();
-            self.known_before = State::Absent;
-        }
         if self.evidence.len() < EVIDENCE_MAX {
             self.evidence.push(Operation { step: request.step, sent_at: request.sent_at, answer });
         }
     }
 
-    /// Whether some order of the steps explains the answers so far, in a sentence; none where there was one stream only.
+    /// That no order of the steps explains the answers, in a sentence; none where one does, or it cannot be told.
     pub(super) fn order(&self) -> Option<String> {
-        let is_whole = self.streams.len() > 1 && self.evidence.len() < EVIDENCE_MAX;
+        let is_whole = !self.evidence.is_empty() && self.evidence.len() < EVIDENCE_MAX;
         let open = self.streams.iter().flat_map(Stream::waiting);
         let open = open.map(|request| Operation { step: request.step, sent_at: request.sent_at, answer: None });
         let all: Vec<_> = self.evidence.iter().copied().chain(open).collect();
         let verdict = is_whole.then(|| order::decide(&all, self.known_before))?;
-        matches!(verdict, order::Verdict::Contradiction { .. }).then(|| verdict.to_string())
+        let before = match self.known_before {
+            State::Absent => "there was no sequence".to_owned(),
+            State::Live(Some(sum)) => format!("the sum was {sum}"),
+            State::Live(None) => "the sum was not known".to_owned(),
+        };
+        matches!(verdict, order::Verdict::Contradiction { .. }).then(|| format!("before, {before}; {verdict}"))
     }
 
     /// How many states and orders are kept, and how many requests.

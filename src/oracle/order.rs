@@ -79,6 +79,8 @@ struct Search<'o> {
     open: usize,
     path: Vec<Place>,
     longest: Vec<usize>,
+    /// How many steps with an answer the longest beginning does not have.
+    least_open: usize,
     unexplained: Vec<usize>,
     seen: HashSet<(u64, State)>,
     digest: u64,
@@ -106,6 +108,7 @@ impl<'o> Search<'o> {
             open: 0,
             path: Vec::new(),
             longest: Vec::new(),
+            least_open: usize::MAX,
             unexplained: Vec::new(),
             seen: HashSet::new(),
             digest: 0,
@@ -225,7 +228,8 @@ impl<'o> Search<'o> {
     }
 
     fn remember_the_longest(&mut self) {
-        if self.path.len() > self.longest.len() || self.unexplained.is_empty() {
+        if (self.open, self.path.len()) < (self.least_open, self.longest.len()) || self.least_open == usize::MAX {
+            self.least_open = self.open;
             self.longest = self.path.iter().map(|place| place.operation).collect();
             let open = self.by_answer.iter().copied().filter(|index| !self.is_placed[*index]);
             self.unexplained = open.filter(|index| self.may_be_next(*index)).collect();
@@ -269,13 +273,13 @@ impl fmt::Display for Verdict {
         match self {
             Self::Explained(order) => write!(f, "this order of the steps explains it: {}", last(order)),
             Self::Contradiction { prefix, unexplained } => {
+                let next = list(&unexplained[..unexplained.len().min(NAMED_MAX)]);
                 f.write_str("no order of the steps explains it: ")?;
                 if prefix.is_empty() {
-                    f.write_str("none can begin")?;
+                    write!(f, "none begins with {next}")
                 } else {
-                    write!(f, "after {}", last(prefix))?;
+                    write!(f, "after {} none goes on to {next}", last(prefix))
                 }
-                write!(f, " none goes on to {}", list(&unexplained[..unexplained.len().min(NAMED_MAX)]))
             }
             Self::Undecided => f.write_str("there are too many orders of the steps to look at"),
         }
@@ -283,4 +287,4 @@ impl fmt::Display for Verdict {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

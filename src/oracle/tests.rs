@@ -1,3 +1,5 @@
+mod streams;
+
 use std::num::NonZeroU64;
 
 use super::*;
@@ -19,6 +21,7 @@ const START_ERROR: &str =
 struct Conversation {
     oracle: Oracle,
     now: Nanos,
+    lane: Lane,
     serial: u32,
     sent: Vec<Step>,
     rulings: Vec<Ruling>,
@@ -35,11 +38,24 @@ impl Conversation {
             mixes: false,
         };
         let id = CorrelationId(NonZeroU64::new(5).expect("not zero"));
-        Self { oracle: Oracle::new(rules, 1, 1, |_| id), now: 0, serial: 0, sent: Vec::new(), rulings: Vec::new() }
+        Self {
+            oracle: Oracle::new(rules, 1, 1, |_| id),
+            now: 0,
+            lane: Lane::FIRST,
+            serial: 0,
+            sent: Vec::new(),
+            rulings: Vec::new(),
+        }
     }
 
     fn tell(&mut self, kind: EventKind) -> &mut Self {
-        self.rulings.push(self.oracle.observe(Event { at: self.now, context: CONTEXT, lane: Lane::FIRST, kind }));
+        self.rulings.push(self.oracle.observe(Event { at: self.now, context: CONTEXT, lane: self.lane, kind }));
+        self
+    }
+
+    /// What follows happens on this stream.
+    fn on(&mut self, lane: u8) -> &mut Self {
+        self.lane = Lane(lane);
         self
     }
 
@@ -98,6 +114,11 @@ impl Conversation {
             self.rulings.iter().flat_map(|r| &r.violations).collect::<Vec<_>>()
         );
     }
+}
+
+/// An answer without outputs and without an error text.
+fn nothing() -> Response {
+    Response { model: "m".into(), outputs: Vec::new() }
 }
 
 fn response(sum: i32) -> Response {
