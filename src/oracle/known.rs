@@ -38,7 +38,7 @@ pub(super) struct Known {
     /// What was answered while several streams had requests under way.
     evidence: Vec<Operation>,
     /// What the server held before that.
-    known_before: State,
+    held_before: State,
 }
 
 /// What an answer shows.
@@ -70,7 +70,7 @@ impl Known {
             sent: 0,
             last_lane: Lane::FIRST,
             evidence: Vec::new(),
-            known_before: State::Live(None),
+            held_before: State::Live(None),
         }
     }
 
@@ -136,7 +136,7 @@ impl Known {
         let request = *self.streams[lane.index()].get(number).expect("the request waits");
         let is_alone = self.is_alone(lane, number);
         if !is_alone && self.evidence.is_empty() {
-            self.known_before = self
+            self.held_before = self
                 .possible
                 .states()
                 .next()
@@ -182,7 +182,9 @@ impl Known {
         }
         let requests = stream.cut();
         if !self.evidence.is_empty() {
-            requests.iter().for_each(|request| self.keep_evidence(request, None));
+            for request in &requests {
+                self.keep_evidence(request, None);
+            }
         }
         self.strays.add(requests, 0, until);
         if self.strays.in_fog(at) {
@@ -403,8 +405,8 @@ impl Known {
         let open = self.streams.iter().flat_map(Stream::waiting);
         let open = open.map(|request| Operation { step: request.step, sent_at: request.sent_at, answer: None });
         let all: Vec<_> = self.evidence.iter().copied().chain(open).collect();
-        let verdict = is_whole.then(|| order::decide(&all, self.known_before))?;
-        let before = match self.known_before {
+        let verdict = is_whole.then(|| order::decide(&all, self.held_before))?;
+        let before = match self.held_before {
             State::Absent => "there was no sequence".to_owned(),
             State::Live(Some(sum)) => format!("the sum was {sum}"),
             State::Live(None) => "the sum was not known".to_owned(),

@@ -60,20 +60,21 @@ impl<'o> Observation<'o> {
         }
         match &received.result {
             Err(text) if wants_start(text, self.id.correlation_id, &self.rules.model) => {
-                self.refused(&request, number, text)
+                self.refused(&request, number, text);
             }
             Err(text) => self.failed(&request, number, text),
             Ok(response) if response.outputs.is_empty() && self.id.may_be_swept(&request) => {
                 self.without_news(number, Doubt::Cancelled);
                 self.settle(&request, Outcome::Failed, None, Some(Doubt::Cancelled));
             }
-            Ok(response) => match self.sum_of(&request.step, response) {
-                Some(sum) => self.completed(&request, number, sum),
-                None => {
+            Ok(response) => {
+                if let Some(sum) = self.sum_of(&request.step, response) {
+                    self.completed(&request, number, sum);
+                } else {
                     self.without_news(number, Doubt::State);
                     self.settle(&request, Outcome::Completed, None, None);
                 }
-            },
+            }
         }
     }
 

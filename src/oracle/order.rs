@@ -205,11 +205,10 @@ impl<'o> Search<'o> {
         }
         let Operation { step, answer, .. } = &self.operations[index];
         let sum = match (answer, before) {
-            (Some((_, Answer::Refused)), _) => return before,
             (Some((_, Answer::Sum(sum))), _) => Some(*sum),
             (None, _) if step.start => Some(step.value),
             (None, State::Live(sum)) => sum.map(|sum| sum.wrapping_add(step.value)),
-            (None, State::Absent) => return before,
+            (Some((_, Answer::Refused)), _) | (None, State::Absent) => return before,
         };
         if step.end { State::Absent } else { State::Live(sum) }
     }
@@ -266,19 +265,19 @@ impl fmt::Display for Taken {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = |taken: &[Taken]| taken.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        let last = |taken: &[Taken]| {
+        let newest = |taken: &[Taken]| {
             let left_out = if taken.len() > NAMED_MAX { "… " } else { "" };
             format!("{left_out}{}", list(&taken[taken.len().saturating_sub(NAMED_MAX)..]))
         };
         match self {
-            Self::Explained(order) => write!(f, "this order of the steps explains it: {}", last(order)),
+            Self::Explained(order) => write!(f, "this order of the steps explains it: {}", newest(order)),
             Self::Contradiction { prefix, unexplained } => {
                 let next = list(&unexplained[..unexplained.len().min(NAMED_MAX)]);
                 f.write_str("no order of the steps explains it: ")?;
                 if prefix.is_empty() {
                     write!(f, "none begins with {next}")
                 } else {
-                    write!(f, "after {} none goes on to {next}", last(prefix))
+                    write!(f, "after {} none goes on to {next}", newest(prefix))
                 }
             }
             Self::Undecided => f.write_str("there are too many orders of the steps to look at"),

@@ -59,12 +59,12 @@ impl Strays {
         self.sweeps_until = self.sweeps_until.max(until);
         self.cuts.push(Cut { requests, from, until });
         if self.cuts.len() > CUTS_MAX || self.cuts.iter().map(|cut| cut.requests.len()).sum::<usize>() > STRAYS_MAX {
-            self.into_fog();
+            self.lose_in_fog();
         }
     }
 
     /// Gives up looking at them one by one.
-    fn into_fog(&mut self) {
+    fn lose_in_fog(&mut self) {
         self.fog_until = self.cuts.iter().map(|cut| cut.until).max().unwrap_or(0).max(self.fog_until);
         let sent = self.cuts.iter().flat_map(|cut| &cut.requests).map(|request| request.sent_at).min();
         self.fog_sent = self.fog_sent.min(sent).or(sent);

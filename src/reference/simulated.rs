@@ -2,7 +2,7 @@
 //! socket and threads.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, btree_map::OccupiedEntry},
     sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
@@ -105,7 +105,7 @@ impl Simulated {
         answers: &mut Vec<(usize, Answer)>,
     ) {
         while let Some(((_, instance), batch)) =
-            self.executing.first_entry().filter(|e| e.key().0 <= now).map(|e| e.remove_entry())
+            self.executing.first_entry().filter(|e| e.key().0 <= now).map(OccupiedEntry::remove_entry)
         {
             self.execute(instance, batch, answers);
         }

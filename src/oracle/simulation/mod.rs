@@ -55,7 +55,6 @@ fn conversations(least: u64) {
         assert!(all.states_max <= NODES_MAX + 1, "{kind:?}: {all:?}");
         assert!(share < if kind.mixes { 75 } else { 25 }, "{kind:?}: {share} % of {all:?}");
         assert!(all.checks_of_the_state > all.conversations / 4, "{kind:?}: {all:?}");
-        eprintln!("{kind:?}: {share} % undetermined of {all:?}");
     }
 }
 
