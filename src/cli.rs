@@ -1,5 +1,7 @@
 //! The command line, as flags.
 
+mod history;
+
 use std::{
     env,
     net::{IpAddr, SocketAddr},
@@ -13,6 +15,7 @@ use clap::{
     error::ErrorKind,
 };
 
+pub use self::history::{CheckArgs, HistoryArgs};
 use crate::{
     endpoint::Endpoint,
     engine::Hints,
@@ -54,6 +57,8 @@ pub struct Cli {
 pub enum Command {
     /// Print what a seed and a scenario will send, as JSON lines; nothing is sent.
     Plan(PlanArgs),
+    /// Judge recorded runs again: the same verdict, without a server.
+    Check(CheckArgs),
     /// Serve the reference server: a Triton-compatible sequence batcher with accumulator models.
     Serve(ServeArgs),
     /// Have a failure again, and make it small.
@@ -226,6 +231,9 @@ pub struct StressArgs {
     /// Write the first violation to FILE as a failure that `sequence-stress replay` has again; nothing where there is none
     #[arg(long, value_name = "FILE")]
     pub failure: Option<PathBuf>,
+    /// What of the run is written down.
+    #[command(flatten)]
+    pub history: HistoryArgs,
     /// Show each step
     #[arg(short, long, conflicts_with = "quiet")]
     pub verbose: bool,

@@ -1,8 +1,8 @@
 //! What is known of the model under test.
 
-use std::{collections::BTreeMap, fmt, time::Duration};
+use std::{borrow::Cow, collections::BTreeMap, fmt, time::Duration};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::tensor::TensorSpec;
 
@@ -49,7 +49,7 @@ pub struct Settings {
 }
 
 /// What a model computes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Formula {
     /// OUTPUT is the sum of the sequence's INPUTs so far, in 32-bit wrapping arithmetic.
@@ -77,7 +77,7 @@ pub struct Turn {
 }
 
 /// The model under test, as the server and the command line tell it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Model {
     /// The model's name.
     pub name: String,
@@ -96,16 +96,16 @@ pub struct Model {
     /// How many sequences can have a slot at a time, where it is known.
     pub slots: Option<u32>,
     /// The idle limit, where it is known.
-    #[serde(rename = "idle_limit_us", serialize_with = "micros")]
+    #[serde(rename = "idle_limit_us", serialize_with = "micros", deserialize_with = "from_micros")]
     pub idle_limit: Option<Duration>,
     /// How long the model says that it takes to execute.
-    #[serde(rename = "execution_us", serialize_with = "some_micros")]
+    #[serde(rename = "execution_us", serialize_with = "some_micros", deserialize_with = "from_some_micros")]
     pub execution: Duration,
     /// How long a step may take in the server besides that: the scheduler's delay, and its turn among the slots.
     #[serde(skip)]
     pub turn: Turn,
     /// Why two sequences of one ID that are live at once would be mixed by the model itself; none where they are not.
-    pub mixes_pipelined: Option<&'static str>,
+    pub mixes_pipelined: Option<Cow<'static, str>>,
 }
 
 #[expect(clippy::ref_option, reason = "serde's signature")]
@@ -115,4 +115,12 @@ fn micros<S: serde::Serializer>(time: &Option<Duration>, serializer: S) -> Resul
 
 fn some_micros<S: serde::Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     time.as_micros().serialize(serializer)
+}
+
+fn from_micros<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    Ok(Option::deserialize(deserializer)?.map(Duration::from_micros))
+}
+
+fn from_some_micros<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    u64::deserialize(deserializer).map(Duration::from_micros)
 }

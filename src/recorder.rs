@@ -1,10 +1,13 @@
 //! What a run amounts to: verdicts, counts and times, kept by each runtime thread for itself and merged at the end.
 
+mod tap;
+
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 use hdrhistogram::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+pub use self::tap::{Batch, Batches, Tap, Taps, TapsAreGone};
 use crate::{
     event::{ContextId, Cut, Event, EventKind, Nanos},
     oracle::{Oracle, Outcome, Ruling, Settled, Violation, ViolationKind},
@@ -15,7 +18,7 @@ use crate::{
 const LONGEST_US: u64 = 3_600_000_000;
 
 /// What was sent and what became of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Requests sent.
     pub requests: u64,
@@ -174,6 +177,7 @@ pub struct Record {
 #[derive(Debug)]
 pub struct Recorder {
     oracle: Oracle,
+    tap: Option<Tap>,
     tally: Tally,
     threshold: Option<Duration>,
     /// By worker and context.
@@ -196,12 +200,21 @@ impl Recorder {
     #[must_use]
     pub fn new(oracle: Oracle, workers: u32, contexts_per_worker: u32, threshold: Option<Duration>) -> Self {
         let begun = vec![Begun::default(); workers as usize * contexts_per_worker as usize];
-        Self { oracle, tally: Tally::default(), threshold, begun, contexts_per_worker }
+        Self { oracle, tap: None, tally: Tally::default(), threshold, begun, contexts_per_worker }
+    }
+
+    /// The same, and what it takes in goes to the collector too.
+    #[must_use]
+    pub fn with_tap(self, tap: Tap) -> Self {
+        Self { tap: Some(tap), ..self }
     }
 
     /// Takes an event in.
     pub fn record(&mut self, event: Event) -> Record {
         let (at, context) = (event.at, event.context);
+        if let Some(tap) = &mut self.tap {
+            tap.event(&event);
+        }
         match &event.kind {
             EventKind::Sent(step) => {
                 let counts = &mut self.tally.patterns[step.pattern.index()];
@@ -225,6 +238,9 @@ impl Recorder {
         }
         for violation in &violations {
             self.tally.violation(violation.kind);
+        }
+        if let Some(tap) = &mut self.tap {
+            tap.violations(&violations);
         }
         Record { settled, violations, distrust }
     }
@@ -270,9 +286,19 @@ impl Recorder {
         }
     }
 
+    /// Lets go of what is held back for the collector; to be called now and then.
+    pub fn flush(&mut self) {
+        if let Some(tap) = &mut self.tap {
+            tap.flush();
+        }
+    }
+
     /// What was counted.
     #[must_use]
-    pub fn into_tally(self) -> Tally {
+    pub fn into_tally(mut self) -> Tally {
+        if let Some(tap) = self.tap.take() {
+            tap.finish();
+        }
         self.tally
     }
 

@@ -53,7 +53,14 @@ fn scenario(server: &Server, model: &str, more: &str) -> Scenario {
 
 fn run_scenario(scenario: Scenario, seed: u64) -> RunResult {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let setup = RunSetup { scenario, seed: Seed(seed), hints: Hints::default(), fail_fast: false, embedded: true };
+    let setup = RunSetup {
+        scenario,
+        seed: Seed(seed),
+        hints: Hints::default(),
+        fail_fast: false,
+        embedded: true,
+        recording: None,
+    };
     // The sender stays: a closed channel would bring no interrupts either.
     let (_interrupt, interrupts) = mpsc::channel(1);
     runtime.block_on(run(setup, &mut Silent, interrupts)).expect("the server can be tested")

@@ -71,8 +71,11 @@ fn run_setup(setup: RunSetup, watcher: &mut Watcher, after: Option<u64>) -> Resu
 
 fn run_scenario(scenario: Scenario, hints: Hints) -> (Result<RunResult, RunError>, Watcher) {
     let mut watcher = Watcher::default();
-    let result =
-        run_setup(RunSetup { scenario, seed: Seed(1), hints, fail_fast: false, embedded: false }, &mut watcher, None);
+    let result = run_setup(
+        RunSetup { scenario, seed: Seed(1), hints, fail_fast: false, embedded: false, recording: None },
+        &mut watcher,
+        None,
+    );
     (result, watcher)
 }
 
@@ -187,7 +190,14 @@ fn an_interrupted_run_drains_and_tells() {
     let scenario = scenario(&server.address.to_string(), "load.duration_s = 3600");
     let scenario = Scenario { load: Load { iterations: None, ..scenario.load }, ..scenario };
     let mut watcher = Watcher::default();
-    let setup = RunSetup { scenario, seed: Seed(1), hints: Hints::default(), fail_fast: false, embedded: false };
+    let setup = RunSetup {
+        scenario,
+        seed: Seed(1),
+        hints: Hints::default(),
+        fail_fast: false,
+        embedded: false,
+        recording: None,
+    };
     let result = run_setup(setup, &mut watcher, Some(500)).expect("a run");
     assert!(watcher.was_interrupted);
     assert_eq!(result.interrupted, Interrupted(true));
@@ -202,7 +212,14 @@ fn what_is_not_answered_when_an_interrupted_run_has_drained_is_not_known() {
     let server = TestServer::that_freezes(1);
     let mut watcher = Watcher::default();
     let scenario = scenario(&server.address.to_string(), "");
-    let setup = RunSetup { scenario, seed: Seed(1), hints: Hints::default(), fail_fast: false, embedded: false };
+    let setup = RunSetup {
+        scenario,
+        seed: Seed(1),
+        hints: Hints::default(),
+        fail_fast: false,
+        embedded: false,
+        recording: None,
+    };
     let began = std::time::Instant::now();
     let result = run_setup(setup, &mut watcher, Some(1)).expect("a run");
     assert_eq!(result.violations, [], "nothing was lost: the run did not wait long enough to tell");
@@ -223,7 +240,14 @@ fn fail_fast_ends_the_run_at_the_first_violation() {
     let load = Load { iterations: NonZeroU64::new(iterations), ..scenario.load };
     let scenario = Scenario { load, ..scenario };
     let mut watcher = Watcher::default();
-    let setup = RunSetup { scenario, seed: Seed(1), hints: Hints::default(), fail_fast: true, embedded: false };
+    let setup = RunSetup {
+        scenario,
+        seed: Seed(1),
+        hints: Hints::default(),
+        fail_fast: true,
+        embedded: false,
+        recording: None,
+    };
     let result = run_setup(setup, &mut watcher, None).expect("a run");
     assert_eq!(result.violations.len(), 1, "{:?}", result.violations);
     let requests = result.tally.total().requests;
@@ -312,7 +336,14 @@ fn an_interrupt_before_anything_is_sent_is_heard() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let (sender, interrupts) = mpsc::channel(1);
     sender.try_send(()).expect("room");
-    let setup = RunSetup { scenario, seed: Seed(1), hints: Hints::default(), fail_fast: false, embedded: false };
+    let setup = RunSetup {
+        scenario,
+        seed: Seed(1),
+        hints: Hints::default(),
+        fail_fast: false,
+        embedded: false,
+        recording: None,
+    };
     let result = runtime.block_on(run(setup, &mut Watcher::default(), interrupts));
     assert_eq!(result.expect_err("it was interrupted"), RunError::Interrupted);
     assert_eq!(server.requests(), 0);

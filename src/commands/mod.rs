@@ -1,5 +1,6 @@
 //! What the command line asks for; the only place that prints.
 
+mod check;
 mod faults;
 mod output;
 mod plan;
@@ -31,6 +32,7 @@ const COULD_NOT_TEST: u8 = 4;
 pub fn main() -> ExitCode {
     let code = match Cli::read() {
         Ok(Cli { command: Some(Command::Plan(args)), .. }) => plan::print(&args),
+        Ok(Cli { command: Some(Command::Check(args)), .. }) => check::check(&args),
         Ok(Cli { command: Some(Command::Serve(args)), .. }) => serve::serve(&args),
         Ok(Cli { command: Some(Command::Replay(args)), .. }) => replay::replay(&args),
         Ok(Cli { command: Some(Command::Faults), .. }) => {

@@ -7,6 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use crate::history::Spool;
+
 /// Says on standard error what went wrong.
 pub(super) fn say_error(problem: &str) {
     // Nothing can be done where nobody reads it.
@@ -33,16 +35,28 @@ impl ResultFile {
         if path == Path::new("-") {
             return Err("--json needs a file: '-' is not standard output here; /dev/stdout is".to_owned());
         }
-        let is_new = !path.exists();
-        let open = OpenOptions::new().write(true).create(true).truncate(false).open(path);
-        let checked = open.and_then(|_| if is_new { fs::remove_file(path) } else { Ok(()) });
-        checked.map_err(|error| problem(path, &error))?;
+        check_writable(path).map_err(|error| problem(path, &error))?;
         Ok(Self { path: path.to_owned() })
     }
 
     pub(super) fn write(self, bytes: &[u8]) -> Result<(), String> {
         fs::write(&self.path, bytes).map_err(|error| problem(&self.path, &error))
     }
+}
+
+/// Makes sure that a history can be written, as [`ResultFile::check`] does for a result.
+pub(super) fn check_history_file(path: &Path) -> Result<(), String> {
+    if path == Path::new("-") {
+        return Err("--history needs a file: it is put together of parts that are written beside it".to_owned());
+    }
+    check_writable(path).map_err(|error| format!("cannot write the history to {}: {error}", path.display()))?;
+    Spool::check(path)
+}
+
+fn check_writable(path: &Path) -> io::Result<()> {
+    let is_new = !path.exists();
+    let open = OpenOptions::new().write(true).create(true).truncate(false).open(path);
+    open.and_then(|_| if is_new { fs::remove_file(path) } else { Ok(()) })
 }
 
 fn problem(path: &Path, error: &io::Error) -> String {

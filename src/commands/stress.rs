@@ -18,14 +18,15 @@ use tokio::{
 
 use super::{
     Failure as CommandFailure,
-    output::{ResultFile, print, say_error},
+    output::{ResultFile, check_history_file, print, say_error},
     progress::Display,
     resolve,
 };
 use crate::{
     cli::StressArgs,
-    engine::{Observer, Preflight, Progress, RunError, Setup, run},
+    engine::{Observer, Preflight, Progress, Recording, RunError, Setup, run},
     failure::{Failure, Run},
+    history::Options,
     oracle::Violation,
     reference::{Planted, Server},
     report::{PlantedFault, Summary, violation_line, write_json, write_preflight, write_text, write_verdict},
@@ -47,6 +48,7 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
     let result_file = args.json.as_deref().map(ResultFile::check).transpose().map_err(CommandFailure::wrong_input)?;
     let failure_file =
         args.failure.as_deref().map(ResultFile::check).transpose().map_err(CommandFailure::wrong_input)?;
+    let history = history(args)?;
     if args.verbose {
         show_each_step();
     }
@@ -57,12 +59,15 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
     let replay = replay_line(args, &source, &scenario, seed);
     let mut terminal = Terminal::new(args, &source, &scenario, seed, replay.clone());
     let saw_violation = Arc::clone(&terminal.saw_violation);
+    let recording =
+        history.map(|options| Recording { options, scenario_name: source.name().to_owned(), replay: replay.clone() });
     let setup = Setup {
         scenario: scenario.clone(),
         seed,
         hints: args.hints(),
         fail_fast: args.fail_fast,
         embedded: args.embedded,
+        recording,
     };
     let runtime =
         runtime::Builder::new_current_thread().enable_all().build().map_err(CommandFailure::could_not_test)?;
@@ -80,6 +85,9 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
     let scenario_name = source.name().to_owned();
     let summary = Summary { scenario_name, scenario, seed, replay, embedded, result: result? };
     terminal.summarize(&summary);
+    if let Some(problem) = summary.result.recorded.as_ref().and_then(|recorded| recorded.kept.problem.as_ref()) {
+        say_error(problem);
+    }
     if let Some(file) = result_file {
         let mut bytes = Vec::new();
         write_json(&summary, &mut bytes).map_err(CommandFailure::wrong_input)?;
@@ -103,6 +111,16 @@ fn failure_text(args: &StressArgs, summary: &Summary, violation: &Violation) -> 
         embedded: embedded.as_deref(),
     };
     Failure::found(violation, &run).to_text()
+}
+
+/// How the history is to be written, if at all; it can be.
+fn history(args: &StressArgs) -> Result<Option<Options>, CommandFailure> {
+    let Some(options) = args.history.options() else { return Ok(None) };
+    if args.json.as_ref() == Some(&options.path) {
+        return Err(CommandFailure::wrong_input("--json and --history name the same file"));
+    }
+    check_history_file(&options.path).map_err(CommandFailure::wrong_input)?;
+    Ok(Some(options))
 }
 
 fn start_server(args: &StressArgs, seed: Seed) -> Result<Server, CommandFailure> {
@@ -250,6 +268,10 @@ impl Observer for Terminal {
     }
 
     fn progress(&mut self, progress: &Progress) {
+        // One that is still to be explained is one, too.
+        if progress.violations > 0 {
+            self.saw_violation.store(true, Relaxed);
+        }
         self.display.show(&self.scenario.load, progress);
     }
 

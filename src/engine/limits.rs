@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     model::Model,
     scenario::{Millis, Scenario},
 };
 
 /// The time limits of a run, after what is known of the model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunLimits {
     /// The longest that a correct server may let an answer wait.
     pub lawful: Duration,

@@ -1,6 +1,8 @@
 //! What is found out about server and model before anything is sent.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
+
+use serde::{Deserialize, Serialize};
 
 use crate::{
     engine::RunLimits,
@@ -12,7 +14,7 @@ use crate::{
 };
 
 /// What the command line tells of an endpoint that does not tell it itself.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Hints {
     /// How many sequences can have a slot at a time.
     pub slots: Option<u32>,
@@ -23,7 +25,7 @@ pub struct Hints {
 }
 
 /// What was found out, and what follows from it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Preflight {
     /// The model under test.
     pub model: Model,
@@ -264,7 +266,7 @@ impl Known {
             idle_limit,
             execution,
             turn,
-            mixes_pipelined,
+            mixes_pipelined: mixes_pipelined.map(Cow::Borrowed),
         }
     }
 }
@@ -280,7 +282,7 @@ fn mixes_pipelined(settings: &Settings) -> Option<&'static str> {
 }
 
 fn reuse(wanted: Reuse, model: &Model, notes: &mut Vec<String>) -> Reuse {
-    match (wanted, model.mixes_pipelined) {
+    match (wanted, &model.mixes_pipelined) {
         (Reuse::Pipelined, Some(why)) => {
             notes.push(format!(
                 "reuse is after-answer: {why}, so it may keep state by correlation ID, and a START sent before the END's \

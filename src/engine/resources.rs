@@ -3,7 +3,7 @@
 use std::{fmt, fs, time::Duration};
 
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Setup;
 use crate::scenario::ConnectionOwner;
@@ -43,7 +43,7 @@ pub(super) fn ensure_open_files(setup: &Setup) -> Result<(), ResourceError> {
 }
 
 /// How much memory a process has, in bytes; none where the system does not tell.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
     /// Resident when the run had gone on for ten seconds; a run that needs more and more has more at its end.
     pub after_10_s: Option<u64>,

@@ -5,27 +5,35 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::{mpsc, watch};
 
 use super::{
-    Accounting, Given, Hints, Memory, PendingRequests, Preflight, ResourceError, SlotCheck,
+    Accounting, Footer, Given, Header, Hints, Memory, PendingRequests, Preflight, Recorded, Recording, ResourceError,
+    SlotCheck,
     accounting::Baseline,
+    collector::Collector,
+    evidence::Evidence,
+    record::form,
     resources::{cpu_us, ensure_open_files},
     shared::Shared,
     slots,
-    threads::{join_all, runtimes, spawn_thread, thread_count},
+    threads::{join_all, rules, runtimes, spawn_thread, thread_count},
     watch::Watch,
 };
 use crate::{
-    event::Nanos,
+    event::{ContextId, Nanos},
+    history::{Kept, Spool},
     oracle::{Violation, ViolationKind},
-    recorder::Tally,
+    plan::correlation_id,
+    recorder::{Tally, Taps},
     scenario::Scenario,
     seed::Seed,
     transport::Client,
 };
 
 /// How many violations are kept with their evidence; all are counted.
-const VIOLATIONS_KEPT: usize = 1000;
+pub(super) const VIOLATIONS_KEPT: usize = 1000;
 /// How often the run is looked at.
 pub(super) const TICK: Duration = Duration::from_millis(100);
+/// How long the collector may take to come to its end when the run is over.
+const COLLECTING: Duration = Duration::from_secs(60);
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -40,6 +48,8 @@ pub struct Setup {
     pub fail_fast: bool,
     /// Whether the server is in this process too.
     pub embedded: bool,
+    /// The history that is to be written, if any.
+    pub recording: Option<Recording>,
 }
 
 /// Who watches a run.
@@ -100,6 +110,8 @@ pub struct Result {
     pub memory: Memory,
     /// Whether the run was ended before it was done.
     pub interrupted: Interrupted,
+    /// What became of its history, where one was written.
+    pub recorded: Option<Recorded>,
 }
 
 /// Why nothing could be tested.
@@ -157,12 +169,13 @@ async fn run_either(
     mut interrupts: mpsc::Receiver<()>,
 ) -> std::result::Result<Result, RunError> {
     ensure_open_files(&setup).map_err(RunError::Resources)?;
-    let (prepared, seen) = tokio::select! {
+    let prepared = tokio::select! {
         prepared = Prepared::new(setup, given, observer) => prepared?,
         Some(()) = interrupts.recv() => return Err(RunError::Interrupted),
     };
-    let result = prepared.drive(seen, observer, &mut interrupts).await?;
-    prepared.conclude(result, observer, &mut interrupts).await
+    let (result, history) = prepared.drive(observer, &mut interrupts).await?;
+    let result = prepared.conclude(result, observer, &mut interrupts).await?;
+    Ok(prepared.finish(result, history).await)
 }
 
 /// A run that can begin.
@@ -170,43 +183,68 @@ struct Prepared {
     client: Client,
     baseline: Option<Baseline>,
     shared: Arc<Shared>,
+    /// The history's first line with where it goes.
+    recording: Option<(Recording, Header)>,
 }
 
 impl Prepared {
-    /// Asks the server; with what is prepared comes the end at which violations arrive.
     async fn new(
         setup: Setup,
         given: Option<Given>,
         observer: &mut dyn Observer,
-    ) -> std::result::Result<(Self, mpsc::Receiver<Violation>), RunError> {
-        let Setup { scenario, seed, hints, fail_fast, embedded: _ } = setup;
+    ) -> std::result::Result<Self, RunError> {
+        let Setup { scenario, seed, hints, fail_fast, embedded, recording } = setup;
         let client = Client::new(&scenario.target.endpoint, scenario.limits.connect_ms.duration())
             .map_err(|error| RunError::Endpoint(error.to_string()))?;
         let preflight = Preflight::ask(&client, &scenario, hints).await.map_err(RunError::Endpoint)?;
         observer.found(&preflight);
         let (model, quiet) = (&scenario.target.model, scenario.limits.quiet_ms.duration());
         let baseline = if preflight.has_statistics { Some(Baseline::take(&client, model, quiet).await) } else { None };
-        let (violations, seen) = mpsc::channel(VIOLATIONS_KEPT);
+        let recording = recording.map(|recording| {
+            let judged_by = (&preflight, rules(&preflight));
+            let header = Header::new(&recording, &scenario, seed, hints, embedded, judged_by);
+            (recording, header)
+        });
         let threads = thread_count(&scenario);
-        let shared = Arc::new(Shared::new(scenario, seed, given, preflight, fail_fast, threads, violations));
-        Ok((Self { client, baseline, shared }, seen))
+        let shared = Arc::new(Shared::new(scenario, seed, given, preflight, fail_fast, threads));
+        Ok(Self { client, baseline, shared, recording })
+    }
+
+    /// What collects what the taps hand over, and the end at which violations arrive.
+    fn collector(&self) -> std::result::Result<(Taps, Collector, mpsc::Receiver<Violation>), RunError> {
+        let Shared { scenario, preflight, .. } = &*self.shared;
+        let spool = self.recording.as_ref().map(|(recording, header)| {
+            let path = recording.options.path.display();
+            Spool::create(recording.options.clone(), header)
+                .map_err(|error| RunError::Endpoint(format!("cannot write the history to {path}: {error}")))
+        });
+        let ids = Arc::clone(&self.shared);
+        let id = move |ContextId { worker, context }| correlation_id(&ids.scenario, worker, context);
+        let (taps, batches) = Taps::new(form(&rules(preflight)), id);
+        let (sender, seen) = mpsc::channel(VIOLATIONS_KEPT);
+        let evidence = Evidence::new(scenario, preflight.model.idle_limit);
+        Ok((taps, Collector::new(batches, evidence, spool.transpose()?, sender), seen))
     }
 
     /// Lets the workers work, and watches them.
     async fn drive(
         &self,
-        mut seen: mpsc::Receiver<Violation>,
         observer: &mut dyn Observer,
         interrupts: &mut mpsc::Receiver<()>,
-    ) -> std::result::Result<Result, RunError> {
+    ) -> std::result::Result<(Result, Option<Spool>), RunError> {
         let shared = &self.shared;
         let drain = shared.scenario.limits.drain_ms.duration();
         let runtimes = runtimes(thread_count(&shared.scenario)).map_err(RunError::Endpoint)?;
         let threads = runtimes.len();
+        let (taps, collector, mut seen) = self.collector()?;
         let cpu_before = cpu_us();
+        let collected = collector.start();
         let (abort, aborted) = watch::channel(false);
-        let start = |(thread, runtime)| spawn_thread(runtime, thread, threads, Arc::clone(shared), aborted.clone());
+        let start =
+            |(thread, runtime)| spawn_thread(runtime, thread, threads, Arc::clone(shared), taps.tap(), aborted.clone());
         let mut joined = Box::pin(join_all(runtimes.into_iter().enumerate().map(start).collect()));
+        // The collector comes to its end when the threads' taps are gone.
+        drop(taps);
         let mut kept = Vec::new();
         let mut watch = Watch::new();
         let mut ticks = tokio::time::interval(TICK);
@@ -231,9 +269,14 @@ impl Prepared {
             }
         };
         memory.look_at_end();
-        while let Ok(violation) = seen.try_recv() {
-            keep(violation, &mut kept, observer);
-        }
+        let rest = async {
+            while let Some(violation) = seen.recv().await {
+                keep(violation, &mut kept, observer);
+            }
+            collected.await.ok().flatten()
+        };
+        // Longer than this only a disk takes that does not answer.
+        let history = tokio::time::timeout(COLLECTING, rest).await.unwrap_or(None);
         let mut result = Result {
             preflight: shared.preflight.clone(),
             accounting: Accounting::NotCheckable { why: "the server's statistics cannot be read".to_owned() },
@@ -246,11 +289,12 @@ impl Prepared {
             interrupted: Interrupted(watch.interrupted),
             tally,
             violations: kept,
+            recorded: None,
         };
         if let Some(hang) = watch.hang {
             result.add(hang, observer);
         }
-        Ok(result)
+        Ok((result, history))
     }
 
     /// Compares with the server's own counts, counts its slots, and looks whether it is still there.
@@ -260,7 +304,7 @@ impl Prepared {
         observer: &mut dyn Observer,
         interrupts: &mut mpsc::Receiver<()>,
     ) -> std::result::Result<Result, RunError> {
-        let Self { client, baseline, shared } = self;
+        let Self { client, baseline, shared, recording: _ } = self;
         let counts = result.tally.total();
         if let Some(baseline) = baseline.as_ref().filter(|_| shared.gone().is_none()) {
             let (model, limits) = (&shared.scenario.target.model, &shared.scenario.limits);
@@ -285,6 +329,23 @@ impl Prepared {
             result.add(server_died(&shared.scenario, *at, reason, &result.tally)?, observer);
         }
         Ok(result)
+    }
+
+    /// Writes the end of the history.
+    async fn finish(self, result: Result, history: Option<Spool>) -> Result {
+        let Some((recording, _)) = self.recording else { return result };
+        let path = recording.options.path;
+        let Some(spool) = history else {
+            let problem = Some(format!("{} took too long to be written", path.display()));
+            let kept = Kept { problem, ..Kept::default() };
+            return Result { recorded: Some(Recorded { path, kept }), ..result };
+        };
+        // Elsewhere, because an interrupt has to be heard meanwhile.
+        let written = tokio::task::spawn_blocking(move || {
+            let kept = spool.finish(|kept| Footer::new(&result, kept));
+            Result { recorded: Some(Recorded { path, kept }), ..result }
+        });
+        written.await.expect("the writing of a history does not fail, it tells")
     }
 }
 

@@ -8,13 +8,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::sync::{Barrier, Mutex, mpsc};
+use tokio::sync::{Barrier, Mutex};
 use tonic::transport::Channel;
 
 use super::{Given, Preflight, Progress, out::trace_step};
 use crate::{
     event::{ContextId, Nanos},
-    oracle::{Outcome, Violation},
+    oracle::Outcome,
     recorder::Record,
     scenario::Scenario,
     seed::Seed,
@@ -43,7 +43,6 @@ pub(super) struct Shared {
     /// Why the server is thought to be gone.
     gone: OnceLock<(Nanos, String)>,
     threads: Vec<ThreadProgress>,
-    violations: mpsc::Sender<Violation>,
 }
 
 /// What one thread has done so far. Each is on cache lines of its own.
@@ -65,7 +64,6 @@ impl Shared {
         preflight: Preflight,
         fail_fast: bool,
         threads: usize,
-        violations: mpsc::Sender<Violation>,
     ) -> Self {
         Self {
             lent: (0..scenario.load.workers.get()).map(|_| OnceLock::new()).collect(),
@@ -80,7 +78,6 @@ impl Shared {
             stopping: AtomicBool::new(false),
             gone: OnceLock::new(),
             threads: (0..threads).map(|_| ThreadProgress::default()).collect(),
-            violations,
         }
     }
 
@@ -145,13 +142,9 @@ impl Shared {
                 );
             }
         }
-        for violation in &record.violations {
-            progress.violations.fetch_add(1, Relaxed);
-            // When the channel is full enough are kept already; all are counted.
-            let _ = self.violations.try_send(violation.clone());
-            if self.fail_fast {
-                self.stop();
-            }
+        progress.violations.fetch_add(record.violations.len() as u64, Relaxed);
+        if self.fail_fast && !record.violations.is_empty() {
+            self.stop();
         }
     }
 

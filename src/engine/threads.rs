@@ -1,19 +1,20 @@
 //! The runtime threads, each with its share of the workers.
 
-use std::{cell::RefCell, rc::Rc, sync::Arc};
+use std::{cell::RefCell, rc::Rc, sync::Arc, time::Duration};
 
 use tokio::{
     runtime::{self, Runtime},
     sync::{oneshot, watch},
     task::{JoinSet, LocalSet},
+    time::MissedTickBehavior,
 };
 
-use super::{shared::Shared, worker::Worker};
+use super::{Preflight, shared::Shared, worker::Worker};
 use crate::{
     event::ContextId,
     oracle::{Oracle, Rules},
     plan::correlation_id,
-    recorder::{Recorder, Tally},
+    recorder::{Recorder, Tally, Tap},
     scenario::Scenario,
     transport::Client,
 };
@@ -23,6 +24,9 @@ const WORKERS_OF_A_THREAD: u32 = 64;
 
 /// How many connections each thread makes at a time.
 const CONNECTING_AT_ONCE: usize = 16;
+
+/// How long a recorder may hold back what the collector is to get.
+const HELD_BACK: Duration = Duration::from_millis(100);
 
 /// How many runtime threads a scenario gets: one for so many workers, and at most one for each core.
 ///
@@ -47,12 +51,13 @@ pub(super) fn spawn_thread(
     thread: usize,
     threads: usize,
     shared: Arc<Shared>,
+    tap: Tap,
     aborted: watch::Receiver<bool>,
 ) -> oneshot::Receiver<Result<Tally, String>> {
     let (done, result) = oneshot::channel();
     std::thread::spawn(move || {
         // Nobody waits for it where the run was ended at once.
-        let _ = done.send(runtime.block_on(run_workers(thread, threads, &shared, aborted)));
+        let _ = done.send(runtime.block_on(run_workers(thread, threads, &shared, tap, aborted)));
     });
     result
 }
@@ -61,9 +66,10 @@ async fn run_workers(
     thread: usize,
     threads: usize,
     shared: &Arc<Shared>,
+    tap: Tap,
     mut aborted: watch::Receiver<bool>,
 ) -> Result<Tally, String> {
-    let recorder = Rc::new(RefCell::new(recorder(shared)));
+    let recorder = Rc::new(RefCell::new(recorder(shared).with_tap(tap)));
     let local = LocalSet::new();
     let indices = (0..shared.scenario.load.workers.get()).skip(thread).step_by(threads);
     let workers = indices.map(|index| Worker::new(index, thread, Arc::clone(shared), Rc::clone(&recorder)));
@@ -89,6 +95,7 @@ async fn run_workers(
             done = all => done,
             // An error means that the run is gone, which ends the thread too.
             _ = aborted.wait_for(|aborted| *aborted) => Ok(()),
+            () = keep_flushing(&recorder) => Ok(()),
         }
     });
     let done = done.await;
@@ -101,6 +108,16 @@ async fn run_workers(
     recorder.borrow_mut().interrupt(shared.now());
     let recorder = Rc::into_inner(recorder).ok_or("a worker outlived its run")?;
     Ok(recorder.into_inner().into_tally())
+}
+
+/// Lets go of what is held back for the collector, again and again.
+async fn keep_flushing(recorder: &RefCell<Recorder>) {
+    let mut ticks = tokio::time::interval(HELD_BACK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        recorder.borrow_mut().flush();
+    }
 }
 
 /// Makes the workers' connections, so many at a time that the server can take them in.
@@ -124,13 +141,11 @@ async fn connect(workers: &[Worker], shared: &Shared) -> Result<(), String> {
 
 fn recorder(shared: &Shared) -> Recorder {
     let Shared { scenario, preflight, .. } = shared;
-    let (workers, contexts) = (scenario.load.workers.get(), scenario.contexts.count());
-    let id = |ContextId { worker, context }| correlation_id(scenario, worker, context);
-    Recorder::new(Oracle::new(rules(shared), workers, contexts, id), workers, contexts, preflight.limits.threshold)
+    recorder_of(scenario, rules(preflight), preflight.limits.threshold)
 }
 
-/// What a correct server may and may not do in this run.
-pub(super) fn rules(Shared { preflight, .. }: &Shared) -> Rules {
+/// What a correct server may do, for what is known of the model.
+pub(super) fn rules(preflight: &Preflight) -> Rules {
     Rules {
         model: preflight.model.name.clone(),
         output: preflight.model.output.name.clone(),
@@ -139,6 +154,13 @@ pub(super) fn rules(Shared { preflight, .. }: &Shared) -> Rules {
         straggling: preflight.limits.lawful,
         mixes: preflight.model.mixes_pipelined.is_some(),
     }
+}
+
+/// A recorder for all the contexts of a scenario.
+pub(super) fn recorder_of(scenario: &Scenario, rules: Rules, threshold: Option<Duration>) -> Recorder {
+    let (workers, contexts) = (scenario.load.workers.get(), scenario.contexts.count());
+    let id = |ContextId { worker, context }| correlation_id(scenario, worker, context);
+    Recorder::new(Oracle::new(rules, workers, contexts, id), workers, contexts, threshold)
 }
 
 /// What all the threads have counted, together.

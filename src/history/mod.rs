@@ -1,5 +1,11 @@
-//! What happened in a run, event by event.
+//! What happened in a run, event by event, as it is kept; `docs/HISTORY.md` describes the file.
 
+mod block;
 mod entry;
+mod line;
+mod reader;
+mod spool;
 
 pub use entry::{Entry, Form, What};
+pub use reader::{Damage, FORMAT, Item, Lines, Reader, VERSION};
+pub use spool::{Keep, Kept, Options, Spool};

@@ -1,5 +1,6 @@
 //! Decides whether what came back was allowed, from what was sent and answered so far; never from the plan.
 
+mod diagnosis;
 mod histories;
 mod known;
 mod observation;
@@ -13,6 +14,9 @@ mod violation;
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
+pub use self::diagnosis::{Explanation, explain};
 pub use self::violation::{Place, Violation, ViolationKind};
 use self::{known::Known, observation::Observation};
 use crate::{
@@ -22,7 +26,7 @@ use crate::{
 };
 
 /// What a correct server may and may not do, for one model and one run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Rules {
     /// The model that was asked for.
     pub model: String,

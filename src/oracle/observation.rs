@@ -196,7 +196,8 @@ impl<'o> Observation<'o> {
     pub(super) fn violation(&mut self, kind: ViolationKind, step: Option<&Step>, expected: String, seen: String) {
         let place = Some(Place::new(self.context, self.id.correlation_id, step));
         let sent = step.map_or("nothing".to_owned(), ToString::to_string);
-        self.ruling.violations.push(Violation { kind, at_ns: self.at, place, sent, expected, seen });
+        let explanations = Vec::new();
+        self.ruling.violations.push(Violation { kind, at_ns: self.at, place, sent, expected, seen, explanations });
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::Explanation;
 use crate::{
     event::{ContextId, Nanos},
     sequence::{CorrelationId, Step},
@@ -82,6 +83,8 @@ pub struct Violation {
     pub expected: String,
     /// What came back.
     pub seen: String,
+    /// What it may come from, the likeliest first.
+    pub explanations: Vec<Explanation>,
 }
 
 /// Where a violation happened.
@@ -108,7 +111,7 @@ impl Violation {
     /// A violation that concerns the whole run.
     #[must_use]
     pub fn of_the_run(kind: ViolationKind, at_ns: Nanos, sent: String, expected: String, seen: String) -> Self {
-        Self { kind, at_ns, place: None, sent, expected, seen }
+        Self { kind, at_ns, place: None, sent, expected, seen, explanations: Vec::new() }
     }
 }
 

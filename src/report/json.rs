@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{PlantedFault, Summary, Verdict};
 use crate::{
-    engine::{Accounting, Memory, PendingRequests, SlotCheck},
+    engine::{Accounting, Memory, PendingRequests, Recorded, SlotCheck},
     model::Model,
     oracle::{Violation, ViolationKind},
     recorder::{Counts, Times},
@@ -48,6 +48,7 @@ struct Document<'s> {
     slots_check: &'s SlotCheck,
     limits_us: Limits,
     notes: &'s [String],
+    history: Option<&'s Recorded>,
     model: &'s Model,
     scenario_name: &'s str,
     scenario: &'s Scenario,
@@ -146,6 +147,7 @@ pub fn write_json(summary: &Summary, out: &mut impl io::Write) -> io::Result<()>
             response: limits.threshold.map(|limit| limit.as_micros()),
         },
         notes: &result.preflight.notes,
+        history: result.recorded.as_ref(),
         model: &result.preflight.model,
         scenario_name,
         scenario,

@@ -6,7 +6,7 @@ use anstyle::{AnsiColor, Style};
 
 use super::{PlantedFault, Summary, Verdict};
 use crate::{
-    engine::{Accounting, Memory, PendingRequests, Preflight, SlotCheck, SlotFinding},
+    engine::{Accounting, Memory, PendingRequests, Preflight, Recorded, SlotCheck, SlotFinding},
     oracle::Violation,
     recorder::{Counts, Times},
     scenario::Scenario,
@@ -78,6 +78,9 @@ pub fn write_preflight(
 /// When it cannot be written.
 pub fn violation_line(violation: &Violation, replay: &str, out: &mut impl io::Write) -> io::Result<()> {
     writeln!(out, "{RED}violation{RED:#} {violation}")?;
+    for explanation in &violation.explanations {
+        writeln!(out, "  {}: {}", explanation.cause, explanation.evidence)?;
+    }
     writeln!(out, "  {} replay: {replay}", violation.kind.what())
 }
 
@@ -118,6 +121,9 @@ pub fn write_text(summary: &Summary, out: &mut impl io::Write) -> io::Result<()>
     }
     for note in result.preflight.notes.iter().filter(|note| note.starts_with("not checked")) {
         writeln!(out, "{note}")?;
+    }
+    if let Some(recorded) = &result.recorded {
+        describe_history(recorded, out)?;
     }
     write_verdict(summary, out)
 }
@@ -165,6 +171,17 @@ fn write_slots(SlotCheck { finding, requests, took }: &SlotCheck, out: &mut impl
         }
         SlotFinding::NotCheckable { why } => writeln!(out, "{YELLOW}the slots are not checkable:{YELLOW:#} {why}"),
     }
+}
+
+fn describe_history(Recorded { path, kept }: &Recorded, out: &mut impl io::Write) -> io::Result<()> {
+    write!(out, "history: {} events in {}", kept.entries, path.display())?;
+    if kept.left_out > 0 {
+        write!(out, ", {} left out", kept.left_out)?;
+    }
+    if kept.lost > 0 {
+        write!(out, ", {YELLOW}{} lost{YELLOW:#}: they came faster than they could be written", kept.lost)?;
+    }
+    writeln!(out)
 }
 
 /// Writes the verdict and how to have the run again.

@@ -261,6 +261,15 @@ impl Scenario {
         self.check().map_err(|(key, problem)| format!("{key}: {problem}"))
     }
 
+    /// The scenario, where its values go together; one that was read as a whole is not yet known to be right.
+    ///
+    /// # Errors
+    /// What does not go together, with its key.
+    pub fn checked(self) -> Result<Self, String> {
+        self.check().map_err(|(key, problem)| format!("{key}: {problem}"))?;
+        Ok(self)
+    }
+
     fn override_with(&mut self, overrides: Overrides) {
         let Overrides { endpoint, model, metrics, workers, iterations, duration_s, response_ms } = overrides;
         if let Some(endpoint) = endpoint {

@@ -47,7 +47,7 @@ pub enum CallError {
 }
 
 /// What a model's statistics say of requests.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Counted {
     /// Requests that succeeded.
     pub success: u64,

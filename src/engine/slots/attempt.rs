@@ -73,7 +73,7 @@ impl<'r> Attempt<'r> {
         let lines = terms.slots as usize + 1;
         let (sender, arrivals) = mpsc::channel(lines);
         let id = |ContextId { context, .. }| correlation_id(&terms, number, context);
-        let oracle = Oracle::new(rules(shared), 1, terms.slots + 1, id);
+        let oracle = Oracle::new(rules(&shared.preflight), 1, terms.slots + 1, id);
         Ok(Self {
             number,
             terms,

@@ -1,0 +1,102 @@
+//! `sequence-stress check`: judge recorded runs again.
+
+use std::{io::Write as _, path::Path};
+
+use super::{
+    Failure,
+    output::{ResultFile, print, say_error},
+};
+use crate::{
+    cli::CheckArgs,
+    engine::{Checked, check as check_history},
+    history::Damage,
+    report::{Summary, violation_line, write_json, write_preflight, write_text, write_verdict},
+};
+
+/// How many violations of a history are shown in full; the rest are counted by kind.
+const VIOLATIONS_SHOWN: usize = 20;
+/// A damaged history is a wrong file, whatever its good part showed.
+const DAMAGED: u8 = 2;
+/// The exit codes from the gravest on.
+const GRAVITY: [u8; 5] = [DAMAGED, 1, 5, 3, 0];
+
+/// Checks each history, and returns the exit code of the gravest.
+pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
+    if args.json.is_some() && args.files.len() > 1 {
+        return Err(Failure::wrong_input("--json takes the result of one history: check them one by one"));
+    }
+    let result_file = args.json.as_deref().map(ResultFile::check).transpose().map_err(Failure::wrong_input)?;
+    let mut codes = Vec::new();
+    let mut result_file = result_file;
+    for file in &args.files {
+        codes.push(check_one(file, args.quiet, result_file.take())?);
+    }
+    Ok(GRAVITY.into_iter().find(|code| codes.contains(code)).unwrap_or(DAMAGED))
+}
+
+fn check_one(file: &str, quiet: bool, result_file: Option<ResultFile>) -> Result<u8, Failure> {
+    let mut found = Vec::new();
+    let checked = match check_history(Path::new(file), &mut |violation| found.push(violation.clone())) {
+        Ok(checked) => checked,
+        Err(damage) => {
+            say_error(&format!("{file}: {damage}; nothing of it is good"));
+            return Ok(DAMAGED);
+        }
+    };
+    let summary = summary(&checked);
+    if !quiet {
+        print(|out| {
+            writeln!(out, "{file}: {}, from t = 0 s to {:.3} s", entries(&checked), seconds(checked.until))?;
+            let Summary { scenario, scenario_name, seed, result, .. } = &summary;
+            write_preflight(scenario, scenario_name, *seed, &result.preflight, out)
+        });
+    }
+    for violation in found.iter().take(VIOLATIONS_SHOWN) {
+        print(|out| violation_line(violation, &summary.replay, out));
+    }
+    if found.len() > VIOLATIONS_SHOWN {
+        let all = found.len();
+        print(|out| writeln!(out, "the first {VIOLATIONS_SHOWN} of {all} violations were shown; --json keeps more"));
+    }
+    if !quiet {
+        print(|out| checked.remarks().iter().try_for_each(|remark| writeln!(out, "note: {remark}")));
+    }
+    print(|out| if quiet { write_verdict(&summary, out) } else { write_text(&summary, out) });
+    if let Some(result_file) = result_file {
+        let mut bytes = Vec::new();
+        write_json(&summary, &mut bytes).map_err(Failure::wrong_input)?;
+        result_file.write(&bytes).map_err(Failure::wrong_input)?;
+    }
+    Ok(match &checked.damage {
+        Some(damage) => {
+            say_error(&describe(file, &checked, damage));
+            DAMAGED
+        }
+        None => summary.exit_code(),
+    })
+}
+
+fn summary(checked: &Checked) -> Summary {
+    let header = &checked.header;
+    Summary {
+        scenario: header.scenario.clone(),
+        scenario_name: header.scenario_name.clone(),
+        seed: header.seed,
+        replay: header.replay.clone(),
+        embedded: header.embedded.then(Vec::new),
+        result: checked.result.clone(),
+    }
+}
+
+fn describe(file: &str, checked: &Checked, damage: &Damage) -> String {
+    format!("{file}: {damage}; good are {}, up to t = {:.3} s", entries(checked), seconds(checked.until))
+}
+
+fn entries(checked: &Checked) -> String {
+    if checked.entries == 1 { "1 entry".to_owned() } else { format!("{} entries", checked.entries) }
+}
+
+#[expect(clippy::cast_precision_loss)]
+fn seconds(nanos: u64) -> f64 {
+    nanos as f64 / 1e9
+}

@@ -1,0 +1,233 @@
+//! Judges a run again from its history.
+
+mod timeline;
+
+use std::{path::Path, time::Duration};
+
+use self::timeline::Timeline;
+use super::{
+    Accounting, Footer, Header, Interrupted, Memory, RunResult, evidence::Evidence, record::RunViolation,
+    run::VIOLATIONS_KEPT, threads::recorder_of,
+};
+use crate::{
+    conversation::Lane,
+    event::{Cut, Event, EventKind, Nanos},
+    history::{Damage, Entry, Form, Item, Reader},
+    oracle::Violation,
+    recorder::{Recorder, Tally},
+};
+
+/// What a history shows.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    /// Its first line.
+    pub header: Header,
+    /// What the run's own end says; none where the history is cut off.
+    pub footer: Option<Footer>,
+    /// What its events amount to.
+    pub result: RunResult,
+    /// How many entries are good.
+    pub entries: u64,
+    /// The time of the latest of them.
+    pub until: Nanos,
+    /// How often entries are missing in between.
+    pub gaps: u64,
+    /// What is wrong with the history.
+    pub damage: Option<Damage>,
+}
+
+/// Judges the history in a file, and tells of each violation as soon as it is found.
+///
+/// # Errors
+/// When nothing can be said, because the history's first line is not as it should be.
+pub fn check(path: &Path, seen: &mut dyn FnMut(&Violation)) -> Result<Checked, Damage> {
+    let (mut reader, header) = Reader::open(path)?;
+    let unusable = |problem: String| Damage { line: 1, problem, is_cut_off: false };
+    let header: Header = serde_json::from_value(header)
+        .map_err(|error| unusable(format!("the first line is not that of such a history: {error}")))?;
+    let scenario = header.scenario.clone().checked().map_err(|problem| unusable(format!("its scenario: {problem}")))?;
+    let mut check = Check {
+        form: header.form(),
+        recorder: recorder_of(&scenario, header.rules.clone(), header.preflight.limits.threshold),
+        evidence: Evidence::new(&scenario, header.preflight.model.idle_limit),
+        timeline: Timeline::new(scenario),
+        violations: Vec::new(),
+        seen,
+        entries: 0,
+        until: 0,
+        covered: 0,
+        footer: None,
+    };
+    let mut damage = None;
+    while let Some(lines) = reader.next_block() {
+        let read = lines.items.into_iter().try_for_each(|item| check.take_in(item, reader.line()));
+        damage = read.err().or(lines.damage);
+        if damage.is_some() {
+            break;
+        }
+    }
+    Ok(check.conclude(header, damage))
+}
+
+/// A history, being judged.
+struct Check<'c> {
+    form: Form,
+    recorder: Recorder,
+    evidence: Evidence,
+    timeline: Timeline,
+    violations: Vec<Violation>,
+    seen: &'c mut dyn FnMut(&Violation),
+    entries: u64,
+    until: Nanos,
+    /// Time that the entries cover, without the gaps.
+    covered: Nanos,
+    footer: Option<Footer>,
+}
+
+impl Check<'_> {
+    fn take_in(&mut self, item: Item, line: u64) -> Result<(), Damage> {
+        let damage = |line, problem| Damage { line, problem, is_cut_off: false };
+        match item {
+            Item::Entry(entry, line) => self.entry(entry).map_err(|problem| damage(line, problem)),
+            Item::Gap(until) => {
+                self.timeline.gap(until);
+                self.until = self.until.max(until);
+                Ok(())
+            }
+            Item::Footer(footer) => {
+                let footer = serde_json::from_value(footer);
+                self.footer = Some(footer.map_err(|error| damage(line, format!("the run's end: {error}")))?);
+                Ok(())
+            }
+        }
+    }
+
+    fn entry(&mut self, entry: Entry) -> Result<(), String> {
+        self.timeline.check(&entry)?;
+        for cut in self.timeline.missed(&entry) {
+            self.record(cut);
+        }
+        self.entries += 1;
+        self.covered += entry.at.saturating_sub(self.until);
+        self.until = self.until.max(entry.at);
+        if self.timeline.is_known(&entry) {
+            self.record(entry.event(&self.form));
+        }
+        self.evidence.entry(entry);
+        self.hand_on(false);
+        Ok(())
+    }
+
+    fn record(&mut self, event: Event) {
+        let now = Duration::from_nanos(event.at);
+        let (context, lane) = (event.context, event.lane);
+        let record = self.recorder.record(event);
+        if record.settled.is_some() {
+            self.timeline.settled(context, lane);
+        }
+        for violation in record.violations {
+            self.evidence.accuse(violation, now);
+        }
+    }
+
+    fn hand_on(&mut self, is_over: bool) {
+        while let Some(violation) = self.evidence.explained(Duration::from_nanos(self.until), is_over) {
+            if self.violations.len() < VIOLATIONS_KEPT {
+                (self.seen)(&violation);
+                self.violations.push(violation);
+            }
+        }
+    }
+
+    fn conclude(mut self, header: Header, damage: Option<Damage>) -> Checked {
+        self.hand_on(true);
+        // What a cut-off history leaves waiting is not known.
+        self.recorder.interrupt(self.until);
+        let mut tally = self.recorder.into_tally();
+        let mut violations = self.violations;
+        for violation in self.footer.iter().flat_map(|footer| &footer.violations).map(RunViolation::violation) {
+            tally.violation(violation.kind);
+            violations.truncate(VIOLATIONS_KEPT - 1);
+            (self.seen)(&violation);
+            violations.push(violation);
+        }
+        let gaps = self.timeline.gaps();
+        if let Some(footer) = self.footer.as_ref().filter(|footer| gaps > 0 || footer.kept.problem.is_some()) {
+            complete(&mut tally, footer);
+        }
+        let covered = Duration::from_nanos(self.covered);
+        let result = result(&header, self.footer.as_ref(), tally, violations, covered);
+        Checked { header, footer: self.footer, result, entries: self.entries, until: self.until, gaps, damage }
+    }
+}
+
+/// Counts what the run saw where entries are missing.
+fn complete(tally: &mut Tally, footer: &Footer) {
+    for (&kind, &counted) in &footer.violations_by_kind {
+        let found = tally.violations.entry(kind).or_default();
+        *found = counted.max(*found);
+    }
+    tally.slow = tally.slow.max(footer.slow);
+}
+
+fn result(
+    header: &Header,
+    footer: Option<&Footer>,
+    tally: Tally,
+    violations: Vec<Violation>,
+    covered: Duration,
+) -> RunResult {
+    let is_whole = footer.is_some_and(|footer| footer.counts.requests == tally.total().requests);
+    let cut_off = || Accounting::NotCheckable { why: "the history does not tell them".to_owned() };
+    RunResult {
+        preflight: header.preflight.clone(),
+        accounting: footer.map_or_else(cut_off, |footer| footer.accounting.clone()),
+        elapsed: footer.filter(|_| is_whole).map_or(covered, |footer| footer.elapsed),
+        cpu_us: footer.map_or(0, |footer| share(footer.cpu_us, tally.total().requests, footer.counts.requests)),
+        memory: footer.map_or(Memory::default(), |footer| footer.memory),
+        interrupted: Interrupted(footer.is_some_and(|footer| footer.interrupted)),
+        recorded: None,
+        tally,
+        violations,
+    }
+}
+
+/// What falls to `part` of so many.
+fn share(all: u64, part: u64, of: u64) -> u64 {
+    let share = u128::from(all) * u128::from(part) / u128::from(of.max(1));
+    u64::try_from(share).unwrap_or(u64::MAX)
+}
+
+impl Checked {
+    /// What is missing, and where the run said otherwise: a sentence each.
+    #[must_use]
+    pub fn remarks(&self) -> Vec<String> {
+        let mut remarks = Vec::new();
+        let Some(footer) = &self.footer else { return remarks };
+        let kept = &footer.kept;
+        if self.gaps > 0 || kept.left_out + kept.lost > 0 {
+            remarks.push(format!(
+                "{} entries are there, {} were left out and {} lost: what happened there is taken from the run's own counts",
+                kept.entries, kept.left_out, kept.lost
+            ));
+        }
+        remarks.extend(kept.problem.clone());
+        for (kind, found) in &self.result.tally.violations {
+            let counted = footer.violations_by_kind.get(kind).copied().unwrap_or(0);
+            if *found != counted {
+                remarks.push(format!("the run counted {counted} {kind} and this check {found}"));
+            }
+        }
+        for (kind, counted) in &footer.violations_by_kind {
+            if !self.result.tally.violations.contains_key(kind) {
+                remarks.push(format!("the run counted {counted} {kind} and this check none"));
+            }
+        }
+        remarks
+    }
+}
+
+/// What the oracle is told where it may have missed something.
+fn missed(at: Nanos, entry: &Entry, lane: Lane) -> Event {
+    Event { at, context: entry.context, lane, kind: EventKind::Cut(Cut::Interrupted) }
+}

@@ -1,0 +1,93 @@
+//! Takes in what all threads see, on a thread of its own: it has violations explained, and writes the history.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::evidence::Evidence;
+use crate::{
+    history::Spool,
+    oracle::Violation,
+    recorder::{Batch, Batches, TapsAreGone},
+};
+
+/// How often the history is looked after when nothing comes.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// What collects, until all taps are gone.
+pub(super) struct Collector {
+    pub(super) batches: Batches,
+    pub(super) evidence: Evidence,
+    pub(super) spool: Option<Spool>,
+    /// Where violations go. When it is full enough are kept already; all are counted.
+    pub(super) seen: mpsc::Sender<Violation>,
+    began: Instant,
+}
+
+impl Collector {
+    pub(super) fn new(
+        batches: Batches,
+        evidence: Evidence,
+        spool: Option<Spool>,
+        seen: mpsc::Sender<Violation>,
+    ) -> Self {
+        Self { batches, evidence, spool, seen, began: Instant::now() }
+    }
+
+    /// Begins. What comes back, when all is collected, is the history that was written so far.
+    pub(super) fn start(self) -> oneshot::Receiver<Option<Spool>> {
+        let (done, collected) = oneshot::channel();
+        thread::spawn(move || {
+            // Nobody waits for it where nothing could be tested.
+            let _ = done.send(self.collect());
+        });
+        collected
+    }
+
+    fn collect(mut self) -> Option<Spool> {
+        loop {
+            let wait = self.evidence.waits(self.began.elapsed()).unwrap_or(LOOK).min(LOOK);
+            match self.batches.next(wait) {
+                Ok(batch) => batch.into_iter().for_each(|batch| self.take_in(batch)),
+                Err(TapsAreGone) => break,
+            }
+            self.hand_on(false);
+            if let Some(spool) = &mut self.spool {
+                spool.write_what_is_due();
+            }
+        }
+        self.hand_on(true);
+        self.spool
+    }
+
+    fn take_in(&mut self, Batch { lost, entries, violations, .. }: Batch) {
+        if let Some(spool) = &mut self.spool {
+            for violation in &violations {
+                spool.violation(violation.at_ns);
+            }
+            let from = entries.first().map(|entry| entry.at).or(violations.first().map(|violation| violation.at_ns));
+            if lost > 0 {
+                spool.gap(lost, from.unwrap_or(0));
+            }
+            for entry in &entries {
+                spool.entry(entry);
+            }
+        }
+        for entry in entries {
+            self.evidence.entry(entry);
+        }
+        let now = self.began.elapsed();
+        for violation in violations {
+            self.evidence.accuse(violation, now);
+        }
+    }
+
+    fn hand_on(&mut self, is_over: bool) {
+        while let Some(violation) = self.evidence.explained(self.began.elapsed(), is_over) {
+            let _ = self.seen.try_send(violation);
+        }
+    }
+}

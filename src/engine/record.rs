@@ -1,0 +1,172 @@
+//! What a history says besides the events: its first line and its last.
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Accounting, Hints, Interrupted, Memory, Preflight, RunResult};
+use crate::{
+    event::Nanos,
+    history::{FORMAT, Form, Kept, Options, VERSION},
+    oracle::{Rules, Violation, ViolationKind},
+    recorder::Counts,
+    scenario::Scenario,
+    seed::Seed,
+};
+
+/// What a run is to record.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    /// Where it goes, and how much of it.
+    pub options: Options,
+    /// The scenario's name.
+    pub scenario_name: String,
+    /// The command line that sends the same again.
+    pub replay: String,
+}
+
+/// What became of a history.
+#[derive(Clone, Debug, Serialize)]
+pub struct Recorded {
+    /// The file.
+    pub path: PathBuf,
+    /// What is in it.
+    #[serde(flatten)]
+    pub kept: Kept,
+}
+
+/// The first line of a history: all that the events are judged by.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Header {
+    pub(super) format: String,
+    pub(super) version: u32,
+    /// The version of the tool that wrote it.
+    pub tool_version: String,
+    /// When the run began, in milliseconds since 1970.
+    pub began_unix_ms: u64,
+    /// The scenario's name.
+    pub scenario_name: String,
+    /// What was sent.
+    pub scenario: Scenario,
+    /// What fixed every choice.
+    pub seed: Seed,
+    /// The command line that sends the same again.
+    pub replay: String,
+    /// Whether the server was in the same process.
+    pub embedded: bool,
+    /// What the command line told of the endpoint.
+    pub hints: Hints,
+    /// What was found out before anything was sent.
+    pub preflight: Preflight,
+    /// What a correct server may do.
+    pub rules: Rules,
+}
+
+/// The last line of a history: what the events do not tell.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Footer {
+    /// What is in the file.
+    pub kept: Kept,
+    /// From the start of the first pass to the end of the last stream.
+    pub elapsed: Duration,
+    /// CPU time of the run's process, in µs.
+    pub cpu_us: u64,
+    /// What it took of the memory.
+    pub memory: Memory,
+    /// Whether the run was ended before it was done.
+    pub interrupted: bool,
+    /// What the server's own counts said.
+    pub accounting: Accounting,
+    /// What concerned the whole run.
+    pub violations: Vec<RunViolation>,
+    /// What the run counted of each kind.
+    pub violations_by_kind: BTreeMap<ViolationKind, u64>,
+    /// What the run sent, and what became of it.
+    pub counts: Counts,
+    /// Answers that took longer than the threshold.
+    pub slow: u64,
+}
+
+/// A violation that concerned the whole run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunViolation {
+    kind: ViolationKind,
+    at_ns: Nanos,
+    sent: String,
+    expected: String,
+    seen: String,
+}
+
+impl Header {
+    pub(super) fn new(
+        recording: &Recording,
+        scenario: &Scenario,
+        seed: Seed,
+        hints: Hints,
+        embedded: bool,
+        (preflight, rules): (&Preflight, Rules),
+    ) -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+            began_unix_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
+            scenario_name: recording.scenario_name.clone(),
+            scenario: scenario.clone(),
+            seed,
+            replay: recording.replay.clone(),
+            embedded,
+            hints,
+            preflight: preflight.clone(),
+            rules,
+        }
+    }
+
+    /// What an answer looks like that is as it should be.
+    pub(super) fn form(&self) -> Form {
+        form(&self.rules)
+    }
+}
+
+/// What an answer looks like that is as it should be.
+pub(super) fn form(rules: &Rules) -> Form {
+    Form { model: rules.model.clone(), output: rules.output.clone(), shape: rules.shape.clone() }
+}
+
+impl Footer {
+    pub(super) fn new(result: &RunResult, kept: &Kept) -> Self {
+        let of_the_run = result.violations.iter().filter(|violation| violation.place.is_none());
+        Self {
+            kept: kept.clone(),
+            elapsed: result.elapsed,
+            cpu_us: result.cpu_us,
+            memory: result.memory,
+            interrupted: result.interrupted == Interrupted(true),
+            accounting: result.accounting.clone(),
+            violations: of_the_run.map(RunViolation::of).collect(),
+            violations_by_kind: result.tally.violations.clone(),
+            counts: result.tally.total(),
+            slow: result.tally.slow,
+        }
+    }
+}
+
+impl RunViolation {
+    fn of(violation: &Violation) -> Self {
+        let Violation { kind, at_ns, sent, expected, seen, .. } = violation.clone();
+        Self { kind, at_ns, sent, expected, seen }
+    }
+
+    pub(super) fn violation(&self) -> Violation {
+        let Self { kind, at_ns, sent, expected, seen } = self.clone();
+        Violation::of_the_run(kind, at_ns, sent, expected, seen)
+    }
+}

@@ -1,0 +1,336 @@
+//! An entry as a line of JSON; `docs/HISTORY.md` describes it.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Entry, What};
+use crate::{
+    conversation::{Connection, Lane},
+    event::{ContextId, Cut, Nanos, Received, Response},
+    sequence::{CorrelationId, Pattern, RequestId, Step},
+    tensor::{Tensor, TensorData},
+};
+
+/// What each entry's line begins with, and no other line.
+pub(super) const BEGINNING: &[u8] = b"{\"t\":";
+
+/// Appends an entry's line.
+///
+/// By hand, because most of what a history costs is spent here: the two lines that there are of each request are numbers
+/// and words that need no escaping.
+pub(super) fn write(entry: &Entry, out: &mut Vec<u8>) {
+    out.extend_from_slice(BEGINNING);
+    number(entry.at, out);
+    let ContextId { worker, context } = entry.context;
+    for (key, value) in [("w", u64::from(worker)), ("c", u64::from(context)), ("id", entry.correlation_id.0.get())] {
+        field(key, out);
+        number(value, out);
+    }
+    if entry.lane != Lane::FIRST {
+        field("l", out);
+        number(u64::from(entry.lane.0), out);
+    }
+    match &entry.what {
+        What::Opened(connection) => {
+            event("opened", out);
+            json("over", connection, out);
+        }
+        What::Sent(step) => sent(step, out),
+        What::Answered(request, sum) => {
+            event("answered", out);
+            request_id(*request, out);
+            field("sum", out);
+            number(*sum, out);
+        }
+        What::Received(received) => {
+            event("received", out);
+            json("r", &received.id, out);
+            match &received.result {
+                Ok(response) => json("answer", &Answer::of(response), out),
+                Err(text) => json("error", text, out),
+            }
+        }
+        What::GaveUp => event("gave-up", out),
+        What::HalfClosed => event("half-closed", out),
+        What::Cut(cut) => {
+            event("cut", out);
+            json("why", cut, out);
+        }
+        What::Closed => event("closed", out),
+        What::NotClosed => event("not-closed", out),
+    }
+    out.extend_from_slice(b"}\n");
+}
+
+fn sent(step: &Step, out: &mut Vec<u8>) {
+    event("sent", out);
+    request_id(step.request, out);
+    field("of", out);
+    number(step.of, out);
+    field("v", out);
+    number(step.value, out);
+    field("p", out);
+    quoted(step.pattern.name(), out);
+    for (key, is_set) in [("start", step.start), ("end", step.end)] {
+        if is_set {
+            field(key, out);
+            out.extend_from_slice(b"true");
+        }
+    }
+}
+
+fn field(key: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(b",\"");
+    out.extend_from_slice(key.as_bytes());
+    out.extend_from_slice(b"\":");
+}
+
+fn number(value: impl itoa::Integer, out: &mut Vec<u8>) {
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+}
+
+/// A word that needs no escaping.
+fn quoted(word: &str, out: &mut Vec<u8>) {
+    out.push(b'"');
+    out.extend_from_slice(word.as_bytes());
+    out.push(b'"');
+}
+
+fn event(name: &str, out: &mut Vec<u8>) {
+    field("e", out);
+    quoted(name, out);
+}
+
+fn request_id(RequestId { worker, context, sequence, step }: RequestId, out: &mut Vec<u8>) {
+    field("r", out);
+    out.push(b'"');
+    for (index, value) in [worker, context, sequence, step].into_iter().enumerate() {
+        if index > 0 {
+            out.push(b'-');
+        }
+        number(value, out);
+    }
+    out.push(b'"');
+}
+
+fn json(key: &str, value: &impl Serialize, out: &mut Vec<u8>) {
+    field(key, out);
+    serde_json::to_writer(out, value).expect("a vector takes what is written, and these values are all JSON");
+}
+
+/// A line as it is read.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line<'l> {
+    t: Nanos,
+    w: u32,
+    c: u32,
+    id: CorrelationId,
+    #[serde(default)]
+    l: Lane,
+    #[serde(borrow)]
+    e: Cow<'l, str>,
+    #[serde(borrow)]
+    r: Option<Cow<'l, str>>,
+    of: Option<u32>,
+    v: Option<i32>,
+    p: Option<Pattern>,
+    #[serde(default)]
+    start: bool,
+    #[serde(default)]
+    end: bool,
+    sum: Option<i32>,
+    over: Option<Connection>,
+    why: Option<Cut>,
+    error: Option<String>,
+    answer: Option<Answer>,
+}
+
+/// A response whose form is not the one that was asked for.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Answer {
+    model: String,
+    outputs: Vec<Output>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Output {
+    name: String,
+    #[serde(rename = "type")]
+    datatype: String,
+    shape: Vec<i64>,
+    /// Bytes, in hexadecimal digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    raw: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    int32: Option<Vec<i32>>,
+}
+
+/// Reads an entry's line.
+///
+/// # Errors
+/// What is wrong with it.
+pub(super) fn read(text: &[u8]) -> Result<Entry, String> {
+    let line: Line = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+    Ok(Entry {
+        at: line.t,
+        context: ContextId { worker: line.w, context: line.c },
+        correlation_id: line.id,
+        lane: line.l,
+        what: line.what()?,
+    })
+}
+
+impl Line<'_> {
+    fn what(self) -> Result<What, String> {
+        let event = self.e.clone();
+        let wants = |key: &str| format!("an event '{event}' needs '{key}'");
+        Ok(match &*event {
+            "opened" => What::Opened(self.over.ok_or_else(|| wants("over"))?),
+            "sent" => What::Sent(Step {
+                request: self.request()?,
+                pattern: self.p.ok_or_else(|| wants("p"))?,
+                start: self.start,
+                end: self.end,
+                value: self.v.ok_or_else(|| wants("v"))?,
+                of: self.of.ok_or_else(|| wants("of"))?,
+            }),
+            "answered" => What::Answered(self.request()?, self.sum.ok_or_else(|| wants("sum"))?),
+            "received" => {
+                let result = match (self.answer, self.error) {
+                    (Some(answer), None) => Ok(answer.response()?),
+                    (None, Some(text)) => Err(text),
+                    _ => return Err(wants("answer' or 'error")),
+                };
+                What::Received(Box::new(Received { id: self.r.ok_or_else(|| wants("r"))?.into_owned(), result }))
+            }
+            "gave-up" => What::GaveUp,
+            "half-closed" => What::HalfClosed,
+            "cut" => What::Cut(self.why.ok_or_else(|| wants("why"))?),
+            "closed" => What::Closed,
+            "not-closed" => What::NotClosed,
+            other => return Err(format!("no event is called '{other}'")),
+        })
+    }
+
+    fn request(&self) -> Result<RequestId, String> {
+        let text = self.r.as_deref().unwrap_or_default();
+        text.parse().map_err(|_| format!("'{text}' is not the ID of a request"))
+    }
+}
+
+impl Answer {
+    fn of(response: &Response) -> Self {
+        let output = |tensor: &Tensor| {
+            let (raw, int32) = match &tensor.data {
+                TensorData::Raw(bytes) => (Some(to_hex(bytes)), None),
+                TensorData::Int32(elements) => (None, Some(elements.clone())),
+                TensorData::Absent => (None, None),
+            };
+            let Tensor { name, datatype, shape, data: _ } = tensor.clone();
+            Output { name, datatype, shape, raw, int32 }
+        };
+        Self { model: response.model.clone(), outputs: response.outputs.iter().map(output).collect() }
+    }
+
+    fn response(self) -> Result<Response, String> {
+        let tensor = |Output { name, datatype, shape, raw, int32 }| {
+            let data = match (raw, int32) {
+                (Some(digits), None) => TensorData::Raw(from_hex(&digits)?),
+                (None, Some(elements)) => TensorData::Int32(elements),
+                (None, None) => TensorData::Absent,
+                (Some(_), Some(_)) => return Err("an output has 'raw' or 'int32', not both".to_owned()),
+            };
+            Ok(Tensor { name, datatype, shape, data })
+        };
+        Ok(Response { model: self.model, outputs: self.outputs.into_iter().map(tensor).collect::<Result<_, _>>()? })
+    }
+}
+
+fn to_hex(bytes: &[u8]) -> String {
+    let digit = |value: u8| char::from_digit(value.into(), 16).expect("four bits are a digit");
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
+fn from_hex(digits: &str) -> Result<Vec<u8>, String> {
+    let wrong = || "'raw' is not bytes in hexadecimal digits".to_owned();
+    let value = |digit: u8| char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok());
+    let byte = |pair: &[u8]| match pair {
+        [high, low] => Some(value(*high)? << 4 | value(*low)?),
+        _ => None,
+    };
+    digits.as_bytes().chunks(2).map(|pair| byte(pair).ok_or_else(wrong)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn every_kind() -> Vec<What> {
+        let request = RequestId { worker: 3, context: 1, sequence: 4_000_000_000, step: 2 };
+        let step = Step { request, pattern: Pattern::ValidNoEnd, start: true, end: false, value: i32::MIN, of: 3 };
+        let tensor = |data| Tensor { name: "\"OUT\"\n".into(), datatype: "INT64".into(), shape: vec![-1, 2], data };
+        let outputs = [TensorData::Raw(vec![0, 127, 255]), TensorData::Int32(vec![1, -2]), TensorData::Absent];
+        let answer = Response { model: "ö".into(), outputs: outputs.map(tensor).into() };
+        let received = |id: &str, result| What::Received(Box::new(Received { id: id.into(), result }));
+        let mut all = vec![
+            What::Sent(step),
+            What::Sent(Step { start: false, end: true, value: 7, pattern: Pattern::Concurrent, ..step }),
+            What::Sent(Step { start: true, end: true, ..step }),
+            What::Answered(request, -1),
+            received("3-1-4-2", Ok(answer)),
+            received("", Ok(Response { model: String::new(), outputs: Vec::new() })),
+            received("what?", Err("an \u{0} error\n".into())),
+            What::GaveUp,
+            What::HalfClosed,
+            What::Closed,
+            What::NotClosed,
+        ];
+        let connections = [Connection::Own, Connection::Fresh, Connection::Neighbour];
+        all.extend(connections.map(What::Opened));
+        let cuts =
+            [Cut::ByClient, Cut::Cancelled, Cut::Reset, Cut::Interrupted, Cut::Broken("a \"reason\"\u{7f}".into())];
+        all.extend(cuts.map(What::Cut));
+        all
+    }
+
+    #[test]
+    fn every_kind_of_entry_is_read_back_as_it_was_written() {
+        for what in every_kind() {
+            for (at, lane) in [(0, Lane::FIRST), (u64::MAX, Lane(7))] {
+                let entry = Entry {
+                    at,
+                    context: ContextId { worker: 3, context: 1 },
+                    correlation_id: CorrelationId(u64::MAX.try_into().expect("not zero")),
+                    lane,
+                    what: what.clone(),
+                };
+                let mut line = Vec::new();
+                write(&entry, &mut line);
+                let text = String::from_utf8(line).expect("UTF-8");
+                assert!(text.starts_with("{\"t\":") && text.lines().count() == 1, "{text}");
+                assert_eq!(read(text.as_bytes()), Ok(entry), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_line_is_told() {
+        let line = |rest: &str| format!("{{\"t\":1,\"w\":0,\"c\":0,\"id\":1,{rest}}}");
+        for (rest, expected) in [
+            ("\"e\":\"sent\",\"r\":\"0-0-0-0\",\"of\":1,\"p\":\"valid\"", "an event 'sent' needs 'v'"),
+            ("\"e\":\"answered\",\"r\":\"0-0-0\",\"sum\":1", "'0-0-0' is not the ID of a request"),
+            ("\"e\":\"received\",\"r\":\"\"", "needs 'answer' or 'error'"),
+            ("\"e\":\"closd\"", "no event is called 'closd'"),
+            ("\"e\":\"closed\",\"x\":1", "unknown field `x`"),
+            ("\"e\":\"cut\",\"why\":\"because\"", "unknown variant `because`"),
+            ("\"e\":\"closed\",\"l\":256", "invalid value"),
+        ] {
+            let error = read(line(rest).as_bytes()).expect_err(rest);
+            assert!(error.contains(expected), "{rest}: {error}");
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Hands what a runtime thread sees to the collector, in batches, and never waits for it.
+
+use std::{
+    fmt, mem,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+        mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    event::{ContextId, Event},
+    history::{Entry, Form},
+    oracle::Violation,
+    sequence::CorrelationId,
+};
+
+/// A batch goes out when it has so many entries or so many bytes, and at once when there is a violation.
+const BATCH_ENTRIES: usize = 512;
+const BATCH_BYTES: usize = 64 * 1024;
+/// How many batches may be under way; at the most entries that a core can make, that is a second or two.
+const BATCHES: usize = 256;
+/// How much memory the batches under way may take.
+const BYTES: usize = 32 << 20;
+/// Violations that could not be handed over yet; more would not be kept either.
+const VIOLATIONS: usize = 1000;
+/// How long the last batch may wait for the collector when the run is over.
+const PATIENCE: Duration = Duration::from_secs(5);
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
+/// What happened on one thread for a while.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// How many entries before these could not be handed over.
+    pub lost: u64,
+    /// What happened, in order.
+    pub entries: Vec<Entry>,
+    /// What of it a correct server would not have done.
+    pub violations: Vec<Violation>,
+    bytes: usize,
+}
+
+/// Where the taps of a run come from.
+pub struct Taps {
+    form: Form,
+    correlation_id: Arc<CorrelationIds>,
+    sender: SyncSender<Batch>,
+    under_way: Arc<AtomicUsize>,
+    limit: usize,
+}
+
+type CorrelationIds = dyn Fn(ContextId) -> CorrelationId + Send + Sync;
+
+/// The tap of one recorder.
+pub struct Tap {
+    form: Form,
+    correlation_id: Arc<CorrelationIds>,
+    sender: SyncSender<Batch>,
+    under_way: Arc<AtomicUsize>,
+    limit: usize,
+    batch: Batch,
+}
+
+/// Where the batches of all taps arrive.
+#[derive(Debug)]
+pub struct Batches {
+    receiver: Receiver<Batch>,
+    under_way: Arc<AtomicUsize>,
+}
+
+impl Taps {
+    /// Taps for answers of this form, and where what they hand over arrives.
+    pub fn new(
+        form: Form,
+        correlation_id: impl Fn(ContextId) -> CorrelationId + Send + Sync + 'static,
+    ) -> (Self, Batches) {
+        Self::with_bounds(form, correlation_id, BATCHES, BYTES)
+    }
+
+    /// The same with other bounds: so many batches, of so many bytes together.
+    pub fn with_bounds(
+        form: Form,
+        correlation_id: impl Fn(ContextId) -> CorrelationId + Send + Sync + 'static,
+        batches: usize,
+        bytes: usize,
+    ) -> (Self, Batches) {
+        let (sender, receiver) = sync_channel(batches);
+        let under_way = Arc::new(AtomicUsize::new(0));
+        let taps = Self {
+            form,
+            correlation_id: Arc::new(correlation_id),
+            sender,
+            under_way: Arc::clone(&under_way),
+            limit: bytes,
+        };
+        (taps, Batches { receiver, under_way })
+    }
+
+    /// One more tap.
+    #[must_use]
+    pub fn tap(&self) -> Tap {
+        Tap {
+            form: self.form.clone(),
+            correlation_id: Arc::clone(&self.correlation_id),
+            sender: self.sender.clone(),
+            under_way: Arc::clone(&self.under_way),
+            limit: self.limit,
+            batch: Batch::default(),
+        }
+    }
+}
+
+impl Batches {
+    /// Waits for a batch; none when there came none in this time.
+    ///
+    /// # Errors
+    /// When all taps are gone, so that none comes any more.
+    pub fn next(&self, limit: Duration) -> Result<Option<Batch>, TapsAreGone> {
+        use std::sync::mpsc::RecvTimeoutError::{Disconnected, Timeout};
+        match self.receiver.recv_timeout(limit) {
+            Ok(batch) => {
+                self.under_way.fetch_sub(batch.bytes, Relaxed);
+                Ok(Some(batch))
+            }
+            Err(Timeout) => Ok(None),
+            Err(Disconnected) => Err(TapsAreGone),
+        }
+    }
+}
+
+/// No further batch comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TapsAreGone;
+
+impl Tap {
+    pub(super) fn event(&mut self, event: &Event) {
+        let entry = Entry::new(event, (self.correlation_id)(event.context), &self.form);
+        self.batch.bytes += entry.memory();
+        if self.batch.entries.capacity() == 0 {
+            self.batch.entries.reserve_exact(BATCH_ENTRIES);
+        }
+        self.batch.entries.push(entry);
+        if self.batch.entries.len() >= BATCH_ENTRIES || self.batch.bytes >= BATCH_BYTES {
+            self.flush();
+        }
+    }
+
+    pub(super) fn violations(&mut self, violations: &[Violation]) {
+        if violations.is_empty() {
+            return;
+        }
+        let room = VIOLATIONS.saturating_sub(self.batch.violations.len());
+        self.batch.violations.extend(violations.iter().take(room).cloned());
+        self.flush();
+    }
+
+    pub(super) fn flush(&mut self) {
+        if self.batch.entries.is_empty() && self.batch.violations.is_empty() {
+            return;
+        }
+        if let Err(batch) = self.hand_over() {
+            self.lose_entries_of(batch);
+        }
+    }
+
+    /// Hands over what is left, and waits for a while where there is no room.
+    pub(super) fn finish(mut self) {
+        let began = Instant::now();
+        while !self.batch.entries.is_empty() || !self.batch.violations.is_empty() || self.batch.lost > 0 {
+            let Err(batch) = self.hand_over() else { return };
+            if began.elapsed() > PATIENCE {
+                return;
+            }
+            self.batch = batch;
+            thread::sleep(LOOK_AGAIN);
+        }
+    }
+
+    fn hand_over(&mut self) -> Result<(), Batch> {
+        let batch = mem::take(&mut self.batch);
+        let bytes = batch.bytes;
+        // A batch that alone is larger than the limit can go when no other is under way.
+        let before = self.under_way.fetch_add(bytes, Relaxed);
+        let sent = if before > 0 && before.saturating_add(bytes) > self.limit {
+            Err(batch)
+        } else {
+            // Where the collector is gone nobody misses it.
+            self.sender.try_send(batch).map_err(|(TrySendError::Full(batch) | TrySendError::Disconnected(batch))| batch)
+        };
+        if sent.is_err() {
+            self.under_way.fetch_sub(bytes, Relaxed);
+        }
+        sent
+    }
+
+    fn lose_entries_of(&mut self, mut batch: Batch) {
+        batch.lost += batch.entries.len() as u64;
+        batch.entries.clear();
+        batch.bytes = 0;
+        self.batch = batch;
+    }
+}
+
+impl fmt::Debug for Tap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tap").field("batch", &self.batch).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Taps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Taps").field("limit", &self.limit).finish_non_exhaustive()
+    }
+}
