@@ -142,3 +142,6 @@ impl Evidence {
         &mut self.in_flight[index]
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -215,7 +215,9 @@ impl Prepared {
         let Shared { scenario, preflight, .. } = &*self.shared;
         let spool = self.recording.as_ref().map(|(recording, header)| {
             let path = recording.options.path.display();
-            Spool::create(recording.options.clone(), header)
+            // After a gap nothing can be judged that what went before it may have touched.
+            let options = recording.options.clone().and_before(preflight.limits.lawful);
+            Spool::create(options, header)
                 .map_err(|error| RunError::Endpoint(format!("cannot write the history to {path}: {error}")))
         });
         let ids = Arc::clone(&self.shared);

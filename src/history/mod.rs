@@ -9,3 +9,6 @@ mod spool;
 pub use entry::{Entry, Form, What};
 pub use reader::{Damage, FORMAT, Item, Lines, Reader, VERSION};
 pub use spool::{Keep, Kept, Options, Spool};
+
+#[cfg(test)]
+mod tests;

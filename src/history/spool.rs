@@ -5,7 +5,7 @@ use std::{
     collections::VecDeque,
     ffi::OsString,
     fs::{self, File},
-    io::{self, Write as _},
+    io::{self, Read as _, Write as _},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -49,6 +49,17 @@ pub enum Keep {
     Around(Duration),
     /// All.
     All,
+}
+
+impl Options {
+    /// The same, where so much more has to be kept to judge what is.
+    #[must_use]
+    pub fn and_before(mut self, time: Duration) -> Self {
+        if let Keep::Around(around) = &mut self.keep {
+            *around = around.saturating_add(time);
+        }
+        self
+    }
 }
 
 impl Keep {
@@ -175,6 +186,7 @@ impl Spool {
         spool.block.line(header);
         let (_, bytes) = spool.block.end(0, spool.compressor.as_mut())?;
         file.write_all(&bytes)?;
+        spool.header.on_disk = bytes.len() as u64;
         spool.block.clear();
         spool.blocks = 1;
         Ok(spool)
@@ -248,7 +260,7 @@ impl Spool {
     fn assemble(&mut self, footer: &impl Serialize) -> io::Result<()> {
         let mut file = File::create(&self.options.path)?;
         for part in std::iter::once(&self.header).chain(&self.done) {
-            io::copy(&mut File::open(&part.path)?, &mut file)?;
+            io::copy(&mut File::open(&part.path)?.take(part.on_disk), &mut file)?;
         }
         self.block.clear();
         self.block.line(&PartLine { part: self.parts + 1, t: self.latest });
@@ -292,9 +304,9 @@ impl Spool {
         });
         self.block.clear();
         self.block_began = None;
-        self.blocks += 1;
         match written {
             Ok((bytes, on_disk)) => {
+                self.blocks += 1;
                 part.bytes += bytes;
                 part.on_disk += on_disk;
                 if self.bytes() > self.options.limit {

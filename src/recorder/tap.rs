@@ -215,3 +215,77 @@ impl fmt::Debug for Taps {
         f.debug_struct("Taps").field("limit", &self.limit).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        conversation::{Connection, Lane},
+        event::EventKind,
+        oracle::ViolationKind,
+    };
+
+    fn taps(batches: usize, bytes: usize) -> (Taps, Batches) {
+        let form = Form { model: "m".into(), output: "OUTPUT".into(), shape: vec![1] };
+        Taps::with_bounds(form, |_| CorrelationId(1.try_into().expect("not zero")), batches, bytes)
+    }
+
+    fn tell(tap: &mut Tap, times: std::ops::Range<u64>) {
+        let context = ContextId { worker: 0, context: 0 };
+        for at in times {
+            let kind = EventKind::Opened(Connection::Own);
+            tap.event(&Event { at, context, lane: Lane::FIRST, kind });
+        }
+    }
+
+    fn violation(at: u64) -> Violation {
+        Violation::of_the_run(ViolationKind::Hang, at, String::new(), String::new(), String::new())
+    }
+
+    fn all(batches: &Batches) -> Vec<Batch> {
+        std::iter::from_fn(|| batches.next(Duration::ZERO).ok().flatten()).collect()
+    }
+
+    #[test]
+    fn entries_come_in_batches_and_a_violation_at_once() {
+        let (taps, batches) = taps(8, BYTES);
+        let mut tap = taps.tap();
+        tell(&mut tap, 0..600);
+        assert_eq!(all(&batches).iter().map(|batch| batch.entries.len()).collect::<Vec<_>>(), [512]);
+        tap.violations(&[violation(600)]);
+        let [batch] = all(&batches).try_into().expect("one batch");
+        assert_eq!((batch.entries.len(), batch.violations.len(), batch.lost), (88, 1, 0));
+        tell(&mut tap, 600..610);
+        tap.flush();
+        assert_eq!(all(&batches)[0].entries[0].at, 600);
+        drop((tap, taps));
+        assert_eq!(batches.next(Duration::ZERO).map(|batch| batch.is_some()), Err(TapsAreGone));
+    }
+
+    #[test]
+    fn where_there_is_no_room_entries_are_lost_and_counted_and_violations_are_not() {
+        let (taps, batches) = taps(1, BYTES);
+        let mut tap = taps.tap();
+        let began = Instant::now();
+        tell(&mut tap, 0..100_000);
+        tap.violations(&[violation(1), violation(2)]);
+        assert!(began.elapsed() < Duration::from_secs(3), "nothing waits");
+        let [first] = all(&batches).try_into().expect("one batch");
+        assert_eq!((first.entries.len(), first.lost), (512, 0));
+        tap.finish();
+        let [second] = all(&batches).try_into().expect("one batch");
+        assert_eq!((second.entries.len(), second.lost), (0, 100_000 - 512));
+        assert_eq!(second.violations.iter().map(|violation| violation.at_ns).collect::<Vec<_>>(), [1, 2]);
+    }
+
+    #[test]
+    fn what_is_under_way_has_a_limit_in_bytes_too() {
+        let (taps, batches) = taps(100, 100_000);
+        let mut tap = taps.tap();
+        tell(&mut tap, 0..10 * 512);
+        let bytes: usize = all(&batches).iter().map(|batch| batch.bytes).sum();
+        assert!(bytes > 50_000 && bytes <= 100_000, "{bytes}");
+        tell(&mut tap, 5120..5632);
+        assert!(all(&batches)[0].lost > 0, "there is room again");
+    }
+}

@@ -168,6 +168,11 @@ impl<'de> Deserialize<'de> for Window {
                 if text == "all" { Ok(Window::All) } else { Err(E::invalid_value(de::Unexpected::Str(text), &self)) }
             }
 
+            fn visit_u64<E: de::Error>(self, steps: u64) -> Result<Window, E> {
+                let number = u32::try_from(steps).ok().and_then(NonZeroU32::new);
+                number.map(Window::Steps).ok_or_else(|| E::invalid_value(de::Unexpected::Unsigned(steps), &self))
+            }
+
             fn visit_i64<E: de::Error>(self, steps: i64) -> Result<Window, E> {
                 let number = u32::try_from(steps).ok().and_then(NonZeroU32::new);
                 number.map(Window::Steps).ok_or_else(|| E::invalid_value(de::Unexpected::Signed(steps), &self))
