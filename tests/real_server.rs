@@ -294,3 +294,39 @@ fn with_triton_passes_the_exit_code_on_and_stops_the_server_whatever_happens() {
     let output = with_triton(&["--release", "20.01"], &["true"]).output().expect("it runs");
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
 }
+
+/// Runs with a history, checks it again, and returns both exit codes and both results.
+fn record_and_check(options: &[&str], scenario: &str) -> [Value; 2] {
+    let folder = TempDir::new().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    fs::write(path("scenario.toml"), scenario).expect("a file");
+    let command = format!(
+        "'{TOOL}' --scenario '{}' -r 11 -q -m custom_sequence_int32 --history '{}' --json '{}'; \
+         '{TOOL}' check -q '{}' --json '{}'",
+        path("scenario.toml"),
+        path("h.jsonl.zst"),
+        path("run"),
+        path("h.jsonl.zst"),
+        path("check")
+    );
+    let output = with_triton(options, &["sh", "-c", &command]).output().expect("it runs");
+    ["run", "check"].map(|name| {
+        let json = fs::read_to_string(path(name)).unwrap_or_else(|error| panic!("{name}: {error}\n{}", text(&output)));
+        serde_json::from_str(&json).expect("JSON")
+    })
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn the_history_of_a_run_checks_offline_to_the_same_verdict() {
+    for (options, scenario, verdict) in
+        [(&[][..], SHORT, "valid"), (&["--fault", "off-by-one:once@200"], FOR_FAULTS, "invalid")]
+    {
+        let [run, check] = record_and_check(options, scenario);
+        assert_eq!(run["verdict"], verdict, "{:#}", run["violations"]);
+        assert_eq!(run["history"]["lost"], 0);
+        for key in ["verdict", "exit_code", "outcomes", "patterns", "violations", "server_counts", "latency_us"] {
+            assert_eq!(run[key], check[key], "{key}");
+        }
+    }
+}
