@@ -191,7 +191,14 @@ fn stress(address: SocketAddr, fault: Fault, seed: u64) -> Result<RunResult, Str
     let overrides =
         Overrides { endpoint: Some(address.into()), model: Some(model(fault).to_owned()), ..Overrides::default() };
     let scenario = Scenario::resolve(&Source::default_scenario(), overrides).expect("the built-in scenario");
-    let setup = Setup { scenario, seed: Seed(seed), hints: Hints::default(), fail_fast: true, embedded: false };
+    let setup = Setup {
+        scenario,
+        seed: Seed(seed),
+        hints: Hints::default(),
+        fail_fast: true,
+        embedded: false,
+        recording: None,
+    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     // The sender stays: a closed channel would bring no interrupts either.
     let (_interrupt, interrupts) = mpsc::channel(1);

@@ -2,7 +2,7 @@
 
 mod timeline;
 
-use std::{path::Path, time::Duration};
+use std::{mem, path::Path, time::Duration};
 
 use self::timeline::Timeline;
 use super::{
@@ -16,6 +16,9 @@ use crate::{
     oracle::Violation,
     recorder::{Recorder, Tally},
 };
+
+/// How many entries the evidence gets at a time, where nothing waits for them.
+const BATCH: usize = 512;
 
 /// What a history shows.
 #[derive(Clone, Debug)]
@@ -49,7 +52,8 @@ pub fn check(path: &Path, seen: &mut dyn FnMut(&Violation)) -> Result<Checked, D
     let mut check = Check {
         form: header.form(),
         recorder: recorder_of(&scenario, header.rules.clone(), header.preflight.limits.threshold),
-        evidence: Evidence::new(&scenario, header.preflight.model.idle_limit),
+        evidence: Evidence::new(header.preflight.model.idle_limit),
+        batch: Vec::new(),
         timeline: Timeline::new(scenario),
         violations: Vec::new(),
         seen,
@@ -74,6 +78,8 @@ struct Check<'c> {
     form: Form,
     recorder: Recorder,
     evidence: Evidence,
+    /// What the evidence gets next.
+    batch: Vec<Entry>,
     timeline: Timeline,
     violations: Vec<Violation>,
     seen: &'c mut dyn FnMut(&Violation),
@@ -104,30 +110,41 @@ impl Check<'_> {
 
     fn entry(&mut self, entry: Entry) -> Result<(), String> {
         self.timeline.check(&entry)?;
+        let mut violations = Vec::new();
         for cut in self.timeline.missed(&entry) {
-            self.record(cut);
+            violations.extend(self.record(cut));
         }
         self.entries += 1;
         self.covered += entry.at.saturating_sub(self.until);
         self.until = self.until.max(entry.at);
         if self.timeline.is_known(&entry) {
-            self.record(entry.event(&self.form));
+            violations.extend(self.record(entry.event(&self.form)));
         }
-        self.evidence.entry(entry);
+        self.batch.push(entry);
+        let is_waited_for = self.evidence.waits(Duration::ZERO).is_some();
+        if is_waited_for || !violations.is_empty() || self.batch.len() >= BATCH {
+            self.give_evidence();
+        }
+        for violation in violations {
+            self.evidence.accuse(violation, Duration::from_nanos(self.until));
+        }
         self.hand_on(false);
         Ok(())
     }
 
-    fn record(&mut self, event: Event) {
-        let now = Duration::from_nanos(event.at);
+    fn give_evidence(&mut self) {
+        let batch = mem::take(&mut self.batch);
+        let bytes = batch.iter().map(Entry::memory).sum();
+        self.evidence.take(batch, bytes);
+    }
+
+    fn record(&mut self, event: Event) -> Vec<Violation> {
         let (context, lane) = (event.context, event.lane);
         let record = self.recorder.record(event);
         if record.settled.is_some() {
             self.timeline.settled(context, lane);
         }
-        for violation in record.violations {
-            self.evidence.accuse(violation, now);
-        }
+        record.violations
     }
 
     fn hand_on(&mut self, is_over: bool) {
@@ -140,6 +157,7 @@ impl Check<'_> {
     }
 
     fn conclude(mut self, header: Header, damage: Option<Damage>) -> Checked {
+        self.give_evidence();
         self.hand_on(true);
         // What a cut-off history leaves waiting is not known.
         self.recorder.interrupt(self.until);

@@ -63,7 +63,7 @@ impl Collector {
         self.spool
     }
 
-    fn take_in(&mut self, Batch { lost, entries, violations, .. }: Batch) {
+    fn take_in(&mut self, Batch { lost, entries, violations, bytes }: Batch) {
         if let Some(spool) = &mut self.spool {
             for violation in &violations {
                 spool.violation(violation.at_ns);
@@ -76,9 +76,7 @@ impl Collector {
                 spool.entry(entry);
             }
         }
-        for entry in entries {
-            self.evidence.entry(entry);
-        }
+        self.evidence.take(entries, bytes);
         let now = self.began.elapsed();
         for violation in violations {
             self.evidence.accuse(violation, now);

@@ -7,7 +7,6 @@ use crate::{
     event::{ContextId, Nanos},
     history::{Entry, What},
     oracle::{Explanation, Violation, explain},
-    scenario::Scenario,
 };
 
 /// How long a violation waits for what its context is answered next.
@@ -20,6 +19,8 @@ const IDLE_LIMITS: u32 = 3;
 /// The most that is kept of it: at the highest rates there is less than the time says.
 const ENTRIES: usize = 200_000;
 const BYTES: usize = 32 << 20;
+/// How far back it is looked for what is under way on a context.
+const LOOKED_BACK: usize = 20_000;
 /// The most violations that are explained; by then everything is said.
 const EXPLAINED: usize = 200;
 
@@ -27,15 +28,17 @@ const EXPLAINED: usize = 200;
 pub(super) type Explain = fn(&Violation, &[Entry]) -> Vec<Explanation>;
 
 /// The last events of all contexts, and the violations that wait for more of them.
+///
+/// Where nothing is wrong events come and go by the batch, and none of them is looked at.
 pub(super) struct Evidence {
     explain: Explain,
-    window: VecDeque<Entry>,
-    is_sorted: bool,
+    /// What came before the last look, in order of time.
+    sorted: VecDeque<Entry>,
+    /// What came after it, as it came.
+    fresh: VecDeque<Vec<Entry>>,
+    entries: usize,
     bytes: usize,
     span: Nanos,
-    /// By worker, then context, as far as anything happened there.
-    in_flight: Vec<u32>,
-    contexts_per_worker: u32,
     accused: VecDeque<Accused>,
     taken: usize,
 }
@@ -44,41 +47,37 @@ struct Accused {
     violation: Violation,
     since: Duration,
     context: Option<ContextId>,
+    /// Requests of its context that are under way, as far as that is known.
+    in_flight: u32,
+    /// How many answers its context got since.
     answers: u32,
-    /// Whether nothing is under way on its context.
-    is_quiet: bool,
 }
 
 impl Evidence {
-    pub(super) fn new(scenario: &Scenario, idle_limit: Option<Duration>) -> Self {
+    pub(super) fn new(idle_limit: Option<Duration>) -> Self {
         let span = WINDOW.max(idle_limit.unwrap_or_default().saturating_mul(IDLE_LIMITS));
         Self {
             explain,
-            window: VecDeque::new(),
-            is_sorted: true,
+            sorted: VecDeque::new(),
+            fresh: VecDeque::new(),
+            entries: 0,
             bytes: 0,
             span: u64::try_from(span.as_nanos()).unwrap_or(u64::MAX),
-            in_flight: Vec::new(),
-            contexts_per_worker: scenario.contexts.count(),
             accused: VecDeque::new(),
             taken: 0,
         }
     }
 
-    /// Takes in what happened next on a context.
-    pub(super) fn entry(&mut self, entry: Entry) {
-        self.follow(&entry);
-        self.is_sorted &= self.window.back().is_none_or(|last| last.at <= entry.at);
-        self.bytes += entry.memory();
-        let oldest = entry.at.saturating_sub(self.span);
-        self.window.push_back(entry);
-        while self.window.len() > ENTRIES
-            || self.bytes > BYTES
-            || self.window.front().is_some_and(|first| first.at < oldest)
-        {
-            let Some(entry) = self.window.pop_front() else { return };
-            self.bytes -= entry.memory();
+    /// Takes in what happened next, on whatever contexts; `bytes` is what it takes of the memory.
+    pub(super) fn take(&mut self, entries: Vec<Entry>, bytes: usize) {
+        let Some(latest) = entries.last().map(|last| last.at) else { return };
+        for accused in &mut self.accused {
+            accused.follow(&entries);
         }
+        self.entries += entries.len();
+        self.bytes += bytes;
+        self.fresh.push_back(entries);
+        self.forget(latest.saturating_sub(self.span));
     }
 
     /// Takes in a violation, at this time by the clock that [`Self::explained`] goes by.
@@ -89,26 +88,20 @@ impl Evidence {
         self.taken += 1;
         let place = violation.place.as_ref();
         let context = place.map(|place| ContextId { worker: place.worker, context: place.context });
-        let is_quiet = context.is_none_or(|context| *self.in_flight_of(context) == 0);
-        self.accused.push_back(Accused { violation, since: now, context, answers: 0, is_quiet });
+        let in_flight = context.map_or(0, |context| self.in_flight(context));
+        self.accused.push_back(Accused { violation, since: now, context, in_flight, answers: 0 });
     }
 
     /// The next violation of which all is known that will be waited for.
     pub(super) fn explained(&mut self, now: Duration, is_over: bool) -> Option<Violation> {
         let first = self.accused.front()?;
         let waited = now.saturating_sub(first.since) >= FOLLOW_UP;
-        if !(is_over || waited || first.is_quiet || first.answers >= FOLLOW_UP_ANSWERS) {
+        if !(is_over || waited || first.in_flight == 0 || first.answers >= FOLLOW_UP_ANSWERS) {
             return None;
         }
         let Accused { mut violation, .. } = self.accused.pop_front()?;
         if self.taken - self.accused.len() <= EXPLAINED {
-            let window = self.window.make_contiguous();
-            if !self.is_sorted {
-                // Each thread's events come in order, so this merges a few runs.
-                window.sort_by_key(|entry| entry.at);
-                self.is_sorted = true;
-            }
-            violation.explanations = (self.explain)(&violation, window);
+            violation.explanations = (self.explain)(&violation, self.window());
         }
         Some(violation)
     }
@@ -118,28 +111,66 @@ impl Evidence {
         self.accused.front().map(|first| (first.since + FOLLOW_UP).saturating_sub(now))
     }
 
-    fn follow(&mut self, entry: &Entry) {
-        let in_flight = self.in_flight_of(entry.context);
-        let is_answer = matches!(entry.what, What::Answered(..) | What::Received(_));
-        *in_flight = match entry.what {
-            What::Sent(_) => in_flight.saturating_add(1),
-            What::Answered(..) | What::Received(_) | What::GaveUp => in_flight.saturating_sub(1),
-            What::Cut(_) => 0,
-            What::Opened(_) | What::HalfClosed | What::Closed | What::NotClosed => return,
-        };
-        let is_quiet = *in_flight == 0;
-        for accused in self.accused.iter_mut().filter(|accused| accused.context == Some(entry.context)) {
-            accused.answers += u32::from(is_answer);
-            accused.is_quiet = is_quiet;
+    /// Everything, in order of time.
+    fn window(&mut self) -> &[Entry] {
+        if !self.fresh.is_empty() {
+            self.sorted.extend(self.fresh.drain(..).flatten());
+            // Each thread's events come in order, so this merges a few runs.
+            self.sorted.make_contiguous().sort_by_key(|entry| entry.at);
+        }
+        self.sorted.make_contiguous()
+    }
+
+    fn forget(&mut self, before: Nanos) {
+        let is_too_much = |entries, bytes| entries > ENTRIES || bytes > BYTES;
+        while let Some(first) = self.sorted.front() {
+            if first.at >= before && !is_too_much(self.entries, self.bytes) {
+                return;
+            }
+            self.entries -= 1;
+            self.bytes = self.bytes.saturating_sub(first.memory());
+            self.sorted.pop_front();
+        }
+        while let Some(first) = self.fresh.front() {
+            let is_old = first.last().is_none_or(|last| last.at < before);
+            if self.fresh.len() == 1 || !(is_old || is_too_much(self.entries, self.bytes)) {
+                return;
+            }
+            self.entries -= first.len();
+            self.bytes = self.bytes.saturating_sub(first.iter().map(Entry::memory).sum());
+            self.fresh.pop_front();
         }
     }
 
-    fn in_flight_of(&mut self, ContextId { worker, context }: ContextId) -> &mut u32 {
-        let index = worker as usize * self.contexts_per_worker as usize + context as usize;
-        if index >= self.in_flight.len() {
-            self.in_flight.resize(index + 1, 0);
+    /// How many requests of a context are under way, by what happened last.
+    fn in_flight(&self, context: ContextId) -> u32 {
+        let latest = self.fresh.iter().rev().flat_map(|entries| entries.iter().rev()).chain(self.sorted.iter().rev());
+        let mut under_way: u32 = 0;
+        let mut settled: u32 = 0;
+        for entry in latest.take(LOOKED_BACK).filter(|entry| entry.context == context) {
+            match entry.what {
+                What::Sent(_) if settled > 0 => settled -= 1,
+                What::Sent(_) => under_way += 1,
+                What::Answered(..) | What::Received(_) | What::GaveUp => settled += 1,
+                What::Cut(_) => break,
+                What::Opened(_) | What::HalfClosed | What::Closed | What::NotClosed => {}
+            }
         }
-        &mut self.in_flight[index]
+        under_way
+    }
+}
+
+impl Accused {
+    fn follow(&mut self, entries: &[Entry]) {
+        for entry in entries.iter().filter(|entry| Some(entry.context) == self.context) {
+            self.answers += u32::from(matches!(entry.what, What::Answered(..) | What::Received(_)));
+            self.in_flight = match entry.what {
+                What::Sent(_) => self.in_flight.saturating_add(1),
+                What::Answered(..) | What::Received(_) | What::GaveUp => self.in_flight.saturating_sub(1),
+                What::Cut(_) => 0,
+                What::Opened(_) | What::HalfClosed | What::Closed | What::NotClosed => self.in_flight,
+            };
+        }
     }
 }
 

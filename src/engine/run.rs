@@ -212,7 +212,7 @@ impl Prepared {
 
     /// What collects what the taps hand over, and the end at which violations arrive.
     fn collector(&self) -> std::result::Result<(Taps, Collector, mpsc::Receiver<Violation>), RunError> {
-        let Shared { scenario, preflight, .. } = &*self.shared;
+        let preflight = &self.shared.preflight;
         let spool = self.recording.as_ref().map(|(recording, header)| {
             let path = recording.options.path.display();
             // After a gap nothing can be judged that what went before it may have touched.
@@ -224,7 +224,7 @@ impl Prepared {
         let id = move |ContextId { worker, context }| correlation_id(&ids.scenario, worker, context);
         let (taps, batches) = Taps::new(form(&rules(preflight)), id);
         let (sender, seen) = mpsc::channel(VIOLATIONS_KEPT);
-        let evidence = Evidence::new(scenario, preflight.model.idle_limit);
+        let evidence = Evidence::new(preflight.model.idle_limit);
         Ok((taps, Collector::new(batches, evidence, spool.transpose()?, sender), seen))
     }
 
@@ -251,9 +251,9 @@ impl Prepared {
         let mut watch = Watch::new();
         let mut ticks = tokio::time::interval(TICK);
         let mut memory = Memory::default();
-        let (tally, elapsed) = loop {
+        let (done, elapsed) = loop {
             tokio::select! {
-                done = &mut joined => break (done.map_err(RunError::Endpoint)?, shared.elapsed()),
+                done = &mut joined => break (done, shared.elapsed()),
                 Some(violation) = seen.recv() => keep(violation, &mut kept, observer),
                 Some(()) = interrupts.recv() => {
                     watch.interrupted = true;
@@ -271,6 +271,8 @@ impl Prepared {
             }
         };
         memory.look_at_end();
+        // Where a thread failed the others have nothing to wait for.
+        abort.send_replace(done.is_err());
         let rest = async {
             while let Some(violation) = seen.recv().await {
                 keep(violation, &mut kept, observer);
@@ -279,6 +281,7 @@ impl Prepared {
         };
         // Longer than this only a disk takes that does not answer.
         let history = tokio::time::timeout(COLLECTING, rest).await.unwrap_or(None);
+        let tally = done.map_err(RunError::Endpoint)?;
         let mut result = Result {
             preflight: shared.preflight.clone(),
             accounting: Accounting::NotCheckable { why: "the server's statistics cannot be read".to_owned() },

@@ -40,7 +40,8 @@ pub struct Batch {
     pub entries: Vec<Entry>,
     /// What of it a correct server would not have done.
     pub violations: Vec<Violation>,
-    bytes: usize,
+    /// How much memory the entries take.
+    pub bytes: usize,
 }
 
 /// Where the taps of a run come from.

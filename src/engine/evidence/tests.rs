@@ -5,7 +5,6 @@ use crate::{
     conversation::Lane,
     event::Cut,
     oracle::{Place, ViolationKind},
-    scenario::{Overrides, Source},
     sequence::{CorrelationId, Pattern, RequestId, Step},
 };
 
@@ -40,13 +39,19 @@ fn violation(at_ns: Nanos, context: u32) -> Violation {
 }
 
 fn evidence() -> Evidence {
-    let scenario = Scenario::resolve(&Source::default_scenario(), Overrides::default()).expect("a scenario");
     let explain: Explain = |_, window| {
         assert!(window.is_sorted_by_key(|entry| entry.at), "{window:?}");
         let times: Vec<_> = window.iter().map(|entry| entry.at / MS).collect();
         vec![Explanation { cause: "test".into(), evidence: format!("{times:?}") }]
     };
-    Evidence { explain, ..Evidence::new(&scenario, None) }
+    Evidence { explain, ..Evidence::new(None) }
+}
+
+impl Evidence {
+    fn one(&mut self, entry: Entry) {
+        let bytes = entry.memory();
+        self.take(vec![entry], bytes);
+    }
 }
 
 fn seen(evidence: &mut Evidence, now_ms: u64) -> Option<String> {
@@ -57,49 +62,49 @@ fn seen(evidence: &mut Evidence, now_ms: u64) -> Option<String> {
 #[test]
 fn a_violation_waits_until_nothing_is_under_way_on_its_context() {
     let mut e = evidence();
-    e.entry(sent(MS, 0));
-    e.entry(sent(2 * MS, 0));
-    e.entry(sent(2 * MS, 1));
-    e.entry(answered(3 * MS, 0));
+    e.one(sent(MS, 0));
+    e.one(sent(2 * MS, 0));
+    e.one(sent(2 * MS, 1));
+    e.one(answered(3 * MS, 0));
     e.accuse(violation(3 * MS, 0), Duration::ZERO);
     assert_eq!(seen(&mut e, 0), None);
-    e.entry(answered(4 * MS, 1));
+    e.one(answered(4 * MS, 1));
     assert_eq!(seen(&mut e, 0), None, "another context's answer tells nothing");
-    e.entry(answered(5 * MS, 0));
+    e.one(answered(5 * MS, 0));
     assert_eq!(seen(&mut e, 0).expect("all is there"), "[1, 2, 2, 3, 4, 5]");
 }
 
 #[test]
 fn it_waits_for_two_answers_at_most() {
     let mut e = evidence();
-    (0..5).for_each(|at| e.entry(sent(at * MS, 0)));
+    (0..5).for_each(|at| e.one(sent(at * MS, 0)));
     e.accuse(violation(5 * MS, 0), Duration::ZERO);
-    e.entry(answered(6 * MS, 0));
+    e.one(answered(6 * MS, 0));
     assert_eq!(seen(&mut e, 0), None);
-    e.entry(answered(7 * MS, 0));
+    e.one(answered(7 * MS, 0));
     assert!(seen(&mut e, 0).is_some());
 }
 
 #[test]
 fn it_waits_so_long_at_most_and_not_beyond_the_end() {
     let mut e = evidence();
-    e.entry(sent(MS, 0));
-    e.accuse(violation(2 * MS, 0), Duration::from_millis(1000));
+    e.one(sent(MS, 0));
+    e.accuse(violation(2 * MS, 0), Duration::from_secs(1));
     assert_eq!(e.waits(Duration::from_millis(1100)), Some(Duration::from_millis(200)));
     assert_eq!(seen(&mut e, 1299), None);
     assert!(seen(&mut e, 1300).is_some());
-    e.accuse(violation(3 * MS, 0), Duration::from_millis(2000));
-    assert!(e.explained(Duration::from_millis(2000), true).is_some());
+    e.accuse(violation(3 * MS, 0), Duration::from_secs(2));
+    assert!(e.explained(Duration::from_secs(2), true).is_some());
 }
 
 #[test]
 fn violations_stay_in_order_and_a_cut_leaves_nothing_to_wait_for() {
     let mut e = evidence();
-    e.entry(sent(MS, 0));
+    e.one(sent(MS, 0));
     e.accuse(violation(2 * MS, 0), Duration::ZERO);
     e.accuse(violation(3 * MS, 1), Duration::ZERO);
     assert_eq!(seen(&mut e, 0), None, "the second is known, and comes after the first");
-    e.entry(entry(4 * MS, 0, What::Cut(Cut::ByClient)));
+    e.one(entry(4 * MS, 0, What::Cut(Cut::ByClient)));
     let first = e.explained(Duration::ZERO, false).expect("the first");
     let second = e.explained(Duration::ZERO, false).expect("the second");
     assert_eq!((first.at_ns, second.at_ns), (2 * MS, 3 * MS));
@@ -108,15 +113,15 @@ fn violations_stay_in_order_and_a_cut_leaves_nothing_to_wait_for() {
 #[test]
 fn the_window_is_bounded_and_in_order_of_time() {
     let mut e = evidence();
-    e.entry(sent(0, 0));
-    e.entry(sent(20_000 * MS, 0));
-    e.entry(sent(19_999 * MS, 1));
+    e.one(sent(0, 0));
+    e.one(sent(20_000 * MS, 0));
+    e.one(sent(19_999 * MS, 1));
     e.accuse(violation(20_000 * MS, 2), Duration::ZERO);
     assert_eq!(seen(&mut e, 0).expect("it is known"), "[19999, 20000]");
     for _ in 0..ENTRIES + 100 {
-        e.entry(answered(20_000 * MS, 0));
+        e.one(answered(20_000 * MS, 0));
     }
-    assert_eq!(e.window.len(), ENTRIES);
+    assert_eq!((e.entries, e.window().len()), (ENTRIES, ENTRIES));
 }
 
 #[test]
