@@ -35,7 +35,8 @@ fn run_with_metrics(metrics: &str) -> RunResult {
     );
     let scenario = Scenario::resolve(&Source::from_text("test", &text), Overrides::default()).expect("a scenario");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let setup = Setup { scenario, seed: Seed(3), hints: Hints::default(), fail_fast: false, embedded: true };
+    let setup =
+        Setup { scenario, seed: Seed(3), hints: Hints::default(), fail_fast: false, embedded: true, recording: None };
     let (_interrupt, interrupts) = mpsc::channel(1);
     runtime.block_on(run(setup, &mut Silent, interrupts)).expect("the server can be tested")
 }

@@ -54,7 +54,8 @@ fn run_interrupted(server: &Server, model: &str, more: &str, interrupt_after: Op
         format!("{}\n{more}\ntarget = {{ endpoint = '{}', model = '{model}' }}", usual.join("\n"), server.address);
     let scenario = Scenario::resolve(&Source::from_text("test", &text), Overrides::default()).expect("a scenario");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let setup = Setup { scenario, seed: Seed(3), hints: Hints::default(), fail_fast: false, embedded: true };
+    let setup =
+        Setup { scenario, seed: Seed(3), hints: Hints::default(), fail_fast: false, embedded: true, recording: None };
     let (interrupt, interrupts) = mpsc::channel(1);
     let _interrupting = interrupt_after.map(|after| {
         runtime.spawn({

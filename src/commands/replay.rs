@@ -171,6 +171,7 @@ impl Stage {
             hints: Hints::default(),
             fail_fast: true,
             embedded: server.is_some(),
+            recording: None,
         };
         // The sender stays: a closed channel would bring no interrupts either.
         let (_interrupt, interrupts) = mpsc::channel(1);

@@ -6,8 +6,8 @@ use std::{mem, path::Path, time::Duration};
 
 use self::timeline::Timeline;
 use super::{
-    Accounting, Footer, Header, Interrupted, Memory, RunResult, evidence::Evidence, record::RunViolation,
-    run::VIOLATIONS_KEPT, threads::recorder_of,
+    Accounting, Footer, Header, Interrupted, Memory, PendingRequests, RunResult, SlotCheck, evidence::Evidence,
+    record::RunViolation, run::VIOLATIONS_KEPT, threads::recorder_of,
 };
 use crate::{
     conversation::Lane,
@@ -196,14 +196,19 @@ fn result(
     covered: Duration,
 ) -> RunResult {
     let is_whole = footer.is_some_and(|footer| footer.counts.requests == tally.total().requests);
-    let cut_off = || Accounting::NotCheckable { why: "the history does not tell them".to_owned() };
+    let unknown = || "the history does not tell".to_owned();
     RunResult {
         preflight: header.preflight.clone(),
-        accounting: footer.map_or_else(cut_off, |footer| footer.accounting.clone()),
+        accounting: footer
+            .map_or_else(|| Accounting::NotCheckable { why: unknown() }, |footer| footer.accounting.clone()),
+        pending: footer.map_or_else(|| PendingRequests::NotChecked { why: unknown() }, |footer| footer.pending.clone()),
+        slots: footer.map_or_else(|| SlotCheck::not_checkable(unknown()), |footer| footer.slots.clone()),
+        passes: footer.map_or(0, |footer| footer.passes),
         elapsed: footer.filter(|_| is_whole).map_or(covered, |footer| footer.elapsed),
         cpu_us: footer.map_or(0, |footer| share(footer.cpu_us, tally.total().requests, footer.counts.requests)),
         memory: footer.map_or(Memory::default(), |footer| footer.memory),
         interrupted: Interrupted(footer.is_some_and(|footer| footer.interrupted)),
+        beside: footer.iter().flat_map(|footer| &footer.violations).map(RunViolation::violation).collect(),
         recorded: None,
         tally,
         violations,

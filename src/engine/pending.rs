@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::{Accounting, run::Result as RunResult};
@@ -16,7 +16,7 @@ use crate::{
 const POLL: Duration = Duration::from_millis(50);
 
 /// What the server's count of pending requests says after the run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "result")]
 pub enum PendingRequests {
     /// None is left.

@@ -8,11 +8,11 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{Accounting, Hints, Interrupted, Memory, Preflight, RunResult};
+use super::{Accounting, Hints, Interrupted, Memory, PendingRequests, Preflight, RunResult, SlotCheck};
 use crate::{
     event::Nanos,
     history::{FORMAT, Form, Kept, Options, VERSION},
-    oracle::{Rules, Violation, ViolationKind},
+    oracle::{Place, Rules, Violation, ViolationKind},
     recorder::Counts,
     scenario::Scenario,
     seed::Seed,
@@ -83,7 +83,13 @@ pub struct Footer {
     pub interrupted: bool,
     /// What the server's own counts said.
     pub accounting: Accounting,
-    /// What concerned the whole run.
+    /// Whether requests were still pending after it.
+    pub pending: PendingRequests,
+    /// What the slots were like after it.
+    pub slots: SlotCheck,
+    /// Passes that were finished.
+    pub passes: u64,
+    /// What was found beside the events.
     pub violations: Vec<RunViolation>,
     /// What the run counted of each kind.
     pub violations_by_kind: BTreeMap<ViolationKind, u64>,
@@ -93,12 +99,14 @@ pub struct Footer {
     pub slow: u64,
 }
 
-/// A violation that concerned the whole run.
+/// A violation that the events do not show.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunViolation {
     kind: ViolationKind,
     at_ns: Nanos,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    place: Option<Place>,
     sent: String,
     expected: String,
     seen: String,
@@ -143,7 +151,6 @@ pub(super) fn form(rules: &Rules) -> Form {
 
 impl Footer {
     pub(super) fn new(result: &RunResult, kept: &Kept) -> Self {
-        let of_the_run = result.violations.iter().filter(|violation| violation.place.is_none());
         Self {
             kept: kept.clone(),
             elapsed: result.elapsed,
@@ -151,7 +158,10 @@ impl Footer {
             memory: result.memory,
             interrupted: result.interrupted == Interrupted(true),
             accounting: result.accounting.clone(),
-            violations: of_the_run.map(RunViolation::of).collect(),
+            pending: result.pending.clone(),
+            slots: result.slots.clone(),
+            passes: result.passes,
+            violations: result.beside.iter().map(RunViolation::of).collect(),
             violations_by_kind: result.tally.violations.clone(),
             counts: result.tally.total(),
             slow: result.tally.slow,
@@ -161,12 +171,12 @@ impl Footer {
 
 impl RunViolation {
     fn of(violation: &Violation) -> Self {
-        let Violation { kind, at_ns, sent, expected, seen, .. } = violation.clone();
-        Self { kind, at_ns, sent, expected, seen }
+        let Violation { kind, at_ns, place, sent, expected, seen, .. } = violation.clone();
+        Self { kind, at_ns, place, sent, expected, seen }
     }
 
     pub(super) fn violation(&self) -> Violation {
-        let Self { kind, at_ns, sent, expected, seen } = self.clone();
-        Violation::of_the_run(kind, at_ns, sent, expected, seen)
+        let Self { kind, at_ns, place, sent, expected, seen } = self.clone();
+        Violation { place, ..Violation::of_the_run(kind, at_ns, sent, expected, seen) }
     }
 }

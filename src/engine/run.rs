@@ -94,6 +94,8 @@ pub struct Result {
     pub tally: Tally,
     /// The first violations, in the order in which they were seen.
     pub violations: Vec<Violation>,
+    /// Those of them that the events do not show.
+    pub beside: Vec<Violation>,
     /// What the server's own counts say.
     pub accounting: Accounting,
     /// Passes that were finished.
@@ -294,6 +296,7 @@ impl Prepared {
             interrupted: Interrupted(watch.interrupted),
             tally,
             violations: kept,
+            beside: Vec::new(),
             recorded: None,
         };
         if let Some(hang) = watch.hang {
@@ -391,6 +394,7 @@ impl Result {
     /// Adds a violation that concerns the whole run; it is kept even where there is no room any more.
     fn add(&mut self, violation: Violation, observer: &mut dyn Observer) {
         self.tally.violation(violation.kind);
+        self.beside.push(violation.clone());
         self.violations.truncate(VIOLATIONS_KEPT - 1);
         keep(violation, &mut self.violations, observer);
     }

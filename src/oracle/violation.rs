@@ -88,7 +88,7 @@ pub struct Violation {
 }
 
 /// Where a violation happened.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Place {
     /// The worker's index.
     pub worker: u32,

@@ -5,7 +5,7 @@ mod line;
 
 use std::{num::NonZeroU64, time::Duration};
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tokio::time::Instant;
 
 use self::attempt::{Attempt, Void};
@@ -25,7 +25,7 @@ const REAPER_LATE: Duration = Duration::from_millis(50);
 const ATTEMPTS: u32 = 3;
 
 /// What the slots of the model are like after the run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlotCheck {
     /// What was found.
     #[serde(flatten)]
@@ -33,12 +33,12 @@ pub struct SlotCheck {
     /// How many requests were sent for it, which no other count of the run has.
     pub requests: u64,
     /// How long it took, the wait for sequences to go idle included.
-    #[serde(rename = "took_us", serialize_with = "micros")]
+    #[serde(rename = "took_us", serialize_with = "micros", deserialize_with = "from_micros")]
     pub took: Duration,
 }
 
 /// What was found of the slots.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "result")]
 pub enum SlotFinding {
     /// As many sequences as the model has slots were open at a time, and one more had to wait for the first to end.
@@ -71,6 +71,10 @@ pub enum SlotFinding {
 
 fn micros<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     time.as_micros().serialize(serializer)
+}
+
+fn from_micros<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    u64::deserialize(deserializer).map(Duration::from_micros)
 }
 
 impl SlotCheck {
