@@ -1,6 +1,6 @@
 //! Decides whether what came back was allowed, from what was sent and answered so far; never from the plan.
 
-mod diagnosis;
+pub mod diagnosis;
 mod histories;
 mod known;
 mod observation;
@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::diagnosis::{Explanation, explain};
 pub use self::violation::{Place, Violation, ViolationKind};
 use self::{known::Known, observation::Observation};
 use crate::{

@@ -1,22 +1,122 @@
-//! What a violation may come from, judged by what else was going on.
+//! Says what may be the cause of a violation, from what else was sent and answered around it.
+//!
+//! `docs/DIAGNOSIS.md` has what each cause needs for evidence, which cannot be told apart, and how often it may be wrong.
+
+mod cause;
+mod errors;
+mod hypothesis;
+mod lost;
+mod messages;
+mod others;
+mod refusals;
+mod story;
+mod streams;
+mod sums;
+
+use std::time::Duration;
 
 use serde::Serialize;
 
-use super::Violation;
-use crate::history::Entry;
+pub use self::cause::Cause;
+use self::{
+    hypothesis::{Hypothesis, ranked},
+    story::{Spot, Story},
+};
+use super::{Violation, ViolationKind};
+use crate::{
+    history::Entry,
+    model::{Model, Strategy},
+    sequence::RequestId,
+};
 
-/// What a violation may come from.
+/// What is known of the model.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    /// Its name.
+    pub model: String,
+    /// How long a sequence may get no request before the server ends it, where it is known.
+    pub idle_limit: Option<Duration>,
+    /// How many sequences can have a slot at a time, where it is known.
+    pub slots: Option<u32>,
+    /// The sequence batcher's strategy, where it is known.
+    pub strategy: Option<Strategy>,
+    /// Whether it may keep its state by correlation ID, so that it would mix two sequences of one ID.
+    pub keyed_by_id: bool,
+}
+
+impl Known {
+    /// What a run knows of its model.
+    #[must_use]
+    pub fn of(model: &Model) -> Self {
+        Self {
+            model: model.name.clone(),
+            idle_limit: model.idle_limit,
+            slots: model.slots,
+            strategy: model.strategy,
+            keyed_by_id: model.mixes_pipelined.is_some(),
+        }
+    }
+}
+
+/// What may have gone wrong, and what speaks for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Explanation {
-    /// What the server may have done wrong, as a name.
-    pub cause: String,
+    /// What may have gone wrong.
+    pub cause: Cause,
     /// What speaks for it.
     pub evidence: String,
 }
 
-/// What a violation may come from, the likeliest first. `window` is what happened on all contexts around it, in order of
-/// time.
+/// What may be the cause of a violation, most likely first.
+///
+/// `window` has what happened around it on all contexts, in the order of time: from some seconds before it until the
+/// accused sequence was answered again, or longer.
 #[must_use]
-pub fn explain(_violation: &Violation, _window: &[Entry]) -> Vec<Explanation> {
-    Vec::new()
+pub fn explain(violation: &Violation, window: &[Entry], known: &Known) -> Vec<Explanation> {
+    let story = Story::new(window);
+    let question = Question { violation, known, story: &story, spot: accused(violation, &story) };
+    ranked(question.hypotheses(), story.bits)
 }
+
+/// The step that a violation is about, where the window has it.
+fn accused(violation: &Violation, story: &Story) -> Option<Spot> {
+    let request: RequestId = violation.place.as_ref()?.request_id.as_ref()?.parse().ok()?;
+    story.find(request)
+}
+
+/// A violation, and what is known around it.
+struct Question<'q> {
+    violation: &'q Violation,
+    known: &'q Known,
+    story: &'q Story<'q>,
+    spot: Option<Spot>,
+}
+
+impl Question<'_> {
+    fn hypotheses(&self) -> Vec<Hypothesis> {
+        use ViolationKind as Kind;
+        let of_step = |explain: &dyn Fn(Spot) -> Vec<Hypothesis>| self.spot.map(explain).unwrap_or_default();
+        match self.violation.kind {
+            Kind::WrongSum => of_step(&|spot| self.wrong_sum(spot)),
+            Kind::MissingStartError => of_step(&|spot| refusals::missing(self, spot)),
+            Kind::SpuriousStartError => of_step(&|spot| refusals::spurious(self, spot)),
+            Kind::UnexpectedError => of_step(&|spot| errors::explain(self, spot)),
+            Kind::Lost => of_step(&|spot| lost::explain(self, spot)),
+            Kind::Duplicate | Kind::Reordered | Kind::Misaddressed => messages::misplaced(self),
+            Kind::WrongModel
+            | Kind::WrongOutputName
+            | Kind::WrongOutputType
+            | Kind::WrongOutputShape
+            | Kind::WrongOutputSize => messages::malformed(self),
+            _ => streams::explain(self),
+        }
+    }
+
+    fn wrong_sum(&self, spot: Spot) -> Vec<Hypothesis> {
+        let expected = self.violation.expected.parse().ok().or(self.story.asked(spot).right);
+        expected.map(|expected| sums::explain(self.story, self.known, spot, expected)).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,96 @@
+//! One possible explanation, and how likely it is that it only seems so.
+
+use super::{Cause, Explanation};
+
+/// Odds of a match by chance that are told.
+const TOLD_ABOVE: f64 = 1.0 / 1000.0;
+/// Odds at which a match says nothing.
+const WORTHLESS_ABOVE: f64 = 0.25;
+
+/// A possible explanation.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Hypothesis {
+    pub(super) cause: Cause,
+    pub(super) evidence: String,
+    /// How many quantities were compared with, one of which matched.
+    pub(super) tried: usize,
+    /// Whether what came later is as the cause would have it.
+    pub(super) fit: Fit,
+    /// How many further quantities match that had to.
+    pub(super) confirmed: u32,
+}
+
+/// Whether what came later is as a cause would have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fit {
+    No,
+    NotKnown,
+    Yes,
+}
+
+impl Fit {
+    pub(super) fn of(fits: Option<bool>) -> Self {
+        match fits {
+            None => Self::NotKnown,
+            Some(true) => Self::Yes,
+            Some(false) => Self::No,
+        }
+    }
+}
+
+impl Hypothesis {
+    pub(super) fn new(cause: Cause, tried: usize, fit: Fit, evidence: String) -> Self {
+        Self { cause, evidence, tried: tried.max(1), fit, confirmed: 0 }
+    }
+
+    pub(super) fn confirmed(mut self, times: u32, evidence: &str) -> Self {
+        if times > 0 {
+            self.confirmed += times;
+            self.evidence.push_str("; ");
+            self.evidence.push_str(evidence);
+        }
+        self
+    }
+
+    /// The odds that quantities of so many random bits match by chance.
+    pub(super) fn odds(&self, bits: u32) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "odds")]
+        let tried = self.tried as f64;
+        let bits = f64::from(bits) * (1.0 + f64::from(self.confirmed));
+        (tried * (-bits).exp2()).min(1.0)
+    }
+
+    /// The weight of the evidence, in bits.
+    fn weight(&self, bits: u32) -> f64 {
+        let fit = match self.fit {
+            Fit::Yes => 4.0,
+            Fit::NotKnown => 0.0,
+            Fit::No => -f64::from(bits),
+        };
+        fit - self.odds(bits).log2()
+    }
+
+    fn told(self, bits: u32) -> Explanation {
+        let odds = self.odds(bits);
+        let mut evidence = self.evidence;
+        if odds > TOLD_ABOVE {
+            evidence = format!("{evidence}; by chance this matches in 1 of {:.0} cases", 1.0 / odds);
+        }
+        Explanation { cause: self.cause, evidence }
+    }
+}
+
+/// The explanations that are worth to be told, most likely first, each cause once.
+pub(super) fn ranked(mut all: Vec<Hypothesis>, bits: u32) -> Vec<Explanation> {
+    all.sort_by(|one, other| other.weight(bits).total_cmp(&one.weight(bits)));
+    let doubtful = |hypothesis: &Hypothesis| hypothesis.fit == Fit::No || hypothesis.odds(bits) > WORTHLESS_ABOVE;
+    let mut first = true;
+    all.retain(|hypothesis| std::mem::take(&mut first) || !doubtful(hypothesis));
+    let mut told: Vec<Explanation> = Vec::new();
+    for hypothesis in all {
+        if told.iter().all(|explanation| explanation.cause != hypothesis.cause) {
+            told.push(hypothesis.told(bits));
+        }
+    }
+    told
+}

@@ -1,0 +1,132 @@
+//! Answers that came where they should not, or in another form.
+
+use super::{
+    Cause, Question, ViolationKind,
+    hypothesis::{Fit, Hypothesis},
+    story::Spot,
+};
+use crate::{
+    event::Received,
+    history::{Entry, What},
+    sequence::RequestId,
+    tensor::TensorData,
+};
+
+fn new(cause: Cause, tried: usize, evidence: String) -> Hypothesis {
+    Hypothesis::new(cause, tried, Fit::NotKnown, evidence)
+}
+
+/// An answer too many, one behind a later one's, and one that was not asked for here.
+pub(super) fn misplaced(question: &Question) -> Vec<Hypothesis> {
+    let seen = &question.violation.seen;
+    match question.violation.kind {
+        ViolationKind::Duplicate => vec![new(Cause::AnsweredTwice, 1, format!("the stream brought {seen} again"))],
+        ViolationKind::Reordered => vec![new(Cause::AnswersReordered, 1, seen.clone())],
+        _ => misaddressed(question),
+    }
+}
+
+/// The message that the violation is about.
+fn message<'q>(question: &Question<'q>) -> Option<&'q Entry> {
+    let place = question.violation.place.as_ref()?;
+    let is_here = |entry: &&Entry| {
+        (entry.context.worker, entry.context.context) == (place.worker, place.context)
+            && entry.at == question.violation.at_ns
+            && matches!(entry.what, What::Answered(..) | What::Received(_))
+    };
+    question.story.window.iter().find(is_here)
+}
+
+fn id_of(entry: &Entry) -> (String, Option<RequestId>) {
+    match &entry.what {
+        What::Answered(request, _) => (request.to_string(), Some(*request)),
+        What::Received(received) => (received.id.clone(), received.request()),
+        _ => (String::new(), None),
+    }
+}
+
+fn misaddressed(question: &Question) -> Vec<Hypothesis> {
+    let Some(entry) = message(question) else {
+        return vec![new(Cause::AnswerElsewhere, 1, question.violation.seen.clone())];
+    };
+    let (text, request) = id_of(entry);
+    let known = request.and_then(|request| question.story.find(request));
+    let Some(spot) = known else {
+        let evidence = format!("the answer carries the ID '{text}', and no request with it is known");
+        return vec![new(Cause::UnknownRequestId, 1, evidence)];
+    };
+    let told = question.story.told(spot);
+    let whose = if told.context == entry.context {
+        "which an earlier stream of this context carried".to_owned()
+    } else {
+        format!("of worker {} context {}", told.context.worker, told.context.context)
+    };
+    let evidence = format!("the answer is to request {text}, {whose}; correlation ID {}", told.correlation_id);
+    vec![new(Cause::AnswerElsewhere, 1, evidence)]
+}
+
+/// An answer in another form.
+pub(super) fn malformed(question: &Question) -> Vec<Hypothesis> {
+    let seen = question.violation.seen.clone();
+    let cause = match question.violation.kind {
+        ViolationKind::WrongModel => Cause::OtherModelsName,
+        ViolationKind::WrongOutputType => Cause::OutputType,
+        ViolationKind::WrongOutputShape => Cause::OutputShape,
+        ViolationKind::WrongOutputSize => size(question),
+        _ if has_no_output(question) => return no_output(question),
+        _ => Cause::OutputName,
+    };
+    vec![new(cause, 1, format!("the answer has {seen}"))]
+}
+
+fn received<'q>(question: &Question<'q>) -> Option<&'q Received> {
+    match &message(question)?.what {
+        What::Received(received) => Some(received),
+        _ => None,
+    }
+}
+
+fn size(question: &Question) -> Cause {
+    let output = received(question).and_then(|received| received.result.as_ref().ok()?.outputs.first());
+    let held = output.map_or(0, |output| match &output.data {
+        TensorData::Raw(bytes) => bytes.len(),
+        TensorData::Int32(elements) => elements.len() * 4,
+        TensorData::Absent => 0,
+    });
+    if held > 4 { Cause::OutputTooLong } else { Cause::OutputTooShort }
+}
+
+fn has_no_output(question: &Question) -> bool {
+    let response = received(question).and_then(|received| received.result.as_ref().ok());
+    response.is_some_and(|response| response.outputs.is_empty())
+}
+
+/// A model that is told that a request is not ready answers it with nothing, and does not execute it.
+fn no_output(question: &Question) -> Vec<Hypothesis> {
+    let executed = question.spot.and_then(|spot| was_executed(question, spot));
+    let evidence = match executed {
+        None => "no later answer shows whether the step was executed",
+        Some(true) => "later answers have the step's value in them",
+        Some(false) => "later answers are as if the step had not been",
+    };
+    let fit = |as_it_is| Fit::of(executed.map(|executed| executed == as_it_is));
+    let new = |cause, tried, fit| Hypothesis::new(cause, tried, fit, format!("the answer has no output; {evidence}"));
+    vec![new(Cause::OutputMissing, 1, fit(true)), new(Cause::ReadyNotTold, 2, fit(false))]
+}
+
+/// Whether the sequence's later answers have the step's value in them.
+fn was_executed(question: &Question, spot: Spot) -> Option<bool> {
+    let story = question.story;
+    let asked = story.asked(spot);
+    let before = match story.previous(spot) {
+        None if asked.step.start => 0,
+        previous => previous?.sum()?,
+    };
+    let (found, value) = (story.found_next(spot)?, asked.step.value);
+    // After a START that was not executed anything may be found.
+    if found == before.wrapping_add(value) {
+        Some(true)
+    } else {
+        (found == before || asked.step.start).then_some(false)
+    }
+}

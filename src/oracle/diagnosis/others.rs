@@ -1,0 +1,248 @@
+//! Wrong sums that another sequence explains.
+
+use super::{
+    Cause,
+    hypothesis::{Fit, Hypothesis},
+    story::{Said, Spot},
+    sums::Case,
+};
+
+/// How many of the matches nearest in time are looked at.
+const MATCHES: usize = 4;
+
+/// What other sequences may explain.
+pub(super) fn explain(case: &Case) -> Vec<Hypothesis> {
+    let mut all = of_states(case);
+    all.extend(constant(case));
+    all.extend(answer_of_another(case));
+    if !case.asked.step.start {
+        all.extend(stray_steps(case));
+    }
+    all
+}
+
+/// A step of another sequence that went on from a state.
+pub(super) fn who_found(case: &Case, state: i32) -> Option<Spot> {
+    let story = case.story;
+    let found = |spot: &Spot| !story.asked(*spot).step.start && story.asked(*spot).base() == Some(state);
+    let nearest = |spot: &Spot| story.asked(*spot).at().abs_diff(case.at);
+    story.others(case.spot.sequence).filter(found).min_by_key(nearest)
+}
+
+/// Steps of other sequences after which their state was this one, nearest first.
+fn who_left(case: &Case, state: i32) -> Vec<Spot> {
+    let story = case.story;
+    let left = |spot: &Spot| {
+        let asked = story.asked(*spot);
+        let had_to = asked.right == Some(state) && !asked.has_failed();
+        // What was sent later cannot have been there.
+        (asked.sum() == Some(state) || had_to) && asked.sent_at <= case.at
+    };
+    let mut found: Vec<_> = story.others(case.spot.sequence).filter(left).collect();
+    found.sort_by_key(|spot| story.asked(*spot).at().abs_diff(case.at));
+    found.truncate(MATCHES);
+    found
+}
+
+/// The step found a state that another sequence left.
+fn of_states(case: &Case) -> Vec<Hypothesis> {
+    if case.base == 0 || case.base == case.before {
+        return Vec::new();
+    }
+    who_left(case, case.base).into_iter().flat_map(|other| of_state(case, other)).collect()
+}
+
+fn of_state(case: &Case, other: Spot) -> Vec<Hypothesis> {
+    let told = case.story.told(other);
+    let same_id = told.context == case.story.told(case.spot).context;
+    if same_id && case.known.keyed_by_id && overlaps(case, other) {
+        let evidence = format!("the step went on from {}, of sequence {}", case.base, told.name());
+        return vec![Hypothesis::new(Cause::Overlap, 1, Fit::Yes, evidence)];
+    }
+    if case.asked.step.start && (same_id || is_left(case, other)) { stale(case, other) } else { mixed(case, other) }
+}
+
+/// Whether the two were under way at once.
+fn overlaps(case: &Case, other: Spot) -> bool {
+    let (mine, theirs) = (case.story.told(case.spot), case.story.told(other));
+    mine.first_sent() <= theirs.last_at() && theirs.first_sent() <= mine.last_at()
+}
+
+/// Whether the sequence was not heard of any more after the step, up to this case.
+fn is_left(case: &Case, other: Spot) -> bool {
+    let steps = &case.story.told(other).steps;
+    steps[other.step + 1..].iter().all(|later| later.sum().is_none() || later.at() > case.at)
+}
+
+/// START went on from a sum.
+fn stale(case: &Case, other: Spot) -> Vec<Hypothesis> {
+    let story = case.story;
+    let told = story.told(other);
+    let is_predecessor = story.predecessor(case.spot.sequence) == Some(other.sequence);
+    let tried = if is_predecessor { 1 } else { story.nearer(case.spot.sequence, case.at, story.asked(other).at()) };
+    let whose = match (is_predecessor, told.context == story.told(case.spot).context) {
+        (true, _) => "the ID's previous sequence",
+        (false, true) => "an earlier sequence of the ID",
+        (false, false) => "a sequence of another ID",
+    };
+    let (name, id) = (told.name(), told.correlation_id);
+    let evidence = format!(
+        "START went on from {}, the sum after step {} of {name}, {whose} (correlation ID {id}); {}",
+        case.base,
+        story.asked(other).step.request.step + 1,
+        case.went_on()
+    );
+    let same_id = told.context == story.told(case.spot).context;
+    let hypothesis = |cause, tried| Hypothesis::new(cause, tried, case.if_taken(), evidence.clone());
+    let mut all = vec![hypothesis(Cause::StartNotTold, 3 * tried)];
+    if same_id {
+        all.push(hypothesis(Cause::StaleStateOfId, tried));
+    }
+    if !same_id || !case.known.keyed_by_id {
+        all.push(hypothesis(Cause::StaleStateOfSlot, if same_id { 2 * tried } else { tried }));
+    }
+    all
+}
+
+/// A step went on from the state of a sequence of another ID, or of one that is long over.
+fn mixed(case: &Case, other: Spot) -> Vec<Hypothesis> {
+    let story = case.story;
+    let their = story.asked(other);
+    let tried = story.nearer(case.spot.sequence, case.at, their.at());
+    let told = story.told(other);
+    let evidence = format!(
+        "the step went on from {}, the state of sequence {} (worker {}, context {}, correlation ID {}) after step {}; {}",
+        case.base,
+        told.name(),
+        told.context.worker,
+        told.context.context,
+        told.correlation_id,
+        their.step.request.step + 1,
+        case.went_on()
+    );
+    let new = |cause, fit| Hypothesis::new(cause, tried, fit, evidence.clone());
+    let found_next = story.found_next(other);
+    let went_on_from_mine = found_next == Some(case.sum);
+    let was_on_mine =
+        !their.step.start && their.base() == Some(case.before) && other_before(case, other) != their.base();
+    let untouched = found_next == their.sum().or(their.right) && found_next.is_some();
+    let mine_elsewhere = case.after == Some(case.before);
+    if found_next == Some(case.before) && !was_on_mine {
+        return vec![new(Cause::SwappedStates, Fit::Yes).confirmed(1, "that one went on from this one's state")];
+    }
+    let shared = |fit, times, what: &str| new(Cause::SharedState, fit).confirmed(times, what);
+    let wrong_id = |fit, times, what: &str| new(Cause::CorridWrong, fit).confirmed(times, what);
+    let mut all = Vec::new();
+    if case.known.keyed_by_id {
+        let times = u32::from(mine_elsewhere) + u32::from(was_on_mine) + u32::from(went_on_from_mine);
+        all.push(wrong_id(Fit::of((times > 0).then_some(true)), times, "the state was used by both sequences' steps"));
+    }
+    let touched = went_on_from_mine || (was_on_mine && !untouched) || after_is_anothers(case);
+    if touched && !mine_elsewhere {
+        all.push(shared(Fit::Yes, u32::from(went_on_from_mine), "that one went on from this one's answer"));
+    }
+    let fit = if touched { Fit::No } else { case.if_taken() };
+    all.push(new(Cause::LeakedState, fit).confirmed(u32::from(untouched), "that one went on as if nothing had been"));
+    all
+}
+
+/// The state that the other step had to find.
+fn other_before(case: &Case, other: Spot) -> Option<i32> {
+    case.story.previous(other).and_then(|previous| previous.sum().or(previous.right))
+}
+
+/// Whether the next step of this sequence found what another one left.
+fn after_is_anothers(case: &Case) -> bool {
+    let known = [case.sum, case.right(), case.before, 0];
+    case.after.is_some_and(|after| !known.contains(&after) && !who_left(case, after).is_empty())
+}
+
+/// The same state, which no sequence left, was found by several steps.
+fn constant(case: &Case) -> Option<Hypothesis> {
+    if case.base == 0 || case.base == case.before {
+        return None;
+    }
+    let story = case.story;
+    let own = case.own_steps().iter().filter(|asked| asked.base() == Some(case.base)).count() - 1;
+    let theirs = story.others(case.spot.sequence).filter(|spot| story.asked(*spot).base() == Some(case.base)).count();
+    let times = own + theirs;
+    if times == 0 || !who_left(case, case.base).is_empty() {
+        return None;
+    }
+    let why = if case.asked.step.start { Cause::StartNotTold } else { Cause::EffectLost };
+    let evidence =
+        format!("the step found {}, which no sequence left, and {times} other steps found the same", case.base);
+    Some(Hypothesis::new(why, 2, Fit::NotKnown, evidence))
+}
+
+/// The answer is what had to be answered to another request.
+fn answer_of_another(case: &Case) -> Vec<Hypothesis> {
+    let story = case.story;
+    let left = who_left(case, case.sum).into_iter();
+    let all = left.map(|other| {
+        let asked = story.asked(other);
+        let told = story.told(other);
+        let tried = story.nearer(case.spot.sequence, case.at, asked.at());
+        let evidence = format!(
+            "the answer, {}, belongs to request {} (worker {}, context {}, lane {}); {}",
+            case.sum,
+            asked.step.request,
+            told.context.worker,
+            told.context.context,
+            asked.lane.0,
+            case.went_on()
+        );
+        let exchanged = asked.sum() == Some(case.right());
+        let hypothesis = Hypothesis::new(Cause::AnswerOfAnother, tried, case.if_only_answered(), evidence);
+        hypothesis.confirmed(exchanged.into(), "that one was answered with what belongs here")
+    });
+    all.collect()
+}
+
+/// Steps of another sequence were added to this one's state before the step.
+fn stray_steps(case: &Case) -> Vec<Hypothesis> {
+    let off_by = case.off_by();
+    let Some(previous) = case.story.previous(case.spot) else { return Vec::new() };
+    let (from, until) = (previous.sent_at, case.at);
+    let candidates = case.story.sequences.iter().enumerate().filter(|(index, _)| *index != case.spot.sequence);
+    let mut tried = 0;
+    let mut found = Vec::new();
+    for (index, told) in candidates {
+        let near = |at| (from..=until).contains(&at);
+        if told.first_sent() > until || told.last_at() < from {
+            continue;
+        }
+        for first in (0..told.steps.len()).filter(|step| told.steps[*step].at() >= from) {
+            let mut added = 0_i32;
+            for last in first..told.steps.len() {
+                let asked = &told.steps[last];
+                if !near(asked.at()) && !near(asked.sent_at) {
+                    break;
+                }
+                added = added.wrapping_add(asked.step.value);
+                tried += 1;
+                if added == off_by {
+                    found.push((Spot { sequence: index, step: first }, last));
+                }
+            }
+        }
+    }
+    found.into_iter().take(MATCHES).flat_map(|(first, last)| stray(case, first, last, tried)).collect()
+}
+
+fn stray(case: &Case, first: Spot, last: usize, tried: usize) -> Vec<Hypothesis> {
+    let story = case.story;
+    let told = story.told(first);
+    let steps = &told.steps[first.step..=last];
+    let named: Vec<_> = steps.iter().map(|asked| asked.step.request.to_string()).collect();
+    let evidence = format!("the answer has the values of {} in it; {}", named.join(", "), case.went_on());
+    let new = |cause, tried| Hypothesis::new(cause, tried, case.if_taken(), evidence.clone());
+    if told.context == story.told(case.spot).context {
+        let why = if case.known.keyed_by_id && overlaps(case, first) { Cause::Overlap } else { Cause::Straggler };
+        return vec![new(why, tried)];
+    }
+    let answered_right =
+        steps.iter().all(|asked| !matches!(asked.answer, Some((_, Said::Sum(sum))) if Some(sum) != asked.right));
+    let stray = new(Cause::StrayStep, 2 * tried);
+    if answered_right { vec![new(Cause::ReadyTold, tried), stray] } else { vec![stray] }
+}

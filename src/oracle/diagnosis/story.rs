@@ -1,0 +1,241 @@
+//! What became of each sequence of a window.
+
+use std::collections::HashMap;
+
+use crate::{
+    conversation::Lane,
+    event::{ContextId, Cut, Nanos, Received},
+    history::{Entry, What},
+    sequence::{CorrelationId, RequestId, Step},
+};
+
+/// The sequences of a window, and what became of their steps.
+#[derive(Debug)]
+pub(super) struct Story<'w> {
+    pub(super) window: &'w [Entry],
+    /// In the order of their first steps.
+    pub(super) sequences: Vec<Told<'w>>,
+    /// By worker and serial number.
+    by_serial: HashMap<(u32, u32), usize>,
+    /// Answers that came on a context that did not ask for them.
+    pub(super) strays: Vec<(RequestId, &'w Entry)>,
+    /// How many random bits a value has.
+    pub(super) bits: u32,
+}
+
+/// One sequence.
+#[derive(Debug)]
+pub(super) struct Told<'w> {
+    pub(super) context: ContextId,
+    pub(super) correlation_id: CorrelationId,
+    pub(super) serial: u32,
+    /// By their index in the sequence; the first ones may have been sent before the window begins.
+    pub(super) steps: Vec<Asked<'w>>,
+}
+
+/// A step, and what became of it.
+#[derive(Clone, Debug)]
+pub(super) struct Asked<'w> {
+    pub(super) step: Step,
+    pub(super) lane: Lane,
+    pub(super) sent_at: Nanos,
+    pub(super) answer: Option<(Nanos, Said<'w>)>,
+    /// The sum that had to come, as far as the window tells; of a step that was not executed the state as it was.
+    pub(super) right: Option<i32>,
+}
+
+/// What an answer says.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Said<'w> {
+    Sum(i32),
+    Error(&'w str),
+    Malformed,
+}
+
+/// A step's place in a story.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Spot {
+    pub(super) sequence: usize,
+    pub(super) step: usize,
+}
+
+impl Asked<'_> {
+    /// The sum that it was answered with.
+    pub(super) fn sum(&self) -> Option<i32> {
+        match self.answer {
+            Some((_, Said::Sum(sum))) => Some(sum),
+            _ => None,
+        }
+    }
+
+    /// The state that it was executed on, as far as its answer tells.
+    pub(super) fn base(&self) -> Option<i32> {
+        self.sum().map(|sum| sum.wrapping_sub(self.step.value))
+    }
+
+    /// Whether it was answered with an error.
+    pub(super) fn has_failed(&self) -> bool {
+        matches!(self.answer, Some((_, Said::Error(_))))
+    }
+
+    /// When it was answered, or else sent.
+    pub(super) fn at(&self) -> Nanos {
+        self.answer.as_ref().map_or(self.sent_at, |(at, _)| *at)
+    }
+}
+
+impl Told<'_> {
+    pub(super) fn first_sent(&self) -> Nanos {
+        self.steps.first().map_or(0, |asked| asked.sent_at)
+    }
+
+    /// When it was last heard of.
+    pub(super) fn last_at(&self) -> Nanos {
+        self.steps.iter().map(Asked::at).max().unwrap_or(0)
+    }
+
+    /// Whether END was sent and answered.
+    pub(super) fn has_ended(&self) -> bool {
+        self.steps.last().is_some_and(|last| last.step.end && last.sum().is_some())
+    }
+
+    /// The name of its requests up to the step's number.
+    pub(super) fn name(&self) -> String {
+        format!("{}-{}-{}", self.context.worker, self.context.context, self.serial)
+    }
+
+    fn find_right_sums(&mut self) {
+        let mut state = self.steps.first().filter(|first| first.step.start).map(|_| 0);
+        for asked in &mut self.steps {
+            if asked.has_failed() {
+                asked.right = state;
+                continue;
+            }
+            // A window that begins in the middle of a sequence has to believe its first answer.
+            state = state.map_or(asked.sum(), |state: i32| Some(state.wrapping_add(asked.step.value)));
+            asked.right = state;
+        }
+    }
+}
+
+impl<'w> Story<'w> {
+    pub(super) fn new(window: &'w [Entry]) -> Self {
+        let mut story = Self {
+            window,
+            sequences: Vec::new(),
+            by_serial: HashMap::new(),
+            strays: Vec::new(),
+            bits: bits_of(window),
+        };
+        for entry in window {
+            match &entry.what {
+                What::Sent(step) => story.sent(entry, step),
+                What::Answered(request, sum) => story.answered(entry, *request, Said::Sum(*sum)),
+                What::Received(received) => story.received(entry, received),
+                _ => {}
+            }
+        }
+        story.sequences.iter_mut().for_each(Told::find_right_sums);
+        story
+    }
+
+    fn sent(&mut self, entry: &Entry, step: &Step) {
+        let key = (step.request.worker, step.request.sequence);
+        let index = *self.by_serial.entry(key).or_insert(self.sequences.len());
+        if index == self.sequences.len() {
+            let Entry { context, correlation_id, .. } = *entry;
+            let serial = step.request.sequence;
+            self.sequences.push(Told { context, correlation_id, serial, steps: Vec::new() });
+        }
+        let (lane, sent_at) = (entry.lane, entry.at);
+        self.sequences[index].steps.push(Asked { step: *step, lane, sent_at, answer: None, right: None });
+    }
+
+    fn received(&mut self, entry: &'w Entry, received: &'w Received) {
+        let Some(request) = received.request() else { return };
+        let said = received.result.as_ref().map_or_else(|text| Said::Error(text), |_| Said::Malformed);
+        self.answered(entry, request, said);
+    }
+
+    fn answered(&mut self, entry: &'w Entry, request: RequestId, said: Said<'w>) {
+        let spot = self.find(request);
+        match spot.map(|spot| &mut self.sequences[spot.sequence]) {
+            Some(told) if told.context == entry.context => {
+                let asked = &mut told.steps[spot.map_or(0, |spot| spot.step)];
+                asked.answer.get_or_insert((entry.at, said));
+            }
+            _ => self.strays.push((request, entry)),
+        }
+    }
+
+    /// Where a request stands.
+    pub(super) fn find(&self, request: RequestId) -> Option<Spot> {
+        let sequence = *self.by_serial.get(&(request.worker, request.sequence))?;
+        let steps = &self.sequences[sequence].steps;
+        let first = steps.first()?.step.request.step;
+        let step = request.step.checked_sub(first)? as usize;
+        let fits = steps.get(step).is_some_and(|asked| asked.step.request == request);
+        fits.then_some(Spot { sequence, step })
+    }
+
+    pub(super) fn told(&self, spot: Spot) -> &Told<'w> {
+        &self.sequences[spot.sequence]
+    }
+
+    pub(super) fn asked(&self, spot: Spot) -> &Asked<'w> {
+        &self.sequences[spot.sequence].steps[spot.step]
+    }
+
+    /// The next step of the same sequence.
+    pub(super) fn next(&self, spot: Spot) -> Option<&Asked<'w>> {
+        self.told(spot).steps.get(spot.step + 1)
+    }
+
+    /// The step before it in the same sequence.
+    pub(super) fn previous(&self, spot: Spot) -> Option<&Asked<'w>> {
+        spot.step.checked_sub(1).map(|step| &self.told(spot).steps[step])
+    }
+
+    /// The state that the next step of the same sequence found.
+    pub(super) fn found_next(&self, spot: Spot) -> Option<i32> {
+        self.next(spot)?.base()
+    }
+
+    /// The ID's sequence before this one.
+    pub(super) fn predecessor(&self, sequence: usize) -> Option<usize> {
+        let context = self.sequences[sequence].context;
+        (0..sequence).rev().find(|other| self.sequences[*other].context == context)
+    }
+
+    /// Each step of the other sequences.
+    pub(super) fn others(&self, than: usize) -> impl Iterator<Item = Spot> + '_ {
+        let sequences = self.sequences.iter().enumerate().filter(move |(index, _)| *index != than);
+        sequences.flat_map(|(sequence, told)| (0..told.steps.len()).map(move |step| Spot { sequence, step }))
+    }
+
+    /// How many steps of other sequences were answered no further from `at` than `near` was: so many quantities had a
+    /// chance to match before it.
+    pub(super) fn nearer(&self, than: usize, at: Nanos, near: Nanos) -> usize {
+        let distance = at.abs_diff(near);
+        self.others(than).filter(|spot| self.asked(*spot).at().abs_diff(at) <= distance).count()
+    }
+
+    /// The streams that the server or the network ended within so long of a moment.
+    pub(super) fn broken_near(&self, at: Nanos, within: Nanos) -> impl Iterator<Item = (&'w Entry, &'w str)> {
+        let near = self.window.iter().filter(move |entry| entry.at.abs_diff(at) <= within);
+        near.filter_map(|entry| match &entry.what {
+            What::Cut(Cut::Broken(reason)) => Some((entry, reason.as_str())),
+            _ => None,
+        })
+    }
+}
+
+/// How many random bits the values have, from the range that they are seen in.
+fn bits_of(window: &[Entry]) -> u32 {
+    let values = window.iter().filter_map(|entry| match &entry.what {
+        What::Sent(step) => Some(step.value),
+        _ => None,
+    });
+    let (least, most) = values.fold((i32::MAX, i32::MIN), |(least, most), value| (least.min(value), most.max(value)));
+    if least >= most { 1 } else { most.abs_diff(least).ilog2() + 1 }
+}

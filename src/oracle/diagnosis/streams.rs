@@ -1,0 +1,99 @@
+//! Streams that break or do not end, servers that die, and counts that differ.
+
+use std::{cmp::Ordering, collections::BTreeSet};
+
+use super::{
+    Cause, Question, ViolationKind,
+    hypothesis::{Fit, Hypothesis},
+};
+use crate::{
+    event::Nanos,
+    history::{Entry, What},
+};
+
+/// Streams that break within this time break together.
+const TOGETHER: Nanos = 500_000_000;
+
+fn new(cause: Cause, tried: usize, evidence: String) -> Hypothesis {
+    Hypothesis::new(cause, tried, Fit::NotKnown, evidence)
+}
+
+/// What may explain a violation that is not of one answer.
+pub(super) fn explain(question: &Question) -> Vec<Hypothesis> {
+    let violation = question.violation;
+    let seen = violation.seen.clone();
+    match violation.kind {
+        ViolationKind::StreamBroken => broken(question),
+        ViolationKind::StreamNotClosed => vec![new(Cause::StreamKeptOpen, 1, seen)],
+        ViolationKind::ServerDied => vec![new(Cause::Crash, 1, seen)],
+        ViolationKind::Hang => vec![new(Cause::ServerHang, 1, seen)],
+        ViolationKind::Statistics => statistics(question),
+        // By their names, because not every oracle has them.
+        kind => match kind.name() {
+            "slot-leak" => vec![new(Cause::SlotLeak, 1, seen.clone()), new(Cause::MissingReap, 2, seen)],
+            "slot-released-twice" => vec![new(Cause::SharedState, 1, seen.clone()), new(Cause::ExtraSlot, 2, seen)],
+            "pending-left" => vec![new(Cause::SlotLeak, 1, seen.clone()), new(Cause::Starvation, 2, seen)],
+            _ => Vec::new(),
+        },
+    }
+}
+
+fn broken(question: &Question) -> Vec<Hypothesis> {
+    let (violation, story) = (question.violation, question.story);
+    let reason = &violation.seen;
+    let together: BTreeSet<_> = story.broken_near(violation.at_ns, TOGETHER).map(|(entry, _)| entry.context).collect();
+    // A server that closes a stream in good order is there, and means it.
+    let in_good_order = reason.contains("the server ended the stream");
+    let evidence = format!("{reason}; streams of {} contexts broke within half a second", together.len());
+    if in_good_order {
+        let half_closed = is_half_closed(question);
+        let (final_answers, early) = if half_closed { (1, 2) } else { (2, 1) };
+        let mut all = vec![new(Cause::StreamClosedEarly, early, evidence.clone())];
+        if half_closed {
+            all.push(new(Cause::FinalAnswersLost, final_answers, format!("the client had half-closed it; {evidence}")));
+        }
+        return all;
+    }
+    let (restart, early) = if together.len() > 1 { (1, 3) } else { (2, 1) };
+    vec![
+        new(Cause::Restart, restart, evidence.clone()),
+        new(Cause::StreamClosedEarly, early, evidence.clone()),
+        new(Cause::Crash, 4, evidence),
+    ]
+}
+
+/// Whether the client had said that no further step follows on the stream that broke.
+fn is_half_closed(question: &Question) -> bool {
+    let Some(place) = &question.violation.place else { return false };
+    let here = |entry: &&Entry| {
+        (entry.context.worker, entry.context.context) == (place.worker, place.context)
+            && entry.at <= question.violation.at_ns
+    };
+    let last = question
+        .story
+        .window
+        .iter()
+        .rev()
+        .filter(here)
+        .find(|entry| matches!(entry.what, What::Opened(_) | What::HalfClosed | What::Closed | What::Sent(_)));
+    last.is_some_and(|entry| matches!(entry.what, What::HalfClosed))
+}
+
+fn statistics(question: &Question) -> Vec<Hypothesis> {
+    let violation = question.violation;
+    let evidence = format!("the counts rose by {}, and had to by {}", violation.seen, violation.expected);
+    let number = |text: &str| {
+        let digits: String = text.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse::<u64>().ok()
+    };
+    let (Some(seen), Some(expected)) = (number(&violation.seen), number(&violation.expected)) else {
+        return Vec::new();
+    };
+    let more = new(Cause::CountedTwice, 1, evidence.clone());
+    let less = new(Cause::NotCounted, 1, evidence);
+    match seen.cmp(&expected) {
+        Ordering::Greater => vec![more],
+        Ordering::Less => vec![less],
+        Ordering::Equal => vec![more, less],
+    }
+}

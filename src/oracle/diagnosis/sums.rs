@@ -1,0 +1,215 @@
+//! Wrong sums: exact arithmetic on what was answered before, after and beside them.
+
+use super::{
+    Cause, Known,
+    hypothesis::{Fit, Hypothesis},
+    others,
+    story::{Asked, Spot, Story},
+};
+use crate::event::Nanos;
+
+/// An answer that is wrong by no more than this is wrong by a small number.
+const SMALL: u32 = 8;
+
+/// A wrong sum, and what is known of its sequence.
+#[derive(Debug)]
+pub(super) struct Case<'c> {
+    pub(super) story: &'c Story<'c>,
+    pub(super) known: &'c Known,
+    pub(super) spot: Spot,
+    pub(super) asked: &'c Asked<'c>,
+    pub(super) at: Nanos,
+    /// The answer.
+    pub(super) sum: i32,
+    /// The state that the step had to find.
+    pub(super) before: i32,
+    /// The state that the step's answer says that it found.
+    pub(super) base: i32,
+    /// The state that the next step found.
+    pub(super) after: Option<i32>,
+}
+
+impl<'c> Case<'c> {
+    /// The case of an answered step; `expected` is the sum that had to come.
+    pub(super) fn new(story: &'c Story<'c>, known: &'c Known, spot: Spot, expected: i32) -> Option<Self> {
+        let asked = story.asked(spot);
+        let (sum, base) = (asked.sum()?, asked.base()?);
+        let before = expected.wrapping_sub(asked.step.value);
+        Some(Self { story, known, spot, asked, at: asked.at(), sum, before, base, after: story.found_next(spot) })
+    }
+
+    pub(super) fn right(&self) -> i32 {
+        self.before.wrapping_add(self.asked.step.value)
+    }
+
+    pub(super) fn off_by(&self) -> i32 {
+        self.sum.wrapping_sub(self.right())
+    }
+
+    /// Whether the next step went on from a sum, where there is a next step.
+    pub(super) fn went_on_from(&self, state: i32) -> Option<bool> {
+        self.after.map(|after| after == state)
+    }
+
+    /// Fits where the state took the wrong sum.
+    pub(super) fn if_taken(&self) -> Fit {
+        Fit::of(self.went_on_from(self.sum))
+    }
+
+    /// Fits where only the answer was wrong.
+    pub(super) fn if_only_answered(&self) -> Fit {
+        Fit::of(self.went_on_from(self.right()))
+    }
+
+    /// Fits where the step was executed on another state, and its own stayed as it was.
+    pub(super) fn if_elsewhere(&self) -> Fit {
+        Fit::of(self.went_on_from(self.before))
+    }
+
+    /// What the next step went on from, in words.
+    pub(super) fn went_on(&self) -> String {
+        match self.after {
+            None => "no later answer shows from what the sequence went on".to_owned(),
+            Some(after) if after == self.sum => "the sequence went on from the wrong sum".to_owned(),
+            Some(after) if after == self.right() => "the sequence went on from the right sum".to_owned(),
+            Some(after) if after == self.before => "the sequence went on as if the step had not been".to_owned(),
+            Some(after) => format!("the sequence went on from {after}"),
+        }
+    }
+
+    fn hypothesis(&self, cause: Cause, tried: usize, fit: Fit, evidence: &str) -> Hypothesis {
+        Hypothesis::new(cause, tried, fit, format!("{evidence}; {}", self.went_on()))
+    }
+
+    pub(super) fn own_steps(&self) -> &'c [Asked<'c>] {
+        &self.story.told(self.spot).steps
+    }
+}
+
+/// What may explain a wrong sum.
+pub(super) fn explain(story: &Story, known: &Known, spot: Spot, expected: i32) -> Vec<Hypothesis> {
+    let mut frames = vec![expected];
+    // After a wrong answer the state may be as that answer or as it had to be: the step is looked at in either way.
+    frames.extend(story.asked(spot).right.filter(|right| *right != expected));
+    let cases = frames.into_iter().filter_map(|expected| Case::new(story, known, spot, expected));
+    let mut all: Vec<_> = cases.filter(|case| case.sum != case.right()).flat_map(|case| of_case(&case)).collect();
+    if all.iter().all(|hypothesis| hypothesis.fit == Fit::No || hypothesis.odds(story.bits) > 0.1)
+        && let Some(case) = Case::new(story, known, spot, expected)
+    {
+        all.extend(unexplained(&case));
+    }
+    all
+}
+
+fn of_case(case: &Case) -> Vec<Hypothesis> {
+    let own = [small(case), twice(case), not_executed(case)].into_iter().flatten();
+    own.chain(out_of_order(case)).chain(effect_lost(case)).chain(reset(case)).chain(others::explain(case)).collect()
+}
+
+fn small(case: &Case) -> Option<Hypothesis> {
+    let off_by = case.off_by();
+    let evidence = format!("the answer is wrong by {off_by}");
+    // Whether the state takes it depends on the mistake.
+    (off_by.unsigned_abs() <= SMALL)
+        .then(|| case.hypothesis(Cause::WrongArithmetic, 2 * SMALL as usize, Fit::NotKnown, &evidence))
+}
+
+fn twice(case: &Case) -> Option<Hypothesis> {
+    let value = case.asked.step.value;
+    let evidence = format!("the answer is too high by the step's own value, {value}");
+    (case.off_by() == value).then(|| case.hypothesis(Cause::ExecutedTwice, 1, case.if_taken(), &evidence))
+}
+
+fn not_executed(case: &Case) -> Option<Hypothesis> {
+    let evidence = format!("the answer is the state before the step, {}", case.before);
+    (case.sum == case.before).then(|| case.hypothesis(Cause::NotExecuted, 1, case.if_taken(), &evidence))
+}
+
+/// A step found the sum of a later one, or an earlier one found this one's.
+fn out_of_order(case: &Case) -> Vec<Hypothesis> {
+    let (steps, here) = (case.own_steps(), case.spot.step);
+    let found_later = (here + 1..steps.len()).find(|later| steps[*later].sum() == Some(case.base));
+    let found_here = (0..here).find(|earlier| steps[*earlier].base() == Some(case.sum));
+    let moved = found_later.map(|later| (here, later)).or(found_here.map(|earlier| (earlier, here)));
+    let Some((late, early)) = moved else { return earlier_missing_or_later_there(case).into_iter().collect() };
+    let number = |step: usize| steps[step].step.request.step + 1;
+    let evidence = format!(
+        "step {} was executed after step {}: its answer goes on from that one's, {}",
+        number(late),
+        number(early),
+        steps[early].sum().unwrap_or_default()
+    );
+    let why = if steps[early].step.end { Cause::EndBeforeLast } else { Cause::OutOfOrder };
+    vec![Hypothesis::new(why, steps.len(), Fit::Yes, evidence)]
+}
+
+/// The sum has a later step's value in it, although that step's own answer does not show it.
+fn earlier_missing_or_later_there(case: &Case) -> Option<Hypothesis> {
+    let (steps, here) = (case.own_steps(), case.spot.step);
+    let mut there = 0_i32;
+    let last = steps.iter().enumerate().skip(here + 1).find(|(_, later)| {
+        there = there.wrapping_add(later.step.value);
+        there == case.off_by()
+    });
+    let (last, asked) = last.filter(|_| case.off_by() != 0)?;
+    let evidence = format!("the answer has the values of steps up to {} in it", asked.step.request.step + 1);
+    let why = if asked.step.end && last == here + 1 { Cause::EndBeforeLast } else { Cause::OutOfOrder };
+    Some(Hypothesis::new(why, steps.len() - here, Fit::NotKnown, evidence))
+}
+
+/// The answer lacks the values of earlier steps.
+fn effect_lost(case: &Case) -> Option<Hypothesis> {
+    let (steps, here) = (case.own_steps(), case.spot.step);
+    if case.asked.step.start {
+        return None;
+    }
+    let missing = case.off_by().wrapping_neg();
+    let mut lost = 0_i32;
+    let together = (0..here).rev().find(|earlier| {
+        lost = lost.wrapping_add(steps[*earlier].step.value);
+        lost == missing
+    });
+    let alone = (0..here).rev().find(|earlier| steps[*earlier].step.value == missing);
+    let first = together.or(alone)?;
+    let which = match here - first {
+        1 => "the step before".to_owned(),
+        back => format!("the steps from {back} before on"),
+    };
+    let evidence = format!("the answer lacks the value of {which}, {missing}");
+    // The nearer, the fewer were tried.
+    Some(case.hypothesis(Cause::EffectLost, 2 * (here - first) - 1, case.if_taken(), &evidence))
+}
+
+/// The step found no state.
+fn reset(case: &Case) -> Vec<Hypothesis> {
+    if case.asked.step.start || case.base != 0 {
+        return Vec::new();
+    }
+    let evidence = "the answer is the step's own value";
+    let keyed = case.known.keyed_by_id;
+    let mut all = vec![
+        case.hypothesis(Cause::StateReset, 1, case.if_taken(), evidence),
+        case.hypothesis(Cause::StartTold, 2, case.if_taken(), evidence),
+    ];
+    if keyed {
+        let evidence = "the answer is the step's own value: END before it would have removed the state";
+        all.push(case.hypothesis(Cause::EndTold, 3, case.if_taken(), evidence));
+        let taken_by = others::who_found(case, case.before);
+        let hypothesis = case.hypothesis(Cause::CorridWrong, 4, case.if_elsewhere(), "the step found no state");
+        all.push(hypothesis.confirmed(u32::from(taken_by.is_some()), "another sequence went on from this one's state"));
+    }
+    all
+}
+
+/// What remains where nothing is known that explains it.
+fn unexplained(case: &Case) -> Vec<Hypothesis> {
+    let tried = 1 << case.story.bits.min(30);
+    let follows_start = case.story.previous(case.spot).is_some_and(|previous| previous.step.start);
+    let evidence = format!("wrong by {}, which no known sequence explains", case.off_by());
+    let mut all = vec![case.hypothesis(Cause::Unexplained, tried, Fit::NotKnown, &evidence)];
+    if follows_start && case.if_taken() == Fit::Yes {
+        let evidence = format!("the step after START found {}, as if START's own state had not been kept", case.base);
+        all.insert(0, case.hypothesis(Cause::EffectLost, tried / 2, Fit::NotKnown, &evidence));
+    }
+    all
+}
