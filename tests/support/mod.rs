@@ -2,6 +2,8 @@
 
 #![allow(unreachable_pub, dead_code, reason = "each test file uses its part")]
 
+pub mod drive;
+pub mod naming;
 pub mod request;
 pub mod triton;
 

@@ -85,7 +85,9 @@ pub(super) fn ranked(mut all: Vec<Hypothesis>, bits: u32) -> Vec<Explanation> {
     all.sort_by(|one, other| other.weight(bits).total_cmp(&one.weight(bits)));
     let doubtful = |hypothesis: &Hypothesis| hypothesis.fit == Fit::No || hypothesis.odds(bits) > WORTHLESS_ABOVE;
     let mut first = true;
-    all.retain(|hypothesis| std::mem::take(&mut first) || !doubtful(hypothesis));
+    all.retain(|hypothesis| {
+        std::mem::take(&mut first) || hypothesis.cause == Cause::Unexplained || !doubtful(hypothesis)
+    });
     let mut told: Vec<Explanation> = Vec::new();
     for hypothesis in all {
         if told.iter().all(|explanation| explanation.cause != hypothesis.cause) {

@@ -1,11 +1,16 @@
 //! Answers that did not come.
 
+use std::time::Duration;
+
 use super::{
     Cause, Question,
     hypothesis::{Fit, Hypothesis},
     story::{Asked, Spot, Told},
 };
 use crate::event::Nanos;
+
+/// What was sent so much later was certainly sent later: in parts of the wait.
+const LATER: Nanos = 8;
 
 /// What else was answered, or not, while an answer was waited for.
 struct Around {
@@ -15,10 +20,14 @@ struct Around {
     anything: usize,
     /// The number of other sequences that stopped in the middle, for as long.
     stuck: usize,
+    /// The number of other sequences that were begun, and never answered.
+    begun_in_vain: usize,
     /// The number of sequences that began later and were answered.
     overtook: usize,
     /// The number of sequences without END that were left.
     left: usize,
+    /// The number of sequences that had a slot, or waited for one, when it was sent.
+    live: usize,
 }
 
 /// What may explain that an answer did not come.
@@ -44,7 +53,7 @@ pub(super) fn explain(question: &Question, spot: Spot) -> Vec<Hypothesis> {
 }
 
 fn mid_sequence(around: &Around) -> Vec<Cause> {
-    if around.stuck > 0 {
+    if around.stuck + around.begun_in_vain > 0 {
         vec![Cause::Stall, Cause::AnswerLate]
     } else {
         vec![Cause::AnswerLate, Cause::Stall, Cause::AnswerDropped]
@@ -56,10 +65,13 @@ fn no_slot(question: &Question, around: &Around) -> Vec<Cause> {
         return vec![Cause::Stall, Cause::Starvation, Cause::SlotLeak];
     }
     if around.overtook > 0 {
-        // It may have a slot, and not its answer.
-        let scarce = question.known.slots.is_some_and(|slots| live(question) >= slots as usize);
-        let lone = vec![Cause::AnswerLate, Cause::Starvation, Cause::SlotLeak];
-        return if scarce { vec![Cause::Starvation, Cause::SlotLeak, Cause::AnswerLate] } else { lone };
+        // Where there was room for it, it has a slot, and not its answer.
+        let scarce = question.known.slots.is_none_or(|slots| around.live >= slots as usize);
+        return match (scarce, around.begun_in_vain > 0) {
+            (true, _) => vec![Cause::Starvation, Cause::Stall, Cause::AnswerLate],
+            (false, true) => vec![Cause::Stall, Cause::Starvation, Cause::AnswerLate],
+            (false, false) => vec![Cause::AnswerLate, Cause::Stall, Cause::Starvation],
+        };
     }
     if around.left > 0 {
         vec![Cause::SlotLeak, Cause::MissingReap, Cause::Stall]
@@ -68,13 +80,11 @@ fn no_slot(question: &Question, around: &Around) -> Vec<Cause> {
     }
 }
 
-/// How many sequences have, or wait for, a slot when the answer was given up.
-fn live(question: &Question) -> usize {
-    let at = question.violation.at_ns;
-    let limit = question.known.idle_limit.map_or(0, |limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX));
-    let is_live =
-        |told: &&Told| told.first_sent() <= at && !told.has_ended() && told.last_at().saturating_add(limit) >= at;
-    question.story.sequences.iter().filter(is_live).count()
+/// Whether a sequence had a slot, or waited for one, when the step was sent.
+fn is_live(told: &Told, at: Nanos, idle_limit: Option<Duration>) -> bool {
+    let limit = idle_limit.map_or(u64::MAX, |limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX));
+    let ended = told.has_ended() && told.last_at() <= at;
+    told.first_sent() < at && !ended && told.last_at().saturating_add(limit) >= at
 }
 
 impl Around {
@@ -90,16 +100,19 @@ impl Around {
             behind: same_stream.flat_map(|told| &told.steps).filter(answered).filter(|its| its.at() <= until).count(),
             anything: others().flat_map(|told| &told.steps).filter(answered).count(),
             stuck: others().filter(|told| is_stuck(told, since, until)).count(),
+            begun_in_vain: others().filter(|told| has_begun_in_vain(told, since, until)).count(),
             overtook: others().filter(|told| overtook(told, since, until)).count(),
             left: others().filter(|told| is_left(told, until)).count(),
+            live: others().filter(|told| is_live(told, since, question.known.idle_limit)).count(),
         }
     }
 
     fn told(&self) -> String {
-        let Self { behind, anything, stuck, overtook, left } = self;
+        let Self { behind, anything, stuck, begun_in_vain, overtook, left, live } = self;
         format!(
             "while it was waited for, {behind} later requests of its stream were answered, and {anything} of others; {overtook} \
-             sequences that began later got their slots; {stuck} other sequences stopped in the middle; {left} were left without \
+             sequences that began later got their slots; {stuck} other sequences stopped in the middle and {begun_in_vain} at \
+             START; {left} were left without \
              END"
         )
     }
@@ -108,14 +121,22 @@ impl Around {
 /// Whether a sequence that was answered before has had no answer for most of the wait.
 fn is_stuck(told: &Told, since: Nanos, until: Nanos) -> bool {
     let last_answer = told.steps.iter().filter(|asked| asked.answer.is_some()).map(Asked::at).max();
-    let waits = told.steps.iter().any(|asked| asked.answer.is_none() && asked.sent_at < since + (until - since) / 2);
+    let waits = told.steps.iter().any(|asked| asked.waits() && asked.sent_at < since + (until - since) / 2);
     waits && last_answer.is_some_and(|at| at < since + until.saturating_sub(since) / 2)
 }
 
+/// Whether a sequence was begun during the first half of the wait, and not answered.
+fn has_begun_in_vain(told: &Told, since: Nanos, until: Nanos) -> bool {
+    let half = since + until.saturating_sub(since) / 2;
+    told.steps.iter().all(|asked| asked.answer.is_none())
+        && told.steps.iter().any(Asked::waits)
+        && told.first_sent() < half
+}
+
 fn overtook(told: &Told, since: Nanos, until: Nanos) -> bool {
-    told.steps
-        .first()
-        .is_some_and(|first| first.step.start && first.sent_at > since && first.sum().is_some() && first.at() < until)
+    let later = since + until.saturating_sub(since) / LATER;
+    let began = |first: &&Asked| first.step.start && first.sent_at > later;
+    told.steps.first().filter(began).is_some_and(|first| first.sum().is_some() && first.at() < until)
 }
 
 fn is_left(told: &Told, until: Nanos) -> bool {

@@ -4,7 +4,7 @@ use super::{
     Cause,
     hypothesis::{Fit, Hypothesis},
     story::{Said, Spot},
-    sums::Case,
+    sums::{Case, SMALL},
 };
 
 /// How many of the matches nearest in time are looked at.
@@ -132,17 +132,22 @@ fn mixed(case: &Case, other: Spot) -> Vec<Hypothesis> {
     }
     let shared = |fit, times, what: &str| new(Cause::SharedState, fit).confirmed(times, what);
     let wrong_id = |fit, times, what: &str| new(Cause::CorridWrong, fit).confirmed(times, what);
+    let touched = (went_on_from_mine || (was_on_mine && !untouched) || after_is_anothers(case)) && !mine_elsewhere;
     let mut all = Vec::new();
     if case.known.keyed_by_id {
         let times = u32::from(mine_elsewhere) + u32::from(was_on_mine) + u32::from(went_on_from_mine);
-        all.push(wrong_id(Fit::of((times > 0).then_some(true)), times, "the state was used by both sequences' steps"));
+        let fit = Fit::of((times > 0 || touched).then_some(true));
+        all.push(wrong_id(fit, times, "the state was used by both sequences' steps"));
     }
-    let touched = went_on_from_mine || (was_on_mine && !untouched) || after_is_anothers(case);
-    if touched && !mine_elsewhere {
+    if touched {
         all.push(shared(Fit::Yes, u32::from(went_on_from_mine), "that one went on from this one's answer"));
     }
     let fit = if touched { Fit::No } else { case.if_taken() };
-    all.push(new(Cause::LeakedState, fit).confirmed(u32::from(untouched), "that one went on as if nothing had been"));
+    // Without a later answer of its own a step of another ID looks the same, where there are IDs.
+    let telling = untouched && (!case.known.keyed_by_id || fit == Fit::Yes);
+    let mut leaked = new(Cause::LeakedState, fit).confirmed(telling.into(), "that one went on as if nothing had been");
+    leaked.tried *= if case.known.keyed_by_id { 2 } else { 1 };
+    all.push(leaked);
     all
 }
 
@@ -159,7 +164,8 @@ fn after_is_anothers(case: &Case) -> bool {
 
 /// The same state, which no sequence left, was found by several steps.
 fn constant(case: &Case) -> Option<Hypothesis> {
-    if case.base == 0 || case.base == case.before {
+    // A small one is a small mistake that each answer has.
+    if case.base.unsigned_abs() <= SMALL || case.base == case.before {
         return None;
     }
     let story = case.story;

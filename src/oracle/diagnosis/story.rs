@@ -40,6 +40,8 @@ pub(super) struct Asked<'w> {
     pub(super) lane: Lane,
     pub(super) sent_at: Nanos,
     pub(super) answer: Option<(Nanos, Said<'w>)>,
+    /// The client wants no answer any more.
+    pub(super) withdrawn: bool,
     /// The sum that had to come, as far as the window tells; of a step that was not executed the state as it was.
     pub(super) right: Option<i32>,
 }
@@ -71,6 +73,11 @@ impl Asked<'_> {
     /// The state that it was executed on, as far as its answer tells.
     pub(super) fn base(&self) -> Option<i32> {
         self.sum().map(|sum| sum.wrapping_sub(self.step.value))
+    }
+
+    /// Whether an answer is missing that somebody waits for.
+    pub(super) fn waits(&self) -> bool {
+        self.answer.is_none() && !self.withdrawn
     }
 
     /// Whether it was answered with an error.
@@ -132,6 +139,7 @@ impl<'w> Story<'w> {
                 What::Sent(step) => story.sent(entry, step),
                 What::Answered(request, sum) => story.answered(entry, *request, Said::Sum(*sum)),
                 What::Received(received) => story.received(entry, received),
+                What::Cut(Cut::Cancelled | Cut::Reset) => story.withdrawn(entry),
                 _ => {}
             }
         }
@@ -148,7 +156,14 @@ impl<'w> Story<'w> {
             self.sequences.push(Told { context, correlation_id, serial, steps: Vec::new() });
         }
         let (lane, sent_at) = (entry.lane, entry.at);
-        self.sequences[index].steps.push(Asked { step: *step, lane, sent_at, answer: None, right: None });
+        self.sequences[index].steps.push(Asked { step: *step, lane, sent_at, answer: None, withdrawn: false, right: None });
+    }
+
+    fn withdrawn(&mut self, entry: &Entry) {
+        // No conversation has more sequences than these under way.
+        let own = self.sequences.iter_mut().rev().filter(|told| told.context == entry.context).take(4);
+        let on_stream = own.flat_map(|told| &mut told.steps).filter(|asked| asked.lane == entry.lane);
+        on_stream.filter(|asked| asked.answer.is_none()).for_each(|asked| asked.withdrawn = true);
     }
 
     fn received(&mut self, entry: &'w Entry, received: &'w Received) {

@@ -9,7 +9,7 @@ use super::{
 use crate::event::Nanos;
 
 /// An answer that is wrong by no more than this is wrong by a small number.
-const SMALL: u32 = 8;
+pub(super) const SMALL: u32 = 8;
 
 /// A wrong sum, and what is known of its sequence.
 #[derive(Debug)]
@@ -54,6 +54,12 @@ impl<'c> Case<'c> {
     /// Fits where the state took the wrong sum.
     pub(super) fn if_taken(&self) -> Fit {
         Fit::of(self.went_on_from(self.sum))
+    }
+
+    /// As [`Self::if_taken`]; or the next step shows that the same befell it, by what it found then.
+    fn if_taken_or_again(&self, again: impl Fn(i32) -> i32) -> Fit {
+        let next = self.story.next(self.spot).map(|next| again(next.step.value));
+        if self.after.is_some() && self.after == next { Fit::Yes } else { self.if_taken() }
     }
 
     /// Fits where only the answer was wrong.
@@ -117,12 +123,14 @@ fn small(case: &Case) -> Option<Hypothesis> {
 fn twice(case: &Case) -> Option<Hypothesis> {
     let value = case.asked.step.value;
     let evidence = format!("the answer is too high by the step's own value, {value}");
-    (case.off_by() == value).then(|| case.hypothesis(Cause::ExecutedTwice, 1, case.if_taken(), &evidence))
+    let fit = case.if_taken_or_again(|next| case.sum.wrapping_add(next));
+    (case.off_by() == value).then(|| case.hypothesis(Cause::ExecutedTwice, 1, fit, &evidence))
 }
 
 fn not_executed(case: &Case) -> Option<Hypothesis> {
     let evidence = format!("the answer is the state before the step, {}", case.before);
-    (case.sum == case.before).then(|| case.hypothesis(Cause::NotExecuted, 1, case.if_taken(), &evidence))
+    let fit = case.if_taken_or_again(|next| case.sum.wrapping_sub(next));
+    (case.sum == case.before).then(|| case.hypothesis(Cause::NotExecuted, 1, fit, &evidence))
 }
 
 /// A step found the sum of a later one, or an earlier one found this one's.
@@ -176,8 +184,9 @@ fn effect_lost(case: &Case) -> Option<Hypothesis> {
         back => format!("the steps from {back} before on"),
     };
     let evidence = format!("the answer lacks the value of {which}, {missing}");
-    // The nearer, the fewer were tried.
-    Some(case.hypothesis(Cause::EffectLost, 2 * (here - first) - 1, case.if_taken(), &evidence))
+    // The nearer, the fewer were tried. Where nothing is left the state may as well be reset.
+    let tried = 2 * (here - first) - 1 + 2 * usize::from(case.base == 0);
+    Some(case.hypothesis(Cause::EffectLost, tried, case.if_taken(), &evidence))
 }
 
 /// The step found no state.
@@ -187,18 +196,27 @@ fn reset(case: &Case) -> Vec<Hypothesis> {
     }
     let evidence = "the answer is the step's own value";
     let keyed = case.known.keyed_by_id;
+    let fit = case.if_taken_or_again(|_| 0);
     let mut all = vec![
-        case.hypothesis(Cause::StateReset, 1, case.if_taken(), evidence),
-        case.hypothesis(Cause::StartTold, 2, case.if_taken(), evidence),
+        case.hypothesis(Cause::StateReset, 1, fit, evidence),
+        case.hypothesis(Cause::StartTold, 2, fit, evidence),
     ];
     if keyed {
         let evidence = "the answer is the step's own value: END before it would have removed the state";
-        all.push(case.hypothesis(Cause::EndTold, 3, case.if_taken(), evidence));
+        all.push(case.hypothesis(Cause::EndTold, 3, fit, evidence));
         let taken_by = others::who_found(case, case.before);
         let hypothesis = case.hypothesis(Cause::CorridWrong, 4, case.if_elsewhere(), "the step found no state");
         all.push(hypothesis.confirmed(u32::from(taken_by.is_some()), "another sequence went on from this one's state"));
+        all.extend(end_came_first(case));
     }
     all
+}
+
+/// END was executed before its step before, and took the state away.
+fn end_came_first(case: &Case) -> Option<Hypothesis> {
+    let ends = case.story.next(case.spot).is_some_and(|next| next.step.end);
+    let evidence = "the step found no state, and END behind it had found the one that the step should have";
+    (ends && case.if_elsewhere() == Fit::Yes).then(|| case.hypothesis(Cause::EndBeforeLast, 1, Fit::Yes, evidence))
 }
 
 /// What remains where nothing is known that explains it.
@@ -207,6 +225,11 @@ fn unexplained(case: &Case) -> Vec<Hypothesis> {
     let follows_start = case.story.previous(case.spot).is_some_and(|previous| previous.step.start);
     let evidence = format!("wrong by {}, which no known sequence explains", case.off_by());
     let mut all = vec![case.hypothesis(Cause::Unexplained, tried, Fit::NotKnown, &evidence)];
+    if case.asked.step.start && case.if_taken() == Fit::Yes {
+        let evidence = format!("START went on from {}, of an older sequence or of none", case.base);
+        all.push(case.hypothesis(Cause::StartNotTold, tried / 4, Fit::NotKnown, &evidence));
+        all.push(case.hypothesis(Cause::StaleStateOfSlot, tried / 2, Fit::NotKnown, &evidence));
+    }
     if follows_start && case.if_taken() == Fit::Yes {
         let evidence = format!("the step after START found {}, as if START's own state had not been kept", case.base);
         all.insert(0, case.hypothesis(Cause::EffectLost, tried / 2, Fit::NotKnown, &evidence));

@@ -1,1 +1,5 @@
-use super::*;
+mod causes;
+mod odds;
+mod random;
+mod windows;
+mod world;

@@ -1,0 +1,140 @@
+//! Windows that are written by hand.
+
+use std::num::NonZeroU64;
+
+use super::super::{Cause, Explanation, Known, explain};
+use crate::{
+    conversation::{Connection, Lane},
+    event::{ContextId, Cut, Nanos, Received, Response},
+    history::{Entry, What},
+    oracle::{Place, Violation, ViolationKind},
+    sequence::{CorrelationId, Pattern, RequestId, Step},
+    tensor::{INT32, Tensor, TensorData},
+};
+
+pub(super) const MS: Nanos = 1_000_000;
+
+/// What the hand-made windows know of the model: two slots, 500 ms, Direct.
+pub(super) fn known() -> Known {
+    Known {
+        model: "m".to_owned(),
+        idle_limit: Some(std::time::Duration::from_millis(500)),
+        slots: Some(2),
+        strategy: Some(crate::model::Strategy::Direct),
+        keyed_by_id: false,
+    }
+}
+
+pub(super) fn keyed() -> Known {
+    Known { keyed_by_id: true, ..known() }
+}
+
+/// A window that is told event by event, a millisecond apart. Each worker has one context.
+#[derive(Default)]
+pub(super) struct Tale {
+    pub(super) entries: Vec<Entry>,
+    pub(super) now: Nanos,
+}
+
+pub(super) fn request(worker: u32, sequence: u32, step: u32) -> RequestId {
+    RequestId { worker, context: 0, sequence, step }
+}
+
+impl Tale {
+    pub(super) fn tell(&mut self, worker: u32, what: What) -> &mut Self {
+        self.now += MS;
+        let correlation_id = CorrelationId(NonZeroU64::new(u64::from(worker) + 1).expect("not zero"));
+        let context = ContextId { worker, context: 0 };
+        self.entries.push(Entry { at: self.now, context, correlation_id, lane: Lane::FIRST, what });
+        self
+    }
+
+    pub(super) fn wait(&mut self, ms: u64) -> &mut Self {
+        self.now += ms * MS;
+        self
+    }
+
+    pub(super) fn open(&mut self, worker: u32) -> &mut Self {
+        self.tell(worker, What::Opened(Connection::Own))
+    }
+
+    /// Sends steps `from..` of a sequence; the first has START, the last END.
+    pub(super) fn send(&mut self, worker: u32, sequence: u32, values: &[i32]) -> &mut Self {
+        let of = u32::try_from(values.len()).expect("short");
+        self.send_part(worker, sequence, 0, of, values)
+    }
+
+    pub(super) fn send_part(&mut self, worker: u32, sequence: u32, from: u32, of: u32, values: &[i32]) -> &mut Self {
+        for (step, &value) in (from..).zip(values) {
+            let (start, end) = (step == 0, step + 1 == of);
+            let request = request(worker, sequence, step);
+            self.tell(worker, What::Sent(Step { request, pattern: Pattern::Valid, start, end, value, of }));
+        }
+        self
+    }
+
+    /// Answers steps from the first on.
+    pub(super) fn answer(&mut self, worker: u32, sequence: u32, from: u32, sums: &[i32]) -> &mut Self {
+        for (step, &sum) in (from..).zip(sums) {
+            self.tell(worker, What::Answered(request(worker, sequence, step), sum));
+        }
+        self
+    }
+
+    pub(super) fn error(&mut self, worker: u32, sequence: u32, step: u32, text: &str) -> &mut Self {
+        let id = request(worker, sequence, step).to_string();
+        self.tell(worker, What::Received(Box::new(Received { id, result: Err(text.to_owned()) })))
+    }
+
+    pub(super) fn malformed(&mut self, worker: u32, sequence: u32, step: u32, outputs: Vec<Tensor>) -> &mut Self {
+        let id = request(worker, sequence, step).to_string();
+        let result = Ok(Response { model: "m".to_owned(), outputs });
+        self.tell(worker, What::Received(Box::new(Received { id, result })))
+    }
+
+    pub(super) fn broken(&mut self, worker: u32, reason: &str) -> &mut Self {
+        self.tell(worker, What::Cut(Cut::Broken(reason.to_owned())))
+    }
+
+    fn explain(
+        &self,
+        known: &Known,
+        kind: ViolationKind,
+        (worker, sequence, step): (u32, u32, u32),
+        expected: &str,
+        seen: &str,
+    ) -> Vec<Explanation> {
+        let text = request(worker, sequence, step).to_string();
+        let about = |entry: &&Entry| match &entry.what {
+            What::Answered(request, _) => request.to_string() == text,
+            What::Received(received) => received.id == text,
+            What::Cut(_) | What::NotClosed => entry.context.worker == worker,
+            _ => false,
+        };
+        let at_ns = self.entries.iter().find(about).map_or(self.now, |entry| entry.at);
+        let correlation_id = CorrelationId(NonZeroU64::new(u64::from(worker) + 1).expect("not zero"));
+        let place = Some(Place { worker, context: 0, correlation_id, request_id: Some(text) });
+        let (expected, seen) = (expected.to_owned(), seen.to_owned());
+        explain(&Violation { kind, at_ns, place, sent: String::new(), expected, seen }, &self.entries, known)
+    }
+
+    /// What a wrong sum is put down to.
+    pub(super) fn wrong_sum(&self, known: &Known, at: (u32, u32, u32), expected: i32) -> Vec<Explanation> {
+        self.explain(known, ViolationKind::WrongSum, at, &expected.to_string(), "")
+    }
+
+    /// What another violation is put down to.
+    pub(super) fn other(&self, kind: ViolationKind, at: (u32, u32, u32), seen: &str) -> Vec<Explanation> {
+        self.explain(&known(), kind, at, "", seen)
+    }
+}
+
+pub(super) fn causes(explanations: &[Explanation]) -> Vec<Cause> {
+    explanations.iter().map(|explanation| explanation.cause).collect()
+}
+
+/// An output as it should be, to be spoilt.
+pub(super) fn output(bytes: usize) -> Tensor {
+    let data = TensorData::Raw(vec![0; bytes]);
+    Tensor { name: "OUTPUT".to_owned(), datatype: INT32.to_owned(), shape: vec![1, 1], data }
+}

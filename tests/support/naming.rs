@@ -1,0 +1,85 @@
+//! Which causes name a planted fault rightly.
+
+use sequence_stress::{
+    oracle::diagnosis::Cause::{self, *},
+    reference::Fault,
+};
+
+/// START that goes on from an old sum: what it is, and whether it was told, cannot be seen from outside.
+const NOT_RESET: &[Cause] = &[StaleStateOfId, StaleStateOfSlot, StartNotTold];
+/// A step in the middle of a sequence that finds nothing.
+const RESET: &[Cause] = &[StateReset, StartTold, EndTold];
+
+/// The causes that name a fault rightly; of those that cannot be told apart from outside all.
+pub fn causes_of(fault: Fault) -> &'static [Cause] {
+    match fault {
+        Fault::OffByOne => &[WrongArithmetic],
+        Fault::KeepState | Fault::StaleState | Fault::StartMissing => NOT_RESET,
+        Fault::ResetState | Fault::StartSpurious | Fault::EndSpurious => RESET,
+        Fault::SwapStates => &[SwappedStates],
+        Fault::DoubleRelease => &[SharedState],
+        Fault::ExecuteTwice => &[ExecutedTwice],
+        Fault::SkipStep => &[NotExecuted],
+        Fault::OutOfOrder => &[OutOfOrder],
+        Fault::EndBeforeLast => &[EndBeforeLast],
+        Fault::StateNotSaved => &[EffectLost],
+        Fault::StateOfAnotherSlot => &[LeakedState],
+        Fault::EndMissing => &[EndNotTold],
+        Fault::ReadyMissing => &[ReadyNotTold, OutputMissing],
+        Fault::ReadySpurious => &[ReadyTold],
+        Fault::CorridZero | Fault::CorridOther => &[CorridWrong],
+        Fault::DropResponse => &[AnswerDropped],
+        Fault::DuplicateResponse => &[AnsweredTwice],
+        Fault::SwapResponses => &[AnswersReordered],
+        Fault::Misdeliver => &[AnswerElsewhere, AnswerOfAnother],
+        Fault::WrongRequestId => &[UnknownRequestId],
+        Fault::WrongModelName => &[OtherModelsName],
+        Fault::WrongOutputName => &[OutputName, OutputRefused],
+        Fault::WrongOutputType => &[OutputType],
+        Fault::WrongOutputShape => &[OutputShape],
+        Fault::WrongOutputLength => &[OutputTooLong],
+        Fault::TruncateOutput => &[OutputTooShort],
+        Fault::EmptyResponse => &[OutputMissing],
+        Fault::LateResponse => &[AnswerLate],
+        Fault::ModelError => &[ModelError],
+        Fault::WrongErrorText | Fault::WrongErrorCode => &[ErrorText],
+        Fault::CloseStream => &[StreamClosedEarly],
+        Fault::LoseFinalAnswers => &[FinalAnswersLost],
+        Fault::NeverClose => &[StreamKeptOpen],
+        Fault::LeakSlotAtEnd | Fault::LeakSlotAtCancel | Fault::OrphanAtCancel | Fault::LeakSlotAtDisconnect => {
+            &[SlotLeak]
+        }
+        // Whether the slot or the sequence is kept cannot be seen while nobody uses either.
+        Fault::LeakSlotAtIdle | Fault::NeverReap => &[SlotLeak, MissingReap],
+        Fault::ExtraSlot => &[ExtraSlot],
+        Fault::ReapEarly => &[PrematureReap],
+        Fault::RefuseMidSequence => &[SpuriousRefusal],
+        Fault::RefuseStart => &[StartRefused],
+        Fault::AcceptNoStart => &[RefusalMissing],
+        Fault::StarveBacklog | Fault::BacklogOrder => &[Starvation],
+        // An instance that does nothing for longer than an answer is waited for.
+        Fault::HangInstance | Fault::SlowExecution | Fault::LateRelease => &[Stall, ServerHang],
+        Fault::ReaperLivelock => &[ServerHang],
+        Fault::Crash => &[Crash, Restart],
+        Fault::Restart | Fault::GoAway => &[Restart],
+        Fault::CountTwice => &[CountedTwice],
+        Fault::CountNot => &[NotCounted],
+        Fault::LeakMemory => &[],
+    }
+}
+
+/// The causes that name a fault rightly that is there at each chance: where nothing else is ever seen, less can be told.
+pub fn causes_of_always(fault: Fault) -> Vec<Cause> {
+    let more: &[Cause] = match fault {
+        // Nothing is answered at all.
+        Fault::DropResponse | Fault::LateResponse | Fault::HangInstance | Fault::SlowExecution => &[ServerHang],
+        // No step after an empty answer has one that is not.
+        Fault::EmptyResponse => &[ReadyNotTold],
+        // Two slots that each get the other's state.
+        Fault::StateOfAnotherSlot => &[SwappedStates],
+        // A state that is never kept is one that is always reset.
+        Fault::StateNotSaved => RESET,
+        _ => &[],
+    };
+    causes_of(fault).iter().chain(more).copied().collect()
+}
