@@ -75,6 +75,8 @@ pub fn causes_of_always(fault: Fault) -> Vec<Cause> {
         Fault::DropResponse | Fault::LateResponse | Fault::HangInstance | Fault::SlowExecution => &[ServerHang],
         // No step after an empty answer has one that is not.
         Fault::EmptyResponse => &[ReadyNotTold],
+        // START that is executed last: until then the sequence has no state.
+        Fault::OutOfOrder => RESET,
         // Two slots that each get the other's state.
         Fault::StateOfAnotherSlot => &[SwappedStates],
         // A state that is never kept is one that is always reset.

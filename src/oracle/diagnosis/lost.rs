@@ -112,8 +112,7 @@ impl Around {
         format!(
             "while it was waited for, {behind} later requests of its stream were answered, and {anything} of others; {overtook} \
              sequences that began later got their slots; {stuck} other sequences stopped in the middle and {begun_in_vain} at \
-             START; {left} were left without \
-             END"
+             START; {left} were left without END; {live} were live when it was sent"
         )
     }
 }

@@ -215,14 +215,18 @@ fn stray_steps(case: &Case) -> Vec<Hypothesis> {
     let mut found = Vec::new();
     for (index, told) in candidates {
         let near = |at| (from..=until).contains(&at);
-        if told.first_sent() > until || told.last_at() < from {
+        // What was not answered may be executed at any time.
+        let pending = |step: usize| told.steps[step].answer.is_none() && told.steps[step].sent_at <= until;
+        if told.first_sent() > until
+            || (told.last_at() < from && !told.steps.iter().any(|asked| asked.answer.is_none()))
+        {
             continue;
         }
-        for first in (0..told.steps.len()).filter(|step| told.steps[*step].at() >= from) {
+        for first in (0..told.steps.len()).filter(|step| told.steps[*step].at() >= from || pending(*step)) {
             let mut added = 0_i32;
             for last in first..told.steps.len() {
                 let asked = &told.steps[last];
-                if !near(asked.at()) && !near(asked.sent_at) {
+                if !near(asked.at()) && !near(asked.sent_at) && !pending(last) {
                     break;
                 }
                 added = added.wrapping_add(asked.step.value);

@@ -156,7 +156,14 @@ impl<'w> Story<'w> {
             self.sequences.push(Told { context, correlation_id, serial, steps: Vec::new() });
         }
         let (lane, sent_at) = (entry.lane, entry.at);
-        self.sequences[index].steps.push(Asked { step: *step, lane, sent_at, answer: None, withdrawn: false, right: None });
+        self.sequences[index].steps.push(Asked {
+            step: *step,
+            lane,
+            sent_at,
+            answer: None,
+            withdrawn: false,
+            right: None,
+        });
     }
 
     fn withdrawn(&mut self, entry: &Entry) {

@@ -46,9 +46,11 @@ impl<'c> Case<'c> {
         self.sum.wrapping_sub(self.right())
     }
 
-    /// Whether the next step went on from a sum, where there is a next step.
-    pub(super) fn went_on_from(&self, state: i32) -> Option<bool> {
-        self.after.map(|after| after == state)
+    /// Whether the next step went on from a sum; not known where it went on from something else again, for which there is
+    /// another reason.
+    fn went_on_from(&self, state: i32) -> Option<bool> {
+        let after = self.after.filter(|after| [self.sum, self.right(), self.before].contains(after))?;
+        Some(after == state)
     }
 
     /// Fits where the state took the wrong sum.
@@ -197,10 +199,8 @@ fn reset(case: &Case) -> Vec<Hypothesis> {
     let evidence = "the answer is the step's own value";
     let keyed = case.known.keyed_by_id;
     let fit = case.if_taken_or_again(|_| 0);
-    let mut all = vec![
-        case.hypothesis(Cause::StateReset, 1, fit, evidence),
-        case.hypothesis(Cause::StartTold, 2, fit, evidence),
-    ];
+    let mut all =
+        vec![case.hypothesis(Cause::StateReset, 1, fit, evidence), case.hypothesis(Cause::StartTold, 2, fit, evidence)];
     if keyed {
         let evidence = "the answer is the step's own value: END before it would have removed the state";
         all.push(case.hypothesis(Cause::EndTold, 3, fit, evidence));

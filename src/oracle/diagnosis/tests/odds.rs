@@ -1,1 +1,115 @@
+//! How often chance explains what has no explanation, and what an explanation costs.
 
+use std::time::{Duration, Instant};
+
+use super::{
+    super::{Cause, explain},
+    windows::known,
+    world::{Mutation, World},
+};
+use crate::oracle::{Place, Violation, ViolationKind};
+
+/// Gives random wrong sums to answers of random conversations; returns how many, and how many of them were explained.
+fn false_explanations(bits: u32, seeds: u64) -> (usize, usize) {
+    let mut tried = 0;
+    let mut explained = 0;
+    for seed in 0..seeds {
+        let world = World::run(Mutation::Random, bits, seed);
+        let Some((request, right)) = world.wrong.first().copied() else { continue };
+        let place = Place {
+            worker: request.worker,
+            context: 0,
+            correlation_id: world.entries[0].correlation_id,
+            request_id: Some(request.to_string()),
+        };
+        let violation = Violation {
+            kind: ViolationKind::WrongSum,
+            at_ns: 0,
+            place: Some(place),
+            sent: String::new(),
+            expected: right.to_string(),
+            seen: String::new(),
+        };
+        let explanations = explain(&violation, &world.entries, &known());
+        tried += 1;
+        explained += usize::from(explanations[0].cause != Cause::Unexplained);
+    }
+    (tried, explained)
+}
+
+#[test]
+fn a_random_sum_has_no_explanation() {
+    let (tried, explained) = false_explanations(32, 300);
+    assert!(tried > 250 && explained == 0, "{explained} of {tried}");
+}
+
+#[test]
+fn the_odds_of_chance_are_told_where_values_have_few_bits() {
+    // Nine bits and some thousand quantities: the match of a leaked state is worth next to nothing.
+    let mut told = 0;
+    for seed in 0..20 {
+        let (world, known) = (World::run(Mutation::OtherState, 12, seed), known());
+        let Some((request, right)) = world.wrong.first().copied() else { continue };
+        let correlation_id = world.entries[0].correlation_id;
+        let request_id = Some(request.to_string());
+        let violation = Violation {
+            kind: ViolationKind::WrongSum,
+            at_ns: 0,
+            place: Some(Place { worker: request.worker, context: 0, correlation_id, request_id }),
+            sent: String::new(),
+            expected: right.to_string(),
+            seen: String::new(),
+        };
+        let explanations = explain(&violation, &world.entries, &known);
+        told += usize::from(explanations.iter().any(|one| one.evidence.contains("by chance this matches in 1 of")));
+    }
+    assert!(told > 10, "{told}");
+}
+
+#[test]
+fn a_large_window_is_explained_at_once() {
+    let world = World::run(Mutation::OtherState, 32, 1);
+    let (request, right) = *world.wrong.first().expect("a wrong answer");
+    // Others before it, with serial numbers of their own.
+    let mut window = Vec::new();
+    for copy in 0..35_u32 {
+        for entry in &world.entries {
+            let mut entry = entry.clone();
+            let serial = |request: &mut crate::sequence::RequestId| request.sequence += (copy + 1) * 10_000;
+            match &mut entry.what {
+                crate::history::What::Sent(step) => {
+                    serial(&mut step.request);
+                    step.value = step.value.wrapping_mul(31).wrapping_add(copy.cast_signed());
+                }
+                crate::history::What::Answered(request, sum) => {
+                    serial(request);
+                    *sum = sum.wrapping_mul(37).wrapping_add(copy.cast_signed());
+                }
+                _ => {}
+            }
+            window.push(entry);
+        }
+    }
+    window.extend(world.entries.iter().cloned());
+    assert!(window.len() >= 100_000, "{}", window.len());
+    let place = Place {
+        worker: request.worker,
+        context: 0,
+        correlation_id: world.entries[0].correlation_id,
+        request_id: Some(request.to_string()),
+    };
+    let violation = Violation {
+        kind: ViolationKind::WrongSum,
+        at_ns: 0,
+        place: Some(place),
+        sent: String::new(),
+        expected: right.to_string(),
+        seen: String::new(),
+    };
+    let began = Instant::now();
+    let explanations = explain(&violation, &window, &known());
+    let took = began.elapsed();
+    assert_eq!(explanations[0].cause, Cause::LeakedState);
+    let limit = if cfg!(debug_assertions) { 2000 } else { 100 };
+    assert!(took < Duration::from_millis(limit), "{took:?}");
+}
