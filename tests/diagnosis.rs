@@ -24,7 +24,7 @@ use sequence_stress::{
 };
 use support::{
     drive::{Drive, drive},
-    naming::{causes_of, causes_of_always},
+    naming::names_rightly,
 };
 
 /// The default scenario with values of 32 bits, and short limits.
@@ -161,9 +161,7 @@ impl Diagnosed {
     }
 
     fn is_named_rightly(&self, always: bool) -> bool {
-        let fault = self.planted.fault;
-        let right = if always { causes_of_always(fault) } else { causes_of(fault).to_vec() };
-        self.top().is_some_and(|top| right.contains(&top))
+        self.top().is_some_and(|top| names_rightly(self.planted.fault.info().name, top, always))
     }
 
     fn told(&self) -> String {

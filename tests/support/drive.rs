@@ -256,7 +256,13 @@ impl Worker {
     }
 
     async fn broken(&self, context: ContextId, reason: &str) -> bool {
-        if self.client.server_live().await.is_ok() {
+        let mut is_there = self.client.server_live().await.is_ok();
+        if !is_there {
+            // It may be about to be there again.
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            is_there = self.client.server_live().await.is_ok();
+        }
+        if is_there {
             self.tell(context, EventKind::Cut(Cut::Broken(reason.to_owned())));
         } else {
             self.tell(context, EventKind::Cut(Cut::Interrupted));

@@ -75,13 +75,18 @@ pub fn causes_of_always(fault: Fault) -> Vec<Cause> {
         Fault::DropResponse | Fault::LateResponse | Fault::HangInstance | Fault::SlowExecution => &[ServerHang],
         // No step after an empty answer has one that is not.
         Fault::EmptyResponse => &[ReadyNotTold],
-        // START that is executed last: until then the sequence has no state.
-        Fault::OutOfOrder => RESET,
         // Two slots that each get the other's state.
         Fault::StateOfAnotherSlot => &[SwappedStates],
-        // A state that is never kept is one that is always reset.
-        Fault::StateNotSaved => RESET,
+        // A state that is never kept is one that is always reset; and where START is executed last there is none until then.
+        Fault::StateNotSaved | Fault::OutOfOrder => RESET,
         _ => &[],
     };
     causes_of(fault).iter().chain(more).copied().collect()
+}
+
+/// Whether a cause names the fault of this name rightly; native models commit theirs by the same names.
+pub fn names_rightly(fault: &str, named: Cause, always: bool) -> bool {
+    let info = Fault::TABLE.iter().find(|info| info.name == fault);
+    let right = |fault| if always { causes_of_always(fault) } else { causes_of(fault).to_vec() };
+    info.is_some_and(|info| right(info.fault).contains(&named))
 }

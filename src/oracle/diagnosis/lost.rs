@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{
     Cause, Question,
     hypothesis::{Fit, Hypothesis},
-    story::{Asked, Spot, Told},
+    story::{Asked, Spot, Story, Told},
 };
 use crate::event::Nanos;
 
@@ -101,7 +101,7 @@ impl Around {
             anything: others().flat_map(|told| &told.steps).filter(answered).count(),
             stuck: others().filter(|told| is_stuck(told, since, until)).count(),
             begun_in_vain: others().filter(|told| has_begun_in_vain(told, since, until)).count(),
-            overtook: others().filter(|told| overtook(told, since, until)).count(),
+            overtook: (0..story.sequences.len()).filter(|index| overtook(story, own, *index, since, until)).count(),
             left: others().filter(|told| is_left(told, until)).count(),
             live: others().filter(|told| is_live(told, since, question.known.idle_limit)).count(),
         }
@@ -132,10 +132,14 @@ fn has_begun_in_vain(told: &Told, since: Nanos, until: Nanos) -> bool {
         && told.first_sent() < half
 }
 
-fn overtook(told: &Told, since: Nanos, until: Nanos) -> bool {
+/// Whether a sequence was begun clearly later, and got a slot. Where the ID's sequence before has no END it may have one still.
+fn overtook(story: &Story, own: &Told, index: usize, since: Nanos, until: Nanos) -> bool {
+    let told = &story.sequences[index];
     let later = since + until.saturating_sub(since) / LATER;
     let began = |first: &&Asked| first.step.start && first.sent_at > later;
-    told.steps.first().filter(began).is_some_and(|first| first.sum().is_some() && first.at() < until)
+    let got_a_slot = told.steps.first().filter(began).is_some_and(|first| first.sum().is_some() && first.at() < until);
+    let may_have_one = || story.predecessor(index).is_some_and(|before| !story.sequences[before].has_ended());
+    told.context != own.context && got_a_slot && !may_have_one()
 }
 
 fn is_left(told: &Told, until: Nanos) -> bool {

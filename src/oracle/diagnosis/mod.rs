@@ -8,6 +8,7 @@ mod hypothesis;
 mod lost;
 mod messages;
 mod others;
+mod pair;
 mod refusals;
 mod story;
 mod streams;

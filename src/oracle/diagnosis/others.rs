@@ -3,9 +3,12 @@
 use super::{
     Cause,
     hypothesis::{Fit, Hypothesis},
-    story::{Said, Spot},
+    pair,
+    story::{Asked, Said, Spot, Told},
     sums::{Case, SMALL},
 };
+
+use crate::event::Nanos;
 
 /// How many of the matches nearest in time are looked at.
 const MATCHES: usize = 4;
@@ -30,7 +33,7 @@ pub(super) fn who_found(case: &Case, state: i32) -> Option<Spot> {
 }
 
 /// Steps of other sequences after which their state was this one, nearest first.
-fn who_left(case: &Case, state: i32) -> Vec<Spot> {
+pub(super) fn who_left(case: &Case, state: i32) -> Vec<Spot> {
     let story = case.story;
     let left = |spot: &Spot| {
         let asked = story.asked(*spot);
@@ -59,13 +62,18 @@ fn of_state(case: &Case, other: Spot) -> Vec<Hypothesis> {
         let evidence = format!("the step went on from {}, of sequence {}", case.base, told.name());
         return vec![Hypothesis::new(Cause::Overlap, 1, Fit::Yes, evidence)];
     }
-    if case.asked.step.start && (same_id || is_left(case, other)) { stale(case, other) } else { mixed(case, other) }
+    if case.asked.step.start && (same_id || is_left(case, other)) {
+        stale(case, other)
+    } else {
+        pair::explain(case, other)
+    }
 }
 
 /// Whether the two were under way at once.
 fn overlaps(case: &Case, other: Spot) -> bool {
     let (mine, theirs) = (case.story.told(case.spot), case.story.told(other));
-    mine.first_sent() <= theirs.last_at() && theirs.first_sent() <= mine.last_at()
+    let until = |one: &Told| if one.is_open() { Nanos::MAX } else { one.last_at() };
+    mine.first_sent() <= until(theirs) && theirs.first_sent() <= until(mine)
 }
 
 /// Whether the sequence was not heard of any more after the step, up to this case.
@@ -102,64 +110,6 @@ fn stale(case: &Case, other: Spot) -> Vec<Hypothesis> {
         all.push(hypothesis(Cause::StaleStateOfSlot, if same_id { 2 * tried } else { tried }));
     }
     all
-}
-
-/// A step went on from the state of a sequence of another ID, or of one that is long over.
-fn mixed(case: &Case, other: Spot) -> Vec<Hypothesis> {
-    let story = case.story;
-    let their = story.asked(other);
-    let tried = story.nearer(case.spot.sequence, case.at, their.at());
-    let told = story.told(other);
-    let evidence = format!(
-        "the step went on from {}, the state of sequence {} (worker {}, context {}, correlation ID {}) after step {}; {}",
-        case.base,
-        told.name(),
-        told.context.worker,
-        told.context.context,
-        told.correlation_id,
-        their.step.request.step + 1,
-        case.went_on()
-    );
-    let new = |cause, fit| Hypothesis::new(cause, tried, fit, evidence.clone());
-    let found_next = story.found_next(other);
-    let went_on_from_mine = found_next == Some(case.sum);
-    let was_on_mine =
-        !their.step.start && their.base() == Some(case.before) && other_before(case, other) != their.base();
-    let untouched = found_next == their.sum().or(their.right) && found_next.is_some();
-    let mine_elsewhere = case.after == Some(case.before);
-    if found_next == Some(case.before) && !was_on_mine {
-        return vec![new(Cause::SwappedStates, Fit::Yes).confirmed(1, "that one went on from this one's state")];
-    }
-    let shared = |fit, times, what: &str| new(Cause::SharedState, fit).confirmed(times, what);
-    let wrong_id = |fit, times, what: &str| new(Cause::CorridWrong, fit).confirmed(times, what);
-    let touched = (went_on_from_mine || (was_on_mine && !untouched) || after_is_anothers(case)) && !mine_elsewhere;
-    let mut all = Vec::new();
-    if case.known.keyed_by_id {
-        let times = u32::from(mine_elsewhere) + u32::from(was_on_mine) + u32::from(went_on_from_mine);
-        let fit = Fit::of((times > 0 || touched).then_some(true));
-        all.push(wrong_id(fit, times, "the state was used by both sequences' steps"));
-    }
-    if touched {
-        all.push(shared(Fit::Yes, u32::from(went_on_from_mine), "that one went on from this one's answer"));
-    }
-    let fit = if touched { Fit::No } else { case.if_taken() };
-    // Without a later answer of its own a step of another ID looks the same, where there are IDs.
-    let telling = untouched && (!case.known.keyed_by_id || fit == Fit::Yes);
-    let mut leaked = new(Cause::LeakedState, fit).confirmed(telling.into(), "that one went on as if nothing had been");
-    leaked.tried *= if case.known.keyed_by_id { 2 } else { 1 };
-    all.push(leaked);
-    all
-}
-
-/// The state that the other step had to find.
-fn other_before(case: &Case, other: Spot) -> Option<i32> {
-    case.story.previous(other).and_then(|previous| previous.sum().or(previous.right))
-}
-
-/// Whether the next step of this sequence found what another one left.
-fn after_is_anothers(case: &Case) -> bool {
-    let known = [case.sum, case.right(), case.before, 0];
-    case.after.is_some_and(|after| !known.contains(&after) && !who_left(case, after).is_empty())
 }
 
 /// The same state, which no sequence left, was found by several steps.
@@ -207,37 +157,38 @@ fn answer_of_another(case: &Case) -> Vec<Hypothesis> {
 
 /// Steps of another sequence were added to this one's state before the step.
 fn stray_steps(case: &Case) -> Vec<Hypothesis> {
-    let off_by = case.off_by();
     let Some(previous) = case.story.previous(case.spot) else { return Vec::new() };
     let (from, until) = (previous.sent_at, case.at);
-    let candidates = case.story.sequences.iter().enumerate().filter(|(index, _)| *index != case.spot.sequence);
+    // What was not answered may be executed at any time.
+    let under_way = |asked: &Asked| asked.sent_at <= until && (asked.at() >= from || asked.answer.is_none());
     let mut tried = 0;
     let mut found = Vec::new();
-    for (index, told) in candidates {
-        let near = |at| (from..=until).contains(&at);
-        // What was not answered may be executed at any time.
-        let pending = |step: usize| told.steps[step].answer.is_none() && told.steps[step].sent_at <= until;
-        if told.first_sent() > until
-            || (told.last_at() < from && !told.steps.iter().any(|asked| asked.answer.is_none()))
-        {
+    for (sequence, told) in case.story.sequences.iter().enumerate().filter(|(index, _)| *index != case.spot.sequence) {
+        if told.first_sent() > until || (told.last_at() < from && !told.is_open()) {
             continue;
         }
-        for first in (0..told.steps.len()).filter(|step| told.steps[*step].at() >= from || pending(*step)) {
-            let mut added = 0_i32;
-            for last in first..told.steps.len() {
-                let asked = &told.steps[last];
-                if !near(asked.at()) && !near(asked.sent_at) && !pending(last) {
-                    break;
-                }
-                added = added.wrapping_add(asked.step.value);
-                tried += 1;
-                if added == off_by {
-                    found.push((Spot { sequence: index, step: first }, last));
-                }
-            }
+        for first in (0..told.steps.len()).filter(|step| under_way(&told.steps[*step])) {
+            let run = run_that_adds_up_to(case.off_by(), &told.steps[first..], under_way, &mut tried);
+            found.extend(run.map(|length| (Spot { sequence, step: first }, first + length - 1)));
         }
     }
     found.into_iter().take(MATCHES).flat_map(|(first, last)| stray(case, first, last, tried)).collect()
+}
+
+/// How many of the first steps add up to a number, of those that were under way; counts what was tried.
+fn run_that_adds_up_to(
+    number: i32,
+    steps: &[Asked],
+    under_way: impl Fn(&Asked) -> bool,
+    tried: &mut usize,
+) -> Option<usize> {
+    let mut added = 0_i32;
+    let run = steps.iter().take_while(|asked| under_way(asked)).position(|asked| {
+        added = added.wrapping_add(asked.step.value);
+        *tried += 1;
+        added == number
+    });
+    run.map(|last| last + 1)
 }
 
 fn stray(case: &Case, first: Spot, last: usize, tried: usize) -> Vec<Hypothesis> {

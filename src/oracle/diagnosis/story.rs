@@ -101,6 +101,11 @@ impl Told<'_> {
         self.steps.iter().map(Asked::at).max().unwrap_or(0)
     }
 
+    /// Whether a step was never answered, so that it may be executed at any time.
+    pub(super) fn is_open(&self) -> bool {
+        self.steps.iter().any(|asked| asked.answer.is_none())
+    }
+
     /// Whether END was sent and answered.
     pub(super) fn has_ended(&self) -> bool {
         self.steps.last().is_some_and(|last| last.step.end && last.sum().is_some())

@@ -205,7 +205,9 @@ fn reset(case: &Case) -> Vec<Hypothesis> {
         let evidence = "the answer is the step's own value: END before it would have removed the state";
         all.push(case.hypothesis(Cause::EndTold, 3, fit, evidence));
         let taken_by = others::who_found(case, case.before);
-        let hypothesis = case.hypothesis(Cause::CorridWrong, 4, case.if_elsewhere(), "the step found no state");
+        // Where the step before was executed as another's, this one's own state is new, and stays.
+        let fit = if taken_by.is_some() { Fit::Yes } else { case.if_elsewhere() };
+        let hypothesis = case.hypothesis(Cause::CorridWrong, 4, fit, "the step found no state");
         all.push(hypothesis.confirmed(u32::from(taken_by.is_some()), "another sequence went on from this one's state"));
         all.extend(end_came_first(case));
     }

@@ -34,14 +34,14 @@ fn explained(mutation: Mutation, bits: u32, seed: u64) -> Option<Vec<Explanation
 }
 
 /// Of how many worlds, and of how many of them rightly, the first explanation is one of these.
-fn named(mutation: Mutation, bits: u32, seeds: u64, right: &[Cause]) -> (usize, usize) {
+pub(super) fn named(mutation: Mutation, bits: u32, seeds: u64, right: &[Cause]) -> (usize, usize) {
     let tops = (0..seeds).filter_map(|seed| explained(mutation, bits, seed)).map(|all| causes(&all));
     let tops: Vec<_> = tops.map(|causes| causes.first().copied()).collect();
     let hits = tops.iter().filter(|top| top.is_some_and(|top| right.contains(&top))).count();
     (hits, tops.len())
 }
 
-const EACH: &[(Mutation, &[Cause])] = &[
+pub(super) const EACH: &[(Mutation, &[Cause])] = &[
     (Mutation::SmallMistake, &[WrongArithmetic]),
     (Mutation::Twice, &[ExecutedTwice]),
     (Mutation::Skipped, &[NotExecuted]),

@@ -85,8 +85,13 @@ impl World {
             owed: None,
         };
         world.due_after = world.generator.random_range(100..200);
+        let mut follow_up = 200;
         for _ in 0..3000 {
             world.happen();
+            follow_up -= u32::from(world.done);
+            if follow_up == 0 {
+                break;
+            }
         }
         world
     }

@@ -1,0 +1,124 @@
+//! A step that went on from the state of another sequence: how the two came to be mixed.
+
+use super::{
+    Cause,
+    hypothesis::{Fit, Hypothesis},
+    others::who_left,
+    story::{Asked, Spot},
+    sums::Case,
+};
+
+/// What may explain that a step found the state of a sequence of another ID, or of one that is long over.
+pub(super) fn explain(case: &Case, other: Spot) -> Vec<Hypothesis> {
+    let pair = Pair::new(case, other);
+    if pair.swapped() {
+        let swapped = pair.hypothesis(Cause::SwappedStates, Fit::Yes);
+        return vec![swapped.confirmed(1, "that one went on from this one's state")];
+    }
+    [pair.wrong_id(), pair.shared(), Some(pair.leaked())].into_iter().flatten().collect()
+}
+
+/// A step, and the other sequence's step after which the state was what it found.
+struct Pair<'p> {
+    case: &'p Case<'p>,
+    other: Spot,
+    their: &'p Asked<'p>,
+    /// What the other sequence's next step found.
+    found_next: Option<i32>,
+    /// How many states were nearer in time.
+    tried: usize,
+}
+
+impl<'p> Pair<'p> {
+    fn new(case: &'p Case, other: Spot) -> Self {
+        let story = case.story;
+        let their = story.asked(other);
+        let tried = story.nearer(case.spot.sequence, case.at, their.at());
+        Self { case, other, their, found_next: story.found_next(other), tried }
+    }
+
+    /// The other one went on from this one's state.
+    fn swapped(&self) -> bool {
+        self.found_next == Some(self.case.before) && !self.was_on_mine()
+    }
+
+    /// The other one went on from this one's answer.
+    fn went_on_from_mine(&self) -> bool {
+        self.found_next == Some(self.case.sum)
+    }
+
+    /// The other step was executed on this one's state, and not on its own.
+    fn was_on_mine(&self) -> bool {
+        let previous = self.case.story.previous(self.other);
+        let own = previous.and_then(|previous| previous.sum().or(previous.right));
+        !self.their.step.start && self.their.base() == Some(self.case.before) && own != self.their.base()
+    }
+
+    /// The other one went on as if nothing had been.
+    fn untouched(&self) -> bool {
+        self.found_next.is_some() && self.found_next == self.their.sum().or(self.their.right)
+    }
+
+    /// The other step left its state here, and not with its own sequence, which went on without.
+    fn left_it_here(&self) -> bool {
+        self.found_next.is_some() && !self.untouched() && !self.went_on_from_mine()
+    }
+
+    /// This sequence went on as if the step had not been.
+    fn mine_elsewhere(&self) -> bool {
+        self.case.after == Some(self.case.before)
+    }
+
+    /// The sequences whose states the next step of this one may have found.
+    fn after_is_of(&self) -> Vec<usize> {
+        let case = self.case;
+        let known = [case.sum, case.right(), case.before, 0];
+        let after = case.after.filter(|after| !known.contains(after));
+        after.map(|after| who_left(case, after)).unwrap_or_default().iter().map(|spot| spot.sequence).collect()
+    }
+
+    fn hypothesis(&self, why: Cause, fit: Fit) -> Hypothesis {
+        let told = self.case.story.told(self.other);
+        let evidence = format!(
+            "the step went on from {}, the state of sequence {} (worker {}, context {}, correlation ID {}) after step {}; {}",
+            self.case.base,
+            told.name(),
+            told.context.worker,
+            told.context.context,
+            told.correlation_id,
+            self.their.step.request.step + 1,
+            self.case.went_on()
+        );
+        Hypothesis::new(why, self.tried, fit, evidence)
+    }
+
+    fn wrong_id(&self) -> Option<Hypothesis> {
+        let signs = [self.mine_elsewhere(), self.was_on_mine(), self.went_on_from_mine(), self.left_it_here()];
+        let times = u32::try_from(signs.iter().filter(|sign| **sign).count()).expect("four at most");
+        let fits = times > 0 || !self.after_is_of().is_empty();
+        let wrong_id = || self.hypothesis(Cause::CorridWrong, Fit::of(fits.then_some(true)));
+        let keyed = self.case.known.keyed_by_id;
+        keyed.then(|| wrong_id().confirmed(times, "steps of both sequences used the state"))
+    }
+
+    fn is_shared(&self) -> bool {
+        let goes_on = self.went_on_from_mine() || (self.was_on_mine() && !self.untouched());
+        (goes_on || self.after_is_of().contains(&self.other.sequence)) && !self.mine_elsewhere()
+    }
+
+    fn shared(&self) -> Option<Hypothesis> {
+        let shared = || self.hypothesis(Cause::SharedState, Fit::Yes);
+        let times = u32::from(self.went_on_from_mine());
+        self.is_shared().then(|| shared().confirmed(times, "that one went on from this one's answer"))
+    }
+
+    fn leaked(&self) -> Hypothesis {
+        let keyed = self.case.known.keyed_by_id;
+        let fit = if self.is_shared() { Fit::No } else { self.case.if_taken() };
+        // Without a later answer of its own a step of another ID looks the same, where there are IDs.
+        let telling = self.untouched() && (!keyed || fit == Fit::Yes);
+        let mut leaked = self.hypothesis(Cause::LeakedState, fit);
+        leaked.tried *= if keyed { 2 } else { 1 };
+        leaked.confirmed(telling.into(), "that one went on as if nothing had been")
+    }
+}
