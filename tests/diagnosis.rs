@@ -31,7 +31,7 @@ use support::{
 const SCENARIO: &str = "
 load.iterations = 60
 values.uniform = { min = -2147483648, max = 2147483647 }
-limits = { lost_after_ms = 1000, step_ms = 2, settle_ms = 300, quiet_ms = 20, drain_ms = 1000, connect_ms = 2000 }
+limits = { lost_after_ms = 1000, step_ms = 6, settle_ms = 300, quiet_ms = 20, drain_ms = 1000, connect_ms = 2000 }
 patterns.common = { valid = 6, valid-valid = 2, valid-no-end = 1, no-end = 0.3, no-start = 1 }
 patterns.rare = { valid-valid = 1, valid-no-end = 1, no-end = 0.3 }
 ";

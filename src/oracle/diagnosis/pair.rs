@@ -69,12 +69,11 @@ impl<'p> Pair<'p> {
         self.case.after == Some(self.case.before)
     }
 
-    /// The sequences whose states the next step of this one may have found.
-    fn after_is_of(&self) -> Vec<usize> {
+    /// The next step of this sequence found another one's state again.
+    fn found_anothers_again(&self) -> bool {
         let case = self.case;
         let known = [case.sum, case.right(), case.before, 0];
-        let after = case.after.filter(|after| !known.contains(after));
-        after.map(|after| who_left(case, after)).unwrap_or_default().iter().map(|spot| spot.sequence).collect()
+        case.after.is_some_and(|after| !known.contains(&after) && !who_left(case, after).is_empty())
     }
 
     fn hypothesis(&self, why: Cause, fit: Fit) -> Hypothesis {
@@ -95,7 +94,7 @@ impl<'p> Pair<'p> {
     fn wrong_id(&self) -> Option<Hypothesis> {
         let signs = [self.mine_elsewhere(), self.was_on_mine(), self.went_on_from_mine(), self.left_it_here()];
         let times = u32::try_from(signs.iter().filter(|sign| **sign).count()).expect("four at most");
-        let fits = times > 0 || !self.after_is_of().is_empty();
+        let fits = times > 0 || self.found_anothers_again();
         let wrong_id = || self.hypothesis(Cause::CorridWrong, Fit::of(fits.then_some(true)));
         let keyed = self.case.known.keyed_by_id;
         keyed.then(|| wrong_id().confirmed(times, "steps of both sequences used the state"))
@@ -103,7 +102,7 @@ impl<'p> Pair<'p> {
 
     fn is_shared(&self) -> bool {
         let goes_on = self.went_on_from_mine() || (self.was_on_mine() && !self.untouched());
-        (goes_on || self.after_is_of().contains(&self.other.sequence)) && !self.mine_elsewhere()
+        goes_on && !self.mine_elsewhere()
     }
 
     fn shared(&self) -> Option<Hypothesis> {
