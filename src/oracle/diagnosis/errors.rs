@@ -11,9 +11,9 @@ pub(super) fn explain(question: &Question, spot: Spot) -> Vec<Hypothesis> {
     let asked = question.story.asked(spot);
     let Some((_, Said::Error(text))) = asked.answer else { return Vec::new() };
     let told = format!("the error says '{text}'");
-    let new = |cause, tried| Hypothesis::new(cause, tried, Fit::NotKnown, told.clone());
+    let new = |cause, tried| Hypothesis::of_rank(cause, tried, Fit::NotKnown, told.clone());
     if let Some(cause) = of_control(text) {
-        return vec![Hypothesis::new(cause, 1, Fit::Yes, told)];
+        return vec![Hypothesis::of_rank(cause, 1, Fit::Yes, told)];
     }
     // A sequence that begins without START has to be refused.
     if asked.step.is_first() && !asked.step.start {

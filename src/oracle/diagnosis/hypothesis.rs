@@ -7,13 +7,18 @@ const TOLD_ABOVE: f64 = 1.0 / 1000.0;
 /// Odds at which a match says nothing.
 const WORTHLESS_ABOVE: f64 = 0.25;
 
+/// What keeps ranks apart, and well above chance.
+const RANK_BITS: f64 = 32.0;
+
 /// A possible explanation.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Hypothesis {
     pub(super) cause: Cause,
     pub(super) evidence: String,
-    /// How many quantities were compared with, one of which matched.
+    /// How many quantities were compared with, one of which matched; or else its rank among others.
     pub(super) tried: usize,
+    /// It is no match of quantities.
+    is_rank: bool,
     /// Whether what came later is as the cause would have it.
     pub(super) fit: Fit,
     /// How many further quantities match that had to.
@@ -40,7 +45,12 @@ impl Fit {
 
 impl Hypothesis {
     pub(super) fn new(cause: Cause, tried: usize, fit: Fit, evidence: String) -> Self {
-        Self { cause, evidence, tried: tried.max(1), fit, confirmed: 0 }
+        Self { cause, evidence, tried: tried.max(1), is_rank: false, fit, confirmed: 0 }
+    }
+
+    /// One that is no match of quantities: its rank, from 1, says how likely it is.
+    pub(super) fn of_rank(cause: Cause, rank: usize, fit: Fit, evidence: String) -> Self {
+        Self { is_rank: true, ..Self::new(cause, rank, fit, evidence) }
     }
 
     pub(super) fn confirmed(mut self, times: u32, evidence: &str) -> Self {
@@ -56,7 +66,7 @@ impl Hypothesis {
     pub(super) fn odds(&self, bits: u32) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "odds")]
         let tried = self.tried as f64;
-        let bits = f64::from(bits) * (1.0 + f64::from(self.confirmed));
+        let bits = if self.is_rank { RANK_BITS } else { f64::from(bits) * (1.0 + f64::from(self.confirmed)) };
         (tried * (-bits).exp2()).min(1.0)
     }
 

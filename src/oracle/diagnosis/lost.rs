@@ -35,7 +35,7 @@ pub(super) fn explain(question: &Question, spot: Spot) -> Vec<Hypothesis> {
     let asked = question.story.asked(spot);
     if let Some((_, entry)) = question.story.strays.iter().find(|(request, _)| *request == asked.step.request) {
         let evidence = format!("its answer came to worker {} context {}", entry.context.worker, entry.context.context);
-        return vec![Hypothesis::new(Cause::AnswerElsewhere, 1, Fit::Yes, evidence)];
+        return vec![Hypothesis::of_rank(Cause::AnswerElsewhere, 1, Fit::Yes, evidence)];
     }
     let around = Around::new(question, spot);
     let has_begun = question.story.told(spot).steps[..=spot.step].iter().any(|step| step.answer.is_some());
@@ -49,7 +49,7 @@ pub(super) fn explain(question: &Question, spot: Spot) -> Vec<Hypothesis> {
         no_slot(question, &around)
     };
     let evidence = around.told();
-    (1..).zip(causes).map(|(rank, cause)| Hypothesis::new(cause, rank, Fit::NotKnown, evidence.clone())).collect()
+    (1..).zip(causes).map(|(rank, cause)| Hypothesis::of_rank(cause, rank, Fit::NotKnown, evidence.clone())).collect()
 }
 
 fn mid_sequence(around: &Around) -> Vec<Cause> {

@@ -13,7 +13,7 @@ use crate::{
 };
 
 fn new(cause: Cause, tried: usize, evidence: String) -> Hypothesis {
-    Hypothesis::new(cause, tried, Fit::NotKnown, evidence)
+    Hypothesis::of_rank(cause, tried, Fit::NotKnown, evidence)
 }
 
 /// An answer too many, one behind a later one's, and one that was not asked for here.
@@ -110,7 +110,8 @@ fn no_output(question: &Question) -> Vec<Hypothesis> {
         Some(false) => "later answers are as if the step had not been",
     };
     let fit = |as_it_is| Fit::of(executed.map(|executed| executed == as_it_is));
-    let new = |cause, tried, fit| Hypothesis::new(cause, tried, fit, format!("the answer has no output; {evidence}"));
+    let new =
+        |cause, tried, fit| Hypothesis::of_rank(cause, tried, fit, format!("the answer has no output; {evidence}"));
     vec![new(Cause::OutputMissing, 1, fit(true)), new(Cause::ReadyNotTold, 2, fit(false))]
 }
 

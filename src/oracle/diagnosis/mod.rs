@@ -16,7 +16,7 @@ mod sums;
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use self::cause::Cause;
 use self::{
@@ -60,7 +60,7 @@ impl Known {
 }
 
 /// What may have gone wrong, and what speaks for it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Explanation {
     /// What may have gone wrong.
     pub cause: Cause,
@@ -71,7 +71,8 @@ pub struct Explanation {
 /// What may be the cause of a violation, most likely first.
 ///
 /// `window` has what happened around it on all contexts, in the order of time: from some seconds before it until the
-/// accused sequence was answered again, or longer.
+/// accused sequence was answered again, or longer. It has to have the accused request: where an answer is lost, that was sent
+/// as long before as it was waited for.
 #[must_use]
 pub fn explain(violation: &Violation, window: &[Entry], known: &Known) -> Vec<Explanation> {
     let story = Story::new(window);

@@ -82,6 +82,19 @@ fn is_left(case: &Case, other: Spot) -> bool {
     steps[other.step + 1..].iter().all(|later| later.sum().is_none() || later.at() > case.at)
 }
 
+/// END of another sequence of the ID, which was live too, took the state away.
+pub(super) fn ended_by_another(case: &Case) -> Option<Hypothesis> {
+    let mine = case.story.told(case.spot);
+    let of_id = |told: &Told| told.context == mine.context && told.steps.iter().any(|asked| asked.step.end);
+    let others = (0..case.story.sequences.len()).filter(|index| *index != case.spot.sequence);
+    let mut live = others.filter(|index| of_id(&case.story.sequences[*index]));
+    let other = live.find(|index| overlaps(case, Spot { sequence: *index, step: 0 }))?;
+    let name = case.story.sequences[other].name();
+    let evidence =
+        format!("the step found no state; sequence {name} of its ID was live too, and its END takes the state away");
+    Some(Hypothesis::new(Cause::Overlap, 1, Fit::Yes, evidence))
+}
+
 /// START went on from a sum.
 fn stale(case: &Case, other: Spot) -> Vec<Hypothesis> {
     let story = case.story;

@@ -21,18 +21,18 @@ pub(super) fn spurious(question: &Question, spot: Spot) -> Vec<Hypothesis> {
     let asked = question.story.asked(spot);
     if asked.step.start {
         let evidence = "the request carries START".to_owned();
-        return vec![Hypothesis::new(Cause::StartRefused, 1, Fit::Yes, evidence)];
+        return vec![Hypothesis::of_rank(Cause::StartRefused, 1, Fit::Yes, evidence)];
     }
     let steps = &question.story.told(spot).steps;
     let Some(last) = steps[..spot.step].iter().rev().find(|earlier| earlier.sum().is_some()) else {
         let evidence = "no accepted step of the sequence is known".to_owned();
-        return vec![Hypothesis::new(Cause::SpuriousRefusal, 1, Fit::NotKnown, evidence)];
+        return vec![Hypothesis::of_rank(Cause::SpuriousRefusal, 1, Fit::NotKnown, evidence)];
     };
     let gap = Gap::new(asked, last, &steps[..spot.step]);
     let mut all = of_gap(question, &gap, went_on(&steps[spot.step + 1..]));
     if let Some((_, reason)) = question.story.broken_near(asked.at(), RESTART).next() {
         let evidence = format!("a stream broke at about that time: {reason}");
-        all.push(Hypothesis::new(Cause::Restart, 1, Fit::NotKnown, evidence));
+        all.push(Hypothesis::of_rank(Cause::Restart, 1, Fit::NotKnown, evidence));
     }
     all
 }
@@ -76,7 +76,7 @@ fn of_gap(question: &Question, gap: &Gap, went_on: Option<bool>) -> Vec<Hypothes
         ms(gap.since),
         ms(gap.pause)
     );
-    let new = |cause, tried, fit| Hypothesis::new(cause, tried, fit, evidence.clone());
+    let new = |cause, tried, fit| Hypothesis::of_rank(cause, tried, fit, evidence.clone());
     let gone = Fit::of(went_on.map(|went_on| !went_on));
     let (reap, refusal) = if gap.is_pause { (1, 2) } else { (2, 1) };
     // A refusal that takes every step looks like a sequence that is gone: only the pause tells them apart.
@@ -94,7 +94,7 @@ pub(super) fn missing(question: &Question, spot: Spot) -> Vec<Hypothesis> {
     let story = question.story;
     let asked = story.asked(spot);
     let Some(base) = asked.base() else { return Vec::new() };
-    let new = |cause, tried, evidence: String| Hypothesis::new(cause, tried, Fit::NotKnown, evidence);
+    let new = |cause, tried, evidence: String| Hypothesis::of_rank(cause, tried, Fit::NotKnown, evidence);
     if base == 0 {
         return vec![new(Cause::RefusalMissing, 1, "the step was executed from zero on".to_owned())];
     }

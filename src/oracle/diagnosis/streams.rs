@@ -15,7 +15,7 @@ use crate::{
 const TOGETHER: Nanos = 500_000_000;
 
 fn new(cause: Cause, tried: usize, evidence: String) -> Hypothesis {
-    Hypothesis::new(cause, tried, Fit::NotKnown, evidence)
+    Hypothesis::of_rank(cause, tried, Fit::NotKnown, evidence)
 }
 
 /// What may explain a violation that is not of one answer.

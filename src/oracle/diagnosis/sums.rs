@@ -210,6 +210,8 @@ fn reset(case: &Case) -> Vec<Hypothesis> {
         let hypothesis = case.hypothesis(Cause::CorridWrong, 4, fit, "the step found no state");
         all.push(hypothesis.confirmed(u32::from(taken_by.is_some()), "another sequence went on from this one's state"));
         all.extend(end_came_first(case));
+        // What the server allows comes first.
+        all.splice(0..0, others::ended_by_another(case));
     }
     all
 }

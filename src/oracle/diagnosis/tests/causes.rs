@@ -212,6 +212,16 @@ fn two_sequences_of_one_id_in_a_model_that_keeps_state_by_id() {
     let explanations = tale.wrong_sum(&keyed(), (0, 0, 1), sums(&A)[1]);
     assert_eq!(causes(&explanations)[0], Overlap);
     assert!(Overlap.what().contains("which the server allows"));
+    // Its END takes the state away.
+    let mut tale = Tale::default();
+    tale.send(0, 0, &A).send(0, 1, &B).answer(0, 1, 0, &[B[0]]).answer(0, 0, 0, &sums(&A)).answer(
+        0,
+        1,
+        1,
+        &sums(&B[1..]),
+    );
+    assert_eq!(causes(&tale.wrong_sum(&keyed(), (0, 1, 1), sums(&B)[1]))[0], Overlap);
+    assert_ne!(causes(&tale.wrong_sum(&known(), (0, 1, 1), sums(&B)[1]))[0], Overlap);
 }
 
 #[test]
@@ -417,6 +427,10 @@ fn counts_that_differ() {
     assert_eq!(differ("10 successes and as many inferences", "11 successes"), [CountedTwice]);
     assert_eq!(differ("10 to 12 successes", "9 successes"), [NotCounted]);
     assert_eq!(differ("nothing", "something"), []);
+    // That is no match of values, so there are no odds.
+    let violation =
+        Violation::of_the_run(ViolationKind::Hang, MS, String::new(), String::new(), "none for 5 s".to_owned());
+    assert_eq!(explain(&violation, &[], &known())[0].evidence, "none for 5 s");
 }
 
 #[test]

@@ -234,7 +234,8 @@ impl World {
             }
             Mutation::OtherAnswer => self.exchange(client, other?),
             Mutation::Random => {
-                let sum = self.generator.random();
+                // As large as a sum is at that step.
+                let sum = (0..=step.request.step).fold(0_i32, |sum, _| sum.wrapping_add(self.value()));
                 taken(self, sum)
             }
         };
