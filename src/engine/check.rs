@@ -6,14 +6,17 @@ use std::{mem, path::Path, time::Duration};
 
 use self::timeline::Timeline;
 use super::{
-    Accounting, Footer, Header, Interrupted, Memory, PendingRequests, RunResult, SlotCheck, evidence::Evidence,
-    record::RunViolation, run::VIOLATIONS_KEPT, threads::recorder_of,
+    Accounting, Footer, Header, Interrupted, Memory, PendingRequests, RunResult, SlotCheck,
+    evidence::{Evidence, explained_alone},
+    record::RunViolation,
+    run::VIOLATIONS_KEPT,
+    threads::recorder_of,
 };
 use crate::{
     conversation::Lane,
     event::{Cut, Event, EventKind, Nanos},
     history::{Damage, Entry, Form, Item, Reader},
-    oracle::Violation,
+    oracle::{Violation, diagnosis::Known},
     recorder::{Recorder, Tally},
 };
 
@@ -52,7 +55,7 @@ pub fn check(path: &Path, seen: &mut dyn FnMut(&Violation)) -> Result<Checked, D
     let mut check = Check {
         form: header.form(),
         recorder: recorder_of(&scenario, header.rules.clone(), header.preflight.limits.threshold),
-        evidence: Evidence::new(header.preflight.model.idle_limit),
+        evidence: Evidence::new(Known::of(&header.preflight.model), header.preflight.limits.lost_after),
         batch: Vec::new(),
         timeline: Timeline::new(scenario),
         violations: Vec::new(),
@@ -164,6 +167,7 @@ impl Check<'_> {
         let mut tally = self.recorder.into_tally();
         let mut violations = self.violations;
         for violation in self.footer.iter().flat_map(|footer| &footer.violations).map(RunViolation::violation) {
+            let violation = explained_alone(violation, &header.preflight);
             tally.violation(violation.kind);
             violations.truncate(VIOLATIONS_KEPT - 1);
             (self.seen)(&violation);

@@ -2,11 +2,14 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use super::run::VIOLATIONS_KEPT;
+use super::{preflight::Preflight, run::VIOLATIONS_KEPT};
 use crate::{
     event::{ContextId, Nanos},
     history::{Entry, What},
-    oracle::{Explanation, Violation, explain},
+    oracle::{
+        Violation,
+        diagnosis::{Explanation, Known, explain},
+    },
 };
 
 /// How long a violation waits for what its context is answered next.
@@ -25,13 +28,14 @@ const LOOKED_BACK: usize = 20_000;
 const EXPLAINED: usize = 200;
 
 /// Says what a violation may come from.
-pub(super) type Explain = fn(&Violation, &[Entry]) -> Vec<Explanation>;
+pub(super) type Explain = fn(&Violation, &[Entry], &Known) -> Vec<Explanation>;
 
 /// The last events of all contexts, and the violations that wait for more of them.
 ///
 /// Where nothing is wrong events come and go by the batch, and none of them is looked at.
 pub(super) struct Evidence {
     explain: Explain,
+    known: Known,
     /// What came before the last look, in order of time.
     sorted: VecDeque<Entry>,
     /// What came after it, as it came.
@@ -54,10 +58,13 @@ struct Accused {
 }
 
 impl Evidence {
-    pub(super) fn new(idle_limit: Option<Duration>) -> Self {
-        let span = WINDOW.max(idle_limit.unwrap_or_default().saturating_mul(IDLE_LIMITS));
+    /// Of a server of which so much is known; answers are waited for so long.
+    pub(super) fn new(known: Known, patience: Duration) -> Self {
+        // A lost answer's request was sent that long before.
+        let span = (patience + WINDOW).max(known.idle_limit.unwrap_or_default().saturating_mul(IDLE_LIMITS));
         Self {
             explain,
+            known,
             sorted: VecDeque::new(),
             fresh: VecDeque::new(),
             entries: 0,
@@ -101,7 +108,7 @@ impl Evidence {
         }
         let Accused { mut violation, .. } = self.accused.pop_front()?;
         if self.taken - self.accused.len() <= EXPLAINED {
-            violation.explanations = (self.explain)(&violation, self.window());
+            violation.explanations = self.causes(&violation);
         }
         Some(violation)
     }
@@ -111,14 +118,18 @@ impl Evidence {
         self.accused.front().map(|first| (first.since + FOLLOW_UP).saturating_sub(now))
     }
 
-    /// Everything, in order of time.
-    fn window(&mut self) -> &[Entry] {
+    fn causes(&mut self, violation: &Violation) -> Vec<Explanation> {
+        self.sort();
+        (self.explain)(violation, self.sorted.make_contiguous(), &self.known)
+    }
+
+    /// Brings everything in order of time.
+    fn sort(&mut self) {
         if !self.fresh.is_empty() {
             self.sorted.extend(self.fresh.drain(..).flatten());
             // Each thread's events come in order, so this merges a few runs.
             self.sorted.make_contiguous().sort_by_key(|entry| entry.at);
         }
-        self.sorted.make_contiguous()
     }
 
     fn forget(&mut self, before: Nanos) {
@@ -172,6 +183,12 @@ impl Accused {
             };
         }
     }
+}
+
+/// A violation that concerns the whole run, with what it may come from.
+pub(super) fn explained_alone(violation: Violation, preflight: &Preflight) -> Violation {
+    let explanations = explain(&violation, &[], &Known::of(&preflight.model));
+    Violation { explanations, ..violation }
 }
 
 #[cfg(test)]

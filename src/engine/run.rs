@@ -9,7 +9,7 @@ use super::{
     SlotCheck,
     accounting::Baseline,
     collector::Collector,
-    evidence::Evidence,
+    evidence::{Evidence, explained_alone},
     record::form,
     resources::{cpu_us, ensure_open_files},
     shared::Shared,
@@ -20,7 +20,7 @@ use super::{
 use crate::{
     event::{ContextId, Nanos},
     history::{Kept, Spool},
-    oracle::{Violation, ViolationKind},
+    oracle::{Violation, ViolationKind, diagnosis::Known},
     plan::correlation_id,
     recorder::{Tally, Taps},
     scenario::Scenario,
@@ -226,7 +226,7 @@ impl Prepared {
         let id = move |ContextId { worker, context }| correlation_id(&ids.scenario, worker, context);
         let (taps, batches) = Taps::new(form(&rules(preflight)), id);
         let (sender, seen) = mpsc::channel(VIOLATIONS_KEPT);
-        let evidence = Evidence::new(preflight.model.idle_limit);
+        let evidence = Evidence::new(Known::of(&preflight.model), preflight.limits.lost_after);
         Ok((taps, Collector::new(batches, evidence, spool.transpose()?, sender), seen))
     }
 
@@ -393,6 +393,7 @@ impl Prepared {
 impl Result {
     /// Adds a violation that concerns the whole run; it is kept even where there is no room any more.
     fn add(&mut self, violation: Violation, observer: &mut dyn Observer) {
+        let violation = explained_alone(violation, &self.preflight);
         self.tally.violation(violation.kind);
         self.beside.push(violation.clone());
         self.violations.truncate(VIOLATIONS_KEPT - 1);

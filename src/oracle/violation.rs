@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::Explanation;
+use super::diagnosis::Explanation;
 use crate::{
     event::{ContextId, Nanos},
     sequence::{CorrelationId, Step},

@@ -7,7 +7,7 @@ use anstyle::{AnsiColor, Style};
 use super::{PlantedFault, Summary, Verdict};
 use crate::{
     engine::{Accounting, Memory, PendingRequests, Preflight, Recorded, SlotCheck, SlotFinding},
-    oracle::Violation,
+    oracle::{Violation, diagnosis::Explanation},
     recorder::{Counts, Times},
     scenario::Scenario,
     seed::Seed,
@@ -78,8 +78,9 @@ pub fn write_preflight(
 /// When it cannot be written.
 pub fn violation_line(violation: &Violation, replay: &str, out: &mut impl io::Write) -> io::Result<()> {
     writeln!(out, "{RED}violation{RED:#} {violation}")?;
-    for explanation in &violation.explanations {
-        writeln!(out, "  {}: {}", explanation.cause, explanation.evidence)?;
+    for (place, Explanation { cause, evidence }) in violation.explanations.iter().enumerate() {
+        let likely = if place == 0 { "cause" } else { "   or" };
+        writeln!(out, "  {likely} {BOLD}{cause}{BOLD:#}: {} {evidence}", cause.what())?;
     }
     writeln!(out, "  {} replay: {replay}", violation.kind.what())
 }

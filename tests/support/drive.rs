@@ -86,6 +86,7 @@ impl Log {
             shape: model.shape.clone(),
             idle_limit: model.idle_limit,
             straggling: preflight.limits.lawful,
+            mixes: model.mixes_pipelined.is_some(),
         };
         let id = |ContextId { worker, context }| correlation_id(scenario, worker, context);
         let (workers, contexts) = (scenario.load.workers.get(), scenario.contexts.count());

@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     conversation::Lane,
     event::Cut,
-    oracle::{Place, ViolationKind},
+    oracle::{Place, ViolationKind, diagnosis::Cause},
     sequence::{CorrelationId, Pattern, RequestId, Step},
 };
 
@@ -39,12 +39,12 @@ fn violation(at_ns: Nanos, context: u32) -> Violation {
 }
 
 fn evidence() -> Evidence {
-    let explain: Explain = |_, window| {
+    let explain: Explain = |_, window, _| {
         assert!(window.is_sorted_by_key(|entry| entry.at), "{window:?}");
         let times: Vec<_> = window.iter().map(|entry| entry.at / MS).collect();
-        vec![Explanation { cause: "test".into(), evidence: format!("{times:?}") }]
+        vec![Explanation { cause: Cause::Unexplained, evidence: format!("{times:?}") }]
     };
-    Evidence { explain, ..Evidence::new(None) }
+    Evidence { explain, ..Evidence::new(Known::default(), Duration::ZERO) }
 }
 
 impl Evidence {
@@ -121,7 +121,8 @@ fn the_window_is_bounded_and_in_order_of_time() {
     for _ in 0..ENTRIES + 100 {
         e.one(answered(20_000 * MS, 0));
     }
-    assert_eq!((e.entries, e.window().len()), (ENTRIES, ENTRIES));
+    e.sort();
+    assert_eq!((e.entries, e.sorted.len()), (ENTRIES, ENTRIES));
 }
 
 #[test]

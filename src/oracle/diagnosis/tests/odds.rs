@@ -29,6 +29,7 @@ fn false_explanations(bits: u32, seeds: u64) -> (usize, usize) {
             sent: String::new(),
             expected: right.to_string(),
             seen: String::new(),
+            explanations: Vec::new(),
         };
         let explanations = explain(&violation, &world.entries, &known());
         tried += 1;
@@ -74,6 +75,7 @@ fn the_odds_of_chance_are_told_where_values_have_few_bits() {
             sent: String::new(),
             expected: right.to_string(),
             seen: String::new(),
+            explanations: Vec::new(),
         };
         let explanations = explain(&violation, &world.entries, &known);
         told += usize::from(explanations.iter().any(|one| one.evidence.contains("by chance this matches in 1 of")));
@@ -120,6 +122,7 @@ fn a_large_window_is_explained_at_once() {
         sent: String::new(),
         expected: right.to_string(),
         seen: String::new(),
+        explanations: Vec::new(),
     };
     let began = Instant::now();
     let explanations = explain(&violation, &window, &known());

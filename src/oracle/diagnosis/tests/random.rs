@@ -28,6 +28,7 @@ fn explained(mutation: Mutation, bits: u32, seed: u64) -> Option<Vec<Explanation
         sent: String::new(),
         expected: right.to_string(),
         seen: String::new(),
+        explanations: Vec::new(),
     };
     let known = if mutation == Mutation::OtherId { keyed() } else { known() };
     Some(explain(&violation, &world.entries, &known))

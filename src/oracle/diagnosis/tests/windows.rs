@@ -115,7 +115,11 @@ impl Tale {
         let correlation_id = CorrelationId(NonZeroU64::new(u64::from(worker) + 1).expect("not zero"));
         let place = Some(Place { worker, context: 0, correlation_id, request_id: Some(text) });
         let (expected, seen) = (expected.to_owned(), seen.to_owned());
-        explain(&Violation { kind, at_ns, place, sent: String::new(), expected, seen }, &self.entries, known)
+        explain(
+            &Violation { kind, at_ns, place, sent: String::new(), expected, seen, explanations: Vec::new() },
+            &self.entries,
+            known,
+        )
     }
 
     /// What a wrong sum is put down to.
