@@ -66,7 +66,7 @@ patterns! {
     NoStart "no-start" true "One step with no START on an ID that has no sequence: it has to be refused.";
     NoEnd "no-end" false "START … with no END: the server has to end the sequence itself and use its slot again.";
     Pause "pause" false "A pause around the idle limit in the middle of a sequence.";
-    CancelQueued "cancel-queued" false "The stream is cancelled while one step executes and others are queued.";
+    CancelQueued "cancel-queued" false "The stream is cancelled while one step executes and others, END among them or not, are queued.";
     CancelExecuting "cancel-executing" false "The stream is cancelled right after a step was sent, all before it answered.";
     CancelIdle "cancel-idle" false "The stream is cancelled when all that was sent is answered.";
     CancelRestart "cancel-restart" false "The stream is cancelled with END queued, and the ID is started at once over another connection.";
@@ -79,6 +79,12 @@ patterns! {
 }
 
 impl Pattern {
+    /// Whether it is about steps that are queued in the server, so that no window holds them back.
+    #[must_use]
+    pub fn needs_a_queue(self) -> bool {
+        matches!(self, Self::CancelQueued | Self::CancelRestart | Self::HalfClose | Self::Reset)
+    }
+
     /// The pattern's place in [`Pattern::ALL`].
     #[must_use]
     pub fn index(self) -> usize {

@@ -150,7 +150,7 @@ impl StreamContext {
     }
 
     fn has_room(&self, lane: Lane) -> bool {
-        self.window.has_room(self.unanswered(lane))
+        self.pattern.needs_a_queue() || self.window.has_room(self.unanswered(lane))
     }
 
     fn is_done(&self) -> bool {
@@ -198,6 +198,13 @@ mod tests {
         let expected = [("3-1-7-0", true, false, 0), ("3-1-7-1", false, true, 1), ("3-1-8-0", true, false, 10)];
         assert_eq!(seen, expected.map(|(id, start, end, value)| (id.to_owned(), start, end, value)));
         assert_eq!(context.next(0), Next::Wait(None));
+    }
+
+    #[test]
+    fn what_needs_a_queue_has_it_whatever_the_window() {
+        let mut context = two_sequences(Window::Steps(NonZeroU32::MIN));
+        context.pattern = Pattern::CancelQueued;
+        assert_eq!(send_all(&mut context, 0).len(), 3);
     }
 
     #[test]

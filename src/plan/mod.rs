@@ -147,7 +147,12 @@ impl WorkerPlan {
             | Pattern::CancelIdle
             | Pattern::ContinueElsewhere
             | Pattern::ContinueByNeighbour => vec![self.draw_longer_sequence(2)],
-            Pattern::CancelQueued | Pattern::Reset | Pattern::Concurrent => vec![self.draw_longer_sequence(3)],
+            Pattern::Concurrent => vec![self.draw_longer_sequence(3)],
+            // With END queued the slot is given back where the requests are cancelled; without, also by the idle limit.
+            Pattern::CancelQueued | Pattern::Reset => {
+                let end = self.generator.random_bool(0.5);
+                vec![Sequence { end, ..self.draw_longer_sequence(3) }]
+            }
             Pattern::CancelRestart | Pattern::RestartElsewhere => {
                 vec![self.draw_longer_sequence(3), self.draw_longer_sequence(2)]
             }
