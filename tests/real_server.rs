@@ -330,3 +330,25 @@ fn the_history_of_a_run_checks_offline_to_the_same_verdict() {
         }
     }
 }
+
+/// Runs the scenario of cancelled streams on few slots whose state the server keeps; what the violations are put down to first.
+fn cancel(release: &str) -> (i64, BTreeSet<String>, Value) {
+    const MODEL: Models = Models { names: &["implicit_dyna_sequence_int32"], options: &[] };
+    const FEW_SLOTS: &[&str] = &["--shape", "1x2", "--idle-limit-ms", "300", "--execute-delay-ms", "20"];
+    let scenario = fs::read_to_string("scenarios/cancellation.toml").expect("a scenario of this project");
+    let options = [FEW_SLOTS, &["--release", release]].concat();
+    let (code, result) = stress(MODEL, &options, &scenario, 1).remove(0);
+    let violations = result["violations"].as_array().expect("a list").iter();
+    let first = violations.filter_map(|violation| violation["explanations"][0]["cause"].as_str());
+    (code, first.map(str::to_owned).collect(), result)
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn the_release_that_gives_cancelled_slots_away_twice_is_found_and_the_one_that_does_not_is_not_accused() {
+    let (code, causes, result) = cancel("24.03");
+    assert_eq!(code, 1, "{result:#}");
+    assert!(causes.contains("shared-state"), "{causes:?} {:#}", result["violations"]);
+    let (code, _, result) = cancel("24.10");
+    assert_eq!(code, 0, "{result:#}");
+}

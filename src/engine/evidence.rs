@@ -4,26 +4,22 @@ use std::{collections::VecDeque, time::Duration};
 
 use super::{preflight::Preflight, run::VIOLATIONS_KEPT};
 use crate::{
-    event::{ContextId, Nanos},
-    history::{Entry, What},
+    event::Nanos,
+    history::Entry,
     oracle::{
         Violation,
         diagnosis::{Explanation, Known, explain},
     },
 };
 
-/// How long a violation waits for what its context is answered next.
+/// How long a violation waits for what is answered next, on its context and others: that tells what became of the states.
 const FOLLOW_UP: Duration = Duration::from_millis(300);
-/// So many further answers tell what became of the state.
-const FOLLOW_UP_ANSWERS: u32 = 2;
 /// What happened in this time, and in three idle limits, may have to do with a violation.
 const WINDOW: Duration = Duration::from_secs(10);
 const IDLE_LIMITS: u32 = 3;
 /// The most that is kept of it: at the highest rates there is less than the time says.
 const ENTRIES: usize = 200_000;
 const BYTES: usize = 32 << 20;
-/// How far back it is looked for what is under way on a context.
-const LOOKED_BACK: usize = 20_000;
 /// The most violations that are explained; by then everything is said.
 const EXPLAINED: usize = 200;
 
@@ -50,11 +46,6 @@ pub(super) struct Evidence {
 struct Accused {
     violation: Violation,
     since: Duration,
-    context: Option<ContextId>,
-    /// Requests of its context that are under way, as far as that is known.
-    in_flight: u32,
-    /// How many answers its context got since.
-    answers: u32,
 }
 
 impl Evidence {
@@ -78,9 +69,6 @@ impl Evidence {
     /// Takes in what happened next, on whatever contexts; `bytes` is what it takes of the memory.
     pub(super) fn take(&mut self, entries: Vec<Entry>, bytes: usize) {
         let Some(latest) = entries.last().map(|last| last.at) else { return };
-        for accused in &mut self.accused {
-            accused.follow(&entries);
-        }
         self.entries += entries.len();
         self.bytes += bytes;
         self.fresh.push_back(entries);
@@ -93,20 +81,16 @@ impl Evidence {
             return;
         }
         self.taken += 1;
-        let place = violation.place.as_ref();
-        let context = place.map(|place| ContextId { worker: place.worker, context: place.context });
-        let in_flight = context.map_or(0, |context| self.in_flight(context));
-        self.accused.push_back(Accused { violation, since: now, context, in_flight, answers: 0 });
+        self.accused.push_back(Accused { violation, since: now });
     }
 
     /// The next violation of which all is known that will be waited for.
     pub(super) fn explained(&mut self, now: Duration, is_over: bool) -> Option<Violation> {
         let first = self.accused.front()?;
-        let waited = now.saturating_sub(first.since) >= FOLLOW_UP;
-        if !(is_over || waited || first.in_flight == 0 || first.answers >= FOLLOW_UP_ANSWERS) {
+        if !is_over && now.saturating_sub(first.since) < FOLLOW_UP {
             return None;
         }
-        let Accused { mut violation, .. } = self.accused.pop_front()?;
+        let Accused { mut violation, since: _ } = self.accused.pop_front()?;
         if self.taken - self.accused.len() <= EXPLAINED {
             violation.explanations = self.causes(&violation);
         }
@@ -120,7 +104,10 @@ impl Evidence {
 
     fn causes(&mut self, violation: &Violation) -> Vec<Explanation> {
         self.sort();
-        (self.explain)(violation, self.sorted.make_contiguous(), &self.known)
+        let follow_up = u64::try_from(FOLLOW_UP.as_nanos()).unwrap_or(u64::MAX);
+        let until = violation.at_ns.saturating_add(follow_up);
+        let window = self.sorted.make_contiguous();
+        (self.explain)(violation, &window[..window.partition_point(|entry| entry.at <= until)], &self.known)
     }
 
     /// Brings everything in order of time.
@@ -150,37 +137,6 @@ impl Evidence {
             self.entries -= first.len();
             self.bytes = self.bytes.saturating_sub(first.iter().map(Entry::memory).sum());
             self.fresh.pop_front();
-        }
-    }
-
-    /// How many requests of a context are under way, by what happened last.
-    fn in_flight(&self, context: ContextId) -> u32 {
-        let latest = self.fresh.iter().rev().flat_map(|entries| entries.iter().rev()).chain(self.sorted.iter().rev());
-        let mut under_way: u32 = 0;
-        let mut settled: u32 = 0;
-        for entry in latest.take(LOOKED_BACK).filter(|entry| entry.context == context) {
-            match entry.what {
-                What::Sent(_) if settled > 0 => settled -= 1,
-                What::Sent(_) => under_way += 1,
-                What::Answered(..) | What::Received(_) | What::GaveUp => settled += 1,
-                What::Cut(_) => break,
-                What::Opened(_) | What::HalfClosed | What::Closed | What::NotClosed => {}
-            }
-        }
-        under_way
-    }
-}
-
-impl Accused {
-    fn follow(&mut self, entries: &[Entry]) {
-        for entry in entries.iter().filter(|entry| Some(entry.context) == self.context) {
-            self.answers += u32::from(matches!(entry.what, What::Answered(..) | What::Received(_)));
-            self.in_flight = match entry.what {
-                What::Sent(_) => self.in_flight.saturating_add(1),
-                What::Answered(..) | What::Received(_) | What::GaveUp => self.in_flight.saturating_sub(1),
-                What::Cut(_) => 0,
-                What::Opened(_) | What::HalfClosed | What::Closed | What::NotClosed => self.in_flight,
-            };
         }
     }
 }

@@ -7,6 +7,7 @@ use super::{
     story::{Asked, Spot},
     sums::Case,
 };
+use crate::event::ContextId;
 
 /// What may explain that a step found the state of a sequence of another ID, or of one that is long over.
 pub(super) fn explain(case: &Case, other: Spot) -> Vec<Hypothesis> {
@@ -106,9 +107,16 @@ impl<'p> Pair<'p> {
     }
 
     fn shared(&self) -> Option<Hypothesis> {
-        let shared = || self.hypothesis(Cause::SharedState, Fit::Yes);
         let times = u32::from(self.went_on_from_mine());
-        self.is_shared().then(|| shared().confirmed(times, "that one went on from this one's answer"))
+        let shared = self.is_shared().then(|| self.hypothesis(Cause::SharedState, Fit::Yes))?;
+        let mut shared = shared.confirmed(times, "that one went on from this one's answer");
+        if let Some(cut) = self.case.story.cut_before(self.case.at) {
+            let ms = (self.case.at - cut.at) / 1_000_000;
+            let ContextId { worker, context } = cut.context;
+            let told = format!("worker {worker} cut its stream of context {context} {ms} ms before");
+            shared.evidence = format!("{}; two sequences in one slot after a cancel: {told}", shared.evidence);
+        }
+        Some(shared)
     }
 
     fn leaked(&self) -> Hypothesis {

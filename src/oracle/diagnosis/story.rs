@@ -247,6 +247,12 @@ impl<'w> Story<'w> {
         self.others(than).filter(|spot| self.asked(*spot).at().abs_diff(at) <= distance).count()
     }
 
+    /// The latest stream before a time that the client cut with a cancel or a reset.
+    pub(super) fn cut_before(&self, at: Nanos) -> Option<&'w Entry> {
+        let before = self.window.iter().rev().filter(|entry| entry.at < at);
+        before.into_iter().find(|entry| matches!(entry.what, What::Cut(Cut::Cancelled | Cut::Reset)))
+    }
+
     /// The streams that the server or the network ended within so long of a moment.
     pub(super) fn broken_near(&self, at: Nanos, within: Nanos) -> impl Iterator<Item = (&'w Entry, &'w str)> {
         let near = self.window.iter().filter(move |entry| entry.at.abs_diff(at) <= within);

@@ -5,6 +5,7 @@ use super::{
     windows::{MS, Tale, causes, keyed, known, output},
 };
 use crate::{
+    event::Cut,
     history::What,
     oracle::{Violation, ViolationKind, diagnosis::explain},
 };
@@ -166,8 +167,20 @@ fn two_sequences_in_one_slot() {
         state = if step == 0 { B[0] } else { state.wrapping_add(B[step]) };
         of_b.push(state);
     }
-    let tale = in_turn(&of_a, &of_b);
-    assert_eq!(causes(&tale.wrong_sum(&known(), (0, 0, 1), sums(&A)[1]))[0], SharedState);
+    let mut tale = in_turn(&of_a, &of_b);
+    let explanations = tale.wrong_sum(&known(), (0, 0, 1), sums(&A)[1]);
+    assert_eq!(causes(&explanations)[0], SharedState);
+    assert!(!explanations[0].evidence.contains("cancel"), "{explanations:?}");
+    // A cancel before it may be what led to it, and is told.
+    let mut after_cut = Tale::default();
+    after_cut.tell(2, What::Cut(Cut::Cancelled));
+    tale.entries.insert(0, after_cut.entries.remove(0));
+    tale.entries[0].at = 0;
+    let explanations = tale.wrong_sum(&known(), (0, 0, 1), sums(&A)[1]);
+    assert!(
+        explanations[0].evidence.contains("after a cancel: worker 2 cut its stream of context 0"),
+        "{explanations:?}"
+    );
     // Where the model is told IDs, a wrong one does the same.
     assert_eq!(causes(&tale.wrong_sum(&keyed(), (0, 0, 1), sums(&A)[1]))[..2], [CorridWrong, SharedState]);
 }
