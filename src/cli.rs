@@ -127,18 +127,33 @@ pub struct ServeArgs {
     pub server: ServerArgs,
 }
 
+/// What stands below the options of `replay --help`.
+const REPLAYED: &str = "\
+A seed and a file fix what is sent, not what the server does at once: a failure may show in some runs only. A reference server in
+which it failed is started anew for each run; elsewhere each run has correlation IDs of its own.
+
+Exit codes: 0 it did not fail, 1 it failed (or otherwise than the file says), 2 the file or the command line is wrong,
+3 interrupted, 4 the endpoint cannot be tested";
+
 /// What it takes to have a failure again.
 #[derive(Clone, Debug, Args)]
+#[command(after_help = REPLAYED)]
 pub struct ReplayArgs {
     /// The failure file
     pub file: PathBuf,
     /// How often it is run; with --shrink, how often each smaller one is [default: 1; with --shrink, 3]
     #[arg(short = 'n', long, value_name = "K", allow_negative_numbers = true)]
     pub runs: Option<NonZeroU32>,
-    /// Begin each conversation as soon as its worker is free, not when it began in the run that failed
+    /// As fast as it goes: each conversation as soon as its worker is free, and no pauses. Without it no conversation begins
+    /// earlier than it did in the run that failed, and pauses last as long as they did; what follows an answer follows it at once
     #[arg(long)]
     pub at_once: bool,
-    /// Take away workers, sequences, messages, pauses and faults of the client as long as the failure still shows
+    /// Show what was sent and answered in the last run that failed as a chart, however much it is [default: where there are at
+    /// most 40 messages]
+    #[arg(long)]
+    pub chart: bool,
+    /// Take away workers, sequences, messages, pauses and faults of the client as long as the failure still shows, until
+    /// without any one message it does not; show what is left as a chart, and write it to a file
     #[arg(long)]
     pub shrink: bool,
     /// With --shrink: in how many of the K runs a smaller one has to fail

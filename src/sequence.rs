@@ -67,7 +67,7 @@ patterns! {
     NoEnd "no-end" false "START … with no END: the server has to end the sequence itself and use its slot again.";
     Pause "pause" false "A pause around the idle limit in the middle of a sequence.";
     CancelQueued "cancel-queued" false "The stream is cancelled while one step executes and others, END among them or not, are queued.";
-    CancelExecuting "cancel-executing" false "The stream is cancelled right after a step was sent, all before it answered.";
+    CancelExecuting "cancel-executing" false "The stream is cancelled while a step executes, all before it answered.";
     CancelIdle "cancel-idle" false "The stream is cancelled when all that was sent is answered.";
     CancelRestart "cancel-restart" false "The stream is cancelled with END queued, and the ID is started at once over another connection.";
     HalfClose "half-close" true "START … END, half-closed while answers are due: all of them have to come.";

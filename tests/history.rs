@@ -64,7 +64,7 @@ fn options(path: &Path) -> Options {
 }
 
 fn record(scenario: &Scenario, options: Options, interrupt_after: Option<u64>) -> RunResult {
-    let recording = Recording { options, scenario_name: "test".into(), replay: "again".into() };
+    let recording = Recording { options, scenario_name: "test".into(), replay: "again".into(), server: None };
     let setup = RunSetup {
         scenario: scenario.clone(),
         seed: Seed(7),

@@ -2,11 +2,17 @@
 
 use std::{
     fs,
+    io::{BufRead as _, BufReader},
     path::{Path, PathBuf},
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
+    time::{Duration, Instant},
 };
 
-use sequence_stress::failure::Failure;
+use sequence_stress::{
+    conversation::{Act, Conversation, parse_acts},
+    failure::Failure,
+    sequence::Pattern,
+};
 use tempfile::TempDir;
 
 fn run(arguments: &[&str]) -> Output {
@@ -59,11 +65,200 @@ fn failures_shrink_to_the_few_messages_that_they_need() {
         let small = folder.path().join("failure.small.toml");
         let left = Failure::read(&small).expect("a failure");
         assert!(left.messages() <= most && left.messages() < whole.messages(), "{fault}: {said}");
+        assert!(said.contains("-> is sent by the client") && said.contains("✗ expected"), "a chart: {said}");
+        assert!(said.contains(" of 3 runs\n") && said.contains("a seed fixes what is sent"), "a rate: {said}");
         assert_eq!(left.kind, whole.kind, "{fault}");
         let again = run(&["replay", words(&small), "-n", "5"]);
         assert_eq!(again.status.code(), Some(1), "{fault}: {}", text(&again));
         assert!(text(&again).contains("run 5 of 5"), "{fault}: {}", text(&again));
     }
+}
+
+/// The conversations of a failure, each time without another one of its messages.
+fn without_one_message(failure: &Failure) -> Vec<Vec<Conversation>> {
+    let sends = |its: &Conversation| {
+        let is_send = |act: &Act| matches!(act, Act::Send { .. });
+        its.acts.iter().enumerate().filter(|(_, act)| is_send(act)).map(|(place, _)| place).collect::<Vec<_>>()
+    };
+    let without = |index: usize, place: usize| {
+        let mut conversations = failure.conversations.clone();
+        let its = conversations.remove(index);
+        let left = its.acts.iter().enumerate().filter(|(other, _)| *other != place).map(|(_, act)| *act);
+        conversations.extend(its.with_acts(left));
+        conversations
+    };
+    let places = |index: usize| sends(&failure.conversations[index]).into_iter().map(move |place| (index, place));
+    (0..failure.conversations.len()).flat_map(places).map(|(index, place)| without(index, place)).collect()
+}
+
+#[test]
+fn without_any_one_message_of_what_is_left_it_does_not_fail() {
+    for fault in ["reset-state", "accept-no-start", "keep-state"] {
+        let folder = TempDir::new().expect("a folder");
+        let small = folder.path().join("small.toml");
+        let output = run(&["replay", words(&failure(&folder, fault)), "--shrink", "-q", "-o", words(&small)]);
+        assert_eq!(output.status.code(), Some(1), "{fault}: {}", text(&output));
+        let left = Failure::read(&small).expect("a failure");
+        let smaller = without_one_message(&left);
+        assert_eq!(smaller.len(), left.messages(), "{fault}");
+        for conversations in smaller.into_iter().filter(|conversations| !conversations.is_empty()) {
+            let smaller = Failure { conversations, ..left.clone() };
+            fs::write(&small, smaller.to_text()).expect("a file");
+            let output = run(&["replay", words(&small), "-n", "3"]);
+            assert_eq!(output.status.code(), Some(0), "{fault}: {}\n{}", smaller.to_text(), text(&output));
+            assert!(text(&output).contains("did not fail in 3 runs; more runs may show it (-n)"), "{}", text(&output));
+        }
+    }
+}
+
+/// A failure that has to be written by hand, because a run has it only now and then.
+fn by_hand(folder: &TempDir, acts: &[&str], more: &[(u64, &[&str])], server: &str) -> PathBuf {
+    let template = Failure::read(&failure(folder, "off-by-one")).expect("a failure");
+    let conversation = |worker, at_us, acts: &[&str]| {
+        let acts = parse_acts(&acts.iter().map(|act| (*act).to_owned()).collect::<Vec<_>>()).expect("acts");
+        Conversation { worker, context: 0, pattern: Pattern::Valid, at_us, accused: false, acts }
+    };
+    let mut conversations = vec![conversation(0, 0, acts)];
+    conversations.extend((1..).zip(more).map(|(worker, (at_us, acts))| conversation(worker, *at_us, acts)));
+    let path = folder.path().join("by-hand.toml");
+    let failure = Failure { conversations, embedded: Some(vec![server.to_owned()]), ..template };
+    fs::write(&path, failure.to_text()).expect("a file");
+    path
+}
+
+#[test]
+fn pauses_and_beginnings_are_kept_and_at_once_they_are_not() {
+    let folder = TempDir::new().expect("a folder");
+    let late: (u64, &[&str]) = (400_000, &["send 0 START END 1"]);
+    let path = by_hand(&folder, &["pause 300000 us", "send 0 START END 1"], &[late], "--idle-limit 1s");
+    let began = Instant::now();
+    let output = run(&["replay", words(&path)]);
+    assert!(began.elapsed() >= Duration::from_millis(400), "{}", text(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let at_once = Failure::read(&path).expect("a failure").at_once();
+    assert!(at_once.conversations.iter().all(|its| its.at_us == 0 && its.acts.len() == 1), "{at_once:?}");
+}
+
+#[test]
+fn pauses_and_faults_of_the_client_that_are_not_needed_go_and_those_that_are_stay() {
+    let folder = TempDir::new().expect("a folder");
+    let path = by_hand(
+        &folder,
+        &[
+            "send 0 START 1",
+            "await 0",
+            "pause 200000 us",
+            "open 1 over fresh",
+            "send 1 2",
+            "await 1",
+            "pause 100000 us",
+            "reset 1",
+            "open 2 over neighbour",
+            "send 2 END 3",
+            "await 2",
+            "cancel 2",
+        ],
+        &[(100_000, &["send 0 START END 1"])],
+        "--execution-time 1ms --idle-limit 500ms --fault off-by-one",
+    );
+    let small = folder.path().join("small.toml");
+    let output = run(&["replay", words(&path), "--shrink", "-o", words(&small)]);
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let left = Failure::read(&small).expect("a failure");
+    let acts: Vec<_> = left.conversations.iter().flat_map(|its| &its.acts).map(ToString::to_string).collect();
+    assert_eq!((left.conversations.len(), acts.len()), (1, 1), "{said}");
+    assert!(left.conversations[0].accused, "{said}");
+
+    // A sequence that is reaped too early: without the pause it goes on.
+    let acts =
+        ["send 0 START 1", "await 0", "pause 400000 us", "open 1 over fresh", "send 1 END 3", "await 1", "close 1"];
+    let path = by_hand(&folder, &acts, &[], "--execution-time 1ms --idle-limit 800ms --fault reap-early");
+    let early = fs::read_to_string(&path).expect("a file").replace("wrong-sum", "spurious-start-error");
+    fs::write(&path, early).expect("a file");
+    let output = run(&["replay", words(&path), "--shrink", "-o", words(&small)]);
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let left = Failure::read(&small).expect("a failure");
+    let acts: Vec<_> = left.conversations[0].acts.iter().map(ToString::to_string).collect();
+    let [first, .., last] = acts.as_slice() else { panic!("{said}") };
+    assert_eq!((left.messages(), first.as_str(), last.as_str()), (2, "send 0 START 1", "send 0 END 3"), "{said}");
+    let pauses = left.conversations[0].acts.iter().filter_map(|act| match act {
+        Act::Pause { us } => Some(*us),
+        _ => None,
+    });
+    assert!(matches!(pauses.collect::<Vec<_>>().as_slice(), [50_000..=200_000]), "{said}");
+}
+
+#[test]
+fn a_history_gives_the_failure_that_its_run_gave() {
+    let folder = TempDir::new().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    let (live, history, again) = (path("live.toml"), path("run.jsonl"), path("again.toml"));
+    let server = ["--embedded", "--execution-time", "1ms", "--idle-limit", "100ms", "--fault", "swap-states"];
+    let asked = [
+        "-t",
+        "4",
+        "-i",
+        "10",
+        "-r",
+        "7",
+        "-q",
+        "--fail-fast",
+        "--history",
+        words(&history),
+        "--failure",
+        words(&live),
+    ];
+    let output = run(&[&server[..], &asked].concat());
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    let output = run(&["check", words(&history), "-q", "--failure", words(&again)]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    let failures = [live, again.clone()].map(|path| Failure::read(&path).expect("a failure"));
+    assert_eq!(failures[0], failures[1]);
+    let accused = failures[0].conversations.iter().filter(|its| its.accused).count();
+    assert_eq!(accused, 1);
+    assert!(failures[0].conversations.iter().any(|its| its.at_us > 0), "they did not all begin at once");
+    let output = run(&["check", words(&history), words(&history), "--failure", words(&again)]);
+    assert_eq!((output.status.code(), text(&output).lines().count()), (Some(2), 1), "{}", text(&output));
+}
+
+#[test]
+fn a_chart_is_shown_of_what_is_small_or_asked_for() {
+    let folder = TempDir::new().expect("a folder");
+    let path = failure(&folder, "reset-state");
+    assert!(Failure::read(&path).expect("a failure").messages() > 40);
+    let chart = "-> is sent by the client";
+    for (flags, is_shown) in [(&[][..], false), (&["--chart"], true), (&["--chart", "-q", "--at-once"], true)] {
+        let said = text(&run(&[&["replay", words(&path)], flags].concat()));
+        assert_eq!(said.contains(chart), is_shown, "{said}");
+        let chart = said.lines().skip_while(|line| !line.contains(chart));
+        assert!(chart.take_while(|line| !line.contains("failed in")).all(|line| line.chars().count() <= 100), "{said}");
+    }
+    let path = by_hand(&folder, &["send 0 START END 1"], &[], "--fault off-by-one");
+    for (flags, is_shown) in [(&[][..], true), (&["-q"], false)] {
+        let said = text(&run(&[&["replay", words(&path)], flags].concat()));
+        assert_eq!(said.contains(chart), is_shown, "{said}");
+    }
+}
+
+#[test]
+fn a_replay_that_is_interrupted_says_what_it_knows() {
+    let folder = TempDir::new().expect("a folder");
+    let path = by_hand(&folder, &["send 0 START END 1"], &[], "--execution-time 1ms");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_sequence-stress"))
+        .args(["replay", words(&path), "-n", "100000"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the command runs");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let first = lines.next().expect("a line").expect("UTF-8");
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
+    assert!(sent.success());
+    let rest: Vec<_> = lines.map(|line| line.expect("UTF-8")).collect();
+    assert_eq!(child.wait().expect("it ends").code(), Some(3), "{rest:?}");
+    assert!(first.starts_with("run 1 of 100000: no violation"), "{first}");
+    assert!(rest.iter().any(|line| line.contains(": did not fail in ")), "{rest:?}");
 }
 
 #[test]
@@ -74,10 +269,14 @@ fn a_failure_does_not_show_on_a_correct_server() {
     fs::write(&path, mended).expect("a file");
     let output = run(&["replay", words(&path), "-n", "2"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
-    assert!(text(&output).contains("wrong-sum again in 0 of 2 runs"), "{}", text(&output));
+    assert!(
+        text(&output).contains("wrong-sum: did not fail in 2 runs; more runs may show it (-n)"),
+        "{}",
+        text(&output)
+    );
     let output = run(&["replay", words(&path), "--shrink", "-q"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
-    assert!(text(&output).contains("did not show again"), "{}", text(&output));
+    assert!(text(&output).contains("nothing to shrink; more runs may show it"), "{}", text(&output));
 }
 
 #[test]
@@ -97,11 +296,22 @@ fn what_cannot_be_replayed_is_told_in_a_line() {
         assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
         assert!(said.contains(problem), "{said}");
     }
-    for arguments in [&["replay", "no/such/file"][..], &["replay", words(&path), "--shrink", "-o", "/no/such/folder/x"]]
-    {
+    for arguments in [
+        &["replay", "no/such/file"][..],
+        &["replay", words(&path), "--shrink", "-o", "/no/such/folder/x"],
+        &["replay", words(&path), "--shrink", "--at-least", "4"],
+    ] {
         let output = run(arguments);
         assert_eq!((output.status.code(), text(&output).lines().count()), (Some(2), 1), "{}", text(&output));
     }
     let nobody = run(&["replay", words(&path), "-u", "127.0.0.1:1"]);
     assert_eq!(nobody.status.code(), Some(4), "{}", text(&nobody));
+    let other = folder.path().join("other.toml");
+    fs::write(&other, good.replace("custom_sequence_int32", "some_model")).expect("a file");
+    for flags in [&[][..], &["--shrink"]] {
+        let output = run(&[&["replay", words(&other)], flags].concat());
+        let said = text(&output);
+        assert_eq!((output.status.code(), said.lines().count()), (Some(4), 1), "{said}");
+        assert!(said.contains("the server has no model 'some_model'; it has "), "{said}");
+    }
 }

@@ -363,3 +363,28 @@ fn the_longest_lawful_wait_allows_for_more_slots_than_are_executed_at_once_and_f
     assert_eq!(limits.step, 4 * Duration::from_millis(1 + 9));
     assert_eq!(limits.lawful, 2 * (Duration::from_secs(1) + 10 * limits.step));
 }
+
+#[test]
+fn a_step_that_is_cancelled_while_it_executes_was_taken_up() {
+    let server = TestServer::start(with_models(|models| models.execution = Duration::from_millis(30)));
+    let more = "patterns = { common = { cancel-executing = 1 }, rare = { cancel-executing = 1 } }\nlength = { min = 2, max = 3 }";
+    let (result, _) = run_scenario(scenario(&server.address.to_string(), more), Hints::default());
+    let result = result.expect("it can be tested");
+    assert_eq!(result.violations, []);
+    let total = result.tally.total();
+    let Accounting::Agrees { rose } = result.accounting else { panic!("{:?}", result.accounting) };
+    assert_eq!(total.indeterminate, 20, "one in each pass");
+    // On a machine that is busy one or the other may be held up between the client and the server.
+    assert!(rose.success - total.completed > 10, "{rose:?} {total:?}");
+}
+
+#[test]
+fn what_is_cancelled_idle_was_answered() {
+    let server = TestServer::start(Setup::default());
+    let more = "patterns = { common = { cancel-idle = 1 }, rare = { cancel-idle = 1 } }\nlength = { min = 2, max = 3 }";
+    let (result, _) = run_scenario(scenario(&server.address.to_string(), more), Hints::default());
+    let result = result.expect("it can be tested");
+    let total = result.tally.total();
+    assert_eq!((result.violations, total.indeterminate, total.completed), (Vec::new(), 0, total.requests));
+    assert!(total.requests >= 20, "{total:?}");
+}

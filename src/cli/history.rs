@@ -32,6 +32,9 @@ pub struct CheckArgs {
     /// Write the result to FILE as JSON, as a run does; for one history
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Write the first violation to FILE as a failure that `sequence-stress replay` has again; for one history
+    #[arg(long, value_name = "FILE")]
+    pub failure: Option<PathBuf>,
     /// Print nothing but violations, the verdict and how to have the run again
     #[arg(short, long)]
     pub quiet: bool,

@@ -1,10 +1,13 @@
 //! `sequence-stress check`: judge recorded runs again.
 
-use std::{io::Write as _, path::Path};
+use std::{
+    io::Write as _,
+    path::{Path, PathBuf},
+};
 
 use super::{
     Failure,
-    output::{ResultFile, print, say_error},
+    output::{ResultFile, print, say_error, write_failure},
 };
 use crate::{
     cli::CheckArgs,
@@ -22,19 +25,27 @@ const GRAVITY: [u8; 5] = [DAMAGED, 1, 5, 3, 0];
 
 /// Checks each history, and returns the exit code of the gravest.
 pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
-    if args.json.is_some() && args.files.len() > 1 {
-        return Err(Failure::wrong_input("--json takes the result of one history: check them one by one"));
+    for (flag, file) in [("--json", &args.json), ("--failure", &args.failure)] {
+        if file.is_some() && args.files.len() > 1 {
+            return Err(Failure::wrong_input(format!("{flag} takes what one history has: check them one by one")));
+        }
     }
-    let result_file = args.json.as_deref().map(ResultFile::check).transpose().map_err(Failure::wrong_input)?;
+    let writable =
+        |path: &Option<PathBuf>| path.as_deref().map(ResultFile::check).transpose().map_err(Failure::wrong_input);
+    let (mut result_file, mut failure_file) = (writable(&args.json)?, writable(&args.failure)?);
     let mut codes = Vec::new();
-    let mut result_file = result_file;
     for file in &args.files {
-        codes.push(check_one(file, args.quiet, result_file.take())?);
+        codes.push(check_one(file, args.quiet, result_file.take(), failure_file.take())?);
     }
     Ok(GRAVITY.into_iter().find(|code| codes.contains(code)).unwrap_or(DAMAGED))
 }
 
-fn check_one(file: &str, quiet: bool, result_file: Option<ResultFile>) -> Result<u8, Failure> {
+fn check_one(
+    file: &str,
+    quiet: bool,
+    result_file: Option<ResultFile>,
+    failure_file: Option<ResultFile>,
+) -> Result<u8, Failure> {
     let mut found = Vec::new();
     let checked = match check_history(Path::new(file), &mut |violation| found.push(violation.clone())) {
         Ok(checked) => checked,
@@ -66,6 +77,9 @@ fn check_one(file: &str, quiet: bool, result_file: Option<ResultFile>) -> Result
         let mut bytes = Vec::new();
         write_json(&summary, &mut bytes).map_err(Failure::wrong_input)?;
         result_file.write(&bytes).map_err(Failure::wrong_input)?;
+    }
+    if let Some(failure_file) = failure_file {
+        write_failure(&summary, checked.header.server.as_deref(), failure_file)?;
     }
     Ok(match &checked.damage {
         Some(damage) => {

@@ -7,7 +7,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::history::Spool;
+use super::Failure as CommandFailure;
+use crate::{
+    failure::{Failure, Run},
+    history::Spool,
+    report::Summary,
+};
 
 /// Says on standard error what went wrong.
 pub(super) fn say_error(problem: &str) {
@@ -61,4 +66,22 @@ fn check_writable(path: &Path) -> io::Result<()> {
 
 fn problem(path: &Path, error: &io::Error) -> String {
     format!("cannot write the result to {}: {error}", path.display())
+}
+
+/// Writes the first violation as a failure that can be had again, if there is one. `embedded` is how the reference server was.
+pub(super) fn write_failure(
+    summary: &Summary,
+    embedded: Option<&[String]>,
+    file: ResultFile,
+) -> Result<(), CommandFailure> {
+    let Summary { scenario, seed, result, .. } = summary;
+    let Some(violation) = result.violations.first() else { return Ok(()) };
+    let run = Run { scenario, seed: *seed, manner: result.preflight.manner(scenario), scene: &result.scene, embedded };
+    match Failure::found(violation, &run) {
+        Some(failure) => file.write(failure.to_text().as_bytes()).map_err(CommandFailure::wrong_input),
+        None => {
+            say_error("no failure file was written: it is not known what had been sent");
+            Ok(())
+        }
+    }
 }

@@ -1,28 +1,32 @@
 //! `sequence-stress replay`: a failure again, as it was or smaller.
 
 use std::{
-    io::Write as _,
+    collections::BTreeMap,
+    io::{self, Write as _},
     num::{NonZeroU32, NonZeroU64},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use tokio::{
     runtime::{self, Runtime},
+    signal::unix::{Signal, SignalKind, signal},
     sync::mpsc,
 };
 
 use super::{
-    Failure as CommandFailure,
+    Failure as CommandFailure, UNKNOWN,
     output::{ResultFile, print, say_error},
 };
 use crate::{
     cli::{ReplayArgs, StressArgs},
     conversation::Conversation,
-    engine::{Given, Hints, Observer, RunError, RunResult, Setup, run_given},
+    engine::{Given, Hints, Interrupted, Observer, RunError, RunResult, Setup, run_given},
     failure::{Failure, Shrunk, shrink},
-    oracle::ViolationKind,
+    history::Scene,
+    oracle::{Violation, ViolationKind},
     reference::{Options, Server},
-    report::counted,
+    report::{counted, write_chart},
     scenario::{Millis, Scenario},
 };
 
@@ -30,122 +34,170 @@ use crate::{
 const RUNS_OF_EACH: NonZeroU32 = NonZeroU32::new(3).expect("it is not zero");
 /// How often a trial tells where it is.
 const TELL_EACH: u32 = 50;
+/// A failure with so many messages is shown as a chart without being asked for.
+const SMALL: usize = 40;
+/// The exit code where it failed.
+const FAILED: u8 = 1;
 
 /// Has a failure again, and returns the exit code.
 pub(super) fn replay(args: &ReplayArgs) -> Result<u8, CommandFailure> {
-    let failure = Failure::read(&args.file).map_err(CommandFailure::wrong_input)?;
+    let mut failure = Failure::read(&args.file).map_err(CommandFailure::wrong_input)?;
+    if args.at_once {
+        failure = failure.at_once();
+    }
     let mut stage = Stage::new(&failure, args)?;
     if args.shrink { stage.shrink(failure, args) } else { stage.repeat(&failure, args) }
 }
 
 /// Where a failure is had again.
-struct Stage {
+struct Stage<'a> {
+    args: &'a ReplayArgs,
     runtime: Runtime,
     /// How the server is that each run gets anew; none where there is one.
     server: Option<Options>,
-    at_their_times: bool,
-    quiet: bool,
-    /// Runs so far: each has correlation IDs of its own, because those of the run before may still live.
+    interrupts: Signals,
+    was_interrupted: bool,
+    /// Runs so far.
     runs: u64,
 }
 
 struct Silent;
 impl Observer for Silent {}
 
-impl Stage {
-    fn new(failure: &Failure, args: &ReplayArgs) -> Result<Self, CommandFailure> {
+/// How often a failure showed, and what the last of these runs was.
+#[derive(Default)]
+struct Shown {
+    runs: u32,
+    failed: u32,
+    /// Runs that failed in another way.
+    otherwise: BTreeMap<ViolationKind, u32>,
+    last: Option<(Violation, Arc<Scene>)>,
+}
+
+impl<'a> Stage<'a> {
+    fn new(failure: &Failure, args: &'a ReplayArgs) -> Result<Self, CommandFailure> {
+        if args.at_least > args.runs.unwrap_or(RUNS_OF_EACH) {
+            let runs = args.runs.unwrap_or(RUNS_OF_EACH);
+            let problem = format!("--at-least {} is more than the {runs} runs of each: raise -n", args.at_least);
+            return Err(CommandFailure::wrong_input(problem));
+        }
         let words = failure.embedded.as_ref().filter(|_| args.url.is_none());
         let options = words.map(|words| StressArgs::embedded_options(words)).transpose();
-        let server =
-            options.map_err(|problem| CommandFailure::wrong_input(format!("its embedded server: {problem}")))?;
+        let server = options.map_err(|problem| {
+            CommandFailure::wrong_input(format!("{}: its embedded server: {problem}", args.file.display()))
+        })?;
         let runtime =
             runtime::Builder::new_current_thread().enable_all().build().map_err(CommandFailure::could_not_test)?;
-        Ok(Self { runtime, server, at_their_times: !args.at_once, quiet: args.quiet, runs: 0 })
+        let interrupts = runtime.block_on(async { Signals::new() }).map_err(CommandFailure::could_not_test)?;
+        Ok(Self { args, runtime, server, interrupts, was_interrupted: false, runs: 0 })
     }
 
     /// Runs it as often as is asked for, and says how often it failed.
     fn repeat(&mut self, failure: &Failure, args: &ReplayArgs) -> Result<u8, CommandFailure> {
-        let runs = args.runs.unwrap_or(NonZeroU32::MIN).get();
-        let mut failed = 0;
-        for run in 1..=runs {
-            let result = self.run(failure, args)?;
-            let shows = failure.shows_in(&result);
-            failed += u32::from(shows);
-            if !self.quiet {
-                let seen = describe(&result);
-                print(|out| writeln!(out, "run {run} of {runs}: {seen}"));
-            }
+        let shown = self.show(failure, args.runs.unwrap_or(NonZeroU32::MIN).get())?;
+        if let Some((violation, scene)) = shown.last.as_ref().filter(|_| args.chart || is_small(failure, args)) {
+            print(|out| write_chart(scene, violation, out));
         }
-        print(|out| {
-            writeln!(
-                out,
-                "{} again in {failed} of {}: {} in {}; a seed and a file fix what is sent, not what the server does at once",
-                failure.kind,
-                counted(runs.into(), "run"),
-                counted(failure.messages() as u64, "message"),
-                counted(failure.conversations.len() as u64, "conversation"),
-            )
-        });
-        Ok(u8::from(failed > 0))
+        print(|out| shown.write(failure, args, out));
+        let fails = shown.failed > 0 || !shown.otherwise.is_empty();
+        Ok(if fails { FAILED } else { self.not_failed() })
     }
 
     fn shrink(&mut self, failure: Failure, args: &ReplayArgs) -> Result<u8, CommandFailure> {
         let path = args.output.clone().unwrap_or_else(|| small(&args.file));
         let file = ResultFile::check(&path).map_err(CommandFailure::wrong_input)?;
-        if !self.fails_often_enough(&failure, args)? {
-            say_error(&format!(
-                "{} did not show again in {}: nothing to shrink; more runs of each (-n) may show it",
-                failure.kind,
-                counted(args.runs.unwrap_or(RUNS_OF_EACH).get().into(), "run")
-            ));
-            return Ok(0);
+        let runs = args.runs.unwrap_or(RUNS_OF_EACH).get();
+        if !self.fails_often_enough(&failure)? {
+            if self.was_interrupted {
+                say_error("interrupted before it was known whether it fails");
+            } else {
+                say_error(&format!(
+                    "{}: did not fail in {} of {}: nothing to shrink; {}",
+                    failure.kind,
+                    args.at_least,
+                    counted(runs.into(), "run"),
+                    what_next(args)
+                ));
+            }
+            return Ok(self.not_failed());
         }
         let before = failure.messages();
         let mut problem = None;
         let mut trials = 0;
         let Shrunk { failure, trials: tried, is_minimal } = shrink(failure, args.trials, &mut |smaller| {
             trials += 1;
-            if !self.quiet && trials % TELL_EACH == 0 {
-                say_error(&format!("trial {trials}: {} messages", smaller.messages()));
+            if !args.quiet && trials % TELL_EACH == 0 {
+                say_error(&format!("trial {trials}: {}", counted(smaller.messages() as u64, "message")));
             }
             // After a problem nothing fails any more, so that shrinking comes to its end.
             problem.is_none()
-                && self.fails_often_enough(smaller, args).unwrap_or_else(|found| {
+                && !self.was_interrupted
+                && self.fails_often_enough(smaller).unwrap_or_else(|found| {
                     problem = Some(found);
                     false
                 })
         });
+        let was_interrupted = self.was_interrupted;
+        let is_minimal = is_minimal && problem.is_none() && !was_interrupted;
+        let shown = if is_minimal { self.show(&failure, runs)? } else { Shown::default() };
+        let failure = match &shown.last {
+            Some((violation, _)) => failure.as_seen(violation),
+            None => failure,
+        };
         file.write(failure.to_text().as_bytes()).map_err(CommandFailure::wrong_input)?;
-        if let Some(problem) = problem {
-            return Err(problem);
+        if let Some((violation, scene)) = &shown.last {
+            print(|out| write_chart(scene, violation, out));
         }
+        let left = failure.messages();
         print(|out| {
-            for conversation in &failure.conversations {
-                writeln!(out, "worker {} context {}:", conversation.worker, conversation.context)?;
-                conversation.acts.iter().try_for_each(|act| writeln!(out, "  {act}"))?;
+            if shown.runs > 0 {
+                shown.write(&failure, args, out)?;
             }
-            writeln!(
-                out,
-                "{}: {before} messages became {} in {tried} trials; {}; written to {}",
-                failure.kind,
-                failure.messages(),
-                if is_minimal {
-                    "without any one of them it goes"
-                } else {
-                    "the trials were used up before the smallest"
-                },
-                path.display()
-            )
+            let verdict = if is_minimal {
+                "without any one of them it goes"
+            } else if was_interrupted {
+                "interrupted before the smallest"
+            } else {
+                "the trials were used up before the smallest"
+            };
+            let (left, trials) = (counted(left as u64, "message"), counted(tried.into(), "trial"));
+            writeln!(out, "{left} left of {before} after {trials}: {verdict}; written to {}", path.display())
         });
-        Ok(1)
+        match problem {
+            Some(problem) => Err(problem),
+            None if was_interrupted => Ok(UNKNOWN),
+            None => Ok(FAILED),
+        }
+    }
+
+    /// Runs it so often.
+    fn show(&mut self, failure: &Failure, runs: u32) -> Result<Shown, CommandFailure> {
+        let mut shown = Shown::default();
+        while shown.runs < runs {
+            let Some(result) = self.run(failure)? else { break };
+            shown.runs += 1;
+            let seen = failure.seen_in(&result);
+            if let Some(violation) = seen {
+                shown.failed += 1;
+                shown.last = Some((violation.clone(), Arc::clone(&result.scene)));
+            } else if let Some(kind) = result.tally.violations.keys().next() {
+                *shown.otherwise.entry(*kind).or_default() += 1;
+            }
+            if !self.args.quiet && !self.args.shrink {
+                let (run, seen) = (shown.runs, describe(&result));
+                print(|out| writeln!(out, "run {run} of {runs}: {seen}"));
+            }
+        }
+        Ok(shown)
     }
 
     /// Whether it fails in as many of the runs as is asked for.
-    fn fails_often_enough(&mut self, failure: &Failure, args: &ReplayArgs) -> Result<bool, CommandFailure> {
-        let (runs, wanted) = (args.runs.unwrap_or(RUNS_OF_EACH).get(), args.at_least.get());
+    fn fails_often_enough(&mut self, failure: &Failure) -> Result<bool, CommandFailure> {
+        let (runs, wanted) = (self.args.runs.unwrap_or(RUNS_OF_EACH).get(), self.args.at_least.get());
         let mut failed = 0;
         for run in 0..runs {
-            failed += u32::from(failure.shows_in(&self.run(failure, args)?));
+            let Some(result) = self.run(failure)? else { return Ok(false) };
+            failed += u32::from(failure.seen_in(&result).is_some());
             if failed >= wanted || failed + (runs - run - 1) < wanted {
                 break;
             }
@@ -153,18 +205,23 @@ impl Stage {
         Ok(failed >= wanted)
     }
 
-    fn run(&mut self, failure: &Failure, args: &ReplayArgs) -> Result<RunResult, CommandFailure> {
+    /// Runs it once; nothing where it was interrupted.
+    fn run(&mut self, failure: &Failure) -> Result<Option<RunResult>, CommandFailure> {
         let server = self.server.clone().map(Server::start).transpose().map_err(CommandFailure::could_not_test)?;
         let mut scenario = failure.fitted_scenario().map_err(CommandFailure::wrong_input)?;
-        trim(&mut scenario, failure, self.runs);
-        self.runs += 1;
-        match (&server, &args.url) {
+        trim(&mut scenario, failure);
+        match (&server, &self.args.url) {
             (Some(server), _) => scenario.target.endpoint = server.address.into(),
             (None, Some(url)) => scenario.target.endpoint = url.clone(),
             (None, None) => {}
         }
+        if server.is_none() {
+            // Sequences of the run before may still live.
+            move_ids(&mut scenario, self.runs);
+        }
+        self.runs += 1;
         let endpoint = scenario.target.endpoint.clone();
-        let given = Given { conversations: failure.conversations.clone(), at_their_times: self.at_their_times };
+        let given = Given { conversations: failure.conversations.clone() };
         let setup = Setup {
             scenario,
             seed: failure.seed,
@@ -173,34 +230,114 @@ impl Stage {
             embedded: server.is_some(),
             recording: None,
         };
-        // The sender stays: a closed channel would bring no interrupts either.
-        let (_interrupt, interrupts) = mpsc::channel(1);
-        let result = self.runtime.block_on(run_given(setup, given, &mut Silent, interrupts));
-        result.map_err(|error| match error {
-            RunError::Endpoint(why) => CommandFailure::could_not_test(format!("cannot test {endpoint}: {why}")),
-            other => CommandFailure::could_not_test(other),
-        })
+        let (interrupt, interrupts) = mpsc::channel(1);
+        let signals = &mut self.interrupts;
+        let result = self.runtime.block_on(async {
+            let forward = async {
+                signals.recv().await;
+                // The run may be over by now.
+                let _ = interrupt.send(()).await;
+                std::future::pending::<std::convert::Infallible>().await
+            };
+            let mut silent = Silent;
+            tokio::select! {
+                result = run_given(setup, given, &mut silent, interrupts) => result,
+                never = forward => match never {},
+            }
+        });
+        match result {
+            Ok(result) if result.interrupted == Interrupted(false) => Ok(Some(result)),
+            Ok(_) | Err(RunError::Interrupted) => {
+                self.was_interrupted = true;
+                Ok(None)
+            }
+            Err(RunError::Endpoint(why)) => {
+                Err(CommandFailure::could_not_test(format!("cannot test {endpoint}: {why}")))
+            }
+            Err(other) => Err(CommandFailure::could_not_test(other)),
+        }
     }
+
+    fn not_failed(&self) -> u8 {
+        if self.was_interrupted { UNKNOWN } else { 0 }
+    }
+}
+
+impl Shown {
+    fn write(&self, failure: &Failure, args: &ReplayArgs, out: &mut impl io::Write) -> io::Result<()> {
+        let Self { runs, failed, otherwise, .. } = self;
+        let kind = failure.kind;
+        if *failed > 0 {
+            writeln!(out, "{kind}: failed in {failed} of {}", counted((*runs).into(), "run"))?;
+        } else {
+            writeln!(out, "{kind}: did not fail in {}; {}", counted((*runs).into(), "run"), what_next(args))?;
+        }
+        for (kind, runs) in otherwise {
+            writeln!(out, "{kind} instead in {}", counted((*runs).into(), "run"))?;
+        }
+        let messages = counted(failure.messages() as u64, "message");
+        let conversations = counted(failure.conversations.len() as u64, "conversation");
+        writeln!(out, "{messages} in {conversations}; a seed fixes what is sent, not what the server does at once")
+    }
+}
+
+/// What ends a replay before it is done.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    async fn recv(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+/// What to try where it did not fail.
+fn what_next(args: &ReplayArgs) -> String {
+    let timing = if args.at_once { ", or its original timing (without --at-once)" } else { "" };
+    format!("more runs may show it (-n){timing}, or the server where it was found (-u)")
+}
+
+/// Whether a chart of it is shown without being asked for.
+fn is_small(failure: &Failure, args: &ReplayArgs) -> bool {
+    !args.quiet && failure.messages() <= SMALL
 }
 
 impl Failure {
-    fn shows_in(&self, result: &RunResult) -> bool {
-        result.tally.violations.contains_key(&self.kind)
+    /// The violation, if a run has it.
+    fn seen_in<'r>(&self, result: &'r RunResult) -> Option<&'r Violation> {
+        result.violations.iter().find(|violation| violation.kind == self.kind)
     }
 }
 
-/// Leaves out what a run waits for that does not concern this failure, and gives it correlation IDs of its own.
-fn trim(scenario: &mut Scenario, failure: &Failure, run: u64) {
+/// Gives a run correlation IDs of its own, where there are any left.
+fn move_ids(scenario: &mut Scenario, run: u64) {
     let (workers, block) = (u64::from(scenario.load.workers.get()), u64::from(scenario.correlation_ids.block.get()));
     let first = scenario.correlation_ids.first.get();
     let moved = run.checked_mul(workers * block).and_then(|by| first.checked_add(by));
     let fits = moved.filter(|moved| moved.checked_add(workers * block).is_some());
     scenario.correlation_ids.first = NonZeroU64::new(fits.unwrap_or(first)).expect("it was not zero");
+}
+
+/// Leaves out what a run waits for that does not concern this failure.
+fn trim(scenario: &mut Scenario, failure: &Failure) {
     if failure.kind != ViolationKind::Statistics {
         (scenario.limits.quiet_ms, scenario.limits.settle_ms) = (Millis::LEAST, Millis::LEAST);
     }
     scenario.slots.check = matches!(failure.kind, ViolationKind::SlotLeak | ViolationKind::SlotReleasedTwice);
+    if failure.kind != ViolationKind::PendingLeft {
+        scenario.target.metrics = None;
+    }
     scenario.limits.lost_after_ms = Millis::LEAST;
+    scenario.limits.response_ms = None;
     let steps = failure.conversations.iter().map(Conversation::messages).max().unwrap_or(1);
     let longest = u32::try_from(steps).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX);
     scenario.length.max = longest.max(scenario.length.min);

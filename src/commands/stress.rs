@@ -18,14 +18,13 @@ use tokio::{
 
 use super::{
     Failure as CommandFailure,
-    output::{ResultFile, check_history_file, print, say_error},
+    output::{ResultFile, check_history_file, print, say_error, write_failure},
     progress::Display,
     resolve,
 };
 use crate::{
     cli::StressArgs,
     engine::{Observer, Preflight, Progress, Recording, RunError, Setup, run},
-    failure::{Failure, Run},
     history::Options,
     oracle::Violation,
     reference::{Planted, Server},
@@ -59,8 +58,12 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
     let replay = replay_line(args, &source, &scenario, seed);
     let mut terminal = Terminal::new(args, &source, &scenario, seed, replay.clone());
     let saw_violation = Arc::clone(&terminal.saw_violation);
-    let recording =
-        history.map(|options| Recording { options, scenario_name: source.name().to_owned(), replay: replay.clone() });
+    let recording = history.map(|options| Recording {
+        options,
+        scenario_name: source.name().to_owned(),
+        replay: replay.clone(),
+        server: args.server_words(seed),
+    });
     let setup = Setup {
         scenario: scenario.clone(),
         seed,
@@ -93,24 +96,10 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
         write_json(&summary, &mut bytes).map_err(CommandFailure::wrong_input)?;
         file.write(&bytes).map_err(CommandFailure::wrong_input)?;
     }
-    if let (Some(file), Some(violation)) = (failure_file, summary.result.violations.first()) {
-        file.write(failure_text(args, &summary, violation).as_bytes()).map_err(CommandFailure::wrong_input)?;
+    if let Some(file) = failure_file {
+        write_failure(&summary, args.server_words(seed).as_deref(), file)?;
     }
     Ok(summary.exit_code())
-}
-
-/// The first violation as a failure that can be had again.
-fn failure_text(args: &StressArgs, summary: &Summary, violation: &Violation) -> String {
-    let Summary { scenario, seed, result, .. } = summary;
-    let embedded = args.server_words(*seed);
-    let run = Run {
-        scenario,
-        seed: *seed,
-        manner: result.preflight.manner(scenario),
-        passes: result.passes,
-        embedded: embedded.as_deref(),
-    };
-    Failure::found(violation, &run).to_text()
 }
 
 /// How the history is to be written, if at all; it can be.

@@ -26,7 +26,7 @@ impl Lane {
 }
 
 /// What a stream is opened over.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Connection {
     /// The context's own.
@@ -39,7 +39,7 @@ pub enum Connection {
 }
 
 /// One thing that a worker does; each begins when the one before it is done.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "act")]
 pub enum Act {
     /// Opens a stream. The first lane needs none: its stream is opened over the context's own connection when it is used.
@@ -115,10 +115,42 @@ impl Act {
             Self::Pause { .. } => None,
         }
     }
+
+    /// The same on another stream.
+    #[must_use]
+    pub fn on(mut self, other: Lane) -> Self {
+        match &mut self {
+            Self::Open { lane, .. }
+            | Self::Send { lane, .. }
+            | Self::Await { lane, .. }
+            | Self::HalfClose { lane }
+            | Self::Close { lane }
+            | Self::Cancel { lane }
+            | Self::Reset { lane } => *lane = other,
+            Self::Pause { .. } => {}
+        }
+        self
+    }
+}
+
+/// How many connections that are made for one stream acts have open at a time.
+#[must_use]
+pub fn fresh_connections(acts: &[Act]) -> usize {
+    let mut fresh = [false; Lane::MAX as usize];
+    let mut most = 0;
+    for act in acts {
+        match *act {
+            Act::Open { lane, over } => fresh[lane.index()] = over == Connection::Fresh,
+            Act::Close { lane } | Act::Cancel { lane } | Act::Reset { lane } => fresh[lane.index()] = false,
+            Act::Send { .. } | Act::Await { .. } | Act::Pause { .. } | Act::HalfClose { .. } => {}
+        }
+        most = most.max(fresh.iter().filter(|is_fresh| **is_fresh).count());
+    }
+    most
 }
 
 /// One conversation of a worker.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Conversation {
     /// The worker, from 0.
     pub worker: u32,
@@ -128,6 +160,8 @@ pub struct Conversation {
     pub pattern: Pattern,
     /// When it began, in microseconds since the first one did.
     pub at_us: u64,
+    /// Whether what was wrong was seen in it.
+    pub accused: bool,
     /// What is done.
     pub acts: Vec<Act>,
 }
@@ -147,6 +181,13 @@ impl Conversation {
             _ => None,
         });
         numbers.max().unwrap_or(0)
+    }
+
+    /// The same without any waiting but for answers.
+    #[must_use]
+    pub fn at_once(mut self) -> Self {
+        self.acts.retain(|act| !matches!(act, Act::Pause { .. }));
+        Self { at_us: 0, ..self }
     }
 
     /// The same with these acts, which are what is left of its own, or none where nothing is sent any more: steps are

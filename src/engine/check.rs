@@ -2,7 +2,7 @@
 
 mod timeline;
 
-use std::{mem, path::Path, time::Duration};
+use std::{mem, path::Path, sync::Arc, time::Duration};
 
 use self::timeline::Timeline;
 use super::{
@@ -15,7 +15,7 @@ use super::{
 use crate::{
     conversation::Lane,
     event::{Cut, Event, EventKind, Nanos},
-    history::{Damage, Entry, Form, Item, Reader},
+    history::{Damage, Entry, Form, Item, Reader, Scene},
     oracle::{Violation, diagnosis::Known},
     recorder::{Recorder, Tally},
 };
@@ -178,7 +178,8 @@ impl Check<'_> {
             complete(&mut tally, footer);
         }
         let covered = Duration::from_nanos(self.covered);
-        let result = result(&header, self.footer.as_ref(), tally, violations, covered);
+        let scene = self.evidence.into_scene();
+        let result = result(&header, self.footer.as_ref(), tally, (violations, scene), covered);
         Checked { header, footer: self.footer, result, entries: self.entries, until: self.until, gaps, damage }
     }
 }
@@ -196,7 +197,7 @@ fn result(
     header: &Header,
     footer: Option<&Footer>,
     tally: Tally,
-    violations: Vec<Violation>,
+    (violations, scene): (Vec<Violation>, Scene),
     covered: Duration,
 ) -> RunResult {
     let is_whole = footer.is_some_and(|footer| footer.counts.requests == tally.total().requests);
@@ -214,6 +215,7 @@ fn result(
         interrupted: Interrupted(footer.is_some_and(|footer| footer.interrupted)),
         beside: footer.iter().flat_map(|footer| &footer.violations).map(RunViolation::violation).collect(),
         recorded: None,
+        scene: Arc::new(scene),
         tally,
         violations,
     }

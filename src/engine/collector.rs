@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::evidence::Evidence;
 use crate::{
-    history::Spool,
+    history::{Scene, Spool},
     oracle::Violation,
     recorder::{Batch, Batches, TapsAreGone},
 };
@@ -27,6 +27,14 @@ pub(super) struct Collector {
     began: Instant,
 }
 
+/// What is left when all is collected.
+#[derive(Default)]
+pub(super) struct Collected {
+    /// The history that was written so far.
+    pub(super) spool: Option<Spool>,
+    pub(super) scene: Scene,
+}
+
 impl Collector {
     pub(super) fn new(
         batches: Batches,
@@ -37,8 +45,8 @@ impl Collector {
         Self { batches, evidence, spool, seen, began: Instant::now() }
     }
 
-    /// Begins. What comes back, when all is collected, is the history that was written so far.
-    pub(super) fn start(self) -> oneshot::Receiver<Option<Spool>> {
+    /// Begins.
+    pub(super) fn start(self) -> oneshot::Receiver<Collected> {
         let (done, collected) = oneshot::channel();
         thread::spawn(move || {
             // Nobody waits for it where nothing could be tested.
@@ -47,7 +55,7 @@ impl Collector {
         collected
     }
 
-    fn collect(mut self) -> Option<Spool> {
+    fn collect(mut self) -> Collected {
         loop {
             let wait = self.evidence.waits(self.began.elapsed()).unwrap_or(LOOK).min(LOOK);
             match self.batches.next(wait) {
@@ -60,7 +68,8 @@ impl Collector {
             }
         }
         self.hand_on(true);
-        self.spool
+        let Self { evidence, spool, .. } = self;
+        Collected { spool, scene: evidence.into_scene() }
     }
 
     fn take_in(&mut self, Batch { lost, entries, violations, bytes }: Batch) {

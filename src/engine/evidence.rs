@@ -5,7 +5,7 @@ use std::{collections::VecDeque, time::Duration};
 use super::{preflight::Preflight, run::VIOLATIONS_KEPT};
 use crate::{
     event::Nanos,
-    history::Entry,
+    history::{Begun, Entry, Scene},
     oracle::{
         Violation,
         diagnosis::{Explanation, Known, explain},
@@ -22,6 +22,8 @@ const ENTRIES: usize = 200_000;
 const BYTES: usize = 32 << 20;
 /// The most violations that are explained; by then everything is said.
 const EXPLAINED: usize = 200;
+/// Of so many sequences it is known when they began although nothing else is kept of them: more messages are in no failure file.
+const BEGUN: usize = 10_000;
 
 /// Says what a violation may come from.
 pub(super) type Explain = fn(&Violation, &[Entry], &Known) -> Vec<Explanation>;
@@ -41,6 +43,9 @@ pub(super) struct Evidence {
     span: Nanos,
     accused: VecDeque<Accused>,
     taken: usize,
+    begun: VecDeque<Begun>,
+    /// Around the first violation, once it is explained.
+    scene: Option<Scene>,
 }
 
 struct Accused {
@@ -63,6 +68,8 @@ impl Evidence {
             span: u64::try_from(span.as_nanos()).unwrap_or(u64::MAX),
             accused: VecDeque::new(),
             taken: 0,
+            begun: VecDeque::new(),
+            scene: None,
         }
     }
 
@@ -94,7 +101,18 @@ impl Evidence {
         if self.taken - self.accused.len() <= EXPLAINED {
             violation.explanations = self.causes(&violation);
         }
+        if self.scene.is_none() {
+            self.sort();
+            let entries = self.sorted.iter().cloned().collect();
+            self.scene = Some(Scene { entries, before: self.begun.iter().copied().collect() });
+        }
         Some(violation)
+    }
+
+    /// What happened around the first violation; without one, at the end.
+    pub(super) fn into_scene(mut self) -> Scene {
+        self.sort();
+        self.scene.unwrap_or_else(|| Scene { entries: self.sorted.into(), before: self.begun.into() })
     }
 
     /// How long the next violation waits at most; none where there is none.
@@ -123,21 +141,25 @@ impl Evidence {
         let is_too_much = |entries, bytes| entries > ENTRIES || bytes > BYTES;
         while let Some(first) = self.sorted.front() {
             if first.at >= before && !is_too_much(self.entries, self.bytes) {
-                return;
+                break;
             }
             self.entries -= 1;
             self.bytes = self.bytes.saturating_sub(first.memory());
+            self.begun.extend(Begun::of(first));
             self.sorted.pop_front();
         }
         while let Some(first) = self.fresh.front() {
             let is_old = first.last().is_none_or(|last| last.at < before);
-            if self.fresh.len() == 1 || !(is_old || is_too_much(self.entries, self.bytes)) {
-                return;
+            let is_last = self.fresh.len() == 1 || !self.sorted.is_empty();
+            if is_last || !(is_old || is_too_much(self.entries, self.bytes)) {
+                break;
             }
             self.entries -= first.len();
             self.bytes = self.bytes.saturating_sub(first.iter().map(Entry::memory).sum());
+            self.begun.extend(first.iter().filter_map(Begun::of));
             self.fresh.pop_front();
         }
+        self.begun.drain(..self.begun.len().saturating_sub(BEGUN));
     }
 }
 

@@ -11,16 +11,14 @@ use crate::{
 /// Conversations that are held as they stand, in place of what a scenario draws.
 #[derive(Clone, Debug)]
 pub struct Given {
-    /// The conversations of all workers; those of one worker are held one after the other.
+    /// The conversations of all workers; those of one worker are held one after the other, and none begins before its time.
     pub conversations: Vec<Conversation>,
-    /// Whether each begins no earlier than it says; else as soon as the one before it is over.
-    pub at_their_times: bool,
 }
 
 /// The passes of one worker.
 pub(super) enum Passes {
     Drawn { plan: Box<WorkerPlan>, pacer: Pacer, manner: Manner, issued: u64 },
-    Given { left: VecDeque<Conversation>, at_their_times: bool },
+    Given(VecDeque<Conversation>),
 }
 
 /// A pass that is to be held.
@@ -40,7 +38,7 @@ impl Given {
         let own = self.conversations.iter().filter(|conversation| conversation.worker == worker);
         let mut left: Vec<_> = own.cloned().collect();
         left.sort_by_key(|conversation| conversation.at_us);
-        Passes::Given { left: left.into(), at_their_times: self.at_their_times }
+        Passes::Given(left.into())
     }
 }
 
@@ -58,10 +56,10 @@ impl Passes {
                 let acts = pass.acts(manner);
                 Some(Held { context: pass.context, pattern: pass.pattern, acts, sequences, not_before: Duration::ZERO })
             }
-            Self::Given { left, at_their_times } => {
+            Self::Given(left) => {
                 let conversation = left.pop_front()?;
                 let sequences = conversation.sequences();
-                let not_before = Duration::from_micros(if *at_their_times { conversation.at_us } else { 0 });
+                let not_before = Duration::from_micros(conversation.at_us);
                 let Conversation { context, pattern, acts, .. } = conversation;
                 Some(Held { context, pattern, acts, sequences, not_before })
             }

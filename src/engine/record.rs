@@ -27,6 +27,8 @@ pub struct Recording {
     pub scenario_name: String,
     /// The command line that sends the same again.
     pub replay: String,
+    /// How the embedded server is, as the command line takes it, if there is one.
+    pub server: Option<Vec<String>>,
 }
 
 /// What became of a history.
@@ -59,6 +61,9 @@ pub struct Header {
     pub replay: String,
     /// Whether the server was in the same process.
     pub embedded: bool,
+    /// How it was, as the command line takes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<Vec<String>>,
     /// What the command line told of the endpoint.
     pub hints: Hints,
     /// What was found out before anything was sent.
@@ -132,6 +137,7 @@ impl Header {
             seed,
             replay: recording.replay.clone(),
             embedded,
+            server: recording.server.clone(),
             hints,
             preflight: preflight.clone(),
             rules,

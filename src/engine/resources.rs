@@ -5,8 +5,12 @@ use std::{fmt, fs, time::Duration};
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use serde::{Deserialize, Serialize};
 
-use super::Setup;
-use crate::scenario::ConnectionOwner;
+use super::{Given, Setup};
+use crate::{
+    conversation::fresh_connections,
+    plan::fresh_connections_of,
+    scenario::{ConnectionOwner, Scenario},
+};
 
 /// Files that are open besides the connections: standard streams, each thread's event queue, reports, calls before and
 /// after the run.
@@ -23,15 +27,9 @@ pub struct ResourceError {
 ///
 /// # Errors
 /// When the system does not allow that many.
-pub(super) fn ensure_open_files(setup: &Setup) -> Result<(), ResourceError> {
-    let scenario = &setup.scenario;
-    let workers = u64::from(scenario.load.workers.get());
-    let connections = match scenario.sending.connection {
-        ConnectionOwner::PerContext => workers * u64::from(scenario.contexts.count()),
-        ConnectionOwner::PerWorker => workers,
-    };
+pub(super) fn ensure_open_files(setup: &Setup, given: Option<&Given>) -> Result<(), ResourceError> {
     // A server in this process has the connections' other ends.
-    let needed = connections * if setup.embedded { 2 } else { 1 } + BESIDES;
+    let needed = connections(&setup.scenario, given) * if setup.embedded { 2 } else { 1 } + BESIDES;
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return Ok(()) };
     if soft >= needed {
         return Ok(());
@@ -40,6 +38,21 @@ pub(super) fn ensure_open_files(setup: &Setup) -> Result<(), ResourceError> {
         return Ok(());
     }
     Err(ResourceError { needed, allowed: hard })
+}
+
+/// How many connections there may be at a time.
+fn connections(scenario: &Scenario, given: Option<&Given>) -> u64 {
+    let workers = u64::from(scenario.load.workers.get());
+    let owned = match scenario.sending.connection {
+        ConnectionOwner::PerContext => workers * u64::from(scenario.contexts.count()),
+        ConnectionOwner::PerWorker => workers,
+    };
+    let fresh = given.map_or_else(
+        || fresh_connections_of(&scenario.patterns),
+        |given| given.conversations.iter().map(|its| fresh_connections(&its.acts)).max().unwrap_or(0),
+    );
+    // One that was given up may take a moment to be gone, when the next is made already.
+    owned + workers * 2 * fresh as u64
 }
 
 /// How much memory a process has, in bytes; none where the system does not tell.
@@ -94,3 +107,44 @@ impl fmt::Display for ResourceError {
 }
 
 impl std::error::Error for ResourceError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        conversation::{Conversation, parse_acts},
+        scenario::{Overrides, Source},
+        sequence::Pattern,
+    };
+
+    fn scenario(text: &str) -> Scenario {
+        Scenario::resolve(&Source::from_text("test", text), Overrides::default()).expect("a scenario")
+    }
+
+    #[test]
+    fn connections_that_patterns_make_are_counted_too() {
+        for (patterns, expected) in [
+            ("valid = 1", 80),
+            ("valid = 1, reset = 0.1", 80 + 8 * 2),
+            ("valid = 1, continue-elsewhere = 1", 80 + 8 * 2),
+            ("valid = 1, concurrent = 1", 80 + 8 * 4),
+            ("valid = 1, restart-elsewhere = 1", 80),
+        ] {
+            let scenario = scenario(&format!("patterns.common = {{ {patterns} }}"));
+            assert_eq!(connections(&scenario, None), expected, "{patterns}");
+        }
+        let shared = scenario("sending.connection = 'per-worker'\npatterns.rare = { reset = 1 }");
+        assert_eq!(connections(&shared, None), 8 + 8 * 2);
+    }
+
+    #[test]
+    fn connections_of_given_conversations_are_counted_as_they_stand() {
+        let texts =
+            ["open 1 over fresh", "open 2 over fresh", "send 1 START 1", "send 2 2", "close 1", "open 3 over fresh"];
+        let acts = parse_acts(&texts.map(str::to_owned)).expect("acts");
+        let conversation =
+            Conversation { worker: 0, context: 0, pattern: Pattern::Valid, at_us: 0, accused: false, acts };
+        let given = Given { conversations: vec![conversation] };
+        assert_eq!(connections(&scenario(""), Some(&given)), 80 + 8 * 4);
+    }
+}

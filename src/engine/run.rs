@@ -8,7 +8,7 @@ use super::{
     Accounting, Footer, Given, Header, Hints, Memory, PendingRequests, Preflight, Recorded, Recording, ResourceError,
     SlotCheck,
     accounting::Baseline,
-    collector::Collector,
+    collector::{Collected, Collector},
     evidence::{Evidence, explained_alone},
     record::form,
     resources::{cpu_us, ensure_open_files},
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     event::{ContextId, Nanos},
-    history::{Kept, Spool},
+    history::{Kept, Scene, Spool},
     oracle::{Violation, ViolationKind, diagnosis::Known},
     plan::correlation_id,
     recorder::{Tally, Taps},
@@ -114,6 +114,8 @@ pub struct Result {
     pub interrupted: Interrupted,
     /// What became of its history, where one was written.
     pub recorded: Option<Recorded>,
+    /// What happened around the first violation.
+    pub scene: Arc<Scene>,
 }
 
 /// Why nothing could be tested.
@@ -170,7 +172,7 @@ async fn run_either(
     observer: &mut dyn Observer,
     mut interrupts: mpsc::Receiver<()>,
 ) -> std::result::Result<Result, RunError> {
-    ensure_open_files(&setup).map_err(RunError::Resources)?;
+    ensure_open_files(&setup, given.as_ref()).map_err(RunError::Resources)?;
     let prepared = tokio::select! {
         prepared = Prepared::new(setup, given, observer) => prepared?,
         Some(()) = interrupts.recv() => return Err(RunError::Interrupted),
@@ -279,10 +281,10 @@ impl Prepared {
             while let Some(violation) = seen.recv().await {
                 keep(violation, &mut kept, observer);
             }
-            collected.await.ok().flatten()
+            collected.await.unwrap_or_default()
         };
         // Longer than this only a disk takes that does not answer.
-        let history = tokio::time::timeout(COLLECTING, rest).await.unwrap_or(None);
+        let Collected { spool: history, scene } = tokio::time::timeout(COLLECTING, rest).await.unwrap_or_default();
         let tally = done.map_err(RunError::Endpoint)?;
         let mut result = Result {
             preflight: shared.preflight.clone(),
@@ -298,6 +300,7 @@ impl Prepared {
             violations: kept,
             beside: Vec::new(),
             recorded: None,
+            scene: Arc::new(scene),
         };
         if let Some(hang) = watch.hang {
             result.add(hang, observer);

@@ -55,6 +55,8 @@ struct Written {
     context: u32,
     pattern: Pattern,
     at_us: u64,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    accused: bool,
     acts: Vec<String>,
 }
 
@@ -156,18 +158,19 @@ impl Failure {
 }
 
 fn written(conversation: &Conversation) -> Written {
-    let Conversation { worker, context, pattern, at_us, acts } = conversation;
+    let Conversation { worker, context, pattern, at_us, accused, acts } = conversation;
     Written {
         worker: *worker,
         context: *context,
         pattern: *pattern,
         at_us: *at_us,
+        accused: *accused,
         acts: acts.iter().map(ToString::to_string).collect(),
     }
 }
 
 fn read(written: Written) -> Result<Conversation, String> {
-    let Written { worker, context, pattern, at_us, acts } = written;
+    let Written { worker, context, pattern, at_us, accused, acts } = written;
     let acts = parse_acts(&acts).map_err(|problem| format!("worker {worker} context {context}: {problem}"))?;
-    Ok(Conversation { worker, context, pattern, at_us, acts })
+    Ok(Conversation { worker, context, pattern, at_us, accused, acts })
 }

@@ -1,15 +1,20 @@
 //! A violation of a run as a failure that can be had again.
 
+use std::collections::{BTreeMap, HashMap};
+
 use super::Failure;
 use crate::{
     conversation::Conversation,
+    event::Nanos,
+    history::Scene,
     oracle::Violation,
     plan::{Manner, Pass, WorkerPlan},
     scenario::Scenario,
     seed::Seed,
+    sequence::RequestId,
 };
 
-/// The most messages that are taken along; of longer runs the last before the violation.
+/// The most messages that are taken along: those nearest in time.
 const MESSAGES_MAX: usize = 10_000;
 
 /// The run in which something was found.
@@ -21,61 +26,79 @@ pub struct Run<'r> {
     pub seed: Seed,
     /// How passes were carried out.
     pub manner: Manner,
-    /// How many passes all workers had finished.
-    pub passes: u64,
+    /// What happened around the violation.
+    pub scene: &'r Scene,
     /// How the embedded server was, if there was one.
     pub embedded: Option<&'r [String]>,
 }
 
 impl Failure {
-    /// The failure that a violation of a run is: all that its workers were sending by then, which follows from the plan.
+    /// The failure that a violation of a run is: the conversations that had begun by then, as the plan has them, at the times at
+    /// which they began. None where it is not known what had.
     #[must_use]
-    pub fn found(violation: &Violation, run: &Run<'_>) -> Self {
-        let workers = run.scenario.load.workers.get();
-        let request = violation.place.as_ref().and_then(|place| place.request_id.as_ref()?.parse().ok());
-        // Others are about as far as the accused worker is; where none is accused, all is taken.
-        let passes = request.map_or(run.passes.div_ceil(u64::from(workers)), |request| pass_of(request, run) + 2);
-        let mut conversations: Vec<_> = (0..workers).flat_map(|worker| conversations(worker, passes, run)).collect();
-        conversations.sort_by_key(|(pass, _)| std::cmp::Reverse(*pass));
+    pub fn found(violation: &Violation, run: &Run<'_>) -> Option<Self> {
+        let request = accused(violation);
+        // An answer is missed long after the request was sent.
+        let around = request.and_then(|request| run.scene.sent_at(request)).unwrap_or(violation.at_ns);
+        let mut begun: BTreeMap<u32, HashMap<u32, Nanos>> = BTreeMap::new();
+        for its in run.scene.begun().filter(|its| its.at <= violation.at_ns) {
+            begun.entry(its.context.worker).or_default().insert(its.sequence, its.at);
+        }
+        let mut conversations: Vec<_> =
+            begun.iter().flat_map(|(&worker, begun)| conversations(worker, begun, request, run)).collect();
+        let nanos = |conversation: &Conversation| conversation.at_us.saturating_mul(1000);
+        conversations.sort_by_key(|its| (!its.accused, nanos(its).abs_diff(around)));
         let mut messages = 0;
-        let enough = conversations.iter().position(|(_, conversation)| {
+        let enough = conversations.iter().position(|conversation| {
             messages += conversation.messages();
             messages > MESSAGES_MAX
         });
         conversations.truncate(enough.unwrap_or(usize::MAX).max(1));
-        conversations.reverse();
-        Self {
+        conversations.sort_by_key(|its| its.at_us);
+        let failure = Self {
             found: violation.to_string(),
             kind: violation.kind,
             scenario: run.scenario.clone(),
             seed: run.seed,
             embedded: run.embedded.map(<[_]>::to_vec),
-            conversations: conversations.into_iter().map(|(_, conversation)| conversation).collect(),
-        }
-        .renumbered()
+            conversations,
+        };
+        (!failure.conversations.is_empty()).then(|| failure.renumbered())
     }
 }
 
-/// In which of its worker's passes a request was sent.
-fn pass_of(request: crate::sequence::RequestId, run: &Run<'_>) -> u64 {
-    let mut plan = WorkerPlan::new(run.scenario, run.seed, request.worker);
-    let mut sequences = 0;
-    loop {
-        let pass = plan.next_pass();
-        sequences += pass.sequences.len() as u64;
-        if sequences > u64::from(request.sequence) {
-            return pass.pass;
-        }
-    }
+fn accused(violation: &Violation) -> Option<RequestId> {
+    violation.place.as_ref()?.request_id.as_ref()?.parse().ok()
 }
 
-fn conversations(worker: u32, passes: u64, run: &Run<'_>) -> Vec<(u64, Conversation)> {
+/// The passes of a worker that are known to have begun, and those in between.
+fn conversations(
+    worker: u32,
+    begun: &HashMap<u32, Nanos>,
+    accused: Option<RequestId>,
+    run: &Run<'_>,
+) -> Vec<Conversation> {
+    let (Some(&first), Some(&last)) = (begun.keys().min(), begun.keys().max()) else { return Vec::new() };
     let mut plan = WorkerPlan::new(run.scenario, run.seed, worker);
-    let count = passes.min(run.scenario.load.iterations.map_or(u64::MAX, Into::into));
-    (0..count).map(|_| plan.next_pass()).map(|pass| (pass.pass, conversation(&pass, &run.manner))).collect()
+    let mut next = 0;
+    let mut at = 0;
+    let mut conversations = Vec::new();
+    while next <= last {
+        let pass = plan.next_pass();
+        let sequences = next..next + u32::try_from(pass.sequences.len()).expect("a pass has one sequence or two");
+        next = sequences.end;
+        if sequences.end <= first {
+            continue;
+        }
+        // Where an event was lost it is as if it had begun with the one before it.
+        at = sequences.clone().find_map(|sequence| begun.get(&sequence).copied()).unwrap_or(at);
+        let is_accused = accused.is_some_and(|its| its.worker == worker && sequences.contains(&its.sequence));
+        conversations.push(conversation(&pass, &run.manner, at / 1000, is_accused));
+    }
+    conversations
 }
 
-fn conversation(pass: &Pass, manner: &Manner) -> Conversation {
+fn conversation(pass: &Pass, manner: &Manner, at_us: u64, accused: bool) -> Conversation {
     let Pass { worker, context, pattern, .. } = *pass;
-    Conversation { worker, context, pattern, at_us: 0, acts: pass.acts(manner) }
+    Conversation { worker, context, pattern, at_us, accused, acts: pass.acts(manner) }
 }

@@ -6,7 +6,13 @@ mod shrink;
 
 use std::collections::BTreeMap;
 
-use crate::{conversation::Conversation, oracle::ViolationKind, scenario::Scenario, seed::Seed};
+use crate::{
+    conversation::Conversation,
+    oracle::{Violation, ViolationKind},
+    scenario::Scenario,
+    seed::Seed,
+    sequence::RequestId,
+};
 
 pub use file::FailureError;
 pub use found::Run;
@@ -53,6 +59,34 @@ impl Failure {
         }
         let first = self.conversations.iter().map(|conversation| conversation.at_us).min().unwrap_or(0);
         self.conversations.iter_mut().for_each(|conversation| conversation.at_us -= first);
+        self
+    }
+
+    /// The same without any waiting but for answers.
+    #[must_use]
+    pub fn at_once(self) -> Self {
+        let conversations = self.conversations.into_iter().map(Conversation::at_once).collect();
+        Self { conversations, ..self }
+    }
+
+    /// The same as a run has shown it last: with its words, and with the conversation in which that was seen.
+    #[must_use]
+    pub fn as_seen(mut self, violation: &Violation) -> Self {
+        self.found = violation.to_string();
+        let place = violation.place.as_ref();
+        let request: Option<RequestId> = place.and_then(|place| place.request_id.as_ref()?.parse().ok());
+        if let Some(request) = request {
+            let mut begun = 0;
+            for conversation in self.conversations.iter_mut().filter(|its| its.worker == request.worker) {
+                let sequences = begun..begun + conversation.sequences();
+                begun = sequences.end;
+                conversation.accused = sequences.contains(&request.sequence);
+            }
+            self.conversations
+                .iter_mut()
+                .filter(|its| its.worker != request.worker)
+                .for_each(|its| its.accused = false);
+        }
         self
     }
 

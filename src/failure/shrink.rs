@@ -1,7 +1,12 @@
 //! Makes a failure small: takes away what it does not need.
 
+use std::{
+    collections::HashSet,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+};
+
 use super::Failure;
-use crate::conversation::{Act, Connection, Conversation};
+use crate::conversation::{Act, Connection, Conversation, Lane};
 
 /// What is left of a failure.
 #[derive(Clone, Debug)]
@@ -14,22 +19,28 @@ pub struct Shrunk {
     pub is_minimal: bool,
 }
 
+/// Shorter waiting than this is not worth a trial, in microseconds.
+const SHORTEST: u64 = 1000;
+
 /// Takes away workers, conversations, acts and waiting times as long as the rest still `fails`; at most so many trials.
 ///
 /// `fails` says whether a failure still shows, from as many runs as that needs. The failure that is handed in is taken to do so.
+/// What was tried once is not tried again.
 pub fn shrink(failure: Failure, trials: u32, fails: &mut dyn FnMut(&Failure) -> bool) -> Shrunk {
-    let mut search = Search { best: failure.renumbered(), trials: 0, limit: trials, fails };
+    let mut search = Search { best: failure.renumbered(), trials: 0, limit: trials, tried: HashSet::new(), fails };
+    search.look_around();
     loop {
         let before = search.best.clone();
         search.drop_workers();
         search.drop_conversations();
+        search.drop_middles();
         search.drop_acts();
         search.simplify();
         if search.best == before || search.is_out_of_trials() {
             break;
         }
     }
-    // The last round changed nothing, so each act was tried by itself and is needed.
+    // The last round changed nothing, so each message was taken away by itself and is needed.
     let is_minimal = !search.is_out_of_trials();
     Shrunk { failure: search.best, trials: search.trials, is_minimal }
 }
@@ -38,6 +49,8 @@ struct Search<'f> {
     best: Failure,
     trials: u32,
     limit: u32,
+    /// What did not fail, by its hash.
+    tried: HashSet<u64>,
     fails: &'f mut dyn FnMut(&Failure) -> bool,
 }
 
@@ -48,66 +61,91 @@ impl Search<'_> {
 
     /// Takes the conversations over if they still fail.
     fn take_if_it_fails(&mut self, conversations: Vec<Conversation>) -> bool {
-        if conversations.is_empty() || conversations == self.best.conversations || self.is_out_of_trials() {
+        let candidate = Failure { conversations, ..self.best.clone() }.renumbered();
+        if candidate.messages() == 0 || candidate == self.best || self.is_out_of_trials() {
+            return false;
+        }
+        let mut hasher = DefaultHasher::new();
+        candidate.conversations.hash(&mut hasher);
+        let hash = hasher.finish();
+        if self.tried.contains(&hash) {
             return false;
         }
         self.trials += 1;
-        let candidate = Failure { conversations, ..self.best.clone() };
         let fails = (self.fails)(&candidate);
         if fails {
             self.best = candidate;
+        } else {
+            self.tried.insert(hash);
         }
         fails
     }
 
+    /// Looks whether the conversations around the accused one are enough: two of them, four, and so on.
+    fn look_around(&mut self) {
+        let all = self.best.conversations.clone();
+        let at_once: Vec<_> = all.iter().cloned().map(Conversation::at_once).collect();
+        let with_pauses: Vec<_> = all.iter().map(|its| Conversation { at_us: 0, ..its.clone() }).collect();
+        for conversations in [&at_once, &with_pauses, &all] {
+            let mut size = 1;
+            while size < conversations.len() {
+                if self.take_if_it_fails(around_the_accused(conversations, size)) {
+                    return;
+                }
+                size *= 2;
+            }
+            if self.take_if_it_fails(conversations.clone()) {
+                return;
+            }
+        }
+    }
+
     fn drop_workers(&mut self) {
-        let mut workers: Vec<_> = self.best.conversations.iter().map(|conversation| conversation.worker).collect();
-        workers.sort_unstable();
-        workers.dedup();
-        minimize(workers, |left| {
+        let workers = 0..self.best.size().0;
+        let all = self.best.conversations.clone();
+        minimize(workers.collect(), |left| {
             let of_them = |conversation: &&Conversation| left.contains(&conversation.worker);
-            let kept = self.best.conversations.iter().filter(of_them).cloned().collect();
-            self.take_if_it_fails(kept)
+            self.take_if_it_fails(all.iter().filter(of_them).cloned().collect())
         });
-        self.best = self.best.clone().renumbered();
+        self.take_if_it_fails(by_one_worker(&self.best.conversations));
     }
 
     fn drop_conversations(&mut self) {
         minimize(self.best.conversations.clone(), |left| self.take_if_it_fails(left.to_vec()));
-        self.best = self.best.clone().renumbered();
+    }
+
+    /// Takes away, of all conversations at once, all messages but the first and the last, or all but the first.
+    fn drop_middles(&mut self) {
+        let is_send = |act: &Act| matches!(act, Act::Send { .. });
+        for with_last in [false, true] {
+            let shortened = self.best.conversations.iter().filter_map(|conversation| {
+                let sends = || conversation.acts.iter().filter(|act| is_send(act));
+                let kept = [sends().next(), sends().next_back().filter(|_| with_last)];
+                let is_kept = |act: &&Act| !is_send(act) || kept.iter().flatten().any(|kept| std::ptr::eq(*kept, *act));
+                conversation.with_acts(conversation.acts.iter().filter(is_kept).copied())
+            });
+            let shortened = shortened.collect();
+            if self.take_if_it_fails(shortened) {
+                return;
+            }
+        }
     }
 
     fn drop_acts(&mut self) {
-        let mut index = 0;
-        while index < self.best.conversations.len() {
-            let count = self.best.conversations.len();
+        for index in 0..self.best.conversations.len() {
             let conversation = self.best.conversations[index].clone();
             minimize(conversation.acts.clone(), |left| {
                 let changed = conversation.with_acts(left.iter().copied());
                 // One that is gone altogether was tried before.
                 changed.is_some_and(|changed| self.try_instead(index, changed))
             });
-            index += usize::from(self.best.conversations.len() == count);
         }
     }
 
-    /// Shorter pauses, fewer connections, a beginning at once.
+    /// Shorter waits, fewer connections and streams, and streams that are closed in good order.
     fn simplify(&mut self) {
         for index in 0..self.best.conversations.len() {
-            let conversation = self.best.conversations[index].clone();
-            if conversation.at_us > 0 {
-                self.try_instead(index, Conversation { at_us: 0, ..conversation });
-            }
-            for act in 0..self.best.conversations[index].acts.len() {
-                let mut changed = self.best.conversations[index].clone();
-                changed.acts[act] = match changed.acts[act] {
-                    Act::Pause { us } if us > 1000 => Act::Pause { us: us / 2 },
-                    Act::Open { lane, over: Connection::Fresh | Connection::Neighbour } => {
-                        Act::Open { lane, over: Connection::Own }
-                    }
-                    _ => continue,
-                };
-                self.try_instead(index, changed);
+            while simpler(&self.best.conversations[index]).into_iter().any(|simpler| self.try_instead(index, simpler)) {
             }
         }
     }
@@ -117,6 +155,63 @@ impl Search<'_> {
         conversations[index] = conversation;
         self.take_if_it_fails(conversations)
     }
+}
+
+/// So many conversations that begin close to the accused one, in their order; without one, the last.
+fn around_the_accused(conversations: &[Conversation], size: usize) -> Vec<Conversation> {
+    let accused = conversations.iter().position(|its| its.accused).unwrap_or(conversations.len() - 1);
+    // More of what came before: that is what led to it.
+    let after = (size / 4).min(conversations.len() - 1 - accused);
+    let end = accused + 1 + after;
+    conversations[end.saturating_sub(size)..end.max(size)].to_vec()
+}
+
+/// The same conversations, one after the other.
+fn by_one_worker(conversations: &[Conversation]) -> Vec<Conversation> {
+    let mut places: Vec<_> = conversations.iter().map(|its| (its.worker, its.context)).collect();
+    places.sort_unstable();
+    places.dedup();
+    let context = |its: &Conversation| places.binary_search(&(its.worker, its.context)).expect("it is one of them");
+    let moved = |its: &Conversation| {
+        let context = u32::try_from(context(its)).expect("there are fewer than conversations");
+        Conversation { worker: 0, context, ..its.clone() }
+    };
+    conversations.iter().map(moved).collect()
+}
+
+/// Conversations that do the same in a simpler way.
+fn simpler(conversation: &Conversation) -> Vec<Conversation> {
+    let mut found = Vec::new();
+    let at_us = conversation.at_us;
+    if at_us > 0 {
+        found.push(Conversation { at_us: 0, ..conversation.clone() });
+    }
+    if at_us > SHORTEST {
+        found.push(Conversation { at_us: at_us / 2, ..conversation.clone() });
+    }
+    for (place, act) in conversation.acts.iter().enumerate() {
+        let instead = match *act {
+            Act::Pause { us } if us > SHORTEST => Act::Pause { us: us / 2 },
+            Act::Open { lane, over: Connection::Fresh | Connection::Neighbour } => {
+                Act::Open { lane, over: Connection::Own }
+            }
+            Act::Reset { lane } => Act::Cancel { lane },
+            Act::Cancel { lane } => Act::Close { lane },
+            _ => continue,
+        };
+        let acts = conversation.acts.iter().enumerate().map(|(its, act)| if its == place { instead } else { *act });
+        found.extend(conversation.with_acts(acts));
+    }
+    for lane in (1..Lane::MAX).map(Lane) {
+        let is_its = |act: &Act| act.lane() == Some(lane);
+        if conversation.acts.iter().any(is_its) {
+            let kept =
+                conversation.acts.iter().filter(|act| !matches!(act, Act::Open { lane: its, .. } if *its == lane));
+            let moved = kept.map(|act| if is_its(act) { act.on(Lane::FIRST) } else { *act });
+            found.extend(conversation.with_acts(moved));
+        }
+    }
+    found
 }
 
 /// Takes away as many items as can be: halves first, then smaller parts, at last each by itself until none can go.

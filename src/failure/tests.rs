@@ -14,7 +14,7 @@ fn acts(list: &[&str]) -> Vec<Act> {
 }
 
 fn conversation(worker: u32, context: u32, at_us: u64, list: &[&str]) -> Conversation {
-    Conversation { worker, context, pattern: Pattern::Valid, at_us, acts: acts(list) }
+    Conversation { worker, context, pattern: Pattern::Valid, at_us, accused: false, acts: acts(list) }
 }
 
 fn failure(conversations: Vec<Conversation>) -> Failure {
@@ -153,7 +153,14 @@ fn a_failure_shrinks_to_the_messages_that_it_needs() {
     let filler = |worker, context| {
         let list: Vec<_> =
             (0..40).map(|n| format!("send 0{} {}", if n == 0 { " START" } else { "" }, 100 + n)).collect();
-        Conversation { worker, context, pattern: Pattern::Valid, at_us: 10, acts: parse_acts(&list).expect("acts") }
+        Conversation {
+            worker,
+            context,
+            pattern: Pattern::Valid,
+            at_us: 10,
+            accused: false,
+            acts: parse_acts(&list).expect("acts"),
+        }
     };
     let mut conversations: Vec<_> = (0..250).map(|number| filler(number % 16, number % 5)).collect();
     conversations[100].acts.insert(3, acts(&["send 0 START 13"])[0]);

@@ -4,10 +4,12 @@ mod block;
 mod entry;
 mod line;
 mod reader;
+mod scene;
 mod spool;
 
 pub use entry::{Entry, Form, What};
 pub use reader::{Damage, FORMAT, Item, Lines, Reader, VERSION};
+pub use scene::{Begun, Scene};
 pub use spool::{Keep, Kept, Options, Spool};
 
 #[cfg(test)]

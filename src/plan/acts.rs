@@ -2,10 +2,10 @@
 
 use std::{ops::Range, time::Duration};
 
-use super::{Pass, Twist};
+use super::{LANES, Pass, Twist};
 use crate::{
     conversation::{Act, Connection, Lane},
-    scenario::{Reuse, StreamLife},
+    scenario::{Patterns, Reuse, StreamLife},
     sequence::Pattern,
 };
 
@@ -20,6 +20,20 @@ pub struct Manner {
     pub idle_limit: Duration,
 }
 
+/// How many connections that are made for one stream a worker may have at a time.
+#[must_use]
+pub fn fresh_connections_of(patterns: &Patterns) -> usize {
+    let is_drawn = |pattern| patterns.common.of(pattern) > 0.0 || patterns.rare.of(pattern) > 0.0;
+    if is_drawn(Pattern::Concurrent) {
+        // Its first stream is the context's own, and the second a neighbour's.
+        usize::from(*LANES.end()) - 2
+    } else {
+        usize::from(is_drawn(Pattern::Reset) || is_drawn(Pattern::ContinueElsewhere))
+    }
+}
+
+/// How long the client waits before it cancels a request that is to be executing: long enough for it to reach the server.
+const TAKEN_UP_US: u64 = 2000;
 /// The other stream, where there are two.
 const SECOND: Lane = Lane(1);
 /// How many steps of a stream are under way when one sequence is submitted over several: every order of them is possible, and
@@ -78,6 +92,8 @@ impl Script<'_> {
                     self.await_all(Lane::FIRST);
                 }
                 self.send(Lane::FIRST, 0, after..after + 1);
+                // Without it the step may be taken back before it was on the wire.
+                self.acts.push(Act::Pause { us: TAKEN_UP_US });
                 self.acts.push(Act::Cancel { lane: Lane::FIRST });
             }
             Pattern::CancelIdle => {
@@ -208,7 +224,11 @@ mod tests {
     use std::num::NonZeroU64;
 
     use super::*;
-    use crate::sequence::{CorrelationId, Sequence};
+    use crate::{
+        conversation::fresh_connections,
+        scenario::{Overrides, Scenario, Source},
+        sequence::{CorrelationId, Sequence},
+    };
 
     fn pass(pattern: Pattern, twist: Option<Twist>) -> Pass {
         let sequence = |first| Sequence { start: true, end: true, values: (first..first + 4).collect() };
@@ -260,7 +280,7 @@ mod tests {
         for (pattern, expected) in [
             (Pattern::Pause, "0:10 0:11 a0<=0 p50000 0:12 0:13 a0<=0 c0"),
             (Pattern::CancelQueued, "0:10 0:11 0:12 0:13 a0<=3 x0"),
-            (Pattern::CancelExecuting, "0:10 a0<=0 0:11 a0<=0 0:12 x0"),
+            (Pattern::CancelExecuting, "0:10 a0<=0 0:11 a0<=0 0:12 p2000 x0"),
             (Pattern::CancelIdle, "0:10 0:11 a0<=0 x0"),
             (Pattern::CancelRestart, "0:10 0:11 0:12 0:13 a0<=3 x0 o1Neighbour 1:20 1:21 1:22 a1<=0 1:23 a1<=0 c1"),
             (Pattern::HalfClose, "0:10 0:11 0:12 0:13 h0 a0<=0 c0"),
@@ -275,6 +295,19 @@ mod tests {
         ] {
             let acts = pass(pattern, Some(twist)).acts(&manner(Reuse::Pipelined, StreamLife::PerSequence));
             assert_eq!(short(&acts), expected, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn no_pattern_makes_more_connections_than_are_counted() {
+        for pattern in Pattern::ALL {
+            let weights = format!("patterns.common = {{ {pattern} = 1 }}\npatterns.rare = {{ valid = 1 }}");
+            let source = Source::from_text("test", &weights);
+            let scenario = Scenario::resolve(&source, Overrides::default()).expect("a scenario");
+            let counted = fresh_connections_of(&scenario.patterns);
+            let twist = Twist { after: 2, pause_percent: 50, lanes: *LANES.end() };
+            let acts = pass(pattern, Some(twist)).acts(&manner(Reuse::Pipelined, StreamLife::PerSequence));
+            assert_eq!(fresh_connections(&acts), counted, "{pattern}");
         }
     }
 }

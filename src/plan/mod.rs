@@ -4,7 +4,7 @@ mod acts;
 mod ids;
 mod pacing;
 
-pub use acts::Manner;
+pub use acts::{Manner, fresh_connections_of};
 pub use ids::correlation_id;
 pub use pacing::{Pace, Pacer};
 use rand::RngExt as _;

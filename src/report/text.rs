@@ -4,7 +4,7 @@ use std::{io, time::Duration};
 
 use anstyle::{AnsiColor, Style};
 
-use super::{PlantedFault, Summary, Verdict};
+use super::{PlantedFault, Summary, Verdict, chart::wrapped};
 use crate::{
     engine::{Accounting, Memory, PendingRequests, Preflight, Recorded, SlotCheck, SlotFinding},
     oracle::{Violation, diagnosis::Explanation},
@@ -78,11 +78,25 @@ pub fn write_preflight(
 /// When it cannot be written.
 pub fn violation_line(violation: &Violation, replay: &str, out: &mut impl io::Write) -> io::Result<()> {
     writeln!(out, "{RED}violation{RED:#} {violation}")?;
+    causes(violation, usize::MAX, out)?;
+    writeln!(out, "  {} replay: {replay}", violation.kind.what())
+}
+
+/// What a violation may come from, in lines of at most so many columns.
+pub(super) fn causes(violation: &Violation, width: usize, out: &mut impl io::Write) -> io::Result<()> {
     for (place, Explanation { cause, evidence }) in violation.explanations.iter().enumerate() {
         let likely = if place == 0 { "cause" } else { "   or" };
-        writeln!(out, "  {likely} {BOLD}{cause}{BOLD:#}: {} {evidence}", cause.what())?;
+        let before = 2 + likely.len() + 1 + cause.name().len();
+        // What stands there already takes the room of a first word.
+        let words = format!("{}: {} {evidence}", "x".repeat(before), cause.what());
+        for (index, line) in wrapped(&words, width.saturating_sub(8)).iter().enumerate() {
+            match line.get(before..).filter(|_| index == 0) {
+                Some(rest) => writeln!(out, "  {likely} {BOLD}{cause}{BOLD:#}{rest}")?,
+                None => writeln!(out, "        {line}")?,
+            }
+        }
     }
-    writeln!(out, "  {} replay: {replay}", violation.kind.what())
+    Ok(())
 }
 
 /// Writes the summary.

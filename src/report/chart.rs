@@ -1,0 +1,367 @@
+//! What was sent and answered around a violation, as a chart for people: a column for each stream, time running downward.
+
+use std::{collections::BTreeMap, io};
+
+use anstyle::{AnsiColor, Style};
+
+use super::text::causes;
+use crate::{
+    conversation::{Connection, Lane},
+    event::{ContextId, Cut, Nanos, Received},
+    history::{Entry, Scene, What},
+    oracle::{Place, Violation},
+    sequence::{CorrelationId, RequestId, Step},
+};
+
+/// It fits a screen of so many columns.
+const WIDTH: usize = 100;
+/// What the times take of them.
+const TIMES: usize = 9;
+/// The most rows with messages.
+const ROWS: usize = 40;
+/// Of so many messages of the accused ID the place among them is kept before others are looked at.
+const OWN_ROWS: usize = 16;
+/// So many streams have a column wide enough for words; of more there is a mark for each, and one column for the words.
+const WIDE: usize = 4;
+/// A column is no wider than this.
+const WIDEST: usize = 60;
+/// The most streams.
+const COLUMNS: usize = 20;
+/// A longer time without a message has a row of its own.
+const GAP: Nanos = 20_000_000;
+
+const RED: Style = AnsiColor::Red.on_default().bold();
+const BOLD: Style = Style::new().bold();
+
+/// Writes what happened around a violation, what was expected, and what may be the cause.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write_chart(scene: &Scene, violation: &Violation, out: &mut impl io::Write) -> io::Result<()> {
+    Chart::new(&scene.entries, violation).write(out)?;
+    writeln!(out, "{RED}✗ {}{RED:#}: {}", violation.kind, violation.kind.what())?;
+    let Violation { sent, expected, seen, .. } = violation;
+    for line in wrapped(&format!("sent {sent}; expected {expected}; saw {seen}"), WIDTH - 2) {
+        writeln!(out, "  {line}")?;
+    }
+    causes(violation, WIDTH, out)
+}
+
+/// A stream of the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Stream {
+    context: ContextId,
+    lane: Lane,
+}
+
+/// One thing that happened.
+struct Row {
+    at: Nanos,
+    stream: Stream,
+    words: String,
+    /// Whether it is a request or an answer, and not what the stream itself does.
+    is_message: bool,
+    is_wrong: bool,
+}
+
+struct Chart {
+    rows: Vec<Row>,
+    /// Those of the rows that are shown, in order.
+    shown: Vec<usize>,
+    streams: BTreeMap<Stream, CorrelationId>,
+    /// What had to come in place of what is wrong.
+    expected: String,
+}
+
+impl Chart {
+    fn new(entries: &[Entry], violation: &Violation) -> Self {
+        let wrong = wrong_entry(entries, violation);
+        let numbers = Numbers::new(entries);
+        let row = |(place, entry): (usize, &Entry)| Row {
+            at: entry.at,
+            stream: stream(entry),
+            words: numbers.words(entry),
+            is_message: matches!(entry.what, What::Sent(_) | What::Answered(..) | What::Received(_)),
+            is_wrong: Some(place) == wrong,
+        };
+        let shown = shown(entries, violation, wrong);
+        let ids = shown.iter().map(|&place| (stream(&entries[place]), entries[place].correlation_id));
+        Self {
+            streams: ids.collect(),
+            rows: entries.iter().enumerate().map(row).collect(),
+            shown,
+            expected: violation.expected.clone(),
+        }
+    }
+
+    fn write(&self, out: &mut impl io::Write) -> io::Result<()> {
+        let Some(first) = self.shown.first().map(|&place| self.rows[place].at) else {
+            return writeln!(out, "what was sent and answered is not known");
+        };
+        writeln!(out, "-> is sent by the client, <- by the server; #2 is the second request of its ID")?;
+        let layout = Layout::new(&self.streams);
+        layout.write_head(out)?;
+        let mut before = None;
+        for &place in &self.shown {
+            let row = &self.rows[place];
+            self.write_gap(before, place, out)?;
+            let ms = milliseconds(row.at - first);
+            layout.write_row(&ms, row, None, out)?;
+            if row.is_wrong {
+                let expected = format!("✗ expected {}", self.expected);
+                layout.write_row("", row, Some(&expected), out)?;
+            }
+            before = Some(place);
+        }
+        let left = messages(&self.rows[before.map_or(0, |place| place + 1)..]);
+        if left > 0 { writeln!(out, "{:>TIMES$} {left} more", "…") } else { Ok(()) }
+    }
+
+    /// Tells what is left out before a row, or how long nothing happened.
+    fn write_gap(&self, before: Option<usize>, place: usize, out: &mut impl io::Write) -> io::Result<()> {
+        let left = messages(&self.rows[before.map_or(0, |before| before + 1)..place]);
+        if left > 0 {
+            writeln!(out, "{:>TIMES$} {left} more", "…")?;
+        }
+        let Some(before) = before else { return Ok(()) };
+        let passed = self.rows[place].at.saturating_sub(self.rows[before].at);
+        if passed >= GAP { writeln!(out, "{:>TIMES$} {} ms pass", "⋮", passed / 1_000_000) } else { Ok(()) }
+    }
+}
+
+/// Where the words of each stream stand.
+struct Layout {
+    streams: Vec<(Stream, CorrelationId)>,
+    /// How wide a stream's column is; none where the streams have marks.
+    wide: Option<usize>,
+}
+
+impl Layout {
+    fn new(streams: &BTreeMap<Stream, CorrelationId>) -> Self {
+        let streams: Vec<_> = streams.iter().map(|(stream, id)| (*stream, *id)).collect();
+        let wide = (streams.len() <= WIDE).then(|| ((WIDTH - TIMES) / streams.len() - 3).min(WIDEST));
+        Self { streams, wide }
+    }
+
+    fn write_head(&self, out: &mut impl io::Write) -> io::Result<()> {
+        let name = |(Stream { context, lane }, id): &(Stream, CorrelationId)| {
+            if *lane == Lane::FIRST {
+                format!("ID {id}, worker {}", context.worker)
+            } else {
+                format!("ID {id}, stream {}", lane.0 + 1)
+            }
+        };
+        if let Some(width) = self.wide {
+            write!(out, "{:>TIMES$}", "ms")?;
+            let names: Vec<_> = self.streams.iter().map(|stream| cut(&name(stream), width)).collect();
+            return writeln!(out, " │ {}", columns(&names, width, BOLD));
+        }
+        for (stream, letter) in self.streams.iter().zip(letters()) {
+            writeln!(out, "{:>TIMES$} {BOLD}{letter}{BOLD:#}: {}", "", name(stream))?;
+        }
+        let letters: String = letters().take(self.streams.len()).flat_map(|letter| [letter, ' ']).collect();
+        writeln!(out, "{:>TIMES$} {BOLD}{letters}{BOLD:#}", "ms")
+    }
+
+    fn write_row(&self, ms: &str, row: &Row, instead: Option<&str>, out: &mut impl io::Write) -> io::Result<()> {
+        let words = instead.unwrap_or(&row.words);
+        let style = if row.is_wrong { RED } else { Style::new() };
+        let place = self.streams.iter().position(|(stream, _)| *stream == row.stream).expect("each has a column");
+        write!(out, "{ms:>TIMES$}")?;
+        if let Some(width) = self.wide {
+            let words = |its| if its == place { cut(words, width) } else { String::new() };
+            let cells: Vec<_> = (0..self.streams.len()).map(words).collect();
+            return writeln!(out, " │ {}", columns(&cells, width, style));
+        }
+        let marks: String =
+            (0..self.streams.len()).flat_map(|its| [if its == place { '●' } else { '·' }, ' ']).collect();
+        let room = WIDTH - TIMES - 1 - 2 * self.streams.len();
+        writeln!(out, " {marks}{style}{}{style:#}", cut(words, room))
+    }
+}
+
+/// Texts beside each other, with no blanks behind the last.
+fn columns(texts: &[String], width: usize, style: Style) -> String {
+    let blanks = |text: &String| " ".repeat(width - text.chars().count());
+    let cell =
+        |text: &String| if text.is_empty() { blanks(text) } else { format!("{style}{text}{style:#}{}", blanks(text)) };
+    texts.iter().map(cell).collect::<Vec<_>>().join(" │ ").trim_end().to_owned()
+}
+
+fn letters() -> impl Iterator<Item = char> {
+    'A'..='Z'
+}
+
+fn stream(entry: &Entry) -> Stream {
+    Stream { context: entry.context, lane: entry.lane }
+}
+
+fn messages(rows: &[Row]) -> usize {
+    rows.iter().filter(|row| row.is_message).count()
+}
+
+/// The event in which the violation showed.
+fn wrong_entry(entries: &[Entry], violation: &Violation) -> Option<usize> {
+    let Place { worker, context, .. } = *violation.place.as_ref()?;
+    let is_it = |entry: &Entry| {
+        let shows = !matches!(entry.what, What::Sent(_) | What::Opened(_) | What::HalfClosed);
+        shows && entry.at == violation.at_ns && entry.context == ContextId { worker, context }
+    };
+    entries.iter().position(is_it)
+}
+
+/// What is shown: all, where there is room; else what has to do with the violation, and what is near to it.
+fn shown(entries: &[Entry], violation: &Violation, wrong: Option<usize>) -> Vec<usize> {
+    let around = wrong.or_else(|| entries.iter().rposition(|entry| entry.at <= violation.at_ns)).unwrap_or(0);
+    let own = violation.place.as_ref().map(|place| ContextId { worker: place.worker, context: place.context });
+    let request: Option<RequestId> = violation.place.as_ref().and_then(|place| place.request_id.as_ref()?.parse().ok());
+    let is_needed = |place: usize| {
+        let sent = match &entries[place].what {
+            What::Sent(Step { request, start, .. }) => Some((*request, *start)),
+            _ => None,
+        };
+        let of_it = |request: RequestId| {
+            sent.is_some_and(|(its, start)| {
+                its == request || (start && its.worker == request.worker && its.sequence == request.sequence)
+            })
+        };
+        Some(place) == wrong || request.is_some_and(of_it)
+    };
+    // What follows matters less than what came before.
+    let distance = |place: usize| if place <= around { around - place } else { 4 * (place - around) };
+    let mut order: Vec<_> = (0..entries.len()).collect();
+    order.sort_by_key(|&place| distance(place));
+    let is_own = |place: &usize| Some(entries[*place].context) == own;
+    let needed = order.iter().copied().filter(|&place| is_needed(place)).take(4);
+    let of_own = order.iter().copied().filter(is_own).take(OWN_ROWS);
+    let mut streams = Vec::new();
+    let mut shown = Vec::new();
+    for place in needed.chain(of_own).chain(order.iter().copied()) {
+        let stream = stream(&entries[place]);
+        if shown.len() >= ROWS {
+            break;
+        }
+        if shown.contains(&place) || (streams.len() >= COLUMNS && !streams.contains(&stream)) {
+            continue;
+        }
+        if !streams.contains(&stream) {
+            streams.push(stream);
+        }
+        shown.push(place);
+    }
+    shown.sort_unstable();
+    shown
+}
+
+/// The requests of each ID, counted.
+struct Numbers(BTreeMap<RequestId, usize>);
+
+impl Numbers {
+    fn new(entries: &[Entry]) -> Self {
+        let mut counts: BTreeMap<ContextId, usize> = BTreeMap::new();
+        let mut numbers = BTreeMap::new();
+        for entry in entries {
+            if let What::Sent(step) = &entry.what {
+                let count = counts.entry(entry.context).or_default();
+                *count += 1;
+                numbers.insert(step.request, *count);
+            }
+        }
+        Self(numbers)
+    }
+
+    fn of(&self, request: Option<RequestId>, text: &str) -> String {
+        match request.map(|request| self.0.get(&request).ok_or(request)) {
+            Some(Ok(number)) => format!("#{number}"),
+            Some(Err(request)) => format!("request {request}"),
+            None if text.is_empty() => "no request".to_owned(),
+            None => format!("request '{text}'"),
+        }
+    }
+
+    fn words(&self, entry: &Entry) -> String {
+        match &entry.what {
+            What::Opened(over) => format!(
+                "opens the stream{}",
+                match over {
+                    Connection::Own => "",
+                    Connection::Fresh => ", new connection",
+                    Connection::Neighbour => ", neighbour's connection",
+                }
+            ),
+            What::Sent(step) => {
+                let flags = match (step.start, step.end) {
+                    (true, true) => " START END",
+                    (true, false) => " START",
+                    (false, true) => " END",
+                    (false, false) => "",
+                };
+                format!("#{}{flags} {} ->", self.0[&step.request], step.value)
+            }
+            What::Answered(request, sum) => format!("<- {}: {sum}", self.of(Some(*request), "")),
+            What::Received(received) => format!("<- {}{}", self.of(received.request(), &received.id), result(received)),
+            What::GaveUp => "gives up waiting".to_owned(),
+            What::HalfClosed => "half-closes the stream".to_owned(),
+            What::Cut(cut) => match cut {
+                Cut::ByClient => "drops the stream, not to be trusted".to_owned(),
+                Cut::Cancelled => "cancels the stream".to_owned(),
+                Cut::Reset => "resets the connection".to_owned(),
+                Cut::Interrupted => "the run ends".to_owned(),
+                Cut::Broken(reason) => format!("<- the stream breaks: {reason}"),
+            },
+            What::Closed => "the stream is closed".to_owned(),
+            What::NotClosed => "the stream stays open".to_owned(),
+        }
+    }
+}
+
+/// What a message says that is no plain sum.
+fn result(received: &Received) -> String {
+    match &received.result {
+        Err(text) if text.contains("must specify the START flag") => " refused: no START".to_owned(),
+        Err(text) if text.is_empty() => " cancelled".to_owned(),
+        Err(text) => format!(" error: {text}"),
+        Ok(response) => match response.outputs.as_slice() {
+            [] => " no output".to_owned(),
+            outputs => {
+                let named =
+                    |output: &crate::tensor::Tensor| format!(" {} {}{:?}", output.name, output.datatype, output.shape);
+                format!(":{} of {}", outputs.iter().map(named).collect::<String>(), response.model)
+            }
+        },
+    }
+}
+
+#[expect(clippy::cast_precision_loss)]
+fn milliseconds(nanos: Nanos) -> String {
+    format!("{:.1}", nanos as f64 / 1e6)
+}
+
+/// A text that takes at most so many columns.
+fn cut(text: &str, width: usize) -> String {
+    let is_plain = |c: &char| !c.is_control();
+    if text.chars().count() <= width {
+        return text.chars().filter(is_plain).collect();
+    }
+    text.chars().filter(is_plain).take(width.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// A text as lines of at most so many columns.
+pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().expect("there is one");
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.chars().count() + 1 + word.chars().count() <= width {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,196 @@
+use std::num::NonZeroU64;
+
+use super::*;
+use crate::{
+    oracle::{
+        ViolationKind,
+        diagnosis::{Cause, Explanation},
+    },
+    sequence::Pattern,
+};
+
+const MS: Nanos = 1_000_000;
+
+/// Entries of worker `n`, whose ID is n + 1.
+struct Scribe(Vec<Entry>);
+
+impl Scribe {
+    fn tell(&mut self, ms: u64, (worker, lane): (u32, u8), what: What) -> &mut Self {
+        let correlation_id = CorrelationId(NonZeroU64::MIN.saturating_add(worker.into()));
+        let context = ContextId { worker, context: 0 };
+        self.0.push(Entry { at: 7 * MS + ms * MS, context, correlation_id, lane: Lane(lane), what });
+        self
+    }
+
+    fn sent(&mut self, ms: u64, place: (u32, u8), step: u32, flags: &str, value: i32) -> &mut Self {
+        let (start, end) = (flags.contains("START"), flags.contains("END"));
+        let of = step + u32::from(end);
+        let step = Step { request: request(place.0, step), pattern: Pattern::Valid, start, end, value, of };
+        self.tell(ms, place, What::Sent(step))
+    }
+
+    fn answered(&mut self, ms: u64, place: (u32, u8), step: u32, sum: i32) -> &mut Self {
+        self.tell(ms, place, What::Answered(request(place.0, step), sum))
+    }
+}
+
+fn request(worker: u32, step: u32) -> RequestId {
+    RequestId { worker, context: 0, sequence: 0, step }
+}
+
+fn violation(kind: ViolationKind, ms: u64, worker: u32, step: u32) -> Violation {
+    let place = Place {
+        worker,
+        context: 0,
+        correlation_id: CorrelationId(NonZeroU64::MIN.saturating_add(worker.into())),
+        request_id: Some(request(worker, step).to_string()),
+    };
+    let words = ["valid step 2/2 END value 7", "12", "107 (off by 95)"].map(str::to_owned);
+    let [sent, expected, seen] = words;
+    let of_run = Violation::of_the_run(kind, 7 * MS + ms * MS, sent, expected, seen);
+    let evidence = "It is what ID 2 had after its START at 0.009 s, 100, with the 7 of this step.".to_owned();
+    let explanations = vec![Explanation { cause: Cause::SwappedStates, evidence }];
+    Violation { place: Some(place), explanations, ..of_run }
+}
+
+fn chart(scribe: Scribe, violation: &Violation) -> String {
+    let mut out = Vec::new();
+    let scene = Scene { entries: scribe.0, before: Vec::new() };
+    write_chart(&scene, violation, &mut anstream::StripStream::new(&mut out)).expect("memory has room");
+    let text = String::from_utf8(out).expect("UTF-8");
+    assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+    text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn two_streams_are_two_columns() {
+    let mut scribe = Scribe(Vec::new());
+    scribe.tell(0, (0, 0), What::Opened(Connection::Own)).sent(1, (0, 0), 0, "START", 5);
+    scribe.tell(2, (1, 0), What::Opened(Connection::Own)).sent(2, (1, 0), 0, "START", 100);
+    scribe.answered(4, (0, 0), 0, 5).answered(4, (1, 0), 0, 100);
+    scribe.sent(154, (0, 0), 1, "END", 7).answered(156, (0, 0), 1, 107).tell(157, (0, 0), What::Closed);
+    assert_eq!(
+        chart(scribe, &violation(ViolationKind::WrongSum, 156, 0, 1)),
+        "\
+-> is sent by the client, <- by the server; #2 is the second request of its ID
+       ms │ ID 1, worker 0                           │ ID 2, worker 1
+      0.0 │ opens the stream                         │
+      1.0 │ #1 START 5 ->                            │
+      2.0 │                                          │ opens the stream
+      2.0 │                                          │ #1 START 100 ->
+      4.0 │ <- #1: 5                                 │
+      4.0 │                                          │ <- #1: 100
+        ⋮ 150 ms pass
+    154.0 │ #2 END 7 ->                              │
+    156.0 │ <- #2: 107                               │
+          │ ✗ expected 12                            │
+    157.0 │ the stream is closed                     │
+✗ wrong-sum: An answer is not the running sum of its sequence.
+  sent valid step 2/2 END value 7; expected 12; saw 107 (off by 95)
+  cause swapped-states: Two sequences were given each other's states. It is what ID 2 had
+        after its START at 0.009 s, 100, with the 7 of this step."
+    );
+}
+
+#[test]
+fn everything_that_can_happen_has_words() {
+    let error = |text: &str| What::Received(Box::new(Received { id: "0-0-0-0".into(), result: Err(text.into()) }));
+    let refusal = "inference request for sequence 1 to model 'm' must specify the START flag on the first request of the sequence";
+    let mut scribe = Scribe(Vec::new());
+    scribe.tell(0, (0, 1), What::Opened(Connection::Fresh)).sent(1, (0, 1), 0, "START END", i32::MIN);
+    scribe.tell(2, (0, 1), error(refusal)).tell(3, (0, 1), error("")).tell(4, (0, 1), error("the model is broken"));
+    scribe.answered(5, (0, 1), 9, 1);
+    scribe.tell(6, (0, 1), What::Received(Box::new(Received { id: "x".into(), result: Err("no".into()) })));
+    scribe.tell(7, (0, 1), What::HalfClosed).tell(8, (0, 1), What::Cut(Cut::Cancelled));
+    scribe.tell(9, (0, 1), What::Cut(Cut::Reset)).tell(10, (0, 1), What::Cut(Cut::Broken("gone".into())));
+    scribe.tell(11, (0, 1), What::Cut(Cut::ByClient)).tell(12, (0, 1), What::Cut(Cut::Interrupted));
+    scribe.tell(13, (0, 1), What::NotClosed).tell(14, (0, 1), What::Opened(Connection::Neighbour));
+    scribe.tell(15, (0, 1), What::GaveUp);
+    let mut lost = violation(ViolationKind::Lost, 15, 0, 0);
+    lost.explanations.clear();
+    assert_eq!(
+        chart(scribe, &lost),
+        "\
+-> is sent by the client, <- by the server; #2 is the second request of its ID
+       ms │ ID 1, stream 2
+      0.0 │ opens the stream, new connection
+      1.0 │ #1 START END -2147483648 ->
+      2.0 │ <- #1 refused: no START
+      3.0 │ <- #1 cancelled
+      4.0 │ <- #1 error: the model is broken
+      5.0 │ <- request 0-0-0-9: 1
+      6.0 │ <- request 'x' error: no
+      7.0 │ half-closes the stream
+      8.0 │ cancels the stream
+      9.0 │ resets the connection
+     10.0 │ <- the stream breaks: gone
+     11.0 │ drops the stream, not to be trusted
+     12.0 │ the run ends
+     13.0 │ the stream stays open
+     14.0 │ opens the stream, neighbour's connection
+     15.0 │ gives up waiting
+          │ ✗ expected 12
+✗ lost: An answer did not come within the longest lawful wait.
+  sent valid step 2/2 END value 7; expected 12; saw 107 (off by 95)"
+    );
+}
+
+#[test]
+fn many_streams_have_a_mark_each() {
+    let mut scribe = Scribe(Vec::new());
+    for worker in 0..6 {
+        scribe.sent(worker.into(), (worker, 0), 0, "START", 5);
+    }
+    scribe.answered(9, (3, 0), 0, 107);
+    assert_eq!(
+        chart(scribe, &violation(ViolationKind::WrongSum, 9, 3, 0)).lines().skip(1).take(15).collect::<Vec<_>>(),
+        [
+            "          A: ID 1, worker 0",
+            "          B: ID 2, worker 1",
+            "          C: ID 3, worker 2",
+            "          D: ID 4, worker 3",
+            "          E: ID 5, worker 4",
+            "          F: ID 6, worker 5",
+            "       ms A B C D E F",
+            "      0.0 ● · · · · · #1 START 5 ->",
+            "      1.0 · ● · · · · #1 START 5 ->",
+            "      2.0 · · ● · · · #1 START 5 ->",
+            "      3.0 · · · ● · · #1 START 5 ->",
+            "      4.0 · · · · ● · #1 START 5 ->",
+            "      5.0 · · · · · ● #1 START 5 ->",
+            "      9.0 · · · ● · · <- #1: 107",
+            "          · · · ● · · ✗ expected 12",
+        ]
+    );
+}
+
+#[test]
+fn of_much_there_is_what_matters_and_it_fits_a_screen() {
+    let mut scribe = Scribe(Vec::new());
+    scribe.sent(0, (70, 0), 0, "START", 5);
+    for n in 0..5000 {
+        scribe.sent(1 + u64::from(n), (n % 64, 0), n / 64, "", 1);
+    }
+    scribe.sent(6000, (70, 0), 1, "END", 7).answered(6001, (70, 0), 1, 107);
+    for n in 5000..6000 {
+        scribe.sent(2000 + u64::from(n), (n % 64, 0), n / 64, "", 1);
+    }
+    let text = chart(scribe, &violation(ViolationKind::WrongSum, 6001, 70, 1));
+    assert!(text.lines().count() < COLUMNS + ROWS + 20, "{text}");
+    for needed in ["#1 START 5 ->", "#2 END 7 ->", "<- #2: 107", "✗ expected 12", " … 4", "1000 ms pass", "… 9"] {
+        assert!(text.contains(needed), "{needed} in\n{text}");
+    }
+}
+
+#[test]
+fn a_violation_of_the_whole_run_and_one_without_events_have_charts_too() {
+    let mut scribe = Scribe(Vec::new());
+    scribe.sent(0, (0, 0), 0, "START END", 5).answered(1, (0, 0), 0, 5);
+    let words = ["1 requests", "1 successes", "2 successes"].map(str::to_owned);
+    let [sent, expected, seen] = words;
+    let statistics = Violation::of_the_run(ViolationKind::Statistics, 90 * MS, sent, expected, seen);
+    let text = chart(scribe, &statistics);
+    assert!(text.contains("<- #1: 5\n✗ statistics: ") && !text.contains("✗ expected"), "{text}");
+    let text = chart(Scribe(Vec::new()), &statistics);
+    assert!(text.starts_with("what was sent and answered is not known\n✗ statistics: "), "{text}");
+}
