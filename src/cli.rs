@@ -136,6 +136,7 @@ Exit codes: 0 it did not fail, 1 it failed (or otherwise than the file says), 2 
 3 interrupted, 4 the endpoint cannot be tested";
 
 /// What it takes to have a failure again.
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 #[derive(Clone, Debug, Args)]
 #[command(after_help = REPLAYED)]
 pub struct ReplayArgs {

@@ -77,11 +77,9 @@ pub(super) fn write_failure(
     let Summary { scenario, seed, result, .. } = summary;
     let Some(violation) = result.violations.first() else { return Ok(()) };
     let run = Run { scenario, seed: *seed, manner: result.preflight.manner(scenario), scene: &result.scene, embedded };
-    match Failure::found(violation, &run) {
-        Some(failure) => file.write(failure.to_text().as_bytes()).map_err(CommandFailure::wrong_input),
-        None => {
-            say_error("no failure file was written: it is not known what had been sent");
-            Ok(())
-        }
-    }
+    let Some(failure) = Failure::found(violation, &run) else {
+        say_error("no failure file was written: it is not known what had been sent");
+        return Ok(());
+    };
+    file.write(failure.to_text().as_bytes()).map_err(CommandFailure::wrong_input)
 }

@@ -57,27 +57,33 @@ struct Stage<'a> {
     server: Option<Options>,
     interrupts: Signals,
     was_interrupted: bool,
+    /// Whether any run had a violation, of whatever kind.
+    has_failed: bool,
     /// Runs so far.
     runs: u64,
+    /// What the last run showed in which it failed as it should.
+    last: Option<Seen>,
 }
+
+/// A violation, and what happened around it.
+type Seen = (Violation, Arc<Scene>);
 
 struct Silent;
 impl Observer for Silent {}
 
-/// How often a failure showed, and what the last of these runs was.
+/// How often a failure showed.
 #[derive(Default)]
 struct Shown {
     runs: u32,
     failed: u32,
     /// Runs that failed in another way.
     otherwise: BTreeMap<ViolationKind, u32>,
-    last: Option<(Violation, Arc<Scene>)>,
 }
 
 impl<'a> Stage<'a> {
     fn new(failure: &Failure, args: &'a ReplayArgs) -> Result<Self, CommandFailure> {
-        if args.at_least > args.runs.unwrap_or(RUNS_OF_EACH) {
-            let runs = args.runs.unwrap_or(RUNS_OF_EACH);
+        let runs = runs_of_each(args);
+        if args.shrink && args.at_least.get() > runs {
             let problem = format!("--at-least {} is more than the {runs} runs of each: raise -n", args.at_least);
             return Err(CommandFailure::wrong_input(problem));
         }
@@ -89,39 +95,31 @@ impl<'a> Stage<'a> {
         let runtime =
             runtime::Builder::new_current_thread().enable_all().build().map_err(CommandFailure::could_not_test)?;
         let interrupts = runtime.block_on(async { Signals::new() }).map_err(CommandFailure::could_not_test)?;
-        Ok(Self { args, runtime, server, interrupts, was_interrupted: false, runs: 0 })
+        Ok(Self { args, runtime, server, interrupts, was_interrupted: false, has_failed: false, runs: 0, last: None })
     }
 
     /// Runs it as often as is asked for, and says how often it failed.
     fn repeat(&mut self, failure: &Failure, args: &ReplayArgs) -> Result<u8, CommandFailure> {
         let shown = self.show(failure, args.runs.unwrap_or(NonZeroU32::MIN).get())?;
-        if let Some((violation, scene)) = shown.last.as_ref().filter(|_| args.chart || is_small(failure, args)) {
+        if let Some((violation, scene)) = self.last.as_ref().filter(|_| args.chart || is_small(failure, args)) {
             print(|out| write_chart(scene, violation, out));
         }
         print(|out| shown.write(failure, args, out));
-        let fails = shown.failed > 0 || !shown.otherwise.is_empty();
-        Ok(if fails { FAILED } else { self.not_failed() })
+        Ok(match (self.has_failed, self.was_interrupted) {
+            (true, _) => FAILED,
+            (false, true) => UNKNOWN,
+            (false, false) => 0,
+        })
     }
 
     fn shrink(&mut self, failure: Failure, args: &ReplayArgs) -> Result<u8, CommandFailure> {
         let path = args.output.clone().unwrap_or_else(|| small(&args.file));
         let file = ResultFile::check(&path).map_err(CommandFailure::wrong_input)?;
-        let runs = args.runs.unwrap_or(RUNS_OF_EACH).get();
         if !self.fails_often_enough(&failure)? {
-            if self.was_interrupted {
-                say_error("interrupted before it was known whether it fails");
-            } else {
-                say_error(&format!(
-                    "{}: did not fail in {} of {}: nothing to shrink; {}",
-                    failure.kind,
-                    args.at_least,
-                    counted(runs.into(), "run"),
-                    what_next(args)
-                ));
-            }
-            return Ok(self.not_failed());
+            return Ok(self.nothing_to_shrink(&failure, args));
         }
         let before = failure.messages();
+        let mut best = self.last.clone();
         let mut problem = None;
         let mut trials = 0;
         let Shrunk { failure, trials: tried, is_minimal } = shrink(failure, args.trials, &mut |smaller| {
@@ -130,44 +128,62 @@ impl<'a> Stage<'a> {
                 say_error(&format!("trial {trials}: {}", counted(smaller.messages() as u64, "message")));
             }
             // After a problem nothing fails any more, so that shrinking comes to its end.
-            problem.is_none()
+            let fails = problem.is_none()
                 && !self.was_interrupted
                 && self.fails_often_enough(smaller).unwrap_or_else(|found| {
                     problem = Some(found);
                     false
-                })
+                });
+            if fails {
+                best.clone_from(&self.last);
+            }
+            fails
         });
         let was_interrupted = self.was_interrupted;
         let is_minimal = is_minimal && problem.is_none() && !was_interrupted;
-        let shown = if is_minimal { self.show(&failure, runs)? } else { Shown::default() };
-        let failure = match &shown.last {
+        // Of the last that failed often enough; a candidate that failed less often may have failed after it.
+        let failure = match &best {
             Some((violation, _)) => failure.as_seen(violation),
             None => failure,
         };
         file.write(failure.to_text().as_bytes()).map_err(CommandFailure::wrong_input)?;
-        if let Some((violation, scene)) = &shown.last {
+        if let Some((violation, scene)) = &best {
             print(|out| write_chart(scene, violation, out));
         }
-        let left = failure.messages();
-        print(|out| {
-            if shown.runs > 0 {
-                shown.write(&failure, args, out)?;
-            }
-            let verdict = if is_minimal {
-                "without any one of them it goes"
-            } else if was_interrupted {
-                "interrupted before the smallest"
-            } else {
-                "the trials were used up before the smallest"
-            };
-            let (left, trials) = (counted(left as u64, "message"), counted(tried.into(), "trial"));
-            writeln!(out, "{left} left of {before} after {trials}: {verdict}; written to {}", path.display())
-        });
+        let why = if is_minimal {
+            let shown = self.show(&failure, runs_of_each(args))?;
+            print(|out| shown.write(&failure, args, out));
+            "without any one of them it goes"
+        } else if was_interrupted {
+            "interrupted before the smallest"
+        } else if problem.is_some() {
+            "it could not be run any more"
+        } else {
+            "the trials were used up before the smallest"
+        };
+        let (left, trials) = (counted(failure.messages() as u64, "message"), counted(tried.into(), "trial"));
+        let path = path.display();
+        print(|out| writeln!(out, "{left} left of {before} after {trials}: {why}; written to {path}"));
         match problem {
             Some(problem) => Err(problem),
             None if was_interrupted => Ok(UNKNOWN),
             None => Ok(FAILED),
         }
+    }
+
+    /// Says why there is nothing to shrink, and returns the exit code.
+    fn nothing_to_shrink(&self, failure: &Failure, args: &ReplayArgs) -> u8 {
+        if self.was_interrupted {
+            say_error("interrupted before it was known whether it fails");
+            return UNKNOWN;
+        }
+        let (kind, runs) = (failure.kind, runs_of_each(args));
+        let seen = match args.at_least.get() {
+            1 => format!("did not fail in {}", counted(runs.into(), "run")),
+            wanted => format!("failed in fewer than {wanted} of {}", counted(runs.into(), "run")),
+        };
+        say_error(&format!("{kind}: {seen}: nothing to shrink; {}", what_next(args)));
+        u8::from(self.has_failed)
     }
 
     /// Runs it so often.
@@ -176,10 +192,8 @@ impl<'a> Stage<'a> {
         while shown.runs < runs {
             let Some(result) = self.run(failure)? else { break };
             shown.runs += 1;
-            let seen = failure.seen_in(&result);
-            if let Some(violation) = seen {
+            if self.fails(failure, &result) {
                 shown.failed += 1;
-                shown.last = Some((violation.clone(), Arc::clone(&result.scene)));
             } else if let Some(kind) = result.tally.violations.keys().next() {
                 *shown.otherwise.entry(*kind).or_default() += 1;
             }
@@ -193,11 +207,11 @@ impl<'a> Stage<'a> {
 
     /// Whether it fails in as many of the runs as is asked for.
     fn fails_often_enough(&mut self, failure: &Failure) -> Result<bool, CommandFailure> {
-        let (runs, wanted) = (self.args.runs.unwrap_or(RUNS_OF_EACH).get(), self.args.at_least.get());
+        let (runs, wanted) = (runs_of_each(self.args), self.args.at_least.get());
         let mut failed = 0;
         for run in 0..runs {
             let Some(result) = self.run(failure)? else { return Ok(false) };
-            failed += u32::from(failure.seen_in(&result).is_some());
+            failed += u32::from(self.fails(failure, &result));
             if failed >= wanted || failed + (runs - run - 1) < wanted {
                 break;
             }
@@ -258,8 +272,14 @@ impl<'a> Stage<'a> {
         }
     }
 
-    fn not_failed(&self) -> u8 {
-        if self.was_interrupted { UNKNOWN } else { 0 }
+    /// Whether it failed as it should; then that is remembered.
+    fn fails(&mut self, failure: &Failure, result: &RunResult) -> bool {
+        let seen = result.violations.iter().find(|violation| violation.kind == failure.kind);
+        if let Some(violation) = seen {
+            self.last = Some((violation.clone(), Arc::clone(&result.scene)));
+        }
+        self.has_failed |= !result.violations.is_empty();
+        seen.is_some()
     }
 }
 
@@ -306,16 +326,14 @@ fn what_next(args: &ReplayArgs) -> String {
     format!("more runs may show it (-n){timing}, or the server where it was found (-u)")
 }
 
+/// How often each smaller failure is run.
+fn runs_of_each(args: &ReplayArgs) -> u32 {
+    args.runs.unwrap_or(RUNS_OF_EACH).get()
+}
+
 /// Whether a chart of it is shown without being asked for.
 fn is_small(failure: &Failure, args: &ReplayArgs) -> bool {
     !args.quiet && failure.messages() <= SMALL
-}
-
-impl Failure {
-    /// The violation, if a run has it.
-    fn seen_in<'r>(&self, result: &'r RunResult) -> Option<&'r Violation> {
-        result.violations.iter().find(|violation| violation.kind == self.kind)
-    }
 }
 
 /// Gives a run correlation IDs of its own, where there are any left.

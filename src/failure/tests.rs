@@ -1,8 +1,12 @@
 use super::*;
 use crate::{
     conversation::{Act, Connection, Lane, parse_acts},
-    scenario::{Overrides, Source},
-    sequence::Pattern,
+    event::ContextId,
+    history::{Begun, Entry, Scene, What},
+    oracle::Place,
+    plan::{Manner, WorkerPlan},
+    scenario::{Overrides, Reuse, Source, StreamLife},
+    sequence::{CorrelationId, Pattern, Step},
 };
 
 fn texts(acts: &[&str]) -> Vec<String> {
@@ -137,6 +141,118 @@ fn a_conversation_with_acts_taken_away_can_still_be_held() {
     assert_eq!(whole.with_acts([Act::Await { lane: Lane(0), unanswered: 0 }]), None);
 }
 
+#[test]
+fn without_waiting_there_are_no_pauses_and_no_later_beginnings() {
+    let failure = failure(vec![conversation(0, 0, 0, &ALL), conversation(1, 0, 1500, &["send 0 START END 1"])]);
+    let at_once = failure.at_once();
+    assert!(at_once.conversations.iter().all(|its| its.at_us == 0 && !its.acts.iter().any(is_pause)), "{at_once:?}");
+    assert_eq!(at_once.conversations[0].acts.len(), ALL.len() - 1);
+}
+
+fn is_pause(act: &Act) -> bool {
+    matches!(act, Act::Pause { .. })
+}
+
+/// What a run of the built-in scenario's plan sends first: of each worker so many sequences, one a second.
+fn scene(scenario: &Scenario, seed: Seed, sequences: u32) -> Scene {
+    let first_steps = (0..scenario.load.workers.get()).flat_map(|worker| {
+        let mut plan = WorkerPlan::new(scenario, seed, worker);
+        let passes = std::iter::repeat_with(move || plan.next_pass());
+        let contexts = passes.flat_map(|pass| pass.sequences.clone().into_iter().map(move |_| pass.context));
+        (0..sequences).zip(contexts).map(move |(sequence, context)| Begun {
+            context: ContextId { worker, context },
+            sequence,
+            at: u64::from(sequence) * 1_000_000_000 + u64::from(worker) * 1000,
+        })
+    });
+    Scene { entries: Vec::new(), before: first_steps.collect() }
+}
+
+fn violation(at_ns: u64, request: &str) -> Violation {
+    let text = String::new;
+    let place = Place {
+        worker: 0,
+        context: 0,
+        correlation_id: CorrelationId(std::num::NonZeroU64::MIN),
+        request_id: Some(request.to_owned()),
+    };
+    let of_run = Violation::of_the_run(ViolationKind::WrongSum, at_ns, text(), text(), text());
+    Violation { place: Some(place), ..of_run }
+}
+
+fn found(violation: &Violation, scene: &Scene) -> Option<Failure> {
+    let scenario = Scenario::resolve(&Source::default_scenario(), Overrides::default()).expect("the built-in scenario");
+    let manner = Manner {
+        reuse: Reuse::Pipelined,
+        stream: StreamLife::PerSequence,
+        idle_limit: std::time::Duration::from_secs(1),
+    };
+    Failure::found(violation, &Run { scenario: &scenario, seed: Seed(42), manner, scene, embedded: None })
+}
+
+#[test]
+fn a_failure_has_what_had_begun_by_then_at_its_time_and_knows_the_accused() {
+    let scenario = Scenario::resolve(&Source::default_scenario(), Overrides::default()).expect("the built-in scenario");
+    let scene = scene(&scenario, Seed(42), 20);
+    let failure = found(&violation(9_500_000_000, "3-0-7-0"), &scene).expect("a failure");
+    assert!(failure.conversations.is_sorted_by_key(|its| its.at_us) && failure.conversations[0].at_us == 0);
+    assert!(failure.conversations.iter().all(|its| its.at_us <= 9_500_000));
+    let accused: Vec<_> = failure.conversations.iter().filter(|its| its.accused).collect();
+    let [accused] = accused.as_slice() else { panic!("{accused:?}") };
+    assert_eq!(accused.worker, 3);
+    // A pass may have two sequences.
+    assert!((6_000_000..=7_000_010).contains(&accused.at_us), "{accused:?}");
+    let mut plan = WorkerPlan::new(&scenario, Seed(42), 3);
+    let mut sequences = 0;
+    let pass = std::iter::repeat_with(|| plan.next_pass()).find(|pass| {
+        sequences += pass.sequences.len();
+        sequences > 7
+    });
+    let values = |acts: &[Act]| acts.iter().filter(|act| matches!(act, Act::Send { .. })).count();
+    let planned: usize = pass.expect("they do not end").sequences.iter().map(|its| its.values.len()).sum();
+    assert_eq!(values(&accused.acts), planned);
+    assert_eq!(found(&violation(9, "3-0-7-0"), &Scene::default()), None);
+}
+
+#[test]
+fn of_a_long_run_a_failure_has_what_is_nearest_in_time() {
+    let scenario = Scenario::resolve(&Source::default_scenario(), Overrides::default()).expect("the built-in scenario");
+    let whole = scene(&scenario, Seed(42), 400);
+    let failure = found(&violation(u64::MAX, "5-0-399-0"), &whole).expect("a failure");
+    let messages = failure.messages();
+    assert!((9_800..=10_000).contains(&messages), "{messages}");
+    assert!(failure.conversations.iter().any(|its| its.accused && its.worker == 5));
+    // The sequences before what was kept are not made up.
+    let late = Scene { before: whole.before.iter().copied().filter(|its| its.sequence >= 390).collect(), ..whole };
+    let failure = found(&violation(u64::MAX, "5-0-399-0"), &late).expect("a failure");
+    assert!((50..=80).contains(&failure.conversations.len()), "{}", failure.conversations.len());
+    // An answer that is missed was due long before: what was sent around its request is kept, not what was sent last.
+    let request = RequestId { worker: 5, context: 0, sequence: 3, step: 0 };
+    let step = Step { request, pattern: Pattern::Valid, start: true, end: false, value: 1, of: 2 };
+    let sent = Entry {
+        at: 3_000_005_000,
+        context: ContextId { worker: 5, context: 0 },
+        correlation_id: CorrelationId(std::num::NonZeroU64::MIN),
+        lane: Lane::FIRST,
+        what: What::Sent(step),
+    };
+    let lost = Scene { entries: vec![sent], before: scene(&scenario, Seed(42), 400).before };
+    let failure = found(&violation(u64::MAX, "5-0-3-0"), &lost).expect("a failure");
+    let latest = failure.conversations.iter().map(|its| its.at_us).max();
+    assert!(failure.conversations[0].at_us == 0 && latest < Some(120_000_000), "{latest:?}");
+}
+
+#[test]
+fn a_failure_is_as_it_was_seen_last() {
+    let two = ["send 0 START END 1", "send 0 START END 2"];
+    let mut failure =
+        failure(vec![conversation(0, 0, 0, &two), conversation(1, 0, 0, &two), conversation(0, 1, 0, &two)]);
+    failure.conversations[1].accused = true;
+    let seen = failure.as_seen(&violation(5, "0-1-3-0"));
+    assert_eq!(seen.conversations.iter().map(|its| its.accused).collect::<Vec<_>>(), [false, false, true]);
+    assert!(seen.found.contains("request 0-1-3-0"), "{}", seen.found);
+}
+
 /// A server that fails when a START with value 13 and later, on another worker, a step with value 7 is sent.
 fn fails(failure: &Failure) -> bool {
     let place = |wanted: i32, start_only: bool| {
@@ -175,6 +291,54 @@ fn a_failure_shrinks_to_the_messages_that_it_needs() {
     let [(0, 0, first), (1, 0, second)] = left.as_slice() else { panic!("{left:?}") };
     assert_eq!((first, second), (&acts(&["send 0 START 13"]), &acts(&["send 0 7"])));
     assert!(shrunk.trials < 200, "{} trials", shrunk.trials);
+}
+
+/// What is left of one conversation.
+fn left_of(list: &[&str], fails: impl Fn(&[Act]) -> bool) -> Vec<String> {
+    let whole = failure(vec![conversation(0, 0, 700, &["send 0 START END 1"]), conversation(1, 0, 5000, list)]);
+    let any = |failure: &Failure| failure.conversations.iter().any(|its| fails(&its.acts));
+    assert!(any(&whole));
+    let shrunk = shrink(whole, 10_000, &mut |smaller| any(smaller));
+    assert!(shrunk.is_minimal && shrunk.failure.conversations[0].at_us == 0, "{shrunk:?}");
+    shrunk.failure.conversations.iter().flat_map(|its| &its.acts).map(ToString::to_string).collect()
+}
+
+#[test]
+fn waits_connections_streams_and_cuts_become_simpler() {
+    let waited = |acts: &[Act]| acts.iter().map(|act| if let Act::Pause { us } = act { *us } else { 0 }).sum::<u64>();
+    let list = ["send 0 START 1", "await 0", "pause 100000 us", "send 0 END 2"];
+    assert_eq!(left_of(&list, |acts| waited(acts) > 20_000), ["send 0 START 1", "pause 25000 us"]);
+
+    let sends = |acts: &[Act]| acts.iter().filter(|act| matches!(act, Act::Send { .. })).count();
+    let list = ["open 1 over fresh", "send 1 START 1", "open 2 over neighbour", "send 2 2", "reset 1", "cancel 2"];
+    assert_eq!(left_of(&list, |acts| sends(acts) == 2), ["send 0 START 1", "send 0 2"]);
+
+    let lanes = |acts: &[Act]| acts.iter().filter_map(Act::lane).collect::<std::collections::BTreeSet<_>>().len();
+    let opens = |acts: &[Act]| acts.iter().any(|act| matches!(act, Act::Open { .. }));
+    let left = left_of(&list, |acts| lanes(acts) == 2 && opens(acts));
+    assert_eq!(left.len(), 3, "{left:?}");
+    assert!(left.iter().any(|act| act.ends_with("over own")), "{left:?}");
+
+    let ends =
+        |acts: &[Act]| acts.iter().any(|act| matches!(act, Act::Reset { .. } | Act::Cancel { .. } | Act::Close { .. }));
+    let left = left_of(&list, |acts| ends(acts));
+    assert!(left.len() == 2 && left[1].starts_with("close"), "{left:?}");
+    let left = left_of(&list, |acts| acts.iter().any(|act| matches!(act, Act::Reset { .. })));
+    assert_eq!(left, ["open 1 over fresh", "send 1 START 1", "reset 1"]);
+}
+
+#[test]
+fn nothing_is_tried_twice() {
+    let filler: Vec<_> =
+        (0..40).map(|n| conversation(n % 8, 0, u64::from(n), &["send 0 START 5", "send 0 END 7"])).collect();
+    let mut whole = failure(filler);
+    whole.conversations[3].acts = acts(&["send 0 START 13"]);
+    let mut tried = std::collections::HashSet::new();
+    let shrunk = shrink(whole, 10_000, &mut |smaller| {
+        assert!(tried.insert(smaller.to_text()), "{}", smaller.to_text());
+        fails(smaller)
+    });
+    assert_eq!((shrunk.failure.messages(), shrunk.is_minimal), (2, true));
 }
 
 #[test]

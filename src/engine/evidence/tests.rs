@@ -106,3 +106,34 @@ fn so_many_violations_are_explained_and_so_many_kept() {
     assert_eq!(all.len(), VIOLATIONS_KEPT);
     assert_eq!(all.iter().filter(|violation| !violation.explanations.is_empty()).count(), EXPLAINED);
 }
+
+#[test]
+fn the_scene_is_that_of_the_first_violation_and_tells_what_began_before_it() {
+    let mut evidence = evidence();
+    evidence.one(sent(0, 0));
+    for ms in [20_000, 40_000, 40_001] {
+        evidence.one(sent(ms * MS, 1));
+    }
+    evidence.accuse(violation(40_001 * MS, 7), Duration::ZERO);
+    assert!(evidence.explained(Duration::ZERO, true).is_some());
+    evidence.one(sent(40_002 * MS, 2));
+    evidence.accuse(violation(40_002 * MS, 7), Duration::ZERO);
+    assert!(evidence.explained(Duration::ZERO, true).is_some());
+    let scene = evidence.into_scene();
+    let at = |begun: &Begun| begun.at / MS;
+    assert_eq!(scene.entries.iter().map(|entry| entry.at / MS).collect::<Vec<_>>(), [40_000, 40_001]);
+    assert_eq!(scene.before.iter().map(at).collect::<Vec<_>>(), [0, 20_000]);
+    assert_eq!(scene.begun().map(|begun| begun.at / MS).collect::<Vec<_>>(), [0, 20_000, 40_000, 40_001]);
+}
+
+#[test]
+fn without_a_violation_the_scene_is_the_end_and_what_began_has_a_limit() {
+    let mut evidence = evidence();
+    for ms in 0..30_000 {
+        evidence.one(sent(ms * 100 * MS, 0));
+    }
+    let scene = evidence.into_scene();
+    assert_eq!(scene.entries.last().map(|entry| entry.at), Some(29_999 * 100 * MS));
+    assert_eq!(scene.before.len(), BEGUN);
+    assert_eq!(scene.before.last().map(|begun| begun.at < scene.entries[0].at), Some(true));
+}

@@ -73,18 +73,18 @@ fn two_streams_are_two_columns() {
         chart(scribe, &violation(ViolationKind::WrongSum, 156, 0, 1)),
         "\
 -> is sent by the client, <- by the server; #2 is the second request of its ID
-       ms │ ID 1, worker 0                           │ ID 2, worker 1
-      0.0 │ opens the stream                         │
-      1.0 │ #1 START 5 ->                            │
-      2.0 │                                          │ opens the stream
-      2.0 │                                          │ #1 START 100 ->
-      4.0 │ <- #1: 5                                 │
-      4.0 │                                          │ <- #1: 100
+       ms │ ID 1, worker 0                             │ ID 2, worker 1
+      0.0 │ opens the stream                           │
+      1.0 │ #1 START 5 ->                              │
+      2.0 │                                            │ opens the stream
+      2.0 │                                            │ #1 START 100 ->
+      4.0 │ <- #1: 5                                   │
+      4.0 │                                            │ <- #1: 100
         ⋮ 150 ms pass
-    154.0 │ #2 END 7 ->                              │
-    156.0 │ <- #2: 107                               │
-          │ ✗ expected 12                            │
-    157.0 │ the stream is closed                     │
+    154.0 │ #2 END 7 ->                                │
+    156.0 │ <- #2: 107                                 │
+          │ ✗ expected 12                              │
+    157.0 │ the stream is closed                       │
 ✗ wrong-sum: An answer is not the running sum of its sequence.
   sent valid step 2/2 END value 7; expected 12; saw 107 (off by 95)
   cause swapped-states: Two sequences were given each other's states. It is what ID 2 had
