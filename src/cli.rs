@@ -157,9 +157,10 @@ pub struct ReplayArgs {
     /// without any one message it does not; show what is left as a chart, and write it to a file
     #[arg(long)]
     pub shrink: bool,
-    /// With --shrink: in how many of the K runs a smaller one has to fail
-    #[arg(long, value_name = "N", default_value = "1", requires = "shrink", allow_negative_numbers = true)]
-    pub at_least: NonZeroU32,
+    /// With --shrink: in how many of the K runs a smaller one has to fail [default: in more than half, or in as many as the
+    /// whole does]
+    #[arg(long, value_name = "N", requires = "shrink", allow_negative_numbers = true)]
+    pub at_least: Option<NonZeroU32>,
     /// With --shrink: how many smaller ones are tried at most
     #[arg(long, value_name = "N", default_value_t = 20_000, requires = "shrink")]
     pub trials: u32,

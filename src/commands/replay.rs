@@ -83,8 +83,8 @@ struct Shown {
 impl<'a> Stage<'a> {
     fn new(failure: &Failure, args: &'a ReplayArgs) -> Result<Self, CommandFailure> {
         let runs = runs_of_each(args);
-        if args.shrink && args.at_least.get() > runs {
-            let problem = format!("--at-least {} is more than the {runs} runs of each: raise -n", args.at_least);
+        if let Some(wanted) = args.at_least.filter(|wanted| wanted.get() > runs) {
+            let problem = format!("--at-least {wanted} is more than the {runs} runs of each: raise -n");
             return Err(CommandFailure::wrong_input(problem));
         }
         let words = failure.embedded.as_ref().filter(|_| args.url.is_none());
@@ -115,9 +115,14 @@ impl<'a> Stage<'a> {
     fn shrink(&mut self, failure: Failure, args: &ReplayArgs) -> Result<u8, CommandFailure> {
         let path = args.output.clone().unwrap_or_else(|| small(&args.file));
         let file = ResultFile::check(&path).map_err(CommandFailure::wrong_input)?;
-        if !self.fails_often_enough(&failure)? {
+        let asked = args.at_least.map(NonZeroU32::get);
+        let (wanted, least) = (asked.unwrap_or(runs_of_each(args) / 2 + 1), asked.unwrap_or(1));
+        let failed = self.failed_of_each(&failure, wanted, least)?;
+        if failed < least || self.was_interrupted {
             return Ok(self.nothing_to_shrink(&failure, args));
         }
+        // A failure that shows seldom need not show more often when it is smaller.
+        let wanted = wanted.min(failed);
         let before = failure.messages();
         let mut best = self.last.clone();
         let mut problem = None;
@@ -130,10 +135,13 @@ impl<'a> Stage<'a> {
             // After a problem nothing fails any more, so that shrinking comes to its end.
             let fails = problem.is_none()
                 && !self.was_interrupted
-                && self.fails_often_enough(smaller).unwrap_or_else(|found| {
-                    problem = Some(found);
-                    false
-                });
+                && self.failed_of_each(smaller, wanted, wanted).map_or_else(
+                    |found| {
+                        problem = Some(found);
+                        false
+                    },
+                    |failed| failed >= wanted,
+                );
             if fails {
                 best.clone_from(&self.last);
             }
@@ -178,7 +186,7 @@ impl<'a> Stage<'a> {
             return UNKNOWN;
         }
         let (kind, runs) = (failure.kind, runs_of_each(args));
-        let seen = match args.at_least.get() {
+        let seen = match args.at_least.map_or(1, NonZeroU32::get) {
             1 => format!("did not fail in {}", counted(runs.into(), "run")),
             wanted => format!("failed in fewer than {wanted} of {}", counted(runs.into(), "run")),
         };
@@ -205,18 +213,18 @@ impl<'a> Stage<'a> {
         Ok(shown)
     }
 
-    /// Whether it fails in as many of the runs as is asked for.
-    fn fails_often_enough(&mut self, failure: &Failure) -> Result<bool, CommandFailure> {
-        let (runs, wanted) = (runs_of_each(self.args), self.args.at_least.get());
+    /// In how many of the runs of each it fails, as far as it takes to know whether that is `wanted`, or less than `least`.
+    fn failed_of_each(&mut self, failure: &Failure, wanted: u32, least: u32) -> Result<u32, CommandFailure> {
+        let runs = runs_of_each(self.args);
         let mut failed = 0;
-        for run in 0..runs {
-            let Some(result) = self.run(failure)? else { return Ok(false) };
+        for left in (0..runs).rev() {
+            let Some(result) = self.run(failure)? else { break };
             failed += u32::from(self.fails(failure, &result));
-            if failed >= wanted || failed + (runs - run - 1) < wanted {
+            if failed >= wanted || failed + left < least {
                 break;
             }
         }
-        Ok(failed >= wanted)
+        Ok(failed)
     }
 
     /// Runs it once; nothing where it was interrupted.
