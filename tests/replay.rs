@@ -34,10 +34,11 @@ fn text(output: &Output) -> String {
 /// A failure that a fault in the embedded server leads to, written by a run.
 fn failure(folder: &TempDir, fault: &str) -> PathBuf {
     let scenario = folder.path().join("scenario.toml");
-    let quick = "patterns.common = { valid = 7, valid-valid = 1, no-end = 1, no-start = 1 }\nload.workers = 4\nload.iterations = 20\nlimits.step_ms = 1\nlimits.quiet_ms = 20\nlimits.settle_ms = 300";
+    let quick = "patterns = { common = { valid = 7, valid-valid = 1, no-start = 1 }, rare = { valid = 1 } }\nload.workers = 4\nload.iterations = 20\nlimits.step_ms = 1\nlimits.quiet_ms = 20\nlimits.settle_ms = 300";
     fs::write(&scenario, quick).expect("a file");
     let path = folder.path().join("failure.toml");
-    let server = ["--embedded", "--execution-time", "1ms", "--idle-limit", "100ms", "--fault", fault];
+    // No sequence is to go idle, however busy the machine is.
+    let server = ["--embedded", "--execution-time", "1ms", "--idle-limit", "3s", "--fault", fault];
     let run_of = ["--scenario", words(&scenario), "-r", "7", "-q", "--fail-fast", "--failure", words(&path)];
     let output = run(&[&server[..], &run_of].concat());
     assert_eq!(output.status.code(), Some(1), "{fault}: {}", text(&output));
@@ -66,11 +67,12 @@ fn failures_shrink_to_the_few_messages_that_they_need() {
         let left = Failure::read(&small).expect("a failure");
         assert!(left.messages() <= most && left.messages() < whole.messages(), "{fault}: {said}");
         assert!(said.contains("-> is sent by the client") && said.contains("✗ expected"), "a chart: {said}");
-        assert!(said.contains(" of 3 runs\n") && said.contains("a seed fixes what is sent"), "a rate: {said}");
+        assert!(said.contains("3 runs") && said.contains("a seed fixes what is sent"), "a rate: {said}");
         assert_eq!(left.kind, whole.kind, "{fault}");
-        let again = run(&["replay", words(&small), "-n", "5"]);
+        // Whether two sequences meet in a batch is up to the server.
+        let again = run(&["replay", words(&small), "-n", "20"]);
         assert_eq!(again.status.code(), Some(1), "{fault}: {}", text(&again));
-        assert!(text(&again).contains("run 5 of 5"), "{fault}: {}", text(&again));
+        assert!(text(&again).contains("run 20 of 20"), "{fault}: {}", text(&again));
     }
 }
 
@@ -187,7 +189,7 @@ fn pauses_and_faults_of_the_client_that_are_not_needed_go_and_those_that_are_sta
         Act::Pause { us } => Some(*us),
         _ => None,
     });
-    assert!(matches!(pauses.collect::<Vec<_>>().as_slice(), [50_000..=200_000]), "{said}");
+    assert!(matches!(pauses.collect::<Vec<_>>().as_slice(), [10_000..=200_000]), "{said}");
 }
 
 #[test]
