@@ -27,7 +27,7 @@ const GRAVITY: [u8; 5] = [DAMAGED, 1, 5, 3, 0];
 pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
     for (flag, file) in [("--json", &args.json), ("--failure", &args.failure)] {
         if file.is_some() && args.files.len() > 1 {
-            return Err(Failure::wrong_input(format!("{flag} takes what one history has: check them one by one")));
+            return Err(Failure::wrong_input(format!("{flag} takes the result of one history: check them one by one")));
         }
     }
     let writable =
