@@ -4,6 +4,7 @@
 //! whole picture.
 
 // The vocabulary.
+pub mod claim;
 pub mod conversation;
 pub mod endpoint;
 pub mod event;

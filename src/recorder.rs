@@ -1,5 +1,6 @@
 //! What a run amounts to: verdicts, counts and times, kept by each runtime thread for itself and merged at the end.
 
+mod reach;
 mod tap;
 
 use std::{collections::BTreeMap, fmt, time::Duration};
@@ -7,8 +8,10 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+use self::reach::{Here, Reach};
 pub use self::tap::{Batch, Batches, Tap, Taps, TapsAreGone};
 use crate::{
+    claim::Claims,
     event::{ContextId, Cut, Event, EventKind, Nanos},
     oracle::{Oracle, Outcome, Ruling, Settled, Violation, ViolationKind},
     sequence::Pattern,
@@ -124,6 +127,8 @@ pub struct Tally {
     pub slow: u64,
     /// Whether a stream was cut, so that the server's counts are bounded and not determined.
     pub cut: bool,
+    /// How often each claim was reached.
+    pub reached: Claims,
 }
 
 impl Tally {
@@ -140,6 +145,7 @@ impl Tally {
         }
         self.slow += other.slow;
         self.cut |= other.cut;
+        self.reached.add(&other.reached);
     }
 
     /// The counts of all patterns together.
@@ -182,6 +188,9 @@ pub struct Recorder {
     threshold: Option<Duration>,
     /// By worker and context.
     begun: Vec<Begun>,
+    /// By worker and context, too.
+    reach: Vec<Reach>,
+    idle_limit: Option<Nanos>,
     contexts_per_worker: u32,
 }
 
@@ -199,8 +208,17 @@ impl Recorder {
     /// A recorder for so many contexts; an answer that takes longer than `threshold` is counted.
     #[must_use]
     pub fn new(oracle: Oracle, workers: u32, contexts_per_worker: u32, threshold: Option<Duration>) -> Self {
-        let begun = vec![Begun::default(); workers as usize * contexts_per_worker as usize];
-        Self { oracle, tap: None, tally: Tally::default(), threshold, begun, contexts_per_worker }
+        let contexts = workers as usize * contexts_per_worker as usize;
+        Self {
+            tap: None,
+            tally: Tally::default(),
+            threshold,
+            begun: vec![Begun::default(); contexts],
+            reach: vec![Reach::default(); contexts],
+            idle_limit: oracle.idle_limit().map(|limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX)),
+            oracle,
+            contexts_per_worker,
+        }
     }
 
     /// The same, and what it takes in goes to the collector too.
@@ -212,6 +230,8 @@ impl Recorder {
     /// Takes an event in.
     pub fn record(&mut self, event: Event) -> Record {
         let (at, context) = (event.at, event.context);
+        let here = Here { at, lane: event.lane, idle_limit: self.idle_limit };
+        let index = self.index(context);
         if let Some(tap) = &mut self.tap {
             tap.event(&event);
         }
@@ -229,8 +249,11 @@ impl Recorder {
             | EventKind::Closed
             | EventKind::NotClosed => {}
         }
+        self.reach[index].event(&event.kind, here, &mut self.tally.reached);
         let Ruling { settled, abandoned, violations, distrust } = self.oracle.observe(event);
         if let Some(settled) = &settled {
+            let is_right = settled.judged && violations.is_empty();
+            self.reach[index].settled(settled, is_right, here, &mut self.tally.reached);
             self.settled(at, context, settled);
         }
         if let Some(pattern) = self.begun_mut(context).pattern {

@@ -37,7 +37,8 @@ fn quick_scenario(more: &str) -> (TempDir, String) {
     let folder = TempDir::new().expect("a folder");
     let path = folder.path().join("quick.toml");
     let text = format!(
-        "{more}\nload.workers = 2\nload.iterations = 10\nlimits.step_ms = 1\nlimits.quiet_ms = 20\nlimits.settle_ms = 300\nlimits.drain_ms = 20000\n"
+        "{more}\nload.workers = 2\nload.iterations = 10\nlimits.step_ms = 1\nlimits.quiet_ms = 20\nlimits.settle_ms = 300\nlimits.drain_ms = 20000\n\
+        claims = {{}}\n"
     );
     fs::write(&path, text).expect("a file");
     let path = path.to_str().expect("UTF-8").to_owned();

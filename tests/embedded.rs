@@ -7,7 +7,10 @@ use std::{
 };
 
 const TOOL: &str = env!("CARGO_BIN_EXE_sequence-stress");
-const QUICK: [&str; 9] = ["--embedded", "-t", "2", "-i", "3", "-r", "5", "--idle-limit", "200ms"];
+/// Too short for what the default scenario claims.
+const SCENARIO: &str = "tests/support/claims-nothing.toml";
+const QUICK: [&str; 11] =
+    ["--embedded", "-t", "2", "-i", "3", "-r", "5", "--idle-limit", "200ms", "--scenario", SCENARIO];
 
 fn run(arguments: &[&str]) -> (Option<i32>, String) {
     let output: Output =
@@ -22,7 +25,8 @@ fn an_embedded_run_is_valid_and_says_how_to_have_it_again() {
         run(&[&QUICK[..], &["--instances", "2", "--max-batch-size", "4", "--strategy", "oldest"]].concat());
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("Oldest, 8 slots") && text.contains("client and server: CPU"), "{text}");
-    let replay = "-t 2 -i 3 -r 5 --embedded --instances 2 --max-batch-size 4 -m custom_sequence_int32 --idle-limit 200ms --strategy oldest";
+    let replay = "-t 2 -i 3 -r 5 --embedded --instances 2 --max-batch-size 4 -m custom_sequence_int32 \
+        --scenario tests/support/claims-nothing.toml --idle-limit 200ms --strategy oldest";
     assert!(text.contains(replay), "{text}");
 }
 

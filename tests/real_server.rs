@@ -34,8 +34,8 @@ const IMPLICIT: Models = Models {
     options: &[],
 };
 
-/// The L0 scenario with fewer passes; for broken models with more no-starts and a shorter wait for what is lost.
-const SHORT: &str = "load.iterations = 15\nlimits.quiet_ms = 200\n";
+/// The L0 scenario with fewer passes, too few for what it claims; for broken models with more no-starts and a shorter wait for what is lost.
+const SHORT: &str = "load.iterations = 15\nlimits.quiet_ms = 200\nclaims = {}\n";
 const FOR_FAULTS: &str = "load.workers = 4\nload.iterations = 12\nlength.max = 20\nlimits.step_ms = 10\nlimits.lost_after_ms = 2000\n\
     limits.quiet_ms = 200\nlimits.settle_ms = 1000\n\
     patterns.common = { valid = 5, valid-valid = 2, valid-no-end = 1, no-end = 1, no-start = 1 }\n";

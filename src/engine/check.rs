@@ -8,6 +8,7 @@ use self::timeline::Timeline;
 use super::{
     Accounting, Footer, Header, Interrupted, Memory, PendingRequests, RunResult, SlotCheck,
     evidence::{Evidence, explained_alone},
+    occupancy::Occupancy,
     record::RunViolation,
     run::VIOLATIONS_KEPT,
     threads::recorder_of,
@@ -57,6 +58,7 @@ pub fn check(path: &Path, seen: &mut dyn FnMut(&Violation)) -> Result<Checked, D
         recorder: recorder_of(&scenario, header.rules.clone(), header.preflight.limits.threshold),
         evidence: Evidence::new(Known::of(&header.preflight.model), header.preflight.limits.lost_after),
         batch: Vec::new(),
+        occupancy: Occupancy::new(&scenario, header.preflight.model.slots, header.preflight.model.idle_limit),
         timeline: Timeline::new(scenario),
         violations: Vec::new(),
         seen,
@@ -83,6 +85,7 @@ struct Check<'c> {
     evidence: Evidence,
     /// What the evidence gets next.
     batch: Vec<Entry>,
+    occupancy: Occupancy,
     timeline: Timeline,
     violations: Vec<Violation>,
     seen: &'c mut dyn FnMut(&Violation),
@@ -100,6 +103,7 @@ impl Check<'_> {
             Item::Entry(entry, line) => self.entry(entry).map_err(|problem| damage(line, problem)),
             Item::Gap(until) => {
                 self.timeline.gap(until);
+                self.occupancy.forget();
                 self.until = self.until.max(until);
                 Ok(())
             }
@@ -120,6 +124,7 @@ impl Check<'_> {
         self.entries += 1;
         self.covered += entry.at.saturating_sub(self.until);
         self.until = self.until.max(entry.at);
+        self.occupancy.take(&entry);
         if self.timeline.is_known(&entry) {
             violations.extend(self.record(entry.event(&self.form)));
         }
@@ -165,6 +170,7 @@ impl Check<'_> {
         // What a cut-off history leaves waiting is not known.
         self.recorder.interrupt(self.until);
         let mut tally = self.recorder.into_tally();
+        tally.reached.add(&self.occupancy.reached());
         let mut violations = self.violations;
         for violation in self.footer.iter().flat_map(|footer| &footer.violations).map(RunViolation::violation) {
             let violation = explained_alone(violation, &header.preflight);
@@ -191,6 +197,7 @@ fn complete(tally: &mut Tally, footer: &Footer) {
         *found = counted.max(*found);
     }
     tally.slow = tally.slow.max(footer.slow);
+    tally.reached = tally.reached.max(&footer.reached);
 }
 
 fn result(

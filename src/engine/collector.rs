@@ -7,8 +7,9 @@ use std::{
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::evidence::Evidence;
+use super::{evidence::Evidence, occupancy::Occupancy};
 use crate::{
+    claim::Claims,
     history::{Scene, Spool},
     oracle::Violation,
     recorder::{Batch, Batches, TapsAreGone},
@@ -21,31 +22,35 @@ const LOOK: Duration = Duration::from_millis(500);
 pub(super) struct Collector {
     pub(super) batches: Batches,
     pub(super) evidence: Evidence,
+    pub(super) occupancy: Occupancy,
     pub(super) spool: Option<Spool>,
     /// Where violations go. When it is full enough are kept already; all are counted.
     pub(super) seen: mpsc::Sender<Violation>,
     began: Instant,
 }
 
-/// What is left when all is collected.
+/// What was collected.
 #[derive(Default)]
 pub(super) struct Collected {
     /// The history that was written so far.
     pub(super) spool: Option<Spool>,
     pub(super) scene: Scene,
+    /// What was reached on all correlation IDs together.
+    pub(super) reached: Claims,
 }
 
 impl Collector {
     pub(super) fn new(
         batches: Batches,
         evidence: Evidence,
+        occupancy: Occupancy,
         spool: Option<Spool>,
         seen: mpsc::Sender<Violation>,
     ) -> Self {
-        Self { batches, evidence, spool, seen, began: Instant::now() }
+        Self { batches, evidence, occupancy, spool, seen, began: Instant::now() }
     }
 
-    /// Begins.
+    /// Begins. It comes back when all is collected.
     pub(super) fn start(self) -> oneshot::Receiver<Collected> {
         let (done, collected) = oneshot::channel();
         thread::spawn(move || {
@@ -68,8 +73,8 @@ impl Collector {
             }
         }
         self.hand_on(true);
-        let Self { evidence, spool, .. } = self;
-        Collected { spool, scene: evidence.into_scene() }
+        let Self { evidence, occupancy, spool, .. } = self;
+        Collected { spool, scene: evidence.into_scene(), reached: occupancy.reached() }
     }
 
     fn take_in(&mut self, Batch { lost, entries, violations, bytes }: Batch) {
@@ -85,6 +90,10 @@ impl Collector {
                 spool.entry(entry);
             }
         }
+        if lost > 0 {
+            self.occupancy.forget();
+        }
+        entries.iter().for_each(|entry| self.occupancy.take(entry));
         self.evidence.take(entries, bytes);
         let now = self.began.elapsed();
         for violation in violations {

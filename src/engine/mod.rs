@@ -7,6 +7,7 @@ mod context;
 mod evidence;
 mod limits;
 mod line;
+mod occupancy;
 mod out;
 mod passes;
 mod pending;

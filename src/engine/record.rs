@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Accounting, Hints, Interrupted, Memory, PendingRequests, Preflight, RunResult, SlotCheck};
 use crate::{
+    claim::Claims,
     event::Nanos,
     history::{FORMAT, Form, Kept, Options, VERSION},
     oracle::{Place, Rules, Violation, ViolationKind},
@@ -102,6 +103,9 @@ pub struct Footer {
     pub counts: Counts,
     /// Answers that took longer than the threshold.
     pub slow: u64,
+    /// How often each claim was reached.
+    #[serde(default)]
+    pub reached: Claims,
 }
 
 /// A violation that the events do not show.
@@ -171,6 +175,7 @@ impl Footer {
             violations_by_kind: result.tally.violations.clone(),
             counts: result.tally.total(),
             slow: result.tally.slow,
+            reached: result.tally.reached,
         }
     }
 }

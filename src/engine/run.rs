@@ -10,6 +10,7 @@ use super::{
     accounting::Baseline,
     collector::{Collected, Collector},
     evidence::{Evidence, explained_alone},
+    occupancy::Occupancy,
     record::form,
     resources::{cpu_us, ensure_open_files},
     shared::Shared,
@@ -229,7 +230,9 @@ impl Prepared {
         let (taps, batches) = Taps::new(form(&rules(preflight)), id);
         let (sender, seen) = mpsc::channel(VIOLATIONS_KEPT);
         let evidence = Evidence::new(Known::of(&preflight.model), preflight.limits.lost_after);
-        Ok((taps, Collector::new(batches, evidence, spool.transpose()?, sender), seen))
+        let model = &preflight.model;
+        let occupancy = Occupancy::new(&self.shared.scenario, model.slots, model.idle_limit);
+        Ok((taps, Collector::new(batches, evidence, occupancy, spool.transpose()?, sender), seen))
     }
 
     /// Lets the workers work, and watches them.
@@ -284,8 +287,10 @@ impl Prepared {
             collected.await.unwrap_or_default()
         };
         // Longer than this only a disk takes that does not answer.
-        let Collected { spool: history, scene } = tokio::time::timeout(COLLECTING, rest).await.unwrap_or_default();
-        let tally = done.map_err(RunError::Endpoint)?;
+        let Collected { spool: history, scene, reached } =
+            tokio::time::timeout(COLLECTING, rest).await.unwrap_or_default();
+        let mut tally = done.map_err(RunError::Endpoint)?;
+        tally.reached.add(&reached);
         let mut result = Result {
             preflight: shared.preflight.clone(),
             accounting: Accounting::NotCheckable { why: "the server's statistics cannot be read".to_owned() },

@@ -127,6 +127,12 @@ impl Oracle {
         Self { rules, contexts_per_worker, ids }
     }
 
+    /// How long a sequence may get no request before the server ends it, where it is known.
+    #[must_use]
+    pub fn idle_limit(&self) -> Option<Duration> {
+        self.rules.idle_limit
+    }
+
     /// Takes an event in.
     pub fn observe(&mut self, event: Event) -> Ruling {
         let ContextId { worker, context } = event.context;

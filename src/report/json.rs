@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, io};
 
 use serde::Serialize;
 
-use super::{PlantedFault, Summary, Verdict};
+use super::{Claimed, PlantedFault, Summary, Verdict};
 use crate::{
     engine::{Accounting, Memory, PendingRequests, Recorded, SlotCheck},
     model::Model,
@@ -25,6 +25,7 @@ struct Document<'s> {
     verdict: Verdict,
     exit_code: u8,
     doubts: Vec<String>,
+    claims: Vec<Claimed>,
     missed_threshold: Option<String>,
     seed: Seed,
     replay: &'s str,
@@ -116,6 +117,7 @@ pub fn write_json(summary: &Summary, out: &mut impl io::Write) -> io::Result<()>
         verdict: summary.verdict(),
         exit_code: summary.exit_code(),
         doubts: summary.doubts(),
+        claims: summary.claims(),
         missed_threshold: summary.missed_threshold(),
         seed: *seed,
         replay,

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::claims::{self, Claimed};
 use crate::{
     engine::{Interrupted, RunResult},
     scenario::Scenario,
@@ -74,7 +75,27 @@ impl Summary {
         if none_ended || total.answered() <= total.undetermined {
             doubts.push("no sequence ran to its end with answers that could be judged".to_owned());
         }
+        let missed: Vec<_> = self.missed_claims().iter().map(|missed| missed.claim.name()).collect();
+        if !missed.is_empty() {
+            doubts.push(format!("not reached: {}", missed.join(", ")));
+        }
         doubts
+    }
+
+    /// All claims, and how far the run came with them.
+    #[must_use]
+    pub fn claims(&self) -> Vec<Claimed> {
+        let RunResult { preflight, tally, .. } = &self.result;
+        claims::judge(&self.scenario, preflight, &tally.reached)
+    }
+
+    /// The claims that the run did not reach. They say nothing where it found something, or was ended before it was done.
+    #[must_use]
+    pub fn missed_claims(&self) -> Vec<Claimed> {
+        if self.result.interrupted == Interrupted(true) || self.result.tally.violation_count() > 0 {
+            return Vec::new();
+        }
+        self.claims().into_iter().filter(|claimed| claimed.hint.is_some()).collect()
     }
 
     /// What the threshold says, where there is one and it was missed.

@@ -4,7 +4,7 @@ use std::{io, time::Duration};
 
 use anstyle::{AnsiColor, Style};
 
-use super::{PlantedFault, Summary, Verdict, chart::wrapped};
+use super::{Claimed, PlantedFault, Summary, Verdict, chart::wrapped};
 use crate::{
     engine::{Accounting, Memory, PendingRequests, Preflight, Recorded, SlotCheck, SlotFinding},
     oracle::{Violation, diagnosis::Explanation},
@@ -134,6 +134,10 @@ pub fn write_text(summary: &Summary, out: &mut impl io::Write) -> io::Result<()>
     if total.undetermined > 0 {
         writeln!(out, "{} answers could not be judged, because more than one was lawful", total.undetermined)?;
     }
+    let reached: Vec<_> = tally.reached.iter().map(|(claim, times)| format!("{times} {claim}")).collect();
+    if !reached.is_empty() {
+        writeln!(out, "reached: {}", reached.join(", "))?;
+    }
     for note in result.preflight.notes.iter().filter(|note| note.starts_with("not checked")) {
         writeln!(out, "{note}")?;
     }
@@ -206,6 +210,10 @@ fn describe_history(Recorded { path, kept }: &Recorded, out: &mut impl io::Write
 pub fn write_verdict(summary: &Summary, out: &mut impl io::Write) -> io::Result<()> {
     for PlantedFault { fault, committed } in summary.embedded.iter().flatten() {
         writeln!(out, "planted: {fault}, which happened {}", counted(*committed, "time"))?;
+    }
+    for Claimed { claim, least, reached, hint } in summary.missed_claims() {
+        let hint = hint.unwrap_or_default();
+        writeln!(out, "{YELLOW}not reached:{YELLOW:#} {claim}: {reached} of at least {least}; {hint}")?;
     }
     let tally = &summary.result.tally;
     let (style, why) = match summary.verdict() {

@@ -14,7 +14,7 @@ pub use numbers::{Millis, Normal, Probability, Uniform, Weight, Window};
 use serde::{Deserialize, Serialize};
 pub use weights::Weights;
 
-use crate::endpoint::Endpoint;
+use crate::{claim::Claims, endpoint::Endpoint, sequence::Pattern};
 
 /// The scenario that is used where none is named, and whose keys complete every other file.
 pub const DEFAULT: &str = include_str!("../../scenarios/l0-sequence-stress.toml");
@@ -50,6 +50,9 @@ pub struct Scenario {
     pub limits: Limits,
     /// The count of the model's slots after the run.
     pub slots: Slots,
+    /// How often the run has to reach what; none where that follows from the patterns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claims: Option<Claims>,
 }
 
 /// Whom to send to.
@@ -116,6 +119,15 @@ pub struct Patterns {
     pub common: Weights,
     /// In rare contexts.
     pub rare: Weights,
+}
+
+/// Where a pattern is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drawn {
+    /// In common contexts.
+    pub common: bool,
+    /// In rare contexts.
+    pub rare: bool,
 }
 
 /// How many steps a sequence has: a draw, rounded towards zero, kept within `min` and `max`.
@@ -246,6 +258,16 @@ impl Scenario {
         scenario.override_with(overrides);
         scenario.check().map_err(|(key, problem)| source.error_at(key, problem))?;
         Ok(scenario)
+    }
+
+    /// Where a pattern is drawn: where it has a weight, and the contexts are used.
+    #[must_use]
+    pub fn draws(&self, pattern: Pattern) -> Drawn {
+        let Contexts { common, rare, rare_probability: Probability(odds) } = self.contexts;
+        Drawn {
+            common: common > 0 && odds < 1.0 && self.patterns.common.of(pattern) > 0.0,
+            rare: rare > 0 && odds > 0.0 && self.patterns.rare.of(pattern) > 0.0,
+        }
     }
 
     /// Gives the scenario so many workers, and so many contexts to each.

@@ -1,0 +1,229 @@
+//! What a run claims to exercise, and how often it did.
+
+use std::fmt;
+
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{Error, MapAccess, Visitor},
+    ser::SerializeMap as _,
+};
+
+use crate::sequence::Pattern;
+
+macro_rules! claims {
+    ($($claim:ident $name:literal [$($pattern:ident)*] $what:literal $needs:literal;)*) => {
+        /// Something that a run may claim to exercise. It is counted from what was answered, never from what was planned.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Claim {
+            $(#[doc = $what] $claim,)*
+        }
+
+        impl Claim {
+            /// All claims.
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$claim),*];
+
+            /// The names of all claims, in the same order.
+            pub const NAMES: &[&str] = &[$($name),*];
+
+            /// The claim's name, as scenario files and reports have it.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$claim => $name,)* }
+            }
+
+            /// What is counted, in a sentence.
+            #[must_use]
+            pub fn what(self) -> &'static str {
+                match self { $(Self::$claim => $what,)* }
+            }
+
+            /// The patterns that are for it.
+            #[must_use]
+            pub fn patterns(self) -> &'static [Pattern] {
+                match self { $(Self::$claim => &[$(Pattern::$pattern),*],)* }
+            }
+
+            /// What it needs besides those patterns, if anything; `{slots}`, `{idle}` and `{workers}` stand for the run's.
+            #[must_use]
+            pub fn needs(self) -> &'static str {
+                match self { $(Self::$claim => $needs,)* }
+            }
+        }
+    };
+}
+
+claims! {
+    ReuseOfAnId "reuse-of-an-id" [ValidValid ValidNoEnd]
+        "A START was answered rightly, and before it an END of the same ID."
+        "";
+    BackToBack "back-to-back" [ValidValid ValidNoEnd]
+        "The same, where the START was sent before the END was answered."
+        "it needs sending.reuse = \"pipelined\", sending.window above 1, and a model that keeps no state by correlation ID";
+    RestartOfALiveId "restart-of-a-live-id" [ValidNoEnd NoEnd]
+        "A START was answered rightly while the ID's sequence was certainly live: a step without END was answered, and the idle limit not reached."
+        "the START has to be answered within the idle limit, here {idle}, of the sending of the step before it";
+    RefusedNoStart "refused-no-start" [NoStart]
+        "A step without START was refused for want of START, as it had to be."
+        "";
+    IdleReap "idle-reap" [Pause]
+        "A step was refused whose sequence was certainly live before a pause beyond the idle limit."
+        "the pause has to be longer than the idle limit, here {idle}";
+    KeptThroughAPause "kept-through-a-pause" [Pause]
+        "A sequence went on rightly after nothing was sent for a quarter of the idle limit."
+        "the pause has to be from a quarter of the idle limit, here {idle}, to all of it";
+    AllSlotsBusy "all-slots-busy" [ValidNoEnd NoEnd]
+        "As many sequences certainly had a slot as there are slots: START answered, no END sent, the idle limit not reached."
+        "as many sequences have to be left without END within the idle limit, here {idle}, as the model has slots, here {slots}: more workers (-t, here {workers})";
+    Backlog "backlog" [ValidNoEnd NoEnd]
+        "A START was sent while every slot was certainly taken, and was answered when one was free."
+        "as many sequences have to be left without END within the idle limit, here {idle}, as the model has slots, here {slots}: more workers (-t, here {workers})";
+    SlotReclaim "slot-reclaim" [ValidNoEnd NoEnd]
+        "The same, and the client had ended none of the sequences that had the slots: the server had to."
+        "as many sequences have to be left without END within the idle limit, here {idle}, as the model has slots, here {slots}: more workers (-t, here {workers})";
+    CutWithStepsUnderWay "cut-with-steps-under-way" [CancelQueued CancelExecuting CancelRestart Reset]
+        "The client cut a stream while steps of a sequence that had been answered before were under way."
+        "";
+    CutWhileIdle "cut-while-idle" [CancelIdle]
+        "The client cut a stream in the middle of a sequence, all that was sent answered."
+        "";
+    ConnectionReset "connection-reset" [Reset]
+        "The client reset a connection while steps of a sequence that had been answered before were under way."
+        "";
+    StartAfterACut "start-after-a-cut" [CancelRestart]
+        "A START was answered rightly, as the first step of its ID since a stream was cut with steps under way."
+        "";
+    HalfClosed "half-closed-with-answers-due" [HalfClose]
+        "A stream was half-closed while answers were due, and all of them came rightly."
+        "";
+    ContinuedElsewhere "continued-elsewhere" [ContinueElsewhere ContinueByNeighbour]
+        "A step of a sequence was answered rightly over another stream than the step before it."
+        "";
+    RestartElsewhere "restart-elsewhere" [RestartElsewhere]
+        "A START was answered rightly that was sent while the ID's sequence was under way on another stream."
+        "";
+    ConcurrentSubmission "concurrent-submission" [Concurrent]
+        "A step was answered rightly while another one of its sequence was under way on another stream."
+        "";
+}
+
+impl fmt::Display for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A number for each claim: how often it was reached, or has to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Claims([u64; Claim::ALL.len()]);
+
+impl Claims {
+    /// The number of one claim.
+    #[must_use]
+    pub fn of(&self, claim: Claim) -> u64 {
+        self.0[claim as usize]
+    }
+
+    /// Sets the number of one claim.
+    pub fn set(&mut self, claim: Claim, number: u64) {
+        self.0[claim as usize] = number;
+    }
+
+    /// Counts one more.
+    pub fn reach(&mut self, claim: Claim) {
+        self.0[claim as usize] += 1;
+    }
+
+    /// Adds what was counted elsewhere.
+    pub fn add(&mut self, other: &Self) {
+        self.0.iter_mut().zip(other.0).for_each(|(mine, theirs)| *mine += theirs);
+    }
+
+    /// The greater number of each.
+    #[must_use]
+    pub fn max(&self, other: &Self) -> Self {
+        Self(std::array::from_fn(|index| self.0[index].max(other.0[index])))
+    }
+
+    /// The claims whose number is not zero, with it.
+    pub fn iter(&self) -> impl Iterator<Item = (Claim, u64)> {
+        Claim::ALL.into_iter().map(|claim| (claim, self.of(claim))).filter(|(_, number)| *number > 0)
+    }
+}
+
+impl Serialize for Claims {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        self.iter().try_for_each(|(claim, number)| map.serialize_entry(claim.name(), &number))?;
+        map.end()
+    }
+}
+
+/// A claim as the key of a table.
+struct Key(Claim);
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Name;
+        impl Visitor<'_> for Name {
+            type Value = Key;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the name of a claim")
+            }
+
+            fn visit_str<E: Error>(self, name: &str) -> Result<Key, E> {
+                let claim = Claim::ALL.into_iter().find(|claim| claim.name() == name);
+                claim.map(Key).ok_or_else(|| E::unknown_field(name, Claim::NAMES))
+            }
+        }
+        deserializer.deserialize_identifier(Name)
+    }
+}
+
+impl<'de> Deserialize<'de> for Claims {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Table;
+        impl<'de> Visitor<'de> for Table {
+            type Value = Claims;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a table of claims and how often each has to be reached")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Claims, A::Error> {
+                let mut claims = Claims::default();
+                while let Some(Key(claim)) = map.next_key()? {
+                    claims.set(claim, map.next_value()?);
+                }
+                Ok(claims)
+            }
+        }
+        deserializer.deserialize_map(Table)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn claims_know_their_places_and_are_read_back() {
+        let mut claims = Claims::default();
+        for (index, claim) in Claim::ALL.into_iter().enumerate() {
+            assert_eq!(claim as usize, index);
+            claims.set(claim, index as u64);
+        }
+        let text = serde_json::to_string(&claims).expect("JSON");
+        assert_eq!(serde_json::from_str::<Claims>(&text).expect("claims"), claims);
+        assert!(serde_json::from_str::<Claims>("{\"no-such\": 1}").is_err());
+    }
+
+    /// The plain sequence is what every run has to have; each other pattern is drawn for something.
+    #[test]
+    fn there_is_a_claim_for_every_pattern_but_the_plain_one() {
+        for pattern in Pattern::ALL {
+            let is_claimed = Claim::ALL.iter().any(|claim| claim.patterns().contains(&pattern));
+            assert_eq!(is_claimed, pattern != Pattern::Valid, "{pattern}");
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Counts what was exercised on each correlation ID, from what was answered.
+
+use std::mem;
+
+use crate::{
+    claim::{Claim, Claims},
+    conversation::Lane,
+    event::{Cut, EventKind, Nanos},
+    oracle::{Doubt, Outcome, Settled},
+    sequence::{RequestId, Step},
+};
+
+/// A pause is a share of the idle limit of at least one in so many.
+const PAUSE: u64 = 4;
+
+/// What was exercised on one correlation ID last.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Reach {
+    lanes: [Traffic; Lane::MAX as usize],
+    /// Steps that are unanswered on all of them.
+    unanswered: u32,
+    /// The step that was answered last; none where it was not answered rightly, or a stream was cut since.
+    last: Option<Answered>,
+    /// The latest step that was sent in some special way, as long as it is unanswered.
+    special: Option<(RequestId, Special)>,
+    /// Whether a stream was cut with steps under way, and none was answered since.
+    is_cut: bool,
+}
+
+/// Where and when something happens.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Here {
+    pub(super) at: Nanos,
+    pub(super) lane: Lane,
+    pub(super) idle_limit: Option<Nanos>,
+}
+
+/// What is under way on a stream.
+#[derive(Clone, Copy, Debug, Default)]
+struct Traffic {
+    unanswered: u32,
+    /// The sequence of the step that was sent last.
+    sequence: u32,
+    /// Whether that step carried END.
+    ends: bool,
+    /// Whether it was half-closed with answers due.
+    half_closed: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Answered {
+    request: RequestId,
+    lane: Lane,
+    end: bool,
+    sent_at: Nanos,
+    at: Nanos,
+}
+
+/// In what way a step was sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Special {
+    /// START behind an END that is not answered yet.
+    pipelined: bool,
+    /// START while steps of a sequence before are under way on another stream.
+    overtakes: bool,
+    /// The sequence goes on over another stream.
+    elsewhere: bool,
+    /// The sequence goes on after a pause.
+    paused: bool,
+}
+
+impl Reach {
+    /// Takes in what happened, but for what was received.
+    pub(super) fn event(&mut self, kind: &EventKind, here: Here, claims: &mut Claims) {
+        match kind {
+            EventKind::Sent(step) => self.sent(step, here),
+            EventKind::HalfClosed => {
+                let traffic = &mut self.lanes[here.lane.index()];
+                traffic.half_closed = traffic.unanswered > 0;
+            }
+            EventKind::Cut(cut) => self.cut(cut, here.lane, claims),
+            EventKind::Opened(_)
+            | EventKind::Received(_)
+            | EventKind::GaveUp
+            | EventKind::Closed
+            | EventKind::NotClosed => {}
+        }
+    }
+
+    fn sent(&mut self, step: &Step, Here { at, lane, idle_limit }: Here) {
+        let traffic = &mut self.lanes[lane.index()];
+        let others_are_quiet = self.unanswered == traffic.unanswered;
+        let mut special = Special::default();
+        if step.start {
+            special.pipelined = traffic.unanswered > 0 && traffic.ends && others_are_quiet;
+            special.overtakes = !others_are_quiet;
+        } else if let Some(last) = self.last.filter(|last| self.unanswered == 0 && last.goes_on_in(step.request)) {
+            special.elsewhere = lane != last.lane;
+            special.paused = idle_limit.is_some_and(|limit| at.saturating_sub(last.at) >= limit / PAUSE);
+        }
+        if special != Special::default() {
+            self.special = Some((step.request, special));
+        }
+        traffic.unanswered += 1;
+        self.unanswered += 1;
+        (traffic.sequence, traffic.ends) = (step.request.sequence, step.end);
+    }
+
+    /// Takes in what became of a request; `is_right` where its answer could be judged, and was right.
+    pub(super) fn settled(&mut self, settled: &Settled, is_right: bool, here: Here, claims: &mut Claims) {
+        let Settled { step, sent_at, outcome, doubt, .. } = settled;
+        let traffic = &mut self.lanes[here.lane.index()];
+        // After a gap in a history there may be answers to what was not seen.
+        traffic.unanswered = traffic.unanswered.saturating_sub(1);
+        self.unanswered = self.unanswered.saturating_sub(1);
+        traffic.half_closed &= is_right;
+        if traffic.half_closed && traffic.unanswered == 0 {
+            traffic.half_closed = false;
+            claims.reach(Claim::HalfClosed);
+        }
+        let special = self.special.take_if(|(request, _)| *request == step.request).map(|(_, special)| special);
+        let last = self.last.take();
+        match outcome {
+            Outcome::Completed if is_right => {
+                self.accepted(step, last, special.unwrap_or_default(), here, claims);
+                // A sequence that was overtaken may end after the one that overtook it.
+                let is_latest = last.is_none_or(|last| last.request.sequence <= step.request.sequence);
+                let Here { at, lane, .. } = here;
+                let answered = Answered { request: step.request, lane, end: step.end, sent_at: *sent_at, at };
+                self.last = is_latest.then_some(answered);
+                self.is_cut = false;
+            }
+            Outcome::Refused if is_right => claims.reach(Claim::RefusedNoStart),
+            // The sequence was certainly live, may have been idle for too long, and is gone.
+            Outcome::Refused if *doubt == Some(Doubt::Idle) && here.idle_limit.is_some() => {
+                claims.reach(Claim::IdleReap);
+            }
+            Outcome::Completed | Outcome::Refused | Outcome::Failed | Outcome::Indeterminate => {}
+        }
+    }
+
+    fn accepted(&self, step: &Step, last: Option<Answered>, special: Special, here: Here, claims: &mut Claims) {
+        let mut reach = |claim, is_reached: bool| {
+            if is_reached {
+                claims.reach(claim);
+            }
+        };
+        if step.start {
+            let was_ended = last.is_some_and(|last| last.end);
+            let is_live = last.is_some_and(|last| last.is_live(here));
+            reach(Claim::ReuseOfAnId, was_ended);
+            reach(Claim::BackToBack, was_ended && special.pipelined);
+            reach(Claim::RestartOfALiveId, is_live && !special.overtakes);
+            reach(Claim::RestartElsewhere, special.overtakes);
+            reach(Claim::StartAfterACut, self.is_cut);
+        } else {
+            reach(Claim::ContinuedElsewhere, special.elsewhere);
+            reach(Claim::KeptThroughAPause, special.paused);
+            reach(Claim::ConcurrentSubmission, self.is_submitted_beside(step, here.lane));
+        }
+    }
+
+    /// Whether another stream has a step of the same sequence under way.
+    fn is_submitted_beside(&self, step: &Step, lane: Lane) -> bool {
+        let is_beside = |other: &Traffic| other.unanswered > 0 && other.sequence == step.request.sequence;
+        self.unanswered > self.lanes[lane.index()].unanswered
+            && self.lanes.iter().enumerate().any(|(index, other)| index != lane.index() && is_beside(other))
+    }
+
+    fn cut(&mut self, cut: &Cut, lane: Lane, claims: &mut Claims) {
+        let traffic = mem::take(&mut self.lanes[lane.index()]);
+        self.unanswered = self.unanswered.saturating_sub(traffic.unanswered);
+        let last = self.last.take();
+        match cut {
+            Cut::Cancelled | Cut::Reset if traffic.unanswered > 0 => {
+                if last.is_some_and(|last| last.request.sequence == traffic.sequence) {
+                    claims.reach(Claim::CutWithStepsUnderWay);
+                    if *cut == Cut::Reset {
+                        claims.reach(Claim::ConnectionReset);
+                    }
+                    self.is_cut = true;
+                }
+            }
+            Cut::Cancelled if last.is_some_and(|last| !last.end && last.lane == lane) => {
+                claims.reach(Claim::CutWhileIdle);
+            }
+            Cut::Cancelled | Cut::Reset | Cut::ByClient | Cut::Interrupted | Cut::Broken(_) => {}
+        }
+    }
+}
+
+impl Answered {
+    /// Whether a later step goes on with its sequence.
+    fn goes_on_in(&self, later: RequestId) -> bool {
+        !self.end && self.request.sequence == later.sequence
+    }
+
+    /// Whether its sequence was certainly live when what comes now was taken in.
+    fn is_live(&self, now: Here) -> bool {
+        !self.end && now.idle_limit.is_some_and(|limit| now.at.saturating_sub(self.sent_at) < limit)
+    }
+}
+
+#[cfg(test)]
+mod tests;

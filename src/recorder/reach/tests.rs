@@ -1,0 +1,176 @@
+use super::*;
+use crate::{conversation::Connection, sequence::Pattern};
+
+const MS: Nanos = 1_000_000;
+const IDLE: Nanos = 1000 * MS;
+
+/// What happens on one correlation ID, as the recorder tells of it.
+#[derive(Default)]
+struct Story {
+    reach: Reach,
+    claims: Claims,
+    now: Nanos,
+    sequence: u32,
+    sent: Vec<(Step, Nanos)>,
+}
+
+impl Story {
+    fn here(&self, lane: u8) -> Here {
+        Here { at: self.now, lane: Lane(lane), idle_limit: Some(IDLE) }
+    }
+
+    fn wait(&mut self, ms: u64) -> &mut Self {
+        self.now += ms * MS;
+        self
+    }
+
+    fn tell(&mut self, lane: u8, kind: &EventKind) -> &mut Self {
+        let here = self.here(lane);
+        self.reach.event(kind, here, &mut self.claims);
+        self
+    }
+
+    /// Sends a step such as `START`, `` or `END`; a START begins a new sequence.
+    fn send(&mut self, lane: u8, flags: &str) -> &mut Self {
+        let start = flags.contains("START");
+        self.sequence += u32::from(start);
+        let number = self.sent.iter().filter(|(step, _)| step.request.sequence == self.sequence).count();
+        let number = u32::try_from(number).expect("few");
+        let request = RequestId { worker: 0, context: 0, sequence: self.sequence, step: number };
+        let end = flags.contains("END");
+        let step = Step { request, pattern: Pattern::Valid, start, end, value: 1, of: 9 };
+        self.sent.push((step, self.now));
+        self.wait(1).tell(lane, &EventKind::Sent(step))
+    }
+
+    /// The step that was sent as the one with this number comes to this.
+    fn settle(&mut self, lane: u8, number: usize, outcome: Outcome, doubt: Option<Doubt>, is_right: bool) -> &mut Self {
+        let (step, sent_at) = self.sent[number];
+        let settled = Settled { step, sent_at, outcome, sum: None, judged: doubt.is_none(), doubt };
+        self.now += MS;
+        let here = self.here(lane);
+        self.reach.settled(&settled, is_right, here, &mut self.claims);
+        self
+    }
+
+    fn right(&mut self, lane: u8, number: usize) -> &mut Self {
+        self.settle(lane, number, Outcome::Completed, None, true)
+    }
+
+    /// A step that is sent and answered rightly.
+    fn step(&mut self, lane: u8, flags: &str) -> &mut Self {
+        let number = self.sent.len();
+        self.send(lane, flags).right(lane, number)
+    }
+
+    #[track_caller]
+    fn assert(&self, expected: &[(Claim, u64)]) {
+        assert_eq!(self.claims.iter().collect::<Vec<_>>(), expected);
+    }
+}
+
+fn story() -> Story {
+    Story::default()
+}
+
+#[test]
+fn an_id_is_used_again_when_its_end_was_answered_rightly() {
+    story().step(0, "START").step(0, "END").step(0, "START END").assert(&[(Claim::ReuseOfAnId, 1)]);
+    story().step(0, "START").step(0, "").assert(&[]);
+    let mut wrong = story();
+    wrong.step(0, "START").send(0, "END").settle(0, 1, Outcome::Completed, None, false).step(0, "START");
+    wrong.assert(&[]);
+    let mut wrong = story();
+    wrong.step(0, "START END").send(0, "START").settle(0, 1, Outcome::Completed, None, false);
+    wrong.assert(&[]);
+}
+
+#[test]
+fn back_to_back_is_what_is_sent_before_the_ends_answer() {
+    let mut pipelined = story();
+    pipelined.send(0, "START").send(0, "END").send(0, "START").right(0, 0).right(0, 1).right(0, 2);
+    pipelined.assert(&[(Claim::ReuseOfAnId, 1), (Claim::BackToBack, 1)]);
+    let mut behind_a_wrong_end = story();
+    behind_a_wrong_end.send(0, "START END").send(0, "START");
+    behind_a_wrong_end.settle(0, 0, Outcome::Completed, None, false).right(0, 1).assert(&[]);
+}
+
+#[test]
+fn a_restart_counts_within_the_idle_limit_only() {
+    story().step(0, "START").step(0, "").step(0, "START").assert(&[(Claim::RestartOfALiveId, 1)]);
+    story().step(0, "START").wait(999).step(0, "START").assert(&[]);
+    let mut slow = story();
+    slow.step(0, "START").wait(900).send(0, "START").wait(200).right(0, 1).assert(&[]);
+}
+
+#[test]
+fn refusals_count_by_what_they_show() {
+    let mut refused = story();
+    refused.step(0, "START END").send(0, "").settle(0, 1, Outcome::Refused, None, true);
+    refused.assert(&[(Claim::RefusedNoStart, 1)]);
+    let mut wrongly = story();
+    wrongly.step(0, "START").send(0, "").settle(0, 1, Outcome::Refused, None, false).assert(&[]);
+    let reaped = |doubt| {
+        let mut story = story();
+        story.step(0, "START").wait(1500).send(0, "").settle(0, 1, Outcome::Refused, Some(doubt), false);
+        story
+    };
+    reaped(Doubt::Idle).assert(&[(Claim::IdleReap, 1)]);
+    reaped(Doubt::State).assert(&[]);
+}
+
+#[test]
+fn a_sequence_goes_on_after_a_pause_that_is_one() {
+    story().step(0, "START").wait(300).step(0, "").assert(&[(Claim::KeptThroughAPause, 1)]);
+    story().step(0, "START").wait(200).step(0, "").assert(&[]);
+    // A slow answer is no pause.
+    let mut slow = story();
+    slow.send(0, "START").send(0, "").wait(500).right(0, 0).right(0, 1).assert(&[]);
+}
+
+#[test]
+fn cuts_count_by_what_was_under_way() {
+    let cancel = EventKind::Cut(Cut::Cancelled);
+    let reset = EventKind::Cut(Cut::Reset);
+    let under_way = || {
+        let mut story = story();
+        story.step(0, "START").send(0, "").send(0, "END");
+        story
+    };
+    let with_steps = (Claim::CutWithStepsUnderWay, 1);
+    under_way().tell(0, &cancel).assert(&[with_steps]);
+    under_way().tell(0, &reset).assert(&[with_steps, (Claim::ConnectionReset, 1)]);
+    under_way().tell(0, &EventKind::Cut(Cut::Broken("gone".into()))).step(1, "START").assert(&[]);
+    let mut restarted = under_way();
+    restarted.tell(0, &cancel).tell(1, &EventKind::Opened(Connection::Fresh)).step(1, "START").step(1, "START");
+    restarted.assert(&[(Claim::RestartOfALiveId, 1), with_steps, (Claim::StartAfterACut, 1)]);
+    story().step(0, "START").tell(0, &cancel).step(0, "START").assert(&[(Claim::CutWhileIdle, 1)]);
+    story().step(0, "START END").tell(0, &cancel).assert(&[]);
+    // Nothing of it was answered: the server may not have seen it.
+    story().send(0, "START").tell(0, &cancel).assert(&[]);
+}
+
+#[test]
+fn a_half_closed_stream_brings_all_its_answers_rightly() {
+    let half_closed = || {
+        let mut story = story();
+        story.send(0, "START").send(0, "END").tell(0, &EventKind::HalfClosed);
+        story
+    };
+    half_closed().right(0, 0).right(0, 1).assert(&[(Claim::HalfClosed, 1)]);
+    half_closed().right(0, 0).settle(0, 1, Outcome::Failed, None, false).assert(&[]);
+    story().step(0, "START END").tell(0, &EventKind::HalfClosed).step(0, "START").assert(&[(Claim::ReuseOfAnId, 1)]);
+}
+
+#[test]
+fn another_stream_goes_on_or_overtakes_or_goes_side_by_side() {
+    story().step(0, "START").step(1, "").step(1, "END").assert(&[(Claim::ContinuedElsewhere, 1)]);
+    let mut lost = story();
+    lost.step(0, "START").send(1, "").settle(1, 1, Outcome::Completed, Some(Doubt::State), false).assert(&[]);
+    let mut overtakes = story();
+    overtakes.send(0, "START").send(0, "END").send(1, "START").send(1, "END").right(0, 0);
+    overtakes.right(1, 2).right(1, 3).right(0, 1).assert(&[(Claim::RestartElsewhere, 1)]);
+    let mut at_once = story();
+    at_once.step(0, "START").send(0, "").send(1, "").right(1, 2).right(0, 1);
+    at_once.assert(&[(Claim::ConcurrentSubmission, 1)]);
+}
