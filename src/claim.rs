@@ -138,12 +138,6 @@ impl Claims {
         self.0.iter_mut().zip(other.0).for_each(|(mine, theirs)| *mine += theirs);
     }
 
-    /// The greater number of each.
-    #[must_use]
-    pub fn max(&self, other: &Self) -> Self {
-        Self(std::array::from_fn(|index| self.0[index].max(other.0[index])))
-    }
-
     /// The claims whose number is not zero, with it.
     pub fn iter(&self) -> impl Iterator<Item = (Claim, u64)> {
         Claim::ALL.into_iter().map(|claim| (claim, self.of(claim))).filter(|(_, number)| *number > 0)

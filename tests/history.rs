@@ -115,6 +115,7 @@ fn assert_same(scenario: &Scenario, live: &RunResult, checked: &Checked) {
     let again = &checked.result;
     assert_eq!(again.tally.patterns, live.tally.patterns);
     assert_eq!(again.tally.violations, live.tally.violations);
+    assert_eq!(again.tally.reached, live.tally.reached);
     assert_eq!(in_order(&again.violations), in_order(&live.violations));
     assert_eq!(
         (again.tally.step.count(), again.tally.step.max_us(), again.tally.slot_wait.max_us()),
@@ -258,6 +259,7 @@ fn of_a_rotated_history_what_is_there_is_judged() {
         assert!(checked.gaps > 0);
         assert_eq!(live.violations.len(), 1, "{:?}", live.violations);
         assert_eq!(checked.result.violations, live.violations);
+        assert_eq!(checked.result.tally.reached, live.tally.reached, "the run's own counts");
         assert_eq!(summary(&scenario, &checked.result).exit_code(), summary(&scenario, &live).exit_code());
         assert!(checked.remarks()[0].contains("were left out"), "{:?}", checked.remarks());
         assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1, "the parts are gone");

@@ -197,7 +197,7 @@ fn complete(tally: &mut Tally, footer: &Footer) {
         *found = counted.max(*found);
     }
     tally.slow = tally.slow.max(footer.slow);
-    tally.reached = tally.reached.max(&footer.reached);
+    tally.reached = footer.reached;
 }
 
 fn result(

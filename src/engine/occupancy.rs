@@ -35,8 +35,8 @@ struct Context {
     start: Option<(RequestId, Nanos)>,
     /// Whether the sequence that was started last may have been ended.
     may_be_ended: bool,
-    /// Whether that sequence was told of as one that has a slot.
-    is_open: bool,
+    /// Whether it was told that the ID has a slot, and not yet that it may be without.
+    has_slot: bool,
     unanswered: u32,
     /// When the first step was sent of those that went out since nothing was under way.
     since: Nanos,
@@ -47,8 +47,8 @@ struct Context {
 /// What a correlation ID does to the slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Move {
-    /// A START is sent.
-    Asks,
+    /// A START is sent, with or without END.
+    Asks { ends: bool },
     /// It is answered. There is a time where the sequence certainly keeps its slot: until then.
     Starts(Option<Nanos>),
     /// A further step was answered, so it certainly keeps it until then.
@@ -129,9 +129,9 @@ impl Context {
                 self.unanswered += 1;
                 if step.start {
                     self.start = Some((step.request, entry.at));
-                    self.is_open = false;
                     self.may_be_ended = step.end;
-                    return Some(Move::Asks);
+                    self.has_slot &= !step.end;
+                    return Some(Move::Asks { ends: step.end });
                 }
                 self.may_be_ended |= step.end;
                 step.end.then(|| self.leave()).flatten()
@@ -140,11 +140,11 @@ impl Context {
                 self.unanswered = self.unanswered.saturating_sub(1);
                 if let Some((_, sent_at)) = self.start.take_if(|(start, _)| start == request) {
                     self.until = sent_at.saturating_add(idle_limit.unwrap_or(0));
-                    self.is_open = !self.may_be_ended;
-                    return Some(Move::Starts(self.is_open.then_some(self.until)));
+                    self.has_slot = !self.may_be_ended;
+                    return Some(Move::Starts(self.has_slot.then_some(self.until)));
                 }
                 let until = self.since.saturating_add(idle_limit.unwrap_or(0));
-                if !self.is_open || until <= self.until {
+                if !self.has_slot || self.start.is_some() || until <= self.until {
                     return None;
                 }
                 self.until = until;
@@ -170,7 +170,7 @@ impl Context {
     }
 
     fn leave(&mut self) -> Option<Move> {
-        std::mem::take(&mut self.is_open).then_some(Move::Leaves)
+        std::mem::take(&mut self.has_slot).then_some(Move::Leaves)
     }
 }
 
@@ -180,9 +180,14 @@ impl Board {
         let were_certain = self.certain.len();
         let index = context as usize;
         match its {
-            Move::Asks => {
-                // A sequence that is started anew has its slot, if it is still there, and may soon be ended.
-                self.leave(context);
+            Move::Asks { ends } => {
+                // A sequence that is started anew keeps its slot, if it still has one.
+                if let Some(until) = self.until[index] {
+                    self.certain.remove(&(until, context));
+                }
+                if ends {
+                    self.leave(context);
+                }
                 self.waits[index] = (self.certain.len() >= slots).then_some(self.left);
             }
             Move::Starts(until) => {

@@ -60,8 +60,9 @@ impl Story {
     }
 
     #[track_caller]
-    fn assert(self, expected: [u64; 3]) {
-        let reached = self.occupancy.reached();
+    fn assert(&mut self, expected: [u64; 3]) {
+        self.occupancy.make_all();
+        let reached = self.occupancy.board.claims;
         let counts = [Claim::AllSlotsBusy, Claim::Backlog, Claim::SlotReclaim].map(|claim| reached.of(claim));
         assert_eq!(counts, expected, "all-slots-busy, backlog, slot-reclaim");
     }
@@ -121,7 +122,13 @@ fn a_slot_is_reclaimed_where_the_client_ended_nothing() {
     extra.step(0, "START").step(1, "START").step(2, "START").assert([1, 0, 0]);
     let mut restarted = story();
     let waits = restarted.step(0, "START").step(1, "START").send(2, "START");
-    restarted.step(0, "START END").answer(waits).assert([1, 1, 0]);
+    restarted.step(0, "START").wait(1100).answer(waits).assert([2, 1, 1]);
+    let mut restarted = story();
+    let waits = restarted.step(0, "START").step(1, "START").send(2, "START");
+    restarted.step(0, "START").step(0, "END").answer(waits).assert([3, 1, 0]);
+    let mut restarted = story();
+    let waits = restarted.step(0, "START").step(1, "START").send(2, "START");
+    restarted.step(0, "START END").answer(waits).assert([2, 1, 0]);
 }
 
 #[test]
