@@ -81,7 +81,9 @@ fn every_pattern_reaches_what_it_is_for() {
     let runs: Vec<_> = patterns
         .map(|pattern| std::thread::spawn(move || assert_reaches_its_claims(pattern, server(700, |_| {}))))
         .collect();
-    runs.into_iter().for_each(|run| run.join().expect("its claims are reached"));
+    for run in runs {
+        run.join().expect("its claims are reached");
+    }
 }
 
 #[test]

@@ -100,7 +100,7 @@ fn a_server_that_is_interrupted_ends_and_at_once_when_told_twice() {
     let folder = tempfile::TempDir::new().expect("a folder");
     let scenario = folder.path().join("scenario.toml");
     let text = "load = { workers = 1, iterations = 1 }\npatterns.common = { no-end = 1 }\ncontexts = { common = 1, rare = 0, rare_probability = 0 }\n\
-        limits.quiet_ms = 20\nlimits.settle_ms = 100";
+        limits.quiet_ms = 20\nlimits.settle_ms = 100\nclaims = {}";
     std::fs::write(&scenario, text).expect("a file");
     let (code, text) = run(&["-u", &address, "--scenario", scenario.to_str().expect("UTF-8")]);
     assert_eq!(code, Some(0), "{text}");

@@ -93,7 +93,9 @@ impl Collector {
         if lost > 0 {
             self.occupancy.forget();
         }
-        entries.iter().for_each(|entry| self.occupancy.take(entry));
+        for entry in &entries {
+            self.occupancy.take(entry);
+        }
         self.evidence.take(entries, bytes);
         let now = self.began.elapsed();
         for violation in violations {

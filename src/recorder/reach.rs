@@ -57,6 +57,7 @@ struct Answered {
 }
 
 /// In what way a step was sent.
+#[expect(clippy::struct_excessive_bools, reason = "each is one thing that a step may show")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Special {
     /// START behind an END that is not answered yet.

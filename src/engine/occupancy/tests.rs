@@ -10,7 +10,7 @@ use crate::{
 
 const MS: Nanos = 1_000_000;
 const SLOTS: u32 = 2;
-const IDLE: Duration = Duration::from_millis(1000);
+const IDLE: Duration = Duration::from_secs(1);
 
 /// Contexts of one worker each, with two slots among them.
 struct Story {

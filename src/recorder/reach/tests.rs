@@ -30,7 +30,7 @@ impl Story {
         self
     }
 
-    /// Sends a step such as `START`, `` or `END`; a START begins a new sequence.
+    /// Sends a step with or without START and END; a START begins a new sequence.
     fn send(&mut self, lane: u8, flags: &str) -> &mut Self {
         let start = flags.contains("START");
         self.sequence += u32::from(start);
