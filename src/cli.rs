@@ -172,6 +172,10 @@ pub struct ReplayArgs {
     /// the endpoint where it failed]
     #[arg(short, long, value_name = "ENDPOINT", env = URL_VARIABLE)]
     pub url: Option<Endpoint>,
+    /// Have the server load the model anew before each run, so that what a run breaks does not make the next one fail; it has to
+    /// allow that (Triton's --model-control-mode=explicit)
+    #[arg(long)]
+    pub reload: bool,
     /// Print the verdict only
     #[arg(short, long)]
     pub quiet: bool,

@@ -11,6 +11,7 @@ use std::{
 use sequence_stress::{
     conversation::{Act, Conversation, parse_acts},
     failure::Failure,
+    reference::{Fault, ModelOptions, Options, Planted, Server},
     sequence::Pattern,
 };
 use tempfile::TempDir;
@@ -315,5 +316,24 @@ fn what_cannot_be_replayed_is_told_in_a_line() {
         let said = text(&output);
         assert_eq!((output.status.code(), said.lines().count()), (Some(4), 1), "{said}");
         assert!(said.contains("the server has no model 'some_model'; it has "), "{said}");
+    }
+}
+
+#[test]
+fn a_model_that_is_loaded_anew_has_not_kept_what_a_run_broke() {
+    let folder = TempDir::new().expect("a folder");
+    let path = by_hand(&folder, &["send 0 START END 1"], &[], "");
+    let leak = fs::read_to_string(&path).expect("a file").replace("wrong-sum", "slot-leak");
+    fs::write(&path, leak).expect("a file");
+    for (flags, seen) in
+        [(&[][..], "slot-leak: failed in 3 of 3 runs"), (&["--reload"], "slot-leak: failed in 1 of 3 runs")]
+    {
+        let models = ModelOptions { idle_limit: Duration::from_millis(300), ..ModelOptions::default() };
+        let faults = vec![Planted::once(Fault::LeakSlotAtEnd, 1)];
+        let server = Server::start(Options { models, faults, ..Options::default() }).expect("a free port");
+        let url = server.address.to_string();
+        let output = run(&[&["replay", words(&path), "-n", "3", "-u", &url], flags].concat());
+        assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+        assert!(text(&output).contains(seen), "{flags:?}: {}", text(&output));
     }
 }

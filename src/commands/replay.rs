@@ -6,6 +6,7 @@ use std::{
     num::{NonZeroU32, NonZeroU64},
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use tokio::{
@@ -27,7 +28,8 @@ use crate::{
     oracle::{Violation, ViolationKind},
     reference::{Options, Server},
     report::{counted, write_chart},
-    scenario::{Millis, Scenario},
+    scenario::{Millis, Scenario, Target},
+    transport::Client,
 };
 
 /// How often each smaller failure is run where nothing else is asked for.
@@ -36,6 +38,8 @@ const RUNS_OF_EACH: NonZeroU32 = NonZeroU32::new(3).expect("it is not zero");
 const TELL_EACH: u32 = 50;
 /// A failure with so many messages is shown as a chart without being asked for.
 const SMALL: usize = 40;
+/// How long a server takes to unload or load a model, at most.
+const RELOADING: Duration = Duration::from_secs(30);
 /// The exit code where it failed.
 const FAILED: u8 = 1;
 
@@ -240,6 +244,9 @@ impl<'a> Stage<'a> {
         if server.is_none() {
             // Sequences of the run before may still live.
             move_ids(&mut scenario, self.runs);
+            if self.args.reload {
+                self.reload(&scenario)?;
+            }
         }
         self.runs += 1;
         let endpoint = scenario.target.endpoint.clone();
@@ -278,6 +285,16 @@ impl<'a> Stage<'a> {
             }
             Err(other) => Err(CommandFailure::could_not_test(other)),
         }
+    }
+
+    fn reload(&self, scenario: &Scenario) -> Result<(), CommandFailure> {
+        let Target { endpoint, model, .. } = &scenario.target;
+        let reloaded = self.runtime.block_on(async { Client::new(endpoint, RELOADING)?.reload(model).await });
+        reloaded.map_err(|error| {
+            CommandFailure::could_not_test(format!(
+                "cannot have {endpoint} load {model} anew: {error}; Triton does where it runs with --model-control-mode=explicit"
+            ))
+        })
     }
 
     /// Whether it failed as it should; then that is remembered.

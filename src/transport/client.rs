@@ -12,7 +12,8 @@ use crate::{
     model::{Settings, Strategy},
     proto::{
         ModelConfig, ModelConfigRequest, ModelMetadataRequest, ModelMetadataResponse, ModelReadyRequest,
-        ModelStatisticsRequest, RepositoryIndexRequest, ServerLiveRequest, ServerMetadataRequest, ServerReadyRequest,
+        ModelStatisticsRequest, RepositoryIndexRequest, RepositoryModelLoadRequest, RepositoryModelUnloadRequest,
+        ServerLiveRequest, ServerMetadataRequest, ServerReadyRequest,
         grpc_inference_service_client::GrpcInferenceServiceClient as Service,
         model_config::SchedulingChoice,
         model_instance_group::Kind,
@@ -146,6 +147,21 @@ impl Client {
         let mut service = self.service.clone();
         let index = self.call(service.repository_index(RepositoryIndexRequest::default())).await?;
         Ok(index.models.into_iter().map(|model| model.name).collect())
+    }
+
+    /// Unloads the model and loads it anew, so that its slots are as they were at the first.
+    ///
+    /// # Errors
+    /// When a call fails; only a server that is told to, as by `--model-control-mode=explicit`, loads models when it is asked.
+    pub async fn reload(&self, model: &str) -> Result<(), CallError> {
+        let mut service = self.service.clone();
+        if self.model_ready(model).await? {
+            let request = RepositoryModelUnloadRequest { model_name: model.to_owned(), ..Default::default() };
+            self.call(service.repository_model_unload(request)).await?;
+        }
+        let request = RepositoryModelLoadRequest { model_name: model.to_owned(), ..Default::default() };
+        self.call(service.repository_model_load(request)).await?;
+        Ok(())
     }
 
     /// The model's inputs and outputs.
