@@ -18,6 +18,8 @@ struct Around {
     behind: usize,
     /// The number of answers to anything else that was sent after it.
     anything: usize,
+    /// The number of answers to others before it was sent.
+    before: usize,
     /// The number of other sequences that stopped in the middle, for as long.
     stuck: usize,
     /// The number of other sequences that were begun, and never answered.
@@ -28,6 +30,13 @@ struct Around {
     left: usize,
     /// The number of sequences that had a slot, or waited for one, when it was sent.
     live: usize,
+}
+
+/// What may explain that an answer did not come to a step of which nothing else is known.
+pub(super) fn alone() -> Vec<Hypothesis> {
+    let evidence = "nothing that was sent beside it is known";
+    let new = |(rank, cause)| Hypothesis::of_rank(cause, rank, Fit::NotKnown, evidence.to_owned());
+    (1..).zip([Cause::Stall, Cause::ServerHang, Cause::AnswerLate, Cause::AnswerDropped]).map(new).collect()
 }
 
 /// What may explain that an answer did not come.
@@ -41,6 +50,8 @@ pub(super) fn explain(question: &Question, spot: Spot) -> Vec<Hypothesis> {
     let has_begun = question.story.told(spot).steps[..=spot.step].iter().any(|step| step.answer.is_some());
     let causes = if around.behind > 0 {
         vec![Cause::AnswerDropped]
+    } else if around.anything == 0 && asked.step.start && around.only_starts_wait() {
+        vec![Cause::SlotLeak, Cause::MissingReap, Cause::ServerHang, Cause::Stall]
     } else if around.anything == 0 {
         vec![Cause::ServerHang, Cause::Stall, Cause::AnswerLate, Cause::AnswerDropped]
     } else if has_begun || !asked.step.start {
@@ -67,7 +78,9 @@ fn no_slot(question: &Question, around: &Around) -> Vec<Cause> {
     if around.overtook > 0 {
         // Where there was room for it, it has a slot, and not its answer.
         let scarce = question.known.slots.is_none_or(|slots| around.live >= slots as usize);
-        return match (scarce, around.begun_in_vain > 0) {
+        // An instance that stands still keeps no more than its own slots.
+        let too_many = question.known.slots.is_some_and(|slots| around.begun_in_vain >= slots as usize);
+        return match (scarce || too_many, around.begun_in_vain > 0) {
             (true, _) => vec![Cause::Starvation, Cause::Stall, Cause::AnswerLate],
             (false, true) => vec![Cause::Stall, Cause::Starvation, Cause::AnswerLate],
             (false, false) => vec![Cause::AnswerLate, Cause::Stall, Cause::Starvation],
@@ -95,10 +108,12 @@ impl Around {
         let own = story.told(spot);
         let others = || story.sequences.iter().filter(|told| told.context != own.context);
         let answered = |asked: &&Asked| asked.answer.is_some() && asked.sent_at > since;
-        let same_stream = story.sequences.iter().filter(|told| told.context == own.context);
+        let same_context = story.sequences.iter().filter(|told| told.context == own.context);
+        let behind = same_context.flat_map(|told| &told.steps).filter(|its| its.lane == asked.lane).filter(answered);
         Self {
-            behind: same_stream.flat_map(|told| &told.steps).filter(answered).filter(|its| its.at() <= until).count(),
+            behind: behind.filter(|its| its.at() <= until).count(),
             anything: others().flat_map(|told| &told.steps).filter(answered).count(),
+            before: others().flat_map(|told| &told.steps).filter(|its| its.sum().is_some() && its.at() < since).count(),
             stuck: others().filter(|told| is_stuck(told, since, until)).count(),
             begun_in_vain: others().filter(|told| has_begun_in_vain(told, since, until)).count(),
             overtook: (0..story.sequences.len()).filter(|index| overtook(story, own, *index, since, until)).count(),
@@ -107,8 +122,14 @@ impl Around {
         }
     }
 
+    /// Whether the server was there, and all that it does not answer any more are sequences that begin: who has a slot is
+    /// served, and there is no slot left.
+    fn only_starts_wait(&self) -> bool {
+        self.before > 0 && self.begun_in_vain > 0 && self.stuck == 0
+    }
+
     fn told(&self) -> String {
-        let Self { behind, anything, stuck, begun_in_vain, overtook, left, live } = self;
+        let Self { behind, anything, before: _, stuck, begun_in_vain, overtook, left, live } = self;
         format!(
             "while it was waited for, {behind} later requests of its stream were answered, and {anything} of others; {overtook} \
              sequences that began later got their slots; {stuck} other sequences stopped in the middle and {begun_in_vain} at \

@@ -103,7 +103,7 @@ impl Question<'_> {
             Kind::MissingStartError => of_step(&|spot| refusals::missing(self, spot)),
             Kind::SpuriousStartError => of_step(&|spot| refusals::spurious(self, spot)),
             Kind::UnexpectedError => of_step(&|spot| errors::explain(self, spot)),
-            Kind::Lost => of_step(&|spot| lost::explain(self, spot)),
+            Kind::Lost => self.spot.map_or_else(lost::alone, |spot| lost::explain(self, spot)),
             Kind::Duplicate | Kind::Reordered | Kind::Misaddressed => messages::misplaced(self),
             Kind::WrongModel
             | Kind::WrongOutputName

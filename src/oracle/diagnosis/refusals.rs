@@ -13,6 +13,8 @@ use crate::event::Nanos;
 const PAUSE: u64 = 8;
 /// No gap that is shorter is one.
 const PAUSE_MIN: Nanos = 10_000_000;
+/// This share of the idle limit is a pause too, where the sequence is gone for good after it.
+const SHARE_OF_LIMIT: u32 = 10;
 /// Streams that broke within this time before a refusal may have to do with it.
 const RESTART: Nanos = 2_000_000_000;
 
@@ -57,6 +59,12 @@ impl Gap {
     }
 }
 
+impl Gap {
+    fn pause(&self) -> Duration {
+        Duration::from_nanos(self.pause)
+    }
+}
+
 /// Whether a later step found the sequence still there; none where no later step tells.
 fn went_on(later: &[Asked]) -> Option<bool> {
     later.iter().find(|asked| asked.sum().is_some() || asked.has_failed()).map(|asked| asked.sum().is_some())
@@ -78,10 +86,13 @@ fn of_gap(question: &Question, gap: &Gap, went_on: Option<bool>) -> Vec<Hypothes
     );
     let new = |cause, tried, fit| Hypothesis::of_rank(cause, tried, fit, evidence.clone());
     let gone = Fit::of(went_on.map(|went_on| !went_on));
-    let (reap, refusal) = if gap.is_pause { (1, 2) } else { (2, 1) };
+    let share = question.known.idle_limit.map(|limit| limit / SHARE_OF_LIMIT);
+    let is_gone_after_some = went_on == Some(false) && share.is_some_and(|share| gap.pause() >= share);
+    let is_pause = gap.is_pause || is_gone_after_some;
+    let (reap, refusal) = if is_pause { (1, 2) } else { (2, 1) };
     // A refusal that takes every step looks like a sequence that is gone: only the pause tells them apart.
     let there = if went_on == Some(true) { Fit::Yes } else { Fit::NotKnown };
-    let gone = if gap.is_pause || gone == Fit::No { gone } else { Fit::NotKnown };
+    let gone = if is_pause || gone == Fit::No { gone } else { Fit::NotKnown };
     let mut all = vec![new(Cause::PrematureReap, reap, gone), new(Cause::SpuriousRefusal, refusal, there)];
     if went_on != Some(true) {
         all.push(new(Cause::EndTold, 3, Fit::NotKnown));
@@ -97,6 +108,16 @@ pub(super) fn missing(question: &Question, spot: Spot) -> Vec<Hypothesis> {
     let new = |cause, tried, evidence: String| Hypothesis::of_rank(cause, tried, Fit::NotKnown, evidence);
     if base == 0 {
         return vec![new(Cause::RefusalMissing, 1, "the step was executed from zero on".to_owned())];
+    }
+    let own = &story.told(spot).steps[..spot.step];
+    if let Some(last) = own.iter().rposition(|its| its.sum() == Some(base))
+        && let Some(refused) = own[last + 1..].iter().find(|its| its.has_failed())
+    {
+        let evidence = format!(
+            "the sequence went on from {base}, its sum before step {} was refused",
+            refused.step.request.step + 1
+        );
+        return vec![new(Cause::SpuriousRefusal, 1, evidence.clone()), new(Cause::RefusalMissing, 2, evidence)];
     }
     let predecessor = story.predecessor(spot.sequence).map(|index| &story.sequences[index]);
     let of_predecessor = predecessor.filter(|told| told.steps.iter().any(|its| its.sum() == Some(base)));

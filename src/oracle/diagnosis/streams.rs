@@ -11,6 +11,8 @@ use crate::{
     history::{Entry, What},
 };
 
+/// Words of an error that a connection's end is told by.
+const CONNECTION_ENDS: [&str; 4] = ["connection reset", "broken pipe", "connection closed", "connection error"];
 /// Streams that break within this time break together.
 const TOGETHER: Nanos = 500_000_000;
 
@@ -31,11 +33,18 @@ pub(super) fn explain(question: &Question) -> Vec<Hypothesis> {
         // By their names, because not every oracle has them.
         kind => match kind.name() {
             "slot-leak" => vec![new(Cause::SlotLeak, 1, seen.clone()), new(Cause::MissingReap, 2, seen)],
-            "slot-released-twice" => vec![new(Cause::SharedState, 1, seen.clone()), new(Cause::ExtraSlot, 2, seen)],
+            "slot-released-twice" => released_twice(question),
             "pending-left" => vec![new(Cause::SlotLeak, 1, seen.clone()), new(Cause::Starvation, 2, seen)],
             _ => Vec::new(),
         },
     }
+}
+
+/// Where the state is the slot's, two sequences of one slot would have got wrong sums.
+fn released_twice(question: &Question) -> Vec<Hypothesis> {
+    let seen = &question.violation.seen;
+    let (shared, extra) = if question.known.keyed_by_id { (1, 2) } else { (2, 1) };
+    vec![new(Cause::SharedState, shared, seen.clone()), new(Cause::ExtraSlot, extra, seen.clone())]
 }
 
 fn broken(question: &Question) -> Vec<Hypothesis> {
@@ -54,7 +63,9 @@ fn broken(question: &Question) -> Vec<Hypothesis> {
         }
         return all;
     }
-    let (restart, early) = if together.len() > 1 { (1, 3) } else { (2, 1) };
+    // What takes a whole connection is more than a stream's end.
+    let took_the_connection = CONNECTION_ENDS.iter().any(|text| reason.contains(text));
+    let (restart, early) = if together.len() > 1 || took_the_connection { (1, 3) } else { (2, 1) };
     vec![
         new(Cause::Restart, restart, evidence.clone()),
         new(Cause::StreamClosedEarly, early, evidence.clone()),

@@ -1,7 +1,10 @@
 //! Each cause, from a window that is written by hand.
 
 use super::{
-    super::Cause::{self, *},
+    super::{
+        Cause::{self, *},
+        Known,
+    },
     windows::{MS, Tale, causes, keyed, known, output},
 };
 use crate::{
@@ -404,6 +407,36 @@ fn sequences_that_get_no_slot() {
     before(&mut leaked);
     leaked.send(3, 0, &B).answer(3, 0, 0, &sums(&B)).wait(1000).open(1);
     assert_eq!(lost(&leaked, 0)[0], SlotLeak);
+    // Who had a slot was served to its end, and nobody gets one any more.
+    let mut all_leaked = Tale::default();
+    all_leaked.send(1, 0, &B).answer(1, 0, 0, &sums(&B)).wait(10).send(0, 0, &A).send(2, 0, &B).wait(1000).open(1);
+    assert_eq!(lost(&all_leaked, 0)[0], SlotLeak);
+}
+
+#[test]
+fn an_answer_that_did_not_come_to_a_step_of_which_nothing_is_known() {
+    let other = Tale::default().other(ViolationKind::Lost, (0, 0, 3), "none");
+    assert_eq!(causes(&other)[0], Stall);
+}
+
+#[test]
+fn a_slot_for_more_sequences_than_there_are_slots() {
+    let causes_where = |keyed_by_id| {
+        let kind = ViolationKind::SlotReleasedTwice;
+        let violation = Violation::of_the_run(kind, MS, String::new(), String::new(), "an answer".to_owned());
+        causes(&explain(&violation, &[], &Known { keyed_by_id, ..known() }))
+    };
+    assert_eq!(causes_where(false), [ExtraSlot, SharedState], "two sequences of one slot get wrong sums");
+    assert_eq!(causes_where(true), [SharedState, ExtraSlot]);
+}
+
+#[test]
+fn a_refusal_after_which_the_sequence_is_there() {
+    let mut tale = Tale::default();
+    tale.send(0, 0, &A).answer(0, 0, 0, &sums(&A)[..2]).error(0, 0, 2, START_ERROR);
+    tale.answer(0, 0, 3, &[sums(&A)[1].wrapping_add(A[3])]);
+    let explained = tale.other(ViolationKind::MissingStartError, (0, 0, 3), "");
+    assert_eq!(causes(&explained), [SpuriousRefusal, RefusalMissing]);
 }
 
 #[test]
@@ -416,7 +449,8 @@ fn streams_that_broke_and_servers_that_died() {
     };
     assert_eq!(broken("the server ended the stream", 0), [StreamClosedEarly]);
     assert_eq!(broken("connection reset", 3)[0], Restart);
-    assert_eq!(broken("connection reset", 0)[0], StreamClosedEarly);
+    assert_eq!(broken("connection reset", 0)[0], Restart, "a connection is more than its stream");
+    assert_eq!(broken("stream error received", 0)[0], StreamClosedEarly);
     let mut half_closed = Tale::default();
     half_closed.open(0).send(0, 0, &A).tell(0, What::HalfClosed).broken(0, "the server ended the stream");
     let seen = "the server ended the stream";
