@@ -267,7 +267,9 @@ impl Line {
                     out.tell(self.context.id, lane, EventKind::NotClosed);
                     done = Done::Suspicious;
                 }
-                Ok(Message::End) => _ = out.tell(self.context.id, lane, EventKind::Closed),
+                Ok(Message::End) if self.context.unanswered(lane) == 0 => {
+                    out.tell(self.context.id, lane, EventKind::Closed);
+                }
                 Ok(message) => match self.take_in(lane, message, out).await {
                     Done::Cut => return Done::Cut,
                     Done::Ok => continue,
