@@ -182,12 +182,29 @@ impl Outbox {
 
     /// No more requests come.
     pub(super) fn half_close(&self) {
-        let line = &mut *self.line();
+        let mut line = self.line();
         line.half_closed = true;
         if !line.waiting.is_empty() && self.misbehaviour.happens(Fault::LoseFinalAnswers) {
-            self.end(line);
+            self.end(&mut line);
         }
-        self.close_if_done(line);
+        self.close_if_done(&mut line);
+        let is_over = line.sender.is_none();
+        drop(line);
+        if is_over {
+            self.client_is_gone();
+        }
+    }
+
+    /// What the stream's client began and did not end has none any more.
+    fn client_is_gone(&self) {
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let sequences = std::mem::take(&mut used.sequences);
+        drop(used);
+        for (model, sequence) in sequences {
+            if let Some(model) = model.upgrade() {
+                model.disconnected([sequence]);
+            }
+        }
     }
 
     /// Ends the stream at once, in good order.
@@ -222,12 +239,8 @@ impl Outbox {
         if self.cancelled.swap(true, Relaxed) {
             return;
         }
+        self.client_is_gone();
         let used = std::mem::take(&mut *self.used.lock().unwrap_or_else(PoisonError::into_inner));
-        for (model, sequence) in used.sequences {
-            if let Some(model) = model.upgrade() {
-                model.disconnected([sequence]);
-            }
-        }
         for model in used.models.iter().filter_map(Weak::upgrade) {
             model.cancelled();
         }
