@@ -2,8 +2,6 @@
 
 #![allow(unreachable_pub, dead_code, reason = "each test file uses its part")]
 
-pub mod drive;
-pub mod naming;
 pub mod request;
 pub mod triton;
 

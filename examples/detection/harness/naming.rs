@@ -1,5 +1,7 @@
 //! Which causes name a planted fault rightly.
 
+#![allow(clippy::enum_glob_use, reason = "a table of them")]
+
 use sequence_stress::{
     oracle::diagnosis::Cause::{self, *},
     reference::Fault,
@@ -28,7 +30,8 @@ pub fn causes_of(fault: Fault) -> &'static [Cause] {
         Fault::ReadyMissing => &[ReadyNotTold, OutputMissing],
         Fault::ReadySpurious => &[ReadyTold],
         Fault::CorridZero | Fault::CorridOther => &[CorridWrong],
-        Fault::DropResponse => &[AnswerDropped],
+        // Where the server keeps the order of a stream's answers, those behind one that is dropped are late for ever.
+        Fault::DropResponse => &[AnswerDropped, AnswerLate],
         Fault::DuplicateResponse => &[AnsweredTwice],
         Fault::SwapResponses => &[AnswersReordered],
         Fault::Misdeliver => &[AnswerElsewhere, AnswerOfAnother],
@@ -59,7 +62,8 @@ pub fn causes_of(fault: Fault) -> &'static [Cause] {
         Fault::StarveBacklog | Fault::BacklogOrder => &[Starvation],
         // An instance that does nothing for longer than an answer is waited for.
         Fault::HangInstance | Fault::SlowExecution | Fault::LateRelease => &[Stall, ServerHang],
-        Fault::ReaperLivelock => &[ServerHang],
+        // What was executing is still answered, so others may have been answered meanwhile.
+        Fault::ReaperLivelock => &[ServerHang, Stall],
         Fault::Crash => &[Crash, Restart],
         Fault::Restart | Fault::GoAway => &[Restart],
         Fault::CountTwice => &[CountedTwice],
@@ -77,8 +81,9 @@ pub fn causes_of_always(fault: Fault) -> Vec<Cause> {
         Fault::EmptyResponse => &[ReadyNotTold],
         // Two slots that each get the other's state.
         Fault::StateOfAnotherSlot => &[SwappedStates],
-        // A state that is never kept is one that is always reset; and where START is executed last there is none until then.
-        Fault::StateNotSaved | Fault::OutOfOrder => RESET,
+        // A state that is never kept is one that is always reset; where START is executed last there is none until then; and
+        // where START had another ID, the second step finds none.
+        Fault::StateNotSaved | Fault::OutOfOrder | Fault::CorridOther | Fault::CorridZero => RESET,
         _ => &[],
     };
     causes_of(fault).iter().chain(more).copied().collect()

@@ -1,0 +1,121 @@
+//! A plain checker, to compare with: after the fact it compares each sum with the expected one, as Triton's own stress test does.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use sequence_stress::{
+    event::{ContextId, Cut, Received},
+    history::{Entry, What},
+    sequence::{Pattern, Step},
+    tensor::INT32,
+};
+
+/// What the plain checker comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Plain {
+    /// It fails: a sum is another, an answer is an error or unreadable, or a step without START is not refused.
+    Fails,
+    /// It waits for ever: an answer does not come, and it has no limit for that.
+    Hangs,
+    /// It passes.
+    Passes,
+}
+
+/// What has to come back.
+#[derive(Clone, Copy)]
+enum Expected {
+    Sum(i32),
+    Refusal,
+    /// What the patterns do not determine: it was not made for clients that fail.
+    Anything,
+}
+
+#[derive(Default)]
+struct Context {
+    sum: Option<i32>,
+    /// A stream was cut by the client: what it left may still arrive.
+    is_in_doubt: bool,
+    /// What each lane's stream waits for, in the order sent.
+    waiting: BTreeMap<u8, VecDeque<Expected>>,
+}
+
+/// Judges a run by what was sent and what came, in the order of each stream; no look at IDs of requests, or at time.
+pub fn judge(entries: &[Entry]) -> Plain {
+    let mut contexts: BTreeMap<ContextId, Context> = BTreeMap::new();
+    let mut verdict = Plain::Passes;
+    for entry in entries {
+        let context = contexts.entry(entry.context).or_default();
+        if !context.takes(entry.lane.0, &entry.what) {
+            return Plain::Fails;
+        }
+        if matches!(entry.what, What::GaveUp | What::NotClosed) {
+            verdict = Plain::Hangs;
+        }
+    }
+    verdict
+}
+
+impl Context {
+    /// Takes in what happened; whether it is right.
+    fn takes(&mut self, lane: u8, what: &What) -> bool {
+        let waiting = self.waiting.entry(lane).or_default();
+        match what {
+            What::Opened(_) => waiting.clear(),
+            What::Sent(step) => {
+                let expected = self.expect(step);
+                self.waiting.entry(lane).or_default().push_back(expected);
+            }
+            What::Answered(_, sum) => {
+                return match waiting.pop_front() {
+                    Some(Expected::Sum(expected)) => expected == *sum,
+                    Some(Expected::Refusal) => false,
+                    // It reads as many answers as it sent requests.
+                    Some(Expected::Anything) | None => true,
+                };
+            }
+            What::Received(received) => {
+                return match waiting.pop_front() {
+                    Some(Expected::Sum(expected)) => is_sum(received, expected),
+                    Some(Expected::Refusal) => is_refusal(received),
+                    Some(Expected::Anything) | None => true,
+                };
+            }
+            What::Cut(Cut::Broken(_)) => return waiting.iter().all(|its| matches!(its, Expected::Anything)),
+            What::Cut(Cut::Cancelled | Cut::Reset) => self.is_in_doubt = true,
+            What::Cut(Cut::ByClient | Cut::Interrupted)
+            | What::GaveUp
+            | What::HalfClosed
+            | What::Closed
+            | What::NotClosed => {}
+        }
+        true
+    }
+
+    fn expect(&mut self, step: &Step) -> Expected {
+        let is_known = !self.is_in_doubt && step.pattern.index() <= Pattern::NoEnd.index();
+        if step.pattern == Pattern::NoStart {
+            return if is_known { Expected::Refusal } else { Expected::Anything };
+        }
+        let before = if step.start { Some(0) } else { self.sum };
+        self.sum = before.map(|before| before.wrapping_add(step.value));
+        match self.sum {
+            Some(sum) if is_known => Expected::Sum(sum),
+            _ => Expected::Anything,
+        }
+    }
+}
+
+/// Whether a client that looks at the output's number alone reads this sum in an answer of another form than was asked for.
+fn is_sum(received: &Received, expected: i32) -> bool {
+    received.result.as_ref().is_ok_and(|response| match response.outputs.as_slice() {
+        [output] => {
+            // Where the type is another, the same bytes are another number.
+            let is_form = output.name == "OUTPUT" && output.datatype == INT32 && output.shape.len() == 2;
+            is_form && output.data.single_int32() == Some(expected)
+        }
+        _ => false,
+    })
+}
+
+fn is_refusal(received: &Received) -> bool {
+    received.result.as_ref().is_err_and(|text| text.contains("must specify the START flag"))
+}

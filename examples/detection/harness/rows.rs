@@ -1,0 +1,165 @@
+//! In which model and scenario each fault shows, and which do not show at all.
+
+use sequence_stress::{oracle::ViolationKind, reference::Fault};
+
+/// A detection scenario.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scene {
+    Base,
+    Stepwise,
+    Pauses,
+    Cuts,
+    Crowd,
+}
+
+impl Scene {
+    pub const ALL: [Self; 5] = [Self::Base, Self::Stepwise, Self::Pauses, Self::Cuts, Self::Crowd];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Base => "base",
+            Self::Stepwise => "stepwise",
+            Self::Pauses => "pauses",
+            Self::Cuts => "cuts",
+            Self::Crowd => "crowd",
+        }
+    }
+
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Base => include_str!("../../../scenarios/detection/base.toml"),
+            Self::Stepwise => include_str!("../../../scenarios/detection/stepwise.toml"),
+            Self::Pauses => include_str!("../../../scenarios/detection/pauses.toml"),
+            Self::Cuts => include_str!("../../../scenarios/detection/cuts.toml"),
+            Self::Crowd => include_str!("../../../scenarios/detection/crowd.toml"),
+        }
+    }
+}
+
+pub const DIRECT: &str = "custom_sequence_int32";
+pub const OLDEST: &str = "oldest_sequence_int32";
+pub const IMPLICIT: &str = "implicit_sequence_int32";
+/// The models that are not to be accused where they are correct.
+pub const MODELS: &[&str] =
+    &[DIRECT, OLDEST, IMPLICIT, "implicit_dyna_sequence_int32", "custom_nobatch_sequence_int32"];
+
+/// A fault, the model that it is planted in, and the scenario.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    pub fault: Fault,
+    pub model: &'static str,
+    pub scene: Scene,
+    /// How long an execution takes, in ms.
+    pub execution_ms: u64,
+    /// At which chances it is committed once: from the first to the last of them, as the seed has it.
+    pub chances: (u64, u64),
+    /// What it has to be called where it happens once; more may come of it.
+    pub called: ViolationKind,
+}
+
+/// Why a fault is not found, or is found only where it is always there: short, and by design.
+pub fn not_found_because(fault: Fault, always: bool) -> Option<&'static str> {
+    match fault {
+        Fault::EndMissing => {
+            Some("these models compute a running sum, and START resets it: END makes no difference to any answer")
+        }
+        Fault::WrongErrorCode => Some("errors have codes in unary calls alone, and this version sends over streams"),
+        Fault::LeakMemory => Some("no answer tells what memory a server has"),
+        Fault::GoAway if !always => Some("lawful: what was under way is finished, and the client connects again"),
+        Fault::StarveBacklog | Fault::BacklogOrder if !always => {
+            Some("one sequence begins some ms later than it might have, within the longest lawful wait")
+        }
+        _ => None,
+    }
+}
+
+/// Chances that come with each step, with each sequence, and seldom.
+const STEPS: (u64, u64) = (1, 800);
+const SEQUENCES: (u64, u64) = (1, 60);
+const SELDOM: (u64, u64) = (1, 4);
+/// As long as all workers are at work: slots that nobody has are idle too.
+const IDLE_SLOTS: (u64, u64) = (1, 250);
+const FIRST: (u64, u64) = (1, 15);
+/// Towards the end of a run, so that its ID is not used again: that would give the slot back.
+const LATE: (u64, u64) = (16, 40);
+/// A server that goes before its first answer came could not be tested.
+const AFTER_FIRST: (u64, u64) = (300, 800);
+
+macro_rules! rows {
+    ($($fault:ident $model:ident $scene:ident $chances:ident $($execution_ms:literal)? => $kind:ident;)*) => {
+        /// Every fault, where it shows.
+        pub const ROWS: &[Row] = &[$(Row {
+            fault: Fault::$fault,
+            model: $model,
+            scene: Scene::$scene,
+            execution_ms: [$($execution_ms,)? 1][0],
+            chances: $chances,
+            called: ViolationKind::$kind,
+        },)*];
+    };
+}
+
+rows! {
+    OffByOne DIRECT Base STEPS => WrongSum;
+    KeepState DIRECT Base SEQUENCES => WrongSum;
+    ResetState DIRECT Base STEPS => WrongSum;
+    StaleState DIRECT Base SEQUENCES => WrongSum;
+    SwapStates DIRECT Base STEPS => WrongSum;
+    DoubleRelease DIRECT Stepwise SELDOM => WrongSum;
+    ExecuteTwice OLDEST Base STEPS => WrongSum;
+    SkipStep DIRECT Base STEPS => WrongSum;
+    OutOfOrder DIRECT Base STEPS => WrongSum;
+    EndBeforeLast DIRECT Base SEQUENCES => WrongSum;
+    StateNotSaved IMPLICIT Base STEPS => WrongSum;
+    StateOfAnotherSlot IMPLICIT Base STEPS => WrongSum;
+    StartMissing DIRECT Base SEQUENCES => WrongSum;
+    StartSpurious DIRECT Base STEPS => WrongSum;
+    EndMissing OLDEST Base SEQUENCES => WrongSum;
+    EndSpurious OLDEST Base STEPS => WrongSum;
+    ReadyMissing DIRECT Base STEPS => WrongOutputName;
+    ReadySpurious DIRECT Stepwise IDLE_SLOTS => WrongSum;
+    CorridZero OLDEST Base STEPS => WrongSum;
+    CorridOther OLDEST Base STEPS => WrongSum;
+    DropResponse DIRECT Base STEPS => Lost;
+    DuplicateResponse DIRECT Base STEPS => Duplicate;
+    SwapResponses DIRECT Base STEPS => Reordered;
+    Misdeliver DIRECT Base STEPS => Misaddressed;
+    WrongRequestId DIRECT Base STEPS => Misaddressed;
+    WrongModelName DIRECT Base STEPS => WrongModel;
+    WrongOutputName DIRECT Base STEPS => WrongOutputName;
+    WrongOutputType DIRECT Base STEPS => WrongOutputType;
+    WrongOutputShape DIRECT Base STEPS => WrongOutputShape;
+    WrongOutputLength DIRECT Base STEPS => WrongOutputSize;
+    TruncateOutput DIRECT Base STEPS => WrongOutputSize;
+    EmptyResponse DIRECT Base STEPS => WrongOutputName;
+    LateResponse DIRECT Base STEPS => Lost;
+    ModelError DIRECT Base STEPS => UnexpectedError;
+    WrongErrorText DIRECT Base SELDOM => UnexpectedError;
+    WrongErrorCode DIRECT Base SELDOM => UnexpectedError;
+    CloseStream DIRECT Base STEPS => StreamBroken;
+    LoseFinalAnswers DIRECT Base SELDOM => StreamBroken;
+    NeverClose DIRECT Base SEQUENCES => StreamNotClosed;
+    LeakSlotAtEnd DIRECT Base SEQUENCES => SlotLeak;
+    LeakSlotAtIdle DIRECT Stepwise LATE => SlotLeak;
+    LeakSlotAtCancel DIRECT Cuts SELDOM => SlotLeak;
+    OrphanAtCancel DIRECT Cuts SELDOM => SlotLeak;
+    LeakSlotAtDisconnect DIRECT Cuts LATE => SlotLeak;
+    ExtraSlot DIRECT Crowd SEQUENCES => SlotReleasedTwice;
+    ReapEarly DIRECT Stepwise FIRST 15 => SpuriousStartError;
+    NeverReap DIRECT Cuts LATE => SlotLeak;
+    RefuseMidSequence DIRECT Base STEPS => SpuriousStartError;
+    RefuseStart OLDEST Base SEQUENCES => SpuriousStartError;
+    AcceptNoStart DIRECT Base SELDOM => MissingStartError;
+    StarveBacklog DIRECT Crowd SEQUENCES 8 => Lost;
+    BacklogOrder DIRECT Crowd SEQUENCES 8 => Lost;
+    HangInstance DIRECT Base STEPS => Lost;
+    SlowExecution DIRECT Base STEPS => Lost;
+    LateRelease OLDEST Base STEPS => Lost;
+    ReaperLivelock DIRECT Crowd SELDOM 8 => Lost;
+    Crash DIRECT Base AFTER_FIRST => ServerDied;
+    Restart DIRECT Base AFTER_FIRST => StreamBroken;
+    GoAway DIRECT Base STEPS => StreamBroken;
+    CountTwice DIRECT Base STEPS => Statistics;
+    CountNot OLDEST Base STEPS => Statistics;
+    LeakMemory DIRECT Base SEQUENCES => ServerDied;
+}

@@ -1,0 +1,242 @@
+//! One run against a server with planted faults, or with none, and what came of it.
+
+use std::{collections::BTreeSet, net::SocketAddr, path::Path, time::Duration};
+
+use rand::RngExt as _;
+use sequence_stress::{
+    engine::{Hints, Observer, Preflight, Recording, RunResult, Setup, run},
+    history::{self, Entry, Item, Keep, Reader, What},
+    oracle::{Violation, ViolationKind, diagnosis::Cause},
+    reference::{ModelOptions, Options, Planted, Server},
+    scenario::{Millis, Overrides, Scenario, Source},
+    seed::Seed,
+};
+use tempfile::TempDir;
+use tokio::{runtime::Handle, sync::mpsc};
+
+use super::{
+    naming::names_rightly,
+    plain::{self, Plain},
+    rows::{Row, Scene},
+};
+
+/// How long a run goes on after its first violation, for what that one is explained by.
+const FOLLOW_UP: Duration = Duration::from_millis(500);
+/// For how long a fault holds up what it makes late: longer than any answer is waited for.
+pub const HOLD: Duration = Duration::from_secs(12);
+/// The idle limit of all models.
+pub const IDLE_LIMIT: Duration = Duration::from_millis(100);
+
+/// What came of one run.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// How often each planted fault was committed; none where the server did not tell.
+    pub committed: Option<u64>,
+    pub seen: Seen,
+    pub plain: Plain,
+    /// All requests of the run.
+    pub requests: u64,
+}
+
+#[derive(Clone, Debug)]
+pub enum Seen {
+    Nothing,
+    /// Violations; the first of them in full.
+    Found(Box<Found>),
+    /// The run could not begin, and said so.
+    CouldNotTest(String),
+}
+
+#[derive(Clone, Debug)]
+pub struct Found {
+    pub kinds: BTreeSet<ViolationKind>,
+    pub first: Violation,
+    /// Requests until the first.
+    pub after: u64,
+    /// What each violation was put down to first.
+    pub causes: BTreeSet<Cause>,
+}
+
+impl Outcome {
+    pub fn found(&self) -> Option<&Found> {
+        match &self.seen {
+            Seen::Found(found) => Some(found),
+            Seen::Nothing | Seen::CouldNotTest(_) => None,
+        }
+    }
+
+    /// Whether whoever runs the tool learns that something is wrong.
+    pub fn is_noticed(&self) -> bool {
+        !matches!(self.seen, Seen::Nothing)
+    }
+
+    /// What the first violation is put down to.
+    pub fn named(&self) -> Option<Cause> {
+        self.found()?.first.explanations.first().map(|explanation| explanation.cause)
+    }
+
+    /// Whether the first violation is put down to one of these faults.
+    pub fn is_named_rightly(&self, planted: &[Planted]) -> bool {
+        let Some(named) = self.named() else { return false };
+        planted.iter().any(|planted| {
+            let always = *planted == Planted::always(planted.fault);
+            names_rightly(planted.fault.info().name, named, always)
+        })
+    }
+
+    /// What was seen, for those who look for why.
+    pub fn told(&self) -> String {
+        match &self.seen {
+            Seen::Nothing => format!("nothing; committed {:?} times in {} requests", self.committed, self.requests),
+            Seen::CouldNotTest(why) => format!("could not test: {why}"),
+            Seen::Found(found) => {
+                let causes = found.first.explanations.iter();
+                let causes: Vec<_> = causes.map(|one| format!("\n      {}: {}", one.cause, one.evidence)).collect();
+                format!("{}{}", found.first, causes.concat())
+            }
+        }
+    }
+}
+
+/// The reference server's models in such a run.
+pub fn models(execution_ms: u64) -> ModelOptions {
+    ModelOptions {
+        instances: 2,
+        max_batch_size: 4,
+        candidates: 4,
+        idle_limit: IDLE_LIMIT,
+        execution: Duration::from_millis(execution_ms),
+        ..ModelOptions::default()
+    }
+}
+
+/// A reference server with such models.
+pub fn options(execution_ms: u64, faults: Vec<Planted>, seed: u64) -> Options {
+    let models = models(execution_ms);
+    Options { models, faults, fault_seed: Seed(seed), fault_hold: HOLD, threads: 1, ..Options::default() }
+}
+
+/// Runs a row's scenario against a reference server that commits these faults.
+pub fn in_reference(row: &Row, planted: &[Planted], seed: u64) -> Outcome {
+    let server = Server::start(options(row.execution_ms, planted.to_vec(), seed)).expect("a free port");
+    let outcome = against(server.address, row.scene, row.model, seed);
+    let committed = planted.iter().map(|planted| server.committed(planted.fault)).sum();
+    Outcome { committed: Some(committed), ..outcome }
+}
+
+/// Runs a scene against a correct reference server.
+pub fn correct_in_reference(scene: Scene, model: &str, seed: u64) -> Outcome {
+    let server = Server::start(options(1, Vec::new(), seed)).expect("a free port");
+    run_and_judge(unhurried(scenario(scene, server.address, model)), seed)
+}
+
+/// The same where a machine that is too busy for its servers makes no answer late.
+pub fn unhurried(mut scenario: Scenario) -> Scenario {
+    scenario.limits.lost_after_ms = Millis::try_from(30_000).expect("a time");
+    scenario
+}
+
+/// The scene's scenario with such a target.
+pub fn scenario(scene: Scene, address: SocketAddr, model: &str) -> Scenario {
+    let overrides = Overrides { endpoint: Some(address.into()), model: Some(model.to_owned()), ..Overrides::default() };
+    Scenario::resolve(&Source::from_text(scene.name(), scene.text()), overrides).expect("a scenario")
+}
+
+/// Runs a scene against a server, until some time after the first violation.
+pub fn against(address: SocketAddr, scene: Scene, model: &str, seed: u64) -> Outcome {
+    run_and_judge(scenario(scene, address, model), seed)
+}
+
+fn run_and_judge(scenario: Scenario, seed: u64) -> Outcome {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("history.jsonl");
+    let options = history::Options {
+        path: path.clone(),
+        keep: Keep::All,
+        limit: history::Options::LIMIT,
+        part: history::Options::PART,
+    };
+    let recording = Recording { options, scenario_name: "detection".to_owned(), replay: String::new() };
+    match run_scenario(scenario, seed, Some(recording)) {
+        Err(why) => Outcome { committed: None, seen: Seen::CouldNotTest(why), plain: Plain::Fails, requests: 0 },
+        Ok(result) => judge(&result, &entries(&path)),
+    }
+}
+
+/// Runs a scenario, until some time after the first violation.
+pub fn run_scenario(scenario: Scenario, seed: u64, recording: Option<Recording>) -> Result<RunResult, String> {
+    let setup =
+        Setup { scenario, seed: Seed(seed), hints: Hints::default(), fail_fast: false, embedded: false, recording };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|why| why.to_string())?;
+    let (interrupt, interrupts) = mpsc::channel(1);
+    let mut impatient = Impatient { interrupt, is_told: false };
+    runtime.block_on(run(setup, &mut impatient, interrupts)).map_err(|error| error.to_string())
+}
+
+/// Ends a run some time after its first violation.
+struct Impatient {
+    interrupt: mpsc::Sender<()>,
+    is_told: bool,
+}
+
+impl Observer for Impatient {
+    fn found(&mut self, _preflight: &Preflight) {}
+
+    fn violation(&mut self, _violation: &Violation) {
+        if !std::mem::replace(&mut self.is_told, true) {
+            let interrupt = self.interrupt.clone();
+            Handle::current().spawn(async move {
+                tokio::time::sleep(FOLLOW_UP).await;
+                // A run that is over needs none.
+                let _ = interrupt.send(()).await;
+            });
+        }
+    }
+}
+
+fn entries(path: &Path) -> Vec<Entry> {
+    let (mut reader, _) = Reader::open(path).unwrap_or_else(|damage| panic!("{}: {damage:?}", path.display()));
+    let mut entries = Vec::new();
+    while let Some(lines) = reader.next_block() {
+        entries.extend(lines.items.into_iter().filter_map(|item| match item {
+            Item::Entry(entry, ..) => Some(entry),
+            Item::Gap(_) | Item::Footer(_) => None,
+        }));
+    }
+    entries.sort_by_key(|entry| entry.at);
+    entries
+}
+
+fn judge(result: &RunResult, entries: &[Entry]) -> Outcome {
+    let requests = result.tally.total().requests;
+    let sent_by = |at| entries.iter().filter(|entry| entry.at <= at && matches!(entry.what, What::Sent(_))).count();
+    let seen = match result.violations.first() {
+        None => Seen::Nothing,
+        Some(first) => Seen::Found(Box::new(Found {
+            kinds: result.tally.violations.keys().copied().collect(),
+            first: first.clone(),
+            after: sent_by(first.at_ns) as u64,
+            causes: result.violations.iter().filter_map(|one| Some(one.explanations.first()?.cause)).collect(),
+        })),
+    };
+    Outcome { committed: None, seen, plain: plain::judge(entries), requests }
+}
+
+/// The chance at which a seed has the fault committed once.
+pub fn chance(row: &Row, seed: u64) -> u64 {
+    let (first, last) = row.chances;
+    Seed(seed).generator(row.fault as u32).random_range(first..=last)
+}
+
+/// A run with the fault committed once: where it does not come to that many chances, at half as many.
+pub fn once(row: &Row, seed: u64, run: impl Fn(&Row, &[Planted], u64) -> Outcome) -> (Planted, Outcome) {
+    let mut chance = chance(row, seed);
+    loop {
+        let planted = Planted::once(row.fault, chance);
+        let outcome = run(row, &[planted], seed);
+        if outcome.committed != Some(0) || chance == 1 {
+            return (planted, outcome);
+        }
+        chance /= 2;
+    }
+}

@@ -1,0 +1,163 @@
+//! The native models on a real tritonserver: as many as there are runs, each with its own fault, side by side on few servers.
+
+use std::{
+    error::Error,
+    fs,
+    io::{BufRead as _, BufReader},
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use sequence_stress::reference::{Fault, Planted};
+use tempfile::TempDir;
+
+use crate::harness::{
+    for_each,
+    rows::{ROWS, Row},
+    trial::{HOLD, IDLE_LIMIT, Outcome, against, chance},
+};
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+/// The faults that the native models can commit stand here by their names.
+const NATIVE_FAULTS: &str = include_str!("../../backend/src/fault.rs");
+/// A real server that runs for longer is ended, with what runs against it.
+const SERVER_SECONDS: &str = "500";
+/// How many models one server has: more load slowly.
+const MODELS_OF_A_SERVER: usize = 150;
+/// What stands for a fault in the models that others are made after.
+const PATTERN: &str = "off-by-one:once@777777777";
+
+/// One run, and the model that it has for itself.
+pub(crate) struct Trial {
+    pub(crate) row: Row,
+    pub(crate) planted: Planted,
+    pub(crate) seed: u64,
+    pub(crate) always: bool,
+    model: String,
+}
+
+/// The rows of the faults that native models can commit.
+pub(crate) fn rows(only: &str) -> Vec<Row> {
+    let has =
+        |row: &&Row| NATIVE_FAULTS.contains(&format!(" \"{}\" ", row.fault)) && row.fault.info().name.contains(only);
+    ROWS.iter().filter(has).copied().collect()
+}
+
+/// All runs: each fault always, and once with so many seeds.
+pub(crate) fn trials(rows: &[Row], seeds: u64) -> Vec<Trial> {
+    let new = |row: &Row, planted, seed, always: bool| {
+        let model = format!("{}_{}_{seed}_{}", row.fault.info().name.replace('-', "_"), u8::from(always), row.model);
+        Trial { row: *row, planted, seed, always, model }
+    };
+    let of_row = |row: &Row| {
+        let mut all = vec![new(row, Planted::always(row.fault), 1, true)];
+        all.extend((1..=seeds).map(|seed| new(row, Planted::once(row.fault, chance(row, seed)), seed, false)));
+        all
+    };
+    rows.iter().flat_map(of_row).collect()
+}
+
+/// Has all runs, and gives what came of each in their order.
+pub(crate) fn run_all(trials: &[Trial], at_a_time: usize) -> Result<Vec<Outcome>> {
+    let written = TempDir::new()?;
+    let base = written.path().join("base");
+    with_triton().args(["--fault", PATTERN, "--write-models"]).arg(&base).status()?;
+    let mut outcomes: Vec<Option<Outcome>> = trials.iter().map(|_| None).collect();
+    for share in shares(trials) {
+        eprintln!("a server with {} models", share.len());
+        let of_share: Vec<&Trial> = share.iter().map(|index| &trials[*index]).collect();
+        for (index, outcome) in share.iter().zip(on_one_server(&base, &of_share, at_a_time)?) {
+            outcomes[*index] = Some(outcome);
+        }
+    }
+    Ok(outcomes.into_iter().flatten().collect())
+}
+
+/// Which runs share a server: those that end it have one each, those that keep it from ending in good order one for all.
+fn shares(trials: &[Trial]) -> Vec<Vec<usize>> {
+    let is = |faults: &'static [Fault]| {
+        (0..trials.len()).filter(move |index| faults.contains(&trials[*index].row.fault)).collect::<Vec<_>>()
+    };
+    let hanging =
+        is(&[Fault::HangInstance, Fault::SlowExecution, Fault::LateRelease, Fault::LateResponse, Fault::DropResponse]);
+    let crashing = is(&[Fault::Crash]);
+    let others: Vec<_> =
+        (0..trials.len()).filter(|index| !hanging.contains(index) && !crashing.contains(index)).collect();
+    let mut shares: Vec<Vec<usize>> = others.chunks(MODELS_OF_A_SERVER).map(<[_]>::to_vec).collect();
+    shares.extend(hanging.chunks(MODELS_OF_A_SERVER).map(<[_]>::to_vec));
+    shares.extend(crashing.into_iter().map(|index| vec![index]));
+    shares
+}
+
+fn on_one_server(base: &Path, trials: &[&Trial], at_a_time: usize) -> Result<Vec<Outcome>> {
+    let folder = TempDir::new()?;
+    let repository = folder.path().join("models");
+    for trial in trials {
+        write_model(base, &repository, trial)?;
+    }
+    let log = folder.path().join("server.log");
+    let server = Real::start(Some(&repository), &log)?;
+    let mut outcomes =
+        for_each(trials, at_a_time, |trial| against(server.address, trial.row.scene, &trial.model, trial.seed));
+    server.stop()?;
+    // A server that goes in good order tells how often its models did it.
+    let log = fs::read_to_string(log).unwrap_or_default();
+    for (outcome, trial) in outcomes.iter_mut().zip(trials) {
+        let told = format!("model '{}': planted fault {}: committed ", trial.model, trial.row.fault);
+        outcome.committed = log.lines().find_map(|line| line.split_once(&told)?.1.split(' ').next()?.parse().ok());
+    }
+    Ok(outcomes)
+}
+
+fn write_model(base: &Path, repository: &Path, trial: &Trial) -> Result<()> {
+    let Trial { row, planted, model, .. } = trial;
+    let config = fs::read_to_string(base.join(row.model).join("config.pbtxt"))?;
+    let delay = |ms: u64| format!("key: \"execute_delay_ms\" value {{ string_value: \"{ms}\" }}");
+    let config = config.replace(&format!("\"{}\"", row.model), &format!("\"{model}\""));
+    let config = config.replace(PATTERN, &planted.to_string()).replace(&delay(1), &delay(row.execution_ms));
+    fs::create_dir_all(repository.join(model).join("1"))?;
+    Ok(fs::write(repository.join(model).join("config.pbtxt"), config)?)
+}
+
+fn with_triton() -> Command {
+    let mut command = Command::new(PathBuf::from(ROOT).join("scripts/with-triton"));
+    command.args(["--shape", "2x4", "--execute-delay-ms", "1"]);
+    command.args(["--idle-limit-ms", &IDLE_LIMIT.as_millis().to_string()]);
+    command.args(["--fault-hold-ms", &HOLD.as_millis().to_string()]);
+    command.stderr(Stdio::null());
+    command
+}
+
+/// A real server; ended by the end of its input.
+pub(crate) struct Real {
+    process: Child,
+    pub(crate) address: SocketAddr,
+}
+
+impl Real {
+    pub(crate) fn start(repository: Option<&Path>, log: &Path) -> Result<Self> {
+        let mut command = with_triton();
+        if let Some(repository) = repository {
+            command.arg(format!("--server-arg=--model-repository={}", repository.display()));
+        }
+        let time_limit: &[&str] = if repository.is_some() { &["--time-limit", SERVER_SECONDS] } else { &[] };
+        command.args(time_limit).arg("--log").arg(log).args(["--", "sh", "-c", "echo $TRITON_GRPC; read line || true"]);
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let mut address = String::new();
+        BufReader::new(process.stdout.take().ok_or("no pipe")?).read_line(&mut address)?;
+        let Ok(address) = address.trim().parse() else {
+            process.wait()?;
+            return Err("with-triton starts no server: run `scripts/with-triton -- true` to see why".into());
+        };
+        Ok(Self { process, address })
+    }
+
+    pub(crate) fn stop(mut self) -> Result<()> {
+        drop(self.process.stdin.take());
+        self.process.wait()?;
+        Ok(())
+    }
+}

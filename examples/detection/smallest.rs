@@ -1,0 +1,73 @@
+//! The smallest conversations that show a fault which is always there.
+
+use std::time::{Duration, Instant};
+
+use sequence_stress::{
+    conversation::Conversation,
+    engine::{Given, Hints, Observer, Setup, run_given},
+    failure::{Failure, Run, shrink},
+    oracle::{Violation, ViolationKind},
+    reference::{Planted, Server},
+    scenario::Millis,
+    seed::Seed,
+};
+use tokio::sync::mpsc;
+
+use crate::harness::{
+    rows::Row,
+    trial::{IDLE_LIMIT, options, scenario},
+};
+
+/// How often, and for how long, smaller ones are tried out.
+const TRIALS: u32 = 400;
+const TIME: Duration = Duration::from_secs(25);
+
+struct Silent;
+impl Observer for Silent {}
+
+/// How many messages the smallest conversations have, and whether none can be left out; none where it did not show again.
+pub(crate) fn smallest(row: &Row, found: &Violation, seed: u64) -> Option<(usize, bool)> {
+    let server = Server::start(options(row.execution_ms, Vec::new(), seed)).ok()?;
+    let scenario = scenario(row.scene, server.address, row.model);
+    let reuse = scenario.sending.reuse;
+    let manner = sequence_stress::plan::Manner { reuse, stream: scenario.sending.stream, idle_limit: IDLE_LIMIT };
+    let passes = scenario.load.iterations.map_or(1, u64::from) * u64::from(scenario.load.workers.get());
+    let run = Run { scenario: &scenario, seed: Seed(seed), manner, passes, embedded: None };
+    let failure = Failure::found(found, &run);
+    let began = Instant::now();
+    if !shows(row, &failure, seed) {
+        return None;
+    }
+    let shrunk = shrink(failure, TRIALS, &mut |smaller| began.elapsed() < TIME && shows(row, smaller, seed));
+    Some((shrunk.failure.messages(), shrunk.is_minimal && began.elapsed() < TIME))
+}
+
+/// Whether the same kind of violation shows again on a server that commits the fault always.
+fn shows(row: &Row, failure: &Failure, seed: u64) -> bool {
+    let planted = vec![Planted::always(row.fault)];
+    let Ok(server) = Server::start(options(row.execution_ms, planted, seed)) else { return false };
+    let Ok(mut scenario) = failure.fitted_scenario() else { return false };
+    scenario.target.endpoint = server.address.into();
+    if failure.kind != ViolationKind::Statistics {
+        (scenario.limits.quiet_ms, scenario.limits.settle_ms) = (Millis::LEAST, Millis::LEAST);
+    }
+    scenario.slots.check = matches!(failure.kind, ViolationKind::SlotLeak | ViolationKind::SlotReleasedTwice);
+    scenario.limits.lost_after_ms = Millis::LEAST;
+    let steps = failure.conversations.iter().map(Conversation::messages).max().unwrap_or(1);
+    let longest = u32::try_from(steps).ok().and_then(std::num::NonZeroU32::new).unwrap_or(scenario.length.max);
+    scenario.length.max = longest.max(scenario.length.min);
+    let setup = Setup {
+        scenario,
+        seed: Seed(seed),
+        hints: Hints::default(),
+        fail_fast: true,
+        embedded: false,
+        recording: None,
+    };
+    let given = Given { conversations: failure.conversations.clone(), at_their_times: false };
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return false };
+    // The sender stays: a closed channel would bring no interrupts either.
+    let (_interrupt, interrupts) = mpsc::channel(1);
+    let result = runtime.block_on(run_given(setup, given, &mut Silent, interrupts));
+    result.is_ok_and(|result| result.tally.violations.contains_key(&failure.kind))
+}

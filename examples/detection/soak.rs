@@ -1,0 +1,130 @@
+//! Correct servers, for as many requests as are asked for: nothing may be accused.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    net::SocketAddr,
+    num::NonZeroU64,
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Instant,
+};
+
+use sequence_stress::{engine::SlotFinding, reference::Server};
+
+use crate::harness::{
+    rows::{MODELS, Scene},
+    trial::{options, run_scenario, scenario, unhurried},
+};
+
+/// How many times its iterations a scenario runs: most of a short run is waiting before and after it.
+const LONGER: u64 = 8;
+
+/// After so many runs it says how far it is.
+const TELL_EACH: u64 = 50;
+
+/// What a soak came to.
+#[derive(Debug, Default)]
+pub(crate) struct Soaked {
+    pub(crate) requests: u64,
+    pub(crate) runs: u64,
+    /// Answers that could not be judged.
+    pub(crate) undetermined: u64,
+    /// Runs after which the slots were counted.
+    pub(crate) slots_counted: u64,
+    /// Requests by scenario and model.
+    by_kind: BTreeMap<(Scene, &'static str), u64>,
+    /// What was accused, with how it is had again.
+    pub(crate) accused: Vec<String>,
+    /// Runs that could not be held.
+    pub(crate) failed: Vec<String>,
+    pub(crate) seconds: u64,
+}
+
+/// Runs all scenarios with all models, with ever new seeds, until so many requests were sent.
+pub(crate) fn soak(requests: u64, first_seed: u64, at_a_time: usize, real: Option<SocketAddr>) -> Soaked {
+    let kinds: Vec<_> =
+        Scene::ALL.into_iter().flat_map(|scene| MODELS.iter().map(move |model| (scene, *model))).collect();
+    let (next, sent, soaked) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::new(Soaked::default()));
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        for thread in 0..at_a_time {
+            let (next, sent, soaked, kinds) = (&next, &sent, &soaked, &kinds);
+            scope.spawn(move || {
+                while sent.load(Relaxed) < requests {
+                    let number = next.fetch_add(1, Relaxed);
+                    // On one real server a model has one run at a time.
+                    let own = |index: usize| real.is_none() || index % MODELS.len() % at_a_time == thread;
+                    let of_thread: Vec<_> = (0..kinds.len()).filter(|index| own(*index)).collect();
+                    let turn = usize::try_from(number).expect("not so many") % of_thread.len();
+                    let (scene, model) = kinds[of_thread[turn]];
+                    one(scene, model, first_seed + number, real, sent, soaked);
+                }
+            });
+        }
+    });
+    let soaked = soaked.into_inner().expect("no thread panics with it");
+    Soaked { seconds: began.elapsed().as_secs(), ..soaked }
+}
+
+fn one(
+    scene: Scene,
+    model: &'static str,
+    seed: u64,
+    real: Option<SocketAddr>,
+    sent: &AtomicU64,
+    soaked: &Mutex<Soaked>,
+) {
+    let server = real.is_none().then(|| Server::start(options(1, Vec::new(), 0)).expect("a free port"));
+    let address = real.or(server.as_ref().map(|server| server.address)).expect("one or the other");
+    let mut scenario = unhurried(scenario(scene, address, model));
+    scenario.load.iterations = scenario.load.iterations.and_then(|its| its.checked_mul(NonZeroU64::new(LONGER)?));
+    let name = format!("scenario {}, model {model}, seed {seed}", scene.name());
+    let result = run_scenario(scenario, seed, None);
+    let mut soaked = soaked.lock().expect("no thread panics with it");
+    if soaked.runs.is_multiple_of(TELL_EACH) {
+        eprintln!("{} requests, {} accused, {} failed", soaked.requests, soaked.accused.len(), soaked.failed.len());
+    }
+    match result {
+        Err(why) => {
+            // One that is gone is not asked for ever.
+            sent.fetch_add(1000, Relaxed);
+            soaked.failed.push(format!("{name}: {why}"));
+        }
+        Ok(result) => {
+            let total = result.tally.total();
+            sent.fetch_add(total.requests, Relaxed);
+            soaked.requests += total.requests;
+            soaked.runs += 1;
+            soaked.undetermined += total.undetermined;
+            soaked.slots_counted += u64::from(matches!(result.slots.finding, SlotFinding::AllThere { .. }));
+            *soaked.by_kind.entry((scene, model)).or_default() += total.requests;
+            for violation in &result.violations {
+                let line = format!("{name}: {violation}");
+                eprintln!("accused: {line}");
+                soaked.accused.push(line);
+            }
+        }
+    }
+}
+
+impl Soaked {
+    /// What it came to, a line each; at the end what was accused.
+    pub(crate) fn told(&self) -> String {
+        let Self { requests, runs, undetermined, slots_counted, seconds, .. } = self;
+        let mut told = format!(
+            "{requests} requests in {runs} runs and {seconds} s, {undetermined} of them answered with what was not determined; \
+             the slots counted after {slots_counted} runs; {} violations",
+            self.accused.len()
+        );
+        for ((scene, model), requests) in &self.by_kind {
+            let _ = write!(told, "\n  {:8} {model:30} {requests}", scene.name());
+        }
+        for line in self.accused.iter().chain(&self.failed) {
+            let _ = write!(told, "\n  {line}");
+        }
+        told
+    }
+}
