@@ -156,7 +156,7 @@ fn run_and_judge(scenario: Scenario, seed: u64) -> Outcome {
         limit: history::Options::LIMIT,
         part: history::Options::PART,
     };
-    let recording = Recording { options, scenario_name: "detection".to_owned(), replay: String::new() };
+    let recording = Recording { options, scenario_name: "detection".to_owned(), replay: String::new(), server: None };
     match run_scenario(scenario, seed, Some(recording)) {
         Err(why) => Outcome { committed: None, seen: Seen::CouldNotTest(why), plain: Plain::Fails, requests: 0 },
         Ok(result) => judge(&result, &entries(&path)),
