@@ -135,8 +135,8 @@ fn in_tritonserver(rows: &[Row], args: &Args) -> Result<Outcomes, Box<dyn Error>
 
 fn smallest_of_all(rows: &[Row], found: &Outcomes, at_a_time: usize) -> BTreeMap<Fault, (usize, bool)> {
     let small = for_each(rows, at_a_time, |row| {
-        let found = found.get(&row.fault)?.always.as_ref()?.found()?;
-        smallest(row, &found.first, 1)
+        found.get(&row.fault)?.always.as_ref()?.found()?;
+        smallest(row, 1)
     });
     rows.iter().map(|row| row.fault).zip(small).filter_map(|(fault, small)| Some((fault, small?))).collect()
 }

@@ -6,7 +6,7 @@ use sequence_stress::{
     conversation::Conversation,
     engine::{Given, Hints, Observer, Setup, run_given},
     failure::{Failure, Run, shrink},
-    oracle::{Violation, ViolationKind},
+    oracle::ViolationKind,
     reference::{Planted, Server},
     scenario::Millis,
     seed::Seed,
@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use crate::harness::{
     rows::Row,
-    trial::{IDLE_LIMIT, options, scenario},
+    trial::{IDLE_LIMIT, options, run_scenario, scenario},
 };
 
 /// How often, and for how long, smaller ones are tried out.
@@ -26,14 +26,15 @@ struct Silent;
 impl Observer for Silent {}
 
 /// How many messages the smallest conversations have, and whether none can be left out; none where it did not show again.
-pub(crate) fn smallest(row: &Row, found: &Violation, seed: u64) -> Option<(usize, bool)> {
-    let server = Server::start(options(row.execution_ms, Vec::new(), seed)).ok()?;
+pub(crate) fn smallest(row: &Row, seed: u64) -> Option<(usize, bool)> {
+    let server = Server::start(options(row.execution_ms, vec![Planted::always(row.fault)], seed)).ok()?;
     let scenario = scenario(row.scene, server.address, row.model);
     let reuse = scenario.sending.reuse;
     let manner = sequence_stress::plan::Manner { reuse, stream: scenario.sending.stream, idle_limit: IDLE_LIMIT };
-    let passes = scenario.load.iterations.map_or(1, u64::from) * u64::from(scenario.load.workers.get());
-    let run = Run { scenario: &scenario, seed: Seed(seed), manner, passes, embedded: None };
-    let failure = Failure::found(found, &run);
+    let result = run_scenario(scenario.clone(), seed, None).ok()?;
+    drop(server);
+    let run = Run { scenario: &scenario, seed: Seed(seed), manner, scene: &result.scene, embedded: None };
+    let failure = Failure::found(result.violations.first()?, &run)?;
     let began = Instant::now();
     if !shows(row, &failure, seed) {
         return None;
@@ -64,7 +65,7 @@ fn shows(row: &Row, failure: &Failure, seed: u64) -> bool {
         embedded: false,
         recording: None,
     };
-    let given = Given { conversations: failure.conversations.clone(), at_their_times: false };
+    let given = Given { conversations: failure.conversations.clone() };
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return false };
     // The sender stays: a closed channel would bring no interrupts either.
     let (_interrupt, interrupts) = mpsc::channel(1);
