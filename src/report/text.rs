@@ -88,7 +88,7 @@ pub(super) fn causes(violation: &Violation, width: usize, out: &mut impl io::Wri
         let likely = if place == 0 { "cause" } else { "   or" };
         let before = 2 + likely.len() + 1 + cause.name().len();
         // What stands there already takes the room of a first word.
-        let words = format!("{}: {} {evidence}", "x".repeat(before), cause.what());
+        let words = format!("{}: {} Evidence: {evidence}", "x".repeat(before), cause.what());
         for (index, line) in wrapped(&words, width.saturating_sub(8)).iter().enumerate() {
             match line.get(before..).filter(|_| index == 0) {
                 Some(rest) => writeln!(out, "  {likely} {BOLD}{cause}{BOLD:#}{rest}")?,

@@ -87,8 +87,8 @@ fn two_streams_are_two_columns() {
     157.0 │ the stream is closed                       │
 ✗ wrong-sum: An answer is not the running sum of its sequence.
   sent valid step 2/2 END value 7; expected 12; saw 107 (off by 95)
-  cause swapped-states: Two sequences were given each other's states. It is what ID 2 had
-        after its START at 0.009 s, 100, with the 7 of this step."
+  cause swapped-states: Two sequences were given each other's states. Evidence: It is what
+        ID 2 had after its START at 0.009 s, 100, with the 7 of this step."
     );
 }
 
