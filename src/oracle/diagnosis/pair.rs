@@ -107,10 +107,17 @@ impl<'p> Pair<'p> {
     }
 
     fn shared(&self) -> Option<Hypothesis> {
+        let cut = self.case.story.cut_before(self.case.at);
+        // A slot that a cancel gave back may be given back again; where the other one has no later step nothing speaks against it.
+        let fit = match self.is_shared() {
+            true => Fit::Yes,
+            false if self.found_next.is_none() && cut.is_some() => Fit::NotKnown,
+            false => return None,
+        };
         let times = u32::from(self.went_on_from_mine());
-        let shared = self.is_shared().then(|| self.hypothesis(Cause::SharedState, Fit::Yes))?;
+        let shared = self.hypothesis(Cause::SharedState, fit);
         let mut shared = shared.confirmed(times, "that one went on from this one's answer");
-        if let Some(cut) = self.case.story.cut_before(self.case.at) {
+        if let Some(cut) = cut {
             let ms = (self.case.at - cut.at) / 1_000_000;
             let ContextId { worker, context } = cut.context;
             let told = format!("worker {worker} cut its stream of context {context} {ms} ms before");

@@ -189,6 +189,21 @@ fn two_sequences_in_one_slot() {
 }
 
 #[test]
+fn a_state_of_a_sequence_of_one_step_leaked_or_after_a_cancel_was_shared() {
+    // B's one step left its state where A's second went on; B has none that could tell who had the state.
+    let mut tale = Tale::default();
+    tale.send(0, 0, &A[..2]).send_part(1, 0, 0, 2, &B[..1]).answer(0, 0, 0, &[A[0]]).answer(1, 0, 0, &[B[0]]);
+    tale.answer(0, 0, 1, &[B[0].wrapping_add(A[1])]);
+    let right = A[0].wrapping_add(A[1]);
+    assert_eq!(causes(&tale.wrong_sum(&known(), (0, 0, 1), right))[0], LeakedState);
+    let mut cut = Tale::default();
+    cut.tell(2, What::Cut(Cut::Reset));
+    cut.entries[0].at = 0;
+    tale.entries.insert(0, cut.entries.remove(0));
+    assert_eq!(causes(&tale.wrong_sum(&known(), (0, 0, 1), right))[..2], [SharedState, LeakedState]);
+}
+
+#[test]
 fn a_step_that_was_executed_as_another_sequences() {
     let (a, b) = (sums(&A), sums(&B));
     let shared = a[2].wrapping_add(B[2]);
