@@ -138,8 +138,14 @@ pub fn unhurried(mut scenario: Scenario) -> Scenario {
 
 /// The scene's scenario with such a target.
 pub fn scenario(scene: Scene, address: SocketAddr, model: &str) -> Scenario {
+    scenario_but(scene, address, model, &[])
+}
+
+/// The same, with other words for some.
+pub fn scenario_but(scene: Scene, address: SocketAddr, model: &str, otherwise: &[(&str, &str)]) -> Scenario {
+    let text = otherwise.iter().fold(scene.text().to_owned(), |text, (words, other)| text.replace(words, other));
     let overrides = Overrides { endpoint: Some(address.into()), model: Some(model.to_owned()), ..Overrides::default() };
-    Scenario::resolve(&Source::from_text(scene.name(), scene.text()), overrides).expect("a scenario")
+    Scenario::resolve(&Source::from_text(scene.name(), &text), overrides).expect("a scenario")
 }
 
 /// Runs a scene against a server, until some time after the first violation.
