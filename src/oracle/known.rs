@@ -336,6 +336,10 @@ impl Known {
         };
         match found {
             Found::Explained(could) => {
+                if request.mixed {
+                    // Whose sum it is that the model keeps, or whether it keeps one, was decided where they were executed.
+                    histories.forget_sums();
+                }
                 self.histories = Some(histories);
                 let mixed = request.mixed && !request.step.start;
                 judge_possible(answer, &could, if mixed { Doubt::Overlap } else { Doubt::State })
