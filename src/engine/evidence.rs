@@ -57,7 +57,8 @@ impl Evidence {
     /// Of a server of which so much is known; answers are waited for so long.
     pub(super) fn new(known: Known, patience: Duration) -> Self {
         // A lost answer's request was sent that long before.
-        let span = (patience + WINDOW).max(known.idle_limit.unwrap_or_default().saturating_mul(IDLE_LIMITS));
+        let span =
+            patience.saturating_add(WINDOW).max(known.idle_limit.unwrap_or_default().saturating_mul(IDLE_LIMITS));
         Self {
             explain,
             known,

@@ -34,7 +34,9 @@ impl Watch {
         let late = self.looked_at.elapsed().saturating_sub(TICK * 2);
         self.looked_at = Instant::now();
         self.answered_at += late;
-        if !shared.has_begun() || progress.answered != self.answered {
+        // A server that was asked nothing is silent, too.
+        let is_asked = progress.requests > progress.answered;
+        if !shared.has_begun() || !is_asked || progress.answered != self.answered {
             self.answered = progress.answered;
             self.answered_at = Instant::now();
         }

@@ -16,6 +16,10 @@ use crate::{
 
 /// The most messages that are taken along: those nearest in time.
 const MESSAGES_MAX: usize = 10_000;
+/// The most conversations of one worker that are looked at for them.
+const CONVERSATIONS_MAX: usize = 1_000_000;
+/// The most sequences that are drawn of one worker's plan: a file may name any.
+const DRAWN_MAX: u32 = 20_000_000;
 
 /// The run in which something was found.
 #[derive(Clone, Copy, Debug)]
@@ -83,9 +87,11 @@ fn conversations(
     let mut next = 0;
     let mut at = 0;
     let mut conversations = Vec::new();
-    while next <= last {
+    while next <= last && conversations.len() < CONVERSATIONS_MAX {
         let pass = plan.next_pass();
-        let sequences = next..next + u32::try_from(pass.sequences.len()).expect("a pass has one sequence or two");
+        let pass_has = u32::try_from(pass.sequences.len()).expect("a pass has one sequence or two");
+        let Some(behind) = next.checked_add(pass_has).filter(|_| next <= DRAWN_MAX) else { break };
+        let sequences = next..behind;
         next = sequences.end;
         if sequences.end <= first {
             continue;

@@ -199,6 +199,15 @@ impl Known {
         abandoned
     }
 
+    /// What was sent, and what was answered, is not known up to this time; returns how many requests will never be settled.
+    pub(super) fn interrupt(&mut self, lane: Lane, at: Nanos, rules: &Rules) -> usize {
+        let abandoned = self.cut(lane, at, rules);
+        self.strays.lose_all(at.saturating_add(nanos(rules.straggling)));
+        self.lose_sight(Doubt::Stragglers);
+        self.tidy();
+        abandoned
+    }
+
     /// Whether no other request of the ID is under way that may come before this one, and the state is one set.
     fn is_alone(&self, lane: Lane, number: u64) -> bool {
         self.histories.is_none()

@@ -180,6 +180,10 @@ impl<'o> Observation<'o> {
     }
 
     fn cut(&mut self, cut: Cut) {
+        if cut == Cut::Interrupted {
+            self.ruling.abandoned = self.id.interrupt(self.lane, self.at, self.rules);
+            return;
+        }
         if let Cut::Broken(reason) = cut {
             let front = self.id.stream(self.lane).waiting().next().map(|waiting| waiting.step);
             let expected = "the stream to last until the client closes it".to_owned();

@@ -63,6 +63,14 @@ impl Strays {
         }
     }
 
+    /// Anything may be taken in up to this time.
+    pub(super) fn lose_all(&mut self, until: Nanos) {
+        self.lose_in_fog();
+        self.fog_until = self.fog_until.max(until);
+        self.fog_sent = Some(0);
+        self.sweeps_until = self.sweeps_until.max(until);
+    }
+
     /// Gives up looking at them one by one.
     fn lose_in_fog(&mut self) {
         self.fog_until = self.cuts.iter().map(|cut| cut.until).max().unwrap_or(0).max(self.fog_until);

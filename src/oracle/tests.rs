@@ -400,3 +400,19 @@ fn after_an_unexpected_error_nothing_is_known_until_the_next_start() {
     c.send(true, true, &[1]).answer("0-0-1-0", 2);
     c.assert(&[ViolationKind::UnexpectedError, ViolationKind::WrongSum]);
 }
+
+#[test]
+fn what_is_missing_may_have_been_anything() {
+    // A sequence that ended before, and one that went on: behind the gap either is whatever happened in it.
+    for end in [true, false] {
+        let mut c = Conversation::new();
+        c.send(true, end, &[5]).answer("0-0-0-0", 5);
+        c.wait(1).tell(EventKind::Cut(Cut::Interrupted)).wait(1);
+        c.send(false, false, &[7]).answer("0-0-1-0", 100).assert(&[]);
+        c.wait(1).send(false, true, &[7]).refuse("0-0-2-0").assert(&[]);
+        // What may be under way of it has an end, and a START is judged at once.
+        c.send(true, false, &[1]).answer("0-0-3-0", 2).assert(&[ViolationKind::WrongSum]);
+        c.wait(3001).send(true, false, &[1]).answer("0-0-4-0", 1);
+        c.send(false, true, &[1]).answer("0-0-5-0", 3).assert(&[ViolationKind::WrongSum, ViolationKind::WrongSum]);
+    }
+}
