@@ -147,7 +147,7 @@ const MODEL_FAULTS: [(&str, &str, &[&str]); 4] = [
     ("off-by-one", "wrong-sum", &[]),
     ("keep-state", "wrong-sum", &[]),
     ("swap-states", "wrong-sum", &[]),
-    ("slow-execution", "lost", &["hang", "stream-not-closed"]),
+    ("slow-execution", "lost", &["hang", "stream-not-closed", "pending-left"]),
 ];
 
 fn assert_found(models: Models, fault: &str, expected: &str, also: &[&str], scenario: &str) {
