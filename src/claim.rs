@@ -4,11 +4,11 @@ use std::fmt;
 
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
-    de::{Error, MapAccess, Visitor},
+    de::{MapAccess, Visitor},
     ser::SerializeMap as _,
 };
 
-use crate::sequence::Pattern;
+use crate::{keys, sequence::Pattern};
 
 macro_rules! claims {
     ($($claim:ident $name:literal [$($pattern:ident)*] $what:literal $needs:literal;)*) => {
@@ -157,20 +157,7 @@ struct Key(Claim);
 
 impl<'de> Deserialize<'de> for Key {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Name;
-        impl Visitor<'_> for Name {
-            type Value = Key;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("the name of a claim")
-            }
-
-            fn visit_str<E: Error>(self, name: &str) -> Result<Key, E> {
-                let claim = Claim::ALL.into_iter().find(|claim| claim.name() == name);
-                claim.map(Key).ok_or_else(|| E::unknown_field(name, Claim::NAMES))
-            }
-        }
-        deserializer.deserialize_identifier(Name)
+        keys::place(deserializer, "claim", Claim::NAMES).map(|place| Self(Claim::ALL[place]))
     }
 }
 

@@ -8,6 +8,7 @@ pub mod claim;
 pub mod conversation;
 pub mod endpoint;
 pub mod event;
+mod keys;
 pub mod model;
 pub mod seed;
 pub mod sequence;

@@ -72,6 +72,11 @@ fn check_one(
     if !quiet {
         print(|out| checked.remarks().iter().try_for_each(|remark| writeln!(out, "note: {remark}")));
     }
+    if checked.damage.is_some() {
+        print(|out| {
+            writeln!(out, "{file} is damaged or cut off: what follows is of its good part alone, {}", entries(&checked))
+        });
+    }
     print(|out| if quiet { write_verdict(&summary, out) } else { write_text(&summary, out) });
     if let Some(result_file) = result_file {
         let mut bytes = Vec::new();

@@ -4,12 +4,12 @@ use std::fmt;
 
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
-    de::{Error, MapAccess, Visitor},
+    de::{MapAccess, Visitor},
     ser::SerializeMap as _,
 };
 
 use super::Weight;
-use crate::sequence::Pattern;
+use crate::{keys, sequence::Pattern};
 
 /// The relative weight of each pattern; what a file leaves out has weight 0.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -34,20 +34,7 @@ struct Key(Pattern);
 
 impl<'de> Deserialize<'de> for Key {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Name;
-        impl Visitor<'_> for Name {
-            type Value = Key;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("the name of a pattern")
-            }
-
-            fn visit_str<E: Error>(self, name: &str) -> Result<Key, E> {
-                let pattern = Pattern::ALL.into_iter().find(|pattern| pattern.name() == name);
-                pattern.map(Key).ok_or_else(|| E::unknown_field(name, Pattern::NAMES))
-            }
-        }
-        deserializer.deserialize_identifier(Name)
+        keys::place(deserializer, "pattern", Pattern::NAMES).map(|place| Self(Pattern::ALL[place]))
     }
 }
 

@@ -7,7 +7,23 @@ use super::{
     windows::known,
     world::{Mutation, World},
 };
-use crate::oracle::{Place, Violation, ViolationKind};
+use crate::{
+    oracle::{Place, Violation, ViolationKind},
+    sequence::RequestId,
+};
+
+/// The violation that an answer's wrong sum is.
+fn wrong_sum(world: &World, request: RequestId, right: i32) -> Violation {
+    let place = Place {
+        worker: request.worker,
+        context: 0,
+        correlation_id: world.entries[0].correlation_id,
+        request_id: Some(request.to_string()),
+    };
+    let text = String::new;
+    let of_run = Violation::of_the_run(ViolationKind::WrongSum, 0, text(), right.to_string(), text());
+    Violation { place: Some(place), ..of_run }
+}
 
 /// Gives random wrong sums to answers of random conversations; returns how many, and how many of them were explained.
 fn false_explanations(bits: u32, seeds: u64) -> (usize, usize) {
@@ -16,21 +32,7 @@ fn false_explanations(bits: u32, seeds: u64) -> (usize, usize) {
     for seed in 0..seeds {
         let world = World::run(Mutation::Random, bits, seed);
         let Some((request, right)) = world.wrong.first().copied() else { continue };
-        let place = Place {
-            worker: request.worker,
-            context: 0,
-            correlation_id: world.entries[0].correlation_id,
-            request_id: Some(request.to_string()),
-        };
-        let violation = Violation {
-            kind: ViolationKind::WrongSum,
-            at_ns: 0,
-            place: Some(place),
-            sent: String::new(),
-            expected: right.to_string(),
-            seen: String::new(),
-            explanations: Vec::new(),
-        };
+        let violation = wrong_sum(&world, request, right);
         let explanations = explain(&violation, &world.entries, &known());
         tried += 1;
         explained += usize::from(explanations[0].cause != Cause::Unexplained);
@@ -66,17 +68,7 @@ fn the_odds_of_chance_are_told_where_values_have_few_bits() {
     for seed in 0..20 {
         let (world, known) = (World::run(Mutation::OutOfOrder, 12, seed), known());
         let Some((request, right)) = world.wrong.first().copied() else { continue };
-        let correlation_id = world.entries[0].correlation_id;
-        let request_id = Some(request.to_string());
-        let violation = Violation {
-            kind: ViolationKind::WrongSum,
-            at_ns: 0,
-            place: Some(Place { worker: request.worker, context: 0, correlation_id, request_id }),
-            sent: String::new(),
-            expected: right.to_string(),
-            seen: String::new(),
-            explanations: Vec::new(),
-        };
+        let violation = wrong_sum(&world, request, right);
         let explanations = explain(&violation, &world.entries, &known);
         told += usize::from(explanations.iter().any(|one| one.evidence.contains("by chance this matches in 1 of")));
     }
@@ -109,21 +101,7 @@ fn a_large_window_is_explained_at_once() {
     }
     window.extend(world.entries.iter().cloned());
     assert!(window.len() >= 100_000, "{}", window.len());
-    let place = Place {
-        worker: request.worker,
-        context: 0,
-        correlation_id: world.entries[0].correlation_id,
-        request_id: Some(request.to_string()),
-    };
-    let violation = Violation {
-        kind: ViolationKind::WrongSum,
-        at_ns: 0,
-        place: Some(place),
-        sent: String::new(),
-        expected: right.to_string(),
-        seen: String::new(),
-        explanations: Vec::new(),
-    };
+    let violation = wrong_sum(&world, request, right);
     let began = Instant::now();
     let explanations = explain(&violation, &window, &known());
     let took = began.elapsed();
