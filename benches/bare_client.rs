@@ -20,9 +20,9 @@ use sequence_stress::{
         infer_parameter::ParameterChoice, model_infer_request::InferInputTensor,
         model_infer_request::InferRequestedOutputTensor,
     },
-    scenario::{ConnectionOwner, Overrides, Scenario, Source, StreamLife, Window},
+    scenario::{ConnectionOwner, Overrides, Population, Scenario, Source, StreamLife, Window},
     seed::Seed,
-    sequence::{CorrelationId, RequestId, Sequence},
+    sequence::{CorrelationId, IdForm, RequestId, Sequence},
 };
 use tokio::{sync::mpsc, task::JoinSet};
 use tokio_stream::wrappers::ReceiverStream;
@@ -123,7 +123,9 @@ fn job(args: Args) -> Result<Job, String> {
         ..Overrides::default()
     };
     let scenario = Scenario::resolve(&source, overrides).map_err(|error| error.to_string())?;
-    let sending = &scenario.sending;
+    let [Population { sending, .. }] = &scenario.populations[..] else {
+        return Err(format!("{}: it has to have one population", source.name()));
+    };
     if (sending.stream, sending.connection, sending.window)
         != (StreamLife::PerSequence, ConnectionOwner::PerContext, Window::All)
     {
@@ -136,7 +138,7 @@ fn job(args: Args) -> Result<Job, String> {
 /// Runs all workers, spread over a thread per core.
 fn run(job: Job) -> Result<(Counts, Duration), String> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let threads = cores.min(job.scenario.load.workers.get() as usize);
+    let threads = cores.min(job.scenario.workers() as usize);
     let job = Arc::new(job);
     let (done, results) = std::sync::mpsc::channel();
     let began = Instant::now();
@@ -160,7 +162,7 @@ fn run_thread(job: &Arc<Job>, thread: usize, threads: usize) -> Result<Counts, S
         .map_err(|error| format!("cannot start a runtime thread: {error}"))?;
     runtime.block_on(async {
         let mut workers = JoinSet::new();
-        for index in (0..job.scenario.load.workers.get()).skip(thread).step_by(threads) {
+        for index in (0..job.scenario.workers()).skip(thread).step_by(threads) {
             workers.spawn(run_worker(Arc::clone(job), index));
         }
         let mut total = Counts::default();
@@ -174,7 +176,7 @@ fn run_thread(job: &Arc<Job>, thread: usize, threads: usize) -> Result<Counts, S
 async fn run_worker(job: Arc<Job>, index: u32) -> Result<Counts, String> {
     let mut plan = WorkerPlan::new(&job.scenario, job.seed, index);
     let mut services: Vec<_> =
-        (0..job.scenario.contexts.count()).map(|_| connect(&job.scenario)).collect::<Result<_, _>>()?;
+        (0..job.scenario.most_contexts()).map(|_| connect(&job.scenario)).collect::<Result<_, _>>()?;
     let mut counts = Counts::default();
     let mut begun = 0;
     for _ in 0..job.passes {
@@ -216,7 +218,7 @@ fn steps(model: &str, id: CorrelationId, first: RequestId, sequence: &Sequence) 
             model_name: model.to_owned(),
             id: RequestId { step, ..first }.to_string(),
             parameters: [
-                parameter("sequence_id", ParameterChoice::Int64Param(id.to_wire())),
+                parameter("sequence_id", id.on_the_wire(IdForm::Integer).into()),
                 parameter("sequence_start", ParameterChoice::BoolParam(start)),
                 parameter("sequence_end", ParameterChoice::BoolParam(end)),
             ]

@@ -7,7 +7,7 @@ use sequence_stress::{
     event::{ContextId, Cut, Event, EventKind, Received, Response},
     oracle::{Oracle, Rules},
     seed::Seed,
-    sequence::{CorrelationId, Pattern, RequestId, Step},
+    sequence::{CorrelationId, IdForm, Pattern, RequestId, Step},
     tensor::{Tensor, TensorData},
 };
 
@@ -59,7 +59,15 @@ impl Writer {
     fn step(&mut self, step: u32) -> Step {
         let request = RequestId { worker: 0, context: 0, sequence: self.sequence, step };
         let value = self.random.random();
-        Step { request, pattern: Pattern::Valid, start: step == 0, end: step + 1 == STEPS, value, of: STEPS }
+        Step {
+            request,
+            pattern: Pattern::Valid,
+            start: step == 0,
+            end: step + 1 == STEPS,
+            value,
+            of: STEPS,
+            special: None,
+        }
     }
 }
 
@@ -78,6 +86,8 @@ fn measure(name: &str, mut conversation: impl FnMut(&mut Writer)) {
         idle_limit: Some(Duration::from_secs(1)),
         straggling: Duration::from_millis(20),
         mixes: false,
+        id_form: IdForm::Integer,
+        controls: None,
     };
     let mut oracle = Oracle::new(rules, 1, 1, |_| CorrelationId(NonZeroU64::MIN));
     let mut writer = Writer { random: Seed(1).generator(0), at: 0, sequence: 0, events: Vec::new() };

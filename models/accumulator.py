@@ -5,8 +5,12 @@ wrapping arithmetic; with several elements their sum is added and every element 
 
 Where the configuration declares a CORRID control the state is kept by correlation ID (which the Oldest strategy needs,
 because a sequence's place in the batch varies there), else by slot, which under the Direct strategy is the place in the
-batch. Rows whose READY is 0 are idle slots: they are answered without an output. A control that is not declared counts as
+batch. Rows whose READY is 0 are idle slots: they are answered without OUTPUT. A control that is not declared counts as
 1 for READY and as 0 for START and END.
+
+A client that asks for the output SEEN, which parameter sequence_stress_controls names to it, is told what the model saw: START,
+END, READY, CORRID and the number of the slot among those of all instances, as INT64; -1 is what the model does not know, such
+as the slot under Oldest.
 
 Configuration parameters:
   execute_delay_ms         how long one execution takes, in ms (default 0)
@@ -40,6 +44,8 @@ PLUS_CORRID_AT_END = "running-sum-plus-corrid-at-end"
 
 # The server does not say when it reaps a sequence, so entries by correlation ID go oldest first rather than at END.
 ENTRIES_MAX = 100_000
+
+SEEN = "SEEN"
 
 
 class Fault:
@@ -96,9 +102,19 @@ def number(correlation_id):
     return int(correlation_id) if correlation_id.isdigit() else 0
 
 
+def trailing_number(name):
+    """The number that `name` ends in, or 0: instances are named so where there are several."""
+    digits = name[len(name.rstrip("0123456789")) :]
+    return int(digits) if digits else 0
+
+
 class TritonPythonModel:
     def initialize(self, args):
         config = json.loads(args["model_config"])
+        slots = max(1, config["max_batch_size"])
+        is_direct = "oldest" not in config["sequence_batching"]
+        self.first_slot = trailing_number(args["model_instance_name"]) * slots if is_direct else None
+        self.seen_shape = [1, -1] if config["max_batch_size"] > 0 else [-1]
         parameters = {key: value["string_value"] for key, value in config.get("parameters", {}).items()}
         self.delay_s = int(parameters.get("execute_delay_ms", "0")) / 1000
         self.hold_s = int(parameters.get("fault_hold_ms", "10000")) / 1000
@@ -124,16 +140,28 @@ class TritonPythonModel:
         if len(going_on) >= 2 and self.fault.happens("swap-states"):
             one, other = going_on[:2]
             self.sums[one], self.sums[other] = self.sums[other], self.sums[one]
-        return [self.step(request, *row) for request, row in zip(requests, rows)]
+        seen = [self.seen(index, request) for index, request in enumerate(requests)]
+        return [self.step(request, its, *row) for request, its, row in zip(requests, seen, rows)]
 
     def row(self, index, request):
         """The key of the row's state, and its READY and START."""
         key = scalar(request, "CORRID") if self.by_correlation_id else index
         return key, scalar(request, "READY", 1) == 1, scalar(request, "START", 0) == 1
 
-    def step(self, request, key, ready, start):
+    def seen(self, index, request):
+        """What the model saw of a row, as the output that tells it; nothing where nobody asks for it."""
+        if SEEN not in request.requested_output_names():
+            return []
+        flags = [scalar(request, name, -1) for name in ("START", "END", "READY")]
+        corrid = scalar(request, "CORRID", -1)
+        corrid = np.uint64(number(corrid) % 2**64).astype(np.int64)
+        slot = -1 if self.first_slot is None else self.first_slot + index
+        elements = np.array([*flags, corrid, slot], dtype=np.int64)
+        return [pb_utils.Tensor(SEEN, elements.reshape(self.seen_shape))]
+
+    def step(self, request, seen, key, ready, start):
         if not ready:
-            return pb_utils.InferenceResponse(output_tensors=[])
+            return pb_utils.InferenceResponse(output_tensors=seen)
         values = pb_utils.get_input_tensor_by_name(request, "INPUT").as_numpy()
         added = int(values.sum(dtype=np.int64))
         if added == self.error_on_value:
@@ -148,7 +176,7 @@ class TritonPythonModel:
         if self.fault.happens("off-by-one"):
             total = wrapped(total + 1)
         output = pb_utils.Tensor("OUTPUT", np.full(values.shape, total, dtype=np.int32))
-        return pb_utils.InferenceResponse(output_tensors=[output])
+        return pb_utils.InferenceResponse(output_tensors=[output, *seen])
 
     def remember(self, key, total):
         self.sums[key] = total

@@ -59,7 +59,7 @@ claims! {
     BackToBack "back-to-back" [ValidValid ValidNoEnd]
         "The same, where the START was sent before the END was answered."
         "it needs sending.reuse = \"pipelined\", sending.window above 1, and a model that keeps no state by correlation ID";
-    RestartOfALiveId "restart-of-a-live-id" [ValidNoEnd NoEnd]
+    RestartOfALiveId "restart-of-a-live-id" [ValidNoEnd NoEnd Restart]
         "A START was answered rightly while the ID's sequence was certainly live: a step without END was answered, and the idle limit not reached."
         "the START has to be answered within the idle limit, here {idle}, of the sending of the step before it";
     RefusedNoStart "refused-no-start" [NoStart]
@@ -80,7 +80,7 @@ claims! {
     SlotReclaim "slot-reclaim" [ValidNoEnd NoEnd]
         "The same, and the client had ended none of the sequences that had the slots: the server had to."
         "as many sequences have to be left without END within the idle limit, here {idle}, as the model has slots, here {slots}: more workers (-t, here {workers})";
-    CutWithStepsUnderWay "cut-with-steps-under-way" [CancelQueued CancelExecuting CancelRestart Reset]
+    CutWithStepsUnderWay "cut-with-steps-under-way" [CancelQueued CancelExecuting CancelRestart Reset KillClient]
         "The client cut a stream while steps of a sequence that had been answered before were under way."
         "";
     CutWhileIdle "cut-while-idle" [CancelIdle]
@@ -98,12 +98,36 @@ claims! {
     ContinuedElsewhere "continued-elsewhere" [ContinueElsewhere ContinueByNeighbour]
         "A step of a sequence was answered rightly over another stream than the step before it."
         "";
-    RestartElsewhere "restart-elsewhere" [RestartElsewhere]
+    RestartElsewhere "restart-elsewhere" [RestartElsewhere SharedId]
         "A START was answered rightly that was sent while the ID's sequence was under way on another stream."
         "";
     ConcurrentSubmission "concurrent-submission" [Concurrent]
         "A step was answered rightly while another one of its sequence was under way on another stream."
         "";
+    ReadOn "read-on-after-stopping" [StopReading]
+        "A stream was not read while more answers were due than flow control lets through, and all of them came rightly."
+        "";
+    ClientKilled "client-killed" [KillClient]
+        "The process of a client was killed while steps of a sequence that had been answered before were under way."
+        "";
+    CutByTheNetwork "cut-by-the-network" []
+        "The faulty network cut a connection while steps of a sequence that had been answered before were under way."
+        "it needs a population with network.cut or network.black_hole";
+    OneStepSequences "one-step-sequences" [Burst]
+        "A step with START and END was answered rightly, and before it an END of the same ID."
+        "";
+    RefusedAfterEnd "refused-after-end" [AfterEnd]
+        "A step with neither START nor END was refused for want of START, right after an END of its ID was answered."
+        "";
+    RefusedSecondEnd "refused-second-end" [EndTwice]
+        "An END without START was refused for want of START, right after an END of its ID was answered."
+        "";
+    SurvivedAFlaw "survived-a-flaw" [Malformed]
+        "A sequence went on rightly, the step before having been refused for a flaw."
+        "";
+    ExpiredInBacklog "expired-in-the-backlog" [Timeout]
+        "A step was refused because its sequence waited for a slot for longer than it might."
+        "slots have to be taken for longer than the steps may wait, a share of the idle limit, here {idle}: sequences without END, and more workers (-t, here {workers}) than slots, here {slots}";
 }
 
 impl fmt::Display for Claim {

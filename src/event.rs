@@ -46,12 +46,26 @@ pub enum EventKind {
     GaveUp,
     /// The client said that no further step follows; answers may still be due.
     HalfClosed,
+    /// The client read nothing for so many microseconds from now on.
+    StoppedReading(u64),
     /// The stream ended while requests may have been in flight: what becomes of them is not known.
     Cut(Cut),
     /// The stream ended in good order, every request answered.
     Closed,
     /// The stream stayed open although the client had closed it and had every answer.
     NotClosed,
+    /// The model or the server is being exchanged for another, as the scenario has it; it concerns all of the context's streams.
+    Disturbed(Disturbance),
+}
+
+/// How far an exchange of the model or the server is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Disturbance {
+    /// From now on, what was under way may be lost, and what is sent may be refused.
+    Begins,
+    /// The other one serves; of sequences that were begun before it may know nothing.
+    IsOver,
 }
 
 /// Why a stream ended early.
@@ -64,6 +78,10 @@ pub enum Cut {
     Cancelled,
     /// The client reset its connection, as its conversation has it.
     Reset,
+    /// The process that it went through was killed, as its conversation has it.
+    Killed,
+    /// The faulty network between the client and the server took its connection, as the scenario has it.
+    ByNetwork,
     /// The run was ended and did not wait any longer.
     Interrupted,
     /// The server or the network ended it, for the reason given.

@@ -5,6 +5,7 @@
 
 // The vocabulary.
 pub mod claim;
+pub mod controls;
 pub mod conversation;
 pub mod endpoint;
 pub mod event;
@@ -17,6 +18,9 @@ pub mod tensor;
 // What to send: pure.
 pub mod plan;
 pub mod scenario;
+
+// What is between client and server.
+pub mod proxy;
 
 // The wire.
 pub mod proto;

@@ -4,13 +4,17 @@ use std::{borrow::Cow, collections::BTreeMap, fmt, time::Duration};
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::tensor::TensorSpec;
+use crate::{
+    controls::{Controls, Told},
+    tensor::TensorSpec,
+};
 
 /// How the sequence batcher puts sequences into batches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strategy {
     /// A sequence has a fixed slot of the batch.
+    #[default]
     Direct,
     /// Candidate sequences take part in dynamic batches.
     Oldest,
@@ -40,12 +44,29 @@ pub struct Settings {
     pub queue_delay: Duration,
     /// Whether the server keeps the state.
     pub implicit_state: bool,
-    /// Whether the model is told correlation IDs, so that it may keep state by them.
-    pub told_correlation_ids: bool,
+    /// As what the model is told correlation IDs, so that it may keep state by them.
+    pub told_ids: ToldIds,
+    /// The controls that it is told by.
+    pub told: Told,
+    /// Whether the model takes several requests at a time as a batch.
+    pub batches: bool,
     /// Whether a request may get other than one response.
     pub decoupled: bool,
     /// The configuration's parameters.
     pub parameters: BTreeMap<String, String>,
+}
+
+/// As what a model is told correlation IDs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ToldIds {
+    /// Not at all, or it is not known.
+    #[default]
+    None,
+    /// Integers of some size.
+    Integers,
+    /// Texts.
+    Texts,
 }
 
 /// What a model computes.
@@ -76,6 +97,15 @@ pub struct Turn {
     pub queue_delay: Duration,
 }
 
+/// How many slots a model has in the course of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlotRange {
+    /// The fewest.
+    pub fewest: u32,
+    /// The most.
+    pub most: u32,
+}
+
 /// The model under test, as the server and the command line tell it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Model {
@@ -95,6 +125,9 @@ pub struct Model {
     pub strategy: Option<Strategy>,
     /// How many sequences can have a slot at a time, where it is known.
     pub slots: Option<u32>,
+    /// How that changes in a run that loads the model with another strategy; none where it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slots_in_phases: Option<SlotRange>,
     /// The idle limit, where it is known.
     #[serde(rename = "idle_limit_us", serialize_with = "micros", deserialize_with = "from_micros")]
     pub idle_limit: Option<Duration>,
@@ -104,8 +137,43 @@ pub struct Model {
     /// How long a step may take in the server besides that: the scheduler's delay, and its turn among the slots.
     #[serde(skip)]
     pub turn: Turn,
+    /// As what the model is told correlation IDs.
+    #[serde(default)]
+    pub told_ids: ToldIds,
+    /// Whether a request could have several elements in one batch, if the sequence batcher allowed it.
+    #[serde(default = "batches")]
+    pub batches: bool,
     /// Why two sequences of one ID that are live at once would be mixed by the model itself; none where they are not.
     pub mixes_pipelined: Option<Cow<'static, str>>,
+    /// What it is told, where it says what it saw of each request and is asked for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub controls: Option<Controls>,
+}
+
+impl Model {
+    /// How many slots it has at all times of the run, at least.
+    #[must_use]
+    pub fn fewest_slots(&self) -> Option<u32> {
+        self.slots_in_phases.map(|slots| slots.fewest).or(self.slots)
+    }
+
+    /// How many slots it has at any time of the run, at most.
+    #[must_use]
+    pub fn most_slots(&self) -> Option<u32> {
+        self.slots_in_phases.map(|slots| slots.most).or(self.slots)
+    }
+
+    /// The outputs that each request asks for.
+    #[must_use]
+    pub fn outputs(&self) -> Vec<&str> {
+        let seen = self.controls.iter().map(|controls| controls.output.as_str());
+        std::iter::once(self.output.name.as_str()).chain(seen).collect()
+    }
+}
+
+/// What a model is taken for that does not tell.
+fn batches() -> bool {
+    true
 }
 
 #[expect(clippy::ref_option, reason = "serde's signature")]

@@ -9,7 +9,7 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use self::reach::{Here, Reach};
-pub use self::tap::{Batch, Batches, Tap, Taps, TapsAreGone};
+pub use self::tap::{Batch, Batches, Gap, Tap, Taps, TapsAreGone};
 use crate::{
     claim::Claims,
     event::{ContextId, Cut, Event, EventKind, Nanos},
@@ -27,8 +27,11 @@ pub struct Counts {
     pub requests: u64,
     /// Requests that the server executed.
     pub completed: u64,
-    /// Requests that the server refused for want of START.
+    /// Requests that the server refused: for want of START, for a flaw, or because a time limit passed.
     pub refused: u64,
+    /// Of these, those whose time limit passed.
+    #[serde(default)]
+    pub expired: u64,
     /// Requests that the server answered with another error.
     pub failed: u64,
     /// Requests of which it is not known whether the server executed them.
@@ -37,7 +40,7 @@ pub struct Counts {
     pub undetermined: u64,
     /// Sequences begun.
     pub sequences: u64,
-    /// Sequences each of whose steps was executed, or, of `no-start`, refused.
+    /// Sequences each of whose steps was executed, or refused where it had to be.
     pub sequences_as_planned: u64,
 }
 
@@ -46,6 +49,7 @@ impl Counts {
         self.requests += other.requests;
         self.completed += other.completed;
         self.refused += other.refused;
+        self.expired += other.expired;
         self.failed += other.failed;
         self.indeterminate += other.indeterminate;
         self.undetermined += other.undetermined;
@@ -110,6 +114,15 @@ impl Times {
     }
 }
 
+/// The times of a population's sequences.
+#[derive(Clone, Debug, Default)]
+pub struct Waits {
+    /// From sending a sequence's first step to the answer to its last.
+    pub sequence: Times,
+    /// From sending a START, or from the answer before it on its stream where that came later, to its answer.
+    pub slot: Times,
+}
+
 /// Everything that is counted.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
@@ -121,6 +134,8 @@ pub struct Tally {
     pub sequence: Times,
     /// From sending a START, or from the answer before it on its stream where that came later, to its answer.
     pub slot_wait: Times,
+    /// The same of each population, where there are several.
+    pub populations: Vec<Waits>,
     /// How often each kind of violation occurred.
     pub violations: BTreeMap<ViolationKind, u64>,
     /// Answers that took longer than the threshold.
@@ -140,6 +155,11 @@ impl Tally {
         self.step.add(&other.step);
         self.sequence.add(&other.sequence);
         self.slot_wait.add(&other.slot_wait);
+        self.populations.resize_with(self.populations.len().max(other.populations.len()), Waits::default);
+        for (mine, theirs) in self.populations.iter_mut().zip(&other.populations) {
+            mine.sequence.add(&theirs.sequence);
+            mine.slot.add(&theirs.slot);
+        }
         for (&kind, count) in &other.violations {
             *self.violations.entry(kind).or_default() += count;
         }
@@ -173,6 +193,8 @@ impl Tally {
 pub struct Record {
     /// The request that the event settled, if any.
     pub settled: Option<Settled>,
+    /// How many further requests nobody waits for any more.
+    pub abandoned: usize,
     /// What a correct server would not have done.
     pub violations: Vec<Violation>,
     /// Whether the stream has to be cut.
@@ -192,6 +214,8 @@ pub struct Recorder {
     reach: Vec<Reach>,
     idle_limit: Option<Nanos>,
     contexts_per_worker: u32,
+    /// The first worker behind each population.
+    ends: Vec<u32>,
 }
 
 /// What a context's times count from.
@@ -199,19 +223,30 @@ pub struct Recorder {
 struct Begun {
     first_sent: Nanos,
     previous_answer: Nanos,
+    /// Until when the client did not read.
+    read_on: Nanos,
     /// Whether each step so far had the outcome that was planned.
     as_planned: bool,
     pattern: Option<Pattern>,
 }
 
 impl Recorder {
-    /// A recorder for so many contexts; an answer that takes longer than `threshold` is counted.
+    /// A recorder for populations of so many workers each; an answer that takes longer than `threshold` is counted.
     #[must_use]
-    pub fn new(oracle: Oracle, workers: u32, contexts_per_worker: u32, threshold: Option<Duration>) -> Self {
-        let contexts = workers as usize * contexts_per_worker as usize;
+    pub fn new(oracle: Oracle, populations: &[u32], contexts_per_worker: u32, threshold: Option<Duration>) -> Self {
+        let ends: Vec<_> = populations
+            .iter()
+            .scan(0, |end, workers| {
+                *end += workers;
+                Some(*end)
+            })
+            .collect();
+        let contexts = ends.last().copied().unwrap_or(0) as usize * contexts_per_worker as usize;
+        let several = if ends.len() > 1 { ends.len() } else { 0 };
         Self {
             tap: None,
-            tally: Tally::default(),
+            tally: Tally { populations: vec![Waits::default(); several], ..Tally::default() },
+            ends,
             threshold,
             begun: vec![Begun::default(); contexts],
             reach: vec![Reach::default(); contexts],
@@ -242,12 +277,16 @@ impl Recorder {
                 counts.sequences += u64::from(step.is_first());
                 self.begun_mut(context).pattern = Some(step.pattern);
             }
+            EventKind::StoppedReading(us) => {
+                self.begun_mut(context).read_on = at.saturating_add(us.saturating_mul(1000));
+            }
             EventKind::GaveUp | EventKind::Cut(_) => self.tally.cut = true,
             EventKind::Opened(_)
             | EventKind::Received(_)
             | EventKind::HalfClosed
             | EventKind::Closed
-            | EventKind::NotClosed => {}
+            | EventKind::NotClosed
+            | EventKind::Disturbed(_) => {}
         }
         self.reach[index].event(&event.kind, here, &mut self.tally.reached);
         let Ruling { settled, abandoned, violations, distrust } = self.oracle.observe(event);
@@ -265,7 +304,7 @@ impl Recorder {
         if let Some(tap) = &mut self.tap {
             tap.violations(&violations);
         }
-        Record { settled, violations, distrust }
+        Record { settled, abandoned, violations, distrust }
     }
 
     fn settled(&mut self, at: Nanos, context: ContextId, settled: &Settled) {
@@ -275,11 +314,16 @@ impl Recorder {
         match outcome {
             Outcome::Completed => counts.completed += 1,
             Outcome::Refused => counts.refused += 1,
+            Outcome::Expired => {
+                counts.refused += 1;
+                counts.expired += 1;
+            }
             Outcome::Failed => counts.failed += 1,
             Outcome::Indeterminate => counts.indeterminate += 1,
         }
         counts.undetermined += u64::from(!judged);
-        let planned = if step.pattern == Pattern::NoStart { Outcome::Refused } else { Outcome::Completed };
+        let planned = if step.is_to_be_refused() { Outcome::Refused } else { Outcome::Completed };
+        let population = self.ends.partition_point(|end| *end <= context.worker);
         let begun = &mut self.begun[index];
         if step.is_first() {
             begun.first_sent = sent_at;
@@ -289,16 +333,25 @@ impl Recorder {
         if outcome == Outcome::Indeterminate {
             return;
         }
-        self.tally.step.record(sent_at, at);
-        self.tally.slow +=
-            u64::from(self.threshold.is_some_and(|limit| Duration::from_nanos(at.saturating_sub(sent_at)) > limit));
+        // What the client did not read did not take long in the server.
+        let since = sent_at.max(begun.read_on.min(at));
+        self.tally.step.record(since, at);
+        let took = Duration::from_nanos(at.saturating_sub(since));
+        self.tally.slow += u64::from(self.threshold.is_some_and(|limit| took > limit));
         if step.start {
-            self.tally.slot_wait.record(sent_at.max(begun.previous_answer), at);
+            let since = sent_at.max(begun.previous_answer);
+            self.tally.slot_wait.record(since, at);
+            if let Some(waits) = self.tally.populations.get_mut(population) {
+                waits.slot.record(since, at);
+            }
         }
         begun.previous_answer = at;
         if step.is_last() && begun.as_planned {
             counts.sequences_as_planned += 1;
             self.tally.sequence.record(begun.first_sent, at);
+            if let Some(waits) = self.tally.populations.get_mut(population) {
+                waits.sequence.record(begun.first_sent, at);
+            }
         }
     }
 

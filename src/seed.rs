@@ -24,6 +24,18 @@ impl Seed {
         generator.set_stream(worker.into());
         generator
     }
+
+    /// The generator for what the network does to a connection of a worker, the how-manieth it makes; it has nothing to do with
+    /// what is sent.
+    #[must_use]
+    pub fn of_connection(self, worker: u32, connection: u32) -> ChaCha8Rng {
+        let mut key = [0; 32];
+        key[..8].copy_from_slice(&self.0.to_le_bytes());
+        key[8..15].copy_from_slice(b"network");
+        let mut generator = ChaCha8Rng::from_seed(key);
+        generator.set_stream(u64::from(worker) << 32 | u64::from(connection));
+        generator
+    }
 }
 
 impl fmt::Display for Seed {

@@ -1,6 +1,6 @@
 //! What the tool and the server talk about: correlation IDs, patterns, sequences and their steps.
 
-use std::{fmt, num::NonZeroU64, str::FromStr};
+use std::{collections::BTreeMap, fmt, num::NonZeroU64, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
@@ -10,11 +10,70 @@ use serde::{Deserialize, Serialize};
 pub struct CorrelationId(pub NonZeroU64);
 
 impl CorrelationId {
-    /// The ID as the wire's `int64_param` has it: one of 2^63 and more turns negative.
+    /// The ID as requests carry it. A number of 2^63 and more turns negative there.
     #[must_use]
-    pub fn to_wire(self) -> i64 {
-        self.0.get().cast_signed()
+    pub fn on_the_wire(self, form: IdForm) -> WireId {
+        match form {
+            IdForm::Integer => WireId::Number(self.0.get().cast_signed()),
+            IdForm::Text | IdForm::LongText | IdForm::NonAscii => WireId::Text(self.written(form)),
+        }
     }
+
+    /// The ID as the server's messages have it.
+    #[must_use]
+    pub fn written(self, form: IdForm) -> String {
+        match form {
+            IdForm::Integer => self.to_string(),
+            IdForm::Text => format!("id-{self}"),
+            IdForm::LongText => format!("{:->width$}", self.0, width = LONGEST_TEXT),
+            IdForm::NonAscii => format!("séquence-№{self}"),
+        }
+    }
+
+    /// The ID that comes so many IDs later.
+    ///
+    /// # Panics
+    /// When there are not that many; the blocks of a scenario are known to fit.
+    #[must_use]
+    pub fn after(self, ids: u32) -> Self {
+        Self(self.0.checked_add(ids.into()).expect("a scenario's blocks do not overflow"))
+    }
+}
+
+/// The most bytes of a correlation ID that is a text.
+const LONGEST_TEXT: usize = 128;
+
+/// What correlation IDs are on the wire; inside the tool they are numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum IdForm {
+    /// The number itself.
+    #[default]
+    Integer,
+    /// A text with the number in it.
+    Text,
+    /// A text as long as it may be.
+    #[serde(rename = "text-128")]
+    LongText,
+    /// A text with characters that are more than a byte each.
+    NonAscii,
+}
+
+impl IdForm {
+    /// Whether it is a text.
+    #[must_use]
+    pub fn is_text(self) -> bool {
+        self != Self::Integer
+    }
+}
+
+/// A correlation ID as requests carry it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WireId {
+    /// In an `int64_param`.
+    Number(i64),
+    /// In a `string_param`.
+    Text(String),
 }
 
 impl fmt::Display for CorrelationId {
@@ -76,13 +135,37 @@ patterns! {
     ContinueByNeighbour "continue-by-neighbour" true "The sequence is continued over another worker's connection.";
     RestartElsewhere "restart-elsewhere" false "The ID is started again over another connection while its sequence is under way.";
     Concurrent "concurrent" true "One sequence is submitted over several connections at once.";
+    StopReading "stop-reading" true "The client stops reading until flow control holds the answers back, then reads on: all of them have to come.";
+    KillClient "kill-client" false "The client's process is killed while steps are under way.";
+    Restart "restart" true "START …, START … END on one stream: the ID is started again while its sequence is live.";
+    Burst "burst" true "Sequences of one step, START and END at once, in a row.";
+    AfterEnd "after-end" true "START … END, then one step more: it has to be refused.";
+    EndTwice "end-twice" true "START … END, then END again: it has to be refused.";
+    SharedId "shared-id" false "Two sequences of one ID at once, over the own connection and another worker's, step by step.";
+    Malformed "malformed" true "START … END, with steps in between that have a flaw and have to be refused for it.";
+    Timeout "timeout" true "START … END, all sent at once, refused as a whole where it waits for a slot for longer than it may.";
 }
+
+/// The most answers that a server can send over a narrow connection while the client reads nothing.
+pub const UNREAD_MAX: u32 = 4;
+/// The room that such a connection has for what is not read, in bytes. An answer takes some 90 to 150.
+pub const UNREAD_BYTES: u32 = 256;
 
 impl Pattern {
     /// Whether it is about steps that are queued in the server, so that no window holds them back.
     #[must_use]
     pub fn needs_a_queue(self) -> bool {
-        matches!(self, Self::CancelQueued | Self::CancelRestart | Self::HalfClose | Self::Reset)
+        matches!(
+            self,
+            Self::CancelQueued
+                | Self::CancelRestart
+                | Self::HalfClose
+                | Self::Reset
+                | Self::StopReading
+                | Self::KillClient
+                | Self::Burst
+                | Self::Timeout
+        )
     }
 
     /// The pattern's place in [`Pattern::ALL`].
@@ -98,6 +181,91 @@ impl fmt::Display for Pattern {
     }
 }
 
+macro_rules! flaws {
+    ($($flaw:ident $name:literal $what:literal $refusal:literal;)*) => {
+        /// What is wrong with a request, so that the server has to refuse it before it looks at the request's sequence.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        pub enum Flaw {
+            $(#[doc = $what] #[serde(rename = $name)] $flaw,)*
+        }
+
+        impl Flaw {
+            /// All flaws.
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$flaw),*];
+
+            /// The flaw's name, as failure files have it.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$flaw => $name,)* }
+            }
+
+            /// What is wrong, in a sentence.
+            #[must_use]
+            pub fn what(self) -> &'static str {
+                match self { $(Self::$flaw => $what,)* }
+            }
+
+            /// What the refusal has to say; servers may say more.
+            #[must_use]
+            pub fn refusal(self) -> &'static str {
+                match self { $(Self::$flaw => $refusal,)* }
+            }
+        }
+    };
+}
+
+flaws! {
+    BatchOfTwo "batch-2" "Two elements in one batch."
+        "must specify batch-size 1 due to requirements of sequence batcher";
+    OtherType "other-type" "FP32 in place of INT32."
+        "data-type is 'FP32', but model";
+    OtherShape "other-shape" "A shape of one dimension more."
+        "unexpected shape for input";
+    ShortData "short-data" "Three bytes for an element of four."
+        "input byte size mismatch for input";
+    NoInput "no-input" "No input at all."
+        "inputs but got 0 inputs";
+    OtherInput "other-input" "An input that the model does not have."
+        "unexpected inference input 'NO_SUCH_INPUT'";
+    OtherOutput "other-output" "It asks for an output that the model does not have."
+        "unexpected inference output 'NO_SUCH_OUTPUT'";
+    OtherVersion "other-version" "A version of the model that there is not."
+        "version 999 is not found";
+    IdZero "id-0" "Correlation ID 0."
+        "must specify a non-zero or non-empty correlation ID";
+    IdEmpty "id-empty" "A correlation ID that is a text without a character."
+        "must specify a non-zero or non-empty correlation ID";
+    IdTooLong "id-129-bytes" "A correlation ID that is a text of 129 bytes."
+        "string correlation ID cannot be longer than 128 characters";
+    IdOfOtherType "id-bool" "A correlation ID that is neither a number nor a text."
+        "invalid value type for 'sequence_id' parameter";
+}
+
+impl fmt::Display for Flaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// What sets a request apart from the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Special {
+    /// It has a flaw.
+    Flaw(Flaw),
+    /// Its sequence may wait for a slot no longer than so many microseconds after it came.
+    TimeoutUs(u64),
+}
+
+impl fmt::Display for Special {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flaw(flaw) => write!(f, "with {flaw}"),
+            Self::TimeoutUs(us) => write!(f, "within {us} us"),
+        }
+    }
+}
+
 /// A run of steps on one correlation ID, from a START to an END unless one of them is left out on purpose.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Sequence {
@@ -107,6 +275,32 @@ pub struct Sequence {
     pub end: bool,
     /// The input of each step; never empty.
     pub values: Vec<i32>,
+    /// By the index of a step: what is wrong with it. The last step has no flaw.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub flaws: BTreeMap<u32, Flaw>,
+    /// How long the client does nothing before each step but the first, in ms; empty where it never does.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub think_ms: Vec<u32>,
+}
+
+impl Sequence {
+    /// How many steps it has.
+    ///
+    /// # Panics
+    /// When there are more than 32 bits can count; a length is such a number.
+    #[must_use]
+    pub fn steps(&self) -> u32 {
+        u32::try_from(self.values.len()).expect("a length is a 32-bit number")
+    }
+
+    /// Whether a step carries START, and whether END: the first one that has no flaw and the last one, and those with a flaw that
+    /// come right before one of them.
+    #[must_use]
+    pub fn flags(&self, step: u32) -> (bool, bool) {
+        let right = (step..self.steps()).find(|step| !self.flaws.contains_key(step)).unwrap_or(step);
+        let is_first = (0..right).all(|before| self.flaws.contains_key(&before));
+        (self.start && is_first, self.end && right + 1 == self.steps())
+    }
 }
 
 /// The name of one request, unlike that of any other request of the run. On the wire:
@@ -133,7 +327,10 @@ impl FromStr for RequestId {
     type Err = NotARequestId;
 
     fn from_str(text: &str) -> Result<Self, NotARequestId> {
-        let mut numbers = text.split('-').map(|part| part.parse().map_err(|_| NotARequestId));
+        // Another text of the same numbers, such as one with a sign, is not the ID that was sent.
+        let is_as_sent = |part: &&str| !part.starts_with('+') && (!part.starts_with('0') || part.len() == 1);
+        let number = |part: &str| Some(part).filter(is_as_sent)?.parse().ok();
+        let mut numbers = text.split('-').map(|part| number(part).ok_or(NotARequestId));
         let mut next = || numbers.next().unwrap_or(Err(NotARequestId));
         let id = Self { worker: next()?, context: next()?, sequence: next()?, step: next()? };
         if numbers.next().is_some() { Err(NotARequestId) } else { Ok(id) }
@@ -159,9 +356,26 @@ pub struct Step {
     pub value: i32,
     /// How many steps the sequence has.
     pub of: u32,
+    /// What sets it apart, if anything does.
+    pub special: Option<Special>,
 }
 
 impl Step {
+    /// What is wrong with it, if anything is: then it has to be refused, and changes nothing.
+    #[must_use]
+    pub fn flaw(&self) -> Option<Flaw> {
+        match self.special {
+            Some(Special::Flaw(flaw)) => Some(flaw),
+            Some(Special::TimeoutUs(_)) | None => None,
+        }
+    }
+
+    /// Whether a server that is right refuses it as the plan has it: for a flaw, or because its sequence begins without START.
+    #[must_use]
+    pub fn is_to_be_refused(&self) -> bool {
+        self.flaw().is_some() || (self.is_first() && !self.start)
+    }
+
     /// Whether this is its sequence's first step.
     #[must_use]
     pub fn is_first(&self) -> bool {
@@ -183,7 +397,8 @@ impl fmt::Display for Step {
             (false, true) => " END",
             (false, false) => "",
         };
-        write!(f, "{} step {}/{}{flags} value {}", self.pattern, self.request.step + 1, self.of, self.value)
+        write!(f, "{} step {}/{}{flags} value {}", self.pattern, self.request.step + 1, self.of, self.value)?;
+        self.special.map_or(Ok(()), |special| write!(f, " {special}"))
     }
 }
 
@@ -200,7 +415,19 @@ mod tests {
 
     #[test]
     fn other_texts_are_no_request_ids() {
-        for text in ["", "7", "7-4-15", "7-3-4-15-1", "a-3-4-15", "7-3--15", "7-3-4-15 ", "-7-3-4-15"] {
+        for text in [
+            "",
+            "7",
+            "7-4-15",
+            "7-3-4-15-1",
+            "a-3-4-15",
+            "7-3--15",
+            "7-3-4-15 ",
+            "-7-3-4-15",
+            "+7-3-4-15",
+            "07-3-4-15",
+            "7-3-4-00",
+        ] {
             assert_eq!(text.parse::<RequestId>(), Err(NotARequestId), "{text:?}");
         }
     }
@@ -208,7 +435,32 @@ mod tests {
     #[test]
     fn large_correlation_ids_are_negative_on_the_wire() {
         let id = CorrelationId(NonZeroU64::MAX);
-        assert_eq!(id.to_wire(), -1);
+        assert_eq!(id.on_the_wire(IdForm::Integer), WireId::Number(-1));
+        assert_eq!(id.written(IdForm::Integer), u64::MAX.to_string());
+    }
+
+    #[test]
+    fn ids_are_texts_of_every_length_and_none_is_too_long_or_like_another() {
+        let forms = [IdForm::Integer, IdForm::Text, IdForm::LongText, IdForm::NonAscii];
+        let mut seen = Vec::new();
+        for id in [1, 10, u64::MAX] {
+            let id = CorrelationId(NonZeroU64::new(id).expect("not zero"));
+            let written = forms.map(|form| id.written(form));
+            assert!(written[2].len() == LONGEST_TEXT && written.iter().all(|text| text.len() <= LONGEST_TEXT));
+            assert!(!written[3].is_ascii() && !seen.iter().any(|text| written.contains(text)), "{written:?}");
+            assert_eq!(id.on_the_wire(IdForm::Text), WireId::Text(written[1].clone()));
+            seen.extend(written);
+        }
+    }
+
+    #[test]
+    fn steps_with_a_flaw_carry_the_flags_of_the_next_one_that_has_none() {
+        let flaws = [0, 2, 3].map(|step| (step, Flaw::IdZero)).into();
+        let sequence = Sequence { start: true, end: true, values: vec![1; 5], flaws, think_ms: Vec::new() };
+        let carried: Vec<_> = (0..5).map(|step| sequence.flags(step)).collect();
+        assert_eq!(carried, [(true, false), (true, false), (false, true), (false, true), (false, true)]);
+        let one = Sequence { values: vec![1], flaws: BTreeMap::new(), ..sequence };
+        assert_eq!(one.flags(0), (true, true));
     }
 
     #[test]

@@ -50,14 +50,15 @@ fn bad_input_is_one_clear_line_and_exit_code_2() {
     let server = TestServer::start(Setup::default());
     let address = server.address.to_string();
     let (_folder, broken) = quick_scenario("\n\npatterns.common.vlid = 1");
-    let scenario_error = format!("{broken}:3: unknown key `vlid`");
+    let scenario_error = format!("{broken}:3: patterns.common: unknown key `vlid`");
     for (arguments, expected) in [
-        (&["-t", "0"][..], "'0' for '--concurrency <N>'"),
+        (&["-t", "0"][..], "'0' for '--concurrency <N>': it has to be a whole number from 1 to 4294967295"),
         (&["-t", "-3"], "'-3' for '--concurrency <N>'"),
         (&["-t", "many"], "'many' for '--concurrency <N>'"),
         (&["-i", "0"], "'0' for '--iterations <N>'"),
         (&["-i", "-1"], "'-1' for '--iterations <N>'"),
-        (&["-r", "-1"], "'-1' for '--random-seed <SEED>'"),
+        (&["-r", "-1"], "'-1' for '--random-seed <SEED>': it has to be a whole number from 0 to 18446744073709551615"),
+        (&["serve", "--grpc-port", "x"], "'x' for '--grpc-port <PORT>': it has to be a whole number from 0 to 65535"),
         (&["--duration", "0s"], "whole seconds"),
         (&["--duration", "soon"], "give a time such as 500ms, 90s or 1h"),
         (&["--response-limit", "0s"], "0 ms cannot be"),
@@ -72,6 +73,9 @@ fn bad_input_is_one_clear_line_and_exit_code_2() {
         (&["--scenario", &broken], &scenario_error),
         (&["--json", "/no/such/folder/result.json"], "cannot write the result to /no/such/folder/result.json"),
         (&["--json", "/"], "cannot write the result to /"),
+        (&["--failure", "/no/such/folder/f.toml"], "cannot write the failure to /no/such/folder/f.toml"),
+        (&["--failure", "-"], "--failure needs a file"),
+        (&["--failure", "a", "--json", "a"], "--json and --failure name the same file"),
         (&["plan", "-i", "0"], "'0' for '--iterations <N>'"),
     ] {
         // The server is there, so that what is sent in spite of the error would be seen.
@@ -120,6 +124,21 @@ fn a_result_file_is_neither_lost_nor_left_behind_when_nothing_could_be_tested() 
     }
     assert_eq!(fs::read_to_string(&old).expect("the file"), "what was there before, and is longer than nothing");
     assert!(!new.exists());
+}
+
+#[test]
+fn a_failure_file_that_is_not_written_is_told_and_an_old_one_is_called_old() {
+    let server = TestServer::start(Setup::default());
+    let (folder, scenario) = quick_scenario("slots.check = false");
+    let path = folder.path().join("failure.toml");
+    let name = path.to_str().expect("UTF-8");
+    let run = || run(&["-u", &server.address.to_string(), "--scenario", &scenario, "-q", "--failure", name]);
+    let not_written = format!("sequence-stress: no violation: {name} is not written");
+    assert_eq!(text(&run().stderr), format!("{not_written}\n"));
+    assert!(!path.exists());
+    fs::write(&path, "old").expect("a file");
+    assert_eq!(text(&run().stderr), format!("{not_written}; the one that is there is from before\n"));
+    assert_eq!(fs::read_to_string(&path).expect("the file"), "old");
 }
 
 #[test]
@@ -188,6 +207,11 @@ fn a_violation_is_shown_with_its_evidence_and_the_line_that_replays_it() {
         violations.len()
     );
     assert_eq!(result["violation_count"], violations.len());
+    let of_all = format!("20 of {0} violations are shown; --json FILE has all\n", violations.len());
+    assert!(
+        shown.contains(&of_all) && shown.contains(&format!("INVALID: {} violations: ", violations.len())),
+        "{shown}"
+    );
     assert_matches_schema(&result);
 
     let output = run(&["-u", &address, "--scenario", &scenario, "-q"]);
@@ -249,6 +273,22 @@ fn a_missed_threshold_is_exit_code_5_and_no_violation() {
 }
 
 #[test]
+fn a_populations_thresholds_are_told_by_percentile() {
+    let mut setup = Setup::default();
+    setup.models.execution = Duration::from_millis(5);
+    let server = TestServer::start(setup);
+    let (_folder, scenario) = quick_scenario("thresholds = { sequence_ms.p50 = 1, slot_wait_ms.max = 60000 }");
+    let output = run(&["-u", &server.address.to_string(), "--scenario", &scenario]);
+    let shown = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(5), "{shown}");
+    assert!(
+        shown.contains("THRESHOLD MISSED: p50 of the sequences is ") && shown.contains(" ms, above 1 ms"),
+        "{shown}"
+    );
+    assert!(shown.contains("VALID") && !shown.contains("of the waits"), "{shown}");
+}
+
+#[test]
 fn what_started_the_server_is_part_of_the_line_that_replays_the_run() {
     let server = TestServer::start(Setup::default());
     let (_folder, scenario) = quick_scenario("");
@@ -264,6 +304,16 @@ fn what_started_the_server_is_part_of_the_line_that_replays_the_run() {
         env!("CARGO_BIN_EXE_sequence-stress")
     );
     assert!(shown.contains(&line), "{shown}\n  should have {line}");
+}
+
+#[test]
+fn what_is_not_used_is_told_and_is_not_in_the_line_that_replays_the_run() {
+    let server = TestServer::start(Setup::default());
+    let (_folder, scenario) = quick_scenario("limits.response_ms = 60000\nslots.check = false");
+    let output = run(&["-u", &server.address.to_string(), "--scenario", &scenario, "-r", "5", "--slots", "3"]);
+    let shown = text(&output.stdout);
+    assert!(shown.contains("not used: --slots 3: the model's configuration tells it\n"), "{shown}");
+    assert!(shown.ends_with(&format!("-m custom_sequence_int32 --scenario {scenario}\n")), "{shown}");
 }
 
 #[test]
@@ -342,6 +392,20 @@ fn help_names_every_exit_code() {
     let help = text(&run(&["--help"]).stdout);
     for code in 0..6 {
         assert!(help.contains(&format!("\n  {code}  ")), "{code}: {help}");
+    }
+}
+
+#[test]
+fn help_is_given_in_every_way_that_it_is_asked_for() {
+    for (arguments, same) in [
+        (&["help", "--help"][..], &["--help"][..]),
+        (&["help", "-h"], &["--help"]),
+        (&["help", "check", "--help"], &["check", "--help"]),
+        (&["help", "check"], &["check", "--help"]),
+    ] {
+        let (output, same) = (run(arguments), run(same));
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", text(&output.stderr));
+        assert_eq!(text(&output.stdout), text(&same.stdout), "{arguments:?}");
     }
 }
 

@@ -9,10 +9,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use sequence_stress::sequence::Flaw;
 use tempfile::TempDir;
 
 /// How long a client may take, many times what it does take.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(300);
 const LOOK: Duration = Duration::from_millis(20);
 
 /// `sequence-stress serve`, ended when it is dropped.
@@ -82,10 +83,106 @@ fn nvidias_python_client_is_served() {
     assert!(serve.is_running());
 }
 
+/// A failure of several streams and connections, all that a client can do to them among it.
+const BY_HAND: &str = r#"
+format = "sequence-stress-failure"
+version = 1
+found = "wrong-sum at 1.0 s, worker 0: sent valid step 2/3 value 7; expected 12; saw 8"
+kind = "wrong-sum"
+seed = 1
+
+[[conversation]]
+worker = 0
+context = 0
+pattern = "valid"
+at_us = 0
+accused = true
+acts = ["send 0 START 5", "await 0", "send 0 7", "send 0 END 1", "await 0", "half-close 0", "close 0"]
+
+[[conversation]]
+worker = 1
+context = 0
+pattern = "valid"
+at_us = 20000
+acts = ["open 0 over fresh", "send 0 START 1", "await 0", "reset 0", "open 1 over neighbour", "send 1 START 2", "pause 3000 us", "cancel 1"]
+
+[scenario]
+target.endpoint = "localhost:8001"
+target.model = "custom_sequence_int32"
+"#;
+
+#[test]
+#[ignore = "needs NVIDIA's client: run scripts/test"]
+fn an_exported_failure_fails_where_a_replay_does() {
+    let folder = TempDir::new().expect("a folder");
+    let (path, script) = (folder.path().join("failure.toml"), folder.path().join("repeat.py"));
+    fs::write(&path, BY_HAND).expect("a file");
+    let tool = || Command::new(env!("CARGO_BIN_EXE_sequence-stress"));
+    let exported = tool().arg("export").arg(&path).output().expect("it runs");
+    fs::write(&script, &exported.stdout).expect("a file");
+    let packages = told("SEQUENCE_STRESS_TRITONCLIENT");
+    for (options, fails) in
+        [(&["--idle-limit", "5s"][..], false), (&["--idle-limit", "5s", "--fault", "reset-state"], true)]
+    {
+        let mut serve = Serve::start(options);
+        let (code, replayed) = run(tool().args(["replay", "-u", &serve.address]).arg(&path));
+        assert_eq!(code, Some(i32::from(fails)), "{options:?}: {replayed}");
+        let (code, output) = run(Command::new("python3").arg(&script).arg(&serve.address).env("PYTHONPATH", &packages));
+        assert_eq!(code, Some(i32::from(fails)), "{options:?}: {output}");
+        assert_eq!(output.contains("WRONG: ID+0: 7: expected 12, not 7"), fails, "{output}");
+        assert!(serve.is_running());
+    }
+}
+
+#[test]
+#[ignore = "needs NVIDIA's client: run scripts/test"]
+fn an_exported_failure_has_its_flaws_and_time_limits() {
+    let folder = TempDir::new().expect("a folder");
+    let (path, script) = (folder.path().join("failure.toml"), folder.path().join("repeat.py"));
+    let flaws: Vec<_> = Flaw::ALL.iter().map(|flaw| format!("\"send 0 1 with {flaw}\", ")).collect();
+    let acts = format!("acts = [\"send 0 START 5 within 1000000 us\", {}\"send 0 END 6\"]", flaws.concat());
+    let text = BY_HAND.lines().map(|line| if line.starts_with("acts = [\"send 0 START 5") { &acts } else { line });
+    fs::write(&path, text.collect::<Vec<_>>().join("\n")).expect("a file");
+    let exported =
+        Command::new(env!("CARGO_BIN_EXE_sequence-stress")).arg("export").arg(&path).output().expect("it runs");
+    assert!(exported.status.success(), "{exported:?}");
+    fs::write(&script, &exported.stdout).expect("a file");
+    let packages = told("SEQUENCE_STRESS_TRITONCLIENT");
+    for (options, wrong) in [(&[][..], None), (&["--fault", "accept-batch"], Some("1 with batch-2: expected"))] {
+        let serve = Serve::start(&[&["--idle-limit", "5s"], options].concat());
+        let (code, output) = run(Command::new("python3").arg(&script).arg(&serve.address).env("PYTHONPATH", &packages));
+        assert_eq!(code, Some(i32::from(wrong.is_some())), "{options:?}: {output}");
+        assert!(wrong.is_none_or(|wrong| output.contains(wrong)), "{output}");
+    }
+}
+
+#[test]
+#[ignore = "needs NVIDIA's client: run scripts/test"]
+fn an_exported_failure_counts_the_slots() {
+    let folder = TempDir::new().expect("a folder");
+    let (path, script) = (folder.path().join("failure.toml"), folder.path().join("repeat.py"));
+    fs::write(&path, BY_HAND.replace("kind = \"wrong-sum\"", "kind = \"slot-leak\"")).expect("a file");
+    let exported =
+        Command::new(env!("CARGO_BIN_EXE_sequence-stress")).arg("export").arg(&path).output().expect("it runs");
+    fs::write(&script, &exported.stdout).expect("a file");
+    let packages = told("SEQUENCE_STRESS_TRITONCLIENT");
+    // Long, so that no sequence that is kept open goes idle on a busy machine.
+    let quiet = ["--idle-limit", "2s", "--instances", "1", "--max-batch-size", "2"];
+    for (fault, said) in [(None, "2 of 2 slots can be taken"), (Some("leak-slot-at-end"), "1 of 2 slots can be taken")]
+    {
+        let mut options = quiet.to_vec();
+        options.extend(fault.map(|fault| ["--fault", fault]).into_iter().flatten());
+        let serve = Serve::start(&options);
+        let (code, output) = run(Command::new("python3").arg(&script).arg(&serve.address).env("PYTHONPATH", &packages));
+        assert_eq!((code, output.contains(said)), (Some(i32::from(fault.is_some())), true), "{output}");
+    }
+}
+
 #[test]
 #[ignore = "needs NVIDIA's perf_analyzer: run scripts/test"]
 fn perf_analyzer_is_served() {
-    let mut serve = Serve::start(&[]);
+    // A machine that is too busy for a while is no reason for an error.
+    let mut serve = Serve::start(&["--idle-limit", "60s"]);
     for model in ["custom_sequence_int32", "custom_dyna_sequence_int32"] {
         let mut command = Command::new(told("SEQUENCE_STRESS_PERF_ANALYZER"));
         command.env("LD_LIBRARY_PATH", told("SEQUENCE_STRESS_PERF_ANALYZER_LIBRARIES"));

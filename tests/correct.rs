@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sequence_stress::{
-    engine::{Accounting, Hints, Observer, RunResult, Setup as RunSetup, run},
+    engine::{Accounting, Observer, RunResult, Setup as RunSetup, run},
     reference::{ModelOptions, Options, Server},
     scenario::{Overrides, Scenario, Source},
     seed::Seed,
@@ -43,14 +43,7 @@ fn scenario(server: &Server, model: &str, more: &str) -> Scenario {
 
 fn run_scenario(scenario: Scenario, seed: u64) -> RunResult {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let setup = RunSetup {
-        scenario,
-        seed: Seed(seed),
-        hints: Hints::default(),
-        fail_fast: false,
-        embedded: true,
-        recording: None,
-    };
+    let setup = RunSetup { embedded: true, ..RunSetup::new(scenario, Seed(seed)) };
     // The sender stays: a closed channel would bring no interrupts either.
     let (_interrupt, interrupts) = mpsc::channel(1);
     runtime.block_on(run(setup, &mut Silent, interrupts)).expect("the server can be tested")
@@ -65,7 +58,9 @@ fn a_correct_server_is_not_accused() {
         let result = run_scenario(scenario(&server, model, ""), seed);
         assert_eq!(result.violations, [], "{model}");
         let total = result.tally.total();
-        assert_eq!((total.indeterminate, total.failed, total.undetermined), (0, 0, 0), "{total:?}");
+        assert_eq!((total.indeterminate, total.failed), (0, 0), "{total:?}");
+        // Some may be where the process is held up for as long as the idle limit.
+        assert!(total.undetermined * 10 < total.completed, "{total:?}");
         assert!(total.refused > 0 && total.completed > 1000, "{total:?}");
         assert_eq!(total.sequences, total.sequences_as_planned);
         assert!(matches!(result.accounting, Accounting::Agrees { .. }), "{:?}", result.accounting);
@@ -83,7 +78,6 @@ fn a_correct_server_is_not_accused_whatever_the_stream_policy() {
         let server = server(DIRECT);
         let result = run_scenario(scenario(&server, DIRECT, &format!("sending.{sending}")), 1);
         assert_eq!(result.violations, [], "{sending}");
-        assert_eq!(result.tally.total().undetermined, 0);
         assert!(result.tally.total().completed > 1000);
     }
 }

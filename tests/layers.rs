@@ -11,9 +11,9 @@ use sequence_stress::reference::Fault;
 /// The modules in the order in which data flows; those of one line may use each other.
 const LAYERS: [&[&str]; 12] = [
     &["claim", "conversation", "endpoint", "keys", "seed", "sequence", "tensor"],
-    &["event", "model"],
+    &["controls", "event", "model"],
     &["scenario"],
-    &["plan", "proto"],
+    &["plan", "proto", "proxy"],
     &["transport", "reference"],
     &["history"],
     &["oracle"],

@@ -11,7 +11,7 @@ use std::{
 };
 
 use sequence_stress::{
-    engine::{Hints, Observer, PendingRequests, RunResult, Setup, run},
+    engine::{Observer, PendingRequests, RunResult, Setup, run},
     oracle::ViolationKind,
     reference::{ModelOptions, Options, Server},
     scenario::{Overrides, Scenario, Source},
@@ -35,8 +35,7 @@ fn run_with_metrics(metrics: &str) -> RunResult {
     );
     let scenario = Scenario::resolve(&Source::from_text("test", &text), Overrides::default()).expect("a scenario");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let setup =
-        Setup { scenario, seed: Seed(3), hints: Hints::default(), fail_fast: false, embedded: true, recording: None };
+    let setup = Setup { embedded: true, ..Setup::new(scenario, Seed(3)) };
     let (_interrupt, interrupts) = mpsc::channel(1);
     runtime.block_on(run(setup, &mut Silent, interrupts)).expect("the server can be tested")
 }
@@ -109,4 +108,30 @@ fn metrics_that_cannot_be_read_are_told_and_no_violation() {
         let PendingRequests::NotChecked { why } = result.pending else { panic!("{:?}", result.pending) };
         assert!(why.contains(expected) && why.contains(&address) && why.lines().count() == 1, "{why}");
     }
+}
+
+#[test]
+fn a_replay_elsewhere_looks_at_the_metrics_of_that_server() {
+    let models = ModelOptions { idle_limit: Duration::from_millis(100), ..ModelOptions::default() };
+    let server = Server::start(Options { models, threads: 1, ..Options::default() }).expect("a free port");
+    let (left, _) = metrics(&[3]);
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let text = format!(
+        "format = 'sequence-stress-failure'\nversion = 1\nfound = 'pending-left'\nkind = 'pending-left'\nseed = 1\n\
+         [[conversation]]\nworker = 0\ncontext = 0\npattern = 'valid'\nat_us = 0\nacts = ['send 0 START END 1']\n\
+         [scenario]\ntarget = {{ endpoint = 'localhost:1', model = '{MODEL}', metrics = '{left}' }}\n\
+         limits = {{ connect_ms = 20000, settle_ms = 300, quiet_ms = 20 }}\n"
+    );
+    std::fs::write(file.path(), text).expect("a file");
+    let replay = |more: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_sequence-stress"));
+        command.env_remove("SEQUENCE_STRESS_URL").env_remove("SEQUENCE_STRESS_METRICS");
+        let url = server.address.to_string();
+        let output = command.arg("replay").arg(file.path()).args(["-u", &url]).args(more).output().expect("it runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let (code, said) = replay(&["--metrics-url", &left]);
+    assert!(code == Some(1) && said.contains("pending-left: failed in 1 of 1 run"), "{said}");
+    let (code, said) = replay(&[]);
+    assert!(code == Some(0) && said.contains("pending-left: did not fail in 1 run"), "{said}");
 }

@@ -8,8 +8,10 @@ use std::{
 };
 
 use sequence_stress::proto::{
-    InferParameter, ModelInferRequest, grpc_inference_service_client::GrpcInferenceServiceClient,
-    infer_parameter::ParameterChoice, model_infer_request::InferInputTensor,
+    InferParameter, ModelInferRequest,
+    grpc_inference_service_client::GrpcInferenceServiceClient,
+    infer_parameter::ParameterChoice,
+    model_infer_request::{InferInputTensor, InferRequestedOutputTensor},
 };
 use tokio::{task::JoinSet, time::timeout};
 use tonic::transport::Channel;
@@ -72,6 +74,7 @@ fn start(id: i64, end: bool) -> ModelInferRequest {
             shape: vec![1, 1],
             ..Default::default()
         }],
+        outputs: vec![InferRequestedOutputTensor { name: "OUTPUT".to_owned(), ..Default::default() }],
         raw_input_contents: vec![1_i32.to_le_bytes().into()],
         ..Default::default()
     }

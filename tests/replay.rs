@@ -144,6 +144,97 @@ fn pauses_and_beginnings_are_kept_and_at_once_they_are_not() {
 }
 
 #[test]
+fn nothing_is_waited_for_once_it_has_failed() {
+    let folder = TempDir::new().expect("a folder");
+    let hour = 3_600_000_000;
+    let pauses: (u64, &[&str]) = (0, &["send 0 START 1", "await 0", "pause 3600000000 us", "send 0 END 2"]);
+    let late: (u64, &[&str]) = (hour, &["send 0 START END 1"]);
+    let path =
+        by_hand(&folder, &["pause 200000 us", "send 0 START END 1"], &[pauses, late], "--fault off-by-one:once@2");
+    // It would take an hour.
+    let output = run(&["replay", words(&path)]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    assert!(text(&output).contains("failed in 1 of 1 run"), "{}", text(&output));
+}
+
+#[test]
+fn who_waits_for_nothing_after_a_cut_does_not_find_that_the_server_hangs() {
+    let folder = TempDir::new().expect("a folder");
+    let acts = ["send 0 START 1", "cancel 0", "pause 1500000 us", "send 0 START END 2"];
+    let path = by_hand(&folder, &acts, &[], "--execution-time 1ms --idle-limit 20ms");
+    let quick = fs::read_to_string(&path).expect("a file").replace("lost_after_ms = 5000", "lost_after_ms = 1");
+    assert!(quick.contains("lost_after_ms = 1\n"), "{quick}");
+    fs::write(&path, quick).expect("a file");
+    let output = run(&["replay", words(&path)]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+}
+
+#[test]
+fn a_stream_that_is_half_closed_ends_before_another_takes_its_place() {
+    let folder = TempDir::new().expect("a folder");
+    for (server, code) in [("--execution-time 1ms", 0), ("--execution-time 1ms --fault never-close", 1)] {
+        let path = by_hand(&folder, &["send 0 START END 1", "half-close 0", "await 0"], &[], server);
+        let mut twice = Failure::read(&path).expect("a failure");
+        let again = twice.conversations[0].clone();
+        twice.conversations.push(Conversation { at_us: 1, ..again });
+        fs::write(&path, twice.to_text()).expect("a file");
+        let output = run(&["replay", words(&path)]);
+        assert_eq!(output.status.code(), Some(code), "{server}: {}", text(&output));
+        assert_eq!(text(&output).contains("stream-not-closed"), code == 1, "{}", text(&output));
+    }
+}
+
+#[test]
+fn who_waits_for_a_slot_behind_many_short_pauses_is_not_lost() {
+    let folder = TempDir::new().expect("a folder");
+    let acts =
+        [&["send 0 START 1"][..], &["await 0", "pause 150000 us", "send 0 1"].repeat(12), &["send 0 END 2"]].concat();
+    let waits: (u64, &[&str]) = (50_000, &["send 0 START END 1"]);
+    let server = "--instances 1 --max-batch-size 1 --execution-time 1ms --idle-limit 400ms";
+    let path = by_hand(&folder, &acts, &[waits], server);
+    let output = run(&["replay", words(&path)]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+}
+
+#[test]
+fn a_server_that_dies_too_early_does_not_end_the_shrinking() {
+    let folder = TempDir::new().expect("a folder");
+    let path = failure(&folder, "crash:once@300");
+    let output = run(&["replay", words(&path), "--shrink", "-n", "1", "--trials", "20"]);
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("left of") && said.contains("20 trials"), "{said}");
+}
+
+#[test]
+fn what_is_seen_while_the_slots_are_counted_is_had_again() {
+    let folder = TempDir::new().expect("a folder");
+    let path = by_hand(&folder, &["send 0 START END 1"], &[], "--execution-time 1ms --fault off-by-one:once@3");
+    let seen = Failure { at_the_slots: true, ..Failure::read(&path).expect("a failure") };
+    fs::write(&path, seen.to_text()).expect("a file");
+    let output = run(&["replay", words(&path)]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    assert!(text(&output).contains("failed in 1 of 1 run"), "{}", text(&output));
+}
+
+#[test]
+fn a_fault_that_happens_once_is_made_to_happen_early_and_other_faults_go() {
+    let folder = TempDir::new().expect("a folder");
+    let one_after_the_other = ["send 0 START END 1", "await 0"].repeat(40);
+    let faults = "--execution-time 1ms --fault off-by-one:once@35 --fault keep-state:0";
+    let path = by_hand(&folder, &one_after_the_other, &[], faults);
+    let small = folder.path().join("small.toml");
+    let output = run(&["replay", words(&path), "--shrink", "-o", words(&small)]);
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("off-by-one:once@35 needs as many chances"), "{said}");
+    let left = Failure::read(&small).expect("a failure");
+    assert_eq!((left.messages(), said.contains("without any one of them it goes")), (1, true), "{said}");
+    let server = ["--execution-time 1ms", "--fault off-by-one:once@1"].map(str::to_owned);
+    assert_eq!(left.embedded.as_deref(), Some(&server[..]), "{said}");
+}
+
+#[test]
 fn pauses_and_faults_of_the_client_that_are_not_needed_go_and_those_that_are_stay() {
     let folder = TempDir::new().expect("a folder");
     let path = by_hand(
@@ -174,7 +265,7 @@ fn pauses_and_faults_of_the_client_that_are_not_needed_go_and_those_that_are_sta
     assert_eq!((left.conversations.len(), acts.len()), (1, 1), "{said}");
     assert!(left.conversations[0].accused, "{said}");
 
-    // A sequence that is reaped too early: without the pause it goes on.
+    // A sequence that is reaped too early: without the pause it goes on; its END is not needed.
     let acts =
         ["send 0 START 1", "await 0", "pause 400000 us", "open 1 over fresh", "send 1 END 3", "await 1", "close 1"];
     let path = by_hand(&folder, &acts, &[], "--execution-time 1ms --idle-limit 800ms --fault reap-early");
@@ -186,7 +277,7 @@ fn pauses_and_faults_of_the_client_that_are_not_needed_go_and_those_that_are_sta
     let left = Failure::read(&small).expect("a failure");
     let acts: Vec<_> = left.conversations[0].acts.iter().map(ToString::to_string).collect();
     let [first, .., last] = acts.as_slice() else { panic!("{said}") };
-    assert_eq!((left.messages(), first.as_str(), last.as_str()), (2, "send 0 START 1", "send 0 END 3"), "{said}");
+    assert_eq!((left.messages(), first.as_str(), last.as_str()), (2, "send 0 START 1", "send 0 3"), "{said}");
     let pauses = left.conversations[0].acts.iter().filter_map(|act| match act {
         Act::Pause { us } => Some(*us),
         _ => None,
@@ -244,6 +335,9 @@ fn a_chart_is_shown_of_what_is_small_or_asked_for() {
         let said = text(&run(&[&["replay", words(&path)], flags].concat()));
         assert_eq!(said.contains(chart), is_shown, "{said}");
     }
+    let path = by_hand(&folder, &["send 0 START END 1"], &[], "--execution-time 1ms");
+    let said = text(&run(&["replay", words(&path), "--chart"]));
+    assert!(said.contains("no chart: there is one of a run that failed, and none did"), "{said}");
 }
 
 #[test]
@@ -278,6 +372,7 @@ fn a_failure_does_not_show_on_a_correct_server() {
         "{}",
         text(&output)
     );
+    assert!(!text(&output).contains("-u"), "it ran where it was found: {}", text(&output));
     let output = run(&["replay", words(&path), "--shrink", "-q"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     assert!(text(&output).contains("nothing to shrink; more runs may show it"), "{}", text(&output));
@@ -296,6 +391,27 @@ fn what_cannot_be_replayed_is_told_in_a_line() {
         let broken = folder.path().join("broken.toml");
         fs::write(&broken, good.replace(from, to)).expect("a file");
         let output = run(&["replay", words(&broken)]);
+        let said = text(&output);
+        assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+        assert!(said.contains(problem), "{said}");
+    }
+    let written = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        fs::write(&path, bytes).expect("a file");
+        path
+    };
+    for (path, problem) in [
+        (
+            written("run.jsonl", b"{\"format\":\"sequence-stress-history\",\"version\":1}\n"),
+            "it is a history; `sequence-stress check ",
+        ),
+        (written("run.jsonl.zst", &[0x28, 0xb5, 0x2f, 0xfd, 0]), "--failure OUT` makes a failure file of it"),
+        (written("binary", &[0, 0xff, 1]), "it is no text; --failure of a run, or of `sequence-stress check`, writes"),
+        (written("notes.txt", b"nothing of the kind"), "it is no failure file; --failure of a run"),
+        (written("scenario.toml", b"load.workers = 1"), "it is no failure file; --failure of a run"),
+        (folder.path().to_owned(), "it is a directory; --failure of a run"),
+    ] {
+        let output = run(&["replay", words(&path)]);
         let said = text(&output);
         assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
         assert!(said.contains(problem), "{said}");
@@ -336,5 +452,19 @@ fn a_model_that_is_loaded_anew_has_not_kept_what_a_run_broke() {
         let output = run(&[&["replay", words(&path), "-n", "3", "-u", &url], flags].concat());
         assert_eq!(output.status.code(), Some(1), "{}", text(&output));
         assert!(text(&output).contains(seen), "{flags:?}: {}", text(&output));
+    }
+}
+
+#[test]
+fn the_failures_of_the_docs_are_small_and_can_be_read_and_exported() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/failures");
+    let files: Vec<_> = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()).collect();
+    assert!(files.len() >= 5, "{files:?}");
+    for file in files {
+        let failure = Failure::read(&file).expect("a failure");
+        assert!(failure.messages() <= 10 && failure.embedded.is_none(), "{}", file.display());
+        let output = run(&["export", words(&file)]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+        assert!(text(&output).contains("\ndef worker_0():\n    at("), "{}", text(&output));
     }
 }

@@ -11,7 +11,7 @@ use sequence_stress::{
     },
     model::Strategy,
     oracle::ViolationKind,
-    scenario::{Load, Overrides, Reuse, Scenario, Source},
+    scenario::{Overrides, Scenario, Source},
     seed::Seed,
 };
 use support::{Setup, TestServer};
@@ -71,11 +71,7 @@ fn run_setup(setup: RunSetup, watcher: &mut Watcher, after: Option<u64>) -> Resu
 
 fn run_scenario(scenario: Scenario, hints: Hints) -> (Result<RunResult, RunError>, Watcher) {
     let mut watcher = Watcher::default();
-    let result = run_setup(
-        RunSetup { scenario, seed: Seed(1), hints, fail_fast: false, embedded: false, recording: None },
-        &mut watcher,
-        None,
-    );
+    let result = run_setup(RunSetup { hints, ..RunSetup::new(scenario, Seed(1)) }, &mut watcher, None);
     (result, watcher)
 }
 
@@ -146,7 +142,7 @@ fn an_endpoint_that_tells_little_is_tested_as_far_as_it_goes() {
     assert_eq!(result.violations, []);
     assert!(result.tally.total().completed > 100);
     let found = watcher.found.expect("a preflight");
-    assert_eq!(found.reuse, Reuse::AfterAnswer);
+    assert!(found.manner().after_answers);
     for expected in ["has no ModelConfig", "--slots", "--idle-limit", "ModelStatistics cannot be read"] {
         assert!(found.notes.iter().any(|note| note.contains(expected)), "{expected}: {:?}", found.notes);
     }
@@ -158,7 +154,8 @@ fn an_endpoint_that_tells_little_is_tested_as_far_as_it_goes() {
     let (result, watcher) = run_scenario(scenario(&told.address.to_string(), ""), hints);
     assert_eq!(result.expect("a run").violations, []);
     let found = watcher.found.expect("a preflight");
-    assert_eq!((found.reuse, found.model.slots), (Reuse::Pipelined, Some(8)));
+    assert_eq!((found.manner().after_answers, found.model.slots), (false, Some(8)));
+    assert_eq!(found.told.added_to("again"), "again --slots 8 --idle-limit 500ms --strategy direct");
     assert!(!found.notes.iter().any(|note| note.contains("--idle-limit")), "{:?}", found.notes);
 }
 
@@ -168,7 +165,7 @@ fn a_model_that_may_mix_pipelined_sequences_gets_them_one_after_the_other() {
     let (result, watcher) = run_scenario(scenario(&server.address.to_string(), ""), Hints::default());
     assert_eq!(result.expect("a run").violations, []);
     let found = watcher.found.expect("a preflight");
-    assert_eq!(found.reuse, Reuse::AfterAnswer);
+    assert!(found.manner().after_answers);
     assert!(found.notes.iter().any(|note| note.contains("reuse is after-answer")), "{:?}", found.notes);
 }
 
@@ -187,17 +184,10 @@ fn the_longest_lawful_wait_follows_from_slots_idle_limit_and_load() {
 #[test]
 fn an_interrupted_run_drains_and_tells() {
     let server = TestServer::start(Setup::default());
-    let scenario = scenario(&server.address.to_string(), "load.duration_s = 3600");
-    let scenario = Scenario { load: Load { iterations: None, ..scenario.load }, ..scenario };
+    let mut scenario = scenario(&server.address.to_string(), "load.duration_s = 3600");
+    scenario.populations[0].load.iterations = None;
     let mut watcher = Watcher::default();
-    let setup = RunSetup {
-        scenario,
-        seed: Seed(1),
-        hints: Hints::default(),
-        fail_fast: false,
-        embedded: false,
-        recording: None,
-    };
+    let setup = RunSetup::new(scenario, Seed(1));
     let result = run_setup(setup, &mut watcher, Some(500)).expect("a run");
     assert!(watcher.was_interrupted);
     assert_eq!(result.interrupted, Interrupted(true));
@@ -212,14 +202,7 @@ fn what_is_not_answered_when_an_interrupted_run_has_drained_is_not_known() {
     let server = TestServer::that_freezes(1);
     let mut watcher = Watcher::default();
     let scenario = scenario(&server.address.to_string(), "");
-    let setup = RunSetup {
-        scenario,
-        seed: Seed(1),
-        hints: Hints::default(),
-        fail_fast: false,
-        embedded: false,
-        recording: None,
-    };
+    let setup = RunSetup::new(scenario, Seed(1));
     let began = std::time::Instant::now();
     let result = run_setup(setup, &mut watcher, Some(1)).expect("a run");
     assert_eq!(result.violations, [], "nothing was lost: the run did not wait long enough to tell");
@@ -236,18 +219,10 @@ fn fail_fast_ends_the_run_at_the_first_violation() {
     let server = TestServer::with_fault(Planted::once(Fault::OffByOne, 5));
     // Far more than is sent while the sequences that are under way come to their end, however slow the machine is.
     let iterations = 100_000;
-    let scenario = scenario(&server.address.to_string(), "");
-    let load = Load { iterations: NonZeroU64::new(iterations), ..scenario.load };
-    let scenario = Scenario { load, ..scenario };
+    let mut scenario = scenario(&server.address.to_string(), "");
+    scenario.populations[0].load.iterations = NonZeroU64::new(iterations);
     let mut watcher = Watcher::default();
-    let setup = RunSetup {
-        scenario,
-        seed: Seed(1),
-        hints: Hints::default(),
-        fail_fast: true,
-        embedded: false,
-        recording: None,
-    };
+    let setup = RunSetup { fail_fast: true, ..RunSetup::new(scenario, Seed(1)) };
     let result = run_setup(setup, &mut watcher, None).expect("a run");
     assert_eq!(result.violations.len(), 1, "{:?}", result.violations);
     let requests = result.tally.total().requests;
@@ -264,17 +239,21 @@ fn a_server_that_dies_before_its_first_answer_cannot_be_tested() {
 
 #[test]
 fn a_server_that_answers_nothing_any_more_does_not_keep_the_run_for_ever() {
-    let server = TestServer::that_freezes(40);
-    let more = "limits.lost_after_ms = 200\nload.iterations = 100000";
-    let address = server.address.to_string();
-    let text = format!(
-        "target.endpoint = '{address}'\n{more}\nload.workers = 2\nlength.max = 20\nlimits.step_ms = 1\nlimits.quiet_ms = 20\nlimits.settle_ms = 100"
-    );
-    let scenario = Scenario::resolve(&Source::from_text("test", &text), Overrides::default()).expect("a scenario");
-    let (result, _) = run_scenario(scenario, Hints::default());
-    let result = result.expect("a run");
-    let found: Vec<_> = result.tally.violations.keys().collect();
-    assert_eq!(found, [&ViolationKind::Lost, &ViolationKind::Hang], "{:#?}", result.violations);
+    // Behind sequences that are so long an answer may lawfully be waited for for hours, but not by everybody.
+    for longest in [20, 1_000_000] {
+        let server = TestServer::that_freezes(40);
+        let more = "limits.lost_after_ms = 200\nload.iterations = 100000";
+        let address = server.address.to_string();
+        let text = format!(
+            "target.endpoint = '{address}'\n{more}\nload.workers = 2\nlength.max = {longest}\nlimits.step_ms = 1\nlimits.quiet_ms = 20\nlimits.settle_ms = 100"
+        );
+        let scenario = Scenario::resolve(&Source::from_text("test", &text), Overrides::default()).expect("a scenario");
+        let (result, _) = run_scenario(scenario, Hints::default());
+        let result = result.expect("a run");
+        assert!(result.tally.violations.contains_key(&ViolationKind::Hang), "{:#?}", result.violations);
+        let others = result.tally.violations.keys().filter(|kind| **kind != ViolationKind::Hang);
+        assert!(others.copied().all(|kind| kind == ViolationKind::Lost), "{:#?}", result.violations);
+    }
 }
 
 #[test]
@@ -286,7 +265,7 @@ fn somebody_else_on_the_model_makes_the_servers_counts_uncheckable() {
             format!("target.endpoint = '{address}'\nload.duration_s = 2\ncorrelation_ids.first = 100000\n{SCENARIO}");
         let mut scenario =
             Scenario::resolve(&Source::from_text("other", &text), Overrides::default()).expect("a scenario");
-        scenario.load.iterations = None;
+        scenario.populations[0].load.iterations = None;
         std::thread::spawn(move || run_scenario(scenario, Hints::default()).0.expect("a run"))
     };
     let began = std::time::Instant::now();
@@ -336,14 +315,7 @@ fn an_interrupt_before_anything_is_sent_is_heard() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let (sender, interrupts) = mpsc::channel(1);
     sender.try_send(()).expect("room");
-    let setup = RunSetup {
-        scenario,
-        seed: Seed(1),
-        hints: Hints::default(),
-        fail_fast: false,
-        embedded: false,
-        recording: None,
-    };
+    let setup = RunSetup::new(scenario, Seed(1));
     let result = runtime.block_on(run(setup, &mut Watcher::default(), interrupts));
     assert_eq!(result.expect_err("it was interrupted"), RunError::Interrupted);
     assert_eq!(server.requests(), 0);

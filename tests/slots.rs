@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use sequence_stress::{
-    engine::{Hints, Interrupted, Observer, RunResult, Setup, SlotFinding, run},
+    engine::{IdleSearch, Interrupted, Observer, RunResult, Setup, SlotFinding, run},
     oracle::ViolationKind::{self, *},
     reference::{Fault, ModelOptions, Options, Planted, Server},
     scenario::{Overrides, Scenario, Source},
@@ -54,8 +54,7 @@ fn run_interrupted(server: &Server, model: &str, more: &str, interrupt_after: Op
         format!("{}\n{more}\ntarget = {{ endpoint = '{}', model = '{model}' }}", usual.join("\n"), server.address);
     let scenario = Scenario::resolve(&Source::from_text("test", &text), Overrides::default()).expect("a scenario");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let setup =
-        Setup { scenario, seed: Seed(3), hints: Hints::default(), fail_fast: false, embedded: true, recording: None };
+    let setup = Setup { embedded: true, ..Setup::new(scenario, Seed(3)) };
     let (interrupt, interrupts) = mpsc::channel(1);
     let _interrupting = interrupt_after.map(|after| {
         runtime.spawn({
@@ -227,4 +226,29 @@ fn an_answer_that_is_lost_is_not_taken_for_a_slot_that_is_gone() {
     assert_eq!(server.committed(Fault::DropResponse), 1);
     assert!(!kinds(&result).contains(&SlotLeak), "{:#?}", result.violations);
     assert!(why(&result).contains("counts rose"), "{}", why(&result));
+}
+
+/// Steps may take long on a busy machine, and then tell little of the limit, but nothing that is not so.
+#[test]
+fn the_idle_limit_that_the_server_keeps_is_searched_for() {
+    let search = |faults: &[Fault]| {
+        let faults = faults.iter().map(|fault| Planted::always(*fault)).collect();
+        run_on(&server(models(), faults), DIRECT, "slots.idle_limit_search = true\npatterns.common = { valid = 1 }")
+    };
+    let result = search(&[]);
+    assert_eq!(result.violations, []);
+    let IdleSearch::Found { configured_us: 400_000, kept_us, ended_us: Some(ended_us), trials } = result.idle_limit
+    else {
+        panic!("{:?}", result.idle_limit)
+    };
+    assert!(kept_us >= 190_000 && ended_us >= 400_000 && (24..=64).contains(&trials), "{kept_us} {ended_us} {trials}");
+    // One that ends sequences too early is accused, and one that is late is measured.
+    let early = search(&[Fault::ReapEarly]);
+    assert!(kinds(&early).contains(&SpuriousStartError), "{:?}", early.violations);
+    let IdleSearch::Found { ended_us: Some(ended_us), .. } = early.idle_limit else { panic!("{:?}", early.idle_limit) };
+    assert!(ended_us < 400_000, "{ended_us}");
+    let never = search(&[Fault::NeverReap]);
+    let IdleSearch::Found { ended_us: None, kept_us, .. } = never.idle_limit else { panic!("{:?}", never.idle_limit) };
+    assert!(kept_us > 800_000, "{kept_us}");
+    assert!(kinds(&never).contains(&MissingReap), "{:#?}", never.violations);
 }

@@ -71,6 +71,20 @@ impl Told {
         Ok(())
     }
 
+    /// The correlation ID as a number of 64 bits; none where it is a text that is no number.
+    pub(crate) fn number(&self, datatype: Datatype) -> Option<i64> {
+        let element = self.corrid.as_deref()?;
+        match datatype {
+            Datatype::Bytes => {
+                let text = split_text(element).and_then(|(text, _)| std::str::from_utf8(text).ok())?;
+                text.parse().ok().map(u64::cast_signed)
+            }
+            Datatype::Int32 => element.first_chunk().map(|bytes| i32::from_le_bytes(*bytes).into()),
+            Datatype::Uint32 => element.first_chunk().map(|bytes| u32::from_le_bytes(*bytes).into()),
+            _ => element.first_chunk().map(|bytes| i64::from_le_bytes(*bytes)),
+        }
+    }
+
     /// The low 32 bits of the correlation ID; of a text its decimal number's, or 0 where it is none.
     pub(crate) fn low_bits(&self, datatype: Datatype) -> u32 {
         let element = self.corrid.as_deref().unwrap_or_default();

@@ -34,7 +34,7 @@ pub(crate) struct Instance {
 
 impl Instance {
     pub(crate) fn new(model: Arc<Model>) -> Self {
-        let number = model.next_instance();
+        let number = model.begin_instance();
         let accumulator = Accumulator::new(Arc::clone(&model));
         Self { model, number, accumulator, late: None, recent: Default::default() }
     }
@@ -214,7 +214,7 @@ impl Instance {
         let wants = request.wants(&spec.outputs)?;
         let last = step.results.len();
         for (index, result) in (1..).zip(&step.results) {
-            let outputs = self.outputs(row, *result, &wants);
+            let outputs = self.outputs(row, Some(*result), &wants);
             if index < last || step.again {
                 request.answer(&outputs, false)?;
             } else if faults.happens(Fault::DropResponse) {
@@ -228,7 +228,7 @@ impl Instance {
         }
         match (last, step.again, spec.decoupled) {
             // Not ready, although there is a client.
-            (0, false, false) => request.answer(&[], true),
+            (0, false, false) => request.answer(&self.outputs(row, None, &wants), true),
             (0, false, true) => {
                 request.finish();
                 Ok(())
@@ -237,12 +237,12 @@ impl Instance {
         }
     }
 
-    /// The outputs of an answer, as far as they are wanted.
-    fn outputs(&self, row: &Row, result: Number, wants: &[bool]) -> Vec<Output> {
+    /// The outputs of an answer, as far as they are wanted; without a result, what the model saw.
+    fn outputs(&self, row: &Row, result: Option<Number>, wants: &[bool]) -> Vec<Output> {
         let spec = &self.model.spec;
         let mut outputs = Vec::with_capacity(wants.len());
         let wanted = |index: usize| wants.get(index) == Some(&true);
-        if wanted(0) {
+        if let Some(result) = result.filter(|_| wanted(0)) {
             // With answers of their own, each element has one number.
             let (shape, count) = if spec.decoupled { (spec.one(), 1) } else { (row.shape.clone(), row.elements.len()) };
             let mut output = Output {
@@ -258,7 +258,7 @@ impl Instance {
         for (index, seen) in (1..).zip(&spec.seen) {
             if wanted(index) {
                 let (datatype, data) = self.seen(row, *seen);
-                outputs.push(Output { name: spec.outputs[index].clone(), datatype, shape: spec.one(), data });
+                outputs.push(Output { name: spec.outputs[index].clone(), datatype, shape: spec.shape_of(*seen), data });
             }
         }
         outputs
@@ -289,6 +289,7 @@ impl Instance {
     fn seen(&self, row: &Row, seen: Seen) -> (Datatype, Vec<u8>) {
         let number = |number: i32| (Datatype::Int32, number.to_le_bytes().to_vec());
         match seen {
+            Seen::All => (Datatype::Int64, self.all_seen(row)),
             Seen::Start => number(row.told.start.into()),
             Seen::End => number(row.told.end.into()),
             Seen::Ready => number(row.told.ready.into()),
@@ -299,6 +300,26 @@ impl Instance {
                 (datatype, row.told.corrid.clone().unwrap_or_default())
             }
         }
+    }
+
+    /// The elements of all that the model saw.
+    fn all_seen(&self, row: &Row) -> Vec<u8> {
+        let (spec, told) = (&self.model.spec, &row.told);
+        let flag = |is_told: bool, says: bool| if is_told { i64::from(says) } else { -1 };
+        let elements = [
+            flag(spec.start.is_some(), told.start),
+            flag(spec.end.is_some(), told.end),
+            flag(spec.ready.is_some(), told.ready),
+            spec.corrid.as_ref().and_then(|corrid| told.number(corrid.datatype)).unwrap_or(-1),
+            spec.slot(self.number, row.slot).unwrap_or(-1),
+        ];
+        elements.into_iter().flat_map(i64::to_le_bytes).collect()
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        self.model.end_instance(self.number);
     }
 }
 

@@ -2,9 +2,9 @@
 
 #![forbid(unsafe_code)]
 
-use std::sync::{
-    Mutex, PoisonError,
-    atomic::{AtomicI32, Ordering::Relaxed},
+use std::{
+    collections::BTreeSet,
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use crate::{
@@ -21,20 +21,33 @@ const LEAKED_MAX: usize = if cfg!(test) { 3 } else { 1024 };
 pub(crate) struct Model {
     pub(crate) spec: Spec,
     pub(crate) faults: Faults,
-    /// The number of the next instance.
-    instances: AtomicI32,
+    /// The numbers of the instances that there are.
+    instances: Mutex<BTreeSet<i32>>,
     leaked: Mutex<Vec<Vec<u8>>>,
 }
 
 impl Model {
     pub(crate) fn new(spec: Spec) -> Self {
         let faults = Faults::new(&spec.parameters.planted, spec.parameters.fault_seed);
-        Self { spec, faults, instances: AtomicI32::new(0), leaked: Mutex::default() }
+        Self { spec, faults, instances: Mutex::default(), leaked: Mutex::default() }
     }
 
-    /// The number of an instance that is made now.
-    pub(crate) fn next_instance(&self) -> i32 {
-        self.instances.fetch_add(1, Relaxed)
+    /// The number of an instance that is made now: the first that is free, so that they stay below the number of instances
+    /// also where some come and go while the model is loaded.
+    pub(crate) fn begin_instance(&self) -> i32 {
+        let mut instances = self.instances();
+        let number = (0..i32::MAX).find(|number| !instances.contains(number)).expect("instances are few");
+        instances.insert(number);
+        number
+    }
+
+    /// The instance with this number is gone.
+    pub(crate) fn end_instance(&self, number: i32) {
+        self.instances().remove(&number);
+    }
+
+    fn instances(&self) -> MutexGuard<'_, BTreeSet<i32>> {
+        self.instances.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps 1 MiB.

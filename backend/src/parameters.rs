@@ -8,14 +8,16 @@ use serde::Deserialize;
 
 use crate::{
     fault::Planted,
+    spec::SEEN_OUTPUT,
     tensor::{Arithmetic, Number},
 };
 
 /// No execution or hold is longer: nothing waits without a limit.
 const LONGEST_MS: f64 = 3_600_000.0;
-const KNOWN: [&str; 10] = [
+const KNOWN: [&str; 11] = [
     "execute_delay_ms",
     "sequence_stress_formula",
+    "sequence_stress_controls",
     "error_on_value",
     "panic_on_value",
     "state_key",
@@ -62,6 +64,8 @@ pub(crate) struct Parameters {
     pub(crate) panic_on: Option<Number>,
     /// None where the configuration does not say.
     pub(crate) state_key: Option<StateKey>,
+    /// Whether clients are told which output says what the model saw.
+    pub(crate) tells_controls: bool,
     /// Whether controls are compared with the request's flags and correlation ID.
     pub(crate) check_controls: bool,
     pub(crate) planted: Vec<Planted>,
@@ -102,6 +106,8 @@ impl Parameters {
             (_, 0) => Some(StateKey::Slot),
             _ => Some(StateKey::Corrid),
         };
+        let tells_controls = get("sequence_stress_controls");
+        one_of("sequence_stress_controls", SEEN_OUTPUT, &[SEEN_OUTPUT])?;
         let planted = Planted::read_list(get("fault").unwrap_or_default());
         Ok(Self {
             execution: milliseconds("execute_delay_ms", get("execute_delay_ms").unwrap_or("0"))?,
@@ -109,6 +115,7 @@ impl Parameters {
             error_on: number("error_on_value")?,
             panic_on: number("panic_on_value")?,
             state_key,
+            tells_controls: tells_controls.is_some(),
             check_controls: one_of("check_controls", "true", &["true", "false"])? == 0,
             planted: planted.map_err(|error| format!("parameter 'fault': {error}"))?,
             fault_seed: whole("fault_seed", get("fault_seed").unwrap_or("0"))?,

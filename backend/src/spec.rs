@@ -13,18 +13,23 @@ use crate::{
     tensor::{Arithmetic, Datatype, text_element},
 };
 
+/// The output that tells all that the model saw, and what parameter `sequence_stress_controls` has to name.
+pub(crate) const SEEN_OUTPUT: &str = "SEEN";
 /// The outputs that tell what the model saw, and the types that they may have.
-const SEEN: [(&str, Seen); 6] = [
+const SEEN: [(&str, Seen); 7] = [
     ("SAW_START", Seen::Start),
     ("SAW_END", Seen::End),
     ("SAW_READY", Seen::Ready),
     ("SAW_CORRID", Seen::Corrid),
     ("SLOT", Seen::Slot),
     ("INSTANCE", Seen::Instance),
+    (SEEN_OUTPUT, Seen::All),
 ];
 
 /// The sizes of a tensor of one element, without the batch dimension.
 const ONE_ELEMENT: [i64; 1] = [1];
+/// Those of [`SEEN_OUTPUT`].
+const ALL_SEEN: [i64; 1] = [5];
 
 /// A model, as its configuration has it.
 #[derive(Debug)]
@@ -33,6 +38,8 @@ pub(crate) struct Spec {
     pub(crate) name: String,
     /// Whether tensors have a batch dimension.
     pub(crate) batches: bool,
+    /// The most requests of an execution, which with Direct are the slots of an instance.
+    places: i64,
     pub(crate) arithmetic: Arithmetic,
     pub(crate) input: Name,
     /// The names of all outputs: the result's first, then in the order of [`Self::seen`].
@@ -87,6 +94,8 @@ pub(crate) struct State {
 /// What an output tells of what the model saw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
+    /// START, END, READY, CORRID and the number of the slot among those of all instances; -1 is what the model does not know.
+    All,
     Start,
     End,
     Ready,
@@ -204,13 +213,18 @@ impl Spec {
         let result_dims = if decoupled { &ONE_ELEMENT } else { &input.dims[..] };
         let (outputs, seen) = outputs(&config.output, arithmetic.datatype(), &controls)?;
         for output in &config.output {
-            let of_one = SEEN.iter().any(|(name, _)| *name == output.name);
-            check_dims(output, if of_one { &ONE_ELEMENT } else { result_dims }, input.reshape.is_some())?;
+            let dims = match told_in(&output.name) {
+                None => result_dims,
+                Some(Seen::All) => &ALL_SEEN,
+                Some(_) => &ONE_ELEMENT,
+            };
+            check_dims(output, dims, input.reshape.is_some())?;
         }
         let state = state(&batching.state, arithmetic.datatype())?;
         let spec = Self {
             name: config.name,
             batches: config.max_batch_size > 0,
+            places: config.max_batch_size.max(1),
             arithmetic,
             input: Name::new(&input.name)?,
             outputs,
@@ -243,6 +257,9 @@ impl Spec {
             return missing("READY", "with Direct, the model could not tell a request from an idle slot");
         }
         let adds_id = self.parameters.formula == Formula::RunningSumPlusCorridAtEnd;
+        if self.parameters.tells_controls && !self.seen.contains(&Seen::All) {
+            return Err(format!("parameter 'sequence_stress_controls': there is no output '{SEEN_OUTPUT}'"));
+        }
         if adds_id && self.end.is_none() {
             return missing("END", "sequence_stress_formula 'running-sum-plus-corrid-at-end' needs it");
         }
@@ -276,8 +293,28 @@ impl Spec {
 
     /// The shape of a tensor with one element.
     pub(crate) fn one(&self) -> Vec<i64> {
-        if self.batches { vec![1, 1] } else { vec![1] }
+        self.shape(ONE_ELEMENT)
     }
+
+    /// The shape of an output that tells what the model saw.
+    pub(crate) fn shape_of(&self, seen: Seen) -> Vec<i64> {
+        self.shape(if seen == Seen::All { ALL_SEEN } else { ONE_ELEMENT })
+    }
+
+    fn shape(&self, dims: [i64; 1]) -> Vec<i64> {
+        self.batches.then_some(1).into_iter().chain(dims).collect()
+    }
+
+    /// The number of the slot that is at a place of an instance's batch; with Oldest, which has no such places, none.
+    pub(crate) fn slot(&self, instance: i32, place: usize) -> Option<i64> {
+        let place = i64::try_from(place).ok().filter(|_| self.strategy == Strategy::Direct)?;
+        Some(i64::from(instance) * self.places + place)
+    }
+}
+
+/// What the output of this name tells of what the model saw; of any other one nothing.
+fn told_in(output: &str) -> Option<Seen> {
+    SEEN.iter().find(|(name, _)| *name == output).map(|(_, tells)| *tells)
 }
 
 /// Whether an output's sizes allow the shape that it will have; `dims` are the sizes that are known of that.
@@ -299,9 +336,10 @@ fn outputs(config: &[TensorConfig], result: Datatype, controls: &Controls) -> Re
     let (mut names, mut seen) = (Vec::new(), Vec::new());
     for output in config {
         let given = datatype(&output.name, &output.data_type)?;
-        let tells = SEEN.iter().find(|(name, _)| *name == output.name).map(|(_, tells)| *tells);
+        let tells = told_in(&output.name);
         let wanted = match tells {
             None => result,
+            Some(Seen::All) => Datatype::Int64,
             Some(Seen::Corrid) => controls.corrid.as_ref().map_or(given, |corrid| corrid.datatype),
             Some(_) => Datatype::Int32,
         };
@@ -313,7 +351,7 @@ fn outputs(config: &[TensorConfig], result: Datatype, controls: &Controls) -> Re
             Some(Seen::End) => ("END", controls.end.is_some()),
             Some(Seen::Ready) => ("READY", controls.ready.is_some()),
             Some(Seen::Corrid) => ("CORRID", controls.corrid.is_some()),
-            Some(Seen::Slot | Seen::Instance) | None => ("", true),
+            Some(Seen::All | Seen::Slot | Seen::Instance) | None => ("", true),
         };
         if !is_there {
             return Err(format!(

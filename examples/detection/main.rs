@@ -12,7 +12,7 @@ mod smallest;
 mod soak;
 mod table;
 
-use std::{collections::BTreeMap, error::Error, process::ExitCode, time::Instant};
+use std::{collections::BTreeMap, env, error::Error, path::PathBuf, process::ExitCode, time::Instant};
 
 use clap::Parser;
 use rand::RngExt as _;
@@ -22,12 +22,15 @@ use sequence_stress::{
 };
 
 use harness::{
-    for_each,
+    for_each, meant,
     rows::{ROWS, Row, not_found_because},
     trial::{Outcome, chance, in_reference, once},
 };
 use smallest::smallest;
-use table::{Of, Paired, Table};
+use table::{BuiltIn, Of, Paired, Table};
+
+/// With so many seeds a built-in scenario is tried that finds nothing.
+const SEEDS_MAX: u64 = 4;
 
 /// Print a table of what the tool finds.
 #[derive(Debug, Parser)]
@@ -87,10 +90,13 @@ fn detect(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     let smallest = smallest_of_all(&rows, &reference, args.at_a_time);
     eprintln!("{} s; pairs", began.elapsed().as_secs());
     let pairs = pairs(&rows, args);
+    eprintln!("{} s; the built-in scenarios", began.elapsed().as_secs());
+    let built_in = in_built_in_scenarios(args);
     let real_rows = if args.without_real { Vec::new() } else { real::rows(&args.only) };
     eprintln!("{} s; tritonserver", began.elapsed().as_secs());
     let real = in_tritonserver(&real_rows, args)?;
-    let table = Table { rows: &rows, reference, real, smallest, pairs, seeds: args.seeds, took: began.elapsed() };
+    let table =
+        Table { rows: &rows, reference, real, smallest, pairs, built_in, seeds: args.seeds, took: began.elapsed() };
     print!("{}", table.markdown());
     Ok(ExitCode::SUCCESS)
 }
@@ -139,6 +145,22 @@ fn smallest_of_all(rows: &[Row], found: &Outcomes, at_a_time: usize) -> BTreeMap
         smallest(row, 1)
     });
     rows.iter().map(|row| row.fault).zip(small).filter_map(|(fault, small)| Some((fault, small?))).collect()
+}
+
+/// The built-in scenarios with the faults that they are meant for, each always there; some take a race that not every run has.
+fn in_built_in_scenarios(args: &Args) -> Vec<BuiltIn> {
+    let meant: Vec<_> =
+        meant::all().into_iter().filter(|meant| meant.row.fault.info().name.contains(&args.only)).collect();
+    let outcomes = for_each(&meant, args.at_a_time, |meant| {
+        (1..=SEEDS_MAX).map(|seed| meant.run(true, seed, program())).find(Outcome::is_noticed)
+    });
+    meant.into_iter().zip(outcomes).map(|(meant, outcome)| BuiltIn { meant, outcome }).collect()
+}
+
+/// The tool itself, which is built beside this.
+fn program() -> Option<PathBuf> {
+    let tool = env::current_exe().ok()?.parent()?.with_file_name("sequence-stress");
+    tool.is_file().then_some(tool)
 }
 
 /// Two faults that show in the same scenario and model, each once, as a generator picks them.

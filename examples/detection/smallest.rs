@@ -3,12 +3,9 @@
 use std::time::{Duration, Instant};
 
 use sequence_stress::{
-    conversation::Conversation,
     engine::{Given, Hints, Observer, Setup, run_given},
     failure::{Failure, Run, shrink},
-    oracle::ViolationKind,
     reference::{Planted, Server},
-    scenario::Millis,
     seed::Seed,
 };
 use tokio::sync::mpsc;
@@ -29,9 +26,8 @@ impl Observer for Silent {}
 pub(crate) fn smallest(row: &Row, seed: u64) -> Option<(usize, bool)> {
     let server = Server::start(options(row.execution_ms, vec![Planted::always(row.fault)], seed)).ok()?;
     let scenario = scenario(row.scene, server.address, row.model);
-    let reuse = scenario.sending.reuse;
-    let manner = sequence_stress::plan::Manner { reuse, stream: scenario.sending.stream, idle_limit: IDLE_LIMIT };
-    let result = run_scenario(scenario.clone(), seed, None).ok()?;
+    let manner = sequence_stress::plan::Manner { after_answers: false, idle_limit: IDLE_LIMIT, batches: true };
+    let result = run_scenario(scenario.clone(), seed).ok()?;
     drop(server);
     let run = Run { scenario: &scenario, seed: Seed(seed), manner, scene: &result.scene, embedded: None };
     let failure = Failure::found(result.violations.first()?, &run)?;
@@ -49,14 +45,6 @@ fn shows(row: &Row, failure: &Failure, seed: u64) -> bool {
     let Ok(server) = Server::start(options(row.execution_ms, planted, seed)) else { return false };
     let Ok(mut scenario) = failure.fitted_scenario() else { return false };
     scenario.target.endpoint = server.address.into();
-    if failure.kind != ViolationKind::Statistics {
-        (scenario.limits.quiet_ms, scenario.limits.settle_ms) = (Millis::LEAST, Millis::LEAST);
-    }
-    scenario.slots.check = matches!(failure.kind, ViolationKind::SlotLeak | ViolationKind::SlotReleasedTwice);
-    scenario.limits.lost_after_ms = Millis::LEAST;
-    let steps = failure.conversations.iter().map(Conversation::messages).max().unwrap_or(1);
-    let longest = u32::try_from(steps).ok().and_then(std::num::NonZeroU32::new).unwrap_or(scenario.length.max);
-    scenario.length.max = longest.max(scenario.length.min);
     let setup = Setup {
         scenario,
         seed: Seed(seed),
@@ -64,6 +52,8 @@ fn shows(row: &Row, failure: &Failure, seed: u64) -> bool {
         fail_fast: true,
         embedded: false,
         recording: None,
+        restart: None,
+        program: None,
     };
     let given = Given { conversations: failure.conversations.clone() };
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return false };

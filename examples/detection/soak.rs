@@ -23,7 +23,7 @@ use crate::harness::{
 const LONGER: u64 = 8;
 
 /// After so many runs it says how far it is.
-const TELL_EACH: u64 = 50;
+const TELL_EACH: u64 = 10;
 
 /// What a soak came to.
 #[derive(Debug, Default)]
@@ -53,15 +53,17 @@ pub(crate) fn soak(requests: u64, first_seed: u64, at_a_time: usize, real: Optio
     std::thread::scope(|scope| {
         for thread in 0..at_a_time {
             let (next, sent, soaked, kinds) = (&next, &sent, &soaked, &kinds);
+            // On one real server a model has one run at a time.
+            let own = move |index: usize| real.is_none() || index % MODELS.len() % at_a_time == thread;
+            let of_thread: Vec<_> = (0..kinds.len()).filter(|index| own(*index)).collect();
             scope.spawn(move || {
-                while sent.load(Relaxed) < requests {
-                    let number = next.fetch_add(1, Relaxed);
-                    // On one real server a model has one run at a time.
-                    let own = |index: usize| real.is_none() || index % MODELS.len() % at_a_time == thread;
-                    let of_thread: Vec<_> = (0..kinds.len()).filter(|index| own(*index)).collect();
-                    let turn = usize::try_from(number).expect("not so many") % of_thread.len();
-                    let (scene, model) = kinds[of_thread[turn]];
-                    one(scene, model, first_seed + number, real, sent, soaked);
+                // Each thread begins elsewhere, so that all kinds have their turn.
+                for turn in thread * of_thread.len() / at_a_time.. {
+                    if sent.load(Relaxed) >= requests {
+                        break;
+                    }
+                    let (scene, model) = kinds[of_thread[turn % of_thread.len()]];
+                    one(scene, model, first_seed + next.fetch_add(1, Relaxed), real, sent, soaked);
                 }
             });
         }
@@ -83,15 +85,16 @@ fn one(
     // tritonserver is known to lose slots where the ID of a cancelled stream is started again at once: there only rare IDs are cut.
     let otherwise = real.map_or(&[][..], |_| {
         &[
-            ("cancel-queued = 1, ", ""),
+            ("cancel-queued = 1, cancel-executing = 0.5, ", ""),
             ("cancel-restart = 6, reset = 0.5", "valid-valid = 1"),
             ("cancel-queued = 0.5", "cancel-queued = 0.5, reset = 0.5"),
         ]
     });
     let mut scenario = unhurried(scenario_but(scene, address, model, otherwise));
-    scenario.load.iterations = scenario.load.iterations.and_then(|its| its.checked_mul(NonZeroU64::new(LONGER)?));
+    let iterations = &mut scenario.populations[0].load.iterations;
+    *iterations = iterations.and_then(|its| its.checked_mul(NonZeroU64::new(LONGER)?));
     let name = format!("scenario {}, model {model}, seed {seed}", scene.name());
-    let result = run_scenario(scenario, seed, None);
+    let result = run_scenario(scenario, seed);
     let mut soaked = soaked.lock().expect("no thread panics with it");
     if soaked.runs.is_multiple_of(TELL_EACH) {
         eprintln!("{} requests, {} accused, {} failed", soaked.requests, soaked.accused.len(), soaked.failed.len());
@@ -108,7 +111,10 @@ fn one(
             soaked.requests += total.requests;
             soaked.runs += 1;
             soaked.undetermined += total.undetermined;
-            soaked.slots_counted += u64::from(matches!(result.slots.finding, SlotFinding::AllThere { .. }));
+            match &result.slots.finding {
+                SlotFinding::AllThere { .. } => soaked.slots_counted += 1,
+                finding => eprintln!("{name}: the slots: {finding:?}"),
+            }
             *soaked.by_kind.entry((scene, model)).or_default() += total.requests;
             for violation in &result.violations {
                 let line = format!("{name}: {violation}");

@@ -7,6 +7,7 @@ use sequence_stress::reference::{Fault, Planted};
 use crate::{
     Outcomes,
     harness::{
+        meant::Meant,
         plain::Plain,
         rows::{Row, not_found_because},
         trial::{Outcome, Seen},
@@ -26,6 +27,12 @@ pub(crate) struct Paired {
     pub(crate) outcome: Outcome,
 }
 
+/// What a built-in scenario made of a fault that it is meant for; nothing where it did not find it.
+pub(crate) struct BuiltIn {
+    pub(crate) meant: Meant,
+    pub(crate) outcome: Option<Outcome>,
+}
+
 /// All of it.
 pub(crate) struct Table<'t> {
     pub(crate) rows: &'t [Row],
@@ -33,6 +40,7 @@ pub(crate) struct Table<'t> {
     pub(crate) real: Outcomes,
     pub(crate) smallest: BTreeMap<Fault, (usize, bool)>,
     pub(crate) pairs: Vec<Paired>,
+    pub(crate) built_in: Vec<BuiltIn>,
     pub(crate) seeds: u64,
     pub(crate) took: Duration,
 }
@@ -121,6 +129,7 @@ impl Table<'_> {
         let mut out = String::new();
         self.summary(&mut out)
             .and_then(|()| self.faults(&mut out))
+            .and_then(|()| self.built_in(&mut out))
             .and_then(|()| self.pairs(&mut out))
             .expect("a String");
         out
@@ -209,6 +218,22 @@ impl Table<'_> {
                 once(row.fault, real),
                 plain(row.fault, real),
             )?;
+        }
+        Ok(())
+    }
+
+    fn built_in(&self, out: &mut String) -> std::fmt::Result {
+        writeln!(
+            out,
+            "\n## The built-in scenarios\n\nWhat each scenario of the suite is meant to find, and what it called it with the fault \
+             always there: reference server, idle limit 200 ms, two instances of four slots each.\n\n\
+             | scenario | fault | called, after requests, named |\n|---|---|---|"
+        )?;
+        for BuiltIn { meant, outcome } in &self.built_in {
+            let fault = meant.row.fault;
+            let always = always(fault, &Of { always: outcome.clone(), once: Vec::new() });
+            let found = if always.is_empty() { "**not found**" } else { &always };
+            writeln!(out, "| `{}` | `{fault}` | {found} |", meant.scenario)?;
         }
         Ok(())
     }

@@ -15,6 +15,9 @@ PLUS_CORRID_AT_END = "running-sum-plus-corrid-at-end"
 BY_SLOT = ("START", "READY")
 BY_ID = ("START", "END", "READY", "CORRID")
 # What echo models answer besides the sum: the controls that they saw, and the slot and the instance that they ran in.
+# What all models say of what they saw, where a client asks for it: START, END, READY, CORRID and the slot.
+SEEN = "SEEN"
+SEEN_ELEMENTS = 5
 ECHOED = {"SAW_START": "INT32", "SAW_END": "INT32", "SAW_READY": "INT32", "SAW_CORRID": "UINT64", "SLOT": "INT32", "INSTANCE": "INT32"}
 
 
@@ -142,9 +145,10 @@ def sequence_batching(model, batch, idle_limit_ms):
 
 def configuration(model, backend, instances, batch, idle_limit_ms, parameters):
     """The configuration of `model` as nested dicts."""
-    parameters = {"sequence_stress_formula": model.formula, **model.parameters, **parameters}
+    parameters = {"sequence_stress_formula": model.formula, "sequence_stress_controls": SEEN, **model.parameters, **parameters}
     tensor = {"data_type": data_type(model.data_type), "dims": [model.dims]}
     outputs = [{"name": "OUTPUT", **tensor}]
+    outputs.append({"name": SEEN, "data_type": data_type("INT64"), "dims": [SEEN_ELEMENTS]})
     outputs += [{"name": name, "data_type": data_type(its), "dims": [1]} for name, its in model.outputs.items()]
     fields = {
         "name": model.name,

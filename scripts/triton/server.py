@@ -3,6 +3,7 @@
 import ctypes
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -65,6 +66,7 @@ class Server:
             self.arguments.append(f"--grpc-infer-allocation-pool-size={ALLOCATION_POOL_SIZE}")
         self.process = None
         self.lines_before_ready = 0
+        self.errors_before_restart = []
 
     def __enter__(self):
         self.scratch = Path(tempfile.mkdtemp(prefix="with-triton-"))
@@ -139,7 +141,7 @@ class Server:
         if self.python:
             command.append(f"--backend-config=python,shm-region-prefix-name={self.shared_memory}")
             environment["PATH"] = f"{self.interpreter / 'bin'}:{environment.get('PATH', '')}"
-        with open(self.log, "wb") as log:
+        with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, preexec_fn=prepare_child
             )
@@ -157,6 +159,21 @@ class Server:
             time.sleep(0.05)
         return False
 
+    def restart(self):
+        """Kills the server and starts it again, on the same ports; returns whether it is ready."""
+        self.errors_before_restart = self.errors()
+        self._kill()
+        self._spawn()
+        is_ready = self._wait_until_ready()
+        self.lines_before_ready = len(self.log_tail())
+        return is_ready
+
+    def _kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self._end_group()
+
     def stop(self):
         """Stops the server in good order, or after STOP_SECONDS the hard way."""
         if self.process is None:
@@ -168,6 +185,9 @@ class Server:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
+        self._end_group()
+
+    def _end_group(self):
         # A server that dies leaves the processes of its Python models behind; they are in its group.
         try:
             os.killpg(self.process.pid, signal.SIGKILL)
@@ -184,7 +204,8 @@ class Server:
     def errors(self):
         """The lines that the server logged as errors since it was ready, or else since it started."""
         # Without a GPU a healthy server logs an error about the CUDA driver while it starts.
-        return [line for line in self.log_tail()[self.lines_before_ready :] if re.match(r"E\d{4} ", line)]
+        since = [line for line in self.log_tail()[self.lines_before_ready :] if re.match(r"E\d{4} ", line)]
+        return self.errors_before_restart + since
 
     def log_tail(self, lines=None):
         text = self.log.read_text(errors="replace").splitlines()
@@ -201,3 +222,22 @@ class Server:
             "TRITON_PID": str(self.process.pid),
             "TRITON_RELEASE": self.release,
         }
+
+
+def restarts_on_signal(triton, is_whole_again=lambda: True):
+    """Has a signal restart the server; returns the shell command that sends it, and waits until that is done. What has to be done with
+    the new server is `is_whole_again`, which tells whether it could be."""
+    told = triton.scratch / "restarts"
+    outcomes = []
+
+    def restart(_number, _frame):
+        outcomes.append("ready" if triton.restart() and is_whole_again() else "not ready")
+        new = told.with_suffix(".new")
+        new.write_text("".join(f"{outcome}\n" for outcome in outcomes))
+        new.rename(told)
+
+    told.write_text("")
+    signal.signal(signal.SIGUSR1, restart)
+    file = shlex.quote(str(told))
+    wait = f"n=$(wc -l <{file}); kill -USR1 {os.getpid()}; while [ $(wc -l <{file}) = $n ]; do sleep 0.02; done"
+    return f'{wait}; [ "$(tail -n 1 {file})" = ready ]'

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, builder::NonEmptyStringValueParser};
 
-use super::time;
+use super::values::time;
 use crate::history::{Keep, Options};
 
 /// What of a run is written down.

@@ -1,19 +1,18 @@
 //! `sequence-stress check`: judge recorded runs again.
 
-use std::{
-    io::Write as _,
-    path::{Path, PathBuf},
-};
+use std::{io::Write as _, path::Path};
 
 use super::{
     Failure,
-    output::{ResultFile, print, say_error, write_failure},
+    output::{ResultFile, check_different, print, say_error, write_failure},
 };
 use crate::{
     cli::CheckArgs,
     engine::{Checked, check as check_history},
     history::Damage,
-    report::{Summary, violation_line, write_json, write_preflight, write_text, write_verdict},
+    report::{
+        Summary, counted, violation_line, write_json, write_not_shown, write_preflight, write_text, write_verdict,
+    },
 };
 
 /// How many violations of a history are shown in full; the rest are counted by kind.
@@ -30,9 +29,10 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
             return Err(Failure::wrong_input(format!("{flag} takes the result of one history: check them one by one")));
         }
     }
-    let writable =
-        |path: &Option<PathBuf>| path.as_deref().map(ResultFile::check).transpose().map_err(Failure::wrong_input);
-    let (mut result_file, mut failure_file) = (writable(&args.json)?, writable(&args.failure)?);
+    let (json, failure) = (args.json.as_deref(), args.failure.as_deref());
+    check_different(&[("--json", json), ("--failure", failure)]).map_err(Failure::wrong_input)?;
+    let mut result_file = json.map(ResultFile::of_result).transpose().map_err(Failure::wrong_input)?;
+    let mut failure_file = failure.map(ResultFile::of_failure).transpose().map_err(Failure::wrong_input)?;
     let mut codes = Vec::new();
     for file in &args.files {
         codes.push(check_one(file, args.quiet, result_file.take(), failure_file.take())?);
@@ -54,6 +54,10 @@ fn check_one(
             return Ok(DAMAGED);
         }
     };
+    if let (Some(damage), 0, None) = (&checked.damage, checked.entries, &checked.footer) {
+        say_error(&format!("{file}: {damage}; no event is there to be judged"));
+        return Ok(DAMAGED);
+    }
     let summary = summary(&checked);
     if !quiet {
         print(|out| {
@@ -62,29 +66,34 @@ fn check_one(
             write_preflight(scenario, scenario_name, *seed, &result.preflight, out)
         });
     }
-    for violation in found.iter().take(VIOLATIONS_SHOWN) {
+    let shown = found.iter().take(VIOLATIONS_SHOWN);
+    for violation in shown.clone() {
         print(|out| violation_line(violation, &summary.replay, out));
     }
-    if found.len() > VIOLATIONS_SHOWN {
-        let all = found.len();
-        print(|out| writeln!(out, "the first {VIOLATIONS_SHOWN} of {all} violations were shown; --json keeps more"));
-    }
+    print(|out| write_not_shown(shown.len() as u64, &summary, false, out));
     if !quiet {
         print(|out| checked.remarks().iter().try_for_each(|remark| writeln!(out, "note: {remark}")));
     }
     if checked.damage.is_some() {
+        let besides = if checked.footer.is_some() { ", and of the run's own counts" } else { "" };
         print(|out| {
-            writeln!(out, "{file} is damaged or cut off: what follows is of its good part alone, {}", entries(&checked))
+            writeln!(
+                out,
+                "{file} is damaged or cut off: what follows is of its good part alone, {}{besides}",
+                entries(&checked)
+            )
         });
     }
-    print(|out| if quiet { write_verdict(&summary, out) } else { write_text(&summary, out) });
+    // Where there is nothing to count a table of zeros would look like a finding.
+    let is_table = !quiet && checked.entries > 0;
+    print(|out| if is_table { write_text(&summary, out) } else { write_verdict(&summary, out) });
     if let Some(result_file) = result_file {
         let mut bytes = Vec::new();
         write_json(&summary, &mut bytes).map_err(Failure::wrong_input)?;
         result_file.write(&bytes).map_err(Failure::wrong_input)?;
     }
     if let Some(failure_file) = failure_file {
-        write_failure(&summary, checked.header.server.as_deref(), failure_file)?;
+        write_failure(&summary, checked.header.server.as_deref(), failure_file, quiet)?;
     }
     Ok(match &checked.damage {
         Some(damage) => {
@@ -108,7 +117,12 @@ fn summary(checked: &Checked) -> Summary {
 }
 
 fn describe(file: &str, checked: &Checked, damage: &Damage) -> String {
-    format!("{file}: {damage}; good are {}, up to t = {:.3} s", entries(checked), seconds(checked.until))
+    let others = match checked.damages {
+        0 | 1 => String::new(),
+        all => format!(", and {} behind it", counted(all - 1, "more place")),
+    };
+    let good = entries(checked);
+    format!("{file}: {damage}{others}; good are {good}, up to t = {:.3} s", seconds(checked.until))
 }
 
 fn entries(checked: &Checked) -> String {

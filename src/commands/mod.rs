@@ -1,13 +1,17 @@
 //! What the command line asks for; the only place that prints.
 
 mod check;
+mod export;
 mod faults;
 mod output;
 mod plan;
 mod progress;
+mod proxy;
 mod replay;
+mod scenarios;
 mod serve;
 mod stress;
+mod suite;
 
 use std::process::ExitCode;
 
@@ -34,11 +38,15 @@ pub fn main() -> ExitCode {
         Ok(Cli { command: Some(Command::Plan(args)), .. }) => plan::print(&args),
         Ok(Cli { command: Some(Command::Check(args)), .. }) => check::check(&args),
         Ok(Cli { command: Some(Command::Serve(args)), .. }) => serve::serve(&args),
+        Ok(Cli { command: Some(Command::Proxy(args)), .. }) => proxy::proxy(&args),
         Ok(Cli { command: Some(Command::Replay(args)), .. }) => replay::replay(&args),
+        Ok(Cli { command: Some(Command::Export(args)), .. }) => export::export(&args),
         Ok(Cli { command: Some(Command::Faults), .. }) => {
             faults::list();
             Ok(0)
         }
+        Ok(Cli { command: Some(Command::Scenarios(args)), .. }) => scenarios::show(&args),
+        Ok(Cli { command: Some(Command::Suite(args)), .. }) => suite::suite(&args),
         Ok(Cli { stress, command: None }) => stress::stress(&stress),
         Err(error) => return answer_usage(&error),
     };
@@ -93,7 +101,7 @@ fn answer_usage(error: &clap::Error) -> ExitCode {
 /// The scenario's source, the scenario and the seed that the flags lead to.
 fn resolve(args: &PlanArgs, overrides: Overrides) -> Result<(Source, Scenario, Seed), Failure> {
     let source = match &args.scenario {
-        Some(path) => Source::from_file(path.clone())?,
+        Some(name) => Source::named(name)?,
         None => Source::default_scenario(),
     };
     let scenario = Scenario::resolve(&source, overrides)?;

@@ -27,26 +27,59 @@ pub(super) fn print(write: impl FnOnce(&mut anstream::AutoStream<io::Stdout>) ->
     let _ = write(&mut out).and_then(|()| out.flush());
 }
 
-/// A file for the result. What is wrong with it shows before the run; what it held stays until the result is written, and a
+/// A file for what a command leaves. What is wrong with it shows before the run; what it held stays until it is written, and a
 /// file that is not there yet is not made before.
 #[derive(Debug)]
 pub(super) struct ResultFile {
     path: PathBuf,
+    /// What it is for, as messages have it.
+    what: &'static str,
 }
 
 impl ResultFile {
-    /// Makes sure that the file can be written.
+    /// Makes sure that the file that `--json` names can be written.
+    pub(super) fn of_result(path: &Path) -> Result<Self, String> {
+        Self::named("--json", "the result", path)
+    }
+
+    /// Makes sure that the file that `--failure` names can be written.
+    pub(super) fn of_failure(path: &Path) -> Result<Self, String> {
+        Self::named("--failure", "the failure", path)
+    }
+
+    /// Makes sure that the file that `--output` names can be written.
     pub(super) fn check(path: &Path) -> Result<Self, String> {
+        Self::named("--output", "the failure", path)
+    }
+
+    fn named(flag: &str, what: &'static str, path: &Path) -> Result<Self, String> {
         if path == Path::new("-") {
-            return Err("--json needs a file: '-' is not standard output here; /dev/stdout is".to_owned());
+            return Err(format!("{flag} needs a file: '-' is not standard output here; /dev/stdout is"));
         }
-        check_writable(path).map_err(|error| problem(path, &error))?;
-        Ok(Self { path: path.to_owned() })
+        check_writable(path).map_err(|error| cannot_write(what, path, &error))?;
+        Ok(Self { path: path.to_owned(), what })
     }
 
     pub(super) fn write(self, bytes: &[u8]) -> Result<(), String> {
-        fs::write(&self.path, bytes).map_err(|error| problem(&self.path, &error))
+        fs::write(&self.path, bytes).map_err(|error| cannot_write(self.what, &self.path, &error))
     }
+
+    /// Says why the file is not written, and that one of its name is not of this run.
+    fn leave(&self, why: &str) {
+        let path = self.path.display();
+        let stale = if self.path.exists() { "; the one that is there is from before" } else { "" };
+        say_error(&format!("{why}: {path} is not written{stale}"));
+    }
+}
+
+/// Makes sure that no two flags name the same file.
+pub(super) fn check_different(files: &[(&str, Option<&Path>)]) -> Result<(), String> {
+    for (index, (flag, file)) in files.iter().enumerate() {
+        if let Some((other, _)) = files[..index].iter().find(|(_, other)| file.is_some() && other == file) {
+            return Err(format!("{other} and {flag} name the same file"));
+        }
+    }
+    Ok(())
 }
 
 /// Makes sure that a history can be written, as [`ResultFile::check`] does for a result.
@@ -54,7 +87,7 @@ pub(super) fn check_history_file(path: &Path) -> Result<(), String> {
     if path == Path::new("-") {
         return Err("--history needs a file: it is put together of parts that are written beside it".to_owned());
     }
-    check_writable(path).map_err(|error| format!("cannot write the history to {}: {error}", path.display()))?;
+    check_writable(path).map_err(|error| cannot_write("the history", path, &error))?;
     Spool::check(path)
 }
 
@@ -64,22 +97,31 @@ fn check_writable(path: &Path) -> io::Result<()> {
     open.and_then(|_| if is_new { fs::remove_file(path) } else { Ok(()) })
 }
 
-fn problem(path: &Path, error: &io::Error) -> String {
-    format!("cannot write the result to {}: {error}", path.display())
+fn cannot_write(what: &str, path: &Path, error: &io::Error) -> String {
+    format!("cannot write {what} to {}: {error}", path.display())
 }
 
-/// Writes the first violation as a failure that can be had again, if there is one. `embedded` is how the reference server was.
+/// Writes the first violation as a failure that can be had again, or says why not. `embedded` is how the reference server was.
 pub(super) fn write_failure(
     summary: &Summary,
     embedded: Option<&[String]>,
     file: ResultFile,
+    quiet: bool,
 ) -> Result<(), CommandFailure> {
     let Summary { scenario, seed, result, .. } = summary;
-    let Some(violation) = result.violations.first() else { return Ok(()) };
-    let run = Run { scenario, seed: *seed, manner: result.preflight.manner(scenario), scene: &result.scene, embedded };
-    let Some(failure) = Failure::found(violation, &run) else {
-        say_error("no failure file was written: it is not known what had been sent");
+    let Some(violation) = result.violations.first() else {
+        file.leave("no violation");
         return Ok(());
     };
-    file.write(failure.to_text().as_bytes()).map_err(CommandFailure::wrong_input)
+    let run = Run { scenario, seed: *seed, manner: result.preflight.manner(), scene: &result.scene, embedded };
+    let Some(failure) = Failure::found(violation, &run) else {
+        file.leave("it is not known what had been sent before the violation");
+        return Ok(());
+    };
+    let path = file.path.display().to_string();
+    file.write(failure.to_text().as_bytes()).map_err(CommandFailure::wrong_input)?;
+    if !quiet {
+        say_error(&format!("the first violation is in {path}: 'sequence-stress replay {path}' has it again"));
+    }
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! `sequence-stress plan`.
 
 use std::io::{self, BufWriter, Write};
+use std::num::NonZeroU64;
 
 use super::{Failure, output::say_error, resolve};
 use crate::{cli::PlanArgs, plan::WorkerPlan};
@@ -8,19 +9,20 @@ use crate::{cli::PlanArgs, plan::WorkerPlan};
 /// Prints the plan, a JSON line for each pass, worker by worker.
 pub(super) fn print(args: &PlanArgs) -> Result<u8, Failure> {
     let (_, scenario, seed) = resolve(args, args.overrides())?;
-    let Some(iterations) = scenario.load.iterations else {
+    if scenario.populations.iter().any(|population| population.load.iterations.is_none()) {
         return Err(Failure::wrong_input(
             "the scenario has no load.iterations, so its plan has no end: give a number of passes with -i",
         ));
-    };
+    }
     if args.random_seed.is_none() {
         say_error(&format!("the seed is {seed}"));
     }
     let mut out = BufWriter::new(io::stdout().lock());
     let mut print = || -> io::Result<()> {
-        for worker in 0..scenario.load.workers.get() {
+        for worker in 0..scenario.workers() {
             let mut plan = WorkerPlan::new(&scenario, seed, worker);
-            for _ in 0..iterations.get() {
+            let iterations = scenario.population_of(worker).load.iterations.map_or(0, NonZeroU64::get);
+            for _ in 0..iterations {
                 serde_json::to_writer(&mut out, &plan.next_pass())?;
                 writeln!(out)?;
             }

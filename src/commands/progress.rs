@@ -7,7 +7,11 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::{engine::Progress, report::counted, scenario::Load};
+use crate::{
+    engine::Progress,
+    report::counted,
+    scenario::{Load, Scenario},
+};
 
 const LINE_EVERY: Duration = Duration::from_secs(5);
 /// The bar's length; it shows shares, not counts.
@@ -33,16 +37,16 @@ impl Display {
         Self::Bar(ProgressBar::new(PARTS).with_style(style))
     }
 
-    pub(super) fn show(&mut self, load: &Load, progress: &Progress) {
+    pub(super) fn show(&mut self, scenario: &Scenario, progress: &Progress) {
         match self {
             Self::Bar(bar) => {
                 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
-                bar.set_position((share_done(load, progress) * PARTS as f64) as u64);
-                bar.set_message(describe(load, progress));
+                bar.set_position((share_done(scenario, progress) * PARTS as f64) as u64);
+                bar.set_message(describe(scenario, progress));
             }
             Self::Lines { next } if progress.elapsed >= *next => {
                 *next = progress.elapsed + LINE_EVERY;
-                let _ = writeln!(anstream::stderr(), "{}", describe(load, progress));
+                let _ = writeln!(anstream::stderr(), "{}", describe(scenario, progress));
             }
             Self::Lines { .. } | Self::Nothing => {}
         }
@@ -65,19 +69,21 @@ impl Display {
 
 /// How much of the run is done, from 0 to 1: by count or by time, whichever is further.
 #[expect(clippy::cast_precision_loss)]
-fn share_done(load: &Load, progress: &Progress) -> f64 {
-    let by_count = load.iterations.map_or(0.0, |each| {
-        let passes = each.get() as f64 * f64::from(load.workers.get());
-        progress.passes as f64 / passes
-    });
-    let by_time = load.duration_s.map_or(0.0, |seconds| progress.elapsed.as_secs_f64() / seconds.get() as f64);
+fn share_done(scenario: &Scenario, progress: &Progress) -> f64 {
+    let loads = || scenario.populations.iter().map(|population| &population.load);
+    let passes = |load: &Load| load.iterations.map(|each| each.get() as f64 * f64::from(load.workers.get()));
+    // Where one has no count the time alone tells.
+    let all: Option<f64> = loads().map(passes).sum();
+    let by_count = all.map_or(0.0, |all| progress.passes as f64 / all);
+    let seconds = loads().filter_map(|load| load.duration_s).max();
+    let by_time = seconds.map_or(0.0, |seconds| progress.elapsed.as_secs_f64() / seconds.get() as f64);
     by_count.max(by_time).min(1.0)
 }
 
 #[expect(clippy::cast_precision_loss)]
-fn describe(load: &Load, progress: &Progress) -> String {
+fn describe(scenario: &Scenario, progress: &Progress) -> String {
     let seconds = progress.elapsed.as_secs_f64();
-    let done = share_done(load, progress);
+    let done = share_done(scenario, progress);
     let left = if done > 0.0 {
         format!("{:.0} s left", (seconds / done - seconds).max(0.0))
     } else {
@@ -97,10 +103,14 @@ mod tests {
     use std::num::{NonZeroU32, NonZeroU64};
 
     use super::*;
+    use crate::scenario::{Overrides, Source};
 
-    fn load(iterations: u64, duration_s: u64) -> Load {
+    fn load(iterations: u64, duration_s: u64) -> Scenario {
         let workers = NonZeroU32::new(8).expect("not zero");
-        Load { workers, iterations: NonZeroU64::new(iterations), duration_s: NonZeroU64::new(duration_s) }
+        let mut scenario = Scenario::resolve(&Source::default_scenario(), Overrides::default()).expect("a scenario");
+        scenario.populations[0].load =
+            Load { workers, iterations: NonZeroU64::new(iterations), duration_s: NonZeroU64::new(duration_s) };
+        scenario
     }
 
     #[test]
@@ -110,6 +120,7 @@ mod tests {
             passes: 400,
             requests: 6000,
             answered: 5900,
+            abandoned: 0,
             sequences: 420,
             violations: 2,
         };

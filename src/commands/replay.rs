@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    env,
     io::{self, Write as _},
     num::{NonZeroU32, NonZeroU64},
     path::{Path, PathBuf},
@@ -13,6 +14,7 @@ use tokio::{
     runtime::{self, Runtime},
     signal::unix::{Signal, SignalKind, signal},
     sync::mpsc,
+    task::{JoinSet, LocalSet},
 };
 
 use super::{
@@ -21,9 +23,8 @@ use super::{
 };
 use crate::{
     cli::{ReplayArgs, StressArgs},
-    conversation::Conversation,
     engine::{Given, Hints, Interrupted, Observer, RunError, RunResult, Setup, run_given},
-    failure::{Failure, Shrunk, shrink},
+    failure::{Failure, Shrunk, late_fault, shrink},
     history::Scene,
     oracle::{Violation, ViolationKind},
     reference::{Options, Server},
@@ -40,6 +41,8 @@ const TELL_EACH: u32 = 50;
 const SMALL: usize = 40;
 /// How long a server takes to unload or load a model, at most.
 const RELOADING: Duration = Duration::from_secs(30);
+/// How many runs go on at the same time, at most.
+const TOGETHER: u32 = 8;
 /// The exit code where it failed.
 const FAILED: u8 = 1;
 
@@ -57,8 +60,6 @@ pub(super) fn replay(args: &ReplayArgs) -> Result<u8, CommandFailure> {
 struct Stage<'a> {
     args: &'a ReplayArgs,
     runtime: Runtime,
-    /// How the server is that each run gets anew; none where there is one.
-    server: Option<Options>,
     interrupts: Signals,
     was_interrupted: bool,
     /// Whether any run had a violation, of whatever kind.
@@ -91,15 +92,11 @@ impl<'a> Stage<'a> {
             let problem = format!("--at-least {wanted} is more than the {runs} runs of each: raise -n");
             return Err(CommandFailure::wrong_input(problem));
         }
-        let words = failure.embedded.as_ref().filter(|_| args.url.is_none());
-        let options = words.map(|words| StressArgs::embedded_options(words)).transpose();
-        let server = options.map_err(|problem| {
-            CommandFailure::wrong_input(format!("{}: its embedded server: {problem}", args.file.display()))
-        })?;
+        server_options(failure, args)?;
         let runtime =
             runtime::Builder::new_current_thread().enable_all().build().map_err(CommandFailure::could_not_test)?;
         let interrupts = runtime.block_on(async { Signals::new() }).map_err(CommandFailure::could_not_test)?;
-        Ok(Self { args, runtime, server, interrupts, was_interrupted: false, has_failed: false, runs: 0, last: None })
+        Ok(Self { args, runtime, interrupts, was_interrupted: false, has_failed: false, runs: 0, last: None })
     }
 
     /// Runs it as often as is asked for, and says how often it failed.
@@ -107,6 +104,9 @@ impl<'a> Stage<'a> {
         let shown = self.show(failure, args.runs.unwrap_or(NonZeroU32::MIN).get())?;
         if let Some((violation, scene)) = self.last.as_ref().filter(|_| args.chart || is_small(failure, args)) {
             print(|out| write_chart(scene, violation, out));
+        }
+        if args.chart && self.last.is_none() {
+            say_error("no chart: there is one of a run that failed, and none did");
         }
         print(|out| shown.write(failure, args, out));
         Ok(match (self.has_failed, self.was_interrupted) {
@@ -128,24 +128,36 @@ impl<'a> Stage<'a> {
         // A failure that shows seldom need not show more often when it is smaller.
         let wanted = wanted.min(failed);
         let before = failure.messages();
+        // Faults of a server that is not used have nothing to do with it.
+        let embedded = failure.embedded.clone();
+        let (failure, unused) = match &args.url {
+            Some(_) => (Failure { embedded: None, ..failure }, embedded),
+            None => (Failure { embedded, ..failure }, None),
+        };
+        if let Some(fault) = failure.embedded.as_deref().and_then(late_fault).filter(|_| !args.quiet) {
+            say_error(&format!(
+                "{fault} needs as many chances as that, and a smaller failure has fewer: earlier ones are tried first"
+            ));
+        }
         let mut best = self.last.clone();
         let mut problem = None;
         let mut trials = 0;
-        let Shrunk { failure, trials: tried, is_minimal } = shrink(failure, args.trials, &mut |smaller| {
+        let Shrunk { failure, is_minimal, .. } = shrink(failure, args.trials, &mut |smaller| {
+            // After a problem nothing fails any more, so that shrinking comes to its end.
+            if problem.is_some() || self.was_interrupted {
+                return false;
+            }
             trials += 1;
             if !args.quiet && trials % TELL_EACH == 0 {
                 say_error(&format!("trial {trials}: {}", counted(smaller.messages() as u64, "message")));
             }
-            // After a problem nothing fails any more, so that shrinking comes to its end.
-            let fails = problem.is_none()
-                && !self.was_interrupted
-                && self.failed_of_each(smaller, wanted, wanted).map_or_else(
-                    |found| {
-                        problem = Some(found);
-                        false
-                    },
-                    |failed| failed >= wanted,
-                );
+            let fails = self.failed_of_each(smaller, wanted, wanted).map_or_else(
+                |found| {
+                    problem = Some(found);
+                    false
+                },
+                |failed| failed >= wanted,
+            );
             if fails {
                 best.clone_from(&self.last);
             }
@@ -153,6 +165,7 @@ impl<'a> Stage<'a> {
         });
         let was_interrupted = self.was_interrupted;
         let is_minimal = is_minimal && problem.is_none() && !was_interrupted;
+        let failure = Failure { embedded: failure.embedded.or(unused), ..failure };
         // Of the last that failed often enough; a candidate that failed less often may have failed after it.
         let failure = match &best {
             Some((violation, _)) => failure.as_seen(violation),
@@ -165,7 +178,11 @@ impl<'a> Stage<'a> {
         let why = if is_minimal {
             let shown = self.show(&failure, runs_of_each(args))?;
             print(|out| shown.write(&failure, args, out));
-            "without any one of them it goes"
+            if shown.failed < wanted {
+                "without any one of them it goes, and with them it shows seldom: more runs of each (-n) leave what shows more often"
+            } else {
+                "without any one of them it goes"
+            }
         } else if was_interrupted {
             "interrupted before the smallest"
         } else if problem.is_some() {
@@ -173,7 +190,7 @@ impl<'a> Stage<'a> {
         } else {
             "the trials were used up before the smallest"
         };
-        let (left, trials) = (counted(failure.messages() as u64, "message"), counted(tried.into(), "trial"));
+        let (left, trials) = (counted(failure.messages() as u64, "message"), counted(trials.into(), "trial"));
         let path = path.display();
         print(|out| writeln!(out, "{left} left of {before} after {trials}: {why}; written to {path}"));
         match problem {
@@ -194,7 +211,7 @@ impl<'a> Stage<'a> {
             1 => format!("did not fail in {}", counted(runs.into(), "run")),
             wanted => format!("failed in fewer than {wanted} of {}", counted(runs.into(), "run")),
         };
-        say_error(&format!("{kind}: {seen}: nothing to shrink; {}", what_next(args)));
+        say_error(&format!("{kind}: {seen}: nothing to shrink; {}", what_next(failure, args)));
         u8::from(self.has_failed)
     }
 
@@ -202,8 +219,12 @@ impl<'a> Stage<'a> {
     fn show(&mut self, failure: &Failure, runs: u32) -> Result<Shown, CommandFailure> {
         let mut shown = Shown::default();
         while shown.runs < runs {
-            let Some(result) = self.run(failure)? else { break };
+            let result = self.run(failure)?;
+            if self.was_interrupted {
+                break;
+            }
             shown.runs += 1;
+            let Some(result) = result else { continue };
             if self.fails(failure, &result) {
                 shown.failed += 1;
             } else if let Some(kind) = result.tally.violations.keys().next() {
@@ -219,27 +240,97 @@ impl<'a> Stage<'a> {
 
     /// In how many of the runs of each it fails, as far as it takes to know whether that is `wanted`, or less than `least`.
     fn failed_of_each(&mut self, failure: &Failure, wanted: u32, least: u32) -> Result<u32, CommandFailure> {
-        let runs = runs_of_each(self.args);
+        let mut left = runs_of_each(self.args);
         let mut failed = 0;
-        for left in (0..runs).rev() {
-            let Some(result) = self.run(failure)? else { break };
-            failed += u32::from(self.fails(failure, &result));
-            if failed >= wanted || failed + left < least {
+        while failed < wanted && left > 0 && failed + left >= least {
+            // As many have to fail in any case.
+            let most = if self.may_run_together(failure) { TOGETHER } else { 1 };
+            let together = (wanted - failed).min(left).min(most);
+            let results = self.run_together(failure, together)?;
+            for result in &results {
+                failed += u32::from(self.fails(failure, result));
+            }
+            if self.was_interrupted {
                 break;
             }
+            left -= together;
         }
         Ok(failed)
     }
 
-    /// Runs it once; nothing where it was interrupted.
+    /// Whether runs may go on at the same time: where each has a server of its own, and most of its time waits for what does not
+    /// come.
+    fn may_run_together(&self, failure: &Failure) -> bool {
+        failure.embedded.is_some() && self.args.url.is_none() && is_waited_for(failure.kind)
+    }
+
+    /// Runs it once; nothing where it was interrupted, or died too early to show anything.
     fn run(&mut self, failure: &Failure) -> Result<Option<RunResult>, CommandFailure> {
-        let server = self.server.clone().map(Server::start).transpose().map_err(CommandFailure::could_not_test)?;
+        self.run_together(failure, 1).map(|mut results| results.pop())
+    }
+
+    /// Runs it so often at the same time; fewer results where one was interrupted, or died too early to show anything.
+    fn run_together(&mut self, failure: &Failure, runs: u32) -> Result<Vec<RunResult>, CommandFailure> {
+        let prepared: Vec<_> = (0..runs).map(|_| self.prepare(failure)).collect::<Result<_, _>>()?;
+        let signals = &mut self.interrupts;
+        let results = self.runtime.block_on(LocalSet::new().run_until(async {
+            let (mut running, mut interrupts) = (JoinSet::new(), Vec::new());
+            for (_, setup) in &prepared {
+                let (setup, given) = (setup.clone(), Given { conversations: failure.conversations.clone() });
+                let (interrupt, interrupted) = mpsc::channel(1);
+                interrupts.push(interrupt);
+                running.spawn_local(async move { run_given(setup, given, &mut Silent, interrupted).await });
+            }
+            let mut results = Vec::new();
+            loop {
+                tokio::select! {
+                    done = running.join_next() => match done {
+                        Some(done) => results.push(done.expect("a run does not panic")),
+                        None => return results,
+                    },
+                    () = signals.recv() => {
+                        for interrupt in &interrupts {
+                            // It may be over, or know it already.
+                            let _ = interrupt.try_send(());
+                        }
+                    }
+                }
+            }
+        }));
+        let mut whole = Vec::new();
+        for result in results {
+            match result {
+                Ok(result) if result.interrupted == Interrupted(false) => whole.push(result),
+                Ok(_) | Err(RunError::Interrupted) => self.was_interrupted = true,
+                // A server of its own that dies before its first answer does not show that it dies in mid-run.
+                Err(RunError::Endpoint(_)) if prepared[0].0.is_some() && failure.kind == ViolationKind::ServerDied => {}
+                Err(RunError::Endpoint(why)) => {
+                    let endpoint = &prepared[0].1.scenario.target.endpoint;
+                    return Err(CommandFailure::could_not_test(format!("cannot test {endpoint}: {why}")));
+                }
+                Err(other) => return Err(CommandFailure::could_not_test(other)),
+            }
+        }
+        Ok(whole)
+    }
+
+    /// What a run needs: a server, where it gets one of its own, and what is asked for.
+    fn prepare(&mut self, failure: &Failure) -> Result<(Option<Server>, Setup), CommandFailure> {
+        let server = server_options(failure, self.args)?.map(Server::start).transpose();
+        let server = server.map_err(CommandFailure::could_not_test)?;
         let mut scenario = failure.fitted_scenario().map_err(CommandFailure::wrong_input)?;
-        trim(&mut scenario, failure);
+        if server.is_some() {
+            // Nobody needs what is still under way in a server of which nothing is left.
+            scenario.limits.drain_ms = Millis::LEAST;
+        }
         match (&server, &self.args.url) {
             (Some(server), _) => scenario.target.endpoint = server.address.into(),
             (None, Some(url)) => scenario.target.endpoint = url.clone(),
             (None, None) => {}
+        }
+        if scenario.target.metrics.is_some() && (self.args.url.is_some() || self.args.metrics_url.is_some()) {
+            // The file's are those of the server where it was found.
+            scenario.target.metrics = self.args.metrics();
         }
         if server.is_none() {
             // Sequences of the run before may still live.
@@ -249,42 +340,17 @@ impl<'a> Stage<'a> {
             }
         }
         self.runs += 1;
-        let endpoint = scenario.target.endpoint.clone();
-        let given = Given { conversations: failure.conversations.clone() };
         let setup = Setup {
+            restart: None,
             scenario,
             seed: failure.seed,
             hints: Hints::default(),
             fail_fast: true,
             embedded: server.is_some(),
             recording: None,
+            program: env::current_exe().ok(),
         };
-        let (interrupt, interrupts) = mpsc::channel(1);
-        let signals = &mut self.interrupts;
-        let result = self.runtime.block_on(async {
-            let forward = async {
-                signals.recv().await;
-                // The run may be over by now.
-                let _ = interrupt.send(()).await;
-                std::future::pending::<std::convert::Infallible>().await
-            };
-            let mut silent = Silent;
-            tokio::select! {
-                result = run_given(setup, given, &mut silent, interrupts) => result,
-                never = forward => match never {},
-            }
-        });
-        match result {
-            Ok(result) if result.interrupted == Interrupted(false) => Ok(Some(result)),
-            Ok(_) | Err(RunError::Interrupted) => {
-                self.was_interrupted = true;
-                Ok(None)
-            }
-            Err(RunError::Endpoint(why)) => {
-                Err(CommandFailure::could_not_test(format!("cannot test {endpoint}: {why}")))
-            }
-            Err(other) => Err(CommandFailure::could_not_test(other)),
-        }
+        Ok((server, setup))
     }
 
     fn reload(&self, scenario: &Scenario) -> Result<(), CommandFailure> {
@@ -315,7 +381,7 @@ impl Shown {
         if *failed > 0 {
             writeln!(out, "{kind}: failed in {failed} of {}", counted((*runs).into(), "run"))?;
         } else {
-            writeln!(out, "{kind}: did not fail in {}; {}", counted((*runs).into(), "run"), what_next(args))?;
+            writeln!(out, "{kind}: did not fail in {}; {}", counted((*runs).into(), "run"), what_next(failure, args))?;
         }
         for (kind, runs) in otherwise {
             writeln!(out, "{kind} instead in {}", counted((*runs).into(), "run"))?;
@@ -345,10 +411,37 @@ impl Signals {
     }
 }
 
+/// How the server is that each run gets anew; none where there is one.
+fn server_options(failure: &Failure, args: &ReplayArgs) -> Result<Option<Options>, CommandFailure> {
+    let words = failure.embedded.as_ref().filter(|_| args.url.is_none());
+    words.map(|words| StressArgs::embedded_options(words)).transpose().map_err(|problem| {
+        CommandFailure::wrong_input(format!("{}: its embedded server: {problem}", args.file.display()))
+    })
+}
+
+/// Whether a violation is seen only after a wait for what does not come.
+fn is_waited_for(kind: ViolationKind) -> bool {
+    use ViolationKind as Kind;
+    matches!(kind, Kind::SlotLeak | Kind::PendingLeft | Kind::Lost | Kind::Hang | Kind::StreamNotClosed)
+}
+
 /// What to try where it did not fail.
-fn what_next(args: &ReplayArgs) -> String {
-    let timing = if args.at_once { ", or its original timing (without --at-once)" } else { "" };
-    format!("more runs may show it (-n){timing}, or the server where it was found (-u)")
+fn what_next(failure: &Failure, args: &ReplayArgs) -> String {
+    let mut hints = vec!["more runs may show it (-n)".to_owned()];
+    if args.at_once {
+        hints.push("its original timing (without --at-once)".to_owned());
+    }
+    match (&failure.embedded, &args.url) {
+        (None, _) => hints.push("the server where it was found (-u)".to_owned()),
+        (Some(_), Some(_)) => hints.push("the reference server where it was found (without -u)".to_owned()),
+        // That is where it ran; of a long run the file has only a part, which may have fewer chances.
+        (Some(options), None) => {
+            hints.extend(
+                late_fault(options).map(|fault| format!("an earlier chance than {fault} (embedded, in the file)")),
+            );
+        }
+    }
+    hints.join(", or ")
 }
 
 /// How often each smaller failure is run.
@@ -363,27 +456,11 @@ fn is_small(failure: &Failure, args: &ReplayArgs) -> bool {
 
 /// Gives a run correlation IDs of its own, where there are any left.
 fn move_ids(scenario: &mut Scenario, run: u64) {
-    let (workers, block) = (u64::from(scenario.load.workers.get()), u64::from(scenario.correlation_ids.block.get()));
+    let (workers, block) = (u64::from(scenario.workers()), u64::from(scenario.correlation_ids.block.get()));
     let first = scenario.correlation_ids.first.get();
     let moved = run.checked_mul(workers * block).and_then(|by| first.checked_add(by));
     let fits = moved.filter(|moved| moved.checked_add(workers * block).is_some());
     scenario.correlation_ids.first = NonZeroU64::new(fits.unwrap_or(first)).expect("it was not zero");
-}
-
-/// Leaves out what a run waits for that does not concern this failure.
-fn trim(scenario: &mut Scenario, failure: &Failure) {
-    if failure.kind != ViolationKind::Statistics {
-        (scenario.limits.quiet_ms, scenario.limits.settle_ms) = (Millis::LEAST, Millis::LEAST);
-    }
-    scenario.slots.check = matches!(failure.kind, ViolationKind::SlotLeak | ViolationKind::SlotReleasedTwice);
-    if failure.kind != ViolationKind::PendingLeft {
-        scenario.target.metrics = None;
-    }
-    scenario.limits.lost_after_ms = Millis::LEAST;
-    scenario.limits.response_ms = None;
-    let steps = failure.conversations.iter().map(Conversation::messages).max().unwrap_or(1);
-    let longest = u32::try_from(steps).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX);
-    scenario.length.max = longest.max(scenario.length.min);
 }
 
 fn describe(result: &RunResult) -> String {

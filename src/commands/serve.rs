@@ -28,6 +28,9 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// Serves until it is told to stop.
 pub(super) fn serve(args: &ServeArgs) -> Result<u8, Failure> {
+    for note in args.check().map_err(Failure::wrong_input)? {
+        say_error(&note);
+    }
     let mut options = args.options();
     options.hold_until = hold_until()?;
     options.check().map_err(Failure::wrong_input)?;

@@ -2,7 +2,6 @@
 
 use std::{
     env,
-    io::Write as _,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -18,23 +17,24 @@ use tokio::{
 
 use super::{
     Failure as CommandFailure,
-    output::{ResultFile, check_history_file, print, say_error, write_failure},
+    output::{ResultFile, check_different, check_history_file, print, say_error, write_failure},
     progress::Display,
     resolve,
 };
 use crate::{
-    cli::StressArgs,
-    engine::{Observer, Preflight, Progress, Recording, RunError, Setup, run},
-    history::Options,
+    cli::{EndpointArgs, StressArgs},
+    engine::{Observer, Preflight, Progress, Recording, Restart, RunError, Setup, run},
     oracle::Violation,
     reference::{Planted, Server},
-    report::{PlantedFault, Summary, violation_line, write_json, write_preflight, write_text, write_verdict},
-    scenario::{Scenario, Source},
+    report::{
+        PlantedFault, Summary, violation_line, write_json, write_not_shown, write_preflight, write_text, write_verdict,
+    },
+    scenario::{Scenario, Source, Target},
     seed::Seed,
 };
 
 /// How many violations are shown in full; the rest are counted by kind.
-const VIOLATIONS_SHOWN: usize = 20;
+const VIOLATIONS_SHOWN: u64 = 20;
 /// The environment variable in which whatever started the server says how it is started again.
 const STARTER: &str = "SEQUENCE_STRESS_STARTER";
 /// What a second interrupt exits with: what is known by then.
@@ -44,33 +44,41 @@ const ENDED_AT_ONCE: i32 = 3;
 /// Runs a scenario and returns the exit code.
 pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
     let (source, mut scenario, seed) = resolve(&args.plan, args.overrides())?;
-    let result_file = args.json.as_deref().map(ResultFile::check).transpose().map_err(CommandFailure::wrong_input)?;
-    let failure_file =
-        args.failure.as_deref().map(ResultFile::check).transpose().map_err(CommandFailure::wrong_input)?;
-    let history = history(args)?;
+    let (json, failure_path, history_path) =
+        (args.json.as_deref(), args.failure.as_deref(), args.history.history.as_deref());
+    check_different(&[("--json", json), ("--failure", failure_path), ("--history", history_path)])
+        .map_err(CommandFailure::wrong_input)?;
+    let result_file = json.map(ResultFile::of_result).transpose().map_err(CommandFailure::wrong_input)?;
+    let failure_file = failure_path.map(ResultFile::of_failure).transpose().map_err(CommandFailure::wrong_input)?;
+    history_path.map(check_history_file).transpose().map_err(CommandFailure::wrong_input)?;
     if args.verbose {
         show_each_step();
     }
-    let server = args.embedded.then(|| start_server(args, seed)).transpose()?;
+    for note in args.endpoint.check_server(&scenario.target.model).map_err(CommandFailure::wrong_input)? {
+        say_error(&note);
+    }
+    let server = args.endpoint.embedded.then(|| start_server(&args.endpoint, seed)).transpose()?;
     if let Some(server) = &server {
         scenario.target.endpoint = server.address.into();
     }
-    let replay = replay_line(args, &source, &scenario, seed);
+    let replay = replay_line(&args.endpoint, &source, &load_words(args, &scenario), seed, &scenario.target);
     let mut terminal = Terminal::new(args, &source, &scenario, seed, replay.clone());
     let saw_violation = Arc::clone(&terminal.saw_violation);
-    let recording = history.map(|options| Recording {
+    let recording = args.history.options().map(|options| Recording {
         options,
         scenario_name: source.name().to_owned(),
         replay: replay.clone(),
-        server: args.server_words(seed),
+        server: args.endpoint.server_words(seed),
     });
     let setup = Setup {
         scenario: scenario.clone(),
         seed,
-        hints: args.hints(),
+        hints: args.endpoint.hints(),
         fail_fast: args.fail_fast,
-        embedded: args.embedded,
+        embedded: args.endpoint.embedded,
         recording,
+        restart: restart(&args.endpoint, server.as_ref()),
+        program: env::current_exe().ok(),
     };
     let runtime =
         runtime::Builder::new_current_thread().enable_all().build().map_err(CommandFailure::could_not_test)?;
@@ -81,12 +89,15 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
     let embedded = server.map(|server| {
         let committed = |planted: &Planted| PlantedFault {
             fault: planted.fault.to_string(),
+            chances: server.chances(planted.fault),
             committed: server.committed(planted.fault),
         };
-        args.server.fault.iter().map(committed).collect()
+        args.endpoint.server.fault.iter().map(committed).collect()
     });
     let scenario_name = source.name().to_owned();
-    let summary = Summary { scenario_name, scenario, seed, replay, embedded, result: result? };
+    let result = result?;
+    let replay = result.preflight.told.added_to(&replay);
+    let summary = Summary { scenario, scenario_name, seed, replay, embedded, result };
     terminal.summarize(&summary);
     if let Some(problem) = summary.result.recorded.as_ref().and_then(|recorded| recorded.kept.problem.as_ref()) {
         say_error(problem);
@@ -97,25 +108,23 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
         file.write(&bytes).map_err(CommandFailure::wrong_input)?;
     }
     if let Some(file) = failure_file {
-        write_failure(&summary, args.server_words(seed).as_deref(), file)?;
+        write_failure(&summary, args.endpoint.server_words(seed).as_deref(), file, args.quiet)?;
     }
     Ok(summary.exit_code())
 }
 
-/// How the history is to be written, if at all; it can be.
-fn history(args: &StressArgs) -> Result<Option<Options>, CommandFailure> {
-    let Some(options) = args.history.options() else { return Ok(None) };
-    if args.json.as_ref() == Some(&options.path) {
-        return Err(CommandFailure::wrong_input("--json and --history name the same file"));
-    }
-    check_history_file(&options.path).map_err(CommandFailure::wrong_input)?;
-    Ok(Some(options))
-}
-
-fn start_server(args: &StressArgs, seed: Seed) -> Result<Server, CommandFailure> {
-    let options = args.server_options(seed);
+pub(super) fn start_server(endpoint: &EndpointArgs, seed: Seed) -> Result<Server, CommandFailure> {
+    let options = endpoint.server_options(seed);
     options.check().map_err(CommandFailure::wrong_input)?;
     Server::start(options).map_err(CommandFailure::could_not_test)
+}
+
+/// How the server is restarted, where that is known.
+pub(super) fn restart(endpoint: &EndpointArgs, server: Option<&Server>) -> Option<Restart> {
+    match server {
+        Some(server) => Some(Restart::by(server.restarter())),
+        None => endpoint.restart_command.as_deref().map(Restart::by_command),
+    }
 }
 
 fn failure(scenario: &Scenario, error: &RunError) -> CommandFailure {
@@ -129,7 +138,7 @@ fn failure(scenario: &Scenario, error: &RunError) -> CommandFailure {
 }
 
 /// Brings the first Ctrl-C or SIGTERM; the second one ends the process.
-fn interrupts(saw_violation: Arc<AtomicBool>) -> Result<mpsc::Receiver<()>, CommandFailure> {
+pub(super) fn interrupts(saw_violation: Arc<AtomicBool>) -> Result<mpsc::Receiver<()>, CommandFailure> {
     let mut interrupt = signal(SignalKind::interrupt()).map_err(CommandFailure::could_not_test)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(CommandFailure::could_not_test)?;
     let (sender, receiver) = mpsc::channel(1);
@@ -163,34 +172,48 @@ fn show_each_step() {
         .init();
 }
 
-/// The command line that sends the same again.
-fn replay_line(args: &StressArgs, source: &Source, scenario: &Scenario, seed: Seed) -> String {
-    let load = &scenario.load;
+/// The words that say how much is sent, and what else a run's flags say of it.
+fn load_words(args: &StressArgs, scenario: &Scenario) -> Vec<String> {
+    // Of several populations each has its own numbers, which only flags replace.
+    let (workers, passes) = match &scenario.populations[..] {
+        [alone] => (Some(alone.load.workers), alone.load.iterations),
+        _ => (args.plan.concurrency, args.plan.iterations),
+    };
+    let words = [
+        workers.map(|workers| format!("-t {workers}")),
+        passes.map(|passes| format!("-i {passes}")),
+        args.duration.map(|seconds| format!("--duration {seconds}s")),
+        args.response_limit.map(|limit| format!("--response-limit {}ms", limit.duration().as_millis())),
+    ];
+    words.into_iter().flatten().collect()
+}
+
+/// The command line that sends the same again; what the preflight takes of the hints is added to it.
+pub(super) fn replay_line(
+    endpoint: &EndpointArgs,
+    source: &Source,
+    load: &[String],
+    seed: Seed,
+    target: &Target,
+) -> String {
     let this = env::args().next().unwrap_or_else(|| "sequence-stress".to_owned());
     // What started a server for this run starts one for the next, at another address.
-    let starter = env::var(STARTER).ok().filter(|_| args.url_from_environment && !args.embedded);
+    let starter = env::var(STARTER).ok().filter(|_| endpoint.url_from_environment && !endpoint.embedded);
     let mut words: Vec<_> = starter.iter().cloned().collect();
-    words.extend([quoted(&this), format!("-t {}", load.workers)]);
-    words.extend(load.iterations.map(|passes| format!("-i {passes}")));
+    words.push(quoted(&this));
+    words.extend(load.iter().cloned());
     words.push(format!("-r {seed}"));
-    if args.embedded {
+    if endpoint.embedded {
         words.push("--embedded".to_owned());
-        words.extend(args.server.words());
+        words.extend(endpoint.embedded_words().into_iter().flatten());
     } else if starter.is_none() {
-        words.push(format!("-u {}", scenario.target.endpoint));
+        words.push(format!("-u {}", target.endpoint));
     }
-    if let (Some(metrics), false) = (&args.metrics_url, args.metrics_from_environment && starter.is_some()) {
+    if let (Some(metrics), false) = (&endpoint.metrics_url, endpoint.metrics_from_environment && starter.is_some()) {
         words.push(format!("--metrics-url {metrics}"));
     }
-    words.push(format!("-m {}", quoted(&scenario.target.model)));
-    words.extend(source.path().map(|path| format!("--scenario {}", quoted(&path.display().to_string()))));
-    words.extend(load.duration_s.map(|seconds| format!("--duration {seconds}s")));
-    words.extend(
-        scenario.limits.response_ms.map(|limit| format!("--response-limit {}ms", limit.duration().as_millis())),
-    );
-    words.extend(args.slots.map(|slots| format!("--slots {slots}")));
-    words.extend(args.idle_limit.map(|limit| format!("--idle-limit {}ms", limit.duration().as_millis())));
-    words.extend(args.strategy.map(|strategy| format!("--strategy {}", strategy.to_string().to_lowercase())));
+    words.push(format!("-m {}", quoted(&target.model)));
+    words.extend(source.argument().map(|scenario| format!("--scenario {}", quoted(&scenario))));
     words.join(" ")
 }
 
@@ -212,7 +235,9 @@ struct Terminal {
     scenario: Scenario,
     seed: Seed,
     replay: String,
-    violations: usize,
+    fail_fast: bool,
+    /// Violations so far.
+    shown: u64,
     saw_violation: Arc<AtomicBool>,
 }
 
@@ -225,33 +250,32 @@ impl Terminal {
             scenario: scenario.clone(),
             seed,
             replay,
-            violations: 0,
+            fail_fast: args.fail_fast,
+            shown: 0,
             saw_violation: Arc::default(),
         }
     }
 
     fn summarize(&self, summary: &Summary) {
-        if self.violations > VIOLATIONS_SHOWN {
-            let all = self.violations;
-            print(|out| {
-                writeln!(out, "the first {VIOLATIONS_SHOWN} of {all} violations were shown; --json keeps more")
-            });
-        }
+        print(|out| write_not_shown(self.shown, summary, self.fail_fast, out));
         print(|out| if self.quiet { write_verdict(summary, out) } else { write_text(summary, out) });
     }
 }
 
 impl Observer for Terminal {
     fn found(&mut self, preflight: &Preflight) {
+        self.replay = preflight.told.added_to(&self.replay);
         if !self.quiet {
             print(|out| write_preflight(&self.scenario, &self.source_name, self.seed, preflight, out));
         }
     }
 
     fn violation(&mut self, violation: &Violation) {
-        self.violations += 1;
         self.saw_violation.store(true, Relaxed);
-        if self.violations <= VIOLATIONS_SHOWN || violation.place.is_none() {
+        // What ends the run is shown; what comes of it while the rest is finished is no news, unless it concerns the whole run.
+        let most = if self.fail_fast { 1 } else { VIOLATIONS_SHOWN };
+        if self.shown < most || violation.place.is_none() {
+            self.shown += 1;
             self.display.suspend(|| print(|out| violation_line(violation, &self.replay, out)));
         }
     }
@@ -261,7 +285,11 @@ impl Observer for Terminal {
         if progress.violations > 0 {
             self.saw_violation.store(true, Relaxed);
         }
-        self.display.show(&self.scenario.load, progress);
+        self.display.show(&self.scenario, progress);
+    }
+
+    fn trouble(&mut self, what: &str) {
+        self.display.suspend(|| say_error(what));
     }
 
     fn interrupted(&mut self, drain: Duration) {

@@ -5,7 +5,7 @@ mod text;
 use serde::{Deserialize, Serialize};
 pub use text::parse_acts;
 
-use crate::sequence::Pattern;
+use crate::sequence::{Pattern, Special};
 
 /// One of the streams of a conversation, from 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -36,6 +36,18 @@ pub enum Connection {
     Fresh,
     /// The one of the next worker.
     Neighbour,
+    /// One that is made for this stream, with so little room for what is not read that a server soon has to wait.
+    Narrow,
+    /// One that is made for this stream, through a process that can be killed.
+    Process,
+}
+
+impl Connection {
+    /// Whether it is made for one stream, and ends with it.
+    #[must_use]
+    pub fn is_made_for_it(self) -> bool {
+        matches!(self, Self::Fresh | Self::Narrow | Self::Process)
+    }
 }
 
 /// One thing that a worker does; each begins when the one before it is done.
@@ -65,6 +77,9 @@ pub enum Act {
         end: bool,
         /// The element of the INPUT tensor.
         value: i32,
+        /// What sets it apart, if anything does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        special: Option<Special>,
     },
     /// Waits until at most so many requests of a stream are unanswered.
     Await {
@@ -75,6 +90,11 @@ pub enum Act {
     },
     /// Does nothing for a while, but take in what comes.
     Pause {
+        /// For how long, in microseconds.
+        us: u64,
+    },
+    /// Does nothing for a while, and does not even read what comes.
+    StopReading {
         /// For how long, in microseconds.
         us: u64,
     },
@@ -98,6 +118,11 @@ pub enum Act {
         /// The stream.
         lane: Lane,
     },
+    /// Kills the process that a stream goes through; only one that was opened over a process.
+    Kill {
+        /// The stream.
+        lane: Lane,
+    },
 }
 
 impl Act {
@@ -111,8 +136,9 @@ impl Act {
             | Self::HalfClose { lane }
             | Self::Close { lane }
             | Self::Cancel { lane }
-            | Self::Reset { lane } => Some(lane),
-            Self::Pause { .. } => None,
+            | Self::Reset { lane }
+            | Self::Kill { lane } => Some(lane),
+            Self::Pause { .. } | Self::StopReading { .. } => None,
         }
     }
 
@@ -126,8 +152,9 @@ impl Act {
             | Self::HalfClose { lane }
             | Self::Close { lane }
             | Self::Cancel { lane }
-            | Self::Reset { lane } => *lane = other,
-            Self::Pause { .. } => {}
+            | Self::Reset { lane }
+            | Self::Kill { lane } => *lane = other,
+            Self::Pause { .. } | Self::StopReading { .. } => {}
         }
         self
     }
@@ -140,9 +167,15 @@ pub fn fresh_connections(acts: &[Act]) -> usize {
     let mut most = 0;
     for act in acts {
         match *act {
-            Act::Open { lane, over } => fresh[lane.index()] = over == Connection::Fresh,
-            Act::Close { lane } | Act::Cancel { lane } | Act::Reset { lane } => fresh[lane.index()] = false,
-            Act::Send { .. } | Act::Await { .. } | Act::Pause { .. } | Act::HalfClose { .. } => {}
+            Act::Open { lane, over } => fresh[lane.index()] = over.is_made_for_it(),
+            Act::Close { lane } | Act::Cancel { lane } | Act::Reset { lane } | Act::Kill { lane } => {
+                fresh[lane.index()] = false;
+            }
+            Act::Send { .. }
+            | Act::Await { .. }
+            | Act::Pause { .. }
+            | Act::StopReading { .. }
+            | Act::HalfClose { .. } => {}
         }
         most = most.max(fresh.iter().filter(|is_fresh| **is_fresh).count());
     }
@@ -186,7 +219,7 @@ impl Conversation {
     /// The same without any waiting but for answers.
     #[must_use]
     pub fn at_once(mut self) -> Self {
-        self.acts.retain(|act| !matches!(act, Act::Pause { .. }));
+        self.acts.retain(|act| !matches!(act, Act::Pause { .. } | Act::StopReading { .. }));
         Self { at_us: 0, ..self }
     }
 

@@ -3,9 +3,10 @@
 use std::fmt;
 
 use super::{Act, Connection, Lane};
+use crate::sequence::{Flaw, Special};
 
 impl fmt::Display for Act {
-    /// Such as `send 0 START 5`, `await 1 <= 3`, `pause 20000 us` or `cancel 0`.
+    /// Such as `send 0 START 5`, `send 0 7 with batch-2`, `send 0 START 5 within 20000 us`, `await 1 <= 3`, `pause 20000 us` or `cancel 0`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Open { lane: Lane(lane), over } => {
@@ -13,21 +14,26 @@ impl fmt::Display for Act {
                     Connection::Own => "own",
                     Connection::Fresh => "fresh",
                     Connection::Neighbour => "neighbour",
+                    Connection::Narrow => "narrow",
+                    Connection::Process => "process",
                 };
                 write!(f, "open {lane} over {over}")
             }
-            Self::Send { lane: Lane(lane), start, end, value, .. } => {
+            Self::Send { lane: Lane(lane), start, end, value, special, .. } => {
                 let start = if start { " START" } else { "" };
                 let end = if end { " END" } else { "" };
-                write!(f, "send {lane}{start}{end} {value}")
+                write!(f, "send {lane}{start}{end} {value}")?;
+                special.map_or(Ok(()), |special| write!(f, " {special}"))
             }
             Self::Await { lane: Lane(lane), unanswered: 0 } => write!(f, "await {lane}"),
             Self::Await { lane: Lane(lane), unanswered } => write!(f, "await {lane} <= {unanswered}"),
             Self::Pause { us } => write!(f, "pause {us} us"),
+            Self::StopReading { us } => write!(f, "stop-reading {us} us"),
             Self::HalfClose { lane: Lane(lane) } => write!(f, "half-close {lane}"),
             Self::Close { lane: Lane(lane) } => write!(f, "close {lane}"),
             Self::Cancel { lane: Lane(lane) } => write!(f, "cancel {lane}"),
             Self::Reset { lane: Lane(lane) } => write!(f, "reset {lane}"),
+            Self::Kill { lane: Lane(lane) } => write!(f, "kill {lane}"),
         }
     }
 }
@@ -47,23 +53,33 @@ fn parse(text: &str) -> Result<Act, String> {
     let words: Vec<_> = text.split_whitespace().collect();
     let act = match *words.as_slice() {
         ["open", lane, "over", over] => connection(over).and_then(|over| Some(Act::Open { lane: read(lane)?, over })),
-        ["send", lane, ref flags @ .., value] => send(lane, flags, value),
+        ["send", lane, ref flags @ .., value, "with", flaw] => {
+            named(flaw).and_then(|flaw| send(lane, flags, value, Some(flaw)))
+        }
+        ["send", lane, ref flags @ .., value, "within", us, "us"] => {
+            us.parse().ok().and_then(|us| send(lane, flags, value, Some(Special::TimeoutUs(us))))
+        }
+        ["send", lane, ref flags @ .., value] => send(lane, flags, value, None),
         ["await", lane] => read(lane).map(|lane| Act::Await { lane, unanswered: 0 }),
         ["await", lane, "<=", most] => {
             read(lane).and_then(|lane| Some(Act::Await { lane, unanswered: most.parse().ok()? }))
         }
         ["pause", us, "us"] => us.parse().ok().map(|us| Act::Pause { us }),
+        ["stop-reading", us, "us"] => us.parse().ok().map(|us| Act::StopReading { us }),
         ["half-close", lane] => read(lane).map(|lane| Act::HalfClose { lane }),
         ["close", lane] => read(lane).map(|lane| Act::Close { lane }),
         ["cancel", lane] => read(lane).map(|lane| Act::Cancel { lane }),
         ["reset", lane] => read(lane).map(|lane| Act::Reset { lane }),
+        ["kill", lane] => read(lane).map(|lane| Act::Kill { lane }),
         _ => None,
     };
     act.ok_or_else(|| {
         format!(
-            "'{text}' is no act: write open LANE over own|fresh|neighbour, send LANE [START] [END] VALUE, await LANE [<= N], \
-             pause N us, half-close LANE, close LANE, cancel LANE or reset LANE, where lanes are 0 to {}",
-            Lane::MAX - 1
+            "'{text}' is no act: write open LANE over own|fresh|neighbour|narrow|process, \
+             send LANE [START] [END] VALUE [with FLAW | within N us], await LANE [<= N], pause N us, stop-reading N us, \
+             half-close LANE, close LANE, cancel LANE, reset LANE or kill LANE, where lanes are 0 to {} and flaws are {}",
+            Lane::MAX - 1,
+            Flaw::ALL.map(Flaw::name).join(", ")
         )
     })
 }
@@ -77,11 +93,17 @@ fn connection(text: &str) -> Option<Connection> {
         "own" => Some(Connection::Own),
         "fresh" => Some(Connection::Fresh),
         "neighbour" => Some(Connection::Neighbour),
+        "narrow" => Some(Connection::Narrow),
+        "process" => Some(Connection::Process),
         _ => None,
     }
 }
 
-fn send(lane: &str, flags: &[&str], value: &str) -> Option<Act> {
+fn named(flaw: &str) -> Option<Special> {
+    Flaw::ALL.into_iter().find(|its| its.name() == flaw).map(Special::Flaw)
+}
+
+fn send(lane: &str, flags: &[&str], value: &str, special: Option<Special>) -> Option<Act> {
     let (start, end) = match flags {
         [] => (false, false),
         ["START"] => (true, false),
@@ -89,17 +111,21 @@ fn send(lane: &str, flags: &[&str], value: &str) -> Option<Act> {
         ["START", "END"] => (true, true),
         _ => return None,
     };
-    Some(Act::Send { lane: read(lane)?, sequence: 0, step: 0, of: 0, start, end, value: value.parse().ok()? })
+    let value = value.parse().ok()?;
+    Some(Act::Send { lane: read(lane)?, sequence: 0, step: 0, of: 0, start, end, value, special })
 }
 
-/// Counts sequences, from one START to the next, and their steps.
+/// Counts sequences, from one START to the next, and their steps. STARTs with a flaw begin the sequence of the one that follows.
 pub(super) fn number(mut acts: Vec<Act>) -> Vec<Act> {
     let mut lengths: Vec<u32> = Vec::new();
+    let mut is_begun = true;
     for act in &mut acts {
-        if let Act::Send { sequence, step, start, .. } = act {
-            if *start || lengths.is_empty() {
+        if let Act::Send { sequence, step, start, special, .. } = act {
+            if (*start && is_begun) || lengths.is_empty() {
                 lengths.push(0);
+                is_begun = false;
             }
+            is_begun |= !matches!(special, Some(Special::Flaw(_)));
             let length = lengths.last_mut().expect("one was put there");
             (*step, *length) = (*length, *length + 1);
             *sequence = u32::try_from(lengths.len() - 1).expect("there are fewer sequences than messages");
@@ -113,23 +139,42 @@ pub(super) fn number(mut acts: Vec<Act>) -> Vec<Act> {
     acts
 }
 
-/// Whether each act can be done: no step is sent on a stream that was half-closed and not opened again.
+/// Whether each act can be done: no step is sent on a stream that was half-closed and not opened again, none is opened that is
+/// open, none is reset but over a fresh connection, and none is killed but over a process.
 fn check(acts: &[Act]) -> Result<(), (usize, &'static str)> {
+    let mut open = [false; Lane::MAX as usize];
     let mut half_closed = [false; Lane::MAX as usize];
-    let mut fresh = [false; Lane::MAX as usize];
+    let mut over_what = [Connection::Own; Lane::MAX as usize];
     for (index, act) in acts.iter().enumerate() {
         match *act {
-            Act::Open { lane, over } => fresh[lane.index()] = over == Connection::Fresh,
+            Act::Open { lane, .. } if open[lane.index()] => {
+                return Err((index, "the stream is open already: close, cancel or reset it before"));
+            }
+            Act::Open { lane, over } => {
+                (open[lane.index()], half_closed[lane.index()]) = (true, false);
+                over_what[lane.index()] = over;
+            }
             Act::HalfClose { lane } => half_closed[lane.index()] = true,
             Act::Send { lane, .. } if half_closed[lane.index()] => return Err((index, "the stream is half-closed")),
-            Act::Reset { lane } if !fresh[lane.index()] => {
+            Act::Reset { lane } if over_what[lane.index()] != Connection::Fresh => {
                 return Err((
                     index,
                     "only a connection that was made for the stream (open LANE over fresh) can be reset",
                 ));
             }
-            Act::Close { lane } | Act::Cancel { lane } | Act::Reset { lane } => half_closed[lane.index()] = false,
-            Act::Send { .. } | Act::Await { .. } | Act::Pause { .. } => {}
+            Act::Kill { lane } if over_what[lane.index()] != Connection::Process => {
+                return Err((
+                    index,
+                    "only a stream that goes through a process (open LANE over process) can be killed",
+                ));
+            }
+            // One that nobody opened is opened over the context's own connection.
+            Act::Send { lane, .. } => open[lane.index()] = true,
+            Act::Close { lane } | Act::Cancel { lane } | Act::Reset { lane } | Act::Kill { lane } => {
+                (open[lane.index()], half_closed[lane.index()]) = (false, false);
+                over_what[lane.index()] = Connection::Own;
+            }
+            Act::Await { .. } | Act::Pause { .. } | Act::StopReading { .. } => {}
         }
     }
     Ok(())

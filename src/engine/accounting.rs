@@ -150,7 +150,7 @@ fn rise(before: Counted, after: Counted) -> Option<Counted> {
 }
 
 /// What a correct server counts: of the requests whose outcome is not known anything from none to all. Refused ones are in
-/// no count.
+/// no count, but those that waited for too long, which may count as failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Bounds {
     success_min: u64,
@@ -164,7 +164,7 @@ impl Bounds {
             success_min: counts.completed,
             // A request that the model itself answers with an error counts as a success, or as a failure.
             success_max: counts.completed + counts.failed + counts.indeterminate,
-            fail_max: counts.failed + counts.indeterminate,
+            fail_max: counts.failed + counts.expired + counts.indeterminate,
         }
     }
 

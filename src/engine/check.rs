@@ -6,9 +6,9 @@ use std::{mem, path::Path, sync::Arc, time::Duration};
 
 use self::timeline::Timeline;
 use super::{
-    Accounting, Footer, Header, Interrupted, Memory, PendingRequests, RunResult, SlotCheck,
+    Accounting, Footer, Header, IdleSearch, Interrupted, Memory, PendingRequests, RunResult, SlotCheck,
     evidence::{Evidence, explained_alone},
-    occupancy::Occupancy,
+    occupancy::{LongestWait, Occupancy},
     record::RunViolation,
     run::VIOLATIONS_KEPT,
     threads::recorder_of,
@@ -39,8 +39,10 @@ pub struct Checked {
     pub until: Nanos,
     /// How often entries are missing in between.
     pub gaps: u64,
-    /// What is wrong with the history.
+    /// What is wrong with the history, where that begins.
     pub damage: Option<Damage>,
+    /// In how many places something is.
+    pub damages: u64,
 }
 
 /// Judges the history in a file, and tells of each violation as soon as it is found.
@@ -58,24 +60,35 @@ pub fn check(path: &Path, seen: &mut dyn FnMut(&Violation)) -> Result<Checked, D
         recorder: recorder_of(&scenario, header.rules.clone(), header.preflight.limits.threshold),
         evidence: Evidence::new(Known::of(&header.preflight.model), header.preflight.limits.lost_after),
         batch: Vec::new(),
-        occupancy: Occupancy::new(&scenario, header.preflight.model.slots, header.preflight.model.idle_limit),
+        occupancy: Occupancy::new(
+            &scenario,
+            header.preflight.model.most_slots(),
+            header.preflight.model.idle_limit,
+            header.preflight.limits.lawful,
+        ),
         timeline: Timeline::new(scenario),
         violations: Vec::new(),
+        of_all: Tally::default(),
         seen,
         entries: 0,
         until: 0,
         covered: 0,
         footer: None,
     };
-    let mut damage = None;
+    let (mut damage, mut damages) = (None, 0);
     while let Some(lines) = reader.next_block() {
         let read = lines.items.into_iter().try_for_each(|item| check.take_in(item, reader.line()));
-        damage = read.err().or(lines.damage);
-        if damage.is_some() {
+        // Behind what no run writes nothing can be believed; a block that was changed says so itself, and the next is as good as ever.
+        let is_unbelievable = read.is_err();
+        if let Some(found) = read.err().or(lines.damage) {
+            damages += 1;
+            damage.get_or_insert(found);
+        }
+        if is_unbelievable {
             break;
         }
     }
-    Ok(check.conclude(header, damage))
+    Ok(check.conclude(header, damage, damages))
 }
 
 /// A history, being judged.
@@ -88,6 +101,8 @@ struct Check<'c> {
     occupancy: Occupancy,
     timeline: Timeline,
     violations: Vec<Violation>,
+    /// Counts what the recorder does not.
+    of_all: Tally,
     seen: &'c mut dyn FnMut(&Violation),
     entries: u64,
     until: Nanos,
@@ -104,6 +119,7 @@ impl Check<'_> {
             Item::Gap(until) => {
                 self.timeline.gap(until);
                 self.occupancy.forget();
+                self.evidence.gap(self.until, until);
                 self.until = self.until.max(until);
                 Ok(())
             }
@@ -125,6 +141,7 @@ impl Check<'_> {
         self.covered += entry.at.saturating_sub(self.until);
         self.until = self.until.max(entry.at);
         self.occupancy.take(&entry);
+        violations.extend(self.of_all());
         if self.timeline.is_known(&entry) {
             violations.extend(self.record(entry.event(&self.form)));
         }
@@ -138,6 +155,15 @@ impl Check<'_> {
         }
         self.hand_on(false);
         Ok(())
+    }
+
+    /// Violations that only all contexts together show.
+    fn of_all(&mut self) -> Vec<Violation> {
+        let violations = self.occupancy.violations();
+        for violation in &violations {
+            self.of_all.violation(violation.kind);
+        }
+        violations
     }
 
     fn give_evidence(&mut self) {
@@ -164,12 +190,18 @@ impl Check<'_> {
         }
     }
 
-    fn conclude(mut self, header: Header, damage: Option<Damage>) -> Checked {
+    fn conclude(mut self, header: Header, damage: Option<Damage>, damages: u64) -> Checked {
         self.give_evidence();
+        self.occupancy.conclude();
+        for violation in self.of_all() {
+            self.evidence.accuse(violation, Duration::from_nanos(self.until));
+        }
         self.hand_on(true);
         // What a cut-off history leaves waiting is not known.
         self.recorder.interrupt(self.until);
         let mut tally = self.recorder.into_tally();
+        tally.merge(&self.of_all);
+        let longest_wait = self.occupancy.longest_wait();
         tally.reached.add(&self.occupancy.reached());
         let mut violations = self.violations;
         for violation in self.footer.iter().flat_map(|footer| &footer.violations).map(RunViolation::violation) {
@@ -185,8 +217,9 @@ impl Check<'_> {
         }
         let covered = Duration::from_nanos(self.covered);
         let scene = self.evidence.into_scene();
-        let result = result(&header, self.footer.as_ref(), tally, (violations, scene), covered);
-        Checked { header, footer: self.footer, result, entries: self.entries, until: self.until, gaps, damage }
+        let result = result(&header, self.footer.as_ref(), tally, (violations, scene), (covered, longest_wait));
+        let (footer, entries, until) = (self.footer, self.entries, self.until);
+        Checked { header, footer, result, entries, until, gaps, damage, damages }
     }
 }
 
@@ -205,7 +238,7 @@ fn result(
     footer: Option<&Footer>,
     tally: Tally,
     (violations, scene): (Vec<Violation>, Scene),
-    covered: Duration,
+    (covered, longest_wait): (Duration, Option<LongestWait>),
 ) -> RunResult {
     let is_whole = footer.is_some_and(|footer| footer.counts.requests == tally.total().requests);
     let unknown = || "the history does not tell".to_owned();
@@ -215,14 +248,19 @@ fn result(
             .map_or_else(|| Accounting::NotCheckable { why: unknown() }, |footer| footer.accounting.clone()),
         pending: footer.map_or_else(|| PendingRequests::NotChecked { why: unknown() }, |footer| footer.pending.clone()),
         slots: footer.map_or_else(|| SlotCheck::not_checkable(unknown()), |footer| footer.slots.clone()),
+        idle_limit: footer.and_then(|footer| footer.idle_limit.clone()).unwrap_or(IdleSearch::NotAsked),
         passes: footer.map_or(0, |footer| footer.passes),
         elapsed: footer.filter(|_| is_whole).map_or(covered, |footer| footer.elapsed),
         cpu_us: footer.map_or(0, |footer| share(footer.cpu_us, tally.total().requests, footer.counts.requests)),
         memory: footer.map_or(Memory::default(), |footer| footer.memory),
         interrupted: Interrupted(footer.is_some_and(|footer| footer.interrupted)),
+        is_end_known: footer.is_some(),
         beside: footer.iter().flat_map(|footer| &footer.violations).map(RunViolation::violation).collect(),
         recorded: None,
         scene: Arc::new(scene),
+        phases: footer.map_or_else(Vec::new, |footer| footer.phases.clone()),
+        broken_off: footer.and_then(|footer| footer.broken_off.clone()),
+        longest_wait,
         tally,
         violations,
     }
@@ -241,7 +279,13 @@ impl Checked {
         let mut remarks = Vec::new();
         let Some(footer) = &self.footer else { return remarks };
         let kept = &footer.kept;
-        if self.gaps > 0 || kept.left_out + kept.lost > 0 {
+        if self.damage.is_some() {
+            remarks.push(format!(
+                "{} of {} entries are good: what happened elsewhere is taken from the run's own counts",
+                self.entries, kept.entries
+            ));
+        }
+        if kept.left_out + kept.lost > 0 {
             remarks.push(format!(
                 "{} entries are there, {} were left out and {} lost: what happened there is taken from the run's own counts",
                 kept.entries, kept.left_out, kept.lost

@@ -1,18 +1,23 @@
 //! Takes in what all threads see, on a thread of its own: it has violations explained, and writes the history.
 
 use std::{
+    collections::BTreeMap,
     thread,
     time::{Duration, Instant},
 };
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::{evidence::Evidence, occupancy::Occupancy};
+use super::{
+    evidence::Evidence,
+    occupancy::{LongestWait, Occupancy},
+};
 use crate::{
     claim::Claims,
+    event::Nanos,
     history::{Scene, Spool},
-    oracle::Violation,
-    recorder::{Batch, Batches, TapsAreGone},
+    oracle::{Violation, ViolationKind},
+    recorder::{Batch, Batches, Gap, TapsAreGone},
 };
 
 /// How often the history is looked after when nothing comes.
@@ -27,6 +32,10 @@ pub(super) struct Collector {
     /// Where violations go. When it is full enough are kept already; all are counted.
     pub(super) seen: mpsc::Sender<Violation>,
     began: Instant,
+    /// The latest that was taken in.
+    latest: Nanos,
+    /// Of the violations that only all contexts together show, by kind.
+    of_all: BTreeMap<ViolationKind, u64>,
 }
 
 /// What was collected.
@@ -37,6 +46,10 @@ pub(super) struct Collected {
     pub(super) scene: Scene,
     /// What was reached on all correlation IDs together.
     pub(super) reached: Claims,
+    /// How many violations there were that only all contexts together show, by kind.
+    pub(super) of_all: BTreeMap<ViolationKind, u64>,
+    /// Who had the slots while a START waited longest for one.
+    pub(super) longest_wait: Option<LongestWait>,
 }
 
 impl Collector {
@@ -47,7 +60,7 @@ impl Collector {
         spool: Option<Spool>,
         seen: mpsc::Sender<Violation>,
     ) -> Self {
-        Self { batches, evidence, occupancy, spool, seen, began: Instant::now() }
+        Self { batches, evidence, occupancy, spool, seen, began: Instant::now(), latest: 0, of_all: BTreeMap::new() }
     }
 
     /// Begins. It comes back when all is collected.
@@ -67,45 +80,68 @@ impl Collector {
                 Ok(batch) => batch.into_iter().for_each(|batch| self.take_in(batch)),
                 Err(TapsAreGone) => break,
             }
+            // One at a time: while a violation is explained nothing is taken in.
             self.hand_on(false);
             if let Some(spool) = &mut self.spool {
                 spool.write_what_is_due();
             }
         }
-        self.hand_on(true);
-        let Self { evidence, occupancy, spool, .. } = self;
-        Collected { spool, scene: evidence.into_scene(), reached: occupancy.reached() }
+        self.occupancy.conclude();
+        self.accuse(Vec::new());
+        while self.hand_on(true) {}
+        if let (Some(spool), lost @ 1..) = (&mut self.spool, self.batches.lost_at_end()) {
+            spool.gap(lost, self.latest);
+        }
+        let Self { evidence, occupancy, spool, of_all, .. } = self;
+        let longest_wait = occupancy.longest_wait();
+        Collected { spool, scene: evidence.into_scene(), reached: occupancy.reached(), of_all, longest_wait }
     }
 
-    fn take_in(&mut self, Batch { lost, entries, violations, bytes }: Batch) {
+    fn take_in(&mut self, Batch { gap, entries, violations, bytes }: Batch) {
         if let Some(spool) = &mut self.spool {
             for violation in &violations {
                 spool.violation(violation.at_ns);
             }
-            let from = entries.first().map(|entry| entry.at).or(violations.first().map(|violation| violation.at_ns));
-            if lost > 0 {
-                spool.gap(lost, from.unwrap_or(0));
+            if let Some(Gap { lost, until, .. }) = gap {
+                spool.gap(lost, entries.first().map_or(until, |entry| entry.at));
             }
             for entry in &entries {
                 spool.entry(entry);
             }
         }
-        if lost > 0 {
+        if let Some(gap) = gap {
             self.occupancy.forget();
+            self.evidence.gap(gap.since, gap.until);
         }
         for entry in &entries {
+            self.latest = self.latest.max(entry.at);
             self.occupancy.take(entry);
         }
         self.evidence.take(entries, bytes);
+        self.accuse(violations);
+    }
+
+    /// Takes in violations that the threads found, and those that only all of them together show.
+    fn accuse(&mut self, violations: Vec<Violation>) {
         let now = self.began.elapsed();
-        for violation in violations {
+        let of_all = self.occupancy.violations();
+        for violation in &of_all {
+            *self.of_all.entry(violation.kind).or_default() += 1;
+        }
+        if let Some(spool) = &mut self.spool {
+            for violation in &of_all {
+                spool.violation(violation.at_ns);
+            }
+        }
+        for violation in violations.into_iter().chain(of_all) {
             self.evidence.accuse(violation, now);
         }
     }
 
-    fn hand_on(&mut self, is_over: bool) {
-        while let Some(violation) = self.evidence.explained(self.began.elapsed(), is_over) {
-            let _ = self.seen.try_send(violation);
-        }
+    /// Hands on the next violation, if it is time for one.
+    fn hand_on(&mut self, is_over: bool) -> bool {
+        let Some(violation) = self.evidence.explained(self.began.elapsed(), is_over) else { return false };
+        let _ = self.seen.try_send(violation);
+        true
     }
 }

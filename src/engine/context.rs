@@ -19,7 +19,7 @@ pub(super) struct StreamContext {
     serial: u32,
     acts: VecDeque<Act>,
     pause_ends: Option<Nanos>,
-    /// The unanswered requests of each lane, oldest first.
+    /// The unanswered requests of each lane, oldest first, and since when each is waited for.
     in_flight: Vec<VecDeque<(RequestId, Nanos)>>,
 }
 
@@ -33,6 +33,9 @@ pub(super) enum Next {
     Close(Lane),
     Cancel(Lane),
     Reset(Lane),
+    Kill(Lane),
+    /// Nothing for so many microseconds, and what comes is not read.
+    StopReading(u64),
     /// Nothing until an answer comes, or this time.
     Wait(Option<Nanos>),
     /// The conversation is over.
@@ -68,12 +71,16 @@ impl StreamContext {
             };
             let next = match *act {
                 Act::Send { lane, .. } if !self.has_room(lane) => return Next::Wait(None),
-                Act::Send { lane, sequence, step, of, start, end, value } => {
+                Act::Send { lane, sequence, step, of, start, end, value, special } => {
                     let ContextId { worker, context } = self.id;
                     let request = RequestId { worker, context, sequence: self.serial + sequence, step };
-                    return Next::Send(lane, Step { request, pattern: self.pattern, start, end, value, of });
+                    return Next::Send(lane, Step { request, pattern: self.pattern, start, end, value, of, special });
                 }
                 Act::Await { lane, unanswered } if self.unanswered(lane) > unanswered as usize => {
+                    return Next::Wait(None);
+                }
+                // A pause before a step begins when the step could be sent.
+                Act::Pause { .. } if self.pause_ends.is_none() && self.next_step_has_no_room() => {
                     return Next::Wait(None);
                 }
                 Act::Pause { us } => {
@@ -89,6 +96,8 @@ impl StreamContext {
                 Act::Close { lane } => Some(Next::Close(lane)),
                 Act::Cancel { lane } => Some(Next::Cancel(lane)),
                 Act::Reset { lane } => Some(Next::Reset(lane)),
+                Act::Kill { lane } => Some(Next::Kill(lane)),
+                Act::StopReading { us } => Some(Next::StopReading(us)),
             };
             self.pause_ends = None;
             self.acts.pop_front();
@@ -115,6 +124,13 @@ impl StreamContext {
         }
     }
 
+    /// Nothing was read up to now: what is unanswered is waited for from now on.
+    pub(super) fn read_on(&mut self, now: Nanos) {
+        for (_, since) in self.in_flight.iter_mut().flatten() {
+            *since = now;
+        }
+    }
+
     /// Forgets what is unanswered on a lane.
     pub(super) fn forget(&mut self, lane: Lane) {
         if let Some(in_flight) = self.in_flight.get_mut(lane.index()) {
@@ -129,9 +145,9 @@ impl StreamContext {
         self.in_flight.iter_mut().for_each(VecDeque::clear);
     }
 
-    /// When the oldest unanswered request was sent.
+    /// Since when the oldest unanswered request is waited for.
     pub(super) fn waits_since(&self) -> Option<Nanos> {
-        self.in_flight.iter().filter_map(|lane| lane.front()).map(|(_, sent)| *sent).min()
+        self.in_flight.iter().filter_map(|lane| lane.front()).map(|(_, since)| *since).min()
     }
 
     /// The lane whose oldest request has waited for longest.
@@ -147,6 +163,11 @@ impl StreamContext {
     /// Whether nothing is unanswered.
     pub(super) fn is_at_rest(&self) -> bool {
         self.in_flight.iter().all(VecDeque::is_empty)
+    }
+
+    /// Whether the act behind the next one is a step for which the window has no room.
+    fn next_step_has_no_room(&self) -> bool {
+        matches!(self.acts.get(1), Some(Act::Send { lane, .. }) if !self.has_room(*lane))
     }
 
     fn has_room(&self, lane: Lane) -> bool {
@@ -168,7 +189,7 @@ mod tests {
 
     fn send(lane: Lane, sequence: u32, step: u32) -> Act {
         let value = i32::try_from(10 * sequence + step).expect("small");
-        Act::Send { lane, sequence, step, of: 2, start: step == 0, end: step == 1, value }
+        Act::Send { lane, sequence, step, of: 2, start: step == 0, end: step == 1, value, special: None }
     }
 
     fn context(window: Window, acts: Vec<Act>) -> StreamContext {
@@ -236,6 +257,20 @@ mod tests {
         assert_eq!(context.next(5100), Next::Wait(None), "until the lane is forgotten");
         context.forget(Lane::FIRST);
         assert_eq!(context.next(5100), Next::Done);
+    }
+
+    #[test]
+    fn a_pause_before_a_step_begins_when_the_window_has_room_for_it() {
+        let acts = vec![send(Lane::FIRST, 0, 0), Act::Pause { us: 5 }, send(Lane::FIRST, 0, 1)];
+        let mut alone = context(Window::Steps(NonZeroU32::MIN), acts.clone());
+        let sent = send_all(&mut alone, 0);
+        assert_eq!(alone.next(100), Next::Wait(None));
+        alone.on_outcome(Lane::FIRST, sent[0].request);
+        assert_eq!(alone.next(20_000), Next::Wait(Some(25_000)));
+        assert!(matches!(alone.next(25_000), Next::Send(..)));
+        let mut pipelined = context(Window::All, acts);
+        send_all(&mut pipelined, 0);
+        assert_eq!(pipelined.next(100), Next::Wait(Some(5000)));
     }
 
     #[test]

@@ -41,6 +41,8 @@ pub(super) struct Evidence {
     entries: usize,
     bytes: usize,
     span: Nanos,
+    /// From when until when some of what happened is missing, as far as what is kept goes back.
+    gaps: VecDeque<(Nanos, Nanos)>,
     accused: VecDeque<Accused>,
     taken: usize,
     begun: VecDeque<Begun>,
@@ -67,6 +69,7 @@ impl Evidence {
             entries: 0,
             bytes: 0,
             span: u64::try_from(span.as_nanos()).unwrap_or(u64::MAX),
+            gaps: VecDeque::new(),
             accused: VecDeque::new(),
             taken: 0,
             begun: VecDeque::new(),
@@ -81,6 +84,15 @@ impl Evidence {
         self.bytes += bytes;
         self.fresh.push_back(entries);
         self.forget(latest.saturating_sub(self.span));
+    }
+
+    /// Takes in that some of what happened in this time is not known.
+    pub(super) fn gap(&mut self, since: Nanos, until: Nanos) {
+        // Those of several threads come together where the collector does not keep up.
+        match self.gaps.back_mut().filter(|last| since <= last.1) {
+            Some(last) => *last = (last.0.min(since), last.1.max(until)),
+            None => self.gaps.push_back((since, until)),
+        }
     }
 
     /// Takes in a violation, at this time by the clock that [`Self::explained`] goes by.
@@ -124,9 +136,14 @@ impl Evidence {
     fn causes(&mut self, violation: &Violation) -> Vec<Explanation> {
         self.sort();
         let follow_up = u64::try_from(FOLLOW_UP.as_nanos()).unwrap_or(u64::MAX);
-        let until = violation.at_ns.saturating_add(follow_up);
+        // What is missing would look as if it had not been sent, or not answered.
+        let (before, after): (Vec<_>, Vec<_>) = self.gaps.iter().partition(|(since, _)| *since <= violation.at_ns);
+        let since = before.iter().map(|(_, until)| until.saturating_add(1)).max().unwrap_or(0);
+        let next = after.iter().map(|(since, _)| since.saturating_sub(1)).min().unwrap_or(Nanos::MAX);
+        let until = violation.at_ns.saturating_add(follow_up).min(next);
         let window = self.sorted.make_contiguous();
-        (self.explain)(violation, &window[..window.partition_point(|entry| entry.at <= until)], &self.known)
+        let place = |at| window.partition_point(|entry| entry.at < at);
+        (self.explain)(violation, &window[place(since)..place(until.saturating_add(1)).max(place(since))], &self.known)
     }
 
     /// Brings everything in order of time.
@@ -139,6 +156,9 @@ impl Evidence {
     }
 
     fn forget(&mut self, before: Nanos) {
+        while self.gaps.front().is_some_and(|(_, until)| *until < before) {
+            self.gaps.pop_front();
+        }
         let is_too_much = |entries, bytes| entries > ENTRIES || bytes > BYTES;
         while let Some(first) = self.sorted.front() {
             if first.at >= before && !is_too_much(self.entries, self.bytes) {

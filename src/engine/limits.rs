@@ -6,8 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     model::Model,
-    scenario::{Millis, Scenario},
+    scenario::{Millis, Population, Scenario},
 };
+
+/// What no limit passes: nobody waits for so long, and it can be doubled and added to any time without an overflow.
+const LONGEST: Duration = Duration::from_millis(100 * Millis::MAX);
 
 /// The time limits of a run, after what is known of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,6 +21,10 @@ pub struct RunLimits {
     pub step: Duration,
     /// A missing answer is lost after this.
     pub lost_after: Duration,
+    /// For so long a correct server may answer none of those who wait: as long as no sequence that has a slot sends anything, until the
+    /// idle limit takes the slot from it. Who waits for a stream's end alone waits no longer either.
+    #[serde(default)]
+    pub silence: Duration,
     /// An answer that takes longer than this misses the user's threshold.
     pub threshold: Option<Duration>,
 }
@@ -27,13 +34,22 @@ impl RunLimits {
     /// usual second are taken.
     #[must_use]
     pub fn new(scenario: &Scenario, model: &Model) -> Self {
-        let lawful = longest_lawful_wait(scenario, model);
+        Self::with_pauses(scenario, model, Duration::ZERO)
+    }
+
+    /// The limits where a conversation may pause for so long in all, in the middle of its sequences.
+    #[must_use]
+    pub fn with_pauses(scenario: &Scenario, model: &Model, pauses: Duration) -> Self {
+        let lawful = longest_lawful_wait(scenario, model, pauses).min(LONGEST);
         let response = scenario.limits.response_ms.map(Millis::duration);
         let lost_after = lawful.max(scenario.limits.lost_after_ms.duration()).max(response.unwrap_or_default());
+        let step = step_time(scenario, model).min(LONGEST);
+        let silence = idle_limit(model).saturating_add(step).saturating_add(added_by_networks(scenario));
         Self {
             lawful,
-            step: step_time(scenario, model),
+            step,
             lost_after,
+            silence: silence.max(scenario.limits.lost_after_ms.duration()).min(lost_after),
             threshold: response.filter(|&response| response < lost_after),
         }
     }
@@ -41,7 +57,8 @@ impl RunLimits {
 
 /// The longest that one step may take in the server: its own execution and those whose turn comes before it.
 fn step_time(scenario: &Scenario, model: &Model) -> Duration {
-    let execution = scenario.limits.step_ms.duration() + model.execution + model.turn.queue_delay;
+    let own = scenario.limits.step_ms.duration().saturating_add(model.execution);
+    let execution = own.saturating_add(model.turn.queue_delay);
     execution.saturating_mul(model.turn.executions_before.saturating_add(1))
 }
 
@@ -51,10 +68,120 @@ fn step_time(scenario: &Scenario, model: &Model) -> Duration {
 /// it in the backlog are at most the sequences that the workers have under way: two each, when a second one is sent behind
 /// the first one's END. The backlog is served in order, so what comes later does not count. A slot is free again at the
 /// latest when the longest sequence has run in it and the idle limit has passed.
-fn longest_lawful_wait(scenario: &Scenario, model: &Model) -> Duration {
-    let slots = model.slots.unwrap_or(1).max(1);
-    let idle_limit = model.idle_limit.unwrap_or(Duration::from_secs(1));
-    let longest_sequence = step_time(scenario, model).saturating_mul(scenario.length.max.get());
-    let turns = 1 + scenario.load.workers.get().saturating_mul(2).div_ceil(slots);
-    idle_limit.saturating_add(longest_sequence).saturating_mul(turns)
+fn longest_lawful_wait(scenario: &Scenario, model: &Model, pauses: Duration) -> Duration {
+    let slots = model.fewest_slots().unwrap_or(1).max(1);
+    let idle_limit = idle_limit(model);
+    let longest = |population: &Population| {
+        let thinking = population.think.step_ms.most().map(|ms| Duration::from_millis(ms.into()));
+        // Who does nothing, or is not heard of, for longer than the idle limit loses the slot.
+        let silent = thinking.unwrap_or(idle_limit).saturating_add(population.network.round_trip()).min(idle_limit);
+        let step = step_time(scenario, model).saturating_add(silent);
+        let stalled = population.network.stall().min(idle_limit);
+        step.saturating_mul(population.length.max.get()).saturating_add(stalled).saturating_add(passage(population))
+    };
+    let longest_sequence = scenario.populations.iter().map(longest).max().unwrap_or_default();
+    let turns = scenario.workers().saturating_mul(2).div_ceil(slots).saturating_add(1);
+    // What the network adds to the request and its own answer comes on top.
+    let network = added_by_networks(scenario);
+    idle_limit.saturating_add(longest_sequence).saturating_add(pauses).saturating_mul(turns).saturating_add(network)
+}
+
+fn idle_limit(model: &Model) -> Duration {
+    model.idle_limit.unwrap_or(Duration::from_secs(1))
+}
+
+/// How much longer a request and its answer are under way because of the worst network.
+fn added_by_networks(scenario: &Scenario) -> Duration {
+    let under_way = |population: &Population| {
+        let network = &population.network;
+        network.round_trip().saturating_add(network.stall()).saturating_add(passage(population))
+    };
+    scenario.populations.iter().map(under_way).max().unwrap_or_default()
+}
+
+/// How long all that may be under way on a connection takes to pass: two sequences of the worker and two of its neighbour.
+fn passage(population: &Population) -> Duration {
+    population.network.passage(u64::from(population.length.max.get()) * 4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        model::{Formula, Turn},
+        scenario::{Overrides, Source},
+        tensor::TensorSpec,
+    };
+
+    fn model(execution: Duration) -> Model {
+        let tensor = || TensorSpec { name: String::new(), datatype: String::new(), shape: Vec::new() };
+        Model {
+            name: String::new(),
+            server: None,
+            input: tensor(),
+            output: tensor(),
+            shape: Vec::new(),
+            formula: Formula::RunningSum,
+            strategy: None,
+            slots: None,
+            slots_in_phases: None,
+            idle_limit: None,
+            execution,
+            turn: Turn::default(),
+            told_ids: crate::model::ToldIds::None,
+            batches: true,
+            mixes_pipelined: None,
+            controls: None,
+        }
+    }
+
+    #[test]
+    fn the_most_absurd_times_can_be_doubled_and_added() {
+        let year = Millis::MAX;
+        let text = format!("limits = {{ step_ms = {year}, lost_after_ms = {year} }}\nlength.max = 1000000");
+        let scenario = Scenario::resolve(&Source::from_text("test", &text), Overrides::default()).expect("a scenario");
+        let model = Model {
+            slots: Some(1),
+            idle_limit: Some(Duration::MAX),
+            turn: Turn { executions_before: u32::MAX, queue_delay: Duration::MAX },
+            ..model(Duration::MAX)
+        };
+        let limits = RunLimits::new(&scenario, &model);
+        assert_eq!((limits.lawful, limits.step, limits.lost_after), (LONGEST, LONGEST, LONGEST));
+        assert!(tokio::time::Instant::now().checked_add(limits.lost_after * 10).is_some());
+    }
+
+    #[test]
+    fn a_server_is_silent_for_no_longer_than_an_idle_limit_and_a_step_however_long_the_sequences_are() {
+        let limits = |text: &str| {
+            let scenario =
+                Scenario::resolve(&Source::from_text("test", text), Overrides::default()).expect("a scenario");
+            let model = Model { slots: Some(4), idle_limit: Some(Duration::from_secs(30)), ..model(Duration::ZERO) };
+            RunLimits::new(&scenario, &model)
+        };
+        let ms = Duration::from_millis;
+        let long = limits("length.max = 1000000\nlimits.step_ms = 20");
+        assert!(long.lost_after > Duration::from_secs(20_000), "{long:?}");
+        assert_eq!(long.silence, ms(30_020));
+        assert_eq!(limits("network.latency_ms.constant = 10\nlimits.step_ms = 20").silence, ms(30_040));
+        assert_eq!(limits("limits = { step_ms = 20, lost_after_ms = 60000 }").silence, ms(60_000));
+    }
+
+    #[test]
+    fn what_the_network_may_add_is_added() {
+        let lawful = |more: &str| {
+            let text = format!("load.workers = 2\nlength.max = 10\nlimits.step_ms = 1\n{more}");
+            let scenario =
+                Scenario::resolve(&Source::from_text("test", &text), Overrides::default()).expect("a scenario");
+            let slots_of = |model: Model| Model { slots: Some(4), idle_limit: Some(Duration::from_secs(1)), ..model };
+            RunLimits::new(&scenario, &slots_of(model(Duration::ZERO))).lawful
+        };
+        let ms = Duration::from_millis;
+        // Two turns, of an idle limit and ten steps each.
+        assert_eq!(lawful(""), ms(2 * 1010));
+        assert_eq!(lawful("network.latency_ms.constant = 10"), ms(2 * (1010 + 10 * 20) + 20));
+        assert_eq!(lawful("network.bandwidth_kib_s = 20"), ms(2 * (1010 + 1000) + 1000));
+        let hole = "network.black_hole = { after_ms.constant = 1, for_ms.constant = 3000 }";
+        assert_eq!(lawful(hole), ms(2 * (1010 + 1000) + 3000));
+    }
 }

@@ -8,7 +8,6 @@ use std::{
 };
 
 use tokio::time::{Instant, Sleep};
-use tonic::transport::Channel;
 
 use super::{
     context::{Next, StreamContext},
@@ -16,20 +15,27 @@ use super::{
 };
 use crate::{
     conversation::{Connection, Lane},
-    event::{Cut, EventKind, Nanos},
+    event::{Cut, Disturbance, EventKind, Nanos},
+    proxy::Harm,
     recorder::Record,
-    transport::{Incoming, Message, Outgoing, RequestTemplate, Resetter, Stream, resettable_channel},
+    transport::{Dialer, Incoming, Link, Message, Outgoing, RequestTemplate, Severer, Stream},
 };
 
 /// How long a deadline that has passed waits on for what the process itself may have been too slow to read.
 const GRACE: Duration = Duration::from_millis(200);
 
+/// How long after a connection is gone a stream that still waits was certainly not on it: it would have been told.
+const TOLD_AFTER: Duration = Duration::from_secs(1);
+
 /// A context and what it sends over.
 pub(super) struct Line {
     pub(super) context: StreamContext,
-    channel: Channel,
+    dialer: Dialer,
+    link: Link,
     template: RequestTemplate,
     streams: Streams,
+    /// How much of what was done to the server was told.
+    heeded: u64,
 }
 
 /// The open streams, by lane.
@@ -38,7 +44,19 @@ struct Streams {
     /// None where the stream is half-closed, or not open.
     outgoing: Vec<Option<Outgoing>>,
     incoming: Vec<Option<Incoming>>,
-    resetters: Vec<Option<Resetter>>,
+    ways: Vec<Option<Way>>,
+}
+
+/// What a stream was opened over.
+struct Way {
+    /// Ends the connection, where it was made for the stream.
+    severer: Option<Severer>,
+    /// What the network did to it.
+    harm: Harm,
+    /// The first connection that it may be on, counted from 1; 0 where none had been made when it was opened.
+    made: u64,
+    /// The latest connection that was taken when it was opened, from 1: the stream has nothing of what came over that.
+    harmed: u64,
 }
 
 /// How a conversation ended.
@@ -67,24 +85,30 @@ enum Done {
 }
 
 impl Line {
-    pub(super) fn new(context: StreamContext, channel: Channel, template: RequestTemplate) -> Self {
-        Self { context, channel, template, streams: Streams::default() }
+    pub(super) fn new(context: StreamContext, dialer: Dialer, link: Link, template: RequestTemplate) -> Self {
+        Self { context, dialer, link, template, streams: Streams::default(), heeded: 0 }
     }
 
     /// The connection that the context sends over where nothing else is asked for.
-    pub(super) fn channel(&self) -> &Channel {
-        &self.channel
+    pub(super) fn link(&self) -> &Link {
+        &self.link
     }
 
     /// Holds the context's conversation to its end.
     pub(super) async fn converse(&mut self, out: &Out) -> End {
         let limit = out.shared.preflight.limits.lost_after;
+        let held_up = out.shared.held_up(out.thread);
         let mut timer = std::pin::pin!(tokio::time::sleep(limit));
+        // How long the thread had been held up when the timer was set.
+        let mut held_up_before = held_up.so_far();
         let mut suspicious = false;
         let mut began = false;
         loop {
             let wait = loop {
-                match self.context.next(out.shared.now()) {
+                self.heed(out);
+                // When the run is stopping no pause lasts any longer.
+                let now = if out.shared.is_stopping() { Nanos::MAX } else { out.shared.now() };
+                match self.context.next(now) {
                     Next::Done => return if suspicious { End::Suspicious } else { End::Clean },
                     Next::Wait(until) => break Wait::Until(until),
                     Next::Send(_, step)
@@ -93,6 +117,14 @@ impl Line {
                         self.context.abandon();
                         return End::Cut;
                     }
+                    // It ends before another one takes its place.
+                    Next::Send(lane, _) if self.streams.is_open(lane) && self.streams.is_half_closed(lane) => {
+                        match self.close(lane, out).await {
+                            Done::Ok => {}
+                            Done::Suspicious => suspicious = true,
+                            Done::Cut => return self.cut(out),
+                        }
+                    }
                     Next::Send(lane, step) => {
                         if !self.send(lane, step, out) {
                             break Wait::Room(lane);
@@ -100,6 +132,12 @@ impl Line {
                         began = true;
                     }
                     Next::Open(lane, over) => {
+                        // What an earlier conversation left open there is not what this one asks for.
+                        match self.close(lane, out).await {
+                            Done::Ok => {}
+                            Done::Suspicious => suspicious = true,
+                            Done::Cut => return self.cut(out),
+                        }
                         if let Err(reason) = self.open(lane, over, out) {
                             return self.broken(lane, reason, out).await;
                         }
@@ -112,6 +150,8 @@ impl Line {
                     Next::HalfClose(lane) => self.half_close(lane, out),
                     Next::Cancel(lane) => self.end(lane, Cut::Cancelled, out),
                     Next::Reset(lane) => self.end(lane, Cut::Reset, out),
+                    Next::Kill(lane) => self.end(lane, Cut::Killed, out),
+                    Next::StopReading(us) => self.stop_reading(us, out).await,
                 }
             };
             tokio::select! {
@@ -126,9 +166,10 @@ impl Line {
                 () = room(&self.streams.outgoing, &wait) => {}
                 () = pause(&wait, out) => {}
                 () = &mut timer => {
-                    if self.is_overdue(limit, timer.as_mut(), out) {
-                        out.tell(self.context.id, self.context.slowest(), EventKind::GaveUp);
-                        return self.cut(out);
+                    let held_up_since = held_up.so_far().saturating_sub(held_up_before);
+                    held_up_before = held_up.so_far();
+                    if self.is_overdue(limit, timer.as_mut(), held_up_since, out) {
+                        return self.give_up(out);
                     }
                 }
             }
@@ -144,24 +185,19 @@ impl Line {
     }
 
     fn open(&mut self, lane: Lane, over: Connection, out: &Out) -> Result<(), String> {
-        if self.streams.is_open(lane) {
-            return Ok(());
-        }
-        let (channel, resetter) = match over {
-            Connection::Own => (self.channel.clone(), None),
-            Connection::Neighbour => {
-                (out.shared.neighbour(self.context.id.worker).unwrap_or(&self.channel).clone(), None)
-            }
-            Connection::Fresh => {
-                let scenario = &out.shared.scenario;
-                let made = resettable_channel(&scenario.target.endpoint, scenario.limits.connect_ms.duration());
-                let (channel, resetter) = made.map_err(|error| error.to_string())?;
-                (channel, Some(resetter))
+        let (link, severer) = match over {
+            Connection::Own => (self.link.clone(), None),
+            Connection::Neighbour => (out.shared.neighbour(self.context.id.worker).unwrap_or(&self.link).clone(), None),
+            Connection::Fresh | Connection::Narrow | Connection::Process => {
+                let (link, severer) = self.dialer.made_for_a_stream(over).map_err(|error| error.to_string())?;
+                (link, Some(severer))
             }
         };
         out.tell(self.context.id, lane, EventKind::Opened(over));
-        let Stream { outgoing, incoming } = Stream::open(&channel, self.template.clone());
-        self.streams.put(lane, outgoing, incoming, resetter);
+        let harm = link.harm().clone();
+        let way = Way { severer, made: harm.made(), harmed: harm.harmed(), harm };
+        let Stream { outgoing, incoming } = Stream::open(link.channel(), self.template.clone());
+        self.streams.put(lane, outgoing, incoming, way);
         Ok(())
     }
 
@@ -190,13 +226,33 @@ impl Line {
 
     /// Ends a stream as the conversation has it, whatever is under way.
     fn end(&mut self, lane: Lane, cut: Cut, out: &Out) {
-        if let (Cut::Reset, Some(Some(resetter))) = (&cut, self.streams.resetters.get(lane.index())) {
-            resetter.reset();
+        if let (Cut::Reset | Cut::Killed, Some(severer)) = (&cut, self.streams.severer(lane)) {
+            severer.sever();
         }
         if self.streams.drop_lane(lane) {
             out.tell(self.context.id, lane, EventKind::Cut(cut));
         }
         self.context.forget(lane);
+    }
+
+    /// Does nothing for a while, not even read.
+    async fn stop_reading(&mut self, us: u64, out: &Out) {
+        for lane in self.streams.open_lanes() {
+            out.tell(self.context.id, lane, EventKind::StoppedReading(us));
+        }
+        let _ = tokio::time::timeout(Duration::from_micros(us), out.shared.stopped()).await;
+        self.context.read_on(out.shared.now());
+    }
+
+    /// An answer has not come for too long.
+    fn give_up(&mut self, out: &Out) -> End {
+        let lane = self.context.slowest();
+        self.streams.waited_long(lane);
+        match self.streams.taken_on_purpose(lane) {
+            Some(cut) => self.end(lane, cut, out),
+            None => _ = out.tell(self.context.id, lane, EventKind::GaveUp),
+        }
+        self.cut(out)
     }
 
     /// Ends all streams, because one of them cannot be trusted any more.
@@ -208,7 +264,22 @@ impl Line {
         End::Cut
     }
 
+    /// Tells what was done to the server since the last look: before anything that may be its consequence.
+    fn heed(&mut self, out: &Out) {
+        let count = out.shared.disturbances.count();
+        while self.heeded < count {
+            let begins = self.heeded.is_multiple_of(2);
+            let disturbance = if begins { Disturbance::Begins } else { Disturbance::IsOver };
+            out.tell(self.context.id, Lane::FIRST, EventKind::Disturbed(disturbance));
+            self.heeded += 1;
+        }
+    }
+
     async fn take_in(&mut self, lane: Lane, message: Message, out: &Out) -> Done {
+        self.heed(out);
+        if matches!(message, Message::Received(_) | Message::End) {
+            self.streams.heard_of(lane);
+        }
         let reason = match message {
             Message::Received(received) => {
                 let record = out.tell(self.context.id, lane, EventKind::Received(received));
@@ -242,8 +313,15 @@ impl Line {
 
     /// A stream broke; the others of the conversation end with it.
     async fn broken(&mut self, lane: Lane, reason: String, out: &Out) -> End {
+        let on_purpose = self.streams.taken_on_purpose(lane);
         self.streams.drop_lane(lane);
-        let cut = if out.shared.server_is_there(&reason).await { Cut::Broken(reason) } else { Cut::Interrupted };
+        // A server that is being restarted is not gone.
+        out.shared.disturbances.over().await;
+        let cut = match on_purpose {
+            Some(cut) => cut,
+            None if out.shared.server_is_there(&reason).await => Cut::Broken(reason),
+            None => Cut::Interrupted,
+        };
         out.tell(self.context.id, lane, EventKind::Cut(cut));
         self.context.forget(lane);
         self.cut(out)
@@ -255,17 +333,28 @@ impl Line {
         let Some(mut incoming) = self.streams.incoming.get_mut(lane.index()).and_then(Option::take) else {
             return Done::Ok;
         };
-        let mut deadline = Instant::now() + out.shared.preflight.limits.lost_after;
+        let limits = &out.shared.preflight.limits;
+        // A stream that owes no answer waits for nothing but its end.
+        let limit = if self.context.unanswered(lane) == 0 { limits.silence } else { limits.lost_after };
+        let asked_at = out.shared.now();
+        let mut deadline = Instant::now() + limit;
+        let mut held_up_before = out.shared.held_up(out.thread).so_far();
         let mut done = Done::Ok;
         loop {
             match tokio::time::timeout_at(deadline, incoming.next()).await {
-                Err(_) if woke_late(deadline) => {
-                    deadline = Instant::now() + GRACE;
-                    continue;
-                }
                 Err(_) => {
-                    out.tell(self.context.id, lane, EventKind::NotClosed);
-                    done = Done::Suspicious;
+                    let more = out.shared.time_left(asked_at, limit);
+                    if !more.is_zero() {
+                        deadline = Instant::now() + more;
+                        continue;
+                    }
+                    let held_up = out.shared.held_up(out.thread).so_far();
+                    let more = held_up.saturating_sub(held_up_before).max(deadline.elapsed());
+                    if more > GRACE / 2 {
+                        (deadline, held_up_before) = (Instant::now() + more.max(GRACE), held_up);
+                        continue;
+                    }
+                    done = self.not_closed(lane, out);
                 }
                 Ok(Message::End) if self.context.unanswered(lane) == 0 => {
                     out.tell(self.context.id, lane, EventKind::Closed);
@@ -284,33 +373,77 @@ impl Line {
         }
     }
 
-    /// Whether the oldest request has waited too long; else the timer is set to when it will have.
-    fn is_overdue(&self, limit: Duration, timer: Pin<&mut Sleep>, out: &Out) -> bool {
-        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let now = out.shared.now();
+    /// A stream does not end.
+    fn not_closed(&mut self, lane: Lane, out: &Out) -> Done {
+        self.streams.waited_long(lane);
+        if let Some(cut) = self.streams.taken_on_purpose(lane) {
+            out.tell(self.context.id, lane, EventKind::Cut(cut));
+            self.context.forget(lane);
+            Done::Ok
+        } else {
+            out.tell(self.context.id, lane, EventKind::NotClosed);
+            Done::Suspicious
+        }
+    }
+
+    /// Whether the oldest request has waited too long; else the timer is set to when it will have. What the thread was held up
+    /// for since the timer was set, the request may wait longer, and so it may for a server that was disturbed.
+    fn is_overdue(&self, limit: Duration, timer: Pin<&mut Sleep>, held_up: Duration, out: &Out) -> bool {
         let Some(since) = self.context.waits_since() else {
             timer.reset(Instant::now() + limit);
             return false;
         };
-        let deadline = since.saturating_add(nanos(limit)).saturating_add(nanos(GRACE));
-        if now >= deadline && !woke_late(timer.deadline()) {
+        let left = out.shared.time_left(since, limit + GRACE);
+        let more = held_up.max(timer.deadline().elapsed());
+        if left.is_zero() && more <= GRACE / 2 {
             return true;
         }
-        timer.reset(Instant::now() + Duration::from_nanos(deadline.saturating_sub(now)));
+        timer.reset(Instant::now() + if left.is_zero() { more.max(GRACE) } else { left });
         false
     }
 }
 
 impl Streams {
-    fn put(&mut self, lane: Lane, outgoing: Outgoing, incoming: Incoming, resetter: Option<Resetter>) {
+    fn put(&mut self, lane: Lane, outgoing: Outgoing, incoming: Incoming, way: Way) {
         let index = lane.index();
         if self.incoming.len() <= index {
             self.outgoing.resize_with(index + 1, || None);
             self.incoming.resize_with(index + 1, || None);
-            self.resetters.resize_with(index + 1, || None);
+            self.ways.resize_with(index + 1, || None);
         }
-        (self.outgoing[index], self.incoming[index], self.resetters[index]) =
-            (Some(outgoing), Some(incoming), resetter);
+        (self.outgoing[index], self.incoming[index], self.ways[index]) = (Some(outgoing), Some(incoming), Some(way));
+    }
+
+    fn severer(&self, lane: Lane) -> Option<&Severer> {
+        self.ways.get(lane.index())?.as_ref()?.severer.as_ref()
+    }
+
+    /// The server said something on a stream: nothing of that came over a connection that was taken before the stream was
+    /// opened, because nothing of the stream went over it.
+    fn heard_of(&mut self, lane: Lane) {
+        if let Some(way) = self.ways.get_mut(lane.index()).and_then(Option::as_mut) {
+            way.made = way.made.max(way.harmed + 1);
+        }
+    }
+
+    /// A stream has been waited for while its thread was not held up. Had it been on the connection that was taken before,
+    /// it would have been told so by now.
+    fn waited_long(&mut self, lane: Lane) {
+        let gone_for = |way: &Way| way.harm.gone_for(way.harmed);
+        let way = self.ways.get(lane.index()).and_then(Option::as_ref);
+        if way.and_then(gone_for).is_some_and(|gone_for| gone_for >= TOLD_AFTER) {
+            self.heard_of(lane);
+        }
+    }
+
+    /// How a stream's connection was taken from it, where that was not the server's doing.
+    fn taken_on_purpose(&self, lane: Lane) -> Option<Cut> {
+        let way = self.ways.get(lane.index())?.as_ref()?;
+        if way.harm.since(way.made) {
+            Some(Cut::ByNetwork)
+        } else {
+            way.severer.as_ref().filter(|severer| severer.has_failed()).map(|_| Cut::Killed)
+        }
     }
 
     fn is_open(&self, lane: Lane) -> bool {
@@ -331,7 +464,7 @@ impl Streams {
         if index >= self.incoming.len() {
             return false;
         }
-        (self.outgoing[index], self.resetters[index]) = (None, None);
+        (self.outgoing[index], self.ways[index]) = (None, None);
         self.incoming[index].take().is_some()
     }
 }
@@ -364,13 +497,10 @@ async fn room(outgoing: &[Option<Outgoing>], wait: &Wait) {
 async fn pause(wait: &Wait, out: &Out) {
     match wait {
         Wait::Until(Some(until)) => {
-            tokio::time::sleep(Duration::from_nanos(until.saturating_sub(out.shared.now()))).await;
+            let left = Duration::from_nanos(until.saturating_sub(out.shared.now()));
+            // That it was woken early is seen by the next look at the pause.
+            let _ = tokio::time::timeout(left, out.shared.stopped()).await;
         }
         _ => pending().await,
     }
-}
-
-/// Whether the process was held up past a deadline: then it first gets the time to read what came in the meantime.
-fn woke_late(deadline: Instant) -> bool {
-    deadline.elapsed() > GRACE / 2
 }

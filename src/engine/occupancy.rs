@@ -3,17 +3,30 @@
 //! A sequence certainly has a slot from the answer to its START until its END is sent, or until its idle limit may have passed
 //! since a step was sent that was answered. One that was never ended keeps it unless the server ends it itself.
 
+mod full;
 mod merge;
+mod seats;
+mod wait;
 
 use std::{collections::BTreeSet, time::Duration};
 
-use self::merge::Merge;
+pub use self::wait::{Holder, LongestWait};
+use self::{
+    full::{Full, Limited},
+    merge::Merge,
+    seats::{Seats, Visit},
+    wait::{Holds, Waited},
+};
 use crate::{
     claim::{Claim, Claims},
-    event::Nanos,
+    controls::Seen,
+    conversation::Lane,
+    event::{ContextId, Nanos},
     history::{Entry, What},
+    oracle::{Place, Violation},
+    plan::correlation_id,
     scenario::Scenario,
-    sequence::RequestId,
+    sequence::{RequestId, Special, Step},
 };
 
 /// How the slots of a run are taken.
@@ -21,11 +34,16 @@ pub(super) struct Occupancy {
     /// None where it is not known how many slots there are, so that nothing is counted.
     slots: Option<usize>,
     idle_limit: Option<Nanos>,
+    /// How long requests of a stream that is gone may still come.
+    straggling: Nanos,
+    scenario: Scenario,
     contexts_per_worker: u32,
     /// By worker, then context.
     contexts: Vec<Context>,
     moves: Merge<Move>,
     board: Board,
+    /// How much is known to have been done to the server; none where entries are missing, which may have told it.
+    disturbed: Option<u32>,
 }
 
 /// What one correlation ID does, in its own order.
@@ -42,19 +60,37 @@ struct Context {
     since: Nanos,
     /// Until when its idle limit is certainly not reached.
     until: Nanos,
+    /// Where the steps that are unanswered went, and whether some went elsewhere, so that their order is not certain.
+    lane: Lane,
+    is_spread: bool,
+    /// Until then steps of a stream that is gone may come in between.
+    unclear_until: Nanos,
+    /// How often it was told that something is done to the server, or was.
+    disturbed: u32,
+    /// The last sequence that was started, where its time limit can be judged.
+    limited: Option<u32>,
 }
 
 /// What a correlation ID does to the slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Move {
-    /// A START is sent, with or without END.
-    Asks { ends: bool },
-    /// It is answered. There is a time where the sequence certainly keeps its slot: until then.
-    Starts(Option<Nanos>),
+    /// A START is sent, with or without END, and until when it may wait, where that can be judged.
+    Asks { ends: bool, limit: Option<(RequestId, Nanos)> },
+    /// The sequence whose START is under way may wait no longer than until then.
+    MayWaitUntil(Nanos),
+    /// The time limit of the START that is under way cannot be judged after all.
+    Forgoes,
+    /// A step was executed in a slot.
+    Visits(Visit),
+    /// A START is answered. There is a time where the sequence certainly keeps its slot: until then. The slot, where that is
+    /// certain too, and the sequence's number.
+    Starts(Option<Nanos>, Option<(u32, u32)>),
     /// A further step was answered, so it certainly keeps it until then.
     Stays(Nanos),
     /// It may be without a slot.
     Leaves,
+    /// Something is done to the server: all may be without one.
+    Disturbed,
 }
 
 /// What is certain of the slots, in the order of time.
@@ -64,22 +100,35 @@ struct Board {
     certain: BTreeSet<(Nanos, u32)>,
     /// By worker and context: until when the sequence certainly has its slot, where it may still have it.
     until: Vec<Option<Nanos>>,
-    /// By worker and context: where its START was sent when every slot was certainly taken, how many had left before.
-    waits: Vec<Option<u64>>,
+    /// By worker and context: where its START was sent when every slot was certainly taken, how many had left before, and when.
+    waits: Vec<Option<(u64, Nanos)>>,
+    seats: Seats,
+    full: Full,
+    holds: Holds,
+    longest: Option<Waited>,
     /// How often a sequence that had a slot may have been ended by the client.
     left: u64,
     claims: Claims,
 }
 
 impl Occupancy {
-    pub(super) fn new(scenario: &Scenario, slots: Option<u32>, idle_limit: Option<Duration>) -> Self {
-        let contexts_per_worker = scenario.contexts.count();
-        let contexts = slots.map_or(0, |_| scenario.load.workers.get() as usize * contexts_per_worker as usize);
+    pub(super) fn new(
+        scenario: &Scenario,
+        slots: Option<u32>,
+        idle_limit: Option<Duration>,
+        straggling: Duration,
+    ) -> Self {
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let contexts_per_worker = scenario.most_contexts();
+        let contexts = slots.map_or(0, |_| scenario.workers() as usize * contexts_per_worker as usize);
         Self {
             slots: slots.map(|slots| slots as usize),
-            idle_limit: idle_limit.map(|limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX)),
+            idle_limit: idle_limit.map(nanos),
+            straggling: nanos(straggling),
+            scenario: scenario.clone(),
             contexts_per_worker,
             contexts: vec![Context::default(); contexts],
+            disturbed: Some(0),
             moves: Merge::default(),
             board: Board { until: vec![None; contexts], waits: vec![None; contexts], ..Board::default() },
         }
@@ -87,61 +136,155 @@ impl Occupancy {
 
     /// Takes in what happened next on a context; those of several threads may be a little out of order.
     pub(super) fn take(&mut self, entry: &Entry) {
-        let Some(slots) = self.slots else { return };
+        if self.slots.is_none() {
+            return;
+        }
         let index = entry.context.worker * self.contexts_per_worker + entry.context.context;
         let Some(context) = self.contexts.get_mut(index as usize) else { return };
-        if let Some(its) = context.take(entry, self.idle_limit) {
-            self.moves.add(entry.at, index, its);
-            while let Some((at, index, its)) = self.moves.next(false) {
-                self.board.make(its, index, at, slots);
-            }
+        let visit = context.visit(entry);
+        let is_near = self.scenario.population_of(entry.context.worker).network.is_clear();
+        let forgoes = context.forgoes(entry);
+        let mut its = context.take(entry, self.idle_limit, self.straggling, is_near);
+        // Each context tells it when it does something, and the first one for all of them.
+        if matches!(entry.what, What::Disturbed(_)) && self.disturbed.is_none_or(|known| known < context.disturbed) {
+            self.disturbed = self.disturbed.map(|_| context.disturbed);
+            its = Some(Move::Disturbed);
         }
+        let moves = visit.map(Move::Visits).into_iter().chain(forgoes).chain(its);
+        let is_moving = moves.fold(false, |_, its| {
+            self.moves.add(entry.at, index, its);
+            true
+        });
+        if is_moving {
+            self.make(false);
+        }
+    }
+
+    /// Steps that were executed in a slot that another sequence certainly had, and sequences that were executed although they
+    /// waited beyond their time limit, since the last time.
+    pub(super) fn violations(&mut self) -> Vec<Violation> {
+        let (shown, overdue) = (self.board.seats.shown(), self.board.full.overdue());
+        let intrusions = shown.iter().map(|intrusion| intrusion.violation(|context| self.place(context)));
+        intrusions.chain(overdue.iter().map(|its| its.violation(|context| self.place(context)))).collect()
+    }
+
+    /// Nothing more comes.
+    pub(super) fn conclude(&mut self) {
+        self.make(true);
+    }
+
+    fn place(&self, context: u32) -> Place {
+        let ContextId { worker, context } = self.context(context);
+        let correlation_id = correlation_id(&self.scenario, worker, context);
+        Place { worker, context, correlation_id, request_id: None }
+    }
+
+    fn context(&self, index: u32) -> ContextId {
+        ContextId { worker: index / self.contexts_per_worker, context: index % self.contexts_per_worker }
+    }
+
+    /// The longest wait for a slot of a START that was sent when every slot was certainly taken, and who had the slots meanwhile.
+    pub(super) fn longest_wait(&self) -> Option<LongestWait> {
+        let waited = self.board.longest.as_ref()?;
+        let name = |place: &Place| self.scenario.population_of(place.worker).name.clone();
+        let place = self.place(waited.context);
+        let holder = |held: &wait::Held| {
+            let place = self.place(held.context);
+            Holder {
+                population: name(&place),
+                correlation_id: place.correlation_id,
+                slot: held.slot,
+                held_ms: waited.shared_with(held) / 1_000_000,
+            }
+        };
+        Some(LongestWait {
+            population: name(&place),
+            correlation_id: place.correlation_id,
+            at_ns: waited.since,
+            waited_ms: waited.until.saturating_sub(waited.since) / 1_000_000,
+            holders: waited.holders.iter().map(holder).collect(),
+        })
     }
 
     /// Entries are missing, so that nothing is certain any more.
     pub(super) fn forget(&mut self) {
-        self.make_all();
+        self.make(true);
         self.contexts.fill(Context::default());
+        self.disturbed = None;
         self.board.forget();
     }
 
     /// How often what was reached.
     pub(super) fn reached(mut self) -> Claims {
-        self.make_all();
+        self.make(true);
         self.board.claims
     }
 
-    fn make_all(&mut self) {
+    /// Makes the moves that are due, or all.
+    fn make(&mut self, is_over: bool) {
         let Some(slots) = self.slots else { return };
-        while let Some((at, index, its)) = self.moves.next(true) {
+        while let Some((at, index, its)) = self.moves.next(is_over) {
             self.board.make(its, index, at, slots);
         }
     }
 }
 
 impl Context {
-    fn take(&mut self, entry: &Entry, idle_limit: Option<Nanos>) -> Option<Move> {
+    /// The slot in which the step was executed that is answered, where the model tells it.
+    fn visit(&self, entry: &Entry) -> Option<Visit> {
+        let What::Answered(request, _, seen) = &entry.what else { return None };
+        Some(Visit { request: *request, slot: (*seen)?.slot()?, since: self.since })
+    }
+
+    /// Until when a START may wait that the server has at once: nothing of its ID is before it, and no slow network.
+    fn limit(&self, step: &Step, at: Nanos, is_near: bool) -> Option<(RequestId, Nanos)> {
+        let is_had_at_once = is_near && self.unanswered == 0 && at >= self.unclear_until;
+        deadline(step, at).filter(|_| is_had_at_once).map(|deadline| (step.request, deadline))
+    }
+
+    /// A further step of a sequence that may still wait as a whole: until when, because of this step.
+    fn shorter_limit(&self, step: &Step, at: Nanos) -> Option<Move> {
+        let may_wait = self.start.is_some() && self.limited == Some(step.request.sequence);
+        deadline(step, at).filter(|_| may_wait && !self.is_spread).map(Move::MayWaitUntil)
+    }
+
+    /// What makes the time unclear at which a START that is under way was executed.
+    fn forgoes(&mut self, entry: &Entry) -> Option<Move> {
+        match entry.what {
+            // Its answer may lie there unread.
+            What::StoppedReading(_) => self.limited.take().map(|_| Move::Forgoes),
+            _ => None,
+        }
+    }
+
+    fn take(&mut self, entry: &Entry, idle_limit: Option<Nanos>, straggling: Nanos, is_near: bool) -> Option<Move> {
         match &entry.what {
             What::Sent(step) => {
+                let limit = self.limit(step, entry.at, is_near).filter(|_| step.start);
                 if self.unanswered == 0 {
                     self.since = entry.at;
+                    (self.lane, self.is_spread) = (entry.lane, false);
                 }
+                self.is_spread |= self.lane != entry.lane;
                 self.unanswered += 1;
                 if step.start {
                     self.start = Some((step.request, entry.at));
                     self.may_be_ended = step.end;
                     self.has_slot &= !step.end;
-                    return Some(Move::Asks { ends: step.end });
+                    self.limited = limit.map(|(start, _)| start.sequence);
+                    return Some(Move::Asks { ends: step.end, limit });
                 }
                 self.may_be_ended |= step.end;
-                step.end.then(|| self.leave()).flatten()
+                step.end.then(|| self.leave()).flatten().or_else(|| self.shorter_limit(step, entry.at))
             }
-            What::Answered(request, _) => {
+            What::Answered(request, _, seen) => {
                 self.unanswered = self.unanswered.saturating_sub(1);
                 if let Some((_, sent_at)) = self.start.take_if(|(start, _)| start == request) {
                     self.until = sent_at.saturating_add(idle_limit.unwrap_or(0));
                     self.has_slot = !self.may_be_ended;
-                    return Some(Move::Starts(self.has_slot.then_some(self.until)));
+                    let is_certain = self.has_slot && !self.is_spread && sent_at >= self.unclear_until;
+                    let slot = seen.filter(|_| is_certain).and_then(Seen::slot).map(|slot| (slot, request.sequence));
+                    return Some(Move::Starts(self.has_slot.then_some(self.until), slot));
                 }
                 let until = self.since.saturating_add(idle_limit.unwrap_or(0));
                 if !self.has_slot || self.start.is_some() || until <= self.until {
@@ -153,13 +296,23 @@ impl Context {
             // What else comes, and what does not, may mean that the sequence is gone.
             What::Received(_) | What::GaveUp => {
                 self.unanswered = self.unanswered.saturating_sub(1);
+                if entry.what == What::GaveUp {
+                    self.unclear_until = entry.at.saturating_add(straggling);
+                }
                 self.lose()
             }
             What::Cut(_) => {
+                if self.unanswered > 0 {
+                    self.unclear_until = entry.at.saturating_add(straggling);
+                }
                 self.unanswered = 0;
                 self.lose()
             }
-            What::Opened(_) | What::HalfClosed | What::Closed | What::NotClosed => None,
+            What::Disturbed(_) => {
+                self.disturbed += 1;
+                self.lose()
+            }
+            What::Opened(_) | What::HalfClosed | What::StoppedReading(_) | What::Closed | What::NotClosed => None,
         }
     }
 
@@ -174,40 +327,81 @@ impl Context {
     }
 }
 
+/// When the time limit of a step has passed.
+fn deadline(step: &Step, at: Nanos) -> Option<Nanos> {
+    match step.special {
+        Some(Special::TimeoutUs(us @ 1..)) => Some(at.saturating_add(us.saturating_mul(1000))),
+        _ => None,
+    }
+}
+
 impl Board {
     fn make(&mut self, its: Move, context: u32, at: Nanos, slots: usize) {
+        // It is seen only now that they were not all taken any more, and may have been so for long.
+        if let Some(ended_at) = self.lapses_at(at, slots) {
+            self.full.is(false, ended_at);
+        }
         self.lapse(at);
         let were_certain = self.certain.len();
         let index = context as usize;
         match its {
-            Move::Asks { ends } => {
+            Move::Asks { ends, limit } => {
                 // A sequence that is started anew keeps its slot, if it still has one.
                 if let Some(until) = self.until[index] {
                     self.certain.remove(&(until, context));
                 }
+                self.seats.leaves(context);
+                self.holds.end(context, at);
                 if ends {
                     self.leave(context);
                 }
-                self.waits[index] = (self.certain.len() >= slots).then_some(self.left);
+                self.waits[index] = (self.certain.len() >= slots).then_some((self.left, at));
+                self.full.asks(context, limit.map(|(request, deadline)| Limited { request, deadline, since: at }));
             }
-            Move::Starts(until) => {
-                if let Some(left_before) = self.waits[index].take().filter(|_| self.certain.len() < slots) {
-                    self.claims.reach(Claim::Backlog);
-                    if left_before == self.left {
-                        self.claims.reach(Claim::SlotReclaim);
+            Move::MayWaitUntil(deadline) => self.full.may_wait_until(context, deadline),
+            Move::Forgoes => self.full.asks(context, None),
+            Move::Visits(visit) => self.seats.visited(context, visit, at),
+            Move::Starts(until, slot) => {
+                self.full.starts(context, at);
+                if let Some((left_before, since)) = self.waits[index].take() {
+                    if self.certain.len() < slots {
+                        self.claims.reach(Claim::Backlog);
+                        if left_before == self.left {
+                            self.claims.reach(Claim::SlotReclaim);
+                        }
+                    }
+                    if self.longest.as_ref().is_none_or(|longest| longest.until - longest.since < at - since) {
+                        self.longest = Some(self.holds.waited(context, since, at));
                     }
                 }
                 if let Some(until) = until {
                     self.stay(context, until);
+                    self.holds.begin(context, slot.map(|(slot, _)| slot), at);
+                    if let Some(slot) = slot {
+                        self.seats.takes(context, slot, at, until);
+                    }
                 }
             }
-            Move::Stays(until) => self.stay(context, until),
-            Move::Leaves => self.leave(context),
+            Move::Stays(until) => {
+                self.seats.stays(context, until);
+                self.holds.goes_on(context);
+                self.stay(context, until);
+            }
+            Move::Disturbed => {
+                self.forget();
+                self.full.give_up();
+            }
+            Move::Leaves => {
+                self.seats.leaves(context);
+                self.holds.end(context, at);
+                self.leave(context);
+            }
         }
         self.lapse(at);
         if were_certain < slots && self.certain.len() >= slots {
             self.claims.reach(Claim::AllSlotsBusy);
         }
+        self.full.is(self.certain.len() >= slots, at);
     }
 
     fn stay(&mut self, context: u32, until: Nanos) {
@@ -227,14 +421,25 @@ impl Board {
     /// What may have been idle for too long by now is not certain any more.
     fn lapse(&mut self, now: Nanos) {
         while self.certain.first().is_some_and(|(until, _)| *until <= now) {
-            self.certain.pop_first();
+            if let Some((until, context)) = self.certain.pop_first() {
+                self.holds.end(context, until);
+            }
         }
     }
 
+    /// When fewer than all slots were certainly taken, if that is so by now because sequences may have been idle for too long.
+    fn lapses_at(&self, now: Nanos, slots: usize) -> Option<Nanos> {
+        let index = self.certain.len().checked_sub(slots)?;
+        self.certain.iter().nth(index).map(|(until, _)| *until).filter(|until| *until <= now)
+    }
+
     fn forget(&mut self) {
+        self.full.forget();
         self.certain.clear();
         self.until.fill(None);
         self.waits.fill(None);
+        self.seats.forget();
+        self.holds.forget();
     }
 }
 

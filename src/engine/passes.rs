@@ -33,6 +33,18 @@ pub(super) struct Held {
 }
 
 impl Given {
+    /// The longest that a conversation pauses in all.
+    pub(super) fn longest_pauses(&self) -> Duration {
+        let pauses = |conversation: &Conversation| {
+            let each = conversation.acts.iter().map(|act| match act {
+                Act::Pause { us } | Act::StopReading { us } => Duration::from_micros(*us),
+                _ => Duration::ZERO,
+            });
+            each.fold(Duration::ZERO, Duration::saturating_add)
+        };
+        self.conversations.iter().map(pauses).max().unwrap_or_default()
+    }
+
     /// What a worker holds of them.
     pub(super) fn of_worker(&self, worker: u32) -> Passes {
         let own = self.conversations.iter().filter(|conversation| conversation.worker == worker);
@@ -53,7 +65,7 @@ impl Passes {
                 *issued += 1;
                 let pass = plan.next_pass();
                 let sequences = u32::try_from(pass.sequences.len()).expect("a pass has one sequence or two");
-                let acts = pass.acts(manner);
+                let acts = pass.acts(plan.sending(), *manner);
                 Some(Held { context: pass.context, pattern: pass.pattern, acts, sequences, not_before: Duration::ZERO })
             }
             Self::Given(left) => {

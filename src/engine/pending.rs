@@ -42,7 +42,14 @@ impl PendingRequests {
         if result.interrupted.0 {
             return Self::NotChecked { why: "the run was interrupted".to_owned() };
         }
-        if let Accounting::NotCheckable { why } = &result.accounting {
+        if result.broken_off.is_some() {
+            return Self::NotChecked { why: "the server could not be disturbed as the scenario has it".to_owned() };
+        }
+        // Where the server was disturbed its counts tell nothing of others.
+        let is_disturbed = result.phases.iter().any(|phase| phase.server.is_some());
+        if let Accounting::NotCheckable { why } = &result.accounting
+            && !is_disturbed
+        {
             return Self::NotChecked { why: format!("others may use the model: {why}") };
         }
         let (model, limit) = (&scenario.target.model, scenario.limits.connect_ms.duration());

@@ -5,12 +5,13 @@ use std::{borrow::Cow, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    controls::{self, Controls},
     engine::RunLimits,
-    model::{Formula, Model, Settings, Strategy, Turn},
+    model::{Formula, Model, Settings, SlotRange, Strategy, ToldIds, Turn},
     plan::Manner,
-    scenario::{Reuse, Scenario},
+    scenario::{Phase, Reuse, Scenario, ServerAction},
     tensor::{INT32, TensorSpec},
-    transport::{CallError, Client},
+    transport::{CallError, Client, Configuration},
 };
 
 /// What the command line tells of an endpoint that does not tell it itself.
@@ -24,6 +25,26 @@ pub struct Hints {
     pub strategy: Option<Strategy>,
 }
 
+impl Hints {
+    /// The flags that tell it.
+    #[must_use]
+    pub fn words(&self) -> Vec<String> {
+        let Self { slots, idle_limit, strategy } = self;
+        let words = [
+            slots.map(|slots| format!("--slots {slots}")),
+            idle_limit.map(|limit| format!("--idle-limit {}ms", limit.as_millis())),
+            strategy.map(|strategy| format!("--strategy {}", strategy.to_string().to_lowercase())),
+        ];
+        words.into_iter().flatten().collect()
+    }
+
+    /// A command line with these flags besides.
+    #[must_use]
+    pub fn added_to(&self, line: &str) -> String {
+        std::iter::once(line.to_owned()).chain(self.words()).collect::<Vec<_>>().join(" ")
+    }
+}
+
 /// What was found out, and what follows from it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Preflight {
@@ -31,10 +52,11 @@ pub struct Preflight {
     pub model: Model,
     /// How long the run waits.
     pub limits: RunLimits,
-    /// When an ID's next START is sent: as the scenario says, unless the model would mix the two sequences itself.
-    pub reuse: Reuse,
     /// Whether the server counts requests, so that its counts can be checked.
     pub has_statistics: bool,
+    /// What was taken from the command line, because the endpoint does not tell it.
+    #[serde(default)]
+    pub told: Hints,
     /// What the run will do otherwise than asked, and what it cannot check, a sentence each.
     pub notes: Vec<String>,
 }
@@ -46,14 +68,30 @@ const EXECUTION_PARAMETER: &str = "execute_delay_ms";
 const USUAL_IDLE_LIMIT: Duration = Duration::from_secs(1);
 
 impl Preflight {
-    /// How the scenario's passes are carried out.
+    /// What the model makes of how passes are carried out.
     #[must_use]
-    pub fn manner(&self, scenario: &Scenario) -> Manner {
+    pub fn manner(&self) -> Manner {
         Manner {
-            reuse: self.reuse,
-            stream: scenario.sending.stream,
+            after_answers: self.model.mixes_pipelined.is_some(),
             idle_limit: self.model.idle_limit.unwrap_or(USUAL_IDLE_LIMIT),
+            batches: self.model.batches,
         }
+    }
+
+    /// Why the model cannot take correlation IDs of the scenario's form, if it cannot.
+    #[must_use]
+    pub fn cannot_take_ids(&self, scenario: &Scenario) -> Option<String> {
+        let (form, name) = (scenario.correlation_ids.form, &self.model.name);
+        // The real server does not refuse them: it tells the model whatever lies in memory, and can die of it.
+        let (told, other) = match self.model.told_ids {
+            ToldIds::Integers if form.is_text() => ("integers", "texts"),
+            ToldIds::Texts if !form.is_text() => ("texts", "integers"),
+            ToldIds::None | ToldIds::Integers | ToldIds::Texts => return None,
+        };
+        Some(format!(
+            "model '{name}' is told correlation IDs as {told}, so it cannot be sent {other}: another correlation_ids.form, or \
+             another model (-m)"
+        ))
     }
 
     /// Asks the server about itself and the scenario's model.
@@ -69,11 +107,13 @@ impl Preflight {
             Err(error) => return Err(format!("cannot read the metadata of model '{name}': {error}")),
         };
         let (input, output, shape) = choose_tensors(name, &inputs, &outputs)?;
-        let settings = match client.model_settings(name).await {
-            Ok(settings) => Some(settings),
+        let configuration = match client.configuration(name).await {
+            Ok(configuration) => Some(configuration),
             Err(CallError::Unimplemented) => None,
             Err(error) => return Err(format!("cannot read the configuration of model '{name}': {error}")),
         };
+        let settings = configuration.as_ref().map(Configuration::settings);
+        let is_told = settings.is_some();
         let mut unreadable = None;
         let has_statistics = match client.counted(name).await {
             Ok(_) => true,
@@ -85,14 +125,24 @@ impl Preflight {
         };
         let server = client.server_name().await.ok().filter(|server| !server.is_empty());
         let mut notes = Vec::new();
-        let known = Known::new(name, settings.as_ref(), hints, &mut notes)?;
+        let mut known = Known::new(name, settings.as_ref(), hints, &mut notes)?;
+        if known.mixes_pipelined.is_none() && !settings.as_ref().is_some_and(|settings| settings.implicit_state) {
+            known.mixes_pipelined = becomes_oldest(scenario);
+        }
+        if let Some(configuration) = &configuration {
+            known.also_with(&loaded_in_phases(configuration, scenario));
+        }
         if let Some(error) = unreadable {
             notes
                 .push(format!("not checked: the server's own counts, because ModelStatistics cannot be read: {error}"));
         }
-        let model = known.model(name, server, input, output, shape);
-        let reuse = reuse(scenario.sending.reuse, &model, &mut notes);
-        Ok(Self { limits: RunLimits::new(scenario, &model), model, reuse, has_statistics, notes })
+        let mut model = known.model(name, server, input, output, shape);
+        if scenario.target.controls {
+            model.controls = settings.as_ref().and_then(|settings| controls(settings, scenario, &outputs, &mut notes));
+        }
+        notes.extend(sends_after_answers(scenario, &model));
+        let told = if is_told { Hints::default() } else { hints };
+        Ok(Self { limits: RunLimits::new(scenario, &model), model, has_statistics, told, notes })
     }
 }
 
@@ -158,10 +208,13 @@ fn choose_tensors(
 struct Known {
     strategy: Option<Strategy>,
     slots: Option<u32>,
+    slots_in_phases: Option<SlotRange>,
     idle_limit: Option<Duration>,
     formula: Formula,
     execution: Duration,
     turn: Turn,
+    told_ids: ToldIds,
+    batches: bool,
     mixes_pipelined: Option<&'static str>,
 }
 
@@ -193,24 +246,32 @@ impl Known {
                 )
             })?,
         };
-        if hints.slots.is_some() || hints.idle_limit.is_some() || hints.strategy.is_some() {
-            notes.push(
-                "--slots, --idle-limit and --strategy are not used: the model's configuration tells them".to_owned(),
-            );
-        }
+        notes.extend(hints.words().iter().map(|flag| format!("not used: {flag}: the model's configuration tells it")));
         let execution_ms = settings.parameters.get(EXECUTION_PARAMETER).and_then(|text| text.parse().ok()).unwrap_or(0);
         Ok(Self {
             strategy: Some(strategy),
             slots: Some(settings.slots),
+            slots_in_phases: None,
             idle_limit: Some(settings.idle_limit),
             formula,
             execution: Duration::from_millis(execution_ms),
-            turn: Turn {
-                executions_before: settings.slots.div_ceil(settings.executed_at_once.max(1)).saturating_sub(1),
-                queue_delay: settings.queue_delay,
-            },
+            turn: turn(settings),
+            told_ids: settings.told_ids,
+            batches: settings.batches,
             mixes_pipelined: mixes_pipelined(settings),
         })
+    }
+
+    /// The model is loaded with these settings besides, in some phase of the run.
+    fn also_with(&mut self, others: &[Settings]) {
+        let Some(slots) = self.slots else { return };
+        let all = || others.iter().map(|settings| settings.slots).chain([slots]);
+        let range = SlotRange { fewest: all().min().unwrap_or(slots), most: all().max().unwrap_or(slots) };
+        self.slots_in_phases = Some(range).filter(|range| range.fewest < range.most);
+        for other in others.iter().map(turn) {
+            self.turn.executions_before = self.turn.executions_before.max(other.executions_before);
+            self.turn.queue_delay = self.turn.queue_delay.max(other.queue_delay);
+        }
     }
 
     fn from_hints(Hints { slots, idle_limit, strategy }: Hints, notes: &mut Vec<String>) -> Self {
@@ -237,10 +298,13 @@ impl Known {
         Self {
             strategy,
             slots,
+            slots_in_phases: None,
             idle_limit,
             formula: Formula::RunningSum,
             execution: Duration::ZERO,
             turn: Turn::default(),
+            told_ids: ToldIds::None,
+            batches: true,
             mixes_pipelined,
         }
     }
@@ -253,7 +317,18 @@ impl Known {
         output: TensorSpec,
         shape: Vec<i64>,
     ) -> Model {
-        let Self { strategy, slots, idle_limit, formula, execution, turn, mixes_pipelined } = self;
+        let Self {
+            strategy,
+            slots,
+            slots_in_phases,
+            idle_limit,
+            formula,
+            execution,
+            turn,
+            told_ids,
+            batches,
+            mixes_pipelined,
+        } = self;
         Model {
             name: name.to_owned(),
             server,
@@ -263,12 +338,58 @@ impl Known {
             formula,
             strategy,
             slots,
+            slots_in_phases,
             idle_limit,
             execution,
             turn,
+            told_ids,
+            batches,
             mixes_pipelined: mixes_pipelined.map(Cow::Borrowed),
+            controls: None,
         }
     }
+}
+
+fn turn(settings: &Settings) -> Turn {
+    Turn {
+        executions_before: settings.slots.div_ceil(settings.executed_at_once.max(1)).saturating_sub(1),
+        queue_delay: settings.queue_delay,
+    }
+}
+
+/// With what else the scenario loads a model that is configured like this.
+fn loaded_in_phases(configuration: &Configuration, scenario: &Scenario) -> Vec<Settings> {
+    let strategy = |phase: &Phase| phase.server.and_then(ServerAction::strategy);
+    scenario.phases.iter().filter_map(strategy).map(|its| configuration.with_strategy(its).settings()).collect()
+}
+
+/// The output in which the model says what it saw of a request, where its configuration names one.
+fn controls(
+    settings: &Settings,
+    scenario: &Scenario,
+    outputs: &[TensorSpec],
+    notes: &mut Vec<String>,
+) -> Option<Controls> {
+    let name = settings.parameters.get(controls::PARAMETER)?;
+    let output = outputs.iter().find(|output| output.name == *name);
+    let shape = output
+        .filter(|output| output.datatype == controls::DATATYPE)
+        .map(|output| output.shape.iter().map(|&size| if size == -1 { 1 } else { size }).collect::<Vec<_>>());
+    let elements = |shape: &[i64]| shape.iter().map(|size| usize::try_from(*size).unwrap_or(0)).product::<usize>();
+    let shape = shape.filter(|shape| elements(shape) == controls::ELEMENTS);
+    if shape.is_none() {
+        notes.push(format!(
+            "not checked: what the model saw of each request, because its parameter {} names '{name}', which is no output \
+             of {} {}",
+            controls::PARAMETER,
+            controls::ELEMENTS,
+            controls::DATATYPE
+        ));
+    }
+    // With another strategy there may be another number of slots.
+    let is_switched = |phase: &Phase| phase.server.is_some_and(|action| action.strategy().is_some());
+    let slots = Some(settings.slots).filter(|_| !scenario.phases.iter().any(is_switched));
+    Some(Controls { output: name.clone(), shape: shape?, told: settings.told, slots })
 }
 
 /// Why a model may mix two sequences of one ID that are live at once, which the server allows.
@@ -276,20 +397,24 @@ fn mixes_pipelined(settings: &Settings) -> Option<&'static str> {
     match settings.strategy {
         _ if settings.implicit_state => None,
         Some(Strategy::Oldest) => Some("the model is Oldest without implicit state"),
-        _ if settings.told_correlation_ids => Some("the model is told correlation IDs and has no implicit state"),
+        _ if settings.told_ids != ToldIds::None => Some("the model is told correlation IDs and has no implicit state"),
         _ => None,
     }
 }
 
-fn reuse(wanted: Reuse, model: &Model, notes: &mut Vec<String>) -> Reuse {
-    match (wanted, &model.mixes_pipelined) {
-        (Reuse::Pipelined, Some(why)) => {
-            notes.push(format!(
-                "reuse is after-answer: {why}, so it may keep state by correlation ID, and a START sent before the END's \
-                 answer could lawfully be mixed with its predecessor"
-            ));
-            Reuse::AfterAnswer
-        }
-        (wanted, _) => wanted,
-    }
+/// Why a model without implicit state may do so in a run in which it is loaded anew.
+fn becomes_oldest(scenario: &Scenario) -> Option<&'static str> {
+    let is_oldest = scenario.phases.iter().any(|phase| phase.server == Some(ServerAction::ReloadOldest));
+    is_oldest.then_some("the model is Oldest without implicit state in a part of the run")
+}
+
+/// What is said where the sequences of an ID do not go out as asked for.
+fn sends_after_answers(scenario: &Scenario, model: &Model) -> Option<String> {
+    let why = model.mixes_pipelined.as_ref()?;
+    scenario.populations.iter().any(|population| population.sending.reuse == Reuse::Pipelined).then(|| {
+        format!(
+            "reuse is after-answer: {why}, so it may keep state by correlation ID, and a START sent before the END's answer \
+             could lawfully be mixed with its predecessor"
+        )
+    })
 }

@@ -8,7 +8,9 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{Accounting, Hints, Interrupted, Memory, PendingRequests, Preflight, RunResult, SlotCheck};
+use super::{
+    Accounting, Hints, IdleSearch, Interrupted, Memory, PendingRequests, PhaseSpan, Preflight, RunResult, SlotCheck,
+};
 use crate::{
     claim::Claims,
     event::Nanos,
@@ -26,7 +28,7 @@ pub struct Recording {
     pub options: Options,
     /// The scenario's name.
     pub scenario_name: String,
-    /// The command line that sends the same again.
+    /// The command line that sends the same again, without what it tells of the endpoint.
     pub replay: String,
     /// How the embedded server is, as the command line takes it, if there is one.
     pub server: Option<Vec<String>>,
@@ -106,6 +108,15 @@ pub struct Footer {
     /// How often each claim was reached.
     #[serde(default)]
     pub reached: Claims,
+    /// What idle limit the server really keeps, where it was searched for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_limit: Option<IdleSearch>,
+    /// When the scenario's phases were.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<PhaseSpan>,
+    /// Why the run could not go on, where something could not be done to the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broken_off: Option<String>,
 }
 
 /// A violation that the events do not show.
@@ -139,7 +150,7 @@ impl Header {
             scenario_name: recording.scenario_name.clone(),
             scenario: scenario.clone(),
             seed,
-            replay: recording.replay.clone(),
+            replay: preflight.told.added_to(&recording.replay),
             embedded,
             server: recording.server.clone(),
             hints,
@@ -156,7 +167,8 @@ impl Header {
 
 /// What an answer looks like that is as it should be.
 pub(super) fn form(rules: &Rules) -> Form {
-    Form { model: rules.model.clone(), output: rules.output.clone(), shape: rules.shape.clone() }
+    let seen = rules.controls.as_ref().map(|controls| (controls.output.clone(), controls.shape.clone()));
+    Form { model: rules.model.clone(), output: rules.output.clone(), shape: rules.shape.clone(), seen }
 }
 
 impl Footer {
@@ -176,6 +188,9 @@ impl Footer {
             counts: result.tally.total(),
             slow: result.tally.slow,
             reached: result.tally.reached,
+            idle_limit: Some(result.idle_limit.clone()).filter(|found| *found != IdleSearch::NotAsked),
+            phases: result.phases.clone(),
+            broken_off: result.broken_off.clone(),
         }
     }
 }

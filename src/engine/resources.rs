@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{Given, Setup};
 use crate::{
-    conversation::fresh_connections,
+    conversation::{Act, Connection, fresh_connections},
     plan::fresh_connections_of,
-    scenario::{ConnectionOwner, Scenario},
+    scenario::{ConnectionOwner, Population, Scenario},
+    sequence::Pattern,
 };
 
 /// Files that are open besides the connections: standard streams, each thread's event queue, reports, calls before and
@@ -34,25 +35,47 @@ pub(super) fn ensure_open_files(setup: &Setup, given: Option<&Given>) -> Result<
     if soft >= needed {
         return Ok(());
     }
-    if hard >= needed && setrlimit(Resource::RLIMIT_NOFILE, needed, hard).is_ok() {
+    // Others in this process may need some at the same time.
+    if hard >= needed && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() {
         return Ok(());
     }
     Err(ResourceError { needed, allowed: hard })
 }
 
+/// Makes sure that there is a program for clients that are processes of their own, where there are such.
+///
+/// # Errors
+/// When there is none.
+pub(super) fn ensure_program(setup: &Setup, given: Option<&Given>) -> Result<(), String> {
+    let over_process = |act: &Act| matches!(act, Act::Open { over: Connection::Process, .. });
+    let is_needed = match given {
+        Some(given) => given.conversations.iter().flat_map(|its| &its.acts).any(over_process),
+        None => setup.scenario.draws(Pattern::KillClient).anywhere(),
+    };
+    if is_needed && setup.program.is_none() {
+        let why = "kill-client needs processes that can be killed, and where this program's executable is is not known";
+        return Err(format!("{why}: leave the pattern out"));
+    }
+    Ok(())
+}
+
 /// How many connections there may be at a time.
 fn connections(scenario: &Scenario, given: Option<&Given>) -> u64 {
-    let workers = u64::from(scenario.load.workers.get());
-    let owned = match scenario.sending.connection {
-        ConnectionOwner::PerContext => workers * u64::from(scenario.contexts.count()),
-        ConnectionOwner::PerWorker => workers,
+    let given =
+        given.map(|given| given.conversations.iter().map(|its| fresh_connections(&its.acts)).max().unwrap_or(0));
+    let of = |population: &Population| {
+        let owned = match population.sending.connection {
+            ConnectionOwner::PerContext => u64::from(population.contexts.count()),
+            ConnectionOwner::PerWorker => 1,
+        };
+        let fresh = given.unwrap_or_else(|| fresh_connections_of(population));
+        // A faulty network has two more ends of each; a process has two pipes.
+        let ends = if population.network.is_clear() { 1 } else { 3 };
+        let pipes = if population.draws(Pattern::KillClient).anywhere() { 2 } else { 0 };
+        // One that was given up may take a moment to be gone, when the next is made already.
+        u64::from(population.load.workers.get()) * (owned * ends + 2 * fresh as u64 * (ends + pipes))
     };
-    let fresh = given.map_or_else(
-        || fresh_connections_of(&scenario.patterns),
-        |given| given.conversations.iter().map(|its| fresh_connections(&its.acts)).max().unwrap_or(0),
-    );
-    // One that was given up may take a moment to be gone, when the next is made already.
-    owned + workers * 2 * fresh as u64
+    scenario.populations.iter().map(of).sum()
 }
 
 /// How much memory a process has, in bytes; none where the system does not tell.
@@ -129,10 +152,16 @@ mod tests {
             ("valid = 1, continue-elsewhere = 1", 80 + 8 * 2),
             ("valid = 1, concurrent = 1", 80 + 8 * 4),
             ("valid = 1, restart-elsewhere = 1", 80),
+            ("valid = 1, stop-reading = 1", 80 + 8 * 2),
+            ("valid = 1, kill-client = 1", 80 + 8 * 2 * 3),
         ] {
             let scenario = scenario(&format!("patterns.common = {{ {patterns} }}"));
             assert_eq!(connections(&scenario, None), expected, "{patterns}");
         }
+        assert_eq!(
+            connections(&scenario("network.slice_bytes = 1\npatterns.rare.reset = 1"), None),
+            80 * 3 + 8 * 2 * 3
+        );
         let shared = scenario("sending.connection = 'per-worker'\npatterns.rare = { reset = 1 }");
         assert_eq!(connections(&shared, None), 8 + 8 * 2);
     }

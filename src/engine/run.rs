@@ -1,18 +1,21 @@
 //! A run from its first look at the server to its last.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, path::PathBuf, sync::Arc, time::Duration};
 
 use tokio::sync::{mpsc, watch};
 
 use super::{
-    Accounting, Footer, Given, Header, Hints, Memory, PendingRequests, Preflight, Recorded, Recording, ResourceError,
-    SlotCheck,
+    Accounting, Footer, Given, Header, Hints, IdleSearch, Memory, PendingRequests, PhaseSpan, Preflight, Recorded,
+    Recording, ResourceError, Restart, RunLimits, SlotCheck,
     accounting::Baseline,
     collector::{Collected, Collector},
+    disturbance::Hands,
     evidence::{Evidence, explained_alone},
-    occupancy::Occupancy,
+    idle_search,
+    occupancy::{LongestWait, Occupancy},
+    phases::{Conducted, conduct},
     record::form,
-    resources::{cpu_us, ensure_open_files},
+    resources::{cpu_us, ensure_open_files, ensure_program},
     shared::Shared,
     slots,
     threads::{join_all, rules, runtimes, spawn_thread, thread_count},
@@ -51,6 +54,27 @@ pub struct Setup {
     pub embedded: bool,
     /// The history that is to be written, if any.
     pub recording: Option<Recording>,
+    /// How the server is restarted, where a scenario does that.
+    pub restart: Option<Restart>,
+    /// This tool's executable, for the pattern `kill-client`; none where it is not known, and then the pattern is refused.
+    pub program: Option<PathBuf>,
+}
+
+impl Setup {
+    /// A run of this scenario, with everything else as it is where nobody asks for more.
+    #[must_use]
+    pub fn new(scenario: Scenario, seed: Seed) -> Self {
+        Self {
+            scenario,
+            seed,
+            hints: Hints::default(),
+            fail_fast: false,
+            embedded: false,
+            recording: None,
+            restart: None,
+            program: None,
+        }
+    }
 }
 
 /// Who watches a run.
@@ -63,6 +87,8 @@ pub trait Observer {
     fn progress(&mut self, _progress: &Progress) {}
     /// The run was interrupted and waits for what is under way.
     fn interrupted(&mut self, _drain: Duration) {}
+    /// What a person should know although it says nothing about the server's behaviour, in one line.
+    fn trouble(&mut self, _what: &str) {}
 }
 
 /// How far a run is.
@@ -76,10 +102,21 @@ pub struct Progress {
     pub requests: u64,
     /// Requests answered.
     pub answered: u64,
+    /// Requests whose answer nobody waits for any more, because their stream is gone or they were given up.
+    pub abandoned: u64,
     /// Sequences begun.
     pub sequences: u64,
     /// Violations.
     pub violations: u64,
+}
+
+impl Progress {
+    /// How many requests wait for their answer.
+    #[must_use]
+    pub fn waiting(&self) -> u64 {
+        // The counts are read one after the other, while they rise.
+        self.requests.saturating_sub(self.answered + self.abandoned)
+    }
 }
 
 /// Whether a run was ended before it was done.
@@ -105,6 +142,8 @@ pub struct Result {
     pub pending: PendingRequests,
     /// What the model's slots were like after it.
     pub slots: SlotCheck,
+    /// What idle limit the server really keeps.
+    pub idle_limit: IdleSearch,
     /// From the start of the first pass to the end of the last stream.
     pub elapsed: Duration,
     /// CPU time of this process for the run, the making of its connections included, in µs.
@@ -113,10 +152,18 @@ pub struct Result {
     pub memory: Memory,
     /// Whether the run was ended before it was done.
     pub interrupted: Interrupted,
+    /// Whether its end is known; of a history that is cut off it is not.
+    pub is_end_known: bool,
     /// What became of its history, where one was written.
     pub recorded: Option<Recorded>,
     /// What happened around the first violation.
     pub scene: Arc<Scene>,
+    /// When its phases were.
+    pub phases: Vec<PhaseSpan>,
+    /// Why it could not go on, where something could not be done to the server that its scenario has.
+    pub broken_off: Option<String>,
+    /// Who had the slots while a START waited longest for one.
+    pub longest_wait: Option<LongestWait>,
 }
 
 /// Why nothing could be tested.
@@ -174,12 +221,22 @@ async fn run_either(
     mut interrupts: mpsc::Receiver<()>,
 ) -> std::result::Result<Result, RunError> {
     ensure_open_files(&setup, given.as_ref()).map_err(RunError::Resources)?;
+    ensure_program(&setup, given.as_ref()).map_err(RunError::Endpoint)?;
     let prepared = tokio::select! {
-        prepared = Prepared::new(setup, given, observer) => prepared?,
+        prepared = Box::pin(Prepared::new(setup, given, observer)) => prepared?,
         Some(()) = interrupts.recv() => return Err(RunError::Interrupted),
     };
-    let (result, history) = prepared.drive(observer, &mut interrupts).await?;
-    let result = prepared.conclude(result, observer, &mut interrupts).await?;
+    let driven = Box::pin(async {
+        let driven = prepared.drive(observer, &mut interrupts).await;
+        if driven.is_err()
+            && let Err(why) = prepared.hands.put_back().await
+        {
+            observer.trouble(&why);
+        }
+        driven
+    });
+    let (result, history) = driven.await?;
+    let result = Box::pin(prepared.conclude(result, observer, &mut interrupts)).await?;
     Ok(prepared.finish(result, history).await)
 }
 
@@ -187,7 +244,9 @@ async fn run_either(
 struct Prepared {
     client: Client,
     baseline: Option<Baseline>,
+    hands: Hands,
     shared: Arc<Shared>,
+    hints: Hints,
     /// The history's first line with where it goes.
     recording: Option<(Recording, Header)>,
 }
@@ -198,21 +257,29 @@ impl Prepared {
         given: Option<Given>,
         observer: &mut dyn Observer,
     ) -> std::result::Result<Self, RunError> {
-        let Setup { scenario, seed, hints, fail_fast, embedded, recording } = setup;
+        let Setup { scenario, seed, hints, fail_fast, embedded, recording, restart, program } = setup;
         let client = Client::new(&scenario.target.endpoint, scenario.limits.connect_ms.duration())
             .map_err(|error| RunError::Endpoint(error.to_string()))?;
-        let preflight = Preflight::ask(&client, &scenario, hints).await.map_err(RunError::Endpoint)?;
+        let hands = Hands::new(client.clone(), &scenario, restart).await.map_err(RunError::Endpoint)?;
+        let mut preflight = Preflight::ask(&client, &scenario, hints).await.map_err(RunError::Endpoint)?;
+        if let Some(why) = preflight.cannot_take_ids(&scenario) {
+            return Err(RunError::Endpoint(why));
+        }
+        if let Some(given) = &given {
+            // What is drawn pauses once in a sequence; a conversation that is given may keep its slot by many short pauses.
+            preflight.limits = RunLimits::with_pauses(&scenario, &preflight.model, given.longest_pauses());
+        }
         observer.found(&preflight);
         let (model, quiet) = (&scenario.target.model, scenario.limits.quiet_ms.duration());
         let baseline = if preflight.has_statistics { Some(Baseline::take(&client, model, quiet).await) } else { None };
         let recording = recording.map(|recording| {
-            let judged_by = (&preflight, rules(&preflight));
+            let judged_by = (&preflight, rules(&scenario, &preflight));
             let header = Header::new(&recording, &scenario, seed, hints, embedded, judged_by);
             (recording, header)
         });
         let threads = thread_count(&scenario);
-        let shared = Arc::new(Shared::new(scenario, seed, given, preflight, fail_fast, threads));
-        Ok(Self { client, baseline, shared, recording })
+        let shared = Arc::new(Shared::new(scenario, seed, given, preflight, fail_fast, program, threads));
+        Ok(Self { client, baseline, hands, shared, hints, recording })
     }
 
     /// What collects what the taps hand over, and the end at which violations arrive.
@@ -227,11 +294,12 @@ impl Prepared {
         });
         let ids = Arc::clone(&self.shared);
         let id = move |ContextId { worker, context }| correlation_id(&ids.scenario, worker, context);
-        let (taps, batches) = Taps::new(form(&rules(preflight)), id);
+        let (taps, batches) = Taps::new(form(&rules(&self.shared.scenario, preflight)), id);
         let (sender, seen) = mpsc::channel(VIOLATIONS_KEPT);
         let evidence = Evidence::new(Known::of(&preflight.model), preflight.limits.lost_after);
         let model = &preflight.model;
-        let occupancy = Occupancy::new(&self.shared.scenario, model.slots, model.idle_limit);
+        let occupancy =
+            Occupancy::new(&self.shared.scenario, model.most_slots(), model.idle_limit, preflight.limits.lawful);
         Ok((taps, Collector::new(batches, evidence, occupancy, spool.transpose()?, sender), seen))
     }
 
@@ -258,10 +326,21 @@ impl Prepared {
         let mut watch = Watch::new();
         let mut ticks = tokio::time::interval(TICK);
         let mut memory = Memory::default();
+        let mut conducted = Box::pin(conduct(shared, &self.hands));
+        let mut phases = None;
+        let mut ended = None;
         let (done, elapsed) = loop {
+            // Phases may go on when no worker is left, and what is done to the server is not left half done.
+            if let Some(ended) = ended.take_if(|_| phases.is_some()) {
+                break ended;
+            }
             tokio::select! {
-                done = &mut joined => break (done, shared.elapsed()),
-                Some(violation) = seen.recv() => keep(violation, &mut kept, observer),
+                done = &mut joined, if ended.is_none() => ended = Some((done, shared.elapsed())),
+                done = &mut conducted, if phases.is_none() => phases = Some(done),
+                Some(violation) = seen.recv() => {
+                    keep(violation, &mut kept, observer);
+                    shared.stop_at_violation();
+                }
                 Some(()) = interrupts.recv() => {
                     watch.interrupted = true;
                     observer.interrupted(drain);
@@ -287,25 +366,34 @@ impl Prepared {
             collected.await.unwrap_or_default()
         };
         // Longer than this only a disk takes that does not answer.
-        let Collected { spool: history, scene, reached } =
+        let Collected { spool: history, scene, reached, of_all, longest_wait } =
             tokio::time::timeout(COLLECTING, rest).await.unwrap_or_default();
         let mut tally = done.map_err(RunError::Endpoint)?;
+        let Conducted { spans: phases, broken_off } = phases.unwrap_or_default();
         tally.reached.add(&reached);
+        for (kind, count) in of_all {
+            (0..count).for_each(|_| tally.violation(kind));
+        }
         let mut result = Result {
             preflight: shared.preflight.clone(),
             accounting: Accounting::NotCheckable { why: "the server's statistics cannot be read".to_owned() },
             passes: shared.progress().passes,
             pending: PendingRequests::NotChecked { why: "the run was interrupted".to_owned() },
             slots: SlotCheck::not_checkable("the run was interrupted"),
+            idle_limit: IdleSearch::NotAsked,
             elapsed,
             cpu_us: cpu_us().saturating_sub(cpu_before),
             memory,
             interrupted: Interrupted(watch.interrupted),
+            is_end_known: true,
             tally,
             violations: kept,
             beside: Vec::new(),
             recorded: None,
             scene: Arc::new(scene),
+            phases,
+            broken_off,
+            longest_wait,
         };
         if let Some(hang) = watch.hang {
             result.add(hang, observer);
@@ -320,9 +408,12 @@ impl Prepared {
         observer: &mut dyn Observer,
         interrupts: &mut mpsc::Receiver<()>,
     ) -> std::result::Result<Result, RunError> {
-        let Self { client, baseline, shared, recording: _ } = self;
+        let Self { client, baseline, shared, .. } = self;
         let counts = result.tally.total();
-        if let Some(baseline) = baseline.as_ref().filter(|_| shared.gone().is_none()) {
+        if shared.disturbances.any() {
+            let why = "the model was loaded anew, or the server restarted, and the counts with it".to_owned();
+            result.accounting = Accounting::NotCheckable { why };
+        } else if let Some(baseline) = baseline.as_ref().filter(|_| shared.gone().is_none()) {
             let (model, limits) = (&shared.scenario.target.model, &shared.scenario.limits);
             let compared =
                 baseline.compare(client, model, &counts, limits.settle_ms.duration(), limits.quiet_ms.duration());
@@ -338,9 +429,19 @@ impl Prepared {
             result.add(violation, observer);
         }
         self.look_at_what_is_left(&mut result, observer, interrupts).await;
-        // A server may die of what it was left with when the last stream closed.
-        shared.server_is_there("it did not answer after the run").await;
-        if let Some((at, reason)) = shared.gone() {
+        let put_back = if shared.gone().is_none() { self.hands.put_back().await } else { Ok(()) };
+        // A server may die of what it was left with when the last stream closed, or of being put back.
+        if result.broken_off.is_none() {
+            let why = put_back.as_ref().err().map_or("it did not answer after the run", String::as_str);
+            shared.server_is_there(why).await;
+        }
+        if let Err(why) = put_back {
+            observer.trouble(&why);
+            result.preflight.notes.push(why);
+        }
+        // One that is gone because nobody started it again did nothing wrong.
+        let failed = shared.disturbances.failed();
+        if let Some((at, reason)) = shared.gone().filter(|(at, _)| failed.is_none_or(|began| *at < began)) {
             result.accounting = Accounting::NotCheckable { why: "the server died".to_owned() };
             result.add(server_died(&shared.scenario, *at, reason, &result.tally)?, observer);
         }
@@ -373,11 +474,27 @@ impl Prepared {
         observer: &mut dyn Observer,
         interrupts: &mut mpsc::Receiver<()>,
     ) {
-        let Self { client, shared, .. } = self;
+        let Self { client, shared, hints, .. } = self;
         let mut trail = slots::Trail::default();
         let looked = async {
             let pending = PendingRequests::look(&shared.scenario, result).await;
-            (pending, slots::check(client, shared, result, &mut trail).await)
+            // A model that was loaded anew may have other slots.
+            let asked = match slots::excuse(shared, result) {
+                None if shared.disturbances.any() => {
+                    Preflight::ask(client, &shared.scenario, *hints).await.map(Cow::Owned)
+                }
+                _ => Ok(Cow::Borrowed(&shared.preflight)),
+            };
+            let preflight = match asked {
+                Ok(preflight) => preflight,
+                Err(why) => {
+                    let idle_limit = IdleSearch::not_checkable(shared, &why);
+                    return (pending, SlotCheck::not_checkable(why), idle_limit);
+                }
+            };
+            let slots = slots::check(client, shared, &preflight, result, &mut trail).await;
+            let idle_limit = idle_search::search(shared, &preflight, result, &slots, &mut trail.violations).await;
+            (pending, slots, idle_limit)
         };
         let looked = tokio::select! {
             looked = looked => Some(looked),
@@ -385,10 +502,10 @@ impl Prepared {
         };
         let mut seen = std::mem::take(&mut trail.violations);
         match looked {
-            Some((pending, slots)) => {
+            Some((pending, slots, idle_limit)) => {
                 seen.extend(pending.violation(shared.now(), &result.tally));
                 seen.extend(slots.violation(shared.now()));
-                (result.pending, result.slots) = (pending, slots);
+                (result.pending, result.slots, result.idle_limit) = (pending, slots, idle_limit);
             }
             None => result.interrupted = Interrupted(true),
         }

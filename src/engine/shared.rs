@@ -1,28 +1,32 @@
 //! What the threads of a run share.
 
 use std::{
+    path::PathBuf,
     sync::{
-        OnceLock,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
 
-use tokio::sync::{Barrier, Mutex};
-use tonic::transport::Channel;
+use tokio::sync::{Barrier, Mutex, Notify};
 
-use super::{Given, Preflight, Progress, out::trace_step};
+use super::{Given, Preflight, Progress, disturbance::Disturbances, held_up::HeldUp, out::trace_step, phases::Phases};
 use crate::{
     event::{ContextId, Nanos},
     oracle::Outcome,
+    proxy::Path,
     recorder::Record,
     scenario::Scenario,
     seed::Seed,
-    transport::{CallError, Client},
+    transport::{CallError, Client, Dialer, Link},
 };
 
 /// The server may be restarting when a stream breaks: it is asked twice whether it is there.
 const SECOND_LOOK: Duration = Duration::from_millis(500);
+
+/// The longest that a client waits until it gives a connection up on which nothing passes any more.
+const PATIENCE_MAX: Duration = Duration::from_secs(10);
 
 /// What the threads of a run share.
 pub(super) struct Shared {
@@ -32,16 +36,25 @@ pub(super) struct Shared {
     pub(super) given: Option<Given>,
     pub(super) preflight: Preflight,
     fail_fast: bool,
+    /// This program's executable.
+    program: Option<PathBuf>,
     /// When all connections stood and the first request could go out.
     began: OnceLock<Instant>,
     start: Barrier,
+    /// Wakes those that wait for it.
+    start_told: Notify,
     /// Held by whoever looks whether the server is there: one at a time, so that the looks themselves do no harm.
     look: Mutex<()>,
     stopping: AtomicBool,
+    /// Wakes those that sleep when the run is stopping.
+    stopped: Notify,
     /// A connection of each worker, for its neighbour.
-    lent: Vec<OnceLock<Channel>>,
+    lent: Vec<OnceLock<Link>>,
     /// Why the server is thought to be gone.
     gone: OnceLock<(Nanos, String)>,
+    pub(super) phases: Phases,
+    /// What was done to the server.
+    pub(super) disturbances: Disturbances,
     threads: Vec<ThreadProgress>,
 }
 
@@ -52,8 +65,10 @@ struct ThreadProgress {
     passes: AtomicU64,
     requests: AtomicU64,
     answered: AtomicU64,
+    abandoned: AtomicU64,
     sequences: AtomicU64,
     violations: AtomicU64,
+    held_up: HeldUp,
 }
 
 impl Shared {
@@ -63,32 +78,53 @@ impl Shared {
         given: Option<Given>,
         preflight: Preflight,
         fail_fast: bool,
+        program: Option<PathBuf>,
         threads: usize,
     ) -> Self {
         Self {
-            lent: (0..scenario.load.workers.get()).map(|_| OnceLock::new()).collect(),
+            phases: Phases::new(&scenario),
+            disturbances: Disturbances::default(),
+            lent: (0..scenario.workers()).map(|_| OnceLock::new()).collect(),
             scenario,
             seed,
             given,
             preflight,
             fail_fast,
+            program,
             began: OnceLock::new(),
             start: Barrier::new(threads),
+            start_told: Notify::new(),
             look: Mutex::new(()),
             stopping: AtomicBool::new(false),
+            stopped: Notify::new(),
             gone: OnceLock::new(),
             threads: (0..threads).map(|_| ThreadProgress::default()).collect(),
         }
     }
 
+    /// How a worker makes its connections.
+    pub(super) fn dialer(&self, worker: u32) -> Dialer {
+        let network = &self.scenario.population_of(worker).network;
+        // Longer than a sequence lives without a request, so that the server meets a client that is silent, and not gone.
+        let patience = (self.preflight.manner().idle_limit * 2).min(PATIENCE_MAX);
+        let path =
+            (!network.is_clear()).then(|| Arc::new(Path::new(network.clone(), Some(patience), self.seed, worker)));
+        Dialer {
+            endpoint: self.scenario.target.endpoint.clone(),
+            limit: self.scenario.limits.connect_ms.duration(),
+            path,
+            program: self.program.clone(),
+        }
+    }
+
     /// Lets the neighbour of a worker use a connection of that worker.
-    pub(super) fn lend_connection(&self, worker: u32, channel: Channel) {
+    pub(super) fn lend_connection(&self, worker: u32, link: Link) {
         // Each worker does it once.
-        let _ = self.lent[worker as usize].set(channel);
+        let _ = self.lent[worker as usize].set(link);
     }
 
     /// The connection that the next worker lends.
-    pub(super) fn neighbour(&self, worker: u32) -> Option<&Channel> {
+    pub(super) fn neighbour(&self, worker: u32) -> Option<&Link> {
         self.lent[(worker as usize + 1) % self.lent.len()].get()
     }
 
@@ -98,6 +134,15 @@ impl Shared {
 
     pub(super) fn now(&self) -> Nanos {
         u64::try_from(self.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// How much is left of the time that something may take for which the server is waited since then. While it is disturbed
+    /// that is all, and begins anew when it serves again.
+    pub(super) fn time_left(&self, since: Nanos, limit: Duration) -> Duration {
+        self.disturbances.due_since(since).map_or(limit, |since| {
+            let waited = Duration::from_nanos(self.now().saturating_sub(since));
+            limit.saturating_sub(waited)
+        })
     }
 
     pub(super) fn has_begun(&self) -> bool {
@@ -111,11 +156,21 @@ impl Shared {
         }
         self.start.wait().await;
         self.began.get_or_init(Instant::now);
+        self.start_told.notify_waiters();
+    }
+
+    /// Waits until the run has begun.
+    pub(super) async fn started(&self) {
+        let woken = self.start_told.notified();
+        if !self.has_begun() {
+            woken.await;
+        }
     }
 
     /// Starts no more passes.
     pub(super) fn stop(&self) {
         self.stopping.store(true, Relaxed);
+        self.stopped.notify_waiters();
     }
 
     /// When and why the server was found to be gone.
@@ -127,11 +182,22 @@ impl Shared {
         self.stopping.load(Relaxed)
     }
 
+    /// Waits until the run is stopping.
+    pub(super) async fn stopped(&self) {
+        // Made before the look, so that a stop behind the look wakes it.
+        let woken = self.stopped.notified();
+        if !self.is_stopping() {
+            woken.await;
+        }
+    }
+
     /// Takes note of what an event meant.
     pub(super) fn noticed(&self, thread: usize, context: ContextId, at: Nanos, record: &Record) {
         let progress = &self.threads[thread];
         if let Some(settled) = &record.settled {
-            progress.answered.fetch_add(u64::from(settled.outcome != Outcome::Indeterminate), Relaxed);
+            let is_answered = settled.outcome != Outcome::Indeterminate;
+            let count = if is_answered { &progress.answered } else { &progress.abandoned };
+            count.fetch_add(1, Relaxed);
             if tracing::enabled!(tracing::Level::DEBUG) {
                 let sum = settled.sum.map_or(String::new(), |sum| format!(" {sum}"));
                 let ms = Duration::from_nanos(at.saturating_sub(settled.sent_at)).as_secs_f64() * 1000.0;
@@ -142,8 +208,18 @@ impl Shared {
                 );
             }
         }
+        if record.abandoned > 0 {
+            progress.abandoned.fetch_add(record.abandoned as u64, Relaxed);
+        }
         progress.violations.fetch_add(record.violations.len() as u64, Relaxed);
         if self.fail_fast && !record.violations.is_empty() {
+            self.stop();
+        }
+    }
+
+    /// A violation was handed on, which may be one that no thread could see alone.
+    pub(super) fn stop_at_violation(&self) {
+        if self.fail_fast {
             self.stop();
         }
     }
@@ -151,6 +227,11 @@ impl Shared {
     /// Whether a violation ended the run before it was done.
     pub(super) fn ended_by_violation(&self) -> bool {
         self.fail_fast && self.progress().violations > 0
+    }
+
+    /// How long a thread was held up.
+    pub(super) fn held_up(&self, thread: usize) -> &HeldUp {
+        &self.threads[thread].held_up
     }
 
     pub(super) fn finished_a_pass(&self, thread: usize) {
@@ -172,6 +253,7 @@ impl Shared {
             passes: sum(|thread| &thread.passes),
             requests: sum(|thread| &thread.requests),
             answered: sum(|thread| &thread.answered),
+            abandoned: sum(|thread| &thread.abandoned),
             sequences: sum(|thread| &thread.sequences),
             violations: sum(|thread| &thread.violations),
         }

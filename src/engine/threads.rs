@@ -33,7 +33,7 @@ const HELD_BACK: Duration = Duration::from_millis(100);
 /// A thread that serves more connections finds more answers each time it looks, which costs less than to wake another.
 pub(super) fn thread_count(scenario: &Scenario) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    cores.min(scenario.load.workers.get().div_ceil(WORKERS_OF_A_THREAD) as usize)
+    cores.min(scenario.workers().div_ceil(WORKERS_OF_A_THREAD) as usize)
 }
 
 /// The runtimes of so many threads.
@@ -71,7 +71,7 @@ async fn run_workers(
 ) -> Result<Tally, String> {
     let recorder = Rc::new(RefCell::new(recorder(shared).with_tap(tap)));
     let local = LocalSet::new();
-    let indices = (0..shared.scenario.load.workers.get()).skip(thread).step_by(threads);
+    let indices = (0..shared.scenario.workers()).skip(thread).step_by(threads);
     let workers = indices.map(|index| Worker::new(index, thread, Arc::clone(shared), Rc::clone(&recorder)));
     let workers = workers.collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string());
     let mut running = JoinSet::new();
@@ -96,6 +96,7 @@ async fn run_workers(
             // An error means that the run is gone, which ends the thread too.
             _ = aborted.wait_for(|aborted| *aborted) => Ok(()),
             () = keep_flushing(&recorder) => Ok(()),
+            never = shared.held_up(thread).measure() => match never {},
         }
     });
     let done = done.await;
@@ -141,11 +142,11 @@ async fn connect(workers: &[Worker], shared: &Shared) -> Result<(), String> {
 
 fn recorder(shared: &Shared) -> Recorder {
     let Shared { scenario, preflight, .. } = shared;
-    recorder_of(scenario, rules(preflight), preflight.limits.threshold)
+    recorder_of(scenario, rules(scenario, preflight), preflight.limits.threshold)
 }
 
 /// What a correct server may do, for what is known of the model.
-pub(super) fn rules(preflight: &Preflight) -> Rules {
+pub(super) fn rules(scenario: &Scenario, preflight: &Preflight) -> Rules {
     Rules {
         model: preflight.model.name.clone(),
         output: preflight.model.output.name.clone(),
@@ -153,14 +154,17 @@ pub(super) fn rules(preflight: &Preflight) -> Rules {
         idle_limit: preflight.model.idle_limit,
         straggling: preflight.limits.lawful,
         mixes: preflight.model.mixes_pipelined.is_some(),
+        id_form: scenario.correlation_ids.form,
+        controls: preflight.model.controls.clone(),
     }
 }
 
 /// A recorder for all the contexts of a scenario.
 pub(super) fn recorder_of(scenario: &Scenario, rules: Rules, threshold: Option<Duration>) -> Recorder {
-    let (workers, contexts) = (scenario.load.workers.get(), scenario.contexts.count());
+    let (workers, contexts) = (scenario.workers(), scenario.most_contexts());
     let id = |ContextId { worker, context }| correlation_id(scenario, worker, context);
-    Recorder::new(Oracle::new(rules, workers, contexts, id), workers, contexts, threshold)
+    let populations: Vec<_> = scenario.populations.iter().map(|population| population.load.workers.get()).collect();
+    Recorder::new(Oracle::new(rules, workers, contexts, id), &populations, contexts, threshold)
 }
 
 /// What all the threads have counted, together.

@@ -34,14 +34,14 @@ impl Watch {
         let late = self.looked_at.elapsed().saturating_sub(TICK * 2);
         self.looked_at = Instant::now();
         self.answered_at += late;
-        // A server that was asked nothing is silent, too.
-        let is_asked = progress.requests > progress.answered;
-        if !shared.has_begun() || !is_asked || progress.answered != self.answered {
+        // A server that owes no answer is silent, too; it owes none to what was cut, and none while it is disturbed.
+        let owes_nothing = !shared.has_begun() || progress.waiting() == 0 || shared.disturbances.is_under_way();
+        if owes_nothing || progress.answered != self.answered {
             self.answered = progress.answered;
             self.answered_at = Instant::now();
         }
         let silent = self.answered_at.elapsed();
-        if self.hang.is_none() && silent > shared.preflight.limits.lost_after * 2 {
+        if self.hang.is_none() && silent > shared.preflight.limits.silence * 2 {
             let sent = format!("{} requests, {} of them answered", progress.requests, progress.answered);
             let seen = format!("none for {} s", silent.as_secs());
             self.hang =

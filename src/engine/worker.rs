@@ -1,6 +1,6 @@
 //! One worker: its passes one after the other, each a conversation on one of its contexts.
 
-use std::{cell::RefCell, rc::Rc, sync::Arc};
+use std::{cell::RefCell, rc::Rc, sync::Arc, time::Duration};
 
 use tonic::transport::Channel;
 
@@ -15,14 +15,17 @@ use crate::{
     event::ContextId,
     plan::{Pacer, WorkerPlan, correlation_id},
     recorder::Recorder,
-    scenario::{ConnectionOwner, Scenario},
-    transport::{CallError, RequestTemplate, channel},
+    scenario::{ConnectionOwner, Population},
+    transport::{CallError, RequestTemplate},
 };
 
 /// A worker and what it owns.
 pub(super) struct Worker {
+    index: u32,
     passes: Passes,
     lines: Vec<Line>,
+    /// How many of the lines have a connection of their own that has to be proven.
+    to_prove: usize,
     sequences_begun: u32,
     out: Out,
 }
@@ -34,38 +37,59 @@ impl Worker {
         shared: Arc<Shared>,
         recorder: Rc<RefCell<Recorder>>,
     ) -> Result<Self, CallError> {
-        let scenario = &shared.scenario;
+        let Population { sending, network, contexts, .. } = shared.scenario.population_of(index);
+        let to_prove = match sending.connection {
+            // A faulty network may take what is only to be proven.
+            _ if !network.is_clear() => 0,
+            ConnectionOwner::PerContext => contexts.count() as usize,
+            ConnectionOwner::PerWorker => 1,
+        };
         Ok(Self {
+            index,
             passes: passes(&shared, index),
-            lines: lines(scenario, &shared, index)?,
+            lines: lines(&shared, index)?,
+            to_prove,
             sequences_begun: 0,
             out: Out { shared, recorder, thread },
         })
     }
 
-    /// The connections that the worker will use, each once.
+    /// The connections that the worker will use, each once, but for those over a faulty network.
     pub(super) fn connections(&self) -> impl Iterator<Item = Channel> {
-        let count = match self.out.shared.scenario.sending.connection {
-            ConnectionOwner::PerContext => self.lines.len(),
-            ConnectionOwner::PerWorker => 1,
-        };
-        self.lines.iter().take(count).map(|line| line.channel().clone())
+        self.lines.iter().take(self.to_prove).map(|line| line.link().channel().clone())
     }
 
     /// Holds its passes until there are no more, or the run says stop.
     pub(super) async fn run(mut self) {
+        let shared = Arc::clone(&self.out.shared);
+        let phase = shared.scenario.phase_of(self.index).filter(|_| shared.given.is_none());
+        let began = match phase {
+            Some(phase) => tokio::select! {
+                began = shared.phases.begins(phase) => began,
+                () = shared.stopped() => return,
+            },
+            None => Duration::ZERO,
+        };
+        self.hold_all(began).await;
+        for line in &mut self.lines {
+            line.close_all(&self.out).await;
+        }
+        if let Some(phase) = phase {
+            shared.phases.leave(phase);
+        }
+    }
+
+    /// Holds its passes; the first may begin at this time.
+    async fn hold_all(&mut self, began: Duration) {
         while !self.out.shared.is_stopping()
-            && let Some(held) = self.passes.next(self.out.shared.elapsed())
+            && let Some(held) = self.passes.next(self.out.shared.elapsed().saturating_sub(began))
         {
             let early = held.not_before.saturating_sub(self.out.shared.elapsed());
-            if !early.is_zero() {
-                tokio::time::sleep(early).await;
+            if !early.is_zero() && tokio::time::timeout(early, self.out.shared.stopped()).await.is_ok() {
+                break;
             }
             self.hold(held).await;
             self.out.shared.finished_a_pass(self.out.thread);
-        }
-        for line in &mut self.lines {
-            line.close_all(&self.out).await;
         }
     }
 
@@ -87,25 +111,28 @@ fn passes(shared: &Shared, worker: u32) -> Passes {
     let scenario = &shared.scenario;
     Passes::Drawn {
         plan: Box::new(WorkerPlan::new(scenario, shared.seed, worker)),
-        pacer: Pacer::new(&scenario.load),
-        manner: shared.preflight.manner(scenario),
+        pacer: Pacer::new(&scenario.population_of(worker).load),
+        manner: shared.preflight.manner(),
         issued: 0,
     }
 }
 
-fn lines(scenario: &Scenario, shared: &Shared, worker: u32) -> Result<Vec<Line>, CallError> {
+fn lines(shared: &Shared, worker: u32) -> Result<Vec<Line>, CallError> {
+    let scenario = &shared.scenario;
+    let population = scenario.population_of(worker);
     let model = &shared.preflight.model;
-    let connect = || channel(&scenario.target.endpoint, scenario.limits.connect_ms.duration());
-    let common_channel = connect()?;
-    shared.lend_connection(worker, common_channel.clone());
+    let dialer = shared.dialer(worker);
+    let common = dialer.link()?;
+    shared.lend_connection(worker, common.clone());
     let line = |context| {
-        let channel = match scenario.sending.connection {
-            ConnectionOwner::PerContext if context > 0 => connect()?,
-            ConnectionOwner::PerContext | ConnectionOwner::PerWorker => common_channel.clone(),
+        let link = match population.sending.connection {
+            ConnectionOwner::PerContext if context > 0 => dialer.link()?,
+            ConnectionOwner::PerContext | ConnectionOwner::PerWorker => common.clone(),
         };
-        let id = correlation_id(scenario, worker, context);
-        let template = RequestTemplate::new(&model.name, &model.input.name, &model.shape, &model.output.name, id);
-        Ok(Line::new(StreamContext::new(ContextId { worker, context }, scenario.sending.window), channel, template))
+        let id = correlation_id(scenario, worker, context).on_the_wire(scenario.correlation_ids.form);
+        let template = RequestTemplate::new(&model.name, &model.input.name, &model.shape, &model.outputs(), id);
+        let context = StreamContext::new(ContextId { worker, context }, population.sending.window);
+        Ok(Line::new(context, dialer.clone(), link, template))
     };
-    (0..scenario.contexts.count()).map(line).collect()
+    (0..population.contexts.count()).map(line).collect()
 }

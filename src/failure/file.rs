@@ -1,22 +1,28 @@
 //! Failures as files: TOML that a person can read and change.
 
-use std::{fmt, fs, io::Read as _, path::Path};
+use std::{fmt, fs, io::Read as _, num::NonZeroU32, path::Path};
 
 use serde::{Deserialize, Serialize};
 
 use super::Failure;
 use crate::{
     conversation::{Conversation, parse_acts},
+    history::is_history,
     oracle::ViolationKind,
-    scenario::{Overrides, Scenario, Source},
+    scenario::{Millis, Overrides, Scenario, Source, plain},
     seed::Seed,
     sequence::Pattern,
 };
+
+/// How long a replay waits for an answer that a correct server gives sooner, at most.
+const LOST_AFTER: Millis = Millis::SECOND;
 
 /// What the file says it is.
 const FORMAT: &str = "sequence-stress-failure";
 /// The version of the form. It rises when a reader of the old form could misread the new one.
 const VERSION: u32 = 1;
+/// Where failure files come from.
+const WRITTEN_BY: &str = "--failure of a run, or of `sequence-stress check`, writes failure files";
 /// A larger file is no failure file: a failure of a million messages has less.
 const LARGEST: u64 = 256 << 20;
 
@@ -43,6 +49,8 @@ struct Document {
     seed: Seed,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     embedded: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    at_the_slots: bool,
     conversation: Vec<Written>,
     /// As scenario files have it.
     scenario: toml::Table,
@@ -60,13 +68,6 @@ struct Written {
     acts: Vec<String>,
 }
 
-/// What has to be right before the rest is looked at.
-#[derive(Deserialize)]
-struct Head {
-    format: String,
-    version: u32,
-}
-
 impl Failure {
     /// The failure as a file has it.
     #[must_use]
@@ -79,6 +80,7 @@ impl Failure {
             kind: self.kind,
             seed: self.seed,
             embedded: self.embedded.clone(),
+            at_the_slots: self.at_the_slots,
             conversation: self.conversations.iter().map(written).collect(),
             scenario,
         };
@@ -95,12 +97,20 @@ impl Failure {
     pub fn read(path: &Path) -> Result<Self, FailureError> {
         let name = path.display();
         let error = |problem: String| FailureError(format!("cannot use the failure file {name}: {problem}"));
-        let mut text = String::new();
-        let file = fs::File::open(path).map_err(|problem| error(problem.to_string()))?;
-        file.take(LARGEST + 1).read_to_string(&mut text).map_err(|problem| error(problem.to_string()))?;
-        if text.len() as u64 > LARGEST {
-            return Err(error(format!("it has more than {} MiB", LARGEST >> 20)));
+        if path.is_dir() {
+            return Err(error(format!("it is a directory; {WRITTEN_BY}")));
         }
+        let mut bytes = Vec::new();
+        let file = fs::File::open(path).map_err(|problem| error(problem.to_string()))?;
+        file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(|problem| error(problem.to_string()))?;
+        if is_history(&bytes) {
+            let make = format!("`sequence-stress check {name} --failure OUT` makes a failure file of it");
+            return Err(error(format!("it is a history; {make}")));
+        }
+        if bytes.len() as u64 > LARGEST {
+            return Err(error(format!("it has more than {} MiB; {WRITTEN_BY}", LARGEST >> 20)));
+        }
+        let text = String::from_utf8(bytes).map_err(|_| error(format!("it is no text; {WRITTEN_BY}")))?;
         Self::from_text(&text).map_err(error)
     }
 
@@ -112,26 +122,34 @@ impl Failure {
         let at = |error: &toml::de::Error| {
             let line =
                 error.span().map_or(0, |span| 1 + text.bytes().take(span.start).filter(|&byte| byte == b'\n').count());
-            let words = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
+            let words = plain(error.message());
             if line > 0 { format!("line {line}: {words}") } else { words }
         };
-        let head: Head = toml::from_str(text).map_err(|error| at(&error))?;
-        if head.format != FORMAT {
-            return Err(format!("its format is '{}' and not '{FORMAT}'", head.format));
+        let no_failure = || format!("it is no failure file; {WRITTEN_BY}");
+        // Where it is one, it was changed by hand, and whoever did that wants to know the line.
+        let is_one = text.contains(FORMAT);
+        let head: toml::Table = toml::from_str(text).map_err(|error| if is_one { at(&error) } else { no_failure() })?;
+        let format = head.get("format").ok_or_else(no_failure)?;
+        if format.as_str() != Some(FORMAT) {
+            return Err(format!("its format is {} and not '{FORMAT}'; {WRITTEN_BY}", quoted(format)));
         }
-        if head.version != VERSION {
-            return Err(format!("its version is {}, and this program reads version {VERSION}", head.version));
+        let version =
+            head.get("version").ok_or_else(|| format!("it lacks its version, such as version = {VERSION}"))?;
+        if version.as_integer() != Some(VERSION.into()) {
+            return Err(format!("its version is {version}, and this program reads version {VERSION}"));
         }
         let document: Document = toml::from_str(text).map_err(|error| at(&error))?;
         let scenario = Source::from_text("its scenario", &document.scenario.to_string());
-        let scenario = Scenario::resolve(&scenario, Overrides::default()).map_err(|error| error.to_string())?;
-        let conversations: Vec<_> = document.conversation.into_iter().map(read).collect::<Result<_, _>>()?;
+        let scenario = Scenario::resolve(&scenario, Overrides::default());
+        let scenario = scenario.map_err(|error| error.to_string())?;
+        let conversations: Vec<_> = (1..).zip(document.conversation).map(read).collect::<Result<_, _>>()?;
         let failure = Self {
             found: document.found,
             kind: document.kind,
             scenario,
             seed: document.seed,
             embedded: document.embedded,
+            at_the_slots: document.at_the_slots,
             conversations,
         };
         failure.check()?;
@@ -145,7 +163,8 @@ impl Failure {
         Ok(())
     }
 
-    /// The scenario with as many workers and contexts as the conversations need.
+    /// The scenario with as many workers and contexts as the conversations need, and without waiting for what does not concern
+    /// this failure.
     ///
     /// # Errors
     /// When there are more than a scenario may have.
@@ -153,8 +172,38 @@ impl Failure {
         let (workers, contexts) = self.size();
         let mut scenario = self.scenario.clone();
         scenario.fit(workers, contexts).map_err(|problem| format!("the conversations do not fit: {problem}"))?;
+        self.hurry(&mut scenario);
         Ok(scenario)
     }
+
+    fn hurry(&self, scenario: &mut Scenario) {
+        use ViolationKind as Kind;
+        if self.kind != Kind::Statistics {
+            scenario.limits.quiet_ms = Millis::LEAST;
+        }
+        scenario.limits.settle_ms = match self.kind {
+            Kind::Statistics => scenario.limits.settle_ms,
+            Kind::PendingLeft => scenario.limits.settle_ms.min(LOST_AFTER),
+            _ => Millis::LEAST,
+        };
+        scenario.slots.check = self.at_the_slots || matches!(self.kind, Kind::SlotLeak | Kind::SlotReleasedTwice);
+        scenario.slots.idle_limit_search = self.kind == Kind::MissingReap;
+        if self.kind != Kind::PendingLeft {
+            scenario.target.metrics = None;
+        }
+        // Shorter, so that what is lost is not waited for as long as in a run, and not so short that on a slow machine an answer
+        // that is merely late is taken for lost.
+        scenario.limits.lost_after_ms = scenario.limits.lost_after_ms.min(LOST_AFTER);
+        scenario.limits.response_ms = None;
+        let steps = self.conversations.iter().map(Conversation::messages).max().unwrap_or(1);
+        let longest = u32::try_from(steps).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX);
+        let length = &mut scenario.populations[0].length;
+        length.max = longest.max(length.min);
+    }
+}
+
+fn quoted(value: &toml::Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), |text| format!("'{text}'"))
 }
 
 fn written(conversation: &Conversation) -> Written {
@@ -169,8 +218,9 @@ fn written(conversation: &Conversation) -> Written {
     }
 }
 
-fn read(written: Written) -> Result<Conversation, String> {
+fn read((number, written): (usize, Written)) -> Result<Conversation, String> {
     let Written { worker, context, pattern, at_us, accused, acts } = written;
-    let acts = parse_acts(&acts).map_err(|problem| format!("worker {worker} context {context}: {problem}"))?;
+    let acts = parse_acts(&acts)
+        .map_err(|problem| format!("conversation {number} (worker {worker} context {context}): {problem}"))?;
     Ok(Conversation { worker, context, pattern, at_us, accused, acts })
 }

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::Failure;
 use crate::{
-    conversation::Conversation,
+    conversation::{Act, Conversation},
     event::Nanos,
     history::Scene,
     oracle::Violation,
     plan::{Manner, Pass, WorkerPlan},
-    scenario::Scenario,
+    scenario::{Scenario, Sending, Window},
     seed::Seed,
-    sequence::RequestId,
+    sequence::{Pattern, RequestId},
 };
 
 /// The most messages that are taken along: those nearest in time.
@@ -62,9 +62,10 @@ impl Failure {
         let failure = Self {
             found: violation.to_string(),
             kind: violation.kind,
-            scenario: run.scenario.clone(),
+            scenario: alike(run.scenario, request),
             seed: run.seed,
             embedded: run.embedded.map(<[_]>::to_vec),
+            at_the_slots: request.is_some_and(|request| request.worker >= run.scenario.workers()),
             conversations,
         };
         (!failure.conversations.is_empty()).then(|| failure.renumbered())
@@ -99,12 +100,47 @@ fn conversations(
         // Where an event was lost it is as if it had begun with the one before it.
         at = sequences.clone().find_map(|sequence| begun.get(&sequence).copied()).unwrap_or(at);
         let is_accused = accused.is_some_and(|its| its.worker == worker && sequences.contains(&its.sequence));
-        conversations.push(conversation(&pass, &run.manner, at / 1000, is_accused));
+        let mut its = conversation(&pass, plan.sending(), run.manner, at / 1000, is_accused);
+        if run.scenario.populations.len() > 1 {
+            its.acts = with_window(its.acts, plan.sending().window, its.pattern);
+        }
+        conversations.push(its);
     }
     conversations
 }
 
-fn conversation(pass: &Pass, manner: &Manner, at_us: u64, accused: bool) -> Conversation {
+fn conversation(pass: &Pass, sending: &Sending, manner: Manner, at_us: u64, accused: bool) -> Conversation {
     let Pass { worker, context, pattern, .. } = *pass;
-    Conversation { worker, context, pattern, at_us, accused, acts: pass.acts(manner) }
+    // What the worker did before it is over when it begins.
+    let acts = pass.acts(sending, manner).into_iter().skip_while(|act| matches!(act, Act::Pause { .. })).collect();
+    Conversation { worker, context, pattern, at_us, accused, acts }
+}
+
+/// The scenario for workers that are all of one population, that of the accused: what the others do stands in their acts.
+fn alike(scenario: &Scenario, accused: Option<RequestId>) -> Scenario {
+    let mut scenario = scenario.clone();
+    if scenario.populations.len() > 1 {
+        let worker = accused.map_or(0, |request| request.worker).min(scenario.workers() - 1);
+        let mut population = scenario.population_of(worker).clone();
+        population.name.clear();
+        population.sending.window = Window::All;
+        scenario.populations = vec![population];
+    }
+    scenario
+}
+
+/// The acts with waits in place of a window.
+fn with_window(acts: Vec<Act>, window: Window, pattern: Pattern) -> Vec<Act> {
+    let Window::Steps(most) = window else { return acts };
+    if pattern.needs_a_queue() {
+        return acts;
+    }
+    let with_wait = |act: Act| {
+        let wait = match act {
+            Act::Send { lane, .. } => Some(Act::Await { lane, unanswered: most.get() - 1 }),
+            _ => None,
+        };
+        wait.into_iter().chain([act])
+    };
+    acts.into_iter().flat_map(with_wait).collect()
 }

@@ -2,6 +2,7 @@
 
 mod file;
 mod found;
+mod server;
 mod shrink;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use crate::{
 
 pub use file::FailureError;
 pub use found::Run;
+pub use server::late_fault;
 pub use shrink::{Shrunk, shrink};
 
 /// What a failure file holds.
@@ -31,6 +33,8 @@ pub struct Failure {
     pub seed: Seed,
     /// The options of the reference server that it was found in, as the command line takes them; none for another server.
     pub embedded: Option<Vec<String>>,
+    /// Whether it was seen while the slots were counted, after all conversations.
+    pub at_the_slots: bool,
     /// What is sent.
     pub conversations: Vec<Conversation>,
 }
@@ -59,6 +63,8 @@ impl Failure {
         }
         let first = self.conversations.iter().map(|conversation| conversation.at_us).min().unwrap_or(0);
         self.conversations.iter_mut().for_each(|conversation| conversation.at_us -= first);
+        // In the order in which a run has them, so that sequences have the same numbers.
+        self.conversations.sort_by_key(|conversation| conversation.at_us);
         self
     }
 

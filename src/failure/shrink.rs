@@ -5,7 +5,7 @@ use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},
 };
 
-use super::Failure;
+use super::{Failure, server};
 use crate::conversation::{Act, Connection, Conversation, Lane};
 
 /// What is left of a failure.
@@ -22,12 +22,15 @@ pub struct Shrunk {
 /// Shorter waiting than this is not worth a trial, in microseconds.
 const SHORTEST: u64 = 1000;
 
-/// Takes away workers, conversations, acts and waiting times as long as the rest still `fails`; at most so many trials.
+/// Takes away workers, conversations, acts, waiting times and faults of the server as long as the rest still `fails`; at most so
+/// many trials.
 ///
 /// `fails` says whether a failure still shows, from as many runs as that needs. The failure that is handed in is taken to do so.
 /// What was tried once is not tried again.
 pub fn shrink(failure: Failure, trials: u32, fails: &mut dyn FnMut(&Failure) -> bool) -> Shrunk {
     let mut search = Search { best: failure.renumbered(), trials: 0, limit: trials, tried: HashSet::new(), fails };
+    // A smaller failure has fewer chances for a fault that happens once.
+    search.simplify_server();
     search.look_around();
     loop {
         let before = search.best.clone();
@@ -36,6 +39,7 @@ pub fn shrink(failure: Failure, trials: u32, fails: &mut dyn FnMut(&Failure) -> 
         search.drop_middles();
         search.drop_acts();
         search.simplify();
+        search.simplify_server();
         if search.best == before || search.is_out_of_trials() {
             break;
         }
@@ -61,12 +65,15 @@ impl Search<'_> {
 
     /// Takes the conversations over if they still fail.
     fn take_if_it_fails(&mut self, conversations: Vec<Conversation>) -> bool {
-        let candidate = Failure { conversations, ..self.best.clone() }.renumbered();
+        self.take(Failure { conversations, ..self.best.clone() }.renumbered())
+    }
+
+    fn take(&mut self, candidate: Failure) -> bool {
         if candidate.messages() == 0 || candidate == self.best || self.is_out_of_trials() {
             return false;
         }
         let mut hasher = DefaultHasher::new();
-        candidate.conversations.hash(&mut hasher);
+        (&candidate.conversations, &candidate.embedded).hash(&mut hasher);
         let hash = hasher.finish();
         if self.tried.contains(&hash) {
             return false;
@@ -114,16 +121,14 @@ impl Search<'_> {
         minimize(self.best.conversations.clone(), |left| self.take_if_it_fails(left.to_vec()));
     }
 
-    /// Takes away, of all conversations at once, all messages but the first and the last, or all but the first.
+    /// Takes away, of all conversations at once, all messages but the first, or but the first ones and the last.
     fn drop_middles(&mut self) {
-        let is_send = |act: &Act| matches!(act, Act::Send { .. });
-        for with_last in [false, true] {
-            let shortened = self.best.conversations.iter().filter_map(|conversation| {
-                let sends = || conversation.acts.iter().filter(|act| is_send(act));
-                let kept = [sends().next(), sends().next_back().filter(|_| with_last)];
-                let is_kept = |act: &&Act| !is_send(act) || kept.iter().flatten().any(|kept| std::ptr::eq(*kept, *act));
-                conversation.with_acts(conversation.acts.iter().filter(is_kept).copied())
-            });
+        for kept in [1, 2, 4, 8, 16] {
+            let shortened = self
+                .best
+                .conversations
+                .iter()
+                .filter_map(|conversation| conversation.with_acts(ends(conversation, kept)));
             let shortened = shortened.collect();
             if self.take_if_it_fails(shortened) {
                 return;
@@ -142,10 +147,20 @@ impl Search<'_> {
         }
     }
 
-    /// Shorter waits, fewer connections and streams, and streams that are closed in good order.
+    /// Shorter waits, fewer connections and streams, streams that are closed in good order, and sequences without END.
     fn simplify(&mut self) {
         for index in 0..self.best.conversations.len() {
             while simpler(&self.best.conversations[index]).into_iter().any(|simpler| self.try_instead(index, simpler)) {
+            }
+        }
+    }
+
+    /// Fewer faults, and earlier ones.
+    fn simplify_server(&mut self) {
+        let mut options = self.best.embedded.as_deref().map(server::simpler).unwrap_or_default().into_iter();
+        while let Some(embedded) = options.next() {
+            if self.take(Failure { embedded: Some(embedded.clone()), ..self.best.clone() }) {
+                options = server::simpler(&embedded).into_iter();
             }
         }
     }
@@ -155,6 +170,28 @@ impl Search<'_> {
         conversations[index] = conversation;
         self.take_if_it_fails(conversations)
     }
+}
+
+/// The acts of a conversation, with so many of its messages: the first ones and, of more than one, the last.
+fn ends(conversation: &Conversation, kept: u32) -> Vec<Act> {
+    let messages = conversation.messages();
+    let first = if kept > 1 { kept - 1 } else { kept } as usize;
+    let mut sent = 0;
+    let mut acts = Vec::new();
+    for act in &conversation.acts {
+        match *act {
+            Act::Send { .. } => {
+                sent += 1;
+                if sent <= first || kept > 1 && sent == messages {
+                    acts.push(*act);
+                }
+            }
+            // What leaves many unanswered would not wait for anything any more.
+            Act::Await { lane, unanswered } => acts.push(Act::Await { lane, unanswered: unanswered.min(kept - 1) }),
+            _ => acts.push(*act),
+        }
+    }
+    acts
 }
 
 /// So many conversations that begin close to the accused one, in their order; without one, the last.
@@ -192,11 +229,20 @@ fn simpler(conversation: &Conversation) -> Vec<Conversation> {
     for (place, act) in conversation.acts.iter().enumerate() {
         let instead = match *act {
             Act::Pause { us } if us > SHORTEST => Act::Pause { us: us / 2 },
+            Act::StopReading { us } => Act::Pause { us },
+            // Each in the place of one that takes more: a process, room that is short, a connection of its own.
+            Act::Open { lane, over: Connection::Process | Connection::Narrow } => {
+                Act::Open { lane, over: Connection::Fresh }
+            }
             Act::Open { lane, over: Connection::Fresh | Connection::Neighbour } => {
                 Act::Open { lane, over: Connection::Own }
             }
-            Act::Reset { lane } => Act::Cancel { lane },
+            Act::Reset { lane } | Act::Kill { lane } => Act::Cancel { lane },
             Act::Cancel { lane } => Act::Close { lane },
+            // An END that is left is one that it takes.
+            Act::Send { lane, sequence, step, of, start, end: true, value, special } => {
+                Act::Send { lane, sequence, step, of, start, end: false, value, special }
+            }
             _ => continue,
         };
         let acts = conversation.acts.iter().enumerate().map(|(its, act)| if its == place { instead } else { *act });

@@ -5,8 +5,8 @@ use crate::{
     history::{Begun, Entry, Scene, What},
     oracle::Place,
     plan::{Manner, WorkerPlan},
-    scenario::{Overrides, Reuse, Source, StreamLife},
-    sequence::{CorrelationId, Pattern, Step},
+    scenario::{ConnectionOwner, Overrides, Source},
+    sequence::{CorrelationId, Flaw, Pattern, Step},
 };
 
 fn texts(acts: &[&str]) -> Vec<String> {
@@ -28,6 +28,7 @@ fn failure(conversations: Vec<Conversation>) -> Failure {
         scenario: Scenario::resolve(&Source::default_scenario(), Overrides::default()).expect("the built-in scenario"),
         seed: Seed(42),
         embedded: Some(vec!["--fault".to_owned(), "off-by-one".to_owned()]),
+        at_the_slots: false,
         conversations,
     }
 }
@@ -49,6 +50,26 @@ const ALL: [&str; 12] = [
 ];
 
 #[test]
+fn steps_that_are_set_apart_are_read_as_they_are_written() {
+    let mut all: Vec<_> = Flaw::ALL.iter().map(|flaw| format!("send 0 START 5 with {flaw}")).collect();
+    all.push("send 1 END -7 within 20000 us".to_owned());
+    let read = parse_acts(&all).expect("acts");
+    assert_eq!(read.iter().map(ToString::to_string).collect::<Vec<_>>(), all);
+    for wrong in ["send 0 1 with nothing", "send 0 1 within 5", "send 0 1 within -5 us"] {
+        let error = parse_acts(&texts(&[wrong])).expect_err(wrong);
+        assert!(error.contains("[with FLAW | within N us]") && error.contains("batch-2, other-type"), "{error}");
+    }
+    // STARTs with a flaw begin what the next one begins.
+    let list =
+        ["send 0 START 1 with id-0", "send 0 START 1", "send 0 2 with batch-2", "send 0 END 3", "send 0 START 4"];
+    let numbers = acts(&list).into_iter().map(|act| match act {
+        Act::Send { sequence, step, of, .. } => (sequence, step, of),
+        other => panic!("{other}"),
+    });
+    assert_eq!(numbers.collect::<Vec<_>>(), [(0, 0, 4), (0, 1, 4), (0, 2, 4), (0, 3, 4), (1, 0, 1)]);
+}
+
+#[test]
 fn acts_are_read_as_they_are_written() {
     let acts = acts(&ALL);
     assert_eq!(acts.iter().map(ToString::to_string).collect::<Vec<_>>(), ALL);
@@ -60,6 +81,9 @@ fn acts_are_read_as_they_are_written() {
         })
         .collect();
     assert_eq!(numbers, [(0, 0, 3), (0, 1, 3), (0, 2, 3), (1, 0, 1)]);
+    let more =
+        ["open 1 over process", "send 1 START 5", "kill 1", "open 1 over narrow", "send 1 6", "stop-reading 20 us"];
+    assert_eq!(self::acts(&more).iter().map(ToString::to_string).collect::<Vec<_>>(), more);
 }
 
 #[test]
@@ -73,6 +97,11 @@ fn other_texts_are_no_acts_and_some_cannot_follow_others() {
     for (list, problem) in [
         (&["send 0 START 1", "half-close 0", "send 0 2"][..], "'send 0 2': the stream is half-closed"),
         (&["open 1 over own", "reset 1"], "'reset 1': only a connection that was made for the stream"),
+        (&["open 1 over fresh", "close 1", "send 1 2", "reset 1"], "'reset 1': only a connection that was made"),
+        (&["open 1 over own", "send 1 2", "open 1 over fresh"], "'open 1 over fresh': the stream is open already"),
+        (&["open 1 over fresh", "send 1 2", "kill 1"], "'kill 1': only a stream that goes through a process"),
+        (&["open 1 over process", "send 1 2", "reset 1"], "'reset 1': only a connection that was made for the stream"),
+        (&["send 0 START 1", "half-close 0", "open 0 over own"], "'open 0 over own': the stream is open already"),
     ] {
         let error = parse_acts(&texts(list)).expect_err(problem);
         assert!(error.starts_with(problem), "{error}");
@@ -94,11 +123,17 @@ fn what_is_no_failure_file_is_refused() {
     for (from, to, problem) in [
         ("sequence-stress-failure", "something", "its format is 'something' and not 'sequence-stress-failure'"),
         ("version = 1", "version = 2", "its version is 2, and this program reads version 1"),
-        ("send 0 START END 1", "sing", "worker 0 context 0: 'sing' is no act"),
-        ("kind = ", "kin = ", "unknown field `kin`"),
-        ("wrong-sum", "wrong", "unknown variant `wrong`"),
+        ("send 0 START END 1", "sing", "conversation 1 (worker 0 context 0): 'sing' is no act"),
+        ("kind = ", "kin = ", "unknown key `kin`"),
+        ("wrong-sum", "wrong", "and is `wrong`"),
+        ("version = 1", "", "it lacks its version"),
+        ("seed = 42", "seed = \"42\"", "it has to be a whole number from 0 up, and is \"42\""),
+        ("seed = 42", "", "the key `seed` is missing"),
+        ("seed = 42", "seed = ", "line "),
+        ("format = \"sequence-stress-failure\"", "", "it is no failure file; --failure of a run"),
         ("workers = 8", "workers = 0", "its scenario"),
-        ("acts", "act", "unknown field `act`"),
+        ("workers = 8", "workers = 0", "it has to be a whole number from 1"),
+        ("acts", "act", "unknown key `act`"),
     ] {
         assert!(good.contains(from), "{good}");
         let error = Failure::from_text(&good.replace(from, to)).expect_err(problem);
@@ -117,7 +152,7 @@ fn workers_and_contexts_are_numbered_anew() {
         failure(vec![conversation(7, 9, 500, &list), conversation(3, 4, 200, &list), conversation(7, 2, 900, &list)]);
     let places: Vec<_> =
         failure.renumbered().conversations.iter().map(|its| (its.worker, its.context, its.at_us)).collect();
-    assert_eq!(places, [(1, 1, 300), (0, 0, 0), (1, 0, 700)]);
+    assert_eq!(places, [(0, 0, 0), (1, 1, 300), (1, 0, 700)]);
 }
 
 #[test]
@@ -155,7 +190,7 @@ fn is_pause(act: &Act) -> bool {
 
 /// What a run of the built-in scenario's plan sends first: of each worker so many sequences, one a second.
 fn scene(scenario: &Scenario, seed: Seed, sequences: u32) -> Scene {
-    let first_steps = (0..scenario.load.workers.get()).flat_map(|worker| {
+    let first_steps = (0..scenario.workers()).flat_map(|worker| {
         let mut plan = WorkerPlan::new(scenario, seed, worker);
         let passes = std::iter::repeat_with(move || plan.next_pass());
         let contexts = passes.flat_map(|pass| pass.sequences.clone().into_iter().map(move |_| pass.context));
@@ -182,11 +217,7 @@ fn violation(at_ns: u64, request: &str) -> Violation {
 
 fn found(violation: &Violation, scene: &Scene) -> Option<Failure> {
     let scenario = Scenario::resolve(&Source::default_scenario(), Overrides::default()).expect("the built-in scenario");
-    let manner = Manner {
-        reuse: Reuse::Pipelined,
-        stream: StreamLife::PerSequence,
-        idle_limit: std::time::Duration::from_secs(1),
-    };
+    let manner = Manner { after_answers: false, idle_limit: std::time::Duration::from_secs(1), batches: true };
     Failure::found(violation, &Run { scenario: &scenario, seed: Seed(42), manner, scene, embedded: None })
 }
 
@@ -215,6 +246,37 @@ fn a_failure_has_what_had_begun_by_then_at_its_time_and_knows_the_accused() {
 }
 
 #[test]
+fn of_several_populations_a_failure_has_what_each_did() {
+    let text = "
+        [[population]]
+        name = 'slow'
+        load.workers = 2
+        length.constant = 4
+        sending.window = 2
+        think = { step_ms.constant = 5, pass_ms.constant = 9 }
+        patterns = { common.valid = 1, rare.valid = 1 }
+        [[population]]
+        name = 'quick'
+        load.workers = 1
+        patterns = { common.valid = 1, rare.valid = 1 }
+        sending.connection = 'per-worker'";
+    let scenario = Scenario::resolve(&Source::from_text("test", text), Overrides::default()).expect("a scenario");
+    let scene = scene(&scenario, Seed(42), 5);
+    let manner = Manner { after_answers: false, idle_limit: std::time::Duration::from_secs(1), batches: true };
+    let run = Run { scenario: &scenario, seed: Seed(42), manner, scene: &scene, embedded: None };
+    let failure = Failure::found(&violation(u64::MAX, "2-0-3-0"), &run).expect("a failure");
+    let [population] = &failure.scenario.populations[..] else { panic!("{failure:?}") };
+    assert_eq!((population.name.as_str(), population.sending.connection), ("", ConnectionOwner::PerWorker));
+    let slow = failure.conversations.iter().find(|its| its.worker == 0).expect("one of the slow");
+    let is_first = |act: &Act| matches!(act, Act::Await { unanswered: 1, .. });
+    assert!(is_first(&slow.acts[0]) && matches!(slow.acts[1], Act::Send { start: true, .. }), "{:?}", slow.acts);
+    let pauses = slow.acts.iter().filter(|act| matches!(act, Act::Pause { us: 5000 })).count();
+    assert_eq!((slow.messages(), pauses), (4, 3), "{:?}", slow.acts);
+    assert_eq!(Failure::from_text(&failure.to_text()).as_ref(), Ok(&failure));
+    assert!(failure.fitted_scenario().is_ok());
+}
+
+#[test]
 fn of_a_long_run_a_failure_has_what_is_nearest_in_time() {
     let scenario = Scenario::resolve(&Source::default_scenario(), Overrides::default()).expect("the built-in scenario");
     let whole = scene(&scenario, Seed(42), 400);
@@ -228,7 +290,7 @@ fn of_a_long_run_a_failure_has_what_is_nearest_in_time() {
     assert!((50..=80).contains(&failure.conversations.len()), "{}", failure.conversations.len());
     // An answer that is missed was due long before: what was sent around its request is kept, not what was sent last.
     let request = RequestId { worker: 5, context: 0, sequence: 3, step: 0 };
-    let step = Step { request, pattern: Pattern::Valid, start: true, end: false, value: 1, of: 2 };
+    let step = Step { request, pattern: Pattern::Valid, start: true, end: false, value: 1, of: 2, special: None };
     let sent = Entry {
         at: 3_000_005_000,
         context: ContextId { worker: 5, context: 0 },
@@ -251,6 +313,15 @@ fn a_failure_is_as_it_was_seen_last() {
     let seen = failure.as_seen(&violation(5, "0-1-3-0"));
     assert_eq!(seen.conversations.iter().map(|its| its.accused).collect::<Vec<_>>(), [false, false, true]);
     assert!(seen.found.contains("request 0-1-3-0"), "{}", seen.found);
+}
+
+#[test]
+fn conversations_stand_in_the_order_in_which_they_begin() {
+    let one = ["send 0 START END 1"];
+    let late = Conversation { at_us: 900, ..conversation(0, 0, 0, &one) };
+    let early = Conversation { at_us: 300, ..conversation(0, 1, 0, &one) };
+    let sorted = failure(vec![late, early]).renumbered();
+    assert_eq!(sorted.conversations.iter().map(|its| (its.context, its.at_us)).collect::<Vec<_>>(), [(1, 0), (0, 600)]);
 }
 
 /// A server that fails when a START with value 13 and later, on another worker, a step with value 7 is sent.
@@ -304,6 +375,21 @@ fn left_of(list: &[&str], fails: impl Fn(&[Act]) -> bool) -> Vec<String> {
 }
 
 #[test]
+fn a_queue_becomes_shorter_where_one_has_to_be_left() {
+    let list: Vec<_> =
+        (0..30).map(|n| format!("send 0 {n}")).chain(["await 0 <= 29", "cancel 0"].map(str::to_owned)).collect();
+    let list: Vec<_> = list.iter().map(String::as_str).collect();
+    // That something is queued when the stream is cancelled, and not all.
+    let fails = |acts: &[Act]| {
+        let sent = acts.iter().filter(|act| matches!(act, Act::Send { .. })).count();
+        acts.windows(2).any(|two| {
+            matches!(two, [Act::Await { unanswered, .. }, Act::Cancel { .. }] if (1..sent).contains(&(*unanswered as usize)))
+        })
+    };
+    assert_eq!(left_of(&list, fails), ["send 0 0", "send 0 29", "await 0 <= 1", "cancel 0"]);
+}
+
+#[test]
 fn waits_connections_streams_and_cuts_become_simpler() {
     let waited = |acts: &[Act]| acts.iter().map(|act| if let Act::Pause { us } = act { *us } else { 0 }).sum::<u64>();
     let list = ["send 0 START 1", "await 0", "pause 100000 us", "send 0 END 2"];
@@ -313,6 +399,12 @@ fn waits_connections_streams_and_cuts_become_simpler() {
     let list = ["open 1 over fresh", "send 1 START 1", "open 2 over neighbour", "send 2 2", "reset 1", "cancel 2"];
     assert_eq!(left_of(&list, |acts| sends(acts) == 2), ["send 0 START 1", "send 0 2"]);
 
+    let ends = |acts: &[Act]| acts.iter().any(|act| matches!(act, Act::Send { end: true, .. }));
+    let list = ["send 0 START 1", "send 0 END 2"];
+    assert_eq!(left_of(&list, |acts| sends(acts) == 2), ["send 0 START 1", "send 0 2"]);
+    assert_eq!(left_of(&list, |acts| sends(acts) == 2 && ends(acts)), list);
+
+    let list = ["open 1 over fresh", "send 1 START 1", "open 2 over neighbour", "send 2 2", "reset 1", "cancel 2"];
     let lanes = |acts: &[Act]| acts.iter().filter_map(Act::lane).collect::<std::collections::BTreeSet<_>>().len();
     let opens = |acts: &[Act]| acts.iter().any(|act| matches!(act, Act::Open { .. }));
     let left = left_of(&list, |acts| lanes(acts) == 2 && opens(acts));

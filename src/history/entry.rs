@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    controls::{self, Seen},
     conversation::{Connection, Lane},
-    event::{ContextId, Cut, Event, EventKind, Nanos, Received, Response},
+    event::{ContextId, Cut, Disturbance, Event, EventKind, Nanos, Received, Response},
     sequence::{CorrelationId, RequestId, Step},
     tensor::{INT32, Tensor, TensorData},
 };
@@ -31,20 +32,24 @@ pub enum What {
     Opened(Connection),
     /// A step was sent.
     Sent(Step),
-    /// A request was answered with a sum, in the form that was asked for.
-    Answered(RequestId, i32),
+    /// A request was answered with a sum, in the form that was asked for; and with what the model saw, where that was, too.
+    Answered(RequestId, i32, Option<Seen>),
     /// Anything else that a stream brought: errors, and answers in another form.
     Received(Box<Received>),
     /// The client gave up waiting for the oldest request in flight.
     GaveUp,
     /// The client said that no further step follows.
     HalfClosed,
+    /// The client read nothing for so many microseconds.
+    StoppedReading(u64),
     /// The stream ended early.
     Cut(Cut),
     /// The stream ended in good order.
     Closed,
     /// The stream did not end.
     NotClosed,
+    /// The model or the server is being exchanged.
+    Disturbed(Disturbance),
 }
 
 /// The form of an answer that is as it should be.
@@ -56,6 +61,9 @@ pub struct Form {
     pub output: String,
     /// The output's shape.
     pub shape: Vec<i64>,
+    /// The name and the shape of the output that tells what the model saw, where it is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<(String, Vec<i64>)>,
 }
 
 impl Entry {
@@ -66,14 +74,16 @@ impl Entry {
             EventKind::Opened(connection) => What::Opened(*connection),
             EventKind::Sent(step) => What::Sent(*step),
             EventKind::Received(received) => match form.sum_of(received) {
-                Some((request, sum)) => What::Answered(request, sum),
+                Some((request, sum, seen)) => What::Answered(request, sum, seen),
                 None => What::Received(Box::new(received.clone())),
             },
             EventKind::GaveUp => What::GaveUp,
             EventKind::HalfClosed => What::HalfClosed,
+            EventKind::StoppedReading(us) => What::StoppedReading(*us),
             EventKind::Cut(cut) => What::Cut(cut.clone()),
             EventKind::Closed => What::Closed,
             EventKind::NotClosed => What::NotClosed,
+            EventKind::Disturbed(disturbance) => What::Disturbed(*disturbance),
         };
         Self { at: event.at, context: event.context, correlation_id, lane: event.lane, what }
     }
@@ -84,13 +94,15 @@ impl Entry {
         let kind = match &self.what {
             What::Opened(connection) => EventKind::Opened(*connection),
             What::Sent(step) => EventKind::Sent(*step),
-            What::Answered(request, sum) => EventKind::Received(form.answer(*request, *sum)),
+            What::Answered(request, sum, seen) => EventKind::Received(form.answer(*request, *sum, *seen)),
             What::Received(received) => EventKind::Received((**received).clone()),
             What::GaveUp => EventKind::GaveUp,
             What::HalfClosed => EventKind::HalfClosed,
+            What::StoppedReading(us) => EventKind::StoppedReading(*us),
             What::Cut(cut) => EventKind::Cut(cut.clone()),
             What::Closed => EventKind::Closed,
             What::NotClosed => EventKind::NotClosed,
+            What::Disturbed(disturbance) => EventKind::Disturbed(*disturbance),
         };
         Event { at: self.at, context: self.context, lane: self.lane, kind }
     }
@@ -124,42 +136,48 @@ fn received_bytes(received: &Received) -> usize {
 }
 
 impl Form {
-    /// The request and the sum of an answer that is exactly as it should be.
-    fn sum_of(&self, received: &Received) -> Option<(RequestId, i32)> {
+    /// The request and the sum of an answer that is exactly as it should be, and what the model saw, where that is asked for.
+    fn sum_of(&self, received: &Received) -> Option<(RequestId, i32, Option<Seen>)> {
         let response = received.result.as_ref().ok()?;
-        let [output] = response.outputs.as_slice() else { return None };
+        let (output, seen) = match (response.outputs.as_slice(), &self.seen) {
+            ([output], None) => (output, None),
+            ([output, seen], Some(form)) => (output, Some(seen_of(seen, form)?)),
+            _ => return None,
+        };
         let is_right = response.model == self.model
             && output.name == self.output
             && output.datatype == INT32
             && output.shape == self.shape;
-        let request = received.request().filter(|_| is_right && is_written_as_sent(&received.id))?;
-        Some((request, output.data.single_int32()?))
+        let request = received.request().filter(|_| is_right)?;
+        Some((request, output.data.single_int32()?, seen))
     }
 
     /// The answer of this form.
-    fn answer(&self, request: RequestId, sum: i32) -> Received {
+    fn answer(&self, request: RequestId, sum: i32, seen: Option<Seen>) -> Received {
         let output = Tensor {
             name: self.output.clone(),
             datatype: INT32.to_owned(),
             shape: self.shape.clone(),
             data: TensorData::Raw(sum.to_le_bytes().into()),
         };
-        Received { id: request.to_string(), result: Ok(Response { model: self.model.clone(), outputs: vec![output] }) }
+        let seen = seen.zip(self.seen.as_ref()).map(|(seen, (name, shape))| Tensor {
+            name: name.clone(),
+            datatype: controls::DATATYPE.to_owned(),
+            shape: shape.clone(),
+            data: TensorData::Raw(seen.to_bytes()),
+        });
+        let outputs = std::iter::once(output).chain(seen).collect();
+        Received { id: request.to_string(), result: Ok(Response { model: self.model.clone(), outputs }) }
     }
 }
 
-/// Whether the text of a request's ID is the one that this tool writes, so that the numbers alone tell it: no sign, and no
-/// zero before other digits.
-fn is_written_as_sent(id: &str) -> bool {
-    let mut before = b'-';
-    let mut zero_leads = false;
-    id.bytes().all(|byte| {
-        let is_digit = byte.is_ascii_digit();
-        let follows_a_leading_zero = zero_leads && is_digit;
-        zero_leads = byte == b'0' && before == b'-';
-        before = byte;
-        (is_digit || byte == b'-') && !follows_a_leading_zero
-    })
+/// What an output of this name and shape says that the model saw.
+fn seen_of(output: &Tensor, (name, shape): &(String, Vec<i64>)) -> Option<Seen> {
+    let is_right = output.name == *name && output.shape == *shape && output.datatype == controls::DATATYPE;
+    match &output.data {
+        TensorData::Raw(bytes) if is_right => Seen::from_bytes(bytes),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -167,31 +185,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_ids_that_the_numbers_tell_are_kept_as_numbers() {
-        for id in ["0-0-0-0", "7-10-4000000000-100"] {
-            let request: RequestId = id.parse().expect("an ID");
-            assert!(is_written_as_sent(id) && request.to_string() == id, "{id}");
-        }
-        for id in ["00-0-0-0", "1-01-0-0", "+1-0-0-0", "1-0-0-00"] {
-            let request: RequestId = id.parse().expect("an ID, as the standard library reads numbers");
-            assert!(!is_written_as_sent(id) && request.to_string() != id, "{id}");
-        }
-    }
-
-    #[test]
     fn an_entry_gives_the_event_back() {
-        let form = Form { model: "m".into(), output: "OUTPUT".into(), shape: vec![1, 1] };
+        let bare = Form { model: "m".into(), output: "OUTPUT".into(), shape: vec![1, 1], seen: None };
+        let form = Form { seen: Some(("SEEN".into(), vec![1, 5])), ..bare.clone() };
         let request = RequestId { worker: 1, context: 2, sequence: 3, step: 4 };
-        let right = form.answer(request, -5);
+        let seen = Seen::new([Some(true), None, Some(false)], -1, Some(7));
+        let right = form.answer(request, -5, Some(seen));
         let other_id = Received { id: "+1-2-3-4".into(), ..right.clone() };
+        let not_seen = form.answer(request, -5, None);
         let error = Received { id: String::new(), result: Err("no".into()) };
         let context = ContextId { worker: 1, context: 2 };
         let id = CorrelationId(7.try_into().expect("not zero"));
-        for (received, is_short) in [(right, true), (other_id, false), (error, false)] {
+        let received = [(right.clone(), true), (other_id, false), (error, false), (not_seen.clone(), false)];
+        let of_bare = [(right, false), (not_seen, true)];
+        let all = received.map(|each| (&form, each)).into_iter().chain(of_bare.map(|each| (&bare, each)));
+        for (form, (received, is_short)) in all {
             let event = Event { at: 9, context, lane: Lane(1), kind: EventKind::Received(received) };
-            let entry = Entry::new(&event, id, &form);
+            let entry = Entry::new(&event, id, form);
             assert_eq!(matches!(entry.what, What::Answered(..)), is_short, "{entry:?}");
-            assert_eq!(entry.event(&form), event);
+            assert_eq!(entry.event(form), event);
         }
     }
 }

@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{Entry, What};
 use crate::{
+    controls::{self, Seen},
     conversation::{Connection, Lane},
-    event::{ContextId, Cut, Nanos, Received, Response},
-    sequence::{CorrelationId, Pattern, RequestId, Step},
+    event::{ContextId, Cut, Disturbance, Nanos, Received, Response},
+    sequence::{CorrelationId, Pattern, RequestId, Special, Step},
     tensor::{Tensor, TensorData},
 };
 
@@ -37,11 +38,14 @@ pub(super) fn write(entry: &Entry, out: &mut Vec<u8>) {
             json("over", connection, out);
         }
         What::Sent(step) => sent(step, out),
-        What::Answered(request, sum) => {
+        What::Answered(request, sum, seen) => {
             event("answered", out);
             request_id(*request, out);
             field("sum", out);
             number(*sum, out);
+            if let Some(seen) = seen {
+                saw(*seen, out);
+            }
         }
         What::Received(received) => {
             event("received", out);
@@ -53,12 +57,19 @@ pub(super) fn write(entry: &Entry, out: &mut Vec<u8>) {
         }
         What::GaveUp => event("gave-up", out),
         What::HalfClosed => event("half-closed", out),
+        What::StoppedReading(us) => {
+            event("stopped-reading", out);
+            field("us", out);
+            number(*us, out);
+        }
         What::Cut(cut) => {
             event("cut", out);
             json("why", cut, out);
         }
         What::Closed => event("closed", out),
         What::NotClosed => event("not-closed", out),
+        What::Disturbed(Disturbance::Begins) => event("disturbed", out),
+        What::Disturbed(Disturbance::IsOver) => event("undisturbed", out),
     }
     out.extend_from_slice(b"}\n");
 }
@@ -78,6 +89,18 @@ fn sent(step: &Step, out: &mut Vec<u8>) {
             out.extend_from_slice(b"true");
         }
     }
+    if let Some(special) = &step.special {
+        json("special", special, out);
+    }
+}
+
+fn saw(seen: Seen, out: &mut Vec<u8>) {
+    field("saw", out);
+    for (element, before) in seen.elements().into_iter().zip(b"[,,,,") {
+        out.push(*before);
+        number(element, out);
+    }
+    out.push(b']');
 }
 
 fn field(key: &str, out: &mut Vec<u8>) {
@@ -140,7 +163,10 @@ struct Line<'l> {
     start: bool,
     #[serde(default)]
     end: bool,
+    special: Option<Special>,
     sum: Option<i32>,
+    us: Option<u64>,
+    saw: Option<[i64; controls::ELEMENTS]>,
     over: Option<Connection>,
     why: Option<Cut>,
     error: Option<String>,
@@ -197,8 +223,9 @@ impl Line<'_> {
                 end: self.end,
                 value: self.v.ok_or_else(|| wants("v"))?,
                 of: self.of.ok_or_else(|| wants("of"))?,
+                special: self.special,
             }),
-            "answered" => What::Answered(self.request()?, self.sum.ok_or_else(|| wants("sum"))?),
+            "answered" => What::Answered(self.request()?, self.sum.ok_or_else(|| wants("sum"))?, self.seen()?),
             "received" => {
                 let result = match (self.answer, self.error) {
                     (Some(answer), None) => Ok(answer.response()?),
@@ -209,11 +236,19 @@ impl Line<'_> {
             }
             "gave-up" => What::GaveUp,
             "half-closed" => What::HalfClosed,
+            "stopped-reading" => What::StoppedReading(self.us.ok_or_else(|| wants("us"))?),
             "cut" => What::Cut(self.why.ok_or_else(|| wants("why"))?),
             "closed" => What::Closed,
             "not-closed" => What::NotClosed,
+            "disturbed" => What::Disturbed(Disturbance::Begins),
+            "undisturbed" => What::Disturbed(Disturbance::IsOver),
             other => return Err(format!("no event is called '{other}'")),
         })
+    }
+
+    fn seen(&self) -> Result<Option<Seen>, String> {
+        let read = |elements| Seen::from_elements(elements).ok_or_else(|| format!("'saw' cannot be {elements:?}"));
+        self.saw.map(read).transpose()
     }
 
     fn request(&self) -> Result<RequestId, String> {
@@ -268,10 +303,19 @@ fn from_hex(digits: &str) -> Result<Vec<u8>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sequence::Flaw;
 
     fn every_kind() -> Vec<What> {
         let request = RequestId { worker: 3, context: 1, sequence: 4_000_000_000, step: 2 };
-        let step = Step { request, pattern: Pattern::ValidNoEnd, start: true, end: false, value: i32::MIN, of: 3 };
+        let step = Step {
+            request,
+            pattern: Pattern::ValidNoEnd,
+            start: true,
+            end: false,
+            value: i32::MIN,
+            of: 3,
+            special: None,
+        };
         let tensor = |data| Tensor { name: "\"OUT\"\n".into(), datatype: "INT64".into(), shape: vec![-1, 2], data };
         let outputs = [TensorData::Raw(vec![0, 127, 255]), TensorData::Int32(vec![1, -2]), TensorData::Absent];
         let answer = Response { model: "ö".into(), outputs: outputs.map(tensor).into() };
@@ -280,20 +324,28 @@ mod tests {
             What::Sent(step),
             What::Sent(Step { start: false, end: true, value: 7, pattern: Pattern::Concurrent, ..step }),
             What::Sent(Step { start: true, end: true, ..step }),
-            What::Answered(request, -1),
+            What::Sent(Step { special: Some(Special::Flaw(Flaw::BatchOfTwo)), ..step }),
+            What::Sent(Step { special: Some(Special::TimeoutUs(u64::MAX)), ..step }),
+            What::Answered(request, -1, None),
+            What::Answered(request, 2, Some(Seen::new([Some(true), None, Some(false)], i64::MIN, Some(12)))),
+            What::Answered(request, 2, Some(Seen::new([None; 3], -1, None))),
             received("3-1-4-2", Ok(answer)),
             received("", Ok(Response { model: String::new(), outputs: Vec::new() })),
             received("what?", Err("an \u{0} error\n".into())),
             What::GaveUp,
             What::HalfClosed,
+            What::StoppedReading(u64::MAX),
             What::Closed,
             What::NotClosed,
+            What::Disturbed(Disturbance::Begins),
+            What::Disturbed(Disturbance::IsOver),
         ];
-        let connections = [Connection::Own, Connection::Fresh, Connection::Neighbour];
+        let connections =
+            [Connection::Own, Connection::Fresh, Connection::Neighbour, Connection::Narrow, Connection::Process];
         all.extend(connections.map(What::Opened));
-        let cuts =
-            [Cut::ByClient, Cut::Cancelled, Cut::Reset, Cut::Interrupted, Cut::Broken("a \"reason\"\u{7f}".into())];
+        let cuts = [Cut::ByClient, Cut::Cancelled, Cut::Reset, Cut::Killed, Cut::ByNetwork, Cut::Interrupted];
         all.extend(cuts.map(What::Cut));
+        all.push(What::Cut(Cut::Broken("a \"reason\"\u{7f}".into())));
         all
     }
 
@@ -327,6 +379,7 @@ mod tests {
             ("\"e\":\"closd\"", "no event is called 'closd'"),
             ("\"e\":\"closed\",\"x\":1", "unknown field `x`"),
             ("\"e\":\"cut\",\"why\":\"because\"", "unknown variant `because`"),
+            ("\"e\":\"answered\",\"r\":\"0-0-0-0\",\"sum\":1,\"saw\":[2,0,0,0,0]", "'saw' cannot be [2, 0"),
             ("\"e\":\"closed\",\"l\":256", "invalid value"),
         ] {
             let error = read(line(rest).as_bytes()).expect_err(rest);

@@ -8,7 +8,7 @@ mod scene;
 mod spool;
 
 pub use entry::{Entry, Form, What};
-pub use reader::{Damage, FORMAT, Item, Lines, Reader, VERSION};
+pub use reader::{Damage, FORMAT, Item, Lines, Reader, VERSION, is_history};
 pub use scene::{Begun, Scene};
 pub use spool::{Keep, Kept, Options, Spool};
 

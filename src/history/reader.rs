@@ -28,6 +28,12 @@ const WINDOW_LOG_MAX: u32 = 23;
 /// What a compressed file begins with.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
+/// Whether a file that begins so is a history, as far as its beginning tells; a compressed file is taken for one.
+#[must_use]
+pub fn is_history(beginning: &[u8]) -> bool {
+    beginning.starts_with(&ZSTD_MAGIC) || beginning.starts_with(format!("{{\"format\":\"{FORMAT}\"").as_bytes())
+}
+
 /// What is wrong with a history, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
@@ -56,12 +62,23 @@ pub enum Item {
     Footer(Value),
 }
 
+impl Item {
+    /// When it was; of what has no time, the beginning.
+    fn time(&self) -> Nanos {
+        match self {
+            Self::Entry(entry, _) => entry.at,
+            Self::Gap(until) => *until,
+            Self::Footer(_) => 0,
+        }
+    }
+}
+
 /// Lines that were written together.
 #[derive(Debug, Default)]
 pub struct Lines {
     /// What they say; where the block is damaged, nothing, and where it is cut off, what is left of it.
     pub items: Vec<Item>,
-    /// What is wrong with the block, which then is the last.
+    /// What is wrong with the block. The next one that is as it was written begins with a gap.
     pub damage: Option<Damage>,
 }
 
@@ -74,6 +91,8 @@ pub struct Reader {
     next_block: Option<u64>,
     next_part: u64,
     is_at_end: bool,
+    /// Whether the last block that was read is damaged.
+    is_behind_damage: bool,
     saw_footer: bool,
 }
 
@@ -134,6 +153,7 @@ impl Reader {
             next_block: None,
             next_part: 1,
             is_at_end: false,
+            is_behind_damage: false,
             saw_footer: false,
         };
         let header = reader.header()?;
@@ -193,11 +213,13 @@ impl Reader {
                     return None;
                 }
             }
-            Err(damage) => {
-                self.is_at_end = true;
-                lines.damage = Some(damage);
-            }
+            Err(damage) => lines.damage = Some(damage),
         }
+        if let Some(first) = lines.items.first().filter(|_| self.is_behind_damage) {
+            let gap = Item::Gap(first.time());
+            lines.items.insert(0, gap);
+        }
+        self.is_behind_damage = lines.damage.is_some();
         Some(lines)
     }
 
@@ -209,14 +231,33 @@ impl Reader {
 
     /// Reads to the end of a block; false where there is none. Of a block that was changed no item is left.
     fn read_block(&mut self, items: &mut Vec<Item>) -> Result<bool, Damage> {
-        let read = self.read_lines(items);
-        if read.as_ref().is_err_and(|damage| !damage.is_cut_off) {
-            items.clear();
+        let mut is_at_its_end = false;
+        let read = self.read_lines(items, &mut is_at_its_end);
+        if let Err(damage) = &read {
+            self.is_at_end |= damage.is_cut_off;
+            if !damage.is_cut_off {
+                items.clear();
+            }
+            if !is_at_its_end {
+                self.skip_to_end_of_block();
+            }
+            self.next_block = None;
         }
         read
     }
 
-    fn read_lines(&mut self, items: &mut Vec<Item>) -> Result<bool, Damage> {
+    /// Passes over what is left of a damaged block.
+    fn skip_to_end_of_block(&mut self) {
+        while !self.is_at_end {
+            match self.next_line() {
+                Ok(true) if serde_json::from_slice::<End>(&self.text).is_ok() => return,
+                Ok(true) => {}
+                Ok(false) | Err(_) => self.is_at_end = true,
+            }
+        }
+    }
+
+    fn read_lines(&mut self, items: &mut Vec<Item>, is_at_its_end: &mut bool) -> Result<bool, Damage> {
         let first = self.line + 1;
         let mut hasher = crc32fast::Hasher::new();
         let (mut bytes, mut entries) = (0, 0);
@@ -229,6 +270,7 @@ impl Reader {
             self.text = text;
             match line {
                 Line::End(end) => {
+                    *is_at_its_end = true;
                     let is_next = self.next_block.is_none_or(|next| next == end.block);
                     if !is_next || (end.entries, end.crc32) != (entries, hasher.finalize()) {
                         return Err(self.damage(format!("lines {first} to {} are not as they were written", self.line)));

@@ -22,6 +22,9 @@ use crate::event::Nanos;
 /// What is written may be held back for so long.
 const HELD_BACK: Duration = Duration::from_secs(1);
 
+/// The limit is at least so many parts, however fast they fill.
+const PARTS_MIN: u64 = 8;
+
 /// Where a history goes, and how much of it.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -150,10 +153,11 @@ impl Spool {
     pub fn check(path: &Path) -> Result<(), String> {
         let part = part_path(path, 0);
         if part.symlink_metadata().is_ok() {
+            let path = path.display();
             return Err(format!(
-                "{} is there, left by a run that was killed: 'cat {}.part-* > OTHER' makes a history of it; remove it",
-                part.display(),
-                path.display()
+                "cannot write the history to {path}: {path}.part-* are there, which a run that was killed left (or one that is \
+                 still under way writes): name another file; or keep what they tell with 'cat {path}.part-* > OTHER', which \
+                 'sequence-stress check OTHER' reads, and remove them with 'rm {path}.part-*'"
             ));
         }
         let made = File::create_new(&part).and_then(|_| fs::remove_file(&part));
@@ -309,7 +313,8 @@ impl Spool {
                 self.blocks += 1;
                 part.bytes += bytes;
                 part.on_disk += on_disk;
-                if self.bytes() > self.options.limit {
+                // A part is dropped as a whole: were it all that there is, nothing would be left around a violation.
+                if part.bytes > self.options.limit / PARTS_MIN || self.bytes() > self.options.limit {
                     self.close_part();
                     self.rotate();
                 }

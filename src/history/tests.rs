@@ -21,7 +21,7 @@ fn entry(at: Nanos) -> Entry {
     let id = CorrelationId(1.try_into().expect("not zero"));
     let request = RequestId { worker: 0, context: 0, sequence: 0, step: 0 };
     let context = ContextId { worker: 0, context: 0 };
-    let what = if at.is_multiple_of(2) { What::Opened(Connection::Own) } else { What::Answered(request, 1) };
+    let what = if at.is_multiple_of(2) { What::Opened(Connection::Own) } else { What::Answered(request, 1, None) };
     Entry { at, context, correlation_id: id, lane: Lane::FIRST, what }
 }
 
@@ -146,6 +146,24 @@ fn what_there_is_no_room_for_goes_and_what_led_to_the_first_violation_last() {
 }
 
 #[test]
+fn what_comes_so_fast_that_a_part_would_fill_the_limit_is_kept_around_a_violation_too() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("h.jsonl");
+    let (limit, violation) = (2 << 20, 3000 * (SECOND / 10_000));
+    let mut spool = spool(Options { limit, ..options(&path, Keep::All) });
+    for number in 0..100_000 {
+        spool.entry(&entry(number * (SECOND / 10_000)));
+        if number == 3000 {
+            spool.violation(violation);
+        }
+    }
+    let kept = finish(spool);
+    let told = read(&path);
+    assert!(told.times.contains(&violation) && told.damage.is_none(), "{kept:?}, {} entries", told.times.len());
+    assert!(kept.left_out > 10_000 && kept.bytes <= limit + (512 << 10), "{kept:?}");
+}
+
+#[test]
 fn where_everything_is_near_a_violation_the_limit_holds_too() {
     let folder = TempDir::new().expect("a folder");
     let path = folder.path().join("h.jsonl.zst");
@@ -201,7 +219,7 @@ fn a_file_that_cannot_be_put_together_leaves_the_parts() {
     fs::remove_file(&path).expect("the link");
     assert_eq!(files_in(&folder), 4);
     let error = Spool::check(&path).expect_err("the parts are in the way");
-    assert!(error.contains("left by a run that was killed") && error.lines().count() == 1, "{error}");
+    assert!(error.contains("which a run that was killed left") && error.lines().count() == 1, "{error}");
 }
 
 #[test]

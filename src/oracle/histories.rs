@@ -27,6 +27,8 @@ pub(super) enum Prediction {
     Refused,
     /// The sum, where it is known.
     Sum(Option<i32>),
+    /// It is refused for a flaw, and changes nothing.
+    Nothing,
 }
 
 /// What the server may hold after some requests.
@@ -338,7 +340,7 @@ impl Histories {
         for node in &mut self.nodes {
             let taken = usize::try_from(node.taken[lane].saturating_sub(stream.first())).unwrap_or(usize::MAX);
             if let Some(cut) = cut {
-                let unanswered = stream.requests().take(taken);
+                let unanswered = stream.requests().take(taken).filter(|request| request.counts());
                 node.from[cut] = unanswered.filter(|request| request.fate != super::stream::Fate::Answered).count();
             }
             node.taken[lane] = end;
@@ -374,9 +376,10 @@ impl Node {
     fn take(&self, request: &Request) -> (Self, Prediction) {
         let mut then = *self;
         let step = &request.step;
-        let (state, said) = after(self.state, step, request.mixed);
+        let (state, said) =
+            if request.counts() { after(self.state, step, request.mixed) } else { (self.state, Prediction::Nothing) };
         then.state = state;
-        then.times.take(request.sent_at, said != Prediction::Refused);
+        then.times.take(request.sent_at, matches!(said, Prediction::Sum(_)));
         (then, said)
     }
 
@@ -418,6 +421,7 @@ impl Possibilities {
         let mut all = Self::default();
         for said in said {
             match said {
+                Prediction::Nothing => {}
                 Prediction::Refused => all.refusal = true,
                 Prediction::Sum(None) => all.any_sum = true,
                 Prediction::Sum(Some(_)) if mixed => all.any_sum = true,
@@ -431,6 +435,7 @@ impl Possibilities {
 
     fn allow(&self, answer: Prediction) -> bool {
         match answer {
+            Prediction::Nothing => true,
             Prediction::Refused => self.refusal,
             Prediction::Sum(sum) => self.any_sum || sum.is_some_and(|sum| self.sums.contains(&sum)),
         }

@@ -2,16 +2,18 @@
 
 use super::{
     Doubt, Rules,
+    expiry::Expiry,
     histories::{Found, Given, Histories, Node, Possibilities, Prediction, Times},
     order::{self, Operation},
     overlap::{self, Overlap, Summary},
+    seat::Seat,
     states::{Judgement, Possible, State},
     strays::{CUTS_MAX, Explained, Strays},
     stream::{Fate, Request, Stream},
 };
 use crate::{
     conversation::Lane,
-    event::Nanos,
+    event::{Disturbance, Nanos},
     sequence::{CorrelationId, Step},
 };
 
@@ -32,6 +34,8 @@ pub(super) struct Known {
     /// Nothing is known until all that is under way is answered.
     lost: Option<Doubt>,
     overlap: Overlap,
+    expiry: Expiry,
+    seat: Seat,
     sent: u64,
     /// Where the last request was sent.
     last_lane: Lane,
@@ -39,6 +43,8 @@ pub(super) struct Known {
     evidence: Vec<Operation>,
     /// What the server held before that.
     held_before: State,
+    /// Until when the model or the server was being exchanged.
+    disturbed_until: Nanos,
 }
 
 /// What an answer shows.
@@ -67,11 +73,41 @@ impl Known {
             histories: None,
             lost: None,
             overlap: Overlap::default(),
+            expiry: Expiry::default(),
+            seat: Seat::default(),
             sent: 0,
             last_lane: Lane::FIRST,
             evidence: Vec::new(),
             held_before: State::Live(None),
+            disturbed_until: 0,
         }
+    }
+
+    /// The model or the server is being exchanged, or was: of what was begun before, anything may become.
+    pub(super) fn disturb(&mut self, disturbance: Disturbance, at: Nanos) {
+        self.disturbed_until = match disturbance {
+            Disturbance::Begins => Nanos::MAX,
+            Disturbance::IsOver => at,
+        };
+        self.strays.lose_while_disturbed(disturbance, at);
+        self.lose_sight(Doubt::Disturbed);
+        self.tidy();
+    }
+
+    /// Whether something that happened at this time may have met an exchange of the model or the server.
+    pub(super) fn may_be_disturbed(&self, at: Nanos) -> bool {
+        at < self.disturbed_until
+    }
+
+    /// Whether a stream may break for an exchange of the model or the server. One that was opened soon after it may be on a
+    /// connection whose end is still on its way through the network, until it brings an answer.
+    pub(super) fn may_break(&mut self, lane: Lane, rules: &Rules) -> bool {
+        let (opened_at, is_answered) = (self.stream(lane).opened_at(), self.stream(lane).is_answered());
+        let arrives = match self.disturbed_until {
+            0 => 0,
+            until => until.saturating_add(nanos(rules.straggling)),
+        };
+        self.may_be_disturbed(opened_at) || (!is_answered && opened_at < arrives)
     }
 
     pub(super) fn stream(&mut self, lane: Lane) -> &mut Stream {
@@ -79,6 +115,12 @@ impl Known {
             self.streams.resize_with(lane.index() + 1, Stream::default);
         }
         &mut self.streams[lane.index()]
+    }
+
+    /// Whether a stream was there before an exchange of the model or the server was over.
+    pub(super) fn is_disturbed(&mut self, lane: Lane) -> bool {
+        let opened_at = self.stream(lane).opened_at();
+        self.may_be_disturbed(opened_at)
     }
 
     pub(super) fn streams(&self) -> impl Iterator<Item = (Lane, &Stream)> {
@@ -107,6 +149,8 @@ impl Known {
         if rules.mixes {
             self.end_overlap(at);
         }
+        let starts = step.start && step.flaw().is_none();
+        let sequence = self.seat.send(starts, at, others(&mut self.streams, lane));
         let request = Request {
             step,
             sent_at: at,
@@ -114,6 +158,7 @@ impl Known {
             fate: Fate::Waiting,
             overtaken: false,
             mixed: self.overlap.is_possible(),
+            sequence,
         };
         self.stream(lane).send(request, follows);
         if rules.mixes {
@@ -134,6 +179,9 @@ impl Known {
             self.look_for_overlap(at, rules);
         }
         let request = *self.streams[lane.index()].get(number).expect("the request waits");
+        if matches!(answer, order::Answer::Sum(_)) {
+            self.expiry.executed(&request);
+        }
         let is_alone = self.is_alone(lane, number);
         if !is_alone && self.evidence.is_empty() {
             self.held_before = self
@@ -159,6 +207,11 @@ impl Known {
         verdict
     }
 
+    /// A request was executed in a slot; returns the slot in which its sequence was before, where that is another.
+    pub(super) fn executed_in(&mut self, request: &Request, slot: u32) -> Option<u32> {
+        self.seat.executed(request, slot)
+    }
+
     /// A request was answered in a way that does not tell what it did.
     pub(super) fn answer_without_news(&mut self, lane: Lane, number: u64, at: Nanos, rules: &Rules, doubt: Doubt) {
         let request = *self.streams[lane.index()].get(number).expect("the request waits");
@@ -171,6 +224,38 @@ impl Known {
         self.settle(lane, number, at, rules);
     }
 
+    /// A request was refused that changes nothing.
+    pub(super) fn answer_unchanged(&mut self, lane: Lane, number: u64, at: Nanos, rules: &Rules) {
+        let request = *self.streams[lane.index()].get(number).expect("the request waits");
+        if self.is_alone(lane, number) {
+            self.times.take(request.sent_at, false);
+        } else if let Some(histories) = &mut self.histories {
+            let given =
+                Given { streams: &self.streams, strays: &self.strays, idle_limit: rules.idle_limit.map(nanos), at };
+            if matches!(histories.answer(&given, lane.index(), number, Prediction::Nothing), Found::TooMany) {
+                self.lose_sight(Doubt::Orders);
+            }
+        }
+        self.settle(lane, number, at, rules);
+    }
+
+    /// A request was refused with all of its sequence that waited for a slot; returns whether that may be.
+    pub(super) fn answer_expired(&mut self, lane: Lane, number: u64, at: Nanos, rules: &Rules) -> bool {
+        let request = *self.streams[lane.index()].get(number).expect("the request waits");
+        let (cuts, fog) = self.strays.unfinished(at);
+        let waiting = self.streams.iter().flat_map(Stream::waiting).chain(cuts.flatten());
+        let allowed =
+            self.expiry.allows(&request, waiting, at) || fog.is_some() || self.may_be_disturbed(request.sent_at);
+        if allowed && self.is_alone(lane, number) {
+            self.times.take(request.sent_at, false);
+            self.possible = Possible::ABSENT;
+            self.settle(lane, number, at, rules);
+        } else {
+            self.answer_without_news(lane, number, at, rules, Doubt::State);
+        }
+        allowed
+    }
+
     /// A stream is gone; returns how many of its requests will never be settled.
     pub(super) fn cut(&mut self, lane: Lane, at: Nanos, rules: &Rules) -> usize {
         let abandoned = self.stream(lane).waiting().count();
@@ -180,7 +265,8 @@ impl Known {
         if let Some(histories) = &mut self.histories {
             histories.cut(lane.index(), stream, cut.filter(|_| !stream.is_quiet()));
         }
-        let requests = stream.cut();
+        let requests: Vec<_> = stream.cut().into_iter().filter(Request::counts).collect();
+        self.seat.cut(&requests, until, others(&mut self.streams, lane));
         if !self.evidence.is_empty() {
             for request in &requests {
                 self.keep_evidence(request, None);
@@ -202,7 +288,9 @@ impl Known {
     /// What was sent, and what was answered, is not known up to this time; returns how many requests will never be settled.
     pub(super) fn interrupt(&mut self, lane: Lane, at: Nanos, rules: &Rules) -> usize {
         let abandoned = self.cut(lane, at, rules);
-        self.strays.lose_all(at.saturating_add(nanos(rules.straggling)));
+        let until = at.saturating_add(nanos(rules.straggling));
+        self.strays.lose_all(until);
+        self.seat.lose(until, others(&mut self.streams, lane));
         self.lose_sight(Doubt::Stragglers);
         self.tidy();
         abandoned
@@ -415,7 +503,7 @@ impl Known {
     /// That no order of the steps explains the answers, in a sentence; none where one does, or it cannot be told.
     pub(super) fn order(&self) -> Option<String> {
         let is_whole = !self.evidence.is_empty() && self.evidence.len() < EVIDENCE_MAX;
-        let open = self.streams.iter().flat_map(Stream::waiting);
+        let open = self.streams.iter().flat_map(Stream::waiting).filter(|request| request.counts());
         let open = open.map(|request| Operation { step: request.step, sent_at: request.sent_at, answer: None });
         let all: Vec<_> = self.evidence.iter().copied().chain(open).collect();
         let verdict = is_whole.then(|| order::decide(&all, self.held_before))?;
@@ -447,6 +535,11 @@ impl Known {
         };
         self.strays.in_fog(at) || self.begin_histories().may_come_to(&given, is_it)
     }
+}
+
+/// All streams but this one.
+fn others(streams: &mut [Stream], lane: Lane) -> impl Iterator<Item = &mut Stream> {
+    streams.iter_mut().enumerate().filter(move |(its, _)| *its != lane.index()).map(|(_, stream)| stream)
 }
 
 /// Whether the sequence may have gone idle: the server counts from the arrival of the last step that it accepted, to some moment

@@ -1,12 +1,14 @@
 //! Decides whether what came back was allowed, from what was sent and answered so far; never from the plan.
 
 pub mod diagnosis;
+mod expiry;
 mod histories;
 mod known;
 mod observation;
 mod order;
 mod overlap;
 mod response;
+mod seat;
 mod states;
 mod strays;
 mod stream;
@@ -19,9 +21,10 @@ use serde::{Deserialize, Serialize};
 pub use self::violation::{Place, Violation, ViolationKind};
 use self::{known::Known, observation::Observation};
 use crate::{
+    controls::Controls,
     conversation::Lane,
     event::{ContextId, Event, Nanos},
-    sequence::{CorrelationId, Step},
+    sequence::{CorrelationId, IdForm, Step},
 };
 
 /// What a correct server may and may not do, for one model and one run.
@@ -41,6 +44,12 @@ pub struct Rules {
     /// Whether the model may keep its state by correlation ID, and so mix two sequences of one ID that are live at once, which
     /// the server allows.
     pub mixes: bool,
+    /// What correlation IDs are on the wire, and so in error messages.
+    #[serde(default)]
+    pub id_form: IdForm,
+    /// Where the model says what it saw of each request, and is asked for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub controls: Option<Controls>,
 }
 
 /// The oracle of a run.
@@ -57,8 +66,10 @@ pub struct Oracle {
 pub enum Outcome {
     /// The server executed it.
     Completed,
-    /// The server certainly did not execute it: it wants a START first.
+    /// The server certainly did not execute it: it wants a START first, or saw the request's flaw.
     Refused,
+    /// The server certainly did not execute it: its sequence waited for a slot for longer than it might.
+    Expired,
     /// The server answered with another error.
     Failed,
     /// It may or may not have been executed.
@@ -97,6 +108,8 @@ pub enum Doubt {
     Overlap,
     /// The requests of several streams may have come in more orders than can be looked at.
     Orders,
+    /// The model or the server was exchanged for another.
+    Disturbed,
 }
 
 /// What an event means.

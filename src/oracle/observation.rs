@@ -10,14 +10,14 @@ use super::{
 };
 use crate::{
     conversation::Lane,
-    event::{ContextId, Cut, Event, EventKind, Nanos, Received},
-    sequence::{CorrelationId, RequestId, Step},
+    event::{ContextId, Cut, Event, EventKind, Nanos, Received, Response},
+    sequence::{Flaw, RequestId, Step},
 };
 
 /// One event, being judged.
 pub(super) struct Observation<'o> {
     pub(super) rules: &'o Rules,
-    id: &'o mut Known,
+    pub(super) id: &'o mut Known,
     at: Nanos,
     context: ContextId,
     lane: Lane,
@@ -32,15 +32,17 @@ impl<'o> Observation<'o> {
 
     pub(super) fn of(mut self, kind: EventKind) -> Ruling {
         match kind {
-            EventKind::Opened(_) => self.id.stream(self.lane).open(),
+            EventKind::Opened(_) => self.id.stream(self.lane).open(self.at),
+            EventKind::Disturbed(disturbance) => self.id.disturb(disturbance, self.at),
             EventKind::Sent(step) => self.id.send(self.lane, step, self.at, self.rules),
             EventKind::Received(received) => self.received(&received),
             EventKind::GaveUp => self.gave_up(),
             EventKind::Cut(cut) => self.cut(cut),
-            EventKind::HalfClosed => {}
+            EventKind::HalfClosed | EventKind::StoppedReading(_) => {}
             EventKind::Closed => {
                 debug_assert!(self.id.stream(self.lane).is_quiet(), "a stream closes when all is answered");
             }
+            EventKind::NotClosed if self.id.is_disturbed(self.lane) => {}
             EventKind::NotClosed => {
                 let seen = "nothing for the longest lawful wait".to_owned();
                 self.violation(ViolationKind::StreamNotClosed, None, "the stream to end".to_owned(), seen);
@@ -59,7 +61,13 @@ impl<'o> Observation<'o> {
             self.violation(ViolationKind::Reordered, Some(&request.step), expected, seen);
         }
         match &received.result {
-            Err(text) if wants_start(text, self.id.correlation_id, &self.rules.model) => {
+            Err(text) if self.id.may_be_disturbed(request.sent_at) && is_out_of_service(text) => {
+                self.without_news(number, Doubt::Disturbed);
+                self.settle(&request, Outcome::Failed, None, Some(Doubt::Disturbed));
+            }
+            _ if request.step.flaw().is_some() => self.flawed(&request, number, &received.result),
+            Err(text) if text.contains(EXPIRED) => self.expired(&request, number, text),
+            Err(text) if wants_start(text, &self.id.correlation_id.written(self.rules.id_form), &self.rules.model) => {
                 self.refused(&request, number, text);
             }
             Err(text) => self.failed(&request, number, text),
@@ -68,7 +76,7 @@ impl<'o> Observation<'o> {
                 self.settle(&request, Outcome::Failed, None, Some(Doubt::Cancelled));
             }
             Ok(response) => {
-                if let Some(sum) = self.sum_of(&request.step, response) {
+                if let Some(sum) = self.sum_of(&request, response) {
                     self.completed(&request, number, sum);
                 } else {
                     self.without_news(number, Doubt::State);
@@ -118,6 +126,34 @@ impl<'o> Observation<'o> {
             self.violation(ViolationKind::SpuriousStartError, Some(step), expected, seen);
         }
         self.settle(request, Outcome::Refused, None, verdict.doubt());
+    }
+
+    /// A request that has to be refused for its flaw, and changes nothing.
+    fn flawed(&mut self, request: &Request, number: u64, result: &Result<Response, String>) {
+        let step = &request.step;
+        let refusal = step.flaw().map_or("", Flaw::refusal);
+        let (kind, outcome, seen) = match result {
+            Err(text) if text.contains(refusal) => {
+                self.id.answer_unchanged(self.lane, number, self.at, self.rules);
+                return self.settle(request, Outcome::Refused, None, None);
+            }
+            Err(text) => (ViolationKind::UnexpectedError, Outcome::Failed, format!("the error '{text}'")),
+            Ok(_) => (ViolationKind::FlawAccepted, Outcome::Completed, "an answer".to_owned()),
+        };
+        self.violation(kind, Some(step), format!("the error '… {refusal} …'"), seen);
+        self.without_news(number, Doubt::State);
+        self.settle(request, outcome, None, None);
+    }
+
+    /// The step's sequence waited for a slot for too long, and is refused as a whole.
+    fn expired(&mut self, request: &Request, number: u64, text: &str) {
+        let step = &request.step;
+        let allowed = self.id.answer_expired(self.lane, number, self.at, self.rules);
+        if !allowed {
+            let expected = "an answer: its sequence had a slot, or no time limit of its ID had passed".to_owned();
+            self.violation(ViolationKind::SpuriousTimeout, Some(step), expected, format!("the error '{text}'"));
+        }
+        self.settle(request, Outcome::Expired, None, None);
     }
 
     /// The server may have executed the step, and may have ended the sequence.
@@ -171,11 +207,15 @@ impl<'o> Observation<'o> {
 
     fn gave_up(&mut self) {
         let Some(request) = self.id.stream(self.lane).give_up() else { return };
-        let waited = Duration::from_nanos(self.at.saturating_sub(request.sent_at));
-        let expected = "an answer within the longest lawful wait".to_owned();
-        let others = self.id.stream(self.lane).waiting().count();
-        let seen = format!("none for {} ms, and {others} later requests of the stream unanswered", waited.as_millis());
-        self.violation(ViolationKind::Lost, Some(&request.step), expected, seen);
+        // A server that was restarted does not know of what it was sent before.
+        if !self.id.may_be_disturbed(request.sent_at) {
+            let waited = Duration::from_nanos(self.at.saturating_sub(request.sent_at));
+            let expected = "an answer within the longest lawful wait".to_owned();
+            let others = self.id.stream(self.lane).waiting().count();
+            let seen =
+                format!("none for {} ms, and {others} later requests of the stream unanswered", waited.as_millis());
+            self.violation(ViolationKind::Lost, Some(&request.step), expected, seen);
+        }
         self.settle(&request, Outcome::Indeterminate, None, None);
     }
 
@@ -184,7 +224,9 @@ impl<'o> Observation<'o> {
             self.ruling.abandoned = self.id.interrupt(self.lane, self.at, self.rules);
             return;
         }
-        if let Cut::Broken(reason) = cut {
+        if let Cut::Broken(reason) = cut
+            && !self.id.may_break(self.lane, self.rules)
+        {
             let front = self.id.stream(self.lane).waiting().next().map(|waiting| waiting.step);
             let expected = "the stream to last until the client closes it".to_owned();
             self.violation(ViolationKind::StreamBroken, front.as_ref(), expected, reason);
@@ -214,10 +256,21 @@ impl Verdict {
     }
 }
 
+/// What Triton answers to all steps of a sequence that waited in the backlog for too long.
+const EXPIRED: &str = "timeout of the corresponding sequence has been expired";
+
 /// Whether an error says that the sequence has to begin with START, for this ID and this model.
-fn wants_start(text: &str, id: CorrelationId, model: &str) -> bool {
+fn wants_start(text: &str, id: &str, model: &str) -> bool {
     // The text that Triton answers with; compatible servers may add to it.
     text.contains("must specify the START flag")
         && text.contains(&format!("sequence {id} "))
         && text.contains(&format!("'{model}'"))
+}
+
+/// Whether an error says that the model does not serve just now.
+fn is_out_of_service(text: &str) -> bool {
+    // The texts that Triton answers with while a model or the server goes and comes.
+    ["Server is stopping", "Request for unknown model", "is not ready", "has no available versions"]
+        .iter()
+        .any(|said| text.contains(said))
 }

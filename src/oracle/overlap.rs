@@ -43,7 +43,7 @@ impl Summary {
     /// Of the requests of one stream, in their order. A sequence may end without END when it was idle since `idle_since`.
     pub(super) fn of<'r>(requests: impl Iterator<Item = &'r Request>, idle_since: Option<Nanos>) -> Self {
         let mut all = Self::default();
-        for Request { step, sent_at, .. } in requests {
+        for Request { step, sent_at, .. } in requests.filter(|request| request.counts()) {
             if step.start {
                 all.restarts |= all.may_end(idle_since);
                 all.has_start = true;

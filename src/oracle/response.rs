@@ -1,26 +1,51 @@
 //! Whether a response is what was asked for.
 
-use super::{ViolationKind, observation::Observation};
-use crate::{event::Response, sequence::Step, tensor::INT32};
+use super::{ViolationKind, observation::Observation, stream::Request};
+use crate::{
+    controls::{self, Controls, Seen},
+    event::Response,
+    sequence::Step,
+    tensor::{INT32, Tensor, TensorData},
+};
 
 impl Observation<'_> {
-    /// The sum that a response holds; none, and a violation, where it is not as it should be.
-    pub(super) fn sum_of(&mut self, step: &Step, response: &Response) -> Option<i32> {
+    /// The sum that a response holds; none, and a violation, where it is not as it should be, or cannot be.
+    pub(super) fn sum_of(&mut self, request: &Request, response: &Response) -> Option<i32> {
+        let step = &request.step;
         if response.model != self.rules.model {
             let expected = format!("an answer of model '{}'", self.rules.model);
             self.violation(ViolationKind::WrongModel, Some(step), expected, format!("one of '{}'", response.model));
         }
-        let [output] = response.outputs.as_slice() else {
-            let names: Vec<_> = response.outputs.iter().map(|output| output.name.as_str()).collect();
-            let expected = format!("one output, '{}'", self.rules.output);
-            self.violation(
-                ViolationKind::WrongOutputName,
-                Some(step),
-                expected,
-                format!("{} outputs {names:?}", names.len()),
-            );
+        let rules = self.rules;
+        let controls = rules.controls.as_ref();
+        let is_seen = |output: &&Tensor| controls.is_some_and(|controls| controls.output == output.name);
+        let seen = response.outputs.iter().find(is_seen);
+        let mut outputs = response.outputs.iter().filter(|output| !is_seen(output));
+        let alone = outputs.next().filter(|_| outputs.next().is_none());
+        if let (Some(controls), Some(seen)) = (controls, seen)
+            && !self.is_right(request, controls, seen, alone)
+        {
             return None;
+        }
+        let Some(output) = alone.filter(|_| seen.is_some() == controls.is_some()) else {
+            let names: Vec<_> = response.outputs.iter().map(|output| output.name.as_str()).collect();
+            let seen = format!("{} outputs {names:?}", names.len());
+            self.violation(ViolationKind::WrongOutputName, Some(step), self.outputs(), seen);
+            return alone.filter(|output| output.datatype == INT32).and_then(|output| output.data.single_int32());
         };
+        self.sum_in(step, output)
+    }
+
+    /// What a response has to hold.
+    fn outputs(&self) -> String {
+        let output = &self.rules.output;
+        match &self.rules.controls {
+            None => format!("one output, '{output}'"),
+            Some(controls) => format!("the outputs '{output}' and '{}'", controls.output),
+        }
+    }
+
+    fn sum_in(&mut self, step: &Step, output: &Tensor) -> Option<i32> {
         if output.name != self.rules.output {
             let expected = format!("the output '{}'", self.rules.output);
             self.violation(ViolationKind::WrongOutputName, Some(step), expected, format!("'{}'", output.name));
@@ -38,5 +63,51 @@ impl Observation<'_> {
             self.violation(ViolationKind::WrongOutputSize, Some(step), "4 bytes".to_owned(), output.data.to_string());
         }
         sum
+    }
+
+    /// Whether the model saw what was sent, in a slot in which it can be. Where not, one fault is one violation: the sum that
+    /// came of it tells nothing more.
+    fn is_right(&mut self, request: &Request, controls: &Controls, seen: &Tensor, sum: Option<&Tensor>) -> bool {
+        let step = &request.step;
+        let Some(told) = read(seen) else {
+            let expected = format!("the {} elements of '{}', {}", controls::ELEMENTS, seen.name, controls::DATATYPE);
+            let came = format!("{}{:?} of {}", seen.datatype, seen.shape, seen.data);
+            self.violation(ViolationKind::WrongControl, Some(step), expected, came);
+            return true;
+        };
+        let slot = told.slot();
+        let earlier = slot.and_then(|slot| self.id.executed_in(request, slot));
+        // Where no sequence is there it has to be refused, whatever the model was told.
+        if self.id.has_to_refuse(step) {
+            return true;
+        }
+        let differences = controls.told.differences(step, self.id.correlation_id, told);
+        if !differences.is_empty() {
+            let answer = match sum.and_then(|sum| sum.data.single_int32()) {
+                Some(sum) => format!("the answer is {sum}"),
+                None => "the answer has no sum".to_owned(),
+            };
+            let came = format!("{}; {answer}", differences.join("; "));
+            self.violation(ViolationKind::WrongControl, Some(step), "the model to see what was sent".to_owned(), came);
+            return false;
+        }
+        let expected = match (slot, earlier, controls.slots) {
+            (Some(slot), _, Some(slots)) if slot >= slots => {
+                format!("one of the {slots} slots, 0 to {}", slots.max(1) - 1)
+            }
+            (_, Some(earlier), _) => format!("slot {earlier}, in which the sequence's step before was"),
+            _ => return true,
+        };
+        let came = slot.map_or_else(String::new, |slot| format!("slot {slot}"));
+        self.violation(ViolationKind::WrongSlot, Some(step), expected, came);
+        false
+    }
+}
+
+/// What an output says that the model saw.
+fn read(output: &Tensor) -> Option<Seen> {
+    match &output.data {
+        TensorData::Raw(bytes) if output.datatype == controls::DATATYPE => Seen::from_bytes(bytes),
+        _ => None,
     }
 }

@@ -149,7 +149,7 @@ mod tests {
 
     fn step(start: bool, end: bool, value: i32) -> Step {
         let request = RequestId { worker: 0, context: 0, sequence: 0, step: 0 };
-        Step { request, pattern: Pattern::Valid, start, end, value, of: 3 }
+        Step { request, pattern: Pattern::Valid, start, end, value, of: 3, special: None }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Requests of streams that were cut: until a time limit the server may still take them in, in their order, or never.
 
 use super::stream::Request;
-use crate::event::Nanos;
+use crate::event::{Disturbance, Nanos};
 
 /// The most cut streams whose requests are looked at one by one. With more, sums tell next to nothing: some run of their
 /// values explains about any 32-bit number.
@@ -30,6 +30,8 @@ pub(super) struct Strays {
     pub(super) fog_until: Nanos,
     /// Until when a cancelled request may take the others of its sequence with it.
     sweeps_until: Nanos,
+    /// Until when it would have lasted without a disturbance that is under way.
+    clear_before_disturbance: Option<Nanos>,
     /// What was in the fog, for those who need to know whether something may still be executed.
     fog_sent: Option<Nanos>,
 }
@@ -69,6 +71,20 @@ impl Strays {
         self.fog_until = self.fog_until.max(until);
         self.fog_sent = Some(0);
         self.sweeps_until = self.sweeps_until.max(until);
+    }
+
+    /// Anything may be taken in while it lasts, and up to this time afterwards.
+    pub(super) fn lose_while_disturbed(&mut self, disturbance: Disturbance, at: Nanos) {
+        self.lose_in_fog();
+        match disturbance {
+            Disturbance::Begins => {
+                self.clear_before_disturbance = Some(self.clear_before_disturbance.unwrap_or(0).max(self.fog_until));
+                self.fog_until = Nanos::MAX;
+            }
+            // What was cut before may still come to the other one.
+            Disturbance::IsOver => self.fog_until = self.clear_before_disturbance.take().unwrap_or(0).max(at),
+        }
+        self.fog_sent = Some(0);
     }
 
     /// Gives up looking at them one by one.

@@ -19,6 +19,15 @@ pub(super) struct Request {
     pub(super) overtaken: bool,
     /// Whether the model may mix its sequence with another one of its ID.
     pub(super) mixed: bool,
+    /// Which of its ID's sequences it is of, where that is certain.
+    pub(super) sequence: Option<u64>,
+}
+
+impl Request {
+    /// Whether it can change what the server holds.
+    pub(super) fn counts(&self) -> bool {
+        self.step.flaw().is_none()
+    }
 }
 
 /// How far a request has come, as the client knows it.
@@ -39,12 +48,26 @@ pub(super) struct Stream {
     /// The number of the first of them.
     first: u64,
     carried: Carried,
+    opened_at: Nanos,
+    is_answered: bool,
 }
 
 impl Stream {
     /// A new stream takes the place of the one before.
-    pub(super) fn open(&mut self) {
+    pub(super) fn open(&mut self, at: Nanos) {
         self.carried = Carried::default();
+        self.opened_at = at;
+        self.is_answered = false;
+    }
+
+    /// When it was opened.
+    pub(super) fn opened_at(&self) -> Nanos {
+        self.opened_at
+    }
+
+    /// Whether it has brought an answer.
+    pub(super) fn is_answered(&self) -> bool {
+        self.is_answered
     }
 
     /// A request is sent; `follows` tells whether the one that was sent before it on the correlation ID went the same way.
@@ -96,6 +119,7 @@ impl Stream {
 
     /// The answer to this request has come; those before it that wait are overtaken.
     pub(super) fn settle(&mut self, number: u64) {
+        self.is_answered = true;
         let index = usize::try_from(number - self.first).unwrap_or(usize::MAX);
         for request in self.requests.iter_mut().take(index) {
             request.overtaken = true;

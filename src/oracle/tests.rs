@@ -1,3 +1,5 @@
+mod controls;
+mod special;
 mod streams;
 
 use std::num::NonZeroU64;
@@ -5,8 +7,8 @@ use std::num::NonZeroU64;
 use super::*;
 use crate::{
     conversation::Connection,
-    event::{Cut, EventKind, Received, Response},
-    sequence::{Pattern, RequestId},
+    event::{Cut, Disturbance, EventKind, Received, Response},
+    sequence::{IdForm, Pattern, RequestId, Special},
     tensor::{Tensor, TensorData},
 };
 
@@ -36,6 +38,8 @@ impl Conversation {
             idle_limit: Some(IDLE),
             straggling: STRAGGLING,
             mixes: false,
+            id_form: IdForm::Integer,
+            controls: None,
         };
         let id = CorrelationId(NonZeroU64::new(5).expect("not zero"));
         Self {
@@ -66,6 +70,11 @@ impl Conversation {
 
     /// Sends a sequence on the current stream.
     fn send(&mut self, start: bool, end: bool, values: &[i32]) -> &mut Self {
+        self.send_special(start, end, values, &[])
+    }
+
+    /// Sends a sequence, the first steps of which are set apart so.
+    fn send_special(&mut self, start: bool, end: bool, values: &[i32], special: &[Option<Special>]) -> &mut Self {
         let of = u32::try_from(values.len()).expect("short");
         for (step, &value) in (0..).zip(values) {
             let request = RequestId { worker: 0, context: 0, sequence: self.serial, step };
@@ -76,6 +85,7 @@ impl Conversation {
                 end: end && step + 1 == of,
                 value,
                 of,
+                special: special.get(step as usize).copied().flatten(),
             };
             self.sent.push(step);
             self.tell(EventKind::Sent(step));
@@ -415,4 +425,77 @@ fn what_is_missing_may_have_been_anything() {
         c.wait(3001).send(true, false, &[1]).answer("0-0-4-0", 1);
         c.send(false, true, &[1]).answer("0-0-5-0", 3).assert(&[ViolationKind::WrongSum, ViolationKind::WrongSum]);
     }
+}
+
+/// What a model says of a sequence that began before it was loaded anew, and what it says later.
+#[test]
+fn while_a_model_is_exchanged_anything_may_become_of_what_is_under_way_and_nothing_of_what_begins_afterwards() {
+    let stopping = "Server is stopping, scheduler for model has stopped accepting new inference requests";
+    let disturbed = || {
+        let mut c = Conversation::new();
+        c.tell(EventKind::Opened(Connection::Own)).send(true, false, &[1, 2, 3, 4]).answer("0-0-0-0", 1);
+        c.tell(EventKind::Disturbed(Disturbance::Begins)).wait(100).refuse("0-0-0-1");
+        c.receive("0-0-0-2", Err(stopping.to_owned()));
+        c.tell(EventKind::Disturbed(Disturbance::IsOver)).answer("0-0-0-3", 77);
+        assert!(!c.judged());
+        c.wait(100);
+        c
+    };
+    // The sequence may have lived on, or not.
+    let mut c = disturbed();
+    c.send(false, false, &[1]).refuse("0-0-1-0").assert(&[]);
+    let mut c = disturbed();
+    c.send(false, false, &[1]).answer("0-0-1-0", 78).assert(&[]);
+    // A new one is as ever.
+    let mut c = disturbed();
+    c.send(true, true, &[1, 2]).answer("0-0-1-0", 1).answer("0-0-1-1", 4).assert(&[ViolationKind::WrongSum]);
+    let mut c = disturbed();
+    c.send(true, false, &[1, 2]).answer("0-0-1-0", 1).refuse("0-0-1-1").assert(&[ViolationKind::SpuriousStartError]);
+    let mut c = disturbed();
+    c.send(true, false, &[1]).receive("0-0-1-0", Err(stopping.to_owned())).assert(&[ViolationKind::UnexpectedError]);
+    let mut c = disturbed();
+    c.send(false, false, &[1]).receive("0-0-1-0", Err("other".to_owned())).assert(&[ViolationKind::UnexpectedError]);
+    // What was sent before may be lost, and what is sent afterwards may not.
+    let mut c = disturbed();
+    c.send(true, false, &[1]).tell(EventKind::GaveUp).assert(&[ViolationKind::Lost]);
+    let mut c = Conversation::new();
+    c.tell(EventKind::Opened(Connection::Own)).send(true, false, &[1]).tell(EventKind::Disturbed(Disturbance::Begins));
+    c.wait(100).tell(EventKind::Disturbed(Disturbance::IsOver)).wait(5000).tell(EventKind::GaveUp).assert(&[]);
+    // A stream need not end that was there before.
+    c.tell(EventKind::NotClosed).assert(&[]);
+    // A stream may break that was there before.
+    let mut c = disturbed();
+    c.tell(EventKind::Cut(Cut::Broken("reset".into()))).assert(&[]);
+    // One that was opened soon afterwards may be on a connection whose end has not arrived yet, until it is answered.
+    let opened_after = |ms| {
+        let mut c = disturbed();
+        c.tell(EventKind::Cut(Cut::ByClient)).wait(ms).tell(EventKind::Opened(Connection::Own)).send(
+            true,
+            false,
+            &[1, 2],
+        );
+        c
+    };
+    let broken = || EventKind::Cut(Cut::Broken("reset".into()));
+    opened_after(1).tell(broken()).assert(&[]);
+    opened_after(1).answer("0-0-1-0", 1).tell(broken()).assert(&[ViolationKind::StreamBroken]);
+    opened_after(3000).tell(broken()).assert(&[ViolationKind::StreamBroken]);
+    // Of the stream that comes after one that was answered nothing is known.
+    let mut c = opened_after(1);
+    c.answer("0-0-1-0", 1).tell(EventKind::Cut(Cut::ByClient)).tell(EventKind::Opened(Connection::Own));
+    c.send(true, false, &[1]).tell(broken()).assert(&[]);
+    let mut c = Conversation::new();
+    c.tell(EventKind::Opened(Connection::Own)).send(true, false, &[1]).tell(broken());
+    c.assert(&[ViolationKind::StreamBroken]);
+}
+
+#[test]
+fn what_was_cut_before_an_exchange_may_still_come_after_it() {
+    let mut c = Conversation::new();
+    c.send(true, false, &[1]).answer("0-0-0-0", 1).send(false, false, &[5]).tell(EventKind::Cut(Cut::ByClient));
+    c.tell(EventKind::Disturbed(Disturbance::Begins)).wait(100).tell(EventKind::Disturbed(Disturbance::IsOver));
+    c.wait(1).tell(EventKind::Opened(Connection::Own)).send(true, false, &[10, 20]);
+    c.answer("0-0-2-0", 10).answer("0-0-2-1", 35).assert(&[]);
+    c.wait(3000).send(true, false, &[10, 20]).answer("0-0-3-0", 10).answer("0-0-3-1", 35);
+    c.assert(&[ViolationKind::WrongSum]);
 }

@@ -41,6 +41,9 @@ kinds! {
     WrongSum = "wrong-sum": "An answer is not the running sum of its sequence.";
     MissingStartError = "missing-start-error": "A step without START was accepted although its ID had no sequence.";
     SpuriousStartError = "spurious-start-error": "A step was refused for want of START although its sequence was there.";
+    FlawAccepted = "flaw-accepted": "A request was answered that has to be refused for a flaw.";
+    SpuriousTimeout = "spurious-timeout": "A step was refused for a time limit that had not passed, or although its sequence had a slot.";
+    MissingTimeout = "missing-timeout": "A sequence that waited for a slot beyond its time limit was executed.";
     UnexpectedError = "unexpected-error": "A request was answered with an error that it gave no cause for.";
     Lost = "lost": "An answer did not come within the longest lawful wait.";
     Duplicate = "duplicate": "A request was answered more than once.";
@@ -51,6 +54,8 @@ kinds! {
     WrongOutputType = "wrong-output-type": "An answer's output has another type than the model declares.";
     WrongOutputShape = "wrong-output-shape": "An answer's output has another shape than its input.";
     WrongOutputSize = "wrong-output-size": "An answer's output has not as many bytes as its shape says.";
+    WrongControl = "wrong-control": "The model saw another START, END, READY or CORRID than the request has.";
+    WrongSlot = "wrong-slot": "A sequence was executed in a slot that is not its own.";
     StreamBroken = "stream-broken": "A stream ended although the client had not closed it, or with answers missing.";
     StreamNotClosed = "stream-not-closed": "A stream stayed open although the client closed it and had every answer.";
     ServerDied = "server-died": "The server stopped answering in the middle of the run.";
@@ -58,6 +63,7 @@ kinds! {
     Statistics = "statistics": "The model's own statistics do not account for what was sent and answered.";
     SlotLeak = "slot-leak": "After the run fewer sequences could be open at a time than the model has slots.";
     SlotReleasedTwice = "slot-released-twice": "After the run more sequences could be open at a time than the model has slots.";
+    MissingReap = "missing-reap": "After the run no idle sequence was ended, however long its idle limit had passed.";
     PendingLeft = "pending-left": "Requests were still pending when all were answered and the server had had its time.";
 }
 

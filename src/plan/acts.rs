@@ -5,30 +5,31 @@ use std::{ops::Range, time::Duration};
 use super::{LANES, Pass, Twist};
 use crate::{
     conversation::{Act, Connection, Lane},
-    scenario::{Patterns, Reuse, StreamLife},
-    sequence::Pattern,
+    scenario::{Population, Reuse, Sending, StreamLife},
+    sequence::{Flaw, Pattern, Sequence, Special},
 };
 
-/// How a pass is carried out, as the scenario and the model have it.
+/// What the model makes of how passes are carried out.
 #[derive(Clone, Copy, Debug)]
 pub struct Manner {
-    /// When an ID's next START is sent.
-    pub reuse: Reuse,
-    /// How long a stream lasts.
-    pub stream: StreamLife,
+    /// Whether an ID's next START waits for the END's answer, whatever the scenario says.
+    pub after_answers: bool,
     /// What pauses are shares of.
     pub idle_limit: Duration,
+    /// Whether the model takes batches, so that a request can have two elements in one.
+    pub batches: bool,
 }
 
 /// How many connections that are made for one stream a worker may have at a time.
 #[must_use]
-pub fn fresh_connections_of(patterns: &Patterns) -> usize {
-    let is_drawn = |pattern| patterns.common.of(pattern) > 0.0 || patterns.rare.of(pattern) > 0.0;
+pub fn fresh_connections_of(population: &Population) -> usize {
+    let is_drawn = |pattern| population.draws(pattern).anywhere();
     if is_drawn(Pattern::Concurrent) {
         // Its first stream is the context's own, and the second a neighbour's.
         usize::from(*LANES.end()) - 2
     } else {
-        usize::from(is_drawn(Pattern::Reset) || is_drawn(Pattern::ContinueElsewhere))
+        let one = [Pattern::Reset, Pattern::ContinueElsewhere, Pattern::StopReading, Pattern::KillClient];
+        usize::from(one.into_iter().any(is_drawn))
     }
 }
 
@@ -43,8 +44,10 @@ const AT_ONCE: u32 = 4;
 impl Pass {
     /// What is done, one after the other.
     #[must_use]
-    pub fn acts(&self, manner: &Manner) -> Vec<Act> {
-        let mut script = Script { pass: self, manner, acts: Vec::new() };
+    pub fn acts(&self, sending: &Sending, manner: Manner) -> Vec<Act> {
+        let reuse = if manner.after_answers { Reuse::AfterAnswer } else { sending.reuse };
+        let mut script = Script { pass: self, reuse, stream: sending.stream, manner, acts: Vec::new() };
+        script.think(self.think_ms);
         match self.twist {
             None => script.send_bursts(),
             Some(twist) => script.twisted(twist),
@@ -56,7 +59,9 @@ impl Pass {
 /// A conversation, being written down.
 struct Script<'p> {
     pass: &'p Pass,
-    manner: &'p Manner,
+    reuse: Reuse,
+    stream: StreamLife,
+    manner: Manner,
     acts: Vec<Act>,
 }
 
@@ -66,7 +71,7 @@ impl Script<'_> {
         let last = self.pass.sequences.len() - 1;
         for sequence in 0..=last {
             self.send_all(Lane::FIRST, sequence);
-            if sequence == last || self.manner.reuse == Reuse::AfterAnswer {
+            if sequence == last || self.reuse == Reuse::AfterAnswer {
                 self.await_all(Lane::FIRST);
                 self.finish();
             }
@@ -79,8 +84,8 @@ impl Script<'_> {
             Pattern::Pause => {
                 self.send(Lane::FIRST, 0, before);
                 self.await_all(Lane::FIRST);
-                let us = (self.manner.idle_limit * pause_percent / 100).as_micros();
-                self.acts.push(Act::Pause { us: u64::try_from(us).unwrap_or(u64::MAX) });
+                let us = self.share_of_the_idle_limit(pause_percent);
+                self.acts.push(Act::Pause { us });
                 self.send(Lane::FIRST, 0, rest);
                 self.await_all(Lane::FIRST);
                 self.finish();
@@ -124,6 +129,21 @@ impl Script<'_> {
                 self.acts.push(Act::Await { lane: SECOND, unanswered: all.end - 1 });
                 self.acts.push(Act::Reset { lane: SECOND });
             }
+            Pattern::StopReading => {
+                self.open(SECOND, Connection::Narrow);
+                self.send(SECOND, 0, all.clone());
+                self.acts.push(Act::Await { lane: SECOND, unanswered: all.end - 1 });
+                let us = self.share_of_the_idle_limit(pause_percent);
+                self.acts.push(Act::StopReading { us });
+                self.await_all(SECOND);
+                self.acts.push(Act::Close { lane: SECOND });
+            }
+            Pattern::KillClient => {
+                self.open(SECOND, Connection::Process);
+                self.send(SECOND, 0, all.clone());
+                self.acts.push(Act::Await { lane: SECOND, unanswered: all.end - 1 });
+                self.acts.push(Act::Kill { lane: SECOND });
+            }
             Pattern::ContinueElsewhere => self.continue_over(Connection::Fresh, before, rest),
             Pattern::ContinueByNeighbour => self.continue_over(Connection::Neighbour, before, rest),
             Pattern::RestartElsewhere => {
@@ -136,10 +156,23 @@ impl Script<'_> {
                 self.finish();
             }
             Pattern::Concurrent => self.submit_over(lanes),
-            Pattern::Valid | Pattern::ValidValid | Pattern::ValidNoEnd | Pattern::NoStart | Pattern::NoEnd => {
-                self.send_bursts();
-            }
+            Pattern::SharedId => self.share_the_id(),
+            Pattern::Valid
+            | Pattern::ValidValid
+            | Pattern::ValidNoEnd
+            | Pattern::NoStart
+            | Pattern::NoEnd
+            | Pattern::Restart
+            | Pattern::Burst
+            | Pattern::AfterEnd
+            | Pattern::EndTwice
+            | Pattern::Malformed
+            | Pattern::Timeout => self.send_bursts(),
         }
+    }
+
+    fn share_of_the_idle_limit(&self, percent: u32) -> u64 {
+        u64::try_from((self.manner.idle_limit * percent / 100).as_micros()).unwrap_or(u64::MAX)
     }
 
     fn cancel_with_steps_queued(&mut self) {
@@ -181,12 +214,29 @@ impl Script<'_> {
         self.finish();
     }
 
+    /// Two sequences at once over a stream each, step by step in turn. The START of one restarts the other, and its END ends both.
+    fn share_the_id(&mut self) {
+        self.open(SECOND, Connection::Neighbour);
+        for step in 0..self.steps(0).max(self.steps(1)) {
+            for (sequence, lane) in [Lane::FIRST, SECOND].into_iter().enumerate() {
+                if step < self.steps(sequence) {
+                    self.acts.push(Act::Await { lane, unanswered: AT_ONCE - 1 });
+                    self.send(lane, sequence, step..step + 1);
+                }
+            }
+        }
+        self.await_all(Lane::FIRST);
+        self.await_all(SECOND);
+        self.acts.push(Act::Close { lane: SECOND });
+        self.finish();
+    }
+
     fn open(&mut self, lane: Lane, over: Connection) {
         self.acts.push(Act::Open { lane, over });
     }
 
     fn steps(&self, sequence: usize) -> u32 {
-        u32::try_from(self.pass.sequences[sequence].values.len()).expect("a length is a 32-bit number")
+        self.pass.sequences[sequence].steps()
     }
 
     fn send_all(&mut self, lane: Lane, sequence: usize) {
@@ -196,15 +246,47 @@ impl Script<'_> {
     fn send(&mut self, lane: Lane, sequence: usize, steps: Range<u32>) {
         let of = self.steps(sequence);
         let its = &self.pass.sequences[sequence];
-        self.acts.extend(steps.map(|step| Act::Send {
-            lane,
-            sequence: u32::try_from(sequence).expect("a pass has one sequence or two"),
-            step,
-            of,
-            start: its.start && step == 0,
-            end: its.end && step + 1 == of,
-            value: its.values[step as usize],
-        }));
+        for step in steps {
+            let before = step.checked_sub(1).and_then(|before| its.think_ms.get(before as usize));
+            self.think(before.copied().unwrap_or(0));
+            let (start, end) = its.flags(step);
+            self.acts.push(Act::Send {
+                lane,
+                sequence: u32::try_from(sequence).expect("sequences are counted in 32 bits"),
+                step,
+                of,
+                start,
+                end,
+                value: its.values[step as usize],
+                special: self.special(its, step),
+            });
+        }
+    }
+
+    fn special(&self, its: &Sequence, step: u32) -> Option<Special> {
+        let flaw = its.flaws.get(&step).map(|flaw| match flaw {
+            Flaw::BatchOfTwo if !self.manner.batches => Flaw::OtherShape,
+            flaw => *flaw,
+        });
+        flaw.map(Special::Flaw).or_else(|| self.timeout(step))
+    }
+
+    /// How long the whole sequence may wait because of this step: the earliest time limit of those that wait counts.
+    fn timeout(&self, step: u32) -> Option<Special> {
+        let Twist { after, pause_percent, .. } = self.pass.twist.filter(|_| self.pass.pattern == Pattern::Timeout)?;
+        let percent = match step {
+            0 => pause_percent,
+            step if step == after => pause_percent / 2,
+            _ => return None,
+        };
+        let us = (self.manner.idle_limit * percent / 100).as_micros();
+        Some(Special::TimeoutUs(u64::try_from(us).unwrap_or(u64::MAX)))
+    }
+
+    fn think(&mut self, ms: u32) {
+        if ms > 0 {
+            self.acts.push(Act::Pause { us: u64::from(ms) * 1000 });
+        }
     }
 
     fn await_all(&mut self, lane: Lane) {
@@ -213,7 +295,7 @@ impl Script<'_> {
 
     /// What comes after the last answer of a sequence on the first stream.
     fn finish(&mut self) {
-        if self.manner.stream == StreamLife::PerSequence {
+        if self.stream == StreamLife::PerSequence {
             self.acts.push(Act::Close { lane: Lane::FIRST });
         }
     }
@@ -221,17 +303,24 @@ impl Script<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::num::NonZeroU64;
+    use std::{collections::BTreeMap, num::NonZeroU64};
 
     use super::*;
     use crate::{
         conversation::fresh_connections,
-        scenario::{Overrides, Scenario, Source},
-        sequence::{CorrelationId, Sequence},
+        scenario::{ConnectionOwner, Overrides, Scenario, Source, Window},
+        sequence::CorrelationId,
     };
 
     fn pass(pattern: Pattern, twist: Option<Twist>) -> Pass {
-        let sequence = |first| Sequence { start: true, end: true, values: (first..first + 4).collect() };
+        let flaws = || if pattern == Pattern::Malformed { [(1, Flaw::BatchOfTwo)].into() } else { BTreeMap::new() };
+        let sequence = |first| Sequence {
+            start: true,
+            end: true,
+            values: (first..first + 4).collect(),
+            flaws: flaws(),
+            think_ms: Vec::new(),
+        };
         Pass {
             worker: 0,
             pass: 0,
@@ -239,25 +328,33 @@ mod tests {
             correlation_id: CorrelationId(NonZeroU64::MIN),
             pattern,
             sequences: vec![sequence(10), sequence(20)],
+            think_ms: 0,
             twist,
         }
     }
 
-    fn manner(reuse: Reuse, stream: StreamLife) -> Manner {
-        Manner { reuse, stream, idle_limit: Duration::from_millis(100) }
+    /// What a pass does, a letter for each act.
+    fn done(pass: &Pass, reuse: Reuse, stream: StreamLife) -> String {
+        let sending = Sending { reuse, stream, connection: ConnectionOwner::PerContext, window: Window::All };
+        let manner = Manner { after_answers: false, idle_limit: Duration::from_millis(100), batches: true };
+        short(&pass.acts(&sending, manner))
     }
 
     /// One letter for each act, with its lane.
     fn short(acts: &[Act]) -> String {
         let letter = |act: &Act| match act {
             Act::Open { lane, over } => format!("o{}{over:?}", lane.0),
-            Act::Send { lane, value, .. } => format!("{}:{value}", lane.0),
+            Act::Send { lane, value, special: None, .. } => format!("{}:{value}", lane.0),
+            Act::Send { lane, value, special: Some(Special::Flaw(flaw)), .. } => format!("{}:{value}!{flaw}", lane.0),
+            Act::Send { lane, value, special: Some(Special::TimeoutUs(us)), .. } => format!("{}:{value}<={us}", lane.0),
             Act::Await { lane, unanswered } => format!("a{}<={unanswered}", lane.0),
             Act::Pause { us } => format!("p{us}"),
             Act::HalfClose { lane } => format!("h{}", lane.0),
             Act::Close { lane } => format!("c{}", lane.0),
             Act::Cancel { lane } => format!("x{}", lane.0),
             Act::Reset { lane } => format!("r{}", lane.0),
+            Act::StopReading { us } => format!("n{us}"),
+            Act::Kill { lane } => format!("k{}", lane.0),
         };
         acts.iter().map(letter).collect::<Vec<_>>().join(" ")
     }
@@ -270,7 +367,7 @@ mod tests {
             (Reuse::Pipelined, StreamLife::PerContext, "0:10 0:11 0:12 0:13 0:20 0:21 0:22 0:23 a0<=0"),
             (Reuse::AfterAnswer, StreamLife::PerSequence, "0:10 0:11 0:12 0:13 a0<=0 c0 0:20 0:21 0:22 0:23 a0<=0 c0"),
         ] {
-            assert_eq!(short(&pass.acts(&manner(reuse, stream))), expected);
+            assert_eq!(done(&pass, reuse, stream), expected);
         }
     }
 
@@ -285,6 +382,8 @@ mod tests {
             (Pattern::CancelRestart, "0:10 0:11 0:12 0:13 a0<=3 x0 o1Neighbour 1:20 1:21 1:22 a1<=0 1:23 a1<=0 c1"),
             (Pattern::HalfClose, "0:10 0:11 0:12 0:13 h0 a0<=0 c0"),
             (Pattern::Reset, "o1Fresh 1:10 1:11 1:12 1:13 a1<=3 r1"),
+            (Pattern::StopReading, "o1Narrow 1:10 1:11 1:12 1:13 a1<=3 n50000 a1<=0 c1"),
+            (Pattern::KillClient, "o1Process 1:10 1:11 1:12 1:13 a1<=3 k1"),
             (Pattern::ContinueElsewhere, "0:10 0:11 a0<=0 o1Fresh 1:12 1:13 a1<=0 c1 c0"),
             (Pattern::ContinueByNeighbour, "0:10 0:11 a0<=0 o1Neighbour 1:12 1:13 a1<=0 c1 c0"),
             (Pattern::RestartElsewhere, "0:10 0:11 0:12 0:13 o1Neighbour 1:20 1:21 1:22 1:23 a0<=0 a1<=0 c1 c0"),
@@ -292,9 +391,16 @@ mod tests {
                 Pattern::Concurrent,
                 "0:10 a0<=0 o1Neighbour o2Fresh a0<=3 0:11 a1<=3 1:12 a0<=0 a1<=0 a2<=0 0:13 a0<=0 c1 c2 c0",
             ),
+            (
+                Pattern::SharedId,
+                "o1Neighbour a0<=3 0:10 a1<=3 1:20 a0<=3 0:11 a1<=3 1:21 a0<=3 0:12 a1<=3 1:22 a0<=3 0:13 a1<=3 1:23 \
+                 a0<=0 a1<=0 c1 c0",
+            ),
+            (Pattern::Malformed, "0:10 0:11!batch-2 0:12 0:13 0:20 0:21!batch-2 0:22 0:23 a0<=0 c0"),
+            (Pattern::Timeout, "0:10<=50000 0:11 0:12<=25000 0:13 0:20<=50000 0:21 0:22<=25000 0:23 a0<=0 c0"),
         ] {
-            let acts = pass(pattern, Some(twist)).acts(&manner(Reuse::Pipelined, StreamLife::PerSequence));
-            assert_eq!(short(&acts), expected, "{pattern}");
+            let done = done(&pass(pattern, Some(twist)), Reuse::Pipelined, StreamLife::PerSequence);
+            assert_eq!(done, expected, "{pattern}");
         }
     }
 
@@ -304,9 +410,10 @@ mod tests {
             let weights = format!("patterns.common = {{ {pattern} = 1 }}\npatterns.rare = {{ valid = 1 }}");
             let source = Source::from_text("test", &weights);
             let scenario = Scenario::resolve(&source, Overrides::default()).expect("a scenario");
-            let counted = fresh_connections_of(&scenario.patterns);
+            let counted = fresh_connections_of(&scenario.populations[0]);
             let twist = Twist { after: 2, pause_percent: 50, lanes: *LANES.end() };
-            let acts = pass(pattern, Some(twist)).acts(&manner(Reuse::Pipelined, StreamLife::PerSequence));
+            let manner = Manner { after_answers: false, idle_limit: Duration::from_millis(100), batches: true };
+            let acts = pass(pattern, Some(twist)).acts(&scenario.populations[0].sending, manner);
             assert_eq!(fresh_connections(&acts), counted, "{pattern}");
         }
     }

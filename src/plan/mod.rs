@@ -4,6 +4,8 @@ mod acts;
 mod ids;
 mod pacing;
 
+use std::collections::BTreeMap;
+
 pub use acts::{Manner, fresh_connections_of};
 pub use ids::correlation_id;
 pub use pacing::{Pace, Pacer};
@@ -13,9 +15,9 @@ use rand_distr::{Distribution as _, weighted::WeightedIndex};
 use serde::Serialize;
 
 use crate::{
-    scenario::{Scenario, Weights},
+    scenario::{Length, Population, Scenario, Sending, Weights},
     seed::Seed,
-    sequence::{CorrelationId, Pattern, Sequence},
+    sequence::{CorrelationId, Flaw, Pattern, Sequence, UNREAD_MAX},
 };
 
 /// One draw from the patterns: what a worker sends on one of its contexts before it goes on to the next.
@@ -31,11 +33,19 @@ pub struct Pass {
     pub correlation_id: CorrelationId,
     /// The pattern that was drawn.
     pub pattern: Pattern,
-    /// One sequence, or two that follow each other.
+    /// Its sequences, in the order in which they begin; never empty.
     pub sequences: Vec<Sequence>,
+    /// How long the worker does nothing before, in ms.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub think_ms: u32,
     /// What the pattern does besides sending them; none where it only sends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub twist: Option<Twist>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// The numbers of a pattern that does more than to send.
@@ -43,7 +53,7 @@ pub struct Pass {
 pub struct Twist {
     /// After how many steps of the first sequence it comes, from 1.
     pub after: u32,
-    /// How long a pause is, in percent of the idle limit.
+    /// How long a pause is, or how long a sequence may wait for a slot, in percent of the idle limit.
     pub pause_percent: u32,
     /// How many streams there are.
     pub lanes: u8,
@@ -54,15 +64,21 @@ const PAUSES: std::ops::RangeInclusive<u32> = 30..=170;
 /// The numbers of streams that one sequence is submitted over at once.
 const LANES: std::ops::RangeInclusive<u8> = 2..=4;
 
+/// The most sequences of a burst.
+const BURST_MAX: u32 = 64;
+/// How many steps of a malformed sequence have a flaw, at the most; two may be drawn for one step.
+const FLAWS: std::ops::RangeInclusive<u32> = 1..=4;
+
 /// The passes of one worker, without an end.
 #[derive(Debug)]
 pub struct WorkerPlan {
     worker: u32,
-    scenario: Scenario,
+    population: Population,
+    /// The ID of its first context; those of the others follow.
+    first_id: CorrelationId,
     generator: ChaCha8Rng,
     common: Option<WeightedIndex<f64>>,
     rare: Option<WeightedIndex<f64>>,
-    length: rand_distr::Normal<f64>,
     next_pass: u64,
     next_rare: u32,
     /// By context: whether its ID certainly has no sequence, as far as the plan can know.
@@ -76,17 +92,17 @@ impl WorkerPlan {
         let weighted = |contexts: u32, weights: &Weights| {
             (contexts > 0).then(|| WeightedIndex::new(weights.in_order()).expect("a scenario's weights are checked"))
         };
-        let normal = scenario.length.normal;
+        let population = scenario.population_of(worker);
         Self {
             worker,
             generator: seed.generator(worker),
-            common: weighted(scenario.contexts.common, &scenario.patterns.common),
-            rare: weighted(scenario.contexts.rare, &scenario.patterns.rare),
-            length: rand_distr::Normal::new(normal.mean, normal.stdev).expect("a scenario's numbers are finite"),
+            common: weighted(population.contexts.common, &population.patterns.common),
+            rare: weighted(population.contexts.rare, &population.patterns.rare),
             next_pass: 0,
             next_rare: 0,
-            has_no_sequence: vec![false; scenario.contexts.count() as usize],
-            scenario: scenario.clone(),
+            has_no_sequence: vec![false; population.contexts.count() as usize],
+            first_id: correlation_id(scenario, worker, 0),
+            population: population.clone(),
         }
     }
 
@@ -94,7 +110,12 @@ impl WorkerPlan {
     pub fn next_pass(&mut self) -> Pass {
         let (context, pattern) = self.draw_pattern();
         self.has_no_sequence[context as usize] = pattern.leaves_no_sequence();
-        let sequences = self.draw_sequences(pattern);
+        let mut sequences = self.draw_sequences(pattern);
+        if !self.population.think.step_ms.is_zero() && !pattern.needs_a_queue() {
+            for sequence in &mut sequences {
+                self.draw_thinking(sequence);
+            }
+        }
         let twist = (pattern.index() > Pattern::NoEnd.index()).then(|| self.draw_twist(&sequences[0]));
         let pass = self.next_pass;
         self.next_pass += 1;
@@ -102,22 +123,29 @@ impl WorkerPlan {
             worker: self.worker,
             pass,
             context,
-            correlation_id: correlation_id(&self.scenario, self.worker, context),
+            correlation_id: self.first_id.after(context),
             pattern,
             sequences,
+            think_ms: self.population.think.pass_ms.draw(&mut self.generator),
             twist,
         }
     }
 
+    /// How the worker's steps travel.
+    #[must_use]
+    pub fn sending(&self) -> &Sending {
+        &self.population.sending
+    }
+
     fn draw_pattern(&mut self) -> (u32, Pattern) {
-        let is_rare = self.generator.random_bool(self.scenario.contexts.rare_probability.0);
+        let is_rare = self.generator.random_bool(self.population.contexts.rare_probability.0);
         let (context, drawn) =
             if is_rare { (self.take_rare(), &self.rare) } else { (self.draw_common(), &self.common) };
         let weighted = drawn.as_ref().expect("a scenario's odds lead to contexts that exist");
         let pattern = Pattern::ALL[weighted.sample(&mut self.generator)];
         if pattern == Pattern::NoStart && !self.has_no_sequence[context as usize] {
             // The server would rightly take the step for the continuation of a sequence that still lives.
-            let patterns = &self.scenario.patterns;
+            let patterns = &self.population.patterns;
             let weights = if is_rare { &patterns.rare } else { &patterns.common };
             let instead = if weights.of(Pattern::NoEnd) > 0.0 { Pattern::NoEnd } else { Pattern::Valid };
             return (context, instead);
@@ -126,13 +154,13 @@ impl WorkerPlan {
     }
 
     fn draw_common(&mut self) -> u32 {
-        self.generator.random_range(0..self.scenario.contexts.common)
+        self.generator.random_range(0..self.population.contexts.common)
     }
 
     fn take_rare(&mut self) -> u32 {
         let taken = self.next_rare;
-        self.next_rare = (taken + 1) % self.scenario.contexts.rare;
-        self.scenario.contexts.common + taken
+        self.next_rare = (taken + 1) % self.population.contexts.rare;
+        self.population.contexts.common + taken
     }
 
     fn draw_sequences(&mut self, pattern: Pattern) -> Vec<Sequence> {
@@ -141,15 +169,29 @@ impl WorkerPlan {
             Pattern::ValidValid => vec![self.draw_sequence(true), self.draw_sequence(true)],
             Pattern::ValidNoEnd => vec![self.draw_sequence(true), self.draw_sequence(false)],
             Pattern::NoEnd => vec![self.draw_sequence(false)],
-            Pattern::NoStart => vec![Sequence { start: false, end: false, values: vec![self.draw_value()] }],
+            Pattern::NoStart => {
+                vec![self.draw_step(false, false)]
+            }
+            Pattern::Restart => vec![self.draw_sequence(false), self.draw_sequence(true)],
+            Pattern::Burst => {
+                let sequences = self.draw_length().clamp(2, BURST_MAX);
+                (0..sequences).map(|_| self.draw_step(true, true)).collect()
+            }
+            Pattern::AfterEnd => vec![self.draw_sequence(true), self.draw_step(false, false)],
+            Pattern::EndTwice => vec![self.draw_sequence(true), self.draw_step(false, true)],
+            Pattern::SharedId => vec![self.draw_longer_sequence(2), self.draw_longer_sequence(2)],
+            Pattern::Malformed => vec![self.draw_malformed_sequence()],
             Pattern::Pause
             | Pattern::CancelExecuting
             | Pattern::CancelIdle
             | Pattern::ContinueElsewhere
-            | Pattern::ContinueByNeighbour => vec![self.draw_longer_sequence(2)],
+            | Pattern::ContinueByNeighbour
+            | Pattern::Timeout => vec![self.draw_longer_sequence(2)],
             Pattern::Concurrent => vec![self.draw_longer_sequence(3)],
+            // More answers than go through while nobody reads.
+            Pattern::StopReading => vec![self.draw_longer_sequence(UNREAD_MAX + 4)],
             // With END queued the slot is given back where the requests are cancelled; without, also by the idle limit.
-            Pattern::CancelQueued | Pattern::Reset => {
+            Pattern::CancelQueued | Pattern::Reset | Pattern::KillClient => {
                 let end = self.generator.random_bool(0.5);
                 vec![Sequence { end, ..self.draw_longer_sequence(3) }]
             }
@@ -160,18 +202,45 @@ impl WorkerPlan {
     }
 
     fn draw_sequence(&mut self, end: bool) -> Sequence {
-        let length = self.draw_length();
-        Sequence { start: true, end, values: (0..length).map(|_| self.draw_value()).collect() }
+        self.draw_sequence_of(0, end)
     }
 
     /// A sequence with START and END, of at least so many steps.
     fn draw_longer_sequence(&mut self, least: u32) -> Sequence {
+        self.draw_sequence_of(least, true)
+    }
+
+    fn draw_sequence_of(&mut self, least: u32, end: bool) -> Sequence {
         let length = self.draw_length().max(least);
-        Sequence { start: true, end: true, values: (0..length).map(|_| self.draw_value()).collect() }
+        let values = (0..length).map(|_| self.draw_value()).collect();
+        Sequence { start: true, end, values, flaws: BTreeMap::new(), think_ms: Vec::new() }
+    }
+
+    /// A sequence of one step.
+    fn draw_step(&mut self, start: bool, end: bool) -> Sequence {
+        Sequence { start, end, values: vec![self.draw_value()], flaws: BTreeMap::new(), think_ms: Vec::new() }
+    }
+
+    /// A sequence with START and END in which some steps but the last have a flaw, those before START among them.
+    fn draw_malformed_sequence(&mut self) -> Sequence {
+        let flaws = self.generator.random_range(FLAWS);
+        let sequence = self.draw_longer_sequence(2 + flaws);
+        let last = sequence.steps() - 1;
+        let mut draw_flaw = |_| {
+            let flaw = Flaw::ALL[self.generator.random_range(0..Flaw::ALL.len())];
+            (self.generator.random_range(0..last), flaw)
+        };
+        let flaws = (0..flaws).map(&mut draw_flaw).collect();
+        Sequence { flaws, ..sequence }
+    }
+
+    fn draw_thinking(&mut self, sequence: &mut Sequence) {
+        let draw = |_| self.population.think.step_ms.draw(&mut self.generator);
+        sequence.think_ms = (1..sequence.values.len()).map(draw).collect();
     }
 
     fn draw_twist(&mut self, first: &Sequence) -> Twist {
-        let steps = u32::try_from(first.values.len()).expect("a length is a 32-bit number");
+        let steps = first.steps();
         Twist {
             after: self.generator.random_range(1..steps.max(2)),
             pause_percent: self.generator.random_range(PAUSES),
@@ -180,17 +249,12 @@ impl WorkerPlan {
     }
 
     fn draw_length(&mut self) -> u32 {
-        let (min, max) = (self.scenario.length.min.get(), self.scenario.length.max.get());
-        let drawn = self.length.sample(&mut self.generator);
-        // A cast from floating point rounds towards zero and saturates.
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        let steps = drawn as u32;
-        steps.clamp(min, max)
+        let Length { min, max, drawn } = &self.population.length;
+        drawn.draw(&mut self.generator).clamp(min.get(), max.get())
     }
 
     fn draw_value(&mut self) -> i32 {
-        let values = self.scenario.values.uniform;
-        self.generator.random_range(values.min..=values.max)
+        self.population.values.draw(&mut self.generator)
     }
 }
 

@@ -37,7 +37,7 @@ fn each_context_has_an_id_of_its_own() {
     let scenario = scenario("load.workers = 20");
     let mut owners = HashMap::new();
     for worker in 0..20 {
-        for context in 0..scenario.contexts.count() {
+        for context in 0..scenario.most_contexts() {
             let id = correlation_id(&scenario, worker, context);
             assert_eq!(owners.insert(id, (worker, context)), None, "{id}");
         }

@@ -7,7 +7,7 @@ use crate::{
     conversation::Lane,
     event::{Cut, EventKind, Nanos},
     oracle::{Doubt, Outcome, Settled},
-    sequence::{RequestId, Step},
+    sequence::{RequestId, Step, UNREAD_MAX},
 };
 
 /// A pause is a share of the idle limit of at least one in so many.
@@ -23,6 +23,8 @@ pub(super) struct Reach {
     last: Option<Answered>,
     /// The latest step that was sent in some special way, as long as it is unanswered.
     special: Option<(RequestId, Special)>,
+    /// Whether a step with a flaw was refused since, in the middle of a sequence.
+    is_flawed: bool,
     /// Whether a stream was cut with steps under way, and none was answered since.
     is_cut: bool,
 }
@@ -45,6 +47,8 @@ struct Traffic {
     ends: bool,
     /// Whether it was half-closed with answers due.
     half_closed: bool,
+    /// Whether it was not read while more answers were due than flow control lets through.
+    unread: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +83,13 @@ impl Reach {
                 let traffic = &mut self.lanes[here.lane.index()];
                 traffic.half_closed = traffic.unanswered > 0;
             }
+            EventKind::StoppedReading(_) => {
+                let traffic = &mut self.lanes[here.lane.index()];
+                traffic.unread = traffic.unanswered > UNREAD_MAX;
+            }
             EventKind::Cut(cut) => self.cut(cut, here.lane, claims),
+            // What was answered before is no measure of what comes.
+            EventKind::Disturbed(_) => (self.special, self.last) = (None, None),
             EventKind::Opened(_)
             | EventKind::Received(_)
             | EventKind::GaveUp
@@ -115,9 +125,16 @@ impl Reach {
         traffic.unanswered = traffic.unanswered.saturating_sub(1);
         self.unanswered = self.unanswered.saturating_sub(1);
         traffic.half_closed &= is_right;
-        if traffic.half_closed && traffic.unanswered == 0 {
-            traffic.half_closed = false;
-            claims.reach(Claim::HalfClosed);
+        traffic.unread &= is_right;
+        if traffic.unanswered == 0 {
+            for (claim, is_reached) in [
+                (Claim::HalfClosed, mem::take(&mut traffic.half_closed)),
+                (Claim::ReadOn, mem::take(&mut traffic.unread)),
+            ] {
+                if is_reached {
+                    claims.reach(claim);
+                }
+            }
         }
         let special = self.special.take_if(|(request, _)| *request == step.request).map(|(_, special)| special);
         let last = self.last.take();
@@ -129,14 +146,24 @@ impl Reach {
                 let Here { at, lane, .. } = here;
                 let answered = Answered { request: step.request, lane, end: step.end, sent_at: *sent_at, at };
                 self.last = is_latest.then_some(answered);
-                self.is_cut = false;
+                (self.is_cut, self.is_flawed) = (false, false);
             }
-            Outcome::Refused if is_right => claims.reach(Claim::RefusedNoStart),
+            Outcome::Refused if is_right && step.flaw().is_some() => {
+                self.last = last;
+                self.is_flawed = last.is_some_and(|last| !last.end);
+            }
+            Outcome::Refused if is_right => {
+                claims.reach(Claim::RefusedNoStart);
+                if last.is_some_and(|last| last.end) {
+                    claims.reach(if step.end { Claim::RefusedSecondEnd } else { Claim::RefusedAfterEnd });
+                }
+            }
+            Outcome::Expired if is_right => claims.reach(Claim::ExpiredInBacklog),
             // The sequence was certainly live, may have been idle for too long, and is gone.
             Outcome::Refused if *doubt == Some(Doubt::Idle) && here.idle_limit.is_some() => {
                 claims.reach(Claim::IdleReap);
             }
-            Outcome::Completed | Outcome::Refused | Outcome::Failed | Outcome::Indeterminate => {}
+            Outcome::Completed | Outcome::Refused | Outcome::Expired | Outcome::Failed | Outcome::Indeterminate => {}
         }
     }
 
@@ -150,6 +177,7 @@ impl Reach {
             let was_ended = last.is_some_and(|last| last.end);
             let is_live = last.is_some_and(|last| last.is_live(here));
             reach(Claim::ReuseOfAnId, was_ended);
+            reach(Claim::OneStepSequences, was_ended && step.end);
             reach(Claim::BackToBack, was_ended && special.pipelined);
             reach(Claim::RestartOfALiveId, is_live && !special.overtakes);
             reach(Claim::RestartElsewhere, special.overtakes);
@@ -157,6 +185,7 @@ impl Reach {
         } else {
             reach(Claim::ContinuedElsewhere, special.elsewhere);
             reach(Claim::KeptThroughAPause, special.paused);
+            reach(Claim::SurvivedAFlaw, self.is_flawed);
             reach(Claim::ConcurrentSubmission, self.is_submitted_beside(step, here.lane));
         }
     }
@@ -173,11 +202,17 @@ impl Reach {
         self.unanswered = self.unanswered.saturating_sub(traffic.unanswered);
         let last = self.last.take();
         match cut {
-            Cut::Cancelled | Cut::Reset if traffic.unanswered > 0 => {
+            Cut::Cancelled | Cut::Reset | Cut::Killed | Cut::ByNetwork if traffic.unanswered > 0 => {
                 if last.is_some_and(|last| last.request.sequence == traffic.sequence) {
-                    claims.reach(Claim::CutWithStepsUnderWay);
-                    if *cut == Cut::Reset {
-                        claims.reach(Claim::ConnectionReset);
+                    match cut {
+                        Cut::Reset => claims.reach(Claim::ConnectionReset),
+                        Cut::Killed => claims.reach(Claim::ClientKilled),
+                        Cut::ByNetwork => claims.reach(Claim::CutByTheNetwork),
+                        _ => {}
+                    }
+                    // What the network does is not what the client does.
+                    if *cut != Cut::ByNetwork {
+                        claims.reach(Claim::CutWithStepsUnderWay);
                     }
                     self.is_cut = true;
                 }
@@ -185,7 +220,13 @@ impl Reach {
             Cut::Cancelled if last.is_some_and(|last| !last.end && last.lane == lane) => {
                 claims.reach(Claim::CutWhileIdle);
             }
-            Cut::Cancelled | Cut::Reset | Cut::ByClient | Cut::Interrupted | Cut::Broken(_) => {}
+            Cut::Cancelled
+            | Cut::Reset
+            | Cut::Killed
+            | Cut::ByNetwork
+            | Cut::ByClient
+            | Cut::Interrupted
+            | Cut::Broken(_) => {}
         }
     }
 }

@@ -4,7 +4,7 @@ use std::{
     fmt, mem,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
         mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
     },
     thread,
@@ -12,7 +12,7 @@ use std::{
 };
 
 use crate::{
-    event::{ContextId, Event},
+    event::{ContextId, Event, Nanos},
     history::{Entry, Form},
     oracle::Violation,
     sequence::CorrelationId,
@@ -34,8 +34,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// What happened on one thread for a while.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// How many entries before these could not be handed over.
-    pub lost: u64,
+    /// What happened before these and could not be handed over.
+    pub gap: Option<Gap>,
     /// What happened, in order.
     pub entries: Vec<Entry>,
     /// What of it a correct server would not have done.
@@ -44,12 +44,24 @@ pub struct Batch {
     pub bytes: usize,
 }
 
+/// What is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// How many entries.
+    pub lost: u64,
+    /// The time of the first.
+    pub since: Nanos,
+    /// The time of the last.
+    pub until: Nanos,
+}
+
 /// Where the taps of a run come from.
 pub struct Taps {
     form: Form,
     correlation_id: Arc<CorrelationIds>,
     sender: SyncSender<Batch>,
     under_way: Arc<AtomicUsize>,
+    lost_at_end: Arc<AtomicU64>,
     limit: usize,
 }
 
@@ -61,6 +73,7 @@ pub struct Tap {
     correlation_id: Arc<CorrelationIds>,
     sender: SyncSender<Batch>,
     under_way: Arc<AtomicUsize>,
+    lost_at_end: Arc<AtomicU64>,
     limit: usize,
     batch: Batch,
 }
@@ -70,6 +83,7 @@ pub struct Tap {
 pub struct Batches {
     receiver: Receiver<Batch>,
     under_way: Arc<AtomicUsize>,
+    lost_at_end: Arc<AtomicU64>,
 }
 
 impl Taps {
@@ -89,15 +103,16 @@ impl Taps {
         bytes: usize,
     ) -> (Self, Batches) {
         let (sender, receiver) = sync_channel(batches);
-        let under_way = Arc::new(AtomicUsize::new(0));
+        let (under_way, lost_at_end) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicU64::new(0)));
         let taps = Self {
             form,
             correlation_id: Arc::new(correlation_id),
             sender,
             under_way: Arc::clone(&under_way),
+            lost_at_end: Arc::clone(&lost_at_end),
             limit: bytes,
         };
-        (taps, Batches { receiver, under_way })
+        (taps, Batches { receiver, under_way, lost_at_end })
     }
 
     /// One more tap.
@@ -108,6 +123,7 @@ impl Taps {
             correlation_id: Arc::clone(&self.correlation_id),
             sender: self.sender.clone(),
             under_way: Arc::clone(&self.under_way),
+            lost_at_end: Arc::clone(&self.lost_at_end),
             limit: self.limit,
             batch: Batch::default(),
         }
@@ -129,6 +145,12 @@ impl Batches {
             Err(Timeout) => Ok(None),
             Err(Disconnected) => Err(TapsAreGone),
         }
+    }
+
+    /// How many entries the taps could not hand over when the run was over.
+    #[must_use]
+    pub fn lost_at_end(&self) -> u64 {
+        self.lost_at_end.load(Relaxed)
     }
 }
 
@@ -170,9 +192,11 @@ impl Tap {
     /// Hands over what is left, and waits for a while where there is no room.
     pub(super) fn finish(mut self) {
         let began = Instant::now();
-        while !self.batch.entries.is_empty() || !self.batch.violations.is_empty() || self.batch.lost > 0 {
+        while !self.batch.entries.is_empty() || !self.batch.violations.is_empty() || self.batch.gap.is_some() {
             let Err(batch) = self.hand_over() else { return };
             if began.elapsed() > PATIENCE {
+                let lost = batch.entries.len() as u64 + batch.gap.map_or(0, |gap| gap.lost);
+                self.lost_at_end.fetch_add(lost, Relaxed);
                 return;
             }
             self.batch = batch;
@@ -198,7 +222,10 @@ impl Tap {
     }
 
     fn lose_entries_of(&mut self, mut batch: Batch) {
-        batch.lost += batch.entries.len() as u64;
+        if let (Some(first), Some(last)) = (batch.entries.first(), batch.entries.last()) {
+            let (lost, since) = batch.gap.map_or((0, first.at), |gap| (gap.lost, gap.since));
+            batch.gap = Some(Gap { lost: lost + batch.entries.len() as u64, since, until: last.at });
+        }
         batch.entries.clear();
         batch.bytes = 0;
         self.batch = batch;
@@ -227,7 +254,7 @@ mod tests {
     };
 
     fn taps(batches: usize, bytes: usize) -> (Taps, Batches) {
-        let form = Form { model: "m".into(), output: "OUTPUT".into(), shape: vec![1] };
+        let form = Form { model: "m".into(), output: "OUTPUT".into(), shape: vec![1], seen: None };
         Taps::with_bounds(form, |_| CorrelationId(1.try_into().expect("not zero")), batches, bytes)
     }
 
@@ -255,7 +282,7 @@ mod tests {
         assert_eq!(all(&batches).iter().map(|batch| batch.entries.len()).collect::<Vec<_>>(), [512]);
         tap.violations(&[violation(600)]);
         let [batch] = all(&batches).try_into().expect("one batch");
-        assert_eq!((batch.entries.len(), batch.violations.len(), batch.lost), (88, 1, 0));
+        assert_eq!((batch.entries.len(), batch.violations.len(), batch.gap), (88, 1, None));
         tell(&mut tap, 600..610);
         tap.flush();
         assert_eq!(all(&batches)[0].entries[0].at, 600);
@@ -272,10 +299,11 @@ mod tests {
         tap.violations(&[violation(1), violation(2)]);
         assert!(began.elapsed() < Duration::from_secs(3), "nothing waits");
         let [first] = all(&batches).try_into().expect("one batch");
-        assert_eq!((first.entries.len(), first.lost), (512, 0));
+        assert_eq!((first.entries.len(), first.gap), (512, None));
         tap.finish();
         let [second] = all(&batches).try_into().expect("one batch");
-        assert_eq!((second.entries.len(), second.lost), (0, 100_000 - 512));
+        let gap = Gap { lost: 100_000 - 512, since: 512, until: 99_999 };
+        assert_eq!((second.entries.len(), second.gap), (0, Some(gap)));
         assert_eq!(second.violations.iter().map(|violation| violation.at_ns).collect::<Vec<_>>(), [1, 2]);
     }
 
@@ -287,6 +315,6 @@ mod tests {
         let bytes: usize = all(&batches).iter().map(|batch| batch.bytes).sum();
         assert!(bytes > 50_000 && bytes <= 100_000, "{bytes}");
         tell(&mut tap, 5120..5632);
-        assert!(all(&batches)[0].lost > 0, "there is room again");
+        assert!(all(&batches)[0].gap.is_some(), "there is room again");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::spec::SEEN_ELEMENTS;
 use crate::{
     model::Strategy,
     proto::{
@@ -103,6 +104,13 @@ pub fn model_names() -> impl Iterator<Item = &'static str> {
     MODELS.iter().map(|model| model.name)
 }
 
+/// The strategy of a built-in model, where those that may have either have this one; none where there is no such model.
+#[must_use]
+pub fn strategy_of(name: &str, otherwise: Strategy) -> Option<Strategy> {
+    let model = MODELS.iter().find(|model| model.name == name)?;
+    Some(model.strategy.unwrap_or(otherwise))
+}
+
 /// The configurations of all built-in models.
 pub(super) fn configs(options: &ModelOptions) -> Vec<ModelConfig> {
     MODELS.iter().map(|model| config(*model, options)).collect()
@@ -121,7 +129,11 @@ fn config(model: Kindred, options: &ModelOptions) -> ModelConfig {
     };
     let formula = if model.dyna { "running-sum-plus-corrid-at-end" } else { "running-sum" };
     let milliseconds = options.execution.as_millis().to_string();
-    let parameters = [("execute_delay_ms", milliseconds), ("sequence_stress_formula", formula.to_owned())];
+    let parameters = [
+        ("execute_delay_ms", milliseconds),
+        ("sequence_stress_formula", formula.to_owned()),
+        ("sequence_stress_controls", "SEEN".to_owned()),
+    ];
     let parameter = |(key, string_value): (&str, String)| (key.to_owned(), ModelParameter { string_value });
     ModelConfig {
         name: model.name.to_owned(),
@@ -133,7 +145,10 @@ fn config(model: Kindred, options: &ModelOptions) -> ModelConfig {
             dims: dims.clone(),
             ..Default::default()
         }],
-        output: vec![ModelOutput { name: "OUTPUT".to_owned(), data_type: DataType::TypeInt32.into(), dims }],
+        output: vec![
+            ModelOutput { name: "OUTPUT".to_owned(), data_type: DataType::TypeInt32.into(), dims },
+            ModelOutput { name: "SEEN".to_owned(), data_type: DataType::TypeInt64.into(), dims: vec![SEEN_ELEMENTS] },
+        ],
         instance_group: vec![ModelInstanceGroup { count: size(options.instances), ..Default::default() }],
         scheduling_choice: Some(SchedulingChoice::SequenceBatching(batching)),
         parameters: parameters.map(parameter).into(),

@@ -9,7 +9,7 @@ use std::{
 use tonic::Code;
 
 use super::{
-    execution::Inputs,
+    execution::{Inputs, Wants},
     failure::Failure,
     request::SequenceId,
     spec::{Spec, TensorSpec},
@@ -35,6 +35,7 @@ pub(super) struct Decoded {
     pub(super) shape: Arc<[i64]>,
     pub(super) request_id: String,
     pub(super) inputs: Inputs,
+    pub(super) wants: Wants,
 }
 
 impl Decoded {
@@ -42,7 +43,7 @@ impl Decoded {
     pub(super) fn request<T>(
         self,
         cancelled: Arc<AtomicBool>,
-        payload: impl FnOnce(String, Inputs) -> T,
+        payload: impl FnOnce(String, Inputs, Wants) -> T,
     ) -> super::scheduler::Request<T> {
         super::scheduler::Request {
             id: self.id,
@@ -52,7 +53,7 @@ impl Decoded {
             timeout: self.timeout,
             cancelled,
             shape: self.shape,
-            payload: payload(self.request_id, self.inputs),
+            payload: payload(self.request_id, self.inputs, self.wants),
         }
     }
 }
@@ -72,6 +73,7 @@ pub(super) fn decode(request: ModelInferRequest, spec: &Spec) -> Result<Decoded,
     if let Some(output) = request.outputs.iter().find(|o| spec.outputs.iter().all(|known| *known.name != *o.name)) {
         return Err(Failure::invalid(format!("unexpected inference output '{}' for model '{model}'", output.name)));
     }
+    let wants = wants(&request.outputs, spec);
     let check = Check { spec, model: &model, request_id: &request.id };
     check.count(&request.inputs, &named)?;
     let batch_size = check.batch_size(&request.inputs)?;
@@ -88,7 +90,14 @@ pub(super) fn decode(request: ModelInferRequest, spec: &Spec) -> Result<Decoded,
         shape: inputs.iter().flat_map(|(_, tensor)| tensor.shape.iter().copied()).collect(),
         request_id: request.id,
         inputs,
+        wants,
     })
+}
+
+/// Which outputs a request asks for: all, where it names none.
+fn wants(named: &[InferRequestedOutputTensor], spec: &Spec) -> Wants {
+    let is_named = |output: &TensorSpec| named.is_empty() || named.iter().any(|name| *name.name == *output.name);
+    Wants { result: is_named(&spec.outputs[0]), seen: spec.seen().is_some_and(is_named) }
 }
 
 /// What a request's parameters say.

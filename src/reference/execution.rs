@@ -17,10 +17,23 @@ const UNDEFINED: i32 = 0x5a5a_5a5a;
 /// A request's inputs, by name.
 pub(super) type Inputs = Vec<(Arc<str>, Tensor)>;
 
-/// What gives a request's inputs away.
-pub(super) trait HasInputs {
+/// Which outputs a request asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Wants {
+    pub(super) result: bool,
+    /// What the model saw.
+    pub(super) seen: bool,
+}
+
+/// What a request asks of the model.
+pub(super) trait Asks {
     /// The inputs, to be taken.
     fn inputs(&mut self) -> &mut Inputs;
+
+    /// The outputs.
+    fn wants(&self) -> Wants {
+        Wants { result: true, seen: false }
+    }
 }
 
 /// One instance of a model.
@@ -43,13 +56,14 @@ pub(super) struct Executed<T> {
 }
 
 impl Instance {
-    pub(super) fn new(spec: Arc<Spec>, faults: Arc<Faults>) -> Self {
-        let model = Accumulator::new(Arc::clone(&spec), Arc::clone(&faults));
+    /// The instance with this number.
+    pub(super) fn new(number: u32, spec: Arc<Spec>, faults: Arc<Faults>) -> Self {
+        let model = Accumulator::new(number, Arc::clone(&spec), Arc::clone(&faults));
         Self { spec, faults, model, states: BTreeMap::new(), recent: [None, None] }
     }
 
     /// Executes a batch; padding is not among what comes back.
-    pub(super) fn execute<T: HasInputs>(&mut self, batch: Batch<T>) -> Vec<Executed<T>> {
+    pub(super) fn execute<T: Asks>(&mut self, batch: Batch<T>) -> Vec<Executed<T>> {
         let mut rows = batch.rows;
         let mut inputs: Vec<_> = rows
             .iter_mut()
@@ -72,7 +86,7 @@ impl Instance {
         executed.collect()
     }
 
-    fn model_row<T>(&mut self, row: &Row<T>, mut tensors: Inputs) -> ModelRow {
+    fn model_row<T: Asks>(&mut self, row: &Row<T>, mut tensors: Inputs) -> ModelRow {
         let request = row.request.as_ref();
         let keeps_state = request.is_some_and(|request| request.start && self.keeps_state(row.slot));
         let id = self.spec.control(Signal::CorrelationId).map(|control| {
@@ -99,7 +113,8 @@ impl Instance {
         if let Some(request) = request {
             self.remember(&request.id);
         }
-        ModelRow { slot: row.slot, tensors, id: request.map(|request| request.id.clone()) }
+        let wants = request.map(|request| request.payload.wants()).unwrap_or_default();
+        ModelRow { slot: row.slot, tensors, wants, id: request.map(|request| request.id.clone()) }
     }
 
     fn shape(&self) -> Vec<i64> {

@@ -107,6 +107,10 @@ faults! {
     RefuseMidSequence "refuse-mid-sequence" "a step of a live sequence gets the START error", "spurious START error", "server#3577, server#8167";
     RefuseStart "refuse-start" "a START gets the START error", "spurious START error", "server#8167";
     AcceptNoStart "accept-no-start" "a step without START and without a sequence is taken", "missing START error", "server#3103";
+    AcceptBatch "accept-batch" "a request of two elements in one batch is executed", "missing refusal of a flaw", "";
+    RefusalEndsSequence "refusal-ends-sequence" "a request that is refused for its batch size ends its sequence, which has a slot", "sequence lost by a refusal", "";
+    ExpireEarly "expire-early" "a sequence that waits for a slot is refused for a time limit that it does not have", "premature time limit", "";
+    IgnoreTimeout "ignore-timeout" "a sequence that waits for a slot beyond its time limit is not refused", "missing time limit", "";
     StarveBacklog "starve-backlog" "a free slot is kept for new sequences while the backlog waits", "starvation", "server#4841";
     BacklogOrder "backlog-order" "the newest sequence of the backlog gets the free slot", "starvation", "server#4841";
     HangInstance "hang-instance" "an instance executes nothing any more", "hang", "server#5951";
@@ -127,6 +131,12 @@ impl Fault {
     #[must_use]
     pub fn info(self) -> &'static FaultInfo {
         &Self::TABLE[self as usize]
+    }
+
+    /// Whether it holds something up, for as long as the server is told.
+    #[must_use]
+    pub fn holds_up(self) -> bool {
+        matches!(self, Self::LateResponse | Self::SlowExecution | Self::LateRelease)
     }
 }
 
@@ -263,6 +273,13 @@ impl Faults {
         self.happens(fault).then_some(self.hold)
     }
 
+    /// How many chances there were to commit the fault, whether it was or not.
+    #[must_use]
+    pub fn chances(&self, fault: Fault) -> u64 {
+        // Each of those that plant it counts every chance.
+        self.decisions(fault).iter().map(|decision| decision.chances.load(Relaxed)).max().unwrap_or(0)
+    }
+
     /// How often the fault was committed.
     #[must_use]
     pub fn committed(&self, fault: Fault) -> u64 {
@@ -298,6 +315,7 @@ mod tests {
             assert_eq!(info.fault as usize, index);
             assert_eq!(info.name.parse(), Ok(Planted::always(info.fault)));
             assert!(!info.does.is_empty() && !info.class.is_empty());
+            assert_eq!(info.fault.holds_up(), info.does.contains("--fault-hold"), "{}", info.name);
         }
     }
 
@@ -335,6 +353,7 @@ mod tests {
         let seen: Vec<_> = (0..5).map(|_| once.happens(Fault::Crash)).collect();
         assert_eq!(seen, [false, false, true, false, false]);
         assert_eq!((once.committed(Fault::Crash), once.committed(Fault::OffByOne)), (1, 0));
+        assert_eq!((once.chances(Fault::Crash), once.chances(Fault::OffByOne)), (5, 0));
         assert!(!once.happens(Fault::OffByOne));
 
         let half = [Planted { fault: Fault::Crash, when: When::Probability(0.5) }];

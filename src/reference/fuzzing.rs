@@ -11,7 +11,7 @@ use prost::Message as _;
 use super::{
     builtin::{ModelOptions, configs},
     decode::{Decoded, decode},
-    execution::{self, HasInputs, Inputs},
+    execution::{self, Asks, Inputs},
     fault::Faults,
     repository::read_config,
     scheduler::{Event, HoldUntil, Moment, Scheduler},
@@ -81,7 +81,7 @@ pub fn config(json: &str) -> bool {
 /// Stands for what the server knows of a request.
 struct Ticket(Inputs);
 
-impl HasInputs for Ticket {
+impl Asks for Ticket {
     fn inputs(&mut self) -> &mut Inputs {
         &mut self.0
     }
@@ -97,7 +97,7 @@ fn serve(spec: &Arc<Spec>) {
     let mut waiting = 0;
     for (id, start, end) in steps {
         let Some(request) = step(spec, id, start, end) else { return };
-        let request = request.request(Arc::default(), |_, inputs| Ticket(inputs));
+        let request = request.request(Arc::default(), |_, inputs, _| Ticket(inputs));
         assert!(scheduler.enqueue(request, Moment::ZERO).is_ok());
         waiting += 1;
     }
@@ -108,7 +108,7 @@ fn serve(spec: &Arc<Spec>) {
         for event in events {
             let Event::Execute { instance, batch } = event else { panic!("a request is refused") };
             let slots: Vec<_> = batch.rows.iter().filter(|row| row.request.is_some()).map(|row| row.slot).collect();
-            let new = || execution::Instance::new(Arc::clone(spec), Arc::clone(&faults));
+            let new = || execution::Instance::new(0, Arc::clone(spec), Arc::clone(&faults));
             let executed = instances.entry(instance).or_insert_with(new).execute(batch);
             assert_eq!(executed.len(), slots.len());
             waiting -= executed.len();

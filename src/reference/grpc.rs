@@ -117,9 +117,10 @@ impl Service {
             is_answered: false,
         };
         let reply = Reply::Call(sender);
-        let request = decoded.request(Arc::clone(&guard.cancelled), |request_id, inputs| Ticket {
+        let request = decoded.request(Arc::clone(&guard.cancelled), |request_id, inputs, wants| Ticket {
             request_id,
             inputs,
+            wants,
             reply,
             accepted: Moment::ZERO,
         });
@@ -164,9 +165,10 @@ impl Service {
             let decoded = decode(request, &model.spec())?;
             outbox.uses(&model, &decoded.id);
             let reply = Reply::Stream { outbox: Arc::clone(outbox), place };
-            let request = decoded.request(Arc::clone(&outbox.cancelled), |request_id, inputs| Ticket {
+            let request = decoded.request(Arc::clone(&outbox.cancelled), |request_id, inputs, wants| Ticket {
                 request_id,
                 inputs,
+                wants,
                 reply,
                 accepted: Moment::ZERO,
             });

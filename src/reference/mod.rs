@@ -30,8 +30,8 @@ mod stream;
 mod tensor;
 mod unreadable;
 
-pub use builtin::{ModelOptions, model_names};
-pub use fault::{Fault, Planted};
+pub use builtin::{ModelOptions, model_names, strategy_of};
+pub use fault::{Fault, Planted, When};
 pub use server::{Ended, Options, Server};
 
 /// The version of all models.

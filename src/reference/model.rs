@@ -3,9 +3,11 @@
 use std::{collections::HashMap, hash::Hash, sync::Arc};
 
 use super::{
+    execution::Wants,
     fault::{Fault, Faults},
     request::SequenceId,
-    spec::{Formula, Signal, Spec},
+    scheduler::Strategy,
+    spec::{Formula, SEEN_ELEMENTS, Signal, Spec},
     tensor::{Datatype, Tensor},
 };
 
@@ -19,6 +21,8 @@ pub(super) struct ModelRow {
     pub(super) slot: u32,
     /// Inputs, controls and state, by name.
     pub(super) tensors: Vec<(Arc<str>, Tensor)>,
+    /// Which outputs are asked for.
+    pub(super) wants: Wants,
     /// The sequence that it is of, for the fault of mistaking sequences; a model is not told it.
     pub(super) id: Option<SequenceId>,
 }
@@ -38,6 +42,7 @@ pub(super) type Outcome = Result<Outputs, String>;
 /// The accumulator of one instance.
 #[derive(Debug)]
 pub(super) struct Accumulator {
+    instance: u32,
     spec: Arc<Spec>,
     faults: Arc<Faults>,
     sums: Sums<Key>,
@@ -67,8 +72,9 @@ struct Told {
 }
 
 impl Accumulator {
-    pub(super) fn new(spec: Arc<Spec>, faults: Arc<Faults>) -> Self {
-        Self { spec, faults, sums: Sums::default(), last_of_sequence: Sums::default() }
+    /// The accumulator of the instance with this number.
+    pub(super) fn new(instance: u32, spec: Arc<Spec>, faults: Arc<Faults>) -> Self {
+        Self { instance, spec, faults, sums: Sums::default(), last_of_sequence: Sums::default() }
     }
 
     /// Whether the model keeps a sum, other than zero, by which it knows the row.
@@ -82,8 +88,29 @@ impl Accumulator {
         let mut before: Vec<_> = rows.iter().zip(&told).map(|(row, told)| self.before(row, told)).collect();
         self.swap_states(&told, &mut before);
         let each = rows.iter().zip(&told).zip(before);
-        each.map(|((row, told), before)| if told.ready { self.step(row, told, before) } else { Ok(Outputs::new()) })
-            .collect()
+        each.map(|((row, told), before)| {
+            let outputs = if told.ready { self.step(row, told, before)? } else { Outputs::new() };
+            Ok(outputs.into_iter().chain(self.seen(row)).collect())
+        })
+        .collect()
+    }
+
+    /// What the model saw of a row, where that is asked for: START, END, READY, CORRID and the slot, -1 for what it does not know.
+    fn seen(&self, row: &ModelRow) -> Option<(Arc<str>, Tensor)> {
+        let output = self.spec.seen().filter(|_| row.wants.seen)?;
+        let control = |signal| {
+            let control = self.spec.control(signal)?;
+            Some((control, row.tensor(&control.tensor)?))
+        };
+        let flag = |signal| control(signal).map_or(-1, |(control, told)| i64::from(told.data == control.false_true[1]));
+        let slot = match &self.spec.settings.strategy {
+            Strategy::Direct { .. } => i64::from(self.instance * self.spec.settings.slots() + row.slot),
+            Strategy::Oldest { .. } => -1,
+        };
+        let corrid = control(Signal::CorrelationId).map_or(-1, |(_, told)| as_number(told));
+        let elements = [flag(Signal::Start), flag(Signal::End), flag(Signal::Ready), corrid, slot];
+        let shape = self.spec.batches().then_some(1).into_iter().chain([SEEN_ELEMENTS]).collect();
+        Some((output.name.clone(), Tensor::int64(shape, elements)))
     }
 
     fn told(&self, row: &ModelRow) -> Told {
@@ -153,7 +180,8 @@ impl Accumulator {
         let shape = input.map(|input| input.shape.clone()).unwrap_or_default();
         let count = input.map_or(0, |input| input.data.len() / 4);
         let output = Tensor::int32(shape, std::iter::repeat_n(result, count));
-        Ok([(self.spec.outputs[0].name.clone(), output)].into_iter().chain(state).collect())
+        let result = row.wants.result.then(|| (self.spec.outputs[0].name.clone(), output));
+        Ok(result.into_iter().chain(state).collect())
     }
 
     /// Keeps the sum, or gives it to the server to keep.
@@ -177,14 +205,27 @@ impl Accumulator {
     }
 }
 
+/// The low 64 bits of a correlation ID; of a text its decimal number, or -1 where it is none.
+fn as_number(id: &Tensor) -> i64 {
+    match id.datatype {
+        Datatype::Bytes => text_of(id).and_then(|text| text.parse().ok()).map_or(-1, u64::cast_signed),
+        Datatype::Int32 => id.int32s().next().map_or(-1, i64::from),
+        Datatype::Uint32 => id.data.first_chunk().map_or(-1, |bytes| u32::from_le_bytes(*bytes).into()),
+        _ => id.data.first_chunk().map_or(-1, |bytes| i64::from_le_bytes(*bytes)),
+    }
+}
+
+/// The text of a correlation ID that is one; before it stands its length.
+fn text_of(id: &Tensor) -> Option<&str> {
+    id.data.get(size_of::<u32>()..).and_then(|text| std::str::from_utf8(text).ok())
+}
+
 /// The low 32 bits of a correlation ID; of a text those of its decimal number, or 0 where it is none.
 fn low_bits(id: &Tensor) -> i32 {
     if id.datatype != Datatype::Bytes {
         return id.data.first_chunk().map_or(0, |bytes| i32::from_le_bytes(*bytes));
     }
-    // Before the text stands its length.
-    let text = id.data.get(size_of::<u32>()..).and_then(|text| std::str::from_utf8(text).ok());
-    let number: u64 = text.and_then(|text| text.parse().ok()).unwrap_or(0);
+    let number: u64 = text_of(id).and_then(|text| text.parse().ok()).unwrap_or(0);
     i32::from_le_bytes(*number.to_le_bytes().first_chunk().expect("eight bytes"))
 }
 

@@ -12,7 +12,7 @@ use tokio::sync::{Notify, mpsc};
 
 use super::{
     VERSION,
-    execution::{Executed, HasInputs, Inputs, Instance},
+    execution::{Asks, Executed, Inputs, Instance, Wants},
     failure::Failure,
     fault::{Fault, Faults},
     model::Outputs,
@@ -33,13 +33,18 @@ pub(super) struct Ticket {
     /// The client's name for it.
     pub(super) request_id: String,
     pub(super) inputs: Inputs,
+    pub(super) wants: Wants,
     pub(super) reply: Reply,
     pub(super) accepted: Moment,
 }
 
-impl HasInputs for Ticket {
+impl Asks for Ticket {
     fn inputs(&mut self) -> &mut Inputs {
         &mut self.inputs
+    }
+
+    fn wants(&self) -> Wants {
+        self.wants
     }
 }
 
@@ -103,7 +108,7 @@ impl Served {
         for index in first..count {
             let (sender, batches) = mpsc::unbounded_channel();
             core.instances.push(sender);
-            let instance = Instance::new(Arc::clone(spec), Arc::clone(&self.faults));
+            let instance = Instance::new(index, Arc::clone(spec), Arc::clone(&self.faults));
             tokio::spawn(Arc::clone(self).run_instance(index, instance, batches));
         }
     }
@@ -407,6 +412,7 @@ mod tests {
         let payload = Ticket {
             request_id: String::new(),
             inputs: vec![("INPUT".into(), Tensor::int32(shape.to_vec(), [1]))],
+            wants: Wants::default(),
             reply: Reply::Call(reply),
             accepted: Moment::ZERO,
         };

@@ -3,14 +3,20 @@
 use std::{
     io,
     net::{SocketAddr, TcpListener},
-    sync::{Arc, atomic::Ordering::Relaxed},
+    sync::{
+        Arc,
+        atomic::{
+            AtomicU64,
+            Ordering::{Acquire, Relaxed, Release},
+        },
+    },
     thread::JoinHandle,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use tokio::{
     runtime,
-    sync::{mpsc, oneshot},
+    sync::{Notify, mpsc, oneshot},
 };
 use tonic::{codec::CompressionEncoding, transport::server::TcpIncoming};
 use tonic_health::pb::health_server::HealthServer;
@@ -37,6 +43,9 @@ const MESSAGE_BYTES_MAX: usize = i32::MAX as usize;
 const RESETS_MAX: usize = 100_000;
 /// How long a shutdown waits for open streams.
 const CLOSE_LIMIT: Duration = Duration::from_secs(2);
+/// How long it may take to start again, and how often that is looked at.
+const STARTED_AGAIN_WITHIN: Duration = Duration::from_secs(30);
+const LOOK: Duration = Duration::from_millis(2);
 
 /// How a server is to be.
 #[derive(Clone, Debug)]
@@ -101,6 +110,15 @@ pub struct Server {
     faults: Arc<Faults>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<Ended>>,
+    again: Arc<Again>,
+}
+
+/// Has a server end and start again, from outside.
+#[derive(Debug, Default)]
+struct Again {
+    asked: Notify,
+    /// How many lives have begun.
+    lives: AtomicU64,
 }
 
 impl Server {
@@ -117,12 +135,36 @@ impl Server {
         let address = listener.local_addr().map_err(cannot)?;
         let faults = Arc::new(Faults::new(&options.faults, options.fault_seed).holding(options.fault_hold));
         let (stop, stopped) = oneshot::channel();
-        let life = Life { listener, configs, options, faults: Arc::clone(&faults) };
+        let again = Arc::<Again>::default();
+        let life = Life { listener, configs, options, faults: Arc::clone(&faults), again: Arc::clone(&again) };
         let thread = std::thread::Builder::new()
             .name("reference server".to_owned())
             .spawn(move || life.live(stopped))
             .map_err(|error| format!("cannot start a thread: {error}"))?;
-        Ok(Self { address, faults, stop: Some(stop), thread: Some(thread) })
+        Ok(Self { address, faults, stop: Some(stop), thread: Some(thread), again })
+    }
+
+    /// What ends this server at once and starts it again at the same address: its connections are cut, its sequences gone. It
+    /// blocks until that is done, and says in a line why it cannot be.
+    pub fn restarter(&self) -> impl Fn() -> Result<(), String> + Send + Sync + 'static {
+        let again = Arc::clone(&self.again);
+        move || {
+            let (before, asked_at) = (again.lives.load(Acquire), Instant::now());
+            again.asked.notify_one();
+            while again.lives.load(Acquire) == before {
+                if asked_at.elapsed() > STARTED_AGAIN_WITHIN {
+                    return Err("the embedded server did not start again".to_owned());
+                }
+                std::thread::sleep(LOOK);
+            }
+            Ok(())
+        }
+    }
+
+    /// How often a planted fault could have been committed.
+    #[must_use]
+    pub fn chances(&self, fault: Fault) -> u64 {
+        self.faults.chances(fault)
     }
 
     /// How often a planted fault was committed.
@@ -165,6 +207,7 @@ struct Life {
     configs: Vec<ModelConfig>,
     options: Options,
     faults: Arc<Faults>,
+    again: Arc<Again>,
 }
 
 /// How one life ends.
@@ -204,6 +247,7 @@ impl Life {
         if !self.options.explicit {
             repository.load_all().map_err(|failure| failure.text)?;
         }
+        self.again.lives.fetch_add(1, Release);
         let (blows, mut struck) = mpsc::unbounded_channel();
         let service = Service {
             repository: Arc::new(repository),
@@ -227,6 +271,7 @@ impl Life {
                     let _ = tokio::time::timeout(CLOSE_LIMIT, &mut front).await;
                     return Ok(End::Over(Ended::Stopped));
                 }
+                () = self.again.asked.notified() => return Ok(End::Again),
                 blow = struck.recv() => match blow {
                     Some(Blow::GoAway) => drop(close),
                     Some(Blow::Restart) => return Ok(End::Again),

@@ -9,13 +9,16 @@ use std::{
 
 use super::{
     builtin::{ModelOptions, configs},
-    execution::{HasInputs, Inputs, Instance},
+    execution::{Asks, Inputs, Instance, Wants},
     fault::Faults,
     request::SequenceId,
     scheduler::{Batch, Event, HoldUntil, Moment, Refusal, Request, Scheduler},
     spec::Spec,
     tensor::Tensor,
 };
+
+/// What the elements of what the model saw take.
+pub(crate) const SEEN_BYTES: usize = 5 * size_of::<i64>();
 
 /// The server, with one model.
 #[derive(Debug)]
@@ -32,9 +35,13 @@ struct Ticket {
     inputs: Inputs,
 }
 
-impl HasInputs for Ticket {
+impl Asks for Ticket {
     fn inputs(&mut self) -> &mut Inputs {
         &mut self.inputs
+    }
+
+    fn wants(&self) -> Wants {
+        Wants { result: true, seen: true }
     }
 }
 
@@ -47,14 +54,22 @@ pub(crate) struct Submitted {
     pub(crate) start: bool,
     pub(crate) end: bool,
     pub(crate) value: i32,
+    /// It has two elements in one batch.
+    pub(crate) is_flawed: bool,
+    pub(crate) timeout: Option<Duration>,
     pub(crate) cancelled: Arc<AtomicBool>,
 }
 
 /// What a request is answered with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    Sum(i32),
+    /// The sum, and the elements of what the model saw.
+    Sum(i32, [u8; SEEN_BYTES]),
     NoStart,
+    /// Refused for its batch size.
+    Flawed,
+    /// Refused because its sequence waited for too long.
+    Expired,
     /// Neither outputs nor an error text.
     Cancelled,
 }
@@ -64,7 +79,7 @@ impl Simulated {
         let config = configs(options).into_iter().find(|config| config.name == model).expect("a built-in model");
         let spec = Arc::new(Spec::new(config, HoldUntil::default()).expect("it is right"));
         let faults = Arc::new(faults);
-        let instance = |_| Instance::new(Arc::clone(&spec), Arc::clone(&faults));
+        let instance = |index| Instance::new(index, Arc::clone(&spec), Arc::clone(&faults));
         Self {
             scheduler: Scheduler::new(spec.settings.clone(), Arc::clone(&faults)),
             instances: (0..spec.settings.instances).map(instance).collect(),
@@ -78,8 +93,8 @@ impl Simulated {
             id: SequenceId::Number(step.id),
             start: step.start,
             end: step.end,
-            batch_size: 1,
-            timeout: None,
+            batch_size: if step.is_flawed { 2 } else { 1 },
+            timeout: step.timeout,
             cancelled: step.cancelled,
             shape: [1, 1].into(),
             payload: Ticket {
@@ -88,8 +103,11 @@ impl Simulated {
             },
         };
         let refused = self.scheduler.enqueue(request, now + lag).err()?;
-        assert_eq!(refused.0, Refusal::NoStart);
-        Some(Answer::NoStart)
+        Some(match refused.0 {
+            Refusal::NoStart => Answer::NoStart,
+            Refusal::BatchSize => Answer::Flawed,
+            other => unreachable!("{other:?} was given no cause for"),
+        })
     }
 
     /// Some requests were cancelled.
@@ -115,8 +133,8 @@ impl Simulated {
             match event {
                 Event::Execute { instance, batch } => _ = self.executing.insert((now + takes(), instance), batch),
                 Event::Refuse(refusal, request) => {
-                    assert_eq!(refusal, Refusal::Cancelled);
-                    answers.push((request.payload.name, Answer::Cancelled));
+                    let answer = if refusal == Refusal::Expired { Answer::Expired } else { Answer::Cancelled };
+                    answers.push((request.payload.name, answer));
                 }
             }
         }
@@ -126,8 +144,10 @@ impl Simulated {
         let slots: Vec<_> = batch.rows.iter().filter(|row| row.request.is_some()).map(|row| row.slot).collect();
         for executed in self.instances[instance as usize].execute(batch) {
             let outputs = executed.outcome.expect("the model does not fail");
-            let sum = outputs.first().and_then(|(_, tensor)| tensor.int32s().next()).expect("an output");
-            answers.push((executed.request.payload.name, Answer::Sum(sum)));
+            let [(_, sum), (_, seen)] = outputs.try_into().expect("both outputs");
+            let sum = sum.int32s().next().expect("an element");
+            answers
+                .push((executed.request.payload.name, Answer::Sum(sum, seen.data.try_into().expect("its elements"))));
         }
         for slot in slots {
             self.scheduler.released(instance, slot);

@@ -16,6 +16,11 @@ use crate::proto::{
 const EXECUTION_PARAMETER: &str = "execute_delay_ms";
 /// The configuration parameter that names what the model computes.
 const FORMULA_PARAMETER: &str = "sequence_stress_formula";
+/// The configuration parameter that names the output in which the model says what it saw of a request: INT64, of
+/// [`SEEN_ELEMENTS`].
+const CONTROLS_PARAMETER: &str = "sequence_stress_controls";
+/// START, END, READY, CORRID and the slot.
+pub(super) const SEEN_ELEMENTS: i64 = 5;
 /// The configuration parameter that names a sum of inputs which the model refuses.
 const ERROR_PARAMETER: &str = "error_on_value";
 /// Where a configuration leaves the idle limit out, the server's own.
@@ -106,8 +111,13 @@ impl Spec {
         let outputs = config.output.iter().map(|output| tensor(&output.name, output.data_type(), &output.dims));
         let (inputs, outputs) = (inputs.collect::<Result<Vec<_>, _>>()?, outputs.collect::<Result<Vec<_>, _>>()?);
         let is_int32 = |tensors: &[TensorSpec]| matches!(tensors, [only] if only.datatype == Datatype::Int32);
-        if !is_int32(&inputs) || !is_int32(&outputs) {
-            return Err(format!("model '{}': one INT32 input and one INT32 output are served", config.name));
+        let (result, seen) = outputs.split_at(outputs.len().min(1));
+        if !is_int32(&inputs) || !is_int32(result) || !is_seen(seen, &config) {
+            return Err(format!(
+                "model '{}': one INT32 input and one INT32 output are served, and one INT64 output of {SEEN_ELEMENTS} elements \
+                 that parameter '{CONTROLS_PARAMETER}' names",
+                config.name
+            ));
         }
         let state = match batching.state.as_slice() {
             [] => None,
@@ -134,6 +144,11 @@ impl Spec {
         self.controls.iter().find(|control| control.signal == signal)
     }
 
+    /// The output in which the model says what it saw.
+    pub(super) fn seen(&self) -> Option<&TensorSpec> {
+        self.outputs.get(1)
+    }
+
     /// Whether requests have a batch dimension.
     pub(super) fn batches(&self) -> bool {
         self.config.max_batch_size > 0
@@ -142,6 +157,17 @@ impl Spec {
     /// The shape of a tensor as the metadata tells it.
     pub(super) fn shape(&self, tensor: &TensorSpec) -> Vec<i64> {
         self.batches().then_some(-1).into_iter().chain(tensor.dims.iter().copied()).collect()
+    }
+}
+
+/// Whether these are the outputs besides the result: the one in which the model says what it saw, where one is named.
+fn is_seen(outputs: &[TensorSpec], config: &ModelConfig) -> bool {
+    match (outputs, parameter(config, CONTROLS_PARAMETER)) {
+        ([], None) => true,
+        ([output], Some(name)) => {
+            *output.name == *name && output.datatype == Datatype::Int64 && output.dims == [SEEN_ELEMENTS]
+        }
+        _ => false,
     }
 }
 

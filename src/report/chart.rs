@@ -4,10 +4,11 @@ use std::{collections::BTreeMap, io};
 
 use anstyle::{AnsiColor, Style};
 
-use super::text::causes;
+use super::{seats::write_seats, text::causes};
 use crate::{
+    controls::Seen,
     conversation::{Connection, Lane},
-    event::{ContextId, Cut, Nanos, Received},
+    event::{ContextId, Cut, Disturbance, Nanos, Received},
     history::{Entry, Scene, What},
     oracle::{Place, Violation},
     sequence::{CorrelationId, RequestId, Step},
@@ -38,7 +39,11 @@ const BOLD: Style = Style::new().bold();
 /// # Errors
 /// When it cannot be written.
 pub fn write_chart(scene: &Scene, violation: &Violation, out: &mut impl io::Write) -> io::Result<()> {
-    Chart::new(&scene.entries, violation).write(out)?;
+    let chart = Chart::new(&scene.entries, violation);
+    chart.write(out)?;
+    if let (Some(&first), Some(&last)) = (chart.shown.first(), chart.shown.last()) {
+        write_seats(&scene.entries, (chart.rows[first].at, chart.rows[last].at), WIDTH, out)?;
+    }
     writeln!(out, "{RED}✗ {}{RED:#}: {}", violation.kind, violation.kind.what())?;
     let Violation { sent, expected, seen, .. } = violation;
     for line in wrapped(&format!("sent {sent}; expected {expected}; saw {seen}"), WIDTH - 2) {
@@ -287,6 +292,8 @@ impl Numbers {
                     Connection::Own => "",
                     Connection::Fresh => ", new connection",
                     Connection::Neighbour => ", neighbour's connection",
+                    Connection::Narrow => ", new connection with little room",
+                    Connection::Process => ", through a process",
                 }
             ),
             What::Sent(step) => {
@@ -298,19 +305,27 @@ impl Numbers {
                 };
                 format!("#{}{flags} {} ->", self.0[&step.request], step.value)
             }
-            What::Answered(request, sum) => format!("<- {}: {sum}", self.of(Some(*request), "")),
+            What::Answered(request, sum, seen) => {
+                let slot = seen.and_then(Seen::slot).map_or_else(String::new, |slot| format!(", slot {slot}"));
+                format!("<- {}: {sum}{slot}", self.of(Some(*request), ""))
+            }
             What::Received(received) => format!("<- {}{}", self.of(received.request(), &received.id), result(received)),
             What::GaveUp => "gives up waiting".to_owned(),
             What::HalfClosed => "half-closes the stream".to_owned(),
+            What::StoppedReading(us) => format!("reads nothing for {} ms", us / 1000),
             What::Cut(cut) => match cut {
                 Cut::ByClient => "drops the stream, not to be trusted".to_owned(),
                 Cut::Cancelled => "cancels the stream".to_owned(),
                 Cut::Reset => "resets the connection".to_owned(),
+                Cut::Killed => "the client is killed".to_owned(),
+                Cut::ByNetwork => "the network takes the connection".to_owned(),
                 Cut::Interrupted => "the run ends".to_owned(),
                 Cut::Broken(reason) => format!("<- the stream breaks: {reason}"),
             },
             What::Closed => "the stream is closed".to_owned(),
             What::NotClosed => "the stream stays open".to_owned(),
+            What::Disturbed(Disturbance::Begins) => "the server is disturbed".to_owned(),
+            What::Disturbed(Disturbance::IsOver) => "the disturbance is over".to_owned(),
         }
     }
 }
@@ -319,6 +334,7 @@ impl Numbers {
 fn result(received: &Received) -> String {
     match &received.result {
         Err(text) if text.contains("must specify the START flag") => " refused: no START".to_owned(),
+        Err(text) if text.contains("timeout of the corresponding sequence") => " refused: waited too long".to_owned(),
         Err(text) if text.is_empty() => " cancelled".to_owned(),
         Err(text) => format!(" error: {text}"),
         Ok(response) => match response.outputs.as_slice() {

@@ -8,7 +8,7 @@ use super::counted;
 use crate::{
     claim::{Claim, Claims},
     engine::Preflight,
-    scenario::{Reuse, Scenario},
+    scenario::{Drawn, Population, Reuse, Scenario, Sending},
     sequence::Pattern,
 };
 
@@ -54,27 +54,36 @@ fn of_the_patterns(scenario: &Scenario, preflight: &Preflight) -> Claims {
 
 /// Whether a claim follows from the patterns: whether a pass of one of them reaches it, on whatever correct server.
 fn follows(claim: Claim, scenario: &Scenario, preflight: &Preflight) -> bool {
-    let drawn = |pattern: &Pattern| scenario.draws(*pattern);
-    let is_drawn = claim.patterns().iter().map(drawn).any(|drawn| drawn.common || drawn.rare);
+    scenario.populations.iter().any(|population| follows_from(claim, population, preflight))
+}
+
+fn follows_from(claim: Claim, population: &Population, preflight: &Preflight) -> bool {
+    let drawn = |pattern: &Pattern| population.draws(*pattern);
+    let is_drawn = claim.patterns().iter().map(drawn).any(Drawn::anywhere);
     let has_idle_limit = preflight.model.idle_limit.is_some();
+    let Sending { reuse, window, .. } = population.sending;
     is_drawn
         && match claim {
-            Claim::BackToBack => preflight.reuse == Reuse::Pipelined && scenario.sending.window.has_room(1),
+            Claim::BackToBack => reuse == Reuse::Pipelined && !preflight.manner().after_answers && window.has_room(1),
             // In rare contexts sequences are meant to go idle.
+            Claim::RestartOfALiveId if drawn(&Pattern::Restart).anywhere() => has_idle_limit,
             Claim::RestartOfALiveId => {
-                claim.patterns().iter().any(|pattern| drawn(pattern).common) && comes_back_in_time(scenario, preflight)
+                claim.patterns().iter().any(|pattern| drawn(pattern).common)
+                    && comes_back_in_time(population, preflight)
             }
             Claim::IdleReap | Claim::KeptThroughAPause => has_idle_limit,
             // How the slots are taken depends on how many there are, and on how fast the server is.
-            Claim::AllSlotsBusy | Claim::Backlog | Claim::SlotReclaim => false,
+            Claim::AllSlotsBusy | Claim::Backlog | Claim::SlotReclaim | Claim::ExpiredInBacklog => false,
             _ => true,
         }
 }
 
 /// Whether the next pass of a common context comes within the idle limit, if steps take as long as they may.
-fn comes_back_in_time(scenario: &Scenario, preflight: &Preflight) -> bool {
-    let steps = scenario.length.normal.mean.max(f64::from(scenario.length.min.get()));
-    let between = preflight.limits.step.as_secs_f64() * steps * f64::from(scenario.contexts.common);
+fn comes_back_in_time(population: &Population, preflight: &Preflight) -> bool {
+    let Population { length, contexts, think, .. } = population;
+    let steps = length.drawn.typical().max(f64::from(length.min.get()));
+    let step = preflight.limits.step.as_secs_f64() + think.step_ms.typical() / 1000.0;
+    let between = (step * steps + think.pass_ms.typical() / 1000.0) * f64::from(contexts.common);
     preflight.model.idle_limit.is_some_and(|limit| between <= limit.as_secs_f64())
 }
 
@@ -92,7 +101,7 @@ fn hint(claim: Claim, scenario: &Scenario, preflight: &Preflight) -> String {
         let needs = needs
             .replace("{slots}", &model.slots.unwrap_or_default().to_string())
             .replace("{idle}", &model.idle_limit.map(milliseconds).unwrap_or_default())
-            .replace("{workers}", &scenario.load.workers.to_string());
+            .replace("{workers}", &scenario.workers().to_string());
         parts.push(needs);
     }
     parts.join("; ")
@@ -100,13 +109,14 @@ fn hint(claim: Claim, scenario: &Scenario, preflight: &Preflight) -> String {
 
 /// How more of the claim's patterns would be drawn.
 fn drawing(claim: Claim, scenario: &Scenario) -> String {
-    let is_drawn = |pattern: &Pattern| scenario.draws(*pattern).common || scenario.draws(*pattern).rare;
+    let is_drawn = |pattern: &Pattern| scenario.draws(*pattern).anywhere();
     let names: Vec<_> = claim.patterns().iter().map(|pattern| pattern.name()).collect();
     let names = names.join(" or ");
     if !claim.patterns().iter().any(is_drawn) {
         return format!("a weight for {names} in [patterns.common]");
     }
-    let more = match (scenario.load.iterations, scenario.load.duration_s) {
+    let load = &scenario.populations[0].load;
+    let more = match (load.iterations, load.duration_s) {
         (Some(passes), None) => format!("more passes (-i, here {passes})"),
         (None, Some(seconds)) => format!("a longer run (--duration, here {})", counted(seconds.get(), "second")),
         _ => "a longer run".to_owned(),

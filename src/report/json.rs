@@ -6,11 +6,11 @@ use serde::Serialize;
 
 use super::{Claimed, PlantedFault, Summary, Verdict};
 use crate::{
-    engine::{Accounting, Memory, PendingRequests, Recorded, SlotCheck},
+    engine::{Accounting, IdleSearch, LongestWait, Memory, PendingRequests, PhaseSpan, Recorded, SlotCheck},
     model::Model,
     oracle::{Violation, ViolationKind},
-    recorder::{Counts, Times},
-    scenario::Scenario,
+    recorder::{self, Counts, Times},
+    scenario::{Population, Scenario},
     seed::Seed,
     sequence::Pattern,
 };
@@ -36,7 +36,7 @@ struct Document<'s> {
     violation_count: u64,
     violations_by_kind: &'s BTreeMap<ViolationKind, u64>,
     violations: Vec<Replayable<'s>>,
-    latency_us: Latencies,
+    latency_us: Latencies<'s>,
     requests_per_second: f64,
     sequences_per_second: f64,
     client_cpu_us_per_request: f64,
@@ -47,6 +47,11 @@ struct Document<'s> {
     server_counts: &'s Accounting,
     pending_requests: &'s PendingRequests,
     slots_check: &'s SlotCheck,
+    idle_limit: &'s IdleSearch,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    phases: &'s [PhaseSpan],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    longest_wait: Option<&'s LongestWait>,
     limits_us: Limits,
     notes: &'s [String],
     history: Option<&'s Recorded>,
@@ -63,10 +68,22 @@ struct Replayable<'s> {
 }
 
 #[derive(Serialize)]
-struct Latencies {
+struct Latencies<'s> {
     step: Percentiles,
     sequence: Percentiles,
     slot_wait: Percentiles,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    populations: BTreeMap<&'s str, Waits>,
+}
+
+#[derive(Serialize)]
+struct Waits {
+    sequence: Percentiles,
+    slot_wait: Percentiles,
+}
+
+fn waits<'s>((population, waits): (&'s Population, &recorder::Waits)) -> (&'s str, Waits) {
+    (&population.name, Waits { sequence: (&waits.sequence).into(), slot_wait: (&waits.slot).into() })
 }
 
 #[derive(Serialize)]
@@ -132,6 +149,7 @@ pub fn write_json(summary: &Summary, out: &mut impl io::Write) -> io::Result<()>
             step: (&tally.step).into(),
             sequence: (&tally.sequence).into(),
             slot_wait: (&tally.slot_wait).into(),
+            populations: scenario.populations.iter().zip(&tally.populations).map(waits).collect(),
         },
         requests_per_second: summary.requests_per_second(),
         sequences_per_second: outcomes.sequences as f64 / result.elapsed.as_secs_f64().max(1e-9),
@@ -143,6 +161,9 @@ pub fn write_json(summary: &Summary, out: &mut impl io::Write) -> io::Result<()>
         server_counts: &result.accounting,
         pending_requests: &result.pending,
         slots_check: &result.slots,
+        idle_limit: &result.idle_limit,
+        phases: &result.phases,
+        longest_wait: result.longest_wait.as_ref(),
         limits_us: Limits {
             longest_lawful_wait: limits.lawful.as_micros(),
             lost_after: limits.lost_after.as_micros(),

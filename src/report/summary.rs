@@ -1,15 +1,19 @@
 //! The verdict on a run, and what it rests on.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use serde::Serialize;
 
 use super::claims::{self, Claimed};
 use crate::{
     engine::{Interrupted, RunResult},
-    scenario::Scenario,
+    recorder::Times,
+    scenario::{Millis, Percentile, Population, Scenario, Thresholds},
     seed::Seed,
 };
+
+/// A run in which a greater share of the answers could not be judged says too little.
+const UNJUDGED_PERCENT_MAX: u64 = 50;
 
 /// Whether the server behaved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -28,6 +32,8 @@ pub enum Verdict {
 pub struct PlantedFault {
     /// Its name.
     pub fault: String,
+    /// How often it could have happened.
+    pub chances: u64,
     /// How often it happened.
     pub committed: u64,
 }
@@ -70,16 +76,30 @@ impl Summary {
         if self.result.interrupted == Interrupted(true) {
             doubts.push("the run was interrupted".to_owned());
         }
+        doubts.extend(self.result.broken_off.clone());
         // What the client cuts short by itself does not run to its end.
         let none_ended = total.sequences_as_planned == 0 && !self.result.tally.cut;
         if none_ended || total.answered() <= total.undetermined {
             doubts.push("no sequence ran to its end with answers that could be judged".to_owned());
+        } else if self.unjudged_percent() > UNJUDGED_PERCENT_MAX {
+            doubts.push(format!(
+                "{} of {} answers could not be judged: IDs that rest for longer than the idle limit clear that up (contexts.rare)",
+                total.undetermined,
+                total.answered()
+            ));
         }
         let missed: Vec<_> = self.missed_claims().iter().map(|missed| missed.claim.name()).collect();
         if !missed.is_empty() {
             doubts.push(format!("not reached: {}", missed.join(", ")));
         }
         doubts
+    }
+
+    /// The share of the answers of which more than one was lawful, in percent.
+    #[must_use]
+    pub fn unjudged_percent(&self) -> u64 {
+        let total = self.result.tally.total();
+        (total.undetermined * 100).checked_div(total.answered()).unwrap_or(0)
     }
 
     /// All claims, and how far the run came with them.
@@ -89,21 +109,51 @@ impl Summary {
         claims::judge(&self.scenario, preflight, &tally.reached)
     }
 
-    /// The claims that the run did not reach. They say nothing where it found something, or was ended before it was done.
+    /// The claims that the run did not reach. They say nothing where it found something, was ended before it was done, or may
+    /// have gone on for longer than is known.
     #[must_use]
     pub fn missed_claims(&self) -> Vec<Claimed> {
-        if self.result.interrupted == Interrupted(true) || self.result.tally.violation_count() > 0 {
+        let RunResult { interrupted, broken_off, is_end_known, tally, .. } = &self.result;
+        if *interrupted == Interrupted(true) || broken_off.is_some() || !is_end_known || tally.violation_count() > 0 {
             return Vec::new();
         }
         self.claims().into_iter().filter(|claimed| claimed.hint.is_some()).collect()
     }
 
-    /// What the threshold says, where there is one and it was missed.
+    /// What the thresholds say that were missed, if any were.
     #[must_use]
     pub fn missed_threshold(&self) -> Option<String> {
-        let limit = self.result.preflight.limits.threshold?;
-        let slow = self.result.tally.slow;
-        (slow > 0).then(|| format!("{slow} answers took longer than {} ms", limit.as_millis()))
+        let RunResult { preflight, tally, .. } = &self.result;
+        let of_answers = preflight.limits.threshold.filter(|_| tally.slow > 0);
+        let of_answers =
+            of_answers.map(|limit| format!("{} answers took longer than {} ms", tally.slow, limit.as_millis()));
+        let populations = self.scenario.populations.iter().enumerate();
+        let missed: Vec<_> =
+            of_answers.into_iter().chain(populations.flat_map(|(i, p)| self.missed_by(i, p))).collect();
+        (!missed.is_empty()).then(|| missed.join("; "))
+    }
+
+    /// What a population's thresholds say that were missed.
+    fn missed_by(&self, index: usize, population: &Population) -> Vec<String> {
+        let Population { name, thresholds: Thresholds { sequence_ms, slot_wait_ms }, .. } = population;
+        let tally = &self.result.tally;
+        // One that is alone is not told apart.
+        let waits = tally.populations.get(index);
+        let (sequence, slot) =
+            waits.map_or((&tally.sequence, &tally.slot_wait), |waits| (&waits.sequence, &waits.slot));
+        let of = if name.is_empty() { String::new() } else { format!(" of {name}") };
+        let limits = |what: &'static str, limits: &BTreeMap<Percentile, Millis>, times: &Times| {
+            let missed = limits.iter().filter_map(|(percentile, limit)| {
+                let limit = limit.duration();
+                let found = Duration::from_micros(times.at_quantile_us(percentile.share()));
+                (times.count() > 0 && found > limit).then(|| {
+                    let ms = found.as_secs_f64() * 1000.0;
+                    format!("{percentile} of the {what}{of} is {ms:.1} ms, above {} ms", limit.as_millis())
+                })
+            });
+            missed.collect::<Vec<_>>()
+        };
+        [limits("sequences", sequence_ms, sequence), limits("waits for a slot", slot_wait_ms, slot)].concat()
     }
 
     /// The process's exit code.

@@ -1,15 +1,18 @@
 //! The result for people.
 
-use std::{io, time::Duration};
+use std::{collections::BTreeMap, io, time::Duration};
 
 use anstyle::{AnsiColor, Style};
 
 use super::{Claimed, PlantedFault, Summary, Verdict, chart::wrapped};
 use crate::{
-    engine::{Accounting, Memory, PendingRequests, Preflight, Recorded, SlotCheck, SlotFinding},
+    engine::{
+        Accounting, Holder, IdleSearch, LongestWait, Memory, PendingRequests, PhaseSpan, Preflight, Recorded,
+        SlotCheck, SlotFinding,
+    },
     oracle::{Violation, diagnosis::Explanation},
     recorder::{Counts, Times},
-    scenario::Scenario,
+    scenario::{Population, Scenario},
     seed::Seed,
     sequence::Pattern,
 };
@@ -44,16 +47,14 @@ pub fn write_preflight(
         model.input,
         model.output,
     )?;
-    let passes = scenario.load.iterations.map(|passes| format!("passes of each: {passes}"));
-    let duration = scenario.load.duration_s.map(|seconds| format!("{seconds} s"));
-    writeln!(
-        out,
-        "{name}: {}, {}; {}, {}; seed {seed}",
-        counted(scenario.load.workers.get().into(), "worker"),
-        [passes, duration].into_iter().flatten().collect::<Vec<_>>().join(" or "),
-        scenario.sending.connection,
-        scenario.sending.stream,
-    )?;
+    let populations: Vec<_> = scenario.populations.iter().map(described).collect();
+    match &populations[..] {
+        [alone] => writeln!(out, "{name}: {alone}; seed {seed}")?,
+        several => {
+            writeln!(out, "{name}: {}; seed {seed}", counted(scenario.workers().into(), "worker"))?;
+            several.iter().try_for_each(|population| writeln!(out, "  {population}"))?;
+        }
+    }
     let limits = preflight.limits;
     write!(
         out,
@@ -82,6 +83,30 @@ pub fn violation_line(violation: &Violation, replay: &str, out: &mut impl io::Wr
     writeln!(out, "  {} replay: {replay}", violation.kind.what())
 }
 
+/// Says how many violations there were, where not all of them were shown.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write_not_shown(
+    shown: u64,
+    summary: &Summary,
+    is_ended_by_first: bool,
+    out: &mut impl io::Write,
+) -> io::Result<()> {
+    let all = summary.result.tally.violation_count();
+    if all <= shown {
+        return Ok(());
+    }
+    let kept = summary.result.violations.len() as u64;
+    let has = if kept == all { "all".to_owned() } else { kept.to_string() };
+    if is_ended_by_first {
+        let more = counted(all - shown, "more violation");
+        writeln!(out, "{more} seen while what was under way was finished; --json FILE has {has}")
+    } else {
+        writeln!(out, "{shown} of {} are shown; --json FILE has {has}", counted(all, "violation"))
+    }
+}
+
 /// What a violation may come from, in lines of at most so many columns.
 pub(super) fn causes(violation: &Violation, width: usize, out: &mut impl io::Write) -> io::Result<()> {
     for (place, Explanation { cause, evidence }) in violation.explanations.iter().enumerate() {
@@ -108,31 +133,45 @@ pub fn write_text(summary: &Summary, out: &mut impl io::Write) -> io::Result<()>
     let tally = &result.tally;
     let total = tally.total();
     writeln!(out)?;
-    write_counts(&tally.patterns, &total, out)?;
+    write_counts(summary, &total, out)?;
     writeln!(out)?;
     writeln!(
         out,
         "{BOLD}{:<18}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{BOLD:#}",
-        "ms", "count", "p50", "p90", "p99", "p99.9", "max"
+        "times in ms", "count", "p50", "p90", "p99", "p99.9", "max"
     )?;
     write_times("step", &tally.step, out)?;
     write_times("sequence", &tally.sequence, out)?;
     write_times("wait for a slot", &tally.slot_wait, out)?;
+    for (population, waits) in summary.scenario.populations.iter().zip(&tally.populations) {
+        writeln!(out, "of {}:", population.name)?;
+        write_times("  sequence", &waits.sequence, out)?;
+        write_times("  wait for a slot", &waits.slot, out)?;
+    }
     writeln!(out)?;
-    writeln!(
-        out,
-        "{:.0} requests/s over {:.1} s; {}: CPU {:.1} µs a request, {}",
-        summary.requests_per_second(),
-        result.elapsed.as_secs_f64(),
-        if summary.embedded.is_some() { "client and server" } else { "client" },
-        summary.client_cpu_us_per_request(),
-        describe_memory(&result.memory),
-    )?;
+    write!(out, "{:.0} requests/s over {:.1} s", summary.requests_per_second(), result.elapsed.as_secs_f64())?;
+    // What the client took is known at the end alone.
+    if result.is_end_known {
+        let who = if summary.embedded.is_some() { "client and server" } else { "client" };
+        let (cpu, memory) = (summary.client_cpu_us_per_request(), describe_memory(&result.memory));
+        write!(out, "; {who}: CPU {cpu:.1} µs a request, {memory}")?;
+    }
+    writeln!(out)?;
+    write_phases(&result.phases, out)?;
     write_accounting(&result.accounting, out)?;
     write_pending(&result.pending, out)?;
     write_slots(&result.slots, out)?;
+    write_idle_limit(&result.idle_limit, out)?;
     if total.undetermined > 0 {
-        writeln!(out, "{} answers could not be judged, because more than one was lawful", total.undetermined)?;
+        writeln!(
+            out,
+            "{} of {} answers could not be judged, because more than one was lawful",
+            total.undetermined,
+            total.answered()
+        )?;
+    }
+    if let Some(longest) = &result.longest_wait {
+        write_longest_wait(longest, out)?;
     }
     let reached: Vec<_> = tally.reached.iter().map(|(claim, times)| format!("{times} {claim}")).collect();
     if !reached.is_empty() {
@@ -145,6 +184,49 @@ pub fn write_text(summary: &Summary, out: &mut impl io::Write) -> io::Result<()>
         describe_history(recorded, out)?;
     }
     write_verdict(summary, out)
+}
+
+/// What became of a fault that was planted. Of several it is not known which one was found.
+fn write_planted(planted: &PlantedFault, is_found: bool, out: &mut impl io::Write) -> io::Result<()> {
+    let PlantedFault { fault, chances, committed } = planted;
+    let (times, chances) = (counted(*committed, "time"), counted(*chances, "chance"));
+    match committed {
+        0 if planted.chances == 0 => writeln!(
+            out,
+            "{YELLOW}planted:{YELLOW:#} {fault}, which had no chance to happen: this run or this model has nothing that it can spoil"
+        ),
+        0 => writeln!(out, "{YELLOW}planted:{YELLOW:#} {fault}, which did not happen at any of its {chances}"),
+        _ if is_found => writeln!(out, "planted: {fault}, which happened {times}"),
+        _ => writeln!(
+            out,
+            "{YELLOW}planted:{YELLOW:#} {fault}, which happened {times} and was not found: docs/DETECTION.md tells where it shows"
+        ),
+    }
+}
+
+/// When the phases were, and what was done to the server.
+fn write_phases(phases: &[PhaseSpan], out: &mut impl io::Write) -> io::Result<()> {
+    let seconds = |us: u64| Duration::from_micros(us).as_secs_f64();
+    for PhaseSpan { name, began_us, ended_us, server } in phases {
+        let server = server.as_ref().map_or_else(String::new, |done| format!("; before it {done}"));
+        writeln!(out, "phase {name}: from {:.1} to {:.1} s{server}", seconds(*began_us), seconds(*ended_us))?;
+    }
+    Ok(())
+}
+
+/// A population in a line.
+fn described(population: &Population) -> String {
+    let Population { name, load, sending, .. } = population;
+    let passes = load.iterations.map(|passes| format!("passes of each: {passes}"));
+    let duration = load.duration_s.map(|seconds| format!("{seconds} s"));
+    let name = if name.is_empty() { String::new() } else { format!("{name}: ") };
+    format!(
+        "{name}{}, {}; {}, {}",
+        counted(load.workers.get().into(), "worker"),
+        [passes, duration].into_iter().flatten().collect::<Vec<_>>().join(" or "),
+        sending.connection,
+        sending.stream,
+    )
 }
 
 fn write_accounting(accounting: &Accounting, out: &mut impl io::Write) -> io::Result<()> {
@@ -192,6 +274,52 @@ fn write_slots(SlotCheck { finding, requests, took }: &SlotCheck, out: &mut impl
     }
 }
 
+fn write_idle_limit(found: &IdleSearch, out: &mut impl io::Write) -> io::Result<()> {
+    let ms = |us: u64| format!("{:.1} ms", Duration::from_micros(us).as_secs_f64() * 1000.0);
+    match found {
+        IdleSearch::NotAsked => Ok(()),
+        IdleSearch::NotCheckable { why } => writeln!(out, "{YELLOW}the idle limit was not found:{YELLOW:#} {why}"),
+        IdleSearch::Found { configured_us, kept_us, ended_us, trials } => {
+            let ended = match ended_us {
+                Some(ended_us) => format!("the first was ended within {}", ms(*ended_us)),
+                None => "none was ended".to_owned(),
+            };
+            let of = counted(u64::from(*trials), "sequence");
+            let (configured, kept) = (ms(*configured_us), ms(*kept_us));
+            writeln!(out, "the idle limit, {configured}: of {of} the last went on after {kept}, and {ended}")
+        }
+    }
+}
+
+/// Who had the slots while a START waited longest for one: with several populations in sum for each, else one by one.
+fn write_longest_wait(longest: &LongestWait, out: &mut impl io::Write) -> io::Result<()> {
+    let of = |population: &str| if population.is_empty() { String::new() } else { format!(" of {population}") };
+    let LongestWait { population, correlation_id, at_ns, waited_ms, holders } = longest;
+    writeln!(
+        out,
+        "the longest wait for a slot, of those that began when all were taken: correlation ID {correlation_id}{}, {waited_ms} ms from \
+         {:.3} s on; the slots were held meanwhile by",
+        of(population),
+        Duration::from_nanos(*at_ns).as_secs_f64(),
+    )?;
+    let mut populations = BTreeMap::<&str, (u64, u64)>::new();
+    for holder in holders.iter().filter(|holder| !holder.population.is_empty()) {
+        let (sequences, held) = populations.entry(&holder.population).or_default();
+        (*sequences, *held) = (*sequences + 1, *held + holder.held_ms);
+    }
+    for (population, (sequences, held)) in populations {
+        writeln!(out, "  {population}: {}, {held} ms together", counted(sequences, "sequence"))?;
+    }
+    let holder = |Holder { correlation_id, slot, held_ms, .. }: &Holder| {
+        let slot = slot.map_or_else(String::new, |slot| format!(" in slot {slot}"));
+        format!("correlation ID {correlation_id}{slot} for {held_ms} ms")
+    };
+    for line in wrapped(&holders.iter().map(holder).collect::<Vec<_>>().join(", "), 98) {
+        writeln!(out, "  {line}")?;
+    }
+    Ok(())
+}
+
 fn describe_history(Recorded { path, kept }: &Recorded, out: &mut impl io::Write) -> io::Result<()> {
     write!(out, "history: {} events in {}", kept.entries, path.display())?;
     if kept.left_out > 0 {
@@ -208,14 +336,17 @@ fn describe_history(Recorded { path, kept }: &Recorded, out: &mut impl io::Write
 /// # Errors
 /// When it cannot be written.
 pub fn write_verdict(summary: &Summary, out: &mut impl io::Write) -> io::Result<()> {
-    for PlantedFault { fault, committed } in summary.embedded.iter().flatten() {
-        writeln!(out, "planted: {fault}, which happened {}", counted(*committed, "time"))?;
+    for planted in summary.embedded.iter().flatten() {
+        write_planted(planted, [1, 5].contains(&summary.exit_code()), out)?;
     }
     for Claimed { claim, least, reached, hint } in summary.missed_claims() {
         let hint = hint.unwrap_or_default();
         writeln!(out, "{YELLOW}not reached:{YELLOW:#} {claim}: {reached} of at least {least}; {hint}")?;
     }
     let tally = &summary.result.tally;
+    if let Some(why) = summary.result.broken_off.as_ref().filter(|_| summary.verdict() == Verdict::Invalid) {
+        writeln!(out, "{YELLOW}broken off:{YELLOW:#} {why}")?;
+    }
     let (style, why) = match summary.verdict() {
         Verdict::Valid => {
             (GREEN, format!("{} answers checked, no violations", tally.total().answered() - tally.total().undetermined))
@@ -233,19 +364,27 @@ pub fn write_verdict(summary: &Summary, out: &mut impl io::Write) -> io::Result<
     writeln!(out, "seed {}, replay: {}", summary.seed, summary.replay)
 }
 
-fn write_counts(patterns: &[Counts], total: &Counts, out: &mut impl io::Write) -> io::Result<()> {
+/// A row for each pattern that is drawn or was there all the same, and one for all together.
+fn write_counts(summary: &Summary, total: &Counts, out: &mut impl io::Write) -> io::Result<()> {
+    let counts = Pattern::ALL.iter().zip(&summary.result.tally.patterns);
+    let is_shown = |(pattern, counts): &(&Pattern, &Counts)| {
+        let drawn = summary.scenario.draws(**pattern);
+        drawn.common || drawn.rare || counts.requests > 0
+    };
+    let rows: Vec<_> = counts.filter(is_shown).map(|(pattern, counts)| (pattern.name(), counts)).collect();
+    let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or_default().max("pattern".len());
+    writeln!(out, "{BOLD}{:<width$}{:>11}{:>12}{:>12}{BOLD:#}", "", "sequences", "", "requests")?;
     writeln!(
         out,
-        "{BOLD}{:<14}{:>11}{:>11}{:>11}{:>11}{:>9}{:>8}{:>9}{BOLD:#}",
-        "pattern", "sequences", "as planned", "requests", "completed", "refused", "failed", "unknown"
+        "{BOLD}{:<width$}{:>11}{:>12}{:>12}{:>12}{:>10}{:>10}{:>10}{BOLD:#}",
+        "pattern", "begun", "as planned", "sent", "completed", "refused", "failed", "unknown"
     )?;
-    let named = Pattern::ALL.iter().zip(patterns).map(|(pattern, counts)| (pattern.name(), counts));
-    for (name, counts) in named.chain([("all", total)]) {
+    for (name, counts) in rows.into_iter().chain([("all", total)]) {
         let Counts { requests, completed, refused, failed, indeterminate, sequences, sequences_as_planned, .. } =
             counts;
         writeln!(
             out,
-            "{name:<14}{sequences:>11}{sequences_as_planned:>11}{requests:>11}{completed:>11}{refused:>9}{failed:>8}{indeterminate:>9}"
+            "{name:<width$}{sequences:>11}{sequences_as_planned:>12}{requests:>12}{completed:>12}{refused:>10}{failed:>10}{indeterminate:>10}"
         )?;
     }
     Ok(())

@@ -1,57 +1,73 @@
 //! One resolved, valid description of a run; nothing after it sees a flag or a file.
 
+mod builtin;
+mod distribution;
+mod document;
 mod file;
+mod network;
 mod numbers;
+mod phase;
+mod population;
+mod reference;
+mod thresholds;
 mod weights;
+mod wording;
 
-use std::{
-    fmt,
-    num::{NonZeroU32, NonZeroU64},
-};
+use std::num::{NonZeroU32, NonZeroU64};
 
+pub use builtin::{BUILTIN, Builtin};
+pub use distribution::{Distribution, Geometric, Listed, LogNormal};
+use document::Document;
 pub use file::{ScenarioError, Source};
+pub(crate) use network::{BLACK_HOLE_MAX, LATENCY_MAX};
+pub use network::{BlackHole, CutBy, Network, NetworkCut};
 pub use numbers::{Millis, Normal, Probability, Uniform, Weight, Window};
+pub use phase::{Phase, ServerAction};
+pub use population::{
+    ConnectionOwner, Contexts, Drawn, Length, ListedValues, Load, Patterns, Population, Reuse, Sending, StreamLife,
+    Think, Values,
+};
+pub use reference::{KEYS, Key};
 use serde::{Deserialize, Serialize};
+pub use thresholds::{Percentile, Thresholds};
 pub use weights::Weights;
+pub use wording::plain;
 
-use crate::{claim::Claims, endpoint::Endpoint, sequence::Pattern};
+use crate::{
+    claim::Claims,
+    endpoint::Endpoint,
+    sequence::{IdForm, Pattern},
+};
 
 /// The scenario that is used where none is named, and whose keys complete every other file.
 pub const DEFAULT: &str = include_str!("../../scenarios/l0-sequence-stress.toml");
 
-/// More than this is a slip of the finger: workers, contexts of all workers together, and steps of a sequence.
+/// More than this is a slip of the finger: workers, contexts of all workers together, steps of a sequence, and populations.
 const WORKERS_MAX: u32 = 100_000;
 const CONTEXTS_MAX: u64 = 1_000_000;
 const STEPS_MAX: u32 = 1_000_000;
+const POPULATIONS_MAX: usize = 100;
+const PHASES_MAX: usize = 100;
 /// The slot check has a stream for each.
 const SLOTS_MAX: u32 = 10_000;
 
 /// What to send, to whom, how fast and within which limits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "Document", into = "Document")]
 pub struct Scenario {
     /// Whom to send to.
     pub target: Target,
-    /// How much to send.
-    pub load: Load,
-    /// The stream contexts of each worker.
-    pub contexts: Contexts,
     /// Which correlation IDs belong to which worker.
     pub correlation_ids: CorrelationIds,
-    /// How often each pattern is drawn.
-    pub patterns: Patterns,
-    /// How many steps a sequence has.
-    pub length: Length,
-    /// The inputs of the steps.
-    pub values: Values,
-    /// How the steps travel.
-    pub sending: Sending,
+    /// Who sends what; never empty. The workers are numbered through all of them, in this order.
+    pub populations: Vec<Population>,
+    /// Its parts in time, in their order; none where there is one.
+    pub phases: Vec<Phase>,
     /// How long things may take.
     pub limits: Limits,
     /// The count of the model's slots after the run.
     pub slots: Slots,
     /// How often the run has to reach what; none where that follows from the patterns.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claims: Option<Claims>,
 }
 
@@ -66,39 +82,14 @@ pub struct Target {
     /// Where the server tells its metrics over HTTP, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metrics: Option<Endpoint>,
+    /// Whether a model that says what it saw of each request is asked for that.
+    #[serde(default = "yes")]
+    pub controls: bool,
 }
 
-/// How much to send.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Load {
-    /// Tasks that run one pass after the other.
-    pub workers: NonZeroU32,
-    /// Passes of each worker; none where only `duration_s` ends the run.
-    pub iterations: Option<NonZeroU64>,
-    /// Seconds after which no pass is started any more.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub duration_s: Option<NonZeroU64>,
-}
-
-/// The stream contexts of each worker.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Contexts {
-    /// Those that are used all the time.
-    pub common: u32,
-    /// Those that are used in turn, so seldom that their sequences go idle.
-    pub rare: u32,
-    /// The odds that a pass goes to a rare one.
-    pub rare_probability: Probability,
-}
-
-impl Contexts {
-    /// How many contexts a worker has.
-    #[must_use]
-    pub fn count(&self) -> u32 {
-        self.common + self.rare
-    }
+/// What older files do not say.
+fn yes() -> bool {
+    true
 }
 
 /// Which correlation IDs belong to which worker.
@@ -109,90 +100,9 @@ pub struct CorrelationIds {
     pub first: NonZeroU64,
     /// How many IDs belong to one worker.
     pub block: NonZeroU32,
-}
-
-/// How often each pattern is drawn.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Patterns {
-    /// In common contexts.
-    pub common: Weights,
-    /// In rare contexts.
-    pub rare: Weights,
-}
-
-/// Where a pattern is drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Drawn {
-    /// In common contexts.
-    pub common: bool,
-    /// In rare contexts.
-    pub rare: bool,
-}
-
-/// How many steps a sequence has: a draw, rounded towards zero, kept within `min` and `max`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Length {
-    /// The fewest steps.
-    pub min: NonZeroU32,
-    /// The most steps.
-    pub max: NonZeroU32,
-    /// The distribution that is drawn from.
-    pub normal: Normal,
-}
-
-/// The inputs of the steps.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Values {
-    /// The distribution that is drawn from.
-    pub uniform: Uniform,
-}
-
-/// How the steps travel.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Sending {
-    /// How long a gRPC stream lives.
-    pub stream: StreamLife,
-    /// Who shares a connection.
-    pub connection: ConnectionOwner,
-    /// When an ID's next START is sent.
-    pub reuse: Reuse,
-    /// How many steps of a sequence may be unanswered at a time.
-    pub window: Window,
-}
-
-/// How long a gRPC stream lives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum StreamLife {
-    /// A new stream for each sequence. Sequences that are sent back to back share one, because nothing orders the
-    /// requests of two streams.
-    PerSequence,
-    /// One stream for the context's life.
-    PerContext,
-}
-
-/// Who shares a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ConnectionOwner {
-    /// Each context has its own.
-    PerContext,
-    /// The contexts of a worker share one.
-    PerWorker,
-}
-
-/// When the second sequence of a pass is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Reuse {
-    /// At once, behind the first one's END.
-    Pipelined,
-    /// When the first one's END was answered.
-    AfterAnswer,
+    /// What they are on the wire.
+    #[serde(default)]
+    pub form: IdForm,
 }
 
 /// How long things may take.
@@ -226,6 +136,9 @@ pub struct Slots {
     pub max: NonZeroU32,
     /// The longest idle limit that is waited for where the run left sequences without END.
     pub wait_ms: Millis,
+    /// Whether the idle limit that the server really keeps is searched for then.
+    #[serde(default)]
+    pub idle_limit_search: bool,
 }
 
 /// What the command line says in place of the file.
@@ -256,18 +169,69 @@ impl Scenario {
     pub fn resolve(source: &Source, overrides: Overrides) -> Result<Self, ScenarioError> {
         let mut scenario = source.parse()?;
         scenario.override_with(overrides);
-        scenario.check().map_err(|(key, problem)| source.error_at(key, problem))?;
+        scenario.check().map_err(|(key, problem)| source.error_at(&key, problem))?;
         Ok(scenario)
     }
 
-    /// Where a pattern is drawn: where it has a weight, and the contexts are used.
+    /// How many workers there are.
+    #[must_use]
+    pub fn workers(&self) -> u32 {
+        self.populations.iter().map(|population| population.load.workers.get()).sum()
+    }
+
+    /// The population that a worker is one of.
+    ///
+    /// # Panics
+    /// When there is no such worker.
+    #[must_use]
+    pub fn population_of(&self, worker: u32) -> &Population {
+        let mut left = worker;
+        let is_its = |population: &&Population| {
+            let workers = population.load.workers.get();
+            let is_its = left < workers;
+            left = left.saturating_sub(workers);
+            is_its
+        };
+        self.populations.iter().find(is_its).expect("one of the scenario's workers")
+    }
+
+    /// The phase in which a worker works; none where it works from the start.
+    #[must_use]
+    pub fn phase_of(&self, worker: u32) -> Option<usize> {
+        self.phase_named(self.population_of(worker).phase.as_ref()?)
+    }
+
+    fn phase_named(&self, name: &str) -> Option<usize> {
+        self.phases.iter().position(|phase| phase.name == name)
+    }
+
+    /// The most contexts that a worker has.
+    #[must_use]
+    pub fn most_contexts(&self) -> u32 {
+        self.populations.iter().map(|population| population.contexts.count()).max().unwrap_or(0)
+    }
+
+    /// How many contexts all workers have together.
+    #[must_use]
+    pub fn contexts(&self) -> u64 {
+        let of =
+            |population: &Population| u64::from(population.load.workers.get()) * u64::from(population.contexts.count());
+        self.populations.iter().map(of).sum()
+    }
+
+    /// The most steps of a sequence.
+    #[must_use]
+    pub fn longest(&self) -> u32 {
+        self.populations.iter().map(|population| population.length.max.get()).max().unwrap_or(1)
+    }
+
+    /// Where a pattern is drawn, in any population.
     #[must_use]
     pub fn draws(&self, pattern: Pattern) -> Drawn {
-        let Contexts { common, rare, rare_probability: Probability(odds) } = self.contexts;
-        Drawn {
-            common: common > 0 && odds < 1.0 && self.patterns.common.of(pattern) > 0.0,
-            rare: rare > 0 && odds > 0.0 && self.patterns.rare.of(pattern) > 0.0,
-        }
+        self.populations
+            .iter()
+            .map(|population| population.draws(pattern))
+            .fold(Drawn::default(), |all, its| Drawn { common: all.common || its.common, rare: all.rare || its.rare })
     }
 
     /// Gives the scenario so many workers, and so many contexts to each.
@@ -276,8 +240,12 @@ impl Scenario {
     /// When that is more than a scenario may have.
     pub fn fit(&mut self, workers: u32, contexts: u32) -> Result<(), String> {
         let none = || "there are none".to_owned();
-        self.load.workers = NonZeroU32::new(workers).ok_or_else(none)?;
-        self.contexts = Contexts { common: contexts, rare: 0, rare_probability: Probability(0.0) };
+        self.populations.truncate(1);
+        self.phases.clear();
+        let alone = &mut self.populations[0];
+        alone.phase = None;
+        alone.load.workers = NonZeroU32::new(workers).ok_or_else(none)?;
+        alone.contexts = Contexts { common: contexts, rare: 0, rare_probability: Probability(0.0) };
         let block = self.correlation_ids.block.max(NonZeroU32::new(contexts).ok_or_else(none)?);
         self.correlation_ids.block = block;
         self.check().map_err(|(key, problem)| format!("{key}: {problem}"))
@@ -304,112 +272,125 @@ impl Scenario {
             self.target.metrics = metrics;
         }
         if let Some(workers) = workers {
-            self.load.workers = workers;
+            self.share_out(workers);
         }
-        if duration_s.is_some() {
-            self.load.duration_s = duration_s;
-            self.load.iterations = None;
-        }
-        if iterations.is_some() {
-            self.load.iterations = iterations;
+        for Population { load, .. } in &mut self.populations {
+            if duration_s.is_some() {
+                load.duration_s = duration_s;
+                load.iterations = None;
+            }
+            if iterations.is_some() {
+                load.iterations = iterations;
+            }
         }
         if response_ms.is_some() {
             self.limits.response_ms = response_ms;
         }
     }
 
-    /// What does not go together, by key.
-    fn check(&self) -> Result<(), (&'static str, String)> {
-        let workers = self.load.workers.get();
-        if workers > WORKERS_MAX {
-            return Err(("load.workers", format!("{workers} is more than {WORKERS_MAX}")));
+    /// Gives the populations so many workers together, in the proportions that they have, and one each at least.
+    fn share_out(&mut self, workers: NonZeroU32) {
+        let (all, mut before, mut given) = (u64::from(self.workers()), 0, 0);
+        for population in &mut self.populations {
+            before += u64::from(population.load.workers.get());
+            let until = u64::from(workers.get()) * before / all;
+            let share = u32::try_from(until.saturating_sub(given)).unwrap_or(u32::MAX);
+            population.load.workers = NonZeroU32::new(share).unwrap_or(NonZeroU32::MIN);
+            given += u64::from(population.load.workers.get());
         }
+    }
+
+    /// What does not go together, by key.
+    fn check(&self) -> Result<(), (String, String)> {
+        let at = |key: &str, problem: String| Err((key.to_owned(), problem));
+        if self.populations.is_empty() {
+            return at("population", "there is none".to_owned());
+        }
+        if self.populations.len() > POPULATIONS_MAX {
+            return at("population", format!("{} are more than {POPULATIONS_MAX}", self.populations.len()));
+        }
+        let is_one_of_several = self.populations.len() > 1;
+        let mut workers = 0_u32;
+        for (index, population) in self.populations.iter().enumerate() {
+            let is_listed = is_one_of_several || !population.name.is_empty();
+            let place = |key: &str| if is_listed { format!("population[{index}].{key}") } else { key.to_owned() };
+            if is_one_of_several && population.name.is_empty() {
+                return at(&place("name"), "a population among others needs a name".to_owned());
+            }
+            if self.populations[..index].iter().any(|other| other.name == population.name) {
+                return at(&place("name"), format!("there are two populations '{}'", population.name));
+            }
+            workers = workers.saturating_add(population.load.workers.get());
+            if workers > WORKERS_MAX {
+                return at(&place("load.workers"), format!("{workers} is more than {WORKERS_MAX}"));
+            }
+            population.check(self.correlation_ids.block).map_err(|(key, problem)| (place(key), problem))?;
+        }
+        self.check_phases()?;
         if self.slots.max.get() > SLOTS_MAX {
-            return Err(("slots.max", format!("{} is more than {SLOTS_MAX}", self.slots.max)));
+            return at("slots.max", format!("{} is more than {SLOTS_MAX}", self.slots.max));
         }
         if self.target.model.is_empty() {
-            return Err(("target.model", "the name is empty".into()));
+            return at("target.model", "the name is empty".into());
         }
-        self.check_contexts()?;
-        self.check_correlation_ids()?;
-        check_weights("patterns.common", self.contexts.common, &self.patterns.common)?;
-        check_weights("patterns.rare", self.contexts.rare, &self.patterns.rare)?;
-        if self.length.max.get() > STEPS_MAX {
-            return Err(("length.max", format!("{} is more than {STEPS_MAX}", self.length.max)));
-        }
-        let contexts = u64::from(workers) * u64::from(self.contexts.count());
+        self.check_correlation_ids().map_err(|(key, problem)| (key.to_owned(), problem))?;
+        let contexts = self.contexts();
         if contexts > CONTEXTS_MAX {
-            return Err(("contexts", format!("{contexts} contexts of all workers are more than {CONTEXTS_MAX}")));
-        }
-        if self.length.min > self.length.max {
-            return Err(("length.min", format!("{} is above length.max, {}", self.length.min, self.length.max)));
+            return at("contexts", format!("{contexts} contexts of all workers are more than {CONTEXTS_MAX}"));
         }
         Ok(())
     }
 
-    fn check_contexts(&self) -> Result<(), (&'static str, String)> {
-        let Contexts { common, rare, rare_probability: Probability(odds) } = self.contexts;
-        if common.checked_add(rare).is_none_or(|count| count == 0 || count > self.correlation_ids.block.get()) {
-            let problem = format!(
-                "{common} common and {rare} rare contexts do not fit a block of {} correlation IDs: the blocks of \
-                 neighbouring workers would overlap",
-                self.correlation_ids.block
-            );
-            let none = "common and rare are both 0, so there is nothing to send on".to_owned();
-            return Err(("contexts", if common == 0 && rare == 0 { none } else { problem }));
+    fn check_phases(&self) -> Result<(), (String, String)> {
+        if self.phases.len() > PHASES_MAX {
+            return Err(("phase".to_owned(), format!("{} are more than {PHASES_MAX}", self.phases.len())));
         }
-        if common == 0 && odds < 1.0 {
-            return Err(("contexts.rare_probability", format!("{odds} with no common contexts: it has to be 1")));
+        for (index, population) in self.populations.iter().enumerate() {
+            let Some(name) = population.phase.as_ref().filter(|name| self.phase_named(name).is_none()) else {
+                continue;
+            };
+            let names: Vec<_> = self.phases.iter().map(|phase| phase.name.as_str()).collect();
+            let problem = match names.as_slice() {
+                [] => format!("there is no phase '{name}': the file has no [[phase]]"),
+                names => format!("there is no phase '{name}', but {}", names.join(", ")),
+            };
+            return Err((format!("population[{index}].phase"), problem));
         }
-        if rare == 0 && odds > 0.0 {
-            return Err(("contexts.rare_probability", format!("{odds} with no rare contexts: it has to be 0")));
+        for (index, phase) in self.phases.iter().enumerate() {
+            let Phase { name, pause_ms, server } = phase;
+            let problem = if name.is_empty() {
+                "a phase needs a name".to_owned()
+            } else if self.phase_named(name) != Some(index) {
+                format!("there are two phases '{name}'")
+            } else if pause_ms.is_none()
+                && server.is_none()
+                && !self.populations.iter().any(|population| population.phase.as_deref() == Some(name))
+            {
+                format!(
+                    "in phase '{name}' nothing happens: no population names it, and it has no pause_ms and no server"
+                )
+            } else {
+                continue;
+            };
+            return Err((format!("phase[{index}].name"), problem));
         }
         Ok(())
     }
 
     fn check_correlation_ids(&self) -> Result<(), (&'static str, String)> {
-        let CorrelationIds { first, block } = self.correlation_ids;
-        let used = u64::from(self.load.workers.get()) * u64::from(block.get());
+        let CorrelationIds { first, block, .. } = self.correlation_ids;
+        let used = u64::from(self.workers()) * u64::from(block.get());
         match first.get().checked_add(used - 1) {
             Some(_) => Ok(()),
             None => Err((
                 "correlation_ids",
                 format!(
                     "{} blocks of {block} IDs from {first} on go past the largest ID, {}",
-                    self.load.workers,
+                    self.workers(),
                     u64::MAX
                 ),
             )),
         }
-    }
-}
-
-fn check_weights(key: &'static str, contexts: u32, weights: &Weights) -> Result<(), (&'static str, String)> {
-    let sum: f64 = weights.in_order().iter().sum();
-    if contexts > 0 && sum <= 0.0 {
-        return Err((key, "all weights are 0, so there is nothing to draw".into()));
-    }
-    if !sum.is_finite() {
-        return Err((key, "the weights are too large to be added up".into()));
-    }
-    Ok(())
-}
-
-impl fmt::Display for StreamLife {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::PerSequence => "a stream per sequence",
-            Self::PerContext => "a stream per context",
-        })
-    }
-}
-
-impl fmt::Display for ConnectionOwner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::PerContext => "a connection per context",
-            Self::PerWorker => "a connection per worker",
-        })
     }
 }
 

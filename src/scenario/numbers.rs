@@ -48,6 +48,8 @@ impl Millis {
     pub const MAX: u64 = 365 * 24 * 3600 * 1000;
     /// The shortest time.
     pub const LEAST: Self = Self(1);
+    /// A second.
+    pub const SECOND: Self = Self(1000);
 
     /// The time as the standard library has it.
     #[must_use]
@@ -101,25 +103,25 @@ impl TryFrom<RawNormal> for Normal {
 
 /// A uniform distribution over whole numbers, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "RawUniform")]
-pub struct Uniform {
+#[serde(try_from = "RawUniform<T>", bound(deserialize = "T: Deserialize<'de> + PartialOrd + fmt::Display"))]
+pub struct Uniform<T> {
     /// The least value.
-    pub min: i32,
+    pub min: T,
     /// The greatest value.
-    pub max: i32,
+    pub max: T,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RawUniform {
-    min: i32,
-    max: i32,
+struct RawUniform<T> {
+    min: T,
+    max: T,
 }
 
-impl TryFrom<RawUniform> for Uniform {
+impl<T: PartialOrd + fmt::Display> TryFrom<RawUniform<T>> for Uniform<T> {
     type Error = String;
 
-    fn try_from(RawUniform { min, max }: RawUniform) -> Result<Self, String> {
+    fn try_from(RawUniform { min, max }: RawUniform<T>) -> Result<Self, String> {
         if min <= max { Ok(Self { min, max }) } else { Err(format!("min {min} is above max {max}")) }
     }
 }

@@ -10,28 +10,79 @@ fn resolve(text: &str) -> Result<Scenario, String> {
 fn the_default_scenario_has_the_numbers_of_l0() {
     let scenario = resolve("").expect("the default scenario");
     assert_eq!(scenario, resolve(DEFAULT).expect("the default scenario"));
-    assert_eq!((scenario.load.workers.get(), scenario.load.iterations.map(NonZeroU64::get)), (8, Some(200)));
-    assert_eq!(scenario.contexts, Contexts { common: 2, rare: 8, rare_probability: Probability(0.1) });
+    assert_eq!(
+        (scenario.populations[0].load.workers.get(), scenario.populations[0].load.iterations.map(NonZeroU64::get)),
+        (8, Some(200))
+    );
+    assert_eq!(scenario.populations[0].contexts, Contexts { common: 2, rare: 8, rare_probability: Probability(0.1) });
     assert_eq!((scenario.correlation_ids.first.get(), scenario.correlation_ids.block.get()), (1, 100));
-    assert_eq!(scenario.patterns.common.in_order()[..5], [0.85, 0.05, 0.05, 0.01, 0.04]);
-    assert_eq!(scenario.patterns.rare.in_order()[..5], [0.0, 0.34, 0.33, 0.0, 0.33]);
-    assert_eq!(scenario.length.normal, Normal { mean: 16.0, stdev: 8.0 });
-    assert_eq!(scenario.values.uniform, Uniform { min: 0, max: 1_048_575 });
+    assert_eq!(scenario.populations[0].patterns.common.in_order()[..5], [0.85, 0.05, 0.05, 0.01, 0.04]);
+    assert_eq!(scenario.populations[0].patterns.rare.in_order()[..5], [0.0, 0.34, 0.33, 0.0, 0.33]);
+    assert_eq!(scenario.populations[0].length.drawn, Distribution::Normal(Normal { mean: 16.0, stdev: 8.0 }));
+    assert_eq!(scenario.populations[0].values, Values::Uniform(Uniform { min: 0, max: 1_048_575 }));
     assert_eq!(scenario.limits.lost_after_ms.duration(), Duration::from_secs(5));
     assert_eq!(scenario.target.endpoint.to_string(), "localhost:8001");
     assert_eq!(scenario.target.model, "custom_sequence_int32");
-    assert_eq!(scenario.sending.reuse, Reuse::Pipelined);
-    assert_eq!(scenario.sending.window, Window::All);
+    assert_eq!(scenario.populations[0].sending.reuse, Reuse::Pipelined);
+    assert_eq!(scenario.populations[0].sending.window, Window::All);
 }
 
 #[test]
 fn a_file_needs_only_what_differs_and_pattern_tables_are_whole() {
     let scenario =
         resolve("[contexts]\nrare = 3\n[patterns.common]\nvalid = 1\n[sending]\nwindow = 4").expect("a scenario");
-    assert_eq!((scenario.contexts.common, scenario.contexts.rare), (2, 3));
-    assert_eq!(scenario.patterns.common.in_order()[..5], [1.0, 0.0, 0.0, 0.0, 0.0]);
-    assert_eq!(scenario.patterns.rare.in_order()[..5], [0.0, 0.34, 0.33, 0.0, 0.33]);
-    assert!(scenario.sending.window.has_room(3) && !scenario.sending.window.has_room(4));
+    assert_eq!((scenario.populations[0].contexts.common, scenario.populations[0].contexts.rare), (2, 3));
+    assert_eq!(scenario.populations[0].patterns.common.in_order()[..5], [1.0, 0.0, 0.0, 0.0, 0.0]);
+    assert_eq!(scenario.populations[0].patterns.rare.in_order()[..5], [0.0, 0.34, 0.33, 0.0, 0.33]);
+    assert!(scenario.populations[0].sending.window.has_room(3) && !scenario.populations[0].sending.window.has_room(4));
+}
+
+#[test]
+fn populations_have_what_the_file_says_for_all_and_their_own() {
+    let text = "
+        length = { min = 2, list = [5, 6] }
+        sending.window = 3
+        think.pass_ms = { uniform = { min = 1, max = 9 } }
+        [[population]]
+        name = 'long'
+        load.workers = 3
+        length.log-normal = { median = 50, sigma = 1 }
+        [[population]]
+        name = 'short'
+        load = { workers = 5, iterations = 7 }
+        patterns.common = { no-end = 1 }
+        values.list = [1, -1]";
+    let scenario = resolve(text).expect("a scenario");
+    let [long, short] = &scenario.populations[..] else { panic!("{scenario:?}") };
+    assert_eq!(
+        (scenario.workers(), scenario.most_contexts(), scenario.contexts(), scenario.longest()),
+        (8, 10, 80, 100)
+    );
+    assert_eq!(
+        (0..8).map(|worker| &*scenario.population_of(worker).name).collect::<String>(),
+        "longlonglongshortshortshortshortshort"
+    );
+    assert!(matches!(long.length, Length { drawn: Distribution::LogNormal(_), min, .. } if min.get() == 2), "{long:?}");
+    assert_eq!(short.length.drawn, serde_json::from_str(r#"{"list": [5, 6]}"#).expect("a list"));
+    assert_eq!((long.load.iterations, short.load.iterations), (NonZeroU64::new(200), NonZeroU64::new(7)));
+    assert!([long, short].iter().all(|its| !its.sending.window.has_room(3) && its.think.pass_ms.most() == Some(9)));
+    assert!(scenario.draws(Pattern::NoStart).common && !short.draws(Pattern::NoStart).anywhere());
+    // As failure files and histories have it.
+    let written = toml::to_string(&scenario).expect("TOML");
+    assert_eq!(resolve(&written).as_ref(), Ok(&scenario), "{written}");
+    let json = serde_json::to_value(&scenario).expect("JSON");
+    assert_eq!(serde_json::from_value::<Scenario>(json).expect("a scenario"), scenario);
+}
+
+#[test]
+fn workers_are_shared_out_in_proportion() {
+    let text = "population = [{ name = 'a', load.workers = 1 }, { name = 'b', load.workers = 3 }]";
+    for (asked, expected) in [(4, [1, 3]), (8, [2, 6]), (5, [1, 4]), (1, [1, 1]), (100, [25, 75])] {
+        let overrides = Overrides { workers: NonZeroU32::new(asked), ..Overrides::default() };
+        let scenario = Scenario::resolve(&Source::from_text("a.toml", text), overrides).expect("a scenario");
+        let workers: Vec<_> = scenario.populations.iter().map(|its| its.load.workers.get()).collect();
+        assert_eq!(workers, expected, "of {asked}");
+    }
 }
 
 #[test]
@@ -48,7 +99,11 @@ fn flags_override_the_file() {
     let source = Source::from_text("a.toml", "load.iterations = 5\nload.workers = 3\ntarget.model = 'x'");
     let scenario = Scenario::resolve(&source, overrides.clone()).expect("a scenario");
     assert_eq!(
-        (scenario.load.workers.get(), scenario.load.iterations, scenario.load.duration_s),
+        (
+            scenario.populations[0].load.workers.get(),
+            scenario.populations[0].load.iterations,
+            scenario.populations[0].load.duration_s
+        ),
         (2, None, NonZeroU64::new(7))
     );
     assert_eq!((scenario.target.model.as_str(), scenario.target.endpoint.to_string().as_str()), ("m", "host:9"));
@@ -56,23 +111,79 @@ fn flags_override_the_file() {
     assert_eq!(scenario.limits.response_ms.map(Millis::duration), Some(Duration::from_millis(9)));
     let both =
         Scenario::resolve(&source, Overrides { iterations: NonZeroU64::new(6), ..overrides }).expect("a scenario");
-    assert_eq!((both.load.iterations, both.load.duration_s), (NonZeroU64::new(6), NonZeroU64::new(7)));
+    assert_eq!(
+        (both.populations[0].load.iterations, both.populations[0].load.duration_s),
+        (NonZeroU64::new(6), NonZeroU64::new(7))
+    );
+}
+
+#[test]
+fn workers_belong_to_the_phases_that_their_populations_name() {
+    let text = "
+[[phase]]
+name = 'stress'
+[[phase]]
+name = 'heal'
+pause_ms = 500
+server = 'reload-oldest'
+[[phase]]
+name = 'probe'
+[[population]]
+name = 'a'
+phase = 'probe'
+load = { workers = 1, duration_s = 3 }
+[[population]]
+name = 'b'
+load.workers = 2
+[[population]]
+name = 'c'
+phase = 'stress'
+load.workers = 1";
+    let scenario = Scenario::resolve(&Source::from_text("a.toml", text), Overrides::default()).expect("a scenario");
+    let phases: Vec<_> = (0..4).map(|worker| scenario.phase_of(worker)).collect();
+    assert_eq!(phases, [Some(2), None, None, Some(0)]);
+    assert_eq!(scenario.phases[1].server, Some(ServerAction::ReloadOldest));
+    // Who says for how long does not mean so many passes at most besides.
+    assert_eq!(scenario.populations[0].load.iterations, None);
+    let json = serde_json::to_string(&scenario).expect("JSON");
+    assert_eq!(serde_json::from_str::<Scenario>(&json).expect("a scenario"), scenario);
+    for (old, new, expected) in [
+        (
+            "phase = 'probe'",
+            "phase = 'prob'",
+            "a.toml:12: population[0].phase: there is no phase 'prob', but stress, heal, probe",
+        ),
+        ("name = 'heal'", "name = 'stress'", "a.toml:5: phase[1].name: there are two phases 'stress'"),
+        ("phase = 'stress'", "", "a.toml:3: phase[0].name: in phase 'stress' nothing happens"),
+        ("'reload-oldest'", "'reloud'", "a.toml:7: phase[1].server: it has to be one of `reload`"),
+        ("pause_ms = 500", "pause_ms = 0", "a.toml:6: phase[1].pause_ms: 0 ms cannot be"),
+    ] {
+        let error = Scenario::resolve(&Source::from_text("a.toml", &text.replacen(old, new, 1)), Overrides::default());
+        let error = error.expect_err(new).to_string();
+        assert!(error.starts_with(expected), "{error}");
+    }
 }
 
 #[test]
 fn what_is_wrong_is_told_with_its_line_and_key() {
     for (text, expected) in [
-        ("[load]\nworker = 3", "a.toml:2: unknown key `worker`, expected one of `workers`, `iterations`, `duration_s`"),
+        (
+            "[load]\nworker = 3",
+            "a.toml:2: load: unknown key `worker`, expected one of `workers`, `iterations`, `duration_s`",
+        ),
         ("\n\nlode = 3", "a.toml:3: unknown key `lode`"),
         (
             "[patterns.common]\nvalid = 1\nvlid = 2",
-            "a.toml:3: unknown key `vlid`, expected one of `valid`, `valid-valid`",
+            "a.toml:3: patterns.common: unknown key `vlid`, expected one of `valid`, `valid-valid`",
         ),
-        ("[load]\nworkers = 0", "a.toml:2: load.workers: invalid value: integer `0`, expected a nonzero u32"),
-        ("[load]\nworkers = -1", "a.toml:2: load.workers: invalid value: integer `-1`"),
+        ("[load]\nworkers = 0", "a.toml:2: load.workers: it has to be a whole number from 1 to 100000, and is `0`"),
+        ("[load]\nworkers = -1", "a.toml:2: load.workers: it has to be a whole number from 1 to 100000, and is `-1`"),
         ("[load]\nworkers = 100001", "a.toml:2: load.workers: 100001 is more than 100000"),
-        ("[load]\niterations = 0", "a.toml:2: load.iterations: invalid value: integer `0`"),
-        ("[load]\nworkers = 'many'", "a.toml:2: load.workers: invalid type: string \"many\""),
+        ("[load]\niterations = 0", "a.toml:2: load.iterations: it has to be a whole number from 1 up, and is `0`"),
+        (
+            "[load]\nworkers = 'many'",
+            "a.toml:2: load.workers: it has to be a whole number from 1 to 100000, and is \"many\"",
+        ),
         ("[patterns.rare]\nvalid = -0.5", "a.toml:2: patterns.rare.valid: -0.5 is no weight"),
         ("[patterns.rare]\nvalid = nan", "a.toml:2: patterns.rare.valid: NaN is no weight"),
         ("[patterns.common]\nvalid = inf", "a.toml:2: patterns.common.valid: inf is no weight"),
@@ -86,11 +197,11 @@ fn what_is_wrong_is_told_with_its_line_and_key() {
         ("[length]\nnormal = { mean = 1, stdev = nan }", "a.toml:2: length.normal: the stdev NaN"),
         ("[length]\nnormal = { mean = 1, stdev = -1 }", "a.toml:2: length.normal: the stdev -1"),
         ("[length]\nmin = 9\nmax = 3", "a.toml:2: length.min: 9 is above length.max, 3"),
-        ("[length]\nmin = 0", "a.toml:2: length.min: invalid value: integer `0`"),
+        ("[length]\nmin = 0", "a.toml:2: length.min: it has to be a whole number from 1 to 1000000, and is `0`"),
         ("[values]\nuniform = { min = 5, max = 4 }", "a.toml:2: values.uniform: min 5 is above max 4"),
         (
             "[values]\nuniform = { min = 0, max = 2147483648 }",
-            "a.toml:2: values.uniform.max: invalid value: integer `2147483648`",
+            "a.toml:2: values.uniform.max: it has to be a whole number from -2147483648 to 2147483647, and is `2147483648`",
         ),
         (
             "[contexts]\ncommon = 50\nrare = 51",
@@ -105,27 +216,81 @@ fn what_is_wrong_is_told_with_its_line_and_key() {
         ("[contexts]\ncommon = 0", "contexts.rare_probability: 0.1 with no common contexts"),
         ("[contexts]\nrare = 0", "contexts.rare_probability: 0.1 with no rare contexts"),
         ("[contexts]\nrare_probability = 1.1", "a.toml:2: contexts.rare_probability: 1.1 is no probability"),
-        ("[correlation_ids]\nfirst = 0", "a.toml:2: correlation_ids.first: invalid value: integer `0`"),
+        (
+            "[correlation_ids]\nfirst = 0",
+            "a.toml:2: correlation_ids.first: it has to be a whole number from 1 up, and is `0`",
+        ),
         ("[correlation_ids]\nblock = 4294967295\n[load]\nworkers = 100000\n[correlation_ids.x]", "unknown key `x`"),
         (
             "[sending]\nwindow = 0",
-            "a.toml:2: sending.window: invalid value: integer `0`, expected \"all\" or a whole number",
+            "a.toml:2: sending.window: it has to be \"all\" or a whole number above 0, and is `0`",
         ),
         ("[length]\nmax = 4000000000", "a.toml:2: length.max: 4000000000 is more than 1000000"),
         ("load.workers = 100000\ncontexts.common = 20", "a.toml:2: contexts: 2800000 contexts of all workers are more"),
-        ("[sending]\nwindow = 'some'", "a.toml:2: sending.window: invalid value: string \"some\""),
-        ("[sending]\nreuse = 'never'", "a.toml:2: sending.reuse: unknown variant `never`"),
+        (
+            "[sending]\nwindow = 'some'",
+            "a.toml:2: sending.window: it has to be \"all\" or a whole number above 0, and is \"some\"",
+        ),
+        (
+            "[sending]\nreuse = 'never'",
+            "a.toml:2: sending.reuse: it has to be `pipelined` or `after-answer`, and is `never`",
+        ),
         ("[limits]\nlost_after_ms = 0", "a.toml:2: limits.lost_after_ms: 0 ms cannot be"),
         ("[limits]\nstep_ms = 99999999999999", "a.toml:2: limits.step_ms: 99999999999999 ms cannot be"),
         ("[target]\nendpoint = 'localhost'", "a.toml:2: target.endpoint: 'localhost' has no port"),
         ("[target]\nmodel = ''", "a.toml:2: target.model: the name is empty"),
-        ("[load]\nworkers = 3\nworkers = 4", "a.toml:3: duplicate key"),
+        ("[load]\nworkers = 3\nworkers = 4", "a.toml:3: it is not TOML: duplicate key"),
         ("[load\nworkers = 3", "a.toml:1: "),
-        ("load = 3", "a.toml:1: load: invalid type: integer `3`"),
+        ("limits = { step_ms = 1.5 }", "a.toml:1: limits.step_ms: it has to be a whole number from 0 up, and is `1.5`"),
+        ("slots.check = 1", "a.toml:1: slots.check: it has to be true or false, and is `1`"),
+        ("\n[claims]\nbacklog = -1", "a.toml:3: claims.backlog: it has to be a whole number from 0 up, and is `-1`"),
+        ("[target]\nmodel = 3", "a.toml:2: target.model: it has to be a text in quotes, and is `3`"),
+        ("length.normal = 3", "a.toml:1: length.normal: it has to be a table, and is `3`"),
+        (
+            "patterns.common = 3",
+            "a.toml:1: patterns.common: it has to be a table of patterns and their weights, and is `3`",
+        ),
+        ("load = 3", "a.toml:1: load: it has to be a table, and is `3`"),
     ] {
         let error = resolve(text).expect_err(text);
         assert!(error.contains(expected), "{text:?}:\n  {error}\n  should have {expected}");
         assert_eq!(error.lines().count(), 1, "{error}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_population_is_told_where_it_stands() {
+    for (text, expected) in [
+        (
+            "length.geometric = { mean = 3 }\nlength.list = [1]",
+            "a.toml:1: length: one key alone can say how it is drawn, and there are geometric and list",
+        ),
+        ("\nthink.step_ms = { constant = 1, list = [1] }", "a.toml:2: think.step_ms: "),
+        ("[[population]]\n[[population]]\nname = 'b'", "a.toml:1: population[0].name: a population among others needs"),
+        (
+            "[[population]]\nname = 'b'\n[[population]]\nname = 'b'",
+            "a.toml:4: population[1].name: there are two populations 'b'",
+        ),
+        (
+            "length.max = 7\n[[population]]\nname = 'a'\n[[population]]\nname = 'b'\nlength.min = 9",
+            "a.toml:6: population[1].length.min: 9 is above length.max, 7",
+        ),
+        ("[[population]]\nname = 'a'\nlode.workers = 3", "a.toml:3: population[0]: unknown key `lode`"),
+        (
+            "population = 3",
+            "a.toml:1: population: it has to be a list, and is `3` (population takes list of tables, [[population]]",
+        ),
+        (
+            "think.step_ms = 100",
+            "think.step_ms: it has to be a table, and is `100` (think.step_ms takes { constant = 5 }, or",
+        ),
+        ("think.step_ms = { const = 100 }", "a.toml:1: think.step_ms: unknown key `const`, expected one of"),
+        ("think.step_ms = { constant = 1, max = 3 }", "think.step_ms: only a length is kept within a min and a max"),
+        ("length.log-normal = { mean = 3 }", "a.toml:1: length.log-normal: unknown key `mean`, expected `median` or"),
+        ("load.workers = 'four'", "load.workers: it has to be a whole number from 1 to 100000, and is \"four\""),
+    ] {
+        let error = resolve(text).expect_err(text);
+        assert!(error.contains(expected), "{text:?}:\n  {error}\n  should have {expected}");
     }
 }
 
@@ -143,11 +308,36 @@ fn blocks_that_go_past_the_last_id_are_refused() {
     assert_eq!(scenario.check(), Ok(()));
     scenario.correlation_ids.first = NonZeroU64::new(last_fit + 1).expect("not zero");
     let (key, problem) = scenario.check().expect_err("too many");
-    assert_eq!((key, problem.contains("go past the largest ID")), ("correlation_ids", true), "{problem}");
+    assert_eq!((key.as_str(), problem.contains("go past the largest ID")), ("correlation_ids", true), "{problem}");
 }
 
 #[test]
 fn a_file_that_cannot_be_read_is_told() {
     let error = Source::from_file("does/not/exist.toml".into()).expect_err("no such file").to_string();
     assert!(error.starts_with("does/not/exist.toml: cannot read the scenario: No such file"), "{error}");
+}
+
+#[test]
+fn thresholds_are_a_populations_or_the_files() {
+    let text = "
+thresholds.slot_wait_ms = { p99 = 5, max = 9 }
+[[population]]
+name = 'a'
+load.workers = 1
+[[population]]
+name = 'b'
+thresholds.sequence_ms.p50 = 3
+load.workers = 1";
+    let scenario = Scenario::resolve(&Source::from_text("a.toml", text), Overrides::default()).expect("a scenario");
+    let given: Vec<_> = scenario
+        .populations
+        .iter()
+        .map(|Population { thresholds, .. }| (thresholds.sequence_ms.len(), thresholds.slot_wait_ms.len()))
+        .collect();
+    assert_eq!(given, [(0, 2), (1, 2)]);
+    let json = serde_json::to_string(&scenario).expect("JSON");
+    assert_eq!(serde_json::from_str::<Scenario>(&json).expect("a scenario"), scenario);
+    let error = Scenario::resolve(&Source::from_text("a.toml", "thresholds.sequence_ms.p95 = 3"), Overrides::default());
+    let error = error.expect_err("there is no such percentile").to_string();
+    assert!(error.contains("a.toml:1") && error.contains("p95") && error.contains("`p90`"), "{error}");
 }

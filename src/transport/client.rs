@@ -8,17 +8,20 @@ use tonic::{
 };
 
 use crate::{
+    controls::Told,
     endpoint::Endpoint,
-    model::{Settings, Strategy},
+    model::{Settings, Strategy, ToldIds},
     proto::{
-        ModelConfig, ModelConfigRequest, ModelMetadataRequest, ModelMetadataResponse, ModelReadyRequest,
-        ModelStatisticsRequest, RepositoryIndexRequest, RepositoryModelLoadRequest, RepositoryModelUnloadRequest,
-        ServerLiveRequest, ServerMetadataRequest, ServerReadyRequest,
+        DataType, ModelConfig, ModelConfigRequest, ModelMetadataRequest, ModelMetadataResponse, ModelReadyRequest,
+        ModelRepositoryParameter, ModelSequenceBatching, ModelStatisticsRequest, RepositoryIndexRequest,
+        RepositoryModelLoadRequest, RepositoryModelUnloadRequest, ServerLiveRequest, ServerMetadataRequest,
+        ServerReadyRequest,
         grpc_inference_service_client::GrpcInferenceServiceClient as Service,
         model_config::SchedulingChoice,
         model_instance_group::Kind,
         model_metadata_response::TensorMetadata,
-        model_sequence_batching::{StrategyChoice, control},
+        model_repository_parameter::ParameterChoice as RepositoryParameterChoice,
+        model_sequence_batching::{Control, StrategyChoice, control},
     },
     tensor::TensorSpec,
 };
@@ -77,6 +80,11 @@ impl Client {
     /// When the endpoint is none.
     pub fn new(endpoint: &Endpoint, limit: Duration) -> Result<Self, CallError> {
         Ok(Self { service: Service::new(channel(endpoint, limit)?), limit })
+    }
+
+    /// The same with another time limit for each call.
+    pub(crate) fn with_limit(self, limit: Duration) -> Self {
+        Self { limit, ..self }
     }
 
     /// Makes sure that a connection carries calls: one that a busy server has not taken in yet can look made and then be
@@ -181,19 +189,25 @@ impl Client {
         Ok((specs(inputs), specs(outputs)))
     }
 
-    /// What the model's configuration says.
-    ///
-    /// # Errors
-    /// When the call fails, or brings no configuration.
-    pub async fn model_settings(&self, model: &str) -> Result<Settings, CallError> {
+    pub(super) async fn model_config(&self, model: &str) -> Result<ModelConfig, CallError> {
         let mut service = self.service.clone();
         let request = ModelConfigRequest { name: model.to_owned(), ..Default::default() };
         let response = self.call(service.model_config(request)).await?;
-        response
-            .config
-            .as_ref()
-            .map(settings)
-            .ok_or_else(|| CallError::Refused("the answer holds no configuration".to_owned()))
+        response.config.ok_or_else(|| CallError::Refused("the answer holds no configuration".to_owned()))
+    }
+
+    /// Loads a model with a configuration as JSON.
+    pub(super) async fn load_with(&self, model: &str, json: String) -> Result<(), CallError> {
+        let mut service = self.service.clone();
+        let parameter =
+            ModelRepositoryParameter { parameter_choice: Some(RepositoryParameterChoice::StringParam(json)) };
+        let request = RepositoryModelLoadRequest {
+            model_name: model.to_owned(),
+            parameters: [("config".to_owned(), parameter)].into(),
+            ..Default::default()
+        };
+        self.call(service.repository_model_load(request)).await?;
+        Ok(())
     }
 
     /// What the model's statistics say, all its versions together.
@@ -219,7 +233,7 @@ impl Client {
 /// What the server takes for the idle limit where the configuration leaves it at 0.
 const DEFAULT_IDLE_LIMIT: Duration = Duration::from_secs(1);
 
-fn settings(config: &ModelConfig) -> Settings {
+pub(super) fn settings(config: &ModelConfig) -> Settings {
     let parameters =
         config.parameters.iter().map(|(key, parameter)| (key.clone(), parameter.string_value.clone())).collect();
     let decoupled = config.model_transaction_policy.is_some_and(|policy| policy.decoupled);
@@ -231,7 +245,9 @@ fn settings(config: &ModelConfig) -> Settings {
             queue_delay: Duration::ZERO,
             idle_limit: DEFAULT_IDLE_LIMIT,
             implicit_state: false,
-            told_correlation_ids: false,
+            told_ids: ToldIds::None,
+            told: Told::default(),
+            batches: false,
             decoupled,
             parameters,
         };
@@ -253,7 +269,7 @@ fn settings(config: &ModelConfig) -> Settings {
         0 => DEFAULT_IDLE_LIMIT,
         limit => Duration::from_micros(limit),
     };
-    let mut controls = batching.control_input.iter().flat_map(|input| &input.control);
+    let controls = batching.control_input.iter().flat_map(|input| &input.control);
     Settings {
         strategy: Some(strategy),
         slots: instances(config).saturating_mul(slots_of_an_instance),
@@ -261,10 +277,40 @@ fn settings(config: &ModelConfig) -> Settings {
         queue_delay,
         idle_limit,
         implicit_state: !batching.state.is_empty(),
-        told_correlation_ids: controls.any(|control| control.kind() == control::Kind::ControlSequenceCorrid),
+        told_ids: told_ids(batching),
+        told: told(controls),
+        batches: config.max_batch_size > 0,
         decoupled,
         parameters,
     }
+}
+
+fn told_ids(batching: &ModelSequenceBatching) -> ToldIds {
+    let mut controls = batching.control_input.iter().flat_map(|input| &input.control);
+    match controls.find(|control| control.kind() == control::Kind::ControlSequenceCorrid) {
+        Some(control) if control.data_type() == DataType::TypeString => ToldIds::Texts,
+        Some(_) => ToldIds::Integers,
+        None => ToldIds::None,
+    }
+}
+
+/// What a model is told by these controls.
+fn told<'c>(controls: impl Iterator<Item = &'c Control>) -> Told {
+    use control::Kind::{ControlSequenceCorrid, ControlSequenceEnd, ControlSequenceReady, ControlSequenceStart};
+    controls.fold(Told::default(), |told, control| match control.kind() {
+        ControlSequenceStart => Told { start: true, ..told },
+        ControlSequenceEnd => Told { end: true, ..told },
+        ControlSequenceReady => Told { ready: true, ..told },
+        ControlSequenceCorrid => {
+            let corrid_bits = match control.data_type() {
+                DataType::TypeInt64 | DataType::TypeUint64 => Some(u64::BITS),
+                DataType::TypeInt32 | DataType::TypeUint32 => Some(u32::BITS),
+                // What a server makes a text of is not the number's digits everywhere.
+                _ => None,
+            };
+            Told { corrid_bits, ..told }
+        }
+    })
 }
 
 /// How many instances take requests.

@@ -18,7 +18,7 @@ use crate::{
         infer_parameter::ParameterChoice, model_infer_request::InferInputTensor,
         model_infer_request::InferRequestedOutputTensor,
     },
-    sequence::{CorrelationId, Step},
+    sequence::{Flaw, Special, Step, WireId},
     tensor::{INT32, Tensor, TensorData},
 };
 
@@ -39,9 +39,9 @@ pub struct RequestTemplate {
 }
 
 impl RequestTemplate {
-    /// The template of requests for the sum over `input`, of this shape, answered in `output`.
+    /// The template of requests for the sum over `input`, of this shape, answered in `outputs`.
     #[must_use]
-    pub fn new(model: &str, input: &str, shape: &[i64], output: &str, id: CorrelationId) -> Self {
+    pub fn new(model: &str, input: &str, shape: &[i64], outputs: &[&str], id: WireId) -> Self {
         let same = ModelInferRequest {
             model_name: model.to_owned(),
             inputs: vec![InferInputTensor {
@@ -50,8 +50,8 @@ impl RequestTemplate {
                 shape: shape.to_vec(),
                 ..Default::default()
             }],
-            outputs: vec![InferRequestedOutputTensor { name: output.to_owned(), ..Default::default() }],
-            parameters: [parameter("sequence_id", ParameterChoice::Int64Param(id.to_wire()))].into(),
+            outputs: outputs.iter().copied().map(requested).collect(),
+            parameters: [parameter("sequence_id", id.into())].into(),
             ..Default::default()
         };
         let flags = [(false, false), (false, true), (true, false), (true, true)].map(|(start, end)| {
@@ -62,9 +62,63 @@ impl RequestTemplate {
         Self { same: same.encode_to_vec().into(), flags: Arc::new(flags) }
     }
 
+    /// The request that a step with a flaw is; seldom enough to be put together from what is encoded.
+    fn flawed(&self, step: &Step, flaw: Flaw, id: String) -> ModelInferRequest {
+        let mut bytes = self.same.to_vec();
+        bytes.extend_from_slice(self.flags(step));
+        let mut request = ModelInferRequest::decode(bytes.as_slice()).expect("it was encoded here");
+        request.id = id;
+        request.raw_input_contents = vec![step.value.to_le_bytes().to_vec()];
+        request.spoil(flaw);
+        request
+    }
+
     fn flags(&self, step: &Step) -> &[u8] {
         &self.flags[usize::from(step.start) * 2 + usize::from(step.end)]
     }
+}
+
+impl From<WireId> for ParameterChoice {
+    fn from(id: WireId) -> Self {
+        match id {
+            WireId::Number(number) => Self::Int64Param(number),
+            WireId::Text(text) => Self::StringParam(text),
+        }
+    }
+}
+
+/// The fewest bytes of a text that is too long for a correlation ID.
+const TOO_LONG: usize = 129;
+
+impl ModelInferRequest {
+    /// Gives a request that is right a flaw.
+    fn spoil(&mut self, flaw: Flaw) {
+        let mut id = |choice| self.parameters.extend([parameter("sequence_id", choice)]);
+        match flaw {
+            Flaw::IdZero => id(ParameterChoice::Int64Param(0)),
+            Flaw::IdEmpty => id(ParameterChoice::StringParam(String::new())),
+            Flaw::IdTooLong => id(ParameterChoice::StringParam("x".repeat(TOO_LONG))),
+            Flaw::IdOfOtherType => id(ParameterChoice::BoolParam(true)),
+            Flaw::OtherOutput => self.outputs.push(requested("NO_SUCH_OUTPUT")),
+            Flaw::OtherVersion => "999".clone_into(&mut self.model_version),
+            Flaw::ShortData => self.raw_input_contents.iter_mut().for_each(|bytes| bytes.truncate(3)),
+            Flaw::NoInput => {
+                self.inputs.clear();
+                self.raw_input_contents.clear();
+            }
+            Flaw::BatchOfTwo => {
+                self.raw_input_contents.iter_mut().for_each(|bytes| bytes.extend_from_within(..));
+                self.inputs.iter_mut().filter_map(|input| input.shape.first_mut()).for_each(|batch| *batch = 2);
+            }
+            Flaw::OtherType => self.inputs.iter_mut().for_each(|input| "FP32".clone_into(&mut input.datatype)),
+            Flaw::OtherShape => self.inputs.iter_mut().for_each(|input| input.shape.push(1)),
+            Flaw::OtherInput => self.inputs.iter_mut().for_each(|input| "NO_SUCH_INPUT".clone_into(&mut input.name)),
+        }
+    }
+}
+
+fn requested(output: &str) -> InferRequestedOutputTensor {
+    InferRequestedOutputTensor { name: output.to_owned(), ..Default::default() }
 }
 
 fn parameter(name: &str, choice: ParameterChoice) -> (String, InferParameter) {
@@ -108,6 +162,16 @@ impl StepEncoder {
     fn put(&mut self, step: &Step, buffer: &mut impl BufMut) {
         self.id.clear();
         write!(self.id, "{}", step.request).expect("writing to a String does not fail");
+        if let Some(Special::Flaw(flaw)) = step.special {
+            let request = self.template.flawed(step, flaw, self.id.clone());
+            buffer.put_slice(&request.encode_to_vec());
+            return;
+        }
+        if let Some(Special::TimeoutUs(us)) = step.special {
+            let us = i64::try_from(us).unwrap_or(i64::MAX);
+            let timeout = [parameter("timeout", ParameterChoice::Int64Param(us))].into();
+            buffer.put_slice(&ModelInferRequest { parameters: timeout, ..Default::default() }.encode_to_vec());
+        }
         buffer.put_slice(&self.template.same);
         buffer.put_slice(self.template.flags(step));
         put_field(buffer, ID_TAG, self.id.as_bytes());
@@ -169,6 +233,9 @@ fn received(message: ModelStreamInferResponse) -> Received {
         .map(|output| {
             let data = match (raw.next(), output.contents) {
                 (Some(bytes), None) => TensorData::Raw(bytes),
+                (None, Some(contents)) if !contents.int64_contents.is_empty() => {
+                    TensorData::Raw(contents.int64_contents.iter().flat_map(|element| element.to_le_bytes()).collect())
+                }
                 (None, Some(contents)) => TensorData::Int32(contents.int_contents),
                 // None at all, or two that may contradict each other.
                 (None, None) | (Some(_), Some(_)) => TensorData::Absent,
@@ -186,16 +253,17 @@ mod tests {
     use std::num::NonZeroU64;
 
     use super::*;
-    use crate::sequence::{Pattern, RequestId};
+    use crate::sequence::{CorrelationId, IdForm, Pattern, RequestId};
 
     #[test]
     fn an_encoded_step_is_the_request_that_the_generated_code_reads() {
         let id = CorrelationId(NonZeroU64::new(u64::MAX - 1).expect("not zero"));
-        let template = RequestTemplate::new("a_model", "INPUT", &[1, 1], "OUTPUT", id);
+        let template =
+            RequestTemplate::new("a_model", "INPUT", &[1, 1], &["OUTPUT", "SEEN"], id.on_the_wire(IdForm::Integer));
         let mut encoder = StepCodec::new(template).encoder();
         for (start, end) in [(true, false), (false, false), (false, true), (true, true)] {
             let request = RequestId { worker: u32::MAX, context: u32::MAX, sequence: u32::MAX, step: u32::MAX };
-            let step = Step { request, pattern: Pattern::Valid, start, end, value: -5, of: 3 };
+            let step = Step { request, pattern: Pattern::Valid, start, end, value: -5, of: 3, special: None };
             let mut bytes = Vec::new();
             encoder.put(&step, &mut bytes);
             let expected = ModelInferRequest {
@@ -213,12 +281,42 @@ mod tests {
                     shape: vec![1, 1],
                     ..Default::default()
                 }],
-                outputs: vec![InferRequestedOutputTensor { name: "OUTPUT".into(), ..Default::default() }],
+                outputs: ["OUTPUT", "SEEN"]
+                    .map(|name| InferRequestedOutputTensor { name: name.into(), ..Default::default() })
+                    .into(),
                 raw_input_contents: vec![vec![0xfb, 0xff, 0xff, 0xff]],
                 ..Default::default()
             };
             assert_eq!(ModelInferRequest::decode(bytes.as_slice()).expect("a request"), expected);
         }
+    }
+
+    /// What a step is on the wire, and what it would be without what sets it apart.
+    fn with_and_without(special: Special) -> (ModelInferRequest, ModelInferRequest) {
+        let id = WireId::Text("seven".into());
+        let mut encoder = StepCodec::new(RequestTemplate::new("m", "INPUT", &[1, 1], &["OUTPUT"], id)).encoder();
+        let request = RequestId { worker: 1, context: 2, sequence: 3, step: 4 };
+        let step = Step { request, pattern: Pattern::Valid, start: true, end: false, value: 5, of: 6, special: None };
+        let mut read = |step: Step| {
+            let mut bytes = Vec::new();
+            encoder.put(&step, &mut bytes);
+            ModelInferRequest::decode(bytes.as_slice()).expect("a request")
+        };
+        (read(Step { special: Some(special), ..step }), read(step))
+    }
+
+    #[test]
+    fn each_flaw_makes_a_request_of_its_own_and_a_timeout_adds_a_parameter() {
+        let mut seen = Vec::new();
+        for flaw in Flaw::ALL {
+            let (with, without) = with_and_without(Special::Flaw(flaw));
+            assert_eq!((&with.id, &with.model_name), (&without.id, &without.model_name), "{flaw}");
+            assert!(with != without && !seen.contains(&with), "{flaw}: {with:?}");
+            seen.push(with);
+        }
+        let (mut with, without) = with_and_without(Special::TimeoutUs(20));
+        let timeout = with.parameters.remove("timeout").and_then(|parameter| parameter.parameter_choice);
+        assert_eq!((timeout, with), (Some(ParameterChoice::Int64Param(20)), without));
     }
 
     #[test]

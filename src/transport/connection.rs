@@ -1,8 +1,10 @@
-//! A connection that the client can reset.
+//! How connections to a server are made, and how the client ends them.
 
 use std::{
     io,
+    path::PathBuf,
     pin::{Pin, pin},
+    sync::{Arc, Weak},
     task::{Context, Poll},
     time::Duration,
 };
@@ -11,48 +13,159 @@ use hyper_util::rt::TokioIo;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
+    time::timeout,
 };
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::transport::{Channel, Endpoint as TonicEndpoint, Uri};
 use tower::service_fn;
 
-use super::client::{CallError, reasons};
-use crate::endpoint::Endpoint;
+use super::{
+    client::{CallError, channel, reasons},
+    process::ClientProcess,
+};
+use crate::{
+    conversation::Connection,
+    endpoint::Endpoint,
+    proxy::{Harm, Path},
+    sequence::UNREAD_BYTES,
+};
 
-/// Resets a connection: the server gets a RST, and whatever is under way is lost.
-#[derive(Clone, Debug, Default)]
-pub struct Resetter(CancellationToken);
+/// Makes connections to a server, each when it is first used.
+#[derive(Clone, Debug)]
+pub(crate) struct Dialer {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) limit: Duration,
+    /// The faulty network on the way, if there is one.
+    pub(crate) path: Option<Arc<Path>>,
+    /// This program's executable, for connections that go through a process.
+    pub(crate) program: Option<PathBuf>,
+}
 
-impl Resetter {
-    /// Resets the connection, and every one that the same channel makes later.
-    pub fn reset(&self) {
-        self.0.cancel();
+/// What streams are opened over: a connection, and another one where it is lost.
+#[derive(Clone, Debug)]
+pub struct Link {
+    pub(super) channel: Channel,
+    harm: Harm,
+}
+
+/// Ends a connection that was made for one stream as no client should, and every one that takes its place. Dropped, it ends the
+/// process that the connection goes through.
+#[derive(Clone, Debug)]
+pub struct Severer(How);
+
+#[derive(Clone, Debug)]
+enum How {
+    /// The server gets a RST, and whatever is under way is lost.
+    Reset(CancellationToken),
+    /// The process is killed.
+    Kill(Arc<ClientProcess>),
+}
+
+impl Link {
+    /// The channel, for calls of another kind.
+    #[must_use]
+    pub fn channel(&self) -> &Channel {
+        &self.channel
+    }
+
+    /// What the network did to it.
+    #[must_use]
+    pub fn harm(&self) -> &Harm {
+        &self.harm
     }
 }
 
-/// A connection that is made when it is first used, and what resets it.
-///
-/// # Errors
-/// When the address is none.
-pub(crate) fn resettable_channel(endpoint: &Endpoint, limit: Duration) -> Result<(Channel, Resetter), CallError> {
-    let resetter = Resetter::default();
-    let token = resetter.0.clone();
-    let connector = service_fn(move |uri: Uri| {
-        let reset = token.clone();
-        async move {
-            let address = uri.authority().map_or("", |authority| authority.as_str());
-            let stream = tokio::time::timeout(limit, TcpStream::connect(address)).await??;
-            stream.set_nodelay(true)?;
-            Ok::<_, io::Error>(TokioIo::new(Resettable {
-                stream,
-                reset: Box::pin(reset.cancelled_owned()),
-                is_reset: false,
-            }))
+impl Severer {
+    /// Ends the connection.
+    pub fn sever(&self) {
+        match &self.0 {
+            How::Reset(token) => token.cancel(),
+            How::Kill(process) => process.kill(),
         }
-    });
-    let endpoint =
-        TonicEndpoint::from_shared(endpoint.uri()).map_err(|error| CallError::Unreachable(reasons(&error)))?;
-    Ok((endpoint.connect_with_connector_lazy(connector), resetter))
+    }
+
+    /// Whether the connection ended here although nobody asked for it.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        matches!(&self.0, How::Kill(process) if process.is_gone())
+    }
+}
+
+impl Dialer {
+    /// A connection that many streams share.
+    ///
+    /// # Errors
+    /// When the address is none.
+    pub(crate) fn link(&self) -> Result<Link, CallError> {
+        let harm = Harm::default();
+        let channel = match &self.path {
+            None => channel(&self.endpoint, self.limit)?,
+            Some(_) => self.channel_by(&self.tonic()?, CancellationToken::new(), None, harm.clone()),
+        };
+        Ok(Link { channel, harm })
+    }
+
+    /// A connection that is made for one stream, and what ends it.
+    ///
+    /// # Errors
+    /// When the address is none.
+    pub(crate) fn made_for_a_stream(&self, over: Connection) -> Result<(Link, Severer), CallError> {
+        let (harm, token) = (Harm::default(), CancellationToken::new());
+        let tonic = match over {
+            Connection::Narrow => self.tonic()?.initial_stream_window_size(UNREAD_BYTES),
+            _ => self.tonic()?,
+        };
+        let (process, how) = if over == Connection::Process {
+            let process = Arc::<ClientProcess>::default();
+            (Some(Arc::downgrade(&process)), How::Kill(process))
+        } else {
+            (None, How::Reset(token.clone()))
+        };
+        let channel = self.channel_by(&tonic, token, process, harm.clone());
+        Ok((Link { channel, harm }, Severer(how)))
+    }
+
+    fn tonic(&self) -> Result<TonicEndpoint, CallError> {
+        TonicEndpoint::from_shared(self.endpoint.uri()).map_err(|error| CallError::Unreachable(reasons(&error)))
+    }
+
+    fn channel_by(
+        &self,
+        tonic: &TonicEndpoint,
+        reset: CancellationToken,
+        process: Option<Weak<ClientProcess>>,
+        harm: Harm,
+    ) -> Channel {
+        let dialer = self.clone();
+        let connector = service_fn(move |_: Uri| {
+            let (dialer, reset, process, harm) = (dialer.clone(), reset.clone(), process.clone(), harm.clone());
+            async move {
+                let stream = timeout(dialer.limit, dialer.dial(process, &harm)).await??;
+                stream.set_nodelay(true)?;
+                Ok::<_, io::Error>(TokioIo::new(Resettable {
+                    stream,
+                    reset: Box::pin(reset.cancelled_owned()),
+                    is_reset: false,
+                }))
+            }
+        });
+        tonic.connect_with_connector_lazy(connector)
+    }
+
+    async fn dial(&self, process: Option<Weak<ClientProcess>>, harm: &Harm) -> io::Result<TcpStream> {
+        let address = match process {
+            None => self.endpoint.to_string(),
+            Some(process) => {
+                let process = process.upgrade().ok_or(io::ErrorKind::ConnectionReset)?;
+                let program = self.program.as_ref().ok_or_else(|| io::Error::other("there is no program to start"))?;
+                process.start(program, &self.endpoint).await?
+            }
+        };
+        match &self.path {
+            Some(path) => path.connect(&address, harm).await,
+            None => TcpStream::connect(&address).await,
+        }
+    }
 }
 
 /// A TCP stream that fails, and is reset when it is dropped, once it is told to.
@@ -124,13 +237,15 @@ mod tests {
     async fn a_reset_is_what_the_server_sees() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let endpoint = Endpoint::from(listener.local_addr().expect("an address"));
-        let (channel, resetter) = resettable_channel(&endpoint, Duration::from_secs(5)).expect("an address");
+        let limit = Duration::from_secs(5);
+        let dialer = Dialer { endpoint, limit, path: None, program: None };
+        let (link, severer) = dialer.made_for_a_stream(Connection::Fresh).expect("an address");
         // Nobody answers the call; it only makes the connection.
-        let call = tokio::spawn(Client::prove(channel, Duration::from_secs(5)));
+        let call = tokio::spawn(Client::prove(link.channel, limit));
         let (mut server, _) = listener.accept().await.expect("a connection");
         let mut preface = [0; 24];
         server.read_exact(&mut preface).await.expect("a preface");
-        resetter.reset();
+        severer.sever();
         let mut rest = Vec::new();
         let error = server.read_to_end(&mut rest).await.expect_err("it is not closed in good order");
         assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);

@@ -2,14 +2,17 @@
 
 mod client;
 mod codec;
+mod configuration;
 mod connection;
 mod metrics;
+mod process;
 mod stream;
 
 pub(crate) use client::channel;
 pub use client::{CallError, Client, Counted};
 pub use codec::RequestTemplate;
-pub use connection::Resetter;
-pub(crate) use connection::resettable_channel;
+pub use configuration::Configuration;
+pub(crate) use connection::Dialer;
+pub use connection::{Link, Severer};
 pub use metrics::pending_requests;
 pub use stream::{Incoming, Message, Outgoing, Stream};

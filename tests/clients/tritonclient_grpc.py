@@ -46,7 +46,7 @@ def metadata(client):
         told = client.get_model_metadata(model, client_timeout=LIMIT_S)
         equal((told.name, list(told.versions)), (model, ["1"]))
         equal([(each.name, each.datatype, list(each.shape)) for each in told.inputs], [("INPUT", "INT32", [-1, -1])])
-        equal([(each.name, each.datatype, list(each.shape)) for each in told.outputs], [("OUTPUT", "INT32", [-1, -1])])
+        equal([(each.name, each.datatype, list(each.shape)) for each in told.outputs], [("OUTPUT", "INT32", [-1, -1]), ("SEEN", "INT64", [-1, 5])])
         config = client.get_model_config(model, client_timeout=LIMIT_S).config
         equal((config.name, config.max_batch_size, config.HasField("sequence_batching")), (model, 4, True))
         equal(config.sequence_batching.HasField("oldest"), model == OLDEST)

@@ -33,6 +33,8 @@ const AT_ONCE: usize = 2;
 const REFERENCE_SERVERS: usize = 4;
 /// And those with the real one, which costs more.
 const REAL_SERVERS: usize = 2;
+/// How many servers may die while a share of a group's conversations is held.
+const DEATHS_MAX: u32 = 2;
 static RUNNING: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
 
 /// One of the groups that may run now.
@@ -70,16 +72,27 @@ impl Group {
         self
     }
 
-    /// The transcripts of these conversations with a server, one after the other.
-    fn transcripts<'a>(endpoint: &Endpoint, conversations: impl Iterator<Item = &'a Conversation>) -> Vec<String> {
+    /// The transcripts of these conversations with a server, one after the other. The real server may die when it unloads Python
+    /// models on a busy machine, which is not what is looked at here: then there is another one.
+    fn transcripts<'a>(
+        &self,
+        start: &impl Fn() -> Endpoint,
+        conversations: impl Iterator<Item = &'a Conversation>,
+    ) -> Vec<String> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        runtime.block_on(async {
-            let mut transcripts = Vec::new();
-            for conversation in conversations {
-                transcripts.push(runner::run(endpoint, conversation).await);
-            }
-            transcripts
-        })
+        let (mut endpoint, mut deaths) = (start(), 0..DEATHS_MAX);
+        let mut transcripts = Vec::new();
+        for conversation in conversations {
+            let kept = snapshot::kept(self.name, conversation, endpoint.backend);
+            transcripts.push(loop {
+                let transcript = runtime.block_on(runner::run(&endpoint, conversation, kept.as_deref()));
+                if !transcript.contains(runner::GONE) || deaths.next().is_none() {
+                    break transcript;
+                }
+                endpoint = start();
+            });
+        }
+        transcripts
     }
 
     /// The transcripts of all conversations, dealt out to so many servers: most of the time goes by waiting.
@@ -87,7 +100,7 @@ impl Group {
         let mut lanes: Vec<_> = thread::scope(|scope| {
             let lane = |first| {
                 let mine = self.conversations.iter().skip(first).step_by(servers);
-                scope.spawn(|| Self::transcripts(&start(), mine).into_iter())
+                scope.spawn(|| self.transcripts(&start, mine).into_iter())
             };
             let lanes: Vec<_> = (0..servers).map(lane).collect();
             lanes.into_iter().map(|lane| lane.join().expect("a server's transcripts")).collect()

@@ -58,6 +58,11 @@ pub(crate) fn write(group: &str, conversations: &[Conversation], said: &Said) {
     }
 }
 
+/// What the real server said, and every server has to say.
+pub(crate) fn kept(group: &str, conversation: &Conversation, backend: Backend) -> Option<String> {
+    fs::read_to_string(file(group, conversation, backend)).ok()
+}
+
 /// Compares what servers said with what is kept.
 ///
 /// # Panics
@@ -67,11 +72,11 @@ pub(crate) fn compare(group: &str, conversations: &[Conversation], servers: &[Sa
     for (index, conversation) in conversations.iter().enumerate() {
         for Said { server, backend, transcripts } in servers {
             let said = &transcripts[index];
-            let kept = match fs::read_to_string(file(group, conversation, *backend)) {
-                Ok(kept) => kept,
+            let kept = match kept(group, conversation, *backend) {
+                Some(kept) => kept,
                 // Of other seeds nothing is kept: then the servers are compared with the first of them.
-                Err(_) if seed() != KEPT_SEED => servers[0].transcripts[index].clone(),
-                Err(_) => "nothing is kept\n".into(),
+                None if seed() != KEPT_SEED => servers[0].transcripts[index].clone(),
+                None => "nothing is kept\n".into(),
             };
             tell(&format!("--- {server}\n{said}"));
             if *said != kept {

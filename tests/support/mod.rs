@@ -10,7 +10,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -37,6 +37,20 @@ use tokio_stream::{
     wrappers::{ReceiverStream, TcpListenerStream},
 };
 use tonic::{Request, Response, Status, Streaming, codegen::BoxStream, transport::Channel};
+
+/// Does a test for each of these, so many at a time.
+pub fn side_by_side<R: Sync>(at_a_time: usize, rows: &[R], test: impl Fn(&R) + Sync) {
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..at_a_time.min(rows.len()) {
+            scope.spawn(|| {
+                while let Some(row) = rows.get(next.fetch_add(1, Relaxed)) {
+                    test(row);
+                }
+            });
+        }
+    });
+}
 
 /// By how much a late answer is late.
 pub const LATE: Duration = Duration::from_secs(6);

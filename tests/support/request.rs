@@ -5,7 +5,7 @@
 use sequence_stress::proto::{
     InferParameter, ModelInferRequest,
     infer_parameter::ParameterChoice::{BoolParam, Int64Param},
-    model_infer_request::InferInputTensor,
+    model_infer_request::{InferInputTensor, InferRequestedOutputTensor},
 };
 
 /// A step of a sequence, of one row with these elements.
@@ -22,6 +22,7 @@ pub fn step(model: &str, id: i64, elements: &[i32], start: bool, end: bool) -> M
             shape: vec![1, i64::try_from(elements.len()).expect("they are few")],
             ..Default::default()
         }],
+        outputs: vec![InferRequestedOutputTensor { name: "OUTPUT".to_owned(), ..Default::default() }],
         raw_input_contents: vec![elements.iter().flat_map(|element| element.to_le_bytes()).collect()],
         ..Default::default()
     }

@@ -177,6 +177,10 @@ fn what_a_model_cannot_be_is_refused_with_the_tensor_or_the_parameter() {
         (vec![parameters(&[("error_on_value", "1.5")])], "parameter 'error_on_value': '1.5' is no number of TYPE_INT32"),
         (vec![parameters(&[("panic_on_value", "2147483648")])], "parameter 'panic_on_value': '2147483648' is no number of TYPE_INT32"),
         (vec![parameters(&[("state_key", "id")])], "parameter 'state_key': 'id' is none of slot, corrid"),
+        (vec![parameters(&[("sequence_stress_controls", "SAW")])], "parameter 'sequence_stress_controls': 'SAW' is none of SEEN"),
+        (vec![parameters(&[("sequence_stress_controls", "SEEN")])], "parameter 'sequence_stress_controls': there is no output 'SEEN'"),
+        (vec![("/output", two("SEEN", "TYPE_INT32"))], "output 'SEEN': it is TYPE_INT32 and has to be TYPE_INT64"),
+        (vec![("/output", json!([output("OUTPUT", "TYPE_INT32"), { "name": "SEEN", "data_type": "TYPE_INT64", "dims": [1] }]))], "output 'SEEN': its dims are [1] and have to be [5]"),
         (vec![parameters(&[("check_controls", "no")])], "parameter 'check_controls': 'no' is none of true, false"),
         (vec![parameters(&[("sequence_stress_formula", "sum")])], "parameter 'sequence_stress_formula': 'sum' is none of running-sum"),
     ];

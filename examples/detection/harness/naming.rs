@@ -54,11 +54,16 @@ pub fn causes_of(fault: Fault) -> &'static [Cause] {
         }
         // Whether the slot or the sequence is kept cannot be seen while nobody uses either.
         Fault::LeakSlotAtIdle | Fault::NeverReap => &[SlotLeak, MissingReap],
-        Fault::ExtraSlot => &[ExtraSlot],
+        // It gets the place of another one's.
+        Fault::ExtraSlot => &[ExtraSlot, SharedState],
         Fault::ReapEarly => &[PrematureReap],
         Fault::RefuseMidSequence => &[SpuriousRefusal],
         Fault::RefuseStart => &[StartRefused],
         Fault::AcceptNoStart => &[RefusalMissing],
+        Fault::AcceptBatch => &[FlawTaken],
+        Fault::RefusalEndsSequence => &[EndedByRefusal],
+        Fault::ExpireEarly => &[ExpiredEarly],
+        Fault::IgnoreTimeout => &[ExpiryMissing],
         Fault::StarveBacklog | Fault::BacklogOrder => &[Starvation],
         // An instance that does nothing for longer than an answer is waited for.
         Fault::HangInstance | Fault::SlowExecution | Fault::LateRelease => &[Stall, ServerHang],

@@ -64,7 +64,7 @@ impl Context {
                 let expected = self.expect(step);
                 self.waiting.entry(lane).or_default().push_back(expected);
             }
-            What::Answered(_, sum) => {
+            What::Answered(_, sum, _) => {
                 return match waiting.pop_front() {
                     Some(Expected::Sum(expected)) => expected == *sum,
                     Some(Expected::Refusal) => false,
@@ -80,10 +80,12 @@ impl Context {
                 };
             }
             What::Cut(Cut::Broken(_)) => return waiting.iter().all(|its| matches!(its, Expected::Anything)),
-            What::Cut(Cut::Cancelled | Cut::Reset) => self.is_in_doubt = true,
+            What::Cut(Cut::Cancelled | Cut::Reset | Cut::Killed | Cut::ByNetwork) => self.is_in_doubt = true,
             What::Cut(Cut::ByClient | Cut::Interrupted)
             | What::GaveUp
             | What::HalfClosed
+            | What::StoppedReading(_)
+            | What::Disturbed(_)
             | What::Closed
             | What::NotClosed => {}
         }

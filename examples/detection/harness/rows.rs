@@ -7,21 +7,28 @@ use sequence_stress::{oracle::ViolationKind, reference::Fault};
 pub enum Scene {
     Base,
     Stepwise,
+    Steady,
     Pauses,
     Cuts,
     Crowd,
+    Unusual,
+    Waits,
 }
 
 impl Scene {
-    pub const ALL: [Self; 5] = [Self::Base, Self::Stepwise, Self::Pauses, Self::Cuts, Self::Crowd];
+    pub const ALL: [Self; 8] =
+        [Self::Base, Self::Stepwise, Self::Steady, Self::Pauses, Self::Cuts, Self::Crowd, Self::Unusual, Self::Waits];
 
     pub fn name(self) -> &'static str {
         match self {
             Self::Base => "base",
             Self::Stepwise => "stepwise",
+            Self::Steady => "steady",
             Self::Pauses => "pauses",
             Self::Cuts => "cuts",
             Self::Crowd => "crowd",
+            Self::Unusual => "unusual",
+            Self::Waits => "waits",
         }
     }
 
@@ -29,9 +36,12 @@ impl Scene {
         match self {
             Self::Base => include_str!("../../../scenarios/detection/base.toml"),
             Self::Stepwise => include_str!("../../../scenarios/detection/stepwise.toml"),
+            Self::Steady => include_str!("../../../scenarios/detection/steady.toml"),
             Self::Pauses => include_str!("../../../scenarios/detection/pauses.toml"),
             Self::Cuts => include_str!("../../../scenarios/detection/cuts.toml"),
             Self::Crowd => include_str!("../../../scenarios/detection/crowd.toml"),
+            Self::Unusual => include_str!("../../../scenarios/detection/unusual.toml"),
+            Self::Waits => include_str!("../../../scenarios/detection/waits.toml"),
         }
     }
 }
@@ -60,9 +70,6 @@ pub struct Row {
 /// Why a fault is not found, or is found only where it is always there: short, and by design.
 pub fn not_found_because(fault: Fault, always: bool) -> Option<&'static str> {
     match fault {
-        Fault::EndMissing => {
-            Some("these models compute a running sum, and START resets it: END makes no difference to any answer")
-        }
         Fault::WrongErrorCode => Some("errors have codes in unary calls alone, and this version sends over streams"),
         Fault::LeakMemory => Some("no answer tells what memory a server has"),
         Fault::GoAway if !always => Some("lawful: what was under way is finished, and the client connects again"),
@@ -112,14 +119,14 @@ rows! {
     EndBeforeLast DIRECT Base SEQUENCES => WrongSum;
     StateNotSaved IMPLICIT Base STEPS => WrongSum;
     StateOfAnotherSlot IMPLICIT Base STEPS => WrongSum;
-    StartMissing DIRECT Base SEQUENCES => WrongSum;
-    StartSpurious DIRECT Base STEPS => WrongSum;
-    EndMissing OLDEST Base SEQUENCES => WrongSum;
-    EndSpurious OLDEST Base STEPS => WrongSum;
-    ReadyMissing DIRECT Base STEPS => WrongOutputName;
-    ReadySpurious DIRECT Stepwise IDLE_SLOTS => WrongSum;
-    CorridZero OLDEST Base STEPS => WrongSum;
-    CorridOther OLDEST Base STEPS => WrongSum;
+    StartMissing DIRECT Base SEQUENCES => WrongControl;
+    StartSpurious DIRECT Base STEPS => WrongControl;
+    EndMissing OLDEST Base SEQUENCES => WrongControl;
+    EndSpurious OLDEST Base STEPS => WrongControl;
+    ReadyMissing DIRECT Base STEPS => WrongControl;
+    ReadySpurious DIRECT Steady IDLE_SLOTS => WrongSum;
+    CorridZero OLDEST Base STEPS => WrongControl;
+    CorridOther OLDEST Base STEPS => WrongControl;
     DropResponse DIRECT Base STEPS => Lost;
     DuplicateResponse DIRECT Base STEPS => Duplicate;
     SwapResponses DIRECT Base STEPS => Reordered;
@@ -144,12 +151,16 @@ rows! {
     LeakSlotAtCancel DIRECT Cuts SELDOM => SlotLeak;
     OrphanAtCancel DIRECT Cuts SELDOM => SlotLeak;
     LeakSlotAtDisconnect DIRECT Cuts LATE => SlotLeak;
-    ExtraSlot DIRECT Crowd SEQUENCES => SlotReleasedTwice;
-    ReapEarly DIRECT Stepwise FIRST 15 => SpuriousStartError;
+    ExtraSlot DIRECT Crowd SEQUENCES => WrongSlot;
+    ReapEarly DIRECT Steady FIRST 15 => SpuriousStartError;
     NeverReap DIRECT Cuts LATE => SlotLeak;
     RefuseMidSequence DIRECT Base STEPS => SpuriousStartError;
     RefuseStart OLDEST Base SEQUENCES => SpuriousStartError;
     AcceptNoStart DIRECT Base SELDOM => MissingStartError;
+    AcceptBatch DIRECT Unusual SELDOM => FlawAccepted;
+    RefusalEndsSequence DIRECT Unusual SELDOM => SpuriousStartError;
+    ExpireEarly DIRECT Unusual SELDOM => SpuriousTimeout;
+    IgnoreTimeout DIRECT Waits SELDOM => MissingTimeout;
     StarveBacklog DIRECT Crowd SEQUENCES 8 => Lost;
     BacklogOrder DIRECT Crowd SEQUENCES 8 => Lost;
     HangInstance DIRECT Base STEPS => Lost;

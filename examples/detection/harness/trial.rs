@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, net::SocketAddr, path::Path, time::Duration};
 
 use rand::RngExt as _;
 use sequence_stress::{
-    engine::{Hints, Observer, Preflight, Recording, RunResult, Setup, run},
+    engine::{Observer, Preflight, Recording, RunResult, Setup, SlotFinding, run},
     history::{self, Entry, Item, Keep, Reader, What},
     oracle::{Violation, ViolationKind, diagnosis::Cause},
     reference::{ModelOptions, Options, Planted, Server},
@@ -36,6 +36,8 @@ pub struct Outcome {
     pub plain: Plain,
     /// All requests of the run.
     pub requests: u64,
+    /// Whether the slots could be counted; a machine that is too slow for the idle limit cannot, and says so.
+    pub counted_slots: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -67,7 +69,12 @@ impl Outcome {
 
     /// Whether whoever runs the tool learns that something is wrong.
     pub fn is_noticed(&self) -> bool {
-        !matches!(self.seen, Seen::Nothing)
+        match &self.seen {
+            Seen::Nothing => false,
+            Seen::Found(_) => true,
+            // Only a server that died says anything of itself where nothing could be tested.
+            Seen::CouldNotTest(why) => why.contains("stopped answering before its first response"),
+        }
     }
 
     /// What the first violation is put down to.
@@ -127,7 +134,7 @@ pub fn in_reference(row: &Row, planted: &[Planted], seed: u64) -> Outcome {
 /// Runs a scene against a correct reference server.
 pub fn correct_in_reference(scene: Scene, model: &str, seed: u64) -> Outcome {
     let server = Server::start(options(1, Vec::new(), seed)).expect("a free port");
-    run_and_judge(unhurried(scenario(scene, server.address, model)), seed)
+    run_and_judge(Setup::new(unhurried(scenario(scene, server.address, model)), Seed(seed)))
 }
 
 /// The same where a machine that is too busy for its servers makes no answer late.
@@ -150,10 +157,11 @@ pub fn scenario_but(scene: Scene, address: SocketAddr, model: &str, otherwise: &
 
 /// Runs a scene against a server, until some time after the first violation.
 pub fn against(address: SocketAddr, scene: Scene, model: &str, seed: u64) -> Outcome {
-    run_and_judge(scenario(scene, address, model), seed)
+    run_and_judge(Setup::new(scenario(scene, address, model), Seed(seed)))
 }
 
-fn run_and_judge(scenario: Scenario, seed: u64) -> Outcome {
+/// Makes a run, until some time after the first violation, and looks at what was recorded, too.
+pub fn run_and_judge(setup: Setup) -> Outcome {
     let folder = TempDir::new().expect("a folder");
     let path = folder.path().join("history.jsonl");
     let options = history::Options {
@@ -163,16 +171,24 @@ fn run_and_judge(scenario: Scenario, seed: u64) -> Outcome {
         part: history::Options::PART,
     };
     let recording = Recording { options, scenario_name: "detection".to_owned(), replay: String::new(), server: None };
-    match run_scenario(scenario, seed, Some(recording)) {
-        Err(why) => Outcome { committed: None, seen: Seen::CouldNotTest(why), plain: Plain::Fails, requests: 0 },
+    match run_until_found(Setup { recording: Some(recording), ..setup }) {
+        Err(why) => Outcome {
+            committed: None,
+            seen: Seen::CouldNotTest(why),
+            plain: Plain::Fails,
+            requests: 0,
+            counted_slots: false,
+        },
         Ok(result) => judge(&result, &entries(&path)),
     }
 }
 
 /// Runs a scenario, until some time after the first violation.
-pub fn run_scenario(scenario: Scenario, seed: u64, recording: Option<Recording>) -> Result<RunResult, String> {
-    let setup =
-        Setup { scenario, seed: Seed(seed), hints: Hints::default(), fail_fast: false, embedded: false, recording };
+pub fn run_scenario(scenario: Scenario, seed: u64) -> Result<RunResult, String> {
+    run_until_found(Setup::new(scenario, Seed(seed)))
+}
+
+fn run_until_found(setup: Setup) -> Result<RunResult, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|why| why.to_string())?;
     let (interrupt, interrupts) = mpsc::channel(1);
     let mut impatient = Impatient { interrupt, is_told: false };
@@ -225,7 +241,8 @@ fn judge(result: &RunResult, entries: &[Entry]) -> Outcome {
             causes: result.violations.iter().filter_map(|one| Some(one.explanations.first()?.cause)).collect(),
         })),
     };
-    Outcome { committed: None, seen, plain: plain::judge(entries), requests }
+    let counted_slots = !matches!(result.slots.finding, SlotFinding::NotCheckable { .. });
+    Outcome { committed: None, seen, plain: plain::judge(entries), requests, counted_slots }
 }
 
 /// The chance at which a seed has the fault committed once.

@@ -28,6 +28,8 @@ struct Context {
     gaps: u64,
     /// The lanes that were used.
     lanes: u8,
+    /// The lanes on which the client gave up, and which it has not cut since.
+    given_up: u8,
     /// By lane.
     in_flight: [u32; Lane::MAX as usize],
     /// After a gap, the first request that was sent: what is answered before it was sent in the gap.
@@ -52,7 +54,7 @@ impl Timeline {
     /// Refuses an entry that no run writes.
     pub(super) fn check(&mut self, entry: &Entry) -> Result<(), String> {
         let ContextId { worker, context } = entry.context;
-        if worker >= self.scenario.load.workers.get() || context >= self.scenario.contexts.count() {
+        if worker >= self.scenario.workers() || context >= self.scenario.population_of(worker).contexts.count() {
             return Err(format!("the scenario has no worker {worker} with a context {context}"));
         }
         let id = correlation_id(&self.scenario, worker, context);
@@ -73,6 +75,15 @@ impl Timeline {
             return Err(format!("the entries of worker {worker} context {context} are not in order of time"));
         }
         let has_missed = state.gaps < self.gaps;
+        let lane = 1 << entry.lane.0;
+        match entry.what {
+            What::GaveUp => state.given_up |= lane,
+            What::Cut(_) | What::Opened(_) => state.given_up &= !lane,
+            What::Closed if !has_missed && state.given_up & lane != 0 => {
+                return Err("a stream is closed in good order on which the client gave up".to_owned());
+            }
+            _ => {}
+        }
         if entry.what == What::Closed && !has_missed && state.in_flight[entry.lane.index()] > 0 {
             return Err("a stream is closed in good order on which requests are unanswered".to_owned());
         }
@@ -109,7 +120,7 @@ impl Timeline {
                 *in_flight = 0;
                 return true;
             }
-            What::Answered(request, _) => Some(*request),
+            What::Answered(request, ..) => Some(*request),
             What::Received(received) => received.request(),
             _ => return true,
         };

@@ -24,12 +24,20 @@ fn request(context: u32) -> RequestId {
 }
 
 fn sent(at: Nanos, context: u32) -> Entry {
-    let step = Step { request: request(context), pattern: Pattern::Valid, start: true, end: true, value: 1, of: 1 };
+    let step = Step {
+        request: request(context),
+        pattern: Pattern::Valid,
+        start: true,
+        end: true,
+        value: 1,
+        of: 1,
+        special: None,
+    };
     entry(at, context, What::Sent(step))
 }
 
 fn answered(at: Nanos, context: u32) -> Entry {
-    entry(at, context, What::Answered(request(context), 1))
+    entry(at, context, What::Answered(request(context), 1, None))
 }
 
 fn violation(at_ns: Nanos, context: u32) -> Violation {
@@ -96,6 +104,23 @@ fn the_window_is_bounded_and_in_order_of_time() {
     }
     e.sort();
     assert_eq!((e.entries, e.sorted.len()), (ENTRIES, ENTRIES));
+}
+
+#[test]
+fn nothing_is_concluded_from_what_is_beyond_a_gap() {
+    let mut e = evidence();
+    for ms in [1, 5, 9, 12, 15, 20, 25] {
+        e.one(sent(ms * MS, 0));
+    }
+    e.gap(6 * MS, 10 * MS);
+    e.gap(4 * MS, 7 * MS);
+    e.gap(18 * MS, 22 * MS);
+    for (at_ms, seen_there) in [(2, "[1]"), (8, "[12, 15]"), (13, "[12, 15]"), (19, "[25]"), (23, "[25]")] {
+        e.accuse(violation(at_ms * MS, 1), Duration::ZERO);
+        assert_eq!(seen(&mut e, 300).as_deref(), Some(seen_there), "at {at_ms} ms");
+    }
+    e.one(sent(20_000 * MS, 0));
+    assert!(e.gaps.is_empty(), "{:?}", e.gaps);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use tonic::transport::Channel;
 use super::{SlotFinding, Terms, Trail, line::Line};
 use crate::{
     conversation::{Connection, Lane},
-    engine::{Accounting, accounting::Ledger, out::trace_step, shared::Shared, threads::rules},
+    engine::{Accounting, Preflight, accounting::Ledger, out::trace_step, shared::Shared, threads::rules},
     event::{ContextId, Cut, Event, EventKind},
     oracle::{Oracle, Outcome, Ruling},
     recorder::Counts,
@@ -45,6 +45,7 @@ pub(super) struct Attempt<'r> {
     terms: Terms,
     client: &'r Client,
     shared: &'r Shared,
+    preflight: &'r Preflight,
     trail: &'r mut Trail,
     oracle: Oracle,
     /// The model's counts before.
@@ -65,20 +66,21 @@ impl<'r> Attempt<'r> {
         number: u32,
         terms: Terms,
         client: &'r Client,
-        shared: &'r Shared,
+        (shared, preflight): (&'r Shared, &'r Preflight),
         trail: &'r mut Trail,
     ) -> Result<Self, Void> {
-        let model = &shared.preflight.model.name;
+        let model = &preflight.model.name;
         let ledger = Ledger::open(client, model).await.map_err(|why| Void { why, again: false })?;
         let lines = terms.slots as usize + 1;
         let (sender, arrivals) = mpsc::channel(lines);
         let id = |ContextId { context, .. }| correlation_id(&terms, number, context);
-        let oracle = Oracle::new(rules(&shared.preflight), 1, terms.slots + 1, id);
+        let oracle = Oracle::new(rules(&shared.scenario, preflight), 1, terms.slots + 1, id);
         Ok(Self {
             number,
             terms,
             client,
             shared,
+            preflight,
             trail,
             oracle,
             ledger,
@@ -250,9 +252,10 @@ impl<'r> Attempt<'r> {
     fn start(&mut self) -> Result<(), Void> {
         let index = self.lines.len();
         let context = u32::try_from(index).expect("slots are counted in 32 bits");
-        let model = &self.shared.preflight.model;
-        let id = correlation_id(&self.terms, self.number, context);
-        let template = RequestTemplate::new(&model.name, &model.input.name, &model.shape, &model.output.name, id);
+        let model = &self.preflight.model;
+        let form = self.shared.scenario.correlation_ids.form;
+        let id = correlation_id(&self.terms, self.number, context).on_the_wire(form);
+        let template = RequestTemplate::new(&model.name, &model.input.name, &model.shape, &model.outputs(), id);
         let connection = self.connection_for(index)?;
         let Stream { outgoing, mut incoming } = Stream::open(&connection, template);
         let sender = self.sender.clone();
@@ -287,7 +290,7 @@ impl<'r> Attempt<'r> {
 
     /// The index that stands for this check where a worker's would; no worker has it.
     fn worker(&self) -> u32 {
-        self.shared.scenario.load.workers.get()
+        self.shared.scenario.workers()
     }
 
     fn send(&mut self, line: usize, end: bool) -> Result<(), Void> {
@@ -348,7 +351,9 @@ impl<'r> Attempt<'r> {
                 "its sequences could not be kept open within the idle limit, {} ms: this machine or the server is too slow",
                 self.terms.idle_limit.as_millis()
             ),
-            Outcome::Refused | Outcome::Failed | Outcome::Indeterminate => "one of its steps was refused".to_owned(),
+            Outcome::Refused | Outcome::Expired | Outcome::Failed | Outcome::Indeterminate => {
+                "one of its steps was refused".to_owned()
+            }
         };
         Err(Void { why, again: true })
     }
@@ -371,7 +376,7 @@ impl<'r> Attempt<'r> {
     /// Whether the model's counts rose by what was answered here, and nobody else's requests.
     async fn compare_counts(&self) -> Result<(), Void> {
         let settle = self.shared.scenario.limits.settle_ms.duration();
-        let model = &self.shared.preflight.model.name;
+        let model = &self.preflight.model.name;
         match self.ledger.compare(self.client, model, &self.counts, settle).await {
             Accounting::Agrees { .. } => Ok(()),
             Accounting::Differs { rose, expected } => Err(Void {

@@ -51,7 +51,7 @@ impl Line {
         let number = i32::try_from(request.context).unwrap_or(i32::MAX).wrapping_add(1);
         let value = if request.step == 0 { number.wrapping_mul(APART) } else { number };
         let of = if end { request.step + 1 } else { request.step + 2 };
-        Step { request, pattern: Pattern::Valid, start: request.step == 0, end, value, of }
+        Step { request, pattern: Pattern::Valid, start: request.step == 0, end, value, of, special: None }
     }
 
     /// A step that had been sent at this time was executed.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tokio::time::Instant;
 
 use self::attempt::{Attempt, Void};
-use super::{Accounting, run::Result as RunResult, shared::Shared};
+use super::{Accounting, Preflight, run::Result as RunResult, shared::Shared};
 use crate::{
     oracle::{Violation, ViolationKind},
     recorder::Tally,
@@ -21,8 +21,11 @@ use crate::{
 /// How late a correct server's reaper may be. A server that is later costs time and nothing else, because a START is
 /// waited for much longer.
 const REAPER_LATE: Duration = Duration::from_millis(50);
-/// How often the check begins anew where a sequence could not be kept open.
+/// How often the check begins anew where a sequence could not be kept open: so many times, and within this time some more, for
+/// the cores may only be wanted elsewhere just now.
 const ATTEMPTS: u32 = 3;
+const MORE_ATTEMPTS: u32 = 9;
+const MORE_WITHIN: Duration = Duration::from_secs(15);
 
 /// What the slots of the model are like after the run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -126,8 +129,8 @@ struct Terms {
 }
 
 impl Terms {
-    fn new(shared: &Shared, tally: &Tally) -> Result<Self, String> {
-        let (scenario, model) = (&shared.scenario, &shared.preflight.model);
+    fn new(shared: &Shared, preflight: &Preflight, tally: &Tally) -> Result<Self, String> {
+        let (scenario, model) = (&shared.scenario, &preflight.model);
         if !scenario.slots.check {
             return Err("the scenario switches it off (slots.check)".to_owned());
         }
@@ -148,20 +151,29 @@ impl Terms {
                 "a step on every slot takes longer than the idle limit, so they cannot all be kept open".to_owned()
             );
         }
-        let limits = shared.preflight.limits;
-        let usual = scenario.limits.lost_after_ms.duration().max(idle_limit * 4 + limits.step * 10);
+        let limits = preflight.limits;
+        let usual =
+            scenario.limits.lost_after_ms.duration().max(idle_limit.saturating_mul(4).saturating_add(limits.step * 10));
         // What was cut may still be worked off in the backlog.
         let patience = if tally.cut { usual.max(limits.lawful) } else { usual };
-        let first_id = free_ids(scenario, u64::from(ATTEMPTS) * (u64::from(slots) + 1))
-            .ok_or("the workers have so many correlation IDs that none are left")?;
+        let first_id =
+            free_ids(scenario, slots, 0).ok_or("the workers have so many correlation IDs that none are left")?;
         Ok(Self { slots, idle_limit, step: limits.step, patience, first_id })
     }
 }
 
-/// The first of so many correlation IDs that belong to no worker: behind the workers' blocks, or before them.
-fn free_ids(scenario: &Scenario, count: u64) -> Option<NonZeroU64> {
+/// The first of so many correlation IDs that belong to no worker; those for the slot check come before them, or, where there are to
+/// be none, are these.
+pub(super) fn free_ids(scenario: &Scenario, slots: u32, count: u64) -> Option<NonZeroU64> {
+    let own = u64::from(MORE_ATTEMPTS) * (u64::from(slots) + 1);
+    let first = unused_ids(scenario, own.checked_add(count)?)?;
+    if count == 0 { Some(first) } else { first.checked_add(own) }
+}
+
+/// The first of so many correlation IDs behind the workers' blocks, or before them.
+fn unused_ids(scenario: &Scenario, count: u64) -> Option<NonZeroU64> {
     let ids = &scenario.correlation_ids;
-    let used = u64::from(scenario.load.workers.get()) * u64::from(ids.block.get());
+    let used = u64::from(scenario.workers()) * u64::from(ids.block.get());
     let behind = ids.first.checked_add(used).filter(|first| first.checked_add(count - 1).is_some());
     behind.or_else(|| (ids.first.get() > count).then_some(NonZeroU64::MIN))
 }
@@ -179,9 +191,12 @@ fn may_have_left_sequences(shared: &Shared, tally: &Tally) -> bool {
 }
 
 /// Why the slots need not be looked at, or cannot be, after this run.
-fn excuse(shared: &Shared, result: &RunResult) -> Option<String> {
+pub(super) fn excuse(shared: &Shared, result: &RunResult) -> Option<String> {
     if result.interrupted.0 {
         return Some("the run was interrupted".to_owned());
+    }
+    if result.broken_off.is_some() {
+        return Some("the server could not be disturbed as the scenario has it".to_owned());
     }
     if shared.gone().is_some() {
         return Some("the server died".to_owned());
@@ -192,19 +207,28 @@ fn excuse(shared: &Shared, result: &RunResult) -> Option<String> {
     if shared.ended_by_violation() {
         return Some("the run was ended at its first violation".to_owned());
     }
-    if let Accounting::NotCheckable { why } = &result.accounting {
+    // Where the server was disturbed its counts tell nothing of others.
+    if let Accounting::NotCheckable { why } = &result.accounting
+        && !shared.disturbances.any()
+    {
         return Some(format!("others may use the model: {why}"));
     }
     None
 }
 
-/// Looks at the model's slots after a run. What is seen on the way that a correct server does not do goes to `trail`;
+/// Looks at the slots of the model, as it is after a run. What is seen on the way that a correct server does not do goes to `trail`;
 /// the finding's own violation does not.
-pub(super) async fn check(client: &Client, shared: &Shared, result: &RunResult, trail: &mut Trail) -> SlotCheck {
+pub(super) async fn check(
+    client: &Client,
+    shared: &Shared,
+    preflight: &Preflight,
+    result: &RunResult,
+    trail: &mut Trail,
+) -> SlotCheck {
     if let Some(why) = excuse(shared, result) {
         return SlotCheck::not_checkable(why);
     }
-    let terms = match Terms::new(shared, &result.tally) {
+    let terms = match Terms::new(shared, preflight, &result.tally) {
         Ok(terms) => terms,
         Err(why) => return SlotCheck::not_checkable(why),
     };
@@ -215,7 +239,7 @@ pub(super) async fn check(client: &Client, shared: &Shared, result: &RunResult, 
     }
     let mut number = 0;
     let finding = loop {
-        let attempt = Attempt::new(number, terms, client, shared, trail).await;
+        let attempt = Attempt::new(number, terms, client, (shared, preflight), trail).await;
         let Void { why, again } = match attempt {
             Ok(attempt) => match attempt.run().await {
                 Ok(finding) => break finding,
@@ -224,7 +248,8 @@ pub(super) async fn check(client: &Client, shared: &Shared, result: &RunResult, 
             Err(void) => void,
         };
         number += 1;
-        if !again || number == ATTEMPTS {
+        let limit = if began.elapsed() < MORE_WITHIN { MORE_ATTEMPTS } else { ATTEMPTS };
+        if !again || number >= limit {
             break SlotFinding::NotCheckable { why };
         }
         // What the attempt left open goes idle.
@@ -244,7 +269,7 @@ mod tests {
 
     #[test]
     fn the_checks_ids_are_no_workers() {
-        let free = |text: &str, count| free_ids(&scenario(text), count).map(NonZeroU64::get);
+        let free = |text: &str, count| unused_ids(&scenario(text), count).map(NonZeroU64::get);
         assert_eq!(free("load.workers = 3\ncorrelation_ids = { first = 5, block = 10 }", 9), Some(35));
         let last = "load.workers = 1\ncorrelation_ids = { first = 18446744073709551600, block = 10 }";
         assert_eq!(free(last, 6), Some(18_446_744_073_709_551_610));

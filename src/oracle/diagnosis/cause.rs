@@ -71,6 +71,8 @@ causes! {
     ReadyTold = "ready-told-wrongly": "An idle slot was handed to the model as ready.";
     "wrong CORRID signal":
     CorridWrong = "wrong-corrid": "The model was told another correlation ID than the request's.";
+    "wrong slot":
+    SlotWrong = "wrong-slot-of-sequence": "A step was executed in another slot than its sequence's.";
     "lost response":
     AnswerDropped = "answer-dropped": "An answer was not sent, and later ones of its stream were.";
     StreamClosedEarly = "stream-closed-early": "The server closed a stream with requests under way.";
@@ -115,6 +117,14 @@ causes! {
     StartRefused = "start-refused": "A START was refused for want of START.";
     "missing START error":
     RefusalMissing = "refusal-missing": "A step without START and without a sequence was executed.";
+    "missing refusal of a flaw":
+    FlawTaken = "flaw-taken": "A request with a flaw was executed.";
+    "sequence lost by a refusal":
+    EndedByRefusal = "ended-by-refusal": "A step that was refused for a flaw ended its sequence.";
+    "premature time limit":
+    ExpiredEarly = "expired-early": "A sequence was refused for a time limit that had not passed.";
+    "missing time limit":
+    ExpiryMissing = "expiry-missing": "A sequence was executed although its time limit had passed in the backlog.";
     "starvation":
     Starvation = "starvation": "A sequence waits for a slot while later ones get theirs.";
     "crash":

@@ -141,16 +141,17 @@ impl Around {
 /// Whether a sequence that was answered before has had no answer for most of the wait.
 fn is_stuck(told: &Told, since: Nanos, until: Nanos) -> bool {
     let last_answer = told.steps.iter().filter(|asked| asked.answer.is_some()).map(Asked::at).max();
-    let waits = told.steps.iter().any(|asked| asked.waits() && asked.sent_at < since + (until - since) / 2);
-    waits && last_answer.is_some_and(|at| at < since + until.saturating_sub(since) / 2)
+    waited(told, since, until) && last_answer.is_some_and(|at| at < since + until.saturating_sub(since) / 2)
 }
 
 /// Whether a sequence was begun during the first half of the wait, and not answered.
 fn has_begun_in_vain(told: &Told, since: Nanos, until: Nanos) -> bool {
-    let half = since + until.saturating_sub(since) / 2;
-    told.steps.iter().all(|asked| asked.answer.is_none())
-        && told.steps.iter().any(Asked::waits)
-        && told.first_sent() < half
+    told.steps.iter().all(|asked| asked.answer.is_none()) && waited(told, since, until)
+}
+
+/// Whether an answer of the sequence was waited for, for most of that time, and did not come.
+fn waited(told: &Told, since: Nanos, until: Nanos) -> bool {
+    told.steps.iter().any(|asked| asked.waited(since, until) > until.saturating_sub(since) / 2)
 }
 
 /// Whether a sequence was begun clearly later, and got a slot. Where the ID's sequence before has no END it may have one still.

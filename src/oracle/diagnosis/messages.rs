@@ -9,7 +9,7 @@ use crate::{
     event::Received,
     history::{Entry, What},
     sequence::RequestId,
-    tensor::TensorData,
+    tensor::{Tensor, TensorData},
 };
 
 fn new(cause: Cause, tried: usize, evidence: String) -> Hypothesis {
@@ -39,7 +39,7 @@ fn message<'q>(question: &Question<'q>) -> Option<&'q Entry> {
 
 fn id_of(entry: &Entry) -> (String, Option<RequestId>) {
     match &entry.what {
-        What::Answered(request, _) => (request.to_string(), Some(*request)),
+        What::Answered(request, ..) => (request.to_string(), Some(*request)),
         What::Received(received) => (received.id.clone(), received.request()),
         _ => (String::new(), None),
     }
@@ -98,7 +98,9 @@ fn size(question: &Question) -> Cause {
 
 fn has_no_output(question: &Question) -> bool {
     let response = received(question).and_then(|received| received.result.as_ref().ok());
-    response.is_some_and(|response| response.outputs.is_empty())
+    // What the model says of the request comes all the same.
+    let is_output = |output: &Tensor| question.known.controls.as_ref() != Some(&output.name);
+    response.is_some_and(|response| !response.outputs.iter().any(is_output))
 }
 
 /// A model that is told that a request is not ready answers it with nothing, and does not execute it.

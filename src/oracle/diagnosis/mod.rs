@@ -43,6 +43,8 @@ pub struct Known {
     pub strategy: Option<Strategy>,
     /// Whether it may keep its state by correlation ID, so that it would mix two sequences of one ID.
     pub keyed_by_id: bool,
+    /// The output in which it says what it saw of a request, where it does.
+    pub controls: Option<String>,
 }
 
 impl Known {
@@ -52,9 +54,10 @@ impl Known {
         Self {
             model: model.name.clone(),
             idle_limit: model.idle_limit,
-            slots: model.slots,
+            slots: model.slots.filter(|_| model.slots_in_phases.is_none()),
             strategy: model.strategy,
             keyed_by_id: model.mixes_pipelined.is_some(),
+            controls: model.controls.as_ref().map(|controls| controls.output.clone()),
         }
     }
 }
@@ -102,6 +105,11 @@ impl Question<'_> {
             Kind::WrongSum => of_step(&|spot| self.wrong_sum(spot)),
             Kind::MissingStartError => of_step(&|spot| refusals::missing(self, spot)),
             Kind::SpuriousStartError => of_step(&|spot| refusals::spurious(self, spot)),
+            Kind::FlawAccepted => of_step(&|spot| refusals::of_flaw(self, spot)),
+            Kind::SpuriousTimeout => of_step(&|spot| refusals::of_timeout(self, spot)),
+            Kind::MissingTimeout => of_step(&|spot| refusals::of_missing_timeout(self, spot)),
+            Kind::WrongControl => errors::control(self),
+            Kind::WrongSlot => errors::slot(self),
             Kind::UnexpectedError => of_step(&|spot| errors::explain(self, spot)),
             Kind::Lost => self.spot.map_or_else(lost::alone, |spot| lost::explain(self, spot)),
             Kind::Duplicate | Kind::Reordered | Kind::Misaddressed => messages::misplaced(self),

@@ -7,7 +7,7 @@ use super::{
     hypothesis::{Fit, Hypothesis},
     story::{Asked, Spot},
 };
-use crate::event::Nanos;
+use crate::{event::Nanos, sequence::Flaw};
 
 /// A gap between steps that is so many times the usual one is a pause.
 const PAUSE: u64 = 8;
@@ -31,7 +31,13 @@ pub(super) fn spurious(question: &Question, spot: Spot) -> Vec<Hypothesis> {
         return vec![Hypothesis::of_rank(Cause::SpuriousRefusal, 1, Fit::NotKnown, evidence)];
     };
     let gap = Gap::new(asked, last, &steps[..spot.step]);
-    let mut all = of_gap(question, &gap, went_on(&steps[spot.step + 1..]));
+    let later = went_on(&steps[spot.step + 1..]);
+    let mut all = of_gap(question, &gap, later);
+    let before = steps[..spot.step].last().filter(|before| before.step.flaw().is_some() && before.has_failed());
+    if let Some(before) = before.filter(|_| later != Some(true)) {
+        let evidence = format!("step {} before it was refused for a flaw", before.step.request.step + 1);
+        all.insert(0, Hypothesis::of_rank(Cause::EndedByRefusal, 1, Fit::Yes, evidence));
+    }
     if let Some((_, reason)) = question.story.broken_near(asked.at(), RESTART).next() {
         let evidence = format!("a stream broke at about that time: {reason}");
         all.push(Hypothesis::of_rank(Cause::Restart, 1, Fit::NotKnown, evidence));
@@ -98,6 +104,28 @@ fn of_gap(question: &Question, gap: &Gap, went_on: Option<bool>) -> Vec<Hypothes
         all.push(new(Cause::EndTold, 3, Fit::NotKnown));
     }
     all
+}
+
+/// A request with a flaw that was answered.
+pub(super) fn of_flaw(question: &Question, spot: Spot) -> Vec<Hypothesis> {
+    let what = question.story.asked(spot).step.flaw().map_or("", Flaw::what);
+    vec![Hypothesis::of_rank(Cause::FlawTaken, 1, Fit::Yes, format!("what is wrong with it: {what}"))]
+}
+
+/// A refusal for a time limit that had no cause.
+pub(super) fn of_timeout(question: &Question, spot: Spot) -> Vec<Hypothesis> {
+    let asked = question.story.asked(spot);
+    let waited = Duration::from_nanos(asked.at().saturating_sub(asked.sent_at)).as_millis();
+    let evidence = format!("the refusal came {waited} ms after the step was sent");
+    vec![Hypothesis::of_rank(Cause::ExpiredEarly, 1, Fit::Yes, evidence)]
+}
+
+/// A sequence that was executed although its time limit had passed.
+pub(super) fn of_missing_timeout(question: &Question, spot: Spot) -> Vec<Hypothesis> {
+    let asked = question.story.asked(spot);
+    let waited = Duration::from_nanos(asked.at().saturating_sub(asked.sent_at)).as_millis();
+    let evidence = format!("the answer to START came {waited} ms after it was sent");
+    vec![Hypothesis::of_rank(Cause::ExpiryMissing, 1, Fit::Yes, evidence)]
 }
 
 /// A step without START that was executed although its ID had no sequence.

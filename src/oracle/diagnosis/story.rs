@@ -23,6 +23,9 @@ pub(super) struct Story<'w> {
     pub(super) bits: u32,
 }
 
+/// No conversation has more sequences under way.
+const UNDER_WAY_MAX: usize = 64;
+
 /// One sequence.
 #[derive(Debug)]
 pub(super) struct Told<'w> {
@@ -40,8 +43,8 @@ pub(super) struct Asked<'w> {
     pub(super) lane: Lane,
     pub(super) sent_at: Nanos,
     pub(super) answer: Option<(Nanos, Said<'w>)>,
-    /// The client wants no answer any more.
-    pub(super) withdrawn: bool,
+    /// When the client stopped waiting for an answer that had not come.
+    pub(super) given_up: Option<Nanos>,
     /// The sum that had to come, as far as the window tells; of a step that was not executed the state as it was.
     pub(super) right: Option<i32>,
 }
@@ -75,9 +78,10 @@ impl Asked<'_> {
         self.sum().map(|sum| sum.wrapping_sub(self.step.value))
     }
 
-    /// Whether an answer is missing that somebody waits for.
-    pub(super) fn waits(&self) -> bool {
-        self.answer.is_none() && !self.withdrawn
+    /// For how much of a time an answer was waited for that did not come.
+    pub(super) fn waited(&self, since: Nanos, until: Nanos) -> Nanos {
+        let given_up = if self.answer.is_some() { Some(0) } else { self.given_up };
+        given_up.map_or(until, |at| at.min(until)).saturating_sub(self.sent_at.max(since))
     }
 
     /// Whether it was answered with an error.
@@ -119,7 +123,7 @@ impl Told<'_> {
     fn find_right_sums(&mut self) {
         let mut state = self.steps.first().filter(|first| first.step.start).map(|_| 0);
         for asked in &mut self.steps {
-            if asked.has_failed() {
+            if asked.has_failed() || asked.step.flaw().is_some() {
                 asked.right = state;
                 continue;
             }
@@ -142,9 +146,10 @@ impl<'w> Story<'w> {
         for entry in window {
             match &entry.what {
                 What::Sent(step) => story.sent(entry, step),
-                What::Answered(request, sum) => story.answered(entry, *request, Said::Sum(*sum)),
+                What::Answered(request, sum, _) => story.answered(entry, *request, Said::Sum(*sum)),
                 What::Received(received) => story.received(entry, received),
-                What::Cut(Cut::Cancelled | Cut::Reset) => story.withdrawn(entry),
+                What::GaveUp => story.gave_up(entry, 1),
+                What::Cut(_) => story.gave_up(entry, usize::MAX),
                 _ => {}
             }
         }
@@ -166,16 +171,22 @@ impl<'w> Story<'w> {
             lane,
             sent_at,
             answer: None,
-            withdrawn: false,
+            given_up: None,
             right: None,
         });
     }
 
-    fn withdrawn(&mut self, entry: &Entry) {
-        // No conversation has more sequences than these under way.
-        let own = self.sequences.iter_mut().rev().filter(|told| told.context == entry.context).take(4);
-        let on_stream = own.flat_map(|told| &mut told.steps).filter(|asked| asked.lane == entry.lane);
-        on_stream.filter(|asked| asked.answer.is_none()).for_each(|asked| asked.withdrawn = true);
+    /// The oldest so many steps of a stream are not waited for any more.
+    fn gave_up(&mut self, entry: &Entry, steps: usize) {
+        let own = self.sequences.iter().enumerate().rev().filter(|(_, told)| told.context == entry.context);
+        let own = own.take(UNDER_WAY_MAX);
+        let own: Vec<_> = own.map(|(index, _)| index).collect();
+        let waits = |asked: &Asked| asked.lane == entry.lane && asked.answer.is_none() && asked.given_up.is_none();
+        let mut left = steps;
+        for index in own.into_iter().rev() {
+            let waiting = self.sequences[index].steps.iter_mut().filter(|asked| waits(asked)).take(left);
+            left -= waiting.map(|asked| asked.given_up = Some(entry.at)).count();
+        }
     }
 
     fn received(&mut self, entry: &'w Entry, received: &'w Received) {
@@ -199,10 +210,8 @@ impl<'w> Story<'w> {
     pub(super) fn find(&self, request: RequestId) -> Option<Spot> {
         let sequence = *self.by_serial.get(&(request.worker, request.sequence))?;
         let steps = &self.sequences[sequence].steps;
-        let first = steps.first()?.step.request.step;
-        let step = request.step.checked_sub(first)? as usize;
-        let fits = steps.get(step).is_some_and(|asked| asked.step.request == request);
-        fits.then_some(Spot { sequence, step })
+        let step = steps.binary_search_by_key(&request.step, |asked| asked.step.request.step).ok()?;
+        (steps[step].step.request == request).then_some(Spot { sequence, step })
     }
 
     pub(super) fn told(&self, spot: Spot) -> &Told<'w> {
@@ -247,10 +256,12 @@ impl<'w> Story<'w> {
         self.others(than).filter(|spot| self.asked(*spot).at().abs_diff(at) <= distance).count()
     }
 
-    /// The latest stream before a time that the client cut with a cancel or a reset.
+    /// The latest stream before a time that was cut on purpose, with requests under way or not.
     pub(super) fn cut_before(&self, at: Nanos) -> Option<&'w Entry> {
         let before = self.window.iter().rev().filter(|entry| entry.at < at);
-        before.into_iter().find(|entry| matches!(entry.what, What::Cut(Cut::Cancelled | Cut::Reset)))
+        before
+            .into_iter()
+            .find(|entry| matches!(entry.what, What::Cut(Cut::Cancelled | Cut::Reset | Cut::Killed | Cut::ByNetwork)))
     }
 
     /// The streams that the server or the network ended within so long of a moment.

@@ -14,7 +14,7 @@ use crate::{
         states::State,
     },
     seed::Seed,
-    sequence::{CorrelationId, Pattern, RequestId, Step},
+    sequence::{CorrelationId, IdForm, Pattern, RequestId, Step},
     tensor::{Tensor, TensorData},
 };
 
@@ -28,6 +28,8 @@ fn oracle() -> Oracle {
         idle_limit: Some(Duration::from_secs(1)),
         straggling: STRAGGLING,
         mixes: false,
+        id_form: IdForm::Integer,
+        controls: None,
     };
     Oracle::new(rules, 1, 1, |_| CorrelationId(NonZeroU64::new(5).expect("not zero")))
 }
@@ -51,7 +53,7 @@ fn received(step: &Step, answer: Answer) -> EventKind {
 /// A step START END and its answer: then the ID has no sequence.
 fn begin_with_nothing(oracle: &mut Oracle) {
     let request = RequestId { worker: 0, context: 0, sequence: 1_000_000, step: 0 };
-    let step = Step { request, pattern: Pattern::Valid, start: true, end: true, value: 1, of: 1 };
+    let step = Step { request, pattern: Pattern::Valid, start: true, end: true, value: 1, of: 1, special: None };
     oracle.observe(event(0, 0, EventKind::Sent(step)));
     oracle.observe(event(1, 0, received(&step, Answer::Sum(1))));
 }
@@ -111,7 +113,8 @@ impl<R: Rng> Conversation<R> {
     fn send(&mut self, lane: u8, start: bool, end: bool) -> (u8, Step) {
         let request = RequestId { worker: 0, context: 0, sequence: self.steps, step: 0 };
         self.steps += 1;
-        let step = Step { request, pattern: Pattern::Valid, start, end, value: self.random.random(), of: 1 };
+        let step =
+            Step { request, pattern: Pattern::Valid, start, end, value: self.random.random(), of: 1, special: None };
         self.tell(lane, EventKind::Sent(step));
         (lane, step)
     }

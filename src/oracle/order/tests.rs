@@ -7,7 +7,7 @@ use crate::{seed::Seed, sequence::Pattern};
 
 fn step(number: u32, start: bool, end: bool, value: i32) -> Step {
     let request = RequestId { worker: 0, context: 0, sequence: number, step: 0 };
-    Step { request, pattern: Pattern::Concurrent, start, end, value, of: 1 }
+    Step { request, pattern: Pattern::Concurrent, start, end, value, of: 1, special: None }
 }
 
 /// What a correct server answers, and the state after it.

@@ -2,7 +2,10 @@
 
 use rand::{Rng, RngExt as _};
 
-use crate::conversation::{Act, Connection, Lane};
+use crate::{
+    conversation::{Act, Connection, Lane},
+    sequence::{Flaw, Special},
+};
 
 /// How long a sequence may be idle in the simulated server, in µs.
 pub(super) const IDLE_US: u64 = 100_000;
@@ -122,9 +125,14 @@ impl<'r, R: Rng> Script<'r, R> {
             self.acts.push(Act::Open { lane: Lane(lane), over: Connection::Fresh });
         }
         let value = if self.small_values { self.random.random_range(-2..3) } else { self.random.random() };
+        let special = match self.random.random_range(0..16) {
+            0 => Some(Special::Flaw(Flaw::BatchOfTwo)),
+            1 => Some(Special::TimeoutUs(self.random.random_range(1..IDLE_US))),
+            _ => None,
+        };
         let sequence = self.sequence;
         self.sequence += 1;
-        self.acts.push(Act::Send { lane: Lane(lane), sequence, step: 0, of: 1, start, end, value });
+        self.acts.push(Act::Send { lane: Lane(lane), sequence, step: 0, of: 1, start, end, value, special });
     }
 
     fn settle(&mut self, lane: u8) {

@@ -7,12 +7,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use world::{Kind, Seen, Tampering, World};
 
-use crate::{oracle::histories::NODES_MAX, reference::fault::Faults};
+use crate::{controls::Told, oracle::histories::NODES_MAX, reference::fault::Faults};
 
+const BY_SLOT: Told = Told { start: true, end: false, ready: true, corrid_bits: None };
 const KINDS: [Kind; 3] = [
-    Kind { model: "custom_sequence_int32", mixes: false },
-    Kind { model: "implicit_dyna_sequence_int32", mixes: false },
-    Kind { model: "oldest_sequence_int32", mixes: true },
+    Kind { model: "custom_sequence_int32", mixes: false, told: BY_SLOT },
+    Kind { model: "implicit_dyna_sequence_int32", mixes: false, told: BY_SLOT },
+    Kind {
+        model: "oldest_sequence_int32",
+        mixes: true,
+        told: Told { end: true, corrid_bits: Some(u64::BITS), ..BY_SLOT },
+    },
 ];
 
 /// Runs a world; where it fails, again with all that happens.

@@ -19,16 +19,17 @@ use rand_chacha::ChaCha8Rng;
 
 use super::conversation::{IDLE_US, STRAGGLING_US, Script};
 use crate::{
+    controls::{self, Controls, Told},
     conversation::{Act, Connection, Lane},
     event::{ContextId, Cut, Event, EventKind, Received, Response},
     oracle::{Doubt, Oracle, Rules, Ruling, states::State},
     reference::{
         ModelOptions,
         fault::Faults,
-        simulated::{Answer, Simulated, Submitted},
+        simulated::{Answer, SEEN_BYTES, Simulated, Submitted},
     },
     seed::Seed,
-    sequence::{CorrelationId, Pattern, RequestId, Step},
+    sequence::{CorrelationId, IdForm, Pattern, RequestId, Special, Step},
     tensor::{Tensor, TensorData},
 };
 
@@ -43,6 +44,7 @@ pub(super) struct Kind {
     pub(super) model: &'static str,
     /// Whether the model keeps its state by correlation ID.
     pub(super) mixes: bool,
+    pub(super) told: Told,
 }
 
 /// What is done to the answer with this number.
@@ -153,6 +155,8 @@ impl World {
             idle_limit: Some(Duration::from_micros(IDLE_US)),
             straggling: Duration::from_micros(STRAGGLING_US),
             mixes: kind.mixes,
+            id_form: IdForm::Integer,
+            controls: Some(Controls { output: "SEEN".into(), shape: vec![1, 5], told: kind.told, slots: Some(4) }),
         };
         let client = |_| Client {
             acts: VecDeque::new(),
@@ -274,7 +278,11 @@ impl World {
     fn act(&mut self, client: usize, act: Act) -> bool {
         match act {
             Act::Open { lane, over } => self.open(client, lane, over),
-            Act::Send { lane, start, end, value, .. } => self.send(client, lane, start, end, value),
+            Act::Send { lane, start, end, value, special, .. } => {
+                let request = self.next_request(client);
+                let step = Step { request, pattern: Pattern::Valid, start, end, value, of: 1, special };
+                self.send(client, lane, step);
+            }
             Act::Await { lane, unanswered } => {
                 let stream = self.clients[client].lanes[lane.index()];
                 return stream.is_none_or(|stream| self.streams[stream].unanswered <= unanswered);
@@ -287,7 +295,8 @@ impl World {
             }
             Act::Cancel { lane } => self.cut(client, lane, Cut::Cancelled),
             Act::Reset { lane } => self.cut(client, lane, Cut::Reset),
-            Act::HalfClose { .. } | Act::Pause { .. } => {}
+            Act::Kill { lane } => self.cut(client, lane, Cut::Killed),
+            Act::HalfClose { .. } | Act::Pause { .. } | Act::StopReading { .. } => {}
         }
         true
     }
@@ -310,14 +319,17 @@ impl World {
         self.tell(client, lane, EventKind::Opened(over));
     }
 
-    fn send(&mut self, client: usize, lane: Lane, start: bool, end: bool, value: i32) {
+    fn next_request(&mut self, client: usize) -> RequestId {
+        let worker = u32::try_from(client).expect("few");
+        let sequence = self.clients[client].sequences;
+        self.clients[client].sequences += 1;
+        RequestId { worker, context: 0, sequence, step: 0 }
+    }
+
+    fn send(&mut self, client: usize, lane: Lane, step: Step) {
         if self.clients[client].lanes[lane.index()].is_none() {
             self.open(client, lane, Connection::Own);
         }
-        let worker = u32::try_from(client).expect("few");
-        let request = RequestId { worker, context: 0, sequence: self.clients[client].sequences, step: 0 };
-        self.clients[client].sequences += 1;
-        let step = Step { request, pattern: Pattern::Valid, start, end, value, of: 1 };
         self.tell(client, lane, EventKind::Sent(step));
         let stream = self.clients[client].lanes[lane.index()].expect("it was opened");
         self.sent.push(Sent { stream, step, answer: None });
@@ -352,6 +364,11 @@ impl World {
             start: step.start,
             end: step.end,
             value: step.value,
+            is_flawed: step.flaw().is_some(),
+            timeout: match step.special {
+                Some(Special::TimeoutUs(us)) => Some(Duration::from_micros(us)),
+                _ => None,
+            },
             cancelled: Arc::clone(cancelled),
         };
         let lag = Duration::from_micros(self.random.random_range(0..IDLE_US / 2));
@@ -408,7 +425,7 @@ impl World {
         let answer = self.tampered(client, lane, &step, answer);
         let ruling = self.tell(client, lane, received(client, &step, answer));
         self.seen.answers += 1;
-        self.seen.sums += u64::from(matches!(answer, Answer::Sum(_)));
+        self.seen.sums += u64::from(matches!(answer, Answer::Sum(..)));
         if let Some(doubt) = ruling.settled.expect("it is settled").doubt {
             *self.seen.undetermined.entry(doubt).or_default() += 1;
         }
@@ -423,11 +440,19 @@ impl World {
         let right = self.oracle.clone().observe(self.event(client, lane, received(client, step, answer)));
         let is_determined = right.settled.is_some_and(|settled| settled.judged) && !self.small_values;
         let altered = match answer {
-            Answer::Sum(_) if step.start && self.random.random_bool(0.2) => Answer::NoStart,
-            Answer::Sum(sum) if self.random.random_bool(0.5) => Answer::Sum(sum.wrapping_add(step.value)),
-            Answer::Sum(sum) => Answer::Sum(sum.wrapping_add(self.random.random())),
-            Answer::NoStart if !step.start => Answer::Sum(self.random.random()),
-            Answer::NoStart | Answer::Cancelled => return answer,
+            Answer::Sum(..) if step.start && self.random.random_bool(0.2) => Answer::NoStart,
+            Answer::Sum(sum, seen) if self.random.random_bool(0.3) => Answer::Sum(sum, self.mistaken(seen)),
+            Answer::Sum(sum, seen) if self.random.random_bool(0.5) => Answer::Sum(sum.wrapping_add(step.value), seen),
+            Answer::Sum(sum, seen) => Answer::Sum(sum.wrapping_add(self.random.random()), seen),
+            Answer::NoStart if !step.start => {
+                let seen = controls::Seen::new(
+                    [Some(false), Some(step.end), Some(true)],
+                    id(client).0.get().cast_signed(),
+                    None,
+                );
+                Answer::Sum(self.random.random(), seen.to_bytes().try_into().expect("its elements"))
+            }
+            Answer::NoStart | Answer::Flawed | Answer::Expired | Answer::Cancelled => return answer,
         };
         if !is_determined {
             return answer;
@@ -435,6 +460,18 @@ impl World {
         let wrong = self.oracle.clone().observe(self.event(client, lane, received(client, step, altered)));
         self.seen.tampered = Some(wrong.violations.len());
         altered
+    }
+
+    /// What the model saw, with one of the controls that it is told another than it was.
+    fn mistaken(&mut self, seen: [u8; SEEN_BYTES]) -> [u8; SEEN_BYTES] {
+        let mut seen = controls::Seen::from_bytes(&seen).expect("it is right");
+        match self.random.random_range(0..4) {
+            0 if self.kind.told.corrid_bits.is_some() => seen.corrid += 1,
+            1 if self.kind.told.end => seen.end = seen.end.map(|end| !end),
+            2 => seen.ready = Some(false),
+            _ => seen.start = seen.start.map(|start| !start),
+        }
+        seen.to_bytes().try_into().expect("its elements")
     }
 
     /// Where nothing of an ID is under way, what the server holds has to be among what it may hold.
@@ -451,7 +488,7 @@ impl World {
         }
         let held = if self.server.is_live(id(client).0.get()) {
             let last = self.clients[client].last_accepted.expect("a sequence began");
-            let Some(Answer::Sum(sum)) = self.sent[last].answer else { return };
+            let Some(Answer::Sum(sum, _)) = self.sent[last].answer else { return };
             // Where the model mixes two sequences its sum is not that of the last step that was accepted.
             State::Live(Some(sum).filter(|_| !self.kind.mixes))
         } else {
@@ -468,14 +505,21 @@ impl World {
 }
 
 fn received(client: usize, step: &Step, answer: Answer) -> EventKind {
-    let outputs = |sum: i32| {
-        let data = TensorData::Raw(sum.to_le_bytes().into());
-        vec![Tensor { name: "OUTPUT".into(), datatype: "INT32".into(), shape: vec![1, 1], data }]
+    let outputs = |sum: i32, seen: [u8; SEEN_BYTES]| {
+        let output = |name: &str, datatype: &str, elements, bytes: &[u8]| Tensor {
+            name: name.into(),
+            datatype: datatype.into(),
+            shape: vec![1, elements],
+            data: TensorData::Raw(bytes.into()),
+        };
+        vec![output("OUTPUT", "INT32", 1, &sum.to_le_bytes()), output("SEEN", "INT64", 5, &seen)]
     };
     let response = |outputs| Ok(Response { model: "m".into(), outputs });
     let result = match answer {
-        Answer::Sum(sum) => response(outputs(sum)),
+        Answer::Sum(sum, seen) => response(outputs(sum, seen)),
         Answer::Cancelled => response(Vec::new()),
+        Answer::Flawed => Err("… must specify batch-size 1 due to requirements of sequence batcher".to_owned()),
+        Answer::Expired => Err("timeout of the corresponding sequence has been expired".to_owned()),
         Answer::NoStart => Err(format!(
             "inference request for sequence {} to model 'm' must specify the START flag on the first request of the sequence",
             id(client)

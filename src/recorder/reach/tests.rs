@@ -1,5 +1,8 @@
 use super::*;
-use crate::{conversation::Connection, sequence::Pattern};
+use crate::{
+    conversation::Connection,
+    sequence::{Flaw, Pattern, Special},
+};
 
 const MS: Nanos = 1_000_000;
 const IDLE: Nanos = 1000 * MS;
@@ -38,7 +41,7 @@ impl Story {
         let number = u32::try_from(number).expect("few");
         let request = RequestId { worker: 0, context: 0, sequence: self.sequence, step: number };
         let end = flags.contains("END");
-        let step = Step { request, pattern: Pattern::Valid, start, end, value: 1, of: 9 };
+        let step = Step { request, pattern: Pattern::Valid, start, end, value: 1, of: 9, special: None };
         self.sent.push((step, self.now));
         self.wait(1).tell(lane, &EventKind::Sent(step))
     }
@@ -75,7 +78,7 @@ fn story() -> Story {
 
 #[test]
 fn an_id_is_used_again_when_its_end_was_answered_rightly() {
-    story().step(0, "START").step(0, "END").step(0, "START END").assert(&[(Claim::ReuseOfAnId, 1)]);
+    story().step(0, "START").step(0, "END").step(0, "START").assert(&[(Claim::ReuseOfAnId, 1)]);
     story().step(0, "START").step(0, "").assert(&[]);
     let mut wrong = story();
     wrong.step(0, "START").send(0, "END").settle(0, 1, Outcome::Completed, None, false).step(0, "START");
@@ -107,7 +110,12 @@ fn a_restart_counts_within_the_idle_limit_only() {
 fn refusals_count_by_what_they_show() {
     let mut refused = story();
     refused.step(0, "START END").send(0, "").settle(0, 1, Outcome::Refused, None, true);
-    refused.assert(&[(Claim::RefusedNoStart, 1)]);
+    refused.assert(&[(Claim::RefusedNoStart, 1), (Claim::RefusedAfterEnd, 1)]);
+    let mut twice = story();
+    twice.step(0, "START END").send(0, "END").settle(0, 1, Outcome::Refused, None, true);
+    twice.assert(&[(Claim::RefusedNoStart, 1), (Claim::RefusedSecondEnd, 1)]);
+    let mut expired = story();
+    expired.send(0, "START").settle(0, 0, Outcome::Expired, None, true).assert(&[(Claim::ExpiredInBacklog, 1)]);
     let mut wrongly = story();
     wrongly.step(0, "START").send(0, "").settle(0, 1, Outcome::Refused, None, false).assert(&[]);
     let reaped = |doubt| {
@@ -117,6 +125,27 @@ fn refusals_count_by_what_they_show() {
     };
     reaped(Doubt::Idle).assert(&[(Claim::IdleReap, 1)]);
     reaped(Doubt::State).assert(&[]);
+}
+
+#[test]
+fn sequences_of_one_step_count_in_a_row() {
+    let expected = [(Claim::ReuseOfAnId, 1), (Claim::OneStepSequences, 1)];
+    story().step(0, "START").step(0, "END").step(0, "START END").assert(&expected);
+    story().step(0, "START END").step(0, "START").assert(&[(Claim::ReuseOfAnId, 1)]);
+}
+
+#[test]
+fn a_flaw_is_survived_where_the_sequence_goes_on() {
+    let flawed = |before: &str, after: &str| {
+        let mut story = story();
+        story.step(0, before).send(0, "");
+        story.sent[1].0.special = Some(Special::Flaw(Flaw::IdZero));
+        story.settle(0, 1, Outcome::Refused, None, true).step(0, after);
+        story
+    };
+    flawed("START", "").assert(&[(Claim::SurvivedAFlaw, 1)]);
+    flawed("START", "START").assert(&[(Claim::RestartOfALiveId, 1)]);
+    flawed("START END", "START").assert(&[(Claim::ReuseOfAnId, 1)]);
 }
 
 #[test]
@@ -140,6 +169,9 @@ fn cuts_count_by_what_was_under_way() {
     let with_steps = (Claim::CutWithStepsUnderWay, 1);
     under_way().tell(0, &cancel).assert(&[with_steps]);
     under_way().tell(0, &reset).assert(&[with_steps, (Claim::ConnectionReset, 1)]);
+    under_way().tell(0, &EventKind::Cut(Cut::Killed)).assert(&[with_steps, (Claim::ClientKilled, 1)]);
+    // What the network does is not what the client does.
+    under_way().tell(0, &EventKind::Cut(Cut::ByNetwork)).assert(&[(Claim::CutByTheNetwork, 1)]);
     under_way().tell(0, &EventKind::Cut(Cut::Broken("gone".into()))).step(1, "START").assert(&[]);
     let mut restarted = under_way();
     restarted.tell(0, &cancel).tell(1, &EventKind::Opened(Connection::Fresh)).step(1, "START").step(1, "START");
@@ -160,6 +192,28 @@ fn a_half_closed_stream_brings_all_its_answers_rightly() {
     half_closed().right(0, 0).right(0, 1).assert(&[(Claim::HalfClosed, 1)]);
     half_closed().right(0, 0).settle(0, 1, Outcome::Failed, None, false).assert(&[]);
     story().step(0, "START END").tell(0, &EventKind::HalfClosed).step(0, "START").assert(&[(Claim::ReuseOfAnId, 1)]);
+}
+
+#[test]
+fn a_stream_that_was_not_read_brings_all_its_answers_rightly() {
+    let unread = |due: u32| {
+        let mut story = story();
+        story.step(0, "START");
+        (0..due).for_each(|_| _ = story.send(0, ""));
+        story.tell(0, &EventKind::StoppedReading(1000));
+        story
+    };
+    let all = |mut story: Story, due: u32| {
+        (1..=due as usize).for_each(|step| _ = story.right(0, step));
+        story
+    };
+    all(unread(UNREAD_MAX + 1), UNREAD_MAX + 1).assert(&[(Claim::ReadOn, 1)]);
+    all(unread(UNREAD_MAX + 1), UNREAD_MAX).assert(&[]);
+    // So many may have come through.
+    all(unread(UNREAD_MAX), UNREAD_MAX).assert(&[]);
+    let mut wrong = unread(UNREAD_MAX + 1);
+    wrong.settle(0, 1, Outcome::Failed, None, false);
+    all(wrong, UNREAD_MAX + 1).assert(&[]);
 }
 
 #[test]

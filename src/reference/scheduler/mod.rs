@@ -229,6 +229,10 @@ impl<T> Scheduler<T> {
     /// When the request is refused at once; it is then in no statistics.
     pub fn enqueue(&mut self, request: Request<T>, now: Moment) -> Result<(), (Refusal, Request<T>)> {
         if let Some(refusal) = self.refusal(&request) {
+            if refusal == Refusal::BatchSize {
+                let reaped = self.seats.refused(&request);
+                self.release_reaped(reaped);
+            }
             return Err((refusal, request));
         }
         let Some(seat) = self.seats.take(&request, now) else {
@@ -243,7 +247,7 @@ impl<T> Scheduler<T> {
 
     fn refusal(&self, request: &Request<T>) -> Option<Refusal> {
         let is_live = || self.seats.is_live(&request.id);
-        if request.batch_size > 1 {
+        if request.batch_size > 1 && !self.faults.happens(Fault::AcceptBatch) {
             Some(Refusal::BatchSize)
         } else if request.id.is_none() {
             Some(Refusal::NoCorrelationId)
@@ -280,7 +284,12 @@ impl<T> Scheduler<T> {
     }
 
     fn reap(&mut self, now: Moment) {
-        for seat in self.seats.reap(now) {
+        let reaped = self.seats.reap(now);
+        self.release_reaped(reaped);
+    }
+
+    fn release_reaped(&mut self, reaped: impl IntoIterator<Item = seats::Reaped>) {
+        for seat in reaped {
             match seat {
                 seats::Reaped::Seat(seat) => {
                     let instance = &mut self.instances[seat.instance as usize];

@@ -188,7 +188,9 @@ impl<T> Seats<T> {
         };
         self.record(&request, Place::Backlog(number), now);
         let waiting = self.backlog.get_mut(&number).expect("a live sequence's queue is there until it gets a slot");
-        if let Some(limit) = request.timeout.map(|timeout| now + timeout) {
+        let is_expired = request.start && request.timeout.is_none() && self.faults.happens(Fault::ExpireEarly);
+        let limit = request.timeout.or(is_expired.then_some(Duration::ZERO));
+        if let Some(limit) = limit.map(|limit| now + limit) {
             let earliest = waiting.expires.map_or(limit, |earlier| earlier.min(limit));
             if let Some(earlier) = waiting.expires.replace(earliest) {
                 self.limits.remove(&(earlier, number));
@@ -303,6 +305,14 @@ impl<T> Seats<T> {
         }
     }
 
+    /// The limits of a waiting sequence that there are so far do not count any more.
+    fn drop_limit(&mut self, number: u64) {
+        let limit = self.backlog.get_mut(&number).and_then(|waiting| waiting.expires.take());
+        if let Some(limit) = limit {
+            self.limits.remove(&(limit, number));
+        }
+    }
+
     fn forget(&mut self, id: &SequenceId) {
         self.forget_deadline(id);
         self.live.remove(id);
@@ -315,7 +325,10 @@ impl<T> Seats<T> {
             let id = entry.remove();
             let live = self.live.get_mut(&id).expect("what has a deadline is live");
             live.deadline = None;
-            if std::mem::take(&mut live.looks_early) && !self.faults.happens(Fault::ReapEarly) {
+            // In the backlog there is no slot to be lost.
+            let has_seat = matches!(live.place, Place::Seat(_));
+            let is_early = std::mem::take(&mut live.looks_early);
+            if is_early && !(has_seat && self.faults.happens(Fault::ReapEarly)) {
                 self.set_deadline(&id, now + self.idle_limit / EARLY * (EARLY - 1));
                 continue;
             }
@@ -337,9 +350,24 @@ impl<T> Seats<T> {
         reaped
     }
 
+    /// A step was refused: as a fault its sequence, if it has a slot, is forgotten; the slot has to be released.
+    pub(super) fn refused(&mut self, step: &Request<T>) -> Option<Reaped> {
+        let Some(Live { place: Place::Seat(seat), .. }) = self.live.get(&step.id) else { return None };
+        let seat = *seat;
+        let ends = !step.start && self.faults.happens(Fault::RefusalEndsSequence);
+        ends.then(|| {
+            self.forget(&step.id);
+            Reaped::Seat(seat)
+        })
+    }
+
     /// Refuses the waiting sequences of which a time limit has passed.
     pub(super) fn expire(&mut self, now: Moment, out: &mut Vec<Event<T>>) {
         while let Some((_, number)) = self.limits.first().copied().filter(|(limit, _)| *limit <= now) {
+            if self.faults.happens(Fault::IgnoreTimeout) {
+                self.drop_limit(number);
+                continue;
+            }
             let expired = self.remove_waiting(number);
             out.extend(expired.map(|request| Event::Refuse(Refusal::Expired, request)));
         }

@@ -139,9 +139,9 @@ fn full(name: String, about: &'static str, setup: Setup) -> Conversation {
     conversation(name, about, setup).exchange("a", start(5, 1)).exchange("b", start(6, 10))
 }
 
-/// Lets more than the idle limit of 900 ms pass in which 5 and 6 stay alive.
+/// Lets more than the idle limit of 1300 ms pass in which 5 and 6 stay alive.
 fn kept_alive(it: Conversation) -> Conversation {
-    (0..3).fold(it, |it, _| it.pause(200).exchange("a", step(5, 0)).exchange("b", step(6, 0))).quiet(100)
+    (0..4).fold(it, |it, _| it.pause(200).exchange("a", step(5, 0)).exchange("b", step(6, 0))).quiet(100)
 }
 
 fn in_backlog(kind: &str, setup: fn() -> Setup) -> Vec<Conversation> {
@@ -151,7 +151,7 @@ fn in_backlog(kind: &str, setup: fn() -> Setup) -> Vec<Conversation> {
             full(
                 format!("cancel-in-backlog-{kind}"),
                 "a waiting sequence is cancelled with its stream: it is noticed when a slot is freed, with what came later",
-                setup().idle_ms(900),
+                setup().idle_ms(1300),
             )
             .send_all("c", [start(7, 100), step(7, 200)])
             .send("d", only(8, 1000))

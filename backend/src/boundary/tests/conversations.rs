@@ -15,6 +15,7 @@ const ALL_SEEN: &[(&str, &str)] = &[
     ("SAW_READY", "TYPE_INT32"),
     ("INSTANCE", "TYPE_INT32"),
 ];
+const SEEN: &[(&str, &str)] = &[("SEEN", "TYPE_INT64")];
 
 #[test]
 fn with_direct_each_slot_has_its_sum_and_idle_slots_are_answered_with_nothing() {
@@ -289,6 +290,44 @@ fn outputs_tell_what_the_model_saw_and_are_given_where_they_are_wanted() {
     };
     assert_eq!(names(2), [("SLOT", 2), ("SAW_END", 1)]);
     assert_eq!((names(3), done[3].error()), (vec![], ""));
+    server.end();
+}
+
+/// The elements of the output that tells all that the model saw.
+fn seen(account: &Account) -> Vec<i64> {
+    account.output("SEEN").data.as_chunks().0.iter().map(|element| i64::from_le_bytes(*element)).collect()
+}
+
+#[test]
+fn one_output_tells_all_that_the_model_saw_and_the_slot_among_those_of_all_instances() {
+    let config = Config { seen: SEEN, corrid: Some("TYPE_UINT64"), ..Config::direct() };
+    let mut server = Server::running(&config);
+    server.make_instance().expect("a second instance");
+    let first = server.execute_on(0, [config.ask(START, 7, &[5]), config.ask(END, u64::MAX, &[1])]);
+    let second = server.execute_on(1, [config.padding(), config.ask(MID, 8, &[5])]);
+    assert_eq!(first[0].output("SEEN").shape, [1, 5]);
+    assert_eq!((seen(&first[0]), seen(&first[1])), (vec![1, 0, 1, 7, 0], vec![0, 1, 1, -1, 1]));
+    let slots = 4;
+    assert_eq!((seen(&second[1]), second[0].answers[0].outputs.len()), (vec![0, 0, 1, 8, slots + 1], 0));
+    server.end();
+
+    let config = Config { seen: SEEN, ..Config::oldest() };
+    let server = Server::running(&config);
+    assert_eq!(
+        seen(&server.execute([config.ask(START, 7, &[5])])[0]),
+        [1, 0, 1, 7, -1],
+        "no place is a sequence's own"
+    );
+    server.end();
+}
+
+#[test]
+fn a_model_that_is_told_that_it_is_not_ready_tells_that() {
+    let parameters = vec![("fault", "ready-missing:once@1"), ("check_controls", "false")];
+    let config = Config { seen: SEEN, parameters, ..Config::direct() };
+    let server = Server::running(&config);
+    let done = server.execute([config.ask(START, 7, &[5])]);
+    assert_eq!((seen(&done[0])[2], done[0].answers[0].outputs.len()), (0, 1));
     server.end();
 }
 

@@ -106,7 +106,10 @@ impl Config {
     }
 
     pub(super) fn value(&self) -> Value {
-        let output = |(name, datatype): &(&str, &str)| json!({ "name": name, "data_type": datatype, "dims": ["1"] });
+        let output = |(name, datatype): &(&str, &str)| {
+            let dims = if *name == "SEEN" { "5" } else { "1" };
+            json!({ "name": name, "data_type": datatype, "dims": [dims] })
+        };
         let control = |name: &str, control: Value| json!({ "name": name, "control": [control] });
         let mut controls = vec![
             control("START", json!({ "kind": "CONTROL_SEQUENCE_START", "int32_false_true": [0, 1] })),

@@ -11,6 +11,8 @@ use crate::{
     event::Cut,
     history::What,
     oracle::{Violation, ViolationKind, diagnosis::explain},
+    sequence::Flaw,
+    tensor::Tensor,
 };
 
 /// Values without a pattern, of some 31 bits.
@@ -324,6 +326,31 @@ fn errors_by_what_they_say() {
 }
 
 #[test]
+fn a_flaw_that_only_the_lack_of_a_sequence_was_refused_for() {
+    for (text, expected) in [("must specify the START flag", FlawTaken), ("bad request", ErrorText)] {
+        let mut tale = Tale::default();
+        tale.send_flawed(0, 0, 2, Flaw::ALL[0]).error(0, 0, 2, text);
+        assert_eq!(causes(&tale.other(ViolationKind::UnexpectedError, (0, 0, 2), text))[0], expected, "{text}");
+    }
+}
+
+#[test]
+fn what_the_model_saw_names_the_signal_and_the_slot() {
+    let explained = |kind, expected: &str, seen: &str| {
+        let mut tale = Tale::default();
+        tale.send(0, 0, &A).answer(0, 0, 0, &sums(&A));
+        causes(&tale.explain(&known(), kind, (0, 0, 2), expected, seen))
+    };
+    let seen = "control 'END' says false to the model and the request says true; the answer is 7";
+    assert_eq!(explained(ViolationKind::WrongControl, "", seen), [EndNotTold]);
+    assert_eq!(explained(ViolationKind::WrongControl, "", "INT32[1] of 4 bytes"), []);
+    let slot = |expected| explained(ViolationKind::WrongSlot, expected, "slot 9");
+    assert_eq!(slot("one of the 8 slots, 0 to 7"), [ExtraSlot]);
+    assert_eq!(slot("slot 7, in which the sequence's step before was"), [SlotWrong]);
+    assert_eq!(slot("not slot 9: the sequence of correlation ID 2 has had it for 5 ms"), [SharedState, SlotWrong]);
+}
+
+#[test]
 fn answers_of_another_form() {
     let named = |name: &str| crate::tensor::Tensor { name: name.to_owned(), ..output(4) };
     for (kind, outputs, expected) in [
@@ -343,10 +370,12 @@ fn answers_of_another_form() {
 #[test]
 fn an_answer_without_output_was_executed_or_not() {
     for (state, expected) in [(sums(&A)[1], OutputMissing), (sums(&A)[0], ReadyNotTold)] {
-        let mut tale = Tale::default();
-        tale.send(0, 0, &A).answer(0, 0, 0, &[A[0]]).malformed(0, 0, 1, Vec::new());
-        tale.answer(0, 0, 2, &sums_from(state, &A[2..]));
-        assert_eq!(causes(&tale.other(ViolationKind::WrongOutputName, (0, 0, 1), "")), [expected]);
+        for outputs in [Vec::new(), vec![Tensor { name: "SEEN".to_owned(), ..output(40) }]] {
+            let mut tale = Tale::default();
+            tale.send(0, 0, &A).answer(0, 0, 0, &[A[0]]).malformed(0, 0, 1, outputs);
+            tale.answer(0, 0, 2, &sums_from(state, &A[2..]));
+            assert_eq!(causes(&tale.other(ViolationKind::WrongOutputName, (0, 0, 1), "")), [expected]);
+        }
     }
 }
 
@@ -375,10 +404,10 @@ fn answers_in_the_wrong_place() {
         });
         explain(&violation, &tale.entries, &known())
     };
-    let elsewhere = misaddressed(What::Answered(super::windows::request(1, 0, 2), 5));
+    let elsewhere = misaddressed(What::Answered(super::windows::request(1, 0, 2), 5, None));
     assert_eq!(causes(&elsewhere), [AnswerElsewhere]);
     assert!(elsewhere[0].evidence.contains("request 1-0-0-2, of worker 1 context 0"), "{elsewhere:?}");
-    assert_eq!(causes(&misaddressed(What::Answered(super::windows::request(99, 0, 2), 5))), [UnknownRequestId]);
+    assert_eq!(causes(&misaddressed(What::Answered(super::windows::request(99, 0, 2), 5, None))), [UnknownRequestId]);
 }
 
 fn lost(tale: &Tale, step: u32) -> Vec<Cause> {
@@ -392,7 +421,7 @@ fn answers_that_did_not_come() {
     dropped.send(0, 0, &A).answer(0, 0, 0, &sums(&A)[..2]).answer(0, 0, 3, &sums(&A)[3..]).wait(1000).open(1);
     assert_eq!(lost(&dropped, 2), [AnswerDropped]);
     let mut elsewhere = Tale::default();
-    elsewhere.send(0, 0, &A).tell(1, What::Answered(super::windows::request(0, 0, 0), 1)).wait(1000).open(1);
+    elsewhere.send(0, 0, &A).tell(1, What::Answered(super::windows::request(0, 0, 0), 1, None)).wait(1000).open(1);
     assert_eq!(lost(&elsewhere, 0), [AnswerElsewhere]);
     let mut late = Tale::default();
     late.send(0, 0, &A).answer(0, 0, 0, &sums(&A)[..2]).send(1, 0, &B).answer(1, 0, 0, &sums(&B)).wait(1000).open(1);
@@ -401,6 +430,13 @@ fn answers_that_did_not_come() {
     stall.send(0, 0, &A).send(2, 0, &A).answer(0, 0, 0, &sums(&A)[..2]).answer(2, 0, 0, &sums(&A)[..2]);
     stall.send(1, 0, &B).answer(1, 0, 0, &sums(&B)).wait(1000).open(1);
     assert_eq!(lost(&stall, 2)[0], Stall);
+    // Nobody waits any more for what another stream had asked before.
+    for given_up in [What::GaveUp, What::Cut(Cut::ByClient), What::Cut(Cut::Cancelled)] {
+        let mut late = Tale::default();
+        late.send_part(2, 0, 0, 3, &A[..2]).answer(2, 0, 0, &sums(&A)[..1]).wait(1000).tell(2, given_up);
+        late.send(0, 0, &A).answer(0, 0, 0, &sums(&A)[..2]).send(1, 0, &B).answer(1, 0, 0, &sums(&B));
+        assert_eq!(lost(late.wait(1000).open(1), 2)[0], AnswerLate);
+    }
     let mut hang = Tale::default();
     hang.send(0, 0, &A).wait(1000).open(1);
     assert_eq!(lost(&hang, 0)[0], ServerHang);

@@ -18,7 +18,7 @@ fn explained(mutation: Mutation, bits: u32, seed: u64) -> Option<Vec<Explanation
     let entry = world
         .entries
         .iter()
-        .find(|entry| matches!(entry.what, crate::history::What::Answered(answered, _) if answered == request))?;
+        .find(|entry| matches!(entry.what, crate::history::What::Answered(answered, ..) if answered == request))?;
     let place =
         Place { worker: request.worker, context: 0, correlation_id: entry.correlation_id, request_id: Some(text) };
     let violation = Violation {

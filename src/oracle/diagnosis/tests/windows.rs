@@ -8,7 +8,7 @@ use crate::{
     event::{ContextId, Cut, Nanos, Received, Response},
     history::{Entry, What},
     oracle::{Place, Violation, ViolationKind},
-    sequence::{CorrelationId, Pattern, RequestId, Step},
+    sequence::{CorrelationId, Flaw, Pattern, RequestId, Special, Step},
     tensor::{INT32, Tensor, TensorData},
 };
 
@@ -22,6 +22,7 @@ pub(super) fn known() -> Known {
         slots: Some(2),
         strategy: Some(crate::model::Strategy::Direct),
         keyed_by_id: false,
+        controls: Some("SEEN".to_owned()),
     }
 }
 
@@ -64,11 +65,23 @@ impl Tale {
         self.send_part(worker, sequence, 0, of, values)
     }
 
+    /// Sends a step in the middle of a sequence, with a flaw.
+    pub(super) fn send_flawed(&mut self, worker: u32, sequence: u32, step: u32, flaw: Flaw) -> &mut Self {
+        let request = request(worker, sequence, step);
+        let special = Some(Special::Flaw(flaw));
+        let step =
+            Step { request, pattern: Pattern::Malformed, start: false, end: false, value: 1, of: step + 2, special };
+        self.tell(worker, What::Sent(step))
+    }
+
     pub(super) fn send_part(&mut self, worker: u32, sequence: u32, from: u32, of: u32, values: &[i32]) -> &mut Self {
         for (step, &value) in (from..).zip(values) {
             let (start, end) = (step == 0, step + 1 == of);
             let request = request(worker, sequence, step);
-            self.tell(worker, What::Sent(Step { request, pattern: Pattern::Valid, start, end, value, of }));
+            self.tell(
+                worker,
+                What::Sent(Step { request, pattern: Pattern::Valid, start, end, value, of, special: None }),
+            );
         }
         self
     }
@@ -76,7 +89,7 @@ impl Tale {
     /// Answers steps from the first on.
     pub(super) fn answer(&mut self, worker: u32, sequence: u32, from: u32, sums: &[i32]) -> &mut Self {
         for (step, &sum) in (from..).zip(sums) {
-            self.tell(worker, What::Answered(request(worker, sequence, step), sum));
+            self.tell(worker, What::Answered(request(worker, sequence, step), sum, None));
         }
         self
     }
@@ -96,7 +109,7 @@ impl Tale {
         self.tell(worker, What::Cut(Cut::Broken(reason.to_owned())))
     }
 
-    fn explain(
+    pub(super) fn explain(
         &self,
         known: &Known,
         kind: ViolationKind,
@@ -106,7 +119,7 @@ impl Tale {
     ) -> Vec<Explanation> {
         let text = request(worker, sequence, step).to_string();
         let about = |entry: &&Entry| match &entry.what {
-            What::Answered(request, _) => request.to_string() == text,
+            What::Answered(request, ..) => request.to_string() == text,
             What::Received(received) => received.id == text,
             What::Cut(_) | What::NotClosed => entry.context.worker == worker,
             _ => false,

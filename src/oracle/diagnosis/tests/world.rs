@@ -130,7 +130,15 @@ impl World {
         for step in 0..of {
             let request = RequestId { worker, context: 0, sequence, step };
             let value = self.value();
-            let step = Step { request, pattern: Pattern::Valid, start: step == 0, end: step + 1 == of, value, of };
+            let step = Step {
+                request,
+                pattern: Pattern::Valid,
+                start: step == 0,
+                end: step + 1 == of,
+                value,
+                of,
+                special: None,
+            };
             self.clients[client].to_send.push_back(step);
         }
         self.clients[client].serial += 1;
@@ -154,7 +162,7 @@ impl World {
         if let Some(right) = right.filter(|right| *right != sum) {
             self.wrong.push((step.request, right));
         }
-        self.tell(client, What::Answered(step.request, sum));
+        self.tell(client, What::Answered(step.request, sum, None));
         if step.end {
             let it = &mut self.clients[client];
             (it.live, it.last) = (false, sum);
@@ -169,7 +177,7 @@ impl World {
         }
         let before = RequestId { step: step.request.step - 1, ..step.request };
         let answered = self.entries.iter().rev().find_map(|entry| match entry.what {
-            What::Answered(request, sum) if request == before => Some(sum),
+            What::Answered(request, sum, _) if request == before => Some(sum),
             _ => None,
         });
         // After the first wrong answer only it is looked at.

@@ -172,3 +172,36 @@ fn an_instance_hangs() {
         world.saw(&["0 0[2S]", "10 0[2.a]"]);
     }
 }
+
+#[test]
+fn refusals_end_sequences_and_time_limits_pass_that_are_none() {
+    for settings in both() {
+        let two = |request: &mut Request<String>| request.batch_size = 2;
+        let mut right = World::new(settings.clone());
+        right.send("1S");
+        assert_eq!(right.offer("1.a", two), Err(Refusal::BatchSize));
+        right.send("1.b 1E");
+
+        let mut world = faulty(settings.clone(), Fault::RefusalEndsSequence);
+        world.send("1S");
+        assert_eq!(world.offer("1.a", two), Err(Refusal::BatchSize));
+        assert_eq!(world.refusal("1.b"), Some(Refusal::NoStart));
+
+        let mut world = faulty(settings.clone(), Fault::AcceptBatch);
+        assert_eq!(world.offer("1S", two), Ok(()));
+
+        let mut world = faulty(settings.clone(), Fault::ExpireEarly);
+        world.send("1S 2S");
+        world.run_to(1);
+        world.saw(&["0 0[1S]", "0 2S Expired"]);
+
+        let mut world = faulty(settings, Fault::IgnoreTimeout);
+        world.send("1S");
+        world.offer("2S", within(5)).expect("accepted");
+        world.run_to(50);
+        world.send("1E");
+        world.run_to(60);
+        let log = std::mem::take(&mut world.log).concat();
+        assert!(log.contains("2S") && !log.contains("Expired"), "{log}");
+    }
+}

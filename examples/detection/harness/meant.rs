@@ -1,0 +1,120 @@
+//! Which faults the built-in scenarios are meant to find.
+
+#![allow(clippy::enum_glob_use, reason = "a table of them")]
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use sequence_stress::{
+    engine::{self, Setup},
+    reference::{
+        Fault::{self, *},
+        ModelOptions, Options, Planted, Server,
+    },
+    scenario::{Overrides, Scenario, Source},
+    seed::Seed,
+};
+
+use super::{
+    rows::{ROWS, Row},
+    trial::{HOLD, Outcome, models, run_and_judge},
+};
+
+/// The idle limit that the suite is made for.
+const IDLE_LIMIT: Duration = Duration::from_millis(200);
+
+/// The built-in scenarios, and the faults that each is there for; every fault that shows at all is in one of them.
+pub const MEANT: &[(&str, &[Fault])] = &[
+    (
+        "l0-sequence-stress",
+        &[
+            OffByOne,
+            ResetState,
+            SkipStep,
+            StartSpurious,
+            ReadyMissing,
+            EndSpurious,
+            DropResponse,
+            DuplicateResponse,
+            WrongRequestId,
+            WrongModelName,
+            WrongOutputName,
+            WrongOutputType,
+            WrongOutputShape,
+            WrongOutputLength,
+            TruncateOutput,
+            EmptyResponse,
+            LateResponse,
+            ModelError,
+            WrongErrorText,
+            CloseStream,
+            NeverClose,
+            RefuseMidSequence,
+            CountTwice,
+            CountNot,
+        ],
+    ),
+    ("slot-exhaustion", &[LeakSlotAtEnd, BacklogOrder, HangInstance]),
+    ("rapid-cycling", &[KeepState, StartMissing, EndMissing, RefuseStart]),
+    ("interleaved-timeouts", &[LeakSlotAtIdle, ReadySpurious]),
+    ("connection-drops", &[LeakSlotAtDisconnect, LoseFinalAnswers, LeakSlotAtCancel]),
+    ("bad-network", &[LeakSlotAtDisconnect, LateRelease]),
+    ("correlation-id-routing", &[CorridOther, CorridZero, Misdeliver]),
+    ("correlation-id-routing-text", &[AcceptNoStart]),
+    ("ordering", &[OutOfOrder, SwapResponses, ExecuteTwice, EndBeforeLast]),
+    ("starvation", &[StarveBacklog, SlowExecution]),
+    ("backlog", &[ExtraSlot, ReaperLivelock]),
+    ("slot-reuse", &[DoubleRelease, SwapStates, StateOfAnotherSlot, StateNotSaved]),
+    ("idle-boundary", &[ReapEarly, NeverReap]),
+    ("strategy-switch", &[StaleState]),
+    ("server-restart", &[Crash, Restart, GoAway]),
+    ("unusual-steps", &[AcceptBatch, RefusalEndsSequence, AcceptNoStart]),
+    ("backlog-timeouts", &[ExpireEarly, IgnoreTimeout]),
+    ("soak", &[LeakSlotAtIdle, CountTwice]),
+    ("cancellation", &[LeakSlotAtCancel]),
+    ("cancel-restart", &[OrphanAtCancel]),
+];
+
+/// A built-in scenario and a fault that it is meant to find.
+#[derive(Clone, Copy, Debug)]
+pub struct Meant {
+    pub scenario: &'static str,
+    pub row: &'static Row,
+}
+
+/// All of them, one by one.
+pub fn all() -> Vec<Meant> {
+    let row = |fault| ROWS.iter().find(|row| row.fault == fault).expect("every fault has its row");
+    let of = |(scenario, faults): &(&'static str, &'static [Fault])| {
+        let scenario = *scenario;
+        faults.iter().map(move |fault| Meant { scenario, row: row(*fault) })
+    };
+    MEANT.iter().flat_map(of).collect()
+}
+
+impl Meant {
+    /// Runs the scenario, as the suite does, against a reference server that always commits the fault; or never.
+    pub fn run(&self, is_planted: bool, seed: u64, program: Option<PathBuf>) -> Outcome {
+        let faults = if is_planted { vec![Planted::always(self.row.fault)] } else { Vec::new() };
+        let models = ModelOptions { idle_limit: IDLE_LIMIT, ..models(self.row.execution_ms) };
+        let options =
+            Options { models, faults, fault_seed: Seed(seed), fault_hold: HOLD, threads: 1, ..Options::default() };
+        let server = Server::start(options).expect("a free port");
+        let overrides = Overrides {
+            endpoint: Some(server.address.into()),
+            model: Some(self.row.model.to_owned()),
+            ..Overrides::default()
+        };
+        let source = Source::named(Path::new(self.scenario)).expect("it is built in");
+        let scenario = Scenario::resolve(&source, overrides).expect("a scenario");
+        let setup = Setup {
+            restart: Some(engine::Restart::by(server.restarter())),
+            program,
+            ..Setup::new(scenario, Seed(seed))
+        };
+        let outcome = run_and_judge(setup);
+        Outcome { committed: Some(server.committed(self.row.fault)), ..outcome }
+    }
+}

@@ -1,0 +1,184 @@
+//! The flags that say whom to stress.
+
+use std::{env, num::NonZeroU32};
+
+use clap::{ArgMatches, Args, CommandFactory as _, builder::NonEmptyStringValueParser, error::ErrorKind};
+
+use super::{
+    Cli, ServerArgs,
+    values::{metrics, milliseconds, whole},
+};
+use crate::{
+    endpoint::Endpoint,
+    engine::Hints,
+    model::Strategy,
+    reference::{Options, strategy_of},
+    scenario::{Millis, Overrides},
+    seed::Seed,
+};
+
+/// The environment variable that names the endpoint where no flag does.
+pub(super) const URL_VARIABLE: &str = "SEQUENCE_STRESS_URL";
+/// The one that says where that endpoint's metrics are.
+pub(super) const METRICS_VARIABLE: &str = "SEQUENCE_STRESS_METRICS";
+/// The one that says how the server there is restarted.
+const RESTART_VARIABLE: &str = "SEQUENCE_STRESS_RESTART";
+
+/// Whom to stress, and what is known of it.
+#[derive(Clone, Debug, Args)]
+pub struct EndpointArgs {
+    /// Stress the reference server, which is started in this process and stopped at the end
+    #[arg(long)]
+    pub embedded: bool,
+    #[expect(clippy::doc_markdown, reason = "clap shows it as it is")]
+    /// The server's gRPC endpoint, HOST:PORT or grpc://HOST:PORT [default: SEQUENCE_STRESS_URL of the environment,
+    /// localhost:8001, or the scenario's]
+    #[arg(short, long, value_name = "ENDPOINT")]
+    pub url: Option<Endpoint>,
+    /// Whether the endpoint comes from the environment.
+    #[arg(skip)]
+    pub url_from_environment: bool,
+    /// Whether the metrics' address does.
+    #[arg(skip)]
+    pub metrics_from_environment: bool,
+    #[expect(clippy::doc_markdown, reason = "clap shows it as it is")]
+    /// Where the server tells its metrics over HTTP; then requests that are left pending are found [default: with the
+    /// environment's or the default endpoint SEQUENCE_STRESS_METRICS of the environment, or the scenario's]
+    #[arg(long, value_name = "HOST:PORT", value_parser = metrics)]
+    pub metrics_url: Option<Endpoint>,
+    #[expect(clippy::doc_markdown, reason = "clap shows it as it is")]
+    /// The model [default: custom_sequence_int32, or the scenario's]
+    #[arg(short, long, value_name = "MODEL", value_parser = NonEmptyStringValueParser::new())]
+    pub model: Option<String>,
+    /// How many sequences can have a slot at a time, where the endpoint does not tell
+    #[arg(long, value_parser = whole::<NonZeroU32>, value_name = "N", allow_negative_numbers = true)]
+    pub slots: Option<NonZeroU32>,
+    /// The model's idle limit, such as 1s, where the endpoint does not tell; with --embedded, the server's [default: 1s]
+    #[arg(long, value_name = "TIME", value_parser = milliseconds)]
+    pub idle_limit: Option<Millis>,
+    /// The sequence batcher's strategy, where the endpoint does not tell; with --embedded, the server's [default: direct]
+    #[arg(long, value_enum, ignore_case = true)]
+    pub strategy: Option<Strategy>,
+    #[expect(clippy::doc_markdown, reason = "clap shows it as it is")]
+    /// A shell command that ends the server and starts it again at the same address, and returns when that is done; for
+    /// scenarios that restart it [default: with the environment's endpoint SEQUENCE_STRESS_RESTART]
+    #[arg(long, value_name = "COMMAND", conflicts_with = "embedded")]
+    pub restart_command: Option<String>,
+    /// How the embedded server is to be.
+    #[command(flatten)]
+    pub server: ServerArgs,
+}
+
+impl EndpointArgs {
+    /// Takes in what the environment says, and refuses what does not go together.
+    pub(super) fn complete(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.check_embedding(matches.contains_id("reference server"))?;
+        self.look_into_the_environment()
+    }
+
+    /// What the flags say in place of a scenario.
+    #[must_use]
+    pub fn overrides(&self) -> Overrides {
+        Overrides {
+            endpoint: self.url.clone(),
+            model: self.model.clone(),
+            metrics: self.metrics_url.clone(),
+            ..Overrides::default()
+        }
+    }
+
+    /// Takes the endpoint from the environment where no flag names one.
+    fn look_into_the_environment(&mut self) -> Result<(), clap::Error> {
+        // The environment tells of one server: where a flag names an endpoint, that may be another.
+        if self.url.is_some() || self.embedded {
+            return Ok(());
+        }
+        let wrong = |variable, problem| {
+            Cli::command().error(ErrorKind::ValueValidation, format!("the environment variable {variable}: {problem}"))
+        };
+        if let (None, Ok(text)) = (&self.metrics_url, env::var(METRICS_VARIABLE)) {
+            self.metrics_url = Some(metrics(&text).map_err(|problem| wrong(METRICS_VARIABLE, problem))?);
+            self.metrics_from_environment = true;
+        }
+        let Ok(text) = env::var(URL_VARIABLE) else { return Ok(()) };
+        self.url = Some(text.parse().map_err(|problem| wrong(URL_VARIABLE, problem))?);
+        self.url_from_environment = true;
+        if self.restart_command.is_none() {
+            self.restart_command = env::var(RESTART_VARIABLE).ok();
+        }
+        Ok(())
+    }
+
+    /// Refuses what the embedded server's model does not have, and returns what does nothing, a sentence each.
+    ///
+    /// # Errors
+    /// What does not go together, in one line.
+    pub fn check_server(&self, model: &str) -> Result<Vec<String>, String> {
+        let asked = self.strategy.unwrap_or_default();
+        // Where there is no such model the run says so.
+        let Some(strategy) = strategy_of(model, asked).filter(|_| self.embedded) else { return Ok(Vec::new()) };
+        if self.strategy.is_some_and(|asked| asked != strategy) {
+            let other = "leave --strategy out, or take another model (-m)";
+            return Err(format!("{model} is {strategy}, whatever --strategy says: {other}"));
+        }
+        self.server.check(model, &[strategy])
+    }
+
+    /// Refuses what does not go together with an embedded server, or without one.
+    fn check_embedding(&self, configures_server: bool) -> Result<(), clap::Error> {
+        let conflict = |text| Err(Cli::command().error(ErrorKind::ArgumentConflict, text));
+        if self.embedded && self.url.is_some() {
+            return conflict("--embedded starts a server of its own: leave --url out");
+        }
+        if self.embedded && self.metrics_url.is_some() {
+            return conflict("--metrics-url: the reference server tells no metrics: leave it out with --embedded");
+        }
+        if self.embedded && self.slots.is_some() {
+            return conflict(
+                "--slots tells of an endpoint that does not tell itself: with --embedded use --max-batch-size",
+            );
+        }
+        if !self.embedded && configures_server {
+            return conflict("the options of the reference server need --embedded, or the subcommand serve");
+        }
+        Ok(())
+    }
+
+    /// How the embedded server is to be, for a run with this seed.
+    #[must_use]
+    pub fn server_options(&self, seed: Seed) -> Options {
+        let mut options = self.server.options(seed);
+        options.models.strategy = self.strategy.unwrap_or(options.models.strategy);
+        options.models.idle_limit = self.idle_limit.map_or(options.models.idle_limit, Millis::duration);
+        options
+    }
+
+    /// The flags that say how the embedded server is to be, whatever the run's seed is; none where there is none.
+    #[must_use]
+    pub fn server_words(&self, seed: Seed) -> Option<Vec<String>> {
+        let mut all = self.clone();
+        all.server.fault_seed.get_or_insert(seed.0);
+        all.embedded_words()
+    }
+
+    /// The same, for a run with the same seed.
+    #[must_use]
+    pub fn embedded_words(&self) -> Option<Vec<String>> {
+        let told = Hints { slots: None, ..self.all_hints() };
+        self.embedded.then(|| told.words().into_iter().chain(self.server.words()).collect())
+    }
+
+    /// What the flags tell of the endpoint; nothing of an embedded server, which is as they say.
+    #[must_use]
+    pub fn hints(&self) -> Hints {
+        if self.embedded { Hints::default() } else { self.all_hints() }
+    }
+
+    fn all_hints(&self) -> Hints {
+        Hints {
+            slots: self.slots.map(NonZeroU32::get),
+            idle_limit: self.idle_limit.map(Millis::duration),
+            strategy: self.strategy,
+        }
+    }
+}

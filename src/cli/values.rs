@@ -1,0 +1,96 @@
+//! Values of flags, read so that what is wrong with one says what is wanted.
+
+use std::{
+    num::{NonZeroU32, NonZeroU64},
+    str::FromStr,
+    time::Duration,
+};
+
+use crate::{endpoint::Endpoint, scenario::Millis};
+
+/// A whole number with its bounds, because the standard library's errors do not tell them.
+pub(super) trait Whole: FromStr {
+    const BOUNDS: (u64, u64);
+}
+
+macro_rules! whole {
+    ($($number:ty: $least:expr, $most:expr;)*) => {
+        $(impl Whole for $number {
+            const BOUNDS: (u64, u64) = ($least, $most);
+        })*
+    };
+}
+
+whole! {
+    u16: 0, (1 << 16) - 1;
+    u32: 0, (1 << 32) - 1;
+    u64: 0, u64::MAX;
+    NonZeroU32: 1, (1 << 32) - 1;
+    NonZeroU64: 1, u64::MAX;
+}
+
+pub(super) fn whole<N: Whole>(text: &str) -> Result<N, String> {
+    let (least, most) = N::BOUNDS;
+    text.parse().map_err(|_| format!("it has to be a whole number from {least} to {most}"))
+}
+
+/// `HOST:PORT` or `http://HOST:PORT/metrics`.
+pub(super) fn metrics(text: &str) -> Result<Endpoint, String> {
+    let address = text.strip_prefix("http://").unwrap_or(text);
+    let address = address.strip_suffix("/metrics").unwrap_or(address).trim_end_matches('/');
+    if address.contains("://") {
+        return Err(format!("'{text}': use HOST:PORT, such as localhost:8002"));
+    }
+    address.parse()
+}
+
+pub(super) fn share(text: &str) -> Result<f32, String> {
+    text.parse().ok().filter(|share| (0.0..=1.0).contains(share)).ok_or_else(|| "it has to be from 0 to 1".to_owned())
+}
+
+pub(super) fn any_milliseconds(text: &str) -> Result<Duration, String> {
+    let time = time(text)?;
+    let is_whole = time.subsec_nanos().is_multiple_of(1_000_000) && time <= Duration::from_secs(3600);
+    if is_whole { Ok(time) } else { Err("it has to be whole milliseconds, at most an hour".to_owned()) }
+}
+
+pub(super) fn time(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|_| "give a time such as 500ms, 90s or 1h".to_owned())
+}
+
+pub(super) fn whole_seconds(text: &str) -> Result<NonZeroU64, String> {
+    let time = time(text)?;
+    let whole = time.subsec_nanos() == 0 && time.as_secs() <= Millis::MAX / 1000;
+    NonZeroU64::new(time.as_secs())
+        .filter(|_| whole)
+        .ok_or_else(|| "it has to be whole seconds, from 1s to a year".to_owned())
+}
+
+pub(super) fn milliseconds(text: &str) -> Result<Millis, String> {
+    u64::try_from(time(text)?.as_millis()).map_err(|_| "the time is too long".to_owned())?.try_into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_are_told_with_their_bounds() {
+        assert_eq!(whole::<u16>("0"), Ok(0));
+        assert_eq!(whole::<NonZeroU32>("4294967295").map(NonZeroU32::get), Ok(u32::MAX));
+        for text in ["", "x", "-1", "1.5", "0", "4294967296"] {
+            let error = whole::<NonZeroU32>(text).expect_err(text);
+            assert_eq!(error, "it has to be a whole number from 1 to 4294967295");
+        }
+    }
+
+    #[test]
+    fn the_metrics_address_is_read_in_every_form() {
+        for text in ["h:1", "http://h:1", "http://h:1/metrics", "http://h:1/"] {
+            assert_eq!(metrics(text).map(|endpoint| endpoint.to_string()), Ok("h:1".to_owned()), "{text}");
+        }
+        for text in ["grpc://h:1", "https://h:1", "h", "h:1/other"] {
+            assert!(metrics(text).is_err(), "{text}");
+        }
+    }
+}

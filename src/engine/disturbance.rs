@@ -1,0 +1,250 @@
+//! What a run does to the server in its middle: the model is loaded anew, or the server restarted.
+
+use std::{
+    fmt,
+    process::{Command, Stdio},
+    sync::{
+        Arc, OnceLock,
+        atomic::{
+            AtomicBool, AtomicU64,
+            Ordering::{AcqRel, Acquire, Relaxed, Release},
+        },
+    },
+    time::{Duration, Instant},
+};
+
+use tokio::sync::Notify;
+
+use super::shared::Shared;
+use crate::{
+    event::Nanos,
+    scenario::{Scenario, ServerAction},
+    transport::{Client, Configuration},
+};
+
+/// How long a server may take to be there again.
+const BACK_WITHIN: Duration = Duration::from_secs(60);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// How the server is ended and started again.
+#[derive(Clone)]
+pub struct Restart(Arc<dyn Fn() -> Result<(), String> + Send + Sync>);
+
+impl Restart {
+    /// By something that returns when it is done, or says in a line why it is not.
+    pub fn by(restart: impl Fn() -> Result<(), String> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(restart))
+    }
+
+    /// By a command for the shell; a minute is its limit.
+    #[must_use]
+    pub fn by_command(command: &str) -> Self {
+        let command = command.to_owned();
+        Self::by(move || run_command(&command))
+    }
+}
+
+impl fmt::Debug for Restart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Restart")
+    }
+}
+
+fn run_command(command: &str) -> Result<(), String> {
+    let failed = |why: String| format!("the command that restarts the server, `{command}`, {why}");
+    let mut shell = Command::new("sh");
+    let mut child = shell
+        .args(["-c", command])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .map_err(|error| failed(format!("cannot be run: {error}")))?;
+    let began = Instant::now();
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) if status.success() => return Ok(()),
+            Ok(Some(status)) => return Err(failed(format!("failed: {status}"))),
+            Ok(None) if began.elapsed() < BACK_WITHIN => std::thread::sleep(LOOK_AGAIN),
+            Ok(None) => {
+                // It is not waited for any longer; it may have ended just now.
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(failed(format!("took more than {} s", BACK_WITHIN.as_secs())));
+            }
+            Err(error) => return Err(failed(format!("cannot be waited for: {error}"))),
+        }
+    }
+}
+
+/// What was done to the server so far, as those see it who talk to it.
+#[derive(Debug, Default)]
+pub(super) struct Disturbances {
+    /// Twice the number of those that are over, and one where one is under way.
+    count: AtomicU64,
+    /// When the last one was over.
+    over_at: AtomicU64,
+    /// When one began that failed, so that it never is.
+    failed: OnceLock<Nanos>,
+    over: Notify,
+}
+
+impl Disturbances {
+    /// Rises by one when a disturbance begins, and by one when it is over.
+    pub(super) fn count(&self) -> u64 {
+        self.count.load(Acquire)
+    }
+
+    /// Whether there was any.
+    pub(super) fn any(&self) -> bool {
+        self.count() > 0
+    }
+
+    /// Whether one is under way.
+    pub(super) fn is_under_way(&self) -> bool {
+        !self.count().is_multiple_of(2)
+    }
+
+    /// From when on what is awaited since this time has a right to come: not before the server served again. None while it does
+    /// not.
+    pub(super) fn due_since(&self, since: Nanos) -> Option<Nanos> {
+        (!self.is_under_way()).then(|| since.max(self.over_at.load(Acquire)))
+    }
+
+    /// When one began that failed: what the server does since then says nothing about it.
+    pub(super) fn failed(&self) -> Option<Nanos> {
+        self.failed.get().copied()
+    }
+
+    /// Waits until none is under way, or nobody cares any more; each comes to its end, also when the run is stopping.
+    pub(super) async fn over(&self) {
+        loop {
+            // Made before the look, so that an end behind the look wakes it.
+            let woken = self.over.notified();
+            if !self.is_under_way() || self.failed().is_some() {
+                return;
+            }
+            woken.await;
+        }
+    }
+
+    fn begin(&self) {
+        self.count.fetch_add(1, AcqRel);
+    }
+
+    /// The one that is under way failed, which began then: the server is in nobody knows which state, and stays disturbed.
+    pub(super) fn fail(&self, began: Nanos) {
+        // Nothing is done after it.
+        let _ = self.failed.set(began);
+        self.over.notify_waiters();
+    }
+
+    pub(super) fn end(&self, now: Nanos) {
+        // Told before the count, so that whoever sees the end sees when it was.
+        self.over_at.store(now, Release);
+        self.count.fetch_add(1, AcqRel);
+        self.over.notify_waiters();
+    }
+}
+
+/// What is needed to do something to the server.
+#[derive(Debug)]
+pub(super) struct Hands {
+    client: Client,
+    model: String,
+    /// How the model was configured before the run, where the scenario loads it anew.
+    before: Option<Configuration>,
+    /// Whether it may be loaded with another configuration now.
+    is_changed: AtomicBool,
+    restart: Option<Restart>,
+}
+
+impl Hands {
+    /// Makes sure that what the scenario does to the server can be done, as far as that does no harm.
+    pub(super) async fn new(client: Client, scenario: &Scenario, restart: Option<Restart>) -> Result<Self, String> {
+        // Loading may take as long as starting.
+        let client = client.with_limit(BACK_WITHIN);
+        let model = scenario.target.model.clone();
+        let mut before = None;
+        for phase in &scenario.phases {
+            let cannot = |why: String| format!("phase '{}' cannot be: {why}", phase.name);
+            match phase.server {
+                Some(ServerAction::Restart) if restart.is_none() => {
+                    return Err(cannot("it restarts the server, and how is not told (--restart-command)".to_owned()));
+                }
+                Some(ServerAction::Reload | ServerAction::ReloadDirect | ServerAction::ReloadOldest)
+                    if before.is_none() =>
+                {
+                    let why = |error| cannot(format!("it loads the model anew, and that fails: {error}"));
+                    let configuration = client.configuration(&model).await.map_err(why)?;
+                    client.load(&model, &configuration).await.map_err(why)?;
+                    before = Some(configuration);
+                }
+                _ => {}
+            }
+        }
+        let hands = Self { client, model, before, is_changed: AtomicBool::new(false), restart };
+        if hands.before.is_some() {
+            hands.await_service().await?;
+        }
+        Ok(hands)
+    }
+
+    /// Does something to the server, and waits until it serves again; says what came of it. Where it fails that is not told to be
+    /// over.
+    pub(super) async fn act(&self, action: ServerAction, shared: &Shared) -> Result<String, String> {
+        let began = Instant::now();
+        // Told before anything happens, so that nobody sees a consequence first.
+        shared.disturbances.begin();
+        self.carry_out(action).await?;
+        self.await_service().await?;
+        shared.disturbances.end(shared.now());
+        Ok(format!("{}, in {} ms", action.what(), began.elapsed().as_millis()))
+    }
+
+    async fn carry_out(&self, action: ServerAction) -> Result<(), String> {
+        if action == ServerAction::Restart {
+            let Some(Restart(restart)) = self.restart.clone() else { return Ok(()) };
+            let restarted = tokio::task::spawn_blocking(move || restart());
+            restarted.await.unwrap_or_else(|error| Err(error.to_string()))?;
+            // It loads what it was set up with.
+            self.is_changed.store(false, Relaxed);
+            return Ok(());
+        }
+        let Some(before) = &self.before else { return Ok(()) };
+        let configuration = action.strategy().map_or_else(|| before.clone(), |its| before.with_strategy(its));
+        if configuration != *before {
+            // A load that seems to fail may be carried out all the same.
+            self.is_changed.store(true, Relaxed);
+        }
+        let loaded = self.client.load(&self.model, &configuration).await;
+        loaded.map_err(|error| format!("model '{}' could not be loaded anew: {error}", self.model))?;
+        self.is_changed.store(configuration != *before, Relaxed);
+        Ok(())
+    }
+
+    /// Loads the model as it was configured before the run, where it is not so now.
+    pub(super) async fn put_back(&self) -> Result<(), String> {
+        let Some(before) = self.before.as_ref().filter(|_| self.is_changed.swap(false, Relaxed)) else { return Ok(()) };
+        let loaded = self.client.load(&self.model, before).await;
+        loaded.map_err(|error| format!("model '{}' could not be put back as it was configured: {error}", self.model))
+    }
+
+    async fn await_service(&self) -> Result<(), String> {
+        let began = Instant::now();
+        loop {
+            match self.client.model_ready(&self.model).await {
+                Ok(true) => return Ok(()),
+                Ok(false) | Err(_) if began.elapsed() < BACK_WITHIN => tokio::time::sleep(LOOK_AGAIN).await,
+                Ok(false) => {
+                    return Err(format!("model '{}' is not ready after {} s", self.model, BACK_WITHIN.as_secs()));
+                }
+                Err(error) => return Err(format!("the server is not back after {} s: {error}", BACK_WITHIN.as_secs())),
+            }
+        }
+    }
+}
+
+/// Why what a scenario does to the server cannot be done to this one, if it cannot.
+pub async fn cannot_disturb(client: &Client, scenario: &Scenario, restart: Option<&Restart>) -> Option<String> {
+    Hands::new(client.clone(), scenario, restart.cloned()).await.err()
+}

@@ -1,0 +1,142 @@
+//! Which sequence certainly has which slot, where the model tells in which slot it saw a step.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::{
+    event::Nanos,
+    oracle::ViolationKind,
+    oracle::{Place, Violation},
+    sequence::RequestId,
+};
+
+/// The most intrusions that wait to be shown.
+const SUSPECTED_MAX: usize = 1000;
+
+/// A step that was executed in a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Visit {
+    pub(super) request: RequestId,
+    pub(super) slot: u32,
+    /// It was sent, and so executed, after this.
+    pub(super) since: Nanos,
+}
+
+/// A sequence has a slot, unless the server ended it.
+#[derive(Clone, Copy, Debug)]
+struct Hold {
+    context: u32,
+    /// Which one of its context it is.
+    sequence: u32,
+    since: Nanos,
+    until: Nanos,
+}
+
+/// A step was executed in a slot that another sequence seemed to have all the while.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Intrusion {
+    hold: Hold,
+    visitor: u32,
+    visit: Visit,
+    /// When the step was answered.
+    at: Nanos,
+}
+
+/// The slots that are taken, in the order of time.
+///
+/// What shows that a sequence had its slot while a step of another one was executed there is that it went on afterwards: a step of
+/// it without START, sent when the other one was answered, was executed. Whatever happens to a sequence, it does not come back.
+#[derive(Debug, Default)]
+pub(super) struct Seats {
+    /// By slot.
+    holds: HashMap<u32, Hold>,
+    /// By context.
+    slots: HashMap<u32, u32>,
+    /// What will be shown, or not.
+    suspected: VecDeque<Intrusion>,
+    shown: Vec<Intrusion>,
+}
+
+impl Seats {
+    pub(super) fn takes(&mut self, context: u32, (slot, sequence): (u32, u32), since: Nanos, until: Nanos) {
+        self.leaves(context);
+        // Where one sequence may be where another one is, nobody has the slot for certain.
+        if self.suspected.iter().any(|its| its.visitor == context && its.at == since) {
+            return;
+        }
+        if let Some(Hold { context: before, .. }) = self.holds.insert(slot, Hold { context, sequence, since, until }) {
+            self.slots.remove(&before);
+        }
+        self.slots.insert(context, slot);
+    }
+
+    pub(super) fn stays(&mut self, context: u32, until: Nanos) {
+        if let Some(hold) = self.slots.get(&context).and_then(|slot| self.holds.get_mut(slot)) {
+            hold.until = until;
+        }
+    }
+
+    pub(super) fn leaves(&mut self, context: u32) {
+        if let Some(slot) = self.slots.remove(&context) {
+            self.holds.remove(&slot);
+        }
+    }
+
+    /// A step was executed, and answered at this time.
+    pub(super) fn visited(&mut self, visitor: u32, visit: Visit, at: Nanos) {
+        self.show(visitor, &visit);
+        let Some(hold) = self.holds.get(&visit.slot).copied() else { return };
+        if hold.context != visitor && hold.since <= visit.since && at < hold.until {
+            self.leaves(hold.context);
+            if self.suspected.len() >= SUSPECTED_MAX {
+                self.suspected.pop_front();
+            }
+            self.suspected.push_back(Intrusion { hold, visitor, visit, at });
+        }
+    }
+
+    /// Looks at what is suspected in the light of a step of the sequence that seemed to have the slot.
+    fn show(&mut self, context: u32, visit: &Visit) {
+        let shown = &mut self.shown;
+        self.suspected.retain(|its| {
+            let is_later = its.hold.context == context && visit.since >= its.at;
+            if is_later && visit.request.sequence == its.hold.sequence {
+                shown.push(*its);
+            }
+            !is_later
+        });
+    }
+
+    /// What was shown since the last time.
+    pub(super) fn shown(&mut self) -> Vec<Intrusion> {
+        std::mem::take(&mut self.shown)
+    }
+
+    pub(super) fn forget(&mut self) {
+        self.holds.clear();
+        self.slots.clear();
+        self.suspected.clear();
+    }
+}
+
+impl Intrusion {
+    /// As a violation, of contexts that [`place`] tells, with their correlation IDs.
+    pub(super) fn violation(&self, place: impl Fn(u32) -> Place) -> Violation {
+        let Self { hold, visitor, visit: Visit { request, slot, .. }, at } = *self;
+        let holder = place(hold.context);
+        let place = Place { request_id: Some(request.to_string()), ..place(visitor) };
+        let held = at.saturating_sub(hold.since) / 1_000_000;
+        Violation {
+            place: Some(place),
+            ..Violation::of_the_run(
+                ViolationKind::WrongSlot,
+                at,
+                "a step of another sequence".to_owned(),
+                format!(
+                    "not slot {slot}: the sequence of correlation ID {} has had it for {held} ms",
+                    holder.correlation_id
+                ),
+                format!("slot {slot}"),
+            )
+        }
+    }
+}

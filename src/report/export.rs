@@ -1,0 +1,292 @@
+//! A failure as a Python script that holds its conversations with NVIDIA's own client, for people who do not have this tool.
+
+mod expect;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+};
+
+use self::expect::Expecting;
+use crate::{
+    conversation::{Act, Connection, Conversation, Lane},
+    failure::Failure,
+    oracle::ViolationKind,
+    scenario::{ConnectionOwner, Sending, Window},
+    sequence::{Flaw, Special},
+};
+
+/// What every script has before its conversations: streams, and what is compared.
+const CLIENT: &str = include_str!("export/client.py");
+
+/// Writes the script.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write_python(failure: &Failure, out: &mut impl io::Write) -> io::Result<()> {
+    let workers: BTreeSet<_> = failure.conversations.iter().map(|conversation| conversation.worker).collect();
+    let names: Vec<_> = workers.iter().map(|worker| format!("worker_{worker}")).collect();
+    let count_slots =
+        failure.at_the_slots || matches!(failure.kind, ViolationKind::SlotLeak | ViolationKind::SlotReleasedTwice);
+    write_head(failure, out)?;
+    writeln!(out, "FOUND_IN = {}", quoted(&failure.scenario.target.model))?;
+    writeln!(out, "# Whether what is wrong shows in how many sequences can be open at a time afterwards.")?;
+    writeln!(out, "COUNT_SLOTS = {}\n", if count_slots { "True" } else { "False" })?;
+    writeln!(out, "{CLIENT}")?;
+    for worker in workers {
+        let lines = Script::new(failure, worker).lines();
+        writeln!(out, "\ndef worker_{worker}():\n    {}\n", lines.join("\n    "))?;
+    }
+    writeln!(out, "\nrun({})", names.join(", "))
+}
+
+fn write_head(failure: &Failure, out: &mut impl io::Write) -> io::Result<()> {
+    writeln!(out, "#!/usr/bin/env python3\n\"\"\"{}: {}\n", failure.kind, failure.kind.what())?;
+    // It stands in a docstring, where these two mean something.
+    writeln!(out, "{}\n", failure.found.replace('\\', "\\\\").replace('"', "'"))?;
+    writeln!(
+        out,
+        "What led to it, with NVIDIA's client alone (pip install 'tritonclient[grpc]'):\n\n    \
+         python3 SCRIPT [HOST:PORT [MODEL]]\n\n\
+         It ends with 1 where an answer is not what it has to be, and with 0 where all are. What is sent is fixed; what the\n\
+         server does at once is decided anew in each run, so that it may take several."
+    )?;
+    if matches!(failure.kind, ViolationKind::Statistics | ViolationKind::PendingLeft) {
+        writeln!(out, "\nWhat was found shows in the server's own counts, which this script does not read.")?;
+    }
+    writeln!(out, "\nWritten by `sequence-stress export`.\n\"\"\"\n")
+}
+
+/// A text as Python has it, on one line.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.escape_default())
+}
+
+/// The calls of one worker.
+struct Script<'f> {
+    failure: &'f Failure,
+    worker: u32,
+    workers: u32,
+    sending: &'f Sending,
+    open: BTreeMap<(u32, Lane), Open>,
+    expecting: BTreeMap<u32, Expecting>,
+    fresh: u32,
+    lines: Vec<String>,
+}
+
+/// A stream that is open.
+#[derive(Clone, Copy)]
+struct Open {
+    is_fresh: bool,
+    is_half_closed: bool,
+    /// How many requests may be unanswered.
+    unanswered: u32,
+}
+
+impl<'f> Script<'f> {
+    fn new(failure: &'f Failure, worker: u32) -> Self {
+        Self {
+            failure,
+            worker,
+            workers: failure.size().0,
+            sending: &failure.scenario.populations[0].sending,
+            open: BTreeMap::new(),
+            expecting: BTreeMap::new(),
+            fresh: 0,
+            lines: Vec::new(),
+        }
+    }
+
+    fn lines(mut self) -> Vec<String> {
+        let (failure, worker) = (self.failure, self.worker);
+        for conversation in failure.conversations.iter().filter(|its| its.worker == worker) {
+            self.conversation(conversation);
+        }
+        for (stream, _) in std::mem::take(&mut self.open) {
+            self.call(stream, "close()");
+        }
+        self.lines
+    }
+
+    fn conversation(&mut self, conversation: &Conversation) {
+        #[expect(clippy::cast_precision_loss, reason = "it is shown")]
+        let begins = conversation.at_us as f64 / 1e6;
+        self.lines.push(format!("at({begins})"));
+        for act in &conversation.acts {
+            self.act(conversation, *act);
+        }
+        // Everything is answered before the worker goes on.
+        let open: Vec<_> = self.open.keys().copied().filter(|(context, _)| *context == conversation.context).collect();
+        for stream in open {
+            self.wait(stream, 0);
+        }
+    }
+
+    fn act(&mut self, conversation: &Conversation, act: Act) {
+        let context = conversation.context;
+        match act {
+            // The calls do not tell reading from resting.
+            Act::Pause { us } | Act::StopReading { us } => {
+                #[expect(clippy::cast_precision_loss, reason = "it is shown")]
+                self.lines.push(format!("time.sleep({})", us as f64 / 1e6));
+                self.expecting(context).pause();
+            }
+            Act::Open { lane, over } => {
+                self.close((context, lane));
+                self.open((context, lane), over);
+            }
+            Act::Send { lane, .. } => self.send(conversation, (context, lane), act),
+            Act::Await { lane, unanswered } => self.wait((context, lane), unanswered),
+            Act::HalfClose { lane } => {
+                let stream = self.open.get_mut(&(context, lane)).filter(|stream| !stream.is_half_closed);
+                if let Some(stream) = stream {
+                    stream.is_half_closed = true;
+                    self.call((context, lane), "half_close()");
+                }
+            }
+            Act::Close { lane } => self.close((context, lane)),
+            Act::Cancel { lane } => self.cut((context, lane), "cancel()"),
+            // A process that is killed leaves its connections to the system, which resets what is under way.
+            Act::Reset { lane } | Act::Kill { lane } => self.cut((context, lane), "reset()"),
+        }
+    }
+
+    fn send(&mut self, conversation: &Conversation, stream: (u32, Lane), act: Act) {
+        let Act::Send { start, end, value, step, special, .. } = act else { return };
+        if special == Some(Special::Flaw(Flaw::IdOfOtherType)) {
+            self.lines.push(
+                "# Here a step was sent whose correlation ID is true; tritonclient sends no such thing.".to_owned(),
+            );
+            return;
+        }
+        if self.open.get(&stream).is_some_and(|open| open.is_half_closed) {
+            self.close(stream);
+        }
+        if !self.open.contains_key(&stream) {
+            self.open(stream, Connection::Own);
+        }
+        if let Window::Steps(most) = self.sending.window
+            && !conversation.pattern.needs_a_queue()
+        {
+            self.wait(stream, most.get() - 1);
+        }
+        let elsewhere =
+            self.open.iter().any(|(other, open)| other.0 == stream.0 && *other != stream && open.unanswered > 0);
+        let expected = match special {
+            // It changes nothing.
+            Some(Special::Flaw(flaw)) => Some(quoted(flaw.refusal())),
+            Some(Special::TimeoutUs(_)) => {
+                self.expecting(stream.0).send(start, end, value, elsewhere);
+                self.expecting(stream.0).may_expire();
+                None
+            }
+            None => self.expecting(stream.0).send(start, end, value, elsewhere),
+        };
+        let words = Accused::of(self.failure, conversation, step, value);
+        let expected = expected.or_else(|| words.as_ref().and_then(Accused::expected));
+        let arguments = [
+            Some(value.to_string()),
+            start.then(|| "start=True".to_owned()),
+            end.then(|| "end=True".to_owned()),
+            expected.map(|expected| format!("expect={expected}")),
+            special.map(|special| match special {
+                Special::Flaw(flaw) => format!("flaw=\"{flaw}\""),
+                Special::TimeoutUs(us) => format!("timeout={us}"),
+            }),
+        ];
+        if let Some(Accused { words, .. }) = words {
+            self.lines.push(format!("# Here it was seen: {words}"));
+        }
+        self.call(stream, &format!("send({})", arguments.into_iter().flatten().collect::<Vec<_>>().join(", ")));
+        if let Some(open) = self.open.get_mut(&stream) {
+            open.unanswered += 1;
+        }
+    }
+
+    fn open(&mut self, stream: (u32, Lane), over: Connection) {
+        let (context, Lane(lane)) = stream;
+        let connection = match over {
+            Connection::Own if self.sending.connection == ConnectionOwner::PerContext => {
+                format!("worker {} context {context}", self.worker)
+            }
+            Connection::Own => format!("worker {} context 0", self.worker),
+            Connection::Neighbour => format!("worker {} context 0", (self.worker + 1) % self.workers),
+            Connection::Fresh | Connection::Narrow | Connection::Process => {
+                self.fresh += 1;
+                format!("worker {} fresh {}", self.worker, self.fresh)
+            }
+        };
+        let id = self.worker * self.failure.size().1 + context;
+        self.lines.push(format!("stream_{context}_{lane} = Stream(ID + {id}, {})", quoted(&connection)));
+        let open = Open { is_fresh: over.is_made_for_it(), is_half_closed: false, unanswered: 0 };
+        self.open.insert(stream, open);
+    }
+
+    fn wait(&mut self, stream: (u32, Lane), most: u32) {
+        let Some(open) = self.open.get_mut(&stream).filter(|open| open.unanswered > most) else { return };
+        open.unanswered = most;
+        self.call(stream, &if most == 0 { "wait()".to_owned() } else { format!("wait({most})") });
+    }
+
+    fn close(&mut self, stream: (u32, Lane)) {
+        let Some(open) = self.open.remove(&stream) else { return };
+        self.call(stream, "close()");
+        self.release(stream, open);
+    }
+
+    fn cut(&mut self, stream: (u32, Lane), how: &str) {
+        let Some(open) = self.open.remove(&stream) else { return };
+        self.call(stream, how);
+        if how != "reset()" {
+            self.release(stream, open);
+        }
+        self.expecting(stream.0).cut(open.unanswered);
+    }
+
+    /// A connection that was made for one stream ends with it.
+    fn release(&mut self, stream: (u32, Lane), open: Open) {
+        if open.is_fresh {
+            self.call(stream, "client.close()");
+        }
+    }
+
+    fn call(&mut self, (context, Lane(lane)): (u32, Lane), call: &str) {
+        self.lines.push(format!("stream_{context}_{lane}.{call}"));
+    }
+
+    fn expecting(&mut self, context: u32) -> &mut Expecting {
+        self.expecting.entry(context).or_default()
+    }
+}
+
+/// What was wrong with the step that is accused.
+struct Accused<'f> {
+    kind: ViolationKind,
+    words: &'f str,
+}
+
+impl<'f> Accused<'f> {
+    /// It, if this step is the one.
+    fn of(failure: &'f Failure, conversation: &Conversation, step: u32, value: i32) -> Option<Self> {
+        let (_, sent) = failure.found.split_once(": sent ").filter(|_| conversation.accused)?;
+        let (sent, words) = sent.split_once("; ")?;
+        let is_it = sent.contains(&format!("step {}/", step + 1)) && sent.ends_with(&format!("value {value}"));
+        is_it.then_some(Self { kind: failure.kind, words })
+    }
+
+    /// What the step had to be answered with, as Python has it, where that is more than 'not this'.
+    fn expected(&self) -> Option<String> {
+        match self.kind {
+            ViolationKind::MissingStartError => Some("REFUSED".to_owned()),
+            ViolationKind::SpuriousStartError | ViolationKind::UnexpectedError => Some("ACCEPTED".to_owned()),
+            ViolationKind::WrongSum => {
+                let sum = self.words.strip_prefix("expected ")?.split(';').next()?;
+                sum.parse::<i32>().ok().map(|sum| sum.to_string())
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

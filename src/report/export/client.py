@@ -1,0 +1,229 @@
+import collections
+import os
+import random
+import sys
+import threading
+import time
+
+import numpy
+import tritonclient.grpc as triton
+
+ENDPOINT = sys.argv[1] if len(sys.argv) > 1 else "localhost:8001"
+MODEL = sys.argv[2] if len(sys.argv) > 2 else FOUND_IN
+REFUSED = "refused for want of START"
+ACCEPTED = "accepted"
+
+# What the model takes, and how its sequence batcher is set up.
+asked = triton.InferenceServerClient(ENDPOINT)
+INPUT = asked.get_model_metadata(MODEL).inputs[0]
+SHAPE = [max(1, size) for size in INPUT.shape]
+CONFIG = asked.get_model_config(MODEL).config
+IDLE_LIMIT_S = (CONFIG.sequence_batching.max_sequence_idle_microseconds or 1_000_000) / 1e6
+INSTANCES = sum(group.count for group in CONFIG.instance_group) or 1
+CANDIDATES = CONFIG.sequence_batching.oldest.max_candidate_sequences
+SLOTS = (CANDIDATES or max(1, CONFIG.max_batch_size)) * INSTANCES
+# An answer that takes longer is taken for lost.
+LIMIT_S = 10 + 4 * IDLE_LIMIT_S
+
+# An earlier run's sequences may still live: this one has correlation IDs of its own.
+ID = random.randrange(1, 2**48)
+BEGAN = time.monotonic()
+wrong = []
+
+
+def say(text):
+    print(f"{(time.monotonic() - BEGAN) * 1000:9.1f} ms  {text}", flush=True)
+
+
+def tell_wrong(text):
+    wrong.append(text)
+    say(f"WRONG: {text}")
+
+
+class Lost(Exception):
+    """An answer did not come: nothing more can be done on its stream."""
+
+
+# What is wrong with a request by its flaw; what is wrong with the tensor is below.
+OF_THE_REQUEST = {
+    "other-output": {"outputs": [triton.InferRequestedOutput("NO_SUCH_OUTPUT")]},
+    "other-version": {"model_version": "999"},
+    "id-0": {"sequence_id": 0},
+    "id-empty": {"sequence_id": ""},
+    "id-129-bytes": {"sequence_id": "x" * 129},
+}
+
+
+def inputs(value, flaw):
+    """The input tensor of a step; of one with a flaw as it must not be."""
+    if flaw == "no-input":
+        return []
+    name = "NO_SUCH_INPUT" if flaw == "other-input" else INPUT.name
+    shape = [2, *SHAPE[1:]] if flaw == "batch-2" else [*SHAPE, 1] if flaw == "other-shape" else SHAPE
+    datatype, kind = ("FP32", numpy.float32) if flaw == "other-type" else ("INT32", numpy.int32)
+    tensor = triton.InferInput(name, shape, datatype)
+    tensor.set_data_from_numpy(numpy.full(shape, value, kind))
+    if flaw == "short-data":
+        # There is no other way to have tritonclient send less than the shape says.
+        tensor._raw_content = tensor._raw_content[:3]
+    return [tensor]
+
+
+class Stream:
+    """A gRPC stream. Those that name one connection share it, because channels with other arguments have other connections."""
+
+    def __init__(self, sequence, connection, may_go_idle=False):
+        self.sequence, self.connection = sequence, connection
+        self.may_go_idle, self.went_idle = may_go_idle, False
+        self.client = triton.InferenceServerClient(ENDPOINT, channel_args=[("connection", connection)])
+        self.waiting, self.changed = collections.deque(), threading.Condition()
+        self.sent, self.ended, self.closing = 0, False, None
+        self.client.start_stream(self.answered)
+        self.say("opens the stream")
+
+    def say(self, text):
+        say(f"ID+{self.sequence - ID}: {text}")
+
+    def send(self, value, start=False, end=False, expect=None, flaw=None, timeout=None):
+        """Sends a step; `expect` is what it has to be answered with, where that is determined, and `timeout` for how many microseconds
+        its sequence may wait for a slot."""
+        request = {"sequence_id": self.sequence, "timeout": timeout, **OF_THE_REQUEST.get(flaw, {})}
+        self.sent += 1
+        name = f"{self.sequence - ID}-{self.connection}-{self.sent}"
+        words = f"{'START ' * start}{'END ' * end}{value}{' with ' + flaw if flaw else ''}"
+        self.say(f"{words} ->")
+        with self.changed:
+            self.waiting.append((name, words, expect))
+        self.client.async_stream_infer(
+            MODEL, inputs(value, flaw), request_id=name, sequence_start=start, sequence_end=end, **request
+        )
+
+    def answered(self, result, error):
+        with self.changed:
+            if self.ended:
+                return
+            if error and error.status() is not None or not self.waiting:
+                self.ended = True
+                tell_wrong(f"ID+{self.sequence - ID}: the stream ended: {error}" if error else "an answer too many")
+            else:
+                name, words, expect = self.waiting.popleft()
+                self.judge(name, words, expect, result, error)
+            self.changed.notify_all()
+
+    def judge(self, name, words, expect, result, error):
+        """Compares an answer with what it has to be."""
+        if error:
+            refused = "must specify the START flag" in error.message()
+            self.went_idle |= refused
+            right = refused and (self.may_go_idle or expect in (None, REFUSED))
+            # A time limit may pass where nothing else is determined either; what a flaw is refused with stands in `expect`.
+            right |= expect is None and "has been expired" in error.message()
+            right |= expect not in (None, REFUSED, ACCEPTED) and str(expect) in error.message()
+            seen = error.message()
+        elif result.get_response().id != name:
+            seen, right = f"an answer to request '{result.get_response().id}'", False
+        else:
+            outputs = [(each.datatype, list(each.shape)) for each in result.get_response().outputs[:1]]
+            sums = result.as_numpy(result.get_response().outputs[0].name).flatten().tolist() if outputs else []
+            whole = outputs == [("INT32", SHAPE)] and len(sums) == 1
+            seen, right = sums[0] if whole else f"{outputs} {sums}", whole and expect in (None, ACCEPTED, *sums)
+        self.say(f"{words} <- {seen}")
+        if not right:
+            tell_wrong(f"ID+{self.sequence - ID}: {words}: expected {'an answer' if expect is None else expect}, not {seen}")
+
+    def wait(self, unanswered=0):
+        """Waits until at most so many requests are unanswered."""
+        with self.changed:
+            if not self.changed.wait_for(lambda: self.ended or len(self.waiting) <= unanswered, LIMIT_S):
+                self.ended = True
+                tell_wrong(f"ID+{self.sequence - ID}: {self.waiting[0][1]}: no answer for {LIMIT_S:.0f} s")
+            if self.ended:
+                raise Lost
+
+    def half_close(self):
+        """Says that nothing more is sent; stop_stream does, and waits for the stream's end."""
+        self.closing = threading.Thread(target=self.client.stop_stream, daemon=True)
+        self.closing.start()
+        self.say("half-closes the stream")
+
+    def close(self):
+        """Ends the stream in good order, once all is answered."""
+        self.wait()
+        if self.closing is None:
+            self.half_close()
+        self.closing.join(LIMIT_S)
+        if self.closing.is_alive():
+            tell_wrong(f"ID+{self.sequence - ID}: the stream stays open after half-close")
+        self.ended = True
+
+    def cancel(self):
+        """Cancels the stream, whatever is under way."""
+        self.ended = True
+        self.client.stop_stream(cancel_requests=True)
+        self.say("cancels the stream")
+
+    def reset(self):
+        """tritonclient cannot reset a TCP connection: the stream is cancelled, and its connection closed."""
+        self.cancel()
+        self.client.close()
+
+
+def at(seconds):
+    """What follows does not begin earlier than this."""
+    time.sleep(max(0, BEGAN + seconds - time.monotonic()))
+
+
+def count_slots(number):
+    """How many sequences can be open at a time: one more than there are slots are begun, and those that got one are kept open. None
+    where one of these went idle, because this process was too slow."""
+    time.sleep(IDLE_LIMIT_S * 1.5)
+    streams = [Stream(ID + 1_000_000 * number + n, "slots", may_go_idle=True) for n in range(SLOTS + 1)]
+    for stream in streams:
+        stream.send(1, start=True, expect=1)
+    sums = dict.fromkeys(streams, 1)
+    until = time.monotonic() + IDLE_LIMIT_S + 1
+    while time.monotonic() < until:
+        for stream in (each for each in streams if not each.waiting):
+            sums[stream] += 1
+            stream.send(1, expect=sums[stream])
+        time.sleep(IDLE_LIMIT_S / 10)
+    have = sum(sums[stream] > 1 for stream in streams)
+    for stream in streams:
+        stream.cancel()
+    return None if any(stream.went_idle for stream in streams) else have
+
+
+def slots():
+    """Says how many slots can be taken, as soon as none of those that were taken went idle."""
+    counts = (count_slots(number) for number in (1, 2, 3))
+    have = next((have for have in counts if have is not None), None)
+    if have is None:
+        say("the slots could not be counted: sequences that were to be kept open went idle")
+        return
+    say(f"{have} of {SLOTS} slots can be taken")
+    if have != SLOTS:
+        tell_wrong(f"{have} sequences can be open at a time, and the model has {SLOTS} slots")
+
+
+def run(*workers):
+    """Has the workers do what they do at the same time, and ends the process."""
+
+    def work(worker):
+        try:
+            worker()
+        except Lost:
+            pass
+        except triton.InferenceServerException as error:
+            tell_wrong(f"{worker.__name__}: {error}")
+
+    threads = [threading.Thread(target=work, args=[worker], daemon=True) for worker in workers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if COUNT_SLOTS:
+        slots()
+    print(f"{len(wrong)} wrong" if wrong else "nothing wrong", flush=True)
+    sys.stdout.flush()
+    # Streams that nobody ended would keep the process.
+    os._exit(1 if wrong else 0)

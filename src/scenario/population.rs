@@ -1,0 +1,299 @@
+//! Workers that are alike: what they send, how much, and how.
+
+use std::{
+    fmt,
+    num::{NonZeroU32, NonZeroU64},
+};
+
+use rand::{Rng, RngExt as _};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Distribution, Network, Probability, STEPS_MAX, Thresholds, Uniform, Weights, Window, distribution::RawDraw,
+};
+use crate::sequence::Pattern;
+
+/// Workers that are alike.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Population {
+    /// What reports call it; empty where there is no other.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// The phase in which they work; none where they work from the start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// How much they send.
+    pub load: Load,
+    /// The stream contexts of each of them.
+    pub contexts: Contexts,
+    /// How often each pattern is drawn.
+    pub patterns: Patterns,
+    /// How many steps a sequence has.
+    pub length: Length,
+    /// The inputs of the steps.
+    pub values: Values,
+    /// How the steps travel.
+    pub sending: Sending,
+    /// How long they do nothing in between.
+    pub think: Think,
+    /// What is between them and the server.
+    #[serde(default, skip_serializing_if = "Network::is_clear")]
+    pub network: Network,
+    /// How long their sequences may take.
+    #[serde(default, skip_serializing_if = "Thresholds::is_empty")]
+    pub thresholds: Thresholds,
+}
+
+/// How much to send.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Load {
+    /// Tasks that run one pass after the other.
+    pub workers: NonZeroU32,
+    /// Passes of each worker; none where only `duration_s` ends the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iterations: Option<NonZeroU64>,
+    /// Seconds after which no pass is started any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_s: Option<NonZeroU64>,
+}
+
+/// The stream contexts of each worker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Contexts {
+    /// Those that are used all the time.
+    pub common: u32,
+    /// Those that are used in turn, so seldom that their sequences go idle.
+    pub rare: u32,
+    /// The odds that a pass goes to a rare one.
+    pub rare_probability: Probability,
+}
+
+impl Contexts {
+    /// How many contexts a worker has.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        self.common + self.rare
+    }
+}
+
+/// How often each pattern is drawn.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Patterns {
+    /// In common contexts.
+    pub common: Weights,
+    /// In rare contexts.
+    pub rare: Weights,
+}
+
+/// Where a pattern is drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Drawn {
+    /// In common contexts.
+    pub common: bool,
+    /// In rare contexts.
+    pub rare: bool,
+}
+
+impl Drawn {
+    /// Whether it is drawn at all.
+    #[must_use]
+    pub fn anywhere(self) -> bool {
+        self.common || self.rare
+    }
+}
+
+/// How many steps a sequence has: a draw, kept within `min` and `max`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "RawDraw", into = "RawDraw")]
+pub struct Length {
+    /// The fewest steps.
+    pub min: NonZeroU32,
+    /// The most steps.
+    pub max: NonZeroU32,
+    /// What is drawn from.
+    pub drawn: Distribution,
+}
+
+impl TryFrom<RawDraw> for Length {
+    type Error = String;
+
+    fn try_from(raw: RawDraw) -> Result<Self, String> {
+        let bound = |bound: Option<NonZeroU32>, name| bound.ok_or_else(|| format!("the key `{name}` is missing"));
+        Ok(Self { min: bound(raw.min, "min")?, max: bound(raw.max, "max")?, drawn: raw.drawn()? })
+    }
+}
+
+impl From<Length> for RawDraw {
+    fn from(Length { min, max, drawn }: Length) -> Self {
+        let mut raw = Self::from(drawn);
+        (raw.min, raw.max) = (Some(min), Some(max));
+        raw
+    }
+}
+
+/// The inputs of the steps.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Values {
+    /// Whole numbers, both ends included.
+    Uniform(Uniform<i32>),
+    /// One of these, each as often as it stands there.
+    List(ListedValues),
+}
+
+/// Some inputs; never none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<i32>")]
+pub struct ListedValues(Vec<i32>);
+
+impl TryFrom<Vec<i32>> for ListedValues {
+    type Error = String;
+
+    fn try_from(values: Vec<i32>) -> Result<Self, String> {
+        if values.is_empty() { Err("the list is empty".to_owned()) } else { Ok(Self(values)) }
+    }
+}
+
+impl Values {
+    /// One value.
+    pub fn draw(&self, generator: &mut impl Rng) -> i32 {
+        match self {
+            Self::Uniform(Uniform { min, max }) => generator.random_range(*min..=*max),
+            Self::List(ListedValues(values)) => values[generator.random_range(0..values.len())],
+        }
+    }
+}
+
+/// How the steps travel.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sending {
+    /// How long a gRPC stream lives.
+    pub stream: StreamLife,
+    /// Who shares a connection.
+    pub connection: ConnectionOwner,
+    /// When an ID's next START is sent.
+    pub reuse: Reuse,
+    /// How many steps of a sequence may be unanswered at a time.
+    pub window: Window,
+}
+
+/// How long a gRPC stream lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StreamLife {
+    /// A new stream for each sequence. Sequences that are sent back to back share one, because nothing orders the
+    /// requests of two streams.
+    PerSequence,
+    /// One stream for the context's life.
+    PerContext,
+}
+
+/// Who shares a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ConnectionOwner {
+    /// Each context has its own.
+    PerContext,
+    /// The contexts of a worker share one.
+    PerWorker,
+}
+
+/// When the second sequence of a pass is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reuse {
+    /// At once, behind the first one's END.
+    Pipelined,
+    /// When the first one's END was answered.
+    AfterAnswer,
+}
+
+/// How long a worker does nothing, in milliseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Think {
+    /// Before each step of a sequence but its first.
+    pub step_ms: Distribution,
+    /// Before each pass.
+    pub pass_ms: Distribution,
+}
+
+impl Population {
+    /// Where a pattern is drawn: where it has a weight, and the contexts are used.
+    #[must_use]
+    pub fn draws(&self, pattern: Pattern) -> Drawn {
+        let Contexts { common, rare, rare_probability: Probability(odds) } = self.contexts;
+        Drawn {
+            common: common > 0 && odds < 1.0 && self.patterns.common.of(pattern) > 0.0,
+            rare: rare > 0 && odds > 0.0 && self.patterns.rare.of(pattern) > 0.0,
+        }
+    }
+
+    /// What does not go together, by key.
+    pub(super) fn check(&self, block: NonZeroU32) -> Result<(), (&'static str, String)> {
+        self.check_contexts(block)?;
+        check_weights("patterns.common", self.contexts.common, &self.patterns.common)?;
+        check_weights("patterns.rare", self.contexts.rare, &self.patterns.rare)?;
+        self.network.check()?;
+        if self.length.max.get() > STEPS_MAX {
+            return Err(("length.max", format!("{} is more than {STEPS_MAX}", self.length.max)));
+        }
+        if self.length.min > self.length.max {
+            return Err(("length.min", format!("{} is above length.max, {}", self.length.min, self.length.max)));
+        }
+        Ok(())
+    }
+
+    fn check_contexts(&self, block: NonZeroU32) -> Result<(), (&'static str, String)> {
+        let Contexts { common, rare, rare_probability: Probability(odds) } = self.contexts;
+        if common.checked_add(rare).is_none_or(|count| count == 0 || count > block.get()) {
+            let problem = format!(
+                "{common} common and {rare} rare contexts do not fit a block of {block} correlation IDs: the blocks of \
+                 neighbouring workers would overlap"
+            );
+            let none = "common and rare are both 0, so there is nothing to send on".to_owned();
+            return Err(("contexts", if common == 0 && rare == 0 { none } else { problem }));
+        }
+        if common == 0 && odds < 1.0 {
+            return Err(("contexts.rare_probability", format!("{odds} with no common contexts: it has to be 1")));
+        }
+        if rare == 0 && odds > 0.0 {
+            return Err(("contexts.rare_probability", format!("{odds} with no rare contexts: it has to be 0")));
+        }
+        Ok(())
+    }
+}
+
+fn check_weights(key: &'static str, contexts: u32, weights: &Weights) -> Result<(), (&'static str, String)> {
+    let sum: f64 = weights.in_order().iter().sum();
+    if contexts > 0 && sum <= 0.0 {
+        return Err((key, "all weights are 0, so there is nothing to draw".into()));
+    }
+    if !sum.is_finite() {
+        return Err((key, "the weights are too large to be added up".into()));
+    }
+    Ok(())
+}
+
+impl fmt::Display for StreamLife {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::PerSequence => "a stream per sequence",
+            Self::PerContext => "a stream per context",
+        })
+    }
+}
+
+impl fmt::Display for ConnectionOwner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::PerContext => "a connection per context",
+            Self::PerWorker => "a connection per worker",
+        })
+    }
+}

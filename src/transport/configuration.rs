@@ -1,0 +1,87 @@
+//! A model's configuration as it goes over the wire, to have the model loaded anew with it or with another strategy.
+
+use prost_reflect::{DescriptorPool, DynamicMessage};
+
+use super::client::{CallError, Client, settings};
+use crate::{
+    model::{Settings, Strategy},
+    proto::{
+        DESCRIPTORS, ModelConfig,
+        model_config::SchedulingChoice,
+        model_sequence_batching::{
+            Control, ControlInput, StrategyChoice, StrategyDirect, StrategyOldest, control::Kind,
+        },
+    },
+};
+
+/// The name of the tensor that tells a model the correlation ID, where its configuration did not have one.
+const CORRELATION_ID: &str = "CORRID";
+/// `TYPE_UINT64` of Triton's data types.
+const UINT64: i32 = 5;
+
+/// A model's configuration, as far as this tool knows its fields.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Configuration(ModelConfig);
+
+impl Configuration {
+    /// What it says.
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        settings(&self.0)
+    }
+
+    /// The same with this strategy, and then with as many slots as a batch has places. Where it has the strategy already nothing
+    /// changes.
+    #[must_use]
+    pub fn with_strategy(&self, strategy: Strategy) -> Self {
+        if self.settings().strategy == Some(strategy) {
+            return self.clone();
+        }
+        let mut config = self.0.clone();
+        let slots = config.max_batch_size.max(1);
+        if let Some(SchedulingChoice::SequenceBatching(batching)) = &mut config.scheduling_choice {
+            batching.strategy_choice = Some(match strategy {
+                Strategy::Direct => StrategyChoice::Direct(StrategyDirect::default()),
+                Strategy::Oldest => {
+                    StrategyChoice::Oldest(StrategyOldest { max_candidate_sequences: slots, ..Default::default() })
+                }
+            });
+            let controls = batching.control_input.iter().flat_map(|input| &input.control);
+            let is_told = controls.into_iter().any(|control| control.kind() == Kind::ControlSequenceCorrid);
+            // With Oldest a model that keeps its own state knows a sequence by nothing else.
+            if strategy == Strategy::Oldest && batching.state.is_empty() && !is_told {
+                let control =
+                    Control { kind: Kind::ControlSequenceCorrid.into(), data_type: UINT64, ..Default::default() };
+                batching.control_input.push(ControlInput { name: CORRELATION_ID.to_owned(), control: vec![control] });
+            }
+        }
+        Self(config)
+    }
+
+    fn to_json(&self) -> Result<String, String> {
+        let pool = DescriptorPool::decode(DESCRIPTORS).map_err(|error| error.to_string())?;
+        let descriptor = pool.get_message_by_name("inference.ModelConfig").ok_or("the protocol has no ModelConfig")?;
+        let mut message = DynamicMessage::new(descriptor);
+        message.transcode_from(&self.0).map_err(|error| error.to_string())?;
+        serde_json::to_string(&message).map_err(|error| error.to_string())
+    }
+}
+
+impl Client {
+    /// The model's configuration.
+    ///
+    /// # Errors
+    /// When the call fails, or brings none.
+    pub async fn configuration(&self, model: &str) -> Result<Configuration, CallError> {
+        Ok(Configuration(self.model_config(model).await?))
+    }
+
+    /// Loads a model with this configuration, in place of what is loaded.
+    ///
+    /// # Errors
+    /// When the call fails; only a server that is told to, as by `--model-control-mode=explicit`, loads models when it is asked.
+    pub async fn load(&self, model: &str, configuration: &Configuration) -> Result<(), CallError> {
+        let json = configuration.to_json().map_err(CallError::Refused)?;
+        self.load_with(model, json).await
+    }
+}

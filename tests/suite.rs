@@ -1,0 +1,96 @@
+//! The built-in scenarios: the suite, the list, and what the document says of them.
+
+use std::{
+    fs,
+    process::{Command, Output, Stdio},
+};
+
+use sequence_stress::{
+    claim::Claim,
+    scenario::{BUILTIN, KEYS},
+    sequence::Pattern,
+};
+
+fn run(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sequence-stress"));
+    command
+        .env_remove("SEQUENCE_STRESS_URL")
+        .env_remove("SEQUENCE_STRESS_METRICS")
+        .env_remove("SEQUENCE_STRESS_STARTER");
+    command.args(arguments).stdin(Stdio::null()).output().expect("the command runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+fn suite(arguments: &[&str]) -> (Option<i32>, String) {
+    let all = [&["suite", "--embedded", "--idle-limit", "200ms", "--execution-time", "1ms", "-r", "7"][..], arguments]
+        .concat();
+    let output = run(&all);
+    (output.status.code(), text(&output.stdout) + &text(&output.stderr))
+}
+
+#[test]
+fn every_scenario_is_valid_on_a_correct_server() {
+    let (code, told) = suite(&[]);
+    assert_eq!(code, Some(0), "{told}");
+    let all = BUILTIN.iter().filter(|builtin| builtin.in_suite).count();
+    assert!(told.contains(&format!("{all} of {all} scenarios run: {all} valid")), "{told}");
+}
+
+#[test]
+fn a_planted_fault_makes_the_scenario_invalid_that_meets_it_and_the_suite_goes_on() {
+    let (code, told) = suite(&["--fault", "keep-state:once@3", "--only", "rapid-cycling,ordering", "-q"]);
+    assert_eq!(code, Some(1), "{told}");
+    let line = |name: &str| told.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
+    assert!(line("rapid-cycling").contains("invalid") && line("ordering").contains(" valid"), "{told}");
+    assert!(told.contains("violation wrong-sum") && told.contains("--scenario rapid-cycling"), "{told}");
+    assert!(told.contains("2 of 2 scenarios run: 1 valid, 1 invalid, 0 unknown"), "{told}");
+}
+
+#[test]
+fn what_the_endpoint_cannot_do_is_skipped_and_why_is_told() {
+    let (code, told) = suite(&["--only", "slot-exhaustion", "--instances", "8", "--max-batch-size", "4"]);
+    assert_eq!(code, Some(3), "nothing was run: {told}");
+    assert!(told.contains("skipped") && told.contains("there are 32 of them for 32 workers"), "{told}");
+    let texts = ["--only", "correlation-id-routing-text", "-m", "oldest_sequence_int32"];
+    let (code, told) = suite(&texts);
+    assert!(
+        code == Some(3) && told.contains("is told correlation IDs as integers, so it cannot be sent texts"),
+        "{told}"
+    );
+    let output = run(&["suite", "--embedded", "--idle-limit", "6s", "--only", "idle-boundary"]);
+    assert!(text(&output.stdout).contains("it waits for the idle limit, and 6 s is too long"), "{output:?}");
+}
+
+#[test]
+fn a_suite_without_a_server_or_of_unknown_scenarios_says_so() {
+    let output = run(&["suite", "-u", "127.0.0.1:1", "--only", "ordering"]);
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    assert!(text(&output.stdout).contains("not tested"), "{output:?}");
+    let output = run(&["suite", "--embedded", "--only", "orderin"]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(
+        text(&output.stderr).contains("none of the built-in scenarios, which are l0-sequence-stress,"),
+        "{output:?}"
+    );
+}
+
+#[test]
+fn scenarios_are_listed_printed_and_described() {
+    let list = text(&run(&["scenarios"]).stdout);
+    let keys = text(&run(&["scenarios", "--keys"]).stdout);
+    for builtin in BUILTIN {
+        let is_it = |line: &str| line.split_whitespace().next() == Some(builtin.name) && line.contains(&builtin.what());
+        let line = list.lines().find(|line| is_it(line)).unwrap_or_else(|| panic!("{}: {list}", builtin.name));
+        assert_eq!(line.ends_with("(not in the suite)"), !builtin.in_suite, "{line}");
+        assert_eq!(text(&run(&["scenarios", builtin.name]).stdout), builtin.text);
+    }
+    assert!(KEYS.iter().all(|key| keys.lines().any(|line| line.starts_with(key.path) && line.ends_with(key.what))));
+    let document = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/SCENARIOS.md")).expect("a document");
+    for pattern in Pattern::ALL {
+        assert!(document.contains(&format!("| `{pattern}` | {} |", pattern.what())), "{pattern}");
+    }
+    assert!(Claim::ALL.iter().all(|claim| document.contains(&format!("| `{claim}` |"))));
+}
