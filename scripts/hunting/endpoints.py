@@ -1,0 +1,161 @@
+"""The servers of a hunt: the real ones, by release, or one that a command starts."""
+
+import contextlib
+import re
+import select
+import signal
+import subprocess
+import tempfile
+import time
+import urllib.request
+
+from triton import install, server
+
+ANSWER_SECONDS = 60
+STOP_SECONDS = 15
+# What `sequence-stress serve` says first.
+SERVING = re.compile(r"serving gRPC at (\S+)")
+
+
+class EndpointError(Exception):
+    """Why there is no server, on one line."""
+
+
+class Tritons:
+    """A tritonserver of each release, each with the same models."""
+
+    can_reload = True
+
+    def __init__(self, releases, instances, batch, idle_limit_ms, execute_delay_ms):
+        self.releases = releases
+        self.shape = f"{instances}x{batch}"
+        parameters = {"execute_delay_ms": execute_delay_ms}
+        self.models = {"instances": instances, "batch": batch, "idle_limit_ms": idle_limit_ms, "parameters": parameters}
+
+    @contextlib.contextmanager
+    def at(self, release, model=None):
+        """A server that was just started, with this model loaded, or with none."""
+        try:
+            # Nobody needs what is still under way in a server that is stopped.
+            arguments = ["--model-control-mode=explicit", "--exit-timeout-secs=1"]
+            with server.Server(release, self.models, arguments=arguments) as triton:
+                running = Triton(triton)
+                if model:
+                    running.load(model)
+                yield running
+        except (install.InstallError, server.ServerError) as problem:
+            raise EndpointError(str(problem))
+
+    def starter(self, release):
+        """The command that starts such a server for another command."""
+        delay = self.models["parameters"]["execute_delay_ms"]
+        options = f"--shape {self.shape} --idle-limit-ms {self.models['idle_limit_ms']} --execute-delay-ms {delay}"
+        return f"scripts/with-triton --release {release} {options}"
+
+
+class Triton:
+    """A tritonserver that is running."""
+
+    def __init__(self, triton):
+        self.triton = triton
+        self.url = f"127.0.0.1:{triton.grpc_port}"
+        self.metrics = f"127.0.0.1:{triton.metrics_port}"
+        self.model = None
+        self.restart_command = server.restarts_on_signal(triton, self.has_its_model_again)
+
+    def has_its_model_again(self):
+        """Loads the model that was there before a restart; whether that could be done."""
+        try:
+            if self.model:
+                self.load(self.model)
+            return True
+        except EndpointError:
+            return False
+
+    def load(self, model):
+        """Loads a model, or loads it anew: then all its slots are free."""
+        self.model = model
+        url = f"http://127.0.0.1:{self.triton.http_port}/v2/repository/models/{model}/load"
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        try:
+            with opener.open(urllib.request.Request(url, b"{}"), timeout=ANSWER_SECONDS):
+                pass
+        except OSError as problem:
+            raise EndpointError(f"tritonserver {self.triton.release} does not load {model}: {self.triton.death() or problem}")
+
+    def death(self):
+        """How it died, or None."""
+        return self.triton.death()
+
+    def log(self, lines):
+        return self.triton.log_tail(lines)
+
+
+class Commanded:
+    """A server that a command starts, in place of a tritonserver; it serves all its models from the beginning."""
+
+    can_reload = False
+
+    def __init__(self, words):
+        self.words = words
+        self.releases = ["endpoint"]
+
+    @contextlib.contextmanager
+    def at(self, _release, _model=None):
+        with tempfile.TemporaryFile("w+") as errors:
+            try:
+                process = subprocess.Popen(
+                    self.words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True
+                )
+            except OSError as problem:
+                raise EndpointError(f"cannot run '{self.words[0]}': {problem.strerror}")
+            try:
+                yield Started(process, errors, first_line(process))
+            finally:
+                stop(process)
+
+    def starter(self, _release):
+        return " ".join(self.words)
+
+
+class Started:
+    """A server that a command started."""
+
+    def __init__(self, process, errors, line):
+        said = SERVING.match(line)
+        if not said:
+            raise EndpointError(f"'{process.args[0]}' did not say 'serving gRPC at HOST:PORT', but '{line.strip()}'")
+        self.process, self.errors, self.url, self.metrics, self.restart_command = process, errors, said[1], None, None
+
+    def load(self, _model):
+        """Its models are there already."""
+
+    def death(self):
+        code = self.process.poll()
+        if code is None:
+            return None
+        return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
+
+    def log(self, lines):
+        self.errors.seek(0)
+        return self.errors.read().splitlines()[-lines:]
+
+
+def first_line(process):
+    """What a process prints first; nothing where it does not within the limit."""
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        if select.select([process.stdout], [], [], 0.2)[0]:
+            return process.stdout.readline()
+    return ""
+
+
+def stop(process):
+    """Ends a process in good order, or else the hard way."""
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    process.stdout.close()

@@ -1,0 +1,384 @@
+"""What of the hunt can be tested without a server: `python3 -m unittest hunting.tests` in scripts/."""
+
+import contextlib
+import io
+import json
+import pathlib
+import tempfile
+import types
+import unittest
+
+from . import fingerprint, schedule, tool, writing
+from .endpoints import EndpointError
+from .findings import Book, Case, Finding, rate, span
+from .hunt import Hunt
+
+
+def failure(*conversations):
+    return {"conversation": [{"worker": worker, "context": 0, "at_us": at, "acts": acts} for worker, at, acts in conversations]}
+
+
+class Fingerprints(unittest.TestCase):
+    def shape(self, *acts, **more):
+        return fingerprint.shape({"conversation": [{"worker": 0, "context": 0, "at_us": 0, "acts": list(acts), **more}]})
+
+    def test_values_times_and_how_many_steps_are_not_in_it(self):
+        one = self.shape("send 0 START 5", "send 0 6", "pause 1171 us", "cancel 0")
+        other = self.shape("send 0 START -9", "send 0 1", "send 0 2", "cancel 0")
+        self.assertEqual(one, other)
+        self.assertEqual(one, ["ID 1: START step cancel"])
+
+    def test_what_the_client_does_is(self):
+        self.assertEqual(self.shape("send 0 START END 1", "await 0", "close 0", accused=True), ["ID 1: START+END await (accused)"])
+        self.assertEqual(self.shape("send 0 START 1", "await 0 <= 3", "pause 300000 us", "half-close 0"), ["ID 1: START await pause half-close"])
+        acts = ["open 3 over fresh", "send 3 START 1", "reset 3", "open 1 over neighbour", "send 1 END 2"]
+        self.assertEqual(self.shape(*acts), ["ID 1: open-fresh START reset open-neighbour@1 END@1"])
+
+    def test_what_a_worker_does_stays_in_its_order(self):
+        early, late = (7, 100, ["send 0 START 2", "cancel 0"]), (7, 950, ["send 0 START 3", "send 0 4"])
+        other = (0, 90_000, ["send 0 START 1"])
+        self.assertEqual(fingerprint.shape(failure(late, other, early)), ["ID 1: START cancel; ID 1: START step", "ID 1: later, START"])
+
+    def test_workers_that_do_the_same_are_one_and_have_no_order(self):
+        alike = [(worker, 0, ["send 0 START 1"]) for worker in range(3)]
+        other = (5, 0, ["send 0 START 1", "send 0 2"])
+        self.assertEqual(fingerprint.shape(failure(*alike, other)), ["ID 1: START", "ID 1: START step"])
+        self.assertEqual(fingerprint.shape(failure(other, *alike)), ["ID 1: START", "ID 1: START step"])
+
+    def test_kind_cause_and_shape_are_what_tells_them_apart(self):
+        names = {fingerprint.fingerprint(kind, cause, lines) for kind in "ab" for cause in ("", "c") for lines in (["x"], ["y"])}
+        self.assertEqual(len(names), 8)
+
+    def test_messages_are_counted(self):
+        self.assertEqual(fingerprint.messages(failure((0, 0, ["send 0 START 1", "await 0"]), (1, 0, ["send 0 2"]))), 2)
+
+
+class Schedules(unittest.TestCase):
+    def sweeps(self, seeds):
+        return list(schedule.sweeps(["1", "2", "3"], ["x", "y"], ["a", "b", "c", "d"], 7, seeds))
+
+    def test_each_sweep_sees_all_releases_and_models(self):
+        for sweep in self.sweeps(1):
+            self.assertEqual({(turn.release, turn.model) for turns in sweep for turn in turns}, {(r, m) for r in "123" for m in "xy"})
+
+    def test_each_of_them_gets_all_scenarios_with_each_seed_once(self):
+        turns = [turn for sweep in self.sweeps(2) for turns in sweep for turn in turns]
+        self.assertEqual(len(turns), 3 * 2 * 4 * 2)
+        self.assertEqual(len(set(turns)), len(turns))
+        self.assertEqual({turn.seed for turn in turns}, {7, 8})
+
+    def test_a_short_hunt_meets_different_scenarios(self):
+        first = self.sweeps(1)[0]
+        self.assertEqual({turn.scenario for turns in first for turn in turns}, set("abcd"))
+
+    def test_without_a_number_of_seeds_they_go_on(self):
+        endless = schedule.sweeps(["1"], ["x"], ["a", "b"], 7)
+        self.assertEqual([next(endless)[0][0].seed for _ in range(6)], [7, 7, 8, 8, 9, 9])
+
+    def test_half_of_the_time_goes_into_the_next_sweep_where_there_is_time_for_one(self):
+        self.assertEqual(schedule.share(600, 100, 3), 100)
+        self.assertEqual(schedule.share(150, 100, 3), 50)
+        self.assertEqual(schedule.share(150, 0, 1), 150, "no sweep is to come")
+        self.assertEqual(schedule.share(10_000, 100, 1), schedule.CASE_SECONDS_MAX)
+
+    def test_what_is_not_worth_it_is_not_begun(self):
+        self.assertEqual(schedule.share(100, 0, 0), 0)
+        self.assertEqual(schedule.share(0, 100, 2), 0)
+        self.assertEqual(schedule.share(10, 100, 2), 0)
+        self.assertEqual(schedule.share(40, 100, 100), schedule.CASE_SECONDS_MIN)
+
+    def test_the_clock_ends(self):
+        now = [100.0]
+        clock = schedule.Clock(60, lambda: now[0])
+        self.assertEqual(clock.left(), 60)
+        now[0] += 90
+        self.assertEqual(clock.left(), 0)
+        later = schedule.Clock(60, lambda: now[0])
+        later.stop()
+        self.assertEqual(later.left(), 0)
+
+
+class Outputs(unittest.TestCase):
+    def ran(self, output, in_time=True):
+        return tool.Ran(1, output, in_time)
+
+    def test_rates_are_read(self):
+        text = "slot-leak: failed in 2 of 5 runs\nwrong-sum instead in 1 run\n4 messages in 2 conversations; a seed fixes"
+        self.assertEqual(tool.replayed(self.ran(text), "slot-leak", 5), tool.Replayed(2, 5, ("wrong-sum",)))
+        text = "slot-leak: did not fail in 5 runs; more runs may show it (-n)"
+        self.assertEqual(tool.replayed(self.ran(text), "slot-leak", 5), tool.Replayed(0, 5))
+        self.assertEqual(tool.replayed(self.ran(text, False), "slot-leak", 9), tool.Replayed(0, 5, (), "the time was up"))
+        broken = self.ran("sequence-stress: cannot test 127.0.0.1:1: nobody is there")
+        self.assertEqual(tool.replayed(broken, "slot-leak", 5).problem, "sequence-stress: cannot test 127.0.0.1:1: nobody is there")
+
+    def test_the_last_chart_and_its_cause_are_found(self):
+        text = "a\n-> is sent by the client, x\nold\nwrong-sum: failed in 1 of 3 runs\n-> is sent by the client, x\n row\n✗ wrong-sum: w\n  cause shared-state: Two\n5 messages left of 9"
+        self.assertEqual(tool.chart(text), "-> is sent by the client, x\n row\n✗ wrong-sum: w\n  cause shared-state: Two")
+        self.assertEqual(tool.cause(text), "shared-state")
+        self.assertEqual((tool.chart("none"), tool.cause("none")), ("", ""))
+
+    def test_a_result_that_is_not_there_has_no_violation(self):
+        self.assertIsNone(tool.violation(pathlib.Path("/nowhere/result.json")))
+
+    def test_what_does_not_end_is_ended(self):
+        sleeper = tool.Tool("/bin/sleep")
+        ran = sleeper.run("60", limit=0.1)
+        self.assertEqual((ran.in_time, ran.hung), (False, False))
+        with self.assertRaisesRegex(tool.ToolError, "cannot run"):
+            tool.Tool("/nowhere/tool").run(limit=1)
+
+
+def case(release="24.03", scenario="s", kind="wrong-sum", cause="c"):
+    return Case(schedule.Turn(release, "m", scenario, 1), kind, cause, "words", command="sequence-stress -r 1")
+
+
+def small(the_case, shape=("A: START",), **more):
+    return Finding(the_case.kind, the_case.cause, list(shape), the_case, "1 message left", is_small=bool(shape), messages=1, **more)
+
+
+class Findings(unittest.TestCase):
+    def test_the_same_shape_is_the_same_finding(self):
+        book = Book()
+        first, is_new = book.add(small(case()))
+        again, is_new_again = book.add(small(case(release="24.01", scenario="t")))
+        self.assertEqual((is_new, is_new_again, again is first), (True, False, True))
+        self.assertEqual((dict(first.met), first.scenarios), ({"24.03": 1, "24.01": 1}, {"s", "t"}))
+        _, is_new = book.add(small(case(), shape=["A: START", "B: START"]))
+        self.assertTrue(is_new)
+
+    def test_what_was_not_made_small_goes_by_kind_and_cause(self):
+        book = Book()
+        first, _ = book.add(small(case()))
+        self.assertIs(book.add(small(case(scenario="t"), shape=()))[0], first)
+        large, is_new = book.add(small(case(cause="other"), shape=()))
+        self.assertTrue(is_new)
+        # Once one of them was made small it is that one.
+        now_small, is_new = book.add(small(case(cause="other", release="24.01")))
+        self.assertEqual((is_new, book.findings, now_small.met.total()), (True, [first, now_small], 2))
+        self.assertIs(book.known_as(case(cause="other")), now_small)
+        self.assertIsNot(large, now_small)
+
+    def test_what_is_smaller_takes_the_place_of_what_is_not(self):
+        book = Book()
+        for messages, shape in [(90, []), (31, ["ID 1: x"]), (40, ["ID 1: y"]), (50, [])]:
+            finding = small(case(), shape=shape)
+            finding.messages, finding.is_small = messages, False
+            book.add(finding)
+        self.assertEqual([(finding.messages, finding.met.total()) for finding in book.findings], [(31, 4)])
+
+    def test_a_case_like_one_before_is_known_where_that_failed(self):
+        book = Book()
+        self.assertIsNone(book.known_as(case()))
+        finding, _ = book.add(small(case()))
+        self.assertIs(book.known_as(case(release="23.04")), finding)
+        finding.releases = {"23.04": tool.Replayed(0, 5), "24.01": tool.Replayed(1, 5)}
+        self.assertIsNone(book.known_as(case(release="23.04")), "it is not in that release, so this is another")
+        self.assertIs(book.known_as(case(release="24.01")), finding)
+        self.assertIsNone(book.known_as(case(scenario="another")))
+
+    def test_from_and_until_which_release(self):
+        releases = ["1", "2", "3", "4"]
+        self.assertEqual(span(releases, {"2"}), "2")
+        self.assertEqual(span(releases, {"1", "2", "3", "4"}), "1 to 4")
+        self.assertEqual(span(releases, {"1", "4"}), "1 to 4, not in 2, 3")
+        self.assertEqual(span(releases, set()), "in none that was tried")
+
+    def test_rates_say_what_is_not_known(self):
+        self.assertEqual(rate(None), "not tried")
+        self.assertEqual(rate(tool.Replayed(0, 0, (), "the time was up")), "not known: the time was up")
+        self.assertEqual(rate(tool.Replayed(1, 5, ("lost",))), "1 of 5 (lost besides)")
+
+
+class Written(unittest.TestCase):
+    endpoints = types.SimpleNamespace(starter=lambda release: f"scripts/with-triton --release {release}", can_reload=True)
+
+    def test_a_finding_has_all_that_a_report_needs(self):
+        finding = small(case(), failure="kind = 1", script="print()", chart="-> chart")
+        finding.meet(case())
+        finding.releases = {"24.03": tool.Replayed(4, 5), "24.10": tool.Replayed(0, 5)}
+        with tempfile.TemporaryDirectory() as folder:
+            name = writing.write(pathlib.Path(folder), 1, finding, ["24.03", "24.10"], self.endpoints)
+            self.assertEqual(sorted(path.name for path in pathlib.Path(folder, name).iterdir()), ["failure.toml", "finding.md", "repeat.py"])
+            text = pathlib.Path(folder, name, "finding.md").read_text()
+        for part in ["# wrong-sum, c", "Fails: 24.03\n", "| 24.10 | 0 of 5 | 0 |", "A: START", "-> chart", "replay failure.toml -n 10 --reload", "repeat.py"]:
+            self.assertIn(part, text)
+
+    def test_a_death_is_told_with_the_servers_log(self):
+        its = Case(schedule.Turn("24.03", "m", "s", 1), "server-died", "", "words", death="was ended by SIGSEGV", log=("last words",))
+        with tempfile.TemporaryDirectory() as folder:
+            name = writing.write(pathlib.Path(folder), 2, small(its, shape=()), ["24.03"], self.endpoints)
+            self.assertEqual(pathlib.Path(folder, name, "server.log").read_text(), "last words\n")
+            self.assertIn("The server was ended by SIGSEGV", pathlib.Path(folder, name, "finding.md").read_text())
+
+    def test_the_summary_says_what_was_run_when_nothing_was_found(self):
+        text = writing.summary([], [], ["24.03"], {("24.03", "m"): {"valid": 2}}, ["a note"], 90)
+        for part in ["Nothing.", "| 24.03 | 2 valid |", "1.5 minutes", "- a note"]:
+            self.assertIn(part, text)
+
+
+FAILURE = """
+kind = "wrong-sum"
+[[conversation]]
+worker = 0
+context = 0
+at_us = 0
+acts = ["send 0 START 1", "send 0 2"]
+"""
+SMALL = "wrong-sum: failed in 3 of 3 runs\n2 messages left of 9 after 4 trials: without any one of them it goes; written to x"
+PARTLY = "2 messages left of 9 after 4 trials: interrupted before the smallest; written to x"
+
+
+class FakeServer:
+    url, metrics, restart_command = "127.0.0.1:1", None, None
+
+    def __init__(self, died=None):
+        self.died = died
+
+    def load(self, _model):
+        pass
+
+    def death(self):
+        return self.died
+
+    def log(self, _lines):
+        return ["last words"]
+
+
+class FakeEndpoints:
+    """Servers that all end the same way, or that are not there."""
+
+    releases, can_reload = ["1", "2"], True
+
+    def __init__(self, died=None, missing=()):
+        self.died, self.missing = died, missing
+
+    @contextlib.contextmanager
+    def at(self, release, _model=None):
+        if release in self.missing:
+            raise EndpointError(f"no server {release}")
+        yield FakeServer(self.died)
+
+    def starter(self, release):
+        return f"with-triton --release {release}"
+
+
+class FakeTool:
+    """Runs that find a violation, or do not; shrinking prints what it is given, in turn."""
+
+    def __init__(self, ran, finds=True, shrinking=(SMALL,)):
+        self.ran, self.finds, self.shrinking, self.commands = ran, finds, list(shrinking), []
+
+    def run(self, *words, limit):
+        self.commands.append(words)
+        if words[0] != "replay":
+            if self.finds:
+                words[words.index("--failure") + 1].write_text(FAILURE)
+                violation = {"kind": "wrong-sum", "sent": "a", "expected": "b", "seen": "c", "explanations": []}
+                words[words.index("--json") + 1].write_text(json.dumps({"violations": [violation]}))
+            return self.ran
+        if "--shrink" not in words:
+            return tool.Ran(1, f"wrong-sum: failed in 1 of {words[-1]} runs", True)
+        said = self.shrinking.pop(0)
+        if "left of" in said:
+            words[-1].write_text(FAILURE)
+        return tool.Ran(1, said, True)
+
+    def script(self, _failure):
+        return "print()"
+
+
+class Hunts(unittest.TestCase):
+    def hunt(self, the_tool, endpoints=None, seconds=1000):
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
+            endpoints = endpoints or FakeEndpoints()
+            hunt = Hunt(endpoints, the_tool, pathlib.Path(folder), schedule.Clock(seconds), run_seconds=1, runs=5)
+            hunt.run(schedule.sweeps(endpoints.releases, ["m"], ["s"], 1, 1))
+            return hunt, hunt.write()
+
+    def test_a_violation_is_made_small_once_and_traced_over_the_releases(self):
+        the_tool = FakeTool(tool.Ran(1, "", True))
+        hunt, text = self.hunt(the_tool)
+        (finding,) = hunt.book.findings
+        self.assertEqual((finding.messages, finding.shape, dict(finding.met)), (2, ["ID 1: START step"], {"1": 1, "2": 1}))
+        self.assertEqual({release: rate(its) for release, its in finding.releases.items()}, {"1": "1 of 5", "2": "1 of 5"})
+        self.assertEqual(sum("--shrink" in words for words in the_tool.commands), 1)
+        self.assertIn("| 1 to 2 | 2 |", text)
+
+    def test_what_needs_more_time_gets_it_later(self):
+        hunt, _ = self.hunt(FakeTool(tool.Ran(1, "", True), shrinking=[PARTLY, PARTLY, SMALL, SMALL]))
+        self.assertEqual([finding.is_small for finding in hunt.book.findings], [True])
+
+    def test_what_is_never_small_is_told_as_it_is(self):
+        hunt, text = self.hunt(FakeTool(tool.Ran(1, "", True), shrinking=[PARTLY] * 20))
+        self.assertEqual([finding.is_small for finding in hunt.book.findings], [False])
+        self.assertIn("interrupted before the smallest", text)
+        hunt, text = self.hunt(FakeTool(tool.Ran(1, "", True), shrinking=["did not fail in 3 runs"] * 2))
+        self.assertIn("not made small: did not fail in 3 runs", text)
+
+    def test_a_server_that_dies_is_a_finding_with_its_log(self):
+        hunt, text = self.hunt(FakeTool(tool.Ran(4, "gone", True), finds=False), FakeEndpoints(died="was ended by SIGSEGV"))
+        (finding,) = hunt.book.findings
+        self.assertEqual((finding.kind, finding.case.log), ("server-died", ("last words",)))
+        self.assertIn("server-died", text)
+
+    def test_replays_that_a_server_dies_of_are_told(self):
+        endpoints = FakeEndpoints(died="was ended by SIGSEGV")
+        hunt, text = self.hunt(FakeTool(tool.Ran(1, "", True)), endpoints)
+        (finding,) = hunt.book.findings
+        self.assertEqual({release: its.failed for release, its in finding.releases.items()}, {"1": 1, "2": 1})
+        self.assertIn("not made small, because the server dies of it", text)
+        self.assertIn("was ended by SIGSEGV while wrong-sum was replayed; the end of its log is in runs/death-01-1.log", text)
+
+    def test_releases_for_which_there_was_no_time_are_traced_later(self):
+        finding = small(case())
+        finding.releases = {"1": tool.Replayed(0, 0, (), tool.TIME_UP), "2": tool.Replayed(0, 0, (), "no server"), "3": tool.Replayed(0, 2, (), tool.TIME_UP)}
+        self.assertEqual([release for release in "1234" if not finding.is_traced(release)], ["1", "4"])
+
+    def test_a_run_that_does_not_end_is_a_finding(self):
+        hunt, _ = self.hunt(FakeTool(tool.Ran(-9, "still there", False, hung=True), finds=False))
+        (finding,) = hunt.book.findings
+        self.assertIn("had to be killed: still there", finding.case.words)
+
+    def test_a_server_that_is_not_there_is_told_and_the_others_go_on(self):
+        hunt, text = self.hunt(FakeTool(tool.Ran(0, "", True), finds=False), FakeEndpoints(missing=["1"]))
+        self.assertEqual(dict(hunt.coverage), {("2", "m"): {"valid": 1}})
+        self.assertIn("- 1: no server 1", text)
+
+    def test_a_run_that_is_refused_is_told(self):
+        _, text = self.hunt(FakeTool(tool.Ran(2, "line 3: no such key", True), finds=False))
+        self.assertIn("exit code 2: line 3: no such key", text)
+
+    def test_an_interrupt_loses_nothing(self):
+        the_tool = FakeTool(tool.Ran(1, "", True))
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
+            hunt = Hunt(FakeEndpoints(), the_tool, pathlib.Path(folder), schedule.Clock(1000), run_seconds=1, runs=5)
+
+            def shrink(*_arguments, **_more):
+                raise KeyboardInterrupt
+
+            hunt.replay = shrink
+            with self.assertRaises(KeyboardInterrupt):
+                hunt.run(schedule.sweeps(["1"], ["m"], ["s"], 1, 1))
+            hunt.end()
+            text = hunt.write()
+        self.assertEqual([(finding.messages, finding.is_small) for finding in hunt.book.findings], [(2, False)])
+        self.assertIn("not made small: the time was up", text)
+
+    def test_a_server_that_does_not_come_back_ends_its_turns(self):
+        endpoints = FakeEndpoints()
+        at, starts = endpoints.at, iter([True])
+        endpoints.at = lambda *its: at(*its) if next(starts, False) else FakeEndpoints(missing=["1", "2"]).at(*its)
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
+            hunt = Hunt(endpoints, FakeTool(tool.Ran(1, "", True)), pathlib.Path(folder), schedule.Clock(1000), run_seconds=1, runs=5)
+            hunt.run(schedule.sweeps(["1"], ["m", "n"], ["s"], 1, 1))
+            self.assertIn("no server 1", hunt.write())
+        self.assertEqual(dict(hunt.coverage), {("1", "m"): {"with violations": 1}})
+
+    def test_when_the_time_is_up_nothing_more_is_begun(self):
+        the_tool = FakeTool(tool.Ran(0, "", True), finds=False)
+        self.hunt(the_tool, seconds=0)
+        self.assertEqual(the_tool.commands, [])
+
+
+if __name__ == "__main__":
+    unittest.main()
