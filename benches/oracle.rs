@@ -86,10 +86,9 @@ fn measure(name: &str, mut conversation: impl FnMut(&mut Writer)) {
         idle_limit: Some(Duration::from_secs(1)),
         straggling: Duration::from_millis(20),
         mixes: false,
-        id_form: IdForm::Integer,
         controls: None,
     };
-    let mut oracle = Oracle::new(rules, 1, 1, |_| CorrelationId(NonZeroU64::MIN));
+    let mut oracle = Oracle::new(rules, 1, 1, |_| (CorrelationId(NonZeroU64::MIN), IdForm::Integer));
     let mut writer = Writer { random: Seed(1).generator(0), at: 0, sequence: 0, events: Vec::new() };
     let (mut requests, mut took, mut undetermined) = (0, Duration::ZERO, 0);
     for _ in 0..ROUNDS {

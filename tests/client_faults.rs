@@ -144,6 +144,30 @@ fn ids_of_every_form_are_sent_and_told_rightly() {
     }
 }
 
+#[test]
+fn populations_may_have_ids_of_different_forms() {
+    let server = server(Strategy::Direct, 4, &[], 1);
+    let more = format!(
+        "{QUICK}
+correlation_ids.form = 'text'
+[[population]]
+name = 'texts'
+load.workers = 2
+[[population]]
+name = 'numbers'
+load.workers = 2
+correlation_ids.form = 'integer'
+[[population]]
+name = 'long'
+load.workers = 1
+correlation_ids.form = 'text-128'"
+    );
+    let result = stress(server.address, "implicit_sequence_int32", &[Pattern::Valid, Pattern::AfterEnd], 1, &more);
+    assert_correct("three forms", &result);
+    // A refusal is only right where it names the ID as it was sent.
+    assert!(result.tally.reached.of(Claim::RefusedAfterEnd) > 5, "{:?}", result.tally.reached);
+}
+
 /// A fault for each pattern that shows there as one of these kinds; the chance at which it is committed, or all the time.
 const FOUND: &[(Pattern, Fault, Option<u64>, &[ViolationKind])] = &[
     (Pattern::Pause, Fault::ReapEarly, None, &[ViolationKind::SpuriousStartError]),

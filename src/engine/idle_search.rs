@@ -225,9 +225,10 @@ async fn rest(
     pause: Duration,
 ) -> (Result<Trial, String>, Vec<Violation>) {
     let model = &preflight.model;
-    let wire_id = id.on_the_wire(shared.scenario.correlation_ids.form);
-    let template = RequestTemplate::new(&model.name, &model.input.name, &model.shape, &model.outputs(), wire_id);
-    let oracle = Oracle::new(rules(&shared.scenario, preflight), 1, 1, |_| id);
+    let form = shared.scenario.correlation_ids.form;
+    let template =
+        RequestTemplate::new(&model.name, &model.input.name, &model.shape, &model.outputs(), id.on_the_wire(form));
+    let oracle = Oracle::new(rules(preflight), 1, 1, |_| (id, form));
     let mut resting = Resting { shared, oracle, stream: Stream::open(&connection, template), number, seen: Vec::new() };
     resting.observe(EventKind::Opened(Connection::Own));
     let trial = resting.run(pause).await;

@@ -81,11 +81,12 @@ impl Preflight {
     /// Why the model cannot take correlation IDs of the scenario's form, if it cannot.
     #[must_use]
     pub fn cannot_take_ids(&self, scenario: &Scenario) -> Option<String> {
-        let (form, name) = (scenario.correlation_ids.form, &self.model.name);
+        let name = &self.model.name;
+        let (texts, integers): (Vec<_>, Vec<_>) = scenario.id_forms().partition(|form| form.is_text());
         // The real server does not refuse them: it tells the model whatever lies in memory, and can die of it.
         let (told, other) = match self.model.told_ids {
-            ToldIds::Integers if form.is_text() => ("integers", "texts"),
-            ToldIds::Texts if !form.is_text() => ("texts", "integers"),
+            ToldIds::Integers if !texts.is_empty() => ("integers", "texts"),
+            ToldIds::Texts if !integers.is_empty() => ("texts", "integers"),
             ToldIds::None | ToldIds::Integers | ToldIds::Texts => return None,
         };
         Some(format!(

@@ -142,11 +142,11 @@ async fn connect(workers: &[Worker], shared: &Shared) -> Result<(), String> {
 
 fn recorder(shared: &Shared) -> Recorder {
     let Shared { scenario, preflight, .. } = shared;
-    recorder_of(scenario, rules(scenario, preflight), preflight.limits.threshold)
+    recorder_of(scenario, rules(preflight), preflight.limits.threshold)
 }
 
 /// What a correct server may do, for what is known of the model.
-pub(super) fn rules(scenario: &Scenario, preflight: &Preflight) -> Rules {
+pub(super) fn rules(preflight: &Preflight) -> Rules {
     Rules {
         model: preflight.model.name.clone(),
         output: preflight.model.output.name.clone(),
@@ -154,7 +154,6 @@ pub(super) fn rules(scenario: &Scenario, preflight: &Preflight) -> Rules {
         idle_limit: preflight.model.idle_limit,
         straggling: preflight.limits.lawful,
         mixes: preflight.model.mixes_pipelined.is_some(),
-        id_form: scenario.correlation_ids.form,
         controls: preflight.model.controls.clone(),
     }
 }
@@ -162,7 +161,7 @@ pub(super) fn rules(scenario: &Scenario, preflight: &Preflight) -> Rules {
 /// A recorder for all the contexts of a scenario.
 pub(super) fn recorder_of(scenario: &Scenario, rules: Rules, threshold: Option<Duration>) -> Recorder {
     let (workers, contexts) = (scenario.workers(), scenario.most_contexts());
-    let id = |ContextId { worker, context }| correlation_id(scenario, worker, context);
+    let id = |ContextId { worker, context }| (correlation_id(scenario, worker, context), scenario.id_form(worker));
     let populations: Vec<_> = scenario.populations.iter().map(|population| population.load.workers.get()).collect();
     Recorder::new(Oracle::new(rules, workers, contexts, id), &populations, contexts, threshold)
 }

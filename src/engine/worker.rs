@@ -129,7 +129,7 @@ fn lines(shared: &Shared, worker: u32) -> Result<Vec<Line>, CallError> {
             ConnectionOwner::PerContext if context > 0 => dialer.link()?,
             ConnectionOwner::PerContext | ConnectionOwner::PerWorker => common.clone(),
         };
-        let id = correlation_id(scenario, worker, context).on_the_wire(scenario.correlation_ids.form);
+        let id = correlation_id(scenario, worker, context).on_the_wire(scenario.id_form(worker));
         let template = RequestTemplate::new(&model.name, &model.input.name, &model.shape, &model.outputs(), id);
         let context = StreamContext::new(ContextId { worker, context }, population.sending.window);
         Ok(Line::new(context, dialer.clone(), link, template))

@@ -124,6 +124,8 @@ fn alike(scenario: &Scenario, accused: Option<RequestId>) -> Scenario {
         let mut population = scenario.population_of(worker).clone();
         population.name.clear();
         population.sending.window = Window::All;
+        scenario.correlation_ids.form = scenario.id_form(worker);
+        population.correlation_ids = None;
         scenario.populations = vec![population];
     }
     scenario

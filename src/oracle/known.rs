@@ -14,7 +14,7 @@ use super::{
 use crate::{
     conversation::Lane,
     event::{Disturbance, Nanos},
-    sequence::{CorrelationId, Step},
+    sequence::{CorrelationId, IdForm, Step},
 };
 
 /// The most steps whose order is kept as evidence.
@@ -24,6 +24,7 @@ const EVIDENCE_MAX: usize = 4096;
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     pub(super) correlation_id: CorrelationId,
+    pub(super) form: IdForm,
     streams: Vec<Stream>,
     strays: Strays,
     /// What the server may hold, where `histories` does not say it.
@@ -63,9 +64,10 @@ pub(super) enum Verdict {
 }
 
 impl Known {
-    pub(super) fn new(correlation_id: CorrelationId) -> Self {
+    pub(super) fn new((correlation_id, form): (CorrelationId, IdForm)) -> Self {
         Self {
             correlation_id,
+            form,
             streams: Vec::new(),
             strays: Strays::default(),
             possible: Possible::UNKNOWN,

@@ -44,9 +44,6 @@ pub struct Rules {
     /// Whether the model may keep its state by correlation ID, and so mix two sequences of one ID that are live at once, which
     /// the server allows.
     pub mixes: bool,
-    /// What correlation IDs are on the wire, and so in error messages.
-    #[serde(default)]
-    pub id_form: IdForm,
     /// Where the model says what it saw of each request, and is asked for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controls: Option<Controls>,
@@ -126,17 +123,17 @@ pub struct Ruling {
 }
 
 impl Oracle {
-    /// An oracle for contexts whose correlation IDs are told by `correlation_id`.
+    /// An oracle for contexts whose correlation IDs, and what they are in error messages, are told by `identity`.
     #[must_use]
     pub fn new(
         rules: Rules,
         workers: u32,
         contexts_per_worker: u32,
-        correlation_id: impl Fn(ContextId) -> CorrelationId,
+        identity: impl Fn(ContextId) -> (CorrelationId, IdForm),
     ) -> Self {
         let contexts =
             (0..workers).flat_map(|worker| (0..contexts_per_worker).map(move |context| ContextId { worker, context }));
-        let ids = contexts.map(|context| Known::new(correlation_id(context))).collect();
+        let ids = contexts.map(|context| Known::new(identity(context))).collect();
         Self { rules, contexts_per_worker, ids }
     }
 

@@ -67,7 +67,7 @@ impl<'o> Observation<'o> {
             }
             _ if request.step.flaw().is_some() => self.flawed(&request, number, &received.result),
             Err(text) if text.contains(EXPIRED) => self.expired(&request, number, text),
-            Err(text) if wants_start(text, &self.id.correlation_id.written(self.rules.id_form), &self.rules.model) => {
+            Err(text) if wants_start(text, &self.id.correlation_id.written(self.id.form), &self.rules.model) => {
                 self.refused(&request, number, text);
             }
             Err(text) => self.failed(&request, number, text),

@@ -31,6 +31,10 @@ struct Conversation {
 
 impl Conversation {
     fn new() -> Self {
+        Self::with_ids_as(IdForm::Integer)
+    }
+
+    fn with_ids_as(form: IdForm) -> Self {
         let rules = Rules {
             model: "m".into(),
             output: "OUTPUT".into(),
@@ -38,12 +42,11 @@ impl Conversation {
             idle_limit: Some(IDLE),
             straggling: STRAGGLING,
             mixes: false,
-            id_form: IdForm::Integer,
             controls: None,
         };
         let id = CorrelationId(NonZeroU64::new(5).expect("not zero"));
         Self {
-            oracle: Oracle::new(rules, 1, 1, |_| id),
+            oracle: Oracle::new(rules, 1, 1, |_| (id, form)),
             now: 0,
             lane: Lane::FIRST,
             serial: 0,

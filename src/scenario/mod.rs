@@ -13,7 +13,10 @@ mod thresholds;
 mod weights;
 mod wording;
 
-use std::num::{NonZeroU32, NonZeroU64};
+use std::{
+    iter,
+    num::{NonZeroU32, NonZeroU64},
+};
 
 pub use builtin::{BUILTIN, Builtin};
 pub use distribution::{Distribution, Geometric, Listed, LogNormal};
@@ -24,8 +27,8 @@ pub use network::{BlackHole, CutBy, Network, NetworkCut};
 pub use numbers::{Millis, Normal, Probability, Uniform, Weight, Window};
 pub use phase::{Phase, ServerAction};
 pub use population::{
-    ConnectionOwner, Contexts, Drawn, Length, ListedValues, Load, Patterns, Population, Reuse, Sending, StreamLife,
-    Think, Values,
+    ConnectionOwner, Contexts, Drawn, Length, ListedValues, Load, OwnIds, Patterns, Population, Reuse, Sending,
+    StreamLife, Think, Values,
 };
 pub use reference::{KEYS, Key};
 use serde::{Deserialize, Serialize};
@@ -100,7 +103,7 @@ pub struct CorrelationIds {
     pub first: NonZeroU64,
     /// How many IDs belong to one worker.
     pub block: NonZeroU32,
-    /// What they are on the wire.
+    /// What they are on the wire, but for populations that have a form of their own.
     #[serde(default)]
     pub form: IdForm,
 }
@@ -193,6 +196,24 @@ impl Scenario {
             is_its
         };
         self.populations.iter().find(is_its).expect("one of the scenario's workers")
+    }
+
+    /// What a worker's correlation IDs are on the wire.
+    ///
+    /// # Panics
+    /// When there is no such worker.
+    #[must_use]
+    pub fn id_form(&self, worker: u32) -> IdForm {
+        self.form_in(self.population_of(worker))
+    }
+
+    fn form_in(&self, population: &Population) -> IdForm {
+        population.correlation_ids.as_ref().map_or(self.correlation_ids.form, |its| its.form)
+    }
+
+    /// All forms of correlation IDs; the looks after the run use the first.
+    pub fn id_forms(&self) -> impl Iterator<Item = IdForm> {
+        iter::once(self.correlation_ids.form).chain(self.populations.iter().map(|population| self.form_in(population)))
     }
 
     /// The phase in which a worker works; none where it works from the start.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     Distribution, Network, Probability, STEPS_MAX, Thresholds, Uniform, Weights, Window, distribution::RawDraw,
 };
-use crate::sequence::Pattern;
+use crate::sequence::{IdForm, Pattern};
 
 /// Workers that are alike.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,6 +27,9 @@ pub struct Population {
     pub load: Load,
     /// The stream contexts of each of them.
     pub contexts: Contexts,
+    /// What is different about their correlation IDs; none where nothing is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub correlation_ids: Option<OwnIds>,
     /// How often each pattern is drawn.
     pub patterns: Patterns,
     /// How many steps a sequence has.
@@ -77,6 +80,14 @@ impl Contexts {
     pub fn count(&self) -> u32 {
         self.common + self.rare
     }
+}
+
+/// What is different about a population's correlation IDs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OwnIds {
+    /// What they are on the wire.
+    pub form: IdForm,
 }
 
 /// How often each pattern is drawn.

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::sequence::IdForm;
 
 fn resolve(text: &str) -> Result<Scenario, String> {
     Scenario::resolve(&Source::from_text("a.toml", text), Overrides::default()).map_err(|error| error.to_string())
@@ -162,6 +163,28 @@ load.workers = 1";
         let error = error.expect_err(new).to_string();
         assert!(error.starts_with(expected), "{error}");
     }
+}
+
+#[test]
+fn a_population_may_have_correlation_ids_of_another_form() {
+    let text = "
+correlation_ids.form = 'text'
+[[population]]
+name = 'a'
+load.workers = 2
+[[population]]
+name = 'b'
+load.workers = 1
+correlation_ids.form = 'integer'";
+    let scenario = Scenario::resolve(&Source::from_text("a.toml", text), Overrides::default()).expect("a scenario");
+    let forms: Vec<_> = (0..3).map(|worker| scenario.id_form(worker)).collect();
+    assert_eq!(forms, [IdForm::Text, IdForm::Text, IdForm::Integer]);
+    let json = serde_json::to_string(&scenario).expect("JSON");
+    assert_eq!(serde_json::from_str::<Scenario>(&json).expect("a scenario"), scenario);
+    let other = text.replace("form = 'integer'", "first = 9");
+    let error = Scenario::resolve(&Source::from_text("a.toml", &other), Overrides::default()).expect_err("another key");
+    let expected = "a.toml:9: population[1].correlation_ids: unknown key `first`, expected `form`";
+    assert_eq!(error.to_string(), expected);
 }
 
 #[test]

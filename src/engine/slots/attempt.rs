@@ -73,8 +73,9 @@ impl<'r> Attempt<'r> {
         let ledger = Ledger::open(client, model).await.map_err(|why| Void { why, again: false })?;
         let lines = terms.slots as usize + 1;
         let (sender, arrivals) = mpsc::channel(lines);
-        let id = |ContextId { context, .. }| correlation_id(&terms, number, context);
-        let oracle = Oracle::new(rules(&shared.scenario, preflight), 1, terms.slots + 1, id);
+        let form = shared.scenario.correlation_ids.form;
+        let id = |ContextId { context, .. }| (correlation_id(&terms, number, context), form);
+        let oracle = Oracle::new(rules(preflight), 1, terms.slots + 1, id);
         Ok(Self {
             number,
             terms,

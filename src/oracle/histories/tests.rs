@@ -28,10 +28,9 @@ fn oracle() -> Oracle {
         idle_limit: Some(Duration::from_secs(1)),
         straggling: STRAGGLING,
         mixes: false,
-        id_form: IdForm::Integer,
         controls: None,
     };
-    Oracle::new(rules, 1, 1, |_| CorrelationId(NonZeroU64::new(5).expect("not zero")))
+    Oracle::new(rules, 1, 1, |_| (CorrelationId(NonZeroU64::new(5).expect("not zero")), IdForm::Integer))
 }
 
 fn event(at: Nanos, lane: u8, kind: EventKind) -> Event {

@@ -155,7 +155,6 @@ impl World {
             idle_limit: Some(Duration::from_micros(IDLE_US)),
             straggling: Duration::from_micros(STRAGGLING_US),
             mixes: kind.mixes,
-            id_form: IdForm::Integer,
             controls: Some(Controls { output: "SEEN".into(), shape: vec![1, 5], told: kind.told, slots: Some(4) }),
         };
         let client = |_| Client {
@@ -176,7 +175,9 @@ impl World {
             streams: Vec::new(),
             sent: Vec::new(),
             clients: (0..clients).map(client).collect(),
-            oracle: Oracle::new(rules, u32::try_from(clients).expect("few"), 1, |context| id(context.worker as usize)),
+            oracle: Oracle::new(rules, u32::try_from(clients).expect("few"), 1, |context| {
+                (id(context.worker as usize), IdForm::Integer)
+            }),
             small_values: random.random_bool(0.2),
             tampering: None,
             seen: Seen::default(),

@@ -127,8 +127,7 @@ fn of_an_expired_sequence_no_step_is_executed() {
 
 #[test]
 fn refusals_name_the_id_as_it_was_sent() {
-    let mut c = Conversation::new();
-    c.oracle.rules.id_form = IdForm::NonAscii;
+    let mut c = Conversation::with_ids_as(IdForm::NonAscii);
     c.send(true, true, &[1]).answer("0-0-0-0", 1).send(false, false, &[1, 1]);
     let right = START_ERROR.replace("sequence 5 ", "sequence séquence-№5 ");
     fails(&mut c, "0-0-1-0", &right);
