@@ -1,10 +1,10 @@
 //! One run against a server with planted faults, or with none, and what came of it.
 
-use std::{collections::BTreeSet, net::SocketAddr, path::Path, time::Duration};
+use std::{collections::BTreeSet, mem, net::SocketAddr, path::Path, time::Duration};
 
 use rand::RngExt as _;
 use sequence_stress::{
-    engine::{Observer, Preflight, Recording, RunResult, Setup, SlotFinding, run},
+    engine::{Observer, Progress, Recording, RunResult, Setup, SlotFinding, run},
     history::{self, Entry, Item, Keep, Reader, What},
     oracle::{Violation, ViolationKind, diagnosis::Cause},
     reference::{ModelOptions, Options, Planted, Server},
@@ -20,6 +20,8 @@ use super::{
     rows::{Row, Scene},
 };
 
+/// A run tells its progress every 100 ms. Who comes to it later than this was kept from running.
+const PROGRESS_WITHIN: Duration = Duration::from_millis(150);
 /// How long a run goes on after its first violation, for what that one is explained by.
 const FOLLOW_UP: Duration = Duration::from_millis(500);
 /// For how long a fault holds up what it makes late: longer than any answer is waited for.
@@ -38,6 +40,8 @@ pub struct Outcome {
     pub requests: u64,
     /// Whether the slots could be counted; a machine that is too slow for the idle limit cannot, and says so.
     pub counted_slots: bool,
+    /// For how long the run was kept from running, by a machine that had other things to do.
+    pub held_up: Duration,
 }
 
 #[derive(Clone, Debug)]
@@ -178,34 +182,44 @@ pub fn run_and_judge(setup: Setup) -> Outcome {
             plain: Plain::Fails,
             requests: 0,
             counted_slots: false,
+            held_up: Duration::ZERO,
         },
-        Ok(result) => judge(&result, &entries(&path)),
+        Ok((result, held_up)) => Outcome { held_up, ..judge(&result, &entries(&path)) },
     }
 }
 
 /// Runs a scenario, until some time after the first violation.
 pub fn run_scenario(scenario: Scenario, seed: u64) -> Result<RunResult, String> {
-    run_until_found(Setup::new(scenario, Seed(seed)))
+    run_until_found(Setup::new(scenario, Seed(seed))).map(|(result, _)| result)
 }
 
-fn run_until_found(setup: Setup) -> Result<RunResult, String> {
+/// What the run has shown, and for how long it was kept from running.
+fn run_until_found(setup: Setup) -> Result<(RunResult, Duration), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|why| why.to_string())?;
     let (interrupt, interrupts) = mpsc::channel(1);
-    let mut impatient = Impatient { interrupt, is_told: false };
-    runtime.block_on(run(setup, &mut impatient, interrupts)).map_err(|error| error.to_string())
+    let mut impatient = Impatient { interrupt, is_told: false, elapsed: Duration::ZERO, held_up: Duration::ZERO };
+    let result = runtime.block_on(run(setup, &mut impatient, interrupts)).map_err(|error| error.to_string())?;
+    Ok((result, impatient.held_up))
 }
 
-/// Ends a run some time after its first violation.
+/// Ends a run some time after its first violation, and sees whether it is told of its progress in time.
 struct Impatient {
     interrupt: mpsc::Sender<()>,
     is_told: bool,
+    elapsed: Duration,
+    held_up: Duration,
 }
 
 impl Observer for Impatient {
-    fn found(&mut self, _preflight: &Preflight) {}
+    fn progress(&mut self, progress: &Progress) {
+        let since = progress.elapsed.saturating_sub(mem::replace(&mut self.elapsed, progress.elapsed));
+        if since > PROGRESS_WITHIN {
+            self.held_up += since;
+        }
+    }
 
     fn violation(&mut self, _violation: &Violation) {
-        if !std::mem::replace(&mut self.is_told, true) {
+        if !mem::replace(&mut self.is_told, true) {
             let interrupt = self.interrupt.clone();
             Handle::current().spawn(async move {
                 tokio::time::sleep(FOLLOW_UP).await;
@@ -242,7 +256,8 @@ fn judge(result: &RunResult, entries: &[Entry]) -> Outcome {
         })),
     };
     let counted_slots = !matches!(result.slots.finding, SlotFinding::NotCheckable { .. });
-    Outcome { committed: None, seen, plain: plain::judge(entries), requests, counted_slots }
+    let held_up = Duration::ZERO;
+    Outcome { committed: None, seen, plain: plain::judge(entries), requests, counted_slots, held_up }
 }
 
 /// The chance at which a seed has the fault committed once.
