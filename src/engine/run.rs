@@ -91,6 +91,9 @@ pub trait Observer {
     fn trouble(&mut self, _what: &str) {}
 }
 
+/// Nobody watches.
+impl Observer for () {}
+
 /// How far a run is.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Progress {
