@@ -2,11 +2,7 @@
 
 mod support;
 
-use std::{
-    fs,
-    process::{Command, Stdio},
-    time::Duration,
-};
+use std::{fs, time::Duration};
 
 use sequence_stress::{
     claim::Claim,
@@ -21,6 +17,7 @@ use serde_json::Value;
 use support::{
     Setup, TestServer,
     runs::{run_alone, scenario},
+    tool::tool,
 };
 use tempfile::TempDir;
 
@@ -147,10 +144,8 @@ fn a_table_of_claims_is_taken_whole() {
     let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
     let run = |claims: &str| {
         fs::write(path("scenario.toml"), text(claims)).expect("a file");
-        let output = Command::new(env!("CARGO_BIN_EXE_sequence-stress"))
+        let output = tool()
             .args(["--scenario", &path("scenario.toml"), "-r", "1", "-q", "--json", &path("result.json")])
-            .env_remove("SEQUENCE_STRESS_URL")
-            .stdin(Stdio::null())
             .output()
             .expect("the command runs");
         (output.status.code(), [output.stdout, output.stderr].concat())

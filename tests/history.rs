@@ -21,6 +21,7 @@ use sequence_stress::{
 use support::{
     Setup, TestServer,
     runs::{self, runtime},
+    tool::tool,
 };
 use tempfile::TempDir;
 use tokio::sync::mpsc;
@@ -257,8 +258,8 @@ fn of_a_rotated_history_what_is_there_is_judged() {
 }
 
 fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sequence-stress"));
-    command.env_remove("SEQUENCE_STRESS_URL").args(arguments).stdin(Stdio::null());
+    let mut command = tool();
+    command.args(arguments);
     command
 }
 

@@ -21,6 +21,7 @@ use sequence_stress::{
 use support::{
     MODEL,
     runs::{reference_server, run_alone, scenario},
+    tool::tool,
 };
 
 /// What a run says where these metrics are told.
@@ -120,10 +121,8 @@ fn a_replay_elsewhere_looks_at_the_metrics_of_that_server() {
     );
     std::fs::write(file.path(), text).expect("a file");
     let replay = |more: &[&str]| {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_sequence-stress"));
-        command.env_remove("SEQUENCE_STRESS_URL").env_remove("SEQUENCE_STRESS_METRICS");
         let url = server.address.to_string();
-        let output = command.arg("replay").arg(file.path()).args(["-u", &url]).args(more).output().expect("it runs");
+        let output = tool().arg("replay").arg(file.path()).args(["-u", &url]).args(more).output().expect("it runs");
         (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
     };
     let (code, said) = replay(&["--metrics-url", &left]);

@@ -5,7 +5,6 @@ mod support;
 use std::{
     io::{Read as _, Write as _},
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
-    process::{Command, Stdio},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -340,12 +339,7 @@ fn is_load(bytes: &[u8]) -> bool {
 
 /// Runs the tool; its exit code, and all that it told.
 fn tool(words: &[&str]) -> (Option<i32>, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sequence-stress"));
-    for name in ["SEQUENCE_STRESS_URL", "SEQUENCE_STRESS_METRICS", "SEQUENCE_STRESS_STARTER", "SEQUENCE_STRESS_RESTART"]
-    {
-        command.env_remove(name);
-    }
-    let output = command.args(words).stdin(Stdio::null()).output().expect("the command runs");
+    let output = support::tool::tool().args(words).output().expect("the command runs");
     (
         output.status.code(),
         [output.stdout, output.stderr].map(|told| String::from_utf8_lossy(&told).into_owned()).concat(),

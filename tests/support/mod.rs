@@ -4,6 +4,7 @@
 
 pub mod request;
 pub mod runs;
+pub mod tool;
 pub mod triton;
 
 use std::{
