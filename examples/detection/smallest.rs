@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use sequence_stress::{
-    engine::{Given, Hints, Setup, run_given},
+    engine::{Given, Setup, run_given},
     failure::{Failure, Run, shrink},
     reference::{Planted, Server},
     seed::Seed,
@@ -42,16 +42,7 @@ fn shows(row: &Row, failure: &Failure, seed: u64) -> bool {
     let Ok(server) = Server::start(options(row.execution_ms, planted, seed)) else { return false };
     let Ok(mut scenario) = failure.fitted_scenario() else { return false };
     scenario.target.endpoint = server.address.into();
-    let setup = Setup {
-        scenario,
-        seed: Seed(seed),
-        hints: Hints::default(),
-        fail_fast: true,
-        embedded: false,
-        recording: None,
-        restart: None,
-        program: None,
-    };
+    let setup = Setup { fail_fast: true, ..Setup::new(scenario, Seed(seed)) };
     let given = Given { conversations: failure.conversations.clone() };
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return false };
     // The sender stays: a closed channel would bring no interrupts either.
