@@ -2,26 +2,24 @@
 
 mod support;
 
-use std::{
-    fs,
-    process::{Command, Stdio},
-    time::Duration,
-};
+use std::{fs, time::Duration};
 
 use sequence_stress::{
     claim::Claim,
-    engine::{Hints, Observer, Setup as RunSetup, run},
+    engine::{Hints, Setup as RunSetup},
     model::Strategy,
     reference::{Fault, ModelOptions, Planted},
     report::{Summary, Verdict},
-    scenario::{Overrides, Scenario, Source},
     seed::Seed,
     sequence::Pattern,
 };
 use serde_json::Value;
-use support::{Setup, TestServer};
+use support::{
+    Setup, TestServer,
+    runs::{run_alone, scenario},
+    tool::tool,
+};
 use tempfile::TempDir;
-use tokio::sync::mpsc;
 
 const SCENARIO: &str = "
 load.workers = 4
@@ -35,21 +33,16 @@ limits.connect_ms = 5000
 slots.check = false
 ";
 
-struct Silent;
-impl Observer for Silent {}
-
 fn stress(server: &TestServer, more: &str, hints: Hints) -> Summary {
     let text = format!("target.endpoint = '{}'\n{SCENARIO}{more}", server.address);
-    let scenario = Scenario::resolve(&Source::from_text("test", &text), Overrides::default()).expect("a scenario");
+    let scenario = scenario(&text);
     let seed = Seed(3);
     let setup = RunSetup {
         hints,
         program: Some(env!("CARGO_BIN_EXE_sequence-stress").into()),
         ..RunSetup::new(scenario.clone(), seed)
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let (_sender, interrupts) = mpsc::channel(1);
-    let result = runtime.block_on(run(setup, &mut Silent, interrupts)).expect("a run");
+    let result = run_alone(setup).expect("a run");
     Summary { scenario, scenario_name: "test".into(), seed, replay: "again".into(), embedded: None, result }
 }
 
@@ -151,10 +144,8 @@ fn a_table_of_claims_is_taken_whole() {
     let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
     let run = |claims: &str| {
         fs::write(path("scenario.toml"), text(claims)).expect("a file");
-        let output = Command::new(env!("CARGO_BIN_EXE_sequence-stress"))
+        let output = tool()
             .args(["--scenario", &path("scenario.toml"), "-r", "1", "-q", "--json", &path("result.json")])
-            .env_remove("SEQUENCE_STRESS_URL")
-            .stdin(Stdio::null())
             .output()
             .expect("the command runs");
         (output.status.code(), [output.stdout, output.stderr].concat())

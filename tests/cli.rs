@@ -10,17 +10,12 @@ use std::{
 
 use sequence_stress::reference::{Fault, Planted};
 use serde_json::Value;
-use support::{Setup, TestServer};
+use support::{Setup, TestServer, tool::tool};
 use tempfile::TempDir;
 
 fn command() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sequence-stress"));
-    command
-        .env_remove("SEQUENCE_STRESS_URL")
-        .env_remove("SEQUENCE_STRESS_METRICS")
-        .env_remove("SEQUENCE_STRESS_STARTER")
-        .env_remove("NO_COLOR")
-        .stdin(Stdio::null());
+    let mut command = tool();
+    command.env_remove("NO_COLOR");
     command
 }
 

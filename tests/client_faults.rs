@@ -6,15 +6,14 @@ use std::{net::SocketAddr, time::Duration};
 
 use sequence_stress::{
     claim::Claim,
-    engine::{Accounting, Observer, RunResult, Setup, SlotFinding, run},
+    engine::{Accounting, RunResult, Setup, SlotFinding},
     model::Strategy,
     oracle::ViolationKind,
-    reference::{Fault, ModelOptions, Options, Planted, Server},
-    scenario::{Overrides, Scenario, Source},
+    reference::{Fault, ModelOptions, Planted, Server},
     seed::Seed,
     sequence::Pattern,
 };
-use tokio::sync::mpsc;
+use support::runs::{reference_server, run_alone, scenario_at};
 
 const IDLE_LIMIT: Duration = Duration::from_millis(250);
 /// One for each worker.
@@ -43,9 +42,6 @@ const FAULTS: &[Pattern] = &[
     Pattern::Timeout,
 ];
 
-struct Silent;
-impl Observer for Silent {}
-
 fn server(strategy: Strategy, slots: u32, faults: &[Planted], execution_ms: u64) -> Server {
     let models = ModelOptions {
         strategy,
@@ -54,8 +50,7 @@ fn server(strategy: Strategy, slots: u32, faults: &[Planted], execution_ms: u64)
         execution: Duration::from_millis(execution_ms),
         ..ModelOptions::default()
     };
-    let options = Options { models, faults: faults.to_vec(), threads: 1, ..Options::default() };
-    Server::start(options).expect("a free port")
+    reference_server(models, faults)
 }
 
 /// Runs a scenario in which these patterns have the same weight.
@@ -71,13 +66,9 @@ length = {{ min = 1, max = 20, normal = {{ mean = 8, stdev = 4 }} }}
 values.uniform = {{ min = -2147483648, max = 2147483647 }}
 {more}"
     );
-    let overrides = Overrides { endpoint: Some(address.into()), ..Overrides::default() };
-    let scenario = Scenario::resolve(&Source::from_text("test", &text), overrides).expect("a scenario");
-    let setup =
-        Setup { program: Some(env!("CARGO_BIN_EXE_sequence-stress").into()), ..Setup::new(scenario, Seed(seed)) };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let (_interrupt, interrupts) = mpsc::channel(1);
-    runtime.block_on(run(setup, &mut Silent, interrupts)).expect("a run")
+    let program = Some(env!("CARGO_BIN_EXE_sequence-stress").into());
+    let setup = Setup { program, ..Setup::new(scenario_at(address, &text), Seed(seed)) };
+    run_alone(setup).expect("a run")
 }
 
 /// Most of the time is waiting; with more at a time the machine is too busy to keep sequences open within the idle limit.

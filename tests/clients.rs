@@ -1,48 +1,27 @@
 //! The reference server and clients that others wrote: NVIDIA's Python client, and the C++ `perf_analyzer`.
 
+#[path = "support/tool.rs"]
+mod tool;
+
 use std::{
     env, fs,
-    io::{BufRead as _, BufReader},
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
 
 use sequence_stress::sequence::Flaw;
 use tempfile::TempDir;
+use tool::{Serve, tool};
 
 /// How long a client may take, many times what it does take.
 const LIMIT: Duration = Duration::from_secs(300);
 const LOOK: Duration = Duration::from_millis(20);
 
-/// `sequence-stress serve`, ended when it is dropped.
-struct Serve {
-    process: Child,
-    address: String,
-}
-
 impl Serve {
-    fn start(options: &[&str]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sequence-stress"));
-        command.args(["serve", "--grpc-port", "0"]).args(options).stdout(Stdio::piped());
-        let mut process = command.spawn().expect("it runs");
-        let mut line = String::new();
-        BufReader::new(process.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("a line");
-        let address = line.trim().strip_prefix("serving gRPC at ").expect("an address").to_owned();
-        Self { process, address }
-    }
-
     fn is_running(&mut self) -> bool {
         self.process.try_wait().expect("it can be asked").is_none()
-    }
-}
-
-impl Drop for Serve {
-    fn drop(&mut self) {
-        // It may be gone.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 
@@ -117,7 +96,6 @@ fn an_exported_failure_fails_where_a_replay_does() {
     let folder = TempDir::new().expect("a folder");
     let (path, script) = (folder.path().join("failure.toml"), folder.path().join("repeat.py"));
     fs::write(&path, BY_HAND).expect("a file");
-    let tool = || Command::new(env!("CARGO_BIN_EXE_sequence-stress"));
     let exported = tool().arg("export").arg(&path).output().expect("it runs");
     fs::write(&script, &exported.stdout).expect("a file");
     let packages = told("SEQUENCE_STRESS_TRITONCLIENT");
@@ -143,8 +121,7 @@ fn an_exported_failure_has_its_flaws_and_time_limits() {
     let acts = format!("acts = [\"send 0 START 5 within 1000000 us\", {}\"send 0 END 6\"]", flaws.concat());
     let text = BY_HAND.lines().map(|line| if line.starts_with("acts = [\"send 0 START 5") { &acts } else { line });
     fs::write(&path, text.collect::<Vec<_>>().join("\n")).expect("a file");
-    let exported =
-        Command::new(env!("CARGO_BIN_EXE_sequence-stress")).arg("export").arg(&path).output().expect("it runs");
+    let exported = tool().arg("export").arg(&path).output().expect("it runs");
     assert!(exported.status.success(), "{exported:?}");
     fs::write(&script, &exported.stdout).expect("a file");
     let packages = told("SEQUENCE_STRESS_TRITONCLIENT");
@@ -162,8 +139,7 @@ fn an_exported_failure_counts_the_slots() {
     let folder = TempDir::new().expect("a folder");
     let (path, script) = (folder.path().join("failure.toml"), folder.path().join("repeat.py"));
     fs::write(&path, BY_HAND.replace("kind = \"wrong-sum\"", "kind = \"slot-leak\"")).expect("a file");
-    let exported =
-        Command::new(env!("CARGO_BIN_EXE_sequence-stress")).arg("export").arg(&path).output().expect("it runs");
+    let exported = tool().arg("export").arg(&path).output().expect("it runs");
     fs::write(&script, &exported.stdout).expect("a file");
     let packages = told("SEQUENCE_STRESS_TRITONCLIENT");
     // Long, so that no sequence that is kept open goes idle on a busy machine.

@@ -1,16 +1,17 @@
 //! What models say that they saw is asked for and checked: a wrong START, END, READY or CORRID is found although the sum may be
 //! right, and a step in a slot that is not its own.
 
+mod support;
+
 use std::time::Duration;
 
 use sequence_stress::{
-    engine::{Observer, RunResult, Setup, run},
+    engine::{RunResult, Setup},
     oracle::{ViolationKind, diagnosis::Cause},
-    reference::{ModelOptions, Options, Planted, Server},
-    scenario::{Overrides, Scenario, Source},
+    reference::{ModelOptions, Planted},
     seed::Seed,
 };
-use tokio::sync::mpsc;
+use support::runs::{reference_server, run_alone, scenario};
 
 /// One worker's sequences follow each other, so that a fault is committed early; nobody counts slots.
 const SCENARIO: &str = "
@@ -24,9 +25,6 @@ claims = {}
 const DIRECT: &str = "custom_sequence_int32";
 const OLDEST: &str = "oldest_sequence_int32";
 
-struct Silent;
-impl Observer for Silent {}
-
 const PATTERNS: &str = "patterns.common = { valid = 5, valid-valid = 2, valid-no-end = 1, no-end = 1 }";
 
 fn stress(model: &str, fault: Option<&str>, more: &str) -> RunResult {
@@ -38,15 +36,11 @@ fn stress(model: &str, fault: Option<&str>, more: &str) -> RunResult {
         execution: Duration::from_millis(1),
         ..ModelOptions::default()
     };
-    let faults = fault.map(|fault| fault.parse::<Planted>().expect("a fault")).into_iter().collect();
-    let server = Server::start(Options { models, faults, threads: 1, ..Options::default() }).expect("a free port");
+    let faults: Vec<_> = fault.map(|fault| fault.parse::<Planted>().expect("a fault")).into_iter().collect();
+    let server = reference_server(models, &faults);
     let text = format!("{SCENARIO}{more}\ntarget.endpoint = '{}'\ntarget.model = '{model}'", server.address);
-    let scenario = Scenario::resolve(&Source::from_text("test", &text), Overrides::default()).expect("a scenario");
-    let setup = Setup { embedded: true, ..Setup::new(scenario, Seed(1)) };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    // The sender stays: a closed channel would bring no interrupts either.
-    let (_interrupt, interrupts) = mpsc::channel(1);
-    runtime.block_on(run(setup, &mut Silent, interrupts)).expect("the server can be tested")
+    let setup = Setup { embedded: true, ..Setup::new(scenario(&text), Seed(1)) };
+    run_alone(setup).expect("the server can be tested")
 }
 
 #[test]

@@ -1,14 +1,16 @@
 //! Every check of the tool, against a reference server that commits no fault; `tests/detection.rs` has those that do.
 
+mod support;
+
 use std::time::Duration;
 
 use sequence_stress::{
-    engine::{Accounting, Observer, RunResult, Setup as RunSetup, run},
-    reference::{ModelOptions, Options, Server},
-    scenario::{Overrides, Scenario, Source},
+    engine::{Accounting, RunResult, Setup},
+    reference::{ModelOptions, Server},
+    scenario::Scenario,
     seed::Seed,
 };
-use tokio::sync::mpsc;
+use support::runs::{self, reference_server, run_alone};
 
 /// Short limits, so that a missing answer is lost soon.
 const SCENARIO: &str = "
@@ -21,9 +23,6 @@ const DIRECT: &str = "custom_sequence_int32";
 const OLDEST: &str = "oldest_sequence_int32";
 const IMPLICIT: &str = "implicit_sequence_int32";
 
-struct Silent;
-impl Observer for Silent {}
-
 fn server(model: &str) -> Server {
     let models = ModelOptions {
         instances: 2,
@@ -33,20 +32,16 @@ fn server(model: &str) -> Server {
         execution: Duration::from_millis(u64::from(model == OLDEST)),
         ..ModelOptions::default()
     };
-    Server::start(Options { models, threads: 1, ..Options::default() }).expect("a free port")
+    reference_server(models, &[])
 }
 
 fn scenario(server: &Server, model: &str, more: &str) -> Scenario {
-    let text = format!("{SCENARIO}{more}\ntarget = {{ endpoint = '{}', model = '{model}' }}", server.address);
-    Scenario::resolve(&Source::from_text("test", &text), Overrides::default()).expect("a scenario")
+    runs::scenario(&format!("{SCENARIO}{more}\ntarget = {{ endpoint = '{}', model = '{model}' }}", server.address))
 }
 
 fn run_scenario(scenario: Scenario, seed: u64) -> RunResult {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let setup = RunSetup { embedded: true, ..RunSetup::new(scenario, Seed(seed)) };
-    // The sender stays: a closed channel would bring no interrupts either.
-    let (_interrupt, interrupts) = mpsc::channel(1);
-    runtime.block_on(run(setup, &mut Silent, interrupts)).expect("the server can be tested")
+    let setup = Setup { embedded: true, ..Setup::new(scenario, Seed(seed)) };
+    run_alone(setup).expect("the server can be tested")
 }
 
 #[test]

@@ -1,20 +1,23 @@
 //! The reference server as a user gets it: embedded in a run, and served alone.
 
+#[path = "support/tool.rs"]
+mod tool;
+
 use std::{
     io::{BufRead as _, BufReader},
-    process::{Child, Command, Output, Stdio},
+    process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
-const TOOL: &str = env!("CARGO_BIN_EXE_sequence-stress");
+use tool::tool;
+
 /// Too short for what the default scenario claims.
 const SCENARIO: &str = "tests/support/claims-nothing.toml";
 const QUICK: [&str; 11] =
     ["--embedded", "-t", "2", "-i", "3", "-r", "5", "--idle-limit", "200ms", "--scenario", SCENARIO];
 
 fn run(arguments: &[&str]) -> (Option<i32>, String) {
-    let output: Output =
-        Command::new(TOOL).args(arguments).env_remove("SEQUENCE_STRESS_URL").output().expect("the command runs");
+    let output = tool().args(arguments).output().expect("the command runs");
     let text = [output.stdout, output.stderr].concat();
     (output.status.code(), String::from_utf8(text).expect("UTF-8"))
 }
@@ -114,7 +117,7 @@ fn options_that_do_nothing_are_told_and_are_not_in_the_line_that_has_the_run_aga
 
 /// Starts a server on a free port, and reads where it listens.
 fn serve(arguments: &[&str]) -> (Child, String) {
-    let mut child = Command::new(TOOL)
+    let mut child = tool()
         .args(["serve", "--grpc-port", "0"])
         .args(arguments)
         .stdout(Stdio::piped())

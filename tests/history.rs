@@ -15,10 +15,14 @@ use sequence_stress::{
     oracle::Violation,
     reference::{Fault, ModelOptions, Planted},
     report::{Summary, Verdict},
-    scenario::{Overrides, Scenario, Source},
+    scenario::Scenario,
     seed::Seed,
 };
-use support::{Setup, TestServer};
+use support::{
+    Setup, TestServer,
+    runs::{self, runtime},
+    tool::tool,
+};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 
@@ -55,8 +59,7 @@ fn scenario_text(more: &str) -> String {
 }
 
 fn scenario(server: &TestServer, more: &str) -> Scenario {
-    let text = format!("target.endpoint = '{}'\n{}", server.address, scenario_text(more));
-    Scenario::resolve(&Source::from_text("test", &text), Overrides::default()).expect("a scenario")
+    runs::scenario(&format!("target.endpoint = '{}'\n{}", server.address, scenario_text(more)))
 }
 
 fn options(path: &Path) -> Options {
@@ -66,10 +69,9 @@ fn options(path: &Path) -> Options {
 fn record(scenario: &Scenario, options: Options, interrupt_after: Option<u64>) -> RunResult {
     let recording = Recording { options, scenario_name: "test".into(), replay: "again".into(), server: None };
     let setup = RunSetup { recording: Some(recording), ..RunSetup::new(scenario.clone(), Seed(7)) };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let (sender, interrupts) = mpsc::channel(1);
     let mut observer = Interrupter(interrupt_after.map(|after| (after, sender.clone())));
-    let result = runtime.block_on(run(setup, &mut observer, interrupts)).expect("the server can be tested");
+    let result = runtime().block_on(run(setup, &mut observer, interrupts)).expect("the server can be tested");
     drop(sender);
     let recorded = result.recorded.as_ref().expect("a history");
     assert_eq!(recorded.kept.problem, None);
@@ -256,8 +258,8 @@ fn of_a_rotated_history_what_is_there_is_judged() {
 }
 
 fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sequence-stress"));
-    command.env_remove("SEQUENCE_STRESS_URL").args(arguments).stdin(Stdio::null());
+    let mut command = tool();
+    command.args(arguments);
     command
 }
 

@@ -14,6 +14,7 @@ use sequence_stress::proto::{
 use serde_json::{Value, json};
 use support::{
     request::step,
+    runs::runtime,
     triton::{ANSWER_LIMIT, Triton, text, with_triton},
 };
 
@@ -153,8 +154,7 @@ fn a_panic_in_a_model_is_an_error_of_one_request_alone() {
 
 /// All the answers that a stream of these requests gets.
 fn answers(triton: &Triton, requests: Vec<ModelInferRequest>) -> Vec<ModelStreamInferResponse> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(async {
+    runtime().block_on(async {
         let url = format!("http://{}", triton.grpc);
         let mut client = GrpcInferenceServiceClient::connect(url).await.expect("a connection");
         let stream = client.model_stream_infer(tokio_stream::iter(requests)).await.expect("a stream");

@@ -1,6 +1,8 @@
 //! Faulty networks between the clients and the server: nothing of them is the server's fault, and what the server does is still
 //! judged.
 
+mod support;
+
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::{SocketAddr, TcpListener, TcpStream},
@@ -10,19 +12,16 @@ use std::{
 
 use sequence_stress::{
     claim::Claim,
-    engine::{Accounting, Observer, RunError, RunResult, Setup as RunSetup, SlotFinding, run},
+    engine::{Accounting, RunError, RunResult, Setup, SlotFinding},
     oracle::ViolationKind,
-    reference::{Fault, ModelOptions, Options, Planted, Server},
-    scenario::{Overrides, Scenario, Source},
+    reference::{Fault, ModelOptions, Planted, Server},
+    scenario::Scenario,
     seed::Seed,
 };
-use tokio::sync::mpsc;
+use support::runs::{reference_server, run_alone, scenario_at};
 
 const TOOL: &str = env!("CARGO_BIN_EXE_sequence-stress");
 const IDLE_LIMIT: Duration = Duration::from_millis(400);
-
-struct Silent;
-impl Observer for Silent {}
 
 fn models() -> ModelOptions {
     ModelOptions {
@@ -35,8 +34,7 @@ fn models() -> ModelOptions {
 }
 
 fn server(faults: &[Planted]) -> Server {
-    let options = Options { models: models(), faults: faults.to_vec(), threads: 1, ..Options::default() };
-    Server::start(options).expect("a free port")
+    reference_server(models(), faults)
 }
 
 fn scenario(address: SocketAddr, lost_after_ms: u32, text: &str) -> Scenario {
@@ -49,8 +47,7 @@ values.uniform = {{ min = -2147483648, max = 2147483647 }}
 limits = {{ quiet_ms = 30, settle_ms = 5000, step_ms = 5, lost_after_ms = {lost_after_ms} }}
 {text}"
     );
-    let overrides = Overrides { endpoint: Some(address.into()), ..Overrides::default() };
-    Scenario::resolve(&Source::from_text("test", &text), overrides).expect("a scenario")
+    scenario_at(address, &text)
 }
 
 /// So many runs are held until the fault has its chance and can be seen.
@@ -70,10 +67,7 @@ fn stress(address: SocketAddr, lost_after_ms: u32, text: &str) -> Result<RunResu
 }
 
 fn stress_by(seed: u64, address: SocketAddr, lost_after_ms: u32, text: &str) -> Result<RunResult, RunError> {
-    let setup = RunSetup::new(scenario(address, lost_after_ms, text), Seed(seed));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let (_interrupt, interrupts) = mpsc::channel(1);
-    runtime.block_on(run(setup, &mut Silent, interrupts))
+    run_alone(Setup::new(scenario(address, lost_after_ms, text), Seed(seed)))
 }
 
 /// Networks, and whether they take connections, as far as that does not depend on how fast the machine is.
@@ -91,22 +85,18 @@ const NETWORKS: &[(&str, Option<bool>)] = &[
 
 #[test]
 fn a_correct_server_is_not_accused_of_what_the_network_does() {
-    std::thread::scope(|scope| {
-        for (network, takes) in NETWORKS {
-            scope.spawn(move || {
-                let server = server(&[]);
-                let result = stress(server.address, PATIENT, &format!("{network}\n{ALL}")).expect("a run");
-                assert_eq!(result.violations, [], "{network}");
-                assert!(matches!(result.accounting, Accounting::Agrees { .. }), "{network}: {:?}", result.accounting);
-                let slots = &result.slots;
-                let accused = matches!(slots.finding, SlotFinding::Leaked { .. } | SlotFinding::ReleasedTwice { .. });
-                assert!(!accused, "{network}: {slots:?}");
-                let counts = result.tally.total();
-                assert!(takes.is_none() || counts.answered() > 50, "{network}: {counts:?}");
-                let cuts = result.tally.reached.of(Claim::CutByTheNetwork);
-                assert!(takes.is_none_or(|takes| takes == (cuts > 0)), "{network}: {cuts} {counts:?}");
-            });
-        }
+    support::at_the_same_time(NETWORKS, |(network, takes)| {
+        let server = server(&[]);
+        let result = stress(server.address, PATIENT, &format!("{network}\n{ALL}")).expect("a run");
+        assert_eq!(result.violations, [], "{network}");
+        assert!(matches!(result.accounting, Accounting::Agrees { .. }), "{network}: {:?}", result.accounting);
+        let slots = &result.slots;
+        let accused = matches!(slots.finding, SlotFinding::Leaked { .. } | SlotFinding::ReleasedTwice { .. });
+        assert!(!accused, "{network}: {slots:?}");
+        let counts = result.tally.total();
+        assert!(takes.is_none() || counts.answered() > 50, "{network}: {counts:?}");
+        let cuts = result.tally.reached.of(Claim::CutByTheNetwork);
+        assert!(takes.is_none_or(|takes| takes == (cuts > 0)), "{network}: {cuts} {counts:?}");
     });
 }
 
@@ -157,12 +147,8 @@ network.cut.after_bytes.constant = 3000
 claims = {}";
 
 fn stress_through_cuts(seed: u64, lost_after_ms: u32, server: &Server) -> RunResult {
-    let endpoint = Some(server.address.into());
-    let source = Source::from_text("test", &format!("limits.lost_after_ms = {lost_after_ms}\n{CUTS}"));
-    let scenario = Scenario::resolve(&source, Overrides { endpoint, ..Overrides::default() }).expect("a scenario");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let (_interrupt, interrupts) = mpsc::channel(1);
-    runtime.block_on(run(RunSetup::new(scenario, Seed(seed)), &mut Silent, interrupts)).expect("a run")
+    let scenario = scenario_at(server.address, &format!("limits.lost_after_ms = {lost_after_ms}\n{CUTS}"));
+    run_alone(Setup::new(scenario, Seed(seed))).expect("a run")
 }
 
 #[test]
@@ -192,16 +178,12 @@ fn what_a_server_does_wrong_after_a_cut_is_found() {
 
 #[test]
 fn a_correct_server_is_not_accused_after_a_cut() {
-    std::thread::scope(|scope| {
-        for seed in 1..=6 {
-            scope.spawn(move || {
-                let server = server(&[]);
-                let result = stress_through_cuts(seed, PATIENT, &server);
-                assert_eq!(result.violations, []);
-                let counts = result.tally.total();
-                assert!(counts.indeterminate > 50 && counts.completed > 50, "{counts:?}");
-            });
-        }
+    support::at_the_same_time(&[1, 2, 3, 4, 5, 6], |seed| {
+        let server = server(&[]);
+        let result = stress_through_cuts(*seed, PATIENT, &server);
+        assert_eq!(result.violations, []);
+        let counts = result.tally.total();
+        assert!(counts.indeterminate > 50 && counts.completed > 50, "{counts:?}");
     });
 }
 

@@ -1,5 +1,7 @@
 //! Requests that are left pending in the server, as its metrics tell them.
 
+mod support;
+
 use std::{
     io::{Read as _, Write as _},
     net::{TcpListener, TcpStream},
@@ -11,33 +13,28 @@ use std::{
 };
 
 use sequence_stress::{
-    engine::{Observer, PendingRequests, RunResult, Setup, run},
+    engine::{PendingRequests, RunResult, Setup},
     oracle::ViolationKind,
-    reference::{ModelOptions, Options, Server},
-    scenario::{Overrides, Scenario, Source},
+    reference::ModelOptions,
     seed::Seed,
 };
-use tokio::sync::mpsc;
-
-const MODEL: &str = "custom_sequence_int32";
-
-struct Silent;
-impl Observer for Silent {}
+use support::{
+    MODEL,
+    runs::{reference_server, run_alone, scenario},
+    tool::tool,
+};
 
 /// What a run says where these metrics are told.
 fn run_with_metrics(metrics: &str) -> RunResult {
     let models = ModelOptions { idle_limit: Duration::from_millis(100), ..ModelOptions::default() };
-    let server = Server::start(Options { models, threads: 1, ..Options::default() }).expect("a free port");
+    let server = reference_server(models, &[]);
     let text = format!(
         "target = {{ endpoint = '{}', model = '{MODEL}', metrics = '{metrics}' }}\nload = {{ workers = 1, iterations = 3 }}\n\
          limits = {{ connect_ms = 500, settle_ms = 300, quiet_ms = 20 }}\nslots.check = false",
         server.address
     );
-    let scenario = Scenario::resolve(&Source::from_text("test", &text), Overrides::default()).expect("a scenario");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let setup = Setup { embedded: true, ..Setup::new(scenario, Seed(3)) };
-    let (_interrupt, interrupts) = mpsc::channel(1);
-    runtime.block_on(run(setup, &mut Silent, interrupts)).expect("the server can be tested")
+    let setup = Setup { embedded: true, ..Setup::new(scenario(&text), Seed(3)) };
+    run_alone(setup).expect("the server can be tested")
 }
 
 /// A listener that treats each connection so, and how many there were.
@@ -113,7 +110,7 @@ fn metrics_that_cannot_be_read_are_told_and_no_violation() {
 #[test]
 fn a_replay_elsewhere_looks_at_the_metrics_of_that_server() {
     let models = ModelOptions { idle_limit: Duration::from_millis(100), ..ModelOptions::default() };
-    let server = Server::start(Options { models, threads: 1, ..Options::default() }).expect("a free port");
+    let server = reference_server(models, &[]);
     let (left, _) = metrics(&[3]);
     let file = tempfile::NamedTempFile::new().expect("a file");
     let text = format!(
@@ -124,10 +121,8 @@ fn a_replay_elsewhere_looks_at_the_metrics_of_that_server() {
     );
     std::fs::write(file.path(), text).expect("a file");
     let replay = |more: &[&str]| {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_sequence-stress"));
-        command.env_remove("SEQUENCE_STRESS_URL").env_remove("SEQUENCE_STRESS_METRICS");
         let url = server.address.to_string();
-        let output = command.arg("replay").arg(file.path()).args(["-u", &url]).args(more).output().expect("it runs");
+        let output = tool().arg("replay").arg(file.path()).args(["-u", &url]).args(more).output().expect("it runs");
         (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
     };
     let (code, said) = replay(&["--metrics-url", &left]);

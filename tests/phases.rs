@@ -1,9 +1,10 @@
 //! Runs in phases: which workers work when, and what becomes of a run in whose middle the server is disturbed.
 
+mod support;
+
 use std::{
     io::{Read as _, Write as _},
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
-    process::{Command, Stdio},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -16,15 +17,12 @@ use sequence_stress::{
     engine::{Accounting, IdleSearch, Observer, Restart, RunError, RunResult, Setup, SlotFinding, run},
     model::Strategy,
     oracle::ViolationKind,
-    reference::{Fault, ModelOptions, Options, Planted, Server},
-    scenario::{Overrides, Scenario, Source},
+    reference::{Fault, ModelOptions, Planted, Server},
     seed::Seed,
     transport::Client,
 };
-use tokio::{runtime::Runtime, sync::mpsc};
-
-struct Silent;
-impl Observer for Silent {}
+use support::runs::{reference_server, run_alone, runtime, scenario_at};
+use tokio::sync::mpsc;
 
 fn server(faults: &[Planted]) -> Server {
     let models = ModelOptions {
@@ -34,7 +32,7 @@ fn server(faults: &[Planted]) -> Server {
         execution: Duration::ZERO,
         ..ModelOptions::default()
     };
-    Server::start(Options { models, faults: faults.to_vec(), threads: 1, ..Options::default() }).expect("a free port")
+    reference_server(models, faults)
 }
 
 /// Steps may take long on a busy machine; the rest is checked quickly.
@@ -56,18 +54,7 @@ fn stress_at(address: SocketAddr, text: &str, restart: Option<Restart>) -> Resul
 }
 
 fn stress_by(seed: u64, address: SocketAddr, text: &str, restart: Option<Restart>) -> Result<RunResult, RunError> {
-    let setup = Setup { restart, ..Setup::new(scenario_at(address, text), Seed(seed)) };
-    let (_interrupt, interrupts) = mpsc::channel(1);
-    runtime().block_on(run(setup, &mut Silent, interrupts))
-}
-
-fn scenario_at(address: SocketAddr, text: &str) -> Scenario {
-    let overrides = Overrides { endpoint: Some(address.into()), ..Overrides::default() };
-    Scenario::resolve(&Source::from_text("test", text), overrides).expect("a scenario")
-}
-
-fn runtime() -> Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
+    run_alone(Setup { restart, ..Setup::new(scenario_at(address, text), Seed(seed)) })
 }
 
 #[test]
@@ -154,8 +141,7 @@ fn with_another_strategy_there_may_be_another_number_of_slots() {
         ..ModelOptions::default()
     };
     for (action, slots) in [("reload-direct", 4), ("reload-oldest", 12)] {
-        let options = Options { models: models.clone(), threads: 1, ..Options::default() };
-        let server = Server::start(options).expect("a free port");
+        let server = reference_server(models.clone(), &[]);
         let result = disturbed(&server, action, "[slots]\nidle_limit_search = true");
         assert_eq!(result.violations, [], "{action}");
         let found = &result.slots.finding;
@@ -183,22 +169,18 @@ fn what_a_server_does_wrong_after_it_was_disturbed_is_found() {
 /// The end of a connection is on its way through the network when the server is back already.
 #[test]
 fn a_server_that_is_restarted_behind_a_slow_network_is_not_accused() {
-    std::thread::scope(|scope| {
-        for seed in 1..=3 {
-            scope.spawn(move || {
-                let server = server(&[]);
-                let network = "network.latency_ms.uniform = { min = 5, max = 60 }\nsending.connection = 'per-context'";
-                let phase = |name| format!("[[phase]]\nname = '{name}'\npause_ms = 200\nserver = 'restart'\n");
-                let text = format!(
-                    "patterns.common = {{ valid = 1 }}\nload = {{ workers = 8, duration_s = 1 }}\n{network}\nclaims = {{}}\n{}",
-                    ["a", "b", "c"].map(phase).concat()
-                );
-                let restart = Some(Restart::by(server.restarter()));
-                let result = stress_by(seed, server.address, &text, restart).expect("a run");
-                assert_eq!(result.violations, [], "seed {seed}");
-                assert!(result.tally.total().completed > 20, "{:?}", result.tally.total());
-            });
-        }
+    support::at_the_same_time(&[1, 2, 3], |seed| {
+        let server = server(&[]);
+        let network = "network.latency_ms.uniform = { min = 5, max = 60 }\nsending.connection = 'per-context'";
+        let phase = |name| format!("[[phase]]\nname = '{name}'\npause_ms = 200\nserver = 'restart'\n");
+        let text = format!(
+            "patterns.common = {{ valid = 1 }}\nload = {{ workers = 8, duration_s = 1 }}\n{network}\nclaims = {{}}\n{}",
+            ["a", "b", "c"].map(phase).concat()
+        );
+        let restart = Some(Restart::by(server.restarter()));
+        let result = stress_by(*seed, server.address, &text, restart).expect("a run");
+        assert_eq!(result.violations, [], "seed {seed}");
+        assert!(result.tally.total().completed > 20, "{:?}", result.tally.total());
     });
 }
 
@@ -308,8 +290,8 @@ fn a_model_that_was_switched_is_put_back_however_the_run_ends() {
                 interrupt.send(()).await.expect("the run listens");
             }
         };
-        let mut silent = Silent;
-        let running = run(Setup::new(scenario, Seed(3)), &mut silent, interrupts);
+        let mut nobody = ();
+        let running = run(Setup::new(scenario, Seed(3)), &mut nobody, interrupts);
         let (result, ()) = runtime.block_on(async { tokio::join!(running, when_switched) });
         let result = result.expect("a run");
         assert_eq!((result.interrupted.0, result.violations.is_empty()), (is_interrupted, faults.is_empty()));
@@ -357,12 +339,7 @@ fn is_load(bytes: &[u8]) -> bool {
 
 /// Runs the tool; its exit code, and all that it told.
 fn tool(words: &[&str]) -> (Option<i32>, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sequence-stress"));
-    for name in ["SEQUENCE_STRESS_URL", "SEQUENCE_STRESS_METRICS", "SEQUENCE_STRESS_STARTER", "SEQUENCE_STRESS_RESTART"]
-    {
-        command.env_remove(name);
-    }
-    let output = command.args(words).stdin(Stdio::null()).output().expect("the command runs");
+    let output = support::tool::tool().args(words).output().expect("the command runs");
     (
         output.status.code(),
         [output.stdout, output.stderr].map(|told| String::from_utf8_lossy(&told).into_owned()).concat(),
@@ -395,7 +372,7 @@ fn quick_server() -> Server {
         execution: Duration::ZERO,
         ..ModelOptions::default()
     };
-    Server::start(Options { models, threads: 1, ..Options::default() }).expect("a free port")
+    reference_server(models, &[])
 }
 
 #[test]

@@ -1,42 +1,27 @@
 //! How much memory the reference server takes, as a process of its own.
 
-use std::{
-    fs,
-    io::{BufRead as _, BufReader},
-    process::{Child, Command, Stdio},
-    time::Duration,
-};
+#[path = "support/request.rs"]
+mod request;
+#[path = "support/tool.rs"]
+mod tool;
 
-use sequence_stress::proto::{
-    InferParameter, ModelInferRequest,
-    grpc_inference_service_client::GrpcInferenceServiceClient,
-    infer_parameter::ParameterChoice,
-    model_infer_request::{InferInputTensor, InferRequestedOutputTensor},
-};
+use std::{fs, time::Duration};
+
+use sequence_stress::proto::{ModelInferRequest, grpc_inference_service_client::GrpcInferenceServiceClient};
 use tokio::{task::JoinSet, time::timeout};
 use tonic::transport::Channel;
+use tool::Serve;
 
 const LIMIT: Duration = Duration::from_secs(300);
 const MODEL: &str = "custom_sequence_int32";
 const STREAMS: i64 = 4;
 
-/// `sequence-stress serve`, ended when it is dropped.
-struct Serve {
-    process: Child,
-    address: String,
+/// A server that takes no time to execute, and in which nothing goes idle.
+fn serve(options: &[&str]) -> Serve {
+    Serve::start(&[&["--execution-time", "0ms", "--idle-limit", "1h"], options].concat())
 }
 
 impl Serve {
-    fn start(options: &[&str]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sequence-stress"));
-        command.args(["serve", "--grpc-port", "0", "--execution-time", "0ms", "--idle-limit", "1h"]);
-        let mut process = command.args(options).stdout(Stdio::piped()).spawn().expect("it runs");
-        let mut line = String::new();
-        BufReader::new(process.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("a line");
-        let address = line.trim().strip_prefix("serving gRPC at ").expect("an address").to_owned();
-        Self { process, address }
-    }
-
     /// Its resident memory in KiB.
     fn resident(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.process.id())).expect("it is running");
@@ -50,34 +35,8 @@ impl Serve {
     }
 }
 
-impl Drop for Serve {
-    fn drop(&mut self) {
-        // It may be gone.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
 fn start(id: i64, end: bool) -> ModelInferRequest {
-    let parameters = [
-        ("sequence_id", ParameterChoice::Int64Param(id)),
-        ("sequence_start", ParameterChoice::BoolParam(true)),
-        ("sequence_end", ParameterChoice::BoolParam(end)),
-    ];
-    let parameter = |(name, choice): (&str, _)| (name.to_owned(), InferParameter { parameter_choice: Some(choice) });
-    ModelInferRequest {
-        model_name: MODEL.to_owned(),
-        parameters: parameters.map(parameter).into(),
-        inputs: vec![InferInputTensor {
-            name: "INPUT".to_owned(),
-            datatype: "INT32".to_owned(),
-            shape: vec![1, 1],
-            ..Default::default()
-        }],
-        outputs: vec![InferRequestedOutputTensor { name: "OUTPUT".to_owned(), ..Default::default() }],
-        raw_input_contents: vec![1_i32.to_le_bytes().into()],
-        ..Default::default()
-    }
+    request::step(MODEL, id, &[1], true, end)
 }
 
 /// Sends the STARTs of as many sequences, with END or without, over some streams, and awaits all answers.
@@ -102,7 +61,7 @@ async fn sequences(client: &GrpcInferenceServiceClient<Channel>, ids: std::ops::
 
 #[tokio::test]
 async fn ten_thousand_live_sequences_take_under_200_mb() {
-    let serve = Serve::start(&["--max-batch-size", "16384"]);
+    let serve = serve(&["--max-batch-size", "16384"]);
     let client = serve.client().await;
     sequences(&client, 1..10_001, false).await;
     let resident = serve.resident();
@@ -118,7 +77,7 @@ async fn ten_thousand_live_sequences_take_under_200_mb() {
 #[tokio::test]
 #[ignore = "takes a minute: run scripts/test"]
 async fn memory_does_not_grow_with_what_was_served() {
-    let serve = Serve::start(&[]);
+    let serve = serve(&[]);
     let client = serve.client().await;
     let mut done = 1;
     let mut after = [0; 2];

@@ -1,5 +1,8 @@
 //! Failures that are had again, and made small.
 
+#[path = "support/tool.rs"]
+mod tool;
+
 use std::{
     fs,
     io::{BufRead as _, BufReader},
@@ -15,13 +18,10 @@ use sequence_stress::{
     sequence::Pattern,
 };
 use tempfile::TempDir;
+use tool::tool;
 
 fn run(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_sequence-stress"))
-        .args(arguments)
-        .env_remove("SEQUENCE_STRESS_URL")
-        .output()
-        .expect("the command runs")
+    tool().args(arguments).output().expect("the command runs")
 }
 
 fn words(path: &Path) -> &str {
@@ -344,11 +344,8 @@ fn a_chart_is_shown_of_what_is_small_or_asked_for() {
 fn a_replay_that_is_interrupted_says_what_it_knows() {
     let folder = TempDir::new().expect("a folder");
     let path = by_hand(&folder, &["send 0 START END 1"], &[], "--execution-time 1ms");
-    let mut child = Command::new(env!("CARGO_BIN_EXE_sequence-stress"))
-        .args(["replay", words(&path), "-n", "100000"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the command runs");
+    let mut child =
+        tool().args(["replay", words(&path), "-n", "100000"]).stdout(Stdio::piped()).spawn().expect("the command runs");
     let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
     let first = lines.next().expect("a line").expect("UTF-8");
     let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");

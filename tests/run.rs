@@ -11,10 +11,13 @@ use sequence_stress::{
     },
     model::Strategy,
     oracle::ViolationKind,
-    scenario::{Overrides, Scenario, Source},
+    scenario::Scenario,
     seed::Seed,
 };
-use support::{Setup, TestServer};
+use support::{
+    Setup, TestServer,
+    runs::{self, runtime},
+};
 use tokio::sync::mpsc;
 
 fn with_models(change: impl FnOnce(&mut ModelOptions)) -> Setup {
@@ -35,7 +38,7 @@ limits.connect_ms = 1000
 
 fn scenario(address: &str, more: &str) -> Scenario {
     let text = format!("target.endpoint = '{address}'\n{more}\n{SCENARIO}");
-    Scenario::resolve(&Source::from_text("test", &text), Overrides::default()).expect("a scenario")
+    runs::scenario(&text)
 }
 
 /// Sees what a run finds, and interrupts it after so many requests.
@@ -63,10 +66,9 @@ impl Observer for Watcher {
 }
 
 fn run_setup(setup: RunSetup, watcher: &mut Watcher, after: Option<u64>) -> Result<RunResult, RunError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let (sender, interrupts) = mpsc::channel(1);
     watcher.interrupt = after.map(|after| (after, sender.clone()));
-    runtime.block_on(run(setup, watcher, interrupts))
+    runtime().block_on(run(setup, watcher, interrupts))
 }
 
 fn run_scenario(scenario: Scenario, hints: Hints) -> (Result<RunResult, RunError>, Watcher) {
@@ -247,8 +249,7 @@ fn a_server_that_answers_nothing_any_more_does_not_keep_the_run_for_ever() {
         let text = format!(
             "target.endpoint = '{address}'\n{more}\nload.workers = 2\nlength.max = {longest}\nlimits.step_ms = 1\nlimits.quiet_ms = 20\nlimits.settle_ms = 100"
         );
-        let scenario = Scenario::resolve(&Source::from_text("test", &text), Overrides::default()).expect("a scenario");
-        let (result, _) = run_scenario(scenario, Hints::default());
+        let (result, _) = run_scenario(runs::scenario(&text), Hints::default());
         let result = result.expect("a run");
         assert!(result.tally.violations.contains_key(&ViolationKind::Hang), "{:#?}", result.violations);
         let others = result.tally.violations.keys().filter(|kind| **kind != ViolationKind::Hang);
@@ -263,8 +264,7 @@ fn somebody_else_on_the_model_makes_the_servers_counts_uncheckable() {
     let other = {
         let text =
             format!("target.endpoint = '{address}'\nload.duration_s = 2\ncorrelation_ids.first = 100000\n{SCENARIO}");
-        let mut scenario =
-            Scenario::resolve(&Source::from_text("other", &text), Overrides::default()).expect("a scenario");
+        let mut scenario = runs::scenario(&text);
         scenario.populations[0].load.iterations = None;
         std::thread::spawn(move || run_scenario(scenario, Hints::default()).0.expect("a run"))
     };
@@ -312,11 +312,10 @@ fn an_interrupt_before_anything_is_sent_is_heard() {
     let server = TestServer::start(Setup::default());
     let mut scenario = scenario(&server.address.to_string(), "");
     scenario.limits.quiet_ms = 60_000.try_into().expect("a time");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let (sender, interrupts) = mpsc::channel(1);
     sender.try_send(()).expect("room");
     let setup = RunSetup::new(scenario, Seed(1));
-    let result = runtime.block_on(run(setup, &mut Watcher::default(), interrupts));
+    let result = runtime().block_on(run(setup, &mut (), interrupts));
     assert_eq!(result.expect_err("it was interrupted"), RunError::Interrupted);
     assert_eq!(server.requests(), 0);
 }

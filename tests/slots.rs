@@ -1,13 +1,18 @@
 //! The count of the slots after a run: a correct server has all of them and each once, and a faulty one is found out.
 
+mod support;
+
 use std::time::{Duration, Instant};
 
 use sequence_stress::{
-    engine::{IdleSearch, Interrupted, Observer, RunResult, Setup, SlotFinding, run},
+    engine::{IdleSearch, Interrupted, RunResult, Setup, SlotFinding, run},
     oracle::ViolationKind::{self, *},
-    reference::{Fault, ModelOptions, Options, Planted, Server},
-    scenario::{Overrides, Scenario, Source},
+    reference::{Fault, ModelOptions, Planted, Server},
     seed::Seed,
+};
+use support::{
+    at_the_same_time,
+    runs::{reference_server, runtime, scenario},
 };
 use tokio::sync::mpsc;
 
@@ -23,9 +28,6 @@ limits = { lost_after_ms = 4000, step_ms = 2, settle_ms = 300, quiet_ms = 20, dr
 patterns.common = { valid = 5, valid-valid = 2, valid-no-end = 1, no-end = 1, no-start = 2 }
 ";
 
-struct Silent;
-impl Observer for Silent {}
-
 /// Two instances with four slots each, and an idle limit that a busy machine keeps.
 fn models() -> ModelOptions {
     ModelOptions {
@@ -38,10 +40,6 @@ fn models() -> ModelOptions {
     }
 }
 
-fn server(models: ModelOptions, faults: Vec<Planted>) -> Server {
-    Server::start(Options { models, faults, threads: 1, ..Options::default() }).expect("a free port")
-}
-
 fn run_on(server: &Server, model: &str, more: &str) -> RunResult {
     run_interrupted(server, model, more, None)
 }
@@ -52,9 +50,8 @@ fn run_interrupted(server: &Server, model: &str, more: &str, interrupt_after: Op
     let usual: Vec<_> = usual.collect();
     let text =
         format!("{}\n{more}\ntarget = {{ endpoint = '{}', model = '{model}' }}", usual.join("\n"), server.address);
-    let scenario = Scenario::resolve(&Source::from_text("test", &text), Overrides::default()).expect("a scenario");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let setup = Setup { embedded: true, ..Setup::new(scenario, Seed(3)) };
+    let runtime = runtime();
+    let setup = Setup { embedded: true, ..Setup::new(scenario(&text), Seed(3)) };
     let (interrupt, interrupts) = mpsc::channel(1);
     let _interrupting = interrupt_after.map(|after| {
         runtime.spawn({
@@ -65,7 +62,7 @@ fn run_interrupted(server: &Server, model: &str, more: &str, interrupt_after: Op
             }
         })
     });
-    runtime.block_on(run(setup, &mut Silent, interrupts)).expect("the server can be tested")
+    runtime.block_on(run(setup, &mut (), interrupts)).expect("the server can be tested")
 }
 
 fn kinds(result: &RunResult) -> Vec<ViolationKind> {
@@ -76,7 +73,7 @@ fn kinds(result: &RunResult) -> Vec<ViolationKind> {
 /// the idle limit may make a check impossible.
 fn assert_all_there(models: &ModelOptions, model: &str, slots: u32) {
     for _ in 0..4 {
-        let result = run_on(&server(models.clone(), Vec::new()), model, "");
+        let result = run_on(&reference_server(models.clone(), &[]), model, "");
         assert_eq!(result.violations, [], "{models:?} {model}");
         match result.slots.finding {
             SlotFinding::AllThere { slots: found } if found == slots => return,
@@ -85,16 +82,6 @@ fn assert_all_there(models: &ModelOptions, model: &str, slots: u32) {
         }
     }
     panic!("{models:?} {model}: four times the machine was too slow");
-}
-
-/// Most of the time is spent waiting, so all rows wait at the same time.
-fn at_the_same_time<R: Sync>(rows: &[R], test: impl Fn(&R) + Sync) {
-    let test = &test;
-    std::thread::scope(|scope| {
-        for row in rows {
-            scope.spawn(move || test(row));
-        }
-    });
 }
 
 #[test]
@@ -124,7 +111,7 @@ fn a_correct_server_of_another_shape_has_every_slot_once() {
 
 /// A fault that happens once during the run, where, and what it is called.
 fn assert_found(fault: Fault, chance: u64, model: &str, expected: ViolationKind) -> RunResult {
-    let server = server(models(), vec![Planted::once(fault, chance)]);
+    let server = reference_server(models(), &[Planted::once(fault, chance)]);
     let result = run_on(&server, model, "");
     assert_eq!(server.committed(fault), 1, "{fault} was not committed on {model}");
     assert!(kinds(&result).contains(&expected), "{fault} on {model}: {:#?} {:#?}", result.slots, result.violations);
@@ -161,7 +148,7 @@ fn a_slot_that_there_is_twice_is_found() {
 
 #[test]
 fn a_sequence_that_is_reaped_early_is_found() {
-    let server = server(models(), vec![Planted::always(Fault::ReapEarly)]);
+    let server = reference_server(models(), &[Planted::always(Fault::ReapEarly)]);
     let result = run_on(&server, DIRECT, "");
     assert!(kinds(&result).contains(&SpuriousStartError), "{:#?} {:#?}", result.slots, result.violations);
 }
@@ -176,7 +163,7 @@ fn why(result: &RunResult) -> &str {
 
 #[test]
 fn what_cannot_be_told_is_not_checkable() {
-    let server = server(models(), Vec::new());
+    let server = reference_server(models(), &[]);
     for (more, expected) in [
         ("slots.check = false", "slots.check"),
         ("slots.max = 7", "8 slots are more than slots.max, 7"),
@@ -190,7 +177,7 @@ fn what_cannot_be_told_is_not_checkable() {
 
 #[test]
 fn where_no_sequence_was_left_open_nothing_is_waited_for() {
-    let server = server(ModelOptions { idle_limit: Duration::from_secs(30), ..models() }, Vec::new());
+    let server = reference_server(ModelOptions { idle_limit: Duration::from_secs(30), ..models() }, &[]);
     let more = "slots.wait_ms = 1\npatterns = { common = { valid = 1 }, rare = { valid-valid = 1 } }";
     let result = run_on(&server, DIRECT, more);
     assert_eq!(result.slots.finding, SlotFinding::AllThere { slots: 8 });
@@ -200,7 +187,7 @@ fn where_no_sequence_was_left_open_nothing_is_waited_for() {
 #[test]
 fn an_interrupt_ends_the_wait_for_idle_sequences() {
     let server =
-        server(ModelOptions { idle_limit: Duration::from_secs(50), max_batch_size: 100, ..models() }, Vec::new());
+        reference_server(ModelOptions { idle_limit: Duration::from_secs(50), max_batch_size: 100, ..models() }, &[]);
     let began = Instant::now();
     let result = run_interrupted(&server, DIRECT, "", Some(Duration::from_secs(4)));
     assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
@@ -210,18 +197,18 @@ fn an_interrupt_ends_the_wait_for_idle_sequences() {
 
 #[test]
 fn a_server_that_dies_while_its_slots_are_counted_is_told() {
-    let correct = run_on(&server(models(), Vec::new()), DIRECT, "");
+    let correct = run_on(&reference_server(models(), &[]), DIRECT, "");
     let in_the_check = correct.tally.total().requests + 4;
-    let server = server(models(), vec![Planted::once(Fault::Crash, in_the_check)]);
+    let server = reference_server(models(), &[Planted::once(Fault::Crash, in_the_check)]);
     let result = run_on(&server, DIRECT, "");
     assert_eq!((kinds(&result), why(&result)), (vec![ServerDied], "the server died"), "{:#?}", result.violations);
 }
 
 #[test]
 fn an_answer_that_is_lost_is_not_taken_for_a_slot_that_is_gone() {
-    let correct = run_on(&server(models(), Vec::new()), DIRECT, "");
+    let correct = run_on(&reference_server(models(), &[]), DIRECT, "");
     let in_the_check = correct.tally.total().answered() + 3;
-    let server = server(models(), vec![Planted::once(Fault::DropResponse, in_the_check)]);
+    let server = reference_server(models(), &[Planted::once(Fault::DropResponse, in_the_check)]);
     let result = run_on(&server, DIRECT, "");
     assert_eq!(server.committed(Fault::DropResponse), 1);
     assert!(!kinds(&result).contains(&SlotLeak), "{:#?}", result.violations);
@@ -232,8 +219,9 @@ fn an_answer_that_is_lost_is_not_taken_for_a_slot_that_is_gone() {
 #[test]
 fn the_idle_limit_that_the_server_keeps_is_searched_for() {
     let search = |faults: &[Fault]| {
-        let faults = faults.iter().map(|fault| Planted::always(*fault)).collect();
-        run_on(&server(models(), faults), DIRECT, "slots.idle_limit_search = true\npatterns.common = { valid = 1 }")
+        let faults: Vec<_> = faults.iter().map(|fault| Planted::always(*fault)).collect();
+        let server = reference_server(models(), &faults);
+        run_on(&server, DIRECT, "slots.idle_limit_search = true\npatterns.common = { valid = 1 }")
     };
     let result = search(&[]);
     assert_eq!(result.violations, []);

@@ -1,23 +1,19 @@
 //! The built-in scenarios: the suite, the list, and what the document says of them.
 
-use std::{
-    fs,
-    process::{Command, Output, Stdio},
-};
+#[path = "support/tool.rs"]
+mod tool;
+
+use std::{fs, process::Output};
 
 use sequence_stress::{
     claim::Claim,
     scenario::{BUILTIN, KEYS},
     sequence::Pattern,
 };
+use tool::tool;
 
 fn run(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sequence-stress"));
-    command
-        .env_remove("SEQUENCE_STRESS_URL")
-        .env_remove("SEQUENCE_STRESS_METRICS")
-        .env_remove("SEQUENCE_STRESS_STARTER");
-    command.args(arguments).stdin(Stdio::null()).output().expect("the command runs")
+    tool().args(arguments).output().expect("the command runs")
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use sequence_stress::{
-    engine::{Given, Hints, Observer, Setup, run_given},
+    engine::{Given, Setup, run_given},
     failure::{Failure, Run, shrink},
     reference::{Planted, Server},
     seed::Seed,
@@ -18,9 +18,6 @@ use crate::harness::{
 /// How often, and for how long, smaller ones are tried out.
 const TRIALS: u32 = 400;
 const TIME: Duration = Duration::from_secs(25);
-
-struct Silent;
-impl Observer for Silent {}
 
 /// How many messages the smallest conversations have, and whether none can be left out; none where it did not show again.
 pub(crate) fn smallest(row: &Row, seed: u64) -> Option<(usize, bool)> {
@@ -45,20 +42,11 @@ fn shows(row: &Row, failure: &Failure, seed: u64) -> bool {
     let Ok(server) = Server::start(options(row.execution_ms, planted, seed)) else { return false };
     let Ok(mut scenario) = failure.fitted_scenario() else { return false };
     scenario.target.endpoint = server.address.into();
-    let setup = Setup {
-        scenario,
-        seed: Seed(seed),
-        hints: Hints::default(),
-        fail_fast: true,
-        embedded: false,
-        recording: None,
-        restart: None,
-        program: None,
-    };
+    let setup = Setup { fail_fast: true, ..Setup::new(scenario, Seed(seed)) };
     let given = Given { conversations: failure.conversations.clone() };
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return false };
     // The sender stays: a closed channel would bring no interrupts either.
     let (_interrupt, interrupts) = mpsc::channel(1);
-    let result = runtime.block_on(run_given(setup, given, &mut Silent, interrupts));
+    let result = runtime.block_on(run_given(setup, given, &mut (), interrupts));
     result.is_ok_and(|result| result.tally.violations.contains_key(&failure.kind))
 }

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     cli::{ReplayArgs, StressArgs},
-    engine::{Given, Hints, Interrupted, Observer, RunError, RunResult, Setup, run_given},
+    engine::{Given, Hints, Interrupted, RunError, RunResult, Setup, run_given},
     failure::{Failure, Shrunk, late_fault, shrink},
     history::Scene,
     oracle::{Violation, ViolationKind},
@@ -72,9 +72,6 @@ struct Stage<'a> {
 
 /// A violation, and what happened around it.
 type Seen = (Violation, Arc<Scene>);
-
-struct Silent;
-impl Observer for Silent {}
 
 /// How often a failure showed.
 #[derive(Default)]
@@ -279,7 +276,7 @@ impl<'a> Stage<'a> {
                 let (setup, given) = (setup.clone(), Given { conversations: failure.conversations.clone() });
                 let (interrupt, interrupted) = mpsc::channel(1);
                 interrupts.push(interrupt);
-                running.spawn_local(async move { run_given(setup, given, &mut Silent, interrupted).await });
+                running.spawn_local(async move { run_given(setup, given, &mut (), interrupted).await });
             }
             let mut results = Vec::new();
             loop {

@@ -1,14 +1,12 @@
 //! A context and its streams: carries out what the context's conversation says, and takes in what comes.
 
-use std::{
-    future::{pending, poll_fn},
-    pin::Pin,
-    task::Poll,
-    time::Duration,
-};
+mod streams;
+
+use std::{future::pending, pin::Pin, time::Duration};
 
 use tokio::time::{Instant, Sleep};
 
+use self::streams::{Streams, Way, next_message};
 use super::{
     context::{Next, StreamContext},
     out::Out,
@@ -16,16 +14,12 @@ use super::{
 use crate::{
     conversation::{Connection, Lane},
     event::{Cut, Disturbance, EventKind, Nanos},
-    proxy::Harm,
     recorder::Record,
-    transport::{Dialer, Incoming, Link, Message, Outgoing, RequestTemplate, Severer, Stream},
+    transport::{Dialer, Link, Message, Outgoing, RequestTemplate, Stream},
 };
 
 /// How long a deadline that has passed waits on for what the process itself may have been too slow to read.
 const GRACE: Duration = Duration::from_millis(200);
-
-/// How long after a connection is gone a stream that still waits was certainly not on it: it would have been told.
-const TOLD_AFTER: Duration = Duration::from_secs(1);
 
 /// A context and what it sends over.
 pub(super) struct Line {
@@ -36,27 +30,6 @@ pub(super) struct Line {
     streams: Streams,
     /// How much of what was done to the server was told.
     heeded: u64,
-}
-
-/// The open streams, by lane.
-#[derive(Default)]
-struct Streams {
-    /// None where the stream is half-closed, or not open.
-    outgoing: Vec<Option<Outgoing>>,
-    incoming: Vec<Option<Incoming>>,
-    ways: Vec<Option<Way>>,
-}
-
-/// What a stream was opened over.
-struct Way {
-    /// Ends the connection, where it was made for the stream.
-    severer: Option<Severer>,
-    /// What the network did to it.
-    harm: Harm,
-    /// The first connection that it may be on, counted from 1; 0 where none had been made when it was opened.
-    made: u64,
-    /// The latest connection that was taken when it was opened, from 1: the stream has nothing of what came over that.
-    harmed: u64,
 }
 
 /// How a conversation ended.
@@ -194,8 +167,7 @@ impl Line {
             }
         };
         out.tell(self.context.id, lane, EventKind::Opened(over));
-        let harm = link.harm().clone();
-        let way = Way { severer, made: harm.made(), harmed: harm.harmed(), harm };
+        let way = Way::new(link.harm().clone(), severer);
         let Stream { outgoing, incoming } = Stream::open(link.channel(), self.template.clone());
         self.streams.put(lane, outgoing, incoming, way);
         Ok(())
@@ -401,87 +373,6 @@ impl Line {
         timer.reset(Instant::now() + if left.is_zero() { more.max(GRACE) } else { left });
         false
     }
-}
-
-impl Streams {
-    fn put(&mut self, lane: Lane, outgoing: Outgoing, incoming: Incoming, way: Way) {
-        let index = lane.index();
-        if self.incoming.len() <= index {
-            self.outgoing.resize_with(index + 1, || None);
-            self.incoming.resize_with(index + 1, || None);
-            self.ways.resize_with(index + 1, || None);
-        }
-        (self.outgoing[index], self.incoming[index], self.ways[index]) = (Some(outgoing), Some(incoming), Some(way));
-    }
-
-    fn severer(&self, lane: Lane) -> Option<&Severer> {
-        self.ways.get(lane.index())?.as_ref()?.severer.as_ref()
-    }
-
-    /// The server said something on a stream: nothing of that came over a connection that was taken before the stream was
-    /// opened, because nothing of the stream went over it.
-    fn heard_of(&mut self, lane: Lane) {
-        if let Some(way) = self.ways.get_mut(lane.index()).and_then(Option::as_mut) {
-            way.made = way.made.max(way.harmed + 1);
-        }
-    }
-
-    /// A stream has been waited for while its thread was not held up. Had it been on the connection that was taken before,
-    /// it would have been told so by now.
-    fn waited_long(&mut self, lane: Lane) {
-        let gone_for = |way: &Way| way.harm.gone_for(way.harmed);
-        let way = self.ways.get(lane.index()).and_then(Option::as_ref);
-        if way.and_then(gone_for).is_some_and(|gone_for| gone_for >= TOLD_AFTER) {
-            self.heard_of(lane);
-        }
-    }
-
-    /// How a stream's connection was taken from it, where that was not the server's doing.
-    fn taken_on_purpose(&self, lane: Lane) -> Option<Cut> {
-        let way = self.ways.get(lane.index())?.as_ref()?;
-        if way.harm.since(way.made) {
-            Some(Cut::ByNetwork)
-        } else {
-            way.severer.as_ref().filter(|severer| severer.has_failed()).map(|_| Cut::Killed)
-        }
-    }
-
-    fn is_open(&self, lane: Lane) -> bool {
-        self.incoming.get(lane.index()).is_some_and(Option::is_some)
-    }
-
-    fn is_half_closed(&self, lane: Lane) -> bool {
-        self.outgoing.get(lane.index()).is_none_or(Option::is_none)
-    }
-
-    fn open_lanes(&self) -> Vec<Lane> {
-        (0..).zip(&self.incoming).filter(|(_, stream)| stream.is_some()).map(|(lane, _)| Lane(lane)).collect()
-    }
-
-    /// Drops a stream, which cancels it where it has not ended; whether there was one.
-    fn drop_lane(&mut self, lane: Lane) -> bool {
-        let index = lane.index();
-        if index >= self.incoming.len() {
-            return false;
-        }
-        (self.outgoing[index], self.ways[index]) = (None, None);
-        self.incoming[index].take().is_some()
-    }
-}
-
-/// The next message of any stream.
-async fn next_message(incoming: &mut [Option<Incoming>]) -> (Lane, Message) {
-    poll_fn(|context| {
-        for (lane, stream) in (0..).zip(&mut *incoming) {
-            if let Some(stream) = stream
-                && let Poll::Ready(message) = stream.poll_next(context)
-            {
-                return Poll::Ready((Lane(lane), message));
-            }
-        }
-        Poll::Pending
-    })
-    .await
 }
 
 async fn room(outgoing: &[Option<Outgoing>], wait: &Wait) {

@@ -3,6 +3,8 @@
 #![allow(unreachable_pub, dead_code, reason = "each test file uses its part")]
 
 pub mod request;
+pub mod runs;
+pub mod tool;
 pub mod triton;
 
 use std::{
@@ -50,6 +52,11 @@ pub fn side_by_side<R: Sync>(at_a_time: usize, rows: &[R], test: impl Fn(&R) + S
             });
         }
     });
+}
+
+/// Does a test for each of these, all at the same time, because most of it is waiting.
+pub fn at_the_same_time<R: Sync>(rows: &[R], test: impl Fn(&R) + Sync) {
+    side_by_side(rows.len(), rows, test);
 }
 
 /// By how much a late answer is late.
@@ -181,7 +188,7 @@ fn serve(
 ) -> SocketAddr {
     let (tell_address, address) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let runtime = runs::runtime();
         runtime.block_on(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
             let upstream = tonic::transport::Endpoint::from_shared(format!("http://{upstream}")).expect("an address");

@@ -1,0 +1,145 @@
+//! What is looked at when the last stream has ended.
+
+use std::borrow::Cow;
+
+use tokio::sync::mpsc;
+
+use super::{
+    super::{Accounting, Footer, IdleSearch, PendingRequests, Preflight, Recorded, SlotCheck, idle_search, slots},
+    Interrupted, Observer, Prepared, Result, RunError,
+};
+use crate::{
+    event::Nanos,
+    history::{Kept, Spool},
+    oracle::{Violation, ViolationKind},
+    recorder::Tally,
+    scenario::Scenario,
+};
+
+impl Prepared {
+    /// Compares with the server's own counts, counts its slots, and looks whether it is still there.
+    pub(super) async fn conclude(
+        &self,
+        mut result: Result,
+        observer: &mut dyn Observer,
+        interrupts: &mut mpsc::Receiver<()>,
+    ) -> std::result::Result<Result, RunError> {
+        let Self { client, baseline, shared, .. } = self;
+        let counts = result.tally.total();
+        if shared.disturbances.any() {
+            let why = "the model was loaded anew, or the server restarted, and the counts with it".to_owned();
+            result.accounting = Accounting::NotCheckable { why };
+        } else if let Some(baseline) = baseline.as_ref().filter(|_| shared.gone().is_none()) {
+            let (model, limits) = (&shared.scenario.target.model, &shared.scenario.limits);
+            let compared =
+                baseline.compare(client, model, &counts, limits.settle_ms.duration(), limits.quiet_ms.duration());
+            result.accounting = tokio::select! {
+                accounting = compared => accounting,
+                Some(()) = interrupts.recv() => {
+                    result.interrupted = Interrupted(true);
+                    Accounting::NotCheckable { why: "the run was interrupted".to_owned() }
+                }
+            };
+        }
+        if let Some(violation) = result.accounting.violation(shared.now(), &counts) {
+            result.add(violation, observer);
+        }
+        self.look_at_what_is_left(&mut result, observer, interrupts).await;
+        let put_back = if shared.gone().is_none() { self.hands.put_back().await } else { Ok(()) };
+        // A server may die of what it was left with when the last stream closed, or of being put back.
+        if result.broken_off.is_none() {
+            let why = put_back.as_ref().err().map_or("it did not answer after the run", String::as_str);
+            shared.server_is_there(why).await;
+        }
+        if let Err(why) = put_back {
+            observer.trouble(&why);
+            result.preflight.notes.push(why);
+        }
+        // One that is gone because nobody started it again did nothing wrong.
+        let failed = shared.disturbances.failed();
+        if let Some((at, reason)) = shared.gone().filter(|(at, _)| failed.is_none_or(|began| *at < began)) {
+            result.accounting = Accounting::NotCheckable { why: "the server died".to_owned() };
+            result.add(server_died(&shared.scenario, *at, reason, &result.tally)?, observer);
+        }
+        Ok(result)
+    }
+
+    /// Writes the end of the history.
+    pub(super) async fn finish(self, result: Result, history: Option<Spool>) -> Result {
+        let Some((recording, _)) = self.recording else { return result };
+        let path = recording.options.path;
+        let Some(spool) = history else {
+            let problem = Some(format!("{} took too long to be written", path.display()));
+            let kept = Kept { problem, ..Kept::default() };
+            return Result { recorded: Some(Recorded { path, kept }), ..result };
+        };
+        // Elsewhere, because an interrupt has to be heard meanwhile.
+        let written = tokio::task::spawn_blocking(move || {
+            let kept = spool.finish(|kept| Footer::new(&result, kept));
+            Result { recorded: Some(Recorded { path, kept }), ..result }
+        });
+        written.await.expect("the writing of a history does not fail, it tells")
+    }
+
+    /// Looks for requests that are still pending, and whether each slot is there once.
+    async fn look_at_what_is_left(
+        &self,
+        result: &mut Result,
+        observer: &mut dyn Observer,
+        interrupts: &mut mpsc::Receiver<()>,
+    ) {
+        let Self { client, shared, hints, .. } = self;
+        let mut trail = slots::Trail::default();
+        let looked = async {
+            let pending = PendingRequests::look(&shared.scenario, result).await;
+            // A model that was loaded anew may have other slots.
+            let asked = match slots::excuse(shared, result) {
+                None if shared.disturbances.any() => {
+                    Preflight::ask(client, &shared.scenario, *hints).await.map(Cow::Owned)
+                }
+                _ => Ok(Cow::Borrowed(&shared.preflight)),
+            };
+            let preflight = match asked {
+                Ok(preflight) => preflight,
+                Err(why) => {
+                    let idle_limit = IdleSearch::not_checkable(shared, &why);
+                    return (pending, SlotCheck::not_checkable(why), idle_limit);
+                }
+            };
+            let slots = slots::check(client, shared, &preflight, result, &mut trail).await;
+            let idle_limit = idle_search::search(shared, &preflight, result, &slots, &mut trail.violations).await;
+            (pending, slots, idle_limit)
+        };
+        let looked = tokio::select! {
+            looked = looked => Some(looked),
+            Some(()) = interrupts.recv() => None,
+        };
+        let mut seen = std::mem::take(&mut trail.violations);
+        match looked {
+            Some((pending, slots, idle_limit)) => {
+                seen.extend(pending.violation(shared.now(), &result.tally));
+                seen.extend(slots.violation(shared.now()));
+                (result.pending, result.slots, result.idle_limit) = (pending, slots, idle_limit);
+            }
+            None => result.interrupted = Interrupted(true),
+        }
+        for violation in seen {
+            result.add(violation, observer);
+        }
+    }
+}
+
+fn server_died(
+    scenario: &Scenario,
+    at: Nanos,
+    reason: &str,
+    tally: &Tally,
+) -> std::result::Result<Violation, RunError> {
+    let answered = tally.total().answered();
+    if answered == 0 {
+        return Err(RunError::Endpoint(format!("the server stopped answering before its first response: {reason}")));
+    }
+    let sent = format!("{} requests, {answered} of them answered", tally.total().requests);
+    let expected = format!("{} to go on answering", scenario.target.endpoint);
+    Ok(Violation::of_the_run(ViolationKind::ServerDied, at, sent, expected, reason.to_owned()))
+}

@@ -1,0 +1,139 @@
+//! Answers of another form, in the wrong place, or that did not come.
+
+use super::{super::windows::request, *};
+
+#[test]
+fn what_the_model_saw_names_the_signal_and_the_slot() {
+    let explained = |kind, expected: &str, seen: &str| {
+        let mut tale = Tale::default();
+        tale.send(0, 0, &A).answer(0, 0, 0, &sums(&A));
+        causes(&tale.explain(&known(), kind, (0, 0, 2), expected, seen))
+    };
+    let seen = "control 'END' says false to the model and the request says true; the answer is 7";
+    assert_eq!(explained(ViolationKind::WrongControl, "", seen), [EndNotTold]);
+    assert_eq!(explained(ViolationKind::WrongControl, "", "INT32[1] of 4 bytes"), []);
+    let slot = |expected| explained(ViolationKind::WrongSlot, expected, "slot 9");
+    assert_eq!(slot("one of the 8 slots, 0 to 7"), [ExtraSlot]);
+    assert_eq!(slot("slot 7, in which the sequence's step before was"), [SlotWrong]);
+    assert_eq!(slot("not slot 9: the sequence of correlation ID 2 has had it for 5 ms"), [SharedState, SlotWrong]);
+}
+
+#[test]
+fn answers_of_another_form() {
+    let named = |name: &str| crate::tensor::Tensor { name: name.to_owned(), ..output(4) };
+    for (kind, outputs, expected) in [
+        (ViolationKind::WrongOutputName, vec![named("OTHER")], OutputName),
+        (ViolationKind::WrongOutputType, vec![output(4)], OutputType),
+        (ViolationKind::WrongOutputShape, vec![output(4)], OutputShape),
+        (ViolationKind::WrongOutputSize, vec![output(8)], OutputTooLong),
+        (ViolationKind::WrongOutputSize, vec![output(3)], OutputTooShort),
+        (ViolationKind::WrongModel, vec![output(4)], OtherModelsName),
+    ] {
+        let mut tale = Tale::default();
+        tale.send(0, 0, &A).malformed(0, 0, 0, outputs);
+        assert_eq!(causes(&tale.other(kind, (0, 0, 0), "")), [expected]);
+    }
+}
+
+#[test]
+fn an_answer_without_output_was_executed_or_not() {
+    for (state, expected) in [(sums(&A)[1], OutputMissing), (sums(&A)[0], ReadyNotTold)] {
+        for outputs in [Vec::new(), vec![Tensor { name: "SEEN".to_owned(), ..output(40) }]] {
+            let mut tale = Tale::default();
+            tale.send(0, 0, &A).answer(0, 0, 0, &[A[0]]).malformed(0, 0, 1, outputs);
+            tale.answer(0, 0, 2, &sums_from(state, &A[2..]));
+            assert_eq!(causes(&tale.other(ViolationKind::WrongOutputName, (0, 0, 1), "")), [expected]);
+        }
+    }
+}
+
+#[test]
+fn answers_in_the_wrong_place() {
+    let mut tale = Tale::default();
+    tale.send(0, 0, &A).send(1, 0, &B).answer(0, 0, 0, &[A[0], 3]);
+    for (kind, expected) in [(ViolationKind::Duplicate, AnsweredTwice), (ViolationKind::Reordered, AnswersReordered)] {
+        assert_eq!(causes(&tale.other(kind, (0, 0, 0), "an answer")), [expected]);
+    }
+    let misaddressed = |what: What| {
+        let mut tale = Tale::default();
+        tale.send(0, 0, &A).send(1, 0, &B).tell(0, what);
+        let mut violation = Violation::of_the_run(
+            ViolationKind::Misaddressed,
+            tale.now,
+            String::new(),
+            String::new(),
+            "an answer".to_owned(),
+        );
+        violation.place = Some(crate::oracle::Place {
+            worker: 0,
+            context: 0,
+            correlation_id: tale.entries[0].correlation_id,
+            request_id: None,
+        });
+        explain(&violation, &tale.entries, &known())
+    };
+    let elsewhere = misaddressed(What::Answered(request(1, 0, 2), 5, None));
+    assert_eq!(causes(&elsewhere), [AnswerElsewhere]);
+    assert!(elsewhere[0].evidence.contains("request 1-0-0-2, of worker 1 context 0"), "{elsewhere:?}");
+    assert_eq!(causes(&misaddressed(What::Answered(request(99, 0, 2), 5, None))), [UnknownRequestId]);
+}
+
+fn lost(tale: &Tale, step: u32) -> Vec<Cause> {
+    let place = (0, 0, step);
+    causes(&tale.other(ViolationKind::Lost, place, "none"))
+}
+
+#[test]
+fn answers_that_did_not_come() {
+    let mut dropped = Tale::default();
+    dropped.send(0, 0, &A).answer(0, 0, 0, &sums(&A)[..2]).answer(0, 0, 3, &sums(&A)[3..]).wait(1000).open(1);
+    assert_eq!(lost(&dropped, 2), [AnswerDropped]);
+    let mut elsewhere = Tale::default();
+    elsewhere.send(0, 0, &A).tell(1, What::Answered(request(0, 0, 0), 1, None)).wait(1000).open(1);
+    assert_eq!(lost(&elsewhere, 0), [AnswerElsewhere]);
+    let mut late = Tale::default();
+    late.send(0, 0, &A).answer(0, 0, 0, &sums(&A)[..2]).send(1, 0, &B).answer(1, 0, 0, &sums(&B)).wait(1000).open(1);
+    assert_eq!(lost(&late, 2)[0], AnswerLate);
+    let mut stall = Tale::default();
+    stall.send(0, 0, &A).send(2, 0, &A).answer(0, 0, 0, &sums(&A)[..2]).answer(2, 0, 0, &sums(&A)[..2]);
+    stall.send(1, 0, &B).answer(1, 0, 0, &sums(&B)).wait(1000).open(1);
+    assert_eq!(lost(&stall, 2)[0], Stall);
+    // Nobody waits any more for what another stream had asked before.
+    for given_up in [What::GaveUp, What::Cut(Cut::ByClient), What::Cut(Cut::Cancelled)] {
+        let mut late = Tale::default();
+        late.send_part(2, 0, 0, 3, &A[..2]).answer(2, 0, 0, &sums(&A)[..1]).wait(1000).tell(2, given_up);
+        late.send(0, 0, &A).answer(0, 0, 0, &sums(&A)[..2]).send(1, 0, &B).answer(1, 0, 0, &sums(&B));
+        assert_eq!(lost(late.wait(1000).open(1), 2)[0], AnswerLate);
+    }
+    let mut hang = Tale::default();
+    hang.send(0, 0, &A).wait(1000).open(1);
+    assert_eq!(lost(&hang, 0)[0], ServerHang);
+}
+
+#[test]
+fn sequences_that_get_no_slot() {
+    let before = |tale: &mut Tale| {
+        for worker in [1, 2] {
+            tale.send_part(worker, 0, 0, 5, &B[..2]).answer(worker, 0, 0, &sums(&B)[..2]);
+        }
+        tale.send(0, 0, &A);
+    };
+    let mut starved = Tale::default();
+    before(&mut starved);
+    starved.wait(300).send(3, 0, &B).answer(3, 0, 0, &sums(&B)).wait(1000).open(1);
+    assert_eq!(lost(&starved, 0)[0], Starvation);
+    let mut leaked = Tale::default();
+    before(&mut leaked);
+    leaked.send(3, 0, &B).answer(3, 0, 0, &sums(&B)).wait(1000).open(1);
+    assert_eq!(lost(&leaked, 0)[0], SlotLeak);
+    // Who had a slot was served to its end, and nobody gets one any more.
+    let mut all_leaked = Tale::default();
+    all_leaked.send(1, 0, &B).answer(1, 0, 0, &sums(&B)).wait(10).send(0, 0, &A).send(2, 0, &B).wait(1000).open(1);
+    assert_eq!(lost(&all_leaked, 0)[0], SlotLeak);
+}
+
+#[test]
+fn an_answer_that_did_not_come_to_a_step_of_which_nothing_is_known() {
+    let other = Tale::default().other(ViolationKind::Lost, (0, 0, 3), "none");
+    assert_eq!(causes(&other)[0], Stall);
+}

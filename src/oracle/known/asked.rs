@@ -1,0 +1,93 @@
+//! What is asked of what is known of a correlation ID.
+
+#[cfg(test)]
+use super::super::histories::Given;
+use super::{
+    super::{
+        Rules,
+        order::{self, Operation},
+        states::State,
+        stream::{Request, Stream},
+    },
+    EVIDENCE_MAX, Known, nanos,
+};
+use crate::{conversation::Lane, event::Nanos, sequence::Step};
+
+impl Known {
+    /// Whether something that happened at this time may have met an exchange of the model or the server.
+    pub(in crate::oracle) fn may_be_disturbed(&self, at: Nanos) -> bool {
+        at < self.disturbed_until
+    }
+
+    /// Whether a stream may break for an exchange of the model or the server. One that was opened soon after it may be on a
+    /// connection whose end is still on its way through the network, until it brings an answer.
+    pub(in crate::oracle) fn may_break(&mut self, lane: Lane, rules: &Rules) -> bool {
+        let (opened_at, is_answered) = (self.stream(lane).opened_at(), self.stream(lane).is_answered());
+        let arrives = match self.disturbed_until {
+            0 => 0,
+            until => until.saturating_add(nanos(rules.straggling)),
+        };
+        self.may_be_disturbed(opened_at) || (!is_answered && opened_at < arrives)
+    }
+
+    /// Whether a stream was there before an exchange of the model or the server was over.
+    pub(in crate::oracle) fn is_disturbed(&mut self, lane: Lane) -> bool {
+        let opened_at = self.stream(lane).opened_at();
+        self.may_be_disturbed(opened_at)
+    }
+
+    pub(in crate::oracle) fn streams(&self) -> impl Iterator<Item = (Lane, &Stream)> {
+        (0..).map(Lane).zip(&self.streams)
+    }
+
+    /// When the last step that was accepted was taken in, at the earliest.
+    pub(in crate::oracle) fn last_accepted(&self) -> Nanos {
+        self.times.accepted
+    }
+
+    /// Whether the ID certainly has no sequence when the step comes.
+    pub(in crate::oracle) fn has_to_refuse(&self, step: &Step) -> bool {
+        self.histories.is_none() && self.lost.is_none() && self.possible.has_to_refuse(step)
+    }
+
+    /// Whether a request may be in a sequence of which another request was cancelled.
+    pub(in crate::oracle) fn may_be_swept(&self, request: &Request) -> bool {
+        self.strays.may_sweep(request.sent_at)
+    }
+
+    /// That no order of the steps explains the answers, in a sentence; none where one does, or it cannot be told.
+    pub(in crate::oracle) fn order(&self) -> Option<String> {
+        let is_whole = !self.evidence.is_empty() && self.evidence.len() < EVIDENCE_MAX;
+        let open = self.streams.iter().flat_map(Stream::waiting).filter(|request| request.counts());
+        let open = open.map(|request| Operation { step: request.step, sent_at: request.sent_at, answer: None });
+        let all: Vec<_> = self.evidence.iter().copied().chain(open).collect();
+        let verdict = is_whole.then(|| order::decide(&all, self.held_before))?;
+        let before = match self.held_before {
+            State::Absent => "there was no sequence".to_owned(),
+            State::Live(Some(sum)) => format!("the sum was {sum}"),
+            State::Live(None) => "the sum was not known".to_owned(),
+        };
+        matches!(verdict, order::Verdict::Contradiction { .. }).then(|| format!("before, {before}; {verdict}"))
+    }
+
+    /// How many states and orders are kept, and how many requests.
+    #[cfg(test)]
+    pub(in crate::oracle) fn size(&self) -> (usize, usize) {
+        let requests = self.streams.iter().map(|stream| stream.requests().count()).sum::<usize>();
+        let strays = self.strays.cuts.iter().map(|cut| cut.requests.len()).sum::<usize>();
+        let states = self.histories.as_ref().map_or(self.possible.states().count(), |histories| histories.len());
+        (states, requests + strays)
+    }
+
+    /// Whether the server may hold this, where nothing is under way.
+    #[cfg(test)]
+    pub(in crate::oracle) fn may_hold(&self, held: State, at: Nanos, rules: &Rules) -> bool {
+        let idle_limit = rules.idle_limit.map(nanos);
+        let given = Given { streams: &self.streams, strays: &self.strays, idle_limit, at };
+        let is_it = |state| match (state, held) {
+            (State::Live(Some(sum)), State::Live(Some(held))) => sum == held,
+            (state, held) => (state == State::Absent) == (held == State::Absent),
+        };
+        self.strays.in_fog(at) || self.begin_histories().may_come_to(&given, is_it)
+    }
+}

@@ -1,0 +1,41 @@
+//! Runs in this process, and what they need.
+
+#![allow(unreachable_pub, reason = "it is a module of tests, of which each uses its part")]
+
+use std::net::SocketAddr;
+
+use sequence_stress::{
+    engine::{RunError, RunResult, Setup, run},
+    reference::{ModelOptions, Options, Planted, Server},
+    scenario::{Overrides, Scenario, Source},
+};
+use tokio::{runtime::Runtime, sync::mpsc};
+
+/// A runtime such as one of the tool's threads has.
+pub fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
+}
+
+/// A reference server with these models, which commits these faults.
+pub fn reference_server(models: ModelOptions, faults: &[Planted]) -> Server {
+    let options = Options { models, faults: faults.to_vec(), threads: 1, ..Options::default() };
+    Server::start(options).expect("a free port")
+}
+
+/// What a scenario file with this text says.
+pub fn scenario(text: &str) -> Scenario {
+    Scenario::resolve(&Source::from_text("test", text), Overrides::default()).expect("a scenario")
+}
+
+/// The same, for the endpoint at this address.
+pub fn scenario_at(address: SocketAddr, text: &str) -> Scenario {
+    let overrides = Overrides { endpoint: Some(address.into()), ..Overrides::default() };
+    Scenario::resolve(&Source::from_text("test", text), overrides).expect("a scenario")
+}
+
+/// Makes a run that nobody watches and nothing interrupts.
+pub fn run_alone(setup: Setup) -> Result<RunResult, RunError> {
+    // The sender stays: a closed channel would bring no interrupts either.
+    let (_interrupt, interrupts) = mpsc::channel(1);
+    runtime().block_on(run(setup, &mut (), interrupts))
+}
