@@ -6,7 +6,10 @@ use std::time::{Duration, Instant};
 
 use sequence_stress::{
     engine::{IdleSearch, Interrupted, RunResult, Setup, SlotFinding, run},
-    oracle::ViolationKind::{self, *},
+    oracle::{
+        ViolationKind::{self, *},
+        diagnosis::{Cause, Explanation},
+    },
     reference::{Fault, ModelOptions, Planted, Server},
     seed::Seed,
 };
@@ -143,6 +146,13 @@ fn a_slot_that_there_is_twice_is_found() {
         let rest: Vec<_> =
             kinds(&result).into_iter().filter(|kind| ![SlotReleasedTwice, WrongSum].contains(kind)).collect();
         assert_eq!(rest, [], "{fault} on {model}: {:#?}", result.violations);
+        // What the check itself sees is explained by what the check itself sent.
+        let of_the_check = result.violations.iter().filter(|its| its.sent.ends_with("of the slot check"));
+        for violation in of_the_check {
+            // Behind the last step nothing shows whose state it is from then on.
+            let is_named = |its: &&Explanation| matches!(its.cause, Cause::SharedState | Cause::LeakedState);
+            assert!(violation.explanations.first().filter(is_named).is_some(), "{fault} on {model}: {violation:#?}");
+        }
     });
 }
 

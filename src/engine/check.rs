@@ -7,7 +7,7 @@ use std::{mem, path::Path, sync::Arc, time::Duration};
 use self::timeline::Timeline;
 use super::{
     Accounting, Footer, Header, IdleSearch, Interrupted, Memory, PendingRequests, RunResult, SlotCheck,
-    evidence::{Evidence, explained_alone},
+    evidence::Evidence,
     occupancy::{LongestWait, Occupancy},
     record::RunViolation,
     run::VIOLATIONS_KEPT,
@@ -205,7 +205,6 @@ impl Check<'_> {
         tally.reached.add(&self.occupancy.reached());
         let mut violations = self.violations;
         for violation in self.footer.iter().flat_map(|footer| &footer.violations).map(RunViolation::violation) {
-            let violation = explained_alone(violation, &header.preflight);
             tally.violation(violation.kind);
             violations.truncate(VIOLATIONS_KEPT - 1);
             (self.seen)(&violation);

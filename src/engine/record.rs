@@ -15,7 +15,7 @@ use crate::{
     claim::Claims,
     event::Nanos,
     history::{FORMAT, Form, Kept, Options, VERSION},
-    oracle::{Place, Rules, Violation, ViolationKind},
+    oracle::{Place, Rules, Violation, ViolationKind, diagnosis::Explanation},
     recorder::Counts,
     scenario::Scenario,
     seed::Seed,
@@ -130,6 +130,9 @@ pub struct RunViolation {
     sent: String,
     expected: String,
     seen: String,
+    /// What it may come from; what shows that is not in the history.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    explanations: Vec<Explanation>,
 }
 
 impl Header {
@@ -197,12 +200,12 @@ impl Footer {
 
 impl RunViolation {
     fn of(violation: &Violation) -> Self {
-        let Violation { kind, at_ns, place, sent, expected, seen, .. } = violation.clone();
-        Self { kind, at_ns, place, sent, expected, seen }
+        let Violation { kind, at_ns, place, sent, expected, seen, explanations } = violation.clone();
+        Self { kind, at_ns, place, sent, expected, seen, explanations }
     }
 
     pub(super) fn violation(&self) -> Violation {
-        let Self { kind, at_ns, place, sent, expected, seen } = self.clone();
-        Violation { place, ..Violation::of_the_run(kind, at_ns, sent, expected, seen) }
+        let Self { kind, at_ns, place, sent, expected, seen, explanations } = self.clone();
+        Violation { kind, at_ns, place, sent, expected, seen, explanations }
     }
 }

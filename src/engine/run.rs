@@ -243,7 +243,8 @@ struct Prepared {
 impl Result {
     /// Adds a violation that concerns the whole run; it is kept even where there is no room any more.
     fn add(&mut self, violation: Violation, observer: &mut dyn Observer) {
-        let violation = explained_alone(violation, &self.preflight);
+        let violation =
+            if violation.explanations.is_empty() { explained_alone(violation, &self.preflight) } else { violation };
         self.tally.violation(violation.kind);
         self.beside.push(violation.clone());
         self.violations.truncate(VIOLATIONS_KEPT - 1);

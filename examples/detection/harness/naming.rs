@@ -82,6 +82,8 @@ pub fn causes_of_always(fault: Fault) -> Vec<Cause> {
     let more: &[Cause] = match fault {
         // Nothing is answered at all.
         Fault::DropResponse | Fault::LateResponse | Fault::HangInstance | Fault::SlowExecution => &[ServerHang],
+        // Where all wait nobody shows that there is a slot for who comes later.
+        Fault::StarveBacklog => &[SlotLeak],
         // No step after an empty answer has one that is not.
         Fault::EmptyResponse => &[ReadyNotTold],
         // Two slots that each get the other's state.

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     event::Nanos,
     history::{Kept, Spool},
-    oracle::{Violation, ViolationKind},
+    oracle::{Violation, ViolationKind, diagnosis::Known},
     recorder::Tally,
     scenario::Scenario,
 };
@@ -114,7 +114,7 @@ impl Prepared {
             looked = looked => Some(looked),
             Some(()) = interrupts.recv() => None,
         };
-        let mut seen = std::mem::take(&mut trail.violations);
+        let mut seen = trail.explained(&Known::of(&shared.preflight.model));
         match looked {
             Some((pending, slots, idle_limit)) => {
                 seen.extend(pending.violation(shared.now(), &result.tally));

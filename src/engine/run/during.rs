@@ -15,7 +15,10 @@ use super::{
     },
     Interrupted, Observer, Prepared, Result, RunError, TICK, keep,
 };
-use crate::history::Spool;
+use crate::{
+    history::Spool,
+    oracle::diagnosis::{Known, explain},
+};
 
 /// How long the collector may take to come to its end when the run is over.
 const COLLECTING: Duration = Duration::from_secs(60);
@@ -113,7 +116,11 @@ impl Prepared {
             broken_off,
             longest_wait,
         };
-        if let Some(hang) = watch.hang {
+        if let Some(mut hang) = watch.hang {
+            // What is kept is what happened around the first violation.
+            if result.violations.is_empty() {
+                hang.explanations = explain(&hang, &result.scene.entries, &Known::of(&shared.preflight.model));
+            }
             result.add(hang, observer);
         }
         Ok((result, history))

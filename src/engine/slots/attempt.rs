@@ -12,8 +12,11 @@ use tonic::transport::Channel;
 use super::{SlotFinding, Terms, Trail, line::Line};
 use crate::{
     conversation::{Connection, Lane},
-    engine::{Accounting, Preflight, accounting::Ledger, out::trace_step, shared::Shared, threads::rules},
+    engine::{
+        Accounting, Preflight, accounting::Ledger, out::trace_step, record::form, shared::Shared, threads::rules,
+    },
     event::{ContextId, Cut, Event, EventKind},
+    history::{Entry, Form},
     oracle::{Oracle, Outcome, Ruling},
     recorder::Counts,
     sequence::{CorrelationId, RequestId},
@@ -48,6 +51,7 @@ pub(super) struct Attempt<'r> {
     preflight: &'r Preflight,
     trail: &'r mut Trail,
     oracle: Oracle,
+    form: Form,
     /// The model's counts before.
     ledger: Ledger,
     counts: Counts,
@@ -73,9 +77,11 @@ impl<'r> Attempt<'r> {
         let ledger = Ledger::open(client, model).await.map_err(|why| Void { why, again: false })?;
         let lines = terms.slots as usize + 1;
         let (sender, arrivals) = mpsc::channel(lines);
-        let form = shared.scenario.correlation_ids.form;
-        let id = |ContextId { context, .. }| (correlation_id(&terms, number, context), form);
-        let oracle = Oracle::new(rules(preflight), 1, terms.slots + 1, id);
+        let id_form = shared.scenario.correlation_ids.form;
+        let id = |ContextId { context, .. }| (correlation_id(&terms, number, context), id_form);
+        let rules = rules(preflight);
+        let form = form(&rules);
+        let oracle = Oracle::new(rules, 1, terms.slots + 1, id);
         Ok(Self {
             number,
             terms,
@@ -84,6 +90,7 @@ impl<'r> Attempt<'r> {
             preflight,
             trail,
             oracle,
+            form,
             ledger,
             counts: Counts::default(),
             lines: Vec::with_capacity(lines),
@@ -271,7 +278,9 @@ impl<'r> Attempt<'r> {
             }
         });
         self.outgoing.push(outgoing);
-        self.lines.push(Line::new(RequestId { worker: self.worker(), context, sequence: self.number, step: 0 }));
+        // A worker's sequences are numbered through.
+        let sequence = self.number * (self.terms.slots + 1) + context;
+        self.lines.push(Line::new(RequestId { worker: self.worker(), context, sequence, step: 0 }));
         self.observe(index, EventKind::Opened(Connection::Own));
         self.send(index, false)
     }
@@ -361,12 +370,16 @@ impl<'r> Attempt<'r> {
 
     /// Has the oracle judge what happened; what it objects to is kept.
     fn observe(&mut self, line: usize, kind: EventKind) -> Ruling {
-        let context = ContextId { worker: 0, context: self.place(line).context };
-        let mut ruling = self.oracle.observe(Event { at: self.shared.now(), context, lane: Lane::FIRST, kind });
+        let place = self.place(line);
+        let event = Event { at: self.shared.now(), context: place, lane: Lane::FIRST, kind };
+        let id = correlation_id(&self.terms, self.number, place.context);
+        self.trail.happened(Entry::new(&event, id, &self.form));
+        // The oracle of this attempt knows one worker.
+        let context = ContextId { worker: 0, ..place };
+        let mut ruling = self.oracle.observe(Event { context, ..event });
         for mut violation in ruling.violations.drain(..) {
-            // The oracle of this attempt knows one worker.
-            if let Some(place) = &mut violation.place {
-                place.worker = self.worker();
+            if let Some(accused) = &mut violation.place {
+                accused.worker = place.worker;
             }
             violation.sent.push_str(", of the slot check");
             self.trail.violations.push(violation);

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
+use rand::RngExt as _;
+
 use crate::{
     event::Nanos,
+    seed::Seed,
     sequence::{Pattern, RequestId, Step},
 };
 
 /// How many steps of a sequence may be unanswered: where a step takes long, more would only make a queue.
 const IN_FLIGHT_MAX: u32 = 3;
-/// What the steps of neighbouring sequences differ by, so that sums which are mixed show.
-const APART: i32 = 1_000_003;
-
 /// One sequence that is to stay open.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
@@ -48,8 +48,7 @@ impl Line {
         self.in_flight += 1;
         self.last_sent = now;
         self.end_sent |= end;
-        let number = i32::try_from(request.context).unwrap_or(i32::MAX).wrapping_add(1);
-        let value = if request.step == 0 { number.wrapping_mul(APART) } else { number };
+        let value = value(request);
         let of = if end { request.step + 1 } else { request.step + 2 };
         Step { request, pattern: Pattern::Valid, start: request.step == 0, end, value, of, special: None }
     }
@@ -103,6 +102,11 @@ impl Line {
     }
 }
 
+/// What a step carries: like no other step's, so that sums which are mixed show, and tell of what.
+fn value(request: RequestId) -> i32 {
+    Seed(request.sequence.into()).generator(request.step).random()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,14 +115,14 @@ mod tests {
     fn a_sequence_is_open_from_the_answer_to_its_start_to_its_end() {
         let mut line = Line::new(RequestId { worker: 9, context: 2, sequence: 0, step: 0 });
         let start = line.next_step(false, 5);
-        assert!(start.start && !start.end && start.value == 3 * APART);
+        assert!(start.start && !start.end);
         assert!(!line.is_open() && !line.has_room() && line.is_at_rest());
         line.accepted(&start, 5);
         assert!(line.is_open() && line.was_open_at(5) && !line.was_open_at(6) && !line.is_at_rest());
 
         assert!(line.is_due(25, Duration::from_nanos(20)) && !line.is_due(24, Duration::from_nanos(20)));
         let steps = [25, 26, 27].map(|now| line.next_step(false, now));
-        assert!(steps.iter().all(|step| !step.start && step.value == 3) && !line.has_room());
+        assert!(steps.iter().all(|step| !step.start && step.value != start.value) && !line.has_room());
         line.accepted(&steps[0], 25);
         assert!(line.has_room() && line.was_open_at(25));
 

@@ -3,7 +3,7 @@
 mod attempt;
 mod line;
 
-use std::{num::NonZeroU64, time::Duration};
+use std::{collections::VecDeque, num::NonZeroU64, time::Duration};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tokio::time::Instant;
@@ -11,7 +11,11 @@ use tokio::time::Instant;
 use self::attempt::{Attempt, Void};
 use super::{Accounting, Preflight, run::Result as RunResult, shared::Shared};
 use crate::{
-    oracle::{Violation, ViolationKind},
+    history::Entry,
+    oracle::{
+        Violation, ViolationKind,
+        diagnosis::{Known, explain},
+    },
     recorder::Tally,
     scenario::Scenario,
     sequence::Pattern,
@@ -26,6 +30,8 @@ const REAPER_LATE: Duration = Duration::from_millis(50);
 const ATTEMPTS: u32 = 3;
 const MORE_ATTEMPTS: u32 = 9;
 const MORE_WITHIN: Duration = Duration::from_secs(15);
+/// The most events that are kept for violations to be explained by.
+const ENTRIES: usize = 100_000;
 
 /// What the slots of the model are like after the run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,8 +117,27 @@ impl SlotCheck {
 pub(super) struct Trail {
     /// What a correct server does not do.
     pub(super) violations: Vec<Violation>,
+    /// What happened, as far as it is kept: what those are explained by.
+    entries: VecDeque<Entry>,
     /// Requests sent.
     requests: u64,
+}
+
+impl Trail {
+    fn happened(&mut self, entry: Entry) {
+        if self.entries.len() >= ENTRIES {
+            self.entries.pop_front();
+        }
+        self.entries.push_back(entry);
+    }
+
+    /// The violations, with what they may come from.
+    pub(super) fn explained(self, known: &Known) -> Vec<Violation> {
+        let Self { violations, entries, requests: _ } = self;
+        let entries = Vec::from(entries);
+        let explained = |violation| Violation { explanations: explain(&violation, &entries, known), ..violation };
+        violations.into_iter().map(explained).collect()
+    }
 }
 
 /// What the check is about: as much of model and scenario as it needs.

@@ -39,6 +39,18 @@ pub(super) fn alone() -> Vec<Hypothesis> {
     (1..).zip([Cause::Stall, Cause::ServerHang, Cause::AnswerLate, Cause::AnswerDropped]).map(new).collect()
 }
 
+/// What may explain that nobody was answered any more: the same as for the answer that was waited for longest.
+pub(super) fn by_anybody(question: &Question) -> Vec<Hypothesis> {
+    let until = question.violation.at_ns;
+    let steps = |sequence: usize| 0..question.story.sequences[sequence].steps.len();
+    let spots = (0..question.story.sequences.len())
+        .flat_map(|sequence| steps(sequence).map(move |step| Spot { sequence, step }));
+    let waited = |spot: &Spot| question.story.asked(*spot).waited(0, until);
+    let longest = spots.filter(|spot| waited(spot) > 0).max_by_key(waited);
+    let unknown = || vec![Hypothesis::of_rank(Cause::ServerHang, 1, Fit::NotKnown, question.violation.seen.clone())];
+    longest.map_or_else(unknown, |spot| explain(question, spot))
+}
+
 /// What may explain that an answer did not come.
 pub(super) fn explain(question: &Question, spot: Spot) -> Vec<Hypothesis> {
     let asked = question.story.asked(spot);
@@ -51,7 +63,7 @@ pub(super) fn explain(question: &Question, spot: Spot) -> Vec<Hypothesis> {
     let causes = if around.behind > 0 {
         vec![Cause::AnswerDropped]
     } else if around.anything == 0 && asked.step.start && around.only_starts_wait() {
-        vec![Cause::SlotLeak, Cause::MissingReap, Cause::ServerHang, Cause::Stall]
+        vec![Cause::SlotLeak, Cause::MissingReap, Cause::Starvation, Cause::ServerHang]
     } else if around.anything == 0 {
         vec![Cause::ServerHang, Cause::Stall, Cause::AnswerLate, Cause::AnswerDropped]
     } else if has_begun || !asked.step.start {

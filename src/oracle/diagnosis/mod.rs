@@ -111,6 +111,7 @@ impl Question<'_> {
             Kind::WrongControl => errors::control(self),
             Kind::WrongSlot => errors::slot(self),
             Kind::UnexpectedError => of_step(&|spot| errors::explain(self, spot)),
+            Kind::Hang => lost::by_anybody(self),
             Kind::Lost => self.spot.map_or_else(lost::alone, |spot| lost::explain(self, spot)),
             Kind::Duplicate | Kind::Reordered | Kind::Misaddressed => messages::misplaced(self),
             Kind::WrongModel

@@ -28,7 +28,6 @@ pub(super) fn explain(question: &Question) -> Vec<Hypothesis> {
         ViolationKind::StreamBroken => broken(question),
         ViolationKind::StreamNotClosed => vec![new(Cause::StreamKeptOpen, 1, seen)],
         ViolationKind::ServerDied => vec![new(Cause::Crash, 1, seen)],
-        ViolationKind::Hang => vec![new(Cause::ServerHang, 1, seen)],
         ViolationKind::Statistics => statistics(question),
         // By their names, because not every oracle has them.
         kind => match kind.name() {

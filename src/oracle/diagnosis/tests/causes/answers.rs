@@ -133,6 +133,30 @@ fn sequences_that_get_no_slot() {
 }
 
 #[test]
+fn nobody_is_answered_any_more() {
+    let hang = |tale: &Tale| {
+        let violation = Violation::of_the_run(
+            ViolationKind::Hang,
+            tale.now,
+            String::new(),
+            String::new(),
+            "none for 5 s".to_owned(),
+        );
+        causes(&explain(&violation, &tale.entries, &known()))
+    };
+    // Who had a slot was served to its end, and then there was none.
+    let mut all_leaked = Tale::default();
+    all_leaked.send(1, 0, &B).answer(1, 0, 0, &sums(&B)).wait(10).send(0, 0, &A).send(2, 0, &B).wait(1000).open(1);
+    assert_eq!(hang(&all_leaked)[..2], [SlotLeak, MissingReap]);
+    // What is not waited for any more does not count.
+    let mut cut = Tale::default();
+    cut.send(1, 0, &B).tell(1, What::Cut(Cut::ByClient)).wait(10).send(0, 0, &A).answer(0, 0, 0, &sums(&A)[..2]);
+    cut.wait(1000).open(1);
+    assert_eq!(hang(&cut)[0], ServerHang);
+    assert_eq!(hang(&Tale::default()), [ServerHang]);
+}
+
+#[test]
 fn an_answer_that_did_not_come_to_a_step_of_which_nothing_is_known() {
     let other = Tale::default().other(ViolationKind::Lost, (0, 0, 3), "none");
     assert_eq!(causes(&other)[0], Stall);
