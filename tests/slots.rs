@@ -151,7 +151,10 @@ fn a_slot_that_there_is_twice_is_found() {
         for violation in of_the_check {
             // Behind the last step nothing shows whose state it is from then on.
             let is_named = |its: &&Explanation| matches!(its.cause, Cause::SharedState | Cause::LeakedState);
-            assert!(violation.explanations.first().filter(is_named).is_some(), "{fault} on {model}: {violation:#?}");
+            assert!(
+                violation.explanations.first().as_ref().is_some_and(is_named),
+                "{fault} on {model}: {violation:#?}"
+            );
         }
     });
 }
