@@ -103,3 +103,13 @@ fn a_correct_server_is_not_accused_whatever_its_clients_do() {
         assert!(result.tally.total().completed > 200, "{model}: {:?}", result.tally.total());
     }
 }
+
+#[test]
+fn what_a_model_does_not_tell_is_told() {
+    let notes = |model, more: &str| {
+        let notes = stress(model, None, &format!("{PATTERNS}\n{more}")).preflight.notes;
+        notes.into_iter().filter(|note| note.contains("what the model saw")).collect::<Vec<_>>()
+    };
+    assert_eq!(notes(DIRECT, ""), ["not checked: what the model saw of END and CORRID, which it does not tell"]);
+    assert_eq!(notes(OLDEST, ""), [""; 0]);
+}

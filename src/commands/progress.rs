@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::{
     engine::Progress,
     report::counted,
-    scenario::{Load, Scenario},
+    scenario::{Load, Population, Scenario},
 };
 
 const LINE_EVERY: Duration = Duration::from_secs(5);
@@ -74,7 +74,12 @@ fn share_done(scenario: &Scenario, progress: &Progress) -> f64 {
     let passes = |load: &Load| load.iterations.map(|each| each.get() as f64 * f64::from(load.workers.get()));
     // Where one has no count the time alone tells.
     let all: Option<f64> = loads().map(passes).sum();
-    let by_count = all.map_or(0.0, |all| progress.passes as f64 / all);
+    // Where sequences of a million steps are among short ones few passes are left when most of the run is: the steps tell more.
+    let steps = |population: &Population| Some(passes(&population.load)? * population.length.drawn.typical());
+    let all_steps: Option<f64> = scenario.populations.iter().map(steps).sum();
+    let by_passes = all.map_or(0.0, |all| progress.passes as f64 / all);
+    let by_steps = all_steps.map_or(0.0, |all| progress.requests as f64 / all);
+    let by_count = if scenario.populations.len() > 1 { by_passes.min(by_steps) } else { by_passes };
     let seconds = loads().filter_map(|load| load.duration_s).max();
     let by_time = seconds.map_or(0.0, |seconds| progress.elapsed.as_secs_f64() / seconds.get() as f64);
     by_count.max(by_time).min(1.0)
@@ -103,7 +108,7 @@ mod tests {
     use std::num::{NonZeroU32, NonZeroU64};
 
     use super::*;
-    use crate::scenario::{Overrides, Source};
+    use crate::scenario::{Distribution, Overrides, Source};
 
     fn load(iterations: u64, duration_s: u64) -> Scenario {
         let workers = NonZeroU32::new(8).expect("not zero");
@@ -129,5 +134,12 @@ mod tests {
         assert!(describe(&load(0, 100), &progress).ends_with("90 s left"));
         assert!(describe(&load(200, 20), &progress).ends_with(" 10 s left"));
         assert!(describe(&load(200, 0), &Progress::default()).ends_with("time left unknown"));
+        // All passes but two are finished, and of the steps one in ten.
+        let long = load(1, 0).populations[0].clone();
+        let mut several = load(200, 0);
+        several.populations.push(Population { name: "long".to_owned(), ..long });
+        several.populations[1].length.drawn = Distribution::Constant(100_000);
+        let progress = Progress { passes: 1600, requests: 82_560, ..progress };
+        assert!(describe(&several, &progress).ends_with(" 90 s left"), "{}", describe(&several, &progress));
     }
 }

@@ -5,7 +5,7 @@ use std::{borrow::Cow, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    controls::{self, Controls},
+    controls::{self, Controls, Told},
     engine::RunLimits,
     model::{Formula, Model, Settings, SlotRange, Strategy, ToldIds, Turn},
     plan::Manner,
@@ -371,7 +371,11 @@ fn controls(
     outputs: &[TensorSpec],
     notes: &mut Vec<String>,
 ) -> Option<Controls> {
-    let name = settings.parameters.get(controls::PARAMETER)?;
+    let Some(name) = settings.parameters.get(controls::PARAMETER) else {
+        let what = "what the model saw of each request, which it does not tell";
+        notes.push(format!("not checked: {what} (parameter {})", controls::PARAMETER));
+        return None;
+    };
     let output = outputs.iter().find(|output| output.name == *name);
     let shape = output
         .filter(|output| output.datatype == controls::DATATYPE)
@@ -387,10 +391,17 @@ fn controls(
             controls::DATATYPE
         ));
     }
+    let shape = shape?;
+    let Told { start, end, ready, corrid_bits } = settings.told;
+    let controls = [("START", start), ("END", end), ("READY", ready), ("CORRID", corrid_bits.is_some())];
+    let untold: Vec<_> = controls.into_iter().filter(|(_, is_told)| !is_told).map(|(name, _)| name).collect();
+    if !untold.is_empty() {
+        notes.push(format!("not checked: what the model saw of {}, which it does not tell", untold.join(" and ")));
+    }
     // With another strategy there may be another number of slots.
     let is_switched = |phase: &Phase| phase.server.is_some_and(|action| action.strategy().is_some());
     let slots = Some(settings.slots).filter(|_| !scenario.phases.iter().any(is_switched));
-    Some(Controls { output: name.clone(), shape: shape?, told: settings.told, slots })
+    Some(Controls { output: name.clone(), shape, told: settings.told, slots })
 }
 
 /// Why a model may mix two sequences of one ID that are live at once, which the server allows.

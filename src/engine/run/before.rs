@@ -32,11 +32,12 @@ impl Prepared {
         let Setup { scenario, seed, hints, fail_fast, embedded, recording, restart, program } = setup;
         let client = Client::new(&scenario.target.endpoint, scenario.limits.connect_ms.duration())
             .map_err(|error| RunError::Endpoint(error.to_string()))?;
-        let hands = Hands::new(client.clone(), &scenario, restart).await.map_err(RunError::Endpoint)?;
         let mut preflight = Preflight::ask(&client, &scenario, hints).await.map_err(RunError::Endpoint)?;
         if let Some(why) = preflight.cannot_take_ids(&scenario) {
             return Err(RunError::Endpoint(why));
         }
+        // Only then, because trying whether the model can be loaded anew does something to the server.
+        let hands = Hands::new(client.clone(), &scenario, restart).await.map_err(RunError::Endpoint)?;
         if let Some(given) = &given {
             // What is drawn pauses once in a sequence; a conversation that is given may keep its slot by many short pauses.
             preflight.limits = RunLimits::with_pauses(&scenario, &preflight.model, given.longest_pauses());
