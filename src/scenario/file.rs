@@ -103,6 +103,12 @@ impl Source {
     pub(super) fn parse(&self) -> Result<Scenario, ScenarioError> {
         let defaults = DeTable::parse(DEFAULT).expect("the compiled-in scenario is TOML, as the tests show");
         let mut table = DeTable::parse(&self.text).map_err(|error| self.syntax_error(&error))?;
+        if table.get_ref().get("population").and_then(|all| all.get_ref().as_array()).is_some_and(|all| all.is_empty())
+        {
+            return Err(
+                self.error_at("population", "the list is empty: leave it out, or give [[population]]".to_owned())
+            );
+        }
         complete(table.get_mut(), defaults.get_ref(), "");
         hand_down(table.get_mut());
         serde_path_to_error::deserialize(Deserializer::from(table)).map_err(|error| {

@@ -195,6 +195,7 @@ fn what_is_wrong_is_told_with_its_line_and_key() {
             "a.toml:2: load: unknown key `worker`, expected one of `workers`, `iterations`, `duration_s`",
         ),
         ("\n\nlode = 3", "a.toml:3: unknown key `lode`"),
+        ("\npopulation = []", "a.toml:2: population: the list is empty: leave it out, or give [[population]]"),
         (
             "[patterns.common]\nvalid = 1\nvlid = 2",
             "a.toml:3: patterns.common: unknown key `vlid`, expected one of `valid`, `valid-valid`",
