@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import pathlib
+import signal
 import tempfile
 import types
 import unittest
@@ -122,7 +123,11 @@ class Outputs(unittest.TestCase):
 
     def test_what_does_not_end_is_ended(self):
         sleeper = tool.Tool("/bin/sleep")
-        ran = sleeper.run("60", limit=0.1)
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            ran = sleeper.run("60", limit=0.1)
+        finally:
+            signal.signal(signal.SIGINT, before)
         self.assertEqual((ran.in_time, ran.hung), (False, False))
         with self.assertRaisesRegex(tool.ToolError, "cannot run"):
             tool.Tool("/nowhere/tool").run(limit=1)

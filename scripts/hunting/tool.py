@@ -66,7 +66,12 @@ class Tool:
         with tempfile.TemporaryFile() as out:
             try:
                 child = subprocess.Popen(
-                    [self.binary, *map(str, words)], stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
+                    [self.binary, *map(str, words)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    preexec_fn=heed_interrupts,
                 )
             except OSError as problem:
                 raise ToolError(f"cannot run '{self.binary}': {problem.strerror}")
@@ -96,6 +101,11 @@ class Tool:
         if said.code:
             raise ToolError(f"'{self.binary} export {failure}': {said.last_line()}")
         return said.output
+
+
+def heed_interrupts():
+    """What a shell runs in the background ignores interrupts, and so does all that it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def ended(child):

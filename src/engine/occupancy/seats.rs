@@ -4,8 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use crate::{
     event::Nanos,
-    oracle::ViolationKind,
-    oracle::{Place, Violation},
+    oracle::{Place, Violation, ViolationKind},
     sequence::RequestId,
 };
 

@@ -89,7 +89,7 @@ impl Prepared {
         interrupts: &mut mpsc::Receiver<()>,
     ) {
         let Self { client, shared, hints, .. } = self;
-        let mut trail = slots::Trail::default();
+        let (mut trail, mut of_the_search) = (slots::Trail::default(), Vec::new());
         let looked = async {
             let pending = PendingRequests::look(&shared.scenario, result).await;
             // A model that was loaded anew may have other slots.
@@ -107,7 +107,7 @@ impl Prepared {
                 }
             };
             let slots = slots::check(client, shared, &preflight, result, &mut trail).await;
-            let idle_limit = idle_search::search(shared, &preflight, result, &slots, &mut trail.violations).await;
+            let idle_limit = idle_search::search(shared, &preflight, result, &slots, &mut of_the_search).await;
             (pending, slots, idle_limit)
         };
         let looked = tokio::select! {
@@ -115,6 +115,7 @@ impl Prepared {
             Some(()) = interrupts.recv() => None,
         };
         let mut seen = trail.explained(&Known::of(&shared.preflight.model));
+        seen.append(&mut of_the_search);
         match looked {
             Some((pending, slots, idle_limit)) => {
                 seen.extend(pending.violation(shared.now(), &result.tally));
