@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use sequence_stress::{
     engine::{IdleSearch, Interrupted, RunResult, Setup, SlotFinding, run},
     oracle::{
+        Violation,
         ViolationKind::{self, *},
         diagnosis::{Cause, Explanation},
     },
@@ -229,27 +230,44 @@ fn an_answer_that_is_lost_is_not_taken_for_a_slot_that_is_gone() {
 }
 
 /// Steps may take long on a busy machine, and then tell little of the limit, but nothing that is not so.
+/// What a run in which a fault is planted, or none, has to come to.
+type Row = (Option<Fault>, fn(&RunResult));
+
 #[test]
 fn the_idle_limit_that_the_server_keeps_is_searched_for() {
-    let search = |faults: &[Fault]| {
-        let faults: Vec<_> = faults.iter().map(|fault| Planted::always(*fault)).collect();
-        let server = reference_server(models(), &faults);
-        run_on(&server, DIRECT, "slots.idle_limit_search = true\npatterns.common = { valid = 1 }")
+    let is_found = |result: &RunResult| {
+        assert_eq!(result.violations, []);
+        let IdleSearch::Found { configured_us: 400_000, kept_us, ended_us: Some(ended_us), trials } = result.idle_limit
+        else {
+            panic!("{:?}", result.idle_limit)
+        };
+        assert!(
+            kept_us >= 190_000 && ended_us >= 400_000 && (24..=64).contains(&trials),
+            "{kept_us} {ended_us} {trials}"
+        );
     };
-    let result = search(&[]);
-    assert_eq!(result.violations, []);
-    let IdleSearch::Found { configured_us: 400_000, kept_us, ended_us: Some(ended_us), trials } = result.idle_limit
-    else {
-        panic!("{:?}", result.idle_limit)
-    };
-    assert!(kept_us >= 190_000 && ended_us >= 400_000 && (24..=64).contains(&trials), "{kept_us} {ended_us} {trials}");
     // One that ends sequences too early is accused, and one that is late is measured.
-    let early = search(&[Fault::ReapEarly]);
-    assert!(kinds(&early).contains(&SpuriousStartError), "{:?}", early.violations);
-    let IdleSearch::Found { ended_us: Some(ended_us), .. } = early.idle_limit else { panic!("{:?}", early.idle_limit) };
-    assert!(ended_us < 400_000, "{ended_us}");
-    let never = search(&[Fault::NeverReap]);
-    let IdleSearch::Found { ended_us: None, kept_us, .. } = never.idle_limit else { panic!("{:?}", never.idle_limit) };
-    assert!(kept_us > 800_000, "{kept_us}");
-    assert!(kinds(&never).contains(&MissingReap), "{:#?}", never.violations);
+    let is_early = |result: &RunResult| {
+        let of_the_search = |its: &&Violation| its.sent.ends_with("of the search for the idle limit");
+        let seen = result.violations.iter().find(of_the_search).unwrap_or_else(|| panic!("{:?}", result.violations));
+        let cause = seen.explanations.first().map(|first| first.cause);
+        assert_eq!((seen.kind, cause), (SpuriousStartError, Some(Cause::PrematureReap)), "{seen:?}");
+        let IdleSearch::Found { ended_us: Some(ended_us), .. } = result.idle_limit else {
+            panic!("{:?}", result.idle_limit)
+        };
+        assert!(ended_us < 400_000, "{ended_us}");
+    };
+    let never_ends = |result: &RunResult| {
+        let IdleSearch::Found { ended_us: None, kept_us, .. } = result.idle_limit else {
+            panic!("{:?}", result.idle_limit)
+        };
+        assert!(kept_us > 800_000, "{kept_us}");
+        assert!(kinds(result).contains(&MissingReap), "{:#?}", result.violations);
+    };
+    let rows: [Row; 3] = [(None, is_found), (Some(Fault::ReapEarly), is_early), (Some(Fault::NeverReap), never_ends)];
+    at_the_same_time(&rows, |(fault, check)| {
+        let faults: Vec<_> = fault.iter().map(|fault| Planted::always(*fault)).collect();
+        let server = reference_server(models(), &faults);
+        check(&run_on(&server, DIRECT, "slots.idle_limit_search = true\npatterns.common = { valid = 1 }"));
+    });
 }

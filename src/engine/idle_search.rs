@@ -7,6 +7,7 @@ use tonic::transport::Channel;
 
 use super::{
     Preflight, RunResult, SlotCheck, SlotFinding,
+    record::form as answers_of,
     shared::Shared,
     slots::{excuse, free_ids},
     threads::rules,
@@ -14,7 +15,11 @@ use super::{
 use crate::{
     conversation::{Connection, Lane},
     event::{ContextId, Event, EventKind, Nanos},
-    oracle::{Oracle, Outcome, Settled, Violation, ViolationKind},
+    history::{Entry, Form},
+    oracle::{
+        Oracle, Outcome, Settled, Violation, ViolationKind,
+        diagnosis::{Known, explain},
+    },
     sequence::{CorrelationId, Pattern, RequestId, Step},
     transport::{Message, RequestTemplate, Stream, channel},
 };
@@ -30,6 +35,7 @@ const AROUND: u32 = 10;
 const NARROW: Duration = Duration::from_millis(4);
 /// A server whose reaper is late ends some sequence within so many idle limits; one that ends none until then ends none.
 const LATE: u32 = 3;
+/// What the oracle of one sequence knows it by.
 const CONTEXT: ContextId = ContextId { worker: 0, context: 0 };
 
 /// How long a sequence may be idle before the server ends it, as trials have shown.
@@ -228,19 +234,30 @@ async fn rest(
     let form = shared.scenario.correlation_ids.form;
     let template =
         RequestTemplate::new(&model.name, &model.input.name, &model.shape, &model.outputs(), id.on_the_wire(form));
-    let oracle = Oracle::new(rules(preflight), 1, 1, |_| (id, form));
-    let mut resting = Resting { shared, oracle, stream: Stream::open(&connection, template), number, seen: Vec::new() };
+    let rules = rules(preflight);
+    let answers = answers_of(&rules);
+    let oracle = Oracle::new(rules, 1, 1, |_| (id, form));
+    let stream = Stream::open(&connection, template);
+    let mut resting = Resting { shared, oracle, id, answers, stream, number, entries: Vec::new(), seen: Vec::new() };
     resting.observe(EventKind::Opened(Connection::Own));
     let trial = resting.run(pause).await;
-    (trial, resting.seen)
+    let Resting { entries, seen, .. } = resting;
+    let known = Known::of(model);
+    let explained = |violation| Violation { explanations: explain(&violation, &entries, &known), ..violation };
+    (trial, seen.into_iter().map(explained).collect())
 }
 
 /// One sequence, and the oracle that listens to it.
 struct Resting<'r> {
     shared: &'r Shared,
     oracle: Oracle,
+    id: CorrelationId,
+    /// The form of its answers.
+    answers: Form,
     stream: Stream,
     number: u32,
+    /// What happened, by which what is seen is explained.
+    entries: Vec<Entry>,
     seen: Vec<Violation>,
 }
 
@@ -292,8 +309,14 @@ impl Resting<'_> {
 
     fn observe(&mut self, kind: EventKind) -> Option<Settled> {
         let at: Nanos = self.shared.now();
-        let ruling = self.oracle.observe(Event { at, context: CONTEXT, lane: Lane::FIRST, kind });
+        let worker = self.shared.scenario.workers();
+        let event = Event { at, context: ContextId { worker, ..CONTEXT }, lane: Lane::FIRST, kind };
+        self.entries.push(Entry::new(&event, self.id, &self.answers));
+        let ruling = self.oracle.observe(Event { context: CONTEXT, ..event });
         for mut violation in ruling.violations {
+            if let Some(accused) = &mut violation.place {
+                accused.worker = worker;
+            }
             violation.sent.push_str(", of the search for the idle limit");
             self.seen.push(violation);
         }
