@@ -14,8 +14,8 @@ use tempfile::TempDir;
 
 use crate::harness::{
     for_each,
-    rows::{ROWS, Row},
-    trial::{HOLD, IDLE_LIMIT, Outcome, against, chance},
+    rows::{IDLE_LIMIT, ROWS, Row},
+    trial::{HOLD, Outcome, against, chance},
 };
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use crate::harness::{
     rows::Row,
-    trial::{IDLE_LIMIT, options, run_scenario, scenario},
+    trial::{options, run_scenario, scenario},
 };
 
 /// How often, and for how long, smaller ones are tried out.
@@ -21,9 +21,10 @@ const TIME: Duration = Duration::from_secs(25);
 
 /// How many messages the smallest conversations have, and whether none can be left out; none where it did not show again.
 pub(crate) fn smallest(row: &Row, seed: u64) -> Option<(usize, bool)> {
-    let server = Server::start(options(row.execution_ms, vec![Planted::always(row.fault)], seed)).ok()?;
+    let server = Server::start(options(row.scene, row.execution_ms, vec![Planted::always(row.fault)], seed)).ok()?;
     let scenario = scenario(row.scene, server.address, row.model);
-    let manner = sequence_stress::plan::Manner { after_answers: false, idle_limit: IDLE_LIMIT, batches: true };
+    let manner =
+        sequence_stress::plan::Manner { after_answers: false, idle_limit: row.scene.idle_limit(), batches: true };
     let result = run_scenario(scenario.clone(), seed).ok()?;
     drop(server);
     let run = Run { scenario: &scenario, seed: Seed(seed), manner, scene: &result.scene, embedded: None };
@@ -39,7 +40,7 @@ pub(crate) fn smallest(row: &Row, seed: u64) -> Option<(usize, bool)> {
 /// Whether the same kind of violation shows again on a server that commits the fault always.
 fn shows(row: &Row, failure: &Failure, seed: u64) -> bool {
     let planted = vec![Planted::always(row.fault)];
-    let Ok(server) = Server::start(options(row.execution_ms, planted, seed)) else { return false };
+    let Ok(server) = Server::start(options(row.scene, row.execution_ms, planted, seed)) else { return false };
     let Ok(mut scenario) = failure.fitted_scenario() else { return false };
     scenario.target.endpoint = server.address.into();
     let setup = Setup { fail_fast: true, ..Setup::new(scenario, Seed(seed)) };

@@ -80,7 +80,7 @@ fn one(
     sent: &AtomicU64,
     soaked: &Mutex<Soaked>,
 ) {
-    let server = real.is_none().then(|| Server::start(options(1, Vec::new(), 0)).expect("a free port"));
+    let server = real.is_none().then(|| Server::start(options(scene, 1, Vec::new(), 0)).expect("a free port"));
     let address = real.or(server.as_ref().map(|server| server.address)).expect("one or the other");
     // tritonserver is known to lose slots where the ID of a cancelled stream is started again at once: there only rare IDs are cut.
     let otherwise = real.map_or(&[][..], |_| {

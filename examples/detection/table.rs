@@ -169,8 +169,8 @@ impl Table<'_> {
         writeln!(
             out,
             "\nWritten by `scripts/detection` in {} min, {} seeds. Each fault is planted where it shows: the scenarios are \
-             in `scenarios/detection/`, the idle limit is 100 ms, two instances have four slots each. A run ends half a second \
-             after its first violation. *Once* is at a chance that the seed picks. *Named rightly* is where the first \
+             in `scenarios/detection/`, the idle limit is 100 ms (400 ms in `waits`), two instances have four slots each. A \
+             run ends half a second after its first violation. *Once* is at a chance that the seed picks. *Named rightly* is where the first \
              explanation of the first violation is the fault's, or one that cannot be told from it from outside \
              ([DIAGNOSIS.md](DIAGNOSIS.md)). *Smallest* is how many requests are left when what was sent is shrunk with the \
              fault always there (≤ where the trials were used up).\n\nThe *plain checker* compares, after the fact, each \

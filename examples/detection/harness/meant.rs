@@ -11,7 +11,7 @@ use sequence_stress::{
     engine::{self, Setup},
     reference::{
         Fault::{self, *},
-        ModelOptions, Options, Planted, Server,
+        Options, Planted, Server,
     },
     scenario::{Overrides, Scenario, Source},
     seed::Seed,
@@ -98,7 +98,7 @@ impl Meant {
     /// Runs the scenario, as the suite does, against a reference server that always commits the fault; or never.
     pub fn run(&self, is_planted: bool, seed: u64, program: Option<PathBuf>) -> Outcome {
         let faults = if is_planted { vec![Planted::always(self.row.fault)] } else { Vec::new() };
-        let models = ModelOptions { idle_limit: IDLE_LIMIT, ..models(self.row.execution_ms) };
+        let models = models(IDLE_LIMIT, self.row.execution_ms);
         let options =
             Options { models, faults, fault_seed: Seed(seed), fault_hold: HOLD, threads: 1, ..Options::default() };
         let server = Server::start(options).expect("a free port");

@@ -1,6 +1,11 @@
 //! In which model and scenario each fault shows, and which do not show at all.
 
+use std::time::Duration;
+
 use sequence_stress::{oracle::ViolationKind, reference::Fault};
+
+/// The idle limit of models where a scene needs no other.
+pub const IDLE_LIMIT: Duration = Duration::from_millis(100);
 
 /// A detection scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,6 +34,15 @@ impl Scene {
             Self::Crowd => "crowd",
             Self::Unusual => "unusual",
             Self::Waits => "waits",
+        }
+    }
+
+    /// The idle limit of its models.
+    pub fn idle_limit(self) -> Duration {
+        match self {
+            // What keeps a slot thinks between its steps, and has to be certain to keep it on a busy machine, too.
+            Self::Waits => Duration::from_millis(400),
+            _ => IDLE_LIMIT,
         }
     }
 

@@ -26,8 +26,6 @@ const PROGRESS_WITHIN: Duration = Duration::from_millis(150);
 const FOLLOW_UP: Duration = Duration::from_millis(500);
 /// For how long a fault holds up what it makes late: longer than any answer is waited for.
 pub const HOLD: Duration = Duration::from_secs(12);
-/// The idle limit of all models.
-pub const IDLE_LIMIT: Duration = Duration::from_millis(100);
 
 /// What came of one run.
 #[derive(Clone, Debug)]
@@ -110,26 +108,26 @@ impl Outcome {
 }
 
 /// The reference server's models in such a run.
-pub fn models(execution_ms: u64) -> ModelOptions {
+pub fn models(idle_limit: Duration, execution_ms: u64) -> ModelOptions {
     ModelOptions {
         instances: 2,
         max_batch_size: 4,
         candidates: 4,
-        idle_limit: IDLE_LIMIT,
+        idle_limit,
         execution: Duration::from_millis(execution_ms),
         ..ModelOptions::default()
     }
 }
 
 /// A reference server with such models.
-pub fn options(execution_ms: u64, faults: Vec<Planted>, seed: u64) -> Options {
-    let models = models(execution_ms);
+pub fn options(scene: Scene, execution_ms: u64, faults: Vec<Planted>, seed: u64) -> Options {
+    let models = models(scene.idle_limit(), execution_ms);
     Options { models, faults, fault_seed: Seed(seed), fault_hold: HOLD, threads: 1, ..Options::default() }
 }
 
 /// Runs a row's scenario against a reference server that commits these faults.
 pub fn in_reference(row: &Row, planted: &[Planted], seed: u64) -> Outcome {
-    let server = Server::start(options(row.execution_ms, planted.to_vec(), seed)).expect("a free port");
+    let server = Server::start(options(row.scene, row.execution_ms, planted.to_vec(), seed)).expect("a free port");
     let outcome = against(server.address, row.scene, row.model, seed);
     let committed = planted.iter().map(|planted| server.committed(planted.fault)).sum();
     Outcome { committed: Some(committed), ..outcome }
@@ -137,7 +135,7 @@ pub fn in_reference(row: &Row, planted: &[Planted], seed: u64) -> Outcome {
 
 /// Runs a scene against a correct reference server.
 pub fn correct_in_reference(scene: Scene, model: &str, seed: u64) -> Outcome {
-    let server = Server::start(options(1, Vec::new(), seed)).expect("a free port");
+    let server = Server::start(options(scene, 1, Vec::new(), seed)).expect("a free port");
     run_and_judge(Setup::new(unhurried(scenario(scene, server.address, model)), Seed(seed)))
 }
 
