@@ -86,6 +86,7 @@ fn measure(name: &str, mut conversation: impl FnMut(&mut Writer)) {
         idle_limit: Some(Duration::from_secs(1)),
         straggling: Duration::from_millis(20),
         mixes: false,
+        restarts: true,
         controls: None,
     };
     let mut oracle = Oracle::new(rules, 1, 1, |_| (CorrelationId(NonZeroU64::MIN), IdForm::Integer));

@@ -210,6 +210,12 @@ macro_rules! flaws {
             pub fn refusal(self) -> &'static str {
                 match self { $(Self::$flaw => $refusal,)* }
             }
+
+            /// Whether an error is its refusal.
+            #[must_use]
+            pub fn is_refused_with(self, text: &str) -> bool {
+                text.contains(self.refusal()) || (self == Self::BatchOfTwo && text.contains(Self::BATCH_OF_ONE))
+            }
         }
     };
 }
@@ -239,6 +245,11 @@ flaws! {
         "string correlation ID cannot be longer than 128 characters";
     IdOfOtherType "id-bool" "A correlation ID that is neither a number nor a text."
         "invalid value type for 'sequence_id' parameter";
+}
+
+impl Flaw {
+    /// What two elements in one batch are refused with where a model takes one, and that is looked at first.
+    pub const BATCH_OF_ONE: &'static str = "inference request batch-size must be <= 1 for";
 }
 
 impl fmt::Display for Flaw {

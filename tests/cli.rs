@@ -284,6 +284,25 @@ fn a_populations_thresholds_are_told_by_percentile() {
 }
 
 #[test]
+fn a_threshold_of_which_nothing_was_measured_is_not_met() {
+    let server = TestServer::start(Setup::default());
+    let (_folder, scenario) = quick_scenario("");
+    let alone = fs::read_to_string(&scenario).expect("a file");
+    let populations = "
+[[population]]
+name = 'healthy'
+[[population]]
+name = 'cut off'
+network.cut.after_bytes.constant = 10
+thresholds.sequence_ms.max = 1";
+    fs::write(&scenario, format!("{alone}{populations}")).expect("a file");
+    let output = run(&["-u", &server.address.to_string(), "--scenario", &scenario]);
+    let shown = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(3), "{shown}{}", text(&output.stderr));
+    assert!(shown.contains("the threshold for the sequences of cut off was not measured"), "{shown}");
+}
+
+#[test]
 fn what_started_the_server_is_part_of_the_line_that_replays_the_run() {
     let server = TestServer::start(Setup::default());
     let (_folder, scenario) = quick_scenario("");

@@ -55,11 +55,15 @@ fn server(strategy: Strategy, slots: u32, faults: &[Planted], execution_ms: u64)
 
 /// Runs a scenario in which these patterns have the same weight.
 fn stress(address: SocketAddr, model: &str, patterns: &[Pattern], seed: u64, more: &str) -> RunResult {
+    stress_as(address, model, patterns, seed, &format!("load = {{ workers = 4, iterations = 12 }}\n{more}"))
+}
+
+/// The same, with a load of its own.
+fn stress_as(address: SocketAddr, model: &str, patterns: &[Pattern], seed: u64, more: &str) -> RunResult {
     let weights: Vec<_> = patterns.iter().map(|pattern| format!("{pattern} = 1")).collect();
     let weights = weights.join(", ");
     let text = format!(
         "target.model = '{model}'
-load = {{ workers = 4, iterations = 12 }}
 patterns.common = {{ {weights} }}
 patterns.rare = {{ {weights} }}
 length = {{ min = 1, max = 20, normal = {{ mean = 8, stdev = 4 }} }}
@@ -228,4 +232,15 @@ fn is_found(pattern: Pattern, fault: Fault, chance: Option<u64>, kinds: &[Violat
     let found: Vec<_> = result.violations.iter().map(|violation| violation.kind).collect();
     let (violations, slots) = (&result.violations, &result.slots);
     assert!(!found.is_empty() && found.iter().all(|kind| kinds.contains(kind)), "{fault}: {violations:#?} {slots:?}");
+}
+
+#[test]
+fn who_is_done_keeps_the_connections_that_neighbours_use() {
+    // More workers than one thread serves: each one's neighbour is on another thread.
+    let server = server(Strategy::Direct, SLOTS, &[], 1);
+    let more = format!(
+        "{QUICK}\nload = {{ workers = 65, iterations = 2 }}\ncontexts = {{ common = 1, rare = 0, rare_probability = 0 }}"
+    );
+    let result = stress_as(server.address, "implicit_sequence_int32", &[Pattern::ContinueByNeighbour], 1, &more);
+    assert_correct("neighbours on other threads", &result);
 }

@@ -244,3 +244,19 @@ fn flags_of_the_proxy_that_cannot_be_are_told_in_a_line() {
         assert!(output.status.code() == Some(2) && told.contains(expected) && told.lines().count() == 1, "{told}");
     }
 }
+
+#[test]
+fn a_network_that_takes_everything_is_no_server_that_hangs() {
+    let server = server(&[]);
+    for network in [
+        "black_hole.after_bytes.constant = 0",
+        "latency_ms.constant = 150\ncut = { after_bytes.constant = 300, by = 'fin' }",
+    ] {
+        let text = format!("load = {{ workers = 2, duration_s = 4 }}\n[network]\n{network}");
+        let scenario =
+            scenario_at(server.address, &format!("limits.lost_after_ms = 1000\nslots.check = false\n{text}"));
+        let result = run_alone(Setup::new(scenario, Seed(1))).expect("a run");
+        assert_eq!(result.violations, [], "{network}");
+        assert_eq!(result.tally.total().answered(), 0, "{network}");
+    }
+}

@@ -464,3 +464,44 @@ fn carry(
     // One end may be gone already.
     let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
 }
+
+#[test]
+fn a_model_that_becomes_oldest_takes_no_texts() {
+    let server = server(&[]);
+    let error = stress(
+        &server,
+        &format!("correlation_ids.form = 'text'\n{}", DISTURBED.replace("ACTION", "reload-oldest")),
+        None,
+    );
+    let error = error.expect_err("it is told integers then").to_string();
+    assert!(error.contains("is told correlation IDs as integers, so it cannot be sent texts"), "{error}");
+}
+
+/// What begins when the model was loaded anew, long after.
+const LATER: &str = "
+patterns.common = { half-close = 1 }
+length = { min = 4, max = 8, uniform = { min = 4, max = 8 } }
+[[phase]]
+name = 'loaded'
+server = 'reload'
+[[phase]]
+name = 'later'
+pause_ms = 300
+[[population]]
+name = 'later'
+phase = 'later'
+load = { workers = 2, iterations = 20 }
+";
+
+#[test]
+fn what_begins_when_the_model_was_loaded_anew_is_judged() {
+    let later = COMMON.replace("patterns.common = { valid = 3, no-end = 1 }", "").replace("length =", "# length =");
+    for (faults, kinds) in
+        [(vec![], vec![]), (vec![Planted::always(Fault::LoseFinalAnswers)], vec![ViolationKind::StreamBroken])]
+    {
+        let server = server(&faults);
+        let result = stress_at(server.address, &format!("{later}{LATER}"), None).expect("a run");
+        let found: Vec<_> = result.tally.violations.keys().copied().collect();
+        assert_eq!(found, kinds, "{:#?}", result.violations.first());
+    }
+}

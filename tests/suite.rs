@@ -74,6 +74,15 @@ fn a_suite_without_a_server_or_of_unknown_scenarios_says_so() {
     let output = run(&["suite", "-u", "127.0.0.1:1", "--only", "ordering"]);
     assert_eq!(output.status.code(), Some(4), "{output:?}");
     assert!(text(&output.stdout).contains("not tested"), "{output:?}");
+    // Those that were asked for and not begun are told, too.
+    let output = run(&["suite", "-u", "127.0.0.1:1", "--only", "ordering,backlog,soak"]);
+    let told = text(&output.stdout);
+    assert_eq!(told.lines().filter(|line| line.ends_with("the suite ended before it")).count(), 2, "{told}");
+    assert!(told.contains("0 of 3 scenarios run"), "{told}");
+    let output = run(&["suite", "--only", ""]);
+    assert!(output.status.code() == Some(2) && text(&output.stderr).contains("an empty name"), "{output:?}");
+    let output = run(&["proxy", "--to", "127.0.0.1:1", "--cut-by", "fin"]);
+    assert!(output.status.code() == Some(2) && text(&output.stderr).contains("--cut-by needs"), "{output:?}");
     let output = run(&["suite", "--embedded", "--only", "orderin"]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(

@@ -48,9 +48,9 @@ pub struct ProxyArgs {
     /// Cut each connection when so many bytes have passed
     #[arg(long, value_parser = drawn, value_name = "N|MIN..MAX")]
     pub cut_after_bytes: Option<Distribution>,
-    /// How it is cut: reset (rst), or closed in good order (fin)
-    #[arg(long, value_parser = cut_by, value_name = "rst|fin", default_value = "rst")]
-    pub cut_by: CutBy,
+    /// How it is cut: reset (rst), or closed in good order (fin) [default: rst]
+    #[arg(long, value_parser = cut_by, value_name = "rst|fin")]
+    pub cut_by: Option<CutBy>,
     /// Let nothing pass any more so long after a connection was made, in ms
     #[arg(long, value_parser = drawn, value_name = "N|MIN..MAX")]
     pub black_hole_after_ms: Option<Distribution>,
@@ -83,7 +83,7 @@ impl ProxyArgs {
         let cut = NetworkCut {
             after_ms: self.cut_after_ms.clone(),
             after_bytes: self.cut_after_bytes.clone(),
-            by: self.cut_by,
+            by: self.cut_by.unwrap_or_default(),
         };
         let hole = BlackHole {
             after_ms: self.black_hole_after_ms.clone(),
@@ -94,11 +94,15 @@ impl ProxyArgs {
         if hole.for_ms.is_some() && !has_hole {
             return Err("--black-hole-for-ms needs --black-hole-after-ms or --black-hole-after-bytes".to_owned());
         }
+        let has_cut = cut.after_ms.is_some() || cut.after_bytes.is_some();
+        if self.cut_by.is_some() && !has_cut {
+            return Err("--cut-by needs --cut-after-ms or --cut-after-bytes".to_owned());
+        }
         let network = Network {
             latency_ms: self.latency_ms.clone(),
             bandwidth_kib_s: self.bandwidth_kib_s,
             slice_bytes: self.slice_bytes,
-            cut: (cut.after_ms.is_some() || cut.after_bytes.is_some()).then_some(cut),
+            cut: has_cut.then_some(cut),
             black_hole: has_hole.then_some(hole),
         };
         network.check().map_err(|(key, problem)| format!("{key}: {problem}"))?;

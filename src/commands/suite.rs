@@ -53,7 +53,13 @@ pub(super) fn suite(args: &SuiteArgs) -> Result<u8, CommandFailure> {
     let lines = runtime.block_on(async {
         let saw_violation = Arc::new(AtomicBool::new(false));
         let mut lines = Vec::new();
+        let mut is_over = false;
         for (place, builtin) in chosen {
+            if is_over {
+                let line = Line { name: builtin.name.to_owned(), outcome: Outcome::NotBegun, took: Duration::ZERO };
+                lines.push(line);
+                continue;
+            }
             let source = Source::from_text(builtin.name, builtin.text);
             let mut scenario = Scenario::resolve(&source, overrides.clone())?;
             scenario.correlation_ids.first = scenario.correlation_ids.first.saturating_add(place * IDS_APART);
@@ -75,13 +81,10 @@ pub(super) fn suite(args: &SuiteArgs) -> Result<u8, CommandFailure> {
             };
             let interrupts = interrupts(Arc::clone(&saw_violation))?;
             let outcome = Box::pin(one(setup, builtin.name, &mut lookout, interrupts)).await;
-            let is_over = matches!(&outcome, Outcome::Run(summary) if summary.result.interrupted.0)
+            // An endpoint that cannot be tested any more cannot be so with the next scenario either.
+            is_over = matches!(&outcome, Outcome::Run(summary) if summary.result.interrupted.0)
                 || matches!(&outcome, Outcome::NotTested(_) | Outcome::Interrupted);
             lines.push(Line { name: builtin.name.to_owned(), outcome, took: began.elapsed() });
-            if is_over {
-                // An endpoint that cannot be tested any more cannot be so with the next scenario either.
-                break;
-            }
         }
         Ok::<_, CommandFailure>(lines)
     })?;
@@ -93,6 +96,11 @@ pub(super) fn suite(args: &SuiteArgs) -> Result<u8, CommandFailure> {
 /// The scenarios that were asked for, each with its place among all.
 fn chosen(only: &[String]) -> Result<Vec<(u64, &'static Builtin)>, CommandFailure> {
     for name in only {
+        if name.is_empty() {
+            return Err(CommandFailure::wrong_input(
+                "--only has an empty name: `sequence-stress scenarios` lists them",
+            ));
+        }
         // Tells which ones there are.
         let source = Source::named(Path::new(name))?;
         if source.is_a_file() {

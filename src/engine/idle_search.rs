@@ -234,7 +234,7 @@ async fn rest(
     let form = shared.scenario.correlation_ids.form;
     let template =
         RequestTemplate::new(&model.name, &model.input.name, &model.shape, &model.outputs(), id.on_the_wire(form));
-    let rules = rules(preflight);
+    let rules = rules(&shared.scenario, preflight);
     let answers = answers_of(&rules);
     let oracle = Oracle::new(rules, 1, 1, |_| (id, form));
     let stream = Stream::open(&connection, template);

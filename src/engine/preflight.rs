@@ -129,6 +129,9 @@ impl Preflight {
         let mut known = Known::new(name, settings.as_ref(), hints, &mut notes)?;
         if known.mixes_pipelined.is_none() && !settings.as_ref().is_some_and(|settings| settings.implicit_state) {
             known.mixes_pipelined = becomes_oldest(scenario);
+            if known.mixes_pipelined.is_some() {
+                known.told_ids = ToldIds::Integers;
+            }
         }
         if let Some(configuration) = &configuration {
             known.also_with(&loaded_in_phases(configuration, scenario));

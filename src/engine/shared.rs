@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::sync::{Barrier, Mutex, Notify};
+use tokio::sync::{Barrier, Mutex, Notify, watch};
 
 use super::{Given, Preflight, Progress, disturbance::Disturbances, held_up::HeldUp, out::trace_step, phases::Phases};
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
     oracle::Outcome,
     proxy::Path,
     recorder::Record,
-    scenario::Scenario,
+    scenario::{Population, Scenario},
     seed::Seed,
     transport::{CallError, Client, Dialer, Link},
 };
@@ -26,7 +26,7 @@ use crate::{
 const SECOND_LOOK: Duration = Duration::from_millis(500);
 
 /// The longest that a client waits until it gives a connection up on which nothing passes any more.
-const PATIENCE_MAX: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE_MAX: Duration = Duration::from_secs(10);
 
 /// What the threads of a run share.
 pub(super) struct Shared {
@@ -48,6 +48,10 @@ pub(super) struct Shared {
     stopping: AtomicBool,
     /// Wakes those that sleep when the run is stopping.
     stopped: Notify,
+    /// Closed when no thread works any more: until then each keeps its connections, some of which others use.
+    at_work: watch::Sender<()>,
+    /// Whether a network takes connections away.
+    pub(super) network_takes: bool,
     /// A connection of each worker, for its neighbour.
     lent: Vec<OnceLock<Link>>,
     /// Why the server is thought to be gone.
@@ -81,6 +85,9 @@ impl Shared {
         program: Option<PathBuf>,
         threads: usize,
     ) -> Self {
+        let takes =
+            |population: &Population| population.network.cut.is_some() || population.network.black_hole.is_some();
+        let network_takes = scenario.populations.iter().any(takes);
         Self {
             phases: Phases::new(&scenario),
             disturbances: Disturbances::default(),
@@ -97,6 +104,8 @@ impl Shared {
             look: Mutex::new(()),
             stopping: AtomicBool::new(false),
             stopped: Notify::new(),
+            at_work: watch::Sender::new(()),
+            network_takes,
             gone: OnceLock::new(),
             threads: (0..threads).map(|_| ThreadProgress::default()).collect(),
         }
@@ -115,6 +124,16 @@ impl Shared {
             path,
             program: self.program.clone(),
         }
+    }
+
+    /// Says that a thread is at work, for as long as what it gets is kept.
+    pub(super) fn works(&self) -> watch::Receiver<()> {
+        self.at_work.subscribe()
+    }
+
+    /// Waits until no thread is at work.
+    pub(super) async fn all_are_done(&self) {
+        self.at_work.closed().await;
     }
 
     /// Lets the neighbour of a worker use a connection of that worker.

@@ -15,7 +15,7 @@ use crate::{
     oracle::{Oracle, Rules},
     plan::correlation_id,
     recorder::{Recorder, Tally, Tap},
-    scenario::Scenario,
+    scenario::{Scenario, ServerAction},
     transport::Client,
 };
 
@@ -55,9 +55,16 @@ pub(super) fn spawn_thread(
     aborted: watch::Receiver<bool>,
 ) -> oneshot::Receiver<Result<Tally, String>> {
     let (done, result) = oneshot::channel();
+    let at_work = shared.works();
     std::thread::spawn(move || {
-        // Nobody waits for it where the run was ended at once.
-        let _ = done.send(runtime.block_on(run_workers(thread, threads, &shared, tap, aborted)));
+        runtime.block_on(async {
+            let counted = run_workers(thread, threads, &shared, tap, aborted).await;
+            drop(at_work);
+            // Nobody waits for it where the run was ended at once.
+            let _ = done.send(counted);
+            // The connections of this thread live as long as its runtime, and a neighbour of another thread may use them.
+            shared.all_are_done().await;
+        });
     });
     result
 }
@@ -142,11 +149,11 @@ async fn connect(workers: &[Worker], shared: &Shared) -> Result<(), String> {
 
 fn recorder(shared: &Shared) -> Recorder {
     let Shared { scenario, preflight, .. } = shared;
-    recorder_of(scenario, rules(preflight), preflight.limits.threshold)
+    recorder_of(scenario, rules(scenario, preflight), preflight.limits.threshold)
 }
 
 /// What a correct server may do, for what is known of the model.
-pub(super) fn rules(preflight: &Preflight) -> Rules {
+pub(super) fn rules(scenario: &Scenario, preflight: &Preflight) -> Rules {
     Rules {
         model: preflight.model.name.clone(),
         output: preflight.model.output.name.clone(),
@@ -154,6 +161,7 @@ pub(super) fn rules(preflight: &Preflight) -> Rules {
         idle_limit: preflight.model.idle_limit,
         straggling: preflight.limits.lawful,
         mixes: preflight.model.mixes_pipelined.is_some(),
+        restarts: scenario.phases.iter().any(|phase| phase.server == Some(ServerAction::Restart)),
         controls: preflight.model.controls.clone(),
     }
 }

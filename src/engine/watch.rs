@@ -1,8 +1,12 @@
 //! Ends a run that does not end by itself.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::{Progress, run::TICK, shared::Shared};
+use super::{
+    Progress,
+    run::TICK,
+    shared::{PATIENCE_MAX, Shared},
+};
 use crate::oracle::{Violation, ViolationKind};
 
 /// Looks at the run some times a second.
@@ -10,6 +14,7 @@ pub(super) struct Watch {
     pub(super) interrupted: bool,
     stopping_since: Option<Instant>,
     answered: u64,
+    abandoned: u64,
     answered_at: Instant,
     looked_at: Instant,
     /// The violation that a server is which answers nobody any more.
@@ -22,6 +27,7 @@ impl Watch {
             interrupted: false,
             stopping_since: None,
             answered: 0,
+            abandoned: 0,
             answered_at: Instant::now(),
             looked_at: Instant::now(),
             hang: None,
@@ -36,12 +42,16 @@ impl Watch {
         self.answered_at += late;
         // A server that owes no answer is silent, too; it owes none to what was cut, and none while it is disturbed.
         let owes_nothing = !shared.has_begun() || progress.waiting() == 0 || shared.disturbances.is_under_way();
-        if owes_nothing || progress.answered != self.answered {
+        // Nor does it owe what the network took; what is sent then has a right to be waited for as long.
+        let is_taken = shared.network_takes && progress.abandoned != self.abandoned;
+        self.abandoned = progress.abandoned;
+        if owes_nothing || is_taken || progress.answered != self.answered {
             self.answered = progress.answered;
             self.answered_at = Instant::now();
         }
         let silent = self.answered_at.elapsed();
-        if self.hang.is_none() && silent > shared.preflight.limits.silence * 2 {
+        let taken_within = if shared.network_takes { PATIENCE_MAX } else { Duration::ZERO };
+        if self.hang.is_none() && silent > shared.preflight.limits.silence * 2 + taken_within {
             let sent = format!("{} requests, {} of them answered", progress.requests, progress.answered);
             let seen = format!("none for {} s", silent.as_secs());
             self.hang =

@@ -44,6 +44,9 @@ pub struct Rules {
     /// Whether the model may keep its state by correlation ID, and so mix two sequences of one ID that are live at once, which
     /// the server allows.
     pub mixes: bool,
+    /// Whether the server is restarted in the run, so that the end of a connection may be on its way when it is there again.
+    #[serde(default)]
+    pub restarts: bool,
     /// Where the model says what it saw of each request, and is asked for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controls: Option<Controls>,

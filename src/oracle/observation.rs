@@ -131,9 +131,10 @@ impl<'o> Observation<'o> {
     /// A request that has to be refused for its flaw, and changes nothing.
     fn flawed(&mut self, request: &Request, number: u64, result: &Result<Response, String>) {
         let step = &request.step;
+        let is_refusal = |text: &str| step.flaw().is_some_and(|flaw| flaw.is_refused_with(text));
         let refusal = step.flaw().map_or("", Flaw::refusal);
         let (kind, outcome, seen) = match result {
-            Err(text) if text.contains(refusal) => {
+            Err(text) if is_refusal(text) => {
                 self.id.answer_unchanged(self.lane, number, self.at, self.rules);
                 return self.settle(request, Outcome::Refused, None, None);
             }

@@ -45,6 +45,7 @@ impl Conversation {
             idle_limit: Some(IDLE),
             straggling: STRAGGLING,
             mixes: false,
+            restarts: true,
             controls: None,
         };
         let id = CorrelationId(NonZeroU64::new(5).expect("not zero"));

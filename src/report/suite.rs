@@ -27,6 +27,8 @@ pub enum Outcome {
     NotTested(String),
     /// It was interrupted before anything was sent.
     Interrupted,
+    /// The suite ended before it.
+    NotBegun,
 }
 
 impl Line {
@@ -37,7 +39,7 @@ impl Line {
             Outcome::Run(summary) => Some(summary.exit_code()),
             Outcome::NotTested(_) => Some(4),
             Outcome::Interrupted => Some(3),
-            Outcome::Skipped(_) => None,
+            Outcome::Skipped(_) | Outcome::NotBegun => None,
         }
     }
 }
@@ -92,6 +94,7 @@ pub fn write_suite(lines: &[Line], out: &mut impl io::Write) -> io::Result<()> {
             }
             Outcome::Skipped(why) => writeln!(out, "{name:width$}  {:<10} {why}", "skipped")?,
             Outcome::Interrupted => writeln!(out, "{name:width$}  interrupted before anything was sent")?,
+            Outcome::NotBegun => writeln!(out, "{name:width$}  {:<10} the suite ended before it", "not run")?,
             Outcome::NotTested(why) => writeln!(out, "{name:width$}  {:<10} {why}", "not tested")?,
         }
     }

@@ -14,6 +14,8 @@ use crate::{
 
 /// A run in which a greater share of the answers could not be judged says too little.
 const UNJUDGED_PERCENT_MAX: u64 = 50;
+/// If more of the requests than this got no answer at all, a run says too little, whoever cut their streams.
+const UNANSWERED_PERCENT_MAX: u64 = 90;
 
 /// Whether the server behaved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -88,6 +90,11 @@ impl Summary {
                 total.answered()
             ));
         }
+        let unanswered = total.requests.saturating_sub(total.answered());
+        if unanswered * 100 > total.requests * UNANSWERED_PERCENT_MAX {
+            doubts.push(format!("{unanswered} of {} requests got no answer", total.requests));
+        }
+        doubts.extend(self.unmeasured_thresholds());
         let missed: Vec<_> = self.missed_claims().iter().map(|missed| missed.claim.name()).collect();
         if !missed.is_empty() {
             doubts.push(format!("not reached: {}", missed.join(", ")));
@@ -133,14 +140,33 @@ impl Summary {
         (!missed.is_empty()).then(|| missed.join("; "))
     }
 
-    /// What a population's thresholds say that were missed.
-    fn missed_by(&self, index: usize, population: &Population) -> Vec<String> {
-        let Population { name, thresholds: Thresholds { sequence_ms, slot_wait_ms }, .. } = population;
+    /// How long a population's sequences took, and how long they waited for a slot.
+    fn times_of(&self, index: usize) -> (&Times, &Times) {
         let tally = &self.result.tally;
         // One that is alone is not told apart.
         let waits = tally.populations.get(index);
-        let (sequence, slot) =
-            waits.map_or((&tally.sequence, &tally.slot_wait), |waits| (&waits.sequence, &waits.slot));
+        waits.map_or((&tally.sequence, &tally.slot_wait), |waits| (&waits.sequence, &waits.slot))
+    }
+
+    /// The thresholds of which nothing was measured, a sentence each.
+    fn unmeasured_thresholds(&self) -> Vec<String> {
+        let of = |(index, population): (usize, &Population)| {
+            let Thresholds { sequence_ms, slot_wait_ms } = &population.thresholds;
+            let (sequence, slot) = self.times_of(index);
+            let of = if population.name.is_empty() { String::new() } else { format!(" of {}", population.name) };
+            let unmeasured = |what: &str, limits: &BTreeMap<Percentile, Millis>, times: &Times| {
+                (!limits.is_empty() && times.count() == 0)
+                    .then(|| format!("the threshold for the {what}{of} was not measured: there were none"))
+            };
+            [unmeasured("sequences", sequence_ms, sequence), unmeasured("waits for a slot", slot_wait_ms, slot)]
+        };
+        self.scenario.populations.iter().enumerate().flat_map(of).flatten().collect()
+    }
+
+    /// What a population's thresholds say that were missed.
+    fn missed_by(&self, index: usize, population: &Population) -> Vec<String> {
+        let Population { name, thresholds: Thresholds { sequence_ms, slot_wait_ms }, .. } = population;
+        let (sequence, slot) = self.times_of(index);
         let of = if name.is_empty() { String::new() } else { format!(" of {name}") };
         let limits = |what: &'static str, limits: &BTreeMap<Percentile, Millis>, times: &Times| {
             let missed = limits.iter().filter_map(|(percentile, limit)| {

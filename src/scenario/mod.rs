@@ -4,6 +4,7 @@ mod builtin;
 mod distribution;
 mod document;
 mod file;
+mod id;
 mod network;
 mod numbers;
 mod phase;
@@ -100,6 +101,7 @@ fn yes() -> bool {
 #[serde(deny_unknown_fields)]
 pub struct CorrelationIds {
     /// The first ID of worker 0.
+    #[serde(with = "id")]
     pub first: NonZeroU64,
     /// How many IDs belong to one worker.
     pub block: NonZeroU32,

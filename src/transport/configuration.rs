@@ -30,8 +30,8 @@ impl Configuration {
         settings(&self.0)
     }
 
-    /// The same with this strategy, and then with as many slots as a batch has places. Where it has the strategy already nothing
-    /// changes.
+    /// The same with this strategy, and then with as many slots as a batch has places; a model that keeps its own state is told
+    /// correlation IDs with Oldest, as integers. Where it has the strategy already nothing changes.
     #[must_use]
     pub fn with_strategy(&self, strategy: Strategy) -> Self {
         if self.settings().strategy == Some(strategy) {

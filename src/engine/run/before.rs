@@ -46,7 +46,7 @@ impl Prepared {
         let (model, quiet) = (&scenario.target.model, scenario.limits.quiet_ms.duration());
         let baseline = if preflight.has_statistics { Some(Baseline::take(&client, model, quiet).await) } else { None };
         let recording = recording.map(|recording| {
-            let judged_by = (&preflight, rules(&preflight));
+            let judged_by = (&preflight, rules(&scenario, &preflight));
             let header = Header::new(&recording, &scenario, seed, hints, embedded, judged_by);
             (recording, header)
         });
@@ -67,7 +67,7 @@ impl Prepared {
         });
         let ids = Arc::clone(&self.shared);
         let id = move |ContextId { worker, context }| correlation_id(&ids.scenario, worker, context);
-        let (taps, batches) = Taps::new(form(&rules(preflight)), id);
+        let (taps, batches) = Taps::new(form(&rules(&self.shared.scenario, preflight)), id);
         let (sender, seen) = mpsc::channel(VIOLATIONS_KEPT);
         let evidence = Evidence::new(Known::of(&preflight.model), preflight.limits.lost_after);
         let model = &preflight.model;

@@ -79,7 +79,7 @@ impl<'r> Attempt<'r> {
         let (sender, arrivals) = mpsc::channel(lines);
         let id_form = shared.scenario.correlation_ids.form;
         let id = |ContextId { context, .. }| (correlation_id(&terms, number, context), id_form);
-        let rules = rules(preflight);
+        let rules = rules(&shared.scenario, preflight);
         let form = form(&rules);
         let oracle = Oracle::new(rules, 1, terms.slots + 1, id);
         Ok(Self {

@@ -28,6 +28,7 @@ fn oracle() -> Oracle {
         idle_limit: Some(Duration::from_secs(1)),
         straggling: STRAGGLING,
         mixes: false,
+        restarts: true,
         controls: None,
     };
     Oracle::new(rules, 1, 1, |_| (CorrelationId(NonZeroU64::new(5).expect("not zero")), IdForm::Integer))

@@ -19,12 +19,12 @@ impl Known {
         at < self.disturbed_until
     }
 
-    /// Whether a stream may break for an exchange of the model or the server. One that was opened soon after it may be on a
+    /// Whether a stream may break for an exchange of the model or the server. One that was opened soon after a restart may be on a
     /// connection whose end is still on its way through the network, until it brings an answer.
     pub(in crate::oracle) fn may_break(&mut self, lane: Lane, rules: &Rules) -> bool {
         let (opened_at, is_answered) = (self.stream(lane).opened_at(), self.stream(lane).is_answered());
         let arrives = match self.disturbed_until {
-            0 => 0,
+            until if until == 0 || !rules.restarts => until,
             until => until.saturating_add(nanos(rules.straggling)),
         };
         self.may_be_disturbed(opened_at) || (!is_answered && opened_at < arrives)

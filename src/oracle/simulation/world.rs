@@ -155,6 +155,7 @@ impl World {
             idle_limit: Some(Duration::from_micros(IDLE_US)),
             straggling: Duration::from_micros(STRAGGLING_US),
             mixes: kind.mixes,
+            restarts: true,
             controls: Some(Controls { output: "SEEN".into(), shape: vec![1, 5], told: kind.told, slots: Some(4) }),
         };
         let client = |_| Client {

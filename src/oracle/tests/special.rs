@@ -126,6 +126,14 @@ fn of_an_expired_sequence_no_step_is_executed() {
 }
 
 #[test]
+fn a_model_that_takes_one_element_may_say_that_first() {
+    let text = "[request id: 0-0-0-1] inference request batch-size must be <= 1 for 'm'";
+    let mut c = begun(Err(text.to_owned()));
+    assert!(c.judged());
+    c.answer("0-0-0-2", 5).answer("0-0-0-3", 13).assert(&[]);
+}
+
+#[test]
 fn refusals_name_the_id_as_it_was_sent() {
     let mut c = Conversation::with_ids_as(IdForm::NonAscii);
     c.send(true, true, &[1]).answer("0-0-0-0", 1).send(false, false, &[1, 1]);
