@@ -219,7 +219,7 @@ fn the_proxy_stands_alone_and_ends_with_its_input() {
     let mut lines = BufReader::new(proxy.stdout.take().expect("it is piped")).lines().map(|line| line.expect("a line"));
     assert_eq!(lines.next().as_deref(), Some("seed 3"));
     let told = lines.next().expect("a second line");
-    let address = told.strip_prefix(&format!("carrying to {to} what comes to ")).expect("an address");
+    let address = told.strip_prefix(&format!("the server is {to}; clients connect to ")).expect("an address");
     let mut client = TcpStream::connect(address).expect("a connection");
     let (mut accepted, _) = server.accept().expect("a connection");
     client.write_all(b"twelve bytes").expect("a connection");

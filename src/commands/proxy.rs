@@ -36,7 +36,7 @@ pub(super) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
             if !is_clear {
                 writeln!(out, "seed {seed}")?;
             }
-            writeln!(out, "carrying to {} what comes to {address}", args.to)?;
+            writeln!(out, "the server is {}; clients connect to {address}", args.to)?;
             out.flush()
         });
         let input = end_of_input(args.while_stdin_is_open);

@@ -116,9 +116,12 @@ fn conversation(pass: &Pass, sending: &Sending, manner: Manner, at_us: u64, accu
     Conversation { worker, context, pattern, at_us, accused, acts }
 }
 
-/// The scenario for workers that are all of one population, that of the accused: what the others do stands in their acts.
+/// The scenario for workers that are all of one population, that of the accused, and of no phase: what they do, and when, stands in
+/// their acts.
 fn alike(scenario: &Scenario, accused: Option<RequestId>) -> Scenario {
     let mut scenario = scenario.clone();
+    scenario.phases.clear();
+    scenario.populations.iter_mut().for_each(|population| population.phase = None);
     if scenario.populations.len() > 1 {
         let worker = accused.map_or(0, |request| request.worker).min(scenario.workers() - 1);
         let mut population = scenario.population_of(worker).clone();

@@ -277,6 +277,29 @@ fn of_several_populations_a_failure_has_what_each_did() {
 }
 
 #[test]
+fn a_failure_of_a_run_in_phases_is_read_again() {
+    let text = "
+        patterns.common = { valid = 1 }
+        [[phase]]
+        name = 'warm up'
+        [[phase]]
+        name = 'stress'
+        [[population]]
+        name = 'warming'
+        phase = 'warm up'
+        [[population]]
+        name = 'stressing'
+        phase = 'stress'";
+    let scenario = Scenario::resolve(&Source::from_text("test", text), Overrides::default()).expect("a scenario");
+    let scene = scene(&scenario, Seed(42), 5);
+    let manner = Manner { after_answers: false, idle_limit: std::time::Duration::from_secs(1), batches: true };
+    let run = Run { scenario: &scenario, seed: Seed(42), manner, scene: &scene, embedded: None };
+    let failure = Failure::found(&violation(u64::MAX, "9-0-3-0"), &run).expect("a failure");
+    assert_eq!(Failure::from_text(&failure.to_text()).as_ref(), Ok(&failure));
+    assert!(failure.fitted_scenario().is_ok());
+}
+
+#[test]
 fn a_failure_of_ids_that_are_negative_on_the_wire_is_written_and_read() {
     let text = "correlation_ids.first = 18446744073709540000";
     let scenario = Scenario::resolve(&Source::from_text("test", text), Overrides::default()).expect("a scenario");

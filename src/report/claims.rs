@@ -113,9 +113,13 @@ fn drawing(claim: Claim, scenario: &Scenario) -> String {
     let names: Vec<_> = claim.patterns().iter().map(|pattern| pattern.name()).collect();
     let names = names.join(" or ");
     if !claim.patterns().iter().any(is_drawn) {
-        return format!("a weight for {names} in [patterns.common]");
+        let uses_common = scenario.populations.iter().any(|population| population.contexts.common > 0);
+        let table = if uses_common { "common" } else { "rare" };
+        let whose = if scenario.populations.len() > 1 { "population." } else { "" };
+        return format!("a weight for {names} in [{whose}patterns.{table}]");
     }
-    let load = &scenario.populations[0].load;
+    let is_theirs = |population: &&Population| claim.patterns().iter().any(|its| population.draws(*its).anywhere());
+    let load = &scenario.populations.iter().find(is_theirs).unwrap_or(&scenario.populations[0]).load;
     let more = match (load.iterations, load.duration_s) {
         (Some(passes), None) => format!("more passes (-i, here {passes})"),
         (None, Some(seconds)) => format!("a longer run (--duration, here {})", counted(seconds.get(), "second")),

@@ -7,7 +7,7 @@ use toml::{
     de::{DeTable, DeValue, Deserializer},
 };
 
-use super::{DEFAULT, Distribution, Scenario, reference::key_at, wording::plain};
+use super::{Contexts, DEFAULT, Distribution, Population, Probability, Scenario, reference::key_at, wording::plain};
 
 /// What the default scenario is called.
 const DEFAULT_NAME: &str = "l0-sequence-stress";
@@ -127,6 +127,27 @@ impl Source {
                 problem: within_the_range_of(key.as_deref(), plain(inner.message())),
                 key,
             }
+        })
+    }
+
+    /// A table of patterns in the file of which nothing can be drawn, because nobody who may use it has such contexts.
+    pub(super) fn patterns_in_vain(&self, scenario: &Scenario) -> Option<String> {
+        let table: toml::Table = self.text.parse().ok()?;
+        let is_drawn = |population: &Population, name: &str| {
+            let Contexts { common, rare, rare_probability: Probability(odds) } = population.contexts;
+            if name == "common" { common > 0 && odds < 1.0 } else { rare > 0 && odds > 0.0 }
+        };
+        let has = |table: &toml::Table, name| table.get("patterns").and_then(|its| its.get(name)).is_some();
+        let own = table.get("population").and_then(|all| all.as_array()).map_or(&[][..], Vec::as_slice);
+        ["common", "rare"].into_iter().find_map(|name| {
+            if has(&table, name) && !scenario.populations.iter().any(|population| is_drawn(population, name)) {
+                return Some(format!("patterns.{name}"));
+            }
+            let is_in_vain = |(its, population): (&toml::Value, &Population)| {
+                its.as_table().is_some_and(|its| has(its, name)) && !is_drawn(population, name)
+            };
+            let index = own.iter().zip(&scenario.populations).position(is_in_vain)?;
+            Some(format!("population[{index}].patterns.{name}"))
         })
     }
 

@@ -175,6 +175,12 @@ impl Scenario {
         let mut scenario = source.parse()?;
         scenario.override_with(overrides);
         scenario.check().map_err(|(key, problem)| source.error_at(&key, problem))?;
+        if source.is_a_file()
+            && let Some(key) = source.patterns_in_vain(&scenario)
+        {
+            let problem = "nothing of it can be drawn: there are no such contexts, or a pass goes to none of them";
+            return Err(source.error_at(&key, problem.to_owned()));
+        }
         Ok(scenario)
     }
 

@@ -166,6 +166,34 @@ load.workers = 1";
 }
 
 #[test]
+fn patterns_of_which_nothing_can_be_drawn_are_refused() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let path = folder.path().join("a.toml");
+    let error = |text: &str| {
+        std::fs::write(&path, text).expect("a file");
+        Scenario::resolve(&Source::from_file(path.clone()).expect("a file"), Overrides::default())
+            .err()
+            .map(|error| error.to_string())
+    };
+    let rare = "contexts = { common = 0, rare = 4, rare_probability = 1 }";
+    let in_vain = error(&format!("{rare}\npatterns.common = {{ burst = 1 }}")).expect("it is in vain");
+    assert!(in_vain.contains("a.toml:2: patterns.common: nothing of it can be drawn"), "{in_vain}");
+    assert_eq!(error(&format!("{rare}\npatterns.rare = {{ burst = 1 }}")), None);
+    let of_one = format!(
+        "[[population]]\nname = 'a'\n{rare}\n[population.patterns]\ncommon = {{ burst = 1 }}\n[[population]]\nname = 'b'"
+    );
+    let in_vain = error(&of_one).expect("it is in vain");
+    assert!(in_vain.contains("population[0].patterns.common: nothing of it can be drawn"), "{in_vain}");
+    // What one population cannot draw another one may.
+    assert_eq!(
+        error(&format!(
+            "patterns.common = {{ burst = 1 }}\n[[population]]\nname = 'a'\n{rare}\n[[population]]\nname = 'b'"
+        )),
+        None
+    );
+}
+
+#[test]
 fn a_population_may_have_correlation_ids_of_another_form() {
     let text = "
 correlation_ids.form = 'text'

@@ -32,7 +32,8 @@ wrong = []
 
 
 def say(text):
-    print(f"{(time.monotonic() - BEGAN) * 1000:9.1f} ms  {text}", flush=True)
+    # In one piece, because several threads write.
+    print(f"{(time.monotonic() - BEGAN) * 1000:9.1f} ms  {text}\n", end="", flush=True)
 
 
 def tell_wrong(text):
