@@ -24,9 +24,13 @@ const SEEDS: u64 = 4;
 /// How often a run is made again that was kept from running, or from counting the slots, because the machine was too busy.
 const TRIES: usize = 5;
 /// What a fault that happens once may be called besides: a request that is taken in spite of its flaw is refused all the same
-/// where its sequence was gone, with the wrong words; and a slot too many may be seen by nothing but the count of the slots.
-const ALSO_CALLED: &[(Fault, ViolationKind)] =
-    &[(Fault::AcceptBatch, ViolationKind::UnexpectedError), (Fault::ExtraSlot, ViolationKind::SlotReleasedTwice)];
+/// where its sequence was gone, with the wrong words; a slot too many may be seen by nothing but the count of the slots; and where
+/// a step was so late that it might be refused it is the next one that must not be executed.
+const ALSO_CALLED: &[(Fault, ViolationKind)] = &[
+    (Fault::AcceptBatch, ViolationKind::UnexpectedError),
+    (Fault::ExtraSlot, ViolationKind::SlotReleasedTwice),
+    (Fault::RefuseMidSequence, ViolationKind::MissingStartError),
+];
 /// Of what is found so much has to be named rightly.
 const NAMED_PERCENT: usize = 95;
 
