@@ -109,7 +109,13 @@ impl<'r> Attempt<'r> {
             let lost = |line: &Line| !line.is_at_rest();
             return Err(self.gave_up(lost));
         }
-        self.compare_counts().await?;
+        let mut compared = self.compare_counts().await;
+        // One that waited for a slot may have begun meanwhile, and be counted before its answer was taken in.
+        while compared.is_err() && self.take_in_what_came().await? {
+            self.end_all().await?;
+            compared = self.compare_counts().await;
+        }
+        compared?;
         self.close().await;
         Ok(finding)
     }
@@ -254,6 +260,16 @@ impl<'r> Attempt<'r> {
             }
         }
         Ok(())
+    }
+
+    /// Takes in what has come already; returns whether there was anything.
+    async fn take_in_what_came(&mut self) -> Result<bool, Void> {
+        let mut came = false;
+        while let Ok((line, message)) = self.arrivals.try_recv() {
+            self.take_in(line, message).await?;
+            came = true;
+        }
+        Ok(came)
     }
 
     /// Opens the next sequence on a stream of its own.
