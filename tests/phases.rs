@@ -174,7 +174,7 @@ fn a_server_that_is_restarted_behind_a_slow_network_is_not_accused() {
         let network = "network.latency_ms.uniform = { min = 5, max = 60 }\nsending.connection = 'per-context'";
         let phase = |name| format!("[[phase]]\nname = '{name}'\npause_ms = 200\nserver = 'restart'\n");
         let text = format!(
-            "patterns.common = {{ valid = 1 }}\nload = {{ workers = 8, duration_s = 1 }}\n{network}\nclaims = {{}}\n{}",
+            "patterns.common = {{ valid = 1 }}\nload = {{ workers = 8, duration_s = 3 }}\n{network}\nclaims = {{}}\n{}",
             ["a", "b", "c"].map(phase).concat()
         );
         let restart = Some(Restart::by(server.restarter()));
