@@ -3,12 +3,8 @@
 mod support;
 
 use std::{
-    io::{Read as _, Write as _},
-    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    net::SocketAddr,
+    sync::{Arc, atomic::Ordering::Relaxed},
     thread,
     time::Duration,
 };
@@ -21,7 +17,10 @@ use sequence_stress::{
     seed::Seed,
     transport::Client,
 };
-use support::runs::{reference_server, run_alone, runtime, scenario_at};
+use support::{
+    gate::Gate,
+    runs::{reference_server, run_alone, runtime, scenario_at},
+};
 use tokio::sync::mpsc;
 
 fn server(faults: &[Planted]) -> Server {
@@ -400,69 +399,6 @@ fn what_a_disturbance_holds_up_is_not_lost() {
     assert_eq!(result.violations, []);
     assert!(result.phases.len() == 2 && result.passes > 60, "{result:?}");
     assert_eq!(result.tally.total().indeterminate, 0, "nobody has to give anything up: {:?}", result.tally.total());
-}
-
-/// Stands between client and server, and can be told to let nothing pass for a while.
-struct Gate {
-    address: SocketAddr,
-    held: Arc<AtomicBool>,
-}
-
-impl Gate {
-    /// Lets pass what the client sends, as `passes` makes it, for as long as that says so; then it is gone, and what it listened on with it.
-    fn before(server: SocketAddr, passes: impl FnMut(&mut [u8]) -> bool + Send + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let address = listener.local_addr().expect("its address");
-        let (held, is_gone) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-        let gate = Self { address, held: Arc::clone(&held) };
-        let passes = Arc::new(std::sync::Mutex::new(passes));
-        thread::spawn(move || {
-            for client in listener.incoming() {
-                if is_gone.load(Relaxed) {
-                    return;
-                }
-                let client = client.expect("a connection");
-                let server = TcpStream::connect(server).expect("the server is there");
-                let ends = |one: &TcpStream, other: &TcpStream| {
-                    (one.try_clone().expect("a handle"), other.try_clone().expect("a handle"))
-                };
-                for ((from, to), is_clients) in [(ends(&client, &server), true), (ends(&server, &client), false)] {
-                    let (held, is_gone, passes) = (Arc::clone(&held), Arc::clone(&is_gone), Arc::clone(&passes));
-                    let passes =
-                        move |bytes: &mut [u8]| !is_clients || passes.lock().is_ok_and(|mut passes| passes(bytes));
-                    thread::spawn(move || carry(from, to, &held, &is_gone, address, passes));
-                }
-            }
-        });
-        gate
-    }
-}
-
-/// Carries what one end sends to the other one.
-fn carry(
-    mut from: TcpStream,
-    mut to: TcpStream,
-    held: &AtomicBool,
-    is_gone: &AtomicBool,
-    listens_at: SocketAddr,
-    passes: impl Fn(&mut [u8]) -> bool,
-) {
-    let mut bytes = [0; 4096];
-    while let Ok(count @ 1..) = from.read(&mut bytes) {
-        if !passes(&mut bytes[..count]) {
-            is_gone.store(true, Relaxed);
-            // Wakes the listener, which ends.
-            let _ = TcpStream::connect(listens_at);
-        }
-        while held.load(Relaxed) {
-            thread::sleep(Duration::from_millis(5));
-        }
-        if is_gone.load(Relaxed) || to.write_all(&bytes[..count]).is_err() {
-            break;
-        }
-    }
-    // One end may be gone already.
-    let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
 }
 
 #[test]
