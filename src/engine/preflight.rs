@@ -82,11 +82,11 @@ impl Preflight {
     #[must_use]
     pub fn cannot_take_ids(&self, scenario: &Scenario) -> Option<String> {
         let name = &self.model.name;
-        let (texts, integers): (Vec<_>, Vec<_>) = scenario.id_forms().partition(|form| form.is_text());
+        let has = |texts: bool| scenario.id_forms().any(|form| form.is_text() == texts);
         // The real server does not refuse them: it tells the model whatever lies in memory, and can die of it.
         let (told, other) = match self.model.told_ids {
-            ToldIds::Integers if !texts.is_empty() => ("integers", "texts"),
-            ToldIds::Texts if !integers.is_empty() => ("texts", "integers"),
+            ToldIds::Integers if has(true) => ("integers", "texts"),
+            ToldIds::Texts if has(false) => ("texts", "integers"),
             ToldIds::None | ToldIds::Integers | ToldIds::Texts => return None,
         };
         Some(format!(

@@ -7,7 +7,7 @@ use toml::{
     de::{DeTable, DeValue, Deserializer},
 };
 
-use super::{Contexts, DEFAULT, Distribution, Population, Probability, Scenario, reference::key_at, wording::plain};
+use super::{DEFAULT, Distribution, Population, Scenario, reference::key_at, wording::plain};
 
 /// What the default scenario is called.
 const DEFAULT_NAME: &str = "l0-sequence-stress";
@@ -134,8 +134,8 @@ impl Source {
     pub(super) fn patterns_in_vain(&self, scenario: &Scenario) -> Option<String> {
         let table: toml::Table = self.text.parse().ok()?;
         let is_drawn = |population: &Population, name: &str| {
-            let Contexts { common, rare, rare_probability: Probability(odds) } = population.contexts;
-            if name == "common" { common > 0 && odds < 1.0 } else { rare > 0 && odds > 0.0 }
+            let used = population.contexts.used();
+            if name == "common" { used.common } else { used.rare }
         };
         let has = |table: &toml::Table, name| table.get("patterns").and_then(|its| its.get(name)).is_some();
         let own = table.get("population").and_then(|all| all.as_array()).map_or(&[][..], Vec::as_slice);

@@ -80,6 +80,13 @@ impl Contexts {
     pub fn count(&self) -> u32 {
         self.common + self.rare
     }
+
+    /// To which of them passes go.
+    #[must_use]
+    pub fn used(&self) -> Drawn {
+        let Self { common, rare, rare_probability: Probability(odds) } = *self;
+        Drawn { common: common > 0 && odds < 1.0, rare: rare > 0 && odds > 0.0 }
+    }
 }
 
 /// What is different about a population's correlation IDs.
@@ -238,10 +245,10 @@ impl Population {
     /// Where a pattern is drawn: where it has a weight, and the contexts are used.
     #[must_use]
     pub fn draws(&self, pattern: Pattern) -> Drawn {
-        let Contexts { common, rare, rare_probability: Probability(odds) } = self.contexts;
+        let used = self.contexts.used();
         Drawn {
-            common: common > 0 && odds < 1.0 && self.patterns.common.of(pattern) > 0.0,
-            rare: rare > 0 && odds > 0.0 && self.patterns.rare.of(pattern) > 0.0,
+            common: used.common && self.patterns.common.of(pattern) > 0.0,
+            rare: used.rare && self.patterns.rare.of(pattern) > 0.0,
         }
     }
 
