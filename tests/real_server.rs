@@ -332,26 +332,33 @@ fn the_history_of_a_run_checks_offline_to_the_same_verdict() {
     }
 }
 
-/// Runs the scenario of cancelled streams on few slots whose state the server keeps; what the violations are put down to first.
-fn cancel(release: &str) -> (i64, BTreeSet<String>, Value) {
+/// Runs the scenario of cancelled streams on few slots whose state the server keeps; what each violation is put down to first.
+fn cancel(release: &str, seed: u32) -> (BTreeSet<String>, Value) {
     const MODEL: Models = Models { names: &["implicit_dyna_sequence_int32"], options: &[] };
     const FEW_SLOTS: &[&str] = &["--shape", "1x2", "--idle-limit-ms", "300", "--execute-delay-ms", "20"];
     let scenario = fs::read_to_string("scenarios/cancellation.toml").expect("a scenario of this project");
     let options = [FEW_SLOTS, &["--release", release]].concat();
-    let (code, result) = stress(MODEL, &options, &scenario, 1).remove(0);
+    let (_, result) = stress(MODEL, &options, &scenario, seed).remove(0);
     let violations = result["violations"].as_array().expect("a list").iter();
-    let first = violations.filter_map(|violation| violation["explanations"][0]["cause"].as_str());
-    (code, first.map(str::to_owned).collect(), result)
+    let first =
+        violations.map(|violation| violation["explanations"][0]["cause"].as_str().unwrap_or("nothing").to_owned());
+    (first.collect(), result)
 }
 
 #[test]
 #[ignore = "needs the real tritonserver: run scripts/test"]
 fn the_release_that_gives_cancelled_slots_away_twice_is_found_and_the_one_that_does_not_is_not_accused() {
-    let (code, causes, result) = cancel("24.03");
-    assert_eq!(code, 1, "{result:#}");
-    assert!(causes.contains("shared-state"), "{causes:?} {:#}", result["violations"]);
-    let (code, _, result) = cancel("24.10");
-    assert_eq!(code, 0, "{result:#}");
+    // It takes a race, which nearly every run has.
+    let is_found = |(causes, _): &(BTreeSet<String>, Value)| causes.contains("shared-state");
+    let mut runs = (1..=3).map(|seed| cancel("24.03", seed));
+    let first = runs.next().expect("three");
+    let (causes, result) = if is_found(&first) { first } else { runs.find(is_found).unwrap_or(first) };
+    assert!(causes.contains("shared-state"), "{causes:?} {result:#}");
+    assert_eq!(result["exit_code"], 1);
+    // That one may lose slots behind a cancel (docs/FINDINGS.md), and must be accused of nothing else.
+    let (causes, result) = cancel("24.10", 1);
+    assert!(causes.iter().all(|cause| cause == "slot-leak"), "{causes:?} {result:#}");
+    assert_eq!(result["exit_code"], i32::from(!causes.is_empty()), "{result:#}");
 }
 
 /// What 24.10 itself does wrong behind a cancel (docs/FINDINGS.md), so that nobody can say what these come to.

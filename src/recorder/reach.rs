@@ -23,7 +23,7 @@ pub(super) struct Reach {
     last: Option<Answered>,
     /// The latest step that was sent in some special way, as long as it is unanswered.
     special: Option<(RequestId, Special)>,
-    /// Whether a step with a flaw was refused since, in the middle of a sequence.
+    /// Whether a step with a flaw was sent and refused since, in the middle of a sequence.
     is_flawed: bool,
     /// Whether a stream was cut with steps under way, and none was answered since.
     is_cut: bool,
@@ -150,7 +150,8 @@ impl Reach {
             }
             Outcome::Refused if is_right && step.flaw().is_some() => {
                 self.last = last;
-                self.is_flawed = last.is_some_and(|last| !last.end);
+                // What was sent before may have been refused while the sequence waited for its slot.
+                self.is_flawed = last.is_some_and(|last| !last.end && last.at <= *sent_at);
             }
             Outcome::Refused if is_right => {
                 claims.reach(Claim::RefusedNoStart);

@@ -146,6 +146,11 @@ fn a_flaw_is_survived_where_the_sequence_goes_on() {
     flawed("START", "").assert(&[(Claim::SurvivedAFlaw, 1)]);
     flawed("START", "START").assert(&[(Claim::RestartOfALiveId, 1)]);
     flawed("START END", "START").assert(&[(Claim::ReuseOfAnId, 1)]);
+    // Refused while the sequence may have waited for a slot.
+    let mut early = story();
+    early.send(0, "START").send(0, "");
+    early.sent[1].0.special = Some(Special::Flaw(Flaw::IdZero));
+    early.right(0, 0).settle(0, 1, Outcome::Refused, None, true).step(0, "").assert(&[]);
 }
 
 #[test]
