@@ -154,7 +154,7 @@ impl Dialer {
 
     async fn dial(&self, process: Option<Weak<ClientProcess>>, harm: &Harm) -> io::Result<TcpStream> {
         let address = match process {
-            None => self.endpoint.to_string(),
+            None => self.endpoint.address(),
             Some(process) => {
                 let process = process.upgrade().ok_or(io::ErrorKind::ConnectionReset)?;
                 let program = self.program.as_ref().ok_or_else(|| io::Error::other("there is no program to start"))?;

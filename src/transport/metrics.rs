@@ -22,12 +22,12 @@ pub async fn pending_requests(metrics: &Endpoint, model: &str, limit: Duration) 
     let page = tokio::time::timeout(limit, page(metrics))
         .await
         .unwrap_or_else(|_| Err(format!("no answer within {} ms", limit.as_millis())))
-        .map_err(|why| format!("http://{metrics}/metrics cannot be read: {why}"))?;
-    pending_in(&page, model).ok_or_else(|| format!("http://{metrics}/metrics has no {PENDING} of model '{model}'"))
+        .map_err(|why| format!("http://{}/metrics cannot be read: {why}", metrics.address()))?;
+    pending_in(&page, model).ok_or_else(|| format!("http://{}/metrics has no {PENDING} of model '{model}'", metrics.address()))
 }
 
 async fn page(metrics: &Endpoint) -> Result<String, String> {
-    let address = metrics.to_string();
+    let address = metrics.address();
     let connection = TcpStream::connect(&address).await.map_err(|error| error.to_string())?;
     let (mut sender, connection) =
         http1::handshake(TokioIo::new(connection)).await.map_err(|error| error.to_string())?;
