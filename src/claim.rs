@@ -123,8 +123,8 @@ claims! {
         "An END without START was refused for want of START, right after an END of its ID was answered."
         "";
     SurvivedAFlaw "survived-a-flaw" [Malformed]
-        "A sequence went on rightly after a step was refused for a flaw that was sent when the step before it had been answered: the sequence had its slot."
-        "the step with the flaw has to be sent after the step before it was answered: sending.window = 1";
+        "A sequence went on rightly after a step was refused for a flaw that was sent when a step of it had been answered: the sequence had its slot."
+        "the step with the flaw has to be sent after a step of its sequence was answered: sending.window = 1";
     ExpiredInBacklog "expired-in-the-backlog" [Timeout]
         "A step was refused because its sequence waited for a slot for longer than it might."
         "slots have to be taken for longer than the steps may wait, a share of the idle limit, here {idle}: sequences without END, and more workers (-t, here {workers}) than slots, here {slots}";

@@ -144,7 +144,7 @@ fn a_valid_run_is_valid_again() {
     for name in ["h.jsonl", "h.jsonl.zst"] {
         for more in ["", "sending.stream = 'per-context'\nsending.window = 2"] {
             let (verdict, live) = record_and_check(Setup::default(), more, name, None);
-            assert_eq!(verdict, Verdict::Valid, "{:?}", live.violations);
+            assert_eq!(verdict, Verdict::Valid, "{:?} {:?} {:?}", live.violations, live.tally.reached, live.slots);
         }
     }
 }

@@ -27,16 +27,27 @@ fn suite(arguments: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), text(&output.stdout) + &text(&output.stderr))
 }
 
+/// How often a scenario is run until it is valid.
+const TRIES: usize = 3;
+
 #[test]
 fn every_scenario_is_valid_on_a_correct_server() {
     let all: Vec<_> = BUILTIN.iter().filter(|builtin| builtin.in_suite).map(|builtin| builtin.name).collect();
     // Two halves at a time, because most of it is waiting.
     let (these, others) = all.split_at(all.len() / 2);
     let are_valid = |names: &[&str]| {
-        let (code, told) = suite(&["--only", &names.join(",")]);
-        assert_eq!(code, Some(0), "{told}");
-        let count = names.len();
-        assert!(told.contains(&format!("{count} of {count} scenarios run: {count} valid")), "{told}");
+        let mut left: Vec<_> = names.to_vec();
+        for _ in 0..TRIES {
+            let (code, told) = suite(&["--only", &left.join(",")]);
+            let is_valid = |name: &str| told.lines().any(|line| line.split_whitespace().take(2).eq([name, "valid"]));
+            left.retain(|name| !is_valid(name));
+            // What a busy machine kept from reaching what it is for is unknown, and accuses nobody.
+            assert_eq!(code, Some(if left.is_empty() { 0 } else { 3 }), "{told}");
+            if left.is_empty() {
+                return;
+            }
+        }
+        panic!("not valid in {TRIES} runs: {left:?}");
     };
     thread::scope(|scope| {
         scope.spawn(|| are_valid(these));

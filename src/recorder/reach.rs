@@ -72,6 +72,8 @@ struct Special {
     elsewhere: bool,
     /// The sequence goes on after a pause.
     paused: bool,
+    /// It has a flaw, and a step of its sequence was answered before: the sequence has its slot.
+    has_slot: bool,
 }
 
 impl Reach {
@@ -102,7 +104,9 @@ impl Reach {
         let traffic = &mut self.lanes[lane.index()];
         let others_are_quiet = self.unanswered == traffic.unanswered;
         let mut special = Special::default();
-        if step.start {
+        if step.flaw().is_some() {
+            special.has_slot = self.last.is_some_and(|last| last.goes_on_in(step.request));
+        } else if step.start {
             special.pipelined = traffic.unanswered > 0 && traffic.ends && others_are_quiet;
             special.overtakes = !others_are_quiet;
         } else if let Some(last) = self.last.filter(|last| self.unanswered == 0 && last.goes_on_in(step.request)) {
@@ -150,8 +154,7 @@ impl Reach {
             }
             Outcome::Refused if is_right && step.flaw().is_some() => {
                 self.last = last;
-                // What was sent before may have been refused while the sequence waited for its slot.
-                self.is_flawed = last.is_some_and(|last| !last.end && last.at <= *sent_at);
+                self.is_flawed = special.is_some_and(|special| special.has_slot) && last.is_some_and(|last| !last.end);
             }
             Outcome::Refused if is_right => {
                 claims.reach(Claim::RefusedNoStart);

@@ -35,13 +35,17 @@ impl Story {
 
     /// Sends a step with or without START and END; a START begins a new sequence.
     fn send(&mut self, lane: u8, flags: &str) -> &mut Self {
+        self.send_with(lane, flags, None)
+    }
+
+    fn send_with(&mut self, lane: u8, flags: &str, special: Option<Special>) -> &mut Self {
         let start = flags.contains("START");
         self.sequence += u32::from(start);
         let number = self.sent.iter().filter(|(step, _)| step.request.sequence == self.sequence).count();
         let number = u32::try_from(number).expect("few");
         let request = RequestId { worker: 0, context: 0, sequence: self.sequence, step: number };
         let end = flags.contains("END");
-        let step = Step { request, pattern: Pattern::Valid, start, end, value: 1, of: 9, special: None };
+        let step = Step { request, pattern: Pattern::Valid, start, end, value: 1, of: 9, special };
         self.sent.push((step, self.now));
         self.wait(1).tell(lane, &EventKind::Sent(step))
     }
@@ -136,21 +140,23 @@ fn sequences_of_one_step_count_in_a_row() {
 
 #[test]
 fn a_flaw_is_survived_where_the_sequence_goes_on() {
+    let flaw = Some(Special::Flaw(Flaw::IdZero));
     let flawed = |before: &str, after: &str| {
         let mut story = story();
-        story.step(0, before).send(0, "");
-        story.sent[1].0.special = Some(Special::Flaw(Flaw::IdZero));
-        story.settle(0, 1, Outcome::Refused, None, true).step(0, after);
+        story.step(0, before).send_with(0, "", flaw).settle(0, 1, Outcome::Refused, None, true).step(0, after);
         story
     };
     flawed("START", "").assert(&[(Claim::SurvivedAFlaw, 1)]);
     flawed("START", "START").assert(&[(Claim::RestartOfALiveId, 1)]);
     flawed("START END", "START").assert(&[(Claim::ReuseOfAnId, 1)]);
-    // Refused while the sequence may have waited for a slot.
+    // Sent while the sequence may have waited for its slot.
     let mut early = story();
-    early.send(0, "START").send(0, "");
-    early.sent[1].0.special = Some(Special::Flaw(Flaw::IdZero));
-    early.right(0, 0).settle(0, 1, Outcome::Refused, None, true).step(0, "").assert(&[]);
+    early.send(0, "START").send_with(0, "", flaw).right(0, 0);
+    early.settle(0, 1, Outcome::Refused, None, true).step(0, "").assert(&[]);
+    // Others may be under way when it is sent.
+    let mut later = story();
+    later.step(0, "START").send(0, "").send_with(0, "", flaw).right(0, 1);
+    later.settle(0, 2, Outcome::Refused, None, true).step(0, "").assert(&[(Claim::SurvivedAFlaw, 1)]);
 }
 
 #[test]
