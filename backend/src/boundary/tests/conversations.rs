@@ -15,6 +15,8 @@ const ALL_SEEN: &[(&str, &str)] = &[
     ("SAW_READY", "TYPE_INT32"),
     ("INSTANCE", "TYPE_INT32"),
 ];
+const DATATYPES: [&str; 7] =
+    ["TYPE_INT32", "TYPE_UINT32", "TYPE_INT64", "TYPE_UINT64", "TYPE_FP32", "TYPE_FP64", "TYPE_STRING"];
 const SEEN: &[(&str, &str)] = &[("SEEN", "TYPE_INT64")];
 
 #[test]
@@ -161,8 +163,7 @@ fn a_ragged_batch_is_summed_row_by_row() {
 
 #[test]
 fn each_data_type_of_numbers_is_summed() {
-    for datatype in ["TYPE_INT32", "TYPE_UINT32", "TYPE_INT64", "TYPE_UINT64", "TYPE_FP32", "TYPE_FP64", "TYPE_STRING"]
-    {
+    for datatype in DATATYPES {
         for corrid in [None, Some("TYPE_INT32"), Some("TYPE_UINT32"), Some("TYPE_INT64"), Some("TYPE_STRING")] {
             let config = Config { datatype, corrid, ..Config::direct() };
             let server = Server::running(&config);
@@ -197,16 +198,29 @@ fn a_text_as_an_id_arrives_with_what_the_server_fills_it_up_with() {
 }
 
 #[test]
-fn the_formula_adds_the_low_bits_of_the_id_at_the_end() {
-    for (corrid, sum) in [("TYPE_UINT64", 7 + 2), ("TYPE_UINT32", 7 + 2), ("TYPE_STRING", 7 + 2)] {
+fn the_formula_adds_as_much_of_the_id_as_there_is_room_for_at_the_end() {
+    let id = (3 << 32) + 2;
+    let wide = i64::try_from(id).expect("it is small");
+    for (datatype, corrid, of_id) in [
+        ("TYPE_INT32", "TYPE_UINT64", 2),
+        ("TYPE_INT32", "TYPE_UINT32", 2),
+        ("TYPE_INT32", "TYPE_STRING", 2),
+        ("TYPE_UINT32", "TYPE_INT64", 2),
+        ("TYPE_STRING", "TYPE_UINT64", 2),
+        ("TYPE_FP32", "TYPE_UINT64", 2),
+        ("TYPE_FP64", "TYPE_STRING", 2),
+        ("TYPE_INT64", "TYPE_UINT64", wide),
+        ("TYPE_UINT64", "TYPE_STRING", wide),
+        ("TYPE_INT64", "TYPE_INT32", 2),
+    ] {
         let parameters = vec![("sequence_stress_formula", "running-sum-plus-corrid-at-end")];
-        let config = Config { corrid: Some(corrid), parameters, ..Config::direct() };
+        let config = Config { datatype, corrid: Some(corrid), parameters, ..Config::direct() };
         let server = Server::running(&config);
-        let id = (3 << 32) + 2;
         let one = server.execute([config.ask(START, id, &[5])]);
         let two = server.execute([config.ask(END, id, &[2])]);
         let three = server.execute([config.ask(START | END, id, &[1])]);
-        assert_eq!([one, two, three].map(|batch| batch[0].sums()), [vec![5], vec![sum], vec![3]], "{corrid}");
+        let sums = [one, two, three].map(|batch| batch[0].sums());
+        assert_eq!(sums, [vec![5], vec![7 + of_id], vec![1 + of_id]], "{datatype}, {corrid}");
         server.end();
     }
 }
@@ -226,37 +240,91 @@ fn the_formula_adds_nothing_for_a_text_that_is_no_number() {
 }
 
 #[test]
-fn a_decoupled_model_answers_each_element_and_the_last_answer_is_final() {
-    let config = Config { decoupled: true, seen: &[("SLOT", "TYPE_INT32")], ..Config::direct() };
-    let server = Server::running(&config);
-    let one = server.execute([config.padding(), config.ask(START, 7, &[1, 2, 3]), config.ask(START, 8, &[4])]);
-    let two = server.execute([config.padding(), config.ask(END, 7, &[10, 20])]);
-    assert_eq!([&one[1], &one[2], &two[1]].map(Account::sums), [vec![1, 3, 6], vec![4], vec![16, 36]]);
-    let finals: Vec<_> = one[1].answers.iter().map(|answer| answer.is_final).collect();
-    assert_eq!(finals, [false, false, true]);
-    assert_eq!(one[1].output("OUTPUT").shape, [1, 1]);
-    let outputs: Vec<_> = one[1].answers.iter().map(|answer| answer.outputs.len()).collect();
-    assert_eq!(outputs, [2, 2, 2]);
-    let none = server.execute([config.padding(), config.ask(START, 7, &[])]);
-    assert!(none[1].answers.len() == 1 && none[1].answers[0].outputs.is_empty(), "{none:?}");
-    server.end();
+fn a_stateless_model_answers_the_input_and_whether_it_begins() {
+    for (corrid, formula, at_end) in [
+        (None, "ready-times-input-plus-start", 2),
+        (Some("TYPE_UINT64"), "ready-times-input-plus-start-plus-corrid-at-end", 9),
+    ] {
+        for datatype in DATATYPES {
+            let config =
+                Config { datatype, corrid, parameters: vec![("sequence_stress_formula", formula)], ..Config::direct() };
+            let server = Server::running(&config);
+            let one = server.execute([config.padding(), config.ask(START, 7, &[5])]);
+            let two = server.execute([config.padding(), config.ask(MID, 7, &[3])]);
+            let three = server.execute([config.ask(START | END, 7, &[1]), config.ask(END, 7, &[2])]);
+            let sums = [&one[1], &two[1], &three[0], &three[1]].map(Account::sums);
+            assert_eq!(sums, [vec![6], vec![3], vec![at_end], vec![at_end]], "{datatype}");
+            server.end();
+        }
+    }
 }
 
 #[test]
-fn an_iterative_model_takes_an_element_at_a_time_until_its_input_is_done() {
+fn a_new_sequence_begins_with_the_initial_state() {
+    let parameters = vec![("sequence_stress_initial_state", "1000")];
+    for datatype in DATATYPES {
+        for base in [Config::direct(), Config::oldest(), Config { state: Some(true), ..Config::direct() }] {
+            let config = Config { datatype, parameters: parameters.clone(), ..base };
+            let server = Server::running(&config);
+            let mut first = config.ask(START, 7, &[5]);
+            if config.state.is_some() {
+                first.set("INPUT_STATE", encoded(datatype, &[1000]).1);
+            }
+            let one = server.execute([first]);
+            let mut second = config.ask(END, 7, &[2]);
+            if let Some(state) = one[0].state() {
+                second.set("INPUT_STATE", state);
+            }
+            let two = server.execute([second]);
+            assert_eq!((one[0].sums(), two[0].sums()), (vec![1005], vec![1007]), "{datatype}");
+            server.end();
+        }
+    }
+}
+
+#[test]
+fn a_decoupled_model_answers_as_often_as_it_is_told_and_the_last_answer_is_final() {
+    for (responses, answers) in [(None, 1), (Some("3"), 3), (Some("0"), 0)] {
+        let parameters: Vec<_> = responses.map(|count| ("sequence_stress_responses", count)).into_iter().collect();
+        let config = Config { decoupled: true, seen: &[("SLOT", "TYPE_INT32")], parameters, ..Config::direct() };
+        let server = Server::running(&config);
+        let one = server.execute([config.padding(), config.ask(START, 7, &[1, 2]), config.ask(START, 8, &[4])]);
+        let two = server.execute([config.padding(), config.ask(END, 7, &[10])]);
+        let expected =
+            |sum: i64, elements: usize| (0..answers).flat_map(|k| vec![sum + k; elements]).collect::<Vec<_>>();
+        assert_eq!(
+            [&one[1], &one[2], &two[1]].map(Account::sums),
+            [expected(3, 2), expected(4, 1), expected(13, 1)],
+            "{responses:?}"
+        );
+        let finals: Vec<_> = one[1].answers.iter().map(|answer| (answer.outputs.len(), answer.is_final)).collect();
+        let expected: &[(usize, bool)] = match answers {
+            0 => &[(0, true)],
+            1 => &[(2, true)],
+            _ => &[(2, false), (2, false), (2, true)],
+        };
+        assert_eq!(finals, expected);
+        server.end();
+    }
+}
+
+#[test]
+fn an_iterative_model_adds_its_input_at_each_execution() {
     for oldest in [false, true] {
         let base = if oldest { Config::oldest() } else { Config::direct() };
-        let config = Config { iterative: true, ..base };
-        let server = Server::running(&config);
-        let asks = [config.ask(START, 7, &[1, 2, 3]), config.ask(START, 8, &[4])];
-        let done = server.execute(asks);
-        assert_eq!((done[0].sums(), done[1].sums()), (vec![6; 3], vec![4]));
-        assert_eq!((done[0].reschedules, done[1].reschedules), (2, 0));
-        assert_eq!((&done[0].reports[..], &done[1].reports[..]), (&[true][..], &[true][..]));
-        assert_eq!(world().batches, [2, 1, 1]);
-        let next = server.execute([config.ask(START, 7, &[5, 5])]);
-        assert_eq!(next[0].sums(), [10, 10], "it begins with its first element");
-        server.end();
+        for (parameters, times) in [(vec![], 3), (vec![("sequence_stress_iterations", "1")], 1)] {
+            let config = Config { iterative: true, parameters, ..base.clone() };
+            let server = Server::running(&config);
+            let done = server.execute([config.ask(START, 7, &[1, 2]), config.ask(START, 8, &[4])]);
+            assert_eq!((done[0].sums(), done[1].sums()), (vec![3 * times; 2], vec![4 * times]));
+            let reschedules = usize::try_from(times - 1).expect("it is small");
+            assert_eq!((done[0].reschedules, done[1].reschedules), (reschedules, reschedules));
+            assert_eq!((&done[0].reports[..], &done[1].reports[..]), (&[true][..], &[true][..]));
+            assert_eq!(world().batches, vec![2; reschedules + 1]);
+            let next = server.execute([config.ask(START, 7, &[5])]);
+            assert_eq!(next[0].sums(), [5 * times], "it begins anew");
+            server.end();
+        }
     }
 }
 
@@ -264,9 +332,9 @@ fn an_iterative_model_takes_an_element_at_a_time_until_its_input_is_done() {
 fn an_iterative_decoupled_model_answers_at_each_of_its_turns() {
     let config = Config { iterative: true, decoupled: true, ..Config::direct() };
     let server = Server::running(&config);
-    let done = server.execute([config.ask(START, 7, &[1, 2, 3])]);
+    let done = server.execute([config.ask(START, 7, &[5])]);
     let answers: Vec<_> = done[0].answers.iter().map(|answer| answer.is_final).collect();
-    assert_eq!((done[0].sums(), answers, done[0].reschedules), (vec![1, 3, 6], vec![false, false, true], 2));
+    assert_eq!((done[0].sums(), answers, done[0].reschedules), (vec![5, 10, 15], vec![false, false, true], 2));
     server.end();
 }
 
@@ -407,6 +475,57 @@ fn what_a_client_sends_wrongly_is_its_own_error() {
         ]
     );
     server.end();
+}
+
+#[test]
+fn texts_that_are_no_numbers_are_their_own_requests_errors() {
+    for config in [Config::direct(), Config::oldest(), Config { state: Some(true), ..Config::direct() }] {
+        let config = Config { datatype: "TYPE_STRING", ..config };
+        let server = Server::running(&config);
+        let with = |id, texts: &[&str]| {
+            let data = texts.iter().flat_map(|text| text_element(text)).collect();
+            let count = vec![0; texts.len()];
+            config.ask(START, id, &count).with("INPUT", data)
+        };
+        let cut = config.ask(START, 11, &[0]).with("INPUT", vec![9, 0, 0, 0, b'1']);
+        let done = server.execute([with(7, &["1", "one"]), with(8, &["2147483648"]), with(9, &["-5", "3"]), cut]);
+        let errors: Vec<_> = done.iter().map(Account::error).collect();
+        assert_eq!(
+            errors,
+            [
+                "tensor 'INPUT': 'one' is no INT32 in decimal",
+                "tensor 'INPUT': '2147483648' is no INT32 in decimal",
+                "",
+                "tensor 'INPUT': an element of it is cut off"
+            ]
+        );
+        assert_eq!(done[2].sums(), [-2, -2]);
+        server.end();
+    }
+}
+
+#[test]
+fn sums_wrap_wherever_they_are_kept() {
+    for (datatype, most, wrapped) in [
+        ("TYPE_INT32", i64::from(i32::MAX), i64::from(i32::MIN)),
+        ("TYPE_STRING", i64::from(i32::MAX), i64::from(i32::MIN)),
+        ("TYPE_UINT32", i64::from(u32::MAX), 0),
+        ("TYPE_INT64", i64::MAX, i64::MIN),
+        // Its bits are those of the greatest.
+        ("TYPE_UINT64", -1, 0),
+    ] {
+        for base in [Config::direct(), Config::oldest(), Config { state: Some(false), ..Config::direct() }] {
+            let config = Config { datatype, ..base };
+            let server = Server::running(&config);
+            let one = server.execute([config.ask(START, 7, &[most])]);
+            let mut next = config.ask(END, 7, &[1]);
+            if let Some(state) = one[0].state() {
+                next.set("INPUT_STATE", state);
+            }
+            assert_eq!(server.execute([next])[0].sums(), [wrapped], "{datatype}");
+            server.end();
+        }
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::{
 
 use super::{
     super::mock::{Account, world},
-    server::{Config, END, MID, START, Server},
+    server::{Config, END, MID, START, Server, encoded},
 };
 use crate::fault::Fault;
 
@@ -181,11 +181,79 @@ fn faults_of_outputs_change_what_an_output_is() {
 
 #[test]
 fn an_answer_may_be_dropped() {
-    for decoupled in [false, true] {
-        let config = Config { decoupled, ..Config::direct() };
-        let (done, server) = converse(&with("drop-response:once@2", config), &[&[(START, 7, 5), (START, 8, 6)]]);
-        assert_eq!((done[0].sums(), done[1].answers.len(), done[1].releases), (vec![5], 0, 1));
-        assert_eq!(server.end_with_wrongs(), ["request 2 got 0 final answers"]);
+    let config = with("drop-response:once@2", Config::direct());
+    let (done, server) = converse(&config, &[&[(START, 7, 5), (START, 8, 6)]]);
+    assert_eq!((done[0].sums(), done[1].answers.len(), done[1].releases), (vec![5], 0, 1));
+    assert_eq!(server.end_with_wrongs(), ["request 2 got 0 final answers"]);
+}
+
+/// What a decoupled model of three answers a request answers, and which of them is final.
+fn several(fault: &'static str) -> (Vec<i64>, Vec<bool>, Server) {
+    let parameters = vec![("sequence_stress_responses", "3")];
+    let config = with(fault, Config { decoupled: true, parameters, ..Config::direct() });
+    let (done, server) = converse(&config, &[&[(START, 7, 5)]]);
+    let finals = done[0].answers.iter().map(|answer| answer.is_final).collect();
+    (done[0].sums(), finals, server)
+}
+
+#[test]
+fn of_several_answers_one_may_be_lost_or_repeated_or_two_exchanged_and_the_last_one_is_final() {
+    for (fault, sums) in [
+        ("drop-response:once@1", vec![6, 7]),
+        ("drop-response:once@3", vec![5, 6]),
+        ("swap-responses", vec![6, 5, 7]),
+        ("duplicate-response", vec![5, 6, 7, 7]),
+        ("off-by-one", vec![5, 6, 8]),
+    ] {
+        let (seen, finals, server) = several(fault);
+        assert_eq!(seen, sums, "{fault}");
+        assert_eq!(finals.iter().position(|is_final| *is_final), Some(finals.len() - 1), "{fault}");
+        server.end();
+    }
+}
+
+#[test]
+fn of_several_answers_none_may_be_said_to_be_the_last() {
+    let (sums, finals, server) = several("no-final-flag");
+    assert_eq!((sums, finals), (vec![5, 6, 7], vec![false; 3]));
+    assert_eq!(server.end_with_wrongs(), ["request 1 got 0 final answers"]);
+}
+
+#[test]
+fn a_model_of_one_answer_commits_no_fault_of_several() {
+    for fault in ["swap-responses", "duplicate-response", "no-final-flag"] {
+        let (done, server) = converse(&with(fault, Config::direct()), &[&[(START, 7, 5)]]);
+        assert_eq!((done[0].sums(), done[0].answers[0].is_final), (vec![5], true), "{fault}");
+        server.end();
+    }
+}
+
+#[test]
+fn the_faults_of_state_and_of_outputs_work_for_every_data_type() {
+    const TWO: &[Rows] = &[&[(START, 7, 5)], &[(END, 7, 2)], &[(START, 7, 1)]];
+    for datatype in ["TYPE_INT32", "TYPE_UINT32", "TYPE_INT64", "TYPE_UINT64", "TYPE_FP32", "TYPE_FP64", "TYPE_STRING"]
+    {
+        let implicit = Config { state: Some(false), ..Config::direct() };
+        for (fault, base, sums) in [
+            ("keep-state", Config::direct(), [5, 7, 8]),
+            ("keep-state", Config::oldest(), [5, 7, 8]),
+            ("reset-state", Config::direct(), [5, 2, 1]),
+            ("reset-state", implicit.clone(), [5, 2, 1]),
+            ("stale-state", Config::oldest(), [5, 7, 8]),
+            ("off-by-one:once@2", Config::direct(), [5, 8, 1]),
+            ("execute-twice:once@2", Config::direct(), [5, 9, 1]),
+            ("skip-step:once@2", implicit, [5, 5, 1]),
+        ] {
+            let (done, server) = converse(&with(fault, Config { datatype, ..base }), TWO);
+            assert_eq!(done.iter().flat_map(Account::sums).collect::<Vec<_>>(), sums, "{fault}, {datatype}");
+            server.end();
+        }
+        let config = Config { datatype, ..Config::direct() };
+        let (done, server) = converse(&with("wrong-output-type", config.clone()), &[&[(START, 7, 5)]]);
+        server.end();
+        let right = encoded(datatype, &[5]);
+        let output = done[0].output("OUTPUT");
+        assert!(output.code != right.0 && output.data == right.1, "{datatype}");
     }
 }
 
@@ -317,7 +385,7 @@ fn no_fault_breaks_more_than_it_is_to_break() {
             }
             server.converse(batches);
             let mut wrongs = server.end_with_wrongs();
-            if fault == "drop-response" {
+            if ["drop-response", "no-final-flag"].contains(&fault) {
                 wrongs.retain(|wrong| !wrong.ends_with(" got 0 final answers"));
             }
             assert!(wrongs.is_empty(), "{fault}, {config:?}: {wrongs:#?}");
