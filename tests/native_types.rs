@@ -1,4 +1,4 @@
-//! The native models of every data type and family in the real tritonserver, over HTTP.
+//! The models of every data type and family in the real tritonserver, over HTTP.
 
 mod support;
 
@@ -27,7 +27,7 @@ struct Dtype {
     reason = "that is the test"
 )]
 const DTYPES: [Dtype; 8] = {
-    const INT32: fn(i128) -> i128 = |sum| sum as i32 as i128;
+    const INT32: fn(i128) -> i128 = |sum| i128::from(sum as i32);
     const I32: i128 = i32::MAX as i128;
     const OF_ID: i128 = ID as i128;
     const fn dtype(
@@ -43,9 +43,9 @@ const DTYPES: [Dtype; 8] = {
         dtype("int32", "INT32", I32, INT32, 7),
         dtype("bool", "INT32", I32, INT32, 7),
         dtype("object", "BYTES", I32, INT32, 7),
-        dtype("uint32", "UINT32", u32::MAX as i128, |sum| sum as u32 as i128, 7),
-        dtype("int64", "INT64", i64::MAX as i128, |sum| sum as i64 as i128, OF_ID),
-        dtype("uint64", "UINT64", u64::MAX as i128, |sum| sum as u64 as i128, OF_ID),
+        dtype("uint32", "UINT32", u32::MAX as i128, |sum| i128::from(sum as u32), 7),
+        dtype("int64", "INT64", i64::MAX as i128, |sum| i128::from(sum as i64), OF_ID),
+        dtype("uint64", "UINT64", u64::MAX as i128, |sum| i128::from(sum as u64), OF_ID),
         dtype("float32", "FP32", 1 << 24, |sum| sum as f32 as i128, 7),
         dtype("float64", "FP64", 1 << 53, |sum| sum as f64 as i128, 7),
     ]
@@ -58,23 +58,15 @@ struct Family {
     initial: i128,
     is_stateless: bool,
     adds_id: bool,
-    /// The greatest number of sequences at once, so that none has to wait.
+    /// The greatest number of sequences at once, so that none has to wait: one where requests have no batch dimension.
     at_once: u64,
-    batches: bool,
     /// An input may have several elements.
     is_long: bool,
 }
 
-const PLAIN: Family = Family {
-    name: "custom",
-    initial: 0,
-    is_stateless: false,
-    adds_id: false,
-    at_once: 4,
-    batches: true,
-    is_long: true,
-};
-const NOBATCH: Family = Family { at_once: 1, batches: false, ..PLAIN };
+const PLAIN: Family =
+    Family { name: "custom", initial: 0, is_stateless: false, adds_id: false, at_once: 4, is_long: true };
+const NOBATCH: Family = Family { at_once: 1, ..PLAIN };
 const IMPLICIT: Family = Family { name: "implicit", is_long: false, ..PLAIN };
 const STATELESS: Family = Family { name: "stateless", is_stateless: true, is_long: false, ..PLAIN };
 const FAMILIES: [Family; 17] = [
@@ -111,7 +103,7 @@ impl Model<'_> {
 
     /// Sends a step whose input are these elements, as JSON; the status and the answer.
     fn ask(&self, id: u64, elements: &[Value], start: bool, end: bool) -> (u16, Value) {
-        let shape = if self.family.batches { vec![1, elements.len()] } else { vec![elements.len()] };
+        let shape = if self.family.at_once > 1 { vec![1, elements.len()] } else { vec![elements.len()] };
         let body = json!({
             "parameters": { "sequence_id": id, "sequence_start": start, "sequence_end": end },
             "inputs": [{ "name": "INPUT", "datatype": self.dtype.protocol, "shape": shape, "data": elements }],
@@ -204,6 +196,24 @@ fn a_text_that_is_no_number_is_an_error_of_its_request_alone() {
             assert_eq!((status, answer["error"].as_str()), (400, Some(&expected[..])), "{}", model.name());
         }
         assert_eq!((model.step(1, &[-7], false, true), model.step(2, &[1], false, true)), (vec![-2], vec![101]));
+    }
+    triton.stop();
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn the_models_of_the_python_backend_answer_with_the_right_sums() {
+    let names = ["object", "uint64", "float32"];
+    let dtypes = names.map(|name| ["--dtype", name]).concat();
+    let options = ["--python", "--execute-delay-ms", "0", "--idle-limit-ms", "5000"];
+    let triton = Triton::start(&[&options[..], &dtypes].concat());
+    for dtype in DTYPES.iter().filter(|dtype| names.contains(&dtype.name)) {
+        for family in FAMILIES {
+            // What the server keeps and what only the native models tell is not there.
+            if !family.name.starts_with("implicit") && !family.name.starts_with("echo") {
+                Model { triton: &triton, family, dtype }.converse();
+            }
+        }
     }
     triton.stop();
 }

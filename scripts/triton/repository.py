@@ -122,18 +122,18 @@ def families(name):
         Model("custom_sequence", python=True),
         by_id("oldest_sequence", python=True),
         by_id("custom_dyna_sequence", python=True, formula=PLUS_CORRID_AT_END),
-        Model("custom_nobatch_sequence", batches=False),
-        by_id("custom_nobatch_dyna_sequence", batches=False, formula=PLUS_CORRID_AT_END),
-        Model("custom_initial_sequence", parameters=of_parameter),
+        Model("custom_nobatch_sequence", python=True, batches=False),
+        by_id("custom_nobatch_dyna_sequence", python=True, batches=False, formula=PLUS_CORRID_AT_END),
+        Model("custom_initial_sequence", python=True, parameters=of_parameter),
         implicit("implicit_sequence"),
         implicit("implicit_nobatch_sequence", batches=False),
         implicit("implicit_initial_sequence", initial("zero", dtype, zero_data=True)),
         implicit("implicit_initial_file_sequence", initial(INITIAL_FILE, dtype, data_file=INITIAL_FILE), parameters=of_parameter, files={INITIAL_FILE: dtype.element(INITIAL)}),
         implicit("implicit_single_buffer_sequence", {"use_same_buffer_for_input_output": True}, since="24.01"),
         implicit("implicit_dyna_sequence", oldest=True),
-        Model("stateless_sequence", dims=1, formula=STATELESS),
-        by_id("stateless_dyna_sequence", dims=1, formula=STATELESS_PLUS_CORRID_AT_END),
-        by_id("ragged_sequence", ragged=True),
+        Model("stateless_sequence", python=True, dims=1, formula=STATELESS),
+        by_id("stateless_dyna_sequence", python=True, dims=1, formula=STATELESS_PLUS_CORRID_AT_END),
+        by_id("ragged_sequence", python=True, ragged=True),
         Model("echo_sequence", controls=BY_ID, outputs=ECHOED, parameters={"state_key": "slot"}),
         by_id("echo_dyna_sequence", outputs=ECHOED),
         Model("decoupled_sequence", decoupled=True, parameters=several),
@@ -225,10 +225,11 @@ def configuration(model, backend, instances, batch, idle_limit_ms, parameters):
 
 def models(python, release, dtypes=None):
     """The models of these data types that the server of `release` can serve with the Python backend, or else with the native
-    one. Without data types those of INT32, and of the others the plainest."""
+    one. Without data types those of INT32, and of the others the plainest; with the Python backend, of which each instance is a
+    process, the three that Triton's own tests have."""
     chosen = [model for name in dtypes or [DEFAULT_DTYPE] for model in families(name)]
-    if not dtypes and not python:
-        chosen += [families(name)[0] for name in DTYPES if name != DEFAULT_DTYPE]
+    if not dtypes:
+        chosen = chosen[:3] if python else chosen + [families(name)[0] for name in DTYPES if name != DEFAULT_DTYPE]
     # Releases are YEAR.MONTH with two digits each, so that their order is that of their texts.
     return [model for model in chosen if (model.python or not python) and release >= model.since]
 
