@@ -31,6 +31,10 @@ fn converse(config: &Config, batches: &[Rows]) -> (Vec<Account>, Server) {
     (done, server)
 }
 
+fn stateless() -> Config {
+    Config { parameters: vec![("sequence_stress_formula", "ready-times-input-plus-start")], ..Config::direct() }
+}
+
 /// Whether the model said, when it was unloaded, that it committed the fault.
 fn is_told(log: &[String], fault: &str) -> bool {
     let (name, _) = fault.split_once(':').unwrap_or((fault, ""));
@@ -55,6 +59,11 @@ fn faults_of_sums_and_controls_change_the_answers() {
         ..Config::direct()
     };
     let cases: &[(&str, Config, &[Rows], &[i64])] = &[
+        ("start-missing", stateless(), ONE, &[5, 2, 1]),
+        ("start-spurious:once@1", stateless(), ONE, &[6, 3, 1]),
+        ("execute-twice:once@1", stateless(), ONE, &[11, 2, 1]),
+        ("skip-step:once@2", stateless(), ONE, &[6, 0, 1]),
+        ("misdeliver", stateless(), TWO, &[101, 6, 2, 1]),
         ("off-by-one:once@2", direct(), ONE, &[5, 8, 8]),
         ("keep-state", direct(), ANOTHER, &[5, 7, 8]),
         ("keep-state", oldest(), ANOTHER, &[5, 7, 8]),
@@ -100,6 +109,11 @@ fn a_fault_is_not_committed_where_it_would_not_show() {
     let first: Rows = &[(START, 7, 5), (START, 8, 100)];
     let cases: &[(&str, Config, &[Rows], &[i64])] = &[
         ("stale-state", Config::direct(), &[first, &[(START, 9, 1)]], &[5, 100, 1]),
+        ("stale-state", stateless(), &[first, &[(START, 7, 1)]], &[6, 101, 2]),
+        ("keep-state", stateless(), &[first, &[(START, 7, 1)]], &[6, 101, 2]),
+        ("reset-state", stateless(), &[first, &[(MID, 7, 1)]], &[6, 101, 1]),
+        ("swap-states", stateless(), &[first, &[(MID, 7, 1), (MID, 8, 2)]], &[6, 101, 1, 2]),
+        ("ready-spurious", stateless(), &[first, &[(MID, 0, 0), (MID, 8, 2)]], &[6, 101, 2]),
         ("stale-state", Config::direct(), &[&[(START, 7, 0)], &[(START, 7, 1)]], &[0, 1]),
         ("keep-state", Config::direct(), &[&[(START, 7, 0)], &[(START, 7, 1)]], &[0, 1]),
         ("reset-state", Config::direct(), &[&[(START, 7, 0)], &[(MID, 7, 1)]], &[0, 1]),
