@@ -53,7 +53,7 @@ faults! {
     NoFinalFlag "no-final-flag" "no answer is said to be the last one (decoupled models)";
     Misdeliver "misdeliver" "two requests of a batch get each other's sums";
     WrongOutputName "wrong-output-name" "the output has another name";
-    WrongOutputType "wrong-output-type" "the output is said to be FP32";
+    WrongOutputType "wrong-output-type" "the output is said to be FP32, or if it is that INT32";
     WrongOutputShape "wrong-output-shape" "the output's shape has one dimension less";
     WrongOutputLength "wrong-output-length" "the output holds an element more than its shape says";
     TruncateOutput "truncate-output" "the output's last byte is missing";
