@@ -246,9 +246,10 @@ fn an_iterative_request_that_ends_its_sequence_loses_it_when_it_is_rescheduled()
 fn faults_of_several_answers_are_seen_by_the_client() {
     let model = "decoupled_sequence_int32";
     for (fault, expected) in [
-        ("drop-response:once@1", vec![(6, false), (7, true)]),
-        ("swap-responses:once@1", vec![(6, false), (5, false), (7, true)]),
-        ("duplicate-response:once@1", vec![(5, false), (6, false), (7, false), (7, true)]),
+        ("drop-response:once@2", vec![(5, false), (7, true)]),
+        ("lose-own-response:once@1", vec![(6, false), (7, true)]),
+        ("swap-own-responses:once@1", vec![(7, false), (6, false), (5, true)]),
+        ("surplus-response:once@1", vec![(5, false), (5, false), (6, false), (7, true)]),
     ] {
         let triton = Triton::start(&["--fault", fault, "--execute-delay-ms", "0"]);
         let expected: Vec<_> = expected.into_iter().map(|(sum, is_last)| (Ok(sum), is_last)).collect();
@@ -256,7 +257,7 @@ fn faults_of_several_answers_are_seen_by_the_client() {
         triton.stop();
     }
     // Then the server waits for the last answer, and does not close the stream.
-    let triton = Triton::start(&["--fault", "no-final-flag", "--execute-delay-ms", "0"]);
+    let triton = Triton::start(&["--fault", "lose-final-mark", "--execute-delay-ms", "0"]);
     let answers = first_answers(&triton, vec![step(model, 7, &[5], true, true)], 3);
     let expected = [5, 6, 7].map(|sum| (Ok(sum), false));
     assert_eq!(answers.iter().map(one_sum).collect::<Vec<_>>(), expected);

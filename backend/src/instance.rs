@@ -244,7 +244,7 @@ impl Instance {
         if !is_final {
             return request.answer(outputs, false);
         }
-        if spec.decoupled && faults.happens(Fault::NoFinalFlag) {
+        if spec.decoupled && faults.happens(Fault::LoseFinalMark) {
             request.answer(outputs, false)?;
             request.forget_answer();
             return Ok(());
@@ -257,23 +257,20 @@ impl Instance {
         request.answer(outputs, true)
     }
 
-    /// The results of a request in another order or number, where that is planted and may be: a server that waits for one
-    /// answer takes no second one.
+    /// The results of a request in another order or number, where that is planted.
     fn misordered(&self, mut results: Vec<Number>) -> Vec<Number> {
         let faults = &self.model.faults;
-        if !self.model.spec.decoupled {
-            return results;
+        // Several there are of decoupled models alone.
+        let [first, .., last] = results[..] else { return results };
+        if faults.happens(Fault::SurplusResponse) {
+            results.insert(0, first);
         }
-        if let [one, other, ..] = &mut results[..]
-            && one != other
-            && faults.happens(Fault::SwapResponses)
-        {
-            std::mem::swap(one, other);
+        if first != last && faults.happens(Fault::SwapOwnResponses) {
+            let end = results.len() - 1;
+            results.swap(0, end);
         }
-        if let Some(last) = results.last().copied()
-            && faults.happens(Fault::DuplicateResponse)
-        {
-            results.push(last);
+        if faults.happens(Fault::LoseOwnResponse) {
+            results.remove(0);
         }
         results
     }

@@ -215,8 +215,9 @@ fn of_several_answers_one_may_be_lost_or_repeated_or_two_exchanged_and_the_last_
     for (fault, sums) in [
         ("drop-response:once@1", vec![6, 7]),
         ("drop-response:once@3", vec![5, 6]),
-        ("swap-responses", vec![6, 5, 7]),
-        ("duplicate-response", vec![5, 6, 7, 7]),
+        ("lose-own-response", vec![6, 7]),
+        ("swap-own-responses", vec![7, 6, 5]),
+        ("surplus-response", vec![5, 5, 6, 7]),
         ("off-by-one", vec![5, 6, 8]),
     ] {
         let (seen, finals, server) = several(fault);
@@ -228,14 +229,14 @@ fn of_several_answers_one_may_be_lost_or_repeated_or_two_exchanged_and_the_last_
 
 #[test]
 fn of_several_answers_none_may_be_said_to_be_the_last() {
-    let (sums, finals, server) = several("no-final-flag");
+    let (sums, finals, server) = several("lose-final-mark");
     assert_eq!((sums, finals), (vec![5, 6, 7], vec![false; 3]));
     assert_eq!(server.end_with_wrongs(), ["request 1 got 0 final answers"]);
 }
 
 #[test]
 fn a_model_of_one_answer_commits_no_fault_of_several() {
-    for fault in ["swap-responses", "duplicate-response", "no-final-flag"] {
+    for fault in ["lose-own-response", "swap-own-responses", "surplus-response", "lose-final-mark"] {
         let (done, server) = converse(&with(fault, Config::direct()), &[&[(START, 7, 5)]]);
         assert_eq!((done[0].sums(), done[0].answers[0].is_final), (vec![5], true), "{fault}");
         server.end();
@@ -399,7 +400,7 @@ fn no_fault_breaks_more_than_it_is_to_break() {
             }
             server.converse(batches);
             let mut wrongs = server.end_with_wrongs();
-            if ["drop-response", "no-final-flag"].contains(&fault) {
+            if ["drop-response", "lose-final-mark"].contains(&fault) {
                 wrongs.retain(|wrong| !wrong.ends_with(" got 0 final answers"));
             }
             assert!(wrongs.is_empty(), "{fault}, {config:?}: {wrongs:#?}");
