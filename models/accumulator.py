@@ -1,7 +1,8 @@
 """The accumulator that the stress test drives: OUTPUT is the running sum of a sequence's INPUTs.
 
-Served by Triton's Python backend. START sets the sum to the step's input, every later step adds its own, in 32-bit
-wrapping arithmetic; with several elements their sum is added and every element of OUTPUT holds the accumulator.
+Served by Triton's Python backend. START sets the sum to the initial state and the step's input, every later step adds its own;
+with several elements their sum is added and every element of OUTPUT holds the accumulator. The tensors are INT32, INT64, UINT32
+or UINT64, which wrap, FP32 or FP64, which add in their own type, or texts, each of which is an INT32 in decimal.
 
 Where the configuration declares a CORRID control the state is kept by correlation ID (which the Oldest strategy needs,
 because a sequence's place in the batch varies there), else by slot, which under the Direct strategy is the place in the
@@ -15,8 +16,11 @@ as the slot under Oldest.
 Configuration parameters:
   execute_delay_ms         how long one execution takes, in ms (default 0)
   sequence_stress_formula  'running-sum' (default), or 'running-sum-plus-corrid-at-end': the answer to END is higher by
-                           the low 32 bits of CORRID (of a string its decimal number, or 0 where it is none); the sum
-                           that is kept is not
+                           CORRID, the sum that is kept is not: by all of its bits where the numbers have 64, else by its low
+                           32 as INT32 (a string counts as its decimal number, or 0 where it is none).
+                           'ready-times-input-plus-start' and 'ready-times-input-plus-start-plus-corrid-at-end': nothing is
+                           kept, and START counts as 1
+  sequence_stress_initial_state  what the state of a new sequence begins with (default 0)
   error_on_value           a step whose INPUT sums to this number is answered with an error and changes nothing
   fault                    a planted fault, NAME, NAME:PROBABILITY or NAME:once@N; see FAULTS
   fault_hold_ms            how long 'slow-execution' holds a batch back, in ms (default 10000)
@@ -27,6 +31,7 @@ import collections
 import json
 import os
 import random
+import re
 import time
 
 import numpy as np
@@ -40,7 +45,9 @@ FAULTS = {
 }
 
 RUNNING_SUM = "running-sum"
-PLUS_CORRID_AT_END = "running-sum-plus-corrid-at-end"
+STATELESS = "ready-times-input-plus-start"
+PLUS_CORRID_AT_END = "-plus-corrid-at-end"
+FORMULAS = [RUNNING_SUM, RUNNING_SUM + PLUS_CORRID_AT_END, STATELESS, STATELESS + PLUS_CORRID_AT_END]
 
 # The server does not say when it reaps a sequence, so entries by correlation ID go oldest first rather than at END.
 ENTRIES_MAX = 100_000
@@ -84,9 +91,92 @@ class NoFault:
         return False
 
 
-def wrapped(total):
-    """`total` as a 32-bit two's-complement number."""
-    return (total + 2**31) % 2**32 - 2**31
+class Integers:
+    """Numbers of so many bits, which wrap."""
+
+    def __init__(self, bits, signed, dtype):
+        self.bits, self.dtype = bits, dtype
+        self.least = -(2 ** (bits - 1)) if signed else 0
+
+    def wrapped(self, number):
+        return (number - self.least) % 2**self.bits + self.least
+
+    def number(self, element):
+        return int(element)
+
+    def parsed(self, text):
+        """The number that is written down; an error where the type has none such."""
+        number = int(text) if re.fullmatch(r"[+-]?[0-9]+", text) else None
+        if number is None or number != self.wrapped(number):
+            raise ValueError(f"'{text}' is no whole number of this type")
+        return number
+
+    def add(self, one, other):
+        return self.wrapped(one + other)
+
+    def of_id(self, number):
+        # The low 32 bits are taken as INT32.
+        return self.wrapped(number if self.bits == 64 else INT32.wrapped(number))
+
+    def elements(self, shape, number):
+        return np.full(shape, number, dtype=self.dtype)
+
+
+class Texts(Integers):
+    """INT32 in decimal."""
+
+    def __init__(self):
+        super().__init__(32, True, np.object_)
+
+    def number(self, element):
+        if isinstance(element, int):
+            return element
+        text = element.decode("utf-8", "replace") if isinstance(element, bytes) else str(element)
+        try:
+            return self.parsed(text)
+        except ValueError:
+            raise ValueError(f"tensor 'INPUT': '{text}' is no INT32 in decimal")
+
+    def elements(self, shape, number):
+        return np.full(shape, str(number).encode(), dtype=np.object_)
+
+
+class Floats:
+    """Numbers of a floating-point type, which add in that type."""
+
+    def __init__(self, dtype):
+        self.dtype = dtype
+
+    def number(self, element):
+        return self.dtype(element)
+
+    def parsed(self, text):
+        number = self.dtype(text)
+        if not np.isfinite(number):
+            raise ValueError(f"'{text}' is no finite number")
+        return number
+
+    def add(self, one, other):
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.dtype(self.dtype(one) + self.dtype(other))
+
+    def of_id(self, number):
+        return self.dtype(INT32.wrapped(number))
+
+    def elements(self, shape, number):
+        return np.full(shape, number, dtype=self.dtype)
+
+
+INT32 = Integers(32, True, np.int32)
+ARITHMETIC = {
+    "TYPE_INT32": INT32,
+    "TYPE_INT64": Integers(64, True, np.int64),
+    "TYPE_UINT32": Integers(32, False, np.uint32),
+    "TYPE_UINT64": Integers(64, False, np.uint64),
+    "TYPE_FP32": Floats(np.float32),
+    "TYPE_FP64": Floats(np.float64),
+    "TYPE_STRING": Texts(),
+}
 
 
 def scalar(request, name, default=None):
@@ -122,13 +212,28 @@ class TritonPythonModel:
         if parameters.get("fault"):
             marker = os.path.join(args["model_repository"], "fault-committed")
             self.fault = Fault(parameters["fault"], parameters.get("fault_seed", "0"), marker)
-        self.formula = parameters.get("sequence_stress_formula", RUNNING_SUM)
-        if self.formula not in (RUNNING_SUM, PLUS_CORRID_AT_END):
-            raise ValueError(f"parameter 'sequence_stress_formula': unknown formula '{self.formula}'")
-        self.error_on_value = int(parameters["error_on_value"]) if "error_on_value" in parameters else None
+        formula = parameters.get("sequence_stress_formula", RUNNING_SUM)
+        if formula not in FORMULAS:
+            raise ValueError(f"parameter 'sequence_stress_formula': unknown formula '{formula}'")
+        self.is_stateless = formula.startswith(STATELESS)
+        self.adds_corrid = formula.endswith(PLUS_CORRID_AT_END)
+        data_type = config["input"][0]["data_type"]
+        if data_type not in ARITHMETIC:
+            raise ValueError(f"input 'INPUT': {data_type} has no sum, known are {', '.join(ARITHMETIC)}")
+        self.arithmetic = ARITHMETIC[data_type]
+        self.initial = self.parsed(parameters, "sequence_stress_initial_state", "0")
+        self.error_on_value = self.parsed(parameters, "error_on_value", None)
         controls = {control["name"] for control in config["sequence_batching"]["control_input"]}
         self.by_correlation_id = "CORRID" in controls
         self.sums = collections.OrderedDict()
+
+    def parsed(self, parameters, name, default):
+        """The number that a parameter is."""
+        text = parameters.get(name, default)
+        try:
+            return None if text is None else self.arithmetic.parsed(text)
+        except ValueError as problem:
+            raise ValueError(f"parameter '{name}': {problem}")
 
     def execute(self, requests):
         if self.delay_s:
@@ -162,21 +267,34 @@ class TritonPythonModel:
     def step(self, request, seen, key, ready, start):
         if not ready:
             return pb_utils.InferenceResponse(output_tensors=seen)
+        arithmetic = self.arithmetic
         values = pb_utils.get_input_tensor_by_name(request, "INPUT").as_numpy()
-        added = int(values.sum(dtype=np.int64))
-        if added == self.error_on_value:
+        added = arithmetic.number(0)
+        try:
+            for element in values.reshape(-1):
+                added = arithmetic.add(added, arithmetic.number(element))
+        except ValueError as problem:
+            return pb_utils.InferenceResponse(error=pb_utils.TritonError(str(problem)))
+        if self.error_on_value is not None and added == self.error_on_value:
             return pb_utils.InferenceResponse(error=pb_utils.TritonError(f"the model takes no {added}"))
-        before = self.sums.get(key, 0)
-        if start and before and not self.fault.happens("keep-state"):
-            before = 0
-        total = wrapped(before + added)
-        self.remember(key, total)
-        if self.formula == PLUS_CORRID_AT_END and scalar(request, "END", 0) == 1:
-            total = wrapped(total + number(scalar(request, "CORRID")))
+        total = arithmetic.add(self.before(key, start), added)
+        if not self.is_stateless:
+            self.remember(key, total)
+        if self.adds_corrid and scalar(request, "END", 0) == 1:
+            total = arithmetic.add(total, arithmetic.of_id(number(scalar(request, "CORRID"))))
         if self.fault.happens("off-by-one"):
-            total = wrapped(total + 1)
-        output = pb_utils.Tensor("OUTPUT", np.full(values.shape, total, dtype=np.int32))
+            total = arithmetic.add(total, 1)
+        output = pb_utils.Tensor("OUTPUT", arithmetic.elements(values.shape, total))
         return pb_utils.InferenceResponse(output_tensors=[output, *seen])
+
+    def before(self, key, start):
+        """What a step adds to."""
+        if self.is_stateless:
+            return self.arithmetic.number(int(start))
+        before = self.sums.get(key, self.initial)
+        if start and before != self.initial and not self.fault.happens("keep-state"):
+            return self.initial
+        return before
 
     def remember(self, key, total):
         self.sums[key] = total

@@ -154,19 +154,25 @@ fn a_panic_in_a_model_is_an_error_of_one_request_alone() {
 
 /// All the answers that a stream of these requests gets.
 fn answers(triton: &Triton, requests: Vec<ModelInferRequest>) -> Vec<ModelStreamInferResponse> {
+    first_answers(triton, requests, usize::MAX)
+}
+
+/// The first answers that a stream of these requests gets, so many at most.
+fn first_answers(triton: &Triton, requests: Vec<ModelInferRequest>, most: usize) -> Vec<ModelStreamInferResponse> {
     runtime().block_on(async {
         let url = format!("http://{}", triton.grpc);
         let mut client = GrpcInferenceServiceClient::connect(url).await.expect("a connection");
         let stream = client.model_stream_infer(tokio_stream::iter(requests)).await.expect("a stream");
         let mut stream = stream.into_inner();
         let mut answers = Vec::new();
-        loop {
+        while answers.len() < most {
             match tokio::time::timeout(ANSWER_LIMIT, stream.message()).await {
                 Ok(Ok(Some(answer))) => answers.push(answer),
-                Ok(Ok(None)) => return answers,
+                Ok(Ok(None)) => break,
                 other => panic!("{other:?} after {answers:?}"),
             }
         }
+        answers
     })
 }
 
@@ -187,24 +193,74 @@ fn said(answer: &ModelStreamInferResponse) -> (Result<Vec<i32>, &str>, bool) {
     (sums, last == Some(&ParameterChoice::BoolParam(true)))
 }
 
+/// What a request is answered with, on a stream of its own: the sums and whether they are the last ones, or the error.
+fn told(triton: &Triton, model: &str, value: i32, start: bool, end: bool) -> Vec<(Result<i32, String>, bool)> {
+    answers(triton, vec![step(model, 7, &[value], start, end)]).iter().map(one_sum).collect()
+}
+
+fn one_sum(answer: &ModelStreamInferResponse) -> (Result<i32, String>, bool) {
+    let (sums, is_last) = said(answer);
+    (sums.map(|sums| sums[0]).map_err(str::to_owned), is_last)
+}
+
 #[test]
 #[ignore = "needs the real tritonserver: run scripts/test"]
-fn each_element_has_an_answer_or_an_execution_of_its_own_where_the_model_is_such() {
+fn decoupled_models_answer_several_times_and_iterative_ones_are_executed_several_times() {
     let triton = Triton::start(&["--execute-delay-ms", "0"]);
-    let model = "decoupled_sequence_int32";
-    // The server does not keep the order between answers of one request and of the next, so each has a stream of its own.
-    let steps = [step(model, 7, &[1, 2, 3], true, false), step(model, 7, &[10], false, true)];
-    let told: Vec<_> = steps.into_iter().flat_map(|step| answers(&triton, vec![step])).collect();
-    let sum = |sum: i32, last| (Ok(vec![sum]), last);
-    let expected = [sum(1, false), sum(3, false), sum(6, true), sum(16, true)];
-    assert_eq!(told.iter().map(said).collect::<Vec<_>>(), expected);
+    let three = |sums: [i32; 3]| sums.map(|sum| (Ok(sum), sum == sums[2])).to_vec();
+    for model in ["decoupled_sequence_int32", "decoupled_oldest_sequence_int32"] {
+        // The server does not keep the order between answers of one request and of the next, so each has a stream of its own.
+        assert_eq!(told(&triton, model, 5, true, false), three([5, 6, 7]), "{model}");
+        assert_eq!(told(&triton, model, 10, false, false), three([15, 16, 17]), "{model}");
+        assert_eq!(told(&triton, model, -20, false, true), three([-5, -4, -3]), "{model}");
+        let body = json!({ "inputs": [{ "name": "INPUT", "datatype": "INT32", "shape": [1, 1], "data": [5] }] });
+        let (status, answer) = triton.ask("POST", &format!("/v2/models/{model}/infer"), &body);
+        assert!(status == 501 && answer["error"].as_str().is_some_and(|text| text.contains("decoupled")), "{answer}");
+    }
 
     // To the server an iterative sequence is a single request, of which it makes the END itself.
     let model = "iterative_sequence_int32";
-    let told = answers(&triton, vec![step(model, 7, &[1, 2, 3], true, false)]);
-    assert_eq!(told.iter().map(said).collect::<Vec<_>>(), [sum(1, false), sum(3, false), sum(6, true)]);
+    for _ in 0..2 {
+        assert_eq!(told(&triton, model, 5, true, false), three([5, 10, 15]));
+    }
     let (_, statistics) = triton.ask("GET", &format!("/v2/models/{model}/stats"), &Value::Null);
-    assert_eq!(statistics["model_stats"][0]["execution_count"], 3, "{statistics:#}");
+    let statistics = &statistics["model_stats"][0];
+    assert_eq!((&statistics["execution_count"], &statistics["inference_count"]), (&json!(6), &json!(2)));
+    triton.stop();
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn an_iterative_request_that_ends_its_sequence_loses_it_when_it_is_rescheduled() {
+    let triton = Triton::start(&["--execute-delay-ms", "0"]);
+    let told = told(&triton, "iterative_sequence_int32", 5, true, true);
+    let refused = "inference request for sequence 7 to model 'iterative_sequence_int32' must specify the START flag on the \
+                   first request of the sequence";
+    assert_eq!(told.iter().map(|(sum, _)| sum.clone()).collect::<Vec<_>>(), [Ok(5), Err(refused.to_owned())]);
+    // The server logs that as an error of its own, and goes on.
+    triton.stop();
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn faults_of_several_answers_are_seen_by_the_client() {
+    let model = "decoupled_sequence_int32";
+    for (fault, expected) in [
+        ("drop-response:once@2", vec![(5, false), (7, true)]),
+        ("lose-own-response:once@1", vec![(6, false), (7, true)]),
+        ("swap-own-responses:once@1", vec![(7, false), (6, false), (5, true)]),
+        ("surplus-response:once@1", vec![(5, false), (5, false), (6, false), (7, true)]),
+    ] {
+        let triton = Triton::start(&["--fault", fault, "--execute-delay-ms", "0"]);
+        let expected: Vec<_> = expected.into_iter().map(|(sum, is_last)| (Ok(sum), is_last)).collect();
+        assert_eq!(told(&triton, model, 5, true, false), expected, "{fault}");
+        triton.stop();
+    }
+    // Then the server waits for the last answer, and does not close the stream.
+    let triton = Triton::start(&["--fault", "lose-final-mark", "--execute-delay-ms", "0"]);
+    let answers = first_answers(&triton, vec![step(model, 7, &[5], true, true)], 3);
+    let expected = [5, 6, 7].map(|sum| (Ok(sum), false));
+    assert_eq!(answers.iter().map(one_sum).collect::<Vec<_>>(), expected);
     triton.stop();
 }
 

@@ -14,8 +14,8 @@ use crate::{
     controls::Told,
     fault::Fault,
     model::Model,
-    parameters::{Formula, StateKey},
-    tensor::{Datatype, Number},
+    parameters::StateKey,
+    tensor::Number,
 };
 
 /// Sums that are kept in each of two generations; see [`Sums`].
@@ -59,7 +59,7 @@ pub(crate) struct Step {
     pub(crate) results: Vec<Number>,
     /// The implicit state for the server to keep.
     pub(crate) state: Option<Number>,
-    /// It is to be executed again, for the rest of its input.
+    /// It is to be executed again.
     pub(crate) again: bool,
 }
 
@@ -82,8 +82,8 @@ enum Key {
 #[derive(Clone, Copy, Debug)]
 struct Kept {
     sum: Number,
-    /// The element of the input that is next, where each has an execution of its own.
-    at: usize,
+    /// How often its request was executed, where that is to be executed again.
+    at: u32,
 }
 
 impl Accumulator {
@@ -91,17 +91,21 @@ impl Accumulator {
         Self { model, sums: Sums::default(), last_of_sequence: Sums::default() }
     }
 
-    /// Whether a row that is not a START would go on from something, so that mistaking it for one or the other shows. Within an
-    /// input that has an execution for each element there is no mistake: it would begin again and again, and never end.
+    /// Whether a row that is not a START would go on from something, so that mistaking it for one or the other shows. Between
+    /// the executions of a request there is no mistake: it would begin again and again, and never end.
     pub(crate) fn goes_on(&self, slot: usize, told: &Told, given: Option<&GivenState>) -> bool {
         let spec = &self.model.spec;
-        let zero = spec.arithmetic.zero();
+        if spec.parameters.formula.is_stateless {
+            // START itself is in the answer.
+            return true;
+        }
+        let initial = spec.parameters.initial;
         let Some(state) = &spec.state else {
-            let goes_on = |kept: Kept| kept.sum != zero && kept.at == 0;
+            let goes_on = |kept: Kept| kept.sum != initial && kept.at == 0;
             return self.sums.get(&self.key(slot, told)).is_some_and(goes_on);
         };
         // A START adds to an initial state, if there is one, whether it is told to be a START or not.
-        !(told.start && state.has_initial) && given.is_some_and(|given| given.sum != zero)
+        !(told.start && state.has_initial) && given.is_some_and(|given| given.sum != initial)
     }
 
     /// Executes a batch. A row that panics fails alone.
@@ -165,31 +169,33 @@ impl Accumulator {
     fn before(&self, row: &Row, mistaken: Option<Number>) -> Number {
         let spec = &self.model.spec;
         let faults = &self.model.faults;
-        let zero = spec.arithmetic.zero();
+        if spec.parameters.formula.is_stateless {
+            return spec.arithmetic.integer(row.told.start.into());
+        }
+        let initial = spec.parameters.initial;
         if !row.told.start {
-            let kept = mistaken.or_else(|| self.kept(row)).unwrap_or(zero);
-            return if kept != zero && faults.happens(Fault::ResetState) { zero } else { kept };
+            let kept = mistaken.or_else(|| self.kept(row)).unwrap_or(initial);
+            return if kept != initial && faults.happens(Fault::ResetState) { initial } else { kept };
         }
         let last_here = self.sums.get(&self.key(row.slot, &row.told)).map(|kept| kept.sum);
-        if let Some(last) = last_here.filter(|last| *last != zero)
+        if let Some(last) = last_here.filter(|last| *last != initial)
             && faults.happens(Fault::KeepState)
         {
             return last;
         }
-        if let Some(last) = self.last_of_sequence.get(&row.id).filter(|last| *last != zero)
+        if let Some(last) = self.last_of_sequence.get(&row.id).filter(|last| *last != initial)
             && faults.happens(Fault::StaleState)
         {
             return last;
         }
         let has_initial = spec.state.as_ref().is_some_and(|state| state.has_initial);
-        row.given().filter(|_| has_initial).unwrap_or(zero)
+        row.given().filter(|_| has_initial).unwrap_or(initial)
     }
 
     fn step(&mut self, row: &Row, mistaken: Option<Number>) -> Result<Step, Failure> {
         let model = Arc::clone(&self.model);
-        let (spec, faults, arithmetic) = (&model.spec, &model.faults, model.spec.arithmetic);
-        let add = |one, other| arithmetic.add(one, other);
-        let value = row.elements.iter().copied().fold(arithmetic.zero(), add);
+        let (spec, faults) = (&model.spec, &model.faults);
+        let value = spec.arithmetic.sum(&row.elements);
         if spec.parameters.error_on == Some(value) {
             return Err(Failure::internal(format!("the model takes no {}", shown(value))));
         }
@@ -198,48 +204,55 @@ impl Accumulator {
             return Err(Failure::internal("a planted fault: this step is answered with an error"));
         }
         let before = self.before(row, mistaken);
-        let at = self.sums.get(&self.key(row.slot, &row.told)).filter(|_| !row.told.start).map_or(0, |kept| kept.at);
-        let now = if spec.iterative { row.elements.get(at..).unwrap_or_default() } else { &row.elements[..] };
-        let now = if spec.iterative { &now[..now.len().min(1)] } else { now };
+        let times = self.times(value);
+        let sum = (0..times).fold(before, |sum, _| spec.arithmetic.add(sum, value));
+        let is_first = row.told.start || !spec.is_iterative();
+        let at = if is_first { 0 } else { self.sums.get(&self.key(row.slot, &row.told)).map_or(0, |kept| kept.at) };
         // An idle slot that is told to be ready has nothing to come back for.
-        let again = spec.iterative && !row.id.is_none() && at + 1 < row.elements.len();
-        let matters = now.iter().copied().fold(arithmetic.zero(), add) != arithmetic.zero();
-        let skipped = matters && faults.happens(Fault::SkipStep);
-        let added = if skipped { vec![arithmetic.zero(); now.len()] } else { now.to_vec() };
-        let partial = added.iter().scan(before, |sum, element| {
-            *sum = add(*sum, *element);
-            Some(*sum)
-        });
-        let mut partial: Vec<_> = partial.collect();
-        if matters && faults.happens(Fault::ExecuteTwice) {
-            let once = added.iter().copied().fold(arithmetic.zero(), add);
-            for sum in &mut partial {
-                *sum = add(*sum, once);
-            }
-        }
-        let sum = partial.last().copied().unwrap_or(before);
+        let again = !row.id.is_none() && at + 1 < spec.iterations;
         let state = self.keep(row, Kept { sum, at: if again { at + 1 } else { 0 } });
-        let mut results = match (spec.decoupled, again) {
-            (true, _) => partial,
-            (false, false) => vec![sum],
-            (false, true) => Vec::new(),
-        };
-        if let Some(last) = results.last_mut().filter(|_| !again) {
-            if row.told.end && spec.parameters.formula == Formula::RunningSumPlusCorridAtEnd {
-                let datatype = spec.corrid.as_ref().map_or(Datatype::Uint64, |corrid| corrid.datatype);
-                *last = add(*last, arithmetic.integer(row.told.low_bits(datatype).into()));
-            }
-            if faults.happens(Fault::OffByOne) {
-                *last = add(*last, arithmetic.integer(1));
-            }
+        Ok(Step { results: self.results(row, sum, again), state, again })
+    }
+
+    /// How often a value is added: once, but for a planted fault that shows.
+    fn times(&self, value: Number) -> u32 {
+        let faults = &self.model.faults;
+        if value == self.model.spec.arithmetic.zero() {
+            return 1;
         }
-        Ok(Step { results, state, again })
+        let times = u32::from(!faults.happens(Fault::SkipStep));
+        times * if faults.happens(Fault::ExecuteTwice) { 2 } else { 1 }
+    }
+
+    /// What a step with this sum is answered with.
+    fn results(&self, row: &Row, sum: Number, again: bool) -> Vec<Number> {
+        let (spec, faults, arithmetic) = (&self.model.spec, &self.model.faults, self.model.spec.arithmetic);
+        if again {
+            return if spec.decoupled { vec![sum] } else { Vec::new() };
+        }
+        let mut result = sum;
+        if row.told.end && spec.parameters.formula.adds_corrid {
+            let id = spec.corrid.as_ref().and_then(|corrid| row.told.number(corrid.datatype));
+            result = arithmetic.add(result, arithmetic.id(id.unwrap_or(0)));
+        }
+        let responses = if spec.decoupled { spec.responses } else { 1 };
+        let mut results: Vec<_> =
+            (0..responses).map(|which| arithmetic.add(result, arithmetic.integer(which.into()))).collect();
+        if let Some(last) = results.last_mut()
+            && faults.happens(Fault::OffByOne)
+        {
+            *last = arithmetic.add(*last, arithmetic.integer(1));
+        }
+        results
     }
 
     /// Keeps the sum, or gives it to the server to keep.
     fn keep(&mut self, row: &Row, kept: Kept) -> Option<Number> {
         let model = Arc::clone(&self.model);
         let faults = &model.faults;
+        if model.spec.parameters.formula.is_stateless {
+            return None;
+        }
         if faults.has(Fault::StaleState) {
             self.last_of_sequence.set(row.id.clone(), kept.sum);
         }

@@ -84,17 +84,6 @@ impl Told {
             _ => element.first_chunk().map(|bytes| i64::from_le_bytes(*bytes)),
         }
     }
-
-    /// The low 32 bits of the correlation ID; of a text its decimal number's, or 0 where it is none.
-    pub(crate) fn low_bits(&self, datatype: Datatype) -> u32 {
-        let element = self.corrid.as_deref().unwrap_or_default();
-        if datatype == Datatype::Bytes {
-            let text = split_text(element).and_then(|(text, _)| std::str::from_utf8(text).ok());
-            let number: u64 = text.and_then(|text| text.parse().ok()).unwrap_or(0);
-            return u32::try_from(number & u64::from(u32::MAX)).expect("it has 32 bits");
-        }
-        element.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes))
-    }
 }
 
 /// The element of a control that is of one element.

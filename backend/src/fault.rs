@@ -48,9 +48,13 @@ faults! {
     CorridZero "corrid-zero" "the model is told correlation ID 0";
     CorridOther "corrid-other" "the model is told the correlation ID of another sequence";
     DropResponse "drop-response" "an answer is not sent";
+    LoseOwnResponse "lose-own-response" "of several answers to a request the first is not sent";
+    SwapOwnResponses "swap-own-responses" "of several answers to a request the first and the last change places";
+    LoseFinalMark "lose-final-mark" "the last of several answers to a request is not marked as the final one";
+    SurplusResponse "surplus-response" "of several answers to a request the first is sent twice";
     Misdeliver "misdeliver" "two requests of a batch get each other's sums";
     WrongOutputName "wrong-output-name" "the output has another name";
-    WrongOutputType "wrong-output-type" "the output is said to be FP32";
+    WrongOutputType "wrong-output-type" "the output is said to be FP32, or if it is that INT32";
     WrongOutputShape "wrong-output-shape" "the output's shape has one dimension less";
     WrongOutputLength "wrong-output-length" "the output holds an element more than its shape says";
     TruncateOutput "truncate-output" "the output's last byte is missing";

@@ -41,7 +41,7 @@ impl Instance {
 
     /// Whether a request may get several answers, or none at the first execution.
     pub(crate) fn answers_many(&self) -> bool {
-        self.model.spec.decoupled || self.model.spec.iterative
+        self.model.spec.decoupled || self.model.spec.is_iterative()
     }
 
     /// Executes a batch: each request is answered, counted, and released or rescheduled.
@@ -144,8 +144,8 @@ impl Instance {
         let (spec, faults) = (&self.model.spec, &self.model.faults);
         let goes_on = self.accumulator.goes_on(slot, told, state);
         if is_padding {
-            // An idle slot of which the server keeps the state has none to spoil.
-            if spec.state.is_none() && spec.ready.is_some() && goes_on {
+            // An idle slot of which the server keeps the state, or nobody does, has none to spoil.
+            if spec.state.is_none() && !spec.parameters.formula.is_stateless && spec.ready.is_some() && goes_on {
                 told.ready |= faults.happens(Fault::ReadySpurious);
             }
             return;
@@ -201,7 +201,7 @@ impl Instance {
 
     fn give(&mut self, request: &mut Request, row: &Row, step: &Step) -> Result<(), Failure> {
         let model = Arc::clone(&self.model);
-        let (spec, faults) = (&model.spec, &model.faults);
+        let spec = &model.spec;
         if let (Some(state), Some(given), Some(sum)) = (&spec.state, &row.state, step.state) {
             let data = spec.arithmetic.repeat(sum, given.count);
             let shape = given.shape.clone();
@@ -212,29 +212,67 @@ impl Instance {
             return request.answer(&[], true);
         }
         let wants = request.wants(&spec.outputs)?;
-        let last = step.results.len();
-        for (index, result) in (1..).zip(&step.results) {
+        let results = self.misordered(step.results.clone());
+        for (index, result) in (1..).zip(&results) {
             let outputs = self.outputs(row, Some(*result), &wants);
-            if index < last || step.again {
-                request.answer(&outputs, false)?;
-            } else if faults.happens(Fault::DropResponse) {
-                request.forget_answer();
-            } else if faults.happens(Fault::LateResponse) {
-                let late = self.late.get_or_insert_with(|| LateAnswers::start(spec.parameters.hold));
-                late.add(request.hold(&outputs)?);
-            } else {
-                request.answer(&outputs, true)?;
-            }
+            self.send(request, &outputs, index == results.len() && !step.again)?;
         }
-        match (last, step.again, spec.decoupled) {
-            // Not ready, although there is a client.
-            (0, false, false) => request.answer(&self.outputs(row, None, &wants), true),
-            (0, false, true) => {
-                request.finish();
-                Ok(())
-            }
-            _ => Ok(()),
+        if !results.is_empty() || step.again {
+            return Ok(());
         }
+        if spec.decoupled {
+            request.finish();
+            return Ok(());
+        }
+        // Not ready, although there is a client.
+        request.answer(&self.outputs(row, None, &wants), true)
+    }
+
+    /// Sends an answer, unless something else is planted.
+    fn send(&mut self, request: &mut Request, outputs: &[Output], is_final: bool) -> Result<(), Failure> {
+        let model = Arc::clone(&self.model);
+        let (spec, faults) = (&model.spec, &model.faults);
+        if faults.happens(Fault::DropResponse) {
+            match (is_final, spec.decoupled) {
+                // Where there may be any number of answers, it is told that there are no more.
+                (true, true) => request.finish(),
+                (true, false) => request.forget_answer(),
+                (false, _) => {}
+            }
+            return Ok(());
+        }
+        if !is_final {
+            return request.answer(outputs, false);
+        }
+        if spec.decoupled && faults.happens(Fault::LoseFinalMark) {
+            request.answer(outputs, false)?;
+            request.forget_answer();
+            return Ok(());
+        }
+        if faults.happens(Fault::LateResponse) {
+            let late = self.late.get_or_insert_with(|| LateAnswers::start(spec.parameters.hold));
+            late.add(request.hold(outputs)?);
+            return Ok(());
+        }
+        request.answer(outputs, true)
+    }
+
+    /// The results of a request in another order or number, where that is planted.
+    fn misordered(&self, mut results: Vec<Number>) -> Vec<Number> {
+        let faults = &self.model.faults;
+        // Several there are of decoupled models alone.
+        let [first, .., last] = results[..] else { return results };
+        if faults.happens(Fault::SurplusResponse) {
+            results.insert(0, first);
+        }
+        if first != last && faults.happens(Fault::SwapOwnResponses) {
+            let end = results.len() - 1;
+            results.swap(0, end);
+        }
+        if faults.happens(Fault::LoseOwnResponse) {
+            results.remove(0);
+        }
+        results
     }
 
     /// The outputs of an answer, as far as they are wanted; without a result, what the model saw.
@@ -243,13 +281,11 @@ impl Instance {
         let mut outputs = Vec::with_capacity(wants.len());
         let wanted = |index: usize| wants.get(index) == Some(&true);
         if let Some(result) = result.filter(|_| wanted(0)) {
-            // With answers of their own, each element has one number.
-            let (shape, count) = if spec.decoupled { (spec.one(), 1) } else { (row.shape.clone(), row.elements.len()) };
             let mut output = Output {
                 name: spec.outputs[0].clone(),
                 datatype: spec.arithmetic.datatype(),
-                shape,
-                data: spec.arithmetic.repeat(result, count),
+                shape: row.shape.clone(),
+                data: spec.arithmetic.repeat(result, row.elements.len()),
             };
             if !self.spoil(&mut output, result) {
                 outputs.push(output);
@@ -271,7 +307,7 @@ impl Instance {
             output.name = output.name.with(c"_2");
         }
         if faults.happens(Fault::WrongOutputType) {
-            output.datatype = Datatype::Fp32;
+            output.datatype = if output.datatype == Datatype::Fp32 { Datatype::Int32 } else { Datatype::Fp32 };
         }
         if faults.happens(Fault::WrongOutputShape) {
             output.shape.pop();

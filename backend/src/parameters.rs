@@ -14,10 +14,15 @@ use crate::{
 
 /// No execution or hold is longer: nothing waits without a limit.
 const LONGEST_MS: f64 = 3_600_000.0;
-const KNOWN: [&str; 11] = [
+/// So many answers or executions at most come of one request.
+const MOST: u32 = 10_000;
+const KNOWN: [&str; 14] = [
     "execute_delay_ms",
     "sequence_stress_formula",
     "sequence_stress_controls",
+    "sequence_stress_initial_state",
+    "sequence_stress_responses",
+    "sequence_stress_iterations",
     "error_on_value",
     "panic_on_value",
     "state_key",
@@ -34,13 +39,27 @@ pub(crate) struct Parameter {
     string_value: String,
 }
 
-/// What a model computes from the sum.
+/// What a model answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Formula {
-    /// The running sum.
-    RunningSum,
-    /// The running sum; at END, the low 32 bits of the correlation ID besides.
-    RunningSumPlusCorridAtEnd,
+pub(crate) struct Formula {
+    /// START + INPUT where it is ready, of which nothing is kept; else the running sum.
+    pub(crate) is_stateless: bool,
+    /// At END, the correlation ID besides.
+    pub(crate) adds_corrid: bool,
+}
+
+impl Formula {
+    const ALL: [(&str, Self); 4] = [
+        ("running-sum", Self { is_stateless: false, adds_corrid: false }),
+        ("running-sum-plus-corrid-at-end", Self { is_stateless: false, adds_corrid: true }),
+        ("ready-times-input-plus-start", Self { is_stateless: true, adds_corrid: false }),
+        ("ready-times-input-plus-start-plus-corrid-at-end", Self { is_stateless: true, adds_corrid: true }),
+    ];
+
+    /// As a configuration has it.
+    pub(crate) fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, formula)| *formula == self).expect("each formula has its row").0
+    }
 }
 
 /// By what a model that keeps its own state knows a sequence.
@@ -58,6 +77,12 @@ pub(crate) struct Parameters {
     /// How long an execution takes, at least.
     pub(crate) execution: Duration,
     pub(crate) formula: Formula,
+    /// What the state of a new sequence begins with; where the server keeps the state, what it gives.
+    pub(crate) initial: Number,
+    /// How many answers a request gets, where the configuration says.
+    pub(crate) responses: Option<u32>,
+    /// How often a request is executed, where the configuration says.
+    pub(crate) iterations: Option<u32>,
     /// A step whose input sums to this is answered with an error, and changes nothing.
     pub(crate) error_on: Option<Number>,
     /// A step whose input sums to this makes the model panic.
@@ -96,10 +121,14 @@ impl Parameters {
             };
             get(name).map(read).transpose()
         };
-        let formulas = ["running-sum", "running-sum-plus-corrid-at-end"];
-        let formula = match one_of("sequence_stress_formula", "running-sum", &formulas)? {
-            0 => Formula::RunningSum,
-            _ => Formula::RunningSumPlusCorridAtEnd,
+        let formulas = Formula::ALL.map(|(name, _)| name);
+        let formula = Formula::ALL[one_of("sequence_stress_formula", formulas[0], &formulas)?].1;
+        let count = |name: &str, least: u32| {
+            let read = |text: &str| {
+                let count = text.parse().ok().filter(|count| (least..=MOST).contains(count));
+                count.ok_or_else(|| format!("parameter '{name}': '{text}' is no whole number from {least} to {MOST}"))
+            };
+            get(name).map(read).transpose()
         };
         let state_key = match (get("state_key"), one_of("state_key", "slot", &["slot", "corrid"])?) {
             (None, _) => None,
@@ -112,6 +141,9 @@ impl Parameters {
         Ok(Self {
             execution: milliseconds("execute_delay_ms", get("execute_delay_ms").unwrap_or("0"))?,
             formula,
+            initial: number("sequence_stress_initial_state")?.unwrap_or(arithmetic.zero()),
+            responses: count("sequence_stress_responses", 0)?,
+            iterations: count("sequence_stress_iterations", 1)?,
             error_on: number("error_on_value")?,
             panic_on: number("panic_on_value")?,
             state_key,

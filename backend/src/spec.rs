@@ -2,14 +2,13 @@
 
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeMap;
+mod config;
 
-use serde::{Deserialize, Deserializer, de::Error as _};
-use serde_json::Value;
+use config::{Config, Control, ControlInput, StateConfig, TensorConfig};
 
 use crate::{
     name::Name,
-    parameters::{Formula, Parameter, Parameters, StateKey},
+    parameters::{Parameters, StateKey},
     tensor::{Arithmetic, Datatype, text_element},
 };
 
@@ -26,6 +25,8 @@ const SEEN: [(&str, Seen); 7] = [
     (SEEN_OUTPUT, Seen::All),
 ];
 
+/// How often an iterative request is executed, where the configuration does not say.
+const ITERATIONS: u32 = 3;
 /// The sizes of a tensor of one element, without the batch dimension.
 const ONE_ELEMENT: [i64; 1] = [1];
 /// Those of [`SEEN_OUTPUT`].
@@ -52,10 +53,12 @@ pub(crate) struct Spec {
     pub(crate) state: Option<State>,
     pub(crate) key: StateKey,
     strategy: Strategy,
-    /// Each element of the input has an answer of its own.
+    /// A request may have any number of answers.
     pub(crate) decoupled: bool,
-    /// Each element of the input has an execution of its own.
-    pub(crate) iterative: bool,
+    /// How many answers an execution gives.
+    pub(crate) responses: u32,
+    /// How often a request is executed.
+    pub(crate) iterations: u32,
     pub(crate) parameters: Parameters,
 }
 
@@ -106,91 +109,6 @@ pub(crate) enum Seen {
     Instance,
 }
 
-#[derive(Deserialize)]
-struct Config {
-    #[serde(default)]
-    name: String,
-    #[serde(default)]
-    max_batch_size: i64,
-    #[serde(default)]
-    input: Vec<TensorConfig>,
-    #[serde(default)]
-    output: Vec<TensorConfig>,
-    sequence_batching: Option<Batching>,
-    #[serde(default)]
-    parameters: BTreeMap<String, Parameter>,
-    #[serde(default)]
-    model_transaction_policy: TransactionPolicy,
-}
-
-#[derive(Deserialize)]
-struct TensorConfig {
-    name: String,
-    data_type: String,
-    #[serde(default, deserialize_with = "sizes")]
-    dims: Vec<i64>,
-    reshape: Option<serde::de::IgnoredAny>,
-}
-
-/// Sizes, which protobuf writes as texts and the server as numbers.
-fn sizes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<i64>, D::Error> {
-    let read = |size: &Value| size.as_i64().or_else(|| size.as_str()?.parse().ok());
-    let sizes: Vec<Value> = Vec::deserialize(from)?;
-    sizes.iter().map(|size| read(size).ok_or_else(|| D::Error::custom(format!("{size} is no size")))).collect()
-}
-
-#[derive(Default, Deserialize)]
-struct TransactionPolicy {
-    #[serde(default)]
-    decoupled: bool,
-}
-
-#[derive(Deserialize)]
-struct Batching {
-    oldest: Option<serde::de::IgnoredAny>,
-    #[serde(default)]
-    control_input: Vec<ControlInput>,
-    #[serde(default)]
-    state: Vec<StateConfig>,
-    #[serde(default)]
-    iterative_sequence: bool,
-}
-
-#[derive(Deserialize)]
-struct ControlInput {
-    name: String,
-    #[serde(default)]
-    control: Vec<Control>,
-}
-
-#[derive(Deserialize)]
-struct Control {
-    #[serde(default = "start_kind")]
-    kind: String,
-    #[serde(default)]
-    int32_false_true: Vec<i32>,
-    #[serde(default)]
-    fp32_false_true: Vec<f32>,
-    #[serde(default)]
-    bool_false_true: Vec<bool>,
-    #[serde(default)]
-    data_type: String,
-}
-
-/// The first kind of the enum, which a message without one has.
-fn start_kind() -> String {
-    "CONTROL_SEQUENCE_START".to_owned()
-}
-
-#[derive(Deserialize)]
-struct StateConfig {
-    input_name: String,
-    output_name: String,
-    data_type: String,
-    #[serde(default)]
-    initial_state: Vec<serde::de::IgnoredAny>,
-}
-
 impl Spec {
     /// Reads a configuration, as JSON.
     ///
@@ -210,17 +128,24 @@ impl Spec {
         let parameters = Parameters::read(&config.parameters, arithmetic)?;
         let controls = Controls::read(&batching.control_input)?;
         let decoupled = config.model_transaction_policy.decoupled;
-        let result_dims = if decoupled { &ONE_ELEMENT } else { &input.dims[..] };
         let (outputs, seen) = outputs(&config.output, arithmetic.datatype(), &controls)?;
         for output in &config.output {
             let dims = match told_in(&output.name) {
-                None => result_dims,
+                None => &input.dims[..],
                 Some(Seen::All) => &ALL_SEEN,
                 Some(_) => &ONE_ELEMENT,
             };
             check_dims(output, dims, input.reshape.is_some())?;
         }
         let state = state(&batching.state, arithmetic.datatype())?;
+        let several = |wanted: Option<u32>, name: &str, may: bool, what: &str| match wanted {
+            Some(_) if !may => Err(format!("parameter 'sequence_stress_{name}': the model is not {what}")),
+            wanted => Ok(wanted),
+        };
+        let iterative = batching.iterative_sequence;
+        let responses =
+            several(parameters.responses, "responses", decoupled && !iterative, "decoupled, or is iterative")?;
+        let iterations = several(parameters.iterations, "iterations", iterative, "iterative")?;
         let spec = Self {
             name: config.name,
             batches: config.max_batch_size > 0,
@@ -241,7 +166,8 @@ impl Spec {
             state,
             strategy: if batching.oldest.is_some() { Strategy::Oldest } else { Strategy::Direct },
             decoupled,
-            iterative: batching.iterative_sequence,
+            responses: responses.unwrap_or(1),
+            iterations: iterations.unwrap_or(if iterative { ITERATIONS } else { 1 }),
             parameters,
         };
         spec.check().map(|()| spec)
@@ -256,26 +182,22 @@ impl Spec {
         if self.strategy == Strategy::Direct && self.ready.is_none() {
             return missing("READY", "with Direct, the model could not tell a request from an idle slot");
         }
-        let adds_id = self.parameters.formula == Formula::RunningSumPlusCorridAtEnd;
+        let formula = self.parameters.formula;
         if self.parameters.tells_controls && !self.seen.contains(&Seen::All) {
             return Err(format!("parameter 'sequence_stress_controls': there is no output '{SEEN_OUTPUT}'"));
         }
-        if adds_id && self.end.is_none() {
-            return missing("END", "sequence_stress_formula 'running-sum-plus-corrid-at-end' needs it");
+        let needs = |kind| missing(kind, &format!("sequence_stress_formula '{}' needs it", formula.name()));
+        if formula.adds_corrid && self.end.is_none() {
+            return needs("END");
         }
-        if adds_id && self.corrid.is_none() {
-            return missing("CORRID", "sequence_stress_formula 'running-sum-plus-corrid-at-end' needs it");
+        if formula.adds_corrid && self.corrid.is_none() {
+            return needs("CORRID");
         }
-        if self.state.is_some() {
-            if self.parameters.state_key.is_some() {
-                return Err("parameter 'state_key': the server keeps this model's state".to_owned());
-            }
-            if self.iterative {
-                return Err("iterative_sequence: the model keeps its place in the input by itself, so it can have no \
-                            implicit state"
-                    .to_owned());
-            }
-            return Ok(());
+        if formula.is_stateless {
+            return self.check_stateless();
+        }
+        if let Some(state) = &self.state {
+            return self.check_implicit(state);
         }
         if self.key == StateKey::Corrid && self.corrid.is_none() {
             return missing("CORRID", "parameter 'state_key' is 'corrid'");
@@ -291,7 +213,47 @@ impl Spec {
         Ok(())
     }
 
+    /// Whether there is nothing about state where there is none.
+    fn check_stateless(&self) -> Result<(), String> {
+        let of_state = [
+            (self.state.is_some(), "state"),
+            (self.parameters.state_key.is_some(), "parameter 'state_key'"),
+            (self.parameters.initial != self.arithmetic.zero(), "parameter 'sequence_stress_initial_state'"),
+            (self.is_iterative(), "iterative_sequence"),
+        ];
+        let of_state = of_state.into_iter().find(|(is_there, _)| *is_there);
+        let formula = self.parameters.formula.name();
+        of_state.map_or(Ok(()), |(_, what)| Err(format!("{what}: with '{formula}' the model keeps nothing")))
+    }
+
+    /// Whether the rest fits a state that the server keeps.
+    fn check_implicit(&self, state: &State) -> Result<(), String> {
+        if self.parameters.state_key.is_some() {
+            return Err("parameter 'state_key': the server keeps this model's state".to_owned());
+        }
+        if self.parameters.initial != self.arithmetic.zero() && !state.has_initial {
+            return Err(
+                "parameter 'sequence_stress_initial_state': the server keeps this model's state, which has no \
+                        initial_state"
+                    .to_owned(),
+            );
+        }
+        if self.is_iterative() {
+            return Err(
+                "iterative_sequence: the model counts its executions by itself, so it can have no implicit state"
+                    .to_owned(),
+            );
+        }
+        Ok(())
+    }
+
+    /// Whether a request may be executed more than once.
+    pub(crate) fn is_iterative(&self) -> bool {
+        self.iterations > 1
+    }
+
     /// The shape of a tensor with one element.
+    #[cfg(test)]
     pub(crate) fn one(&self) -> Vec<i64> {
         self.shape(ONE_ELEMENT)
     }

@@ -100,9 +100,23 @@ impl Arithmetic {
     pub(crate) fn integer(self, number: i64) -> Number {
         match self.0 {
             #[expect(clippy::cast_precision_loss, reason = "that is what a float does")]
-            Datatype::Fp32 | Datatype::Fp64 => Number::Float(number as f64),
-            _ => Number::Integer(number),
+            Datatype::Fp32 | Datatype::Fp64 => Number::Float(self.round(number as f64)),
+            _ => Number::Integer(self.wrap(number)),
         }
+    }
+
+    /// What a correlation ID is in this type: all of its bits where there is room for them, else the low 32 as an INT32.
+    #[expect(clippy::cast_possible_truncation, reason = "that is what the low bits are")]
+    pub(crate) fn id(self, id: i64) -> Number {
+        match self.0 {
+            Datatype::Int64 | Datatype::Uint64 => Number::Integer(id),
+            _ => self.integer(i64::from(id as i32)),
+        }
+    }
+
+    /// The sum of these, in their order.
+    pub(crate) fn sum(self, numbers: &[Number]) -> Number {
+        numbers.iter().fold(self.zero(), |sum, number| self.add(sum, *number))
     }
 
     /// A sum, in this type's arithmetic.
@@ -118,7 +132,8 @@ impl Arithmetic {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "that is what wrapping is")]
     fn wrap(self, number: i64) -> i64 {
         match self.0 {
-            Datatype::Int32 => i64::from(number as i32),
+            // Texts are of INT32.
+            Datatype::Int32 | Datatype::Bytes => i64::from(number as i32),
             Datatype::Uint32 => i64::from(number as u32),
             _ => number,
         }
@@ -139,7 +154,7 @@ impl Arithmetic {
                 .map(|number| self.round(number))
                 .filter(|number| number.is_finite())
                 .map(Number::Float),
-            Datatype::Int32 => text.parse::<i32>().ok().map(|number| Number::Integer(number.into())),
+            Datatype::Int32 | Datatype::Bytes => text.parse::<i32>().ok().map(|number| Number::Integer(number.into())),
             Datatype::Uint32 => text.parse::<u32>().ok().map(|number| Number::Integer(number.into())),
             Datatype::Uint64 => text.parse::<u64>().ok().map(|number| Number::Integer(number.cast_signed())),
             _ => text.parse().ok().map(Number::Integer),
@@ -191,7 +206,7 @@ impl Arithmetic {
             let text;
             (text, rest) = split_text(rest).ok_or("an element of it is cut off")?;
             let number = std::str::from_utf8(text).ok().and_then(|text| self.parse(text));
-            elements.push(number.ok_or_else(|| format!("'{}' is no whole number", String::from_utf8_lossy(text)))?);
+            elements.push(number.ok_or_else(|| format!("'{}' is no INT32 in decimal", String::from_utf8_lossy(text)))?);
         }
         Ok(elements)
     }
@@ -264,6 +279,23 @@ mod tests {
         assert_eq!(sum("TYPE_FP32", "16777216", "1"), 16_777_216_f32.to_le_bytes());
         assert_eq!(sum("TYPE_FP64", "16777216", "1"), 16_777_217_f64.to_le_bytes());
         assert_eq!(sum("TYPE_STRING", "-12", "5"), [2, 0, 0, 0, b'-', b'7']);
+        assert_eq!(sum("TYPE_STRING", "2147483647", "2"), text_element("-2147483647"));
+    }
+
+    #[test]
+    fn an_id_is_as_many_of_its_bits_as_there_is_room_for() {
+        let id = (3_i64 << 32) + 0x8000_0001;
+        for (name, number) in [
+            ("TYPE_INT32", Number::Integer(-0x7fff_ffff)),
+            ("TYPE_UINT32", Number::Integer(0x8000_0001)),
+            ("TYPE_INT64", Number::Integer(id)),
+            ("TYPE_UINT64", Number::Integer(id)),
+            ("TYPE_FP32", Number::Float(-2_147_483_648.0)),
+            ("TYPE_FP64", Number::Float(-2_147_483_647.0)),
+            ("TYPE_STRING", Number::Integer(-0x7fff_ffff)),
+        ] {
+            assert_eq!(arithmetic(name).id(id), number, "{name}");
+        }
     }
 
     #[test]
@@ -290,6 +322,7 @@ mod tests {
             ("TYPE_UINT64", "-1"),
             ("TYPE_FP32", "one"),
             ("TYPE_STRING", "1.0"),
+            ("TYPE_STRING", "2147483648"),
             ("TYPE_STRING", ""),
         ] {
             assert_eq!(arithmetic(name).parse(text), None, "{name}: {text}");

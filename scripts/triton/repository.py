@@ -3,6 +3,7 @@
 import ast
 import dataclasses
 import shutil
+import struct
 
 from . import native
 from .install import ROOT
@@ -12,13 +13,51 @@ PYTHON = "python"
 WIDTH = 120
 RUNNING_SUM = "running-sum"
 PLUS_CORRID_AT_END = "running-sum-plus-corrid-at-end"
+STATELESS = "ready-times-input-plus-start"
+STATELESS_PLUS_CORRID_AT_END = "ready-times-input-plus-start-plus-corrid-at-end"
 BY_SLOT = ("START", "READY")
 BY_ID = ("START", "END", "READY", "CORRID")
+# What the state of models begins with that have an initial state other than 0.
+INITIAL = 1000
+INITIAL_FILE = "thousand"
+# The answers to each request of the decoupled models, and the executions of each request of the iterative ones.
+RESPONSES = 3
+ITERATIONS = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Dtype:
+    """A data type as models' names have it: the one of their tensors, and the field of the controls that are true or false."""
+
+    data_type: str
+    # How Python packs an element; None of a text.
+    packed: str
+    control: str = "int32_false_true"
+
+    def element(self, number):
+        """The bytes of an element."""
+        if self.packed is None:
+            text = str(number).encode()
+            return struct.pack("<I", len(text)) + text
+        return struct.pack(f"<{self.packed}", number)
+
+
+DTYPES = {
+    "int32": Dtype("INT32", "i"),
+    "int64": Dtype("INT64", "q"),
+    "uint32": Dtype("UINT32", "I"),
+    "uint64": Dtype("UINT64", "Q"),
+    "float32": Dtype("FP32", "f"),
+    "float64": Dtype("FP64", "d"),
+    "object": Dtype("STRING", None),
+    "bool": Dtype("INT32", "i", "bool_false_true"),
+}
+DEFAULT_DTYPE = "int32"
 # What echo models answer besides the sum: the controls that they saw, and the slot and the instance that they ran in.
+ECHOED = {"SAW_START": "INT32", "SAW_END": "INT32", "SAW_READY": "INT32", "SAW_CORRID": "UINT64", "SLOT": "INT32", "INSTANCE": "INT32"}
 # What all models say of what they saw, where a client asks for it: START, END, READY, CORRID and the slot.
 SEEN = "SEEN"
 SEEN_ELEMENTS = 5
-ECHOED = {"SAW_START": "INT32", "SAW_END": "INT32", "SAW_READY": "INT32", "SAW_CORRID": "UINT64", "SLOT": "INT32", "INSTANCE": "INT32"}
 
 
 class RepositoryError(Exception):
@@ -42,7 +81,7 @@ class Model:
     python: bool = False
     # The first release whose server knows all the fields of its configuration.
     since: str = "23.04"
-    data_type: str = "INT32"
+    dtype: Dtype = DTYPES[DEFAULT_DTYPE]
     dims: int = -1
     # Requests have a batch dimension.
     batches: bool = True
@@ -56,6 +95,8 @@ class Model:
     iterative: bool = False
     outputs: dict = dataclasses.field(default_factory=dict)
     parameters: dict = dataclasses.field(default_factory=dict)
+    # The files of initial states: their names and contents.
+    files: dict = dataclasses.field(default_factory=dict)
 
 
 def by_id(name, **more):
@@ -66,27 +107,43 @@ def implicit(name, state=(), **more):
     return Model(name, dims=1, state=dict(state), **more)
 
 
-MODELS = [
-    Model("custom_sequence_int32", python=True),
-    by_id("oldest_sequence_int32", python=True),
-    by_id("custom_dyna_sequence_int32", python=True, formula=PLUS_CORRID_AT_END),
-    Model("custom_nobatch_sequence_int32", batches=False),
-    by_id("custom_nobatch_dyna_sequence_int32", batches=False, formula=PLUS_CORRID_AT_END),
-    *(Model(f"custom_sequence_{name}", data_type=name.upper()) for name in ("int64", "uint32", "uint64")),
-    Model("custom_sequence_float32", data_type="FP32"),
-    Model("custom_sequence_float64", data_type="FP64"),
-    Model("custom_sequence_object", data_type="STRING"),
-    implicit("implicit_sequence_int32"),
-    implicit("implicit_nobatch_sequence_int32", batches=False),
-    implicit("implicit_initial_sequence_int32", {"initial_state": {"name": "zero", "data_type": data_type("INT32"), "dims": [1], "zero_data": True}}),
-    implicit("implicit_single_buffer_sequence_int32", {"use_same_buffer_for_input_output": True}, since="24.01"),
-    implicit("implicit_dyna_sequence_int32", oldest=True),
-    by_id("ragged_sequence_int32", ragged=True),
-    Model("echo_sequence_int32", controls=BY_ID, outputs=ECHOED, parameters={"state_key": "slot"}),
-    by_id("echo_dyna_sequence_int32", outputs=ECHOED),
-    Model("decoupled_sequence_int32", decoupled=True),
-    Model("iterative_sequence_int32", decoupled=True, iterative=True, since="24.01"),
-]
+def initial(name, dtype, **data):
+    """The field of a state that is there when a sequence begins."""
+    return {"initial_state": {"name": name, "data_type": data_type(dtype.data_type), "dims": [1], **data}}
+
+
+def families(name):
+    """The models of the data type of this name."""
+    dtype = DTYPES[name]
+    of_parameter = {"sequence_stress_initial_state": INITIAL}
+    several = {"sequence_stress_responses": RESPONSES}
+    again = {"sequence_stress_iterations": ITERATIONS}
+    models = [
+        Model("custom_sequence", python=True),
+        by_id("oldest_sequence", python=True),
+        by_id("custom_dyna_sequence", python=True, formula=PLUS_CORRID_AT_END),
+        Model("custom_nobatch_sequence", python=True, batches=False),
+        by_id("custom_nobatch_dyna_sequence", python=True, batches=False, formula=PLUS_CORRID_AT_END),
+        Model("custom_initial_sequence", python=True, parameters=of_parameter),
+        implicit("implicit_sequence"),
+        implicit("implicit_nobatch_sequence", batches=False),
+        implicit("implicit_initial_sequence", initial("zero", dtype, zero_data=True)),
+        implicit("implicit_initial_file_sequence", initial(INITIAL_FILE, dtype, data_file=INITIAL_FILE), parameters=of_parameter, files={INITIAL_FILE: dtype.element(INITIAL)}),
+        implicit("implicit_single_buffer_sequence", {"use_same_buffer_for_input_output": True}, since="24.01"),
+        implicit("implicit_dyna_sequence", oldest=True),
+        Model("stateless_sequence", python=True, dims=1, formula=STATELESS),
+        by_id("stateless_dyna_sequence", python=True, dims=1, formula=STATELESS_PLUS_CORRID_AT_END),
+        by_id("ragged_sequence", python=True, ragged=True),
+        Model("echo_sequence", controls=BY_ID, outputs=ECHOED, parameters={"state_key": "slot"}),
+        by_id("echo_dyna_sequence", outputs=ECHOED),
+        Model("decoupled_sequence", decoupled=True, parameters=several),
+        by_id("decoupled_oldest_sequence", decoupled=True, parameters=several),
+        Model("iterative_sequence", decoupled=True, iterative=True, since="24.01", parameters=again),
+    ]
+    if dtype.packed is None:
+        # Where the bytes of the file are a multiple of four, the server sets texts to zeros when a sequence begins.
+        models = [model for model in models if not model.files]
+    return [dataclasses.replace(model, name=f"{model.name}_{name}", dtype=dtype) for model in models]
 
 
 def literal(value):
@@ -120,14 +177,15 @@ def nested(name, message, indent):
     return line if len(indent + line) <= WIDTH else f"{name} {{\n{text(message, indent + '  ')}{indent}}}"
 
 
-def control(name):
+def control(name, dtype):
     kind = {"kind": Word(f"CONTROL_SEQUENCE_{name}")}
-    kind.update({"data_type": data_type("UINT64")} if name == "CORRID" else {"int32_false_true": [0, 1]})
+    false_true = [False, True] if dtype.control == "bool_false_true" else [0, 1]
+    kind.update({"data_type": data_type("UINT64")} if name == "CORRID" else {dtype.control: false_true})
     return {"name": name, "control": kind}
 
 
 def state(model):
-    names = {"input_name": "INPUT_STATE", "output_name": "OUTPUT_STATE", "data_type": data_type(model.data_type), "dims": [model.dims]}
+    names = {"input_name": "INPUT_STATE", "output_name": "OUTPUT_STATE", "data_type": data_type(model.dtype.data_type), "dims": [model.dims]}
     return {**names, **model.state}
 
 
@@ -137,7 +195,7 @@ def sequence_batching(model, batch, idle_limit_ms):
         fields["iterative_sequence"] = True
     if model.oldest:
         fields["oldest"] = {"max_candidate_sequences": batch}
-    fields["control_input"] = [control(name) for name in model.controls]
+    fields["control_input"] = [control(name, model.dtype) for name in model.controls]
     if model.state is not None:
         fields["state"] = state(model)
     return fields
@@ -146,7 +204,7 @@ def sequence_batching(model, batch, idle_limit_ms):
 def configuration(model, backend, instances, batch, idle_limit_ms, parameters):
     """The configuration of `model` as nested dicts."""
     parameters = {"sequence_stress_formula": model.formula, "sequence_stress_controls": SEEN, **model.parameters, **parameters}
-    tensor = {"data_type": data_type(model.data_type), "dims": [model.dims]}
+    tensor = {"data_type": data_type(model.dtype.data_type), "dims": [model.dims]}
     outputs = [{"name": "OUTPUT", **tensor}]
     outputs.append({"name": SEEN, "data_type": data_type("INT64"), "dims": [SEEN_ELEMENTS]})
     outputs += [{"name": name, "data_type": data_type(its), "dims": [1]} for name, its in model.outputs.items()]
@@ -165,10 +223,15 @@ def configuration(model, backend, instances, batch, idle_limit_ms, parameters):
     return fields
 
 
-def models(python, release):
-    """The models that the server of `release` can serve with the Python backend, or else with the native one."""
+def models(python, release, dtypes=None):
+    """The models of these data types that the server of `release` can serve with the Python backend, or else with the native
+    one. Without data types those of INT32, and of the others the plainest; with the Python backend, of which each instance is a
+    process, the three that Triton's own tests have."""
+    chosen = [model for name in dtypes or [DEFAULT_DTYPE] for model in families(name)]
+    if not dtypes:
+        chosen = chosen[:3] if python else chosen + [families(name)[0] for name in DTYPES if name != DEFAULT_DTYPE]
     # Releases are YEAR.MONTH with two digits each, so that their order is that of their texts.
-    return [model for model in MODELS if (model.python or not python) and release >= model.since]
+    return [model for model in chosen if (model.python or not python) and release >= model.since]
 
 
 def fault_names(python):
@@ -180,24 +243,29 @@ def fault_names(python):
     return list(ast.literal_eval(faults))
 
 
-def write(folder, python, release, **options):
-    """Writes all models into `folder`; `options` are those of `configuration`."""
-    for model in models(python, release):
+def write(folder, python, release, dtypes=None, **options):
+    """Writes the models into `folder`, and returns how many there are; `options` are those of `configuration`."""
+    chosen = models(python, release, dtypes)
+    for model in chosen:
         version = folder / model.name / "1"
         version.mkdir(parents=True)
         config = configuration(model, PYTHON if python else native.NAME, **options)
         (version.parent / "config.pbtxt").write_text(text(config))
+        for name, content in model.files.items():
+            file = version.parent / "initial_state" / name
+            file.parent.mkdir(exist_ok=True)
+            file.write_bytes(content)
         if python:
             shutil.copy(ACCUMULATOR, version / "model.py")
+    return len(chosen)
 
 
 def write_new(folder, *arguments, **options):
-    """As `write`, into a folder of the user's, which has to be empty or not there yet; returns how many models there are."""
+    """As `write`, into a folder of the user's, which has to be empty or not there yet."""
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise RepositoryError(f"'{folder}' exists and is not an empty folder: name another one")
         folder.mkdir(parents=True, exist_ok=True)
-        write(folder, *arguments, **options)
-        return len(models(*arguments))
+        return write(folder, *arguments, **options)
     except OSError as problem:
         raise RepositoryError(f"cannot write the models into '{folder}': {problem.strerror}")

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 
@@ -54,6 +54,11 @@ fn parameters(given: &[(&str, &str)]) -> (&'static str, Value) {
     ("/parameters", given.collect::<serde_json::Map<_, _>>().into())
 }
 
+/// Of the stateless formula, and these.
+fn stateless(more: &[(&str, &str)]) -> (&'static str, Value) {
+    parameters(&[&[("sequence_stress_formula", "ready-times-input-plus-start")], more].concat())
+}
+
 const START: &str = "/sequence_batching/control_input/0";
 const END: &str = "/sequence_batching/control_input/1";
 const READY: &str = "/sequence_batching/control_input/2";
@@ -65,7 +70,7 @@ const STATE: &str = "/sequence_batching/state";
 #[test]
 fn what_a_configuration_says_is_what_the_model_is() {
     let spec = read(&[]).expect("it is right");
-    assert!(spec.batches && !spec.decoupled && !spec.iterative && spec.state.is_none());
+    assert!(spec.batches && !spec.decoupled && !spec.is_iterative() && spec.state.is_none());
     assert_eq!((spec.key, spec.one(), spec.parameters.check_controls), (StateKey::Corrid, vec![1, 1], true));
     assert_eq!(spec.parameters.hold.as_secs(), 10);
     let spec = read(&[
@@ -76,7 +81,7 @@ fn what_a_configuration_says_is_what_the_model_is() {
         parameters(&[("execute_delay_ms", "0.5"), ("check_controls", "false"), ("note", "anything"), ("fault", "")]),
     ]);
     let spec = spec.expect("it is right");
-    assert!(!spec.batches && spec.decoupled && spec.iterative);
+    assert!(!spec.batches && spec.decoupled && spec.is_iterative());
     assert_eq!((spec.key, spec.one(), spec.parameters.check_controls), (StateKey::Slot, vec![1], false));
     assert_eq!(spec.parameters.execution.as_micros(), 500);
     let initial = json!([{ "name": "begin", "zero_data": true }]);
@@ -183,6 +188,16 @@ fn what_a_model_cannot_be_is_refused_with_the_tensor_or_the_parameter() {
         (vec![("/output", json!([output("OUTPUT", "TYPE_INT32"), { "name": "SEEN", "data_type": "TYPE_INT64", "dims": [1] }]))], "output 'SEEN': its dims are [1] and have to be [5]"),
         (vec![parameters(&[("check_controls", "no")])], "parameter 'check_controls': 'no' is none of true, false"),
         (vec![parameters(&[("sequence_stress_formula", "sum")])], "parameter 'sequence_stress_formula': 'sum' is none of running-sum"),
+        (vec![parameters(&[("sequence_stress_initial_state", "zero")])], "parameter 'sequence_stress_initial_state': 'zero' is no number of TYPE_INT32"),
+        (vec![parameters(&[("sequence_stress_initial_state", "5")]), (STATE, int32(&json!([])))], "parameter 'sequence_stress_initial_state': the server keeps this model's state, which has no initial_state"),
+        (vec![parameters(&[("sequence_stress_responses", "3")])], "parameter 'sequence_stress_responses': the model is not decoupled"),
+        (vec![parameters(&[("sequence_stress_responses", "10001")])], "parameter 'sequence_stress_responses': '10001' is no whole number from 0 to 10000"),
+        (vec![parameters(&[("sequence_stress_iterations", "3")])], "parameter 'sequence_stress_iterations': the model is not iterative"),
+        (vec![parameters(&[("sequence_stress_iterations", "0")])], "parameter 'sequence_stress_iterations': '0' is no whole number from 1 to 10000"),
+        (vec![(STATE, int32(&zero)), stateless(&[])], "state: with 'ready-times-input-plus-start' the model keeps nothing"),
+        (vec![stateless(&[("state_key", "slot")])], "parameter 'state_key': with 'ready-times-input-plus-start' the model keeps nothing"),
+        (vec![stateless(&[("sequence_stress_initial_state", "5")])], "parameter 'sequence_stress_initial_state': with 'ready-times-input-plus-start'"),
+        (vec![stateless(&[]), ("/sequence_batching/iterative_sequence", json!(true))], "iterative_sequence: with 'ready-times-input-plus-start'"),
     ];
     for (changes, reason) in cases {
         let error = read(&changes).map(|_| ()).expect_err(reason);

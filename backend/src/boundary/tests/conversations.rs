@@ -4,7 +4,7 @@ use std::{ffi::CString, thread};
 
 use super::{
     super::mock::{Account, Id, MEMORY_GPU, world},
-    server::{Config, END, MID, START, Server, encoded, text_element},
+    server::{Config, END, MID, START, Server, text_element},
 };
 
 const ALL_SEEN: &[(&str, &str)] = &[
@@ -108,21 +108,6 @@ fn implicit_state_is_taken_from_the_server_and_given_back() {
 }
 
 #[test]
-fn implicit_state_of_texts_begins_with_the_servers_empty_ones() {
-    for has_initial in [false, true] {
-        let config = Config { state: Some(has_initial), datatype: "TYPE_STRING", ..Config::direct() };
-        let server = Server::running(&config);
-        let one = server.execute([config.ask(START, 7, &[5]).with("INPUT_STATE", text_element(""))]);
-        assert_eq!((one[0].error(), one[0].sums()), ("", vec![5]));
-        let state = one[0].state().expect("a state");
-        assert_eq!(state, text_element("5"));
-        let two = server.execute([config.ask(MID, 7, &[-7]).with("INPUT_STATE", state)]);
-        assert_eq!(two[0].sums(), [-2]);
-        server.end();
-    }
-}
-
-#[test]
 fn a_model_without_batches_has_tensors_without_a_batch_dimension() {
     for state in [None, Some(true)] {
         let config = Config { max_batch_size: 0, state, seen: &[("SLOT", "TYPE_INT32")], ..Config::direct() };
@@ -160,22 +145,6 @@ fn a_ragged_batch_is_summed_row_by_row() {
 }
 
 #[test]
-fn each_data_type_of_numbers_is_summed() {
-    for datatype in ["TYPE_INT32", "TYPE_UINT32", "TYPE_INT64", "TYPE_UINT64", "TYPE_FP32", "TYPE_FP64", "TYPE_STRING"]
-    {
-        for corrid in [None, Some("TYPE_INT32"), Some("TYPE_UINT32"), Some("TYPE_INT64"), Some("TYPE_STRING")] {
-            let config = Config { datatype, corrid, ..Config::direct() };
-            let server = Server::running(&config);
-            let one = server.execute([config.padding(), config.ask(START, 7, &[5])]);
-            let two = server.execute([config.padding(), config.ask(END, 7, &[20])]);
-            assert_eq!((one[1].sums(), two[1].sums()), (vec![5], vec![25]), "{datatype}, {corrid:?}: {two:?}");
-            assert_eq!(two[1].output("OUTPUT").code, encoded(datatype, &[]).0);
-            server.end();
-        }
-    }
-}
-
-#[test]
 fn a_text_as_an_id_arrives_with_what_the_server_fills_it_up_with() {
     let config = Config { seen: &[("SAW_CORRID", "TYPE_STRING")], corrid: Some("TYPE_STRING"), ..Config::oldest() };
     let server = Server::running(&config);
@@ -197,66 +166,48 @@ fn a_text_as_an_id_arrives_with_what_the_server_fills_it_up_with() {
 }
 
 #[test]
-fn the_formula_adds_the_low_bits_of_the_id_at_the_end() {
-    for (corrid, sum) in [("TYPE_UINT64", 7 + 2), ("TYPE_UINT32", 7 + 2), ("TYPE_STRING", 7 + 2)] {
-        let parameters = vec![("sequence_stress_formula", "running-sum-plus-corrid-at-end")];
-        let config = Config { corrid: Some(corrid), parameters, ..Config::direct() };
+fn a_decoupled_model_answers_as_often_as_it_is_told_and_the_last_answer_is_final() {
+    for (responses, answers) in [(None, 1), (Some("3"), 3), (Some("0"), 0)] {
+        let parameters: Vec<_> = responses.map(|count| ("sequence_stress_responses", count)).into_iter().collect();
+        let config = Config { decoupled: true, seen: &[("SLOT", "TYPE_INT32")], parameters, ..Config::direct() };
         let server = Server::running(&config);
-        let id = (3 << 32) + 2;
-        let one = server.execute([config.ask(START, id, &[5])]);
-        let two = server.execute([config.ask(END, id, &[2])]);
-        let three = server.execute([config.ask(START | END, id, &[1])]);
-        assert_eq!([one, two, three].map(|batch| batch[0].sums()), [vec![5], vec![sum], vec![3]], "{corrid}");
+        let one = server.execute([config.padding(), config.ask(START, 7, &[1, 2]), config.ask(START, 8, &[4])]);
+        let two = server.execute([config.padding(), config.ask(END, 7, &[10])]);
+        let expected =
+            |sum: i64, elements: usize| (0..answers).flat_map(|k| vec![sum + k; elements]).collect::<Vec<_>>();
+        assert_eq!(
+            [&one[1], &one[2], &two[1]].map(Account::sums),
+            [expected(3, 2), expected(4, 1), expected(13, 1)],
+            "{responses:?}"
+        );
+        let finals: Vec<_> = one[1].answers.iter().map(|answer| (answer.outputs.len(), answer.is_final)).collect();
+        let expected: &[(usize, bool)] = match answers {
+            0 => &[(0, true)],
+            1 => &[(2, true)],
+            _ => &[(2, false), (2, false), (2, true)],
+        };
+        assert_eq!(finals, expected);
         server.end();
     }
 }
 
 #[test]
-fn the_formula_adds_nothing_for_a_text_that_is_no_number() {
-    let config = Config {
-        corrid: Some("TYPE_STRING"),
-        parameters: vec![("sequence_stress_formula", "running-sum-plus-corrid-at-end")],
-        ..Config::direct()
-    };
-    let server = Server::running(&config);
-    let mut ask = config.ask(START | END, 1, &[5]).with("CORRID", text_element("red"));
-    ask.id = Id::Text(c"red".into());
-    assert_eq!(server.execute([ask])[0].sums(), [5]);
-    server.end();
-}
-
-#[test]
-fn a_decoupled_model_answers_each_element_and_the_last_answer_is_final() {
-    let config = Config { decoupled: true, seen: &[("SLOT", "TYPE_INT32")], ..Config::direct() };
-    let server = Server::running(&config);
-    let one = server.execute([config.padding(), config.ask(START, 7, &[1, 2, 3]), config.ask(START, 8, &[4])]);
-    let two = server.execute([config.padding(), config.ask(END, 7, &[10, 20])]);
-    assert_eq!([&one[1], &one[2], &two[1]].map(Account::sums), [vec![1, 3, 6], vec![4], vec![16, 36]]);
-    let finals: Vec<_> = one[1].answers.iter().map(|answer| answer.is_final).collect();
-    assert_eq!(finals, [false, false, true]);
-    assert_eq!(one[1].output("OUTPUT").shape, [1, 1]);
-    let outputs: Vec<_> = one[1].answers.iter().map(|answer| answer.outputs.len()).collect();
-    assert_eq!(outputs, [2, 2, 2]);
-    let none = server.execute([config.padding(), config.ask(START, 7, &[])]);
-    assert!(none[1].answers.len() == 1 && none[1].answers[0].outputs.is_empty(), "{none:?}");
-    server.end();
-}
-
-#[test]
-fn an_iterative_model_takes_an_element_at_a_time_until_its_input_is_done() {
+fn an_iterative_model_adds_its_input_at_each_execution() {
     for oldest in [false, true] {
         let base = if oldest { Config::oldest() } else { Config::direct() };
-        let config = Config { iterative: true, ..base };
-        let server = Server::running(&config);
-        let asks = [config.ask(START, 7, &[1, 2, 3]), config.ask(START, 8, &[4])];
-        let done = server.execute(asks);
-        assert_eq!((done[0].sums(), done[1].sums()), (vec![6; 3], vec![4]));
-        assert_eq!((done[0].reschedules, done[1].reschedules), (2, 0));
-        assert_eq!((&done[0].reports[..], &done[1].reports[..]), (&[true][..], &[true][..]));
-        assert_eq!(world().batches, [2, 1, 1]);
-        let next = server.execute([config.ask(START, 7, &[5, 5])]);
-        assert_eq!(next[0].sums(), [10, 10], "it begins with its first element");
-        server.end();
+        for (parameters, times) in [(vec![], 3), (vec![("sequence_stress_iterations", "1")], 1)] {
+            let config = Config { iterative: true, parameters, ..base.clone() };
+            let server = Server::running(&config);
+            let done = server.execute([config.ask(START, 7, &[1, 2]), config.ask(START, 8, &[4])]);
+            assert_eq!((done[0].sums(), done[1].sums()), (vec![3 * times; 2], vec![4 * times]));
+            let reschedules = usize::try_from(times - 1).expect("it is small");
+            assert_eq!((done[0].reschedules, done[1].reschedules), (reschedules, reschedules));
+            assert_eq!((&done[0].reports[..], &done[1].reports[..]), (&[true][..], &[true][..]));
+            assert_eq!(world().batches, vec![2; reschedules + 1]);
+            let next = server.execute([config.ask(START, 7, &[5])]);
+            assert_eq!(next[0].sums(), [5 * times], "it begins anew");
+            server.end();
+        }
     }
 }
 
@@ -264,9 +215,9 @@ fn an_iterative_model_takes_an_element_at_a_time_until_its_input_is_done() {
 fn an_iterative_decoupled_model_answers_at_each_of_its_turns() {
     let config = Config { iterative: true, decoupled: true, ..Config::direct() };
     let server = Server::running(&config);
-    let done = server.execute([config.ask(START, 7, &[1, 2, 3])]);
+    let done = server.execute([config.ask(START, 7, &[5])]);
     let answers: Vec<_> = done[0].answers.iter().map(|answer| answer.is_final).collect();
-    assert_eq!((done[0].sums(), answers, done[0].reschedules), (vec![1, 3, 6], vec![false, false, true], 2));
+    assert_eq!((done[0].sums(), answers, done[0].reschedules), (vec![5, 10, 15], vec![false, false, true], 2));
     server.end();
 }
 

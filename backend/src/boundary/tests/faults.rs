@@ -10,7 +10,7 @@ use std::{
 
 use super::{
     super::mock::{Account, world},
-    server::{Config, END, MID, START, Server},
+    server::{Config, END, MID, START, Server, encoded},
 };
 use crate::fault::Fault;
 
@@ -29,6 +29,10 @@ fn converse(config: &Config, batches: &[Rows]) -> (Vec<Account>, Server) {
     let server = Server::running(config);
     let done = server.converse(batches.iter().map(|rows| config.batch(rows)).collect());
     (done, server)
+}
+
+fn stateless() -> Config {
+    Config { parameters: vec![("sequence_stress_formula", "ready-times-input-plus-start")], ..Config::direct() }
 }
 
 /// Whether the model said, when it was unloaded, that it committed the fault.
@@ -55,6 +59,11 @@ fn faults_of_sums_and_controls_change_the_answers() {
         ..Config::direct()
     };
     let cases: &[(&str, Config, &[Rows], &[i64])] = &[
+        ("start-missing", stateless(), ONE, &[5, 2, 1]),
+        ("start-spurious:once@1", stateless(), ONE, &[6, 3, 1]),
+        ("execute-twice:once@1", stateless(), ONE, &[11, 2, 1]),
+        ("skip-step:once@2", stateless(), ONE, &[6, 0, 1]),
+        ("misdeliver", stateless(), TWO, &[101, 6, 2, 1]),
         ("off-by-one:once@2", direct(), ONE, &[5, 8, 8]),
         ("keep-state", direct(), ANOTHER, &[5, 7, 8]),
         ("keep-state", oldest(), ANOTHER, &[5, 7, 8]),
@@ -100,6 +109,11 @@ fn a_fault_is_not_committed_where_it_would_not_show() {
     let first: Rows = &[(START, 7, 5), (START, 8, 100)];
     let cases: &[(&str, Config, &[Rows], &[i64])] = &[
         ("stale-state", Config::direct(), &[first, &[(START, 9, 1)]], &[5, 100, 1]),
+        ("stale-state", stateless(), &[first, &[(START, 7, 1)]], &[6, 101, 2]),
+        ("keep-state", stateless(), &[first, &[(START, 7, 1)]], &[6, 101, 2]),
+        ("reset-state", stateless(), &[first, &[(MID, 7, 1)]], &[6, 101, 1]),
+        ("swap-states", stateless(), &[first, &[(MID, 7, 1), (MID, 8, 2)]], &[6, 101, 1, 2]),
+        ("ready-spurious", stateless(), &[first, &[(MID, 0, 0), (MID, 8, 2)]], &[6, 101, 2]),
         ("stale-state", Config::direct(), &[&[(START, 7, 0)], &[(START, 7, 1)]], &[0, 1]),
         ("keep-state", Config::direct(), &[&[(START, 7, 0)], &[(START, 7, 1)]], &[0, 1]),
         ("reset-state", Config::direct(), &[&[(START, 7, 0)], &[(MID, 7, 1)]], &[0, 1]),
@@ -181,11 +195,80 @@ fn faults_of_outputs_change_what_an_output_is() {
 
 #[test]
 fn an_answer_may_be_dropped() {
-    for decoupled in [false, true] {
-        let config = Config { decoupled, ..Config::direct() };
-        let (done, server) = converse(&with("drop-response:once@2", config), &[&[(START, 7, 5), (START, 8, 6)]]);
-        assert_eq!((done[0].sums(), done[1].answers.len(), done[1].releases), (vec![5], 0, 1));
-        assert_eq!(server.end_with_wrongs(), ["request 2 got 0 final answers"]);
+    let config = with("drop-response:once@2", Config::direct());
+    let (done, server) = converse(&config, &[&[(START, 7, 5), (START, 8, 6)]]);
+    assert_eq!((done[0].sums(), done[1].answers.len(), done[1].releases), (vec![5], 0, 1));
+    assert_eq!(server.end_with_wrongs(), ["request 2 got 0 final answers"]);
+}
+
+/// What a decoupled model of three answers a request answers, and which of them is final.
+fn several(fault: &'static str) -> (Vec<i64>, Vec<bool>, Server) {
+    let parameters = vec![("sequence_stress_responses", "3")];
+    let config = with(fault, Config { decoupled: true, parameters, ..Config::direct() });
+    let (done, server) = converse(&config, &[&[(START, 7, 5)]]);
+    let finals = done[0].answers.iter().map(|answer| answer.is_final).collect();
+    (done[0].sums(), finals, server)
+}
+
+#[test]
+fn of_several_answers_one_may_be_lost_or_repeated_or_two_exchanged_and_the_last_one_is_final() {
+    for (fault, sums) in [
+        ("drop-response:once@1", vec![6, 7]),
+        ("drop-response:once@3", vec![5, 6]),
+        ("lose-own-response", vec![6, 7]),
+        ("swap-own-responses", vec![7, 6, 5]),
+        ("surplus-response", vec![5, 5, 6, 7]),
+        ("off-by-one", vec![5, 6, 8]),
+    ] {
+        let (seen, finals, server) = several(fault);
+        assert_eq!(seen, sums, "{fault}");
+        assert_eq!(finals.iter().position(|is_final| *is_final), Some(finals.len() - 1), "{fault}");
+        server.end();
+    }
+}
+
+#[test]
+fn of_several_answers_none_may_be_said_to_be_the_last() {
+    let (sums, finals, server) = several("lose-final-mark");
+    assert_eq!((sums, finals), (vec![5, 6, 7], vec![false; 3]));
+    assert_eq!(server.end_with_wrongs(), ["request 1 got 0 final answers"]);
+}
+
+#[test]
+fn a_model_of_one_answer_commits_no_fault_of_several() {
+    for fault in ["lose-own-response", "swap-own-responses", "surplus-response", "lose-final-mark"] {
+        let (done, server) = converse(&with(fault, Config::direct()), &[&[(START, 7, 5)]]);
+        assert_eq!((done[0].sums(), done[0].answers[0].is_final), (vec![5], true), "{fault}");
+        server.end();
+    }
+}
+
+#[test]
+fn the_faults_of_state_and_of_outputs_work_for_every_data_type() {
+    const TWO: &[Rows] = &[&[(START, 7, 5)], &[(END, 7, 2)], &[(START, 7, 1)]];
+    for datatype in ["TYPE_INT32", "TYPE_UINT32", "TYPE_INT64", "TYPE_UINT64", "TYPE_FP32", "TYPE_FP64", "TYPE_STRING"]
+    {
+        let implicit = Config { state: Some(false), ..Config::direct() };
+        for (fault, base, sums) in [
+            ("keep-state", Config::direct(), [5, 7, 8]),
+            ("keep-state", Config::oldest(), [5, 7, 8]),
+            ("reset-state", Config::direct(), [5, 2, 1]),
+            ("reset-state", implicit.clone(), [5, 2, 1]),
+            ("stale-state", Config::oldest(), [5, 7, 8]),
+            ("off-by-one:once@2", Config::direct(), [5, 8, 1]),
+            ("execute-twice:once@2", Config::direct(), [5, 9, 1]),
+            ("skip-step:once@2", implicit, [5, 5, 1]),
+        ] {
+            let (done, server) = converse(&with(fault, Config { datatype, ..base }), TWO);
+            assert_eq!(done.iter().flat_map(Account::sums).collect::<Vec<_>>(), sums, "{fault}, {datatype}");
+            server.end();
+        }
+        let config = Config { datatype, ..Config::direct() };
+        let (done, server) = converse(&with("wrong-output-type", config.clone()), &[&[(START, 7, 5)]]);
+        server.end();
+        let right = encoded(datatype, &[5]);
+        let output = done[0].output("OUTPUT");
+        assert!(output.code != right.0 && output.data == right.1, "{datatype}");
     }
 }
 
@@ -317,7 +400,7 @@ fn no_fault_breaks_more_than_it_is_to_break() {
             }
             server.converse(batches);
             let mut wrongs = server.end_with_wrongs();
-            if fault == "drop-response" {
+            if ["drop-response", "lose-final-mark"].contains(&fault) {
                 wrongs.retain(|wrong| !wrong.ends_with(" got 0 final answers"));
             }
             assert!(wrongs.is_empty(), "{fault}, {config:?}: {wrongs:#?}");

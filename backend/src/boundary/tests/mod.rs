@@ -8,4 +8,5 @@ mod each_call;
 mod failures;
 mod faults;
 mod lifecycle;
+mod numbers;
 mod server;

@@ -1,0 +1,95 @@
+//! A model's configuration, as the server tells it.
+
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer, de::Error as _};
+use serde_json::Value;
+
+use crate::parameters::Parameter;
+
+#[derive(Deserialize)]
+pub(super) struct Config {
+    #[serde(default)]
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) max_batch_size: i64,
+    #[serde(default)]
+    pub(super) input: Vec<TensorConfig>,
+    #[serde(default)]
+    pub(super) output: Vec<TensorConfig>,
+    pub(super) sequence_batching: Option<Batching>,
+    #[serde(default)]
+    pub(super) parameters: BTreeMap<String, Parameter>,
+    #[serde(default)]
+    pub(super) model_transaction_policy: TransactionPolicy,
+}
+
+#[derive(Deserialize)]
+pub(super) struct TensorConfig {
+    pub(super) name: String,
+    pub(super) data_type: String,
+    #[serde(default, deserialize_with = "sizes")]
+    pub(super) dims: Vec<i64>,
+    pub(super) reshape: Option<serde::de::IgnoredAny>,
+}
+
+/// Sizes, which protobuf writes as texts and the server as numbers.
+fn sizes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<i64>, D::Error> {
+    let read = |size: &Value| size.as_i64().or_else(|| size.as_str()?.parse().ok());
+    let sizes: Vec<Value> = Vec::deserialize(from)?;
+    sizes.iter().map(|size| read(size).ok_or_else(|| D::Error::custom(format!("{size} is no size")))).collect()
+}
+
+#[derive(Default, Deserialize)]
+pub(super) struct TransactionPolicy {
+    #[serde(default)]
+    pub(super) decoupled: bool,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Batching {
+    pub(super) oldest: Option<serde::de::IgnoredAny>,
+    #[serde(default)]
+    pub(super) control_input: Vec<ControlInput>,
+    #[serde(default)]
+    pub(super) state: Vec<StateConfig>,
+    #[serde(default)]
+    pub(super) iterative_sequence: bool,
+}
+
+#[derive(Deserialize)]
+pub(super) struct ControlInput {
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) control: Vec<Control>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Control {
+    #[serde(default = "start_kind")]
+    pub(super) kind: String,
+    #[serde(default)]
+    pub(super) int32_false_true: Vec<i32>,
+    #[serde(default)]
+    pub(super) fp32_false_true: Vec<f32>,
+    #[serde(default)]
+    pub(super) bool_false_true: Vec<bool>,
+    #[serde(default)]
+    pub(super) data_type: String,
+}
+
+/// The first kind of the enum, which a message without one has.
+fn start_kind() -> String {
+    "CONTROL_SEQUENCE_START".to_owned()
+}
+
+#[derive(Deserialize)]
+pub(super) struct StateConfig {
+    pub(super) input_name: String,
+    pub(super) output_name: String,
+    pub(super) data_type: String,
+    #[serde(default)]
+    pub(super) initial_state: Vec<serde::de::IgnoredAny>,
+}

@@ -1,0 +1,219 @@
+//! The models of every data type and family in the real tritonserver, over HTTP.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::triton::Triton;
+
+/// Its low 32 bits are not the whole of it.
+const ID: u64 = (3 << 32) + 7;
+
+/// A data type, with its arithmetic on whole numbers.
+struct Dtype {
+    name: &'static str,
+    protocol: &'static str,
+    /// The greatest number that it has or, of floats, from which on not every whole number is one of its own.
+    most: i128,
+    /// The number of the type that is nearest to this sum or, of integers, the one that it wraps to.
+    fits: fn(i128) -> i128,
+    /// What is added of the ID at END.
+    of_id: i128,
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "that is the test"
+)]
+const DTYPES: [Dtype; 8] = {
+    const INT32: fn(i128) -> i128 = |sum| i128::from(sum as i32);
+    const I32: i128 = i32::MAX as i128;
+    const OF_ID: i128 = ID as i128;
+    const fn dtype(
+        name: &'static str,
+        protocol: &'static str,
+        most: i128,
+        fits: fn(i128) -> i128,
+        of_id: i128,
+    ) -> Dtype {
+        Dtype { name, protocol, most, fits, of_id }
+    }
+    [
+        dtype("int32", "INT32", I32, INT32, 7),
+        dtype("bool", "INT32", I32, INT32, 7),
+        dtype("object", "BYTES", I32, INT32, 7),
+        dtype("uint32", "UINT32", u32::MAX as i128, |sum| i128::from(sum as u32), 7),
+        dtype("int64", "INT64", i64::MAX as i128, |sum| i128::from(sum as i64), OF_ID),
+        dtype("uint64", "UINT64", u64::MAX as i128, |sum| i128::from(sum as u64), OF_ID),
+        dtype("float32", "FP32", 1 << 24, |sum| sum as f32 as i128, 7),
+        dtype("float64", "FP64", 1 << 53, |sum| sum as f64 as i128, 7),
+    ]
+};
+
+/// What sets a family of models apart.
+#[derive(Clone, Copy)]
+struct Family {
+    name: &'static str,
+    initial: i128,
+    is_stateless: bool,
+    adds_id: bool,
+    /// The greatest number of sequences at once, so that none has to wait: one where requests have no batch dimension.
+    at_once: u64,
+    /// An input may have several elements.
+    is_long: bool,
+}
+
+const PLAIN: Family =
+    Family { name: "custom", initial: 0, is_stateless: false, adds_id: false, at_once: 4, is_long: true };
+const NOBATCH: Family = Family { at_once: 1, ..PLAIN };
+const IMPLICIT: Family = Family { name: "implicit", is_long: false, ..PLAIN };
+const STATELESS: Family = Family { name: "stateless", is_stateless: true, is_long: false, ..PLAIN };
+const FAMILIES: [Family; 17] = [
+    PLAIN,
+    Family { name: "oldest", ..PLAIN },
+    Family { name: "custom_dyna", adds_id: true, ..PLAIN },
+    Family { name: "custom_nobatch", ..NOBATCH },
+    Family { name: "custom_nobatch_dyna", adds_id: true, ..NOBATCH },
+    Family { name: "custom_initial", initial: 1000, ..PLAIN },
+    Family { name: "ragged", ..PLAIN },
+    Family { name: "echo", ..PLAIN },
+    Family { name: "echo_dyna", ..PLAIN },
+    IMPLICIT,
+    Family { name: "implicit_nobatch", is_long: false, ..NOBATCH },
+    Family { name: "implicit_initial", ..IMPLICIT },
+    Family { name: "implicit_initial_file", initial: 1000, ..IMPLICIT },
+    Family { name: "implicit_single_buffer", ..IMPLICIT },
+    Family { name: "implicit_dyna", ..IMPLICIT },
+    STATELESS,
+    Family { name: "stateless_dyna", adds_id: true, ..STATELESS },
+];
+
+/// A model and the server that it is on.
+struct Model<'a> {
+    triton: &'a Triton,
+    family: Family,
+    dtype: &'a Dtype,
+}
+
+impl Model<'_> {
+    fn name(&self) -> String {
+        format!("{}_sequence_{}", self.family.name, self.dtype.name)
+    }
+
+    /// Sends a step whose input are these elements, as JSON; the status and the answer.
+    fn ask(&self, id: u64, elements: &[Value], start: bool, end: bool) -> (u16, Value) {
+        let shape = if self.family.at_once > 1 { vec![1, elements.len()] } else { vec![elements.len()] };
+        let body = json!({
+            "parameters": { "sequence_id": id, "sequence_start": start, "sequence_end": end },
+            "inputs": [{ "name": "INPUT", "datatype": self.dtype.protocol, "shape": shape, "data": elements }],
+            "outputs": [{ "name": "OUTPUT" }],
+        });
+        self.triton.ask("POST", &format!("/v2/models/{}/infer", self.name()), &body)
+    }
+
+    /// A number as JSON.
+    fn element(&self, number: i128) -> Value {
+        if self.dtype.protocol == "BYTES" {
+            return json!(number.to_string());
+        }
+        // There is no JSON of i128.
+        number.to_string().parse().expect("a number is JSON")
+    }
+
+    /// Sends a step; the elements of its answer.
+    fn step(&self, id: u64, numbers: &[i128], start: bool, end: bool) -> Vec<i128> {
+        let elements: Vec<_> = numbers.iter().map(|number| self.element(*number)).collect();
+        let (status, answer) = self.ask(id, &elements, start, end);
+        assert_eq!(status, 200, "{}: {answer}", self.name());
+        let output = &answer["outputs"][0];
+        assert_eq!(output["datatype"], self.dtype.protocol, "{}", self.name());
+        output["data"].as_array().expect("an array").iter().map(number).collect()
+    }
+
+    /// Sends the steps of some sequences in turns, so that with Direct there are idle slots before those that have work, and
+    /// compares each answer with what it has to be.
+    fn converse(&self) {
+        let family = self.family;
+        let (most, fits) = (self.dtype.most, self.dtype.fits);
+        let ids: Vec<_> = (0..family.at_once).map(|index| ID + (index << 33)).collect();
+        let mut sums = vec![family.initial; ids.len()];
+        let steps = [[5, 0], [most, 0], [7, 2]];
+        for (turn, pair) in steps.iter().enumerate() {
+            let (start, end) = (turn == 0, turn == steps.len() - 1);
+            let numbers = if family.is_long { &pair[..] } else { &pair[..1] };
+            // At the START the first sequence takes the first slot; later the last one comes first.
+            let order: Vec<_> = if start { (0..ids.len()).collect() } else { (0..ids.len()).rev().collect() };
+            for which in order {
+                let value: i128 = numbers.iter().sum();
+                let before = if family.is_stateless { i128::from(start) } else { sums[which] };
+                sums[which] = fits(before + value);
+                let of_id = if family.adds_id && end { self.of_id(ids[which]) } else { 0 };
+                let expected = vec![fits(sums[which] + of_id); numbers.len()];
+                let told = self.step(ids[which], numbers, start, end);
+                assert_eq!(told, expected, "{}: sequence {which}, step {turn}", self.name());
+            }
+        }
+    }
+
+    fn of_id(&self, id: u64) -> i128 {
+        if self.dtype.of_id == i128::from(ID) { i128::from(id) } else { self.dtype.of_id }
+    }
+}
+
+/// An element of an answer.
+fn number(element: &Value) -> i128 {
+    let text = element.as_str().map_or_else(|| element.to_string(), str::to_owned);
+    text.trim_end_matches(".0").parse().unwrap_or_else(|_| panic!("{element} is no whole number"))
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn the_models_of_every_data_type_and_family_answer_with_the_right_sums() {
+    let triton = Triton::start(&["--dtype", "all", "--execute-delay-ms", "0", "--idle-limit-ms", "5000"]);
+    for dtype in &DTYPES {
+        for family in FAMILIES {
+            // The server sets texts of a file to zeros.
+            if (dtype.name, family.name) != ("object", "implicit_initial_file") {
+                Model { triton: &triton, family, dtype }.converse();
+            }
+        }
+    }
+    triton.stop();
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn a_text_that_is_no_number_is_an_error_of_its_request_alone() {
+    let triton = Triton::start(&["--dtype", "object", "--execute-delay-ms", "0", "--idle-limit-ms", "5000"]);
+    let dtype = DTYPES.iter().find(|dtype| dtype.name == "object").expect("there is such a type");
+    for family in FAMILIES.into_iter().filter(|family| ["custom", "oldest", "implicit"].contains(&family.name)) {
+        let model = Model { triton: &triton, family, dtype };
+        assert_eq!((model.step(1, &[5], true, false), model.step(2, &[100], true, false)), (vec![5], vec![100]));
+        for text in ["one", "", "1.5", "2147483648"] {
+            let (status, answer) = model.ask(1, &[json!(text)], false, false);
+            let expected = format!("tensor 'INPUT': '{text}' is no INT32 in decimal");
+            assert_eq!((status, answer["error"].as_str()), (400, Some(&expected[..])), "{}", model.name());
+        }
+        assert_eq!((model.step(1, &[-7], false, true), model.step(2, &[1], false, true)), (vec![-2], vec![101]));
+    }
+    triton.stop();
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn the_models_of_the_python_backend_answer_with_the_right_sums() {
+    let names = ["object", "uint64", "float32"];
+    let dtypes = names.map(|name| ["--dtype", name]).concat();
+    let options = ["--python", "--execute-delay-ms", "0", "--idle-limit-ms", "5000"];
+    let triton = Triton::start(&[&options[..], &dtypes].concat());
+    for dtype in DTYPES.iter().filter(|dtype| names.contains(&dtype.name)) {
+        for family in FAMILIES {
+            // What the server keeps and what only the native models tell is not there.
+            if !family.name.starts_with("implicit") && !family.name.starts_with("echo") {
+                Model { triton: &triton, family, dtype }.converse();
+            }
+        }
+    }
+    triton.stop();
+}
