@@ -2,12 +2,22 @@
 
 mod support;
 
-use std::{fs, process::Output};
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Write as _},
+    net::{SocketAddr, TcpListener},
+    process::Output,
+    time::Duration,
+};
 
-use sequence_stress::reference::{ModelOptions, Server};
+use sequence_stress::{
+    reference::{ModelOptions, Server},
+    transport::{Access, pending_requests},
+};
+use serde_json::{Value, json};
 use support::{
     Setup, TestServer,
-    runs::reference_server,
+    runs::{reference_server, runtime, scenario},
     tls::{Authority, TlsFront},
     tool::tool,
     triton::text,
@@ -227,6 +237,112 @@ fn a_failure_is_had_again_with_the_headers_that_its_file_does_not_have() {
         let output = tool().args(&other).output().expect("it runs");
         assert!(!text(&output).contains(SECRET), "{other:?}");
     }
+}
+
+#[test]
+fn what_an_endpoint_lacks_is_told_with_what_cannot_be_checked() {
+    let folder = TempDir::new().expect("a folder");
+    let json = folder.path().join("result.json").to_str().expect("UTF-8").to_owned();
+    let parts_of = |setup: Setup| {
+        let server = TestServer::start(setup);
+        let output = run(&["-u", &server.address.to_string(), "--json", &json]);
+        assert_valid(&output);
+        let result: Value = serde_json::from_str(&read(&json)).expect("JSON");
+        (result["endpoint_parts"].as_array().expect("a list").clone(), text(&output))
+    };
+    let names = ["health", "streaming", "metadata", "model-configuration", "statistics"];
+    let (all, _) = parts_of(Setup::default());
+    let there: Vec<_> = names.iter().map(|name| json!({ "part": name, "has": true })).collect();
+    assert_eq!(all, there);
+    let (without, shown) = parts_of(Setup { has_metadata: false, has_statistics: false, ..Setup::default() });
+    let lacks: Vec<_> = without.iter().filter(|part| part["has"] == false).collect();
+    assert_eq!(lacks.len(), 2, "{without:?}");
+    assert_eq!((&lacks[0]["part"], &lacks[1]["part"]), (&json!("metadata"), &json!("statistics")));
+    assert_eq!(lacks[1]["not_checked"], "the server's own counts");
+    assert!(lacks.iter().all(|part| part["why"] == "the server does not have this call"), "{lacks:?}");
+    assert!(
+        shown.contains("not checked: the server's own counts, because the server has no ModelStatistics"),
+        "{shown}"
+    );
+    let refused = |setup: Setup, part: &str| {
+        let server = TestServer::start(setup);
+        assert_refused(&run(&["-u", &server.address.to_string()]), 4, &[part]);
+    };
+    refused(Setup { streams: false, ..Setup::default() }, "no stream of requests can be opened");
+    let neither = Setup { has_metadata: false, has_config: false, ..Setup::default() };
+    refused(neither, "neither metadata nor configuration tell the tensors");
+}
+
+#[test]
+fn messages_are_compressed_and_connections_kept_as_the_scenario_has_it() {
+    let server = server();
+    let url = server.address.to_string();
+    for compression in ["gzip", "deflate", "none"] {
+        assert_valid(&run(&["-u", &url, "--compression", compression]));
+    }
+    // It takes none that are compressed.
+    let other = TestServer::start(Setup::default());
+    assert_refused(&run(&["-u", &other.address.to_string(), "--compression", "gzip"]), 4, &["compressed with `gzip`"]);
+    let folder = TempDir::new().expect("a folder");
+    let scenario = folder.path().join("scenario.toml");
+    let with = |keys: &str| {
+        let common = "load.workers = 2\nload.iterations = 4\nlimits.quiet_ms = 50\nclaims = {}\n";
+        fs::write(&scenario, format!("{common}{keys}")).expect("a file");
+        run_scenario(scenario.to_str().expect("UTF-8"), &["-u", &url])
+    };
+    assert_valid(&with(
+        "target.keep_alive_ms = 20\ntarget.keep_alive_timeout_ms = 5000\ntarget.connect_timeout_ms = 3000\n",
+    ));
+    assert_refused(&with("target.message_bytes_max = 16\n"), 4, &["message length too large"]);
+    assert_refused(&with("target.keep_alive_timeout_ms = 5000\n"), 2, &["does nothing without target.keep_alive_ms"]);
+}
+
+/// A page of metrics, for who sends the header.
+fn serve_metrics() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("a connection");
+            let mut asked = String::new();
+            for line in BufReader::new(stream.try_clone().expect("a connection")).lines() {
+                let line = line.expect("a line");
+                if line.is_empty() {
+                    break;
+                }
+                asked.push_str(&line);
+            }
+            let is_let_in = asked.contains(&format!("authorization: {SECRET}"));
+            let status = if is_let_in { "200 OK" } else { "401 Unauthorized" };
+            let page = "nv_inference_pending_request_count{model=\"m\"} 3\n";
+            // Who does not like the certificate is gone by now.
+            let _ = write!(stream, "HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{page}", page.len());
+        }
+    });
+    address
+}
+
+#[test]
+fn metrics_are_read_over_tls_with_the_headers() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    let front = TlsFront::start(serve_metrics(), &authority, "server", false);
+    let metrics = format!("https://{}", front.address);
+    let read = |authority: &Authority, header: &str| {
+        let text = format!("target.metrics = '{metrics}'\ntarget.tls.ca = '{}'\n{header}", authority.file("ca.pem"));
+        let target = scenario(&text).target;
+        let access = Access::new(&target).expect("what it takes");
+        assert!(!format!("{access:?} {target:?}").contains(SECRET));
+        let limit = Duration::from_secs(10);
+        runtime().block_on(pending_requests(target.metrics.as_ref().expect("an address"), &access, "m", limit))
+    };
+    let header = format!("target.headers = ['authorization: {SECRET}']");
+    assert_eq!(read(&authority, &header), Ok(3));
+    let refused = |problem: Result<u64, String>, part: &str| {
+        let problem = problem.expect_err(part);
+        assert!(problem.contains(part) && problem.starts_with(&metrics), "{problem}");
+    };
+    refused(read(&authority, ""), "401 Unauthorized");
+    refused(read(&other, &header), "no authority that is trusted");
 }
 
 fn read(path: &str) -> String {

@@ -92,6 +92,9 @@ pub(super) fn note(wanted: Wanted, error: &CallError) -> String {
     let (checks, call) = (wanted.checks(), wanted.call());
     match error {
         CallError::Unimplemented => format!("not checked: {checks}, because the server has no {call}"),
+        CallError::Restricted(why) => {
+            format!("not checked: {checks}, because {call} is only for some (-H): {why}")
+        }
         other => format!("not checked: {checks}, because {call} cannot be read: {other}"),
     }
 }

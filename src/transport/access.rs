@@ -142,10 +142,17 @@ impl Access {
         }
     }
 
+    /// A call was answered: who calls was let in.
+    pub(super) fn was_answered(&self) {
+        if let Some(tls) = &self.0.tls {
+            tls.was_answered();
+        }
+    }
+
     /// Why a call that failed was not answered, where TLS has to do with it.
     pub(super) fn explain(&self, error: CallError) -> CallError {
         let is_of_the_connection = matches!(error, CallError::Unreachable(_) | CallError::NotThisProtocol(_));
-        let missing = self.0.tls.as_ref().and_then(Tls::wants_certificate).filter(|_| is_of_the_connection);
+        let missing = self.0.tls.as_ref().and_then(Tls::refused_caller).filter(|_| is_of_the_connection);
         missing.map_or(error, CallError::NotSecured)
     }
 }
@@ -175,7 +182,7 @@ impl Conduit {
             service = service.send_compressed(encoding).accept_compressed(encoding);
         }
         if let Some(max) = terms.message_bytes_max {
-            service = service.max_encoding_message_size(max).max_decoding_message_size(max);
+            service = service.max_decoding_message_size(max);
         }
         service
     }
@@ -188,7 +195,7 @@ impl Conduit {
             grpc = grpc.send_compressed(encoding).accept_compressed(encoding);
         }
         if let Some(max) = terms.message_bytes_max {
-            grpc = grpc.max_encoding_message_size(max).max_decoding_message_size(max);
+            grpc = grpc.max_decoding_message_size(max);
         }
         grpc
     }

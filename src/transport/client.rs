@@ -100,7 +100,10 @@ impl Client {
 
     async fn call<T>(&self, call: impl Future<Output = Result<tonic::Response<T>, Status>>) -> Result<T, CallError> {
         match tokio::time::timeout(self.limit, call).await {
-            Ok(Ok(response)) => Ok(response.into_inner()),
+            Ok(Ok(response)) => {
+                self.conduit.access.was_answered();
+                Ok(response.into_inner())
+            }
             Ok(Err(status)) => Err(self.conduit.access.explain(CallError::from(&status))),
             Err(_) => Err(CallError::TimedOut(self.limit)),
         }
@@ -350,6 +353,8 @@ impl From<&Status> for CallError {
         match (status.code(), status.source().is_some() || !is_from_the_protocol(status)) {
             (Code::Unavailable, _) => Self::Unreachable(text),
             (_, true) => Self::NotThisProtocol(text),
+            // Which is said of a call, too, whose compression a server does not have.
+            (Code::Unimplemented, false) if text.to_lowercase().contains("compress") => Self::Refused(text),
             (Code::Unimplemented, false) => Self::Unimplemented,
             (_, false) => Self::Refused(text),
         }

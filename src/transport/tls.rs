@@ -42,17 +42,21 @@ pub(super) struct Tls {
     http1: Arc<ClientConfig>,
     /// In place of the endpoint's host.
     server_name: Option<ServerName<'static>>,
-    /// Whether a server asked for a certificate that is not there.
-    asked: Arc<Nobody>,
+    caller: Arc<Caller>,
 }
 
 /// Why a connection could not be secured, for people.
 #[derive(Debug)]
 pub(super) struct TlsFailure(String);
 
-/// Who has no certificate, and knows whether one was asked for.
-#[derive(Debug, Default)]
-struct Nobody(AtomicBool);
+/// Who calls, with a certificate or without, and what came of it.
+#[derive(Debug)]
+struct Caller {
+    own: Arc<dyn ResolvesClientCert>,
+    was_asked: AtomicBool,
+    /// Whether a call was ever answered.
+    was_let_in: AtomicBool,
+}
 
 /// A byte with which a server's first record begins: an alert, or a part of the handshake.
 const RECORD_TYPES: [u8; 2] = [21, 22];
@@ -71,8 +75,7 @@ impl Tls {
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?
             .with_root_certificates(roots);
-        let asked = Arc::<Nobody>::default();
-        let config = match (&settings.client_cert, &settings.client_key) {
+        let mut config = match (&settings.client_cert, &settings.client_key) {
             (Some(certificate), Some(key)) => {
                 let chain = certificates(certificate, "--client-cert, target.tls.client_cert")?;
                 let read = PrivateKeyDer::from_pem_file(key).map_err(|error| {
@@ -83,8 +86,14 @@ impl Tls {
                     format!("the client's certificate in {certificate} cannot be used with the key in {key}: {error}")
                 })?
             }
-            _ => builder.with_client_cert_resolver(Arc::clone(&asked) as Arc<dyn ResolvesClientCert>),
+            _ => builder.with_no_client_auth(),
         };
+        let caller = Arc::new(Caller {
+            own: Arc::clone(&config.client_auth_cert_resolver),
+            was_asked: AtomicBool::new(false),
+            was_let_in: AtomicBool::new(false),
+        });
+        config.client_auth_cert_resolver = Arc::clone(&caller) as Arc<dyn ResolvesClientCert>;
         let server_name = settings.server_name.as_deref().map(|name| {
             ServerName::try_from(name.to_owned())
                 .map_err(|_| format!("'{name}' is no server's name (--server-name, target.tls.server_name)"))
@@ -94,7 +103,7 @@ impl Tls {
             config.alpn_protocols = vec![name.to_vec()];
             Arc::new(config)
         };
-        Ok(Self { http2: speaking(b"h2"), http1: speaking(b"http/1.1"), server_name: server_name.transpose()?, asked })
+        Ok(Self { http2: speaking(b"h2"), http1: speaking(b"http/1.1"), server_name: server_name.transpose()?, caller })
     }
 
     /// Secures a connection to an endpoint, whatever it goes through.
@@ -113,12 +122,25 @@ impl Tls {
         }
     }
 
-    /// What is missing, where a server asked for a certificate that is not there.
-    pub(super) fn wants_certificate(&self) -> Option<String> {
-        self.asked.0.load(Relaxed).then(|| {
+    /// Why nobody is let in, where a server asked for the client's certificate and answered no call yet.
+    pub(super) fn refused_caller(&self) -> Option<String> {
+        let Caller { own, was_asked, was_let_in } = &*self.caller;
+        if !was_asked.load(Relaxed) || was_let_in.load(Relaxed) {
+            return None;
+        }
+        Some(if own.has_certs() {
+            "the server asks for the client's certificate, and does not take this one: is it still valid, and of an authority that \
+             the server trusts (--client-cert)?"
+                .to_owned()
+        } else {
             "the server asks for the client's certificate, and there is none: give it with --client-cert FILE and --client-key FILE"
                 .to_owned()
         })
+    }
+
+    /// A call was answered.
+    pub(super) fn was_answered(&self) {
+        self.caller.was_let_in.store(true, Relaxed);
     }
 
     fn explain(&self, endpoint: &Endpoint, error: &io::Error) -> String {
@@ -129,7 +151,7 @@ impl Tls {
                 format!("it speaks TLS there, and not {}: is it another port?", endpoint.scheme.name())
             }
             Some(rustls::Error::AlertReceived(alert)) => self
-                .wants_certificate()
+                .refused_caller()
                 .unwrap_or_else(|| format!("the server ends the TLS handshake with the alert {alert:?}")),
             Some(other) => other.to_string(),
             None if error.kind() == io::ErrorKind::UnexpectedEof => {
@@ -246,14 +268,18 @@ async fn first_byte(endpoint: &Endpoint) -> io::Result<u8> {
     stream.read_u8().await
 }
 
-impl ResolvesClientCert for Nobody {
-    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
-        self.0.store(true, Relaxed);
-        None
+impl ResolvesClientCert for Caller {
+    fn resolve(&self, authorities: &[&[u8]], schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        self.was_asked.store(true, Relaxed);
+        self.own.resolve(authorities, schemes)
+    }
+
+    fn only_raw_public_keys(&self) -> bool {
+        self.own.only_raw_public_keys()
     }
 
     fn has_certs(&self) -> bool {
-        false
+        self.own.has_certs()
     }
 }
 

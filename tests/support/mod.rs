@@ -74,6 +74,8 @@ pub struct Setup {
     pub upstream: Option<String>,
     pub models: ModelOptions,
     pub faults: Vec<Planted>,
+    pub streams: bool,
+    pub has_metadata: bool,
     pub has_config: bool,
     pub has_statistics: bool,
     pub ready: bool,
@@ -109,6 +111,8 @@ impl Default for Setup {
             upstream: None,
             models,
             faults: Vec::new(),
+            streams: true,
+            has_metadata: true,
             has_config: true,
             has_statistics: true,
             ready: true,
@@ -307,6 +311,9 @@ impl GrpcInferenceService for Proxy {
         &self,
         request: Request<Streaming<ModelInferRequest>>,
     ) -> Reply<BoxStream<ModelStreamInferResponse>> {
+        if !self.setup.streams {
+            return Err(Status::unimplemented("no ModelStreamInfer"));
+        }
         let (sender, receiver) = mpsc::channel(256);
         tokio::spawn(self.clone().forward(request.into_inner(), sender));
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
@@ -333,6 +340,9 @@ impl GrpcInferenceService for Proxy {
     }
 
     async fn model_metadata(&self, request: Request<ModelMetadataRequest>) -> Reply<ModelMetadataResponse> {
+        if !self.setup.has_metadata {
+            return Err(Status::unimplemented("no ModelMetadata"));
+        }
         let mut response = self.client().model_metadata(request.into_inner()).await?;
         if let Some(datatype) = self.setup.datatype {
             for tensor in &mut response.get_mut().inputs {
