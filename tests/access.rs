@@ -207,6 +207,24 @@ fn a_value_of_the_environment_makes_a_command_that_works_again() {
 }
 
 #[test]
+fn a_scenario_whose_headers_are_wrong_is_refused_without_telling_them() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("scenario.toml");
+    for (headers, part) in [
+        (format!("['{SECRET}']"), "no colon"),
+        (format!("'a: {SECRET}'"), "it has to be a list"),
+        (format!("{{ a = '{SECRET}' }}"), "it has to be a list"),
+        (format!("['a: {SECRET}', 'A: {SECRET}']"), "two headers 'a'"),
+        (format!("['a: {SECRET}\u{e4}']"), "printable ASCII"),
+    ] {
+        fs::write(&path, format!("target.headers = {headers}\n")).expect("a file");
+        let output = run_scenario(path.to_str().expect("UTF-8"), &[]);
+        assert_refused(&output, 2, &["target.headers", part]);
+        assert!(!text(&output).contains(SECRET), "{}", text(&output));
+    }
+}
+
+#[test]
 fn a_failure_is_had_again_with_the_headers_that_its_file_does_not_have() {
     let setup = Setup {
         wants_header: Some(("authorization", SECRET)),
