@@ -282,6 +282,8 @@ fn what_an_endpoint_lacks_is_told_with_what_cannot_be_checked() {
         shown.contains("not checked: the server's own counts, because the server has no ModelStatistics"),
         "{shown}"
     );
+    let line = "the endpoint has health, streaming, model-configuration; it lacks metadata, statistics";
+    assert!(shown.contains(line), "{shown}");
     let refused = |setup: Setup, part: &str| {
         let server = TestServer::start(setup);
         assert_refused(&run(&["-u", &server.address.to_string()]), 4, &[part]);

@@ -110,8 +110,12 @@ impl Preflight {
             Ok(unwell) => unwell,
             Err(error) => return Err(also_where_it_is_secured(error, scenario).await),
         };
-        if let Err(error) = client.streams().await {
-            return Err(format!("no stream of requests can be opened: {error}"));
+        match client.streams().await {
+            Err(error) if is_missing(&error) || matches!(error, CallError::Refused(_)) => {
+                return Err(format!("no stream of requests can be opened: {error}"));
+            }
+            // What else becomes of streams is for the run to tell.
+            _ => {}
         }
         let unwell = check_model(client, name).await?.or(unwell);
         let tensors = missing(client.model_tensors(name).await)
