@@ -1,5 +1,6 @@
 //! The command line, as flags.
 
+mod access;
 mod endpoint;
 mod history;
 mod proxy;
@@ -19,6 +20,7 @@ use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use self::endpoint::{METRICS_VARIABLE, URL_VARIABLE};
 use self::values::{metrics, milliseconds, whole, whole_seconds};
 pub use self::{
+    access::AccessArgs,
     endpoint::EndpointArgs,
     history::{CheckArgs, HistoryArgs},
     proxy::ProxyArgs,
@@ -190,6 +192,9 @@ pub struct ReplayArgs {
     /// allow that (Triton's --model-control-mode=explicit)
     #[arg(long)]
     pub reload: bool,
+    /// What it takes to be let in; of headers whose values are written down nowhere, again.
+    #[command(flatten)]
+    pub access: AccessArgs,
     /// Print the verdict only
     #[arg(short, long)]
     pub quiet: bool,
@@ -262,6 +267,7 @@ impl Cli {
             Some(Command::Suite(suite)) => {
                 suite.endpoint.complete(matches.subcommand_matches("suite").unwrap_or(&matches))?;
             }
+            Some(Command::Replay(replay)) => replay.access.complete()?,
             Some(_) => {}
         }
         Ok(cli)

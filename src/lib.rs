@@ -9,6 +9,7 @@ pub mod controls;
 pub mod conversation;
 pub mod endpoint;
 pub mod event;
+pub mod header;
 mod keys;
 pub mod model;
 pub mod seed;

@@ -5,7 +5,7 @@ use std::{env, num::NonZeroU32};
 use clap::{ArgMatches, Args, CommandFactory as _, builder::NonEmptyStringValueParser, error::ErrorKind};
 
 use super::{
-    Cli, ServerArgs,
+    AccessArgs, Cli, ServerArgs,
     values::{metrics, milliseconds, whole},
 };
 use crate::{
@@ -31,7 +31,7 @@ pub struct EndpointArgs {
     #[arg(long)]
     pub embedded: bool,
     #[expect(clippy::doc_markdown, reason = "clap shows it as it is")]
-    /// The server's gRPC endpoint, HOST:PORT or grpc://HOST:PORT [default: SEQUENCE_STRESS_URL of the environment,
+    /// The server's endpoint: HOST:PORT or grpc://HOST:PORT, or grpcs://HOST:PORT over TLS [default: SEQUENCE_STRESS_URL of the environment,
     /// localhost:8001, or the scenario's]
     #[arg(short, long, value_name = "ENDPOINT")]
     pub url: Option<Endpoint>,
@@ -46,6 +46,9 @@ pub struct EndpointArgs {
     /// environment's or the default endpoint SEQUENCE_STRESS_METRICS of the environment, or the scenario's]
     #[arg(long, value_name = "HOST:PORT", value_parser = metrics)]
     pub metrics_url: Option<Endpoint>,
+    /// What it takes to be let in.
+    #[command(flatten)]
+    pub access: AccessArgs,
     #[expect(clippy::doc_markdown, reason = "clap shows it as it is")]
     /// The model [default: custom_sequence_int32, or the scenario's]
     #[arg(short, long, value_name = "MODEL", value_parser = NonEmptyStringValueParser::new())]
@@ -73,6 +76,7 @@ impl EndpointArgs {
     /// Takes in what the environment says, and refuses what does not go together.
     pub(super) fn complete(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         self.check_embedding(matches.contains_id("reference server"))?;
+        self.access.complete()?;
         self.look_into_the_environment()
     }
 
@@ -83,6 +87,7 @@ impl EndpointArgs {
             endpoint: self.url.clone(),
             model: self.model.clone(),
             metrics: self.metrics_url.clone(),
+            access: self.access.overrides(),
             ..Overrides::default()
         }
     }
@@ -132,6 +137,11 @@ impl EndpointArgs {
         }
         if self.embedded && self.metrics_url.is_some() {
             return conflict("--metrics-url: the reference server tells no metrics: leave it out with --embedded");
+        }
+        if self.embedded && !self.access.is_empty() {
+            return conflict(
+                "--embedded starts a server that anybody may use: leave -H, --ca, --client-cert, --client-key and --server-name out",
+            );
         }
         if self.embedded && self.slots.is_some() {
             return conflict(

@@ -6,7 +6,10 @@ use std::{
     time::Duration,
 };
 
-use crate::{endpoint::Endpoint, scenario::Millis};
+use crate::{
+    endpoint::{Endpoint, Scheme},
+    scenario::Millis,
+};
 
 /// A whole number with its bounds, because the standard library's errors do not tell them.
 pub(super) trait Whole: FromStr {
@@ -34,14 +37,17 @@ pub(super) fn whole<N: Whole>(text: &str) -> Result<N, String> {
     text.parse().map_err(|_| format!("it has to be a whole number from {least} to {most}"))
 }
 
-/// `HOST:PORT` or `http://HOST:PORT/metrics`.
+/// `HOST:PORT`, `http://HOST:PORT/metrics` or the same with `https`.
 pub(super) fn metrics(text: &str) -> Result<Endpoint, String> {
-    let address = text.strip_prefix("http://").unwrap_or(text);
+    let (scheme, address) = match text.strip_prefix("https://") {
+        Some(address) => (Scheme::Https, address),
+        None => (Scheme::default(), text.strip_prefix("http://").unwrap_or(text)),
+    };
     let address = address.strip_suffix("/metrics").unwrap_or(address).trim_end_matches('/');
     if address.contains("://") {
-        return Err(format!("'{text}': use HOST:PORT, such as localhost:8002"));
+        return Err(format!("'{text}': use HOST:PORT, such as localhost:8002, or https://HOST:PORT"));
     }
-    address.parse()
+    address.parse::<Endpoint>().map(|endpoint| endpoint.speaking(scheme))
 }
 
 pub(super) fn share(text: &str) -> Result<f32, String> {
@@ -89,7 +95,8 @@ mod tests {
         for text in ["h:1", "http://h:1", "http://h:1/metrics", "http://h:1/"] {
             assert_eq!(metrics(text).map(|endpoint| endpoint.to_string()), Ok("h:1".to_owned()), "{text}");
         }
-        for text in ["grpc://h:1", "https://h:1", "h", "h:1/other"] {
+        assert_eq!(metrics("https://h:1/metrics").map(|endpoint| endpoint.to_string()), Ok("https://h:1".to_owned()));
+        for text in ["grpc://h:1", "https://http://h:1", "h", "h:1/other"] {
             assert!(metrics(text).is_err(), "{text}");
         }
     }

@@ -47,7 +47,7 @@ pub(super) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
                 () = input => {}
             }
         };
-        serve(listener, args.to.to_string(), path, told).await.map_err(cannot)
+        serve(listener, args.to.address(), path, told).await.map_err(cannot)
     });
     // What is still under way ends with it.
     runtime.shutdown_background();

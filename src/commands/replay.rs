@@ -30,7 +30,7 @@ use crate::{
     reference::{Options, Server},
     report::{counted, write_chart},
     scenario::{Millis, Scenario, Target},
-    transport::Client,
+    transport::{Access, Client},
 };
 
 /// How often each smaller failure is run where nothing else is asked for.
@@ -305,6 +305,7 @@ impl<'a> Stage<'a> {
                     let endpoint = &prepared[0].1.scenario.target.endpoint;
                     return Err(CommandFailure::could_not_test(format!("cannot test {endpoint}: {why}")));
                 }
+                Err(RunError::Access(why)) => return Err(CommandFailure::wrong_input(why)),
                 Err(other) => return Err(CommandFailure::could_not_test(other)),
             }
         }
@@ -321,9 +322,12 @@ impl<'a> Stage<'a> {
             scenario.limits.drain_ms = Millis::LEAST;
         }
         match (&server, &self.args.url) {
-            (Some(server), _) => scenario.target.endpoint = server.address.into(),
+            (Some(server), _) => scenario.target.embed(server.address.into()),
             (None, Some(url)) => scenario.target.endpoint = url.clone(),
             (None, None) => {}
+        }
+        if server.is_none() {
+            scenario.target.override_access(self.args.access.overrides());
         }
         if scenario.target.metrics.is_some() && (self.args.url.is_some() || self.args.metrics_url.is_some()) {
             // The file's are those of the server where it was found.
@@ -352,7 +356,8 @@ impl<'a> Stage<'a> {
 
     fn reload(&self, scenario: &Scenario) -> Result<(), CommandFailure> {
         let Target { endpoint, model, .. } = &scenario.target;
-        let reloaded = self.runtime.block_on(async { Client::new(endpoint, RELOADING)?.reload(model).await });
+        let access = Access::new(&scenario.target).map_err(CommandFailure::wrong_input)?;
+        let reloaded = self.runtime.block_on(async { Client::new(endpoint, &access, RELOADING)?.reload(model).await });
         reloaded.map_err(|error| {
             CommandFailure::could_not_test(format!(
                 "cannot have {endpoint} load {model} anew: {error}; Triton does where it runs with --model-control-mode=explicit"

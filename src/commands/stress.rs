@@ -59,7 +59,7 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
     }
     let server = args.endpoint.embedded.then(|| start_server(&args.endpoint, seed)).transpose()?;
     if let Some(server) = &server {
-        scenario.target.endpoint = server.address.into();
+        scenario.target.embed(server.address.into());
     }
     let replay = replay_line(&args.endpoint, &source, &load_words(args, &scenario), seed, &scenario.target);
     let mut terminal = Terminal::new(args, &source, &scenario, seed, replay.clone());
@@ -132,6 +132,7 @@ fn failure(scenario: &Scenario, error: &RunError) -> CommandFailure {
         RunError::Endpoint(why) => {
             CommandFailure::could_not_test(format!("cannot test {}: {why}", scenario.target.endpoint))
         }
+        RunError::Access(why) => CommandFailure::wrong_input(why),
         RunError::Resources(why) => CommandFailure::could_not_test(why),
         RunError::Interrupted => CommandFailure::unknown(error),
     }
@@ -212,6 +213,7 @@ pub(super) fn replay_line(
     if let (Some(metrics), false) = (&endpoint.metrics_url, endpoint.metrics_from_environment && starter.is_some()) {
         words.push(format!("--metrics-url {metrics}"));
     }
+    words.extend(endpoint.access.words().into_iter().map(|(flag, value)| format!("{flag} {}", quoted(&value))));
     words.push(format!("-m {}", quoted(&target.model)));
     words.extend(source.argument().map(|scenario| format!("--scenario {}", quoted(&scenario))));
     words.join(" ")

@@ -27,7 +27,7 @@ use crate::{
     report::{Line, Outcome, Summary, suite_exit_code, violation_line, write_suite},
     scenario::{BUILTIN, Builtin, Scenario, Source},
     seed::Seed,
-    transport::Client,
+    transport::{Access, Client},
 };
 
 /// How many correlation IDs lie between those of one scenario and those of the next: what one leaves behind is none of the next one's.
@@ -47,6 +47,9 @@ pub(super) fn suite(args: &SuiteArgs) -> Result<u8, CommandFailure> {
     }
     let server = args.endpoint.embedded.then(|| start_server(&args.endpoint, seed)).transpose()?;
     let mut overrides = args.endpoint.overrides();
+    if server.is_some() {
+        overrides.access.headers.clear();
+    }
     overrides.endpoint = server.as_ref().map(|server| server.address.into()).or(overrides.endpoint);
     let runtime =
         runtime::Builder::new_current_thread().enable_all().build().map_err(CommandFailure::could_not_test)?;
@@ -116,7 +119,11 @@ fn chosen(only: &[String]) -> Result<Vec<(u64, &'static Builtin)>, CommandFailur
 
 async fn one(setup: Setup, name: &str, lookout: &mut Lookout, interrupts: mpsc::Receiver<()>) -> Outcome {
     let scenario = setup.scenario.clone();
-    let client = match Client::new(&scenario.target.endpoint, scenario.limits.connect_ms.duration()) {
+    let access = match Access::new(&scenario.target) {
+        Ok(access) => access,
+        Err(why) => return Outcome::NotTested(why),
+    };
+    let client = match Client::new(&scenario.target.endpoint, &access, scenario.limits.connect_ms.duration()) {
         Ok(client) => client,
         Err(error) => return Outcome::NotTested(error.to_string()),
     };
@@ -141,7 +148,9 @@ async fn one(setup: Setup, name: &str, lookout: &mut Lookout, interrupts: mpsc::
             Outcome::Run(Box::new(Summary { scenario, scenario_name, seed, replay, embedded, result }))
         }
         Err(RunError::Interrupted) => Outcome::Interrupted,
-        Err(error @ (RunError::Endpoint(_) | RunError::Resources(_))) => Outcome::NotTested(error.to_string()),
+        Err(error @ (RunError::Endpoint(_) | RunError::Access(_) | RunError::Resources(_))) => {
+            Outcome::NotTested(error.to_string())
+        }
     }
 }
 

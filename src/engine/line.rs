@@ -168,7 +168,7 @@ impl Line {
         };
         out.tell(self.context.id, lane, EventKind::Opened(over));
         let way = Way::new(link.harm().clone(), severer);
-        let Stream { outgoing, incoming } = Stream::open(link.channel(), self.template.clone());
+        let Stream { outgoing, incoming } = Stream::open(link.conduit(), self.template.clone());
         self.streams.put(lane, outgoing, incoming, way);
         Ok(())
     }

@@ -10,7 +10,7 @@ use crate::{
     oracle::{Violation, ViolationKind},
     recorder::Tally,
     scenario::Scenario,
-    transport::pending_requests,
+    transport::{Access, pending_requests},
 };
 
 const POLL: Duration = Duration::from_millis(50);
@@ -35,7 +35,7 @@ pub enum PendingRequests {
 
 impl PendingRequests {
     /// Waits until no request is pending, as long as statistics may take to settle.
-    pub(super) async fn look(scenario: &Scenario, result: &RunResult) -> Self {
+    pub(super) async fn look(scenario: &Scenario, access: &Access, result: &RunResult) -> Self {
         let Some(metrics) = &scenario.target.metrics else {
             return Self::NotChecked { why: "the server's metrics are not known (--metrics-url)".to_owned() };
         };
@@ -57,7 +57,7 @@ impl PendingRequests {
         let straggling = if result.tally.cut { result.preflight.limits.lawful } else { Duration::ZERO };
         let deadline = Instant::now() + scenario.limits.settle_ms.duration().max(straggling);
         loop {
-            match pending_requests(metrics, model, limit).await {
+            match pending_requests(metrics, access, model, limit).await {
                 Ok(0) => return Self::None,
                 Ok(count) if Instant::now() >= deadline => return Self::Left { count },
                 Ok(_) => tokio::time::sleep(POLL).await,

@@ -4,14 +4,16 @@ use std::{borrow::Cow, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
+use super::parts::{Part, Wanted, is_missing, missing, note};
 use crate::{
     controls::{self, Controls, Told},
+    endpoint::Scheme,
     engine::RunLimits,
     model::{Formula, Model, Settings, SlotRange, Strategy, ToldIds, Turn},
     plan::Manner,
     scenario::{Phase, Reuse, Scenario, ServerAction},
     tensor::{INT32, TensorSpec},
-    transport::{CallError, Client, Configuration},
+    transport::{CallError, Client, Configuration, speaks_tls},
 };
 
 /// What the command line tells of an endpoint that does not tell it itself.
@@ -52,6 +54,9 @@ pub struct Preflight {
     pub model: Model,
     /// How long the run waits.
     pub limits: RunLimits,
+    /// Which parts of the protocol the endpoint has.
+    #[serde(default)]
+    pub parts: Vec<Part>,
     /// Whether the server counts requests, so that its counts can be checked.
     pub has_statistics: bool,
     /// What was taken from the command line, because the endpoint does not tell it.
@@ -101,18 +106,44 @@ impl Preflight {
     /// Why the model cannot be tested, in one line.
     pub async fn ask(client: &Client, scenario: &Scenario, hints: Hints) -> Result<Self, String> {
         let name = scenario.target.model.as_str();
-        check_server(client).await?;
-        check_model(client, name).await?;
-        let (inputs, outputs) = match client.model_tensors(name).await {
-            Ok(tensors) => tensors,
-            Err(error) => return Err(format!("cannot read the metadata of model '{name}': {error}")),
+        let unwell = match check_server(client).await {
+            Ok(unwell) => unwell,
+            Err(error) => return Err(also_where_it_is_secured(error, scenario).await),
+        };
+        match client.streams().await {
+            Err(error) if is_missing(&error) || matches!(error, CallError::Refused(_)) => {
+                return Err(format!("no stream of requests can be opened: {error}"));
+            }
+            // What else becomes of streams is for the run to tell.
+            _ => {}
+        }
+        let unwell = check_model(client, name).await?.or(unwell);
+        let tensors = missing(client.model_tensors(name).await)
+            .map_err(|error| format!("cannot read the metadata of model '{name}': {error}"))?;
+        let configuration = missing(client.configuration(name).await)
+            .map_err(|error| format!("cannot read the configuration of model '{name}': {error}"))?;
+        let mut notes: Vec<_> = unwell.iter().map(|error| note(Wanted::Health, error)).collect();
+        let mut parts = vec![
+            Part::of(Wanted::Health, unwell.as_ref()),
+            Part::there(Wanted::Streaming),
+            Part::of(Wanted::Metadata, tensors.as_ref().err()),
+            Part::of(Wanted::Configuration, configuration.as_ref().err()),
+        ];
+        let (inputs, outputs) = match (tensors, &configuration) {
+            (Ok(tensors), _) => tensors,
+            (Err(error), Ok(configuration)) => {
+                notes.push(note(Wanted::Metadata, &error));
+                configuration.tensors()
+            }
+            (Err(error), Err(_)) => {
+                return Err(format!("neither metadata nor configuration tell the tensors of model '{name}': {error}"));
+            }
         };
         let (input, output, shape) = choose_tensors(name, &inputs, &outputs)?;
-        let configuration = match client.configuration(name).await {
-            Ok(configuration) => Some(configuration),
-            Err(CallError::Unimplemented) => None,
-            Err(error) => return Err(format!("cannot read the configuration of model '{name}': {error}")),
-        };
+        if let Err(error) = &configuration {
+            notes.push(note(Wanted::Configuration, error));
+        }
+        let configuration = configuration.ok();
         let settings = configuration.as_ref().map(Configuration::settings);
         let is_told = settings.is_some();
         let mut unreadable = None;
@@ -124,8 +155,8 @@ impl Preflight {
                 false
             }
         };
+        parts.push(Part::of(Wanted::Statistics, unreadable.as_ref()));
         let server = client.server_name().await.ok().filter(|server| !server.is_empty());
-        let mut notes = Vec::new();
         let mut known = Known::new(name, settings.as_ref(), hints, &mut notes)?;
         if known.mixes_pipelined.is_none() && !settings.as_ref().is_some_and(|settings| settings.implicit_state) {
             known.mixes_pipelined = becomes_oldest(scenario);
@@ -137,8 +168,7 @@ impl Preflight {
             known.also_with(&loaded_in_phases(configuration, scenario));
         }
         if let Some(error) = unreadable {
-            notes
-                .push(format!("not checked: the server's own counts, because ModelStatistics cannot be read: {error}"));
+            notes.push(note(Wanted::Statistics, &error));
         }
         let mut model = known.model(name, server, input, output, shape);
         if scenario.target.controls {
@@ -146,27 +176,45 @@ impl Preflight {
         }
         notes.extend(sends_after_answers(scenario, &model));
         let told = if is_told { Hints::default() } else { hints };
-        Ok(Self { limits: RunLimits::new(scenario, &model), model, has_statistics, told, notes })
+        Ok(Self { limits: RunLimits::new(scenario, &model), model, parts, has_statistics, told, notes })
     }
 }
 
-async fn check_server(client: &Client) -> Result<(), String> {
-    // A call that a server does not have tells that it lives.
-    match client.server_live().await {
-        Ok(true) | Err(CallError::Unimplemented) => {}
-        Ok(false) => return Err("the server says that it is not live".to_owned()),
-        Err(error) => return Err(error.to_string()),
+/// What is said of a server with which no call succeeds; of one that wants TLS, that.
+async fn also_where_it_is_secured(error: String, scenario: &Scenario) -> String {
+    let endpoint = &scenario.target.endpoint;
+    if !endpoint.scheme.is_secured() && speaks_tls(endpoint, scenario.limits.connect_ms.duration()).await {
+        let secured = if endpoint.scheme.is_grpc() { Scheme::Grpcs } else { Scheme::Https };
+        return format!(
+            "it speaks TLS there: use {} (with --ca FILE, if its authority is your own)",
+            endpoint.clone().speaking(secured)
+        );
     }
+    error
+}
+
+/// Why the server does not say how it is, if it does not.
+async fn check_server(client: &Client) -> Result<Option<CallError>, String> {
+    // A call that a server does not have, or not for everybody, tells that it lives.
+    let unwell = match client.server_live().await {
+        Ok(true) => None,
+        Ok(false) => return Err("the server says that it is not live".to_owned()),
+        Err(error) if is_missing(&error) => Some(error),
+        Err(error) => return Err(error.to_string()),
+    };
     match client.server_ready().await {
-        Ok(true) | Err(CallError::Unimplemented) => Ok(()),
+        Ok(true) => Ok(unwell),
+        Err(error) if is_missing(&error) => Ok(Some(error)),
         Ok(false) => Err("the server says that it is not ready: wait until its models are loaded".to_owned()),
         Err(error) => Err(error.to_string()),
     }
 }
 
-async fn check_model(client: &Client, name: &str) -> Result<(), String> {
+/// Why the server does not say whether the model is ready, if it does not.
+async fn check_model(client: &Client, name: &str) -> Result<Option<CallError>, String> {
     match client.model_ready(name).await {
-        Ok(true) | Err(CallError::Unimplemented) => Ok(()),
+        Ok(true) => Ok(None),
+        Err(error) if is_missing(&error) => Ok(Some(error)),
         Ok(false) | Err(CallError::Refused(_)) => Err(match client.models().await {
             Ok(models) if models.iter().any(|model| model == name) => {
                 format!("the server has the model '{name}', and it is not ready")
@@ -279,9 +327,6 @@ impl Known {
     }
 
     fn from_hints(Hints { slots, idle_limit, strategy }: Hints, notes: &mut Vec<String>) -> Self {
-        notes.push(
-            "not checked: that the model has a sequence batcher, because the server has no ModelConfig".to_owned(),
-        );
         if slots.is_none() {
             notes.push(
                 "the number of slots is not known (--slots): one is assumed for the longest lawful wait".to_owned(),

@@ -160,6 +160,8 @@ pub struct Result {
 pub enum RunError {
     /// The server or the model is not such that it can be tested.
     Endpoint(String),
+    /// What it takes to be let in cannot be had: a file, or a variable of the environment.
+    Access(String),
     /// The system does not let the process have what the run needs.
     Resources(ResourceError),
     /// The run was interrupted before anything was sent.
@@ -169,7 +171,7 @@ pub enum RunError {
 impl std::fmt::Display for RunError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Endpoint(why) => f.write_str(why),
+            Self::Endpoint(why) | Self::Access(why) => f.write_str(why),
             Self::Resources(error) => error.fmt(f),
             Self::Interrupted => f.write_str("interrupted before anything was sent"),
         }

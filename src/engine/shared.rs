@@ -19,7 +19,7 @@ use crate::{
     recorder::Record,
     scenario::{Population, Scenario},
     seed::Seed,
-    transport::{CallError, Client, Dialer, Link},
+    transport::{Access, CallError, Client, Dialer, Link},
 };
 
 /// The server may be restarting when a stream breaks: it is asked twice whether it is there.
@@ -35,6 +35,7 @@ pub(super) struct Shared {
     /// What is sent in place of what the scenario draws.
     pub(super) given: Option<Given>,
     pub(super) preflight: Preflight,
+    pub(super) access: Access,
     fail_fast: bool,
     /// This program's executable.
     program: Option<PathBuf>,
@@ -80,7 +81,7 @@ impl Shared {
         scenario: Scenario,
         seed: Seed,
         given: Option<Given>,
-        preflight: Preflight,
+        (preflight, access): (Preflight, Access),
         fail_fast: bool,
         program: Option<PathBuf>,
         threads: usize,
@@ -96,6 +97,7 @@ impl Shared {
             seed,
             given,
             preflight,
+            access,
             fail_fast,
             program,
             began: OnceLock::new(),
@@ -120,6 +122,7 @@ impl Shared {
             (!network.is_clear()).then(|| Arc::new(Path::new(network.clone(), Some(patience), self.seed, worker)));
         Dialer {
             endpoint: self.scenario.target.endpoint.clone(),
+            access: self.access.clone(),
             limit: self.scenario.limits.connect_ms.duration(),
             path,
             program: self.program.clone(),
@@ -284,11 +287,11 @@ impl Shared {
         if self.gone().is_some() {
             return false;
         }
-        if answers(&self.scenario).await {
+        if answers(&self.scenario, &self.access).await {
             return true;
         }
         tokio::time::sleep(SECOND_LOOK).await;
-        if answers(&self.scenario).await {
+        if answers(&self.scenario, &self.access).await {
             return true;
         }
         _ = self.gone.set((self.now(), reason.to_owned()));
@@ -297,9 +300,12 @@ impl Shared {
     }
 }
 
-async fn answers(scenario: &Scenario) -> bool {
-    let Ok(client) = Client::new(&scenario.target.endpoint, scenario.limits.connect_ms.duration()) else {
+async fn answers(scenario: &Scenario, access: &Access) -> bool {
+    let Ok(client) = Client::new(&scenario.target.endpoint, access, scenario.limits.connect_ms.duration()) else {
         return false;
     };
-    matches!(client.server_live().await, Ok(true) | Err(CallError::Unimplemented | CallError::Refused(_)))
+    matches!(
+        client.server_live().await,
+        Ok(true) | Err(CallError::Unimplemented | CallError::Refused(_) | CallError::Restricted(_))
+    )
 }

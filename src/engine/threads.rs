@@ -135,8 +135,8 @@ async fn connect(workers: &[Worker], shared: &Shared) -> Result<(), String> {
     let mut under_way = JoinSet::new();
     loop {
         while under_way.len() < CONNECTING_AT_ONCE {
-            let Some(channel) = waiting.next() else { break };
-            under_way.spawn_local(Client::prove(channel, limit));
+            let Some(conduit) = waiting.next() else { break };
+            under_way.spawn_local(Client::prove(conduit, limit));
         }
         match under_way.join_next().await {
             None => return Ok(()),

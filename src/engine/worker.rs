@@ -2,8 +2,6 @@
 
 use std::{cell::RefCell, rc::Rc, sync::Arc, time::Duration};
 
-use tonic::transport::Channel;
-
 use super::{
     context::StreamContext,
     line::{End, Line},
@@ -16,7 +14,7 @@ use crate::{
     plan::{Pacer, WorkerPlan, correlation_id},
     recorder::Recorder,
     scenario::{ConnectionOwner, Population},
-    transport::{CallError, RequestTemplate},
+    transport::{CallError, Conduit, RequestTemplate},
 };
 
 /// A worker and what it owns.
@@ -55,8 +53,8 @@ impl Worker {
     }
 
     /// The connections that the worker will use, each once, but for those over a faulty network.
-    pub(super) fn connections(&self) -> impl Iterator<Item = Channel> {
-        self.lines.iter().take(self.to_prove).map(|line| line.link().channel().clone())
+    pub(super) fn connections(&self) -> impl Iterator<Item = Conduit> {
+        self.lines.iter().take(self.to_prove).map(|line| line.link().conduit().clone())
     }
 
     /// Holds its passes until there are no more, or the run says stop.

@@ -174,7 +174,9 @@ impl Outbox {
             if let (Some(held), Some(sender)) = (line.held.take(), &sender) {
                 let _ = sender.send(Ok(held));
             }
-            if let Some(sender) = sender.filter(|_| self.misbehaviour.happens(Fault::NeverClose)) {
+            // One that carried nothing only asks whether there are streams.
+            let carried_any = line.first > 0;
+            if let Some(sender) = sender.filter(|_| carried_any && self.misbehaviour.happens(Fault::NeverClose)) {
                 self.misbehaviour.keep_open(sender);
             }
         }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{Claimed, PlantedFault, Summary, Verdict};
 use crate::{
-    engine::{Accounting, IdleSearch, LongestWait, Memory, PendingRequests, PhaseSpan, Recorded, SlotCheck},
+    engine::{Accounting, IdleSearch, LongestWait, Memory, Part, PendingRequests, PhaseSpan, Recorded, SlotCheck},
     model::Model,
     oracle::{Violation, ViolationKind},
     recorder::{self, Counts, Times},
@@ -53,6 +53,7 @@ struct Document<'s> {
     #[serde(skip_serializing_if = "Option::is_none")]
     longest_wait: Option<&'s LongestWait>,
     limits_us: Limits,
+    endpoint_parts: &'s [Part],
     notes: &'s [String],
     history: Option<&'s Recorded>,
     model: &'s Model,
@@ -169,6 +170,7 @@ pub fn write_json(summary: &Summary, out: &mut impl io::Write) -> io::Result<()>
             lost_after: limits.lost_after.as_micros(),
             response: limits.threshold.map(|limit| limit.as_micros()),
         },
+        endpoint_parts: &result.preflight.parts,
         notes: &result.preflight.notes,
         history: result.recorded.as_ref(),
         model: &result.preflight.model,

@@ -67,6 +67,12 @@ pub fn write_preflight(
         Some(limit) => writeln!(out, "; the threshold is {}", milliseconds(limit))?,
         None => writeln!(out)?,
     }
+    let named = |has: bool| -> Vec<_> {
+        preflight.parts.iter().filter(|part| part.has == has).map(|part| part.part.as_ref()).collect()
+    };
+    if let lacking @ [_, ..] = &named(false)[..] {
+        writeln!(out, "the endpoint has {}; it lacks {}", named(true).join(", "), lacking.join(", "))?;
+    }
     for note in &preflight.notes {
         writeln!(out, "{YELLOW}note:{YELLOW:#} {note}")?;
     }

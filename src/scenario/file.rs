@@ -124,7 +124,7 @@ impl Source {
             ScenarioError {
                 source: self.name.clone(),
                 line: offset.map(|offset| self.line_at(offset)),
-                problem: within_the_range_of(key.as_deref(), plain(inner.message())),
+                problem: without_secrets(key.as_deref(), within_the_range_of(key.as_deref(), plain(inner.message()))),
                 key,
             }
         })
@@ -198,6 +198,15 @@ fn offset_in(table: &DeTable, key: &str) -> Option<usize> {
         }
     }
     offset
+}
+
+/// What is said of a key whose values are secrets: what it has to be, and not what it is.
+fn without_secrets(key: Option<&str>, problem: String) -> String {
+    let is_secret = key.is_some_and(|key| key.starts_with("target.headers"));
+    match problem.split_once(", and is ") {
+        Some((wanted, _)) if is_secret => wanted.to_owned(),
+        _ => problem,
+    }
 }
 
 /// What is said of a number of which its type allows more than its key does.

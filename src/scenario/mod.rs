@@ -1,5 +1,6 @@
 //! One resolved, valid description of a run; nothing after it sees a flag or a file.
 
+mod access;
 mod builtin;
 mod distribution;
 mod document;
@@ -19,6 +20,7 @@ use std::{
     num::{NonZeroU32, NonZeroU64},
 };
 
+pub use access::{AccessOverrides, Compression, Tls};
 pub use builtin::{BUILTIN, Builtin};
 pub use distribution::{Distribution, Geometric, Listed, LogNormal};
 use document::Document;
@@ -40,6 +42,7 @@ pub use wording::plain;
 use crate::{
     claim::Claims,
     endpoint::Endpoint,
+    header::Header,
     sequence::{IdForm, Pattern},
 };
 
@@ -89,6 +92,27 @@ pub struct Target {
     /// Whether a model that says what it saw of each request is asked for that.
     #[serde(default = "yes")]
     pub controls: bool,
+    /// What is sent with every call besides.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub headers: Vec<Header>,
+    /// Whom a secured endpoint has to be, and who calls there.
+    #[serde(default, skip_serializing_if = "Tls::is_empty")]
+    pub tls: Tls,
+    /// How messages are compressed.
+    #[serde(default, skip_serializing_if = "Compression::is_none")]
+    pub compression: Compression,
+    /// How long the making of a connection may take; without it `limits.connect_ms`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connect_timeout_ms: Option<Millis>,
+    /// How often a connection is asked whether it is still there; without it never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_alive_ms: Option<Millis>,
+    /// How long that may stay unanswered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_alive_timeout_ms: Option<Millis>,
+    /// The largest message that is taken, in bytes; without it 4 MiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_bytes_max: Option<NonZeroU32>,
 }
 
 /// What older files do not say.
@@ -163,6 +187,8 @@ pub struct Overrides {
     pub duration_s: Option<NonZeroU64>,
     /// In place of `limits.response_ms`.
     pub response_ms: Option<Millis>,
+    /// What it takes to be let in.
+    pub access: AccessOverrides,
 }
 
 impl Scenario {
@@ -290,7 +316,8 @@ impl Scenario {
     }
 
     fn override_with(&mut self, overrides: Overrides) {
-        let Overrides { endpoint, model, metrics, workers, iterations, duration_s, response_ms } = overrides;
+        let Overrides { endpoint, model, metrics, workers, iterations, duration_s, response_ms, access } = overrides;
+        self.target.override_access(access);
         if let Some(endpoint) = endpoint {
             self.target.endpoint = endpoint;
         }
@@ -362,6 +389,7 @@ impl Scenario {
         if self.target.model.is_empty() {
             return at("target.model", "the name is empty".into());
         }
+        self.target.check_access()?;
         self.check_correlation_ids().map_err(|(key, problem)| (key.to_owned(), problem))?;
         let contexts = self.contexts();
         if contexts > CONTEXTS_MAX {

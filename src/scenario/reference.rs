@@ -23,6 +23,16 @@ keys! {
     "target.model" "text" "the model's name; replaced by -m";
     "target.metrics" "text" "where the server tells its metrics over HTTP, HOST:PORT; then requests that are left pending are found";
     "target.controls" "true or false" "whether a model that says what it saw of each request (START, END, READY, CORRID, slot) is asked for that";
+    "target.headers" "list of \"NAME: VALUE\"" "headers that are sent with every call; a VALUE of $VARIABLE, or Bearer $VARIABLE, is the environment's; added to by -H";
+    "target.tls.ca" "a file's path" "the certificates, as PEM, of the authorities that are trusted, in place of the system's; replaced by --ca";
+    "target.tls.client_cert" "a file's path" "the client's certificate, as PEM; replaced by --client-cert";
+    "target.tls.client_key" "a file's path" "its key, as PEM; replaced by --client-key";
+    "target.tls.server_name" "text" "the name that the server's certificate has to be for, where it is not the endpoint's host; replaced by --server-name";
+    "target.compression" "\"none\", \"gzip\" or \"deflate\"" "how messages are compressed, both ways; replaced by --compression";
+    "target.connect_timeout_ms" "ms" "how long the making of a connection may take; without it limits.connect_ms";
+    "target.keep_alive_ms" "ms" "how often a connection is asked whether it is still there; without it never";
+    "target.keep_alive_timeout_ms" "ms" "how long that may stay unanswered until the connection is given up; without it 20 s";
+    "target.message_bytes_max" "1 up" "the largest message that is taken, in bytes; without it 4 MiB";
     "load.workers" "1 to 100000" "tasks that run one pass after the other; replaced by -t";
     "load.iterations" "1 up" "passes of each worker, each one draw from the patterns; replaced by -i";
     "load.duration_s" "1 up" "seconds after which no pass is begun; replaced by --duration";
@@ -122,6 +132,9 @@ mod tests {
         let mut found = BTreeSet::new();
         paths(&DEFAULT.parse().expect("TOML"), "", &mut found);
         let more = [
+            "target.endpoint = 'grpcs://h:1'\ntarget.tls = { ca = 'a', client_cert = 'b', client_key = 'c', server_name = 'd' }
+             target.headers = ['a: b']\ntarget.compression = 'gzip'\ntarget.connect_timeout_ms = 1\ntarget.keep_alive_ms = 1
+             target.keep_alive_timeout_ms = 1\ntarget.message_bytes_max = 1",
             "target.metrics = 'a:1'\nload.duration_s = 1\nlimits.response_ms = 1\nclaims.backlog = 1\nvalues.list = [1]",
             "length.constant = 1",
             "length.uniform = { min = 1, max = 2 }",

@@ -96,6 +96,7 @@ fn flags_override_the_file() {
         iterations: None,
         duration_s: NonZeroU64::new(7),
         response_ms: Some(Millis::try_from(9).expect("a time")),
+        ..Overrides::default()
     };
     let source = Source::from_text("a.toml", "load.iterations = 5\nload.workers = 3\ntarget.model = 'x'");
     let scenario = Scenario::resolve(&source, overrides.clone()).expect("a scenario");

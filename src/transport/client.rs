@@ -2,9 +2,11 @@
 
 use std::{error::Error, fmt, time::Duration};
 
-use tonic::{
-    Code, Status,
-    transport::{Channel, Endpoint as TonicEndpoint},
+use tonic::{Code, Status};
+
+use super::{
+    access::{Access, Conduit},
+    tls::tls_failure,
 };
 
 use crate::{
@@ -16,7 +18,6 @@ use crate::{
         ModelRepositoryParameter, ModelSequenceBatching, ModelStatisticsRequest, RepositoryIndexRequest,
         RepositoryModelLoadRequest, RepositoryModelUnloadRequest, ServerLiveRequest, ServerMetadataRequest,
         ServerReadyRequest,
-        grpc_inference_service_client::GrpcInferenceServiceClient as Service,
         model_config::SchedulingChoice,
         model_instance_group::Kind,
         model_metadata_response::TensorMetadata,
@@ -29,7 +30,7 @@ use crate::{
 /// A connection to a server, each call of which has a time limit.
 #[derive(Clone, Debug)]
 pub struct Client {
-    service: Service<Channel>,
+    conduit: Conduit,
     limit: Duration,
 }
 
@@ -42,6 +43,10 @@ pub enum CallError {
     Unreachable(String),
     /// The call was not answered within the limit.
     TimedOut(Duration),
+    /// A connection was made, and could not be secured.
+    NotSecured(String),
+    /// The server lets nobody do that who does not say who he is.
+    Restricted(String),
     /// Something answered that does not speak this protocol.
     NotThisProtocol(String),
     /// The server does not have this call.
@@ -63,23 +68,13 @@ pub struct Counted {
     pub execution: u64,
 }
 
-/// A connection that is made when it is first used.
-///
-/// # Errors
-/// When the address is none.
-pub(crate) fn channel(endpoint: &Endpoint, limit: Duration) -> Result<Channel, CallError> {
-    let endpoint =
-        TonicEndpoint::from_shared(endpoint.uri()).map_err(|error| CallError::Unreachable(reasons(&error)))?;
-    Ok(endpoint.connect_timeout(limit).tcp_nodelay(true).connect_lazy())
-}
-
 impl Client {
     /// A connection to `endpoint`, made with the first call.
     ///
     /// # Errors
     /// When the endpoint is none.
-    pub fn new(endpoint: &Endpoint, limit: Duration) -> Result<Self, CallError> {
-        Ok(Self { service: Service::new(channel(endpoint, limit)?), limit })
+    pub fn new(endpoint: &Endpoint, access: &Access, limit: Duration) -> Result<Self, CallError> {
+        Ok(Self { conduit: access.conduit(endpoint, limit)?, limit })
     }
 
     /// The same with another time limit for each call.
@@ -89,12 +84,14 @@ impl Client {
 
     /// Makes sure that a connection carries calls: one that a busy server has not taken in yet can look made and then be
     /// reset. Tries again until the limit has passed.
-    pub(crate) async fn prove(channel: Channel, limit: Duration) -> Result<(), CallError> {
-        let client = Self { service: Service::new(channel), limit };
+    pub(crate) async fn prove(conduit: Conduit, limit: Duration) -> Result<(), CallError> {
+        let client = Self { conduit, limit };
         let deadline = tokio::time::Instant::now() + limit;
         loop {
             match client.server_live().await {
-                Ok(_) | Err(CallError::Unimplemented | CallError::Refused(_)) => return Ok(()),
+                Ok(_) | Err(CallError::Unimplemented | CallError::Refused(_) | CallError::Restricted(_)) => {
+                    return Ok(());
+                }
                 Err(error) if tokio::time::Instant::now() + RETRY_AFTER >= deadline => return Err(error),
                 Err(_) => tokio::time::sleep(RETRY_AFTER).await,
             }
@@ -103,8 +100,11 @@ impl Client {
 
     async fn call<T>(&self, call: impl Future<Output = Result<tonic::Response<T>, Status>>) -> Result<T, CallError> {
         match tokio::time::timeout(self.limit, call).await {
-            Ok(Ok(response)) => Ok(response.into_inner()),
-            Ok(Err(status)) => Err(CallError::from(&status)),
+            Ok(Ok(response)) => {
+                self.conduit.access.was_answered();
+                Ok(response.into_inner())
+            }
+            Ok(Err(status)) => Err(self.conduit.access.explain(CallError::from(&status))),
             Err(_) => Err(CallError::TimedOut(self.limit)),
         }
     }
@@ -114,8 +114,8 @@ impl Client {
     /// # Errors
     /// When the call fails.
     pub async fn server_live(&self) -> Result<bool, CallError> {
-        let mut service = self.service.clone();
-        Ok(self.call(service.server_live(ServerLiveRequest {})).await?.live)
+        let mut service = self.conduit.service();
+        Ok(self.call(service.server_live(self.conduit.request(ServerLiveRequest {}))).await?.live)
     }
 
     /// Whether the server is ready.
@@ -123,8 +123,8 @@ impl Client {
     /// # Errors
     /// When the call fails.
     pub async fn server_ready(&self) -> Result<bool, CallError> {
-        let mut service = self.service.clone();
-        Ok(self.call(service.server_ready(ServerReadyRequest {})).await?.ready)
+        let mut service = self.conduit.service();
+        Ok(self.call(service.server_ready(self.conduit.request(ServerReadyRequest {}))).await?.ready)
     }
 
     /// The server's name and version.
@@ -132,9 +132,24 @@ impl Client {
     /// # Errors
     /// When the call fails.
     pub async fn server_name(&self) -> Result<String, CallError> {
-        let mut service = self.service.clone();
-        let metadata = self.call(service.server_metadata(ServerMetadataRequest {})).await?;
+        let mut service = self.conduit.service();
+        let metadata = self.call(service.server_metadata(self.conduit.request(ServerMetadataRequest {}))).await?;
         Ok(format!("{} {}", metadata.name, metadata.version).trim().to_owned())
+    }
+
+    /// Whether a stream of requests can be opened: one is, and closed again with no request in it.
+    ///
+    /// # Errors
+    /// When it cannot be.
+    pub async fn streams(&self) -> Result<(), CallError> {
+        let mut service = self.conduit.service();
+        let all = async {
+            let call = service.model_stream_infer(self.conduit.request(tokio_stream::empty()));
+            let mut answers = call.await?.into_inner();
+            while answers.message().await?.is_some() {}
+            Ok(tonic::Response::new(()))
+        };
+        self.call(all).await
     }
 
     /// Whether the model is ready.
@@ -142,9 +157,9 @@ impl Client {
     /// # Errors
     /// When the call fails.
     pub async fn model_ready(&self, model: &str) -> Result<bool, CallError> {
-        let mut service = self.service.clone();
+        let mut service = self.conduit.service();
         let request = ModelReadyRequest { name: model.to_owned(), ..Default::default() };
-        Ok(self.call(service.model_ready(request)).await?.ready)
+        Ok(self.call(service.model_ready(self.conduit.request(request))).await?.ready)
     }
 
     /// The names of the models that the server has.
@@ -152,8 +167,9 @@ impl Client {
     /// # Errors
     /// When the call fails.
     pub async fn models(&self) -> Result<Vec<String>, CallError> {
-        let mut service = self.service.clone();
-        let index = self.call(service.repository_index(RepositoryIndexRequest::default())).await?;
+        let mut service = self.conduit.service();
+        let index =
+            self.call(service.repository_index(self.conduit.request(RepositoryIndexRequest::default()))).await?;
         Ok(index.models.into_iter().map(|model| model.name).collect())
     }
 
@@ -162,13 +178,13 @@ impl Client {
     /// # Errors
     /// When a call fails; only a server that is told to, as by `--model-control-mode=explicit`, loads models when it is asked.
     pub async fn reload(&self, model: &str) -> Result<(), CallError> {
-        let mut service = self.service.clone();
+        let mut service = self.conduit.service();
         if self.model_ready(model).await? {
             let request = RepositoryModelUnloadRequest { model_name: model.to_owned(), ..Default::default() };
-            self.call(service.repository_model_unload(request)).await?;
+            self.call(service.repository_model_unload(self.conduit.request(request))).await?;
         }
         let request = RepositoryModelLoadRequest { model_name: model.to_owned(), ..Default::default() };
-        self.call(service.repository_model_load(request)).await?;
+        self.call(service.repository_model_load(self.conduit.request(request))).await?;
         Ok(())
     }
 
@@ -177,9 +193,10 @@ impl Client {
     /// # Errors
     /// When the call fails.
     pub async fn model_tensors(&self, model: &str) -> Result<(Vec<TensorSpec>, Vec<TensorSpec>), CallError> {
-        let mut service = self.service.clone();
+        let mut service = self.conduit.service();
         let request = ModelMetadataRequest { name: model.to_owned(), ..Default::default() };
-        let ModelMetadataResponse { inputs, outputs, .. } = self.call(service.model_metadata(request)).await?;
+        let ModelMetadataResponse { inputs, outputs, .. } =
+            self.call(service.model_metadata(self.conduit.request(request))).await?;
         let specs = |tensors: Vec<TensorMetadata>| {
             tensors
                 .into_iter()
@@ -190,15 +207,15 @@ impl Client {
     }
 
     pub(super) async fn model_config(&self, model: &str) -> Result<ModelConfig, CallError> {
-        let mut service = self.service.clone();
+        let mut service = self.conduit.service();
         let request = ModelConfigRequest { name: model.to_owned(), ..Default::default() };
-        let response = self.call(service.model_config(request)).await?;
+        let response = self.call(service.model_config(self.conduit.request(request))).await?;
         response.config.ok_or_else(|| CallError::Refused("the answer holds no configuration".to_owned()))
     }
 
     /// Loads a model with a configuration as JSON.
     pub(super) async fn load_with(&self, model: &str, json: String) -> Result<(), CallError> {
-        let mut service = self.service.clone();
+        let mut service = self.conduit.service();
         let parameter =
             ModelRepositoryParameter { parameter_choice: Some(RepositoryParameterChoice::StringParam(json)) };
         let request = RepositoryModelLoadRequest {
@@ -206,7 +223,7 @@ impl Client {
             parameters: [("config".to_owned(), parameter)].into(),
             ..Default::default()
         };
-        self.call(service.repository_model_load(request)).await?;
+        self.call(service.repository_model_load(self.conduit.request(request))).await?;
         Ok(())
     }
 
@@ -215,9 +232,9 @@ impl Client {
     /// # Errors
     /// When the call fails.
     pub async fn counted(&self, model: &str) -> Result<Counted, CallError> {
-        let mut service = self.service.clone();
+        let mut service = self.conduit.service();
         let request = ModelStatisticsRequest { name: model.to_owned(), ..Default::default() };
-        let statistics = self.call(service.model_statistics(request)).await?;
+        let statistics = self.call(service.model_statistics(self.conduit.request(request))).await?;
         let mut counted = Counted::default();
         for version in statistics.model_stats.iter().filter(|version| version.name == model) {
             let requests = version.inference_stats.unwrap_or_default();
@@ -326,13 +343,30 @@ fn instances(config: &ModelConfig) -> u32 {
 impl From<&Status> for CallError {
     fn from(status: &Status) -> Self {
         let text = describe(status);
+        if let Some(why) = status.source().and_then(tls_failure) {
+            return Self::NotSecured(why);
+        }
+        if is_restricted(status) {
+            return Self::Restricted(text);
+        }
         // A status with a cause is the library's own word, not the server's.
         match (status.code(), status.source().is_some() || !is_from_the_protocol(status)) {
             (Code::Unavailable, _) => Self::Unreachable(text),
             (_, true) => Self::NotThisProtocol(text),
+            // Which is said of a call, too, whose compression a server does not have.
+            (Code::Unimplemented, false) if text.to_lowercase().contains("compress") => Self::Refused(text),
             (Code::Unimplemented, false) => Self::Unimplemented,
             (_, false) => Self::Refused(text),
         }
+    }
+}
+
+/// Whether the server wants to know who calls. Triton says it with a code that else means that it is not there.
+fn is_restricted(status: &Status) -> bool {
+    match status.code() {
+        Code::Unauthenticated | Code::PermissionDenied => true,
+        Code::Unavailable => status.source().is_none() && status.message().starts_with("This protocol is restricted"),
+        _ => false,
     }
 }
 
@@ -373,6 +407,10 @@ impl fmt::Display for CallError {
                 write!(f, "no connection: {why}; is a server running there, and is this its gRPC port?")
             }
             Self::TimedOut(limit) => write!(f, "no answer within {} ms", limit.as_millis()),
+            Self::NotSecured(why) => write!(f, "the connection cannot be secured: {why}"),
+            Self::Restricted(why) => {
+                write!(f, "the server lets only some in: {why}; give the header that it wants with -H 'NAME: VALUE'")
+            }
             Self::NotThisProtocol(why) => {
                 write!(f, "what answers does not speak the inference protocol over gRPC ({why})")
             }

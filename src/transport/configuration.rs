@@ -6,12 +6,13 @@ use super::client::{CallError, Client, settings};
 use crate::{
     model::{Settings, Strategy},
     proto::{
-        DESCRIPTORS, ModelConfig,
+        DESCRIPTORS, DataType, ModelConfig,
         model_config::SchedulingChoice,
         model_sequence_batching::{
             Control, ControlInput, StrategyChoice, StrategyDirect, StrategyOldest, control::Kind,
         },
     },
+    tensor::TensorSpec,
 };
 
 /// The name of the tensor that tells a model the correlation ID, where its configuration did not have one.
@@ -28,6 +29,23 @@ impl Configuration {
     #[must_use]
     pub fn settings(&self) -> Settings {
         settings(&self.0)
+    }
+
+    /// The model's inputs and outputs, as its metadata would have them.
+    #[must_use]
+    pub fn tensors(&self) -> (Vec<TensorSpec>, Vec<TensorSpec>) {
+        let batch = (self.0.max_batch_size > 0).then_some(-1);
+        let spec = |name: &str, datatype: DataType, dims: &[i64]| TensorSpec {
+            name: name.to_owned(),
+            datatype: match datatype {
+                DataType::TypeString => "BYTES".to_owned(),
+                other => other.as_str_name().trim_start_matches("TYPE_").to_owned(),
+            },
+            shape: batch.into_iter().chain(dims.iter().copied()).collect(),
+        };
+        let inputs = self.0.input.iter().map(|input| spec(&input.name, input.data_type(), &input.dims));
+        let outputs = self.0.output.iter().map(|output| spec(&output.name, output.data_type(), &output.dims));
+        (inputs.collect(), outputs.collect())
     }
 
     /// The same with this strategy, and then with as many slots as a batch has places; a model that keeps its own state is told

@@ -16,12 +16,15 @@ use tokio::{
     time::timeout,
 };
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
-use tonic::transport::{Channel, Endpoint as TonicEndpoint, Uri};
+use tonic::transport::{Endpoint as TonicEndpoint, Uri};
 use tower::service_fn;
 
 use super::{
-    client::{CallError, channel, reasons},
+    access::{Access, Conduit},
+    client::CallError,
     process::ClientProcess,
+    tls::Protocol,
+    wire::Wire,
 };
 use crate::{
     conversation::Connection,
@@ -34,6 +37,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct Dialer {
     pub(crate) endpoint: Endpoint,
+    pub(crate) access: Access,
     pub(crate) limit: Duration,
     /// The faulty network on the way, if there is one.
     pub(crate) path: Option<Arc<Path>>,
@@ -44,7 +48,7 @@ pub(crate) struct Dialer {
 /// What streams are opened over: a connection, and another one where it is lost.
 #[derive(Clone, Debug)]
 pub struct Link {
-    pub(super) channel: Channel,
+    conduit: Conduit,
     harm: Harm,
 }
 
@@ -62,10 +66,10 @@ enum How {
 }
 
 impl Link {
-    /// The channel, for calls of another kind.
+    /// What calls go over.
     #[must_use]
-    pub fn channel(&self) -> &Channel {
-        &self.channel
+    pub fn conduit(&self) -> &Conduit {
+        &self.conduit
     }
 
     /// What the network did to it.
@@ -98,11 +102,11 @@ impl Dialer {
     /// When the address is none.
     pub(crate) fn link(&self) -> Result<Link, CallError> {
         let harm = Harm::default();
-        let channel = match &self.path {
-            None => channel(&self.endpoint, self.limit)?,
-            Some(_) => self.channel_by(&self.tonic()?, CancellationToken::new(), None, harm.clone()),
+        let conduit = match &self.path {
+            None => self.access.conduit(&self.endpoint, self.limit)?,
+            Some(_) => self.conduit_by(&self.tonic()?, CancellationToken::new(), None, harm.clone()),
         };
-        Ok(Link { channel, harm })
+        Ok(Link { conduit, harm })
     }
 
     /// A connection that is made for one stream, and what ends it.
@@ -121,27 +125,27 @@ impl Dialer {
         } else {
             (None, How::Reset(token.clone()))
         };
-        let channel = self.channel_by(&tonic, token, process, harm.clone());
-        Ok((Link { channel, harm }, Severer(how)))
+        let conduit = self.conduit_by(&tonic, token, process, harm.clone());
+        Ok((Link { conduit, harm }, Severer(how)))
     }
 
     fn tonic(&self) -> Result<TonicEndpoint, CallError> {
-        TonicEndpoint::from_shared(self.endpoint.uri()).map_err(|error| CallError::Unreachable(reasons(&error)))
+        self.access.tonic(&self.endpoint)
     }
 
-    fn channel_by(
+    fn conduit_by(
         &self,
         tonic: &TonicEndpoint,
         reset: CancellationToken,
         process: Option<Weak<ClientProcess>>,
         harm: Harm,
-    ) -> Channel {
+    ) -> Conduit {
         let dialer = self.clone();
         let connector = service_fn(move |_: Uri| {
             let (dialer, reset, process, harm) = (dialer.clone(), reset.clone(), process.clone(), harm.clone());
             async move {
-                let stream = timeout(dialer.limit, dialer.dial(process, &harm)).await??;
-                stream.set_nodelay(true)?;
+                let limit = dialer.access.connect_limit(dialer.limit);
+                let stream = timeout(limit, dialer.dial(process, &harm)).await??;
                 Ok::<_, io::Error>(TokioIo::new(Resettable {
                     stream,
                     reset: Box::pin(reset.cancelled_owned()),
@@ -149,10 +153,10 @@ impl Dialer {
                 }))
             }
         });
-        tonic.connect_with_connector_lazy(connector)
+        self.access.over(tonic.connect_with_connector_lazy(connector))
     }
 
-    async fn dial(&self, process: Option<Weak<ClientProcess>>, harm: &Harm) -> io::Result<TcpStream> {
+    async fn dial(&self, process: Option<Weak<ClientProcess>>, harm: &Harm) -> io::Result<Wire> {
         let address = match process {
             None => self.endpoint.address(),
             Some(process) => {
@@ -161,16 +165,18 @@ impl Dialer {
                 process.start(program, &self.endpoint).await?
             }
         };
-        match &self.path {
-            Some(path) => path.connect(&address, harm).await,
-            None => TcpStream::connect(&address).await,
-        }
+        let stream = match &self.path {
+            Some(path) => path.connect(&address, harm).await?,
+            None => TcpStream::connect(&address).await?,
+        };
+        // Whatever is on the way carries what only the server can read.
+        self.access.secured(&self.endpoint, stream, Protocol::Http2).await
     }
 }
 
-/// A TCP stream that fails, and is reset when it is dropped, once it is told to.
+/// A connection that fails, and is reset when it is dropped, once it is told to.
 struct Resettable {
-    stream: TcpStream,
+    stream: Wire,
     reset: Pin<Box<WaitForCancellationFutureOwned>>,
     is_reset: bool,
 }
@@ -238,10 +244,10 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let endpoint = Endpoint::from(listener.local_addr().expect("an address"));
         let limit = Duration::from_secs(5);
-        let dialer = Dialer { endpoint, limit, path: None, program: None };
+        let dialer = Dialer { endpoint, access: Access::default(), limit, path: None, program: None };
         let (link, severer) = dialer.made_for_a_stream(Connection::Fresh).expect("an address");
         // Nobody answers the call; it only makes the connection.
-        let call = tokio::spawn(Client::prove(link.channel, limit));
+        let call = tokio::spawn(Client::prove(link.conduit, limit));
         let (mut server, _) = listener.accept().await.expect("a connection");
         let mut preface = [0; 24];
         server.read_exact(&mut preface).await.expect("a preface");

@@ -6,8 +6,8 @@ use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::{Request, StatusCode, client::conn::http1, header::HOST};
 use hyper_util::rt::TokioIo;
 use prost::bytes::Bytes;
-use tokio::net::TcpStream;
 
+use super::{access::Access, tls::Protocol};
 use crate::endpoint::Endpoint;
 
 const PENDING: &str = "nv_inference_pending_request_count";
@@ -18,21 +18,28 @@ const PAGE_MAX: usize = 16 * 1024 * 1024;
 ///
 /// # Errors
 /// Why it cannot be told, in one line.
-pub async fn pending_requests(metrics: &Endpoint, model: &str, limit: Duration) -> Result<u64, String> {
-    let page = tokio::time::timeout(limit, page(metrics))
+pub async fn pending_requests(
+    metrics: &Endpoint,
+    access: &Access,
+    model: &str,
+    limit: Duration,
+) -> Result<u64, String> {
+    let place = format!("{}/metrics", metrics.uri());
+    let page = tokio::time::timeout(limit, page(metrics, access))
         .await
         .unwrap_or_else(|_| Err(format!("no answer within {} ms", limit.as_millis())))
-        .map_err(|why| format!("http://{}/metrics cannot be read: {why}", metrics.address()))?;
-    pending_in(&page, model).ok_or_else(|| format!("http://{}/metrics has no {PENDING} of model '{model}'", metrics.address()))
+        .map_err(|why| format!("{place} cannot be read: {why}"))?;
+    pending_in(&page, model).ok_or_else(|| format!("{place} has no {PENDING} of model '{model}'"))
 }
 
-async fn page(metrics: &Endpoint) -> Result<String, String> {
+async fn page(metrics: &Endpoint, access: &Access) -> Result<String, String> {
     let address = metrics.address();
-    let connection = TcpStream::connect(&address).await.map_err(|error| error.to_string())?;
+    let connection = access.connect(metrics, Protocol::Http1).await.map_err(|error| error.to_string())?;
     let (mut sender, connection) =
         http1::handshake(TokioIo::new(connection)).await.map_err(|error| error.to_string())?;
     let request = Request::get("/metrics").header(HOST, &address).body(Empty::<Bytes>::new());
-    let request = request.map_err(|error| error.to_string())?;
+    let mut request = request.map_err(|error| error.to_string())?;
+    request.headers_mut().extend(access.headers().clone());
     let answer = async {
         let response = sender.send_request(request).await.map_err(|error| error.to_string())?;
         if response.status() != StatusCode::OK {

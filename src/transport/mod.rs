@@ -1,5 +1,6 @@
 //! How requests reach a server and answers come back; with [`crate::proto`] the only place that sees the wire.
 
+mod access;
 mod client;
 mod codec;
 mod configuration;
@@ -7,8 +8,10 @@ mod connection;
 mod metrics;
 mod process;
 mod stream;
+mod tls;
+mod wire;
 
-pub(crate) use client::channel;
+pub use access::{Access, Conduit};
 pub use client::{CallError, Client, Counted};
 pub use codec::RequestTemplate;
 pub use configuration::Configuration;
@@ -16,3 +19,4 @@ pub(crate) use connection::Dialer;
 pub use connection::{Link, Severer};
 pub use metrics::pending_requests;
 pub use stream::{Incoming, Message, Outgoing, Stream};
+pub(crate) use tls::speaks_tls;

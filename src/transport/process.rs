@@ -31,7 +31,7 @@ impl ClientProcess {
     /// Starts it, and waits for the address that leads through it.
     pub(super) async fn start(&self, program: &Path, to: &Endpoint) -> io::Result<String> {
         let mut child = Command::new(program)
-            .args(["proxy", "--while-stdin-is-open", "--to", &to.to_string()])
+            .args(["proxy", "--while-stdin-is-open", "--to", &to.address()])
             // It ends at the end of its input, which comes however this process ends.
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -9,9 +9,10 @@ use std::{
 
 use tokio::sync::mpsc;
 use tokio_stream::{Stream as _, wrappers::ReceiverStream};
-use tonic::{Status, Streaming, client::Grpc, codegen::http::uri::PathAndQuery, transport::Channel};
+use tonic::{Status, Streaming, codegen::http::uri::PathAndQuery};
 
 use super::{
+    access::Conduit,
     client::{describe, reasons},
     codec::{RequestTemplate, StepCodec},
 };
@@ -69,12 +70,12 @@ pub enum Message {
 impl Stream {
     /// Opens a stream for one context's requests. The first [`Incoming::next`] sets it going.
     #[must_use]
-    pub fn open(channel: &Channel, template: RequestTemplate) -> Self {
+    pub fn open(conduit: &Conduit, template: RequestTemplate) -> Self {
         let (outgoing, steps) = mpsc::channel(QUEUE);
-        let mut client = Grpc::new(channel.clone());
+        let mut client = conduit.grpc();
+        let request = conduit.request(ReceiverStream::new(steps));
         let opening = async move {
             client.ready().await.map_err(|error| Status::unavailable(reasons(&error)))?;
-            let request = tonic::Request::new(ReceiverStream::new(steps));
             client.streaming(request, PathAndQuery::from_static(PATH), StepCodec::new(template)).await
         };
         Self { outgoing: Outgoing(outgoing), incoming: Incoming(State::Opening(Box::pin(opening))) }

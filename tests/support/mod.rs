@@ -5,6 +5,7 @@
 pub mod gate;
 pub mod request;
 pub mod runs;
+pub mod tls;
 pub mod tool;
 pub mod triton;
 
@@ -73,6 +74,8 @@ pub struct Setup {
     pub upstream: Option<String>,
     pub models: ModelOptions,
     pub faults: Vec<Planted>,
+    pub streams: bool,
+    pub has_metadata: bool,
     pub has_config: bool,
     pub has_statistics: bool,
     pub ready: bool,
@@ -82,6 +85,8 @@ pub struct Setup {
     pub formula: Option<&'static str>,
     /// Gives START to steps of sequences that have none: all of them, or the one with this number, from 1.
     pub adds_start: Option<AddsStart>,
+    /// Who does not send this header, a name and a value, is refused.
+    pub wants_header: Option<(&'static str, &'static str)>,
     /// Dies when asked for statistics for this many times.
     pub dies_at_statistics: Option<u64>,
 }
@@ -106,6 +111,8 @@ impl Default for Setup {
             upstream: None,
             models,
             faults: Vec::new(),
+            streams: true,
+            has_metadata: true,
             has_config: true,
             has_statistics: true,
             ready: true,
@@ -114,6 +121,7 @@ impl Default for Setup {
             decoupled: false,
             formula: None,
             adds_start: None,
+            wants_header: None,
             dies_at_statistics: None,
         }
     }
@@ -194,10 +202,17 @@ fn serve(
             let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
             let upstream = tonic::transport::Endpoint::from_shared(format!("http://{upstream}")).expect("an address");
             let client = GrpcInferenceServiceClient::new(upstream.connect_lazy());
+            let wants = setup.wants_header;
+            let let_in = move |request: Request<()>| match wants {
+                Some((name, value)) if request.metadata().get(name).is_none_or(|sent| sent != value) => {
+                    Err(Status::unauthenticated("who are you?"))
+                }
+                _ => Ok(request),
+            };
             let proxy = Proxy { client, setup, state };
             tell_address.send(listener.local_addr().expect("an address")).expect("a test that waits");
             let server = tonic::transport::Server::builder()
-                .add_service(GrpcInferenceServiceServer::new(proxy))
+                .add_service(GrpcInferenceServiceServer::with_interceptor(proxy, let_in))
                 .serve_with_incoming(TcpListenerStream::new(listener));
             tokio::select! {
                 _ = server => {}
@@ -296,6 +311,9 @@ impl GrpcInferenceService for Proxy {
         &self,
         request: Request<Streaming<ModelInferRequest>>,
     ) -> Reply<BoxStream<ModelStreamInferResponse>> {
+        if !self.setup.streams {
+            return Err(Status::unimplemented("no ModelStreamInfer"));
+        }
         let (sender, receiver) = mpsc::channel(256);
         tokio::spawn(self.clone().forward(request.into_inner(), sender));
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
@@ -322,6 +340,9 @@ impl GrpcInferenceService for Proxy {
     }
 
     async fn model_metadata(&self, request: Request<ModelMetadataRequest>) -> Reply<ModelMetadataResponse> {
+        if !self.setup.has_metadata {
+            return Err(Status::unimplemented("no ModelMetadata"));
+        }
         let mut response = self.client().model_metadata(request.into_inner()).await?;
         if let Some(datatype) = self.setup.datatype {
             for tensor in &mut response.get_mut().inputs {

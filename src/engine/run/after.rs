@@ -91,7 +91,7 @@ impl Prepared {
         let Self { client, shared, hints, .. } = self;
         let (mut trail, mut of_the_search) = (slots::Trail::default(), Vec::new());
         let looked = async {
-            let pending = PendingRequests::look(&shared.scenario, result).await;
+            let pending = PendingRequests::look(&shared.scenario, &shared.access, result).await;
             // A model that was loaded anew may have other slots.
             let asked = match slots::excuse(shared, result) {
                 None if shared.disturbances.any() => {

@@ -24,13 +24,14 @@ use crate::{
     oracle::{Violation, diagnosis::Known},
     plan::correlation_id,
     recorder::Taps,
-    transport::Client,
+    transport::{Access, Client},
 };
 
 impl Prepared {
     pub(super) async fn new(setup: Setup, given: Option<Given>, observer: &mut dyn Observer) -> Result<Self, RunError> {
         let Setup { scenario, seed, hints, fail_fast, embedded, recording, restart, program } = setup;
-        let client = Client::new(&scenario.target.endpoint, scenario.limits.connect_ms.duration())
+        let access = Access::new(&scenario.target).map_err(RunError::Access)?;
+        let client = Client::new(&scenario.target.endpoint, &access, scenario.limits.connect_ms.duration())
             .map_err(|error| RunError::Endpoint(error.to_string()))?;
         let mut preflight = Preflight::ask(&client, &scenario, hints).await.map_err(RunError::Endpoint)?;
         if let Some(why) = preflight.cannot_take_ids(&scenario) {
@@ -51,7 +52,7 @@ impl Prepared {
             (recording, header)
         });
         let threads = thread_count(&scenario);
-        let shared = Arc::new(Shared::new(scenario, seed, given, preflight, fail_fast, program, threads));
+        let shared = Arc::new(Shared::new(scenario, seed, given, (preflight, access), fail_fast, program, threads));
         Ok(Self { client, baseline, hands, shared, hints, recording })
     }
 

@@ -7,7 +7,6 @@ use tokio::{
     task::JoinSet,
     time::{Instant, MissedTickBehavior, interval},
 };
-use tonic::transport::Channel;
 
 use super::{SlotFinding, Terms, Trail, line::Line};
 use crate::{
@@ -20,7 +19,7 @@ use crate::{
     oracle::{Oracle, Outcome, Ruling},
     recorder::Counts,
     sequence::{CorrelationId, RequestId},
-    transport::{Client, Message, Outgoing, RequestTemplate, Stream, channel},
+    transport::{Client, Conduit, Message, Outgoing, RequestTemplate, Stream},
 };
 
 /// How many streams share a connection: fewer than any server should refuse, because one that has to wait for a stream
@@ -57,7 +56,7 @@ pub(super) struct Attempt<'r> {
     counts: Counts,
     lines: Vec<Line>,
     outgoing: Vec<Outgoing>,
-    connection: Option<Channel>,
+    connection: Option<Conduit>,
     readers: JoinSet<()>,
     sender: mpsc::Sender<(usize, Message)>,
     arrivals: mpsc::Receiver<(usize, Message)>,
@@ -301,14 +300,17 @@ impl<'r> Attempt<'r> {
         self.send(index, false)
     }
 
-    fn connection_for(&mut self, line: usize) -> Result<Channel, Void> {
+    fn connection_for(&mut self, line: usize) -> Result<Conduit, Void> {
         if !line.is_multiple_of(STREAMS_OF_A_CONNECTION)
             && let Some(connection) = &self.connection
         {
             return Ok(connection.clone());
         }
         let scenario = &self.shared.scenario;
-        let connection = channel(&scenario.target.endpoint, scenario.limits.connect_ms.duration())
+        let shared = self.shared;
+        let connection = shared
+            .access
+            .conduit(&scenario.target.endpoint, scenario.limits.connect_ms.duration())
             .map_err(|error| Void { why: error.to_string(), again: false })?;
         self.connection = Some(connection.clone());
         Ok(connection)

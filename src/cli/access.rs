@@ -1,0 +1,179 @@
+//! The flags that say what it takes to be let in at an endpoint.
+
+use std::{fs, path::PathBuf, str::FromStr};
+
+use clap::{Args, CommandFactory as _, builder::NonEmptyStringValueParser, error::ErrorKind};
+
+use super::Cli;
+use crate::{
+    header::{Header, Secret},
+    scenario::{AccessOverrides, Compression, Tls},
+};
+
+/// What it takes to be let in.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "What it takes to be let in")]
+pub struct AccessArgs {
+    /// Send this header with every call, as gRPC metadata or over HTTP (repeatable): 'NAME: VALUE'; 'NAME: $VARIABLE' or 'NAME:
+    /// Bearer $VARIABLE' takes the value from the environment, and can so be replayed; @FILE has one on each line. Values are
+    /// written down nowhere
+    #[arg(short = 'H', long = "header", value_name = "HEADER|@FILE")]
+    pub headers: Vec<Given>,
+    /// For grpcs:// and https://: trust the authorities whose certificates are in this PEM file, and not the system's
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+    /// The client's certificate, as PEM, for servers that ask for one
+    #[arg(long, value_name = "FILE")]
+    pub client_cert: Option<PathBuf>,
+    /// Its key, as PEM
+    #[arg(long, value_name = "FILE")]
+    pub client_key: Option<PathBuf>,
+    /// The name that the server's certificate has to be for [default: the endpoint's host]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    pub server_name: Option<String>,
+    /// Compress messages, both ways: none, gzip or deflate [default: none, or the scenario's]
+    #[arg(long, value_name = "METHOD", value_parser = compression)]
+    pub compression: Option<Compression>,
+    /// What the headers are.
+    #[arg(skip)]
+    read: Vec<Header>,
+}
+
+/// A header as it was given. What is wrong with it is told later, because clap would show it.
+#[derive(Clone, Debug)]
+pub struct Given(Secret);
+
+impl From<String> for Given {
+    fn from(text: String) -> Self {
+        Self(Secret::from(text))
+    }
+}
+
+fn compression(text: &str) -> Result<Compression, String> {
+    match text {
+        "none" => Ok(Compression::None),
+        "gzip" => Ok(Compression::Gzip),
+        "deflate" => Ok(Compression::Deflate),
+        _ => Err("it has to be none, gzip or deflate".to_owned()),
+    }
+}
+
+impl AccessArgs {
+    /// Reads the headers.
+    pub(super) fn complete(&mut self) -> Result<(), clap::Error> {
+        let wrong = |problem: String| Cli::command().error(ErrorKind::ValueValidation, problem);
+        self.read = headers(&self.headers).map_err(wrong)?;
+        Ok(())
+    }
+
+    /// Whether they say anything.
+    pub(super) fn is_empty(&self) -> bool {
+        self.headers.is_empty() && self.tls().is_empty()
+    }
+
+    /// What the flags say in place of a scenario.
+    #[must_use]
+    pub fn overrides(&self) -> AccessOverrides {
+        AccessOverrides { tls: self.tls(), headers: self.read.clone(), compression: self.compression }
+    }
+
+    fn tls(&self) -> Tls {
+        let Self { ca, client_cert, client_key, server_name, .. } = self.clone();
+        Tls { ca, client_cert, client_key, server_name }
+    }
+
+    /// The words that say it again, a flag and its value each; values that are written down nowhere are left out.
+    #[must_use]
+    pub fn words(&self) -> Vec<(&'static str, String)> {
+        let files: Vec<_> = self.headers.iter().filter_map(Given::file).collect();
+        let of_files = files.iter().map(|file| ("-H", format!("@{file}")));
+        let in_files = files.iter().flat_map(|file| headers_in(file).unwrap_or_default()).collect::<Vec<_>>();
+        let others = self.read.iter().filter(|header| in_files.iter().all(|other| other.name() != header.name()));
+        let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
+        let tls = [
+            ("--ca", path(&self.ca)),
+            ("--client-cert", path(&self.client_cert)),
+            ("--client-key", path(&self.client_key)),
+            ("--server-name", self.server_name.clone()),
+            ("--compression", self.compression.map(|compression| format!("{compression:?}").to_lowercase())),
+        ];
+        let tls = tls.into_iter().filter_map(|(flag, value)| Some((flag, value?)));
+        of_files.chain(others.map(|header| ("-H", header.to_string()))).chain(tls).collect()
+    }
+}
+
+impl Given {
+    fn file(&self) -> Option<&str> {
+        self.0.reveal().strip_prefix('@')
+    }
+}
+
+fn headers(given: &[Given]) -> Result<Vec<Header>, String> {
+    let mut all: Vec<Header> = Vec::new();
+    for one in given {
+        match one.file() {
+            Some(path) => all.extend(headers_in(path)?),
+            None => all.push(Header::from_str(one.0.reveal()).map_err(|problem| format!("-H: {problem}"))?),
+        }
+    }
+    match all.iter().enumerate().find(|(index, header)| all[..*index].iter().any(|other| other.name() == header.name()))
+    {
+        Some((_, header)) => Err(format!("-H: there are two headers '{}'", header.name())),
+        None => Ok(all),
+    }
+}
+
+/// The headers in a file, one a line; empty lines and those that begin with # are none.
+fn headers_in(path: &str) -> Result<Vec<Header>, String> {
+    let text = fs::read_to_string(path).map_err(|error| format!("-H @{path}: the file cannot be read: {error}"))?;
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
+    lines
+        .map(|(index, line)| line.parse().map_err(|problem| format!("-H @{path}, line {}: {problem}", index + 1)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    fn read(words: &[&str]) -> Result<AccessArgs, String> {
+        let cli = Cli::try_parse_from(["sequence-stress"].iter().chain(words)).map_err(|error| error.to_string())?;
+        let mut access = cli.stress.endpoint.access;
+        access.complete().map_err(|error| error.to_string())?;
+        Ok(access)
+    }
+
+    #[test]
+    fn headers_are_read_from_flags_and_files_and_said_again_without_their_values() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("headers");
+        fs::write(&path, "# mine\n\nx-of-a-file: hunter2\n").expect("it is written");
+        let at = format!("@{}", path.display());
+        let words = ["-H", "authorization: Bearer hunter2", "-H", &at, "-H", "x-key: $KEY", "--server-name", "a b"];
+        let access = read(&words).expect("headers");
+        let names: Vec<_> = access.overrides().headers.iter().map(|header| header.name().to_owned()).collect();
+        assert_eq!(names, ["authorization", "x-of-a-file", "x-key"]);
+        let again = [("-H", at.as_str()), ("-H", "authorization: …"), ("-H", "x-key: $KEY"), ("--server-name", "a b")];
+        assert_eq!(access.words(), again.map(|(flag, value)| (flag, value.to_owned())));
+        assert!(!format!("{access:?}").contains("hunter2"), "{access:?}");
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_header_is_told_without_its_value() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("headers");
+        fs::write(&path, "a: b\nhunter2\n").expect("it is written");
+        let at = format!("@{}", path.display());
+        for (words, reason) in [
+            (vec!["-H", "hunter2"], "no colon"),
+            (vec!["-H", "a: hunter2", "-H", "A: hunter2"], "two headers 'a'"),
+            (vec!["-H", &at], "line 2"),
+            (vec!["-H", "@/nowhere/at/all"], "cannot be read"),
+        ] {
+            let error = read(&words).expect_err(reason);
+            assert!(error.contains(reason) && !error.contains("hunter2"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What it takes to be let in at the endpoint, and how its connections are kept.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::Target;
+use crate::{endpoint::Endpoint, header::Header};
+
+/// Whom a secured endpoint has to be, and who calls there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    /// A PEM file with the certificates of the authorities that are trusted; without it the system's are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca: Option<PathBuf>,
+    /// A PEM file with the client's certificate, and those between it and its authority.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_cert: Option<PathBuf>,
+    /// A PEM file with its key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_key: Option<PathBuf>,
+    /// The name for which the server's certificate has to be, where it is not the endpoint's host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_name: Option<String>,
+}
+
+/// How messages are compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Compression {
+    /// Not at all.
+    #[default]
+    None,
+    /// With gzip, both ways.
+    Gzip,
+    /// With deflate, both ways.
+    Deflate,
+}
+
+/// What the command line says of it in place of the file.
+#[derive(Clone, Debug, Default)]
+pub struct AccessOverrides {
+    /// Key by key in place of `target.tls`.
+    pub tls: Tls,
+    /// Besides `target.headers`, and in place of those of the same names.
+    pub headers: Vec<Header>,
+    /// In place of `target.compression`.
+    pub compression: Option<Compression>,
+}
+
+impl Tls {
+    /// Whether it says nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Compression {
+    /// Whether it is none.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde hands it over")]
+    pub(super) fn is_none(&self) -> bool {
+        *self == Self::None
+    }
+}
+
+impl Target {
+    /// Puts what the command line says in place of what the file does.
+    pub fn override_access(&mut self, AccessOverrides { tls, headers, compression }: AccessOverrides) {
+        let Tls { ca, client_cert, client_key, server_name } = tls;
+        let own = &mut self.tls;
+        own.ca = ca.or(own.ca.take());
+        own.client_cert = client_cert.or(own.client_cert.take());
+        own.client_key = client_key.or(own.client_key.take());
+        own.server_name = server_name.or(own.server_name.take());
+        self.headers.retain(|own| headers.iter().all(|header| header.name() != own.name()));
+        self.headers.extend(headers);
+        self.compression = compression.unwrap_or(self.compression);
+    }
+
+    /// Puts a server of this process in place of the endpoint: it needs nobody's secrets.
+    pub fn embed(&mut self, endpoint: Endpoint) {
+        self.endpoint = endpoint;
+        self.tls = Tls::default();
+        self.headers.clear();
+    }
+
+    /// Whether anything there goes over TLS.
+    #[must_use]
+    pub fn is_secured(&self) -> bool {
+        [Some(&self.endpoint), self.metrics.as_ref()].into_iter().flatten().any(|endpoint| endpoint.scheme.is_secured())
+    }
+
+    pub(super) fn check_access(&self) -> Result<(), (String, String)> {
+        let Tls { client_cert, client_key, .. } = &self.tls;
+        let at = |key: &str, problem: &str| Err((key.to_owned(), problem.to_owned()));
+        if client_cert.is_some() != client_key.is_some() {
+            return at("target.tls", "a client's certificate and its key go together: --client-cert and --client-key");
+        }
+        if !self.tls.is_empty() && !self.is_secured() {
+            return at(
+                "target.tls",
+                "--ca, --client-cert, --client-key and --server-name are for a secured endpoint, such as grpcs://HOST:PORT",
+            );
+        }
+        for (index, header) in self.headers.iter().enumerate() {
+            if self.headers[..index].iter().any(|other| other.name() == header.name()) {
+                return at("target.headers", &format!("there are two headers '{}'", header.name()));
+            }
+        }
+        if self.keep_alive_timeout_ms.is_some() && self.keep_alive_ms.is_none() {
+            return at("target.keep_alive_timeout_ms", "it does nothing without target.keep_alive_ms");
+        }
+        Ok(())
+    }
+}

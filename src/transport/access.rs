@@ -1,0 +1,208 @@
+//! What it takes to be let in at an endpoint: TLS, headers, and how connections are kept.
+
+use std::{env, fmt, io, sync::Arc, time::Duration};
+
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use hyper_util::rt::TokioIo;
+use tokio::{net::TcpStream, time::timeout};
+use tonic::{
+    codec::CompressionEncoding,
+    metadata::MetadataMap,
+    transport::{Channel, Endpoint as TonicEndpoint, Uri},
+};
+use tower::service_fn;
+
+use super::{
+    client::{CallError, reasons},
+    tls::{Protocol, Tls},
+    wire::Wire,
+};
+use crate::{
+    endpoint::Endpoint,
+    proto::grpc_inference_service_client::GrpcInferenceServiceClient as Service,
+    scenario::{Compression, Millis, Target},
+};
+
+/// What it takes to be let in at an endpoint, and how connections are kept there. It is made once, and costs nothing to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Access(Arc<Terms>);
+
+#[derive(Debug, Default)]
+struct Terms {
+    headers: Headers,
+    /// None where nothing is secured.
+    tls: Option<Tls>,
+    compression: Option<CompressionEncoding>,
+    connect_timeout: Option<Duration>,
+    keep_alive: Option<Duration>,
+    keep_alive_timeout: Option<Duration>,
+    message_bytes_max: Option<usize>,
+}
+
+/// Headers, whose values nobody is shown.
+#[derive(Default)]
+struct Headers(HeaderMap);
+
+/// A connection, made when it is first used, with what every call over it carries.
+#[derive(Clone, Debug)]
+pub struct Conduit {
+    pub(super) channel: Channel,
+    pub(super) access: Access,
+}
+
+impl Access {
+    /// What a target asks for: files are read, and variables of the environment.
+    ///
+    /// # Errors
+    /// What cannot be had, in one line that has no secret in it.
+    pub fn new(target: &Target) -> Result<Self, String> {
+        let mut headers = HeaderMap::new();
+        for header in &target.headers {
+            let secret = header.value(|variable| env::var(variable).ok())?;
+            let problem = || format!("header '{}' cannot be sent", header.name());
+            let name = HeaderName::from_bytes(header.name().as_bytes()).map_err(|_| problem())?;
+            let mut value = HeaderValue::from_str(secret.reveal()).map_err(|_| problem())?;
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+        Ok(Self(Arc::new(Terms {
+            headers: Headers(headers),
+            tls: target.is_secured().then(|| Tls::new(&target.tls)).transpose()?,
+            compression: match target.compression {
+                Compression::None => None,
+                Compression::Gzip => Some(CompressionEncoding::Gzip),
+                Compression::Deflate => Some(CompressionEncoding::Deflate),
+            },
+            connect_timeout: target.connect_timeout_ms.map(Millis::duration),
+            keep_alive: target.keep_alive_ms.map(Millis::duration),
+            keep_alive_timeout: target.keep_alive_timeout_ms.map(Millis::duration),
+            message_bytes_max: target.message_bytes_max.map(|max| usize::try_from(max.get()).unwrap_or(usize::MAX)),
+        })))
+    }
+
+    /// The headers that every call carries.
+    pub(super) fn headers(&self) -> &HeaderMap {
+        &self.0.headers.0
+    }
+
+    /// How long the making of a connection may take, where `limit` is what a call may.
+    pub(super) fn connect_limit(&self, limit: Duration) -> Duration {
+        self.0.connect_timeout.unwrap_or(limit)
+    }
+
+    /// A connection to an endpoint, made with the first call.
+    ///
+    /// # Errors
+    /// When the address is none.
+    pub(crate) fn conduit(&self, endpoint: &Endpoint, limit: Duration) -> Result<Conduit, CallError> {
+        let (tonic, limit) = (self.tonic(endpoint)?, self.connect_limit(limit));
+        if !endpoint.scheme.is_secured() {
+            return Ok(self.over(tonic.connect_timeout(limit).tcp_nodelay(true).connect_lazy()));
+        }
+        let (access, endpoint) = (self.clone(), endpoint.clone());
+        let connector = service_fn(move |_: Uri| {
+            let (access, endpoint) = (access.clone(), endpoint.clone());
+            async move { timeout(limit, access.connect(&endpoint, Protocol::Http2)).await?.map(TokioIo::new) }
+        });
+        Ok(self.over(tonic.connect_with_connector_lazy(connector)))
+    }
+
+    /// What calls over a channel carry.
+    pub(super) fn over(&self, channel: Channel) -> Conduit {
+        Conduit { channel, access: self.clone() }
+    }
+
+    /// An endpoint as the library has it.
+    pub(super) fn tonic(&self, endpoint: &Endpoint) -> Result<TonicEndpoint, CallError> {
+        let tonic =
+            TonicEndpoint::from_shared(endpoint.uri()).map_err(|error| CallError::Unreachable(reasons(&error)))?;
+        let Some(keep_alive) = self.0.keep_alive else { return Ok(tonic) };
+        let tonic = tonic.http2_keep_alive_interval(keep_alive).keep_alive_while_idle(true);
+        Ok(match self.0.keep_alive_timeout {
+            Some(limit) => tonic.keep_alive_timeout(limit),
+            None => tonic,
+        })
+    }
+
+    /// A connection to an endpoint.
+    pub(super) async fn connect(&self, endpoint: &Endpoint, protocol: Protocol) -> io::Result<Wire> {
+        let stream = TcpStream::connect(endpoint.address()).await?;
+        self.secured(endpoint, stream, protocol).await
+    }
+
+    /// A connection that was made to an endpoint, whatever it goes through, secured where it has to be.
+    pub(super) async fn secured(&self, endpoint: &Endpoint, stream: TcpStream, protocol: Protocol) -> io::Result<Wire> {
+        stream.set_nodelay(true)?;
+        match &self.0.tls {
+            Some(tls) if endpoint.scheme.is_secured() => tls.secure(endpoint, stream, protocol).await,
+            None if endpoint.scheme.is_secured() => {
+                Err(io::Error::other(format!("{endpoint} is secured, and nothing is known of how")))
+            }
+            _ => Ok(Wire::Plain(stream)),
+        }
+    }
+
+    /// A call was answered: who calls was let in.
+    pub(super) fn was_answered(&self) {
+        if let Some(tls) = &self.0.tls {
+            tls.was_answered();
+        }
+    }
+
+    /// Why a call that failed was not answered, where TLS has to do with it.
+    pub(super) fn explain(&self, error: CallError) -> CallError {
+        let is_of_the_connection = matches!(error, CallError::Unreachable(_) | CallError::NotThisProtocol(_));
+        let missing = self.0.tls.as_ref().and_then(Tls::refused_caller).filter(|_| is_of_the_connection);
+        missing.map_or(error, CallError::NotSecured)
+    }
+}
+
+impl Conduit {
+    /// The channel.
+    #[must_use]
+    pub fn channel(&self) -> &Channel {
+        &self.channel
+    }
+
+    /// A call's message with what every call carries.
+    pub(super) fn request<T>(&self, message: T) -> tonic::Request<T> {
+        let mut request = tonic::Request::new(message);
+        let headers = self.access.headers();
+        if !headers.is_empty() {
+            *request.metadata_mut() = MetadataMap::from_headers(headers.clone());
+        }
+        request
+    }
+
+    /// The service behind it.
+    pub(super) fn service(&self) -> Service<Channel> {
+        let terms = &*self.access.0;
+        let mut service = Service::new(self.channel.clone());
+        if let Some(encoding) = terms.compression {
+            service = service.send_compressed(encoding).accept_compressed(encoding);
+        }
+        if let Some(max) = terms.message_bytes_max {
+            service = service.max_decoding_message_size(max);
+        }
+        service
+    }
+
+    /// The same for calls of a codec of one's own.
+    pub(super) fn grpc(&self) -> tonic::client::Grpc<Channel> {
+        let terms = &*self.access.0;
+        let mut grpc = tonic::client::Grpc::new(self.channel.clone());
+        if let Some(encoding) = terms.compression {
+            grpc = grpc.send_compressed(encoding).accept_compressed(encoding);
+        }
+        if let Some(max) = terms.message_bytes_max {
+            grpc = grpc.max_decoding_message_size(max);
+        }
+        grpc
+    }
+}
+
+impl fmt::Debug for Headers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
