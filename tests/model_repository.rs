@@ -45,7 +45,7 @@ async fn connect(serve: &Serve) -> GrpcInferenceServiceClient<Channel> {
 /// A step with the elements of small numbers, in the model's own type.
 fn step(model: &str, datatype: &str, batches: bool, value: u8, start: bool, end: bool) -> ModelInferRequest {
     let mut step = request::step(model, 7, &[value.into()], start, end);
-    step.inputs[0].datatype = datatype.to_owned();
+    datatype.clone_into(&mut step.inputs[0].datatype);
     step.inputs[0].shape = if batches { vec![1, 1] } else { vec![1] };
     step.raw_input_contents = vec![bytes(datatype, value)];
     step

@@ -176,7 +176,6 @@ fn config(BuiltIn { name, family: model, datatype, bool_controls }: &BuiltIn, op
         state: model.state.map(|initial| state(initial, *datatype)).into_iter().collect(),
         strategy_choice: Some(strategy_choice(strategy, model.batches, options)),
         iterative_sequence: model.answers == Answers::Iterative,
-        ..Default::default()
     };
     let milliseconds = options.execution.as_millis().to_string();
     let parameters = [
