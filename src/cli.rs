@@ -132,10 +132,27 @@ pub struct ServeArgs {
     /// Begin with no model loaded; clients load them
     #[arg(long)]
     pub explicit: bool,
+    /// Serve the models of this repository in place of the built-in ones: each by the formula, types and settings that its
+    /// config.pbtxt gives; what it is made of is not run (repeatable)
+    #[arg(long, value_name = "DIR", conflicts_with_all = OF_BUILT_IN_MODELS)]
+    pub model_repository: Vec<PathBuf>,
     /// The rest.
     #[command(flatten)]
     pub server: ServerArgs,
 }
+
+/// What configurations say where models are read.
+const OF_BUILT_IN_MODELS: [&str; 9] = [
+    "strategy",
+    "idle_limit",
+    "instances",
+    "max_batch_size",
+    "candidates",
+    "execution_time",
+    "queue_delay",
+    "minimum_slot_utilization",
+    "preferred_batch_size",
+];
 
 /// What stands below the options of `replay --help`.
 const REPLAYED: &str = "\

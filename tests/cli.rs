@@ -98,10 +98,13 @@ fn what_cannot_be_tested_is_one_clear_line_and_exit_code_4() {
     let output = run(&["-u", &server.address.to_string(), "-m", "nobody"]);
     assert_eq!(output.status.code(), Some(4));
     assert!(
-        text(&output.stderr).contains("no model 'nobody'; it has custom_dyna_sequence_int32, "),
+        text(&output.stderr).contains("no model 'nobody'; it has custom_dyna_sequence_bool, "),
         "{}",
         text(&output.stderr)
     );
+    let output = run(&["-u", &server.address.to_string(), "-m", "oldest_sequence_int16"]);
+    let error = text(&output.stderr);
+    assert!(error.contains("it has oldest_sequence_int32, ") && error.trim_end().ends_with(" more"), "{error}");
 
     let output = run(&["-u", &server.address.to_string(), "-t", "99999"]);
     assert_eq!(output.status.code(), Some(4));

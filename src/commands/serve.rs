@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     cli::ServeArgs,
-    reference::{Ended, Planted, Server, model_names, scheduler::HoldUntil},
+    reference::{Ended, Models, Planted, Server, models_in_short, scheduler::HoldUntil},
     report::counted,
 };
 
@@ -33,10 +33,21 @@ pub(super) fn serve(args: &ServeArgs) -> Result<u8, Failure> {
     }
     let mut options = args.options();
     options.hold_until = hold_until()?;
-    options.check().map_err(Failure::wrong_input)?;
+    if args.model_repository.is_empty() {
+        options.check().map_err(Failure::wrong_input)?;
+    } else {
+        let models = Models::read(&args.model_repository, options.hold_until).map_err(Failure::wrong_input)?;
+        models.notes.iter().for_each(|note| say_error(note));
+        options.repository = Some(models);
+    }
+    let lines = match &options.repository {
+        Some(models) => models.served.iter().map(|line| format!("model {line}")).collect(),
+        None => vec![format!("models: {}", models_in_short())],
+    };
     let server = Server::start(options).map_err(Failure::could_not_test)?;
     let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::could_not_test)?;
-    let ended = runtime.block_on(serve_until_told(server, &args.server.fault)).map_err(Failure::could_not_test)?;
+    let ended =
+        runtime.block_on(serve_until_told(server, &lines, &args.server.fault)).map_err(Failure::could_not_test)?;
     match ended {
         Ended::Stopped => Ok(0),
         Ended::Crashed => {
@@ -61,13 +72,13 @@ fn hold_until() -> Result<HoldUntil, Failure> {
 }
 
 /// Serves until the first signal, and then until the last sequence is over or the second signal.
-async fn serve_until_told(server: Server, planted: &[Planted]) -> io::Result<Ended> {
+async fn serve_until_told(server: Server, models: &[String], planted: &[Planted]) -> io::Result<Ended> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     // Whoever reads the address may signal at once.
     print(|out| {
         writeln!(out, "serving gRPC at {}", server.address)?;
-        writeln!(out, "models: {}", model_names().collect::<Vec<_>>().join(", "))?;
+        models.iter().try_for_each(|line| writeln!(out, "{line}"))?;
         out.flush()
     });
     let gone = async {

@@ -1,6 +1,6 @@
 //! What is found out about server and model before anything is sent.
 
-use std::{borrow::Cow, time::Duration};
+use std::{borrow::Cow, cmp::Reverse, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +15,9 @@ use crate::{
     tensor::{INT32, TensorSpec},
     transport::{CallError, Client, Configuration, speaks_tls},
 };
+
+/// How many models are named to who asked for one that is not there.
+const MODELS_SHOWN: usize = 12;
 
 /// What the command line tells of an endpoint that does not tell it itself.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
@@ -220,11 +223,23 @@ async fn check_model(client: &Client, name: &str) -> Result<Option<CallError>, S
                 format!("the server has the model '{name}', and it is not ready")
             }
             Ok(models) if !models.is_empty() => {
-                format!("the server has no model '{name}'; it has {}", models.join(", "))
+                format!("the server has no model '{name}'; it has {}", some_of(&models, name))
             }
             _ => format!("the server has no model '{name}' that is ready"),
         }),
         Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Models by name, those first whose names begin most like the one that is looked for; not all where they are many.
+fn some_of(models: &[String], like: &str) -> String {
+    let alike = |name: &String| name.bytes().zip(like.bytes()).take_while(|(one, other)| one == other).count();
+    let mut models: Vec<_> = models.iter().collect();
+    models.sort_by_key(|name| Reverse(alike(name)));
+    let shown = models.iter().take(MODELS_SHOWN).map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
+    match models.len().saturating_sub(MODELS_SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
     }
 }
 

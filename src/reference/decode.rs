@@ -13,7 +13,7 @@ use super::{
     failure::Failure,
     request::SequenceId,
     spec::{Spec, TensorSpec},
-    tensor::{Datatype, Tensor},
+    tensor::{Tensor, texts},
 };
 use crate::proto::{
     InferParameter, InferTensorContents, ModelInferRequest,
@@ -21,6 +21,8 @@ use crate::proto::{
     model_infer_request::{InferInputTensor, InferRequestedOutputTensor},
 };
 
+/// What stands before each element of BYTES.
+const LENGTH_BYTES: usize = 4;
 /// The most bytes of a correlation ID that is a text.
 const TEXT_ID_BYTES_MAX: usize = 128;
 
@@ -73,7 +75,8 @@ pub(super) fn decode(request: ModelInferRequest, spec: &Spec) -> Result<Decoded,
     if let Some(output) = request.outputs.iter().find(|o| spec.outputs.iter().all(|known| *known.name != *o.name)) {
         return Err(Failure::invalid(format!("unexpected inference output '{}' for model '{model}'", output.name)));
     }
-    let wants = wants(&request.outputs, spec);
+    let mut wants = wants(&request.outputs, spec);
+    wants.empty_final = options.empty_final;
     let check = Check { spec, model: &model, request_id: &request.id };
     check.count(&request.inputs, &named)?;
     let batch_size = check.batch_size(&request.inputs)?;
@@ -96,8 +99,11 @@ pub(super) fn decode(request: ModelInferRequest, spec: &Spec) -> Result<Decoded,
 
 /// Which outputs a request asks for: all, where it names none.
 fn wants(named: &[InferRequestedOutputTensor], spec: &Spec) -> Wants {
-    let is_named = |output: &TensorSpec| named.is_empty() || named.iter().any(|name| *name.name == *output.name);
-    Wants { result: is_named(&spec.outputs[0]), seen: spec.seen().is_some_and(is_named) }
+    if named.is_empty() {
+        return Wants::ALL;
+    }
+    let is_named = |output: &TensorSpec| named.iter().any(|name| *name.name == *output.name);
+    Wants::of((0..spec.outputs.len()).filter(|index| is_named(&spec.outputs[*index])))
 }
 
 /// What a request's parameters say.
@@ -106,11 +112,12 @@ struct Parameters {
     start: bool,
     end: bool,
     timeout: Option<Duration>,
+    empty_final: bool,
 }
 
 impl Parameters {
     fn read(parameters: &HashMap<String, InferParameter>) -> Result<Self, Failure> {
-        let mut read = Self { id: SequenceId::Number(0), start: false, end: false, timeout: None };
+        let mut read = Self { id: SequenceId::Number(0), start: false, end: false, timeout: None, empty_final: false };
         // In the order of their names, so that of two errors it is always the same that is told.
         let mut parameters: Vec<_> = parameters.iter().collect();
         parameters.sort_unstable_by_key(|(name, _)| *name);
@@ -135,7 +142,7 @@ impl Parameters {
             ("sequence_id", _) => return wrong_type("int64_param or string_param"),
             ("sequence_start", Some(BoolParam(start))) => self.start = *start,
             ("sequence_end", Some(BoolParam(end))) => self.end = *end,
-            ("triton_enable_empty_final_response", Some(BoolParam(_))) => {}
+            ("triton_enable_empty_final_response", Some(BoolParam(wanted))) => self.empty_final = *wanted,
             ("sequence_start" | "sequence_end" | "triton_enable_empty_final_response", _) => {
                 return wrong_type("bool_param");
             }
@@ -344,18 +351,52 @@ impl Check<'_> {
             );
             return Err(self.failure(&text));
         }
+        self.check_data(declared, own, &data, batch_size)?;
+        Ok((declared.name.clone(), Tensor { datatype: declared.datatype, shape, data }))
+    }
+
+    fn check_data(&self, declared: &TensorSpec, own: &[i64], data: &[u8], batch_size: u32) -> Result<(), Failure> {
         // A product that does not fit into 64 bits differs from any data's length, and so does one of negative sizes.
         let elements = own.iter().fold(i64::from(batch_size.max(1)), |product, size| product.saturating_mul(*size));
-        let expected = elements.saturating_mul(4);
-        let got = data.len();
-        if i64::try_from(got) != Ok(expected) || own.iter().any(|size| *size < 0) {
-            let text = format!(
-                "input byte size mismatch for input '{name}' for model '{}'. Expected {expected}, got {got}",
-                self.model
-            );
-            return Err(self.failure(&text));
+        let has_negative = own.iter().any(|size| *size < 0);
+        let Some(size) = declared.datatype.size() else {
+            return self.check_texts(declared, if has_negative { i64::MAX } else { elements }, data);
+        };
+        let expected = elements.saturating_mul(i64::try_from(size).unwrap_or(i64::MAX));
+        if i64::try_from(data.len()) == Ok(expected) && !has_negative {
+            return Ok(());
         }
-        Ok((declared.name.clone(), Tensor { datatype: Datatype::Int32, shape, data }))
+        Err(self.failure(&format!(
+            "input byte size mismatch for input '{}' for model '{}'. Expected {expected}, got {}",
+            declared.name,
+            self.model,
+            data.len()
+        )))
+    }
+
+    /// Texts are counted. One whose length is more than what is left is the last, and the model's affair.
+    fn check_texts(&self, declared: &TensorSpec, expected: i64, data: &[u8]) -> Result<(), Failure> {
+        let of = format!("for inference input '{}' for model '{}'", declared.name, self.model);
+        let got = texts(data).count();
+        let whole: usize = texts(data).flatten().map(|text| text.len() + LENGTH_BYTES).sum();
+        let left = data.len() - whole;
+        let got = i64::try_from(got).unwrap_or(i64::MAX);
+        if (1..LENGTH_BYTES).contains(&left) {
+            return Err(self.failure(&format!(
+                "incomplete string length indicator {of}, expecting {LENGTH_BYTES} bytes but only {left} bytes \
+                 available. Please make sure the string length indicator is in one buffer."
+            )));
+        }
+        if got > expected {
+            return Err(self.failure(&format!(
+                "unexpected number of string elements {} {of}, expecting {expected}",
+                expected + 1
+            )));
+        }
+        if got < expected {
+            return Err(self.failure(&format!("expected {expected} string elements {of}, got {got}")));
+        }
+        Ok(())
     }
 
     fn check_shape(&self, declared: &TensorSpec, shape: &[i64]) -> Result<(), Failure> {

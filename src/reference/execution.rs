@@ -3,16 +3,18 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
+    failure::Failure,
     fault::{Fault, Faults},
-    model::{Accumulator, ModelRow, Outcome, Outputs},
+    model::{Accumulator, ModelRow, Outputs, Step},
+    number::Number,
     request::SequenceId,
     scheduler::{Batch, Request, Row},
     spec::{ControlSpec, Signal, Spec, StateSpec},
     tensor::{Datatype, Tensor},
 };
 
-/// What a new sequence finds in a state that has no initial one: it is not defined, so nobody should use it.
-const UNDEFINED: i32 = 0x5a5a_5a5a;
+/// The bits that a new sequence finds in a state that has no initial one: they are not defined, so nobody should use them.
+const UNDEFINED: u64 = 0x5a5a_5a5a_5a5a_5a5a;
 
 /// A request's inputs, by name.
 pub(super) type Inputs = Vec<(Arc<str>, Tensor)>;
@@ -20,9 +22,27 @@ pub(super) type Inputs = Vec<(Arc<str>, Tensor)>;
 /// Which outputs a request asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Wants {
-    pub(super) result: bool,
-    /// What the model saw.
-    pub(super) seen: bool,
+    /// A bit for each.
+    outputs: u32,
+    /// Whether the last answer of a decoupled model is wanted where there is nothing in it.
+    pub(super) empty_final: bool,
+}
+
+impl Wants {
+    /// All outputs.
+    pub(super) const ALL: Self = Self { outputs: u32::MAX, empty_final: false };
+    /// The first output alone.
+    pub(super) const RESULT: Self = Self { outputs: 1, empty_final: false };
+
+    /// The outputs of a model with these numbers.
+    pub(super) fn of(indices: impl Iterator<Item = usize>) -> Self {
+        Self { outputs: indices.fold(0, |bits, index| bits | 1 << index), empty_final: false }
+    }
+
+    /// Whether the output with this number is one of them.
+    pub(super) fn has(self, index: usize) -> bool {
+        self.outputs & (1 << index) != 0
+    }
 }
 
 /// What a request asks of the model.
@@ -32,7 +52,7 @@ pub(super) trait Asks {
 
     /// The outputs.
     fn wants(&self) -> Wants {
-        Wants { result: true, seen: false }
+        Wants::RESULT
     }
 }
 
@@ -55,6 +75,9 @@ pub(super) struct Executed<T> {
     pub(super) outcome: Outcome,
 }
 
+/// What a request is answered with.
+pub(super) type Outcome = Result<Vec<Outputs>, Failure>;
+
 impl Instance {
     /// The instance with this number.
     pub(super) fn new(number: u32, spec: Arc<Spec>, faults: Arc<Faults>) -> Self {
@@ -69,6 +92,32 @@ impl Instance {
             .iter_mut()
             .map(|row| row.request.as_mut().map(|request| std::mem::take(request.payload.inputs())))
             .collect();
+        let ends: Vec<_> = rows.iter().map(|row| row.request.as_ref().is_none_or(|request| request.end)).collect();
+        let mut outcomes: Vec<Outcome> = rows.iter().map(|_| Ok(Vec::new())).collect();
+        for left in (0..self.spec.iterations).rev() {
+            let given = if left == 0 { std::mem::take(&mut inputs) } else { inputs.clone() };
+            for (request, ends) in rows.iter_mut().map(|row| row.request.as_mut()).zip(&ends) {
+                _ = request.map(|request| request.end = *ends && left == 0);
+            }
+            for (all, outcome) in outcomes.iter_mut().zip(self.execute_once(&rows, given)) {
+                match (&mut *all, outcome) {
+                    (Ok(all), Ok(responses)) => all.extend(responses),
+                    (all @ Ok(_), failed) => *all = failed,
+                    (Err(_), _) => {}
+                }
+            }
+            rows.iter_mut().filter_map(|row| row.request.as_mut()).for_each(|request| request.start = false);
+        }
+        if !self.spec.is_decoupled {
+            // Of an iterative model that answers once it is the last answer.
+            let all_but_one = |all: &mut Vec<Outputs>| _ = all.drain(..all.len().saturating_sub(1));
+            outcomes.iter_mut().flatten().for_each(all_but_one);
+        }
+        let executed = rows.into_iter().zip(outcomes);
+        executed.filter_map(|(row, outcome)| row.request.map(|request| Executed { request, outcome })).collect()
+    }
+
+    fn execute_once<T: Asks>(&mut self, rows: &[Row<T>], mut inputs: Vec<Option<Inputs>>) -> Vec<Outcome> {
         // READY says that padding is not to be looked at, so it has an input only where the fault is planted that it is.
         let looks_at_padding = self.faults.has(Fault::ReadySpurious);
         let padding = looks_at_padding.then(|| inputs.iter().flatten().next().cloned()).flatten().unwrap_or_default();
@@ -78,12 +127,11 @@ impl Instance {
             .map(|(row, inputs)| self.model_row(row, inputs.take().unwrap_or_else(|| padding.clone())))
             .collect();
         let outcomes = self.model.execute(&model_rows);
-        let executed = rows.into_iter().zip(outcomes).filter_map(|(row, outcome)| {
+        let each = rows.iter().zip(outcomes).map(|(row, outcome)| {
             let ends = row.request.as_ref().is_none_or(|request| request.end);
-            let outcome = outcome.map(|outputs| self.save_state(row.slot, ends, outputs));
-            row.request.map(|request| Executed { request, outcome })
+            outcome.map(|step| self.save_state(row.slot, ends, step))
         });
-        executed.collect()
+        each.collect()
     }
 
     fn model_row<T: Asks>(&mut self, row: &Row<T>, mut tensors: Inputs) -> ModelRow {
@@ -126,7 +174,7 @@ impl Instance {
         match &self.spec.state {
             Some(_) if is_padding => self.has_state(slot),
             // At START there is something, although it is not defined.
-            Some(state) => !state.has_initial,
+            Some(state) => state.initial.is_none(),
             None => self.model.has_sum(slot, id),
         }
     }
@@ -169,14 +217,19 @@ impl Instance {
     }
 
     fn has_state(&self, slot: u32) -> bool {
-        self.states.get(&slot).is_some_and(|state| state.int32s().any(|value| value != 0))
+        self.states
+            .get(&slot)
+            .is_some_and(|state| state.numbers().is_ok_and(|numbers| numbers.iter().any(|number| !number.is_zero())))
     }
 
     fn state(&mut self, spec: &StateSpec, slot: u32, is_new: bool) -> (Arc<str>, Tensor) {
         let shape: Vec<_> = self.spec.batches().then_some(1).into_iter().chain(spec.dims.iter().copied()).collect();
         let count = usize::try_from(shape.iter().product::<i64>()).expect("sizes are above 0");
-        let content = if spec.has_initial { 0 } else { UNDEFINED };
-        let new = || Tensor::int32(shape.clone(), std::iter::repeat_n(content, count));
+        let undefined = Number::of_bits(spec.datatype, UNDEFINED).expect("a model's type has numbers");
+        let new = || match &spec.initial {
+            Some(data) => Tensor { datatype: spec.datatype, shape: shape.clone(), data: data.clone() },
+            None => Tensor::filled(spec.datatype, shape.clone(), count, undefined),
+        };
         if is_new {
             self.states.insert(slot, new());
         }
@@ -189,16 +242,14 @@ impl Instance {
         (spec.input.clone(), tensor)
     }
 
-    /// Keeps the state that a row gave back, and leaves the outputs.
-    fn save_state(&mut self, slot: u32, ends: bool, outputs: Outputs) -> Outputs {
-        let Some(spec) = &self.spec.state else { return outputs };
-        let (states, outputs): (Vec<_>, _) = outputs.into_iter().partition(|(name, _)| *name == spec.output);
-        if let Some((_, state)) = states.into_iter().next()
+    /// Keeps the state that a row gave back, and leaves the responses.
+    fn save_state(&mut self, slot: u32, ends: bool, step: Step) -> Vec<Outputs> {
+        if let Some(state) = step.state
             && (ends || !self.faults.happens(Fault::StateNotSaved))
         {
             self.states.insert(slot, state);
         }
-        outputs
+        step.responses
     }
 }
 

@@ -79,11 +79,15 @@ faults! {
     DropResponse "drop-response" "an answer is not sent", "lost response", "server#3652";
     DuplicateResponse "duplicate-response" "an answer is sent twice", "duplicated response", "";
     SwapResponses "swap-responses" "two answers of a stream change places", "reordered response", "server#4918";
+    LoseOwnResponse "lose-own-response" "of several answers to a request the first is not sent", "lost response", "";
+    SwapOwnResponses "swap-own-responses" "of several answers to a request the first and the last change places", "reordered response", "";
+    LoseFinalMark "lose-final-mark" "the last of several answers to a request is not marked as the final one", "malformed response", "";
+    SurplusResponse "surplus-response" "of several answers to a request the first is sent twice", "duplicated response", "";
     Misdeliver "misdeliver" "an answer is sent on another stream", "misaddressed response", "server#8078";
     WrongRequestId "wrong-request-id" "an answer carries an ID that no request has", "misaddressed response", "";
     WrongModelName "wrong-model-name" "an answer carries another model's name", "misaddressed response", "";
     WrongOutputName "wrong-output-name" "the output has another name", "malformed response", "";
-    WrongOutputType "wrong-output-type" "the output is said to be FP32", "malformed response", "";
+    WrongOutputType "wrong-output-type" "the output is said to be FP32, or INT32 where that is its type", "malformed response", "";
     WrongOutputShape "wrong-output-shape" "the output's shape has one dimension less", "malformed response", "";
     WrongOutputLength "wrong-output-length" "the output holds an element more than its shape says", "malformed response", "";
     TruncateOutput "truncate-output" "the output's last byte is missing", "malformed response", "";

@@ -13,9 +13,12 @@ use super::{
     decode::{Decoded, decode},
     execution::{self, Asks, Inputs},
     fault::Faults,
+    number::Number,
+    pbtxt,
     repository::read_config,
     scheduler::{Event, HoldUntil, Moment, Scheduler},
     spec::Spec,
+    tensor::texts,
 };
 use crate::proto::{InferParameter, ModelInferRequest, infer_parameter::ParameterChoice};
 
@@ -60,10 +63,13 @@ fn check(decoded: &Decoded, spec: &Spec) {
         assert_eq!(decoded.batch_size, 1);
     }
     assert!(own.iter().all(|size| *size >= 0), "{tensor:?}");
-    let bytes = own.iter().fold(4 * i128::from(decoded.batch_size.max(1)), |product, size| {
+    let elements = own.iter().fold(i128::from(decoded.batch_size.max(1)), |product, size| {
         product.checked_mul((*size).into()).expect("the data has a length")
     });
-    assert_eq!(i128::try_from(tensor.data.len()), Ok(bytes), "{:?}", tensor.shape);
+    assert_eq!(tensor.datatype, spec.datatype());
+    let size = tensor.datatype.size().unwrap_or(1);
+    let count = tensor.datatype.size().map_or_else(|| texts(&tensor.data).count(), |size| tensor.data.len() / size);
+    assert_eq!((i128::try_from(count), tensor.data.len() % size), (Ok(elements), 0), "{:?}", tensor.shape);
 }
 
 /// Reads a text as a model's configuration; a model that can be made of it has to serve.
@@ -73,6 +79,20 @@ fn check(decoded: &Decoded, spec: &Spec) {
 #[must_use]
 pub fn config(json: &str) -> bool {
     let Ok(config) = read_config("model", json) else { return false };
+    let Ok(spec) = Spec::new(config, HoldUntil::default()) else { return false };
+    serve(&Arc::new(spec));
+    true
+}
+
+/// Reads a text as a `config.pbtxt`; a model that can be made of it has to serve.
+///
+/// # Panics
+/// When it does not, besides where the server itself would, or where what is left out has no place in the text.
+#[must_use]
+pub fn pbtxt(text: &str) -> bool {
+    let Ok((mut config, unknown)) = pbtxt::read(text) else { return false };
+    assert!(unknown.iter().all(|remark| (1..=text.split('\n').count()).contains(&remark.line)), "{unknown:?}");
+    "model".clone_into(&mut config.name);
     let Ok(spec) = Spec::new(config, HoldUntil::default()) else { return false };
     serve(&Arc::new(spec));
     true
@@ -132,6 +152,7 @@ fn step(spec: &Spec, id: i64, start: bool, end: bool) -> Option<Decoded> {
     let shape: Vec<_> = spec.shape(&spec.inputs[0]).into_iter().map(i64::abs).collect();
     let elements = shape.iter().try_fold(1_i64, |product, size| product.checked_mul(*size));
     let elements = elements.filter(|elements| *elements <= ELEMENTS_MAX)?;
+    let one = Number::of_bits(spec.datatype(), 1).expect("a model's type has numbers");
     let parameters = [
         ("sequence_id", ParameterChoice::Int64Param(id)),
         ("sequence_start", ParameterChoice::BoolParam(start)),
@@ -147,7 +168,7 @@ fn step(spec: &Spec, id: i64, start: bool, end: bool) -> Option<Decoded> {
             shape,
             ..Default::default()
         }],
-        raw_input_contents: vec![vec![1; usize::try_from(4 * elements).expect("it is small")]],
+        raw_input_contents: vec![one.to_le_bytes().repeat(usize::try_from(elements).expect("it is small"))],
         ..Default::default()
     };
     Some(decode(request, spec).expect("a right request is taken"))
@@ -190,7 +211,7 @@ mod tests {
 
     #[test]
     fn sizes_whose_product_does_not_fit_are_refused() {
-        assert_eq!((takers(&[1, 1], 4), takers(&[1], 4), takers(&[2, 3], 24)), (7, 3, 4));
+        assert_eq!((takers(&[1, 1], 4), takers(&[1], 4), takers(&[2, 3], 24)), (23, 6, 17));
         for shape in [&[1, 1 << 62][..], &[1 << 62], &[1, 1 << 32, 1 << 32], &[1, i64::MAX, i64::MAX], &[i64::MIN]] {
             assert_eq!((takers(shape, 0), takers(shape, 4)), (0, 0), "{shape:?}");
         }
@@ -222,7 +243,7 @@ mod tests {
         let part = |parameter| ModelInferRequest { parameters: [parameter].into(), ..Default::default() };
         let mut whole = request_parts.encode_to_vec();
         whole.extend(parameters.into_iter().flat_map(|parameter| part(parameter).encode_to_vec()));
-        assert_eq!(request(&whole), 7);
+        assert_eq!(request(&whole), 23);
         let mut random = Seed(42).generator(0);
         let (mut taken, mut refused) = (0, 0);
         for _ in 0..5000 {
@@ -279,6 +300,25 @@ mod tests {
             assert!(problem(&json).contains(said), "{json}: {}", problem(&json));
             assert!(!config(&json));
         }
+    }
+
+    #[test]
+    fn mutated_configurations_do_no_harm() {
+        let text = r#"name: "m" max_batch_size: 4 # a comment
+            input [ { name: "INPUT" data_type: TYPE_INT32 dims: [ 1 ] } ]
+            output { name: "OUTPUT" data_type: TYPE_INT32 dims: 1 } odd: [ { a: "}" } ]
+            sequence_batching { control_input [ { name: "START" control [
+              { kind: CONTROL_SEQUENCE_START fp32_false_true: [ 0.5, -1 ] } ] } ] }
+            parameters { key: "k" value: { string_value: 'v' "w" } } "#;
+        assert!(pbtxt(text));
+        let mut random = Seed(43).generator(0);
+        let (mut taken, mut refused) = (0, 0);
+        for _ in 0..1000 {
+            let mut bytes = text.as_bytes().to_vec();
+            mutate(&mut bytes, &mut random);
+            *(if pbtxt(&String::from_utf8_lossy(&bytes)) { &mut taken } else { &mut refused }) += 1;
+        }
+        assert!(taken > 50 && refused > 200, "{taken} {refused}");
     }
 
     #[test]

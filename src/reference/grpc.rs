@@ -107,7 +107,12 @@ impl Service {
 
     async fn call(&self, request: ModelInferRequest) -> Answer {
         let model = self.repository.find(&request.model_name, &request.model_version)?;
-        let decoded = decode(request, &model.spec())?;
+        let spec = model.spec();
+        if spec.is_decoupled {
+            let text = "ModelInfer RPC doesn't support models with decoupled transaction policy";
+            return Err(Failure::new(tonic::Code::Unimplemented, text));
+        }
+        let decoded = decode(request, &spec)?;
         let (sender, receiver) = oneshot::channel();
         let mut guard = CancelsWhenDropped {
             cancelled: Arc::default(),

@@ -62,6 +62,49 @@ impl Misbehaviour {
         }
     }
 
+    /// Puts all answers to a request into its place on its stream, or does something else with them.
+    pub(super) fn deliver_all(
+        self: &Arc<Self>,
+        outbox: &Arc<Outbox>,
+        place: u64,
+        mut answers: Vec<ModelStreamInferResponse>,
+    ) {
+        if answers.len() == 1 {
+            return self.deliver(outbox, place, answers.swap_remove(0));
+        }
+        for response in answers.iter_mut().filter_map(|answer| answer.infer_response.as_mut()) {
+            self.spoil(response);
+        }
+        if answers.len() > 1 {
+            self.spoil_order(&mut answers);
+        }
+        outbox.fill(place, answers);
+    }
+
+    /// Spoils what several answers to one request are together.
+    fn spoil_order(&self, answers: &mut Vec<ModelStreamInferResponse>) {
+        let (first, last) = (0, answers.len() - 1);
+        if self.happens(Fault::SwapOwnResponses) {
+            // The final mark stays where it is.
+            let [one, other] = answers.get_disjoint_mut([first, last]).expect("there are two");
+            std::mem::swap(&mut one.infer_response, &mut other.infer_response);
+            if let (Some(one), Some(other)) = (&mut one.infer_response, &mut other.infer_response) {
+                std::mem::swap(&mut one.parameters, &mut other.parameters);
+            }
+        }
+        if self.happens(Fault::LoseFinalMark)
+            && let Some(response) = &mut answers[last].infer_response
+        {
+            response.parameters.remove("triton_final_response");
+        }
+        if self.happens(Fault::SurplusResponse) {
+            answers.insert(first, answers[first].clone());
+        }
+        if self.happens(Fault::LoseOwnResponse) {
+            answers.remove(first);
+        }
+    }
+
     /// Puts an answer into its place on its stream, or does something else with it.
     pub(super) fn deliver(self: &Arc<Self>, outbox: &Arc<Outbox>, place: u64, mut answer: ModelStreamInferResponse) {
         if let Some(response) = answer.infer_response.as_mut().filter(|_| answer.error_message.is_empty()) {
@@ -101,17 +144,20 @@ impl Misbehaviour {
         else {
             return;
         };
+        // Of BYTES four zeros are an empty text.
+        let element = if output.datatype.ends_with("64") { 8 } else { 4 };
         if self.happens(Fault::WrongOutputName) {
             output.name.push_str("_2");
         }
         if self.happens(Fault::WrongOutputType) {
-            "FP32".clone_into(&mut output.datatype);
+            let other = if output.datatype == "FP32" { "INT32" } else { "FP32" };
+            other.clone_into(&mut output.datatype);
         }
         if self.happens(Fault::WrongOutputShape) {
             output.shape.pop();
         }
         if self.happens(Fault::WrongOutputLength) {
-            data.extend([0; 4]);
+            data.resize(data.len() + element, 0);
         }
         if self.happens(Fault::TruncateOutput) {
             data.pop();

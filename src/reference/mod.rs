@@ -10,12 +10,16 @@ mod decode;
 mod execution;
 mod failure;
 pub mod fault;
+mod folder;
 #[doc(hidden)]
 pub mod fuzzing;
 mod grpc;
 mod health;
 mod misbehaviour;
 mod model;
+mod number;
+mod parameters;
+mod pbtxt;
 mod reply;
 mod repository;
 pub mod request;
@@ -30,8 +34,9 @@ mod stream;
 mod tensor;
 mod unreadable;
 
-pub use builtin::{ModelOptions, model_names, strategy_of};
+pub use builtin::{ModelOptions, model_names, models_in_short, strategy_of};
 pub use fault::{Fault, Planted, When};
+pub use folder::Models;
 pub use server::{Ended, Options, Server};
 
 /// The version of all models.

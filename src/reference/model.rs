@@ -1,13 +1,17 @@
-//! The models: accumulators of INT32, which see tensors and nothing else.
+//! The models: accumulators, which see tensors and nothing else.
 
 use std::{collections::HashMap, hash::Hash, sync::Arc};
 
+use tonic::Code;
+
 use super::{
     execution::Wants,
+    failure::Failure,
     fault::{Fault, Faults},
+    number::Number,
     request::SequenceId,
     scheduler::Strategy,
-    spec::{Formula, SEEN_ELEMENTS, Signal, Spec},
+    spec::{SEEN_ELEMENTS, Signal, Spec, Tells, first_number},
     tensor::{Datatype, Tensor},
 };
 
@@ -36,8 +40,15 @@ impl ModelRow {
 /// What one row is answered with: outputs and state, by name; nothing where it was not ready.
 pub(super) type Outputs = Vec<(Arc<str>, Tensor)>;
 
+/// What came of one row: what it is answered with, and the state for the server to keep.
+#[derive(Debug, Default)]
+pub(super) struct Step {
+    pub(super) responses: Vec<Outputs>,
+    pub(super) state: Option<Tensor>,
+}
+
 /// What became of one row, or why the model refuses it.
-pub(super) type Outcome = Result<Outputs, String>;
+pub(super) type Outcome = Result<Step, Failure>;
 
 /// The accumulator of one instance.
 #[derive(Debug)]
@@ -45,8 +56,8 @@ pub(super) struct Accumulator {
     instance: u32,
     spec: Arc<Spec>,
     faults: Arc<Faults>,
-    sums: Sums<Key>,
-    last_of_sequence: Sums<SequenceId>,
+    sums: Sums<Key, Number>,
+    last_of_sequence: Sums<SequenceId, Number>,
 }
 
 /// By what a model of its own state knows a sequence.
@@ -68,7 +79,7 @@ struct Told {
     ready: bool,
     end: bool,
     key: Key,
-    low_bits: i32,
+    id_bits: u64,
 }
 
 impl Accumulator {
@@ -79,7 +90,7 @@ impl Accumulator {
 
     /// Whether the model keeps a sum, other than zero, by which it knows the row.
     pub(super) fn has_sum(&self, slot: u32, id: Option<&Tensor>) -> bool {
-        self.sums.get(&Key::new(slot, id)).is_some_and(|sum| sum != 0)
+        self.sums.get(&Key::new(slot, id)).is_some_and(|sum| !sum.is_zero())
     }
 
     /// Executes a batch.
@@ -89,28 +100,57 @@ impl Accumulator {
         self.swap_states(&told, &mut before);
         let each = rows.iter().zip(&told).zip(before);
         each.map(|((row, told), before)| {
-            let outputs = if told.ready { self.step(row, told, before)? } else { Outputs::new() };
-            Ok(outputs.into_iter().chain(self.seen(row)).collect())
+            // Without a state READY is a factor like any other.
+            let steps = told.ready || (self.spec.formula.is_stateless && row.id.is_some());
+            let unready = || Step { responses: vec![Outputs::new()], state: None };
+            let mut step = if steps { self.step(row, told, before)? } else { unready() };
+            step.responses.iter_mut().for_each(|outputs| outputs.extend(self.echoes(row)));
+            Ok(step)
         })
         .collect()
     }
 
-    /// What the model saw of a row, where that is asked for: START, END, READY, CORRID and the slot, -1 for what it does not know.
-    fn seen(&self, row: &ModelRow) -> Option<(Arc<str>, Tensor)> {
-        let output = self.spec.seen().filter(|_| row.wants.seen)?;
-        let control = |signal| {
-            let control = self.spec.control(signal)?;
-            Some((control, row.tensor(&control.tensor)?))
-        };
-        let flag = |signal| control(signal).map_or(-1, |(control, told)| i64::from(told.data == control.false_true[1]));
+    /// What the model saw of a row, in the outputs that are asked for.
+    fn echoes(&self, row: &ModelRow) -> Outputs {
+        let outputs = self.spec.outputs.iter().zip(&self.spec.tells).enumerate();
+        let asked = outputs.filter(|(index, (_, tells))| row.wants.has(*index) && **tells != Tells::Result);
+        asked.map(|(_, (output, tells))| (output.name.clone(), self.echo(row, *tells))).collect()
+    }
+
+    fn echo(&self, row: &ModelRow, tells: Tells) -> Tensor {
+        let shape = |elements| self.spec.batches().then_some(1).into_iter().chain([elements]).collect();
+        let number = |number: u32| Tensor::int32(shape(1), [number.cast_signed()]);
+        match tells {
+            Tells::Result | Tells::Seen => Tensor::int64(shape(SEEN_ELEMENTS), self.seen(row)),
+            Tells::Control(Signal::CorrelationId) => {
+                let bits = Number::Uint64(self.saw(row, Signal::CorrelationId).cast_unsigned());
+                Tensor::filled(Datatype::Uint64, shape(1), 1, bits)
+            }
+            Tells::Control(signal) => Tensor::int32(shape(1), i32::try_from(self.saw(row, signal))),
+            Tells::Slot => number(row.slot),
+            Tells::Instance => number(self.instance),
+        }
+    }
+
+    /// START, END, READY, CORRID and the slot, -1 for what the model does not know.
+    fn seen(&self, row: &ModelRow) -> [i64; 5] {
         let slot = match &self.spec.settings.strategy {
             Strategy::Direct { .. } => i64::from(self.instance * self.spec.settings.slots() + row.slot),
             Strategy::Oldest { .. } => -1,
         };
-        let corrid = control(Signal::CorrelationId).map_or(-1, |(_, told)| as_number(told));
-        let elements = [flag(Signal::Start), flag(Signal::End), flag(Signal::Ready), corrid, slot];
-        let shape = self.spec.batches().then_some(1).into_iter().chain([SEEN_ELEMENTS]).collect();
-        Some((output.name.clone(), Tensor::int64(shape, elements)))
+        let [start, end, ready, corrid] =
+            [Signal::Start, Signal::End, Signal::Ready, Signal::CorrelationId].map(|signal| self.saw(row, signal));
+        [start, end, ready, corrid, slot]
+    }
+
+    /// What a control tells the model, -1 where there is none.
+    fn saw(&self, row: &ModelRow, signal: Signal) -> i64 {
+        let Some(control) = self.spec.control(signal) else { return -1 };
+        let Some(told) = row.tensor(&control.tensor) else { return -1 };
+        match signal {
+            Signal::CorrelationId => as_number(told),
+            _ => i64::from(told.data == control.false_true[1]),
+        }
     }
 
     fn told(&self, row: &ModelRow) -> Told {
@@ -124,30 +164,39 @@ impl Accumulator {
             ready: signal(Signal::Ready, true),
             end: signal(Signal::End, false),
             key: Key::new(row.slot, id),
-            low_bits: id.map_or(0, low_bits),
+            id_bits: id.map_or(0, id_bits),
         }
     }
 
     /// The sum that a step adds to.
-    fn before(&mut self, row: &ModelRow, told: &Told) -> i32 {
+    fn before(&mut self, row: &ModelRow, told: &Told) -> Number {
+        let zero = self.zero();
+        if self.spec.formula.is_stateless {
+            // A START that the model is told is a one that it adds.
+            return Number::of_bits(self.spec.datatype(), told.start.into()).unwrap_or(zero);
+        }
         let state = self.spec.state.as_ref();
         let kept = match state {
-            Some(state) => row.tensor(&state.input).and_then(|tensor| tensor.int32s().next()),
+            Some(state) => row.tensor(&state.input).and_then(|tensor| first_number(tensor.datatype, &tensor.data)),
             None => self.sums.get(&told.key),
         };
-        let kept = kept.unwrap_or(0);
-        if !told.start || state.is_some_and(|state| state.has_initial) {
-            let resets = told.ready && kept != 0 && !told.start && self.faults.happens(Fault::ResetState);
-            return if resets { 0 } else { kept };
+        let kept = kept.unwrap_or(zero);
+        if !told.start || state.is_some_and(|state| state.initial.is_some()) {
+            let resets = told.ready && !kept.is_zero() && !told.start && self.faults.happens(Fault::ResetState);
+            return if resets { zero } else { kept };
         }
-        if state.is_none() && kept != 0 && self.faults.happens(Fault::KeepState) {
+        if state.is_none() && !kept.is_zero() && self.faults.happens(Fault::KeepState) {
             return kept;
         }
-        let last = row.id.as_ref().and_then(|id| self.last_of_sequence.get(id)).filter(|last| *last != 0);
-        last.filter(|_| self.faults.happens(Fault::StaleState)).unwrap_or(0)
+        let last = row.id.as_ref().and_then(|id| self.last_of_sequence.get(id)).filter(|last| !last.is_zero());
+        last.filter(|_| self.faults.happens(Fault::StaleState)).unwrap_or(self.spec.initial)
     }
 
-    fn swap_states(&self, told: &[Told], before: &mut [i32]) {
+    fn zero(&self) -> Number {
+        Number::of_bits(self.spec.datatype(), 0).expect("a model's type has numbers")
+    }
+
+    fn swap_states(&self, told: &[Told], before: &mut [Number]) {
         let going_on = |index: &usize| told[*index].ready && !told[*index].start;
         let Some(one) = (0..told.len()).find(going_on) else { return };
         let other = (one + 1..told.len()).filter(going_on).find(|other| before[*other] != before[one]);
@@ -156,36 +205,48 @@ impl Accumulator {
         }
     }
 
-    fn step(&mut self, row: &ModelRow, told: &Told, before: i32) -> Outcome {
-        let input = row.tensor(&self.spec.inputs[0].name);
-        let value = input.map_or(0, |input| input.int32s().fold(0, i32::wrapping_add));
-        if self.spec.error_on == Some(value) {
-            return Err(format!("the model takes no {value}"));
+    fn step(&mut self, row: &ModelRow, told: &Told, before: Number) -> Outcome {
+        let (name, datatype, zero) = (&self.spec.inputs[0].name, self.spec.datatype(), self.zero());
+        let input = row.tensor(name);
+        let values = input.map_or(Ok(Vec::new()), Tensor::numbers);
+        let values = values.map_err(|problem| Failure::invalid(format!("tensor '{name}': {problem}")))?;
+        // In their order, because with FP32 and FP64 that makes a difference.
+        let added_to = |sum| values.iter().fold(sum, |sum: Number, value| sum.plus(*value));
+        let value = added_to(zero);
+        if let Some(refused) = self.spec.error_on.filter(|refused| *refused == value) {
+            return Err(Failure::new(Code::Internal, format!("the model takes no {refused}")));
         }
-        let mut sum = before.wrapping_add(value);
-        if value != 0 && self.faults.happens(Fault::ExecuteTwice) {
-            sum = sum.wrapping_add(value);
+        let mut sum = added_to(before);
+        if !value.is_zero() && self.faults.happens(Fault::ExecuteTwice) {
+            sum = added_to(sum);
         }
-        if value != 0 && self.faults.happens(Fault::SkipStep) {
+        if !value.is_zero() && self.faults.happens(Fault::SkipStep) {
             sum = before;
         }
         let state = self.keep(row, told, sum);
-        let mut result = sum;
-        if told.end && self.spec.formula == Formula::RunningSumPlusCorrelationIdAtEnd {
-            result = result.wrapping_add(told.low_bits);
+        let bits = |bits| Number::of_bits(datatype, bits).expect("a model's type has numbers");
+        let mut result = if told.ready { sum } else { zero };
+        if told.end && self.spec.formula.adds_id_at_end {
+            result = result.plus(bits(told.id_bits));
         }
         if self.faults.happens(Fault::OffByOne) {
-            result = result.wrapping_add(1);
+            result = result.plus(bits(1));
         }
         let shape = input.map(|input| input.shape.clone()).unwrap_or_default();
-        let count = input.map_or(0, |input| input.data.len() / 4);
-        let output = Tensor::int32(shape, std::iter::repeat_n(result, count));
-        let result = row.wants.result.then(|| (self.spec.outputs[0].name.clone(), output));
-        Ok(result.into_iter().chain(state).collect())
+        let name = &self.spec.outputs[0].name;
+        let response = |number: u32| {
+            let result = result.plus(bits(number.into()));
+            let output = || Tensor::filled(datatype, shape.clone(), values.len(), result);
+            row.wants.has(0).then(|| (name.clone(), output())).into_iter().collect()
+        };
+        Ok(Step { responses: (0..self.spec.responses).map(response).collect(), state })
     }
 
     /// Keeps the sum, or gives it to the server to keep.
-    fn keep(&mut self, row: &ModelRow, told: &Told, sum: i32) -> Option<(Arc<str>, Tensor)> {
+    fn keep(&mut self, row: &ModelRow, told: &Told, sum: Number) -> Option<Tensor> {
+        if self.spec.formula.is_stateless {
+            return None;
+        }
         if self.faults.has(Fault::StaleState)
             && let Some(id) = &row.id
         {
@@ -193,8 +254,8 @@ impl Accumulator {
         }
         if let Some(state) = &self.spec.state {
             let input = row.tensor(&state.input)?;
-            let values = std::iter::repeat_n(sum, input.data.len() / 4);
-            return Some((state.output.clone(), Tensor::int32(input.shape.clone(), values)));
+            let count = usize::try_from(state.dims.iter().product::<i64>()).expect("sizes are above 0");
+            return Some(Tensor::filled(state.datatype, input.shape.clone(), count, sum));
         }
         if told.end && matches!(told.key, Key::CorrelationId(_)) {
             self.sums.remove(&told.key);
@@ -220,35 +281,34 @@ fn text_of(id: &Tensor) -> Option<&str> {
     id.data.get(size_of::<u32>()..).and_then(|text| std::str::from_utf8(text).ok())
 }
 
-/// The low 32 bits of a correlation ID; of a text those of its decimal number, or 0 where it is none.
-fn low_bits(id: &Tensor) -> i32 {
-    if id.datatype != Datatype::Bytes {
-        return id.data.first_chunk().map_or(0, |bytes| i32::from_le_bytes(*bytes));
+/// The bits of a correlation ID; of a text those of its decimal number, or 0 where it is none.
+fn id_bits(id: &Tensor) -> u64 {
+    match id.datatype {
+        Datatype::Bytes => text_of(id).and_then(|text| text.parse().ok()).unwrap_or(0),
+        _ => as_number(id).cast_unsigned(),
     }
-    let number: u64 = text_of(id).and_then(|text| text.parse().ok()).unwrap_or(0);
-    i32::from_le_bytes(*number.to_le_bytes().first_chunk().expect("eight bytes"))
 }
 
 /// Sums by key, bounded: a model is not told of sequences that the server reaps, so what was not used while 65,536 others
 /// were is forgotten.
 #[derive(Debug)]
-struct Sums<K> {
-    young: HashMap<K, i32>,
-    old: HashMap<K, i32>,
+struct Sums<K, V> {
+    young: HashMap<K, V>,
+    old: HashMap<K, V>,
 }
 
-impl<K> Default for Sums<K> {
+impl<K, V> Default for Sums<K, V> {
     fn default() -> Self {
         Self { young: HashMap::new(), old: HashMap::new() }
     }
 }
 
-impl<K: Eq + Hash> Sums<K> {
-    fn get(&self, key: &K) -> Option<i32> {
+impl<K: Eq + Hash, V: Copy> Sums<K, V> {
+    fn get(&self, key: &K) -> Option<V> {
         self.young.get(key).or_else(|| self.old.get(key)).copied()
     }
 
-    fn set(&mut self, key: K, sum: i32) {
+    fn set(&mut self, key: K, sum: V) {
         if self.young.len() >= GENERATION && !self.young.contains_key(&key) {
             self.old = std::mem::take(&mut self.young);
         }

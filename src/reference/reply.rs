@@ -10,6 +10,9 @@ use crate::proto::ModelInferResponse;
 /// What a request is answered with.
 pub(super) type Answer = Result<ModelInferResponse, Failure>;
 
+/// All that a request is answered with, in its order.
+pub(super) type Answers = Result<Vec<ModelInferResponse>, Failure>;
+
 /// The way back to a client.
 #[derive(Debug)]
 pub(super) enum Reply {
@@ -26,11 +29,11 @@ pub(super) enum Reply {
 
 impl Reply {
     /// Answers a request that was accepted.
-    pub(super) fn send(self, model: &str, request_id: String, answer: Answer) {
+    pub(super) fn send(self, model: &str, request_id: String, answers: Answers) {
         match self {
-            // The client may be gone.
-            Self::Call(sender) => _ = sender.send(answer),
-            Self::Stream { outbox, place } => outbox.answer(place, model, request_id, answer),
+            // The client may be gone. One answer is all that a call can have, and what it goes to has no other number.
+            Self::Call(sender) => _ = sender.send(answers.map(|mut all| all.pop().unwrap_or_default())),
+            Self::Stream { outbox, place } => outbox.answer(place, model, request_id, answers),
         }
     }
 }

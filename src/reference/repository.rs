@@ -2,22 +2,24 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, LazyLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
     time::Duration,
 };
 
-use prost_reflect::{DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor};
+use prost_reflect::{DeserializeOptions, DynamicMessage};
 use tonic::Code;
 
 use super::{
     VERSION,
     failure::Failure,
     fault::Faults,
+    folder::Source,
+    pbtxt::DESCRIPTOR,
     scheduler::HoldUntil,
     served::Served,
     spec::{Spec, check},
 };
-use crate::proto::{self, ModelConfig, repository_index_response::ModelIndex};
+use crate::proto::{ModelConfig, repository_index_response::ModelIndex};
 
 /// How long a shutdown waits for what is queued.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
@@ -34,22 +36,41 @@ pub(super) struct Repository {
 #[derive(Debug)]
 struct Entry {
     /// What it is loaded with where a load says nothing else.
-    config: ModelConfig,
-    loaded: Option<Arc<Served>>,
+    source: Source,
+    loaded: Option<Loaded>,
     /// Whether it ever was: one that never was is not known to requests.
     was_loaded: bool,
     /// Still busy with what was queued when it was unloaded.
     leaving: Vec<Arc<Served>>,
 }
 
+/// A model that is loaded. It begins to serve when somebody asks for it: there are many, and few are used.
+#[derive(Debug)]
+struct Loaded {
+    spec: Arc<Spec>,
+    faults: Arc<Faults>,
+    served: OnceLock<Arc<Served>>,
+}
+
+impl Loaded {
+    fn served(&self) -> Arc<Served> {
+        Arc::clone(self.served.get_or_init(|| Served::start(&self.spec, &self.faults)))
+    }
+
+    /// Takes a configuration that differs in the number of instances alone.
+    fn resize(&self, spec: &Arc<Spec>) -> bool {
+        self.served.get().is_some_and(|served| served.resize(spec))
+    }
+}
+
 impl Repository {
     /// A repository with these models; none is loaded.
-    pub(super) fn new(configs: Vec<ModelConfig>, faults: Arc<Faults>, hold_until: HoldUntil) -> Self {
-        let entry = |config: ModelConfig| {
-            let name = config.name.clone();
-            (name, Entry { config, loaded: None, was_loaded: false, leaving: Vec::new() })
+    pub(super) fn new(sources: Vec<Source>, faults: Arc<Faults>, hold_until: HoldUntil) -> Self {
+        let entry = |source: Source| {
+            let name = source.config.name.clone();
+            (name, Entry { source, loaded: None, was_loaded: false, leaving: Vec::new() })
         };
-        Self { faults, hold_until, models: RwLock::new(configs.into_iter().map(entry).collect()) }
+        Self { faults, hold_until, models: RwLock::new(sources.into_iter().map(entry).collect()) }
     }
 
     /// Loads all models.
@@ -76,7 +97,7 @@ impl Repository {
         };
         match (&entry.loaded, version) {
             (Some(_), Some(other)) if other != 1 => unknown(Code::NotFound, &format!("version {other} is not found")),
-            (Some(served), _) => Ok(Arc::clone(served)),
+            (Some(loaded), _) => Ok(loaded.served()),
             (None, None) => unknown(Code::NotFound, "has no available versions"),
             (None, Some(1)) => unknown(Code::Unavailable, "version 1 is not at ready state"),
             (None, Some(other)) => unknown(Code::NotFound, &format!("version {other} is not found")),
@@ -94,9 +115,9 @@ impl Repository {
         let version = parse_version(version)?;
         let models = self.models();
         if name.is_empty() {
-            return Ok(models.values().filter_map(|entry| entry.loaded.clone()).collect());
+            return Ok(models.values().filter_map(|entry| entry.loaded.as_ref().map(Loaded::served)).collect());
         }
-        let Some(served) = models.get(name).and_then(|entry| entry.loaded.clone()) else {
+        let Some(served) = models.get(name).and_then(|entry| entry.loaded.as_ref().map(Loaded::served)) else {
             return Err(Failure::invalid(format!("requested model '{name}' is not available")));
         };
         match version {
@@ -134,7 +155,7 @@ impl Repository {
         let entry = models.get_mut(name).ok_or_else(not_polled)?;
         let config = match config {
             None if entry.loaded.is_some() => return Ok(()),
-            None => entry.config.clone(),
+            None => entry.source.config.clone(),
             Some(json) => {
                 let config = read_config(name, json).and_then(|config| check(&config).map(|()| config));
                 config.map_err(|problem| {
@@ -143,7 +164,7 @@ impl Repository {
                 })?
             }
         };
-        let spec = Spec::new(config, self.hold_until).map_err(|problem| {
+        let spec = Spec::with_files(config, &entry.source.files, self.hold_until).map_err(|problem| {
             Failure::invalid(format!(
                 "load failed for model '{name}': version 1 is at UNAVAILABLE state: Invalid argument: {problem};\n"
             ))
@@ -151,7 +172,7 @@ impl Repository {
         let spec = Arc::new(spec);
         if !entry.loaded.as_ref().is_some_and(|loaded| loaded.resize(&spec)) {
             entry.unload();
-            entry.loaded = Some(Served::start(&spec, &self.faults));
+            entry.loaded = Some(Loaded { spec, faults: Arc::clone(&self.faults), served: OnceLock::new() });
             entry.was_loaded = true;
         }
         Ok(())
@@ -166,7 +187,8 @@ impl Repository {
 
     /// Refuses new sequences, and waits until what was accepted is answered.
     pub(super) async fn stop(&self) {
-        let served: Vec<_> = self.models().values().filter_map(|entry| entry.loaded.clone()).collect();
+        let begun = |entry: &Entry| entry.loaded.as_ref().and_then(|loaded| loaded.served.get().cloned());
+        let served: Vec<_> = self.models().values().filter_map(begun).collect();
         for model in &served {
             model.stop();
         }
@@ -183,7 +205,7 @@ impl Repository {
 impl Entry {
     fn unload(&mut self) {
         self.leaving.retain(|served| !served.is_gone());
-        if let Some(served) = self.loaded.take() {
+        if let Some(served) = self.loaded.take().and_then(|loaded| loaded.served.into_inner()) {
             served.stop();
             self.leaving.push(served);
         }
@@ -216,10 +238,6 @@ fn parse_version(version: &str) -> Result<Option<i64>, Failure> {
 
 /// Reads a configuration as JSON, in protobuf's mapping.
 pub(super) fn read_config(name: &str, json: &str) -> Result<ModelConfig, String> {
-    static DESCRIPTOR: LazyLock<MessageDescriptor> = LazyLock::new(|| {
-        let pool = DescriptorPool::decode(proto::DESCRIPTORS).expect("the build made them");
-        pool.get_message_by_name("inference.ModelConfig").expect("proto/ has it")
-    });
     let mut reader = serde_json::Deserializer::from_str(json);
     // Fields that this server has no use for are no reason to refuse a configuration that the real one takes.
     let options = DeserializeOptions::new().deny_unknown_fields(false);

@@ -153,6 +153,8 @@ impl Served {
     pub(super) fn submit(&self, mut request: Request<Ticket>) -> Result<(), (Failure, Ticket)> {
         let now = self.now();
         request.payload.accepted = now;
+        // A request to an iterative model is a whole sequence.
+        request.end |= self.spec().is_iterative;
         let refused = {
             let mut core = self.core();
             if core.instances.is_empty() {
@@ -271,7 +273,8 @@ impl Served {
         mut instance: Instance,
         mut batches: mpsc::UnboundedReceiver<Batch<Ticket>>,
     ) {
-        let execution = self.spec().execution;
+        let spec = self.spec();
+        let execution = spec.execution * spec.iterations;
         while let Some(batch) = batches.recv().await {
             let began = self.now();
             pause(execution).await;
@@ -283,6 +286,9 @@ impl Served {
             let mut executed = instance.execute(batch);
             self.spoil(&mut executed);
             self.count(size, arrived.iter().zip(&executed), Span { began, ended: self.now() });
+            if spec.is_iterative {
+                self.core().statistics.iterated(size, spec.iterations, executed.len());
+            }
             for executed in executed {
                 self.answer(executed);
             }
@@ -308,7 +314,8 @@ impl Served {
     fn spoil(&self, executed: &mut [Executed<Ticket>]) {
         for executed in executed {
             if self.faults.happens(Fault::ModelError) {
-                executed.outcome = Err("the model could not execute the request".to_owned());
+                let text = "the model could not execute the request";
+                executed.outcome = Err(Failure::new(tonic::Code::Internal, text));
             }
         }
     }
@@ -334,12 +341,17 @@ impl Served {
     }
 
     fn answer(&self, executed: Executed<Ticket>) {
-        let Ticket { request_id, reply, .. } = executed.request.payload;
-        let answer = executed
-            .outcome
-            .map(|outputs| self.response(&request_id, outputs))
-            .map_err(|text| Failure::new(tonic::Code::Internal, text));
-        reply.send(&self.name, request_id, answer);
+        let Ticket { request_id, reply, wants, .. } = executed.request.payload;
+        let answers = executed.outcome.map(|responses| {
+            let mut all: Vec<_> = responses.into_iter().map(|outputs| self.response(&request_id, outputs)).collect();
+            if all.is_empty() && wants.empty_final {
+                // Nothing of the model is in it, not even its version.
+                let (model_name, id) = (self.name.clone(), request_id.clone());
+                all.push(ModelInferResponse { model_name, id, ..Default::default() });
+            }
+            all
+        });
+        reply.send(&self.name, request_id, answers);
     }
 
     fn response(&self, request_id: &str, outputs: Outputs) -> ModelInferResponse {

@@ -22,20 +22,17 @@ use tonic::{codec::CompressionEncoding, transport::server::TcpIncoming};
 use tonic_health::pb::health_server::HealthServer;
 
 use super::{
-    builtin::{ModelOptions, configs},
+    builtin::ModelOptions,
     fault::{Fault, Faults, Planted},
+    folder::{Models, Source},
     grpc::{Blow, Service},
     health::Healthy,
     misbehaviour::Misbehaviour,
     repository::Repository,
     scheduler::HoldUntil,
-    spec::Spec,
     unreadable::TellsUnreadable,
 };
-use crate::{
-    proto::{ModelConfig, grpc_inference_service_server::GrpcInferenceServiceServer},
-    seed::Seed,
-};
+use crate::{proto::grpc_inference_service_server::GrpcInferenceServiceServer, seed::Seed};
 
 /// The largest message that is taken, as with the real server.
 const MESSAGE_BYTES_MAX: usize = i32::MAX as usize;
@@ -54,6 +51,8 @@ pub struct Options {
     pub listen: SocketAddr,
     /// Its models.
     pub models: ModelOptions,
+    /// Models to serve in place of those.
+    pub repository: Option<Models>,
     /// Whether it begins with no model loaded.
     pub explicit: bool,
     /// The faults that it commits.
@@ -73,6 +72,7 @@ impl Default for Options {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             models: ModelOptions::default(),
+            repository: None,
             explicit: false,
             faults: Vec::new(),
             fault_seed: Seed(0),
@@ -89,7 +89,7 @@ impl Options {
     /// # Errors
     /// What is wrong, in one line.
     pub fn check(&self) -> Result<(), String> {
-        configs(&self.models).into_iter().try_for_each(|config| Spec::new(config, self.hold_until).map(drop))
+        Models::built_in(&self.models, self.hold_until).map(drop)
     }
 }
 
@@ -127,8 +127,10 @@ impl Server {
     /// # Errors
     /// Why it cannot, in one line.
     pub fn start(options: Options) -> Result<Self, String> {
-        options.check()?;
-        let configs = configs(&options.models);
+        let models = match &options.repository {
+            Some(models) => models.clone(),
+            None => Models::built_in(&options.models, options.hold_until)?,
+        };
         let cannot = |error: io::Error| format!("cannot listen on {}: {error}", options.listen);
         let listener = TcpListener::bind(options.listen).map_err(cannot)?;
         listener.set_nonblocking(true).map_err(cannot)?;
@@ -136,7 +138,8 @@ impl Server {
         let faults = Arc::new(Faults::new(&options.faults, options.fault_seed).holding(options.fault_hold));
         let (stop, stopped) = oneshot::channel();
         let again = Arc::<Again>::default();
-        let life = Life { listener, configs, options, faults: Arc::clone(&faults), again: Arc::clone(&again) };
+        let life =
+            Life { listener, sources: models.sources, options, faults: Arc::clone(&faults), again: Arc::clone(&again) };
         let thread = std::thread::Builder::new()
             .name("reference server".to_owned())
             .spawn(move || life.live(stopped))
@@ -204,7 +207,7 @@ impl Drop for Server {
 /// What a server needs to live, several times where a fault restarts it.
 struct Life {
     listener: TcpListener,
-    configs: Vec<ModelConfig>,
+    sources: Vec<Source>,
     options: Options,
     faults: Arc<Faults>,
     again: Arc<Again>,
@@ -243,7 +246,7 @@ impl Life {
     }
 
     async fn once(&self, stopped: &mut oneshot::Receiver<()>) -> Result<End, String> {
-        let repository = Repository::new(self.configs.clone(), Arc::clone(&self.faults), self.options.hold_until);
+        let repository = Repository::new(self.sources.clone(), Arc::clone(&self.faults), self.options.hold_until);
         if !self.options.explicit {
             repository.load_all().map_err(|failure| failure.text)?;
         }

@@ -41,7 +41,7 @@ impl Asks for Ticket {
     }
 
     fn wants(&self) -> Wants {
-        Wants { result: true, seen: true }
+        Wants::ALL
     }
 }
 
@@ -143,7 +143,7 @@ impl Simulated {
     fn execute(&mut self, instance: u32, batch: Batch<Ticket>, answers: &mut Vec<(usize, Answer)>) {
         let slots: Vec<_> = batch.rows.iter().filter(|row| row.request.is_some()).map(|row| row.slot).collect();
         for executed in self.instances[instance as usize].execute(batch) {
-            let outputs = executed.outcome.expect("the model does not fail");
+            let outputs = executed.outcome.expect("the model does not fail").pop().expect("a response");
             let [(_, sum), (_, seen)] = outputs.try_into().expect("both outputs");
             let sum = sum.int32s().next().expect("an element");
             answers

@@ -1,34 +1,27 @@
 //! What a model's configuration means: how it is scheduled, what it is told, and what it computes.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{
+    number::Number,
+    parameters::{self, Formula, Parameters},
     scheduler::{HoldUntil, Settings, Strategy},
-    tensor::Datatype,
+    tensor::{Datatype, Tensor, texts},
 };
 use crate::proto::{
     DataType, ModelConfig, ModelSequenceBatching,
     model_config::SchedulingChoice,
-    model_sequence_batching::{Control, State, StrategyChoice, control::Kind, initial_state::StateData},
+    model_sequence_batching::{Control, InitialState, State, StrategyChoice, control::Kind, initial_state::StateData},
 };
 
-/// The configuration parameter that tells how long an execution takes, in ms.
-const EXECUTION_PARAMETER: &str = "execute_delay_ms";
-/// The configuration parameter that names what the model computes.
-const FORMULA_PARAMETER: &str = "sequence_stress_formula";
-/// The configuration parameter that names the output in which the model says what it saw of a request: INT64, of
-/// [`SEEN_ELEMENTS`].
-const CONTROLS_PARAMETER: &str = "sequence_stress_controls";
 /// START, END, READY, CORRID and the slot.
 pub(super) const SEEN_ELEMENTS: i64 = 5;
-/// The configuration parameter that names a sum of inputs which the model refuses.
-const ERROR_PARAMETER: &str = "error_on_value";
 /// Where a configuration leaves the idle limit out, the server's own.
 const DEFAULT_IDLE_LIMIT_US: u64 = 1_000_000;
 /// The most that a configuration may ask for, so that no client can make the server take the machine's memory.
 const INSTANCES_MAX: u32 = 1024;
 const SLOTS_MAX: u64 = 65_536;
-const STATE_BYTES_MAX: u64 = 64 << 20;
+pub(super) const STATE_BYTES_MAX: u64 = 64 << 20;
 
 /// A model, as its configuration has it.
 #[derive(Debug)]
@@ -37,14 +30,53 @@ pub(super) struct Spec {
     pub(super) settings: Settings,
     pub(super) inputs: Vec<TensorSpec>,
     pub(super) outputs: Vec<TensorSpec>,
+    /// What each output tells.
+    pub(super) tells: Vec<Tells>,
     pub(super) controls: Vec<ControlSpec>,
     pub(super) state: Option<StateSpec>,
     pub(super) formula: Formula,
     /// How long one execution takes.
     pub(super) execution: Duration,
     /// A step that would add this is answered with an error, and changes nothing.
-    pub(super) error_on: Option<i32>,
+    pub(super) error_on: Option<Number>,
+    /// What the sum of a new sequence begins with where the server gives no state.
+    pub(super) initial: Number,
+    /// Whether a request may get other than one response.
+    pub(super) is_decoupled: bool,
+    /// How many responses an execution has for a request.
+    pub(super) responses: u32,
+    /// How often a request is executed, which is then a sequence of its own; one is a step of an ordinary sequence.
+    pub(super) iterations: u32,
+    pub(super) is_iterative: bool,
 }
+
+/// The contents of the files that a configuration names, by what it names them.
+pub(super) type Files = BTreeMap<String, Vec<u8>>;
+
+/// What an output tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tells {
+    /// The sum.
+    Result,
+    /// What the model saw: [`SEEN_ELEMENTS`].
+    Seen,
+    /// What a control said.
+    Control(Signal),
+    /// The row's place in the batch.
+    Slot,
+    /// The instance's number.
+    Instance,
+}
+
+/// Outputs of one element, of models that echo what they saw.
+const ECHOES: [(&str, Datatype, Tells); 6] = [
+    ("SAW_START", Datatype::Int32, Tells::Control(Signal::Start)),
+    ("SAW_END", Datatype::Int32, Tells::Control(Signal::End)),
+    ("SAW_READY", Datatype::Int32, Tells::Control(Signal::Ready)),
+    ("SAW_CORRID", Datatype::Uint64, Tells::Control(Signal::CorrelationId)),
+    ("SLOT", Datatype::Int32, Tells::Slot),
+    ("INSTANCE", Datatype::Int32, Tells::Instance),
+];
 
 /// An input or output.
 #[derive(Clone, Debug)]
@@ -78,50 +110,45 @@ pub(super) struct ControlSpec {
 #[derive(Clone, Debug)]
 pub(super) struct StateSpec {
     pub(super) input: Arc<str>,
-    pub(super) output: Arc<str>,
+    pub(super) datatype: Datatype,
     pub(super) dims: Vec<i64>,
-    /// Whether a new sequence finds zeros; what it finds else is not defined.
-    pub(super) has_initial: bool,
-}
-
-/// What a model computes, where its state is its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Formula {
-    /// The running sum.
-    RunningSum,
-    /// The running sum; at END, the correlation ID's low 32 bits besides.
-    RunningSumPlusCorrelationIdAtEnd,
+    /// The elements that a new sequence finds; what it finds where there are none is not defined.
+    pub(super) initial: Option<Vec<u8>>,
 }
 
 impl Spec {
-    /// Reads a configuration; `hold_until` is the process's own setting.
+    /// Reads a configuration that names no files; `hold_until` is the process's own setting.
     ///
     /// # Errors
     /// What this server cannot serve.
-    pub(super) fn new(mut config: ModelConfig, hold_until: HoldUntil) -> Result<Self, String> {
+    pub(super) fn new(config: ModelConfig, hold_until: HoldUntil) -> Result<Self, String> {
+        Self::with_files(config, &Files::new(), hold_until)
+    }
+
+    /// Reads a configuration and what it names.
+    ///
+    /// # Errors
+    /// What this server cannot serve.
+    pub(super) fn with_files(mut config: ModelConfig, files: &Files, hold_until: HoldUntil) -> Result<Self, String> {
         check(&config)?;
         complete(&mut config);
         let Some(SchedulingChoice::SequenceBatching(batching)) = &config.scheduling_choice else {
             return Err(format!("model '{}' has no sequence_batching", config.name));
         };
-        if config.model_transaction_policy.is_some_and(|policy| policy.decoupled) || batching.iterative_sequence {
-            return Err(format!("model '{}': decoupled and iterative models are not served", config.name));
-        }
         let inputs = config.input.iter().map(|input| tensor(&input.name, input.data_type(), &input.dims));
         let outputs = config.output.iter().map(|output| tensor(&output.name, output.data_type(), &output.dims));
         let (inputs, outputs) = (inputs.collect::<Result<Vec<_>, _>>()?, outputs.collect::<Result<Vec<_>, _>>()?);
-        let is_int32 = |tensors: &[TensorSpec]| matches!(tensors, [only] if only.datatype == Datatype::Int32);
-        let (result, seen) = outputs.split_at(outputs.len().min(1));
-        if !is_int32(&inputs) || !is_int32(result) || !is_seen(seen, &config) {
-            return Err(format!(
-                "model '{}': one INT32 input and one INT32 output are served, and one INT64 output of {SEEN_ELEMENTS} elements \
-                 that parameter '{CONTROLS_PARAMETER}' names",
-                config.name
-            ));
-        }
+        let [input] = inputs.as_slice() else {
+            return Err(format!("model '{}': one input is served, not {}", config.name, inputs.len()));
+        };
+        let zero = Number::of_bits(input.datatype, 0);
+        let zero =
+            zero.ok_or_else(|| format!("input '{}': there is no sum of {}", input.name, input.datatype.name()))?;
+        let tells = tells(&config, input, &outputs)?;
+        let parameters = Parameters::read(&config, input.datatype)?;
         let state = match batching.state.as_slice() {
             [] => None,
-            [state] => Some(state_spec(state)?),
+            [state] => Some(state_spec(state, input, parameters.initial, files)?),
             _ => return Err(format!("model '{}': one implicit state is served, not several", config.name)),
         };
         let settings = settings(&config, batching, hold_until)?;
@@ -130,23 +157,29 @@ impl Spec {
             settings,
             controls: controls(batching)?,
             state,
-            formula: formula(&config)?,
-            execution: execution(&config)?,
-            error_on: error_on(&config)?,
+            formula: parameters.formula,
+            execution: parameters.execution,
+            error_on: parameters.error_on,
+            initial: parameters.initial.unwrap_or(zero),
+            is_decoupled: parameters::is_decoupled(&config),
+            responses: parameters.responses,
+            iterations: parameters.iterations,
+            is_iterative: batching.iterative_sequence,
             inputs,
             outputs,
+            tells,
             config,
         })
+    }
+
+    /// The one type that the model computes with.
+    pub(super) fn datatype(&self) -> Datatype {
+        self.inputs[0].datatype
     }
 
     /// The tensor by which the model is told this.
     pub(super) fn control(&self, signal: Signal) -> Option<&ControlSpec> {
         self.controls.iter().find(|control| control.signal == signal)
-    }
-
-    /// The output in which the model says what it saw.
-    pub(super) fn seen(&self) -> Option<&TensorSpec> {
-        self.outputs.get(1)
     }
 
     /// Whether requests have a batch dimension.
@@ -160,15 +193,35 @@ impl Spec {
     }
 }
 
-/// Whether these are the outputs besides the result: the one in which the model says what it saw, where one is named.
-fn is_seen(outputs: &[TensorSpec], config: &ModelConfig) -> bool {
-    match (outputs, parameter(config, CONTROLS_PARAMETER)) {
-        ([], None) => true,
-        ([output], Some(name)) => {
-            *output.name == *name && output.datatype == Datatype::Int64 && output.dims == [SEEN_ELEMENTS]
+/// What each output tells: the first one the sum, the others by their names.
+fn tells(config: &ModelConfig, input: &TensorSpec, outputs: &[TensorSpec]) -> Result<Vec<Tells>, String> {
+    let seen = parameters::text(config, parameters::CONTROLS);
+    let each = |(index, output): (usize, &TensorSpec)| {
+        let name = &*output.name;
+        if index == 0 {
+            let (is, takes) = (output.datatype.name(), input.datatype.name());
+            let fits = is == takes;
+            return fits
+                .then_some(Tells::Result)
+                .ok_or_else(|| format!("output '{name}' is {is}, and the input {takes}"));
         }
-        _ => false,
+        let echo = ECHOES.iter().find(|(its, ..)| *its == name);
+        if seen == Some(name) && output.datatype == Datatype::Int64 && output.dims == [SEEN_ELEMENTS] {
+            Ok(Tells::Seen)
+        } else if let Some((_, _, tells)) = echo.filter(|(_, its, _)| output.datatype == *its && output.dims == [1]) {
+            Ok(*tells)
+        } else {
+            Err(format!(
+                "output '{name}': besides the sum there may be one INT64 of {SEEN_ELEMENTS} elements that parameter \
+                 '{}' names, and echoes of what the model saw",
+                parameters::CONTROLS
+            ))
+        }
+    };
+    if outputs.is_empty() {
+        return Err(format!("model '{}' has no output", config.name));
     }
+    outputs.iter().enumerate().map(each).collect()
 }
 
 /// Looks for what no model can have, as the real server does when it reads a configuration.
@@ -206,7 +259,9 @@ fn limit(name: &str, settings: &Settings, state: Option<&StateSpec>) -> Result<(
         return Err(format!("model '{name}': {slots} slots are too many, at most {SLOTS_MAX} are served"));
     }
     let sizes = state.iter().flat_map(|state| &state.dims).map(|size| size.unsigned_abs());
-    if sizes.fold(4 * slots, u64::saturating_mul) > STATE_BYTES_MAX && state.is_some() {
+    // An element that is a text has its length before it, and at most eleven digits.
+    let element = state.map_or(0, |state| state.datatype.size().unwrap_or(16) as u64);
+    if sizes.fold(element * slots, u64::saturating_mul) > STATE_BYTES_MAX && state.is_some() {
         return Err(format!(
             "model '{name}': its implicit state is too large, all slots' may take {STATE_BYTES_MAX} bytes"
         ));
@@ -308,46 +363,66 @@ fn control_spec(name: &str, control: &Control) -> Option<ControlSpec> {
     Some(ControlSpec { tensor: name.into(), signal, datatype, false_true })
 }
 
-fn state_spec(state: &State) -> Result<StateSpec, String> {
+fn state_spec(state: &State, input: &TensorSpec, told: Option<Number>, files: &Files) -> Result<StateSpec, String> {
     let name = &state.input_name;
-    let dims = tensor(name, state.data_type(), &state.dims)?;
-    if dims.datatype != Datatype::Int32 || dims.dims.iter().any(|size| *size < 0) {
-        return Err(format!("state '{name}': INT32 of a fixed shape is served"));
+    let TensorSpec { datatype, dims, .. } = tensor(name, state.data_type(), &state.dims)?;
+    if datatype != input.datatype || dims.iter().any(|size| *size < 0) {
+        return Err(format!("state '{name}': {} of a fixed shape is served, as the input is", input.datatype.name()));
     }
-    let has_initial = match state.initial_state.as_slice() {
-        [] => false,
-        [initial] if matches!(initial.state_data, Some(StateData::ZeroData(_))) => true,
-        _ => return Err(format!("state '{name}': one initial_state with zero_data is served")),
+    let initial = match state.initial_state.as_slice() {
+        [] => None,
+        [initial] => Some(initial_data(name, datatype, &dims, initial, files)?),
+        _ => return Err(format!("state '{name}': one initial_state is served, not several")),
     };
-    Ok(StateSpec {
-        input: name.as_str().into(),
-        output: state.output_name.as_str().into(),
-        dims: dims.dims,
-        has_initial,
-    })
-}
-
-fn parameter<'a>(config: &'a ModelConfig, name: &str) -> Option<&'a str> {
-    config.parameters.get(name).map(|parameter| parameter.string_value.as_str())
-}
-
-fn formula(config: &ModelConfig) -> Result<Formula, String> {
-    match parameter(config, FORMULA_PARAMETER) {
-        None | Some("running-sum") => Ok(Formula::RunningSum),
-        Some("running-sum-plus-corrid-at-end") => Ok(Formula::RunningSumPlusCorrelationIdAtEnd),
-        Some(other) => Err(format!("parameter '{FORMULA_PARAMETER}': '{other}' is not served")),
+    if let (Some(data), Some(told)) = (&initial, told) {
+        let is = first_number(datatype, data);
+        let says = is.map_or("no number".to_owned(), |number| number.to_string());
+        if is != Some(told) {
+            return Err(format!("state '{name}': its initial_state begins with {says}, and a parameter says {told}"));
+        }
     }
+    Ok(StateSpec { input: name.as_str().into(), datatype, dims, initial })
 }
 
-fn error_on(config: &ModelConfig) -> Result<Option<i32>, String> {
-    let number = |text: &str| text.parse().map_err(|_| format!("parameter '{ERROR_PARAMETER}': '{text}' is no number"));
-    parameter(config, ERROR_PARAMETER).map(number).transpose()
+/// The first number of a state; an empty text is a zero that the server made.
+pub(super) fn first_number(datatype: Datatype, data: &[u8]) -> Option<Number> {
+    let is_empty_text = datatype == Datatype::Bytes && data.first_chunk() == Some(&[0; 4]);
+    if is_empty_text {
+        return Number::of_bits(datatype, 0);
+    }
+    let tensor = Tensor { datatype, shape: Vec::new(), data: data.to_vec() };
+    tensor.numbers().ok()?.into_iter().next()
 }
 
-fn execution(config: &ModelConfig) -> Result<Duration, String> {
-    let text = parameter(config, EXECUTION_PARAMETER).unwrap_or("0");
-    let milliseconds = text.parse().ok().filter(|ms: &f64| (0.0..=3_600_000.0).contains(ms));
-    let milliseconds =
-        milliseconds.ok_or_else(|| format!("parameter '{EXECUTION_PARAMETER}': '{text}' is no time in ms"))?;
-    Ok(Duration::from_secs_f64(milliseconds / 1000.0))
+/// The elements of an initial state.
+fn initial_data(
+    state: &str,
+    datatype: Datatype,
+    dims: &[i64],
+    initial: &InitialState,
+    files: &Files,
+) -> Result<Vec<u8>, String> {
+    let problem = |text: &str| format!("state '{state}': its initial_state '{}' {text}", initial.name);
+    let of_state = Datatype::of(initial.data_type()) == Some(datatype);
+    if !of_state || initial.dims.len() != dims.len() || initial.dims.iter().zip(dims).any(|(one, of)| one != of) {
+        return Err(problem("has another type or other dims"));
+    }
+    let elements = dims.iter().try_fold(1_usize, |product, size| product.checked_mul(usize::try_from(*size).ok()?));
+    // An empty text has its length alone.
+    let bytes = elements.and_then(|elements| elements.checked_mul(datatype.size().unwrap_or(4)));
+    let bytes = bytes.filter(|bytes| *bytes as u64 <= STATE_BYTES_MAX).ok_or_else(|| problem("is too large"))?;
+    match &initial.state_data {
+        Some(StateData::ZeroData(_)) => Ok(vec![0; bytes]),
+        Some(StateData::DataFile(name)) => {
+            let data =
+                files.get(name).ok_or_else(|| problem(&format!("names a data_file '{name}' that is not there")))?;
+            let fits = match datatype {
+                Datatype::Bytes => Some(texts(data).count()) == elements && texts(data).all(|text| text.is_some()),
+                _ => data.len() == bytes,
+            };
+            let size = || problem(&format!("has {bytes} bytes, and its data_file '{name}' {}", data.len()));
+            fits.then(|| data.clone()).ok_or_else(size)
+        }
+        None => Err(problem("has neither zero_data nor a data_file")),
+    }
 }

@@ -70,6 +70,15 @@ impl Statistics {
         }
     }
 
+    /// Counts what executions a batch of an iterative model had besides the first one. The server ends each request's sequence by
+    /// itself, and counts that as a failure.
+    pub(super) fn iterated(&mut self, batch_size: usize, iterations: u32, requests: usize) {
+        let more = u64::from(iterations).saturating_sub(1);
+        self.executions += more;
+        self.batches.entry(batch_size as u64).or_default().add(more, Duration::ZERO);
+        self.fail.add(requests as u64, Duration::ZERO);
+    }
+
     /// Counts a request that was accepted and not executed.
     pub(super) fn failed(&mut self, waited: Duration) {
         self.fail.add(1, waited);

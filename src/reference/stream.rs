@@ -15,7 +15,7 @@ use tokio_stream::Stream;
 use tonic::Status;
 
 use super::{
-    failure::Failure, fault::Fault, misbehaviour::Misbehaviour, reply::Answer, request::SequenceId, served::Served,
+    failure::Failure, fault::Fault, misbehaviour::Misbehaviour, reply::Answers, request::SequenceId, served::Served,
 };
 use crate::proto::{InferParameter, ModelInferResponse, ModelStreamInferResponse, infer_parameter::ParameterChoice};
 
@@ -100,12 +100,17 @@ impl Outbox {
     }
 
     /// Answers a request that was accepted.
-    pub(super) fn answer(self: &Arc<Self>, place: u64, model: &str, request_id: String, answer: Answer) {
-        match answer {
-            Ok(response) => {
+    pub(super) fn answer(self: &Arc<Self>, place: u64, model: &str, request_id: String, answers: Answers) {
+        match answers {
+            Ok(responses) => {
+                let mut answers: Vec<_> =
+                    responses.into_iter().map(|response| with_final_mark(response, false)).collect();
+                if let Some(last) = answers.pop() {
+                    answers.push(with_final_mark(last, true));
+                }
                 let answer =
-                    ModelStreamInferResponse { infer_response: Some(with_final_mark(response)), ..Default::default() };
-                Misbehaviour::deliver(&self.misbehaviour.clone(), self, place, answer);
+                    |response| ModelStreamInferResponse { infer_response: Some(response), ..Default::default() };
+                self.misbehaviour.clone().deliver_all(self, place, answers.into_iter().map(answer).collect());
             }
             Err(failure) if self.closes_on_error => {
                 self.close_with(self.misbehaviour.spoil_code(self.misbehaviour.spoil_error(failure)));
@@ -113,7 +118,7 @@ impl Outbox {
             Err(failure) => {
                 let response =
                     ModelInferResponse { model_name: model.to_owned(), id: request_id, ..Default::default() };
-                self.send_error(place, failure, with_final_mark(response));
+                self.send_error(place, failure, with_final_mark(response, true));
             }
         }
     }
@@ -249,8 +254,8 @@ impl Outbox {
     }
 }
 
-fn with_final_mark(mut response: ModelInferResponse) -> ModelInferResponse {
-    let mark = InferParameter { parameter_choice: Some(ParameterChoice::BoolParam(true)) };
+fn with_final_mark(mut response: ModelInferResponse, is_final: bool) -> ModelInferResponse {
+    let mark = InferParameter { parameter_choice: Some(ParameterChoice::BoolParam(is_final)) };
     response.parameters.insert("triton_final_response".to_owned(), mark);
     response
 }

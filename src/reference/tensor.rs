@@ -1,5 +1,6 @@
 //! Tensors as models get and give them.
 
+use super::number::Number;
 use crate::proto::DataType;
 
 /// The types that the reference server knows.
@@ -11,6 +12,7 @@ pub(super) enum Datatype {
     Uint32,
     Uint64,
     Fp32,
+    Fp64,
     Bytes,
 }
 
@@ -24,6 +26,7 @@ impl Datatype {
             DataType::TypeUint32 => Self::Uint32,
             DataType::TypeUint64 => Self::Uint64,
             DataType::TypeFp32 => Self::Fp32,
+            DataType::TypeFp64 => Self::Fp64,
             DataType::TypeString => Self::Bytes,
             _ => return None,
         })
@@ -38,7 +41,18 @@ impl Datatype {
             Self::Uint32 => "UINT32",
             Self::Uint64 => "UINT64",
             Self::Fp32 => "FP32",
+            Self::Fp64 => "FP64",
             Self::Bytes => "BYTES",
+        }
+    }
+
+    /// The bytes of an element; none where elements differ in that.
+    pub(super) fn size(self) -> Option<usize> {
+        match self {
+            Self::Bool => Some(1),
+            Self::Int32 | Self::Uint32 | Self::Fp32 => Some(4),
+            Self::Int64 | Self::Uint64 | Self::Fp64 => Some(8),
+            Self::Bytes => None,
         }
     }
 }
@@ -53,6 +67,11 @@ pub(super) struct Tensor {
 }
 
 impl Tensor {
+    /// A tensor of so many elements that are all this number.
+    pub(super) fn filled(datatype: Datatype, shape: Vec<i64>, count: usize, number: Number) -> Self {
+        Self { datatype, shape, data: number.to_le_bytes().repeat(count) }
+    }
+
     /// A tensor of INT32.
     pub(super) fn int32(shape: Vec<i64>, values: impl IntoIterator<Item = i32>) -> Self {
         Self { datatype: Datatype::Int32, shape, data: values.into_iter().flat_map(i32::to_le_bytes).collect() }
@@ -66,5 +85,66 @@ impl Tensor {
     /// The elements of a tensor of INT32.
     pub(super) fn int32s(&self) -> impl Iterator<Item = i32> {
         self.data.chunks_exact(4).map(|bytes| i32::from_le_bytes(bytes.try_into().expect("four bytes")))
+    }
+
+    /// The elements as numbers.
+    ///
+    /// # Errors
+    /// Which is none.
+    pub(super) fn numbers(&self) -> Result<Vec<Number>, String> {
+        let Some(size) = self.datatype.size() else { return texts(&self.data).map(number_of).collect() };
+        let each = |bytes| Number::from_le_bytes(self.datatype, bytes).ok_or_else(|| "it holds no numbers".to_owned());
+        self.data.chunks_exact(size).map(each).collect()
+    }
+}
+
+fn number_of(text: Option<&[u8]>) -> Result<Number, String> {
+    let text = String::from_utf8_lossy(text.ok_or("an element of it is cut off")?);
+    Number::read(Datatype::Bytes, &text).ok_or_else(|| format!("'{text}' is no whole number of 32 bits"))
+}
+
+/// The elements of a tensor of BYTES; none is one that is cut off, which is the last then.
+pub(super) fn texts(data: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
+    let mut rest = data;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let whole = rest.split_first_chunk().and_then(|(length, behind)| {
+            behind.split_at_checked(usize::try_from(u32::from_le_bytes(*length)).unwrap_or(usize::MAX))
+        });
+        let (text, behind) = whole.map_or((None, &rest[rest.len()..]), |(text, behind)| (Some(text), behind));
+        rest = behind;
+        Some(text)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_taken_apart_by_their_lengths() {
+        let all = |data: &[u8]| texts(data).map(|text| text.map(<[u8]>::to_vec)).collect::<Vec<_>>();
+        assert_eq!(all(b""), []);
+        assert_eq!(all(b"\x02\0\0\0ab\0\0\0\0\x01\0\0\0c"), [Some(b"ab".to_vec()), Some(vec![]), Some(b"c".to_vec())]);
+        assert_eq!(all(b"\x01\0\0\0a\x02\0\0\0b"), [Some(b"a".to_vec()), None]);
+        assert_eq!(all(b"\x01\0"), [None]);
+        assert_eq!(all(b"\xff\xff\xff\xffabc"), [None]);
+    }
+
+    #[test]
+    fn elements_are_numbers_of_the_tensors_type() {
+        let bytes = |data: &[u8]| Tensor { datatype: Datatype::Bytes, shape: vec![1], data: data.to_vec() }.numbers();
+        assert_eq!(bytes(b"\x02\0\0\0-7\x01\0\0\x004"), Ok(vec![Number::Text(-7), Number::Text(4)]));
+        for (data, problem) in [
+            (&b"\x03\0\0\0abc"[..], "'abc' is no whole number of 32 bits"),
+            (b"\0\0\0\0", "'' is no whole number of 32 bits"),
+            (b"\x05\0\0\x0012", "an element of it is cut off"),
+        ] {
+            assert_eq!(bytes(data), Err(problem.to_owned()));
+        }
+        let filled = Tensor::filled(Datatype::Fp64, vec![1, 2], 2, Number::Fp64(0.5));
+        assert_eq!((filled.numbers(), filled.data.len()), (Ok(vec![Number::Fp64(0.5); 2]), 16));
     }
 }

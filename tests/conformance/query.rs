@@ -111,7 +111,10 @@ fn config(of: &ModelConfig) -> String {
     let told = of.parameters.iter().filter(|(key, _)| *key != Setup::NOTE);
     let mut parameters: Vec<_> = told.map(|(key, value)| format!("{key}={}", value.string_value)).collect();
     parameters.sort();
-    let batching = of.scheduling_choice.as_ref().map(|SchedulingChoice::SequenceBatching(batching)| batching);
+    let batching = of.scheduling_choice.as_ref().and_then(|choice| match choice {
+        SchedulingChoice::SequenceBatching(batching) => Some(batching),
+        _ => None,
+    });
     [
         format!("{} batch {}", of.name, of.max_batch_size),
         format!("takes {}", inputs.join(", ")),

@@ -32,8 +32,9 @@ pub fn causes_of(fault: Fault) -> &'static [Cause] {
         Fault::CorridZero | Fault::CorridOther => &[CorridWrong],
         // Where the server keeps the order of a stream's answers, those behind one that is dropped are late for ever.
         Fault::DropResponse => &[AnswerDropped, AnswerLate],
-        Fault::DuplicateResponse => &[AnsweredTwice],
-        Fault::SwapResponses => &[AnswersReordered],
+        Fault::DuplicateResponse | Fault::SurplusResponse => &[AnsweredTwice],
+        Fault::SwapResponses | Fault::SwapOwnResponses => &[AnswersReordered],
+        Fault::LoseOwnResponse | Fault::LoseFinalMark => &[AnswerDropped],
         Fault::Misdeliver => &[AnswerElsewhere, AnswerOfAnother],
         Fault::WrongRequestId => &[UnknownRequestId],
         Fault::WrongModelName => &[OtherModelsName],

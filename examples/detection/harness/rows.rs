@@ -85,6 +85,9 @@ pub struct Row {
 pub fn not_found_because(fault: Fault, always: bool) -> Option<&'static str> {
     match fault {
         Fault::WrongErrorCode => Some("errors have codes in unary calls alone, and this version sends over streams"),
+        Fault::LoseOwnResponse | Fault::SwapOwnResponses | Fault::LoseFinalMark | Fault::SurplusResponse => {
+            Some("the models of these runs answer each request once")
+        }
         Fault::LeakMemory => Some("no answer tells what memory a server has"),
         Fault::GoAway if !always => Some("lawful: what was under way is finished, and the client connects again"),
         Fault::StarveBacklog | Fault::BacklogOrder if !always => {
@@ -144,6 +147,10 @@ rows! {
     DropResponse DIRECT Base STEPS => Lost;
     DuplicateResponse DIRECT Base STEPS => Duplicate;
     SwapResponses DIRECT Base STEPS => Reordered;
+    LoseOwnResponse DIRECT Base STEPS => Lost;
+    SwapOwnResponses DIRECT Base STEPS => Reordered;
+    LoseFinalMark DIRECT Base STEPS => Lost;
+    SurplusResponse DIRECT Base STEPS => Duplicate;
     Misdeliver DIRECT Base STEPS => Misaddressed;
     WrongRequestId DIRECT Base STEPS => Misaddressed;
     WrongModelName DIRECT Base STEPS => WrongModel;
