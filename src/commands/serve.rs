@@ -31,7 +31,7 @@ pub(super) fn serve(args: &ServeArgs) -> Result<u8, Failure> {
     for note in args.check().map_err(Failure::wrong_input)? {
         say_error(&note);
     }
-    let mut options = args.options();
+    let mut options = args.options().map_err(Failure::wrong_input)?;
     options.hold_until = hold_until()?;
     options.check().map_err(Failure::wrong_input)?;
     let server = Server::start(options).map_err(Failure::could_not_test)?;
@@ -67,6 +67,8 @@ async fn serve_until_told(server: Server, planted: &[Planted]) -> io::Result<End
     // Whoever reads the address may signal at once.
     print(|out| {
         writeln!(out, "serving gRPC at {}", server.address)?;
+        writeln!(out, "serving HTTP at {}", server.http)?;
+        writeln!(out, "metrics at http://{}/metrics", server.metrics)?;
         writeln!(out, "models: {}", model_names().collect::<Vec<_>>().join(", "))?;
         out.flush()
     });

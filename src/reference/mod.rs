@@ -2,7 +2,7 @@
 //!
 //! It is an independent derivation of what a correct server does: it shares the vocabulary and the wire with the tester,
 //! and nothing of what the tester plans or expects. From the wire inwards: [`server`] listens, `grpc` and `stream` speak
-//! the protocol, `decode` checks a request, `repository` finds its model, `served` drives that model's [`scheduler`] by
+//! the protocol, `http` turns JSON into it and back, `decode` checks a request, `repository` finds its model, `served` drives that model's [`scheduler`] by
 //! the clock, `execution` makes control tensors and keeps implicit state, and `model` adds up.
 
 mod builtin;
@@ -14,6 +14,9 @@ pub mod fault;
 pub mod fuzzing;
 mod grpc;
 mod health;
+mod http;
+mod listen;
+mod metrics;
 mod misbehaviour;
 mod model;
 mod reply;
@@ -28,11 +31,14 @@ mod spec;
 mod statistics;
 mod stream;
 mod tensor;
+mod tls;
 mod unreadable;
+mod web;
 
 pub use builtin::{ModelOptions, model_names, strategy_of};
 pub use fault::{Fault, Planted, When};
 pub use server::{Ended, Options, Server};
+pub use tls::Tls;
 
 /// The version of all models.
 const VERSION: &str = "1";
