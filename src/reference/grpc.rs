@@ -5,7 +5,10 @@ use std::sync::{
     atomic::{AtomicBool, Ordering::Relaxed},
 };
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::{
+    runtime::Handle,
+    sync::{mpsc, oneshot},
+};
 use tokio_stream::StreamExt as _;
 use tonic::{Request, Response, Status, Streaming, codegen::BoxStream};
 
@@ -68,6 +71,8 @@ pub(super) struct Service {
     pub(super) repository: Arc<Repository>,
     pub(super) misbehaviour: Arc<Misbehaviour>,
     pub(super) blows: mpsc::UnboundedSender<Blow>,
+    /// Where models run.
+    pub(super) runtime: Handle,
     /// The server was told to stop.
     pub(super) exiting: Arc<AtomicBool>,
 }

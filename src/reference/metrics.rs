@@ -1,6 +1,6 @@
 //! The metrics page, as Prometheus reads it.
 
-use std::{convert::Infallible, fmt::Write as _, sync::Arc};
+use std::fmt::Write as _;
 
 use http_body_util::Full;
 use hyper::{
@@ -31,16 +31,16 @@ const ROWS: [Row; 9] = [
 const FAILURES: &str = "nv_inference_request_failure";
 
 /// Answers a request to the metrics' port: at any other path there is nothing, as with the real server.
-pub(super) async fn answer(repository: Arc<Repository>, request: Request<Incoming>) -> Result<Answered, Infallible> {
+pub(super) fn answer(repository: &Repository, request: &Request<Incoming>) -> Answered {
     let (status, page) = match (request.method(), request.uri().path()) {
-        (&Method::GET, "/metrics") => (StatusCode::OK, page(&repository)),
+        (&Method::GET, "/metrics") => (StatusCode::OK, page(repository)),
         (&Method::GET, _) => (StatusCode::OK, String::new()),
         _ => (StatusCode::METHOD_NOT_ALLOWED, "{\"error\":\"Method Not Allowed\"}".to_owned()),
     };
     let mut response = Response::new(Full::new(Bytes::from(page)));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-    Ok(response)
+    response
 }
 
 fn page(repository: &Repository) -> String {

@@ -2,8 +2,8 @@
 //!
 //! It is an independent derivation of what a correct server does: it shares the vocabulary and the wire with the tester,
 //! and nothing of what the tester plans or expects. From the wire inwards: [`server`] listens, `grpc` and `stream` speak
-//! the protocol, `http` turns JSON into it and back, `decode` checks a request, `repository` finds its model, `served` drives that model's [`scheduler`] by
-//! the clock, `execution` makes control tensors and keeps implicit state, and `model` adds up.
+//! the protocol, `http` turns JSON into it and back, `decode` checks a request, `repository` finds its model, `served` drives that
+//! model's [`scheduler`] by the clock, `execution` makes control tensors and keeps implicit state, and `model` adds up.
 
 mod builtin;
 mod decode;

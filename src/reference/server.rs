@@ -261,10 +261,13 @@ struct Listener {
 }
 
 impl Listener {
+    fn socket(&self) -> Result<TcpListener, String> {
+        self.socket.try_clone().map_err(|error| error.to_string())
+    }
+
     /// Its connections until they are closed.
     fn connections(&self, close: &CancellationToken) -> Result<Connections, String> {
-        let socket = self.socket.try_clone().and_then(tokio::net::TcpListener::from_std);
-        let socket = socket.map_err(|error| error.to_string())?;
+        let socket = tokio::net::TcpListener::from_std(self.socket()?).map_err(|error| error.to_string())?;
         Ok(connections(socket, self.tls.clone(), close.clone()))
     }
 }
@@ -280,18 +283,28 @@ impl Listeners {
     fn serve(&self, service: &Service, close: &CancellationToken) -> Result<task::JoinHandle<Served>, String> {
         let grpc = serve(service.clone(), self.grpc.connections(close)?, close.clone());
         let answering = service.clone();
-        let http = web::serve(self.http.connections(close)?, close.clone(), move |request| {
-            http::answer(answering.clone(), request)
+        let (socket, tls, closing) = (self.http.socket()?, self.http.tls.clone(), close.clone());
+        let http = web::in_order(move || async move {
+            match tokio::net::TcpListener::from_std(socket) {
+                Ok(socket) => {
+                    let connections = connections(socket, tls, closing.clone());
+                    web::serve(connections, closing, move |request| http::answer(answering.clone(), request)).await;
+                }
+                Err(error) => tracing::error!("the reference server does not serve HTTP: {error}"),
+            }
         });
         let repository = Arc::clone(&service.repository);
         let metrics = web::serve(self.metrics.connections(close)?, close.clone(), move |request| {
-            metrics::answer(Arc::clone(&repository), request)
+            std::future::ready(Ok(metrics::answer(&repository, &request)))
         });
-        Ok(tokio::spawn(async move { tokio::join!(grpc, http, metrics).0 }))
+        Ok(tokio::spawn(async move {
+            let (grpc, http, ()) = tokio::join!(grpc, http, metrics);
+            grpc.map_err(|error| error.to_string()).and(http.map_err(|error| error.to_string()))
+        }))
     }
 }
 
-type Served = Result<(), tonic::transport::Error>;
+type Served = Result<(), String>;
 
 /// What a server needs to live, several times where a fault restarts it.
 struct Life {
@@ -345,6 +358,7 @@ impl Life {
             repository: Arc::new(repository),
             misbehaviour: Arc::new(Misbehaviour::new(Arc::clone(&self.faults))),
             blows,
+            runtime: runtime::Handle::current(),
             exiting: Arc::default(),
         };
         loop {
@@ -374,7 +388,11 @@ impl Life {
 }
 
 /// Serves gRPC until told to close.
-async fn serve(service: Service, connections: Connections, close: CancellationToken) -> Served {
+async fn serve(
+    service: Service,
+    connections: Connections,
+    close: CancellationToken,
+) -> Result<(), tonic::transport::Error> {
     let inference = GrpcInferenceServiceServer::new(service)
         .accept_compressed(CompressionEncoding::Gzip)
         .accept_compressed(CompressionEncoding::Deflate)

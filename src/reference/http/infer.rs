@@ -39,10 +39,10 @@ fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
 pub(super) async fn infer(service: &Service, model: Model, http: Request<Incoming>) -> Result<Answered, Refusal> {
     let (head, body) = http.into_parts();
     let found = service.repository.find(&model.name, &model.version);
-    let spec = found.map_err(|failure| Refusal::from(failure).as_text())?.spec();
+    let spec = found.map_err(|failure| Refusal::from(failure).said_as_text())?.spec();
     if spec.config.model_transaction_policy.as_ref().is_some_and(|policy| policy.decoupled) {
         let text = "HTTP end point doesn't support models with decoupled transaction policy";
-        return Err(Refusal::new(StatusCode::NOT_IMPLEMENTED, text).as_text());
+        return Err(Refusal::new(StatusCode::NOT_IMPLEMENTED, text).said_as_text());
     }
     let is_compressed = match Encoding::of_request(header(&head.headers, &CONTENT_ENCODING).unwrap_or_default()) {
         Ok(encoding) => encoding.is_some(),
@@ -60,7 +60,7 @@ pub(super) async fn infer(service: &Service, model: Model, http: Request<Incomin
         // What the model or its queue says comes another way than what is said at once.
         let comes_late = matches!(failure.code, Code::Unavailable | Code::Internal | Code::Cancelled);
         let refusal = Refusal::from(failure);
-        if comes_late { refusal.as_text() } else { refusal }
+        if comes_late { refusal.said_as_text() } else { refusal }
     })?;
     let mut body = response::write(&response, &binary);
     let encoding = Encoding::of_answer(header(&head.headers, &ACCEPT_ENCODING).unwrap_or_default());
@@ -80,7 +80,7 @@ pub(super) async fn infer(service: &Service, model: Model, http: Request<Incomin
 }
 
 fn unknown_encoding() -> Answered {
-    let refusal = Refusal::new(StatusCode::NOT_IMPLEMENTED, "Unsupported compression type").as_text();
+    let refusal = Refusal::new(StatusCode::NOT_IMPLEMENTED, "Unsupported compression type").said_as_text();
     let mut answered = refused(&refusal);
     answered.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip, deflate"));
     answered
@@ -88,7 +88,7 @@ fn unknown_encoding() -> Answered {
 
 fn take_apart(body: &[u8]) -> Result<Vec<u8>, Refusal> {
     if body.is_empty() {
-        return Err(Refusal::bad_request("nothing to be decompressed").as_text());
+        return Err(Refusal::bad_request("nothing to be decompressed").said_as_text());
     }
     decompress(body, BODY_BYTES_MAX).ok_or_else(too_large)
 }
@@ -100,7 +100,7 @@ fn inference(model: &Model, length: Option<&str>, body: &[u8], spec: &Spec) -> R
         Some(text) => {
             usize::try_from(leading_number(text)).ok().filter(|length| *length <= body.len()).ok_or_else(|| {
                 let range = format!("inference header size should be in range (0, {}), got: {text}", body.len());
-                Refusal::bad_request(range).as_text()
+                Refusal::bad_request(range).said_as_text()
             })?
         }
     };

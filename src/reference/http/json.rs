@@ -432,7 +432,7 @@ mod tests {
         };
         let text = |text: &str| Json::Text(text.as_bytes().to_vec());
         assert_eq!(
-            members(r#" [ 0, -0, 18446744073709551615, -9223372036854775808, true, false, null ] "#),
+            members(r" [ 0, -0, 18446744073709551615, -9223372036854775808, true, false, null ] "),
             [
                 Json::Unsigned(0),
                 Json::Unsigned(0),

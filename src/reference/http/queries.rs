@@ -87,7 +87,7 @@ pub(super) async fn server_metadata(service: &Service) -> Answer {
 pub(super) async fn model_ready(service: &Service, Model { name, version }: Model) -> Answer {
     let told = service.model_ready(Request::new(ModelReadyRequest { name, version })).await;
     let is_ready = told.is_ok_and(|told| told.get_ref().ready);
-    let not_ready = || Refusal::bad_request("Model version not ready").as_text();
+    let not_ready = || Refusal::bad_request("Model version not ready").said_as_text();
     is_ready.then(Vec::new).ok_or_else(not_ready)
 }
 
@@ -153,7 +153,10 @@ pub(super) async fn load(service: &Service, model_name: String, body: &[u8]) -> 
         }
     }
     let request = RepositoryModelLoadRequest { model_name, parameters, ..RepositoryModelLoadRequest::default() };
-    service.repository_model_load(Request::new(request)).await?;
+    // The model runs where it is loaded, and not on the thread that serves HTTP.
+    let loading = service.clone();
+    let loaded = service.runtime.spawn(async move { loading.repository_model_load(Request::new(request)).await });
+    loaded.await.map_err(|error| Refusal::internal(format!("the model could not be loaded: {error}")))??;
     Ok(Vec::new())
 }
 

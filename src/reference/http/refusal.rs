@@ -28,7 +28,7 @@ impl Refusal {
     }
 
     pub(super) fn not_found() -> Self {
-        Self::new(StatusCode::NOT_FOUND, "Not Found").as_text()
+        Self::new(StatusCode::NOT_FOUND, "Not Found").said_as_text()
     }
 
     pub(super) fn method_not_allowed() -> Self {
@@ -36,7 +36,7 @@ impl Refusal {
     }
 
     /// The same, said to be plain text.
-    pub(super) fn as_text(self) -> Self {
+    pub(super) fn said_as_text(self) -> Self {
         Self { is_json: false, ..self }
     }
 

@@ -41,7 +41,7 @@ impl Route {
         }
         let refusal = Refusal::method_not_allowed();
         let says_json = !matches!(route, Self::Live | Self::Ready | Self::ModelReady(_) | Self::Infer(_));
-        Err(if says_json { refusal } else { refusal.as_text() })
+        Err(if says_json { refusal } else { refusal.said_as_text() })
     }
 
     fn of_parts(parts: &[&str]) -> Option<Self> {
