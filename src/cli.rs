@@ -10,6 +10,7 @@ mod values;
 use std::{
     env,
     ffi::OsString,
+    fs,
     net::{IpAddr, SocketAddr},
     num::{NonZeroU32, NonZeroU64},
     path::PathBuf,
@@ -29,7 +30,7 @@ pub use self::{
 use crate::{
     endpoint::Endpoint,
     model::Strategy,
-    reference::{Options, model_names, strategy_of},
+    reference::{Options, Tls, model_names, strategy_of},
     scenario::{Millis, Overrides},
     seed::Seed,
 };
@@ -120,6 +121,21 @@ pub struct ServeArgs {
     /// The port of the gRPC endpoint; 0 is a free one
     #[arg(long, value_parser = whole::<u16>, value_name = "PORT", default_value_t = 8001)]
     pub grpc_port: u16,
+    /// The port of the HTTP endpoint; 0 is a free one
+    #[arg(long, value_parser = whole::<u16>, value_name = "PORT", default_value_t = 8000)]
+    pub http_port: u16,
+    /// The port of the metrics; 0 is a free one
+    #[arg(long, value_parser = whole::<u16>, value_name = "PORT", default_value_t = 8002)]
+    pub metrics_port: u16,
+    /// Secure gRPC and HTTP by TLS, with this certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// The certificate's key (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// Serve only clients that have a certificate of these authorities (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_client_ca: Option<PathBuf>,
     /// The address to listen on
     #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::from([127, 0, 0, 1]))]
     pub address: IpAddr,
@@ -362,14 +378,25 @@ impl ServeArgs {
     }
 
     /// How the server is to be.
-    #[must_use]
-    pub fn options(&self) -> Options {
+    ///
+    /// # Errors
+    /// A file that cannot be read, in one line.
+    pub fn options(&self) -> Result<Options, String> {
         let mut options = self.server.options(Seed(0));
         options.explicit = self.explicit;
-        options.listen = SocketAddr::new(self.address, self.grpc_port);
+        let [listen, listen_http, listen_metrics] =
+            [self.grpc_port, self.http_port, self.metrics_port].map(|port| SocketAddr::new(self.address, port));
+        options = Options { listen, listen_http, listen_metrics, tls: self.tls()?, ..options };
         options.models.strategy = self.strategy;
         options.models.idle_limit = self.idle_limit.duration();
-        options
+        Ok(options)
+    }
+
+    fn tls(&self) -> Result<Option<Tls>, String> {
+        let (Some(certificates), Some(key)) = (&self.tls_cert, &self.tls_key) else { return Ok(None) };
+        let read = |path: &PathBuf| fs::read(path).map_err(|error| format!("{}: {error}", path.display()));
+        let client_authorities = self.tls_client_ca.as_ref().map(read).transpose()?;
+        Ok(Some(Tls { certificates: read(certificates)?, key: read(key)?, client_authorities }))
     }
 }
 

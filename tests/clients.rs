@@ -62,6 +62,17 @@ fn nvidias_python_client_is_served() {
     assert!(serve.is_running());
 }
 
+#[test]
+#[ignore = "needs NVIDIA's client: run scripts/test"]
+fn nvidias_python_client_is_served_over_http() {
+    let mut serve = Serve::start(&["--max-batch-size", "4", "--idle-limit", "60s"]);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/tritonclient_http.py");
+    let packages = told("SEQUENCE_STRESS_TRITONCLIENT");
+    let (code, output) = run(Command::new("python3").arg(script).arg(&serve.http).env("PYTHONPATH", packages));
+    assert_eq!((code, output.as_str()), (Some(0), "OK\n"), "{output}");
+    assert!(serve.is_running());
+}
+
 /// A failure of several streams and connections, all that a client can do to them among it.
 const BY_HAND: &str = r#"
 format = "sequence-stress-failure"
@@ -164,10 +175,19 @@ fn an_exported_failure_counts_the_slots() {
 fn perf_analyzer_is_served() {
     // A machine that is too busy for a while is no reason for an error.
     let mut serve = Serve::start(&["--idle-limit", "60s"]);
-    for model in ["custom_sequence_int32", "custom_dyna_sequence_int32"] {
+    let (grpc, http) = (serve.address.clone(), serve.http.clone());
+    let over_grpc = ["-u", &grpc, "-i", "grpc", "--streaming"];
+    // Calls of one sequence that go out on several connections at once have no order, and that is how it ends its sequences otherwise.
+    let over_http = ["-u", &http, "-i", "http", "--serial-sequences"];
+    for (model, endpoint) in [
+        ("custom_sequence_int32", &over_grpc[..]),
+        ("custom_dyna_sequence_int32", &over_grpc),
+        ("custom_sequence_int32", &over_http),
+        ("custom_dyna_sequence_int32", &over_http),
+    ] {
         let mut command = Command::new(told("SEQUENCE_STRESS_PERF_ANALYZER"));
         command.env("LD_LIBRARY_PATH", told("SEQUENCE_STRESS_PERF_ANALYZER_LIBRARIES"));
-        command.args(["-m", model, "-u", &serve.address, "-i", "grpc", "--streaming", "--shape", "INPUT:1"]);
+        command.args(["-m", model, "--shape", "INPUT:1"]).args(endpoint);
         command.args(["--sequence-length", "8", "--concurrency-range", "4", "--request-count", "500"]);
         let (code, output) = run(&mut command);
         assert_eq!(code, Some(0), "{model}: {output}");

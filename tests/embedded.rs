@@ -118,7 +118,7 @@ fn options_that_do_nothing_are_told_and_are_not_in_the_line_that_has_the_run_aga
 /// Starts a server on a free port, and reads where it listens.
 fn serve(arguments: &[&str]) -> (Child, String) {
     let mut child = tool()
-        .args(["serve", "--grpc-port", "0"])
+        .args(["serve", "--grpc-port", "0", "--http-port", "0", "--metrics-port", "0"])
         .args(arguments)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

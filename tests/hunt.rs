@@ -12,7 +12,24 @@ use tempfile::TempDir;
 /// Hunts on one model for one seed, which takes some seconds; the minutes are for a machine that is very slow.
 fn hunt(fault: &[&str], folder: &Path) -> Output {
     let tool = env!("CARGO_BIN_EXE_sequence-stress");
-    let serve = [&[tool, "serve", "--grpc-port", "0", "--idle-limit", "1s", "--execution-time", "1ms"], fault].concat();
+    let serve = [
+        &[
+            tool,
+            "serve",
+            "--grpc-port",
+            "0",
+            "--http-port",
+            "0",
+            "--metrics-port",
+            "0",
+            "--idle-limit",
+            "1s",
+            "--execution-time",
+            "1ms",
+        ],
+        fault,
+    ]
+    .concat();
     Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/hunt"))
         .args(["--endpoint-command", &serve.join(" "), "--tool", tool, "--models", "custom_sequence_int32"])
         .args(["--only", "rapid-cycling", "--seeds", "1", "--first-seed", "7", "--run-seconds", "1", "--runs", "2"])

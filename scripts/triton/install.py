@@ -146,8 +146,8 @@ def client_packages():
     """A folder with NVIDIA's Python client, whose descriptors the protocol is compared with."""
     version, _ = TRITONCLIENT
     return once(
-        f"tritonclient-{version}-python-{PYTHON_VERSION}",
-        lambda folder: pip("install", "--only-binary=:all:", "--target", str(folder), f"tritonclient[grpc]=={version}"),
+        f"tritonclient-{version}-grpc-http-python-{PYTHON_VERSION}",
+        lambda folder: pip("install", "--only-binary=:all:", "--target", str(folder), f"tritonclient[grpc,http]=={version}"),
     )
 
 

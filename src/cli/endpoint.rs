@@ -136,7 +136,7 @@ impl EndpointArgs {
             return conflict("--embedded starts a server of its own: leave --url out");
         }
         if self.embedded && self.metrics_url.is_some() {
-            return conflict("--metrics-url: the reference server tells no metrics: leave it out with --embedded");
+            return conflict("--metrics-url: the embedded server's metrics are known: leave it out with --embedded");
         }
         if self.embedded && !self.access.is_empty() {
             return conflict(

@@ -322,7 +322,11 @@ impl<'a> Stage<'a> {
             scenario.limits.drain_ms = Millis::LEAST;
         }
         match (&server, &self.args.url) {
-            (Some(server), _) => scenario.target.embed(server.address.into()),
+            (Some(server), _) => {
+                scenario.target.embed(server.address.into());
+                // Where the failure is not one of them the scenario has none.
+                scenario.target.metrics = scenario.target.metrics.map(|_| server.metrics.into());
+            }
             (None, Some(url)) => scenario.target.endpoint = url.clone(),
             (None, None) => {}
         }

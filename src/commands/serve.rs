@@ -31,7 +31,7 @@ pub(super) fn serve(args: &ServeArgs) -> Result<u8, Failure> {
     for note in args.check().map_err(Failure::wrong_input)? {
         say_error(&note);
     }
-    let mut options = args.options();
+    let mut options = args.options().map_err(Failure::wrong_input)?;
     options.hold_until = hold_until()?;
     if args.model_repository.is_empty() {
         options.check().map_err(Failure::wrong_input)?;
@@ -78,6 +78,8 @@ async fn serve_until_told(server: Server, models: &[String], planted: &[Planted]
     // Whoever reads the address may signal at once.
     print(|out| {
         writeln!(out, "serving gRPC at {}", server.address)?;
+        writeln!(out, "serving HTTP at {}", server.http)?;
+        writeln!(out, "metrics at http://{}/metrics", server.metrics)?;
         models.iter().try_for_each(|line| writeln!(out, "{line}"))?;
         out.flush()
     });

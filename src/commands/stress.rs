@@ -60,6 +60,7 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
     let server = args.endpoint.embedded.then(|| start_server(&args.endpoint, seed)).transpose()?;
     if let Some(server) = &server {
         scenario.target.embed(server.address.into());
+        scenario.target.metrics = Some(server.metrics.into());
     }
     let replay = replay_line(&args.endpoint, &source, &load_words(args, &scenario), seed, &scenario.target);
     let mut terminal = Terminal::new(args, &source, &scenario, seed, replay.clone());

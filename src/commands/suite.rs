@@ -51,6 +51,7 @@ pub(super) fn suite(args: &SuiteArgs) -> Result<u8, CommandFailure> {
         overrides.access.headers.clear();
     }
     overrides.endpoint = server.as_ref().map(|server| server.address.into()).or(overrides.endpoint);
+    overrides.metrics = server.as_ref().map(|server| server.metrics.into()).or(overrides.metrics);
     let runtime =
         runtime::Builder::new_current_thread().enable_all().build().map_err(CommandFailure::could_not_test)?;
     let lines = runtime.block_on(async {

@@ -13,6 +13,7 @@ use super::{
     decode::{Decoded, decode},
     execution::{self, Asks, Inputs},
     fault::Faults,
+    http,
     number::Number,
     pbtxt,
     repository::read_config,
@@ -70,6 +71,23 @@ fn check(decoded: &Decoded, spec: &Spec) {
     let size = tensor.datatype.size().unwrap_or(1);
     let count = tensor.datatype.size().map_or_else(|| texts(&tensor.data).count(), |size| tensor.data.len() / size);
     assert_eq!((i128::try_from(count), tensor.data.len() % size), (Ok(elements), 0), "{:?}", tensor.shape);
+}
+
+/// Reads bytes as the body of a request over HTTP, of which so many are JSON where that is told; returns how many of some models take
+/// it.
+///
+/// # Panics
+/// When what was taken is not consistent, besides where the server itself would.
+#[must_use]
+pub fn http_body(length: Option<&str>, body: &[u8]) -> usize {
+    let take = |spec: &&Spec| {
+        let Some(request) = http::request("model", length, body, spec) else { return false };
+        // Each input has its bytes, so that none can have another's.
+        assert_eq!(request.inputs.len(), request.raw_input_contents.len());
+        assert!(request.inputs.iter().all(|input| input.contents.is_none()));
+        decode(request, spec).inspect(|decoded| check(decoded, spec)).is_ok()
+    };
+    SPECS.iter().filter(take).count()
 }
 
 /// Reads a text as a model's configuration; a model that can be made of it has to serve.
@@ -252,6 +270,24 @@ mod tests {
                 mutate(&mut bytes, &mut random);
             }
             *(if request(&bytes) > 0 { &mut taken } else { &mut refused }) += 1;
+        }
+        assert!(taken > 200 && refused > 2000, "{taken} {refused}");
+    }
+
+    #[test]
+    fn mutated_bodies_do_no_harm() {
+        const JSON: &[u8] = br#"{"id":"1-2","parameters":{"sequence_id":7,"sequence_start":true,"timeout":9,"x":1.5e3},"inputs":[{"name":"INPUT","datatype":"INT32","shape":[1,1],"data":[[-1]]}],"outputs":[{"name":"OUTPUT","parameters":{"binary_data":false}}]}"#;
+        assert_eq!(http_body(None, JSON), 7);
+        let mut random = Seed(43).generator(0);
+        let (mut taken, mut refused) = (0, 0);
+        for _ in 0..5000 {
+            let mut bytes = JSON.to_vec();
+            for _ in 0..random.random_range(1..3) {
+                mutate(&mut bytes, &mut random);
+            }
+            *(if http_body(None, &bytes) > 0 { &mut taken } else { &mut refused }) += 1;
+            let length = random.random_range(-2..300).to_string();
+            let _ = http_body(Some(&length), &bytes);
         }
         assert!(taken > 200 && refused > 2000, "{taken} {refused}");
     }

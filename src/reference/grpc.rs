@@ -5,7 +5,10 @@ use std::sync::{
     atomic::{AtomicBool, Ordering::Relaxed},
 };
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::{
+    runtime::Handle,
+    sync::{mpsc, oneshot},
+};
 use tokio_stream::StreamExt as _;
 use tonic::{Request, Response, Status, Streaming, codegen::BoxStream};
 
@@ -53,12 +56,23 @@ pub(super) enum Blow {
     GoAway,
 }
 
+/// What it means for a request that its client is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gone {
+    /// It is cancelled.
+    Cancels,
+    /// Nothing.
+    Ignored,
+}
+
 /// The service, for all connections.
 #[derive(Clone, Debug)]
 pub(super) struct Service {
     pub(super) repository: Arc<Repository>,
     pub(super) misbehaviour: Arc<Misbehaviour>,
     pub(super) blows: mpsc::UnboundedSender<Blow>,
+    /// Where models run.
+    pub(super) runtime: Handle,
     /// The server was told to stop.
     pub(super) exiting: Arc<AtomicBool>,
 }
@@ -136,6 +150,31 @@ impl Service {
         };
         guard.is_answered = true;
         answer
+    }
+
+    /// Has a model execute a request, with the faults of calls.
+    pub(super) async fn infer(&self, request: ModelInferRequest, gone: Gone) -> Answer {
+        self.suffer().await;
+        let answer = match gone {
+            Gone::Cancels => self.call(request).await,
+            Gone::Ignored => {
+                let service = self.clone();
+                let call = tokio::spawn(async move { service.call(request).await });
+                call.await
+                    .unwrap_or_else(|_| Err(Failure::new(tonic::Code::Internal, "the request could not be handled")))
+            }
+        };
+        if self.misbehaviour.happens(Fault::DropResponse) {
+            std::future::pending::<()>().await;
+        }
+        self.misbehaviour.delay().await;
+        match answer {
+            Ok(mut response) => {
+                self.misbehaviour.spoil(&mut response);
+                Ok(response)
+            }
+            Err(failure) => Err(self.misbehaviour.spoil_code(self.misbehaviour.spoil_error(failure))),
+        }
     }
 
     async fn read_stream(self, mut requests: Streaming<ModelInferRequest>, outbox: Arc<Outbox>) {
@@ -293,19 +332,7 @@ impl GrpcInferenceService for Service {
     }
 
     async fn model_infer(&self, request: Request<ModelInferRequest>) -> Outcome<ModelInferResponse> {
-        self.suffer().await;
-        let answer = self.call(request.into_inner()).await;
-        if self.misbehaviour.happens(Fault::DropResponse) {
-            std::future::pending::<()>().await;
-        }
-        self.misbehaviour.delay().await;
-        match answer {
-            Ok(mut response) => {
-                self.misbehaviour.spoil(&mut response);
-                Ok(Response::new(response))
-            }
-            Err(failure) => Err(self.misbehaviour.spoil_code(self.misbehaviour.spoil_error(failure)).into()),
-        }
+        Ok(Response::new(self.infer(request.into_inner(), Gone::Cancels).await?))
     }
 
     async fn model_stream_infer(

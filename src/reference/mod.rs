@@ -2,8 +2,8 @@
 //!
 //! It is an independent derivation of what a correct server does: it shares the vocabulary and the wire with the tester,
 //! and nothing of what the tester plans or expects. From the wire inwards: [`server`] listens, `grpc` and `stream` speak
-//! the protocol, `decode` checks a request, `repository` finds its model, `served` drives that model's [`scheduler`] by
-//! the clock, `execution` makes control tensors and keeps implicit state, and `model` adds up.
+//! the protocol, `http` turns JSON into it and back, `decode` checks a request, `repository` finds its model, `served` drives that
+//! model's [`scheduler`] by the clock, `execution` makes control tensors and keeps implicit state, and `model` adds up.
 
 mod builtin;
 mod decode;
@@ -15,6 +15,9 @@ mod folder;
 pub mod fuzzing;
 mod grpc;
 mod health;
+mod http;
+mod listen;
+mod metrics;
 mod misbehaviour;
 mod model;
 mod number;
@@ -32,12 +35,15 @@ mod spec;
 mod statistics;
 mod stream;
 mod tensor;
+mod tls;
 mod unreadable;
+mod web;
 
 pub use builtin::{ModelOptions, model_names, models_in_short, strategy_of};
 pub use fault::{Fault, Planted, When};
 pub use folder::Models;
 pub use server::{Ended, Options, Server};
+pub use tls::Tls;
 
 /// The version of all models.
 const VERSION: &str = "1";

@@ -20,7 +20,7 @@ use super::{
     request::SequenceId,
     scheduler::{Batch, Event, Moment, Refusal, Request, Scheduler},
     spec::Spec,
-    statistics::{Span, Statistics},
+    statistics::{Metrics, Span, Statistics},
 };
 use crate::proto::{ModelInferResponse, ModelStatistics, model_infer_response::InferOutputTensor};
 
@@ -69,6 +69,8 @@ struct Core {
     instances: Vec<mpsc::UnboundedSender<Batch<Ticket>>>,
     /// Batches that are executed.
     executing: u32,
+    /// Requests that wait to be executed.
+    pending: u64,
     /// When the timer wakes.
     armed: Option<Moment>,
     stopping: bool,
@@ -84,6 +86,7 @@ impl Served {
             statistics: Statistics::default(),
             instances: Vec::new(),
             executing: 0,
+            pending: 0,
             armed: None,
             stopping: false,
             leaked: Vec::new(),
@@ -164,6 +167,7 @@ impl Served {
                 core.leaked.push(vec![1; 1 << 20]);
             }
             let taken = core.scheduler.enqueue(request, now);
+            core.pending += u64::from(taken.is_ok());
             taken.map_err(|(refusal, request)| (self.failure(refusal, &request.id), request.payload))
         };
         if refused.is_ok() {
@@ -207,6 +211,12 @@ impl Served {
         self.core().statistics.report(&self.name)
     }
 
+    /// What the metrics tell of the model.
+    pub(super) fn metrics(&self) -> Metrics {
+        let core = self.core();
+        core.statistics.metrics(core.pending)
+    }
+
     /// Does what the scheduler has due.
     fn advance(&self) {
         let mut refused = Vec::new();
@@ -221,7 +231,8 @@ impl Served {
             for event in events {
                 match event {
                     Event::Refuse(refusal, request) => {
-                        core.statistics.failed(now.saturating_sub(request.payload.accepted));
+                        core.pending -= 1;
+                        core.statistics.failed(now.saturating_sub(request.payload.accepted), refusal.into());
                         refused.push((refusal, request));
                     }
                     Event::Execute { instance, batch } => core.hand_out(instance, batch),
@@ -384,6 +395,7 @@ async fn pause(time: Duration) {
 impl Core {
     fn hand_out(&mut self, instance: u32, batch: Batch<Ticket>) {
         self.executing += 1;
+        self.pending -= batch.rows.iter().filter(|row| row.request.is_some()).count() as u64;
         // The instance lives as long as its sender.
         if let Some(sender) = self.instances.get(instance as usize) {
             let _ = sender.send(batch);

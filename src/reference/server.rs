@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    net::{SocketAddr, TcpListener},
+    net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener},
     sync::{
         Arc,
         atomic::{
@@ -17,8 +17,11 @@ use std::{
 use tokio::{
     runtime,
     sync::{Notify, mpsc, oneshot},
+    task,
 };
-use tonic::{codec::CompressionEncoding, transport::server::TcpIncoming};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tonic::codec::CompressionEncoding;
 use tonic_health::pb::health_server::HealthServer;
 
 use super::{
@@ -27,10 +30,15 @@ use super::{
     folder::{Models, Source},
     grpc::{Blow, Service},
     health::Healthy,
+    http,
+    listen::{Connections, connections},
+    metrics,
     misbehaviour::Misbehaviour,
     repository::Repository,
     scheduler::HoldUntil,
+    tls::Tls,
     unreadable::TellsUnreadable,
+    web,
 };
 use crate::{proto::grpc_inference_service_server::GrpcInferenceServiceServer, seed::Seed};
 
@@ -40,15 +48,27 @@ const MESSAGE_BYTES_MAX: usize = i32::MAX as usize;
 const RESETS_MAX: usize = 100_000;
 /// How long a shutdown waits for open streams.
 const CLOSE_LIMIT: Duration = Duration::from_secs(2);
+/// What is spoken over TLS.
+const GRPC_PROTOCOL: &str = "h2";
+const HTTP_PROTOCOL: &str = "http/1.1";
 /// How long it may take to start again, and how often that is looked at.
 const STARTED_AGAIN_WITHIN: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(2);
 
+/// A free port, for clients on this machine.
+const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
 /// How a server is to be.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where it listens; port 0 is a free one.
+    /// Where it listens for gRPC; port 0 is a free one.
     pub listen: SocketAddr,
+    /// Where it listens for HTTP.
+    pub listen_http: SocketAddr,
+    /// Where it tells its metrics.
+    pub listen_metrics: SocketAddr,
+    /// With what gRPC and HTTP are secured, if they are.
+    pub tls: Option<Tls>,
     /// Its models.
     pub models: ModelOptions,
     /// Models to serve in place of those.
@@ -70,7 +90,10 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            listen: ANY_PORT,
+            listen_http: ANY_PORT,
+            listen_metrics: ANY_PORT,
+            tls: None,
             models: ModelOptions::default(),
             repository: None,
             explicit: false,
@@ -89,7 +112,12 @@ impl Options {
     /// # Errors
     /// What is wrong, in one line.
     pub fn check(&self) -> Result<(), String> {
+        self.acceptor(GRPC_PROTOCOL)?;
         Models::built_in(&self.models, self.hold_until).map(drop)
+    }
+
+    fn acceptor(&self, protocol: &str) -> Result<Option<TlsAcceptor>, String> {
+        self.tls.as_ref().map(|tls| tls.acceptor(protocol)).transpose()
     }
 }
 
@@ -105,8 +133,12 @@ pub enum Ended {
 /// A running server. Dropped, it ends at once.
 #[derive(Debug)]
 pub struct Server {
-    /// Where it listens.
+    /// Where it listens for gRPC.
     pub address: SocketAddr,
+    /// Where it listens for HTTP.
+    pub http: SocketAddr,
+    /// Where it tells its metrics.
+    pub metrics: SocketAddr,
     faults: Arc<Faults>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<Ended>>,
@@ -131,20 +163,32 @@ impl Server {
             Some(models) => models.clone(),
             None => Models::built_in(&options.models, options.hold_until)?,
         };
-        let cannot = |error: io::Error| format!("cannot listen on {}: {error}", options.listen);
-        let listener = TcpListener::bind(options.listen).map_err(cannot)?;
-        listener.set_nonblocking(true).map_err(cannot)?;
-        let address = listener.local_addr().map_err(cannot)?;
+        let (grpc, address) = listen(options.listen)?;
+        let (http, http_address) = listen(options.listen_http)?;
+        let (metrics, metrics_address) = listen(options.listen_metrics)?;
         let faults = Arc::new(Faults::new(&options.faults, options.fault_seed).holding(options.fault_hold));
         let (stop, stopped) = oneshot::channel();
         let again = Arc::<Again>::default();
-        let life =
-            Life { listener, sources: models.sources, options, faults: Arc::clone(&faults), again: Arc::clone(&again) };
+        let listeners = Listeners {
+            grpc: Listener { socket: grpc, tls: options.acceptor(GRPC_PROTOCOL)? },
+            http: Listener { socket: http, tls: options.acceptor(HTTP_PROTOCOL)? },
+            metrics: Listener { socket: metrics, tls: None },
+        };
+        let sources = models.sources;
+        let life = Life { listeners, sources, options, faults: Arc::clone(&faults), again: Arc::clone(&again) };
         let thread = std::thread::Builder::new()
             .name("reference server".to_owned())
             .spawn(move || life.live(stopped))
             .map_err(|error| format!("cannot start a thread: {error}"))?;
-        Ok(Self { address, faults, stop: Some(stop), thread: Some(thread), again })
+        Ok(Self {
+            address,
+            http: http_address,
+            metrics: metrics_address,
+            faults,
+            stop: Some(stop),
+            thread: Some(thread),
+            again,
+        })
     }
 
     /// What ends this server at once and starts it again at the same address: its connections are cut, its sequences gone. It
@@ -204,9 +248,70 @@ impl Drop for Server {
     }
 }
 
+/// Listens, and says where.
+fn listen(at: SocketAddr) -> Result<(TcpListener, SocketAddr), String> {
+    let cannot = |error: io::Error| format!("cannot listen on {at}: {error}");
+    let listener = TcpListener::bind(at).map_err(cannot)?;
+    listener.set_nonblocking(true).map_err(cannot)?;
+    let address = listener.local_addr().map_err(cannot)?;
+    Ok((listener, address))
+}
+
+/// A socket that stays from life to life, and with what its connections are secured.
+struct Listener {
+    socket: TcpListener,
+    tls: Option<TlsAcceptor>,
+}
+
+impl Listener {
+    fn socket(&self) -> Result<TcpListener, String> {
+        self.socket.try_clone().map_err(|error| error.to_string())
+    }
+
+    /// Its connections until they are closed.
+    fn connections(&self, close: &CancellationToken) -> Result<Connections, String> {
+        let socket = tokio::net::TcpListener::from_std(self.socket()?).map_err(|error| error.to_string())?;
+        Ok(connections(socket, self.tls.clone(), close.clone()))
+    }
+}
+
+struct Listeners {
+    grpc: Listener,
+    http: Listener,
+    metrics: Listener,
+}
+
+impl Listeners {
+    /// Serves everything until told to close.
+    fn serve(&self, service: &Service, close: &CancellationToken) -> Result<task::JoinHandle<Served>, String> {
+        let grpc = serve(service.clone(), self.grpc.connections(close)?, close.clone());
+        let answering = service.clone();
+        let (socket, tls, closing) = (self.http.socket()?, self.http.tls.clone(), close.clone());
+        let http = web::in_order(move || async move {
+            match tokio::net::TcpListener::from_std(socket) {
+                Ok(socket) => {
+                    let connections = connections(socket, tls, closing.clone());
+                    web::serve(connections, closing, move |request| http::answer(answering.clone(), request)).await;
+                }
+                Err(error) => tracing::error!("the reference server does not serve HTTP: {error}"),
+            }
+        });
+        let repository = Arc::clone(&service.repository);
+        let metrics = web::serve(self.metrics.connections(close)?, close.clone(), move |request| {
+            std::future::ready(Ok(metrics::answer(&repository, &request)))
+        });
+        Ok(tokio::spawn(async move {
+            let (grpc, http, ()) = tokio::join!(grpc, http, metrics);
+            grpc.map_err(|error| error.to_string()).and(http.map_err(|error| error.to_string()))
+        }))
+    }
+}
+
+type Served = Result<(), String>;
+
 /// What a server needs to live, several times where a fault restarts it.
 struct Life {
-    listener: TcpListener,
+    listeners: Listeners,
     sources: Vec<Source>,
     options: Options,
     faults: Arc<Faults>,
@@ -256,13 +361,12 @@ impl Life {
             repository: Arc::new(repository),
             misbehaviour: Arc::new(Misbehaviour::new(Arc::clone(&self.faults))),
             blows,
+            runtime: runtime::Handle::current(),
             exiting: Arc::default(),
         };
         loop {
-            let listener = self.listener.try_clone().map_err(|error| error.to_string())?;
-            let listener = tokio::net::TcpListener::from_std(listener).map_err(|error| error.to_string())?;
-            let (close, closed) = oneshot::channel();
-            let mut front = tokio::spawn(serve(service.clone(), listener, closed));
+            let close = CancellationToken::new();
+            let mut front = self.listeners.serve(&service, &close)?;
             tokio::select! {
                 told = &mut *stopped => {
                     if told.is_err() {
@@ -270,13 +374,13 @@ impl Life {
                     }
                     service.exiting.store(true, Relaxed);
                     service.repository.stop().await;
-                    drop(close);
+                    close.cancel();
                     let _ = tokio::time::timeout(CLOSE_LIMIT, &mut front).await;
                     return Ok(End::Over(Ended::Stopped));
                 }
                 () = self.again.asked.notified() => return Ok(End::Again),
                 blow = struck.recv() => match blow {
-                    Some(Blow::GoAway) => drop(close),
+                    Some(Blow::GoAway) => close.cancel(),
                     Some(Blow::Restart) => return Ok(End::Again),
                     Some(Blow::Crash) | None => return Ok(End::Over(Ended::Crashed)),
                 },
@@ -286,11 +390,11 @@ impl Life {
     }
 }
 
-/// Serves connections until told to close.
+/// Serves gRPC until told to close.
 async fn serve(
     service: Service,
-    listener: tokio::net::TcpListener,
-    closed: oneshot::Receiver<()>,
+    connections: Connections,
+    close: CancellationToken,
 ) -> Result<(), tonic::transport::Error> {
     let inference = GrpcInferenceServiceServer::new(service)
         .accept_compressed(CompressionEncoding::Gzip)
@@ -302,8 +406,6 @@ async fn serve(
         .http2_max_pending_accept_reset_streams(Some(RESETS_MAX))
         .add_service(TellsUnreadable(inference))
         .add_service(HealthServer::new(Healthy))
-        .serve_with_incoming_shutdown(TcpIncoming::from(listener).with_nodelay(Some(true)), async {
-            let _ = closed.await;
-        })
+        .serve_with_incoming_shutdown(connections, close.cancelled_owned())
         .await
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::scheduler::Moment;
+use super::scheduler::{Moment, Refusal};
 use crate::proto::{InferBatchStatistics, InferStatistics, ModelStatistics, StatisticDuration};
 
 /// The counts of one model.
@@ -17,6 +17,51 @@ pub(super) struct Statistics {
     compute: Count,
     /// Executions by batch size, padding included.
     batches: BTreeMap<u64, Count>,
+    /// Requests that failed, by [`Reason`].
+    failures: [u64; Reason::NAMES.len()],
+}
+
+/// Why a request failed, as the metrics tell it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reason {
+    Cancelled,
+    Model,
+    Other,
+    Rejected,
+}
+
+impl Reason {
+    /// Their names, in order.
+    const NAMES: [&'static str; 4] = ["CANCELED", "BACKEND", "OTHER", "REJECTED"];
+}
+
+impl From<Refusal> for Reason {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Cancelled => Self::Cancelled,
+            Refusal::Expired => Self::Rejected,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// What the metrics tell of a model.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Metrics {
+    pub(super) success: u64,
+    pub(super) executions: u64,
+    pub(super) pending: u64,
+    pub(super) request_us: u64,
+    pub(super) queue_us: u64,
+    pub(super) compute_us: u64,
+    failures: [u64; Reason::NAMES.len()],
+}
+
+impl Metrics {
+    /// How many requests failed, by reason.
+    pub(super) fn failures(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        Reason::NAMES.into_iter().zip(self.failures)
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,6 +107,7 @@ impl Statistics {
             let lived = span.ended.saturating_sub(arrived);
             if !succeeded {
                 self.fail.add(1, lived);
+                self.failures[Reason::Model as usize] += 1;
                 continue;
             }
             self.success.add(1, lived);
@@ -80,8 +126,23 @@ impl Statistics {
     }
 
     /// Counts a request that was accepted and not executed.
-    pub(super) fn failed(&mut self, waited: Duration) {
+    pub(super) fn failed(&mut self, waited: Duration, reason: Reason) {
         self.fail.add(1, waited);
+        self.failures[reason as usize] += 1;
+    }
+
+    /// The counts as the metrics have them, with what waits.
+    pub(super) fn metrics(&self, pending: u64) -> Metrics {
+        let us = |count: Count| u64::try_from(count.time.as_micros()).unwrap_or(u64::MAX);
+        Metrics {
+            success: self.success.count,
+            executions: self.executions,
+            pending,
+            request_us: us(self.success),
+            queue_us: us(self.queue),
+            compute_us: us(self.compute),
+            failures: self.failures,
+        }
     }
 
     /// The counts as the wire has them.

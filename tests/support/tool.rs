@@ -22,17 +22,24 @@ pub fn tool() -> Command {
 pub struct Serve {
     pub process: Child,
     pub address: String,
+    pub http: String,
+    pub metrics: String,
 }
 
 impl Serve {
     pub fn start(options: &[&str]) -> Self {
         let mut command = tool();
-        command.args(["serve", "--grpc-port", "0"]).args(options).stdout(Stdio::piped());
+        command
+            .args(["serve", "--grpc-port", "0", "--http-port", "0", "--metrics-port", "0"])
+            .args(options)
+            .stdout(Stdio::piped());
         let mut process = command.spawn().expect("it runs");
-        let mut line = String::new();
-        BufReader::new(process.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("a line");
-        let address = line.trim().strip_prefix("serving gRPC at ").expect("an address").to_owned();
-        Self { process, address }
+        let mut lines = BufReader::new(process.stdout.as_mut().expect("a pipe")).lines();
+        let [address, http, metrics] = ["serving gRPC at ", "serving HTTP at ", "metrics at http://"].map(|words| {
+            let line = lines.next().expect("a line").expect("UTF-8");
+            line.strip_prefix(words).unwrap_or_else(|| panic!("{line}")).to_owned()
+        });
+        Self { process, address, http, metrics: metrics.trim_end_matches("/metrics").to_owned() }
     }
 }
 

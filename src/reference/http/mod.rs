@@ -1,0 +1,96 @@
+//! The front end over HTTP: the same requests as over gRPC, as JSON, with tensors' bytes behind it where a client likes that better.
+//!
+//! Nothing is judged here that gRPC judges too: a request becomes the message that a gRPC client would have sent. One difference is the
+//! real server's: a client that goes cancels nothing here.
+
+mod compression;
+mod contents;
+mod infer;
+mod json;
+mod queries;
+mod refusal;
+mod request;
+mod response;
+mod route;
+
+use std::{convert::Infallible, time::Duration};
+
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use hyper::{
+    Request, Response, StatusCode,
+    body::{Body, Incoming},
+    header::{CONTENT_TYPE, HeaderValue},
+};
+use prost::bytes::Bytes;
+
+pub(super) use self::infer::request;
+use self::{refusal::Refusal, route::Route};
+use super::{grpc::Service, web::Answered};
+
+/// The largest body that is taken, compressed or not.
+const BODY_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// How long a client may take to send one.
+const BODY_LIMIT: Duration = Duration::from_secs(60);
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain");
+
+/// Answers a request.
+pub(super) async fn answer(service: Service, request: Request<Incoming>) -> Result<Answered, Infallible> {
+    let answered = match Route::of(request.method(), request.uri().path()) {
+        Ok(route) => answer_route(&service, route, request).await,
+        Err(refusal) => Err(refusal),
+    };
+    Ok(answered.unwrap_or_else(|refusal| refused(&refusal)))
+}
+
+async fn answer_route(service: &Service, route: Route, request: Request<Incoming>) -> Result<Answered, Refusal> {
+    let body = match route {
+        Route::Live | Route::Ready => return Ok(answered(StatusCode::OK, TEXT, Vec::new())),
+        Route::ModelReady(model) => {
+            return queries::model_ready(service, model).await.map(|body| answered(StatusCode::OK, TEXT, body));
+        }
+        Route::Infer(model) => return infer::infer(service, model, request).await,
+        Route::ServerMetadata => queries::server_metadata(service).await?,
+        Route::ModelMetadata(model) => queries::model_metadata(service, model).await?,
+        Route::ModelConfig(model) => queries::model_config(service, model).await?,
+        Route::Statistics(model) => queries::statistics(service, model).await?,
+        Route::Index => queries::index(service, &read(request.into_body()).await?).await?,
+        Route::Load(model) => queries::load(service, model, &read(request.into_body()).await?).await?,
+        Route::Unload(model) => queries::unload(service, model).await?,
+    };
+    Ok(answered(StatusCode::OK, JSON, body))
+}
+
+fn answered(status: StatusCode, kind: HeaderValue, body: Vec<u8>) -> Answered {
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}
+
+fn refused(refusal: &Refusal) -> Answered {
+    answered(refusal.status, if refusal.is_json { JSON } else { TEXT }, refusal.body())
+}
+
+/// Reads a body to its end.
+async fn read<B>(body: B) -> Result<Bytes, Refusal>
+where
+    B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
+{
+    let read = tokio::time::timeout(BODY_LIMIT, Limited::new(body, BODY_BYTES_MAX).collect()).await;
+    match read {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        Ok(Err(error)) => Err(Refusal::bad_request(format!("the body cannot be read: {error}"))),
+        Err(_) => {
+            let text = format!("the body did not come within {} s", BODY_LIMIT.as_secs());
+            Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, text))
+        }
+    }
+}
+
+fn too_large() -> Refusal {
+    let text = format!("the body is larger than {BODY_BYTES_MAX} bytes");
+    Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, text)
+}

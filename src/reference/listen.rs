@@ -1,0 +1,129 @@
+//! Connections that come in, secured or not.
+
+use std::{
+    io,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::{TcpListener, TcpStream},
+    sync::{Semaphore, mpsc},
+};
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::sync::CancellationToken;
+use tonic::transport::server::Connected;
+
+/// How many connections wait to be served.
+const WAITING_MAX: usize = 64;
+/// How many handshakes are under way at once, and how long one may take.
+const HANDSHAKES_MAX: usize = 256;
+const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
+/// How long it is waited where connections cannot be taken, because there are too many.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// A connection.
+#[derive(Debug)]
+pub(super) enum Connection {
+    Plain(TcpStream),
+    Secured(Box<TlsStream<TcpStream>>),
+}
+
+/// Connections as they come, until it is told to close.
+pub(super) type Connections = ReceiverStream<io::Result<Connection>>;
+
+/// Takes connections.
+pub(super) fn connections(listener: TcpListener, tls: Option<TlsAcceptor>, close: CancellationToken) -> Connections {
+    let (sender, receiver) = mpsc::channel(WAITING_MAX);
+    tokio::spawn(async move {
+        // Who listens to the receiver may be gone.
+        let _ = close.run_until_cancelled(take(listener, tls, sender)).await;
+    });
+    ReceiverStream::new(receiver)
+}
+
+async fn take(listener: TcpListener, tls: Option<TlsAcceptor>, sender: mpsc::Sender<io::Result<Connection>>) {
+    let handshakes = Arc::new(Semaphore::new(HANDSHAKES_MAX));
+    while !sender.is_closed() {
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(PAUSE).await;
+            continue;
+        };
+        // Where it cannot be set the connection is gone already, which shows soon.
+        let _ = stream.set_nodelay(true);
+        let Some(tls) = tls.clone() else {
+            let _ = sender.send(Ok(Connection::Plain(stream))).await;
+            continue;
+        };
+        let permit = Arc::clone(&handshakes).acquire_owned().await;
+        let sender = sender.clone();
+        tokio::spawn(async move {
+            let _permit = permit;
+            match tokio::time::timeout(HANDSHAKE_LIMIT, tls.accept(stream)).await {
+                Ok(Ok(stream)) => _ = sender.send(Ok(Connection::Secured(Box::new(stream)))).await,
+                Ok(Err(error)) => tracing::debug!("a client's handshake fails: {error}"),
+                Err(_) => tracing::debug!("a client's handshake takes too long"),
+            }
+        });
+    }
+}
+
+impl Connected for Connection {
+    type ConnectInfo = ();
+
+    fn connect_info(&self) -> Self::ConnectInfo {}
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_read(context, into),
+            Self::Secured(stream) => Pin::new(stream).poll_read(context, into),
+        }
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
+            Self::Secured(stream) => Pin::new(stream).poll_write(context, bytes),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_write_vectored(context, bytes),
+            Self::Secured(stream) => Pin::new(stream).poll_write_vectored(context, bytes),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Plain(stream) => stream.is_write_vectored(),
+            Self::Secured(stream) => stream.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_flush(context),
+            Self::Secured(stream) => Pin::new(stream).poll_flush(context),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_shutdown(context),
+            Self::Secured(stream) => Pin::new(stream).poll_shutdown(context),
+        }
+    }
+}

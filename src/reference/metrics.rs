@@ -1,0 +1,71 @@
+//! The metrics page, as Prometheus reads it.
+
+use std::fmt::Write as _;
+
+use http_body_util::Full;
+use hyper::{
+    Method, Request, Response, StatusCode,
+    body::Incoming,
+    header::{CONTENT_TYPE, HeaderValue},
+};
+use prost::bytes::Bytes;
+
+use super::{repository::Repository, statistics::Metrics, web::Answered};
+
+/// What a counter counts, and how a model's value is found.
+type Row = (&'static str, &'static str, &'static str, fn(&Metrics) -> u64);
+
+const ROWS: [Row; 9] = [
+    ("nv_inference_request_success", "counter", "Requests that succeeded", |of| of.success),
+    ("nv_inference_count", "counter", "Inferences that were executed", |of| of.success),
+    ("nv_inference_exec_count", "counter", "Executions of the model, of a batch each", |of| of.executions),
+    ("nv_inference_request_duration_us", "counter", "How long requests took, in microseconds", |of| of.request_us),
+    ("nv_inference_queue_duration_us", "counter", "How long requests waited, in microseconds", |of| of.queue_us),
+    ("nv_inference_compute_input_duration_us", "counter", "How long inputs took, in microseconds", |_| 0),
+    ("nv_inference_compute_infer_duration_us", "counter", "How long executing took, in microseconds", |of| {
+        of.compute_us
+    }),
+    ("nv_inference_compute_output_duration_us", "counter", "How long outputs took, in microseconds", |_| 0),
+    ("nv_inference_pending_request_count", "gauge", "Requests that wait to be executed", |of| of.pending),
+];
+const FAILURES: &str = "nv_inference_request_failure";
+
+/// Answers a request to the metrics' port: at any other path there is nothing, as with the real server.
+pub(super) fn answer(repository: &Repository, request: &Request<Incoming>) -> Answered {
+    let (status, page) = match (request.method(), request.uri().path()) {
+        (&Method::GET, "/metrics") => (StatusCode::OK, page(repository)),
+        (&Method::GET, _) => (StatusCode::OK, String::new()),
+        _ => (StatusCode::METHOD_NOT_ALLOWED, "{\"error\":\"Method Not Allowed\"}".to_owned()),
+    };
+    let mut response = Response::new(Full::new(Bytes::from(page)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+}
+
+fn page(repository: &Repository) -> String {
+    let models: Vec<_> = repository
+        .counting("", "")
+        .unwrap_or_default()
+        .iter()
+        .map(|served| (served.name.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n"), served.metrics()))
+        .collect();
+    let mut page = String::new();
+    let mut line = |line: std::fmt::Arguments<'_>| writeln!(page, "{line}").expect("writing to a text does not fail");
+    for (name, kind, what, value) in ROWS {
+        line(format_args!("# HELP {name} {what}\n# TYPE {name} {kind}"));
+        for (model, metrics) in &models {
+            line(format_args!("{name}{{model=\"{model}\",version=\"{}\"}} {}", super::VERSION, value(metrics)));
+        }
+    }
+    line(format_args!("# HELP {FAILURES} Requests that failed\n# TYPE {FAILURES} counter"));
+    for (model, metrics) in &models {
+        for (reason, count) in metrics.failures() {
+            line(format_args!(
+                "{FAILURES}{{model=\"{model}\",reason=\"{reason}\",version=\"{}\"}} {count}",
+                super::VERSION
+            ));
+        }
+    }
+    page
+}
