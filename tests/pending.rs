@@ -130,3 +130,17 @@ fn a_replay_elsewhere_looks_at_the_metrics_of_that_server() {
     let (code, said) = replay(&[]);
     assert!(code == Some(0) && said.contains("pending-left: did not fail in 1 run"), "{said}");
 }
+
+#[test]
+fn an_embedded_server_tells_its_pending_requests() {
+    // The only instance hangs, and what comes behind its last execution waits for ever.
+    let quick = ["--embedded", "-t", "2", "-i", "3", "-r", "5", "--idle-limit", "200ms", "--execution-time", "0ms"];
+    let run = |more: &[&str]| {
+        let output = tool().args(quick).args(more).output().expect("it runs");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let right = run(&[]);
+    assert!(right.contains("no requests are pending any more"), "{right}");
+    let wrong = run(&["--fault", "hang-instance:once@3"]);
+    assert!(wrong.contains("requests are still pending: "), "{wrong}");
+}
