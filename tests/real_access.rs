@@ -15,8 +15,8 @@ const KEY: &str = "triton-grpc-protocol-stress-key";
 fn runs(arguments: &[String], words: &[String]) -> Vec<(i32, String)> {
     let options: Vec<_> = arguments.iter().map(|argument| format!("--server-arg={argument}")).collect();
     let options: Vec<_> = options.iter().map(String::as_str).collect();
-    let script: String =
-        words.iter().map(|words| format!("'{TOOL}' -r 1 -t 4 -i 10 {words} 2>&1; echo \"exit $?\"; ")).collect();
+    let run = |words: &String| format!("'{TOOL}' -r 1 -t 4 -i 10 {words} 2>&1; echo \"exit $?\"");
+    let script = words.iter().map(run).collect::<Vec<_>>().join("; ");
     let output = with_triton(&options, &["sh", "-c", &script]).output().expect("it runs");
     let all = text(&output);
     let mut rest = all.as_str();
