@@ -4,6 +4,7 @@
 //! whole picture.
 
 // The vocabulary.
+pub mod arithmetic;
 pub mod claim;
 pub mod controls;
 pub mod conversation;
@@ -11,6 +12,7 @@ pub mod endpoint;
 pub mod event;
 mod keys;
 pub mod model;
+pub mod number;
 pub mod seed;
 pub mod sequence;
 pub mod tensor;

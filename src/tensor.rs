@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::number::{Datatype, Element};
+
 /// What a model declares of one of its tensors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TensorSpec {
@@ -14,9 +16,6 @@ pub struct TensorSpec {
     /// The shape, with the batch dimension where the model batches; -1 is any size.
     pub shape: Vec<i64>,
 }
-
-/// The one type that this tool sends.
-pub const INT32: &str = "INT32";
 
 impl TensorSpec {
     /// The shape of one element, of the same rank.
@@ -61,13 +60,15 @@ pub enum TensorData {
 }
 
 impl TensorData {
-    /// The element of a tensor that holds exactly one INT32.
+    /// The element of a tensor that holds exactly one of this type.
     #[must_use]
-    pub fn single_int32(&self) -> Option<i32> {
+    pub fn single(&self, datatype: Datatype) -> Option<Element> {
         match self {
-            Self::Raw(bytes) => Some(i32::from_le_bytes(bytes.as_slice().try_into().ok()?)),
-            Self::Int32(elements) => <[i32; 1]>::try_from(elements.as_slice()).ok().map(|[element]| element),
-            Self::Absent => None,
+            Self::Raw(bytes) => datatype.split(bytes).filter(|(_, rest)| rest.is_empty()).map(|(element, _)| element),
+            Self::Int32(elements) if datatype == Datatype::Int32 => {
+                <[i32; 1]>::try_from(elements.as_slice()).ok().map(|[element]| Ok(element.into()))
+            }
+            Self::Int32(_) | Self::Absent => None,
         }
     }
 }
@@ -77,7 +78,7 @@ impl fmt::Display for TensorData {
         match self {
             Self::Raw(bytes) => write!(f, "{} bytes", bytes.len()),
             Self::Int32(elements) => write!(f, "{} elements", elements.len()),
-            Self::Absent => f.write_str("no INT32 elements"),
+            Self::Absent => f.write_str("no elements of its type"),
         }
     }
 }

@@ -122,7 +122,7 @@ fn was_executed(question: &Question, spot: Spot) -> Option<bool> {
     let story = question.story;
     let asked = story.asked(spot);
     let before = match story.previous(spot) {
-        None if asked.step.start => 0,
+        None if asked.step.start => asked.step.value.zero(),
         previous => previous?.sum()?,
     };
     let (found, value) = (story.found_next(spot)?, asked.step.value);
