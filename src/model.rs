@@ -100,7 +100,7 @@ pub struct Model {
     pub input: TensorSpec,
     /// The output that sums come from.
     pub output: TensorSpec,
-    /// The shape of one element, of input and output alike.
+    /// The shape that is sent, of input and output alike.
     pub shape: Vec<i64>,
     /// What the model computes.
     #[serde(flatten)]

@@ -55,6 +55,16 @@ impl Datatype {
     /// The most bytes that a number takes on the wire.
     pub const LONGEST: usize = 4 + "-2147483648".len();
 
+    /// How many bytes an element has; the fewest, of texts.
+    #[must_use]
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::Int32 | Self::Uint32 | Self::Fp32 => 4,
+            Self::Bytes => 5,
+            Self::Int64 | Self::Uint64 | Self::Fp64 => 8,
+        }
+    }
+
     /// What an element has to be, in words.
     #[must_use]
     pub fn what(self) -> &'static str {
@@ -218,6 +228,17 @@ impl Number {
         }
     }
 
+    /// Appends so many elements that add up to it, no two of them alike but by chance.
+    pub fn put_spread(self, elements: usize, bytes: &mut Vec<u8>) {
+        let mut rest = self;
+        for index in 1..i64::try_from(elements).unwrap_or(1) {
+            let part = self.datatype.number(if index % 2 == 0 { -index } else { index });
+            part.put(bytes);
+            rest = rest.wrapping_sub(part);
+        }
+        rest.put(bytes);
+    }
+
     /// As tensors have it.
     #[must_use]
     pub fn to_bytes(self) -> Vec<u8> {
@@ -300,6 +321,21 @@ mod tests {
             assert_eq!(Datatype::named(datatype.name()), Some(datatype));
         }
         assert_eq!(Datatype::named("FP16"), None);
+    }
+
+    #[test]
+    fn a_number_is_spread_over_elements_that_add_up_to_it() {
+        for datatype in Datatype::ALL {
+            for (value, count) in [(0, 1), (-7, 2), (1000, 5), (-3, 1024)] {
+                let mut bytes = Vec::new();
+                datatype.number(value).put_spread(count, &mut bytes);
+                let (mut rest, mut sum, mut seen) = (bytes.as_slice(), datatype.number(0), 0);
+                while let Some((element, behind)) = datatype.split(rest) {
+                    (rest, sum, seen) = (behind, sum.wrapping_add(element.expect("a number")), seen + 1);
+                }
+                assert_eq!((sum, seen, rest), (datatype.number(value), count, &[][..]), "{datatype}");
+            }
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::{
     plan::Manner,
     scenario::{Phase, Reuse, Scenario, ServerAction},
     sequence::IdForm,
-    tensor::TensorSpec,
+    tensor::{ELEMENTS_MAX, TensorSpec},
     transport::{CallError, Client, Configuration},
 };
 
@@ -194,7 +194,7 @@ async fn check_model(client: &Client, name: &str) -> Result<(), String> {
     }
 }
 
-/// The input and the output that the run uses, the shape of one element, and its type.
+/// The input and the output that the run uses, the shape that is sent, and the type.
 fn choose_tensors(
     model: &str,
     inputs: &[TensorSpec],
@@ -204,7 +204,7 @@ fn choose_tensors(
     let refuse = || {
         Err(format!(
             "model '{model}' takes [{}] and gives [{}]: this test needs one input and an output of the same type, {}, \
-             that each can hold a single element",
+             and of the same shape, of at most {ELEMENTS_MAX} elements",
             list(inputs),
             list(outputs),
             Datatype::ALL.map(Datatype::name).join(" or ")
@@ -216,7 +216,7 @@ fn choose_tensors(
     };
     let ([input], Some(output)) = (inputs, output) else { return refuse() };
     let datatype = Datatype::named(&input.datatype).filter(|_| input.datatype == output.datatype);
-    match (input.single_element_shape(), output.single_element_shape(), datatype) {
+    match (input.smallest_shape(), output.smallest_shape(), datatype) {
         (Some(shape), Some(same), Some(datatype)) if shape == same => {
             Ok((input.clone(), output.clone(), shape, datatype))
         }

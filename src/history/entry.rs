@@ -8,7 +8,7 @@ use crate::{
     event::{ContextId, Cut, Disturbance, Event, EventKind, Nanos, Received, Response},
     number::{Datatype, Number},
     sequence::{CorrelationId, RequestId, Step},
-    tensor::{Tensor, TensorData},
+    tensor::{Tensor, TensorData, elements},
 };
 
 /// One event of a run, in a form that costs little to keep: of an answer that is as it should be there is only the sum.
@@ -153,7 +153,7 @@ impl Form {
             && output.datatype == self.datatype.name()
             && output.shape == self.shape;
         let request = received.request().filter(|_| is_right)?;
-        Some((request, output.data.single(self.datatype)?.ok()?, seen))
+        Some((request, output.data.alike(self.datatype, elements(&self.shape))?.ok()?, seen))
     }
 
     /// The answer of this form.
@@ -162,7 +162,7 @@ impl Form {
             name: self.output.clone(),
             datatype: self.datatype.name().to_owned(),
             shape: self.shape.clone(),
-            data: TensorData::Raw(sum.to_bytes()),
+            data: TensorData::Raw(sum.to_bytes().repeat(elements(&self.shape))),
         };
         let seen = seen.zip(self.seen.as_ref()).map(|(seen, (name, shape))| Tensor {
             name: name.clone(),

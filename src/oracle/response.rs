@@ -6,7 +6,7 @@ use crate::{
     event::Response,
     number::Number,
     sequence::Step,
-    tensor::{Tensor, TensorData},
+    tensor::{Tensor, TensorData, elements},
 };
 
 impl Observation<'_> {
@@ -34,7 +34,7 @@ impl Observation<'_> {
             self.violation(ViolationKind::WrongOutputName, Some(step), self.outputs(), seen);
             let datatype = self.rules.arithmetic.datatype;
             let alone = alone.filter(|output| output.datatype == datatype.name());
-            return alone.and_then(|output| output.data.single(datatype)?.ok());
+            return alone.and_then(|output| output.data.alike(datatype, elements(&self.rules.shape))?.ok());
         };
         self.sum_in(step, output)
     }
@@ -63,14 +63,18 @@ impl Observation<'_> {
             let expected = format!("the shape {:?}", self.rules.shape);
             self.violation(ViolationKind::WrongOutputShape, Some(step), expected, format!("{:?}", output.shape));
         }
-        match output.data.single(datatype) {
+        let count = elements(&self.rules.shape);
+        match output.data.alike(datatype, count) {
             Some(Ok(answer)) => Some(answer),
             Some(Err(seen)) => {
-                self.violation(ViolationKind::WrongSum, Some(step), datatype.what().to_owned(), seen);
+                let each = if count > 1 { " in all elements" } else { "" };
+                let expected = format!("{}{each}", datatype.what());
+                self.violation(ViolationKind::WrongSum, Some(step), expected, seen);
                 None
             }
             None => {
-                let expected = datatype.size().to_owned();
+                let size = datatype.size();
+                let expected = if count > 1 { format!("{count} elements of {size}") } else { size.to_owned() };
                 self.violation(ViolationKind::WrongOutputSize, Some(step), expected, output.data.to_string());
                 None
             }
@@ -95,10 +99,11 @@ impl Observation<'_> {
         }
         let differences = controls.told.differences(step, self.id.correlation_id, told);
         if !differences.is_empty() {
-            let answer = match sum.and_then(|sum| sum.data.single(self.rules.arithmetic.datatype)) {
-                Some(Ok(sum)) => format!("the answer is {sum}"),
-                Some(Err(_)) | None => "the answer has no sum".to_owned(),
-            };
+            let answer =
+                match sum.and_then(|sum| sum.data.alike(self.rules.arithmetic.datatype, elements(&self.rules.shape))) {
+                    Some(Ok(sum)) => format!("the answer is {sum}"),
+                    Some(Err(_)) | None => "the answer has no sum".to_owned(),
+                };
             let came = format!("{}; {answer}", differences.join("; "));
             self.violation(ViolationKind::WrongControl, Some(step), "the model to see what was sent".to_owned(), came);
             return false;

@@ -5,7 +5,7 @@
 
 use std::{fmt::Write as _, sync::Arc};
 
-use prost::{Message as _, bytes::BufMut};
+use prost::{Message as _, bytes::BufMut, encoding::encode_varint};
 use tonic::{
     Status,
     codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
@@ -20,7 +20,7 @@ use crate::{
         model_infer_request::InferRequestedOutputTensor,
     },
     sequence::{Flaw, Special, Step, WireId},
-    tensor::{Tensor, TensorData},
+    tensor::{Tensor, TensorData, elements},
 };
 
 /// Small, because a stream carries small messages and every stream has buffers of its own.
@@ -37,6 +37,8 @@ const RAW_INPUT_CONTENTS_TAG: u8 = (7 << 3) | 2;
 pub struct RequestTemplate {
     same: Arc<[u8]>,
     flags: Arc<[Vec<u8>; 4]>,
+    /// How many elements the input has.
+    elements: usize,
 }
 
 impl RequestTemplate {
@@ -60,7 +62,7 @@ impl RequestTemplate {
             let end = parameter("sequence_end", ParameterChoice::BoolParam(end));
             ModelInferRequest { parameters: [start, end].into(), ..Default::default() }.encode_to_vec()
         });
-        Self { same: same.encode_to_vec().into(), flags: Arc::new(flags) }
+        Self { same: same.encode_to_vec().into(), flags: Arc::new(flags), elements: elements(shape) }
     }
 
     /// The request that a step with a flaw is; seldom enough to be put together from what is encoded.
@@ -69,7 +71,9 @@ impl RequestTemplate {
         bytes.extend_from_slice(self.flags(step));
         let mut request = ModelInferRequest::decode(bytes.as_slice()).expect("it was encoded here");
         request.id = id;
-        request.raw_input_contents = vec![step.value.to_bytes()];
+        let mut raw = Vec::new();
+        step.value.put_spread(self.elements, &mut raw);
+        request.raw_input_contents = vec![raw];
         request.spoil(flaw);
         request
     }
@@ -112,7 +116,7 @@ impl ModelInferRequest {
                 self.inputs.iter_mut().filter_map(|input| input.shape.first_mut()).for_each(|batch| *batch = 2);
             }
             Flaw::OtherType => {
-                self.inputs.iter_mut().for_each(|input| other_type(&input.datatype).clone_into(&mut input.datatype))
+                self.inputs.iter_mut().for_each(|input| other_type(&input.datatype).clone_into(&mut input.datatype));
             }
             Flaw::OtherShape => self.inputs.iter_mut().for_each(|input| input.shape.push(1)),
             Flaw::OtherInput => self.inputs.iter_mut().for_each(|input| "NO_SUCH_INPUT".clone_into(&mut input.name)),
@@ -190,17 +194,15 @@ impl StepEncoder {
         buffer.put_slice(self.template.flags(step));
         put_field(buffer, ID_TAG, self.id.as_bytes());
         self.raw.clear();
-        step.value.put(&mut self.raw);
+        step.value.put_spread(self.template.elements, &mut self.raw);
         put_field(buffer, RAW_INPUT_CONTENTS_TAG, &self.raw);
     }
 }
 
-/// Puts a length-delimited field of at most 127 bytes, whose length is a varint of one byte.
+/// Puts a length-delimited field.
 fn put_field(buffer: &mut impl BufMut, tag: u8, bytes: &[u8]) {
-    let length = u8::try_from(bytes.len()).expect("request IDs and numbers are short");
-    debug_assert!(length < 128);
     buffer.put_u8(tag);
-    buffer.put_u8(length);
+    encode_varint(bytes.len() as u64, buffer);
     buffer.put_slice(bytes);
 }
 

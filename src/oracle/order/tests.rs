@@ -44,7 +44,7 @@ pub(in crate::oracle) fn spoil(random: &mut impl Rng, operations: &mut [Operatio
         match random.random_range(0..12) {
             0 => operation.answer = None,
             1 => {
-                operation.answer = operation.answer.map(|(at, _)| (at, Answer::Sum(random.random_range(-5..6).into())))
+                operation.answer = operation.answer.map(|(at, _)| (at, Answer::Sum(random.random_range(-5..6).into())));
             }
             2 => operation.answer = operation.answer.map(|(at, _)| (at, Answer::Refused)),
             _ => {}

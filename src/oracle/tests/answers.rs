@@ -110,14 +110,14 @@ fn an_answer_that_is_no_whole_number_is_a_wrong_sum_and_one_of_another_type_says
         ("FP64", 5_f64.to_le_bytes().to_vec(), Some(ViolationKind::WrongOutputType), "FP64"),
         ("FP32", 5_f64.to_le_bytes().to_vec(), Some(ViolationKind::WrongOutputSize), "8 bytes"),
     ] {
-        let mut told = Conversation::new();
-        told.oracle.rules.arithmetic = fp32;
+        let mut c = Conversation::new();
+        c.oracle.rules.arithmetic = fp32;
         let request = RequestId { worker: 0, context: 0, sequence: 0, step: 0 };
         let value = fp32.number(5);
         let step = Step { request, pattern: Pattern::Valid, start: true, end: true, value, of: 1, special: None };
-        told.tell(EventKind::Sent(step)).receive("0-0-0-0", Ok(answer(datatype, &bytes)));
-        told.assert(expected.as_slice());
-        let violations: Vec<_> = told.rulings.iter().flat_map(|ruling| &ruling.violations).collect();
+        c.tell(EventKind::Sent(step)).receive("0-0-0-0", Ok(answer(datatype, &bytes)));
+        c.assert(expected.as_slice());
+        let violations: Vec<_> = c.rulings.iter().flat_map(|ruling| &ruling.violations).collect();
         assert!(violations.iter().all(|violation| violation.seen == seen), "{violations:?}");
     }
 }
@@ -132,19 +132,46 @@ fn what_else_is_in_an_answer_is_checked_and_shown_as_it_came() {
         (Formula::Stateless, 0, [6, 7, -1], 11),
         (Formula::StatelessPlusCorrid, 0, [6, 7, 4], -1),
     ] {
-        let mut told = Conversation::new();
-        told.oracle.rules.arithmetic = Arithmetic { formula, initial_state, ..Arithmetic::default() };
-        told.send(true, true, &[5, 7, -1]);
-        told.answer("0-0-0-0", answers[0]).answer("0-0-0-1", answers[1]).answer("0-0-0-2", answers[2]);
-        told.send(false, false, &[3]).refuse("0-0-1-0");
-        told.assert(&[]);
-        assert!(told.judged(), "{formula:?}");
-        told.send(true, true, &[5, 7, -1]);
-        told.answer("0-0-2-0", answers[0]).answer("0-0-2-1", answers[1]).answer("0-0-2-2", wrong);
-        told.assert(&[ViolationKind::WrongSum]);
-        let said = told.rulings.last().and_then(|ruling| ruling.violations.first()).expect("a violation");
+        let mut c = Conversation::new();
+        c.oracle.rules.arithmetic = Arithmetic { formula, initial_state, ..Arithmetic::default() };
+        c.send(true, true, &[5, 7, -1]);
+        c.answer("0-0-0-0", answers[0]).answer("0-0-0-1", answers[1]).answer("0-0-0-2", answers[2]);
+        c.send(false, false, &[3]).refuse("0-0-1-0");
+        c.assert(&[]);
+        assert!(c.judged(), "{formula:?}");
+        c.send(true, true, &[5, 7, -1]);
+        c.answer("0-0-2-0", answers[0]).answer("0-0-2-1", answers[1]).answer("0-0-2-2", wrong);
+        c.assert(&[ViolationKind::WrongSum]);
+        let said = c.rulings.last().and_then(|ruling| ruling.violations.first()).expect("a violation");
         assert_eq!((&said.expected, said.seen.starts_with(&wrong.to_string())), (&answers[2].to_string(), true));
-        told.send(false, false, &[3]).answer("0-0-3-0", 3);
-        told.assert(&[ViolationKind::WrongSum, ViolationKind::MissingStartError]);
+        c.send(false, false, &[3]).answer("0-0-3-0", 3);
+        c.assert(&[ViolationKind::WrongSum, ViolationKind::MissingStartError]);
+    }
+}
+
+#[test]
+fn every_element_of_an_answer_has_to_be_the_sum() {
+    let elements = |sums: &[i32]| Response {
+        model: "m".into(),
+        outputs: vec![Tensor {
+            name: "OUTPUT".into(),
+            datatype: "INT32".into(),
+            shape: vec![1, 3],
+            data: TensorData::Raw(sums.iter().flat_map(|sum| sum.to_le_bytes()).collect()),
+        }],
+    };
+    for (sums, expected, seen) in [
+        (&[5, 5, 5][..], None, ""),
+        (&[6, 6, 6], Some(ViolationKind::WrongSum), "6 (off by 1)"),
+        (&[5, 5, 6], Some(ViolationKind::WrongSum), "5, and 6 in element 3 of 3"),
+        (&[5, 5], Some(ViolationKind::WrongOutputSize), "8 bytes"),
+        (&[5, 5, 5, 5], Some(ViolationKind::WrongOutputSize), "16 bytes"),
+    ] {
+        let mut c = Conversation::new();
+        c.oracle.rules.shape = vec![1, 3];
+        c.send(true, true, &[5]).receive("0-0-0-0", Ok(elements(sums)));
+        c.assert(expected.as_slice());
+        let violations: Vec<_> = c.rulings.iter().flat_map(|ruling| &ruling.violations).collect();
+        assert!(violations.iter().all(|violation| violation.seen == seen), "{violations:?}");
     }
 }

@@ -68,6 +68,15 @@ NUMPY_TYPES = {
 OTHER_TYPES = {"FP32": "INT32", "FP64": "INT64", "INT64": "FP64", "UINT64": "FP64"}
 
 
+def wrapped(value, datatype):
+    """A whole number as a type has it."""
+    bits = 64 if datatype.endswith("64") else 32
+    if datatype.startswith("FP"):
+        return value
+    value %= 2**bits
+    return value - 2**bits if value >= 2 ** (bits - 1) and not datatype.startswith("UINT") else value
+
+
 def inputs(value, flaw):
     """The input tensor of a step; of one with a flaw as it must not be."""
     if flaw == "no-input":
@@ -76,8 +85,12 @@ def inputs(value, flaw):
     shape = [2, *SHAPE[1:]] if flaw == "batch-2" else [*SHAPE, 1] if flaw == "other-shape" else SHAPE
     datatype = OTHER_TYPES.get(INPUT.datatype, "FP32") if flaw == "other-type" else INPUT.datatype
     tensor = triton.InferInput(name, shape, datatype)
-    element = str(value).encode() if datatype == "BYTES" else value
-    tensor.set_data_from_numpy(numpy.full(shape, element, NUMPY_TYPES[datatype]))
+    # Elements that add up to the value, in the type's own arithmetic.
+    parts = [n if n % 2 else -n for n in range(1, int(numpy.prod(shape)))]
+    kind = NUMPY_TYPES[datatype]
+    elements = [wrapped(each, datatype) for each in [*parts, value - sum(parts)]]
+    elements = [str(each).encode() for each in elements] if datatype == "BYTES" else elements
+    tensor.set_data_from_numpy(numpy.array(elements, kind).reshape(shape))
     if flaw == "short-data":
         # There is no other way to have tritonclient send less than the shape says.
         tensor._raw_content = tensor._raw_content[:3]
@@ -144,7 +157,7 @@ class Stream:
             outputs = [(each.datatype, list(each.shape)) for each in result.get_response().outputs[:1]]
             sums = result.as_numpy(result.get_response().outputs[0].name).flatten().tolist() if outputs else []
             sums = [int(each) if isinstance(each, bytes) else each for each in sums]
-            whole = outputs == [(INPUT.datatype, SHAPE)] and len(sums) == 1
+            whole = outputs == [(INPUT.datatype, SHAPE)] and len(sums) == numpy.prod(SHAPE) and len(set(sums)) == 1
             seen, right = sums[0] if whole else f"{outputs} {sums}", whole and expect in (None, ACCEPTED, *sums)
             # What was cancelled with another stream of its sequence is answered without an output.
             right |= expect is None and not outputs
