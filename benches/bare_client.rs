@@ -14,6 +14,7 @@ use std::{
 use clap::Parser;
 use sequence_stress::{
     endpoint::Endpoint,
+    number::Datatype,
     plan::{WorkerPlan, correlation_id},
     proto::{
         InferParameter, ModelInferRequest, grpc_inference_service_client::GrpcInferenceServiceClient,
@@ -211,7 +212,7 @@ fn connect(scenario: &Scenario) -> Result<Service, String> {
 /// The requests of a sequence, the first of which is named `first`.
 fn steps(model: &str, id: CorrelationId, first: RequestId, sequence: &Sequence) -> Vec<ModelInferRequest> {
     let last = sequence.values.len() - 1;
-    let request = |(step, (index, value)): (u32, (usize, &i32))| {
+    let request = |(step, (index, value)): (u32, (usize, &i64))| {
         let start = sequence.start && index == 0;
         let end = sequence.end && index == last;
         ModelInferRequest {
@@ -230,7 +231,7 @@ fn steps(model: &str, id: CorrelationId, first: RequestId, sequence: &Sequence) 
                 ..Default::default()
             }],
             outputs: vec![InferRequestedOutputTensor { name: "OUTPUT".to_owned(), ..Default::default() }],
-            raw_input_contents: vec![value.to_le_bytes().to_vec()],
+            raw_input_contents: vec![Datatype::Int32.number(*value).to_bytes()],
             ..Default::default()
         }
     };

@@ -3,8 +3,10 @@
 use std::{num::NonZeroU64, time::Duration, time::Instant};
 
 use sequence_stress::{
+    arithmetic::Arithmetic,
     conversation::{Connection, Lane},
     event::{ContextId, Cut, Event, EventKind, Received, Response},
+    number::Number,
     oracle::{Oracle, Rules},
     seed::Seed,
     sequence::{CorrelationId, IdForm, Pattern, RequestId, Step},
@@ -35,7 +37,7 @@ impl Writer {
 
     /// A sequence over so many streams; its answers come when all steps of a group are sent.
     fn sequence(&mut self, lanes: u8, answered: u32) {
-        let mut sum = 0_i32;
+        let mut sum = Number::default();
         let steps: Vec<_> = (0..STEPS).map(|step| self.step(step)).collect();
         let groups: Vec<&[Step]> = match lanes {
             1 => vec![&steps],
@@ -58,7 +60,7 @@ impl Writer {
 
     fn step(&mut self, step: u32) -> Step {
         let request = RequestId { worker: 0, context: 0, sequence: self.sequence, step };
-        let value = self.random.random();
+        let value = self.random.random::<i32>().into();
         Step {
             request,
             pattern: Pattern::Valid,
@@ -71,8 +73,8 @@ impl Writer {
     }
 }
 
-fn answer(step: &Step, sum: i32) -> EventKind {
-    let data = TensorData::Raw(sum.to_le_bytes().into());
+fn answer(step: &Step, sum: Number) -> EventKind {
+    let data = TensorData::Raw(sum.to_bytes());
     let output = Tensor { name: "OUTPUT".into(), datatype: "INT32".into(), shape: vec![1, 1], data };
     let response = Response { model: "m".into(), outputs: vec![output] };
     EventKind::Received(Received { id: step.request.to_string(), result: Ok(response) })
@@ -83,6 +85,7 @@ fn measure(name: &str, mut conversation: impl FnMut(&mut Writer)) {
         model: "m".into(),
         output: "OUTPUT".into(),
         shape: vec![1, 1],
+        arithmetic: Arithmetic::default(),
         idle_limit: Some(Duration::from_secs(1)),
         straggling: Duration::from_millis(20),
         mixes: false,

@@ -151,7 +151,8 @@ mod tests {
     #[test]
     fn each_control_is_compared_that_the_model_is_told() {
         let request = RequestId { worker: 0, context: 0, sequence: 0, step: 0 };
-        let step = Step { request, pattern: Pattern::Valid, start: true, end: false, value: 1, of: 2, special: None };
+        let step =
+            Step { request, pattern: Pattern::Valid, start: true, end: false, value: 1.into(), of: 2, special: None };
         let id = CorrelationId(0x1_0000_0007.try_into().expect("not zero"));
         let right = Seen::new([Some(true), Some(false), Some(true)], 0x1_0000_0007, None);
         assert_eq!(told(Some(64)).differences(&step, id, right), [""; 0]);

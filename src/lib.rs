@@ -4,6 +4,7 @@
 //! whole picture.
 
 // The vocabulary.
+pub mod arithmetic;
 pub mod claim;
 pub mod controls;
 pub mod conversation;
@@ -12,6 +13,7 @@ pub mod event;
 pub mod header;
 mod keys;
 pub mod model;
+pub mod number;
 pub mod seed;
 pub mod sequence;
 pub mod tensor;

@@ -5,7 +5,9 @@ use std::{borrow::Cow, collections::BTreeMap, fmt, time::Duration};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{
+    arithmetic::Arithmetic,
     controls::{Controls, Told},
+    number::Datatype,
     tensor::TensorSpec,
 };
 
@@ -69,25 +71,6 @@ pub enum ToldIds {
     Texts,
 }
 
-/// What a model computes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Formula {
-    /// OUTPUT is the sum of the sequence's INPUTs so far, in 32-bit wrapping arithmetic.
-    RunningSum,
-}
-
-impl Formula {
-    /// The configuration parameter that names the formula; where it is absent the formula is the running sum.
-    pub const PARAMETER: &str = "sequence_stress_formula";
-
-    /// The formula of this name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        (name == "running-sum").then_some(Self::RunningSum)
-    }
-}
-
 /// How long a step may wait for its turn in a slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Turn {
@@ -117,10 +100,11 @@ pub struct Model {
     pub input: TensorSpec,
     /// The output that sums come from.
     pub output: TensorSpec,
-    /// The shape of one element, of input and output alike.
+    /// The shape that is sent, of input and output alike.
     pub shape: Vec<i64>,
     /// What the model computes.
-    pub formula: Formula,
+    #[serde(flatten)]
+    pub arithmetic: Arithmetic,
     /// The sequence batcher's strategy, where it is known.
     pub strategy: Option<Strategy>,
     /// How many sequences can have a slot at a time, where it is known.
@@ -161,6 +145,12 @@ impl Model {
     #[must_use]
     pub fn most_slots(&self) -> Option<u32> {
         self.slots_in_phases.map(|slots| slots.most).or(self.slots)
+    }
+
+    /// The name and the type of the input.
+    #[must_use]
+    pub fn input(&self) -> (&str, Datatype) {
+        (&self.input.name, self.arithmetic.datatype)
     }
 
     /// The outputs that each request asks for.

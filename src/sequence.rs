@@ -4,6 +4,8 @@ use std::{collections::BTreeMap, fmt, num::NonZeroU64, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
+use crate::number::Number;
+
 /// The number that makes requests one sequence. Zero would mean 'no sequence', so it cannot be written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -214,7 +216,12 @@ macro_rules! flaws {
             /// Whether an error is its refusal.
             #[must_use]
             pub fn is_refused_with(self, text: &str) -> bool {
-                text.contains(self.refusal()) || (self == Self::BatchOfTwo && text.contains(Self::BATCH_OF_ONE))
+                let otherwise = match self {
+                    Self::BatchOfTwo => Some(Self::BATCH_OF_ONE),
+                    Self::ShortData => Some(Self::SHORT_TEXT),
+                    _ => None,
+                };
+                text.contains(self.refusal()) || otherwise.is_some_and(|otherwise| text.contains(otherwise))
             }
         }
     };
@@ -223,8 +230,8 @@ macro_rules! flaws {
 flaws! {
     BatchOfTwo "batch-2" "Two elements in one batch."
         "must specify batch-size 1 due to requirements of sequence batcher";
-    OtherType "other-type" "FP32 in place of INT32."
-        "data-type is 'FP32', but model";
+    OtherType "other-type" "Another type of as many bytes: FP32 in place of INT32."
+        "data-type is";
     OtherShape "other-shape" "A shape of one dimension more."
         "unexpected shape for input";
     ShortData "short-data" "Three bytes for an element of four."
@@ -250,6 +257,8 @@ flaws! {
 impl Flaw {
     /// What two elements in one batch are refused with where a model takes one, and that is looked at first.
     pub const BATCH_OF_ONE: &'static str = "inference request batch-size must be <= 1 for";
+    /// What too few bytes are refused with where elements are texts, which have their lengths before them.
+    pub const SHORT_TEXT: &'static str = "incomplete string length indicator for inference input";
 }
 
 impl fmt::Display for Flaw {
@@ -285,7 +294,7 @@ pub struct Sequence {
     /// Whether the last step carries END.
     pub end: bool,
     /// The input of each step; never empty.
-    pub values: Vec<i32>,
+    pub values: Vec<i64>,
     /// By the index of a step: what is wrong with it. The last step has no flaw.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub flaws: BTreeMap<u32, Flaw>,
@@ -364,7 +373,7 @@ pub struct Step {
     /// Whether the step carries END.
     pub end: bool,
     /// The element of the INPUT tensor.
-    pub value: i32,
+    pub value: Number,
     /// How many steps the sequence has.
     pub of: u32,
     /// What sets it apart, if anything does.

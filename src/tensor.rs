@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::number::{Datatype, Element};
+
 /// What a model declares of one of its tensors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TensorSpec {
@@ -15,17 +17,24 @@ pub struct TensorSpec {
     pub shape: Vec<i64>,
 }
 
-/// The one type that this tool sends.
-pub const INT32: &str = "INT32";
+/// The most elements of a tensor that is sent.
+pub const ELEMENTS_MAX: usize = 1024;
+
+/// How many elements a shape has; none where a size is unknown.
+#[must_use]
+pub fn elements(shape: &[i64]) -> usize {
+    shape.iter().map(|size| usize::try_from(*size).unwrap_or(0)).fold(1, usize::saturating_mul)
+}
 
 impl TensorSpec {
-    /// The shape of one element, of the same rank.
+    /// The shape with the fewest elements: one where the size is open.
     ///
-    /// None where the tensor cannot hold exactly one element.
+    /// None where it has no dimensions, or more elements than are sent.
     #[must_use]
-    pub fn single_element_shape(&self) -> Option<Vec<i64>> {
-        let fits = !self.shape.is_empty() && self.shape.iter().all(|&size| size == -1 || size == 1);
-        fits.then(|| vec![1; self.shape.len()])
+    pub fn smallest_shape(&self) -> Option<Vec<i64>> {
+        let shape: Vec<_> = self.shape.iter().map(|&size| if size == -1 { 1 } else { size }).collect();
+        let fits = (1..=ELEMENTS_MAX).contains(&elements(&shape));
+        (!shape.is_empty() && fits).then_some(shape)
     }
 }
 
@@ -61,15 +70,46 @@ pub enum TensorData {
 }
 
 impl TensorData {
-    /// The element of a tensor that holds exactly one INT32.
+    /// The element of a tensor that holds exactly one of this type.
     #[must_use]
-    pub fn single_int32(&self) -> Option<i32> {
+    pub fn single(&self, datatype: Datatype) -> Option<Element> {
+        self.alike(datatype, 1)
+    }
+
+    /// What all elements of a tensor are that holds exactly so many of this type; where they differ that is told in words.
+    #[must_use]
+    pub fn alike(&self, datatype: Datatype, count: usize) -> Option<Element> {
         match self {
-            Self::Raw(bytes) => Some(i32::from_le_bytes(bytes.as_slice().try_into().ok()?)),
-            Self::Int32(elements) => <[i32; 1]>::try_from(elements.as_slice()).ok().map(|[element]| element),
-            Self::Absent => None,
+            Self::Raw(bytes) => {
+                let mut rest = bytes.as_slice();
+                let next = || {
+                    let (element, behind) = datatype.split(rest)?;
+                    rest = behind;
+                    Some(element)
+                };
+                let alike = alike(std::iter::from_fn(next), count);
+                alike.filter(|_| rest.is_empty())
+            }
+            Self::Int32(elements) if datatype == Datatype::Int32 => {
+                alike(elements.iter().map(|element| Ok((*element).into())), count)
+            }
+            Self::Int32(_) | Self::Absent => None,
         }
     }
+}
+
+fn alike(mut elements: impl Iterator<Item = Element>, count: usize) -> Option<Element> {
+    let first = elements.next()?;
+    let mut told = first.clone();
+    let mut seen = 1;
+    for (number, element) in (2..).zip(elements) {
+        seen += 1;
+        if let (Ok(one), true) = (&first, element != first && told.is_ok()) {
+            let other = element.map_or_else(|words| words, |other| other.to_string());
+            told = Err(format!("{one}, and {other} in element {number} of {count}"));
+        }
+    }
+    (seen == count).then_some(told)
 }
 
 impl fmt::Display for TensorData {
@@ -77,7 +117,7 @@ impl fmt::Display for TensorData {
         match self {
             Self::Raw(bytes) => write!(f, "{} bytes", bytes.len()),
             Self::Int32(elements) => write!(f, "{} elements", elements.len()),
-            Self::Absent => f.write_str("no INT32 elements"),
+            Self::Absent => f.write_str("no elements of its type"),
         }
     }
 }

@@ -10,7 +10,7 @@ use sequence_stress::reference::Fault;
 
 /// The modules in the order in which data flows; those of one line may use each other.
 const LAYERS: [&[&str]; 12] = [
-    &["claim", "conversation", "endpoint", "header", "keys", "seed", "sequence", "tensor"],
+    &["arithmetic", "claim", "conversation", "endpoint", "header", "keys", "number", "seed", "sequence", "tensor"],
     &["controls", "event", "model"],
     &["scenario"],
     &["plan", "proto", "proxy"],

@@ -151,8 +151,12 @@ fn an_endpoint_that_tells_little_is_tested_as_far_as_it_goes() {
     assert!(matches!(result.accounting, Accounting::NotCheckable { .. }));
 
     let told = server();
-    let hints =
-        Hints { slots: Some(8), idle_limit: Some(Duration::from_millis(500)), strategy: Some(Strategy::Direct) };
+    let hints = Hints {
+        slots: Some(8),
+        idle_limit: Some(Duration::from_millis(500)),
+        strategy: Some(Strategy::Direct),
+        ..Hints::default()
+    };
     let (result, watcher) = run_scenario(scenario(&told.address.to_string(), ""), hints);
     assert_eq!(result.expect("a run").violations, []);
     let found = watcher.found.expect("a preflight");

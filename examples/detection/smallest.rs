@@ -27,7 +27,8 @@ pub(crate) fn smallest(row: &Row, seed: u64) -> Option<(usize, bool)> {
         sequence_stress::plan::Manner { after_answers: false, idle_limit: row.scene.idle_limit(), batches: true };
     let result = run_scenario(scenario.clone(), seed).ok()?;
     drop(server);
-    let run = Run { scenario: &scenario, seed: Seed(seed), manner, scene: &result.scene, embedded: None };
+    let arithmetic = result.preflight.model.arithmetic;
+    let run = Run { scenario: &scenario, seed: Seed(seed), manner, arithmetic, scene: &result.scene, embedded: None };
     let failure = Failure::found(result.violations.first()?, &run)?;
     let began = Instant::now();
     if !shows(row, &failure, seed) {

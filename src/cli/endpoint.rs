@@ -9,6 +9,7 @@ use super::{
     values::{metrics, milliseconds, whole},
 };
 use crate::{
+    arithmetic::Formula,
     endpoint::Endpoint,
     engine::Hints,
     model::Strategy,
@@ -67,6 +68,13 @@ pub struct EndpointArgs {
     /// scenarios that restart it [default: with the environment's endpoint SEQUENCE_STRESS_RESTART]
     #[arg(long, value_name = "COMMAND", conflicts_with = "embedded")]
     pub restart_command: Option<String>,
+    /// What the model computes, where its configuration does not say: running-sum, running-sum-plus-corrid-at-end,
+    /// ready-times-input-plus-start or ready-times-input-plus-start-plus-corrid-at-end [default: running-sum]
+    #[arg(long, value_name = "FORMULA", conflicts_with = "embedded")]
+    pub formula: Option<Formula>,
+    /// What a new sequence's state begins with, where the model's configuration does not say [default: 0]
+    #[arg(long, value_name = "N", conflicts_with = "embedded", allow_negative_numbers = true)]
+    pub initial_state: Option<i64>,
     /// How the embedded server is to be.
     #[command(flatten)]
     pub server: ServerArgs,
@@ -189,6 +197,8 @@ impl EndpointArgs {
             slots: self.slots.map(NonZeroU32::get),
             idle_limit: self.idle_limit.map(Millis::duration),
             strategy: self.strategy,
+            formula: self.formula,
+            initial_state: self.initial_state,
         }
     }
 }

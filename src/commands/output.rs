@@ -113,7 +113,14 @@ pub(super) fn write_failure(
         file.leave("no violation");
         return Ok(());
     };
-    let run = Run { scenario, seed: *seed, manner: result.preflight.manner(), scene: &result.scene, embedded };
+    let run = Run {
+        scenario,
+        seed: *seed,
+        manner: result.preflight.manner(),
+        arithmetic: result.preflight.model.arithmetic,
+        scene: &result.scene,
+        embedded,
+    };
     let Some(failure) = Failure::found(violation, &run) else {
         file.leave("it is not known what had been sent before the violation");
         return Ok(());

@@ -75,8 +75,8 @@ pub enum Act {
         start: bool,
         /// Whether it carries END.
         end: bool,
-        /// The element of the INPUT tensor.
-        value: i32,
+        /// The element of the INPUT tensor, as the model's type takes it.
+        value: i64,
         /// What sets it apart, if anything does.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         special: Option<Special>,

@@ -3,7 +3,10 @@
 use std::fmt;
 
 use super::{Act, Connection, Lane};
-use crate::sequence::{Flaw, Special};
+use crate::{
+    number::Written,
+    sequence::{Flaw, Special},
+};
 
 impl fmt::Display for Act {
     /// Such as `send 0 START 5`, `send 0 7 with batch-2`, `send 0 START 5 within 20000 us`, `await 1 <= 3`, `pause 20000 us` or `cancel 0`.
@@ -111,7 +114,7 @@ fn send(lane: &str, flags: &[&str], value: &str, special: Option<Special>) -> Op
         ["START", "END"] => (true, true),
         _ => return None,
     };
-    let value = value.parse().ok()?;
+    let value = value.parse::<Written>().ok()?.value();
     Some(Act::Send { lane: read(lane)?, sequence: 0, step: 0, of: 0, start, end, value, special })
 }
 

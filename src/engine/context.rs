@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::{
+    arithmetic::Arithmetic,
     conversation::{Act, Connection, Lane},
     event::{ContextId, Nanos},
     scenario::Window,
@@ -14,6 +15,7 @@ use crate::{
 pub(super) struct StreamContext {
     pub(super) id: ContextId,
     window: Window,
+    arithmetic: Arithmetic,
     pattern: Pattern,
     /// The number of the conversation's first sequence among the worker's.
     serial: u32,
@@ -43,10 +45,11 @@ pub(super) enum Next {
 }
 
 impl StreamContext {
-    pub(super) fn new(id: ContextId, window: Window) -> Self {
+    pub(super) fn new(id: ContextId, window: Window, arithmetic: Arithmetic) -> Self {
         Self {
             id,
             window,
+            arithmetic,
             pattern: Pattern::Valid,
             serial: 0,
             acts: VecDeque::new(),
@@ -74,6 +77,7 @@ impl StreamContext {
                 Act::Send { lane, sequence, step, of, start, end, value, special } => {
                     let ContextId { worker, context } = self.id;
                     let request = RequestId { worker, context, sequence: self.serial + sequence, step };
+                    let value = self.arithmetic.number(value);
                     return Next::Send(lane, Step { request, pattern: self.pattern, start, end, value, of, special });
                 }
                 Act::Await { lane, unanswered } if self.unanswered(lane) > unanswered as usize => {
@@ -188,12 +192,12 @@ mod tests {
     const SECOND: Lane = Lane(1);
 
     fn send(lane: Lane, sequence: u32, step: u32) -> Act {
-        let value = i32::try_from(10 * sequence + step).expect("small");
+        let value = (10 * sequence + step).into();
         Act::Send { lane, sequence, step, of: 2, start: step == 0, end: step == 1, value, special: None }
     }
 
     fn context(window: Window, acts: Vec<Act>) -> StreamContext {
-        let mut context = StreamContext::new(ContextId { worker: 3, context: 1 }, window);
+        let mut context = StreamContext::new(ContextId { worker: 3, context: 1 }, window, Arithmetic::default());
         context.begin(Pattern::ValidValid, acts, 7);
         context
     }
@@ -214,8 +218,10 @@ mod tests {
     #[test]
     fn steps_go_out_back_to_back_with_their_names() {
         let mut context = two_sequences(Window::All);
-        let seen: Vec<_> =
-            send_all(&mut context, 0).iter().map(|s| (s.request.to_string(), s.start, s.end, s.value)).collect();
+        let seen: Vec<_> = send_all(&mut context, 0)
+            .iter()
+            .map(|s| (s.request.to_string(), s.start, s.end, s.value.value()))
+            .collect();
         let expected = [("3-1-7-0", true, false, 0), ("3-1-7-1", false, true, 1), ("3-1-8-0", true, false, 10)];
         assert_eq!(seen, expected.map(|(id, start, end, value)| (id.to_owned(), start, end, value)));
         assert_eq!(context.next(0), Next::Wait(None));

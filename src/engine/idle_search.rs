@@ -232,7 +232,7 @@ async fn rest(
     let model = &preflight.model;
     let form = shared.scenario.correlation_ids.form;
     let template =
-        RequestTemplate::new(&model.name, &model.input.name, &model.shape, &model.outputs(), id.on_the_wire(form));
+        RequestTemplate::new(&model.name, model.input(), &model.shape, &model.outputs(), id.on_the_wire(form));
     let rules = rules(&shared.scenario, preflight);
     let answers = answers_of(&rules);
     let oracle = Oracle::new(rules, 1, 1, |_| (id, form));
@@ -283,7 +283,7 @@ impl Resting<'_> {
 
     fn send(&mut self, step: u32) -> Result<(), String> {
         let request = RequestId { worker: self.shared.scenario.workers(), context: 0, sequence: self.number, step };
-        let value = i32::try_from(self.number).unwrap_or(i32::MAX);
+        let value = self.shared.preflight.model.arithmetic.number(self.number.into());
         let step =
             Step { request, pattern: Pattern::Pause, start: step == 0, end: step == 1, value, of: 2, special: None };
         self.observe(EventKind::Sent(step));

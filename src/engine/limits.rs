@@ -108,7 +108,8 @@ fn passage(population: &Population) -> Duration {
 mod tests {
     use super::*;
     use crate::{
-        model::{Formula, Turn},
+        arithmetic::Arithmetic,
+        model::Turn,
         scenario::{Overrides, Source},
         tensor::TensorSpec,
     };
@@ -121,7 +122,7 @@ mod tests {
             input: tensor(),
             output: tensor(),
             shape: Vec::new(),
-            formula: Formula::RunningSum,
+            arithmetic: Arithmetic::default(),
             strategy: None,
             slots: None,
             slots_in_phases: None,

@@ -6,13 +6,16 @@ use serde::{Deserialize, Serialize};
 
 use super::parts::{Part, Wanted, is_missing, missing, note};
 use crate::{
+    arithmetic::{Arithmetic, Formula},
     controls::{self, Controls, Told},
     endpoint::Scheme,
     engine::RunLimits,
-    model::{Formula, Model, Settings, SlotRange, Strategy, ToldIds, Turn},
+    model::{Model, Settings, SlotRange, Strategy, ToldIds, Turn},
+    number::{Datatype, Written},
     plan::Manner,
     scenario::{Phase, Reuse, Scenario, ServerAction},
-    tensor::{INT32, TensorSpec},
+    sequence::IdForm,
+    tensor::{ELEMENTS_MAX, TensorSpec},
     transport::{CallError, Client, Configuration, speaks_tls},
 };
 
@@ -28,17 +31,25 @@ pub struct Hints {
     pub idle_limit: Option<Duration>,
     /// The sequence batcher's strategy.
     pub strategy: Option<Strategy>,
+    /// What the model computes.
+    #[serde(default)]
+    pub formula: Option<Formula>,
+    /// What a new sequence's state begins with.
+    #[serde(default)]
+    pub initial_state: Option<i64>,
 }
 
 impl Hints {
     /// The flags that tell it.
     #[must_use]
     pub fn words(&self) -> Vec<String> {
-        let Self { slots, idle_limit, strategy } = self;
+        let Self { slots, idle_limit, strategy, formula, initial_state } = self;
         let words = [
             slots.map(|slots| format!("--slots {slots}")),
             idle_limit.map(|limit| format!("--idle-limit {}ms", limit.as_millis())),
             strategy.map(|strategy| format!("--strategy {}", strategy.to_string().to_lowercase())),
+            formula.map(|formula| format!("--formula {}", formula.name())),
+            initial_state.map(|initial| format!("--initial-state {initial}")),
         ];
         words.into_iter().flatten().collect()
     }
@@ -142,13 +153,16 @@ impl Preflight {
                 return Err(format!("neither metadata nor configuration tell the tensors of model '{name}': {error}"));
             }
         };
-        let (input, output, shape) = choose_tensors(name, &inputs, &outputs)?;
+        let (input, output, shape, datatype) = choose_tensors(name, &inputs, &outputs)?;
         if let Err(error) = &configuration {
             notes.push(note(Wanted::Configuration, error));
         }
         let configuration = configuration.ok();
         let settings = configuration.as_ref().map(Configuration::settings);
-        let is_told = settings.is_some();
+        let mut told = match settings {
+            Some(_) => Hints { formula: hints.formula, initial_state: hints.initial_state, ..Hints::default() },
+            None => hints,
+        };
         let mut unreadable = None;
         let has_statistics = match client.counted(name).await {
             Ok(_) => true,
@@ -173,12 +187,12 @@ impl Preflight {
         if let Some(error) = unreadable {
             notes.push(note(Wanted::Statistics, &error));
         }
-        let mut model = known.model(name, server, input, output, shape);
+        let arithmetic = arithmetic(name, settings.as_ref(), datatype, scenario, &mut told, &mut notes)?;
+        let mut model = known.model(name, server, (input, output), shape, arithmetic);
         if scenario.target.controls {
             model.controls = settings.as_ref().and_then(|settings| controls(settings, scenario, &outputs, &mut notes));
         }
         notes.extend(sends_after_answers(scenario, &model));
-        let told = if is_told { Hints::default() } else { hints };
         Ok(Self { limits: RunLimits::new(scenario, &model), model, parts, has_statistics, told, notes })
     }
 }
@@ -243,19 +257,20 @@ fn some_of(models: &[String], like: &str) -> String {
     }
 }
 
-/// The input and the output that the run uses, and the shape of one element.
+/// The input and the output that the run uses, the shape that is sent, and the type.
 fn choose_tensors(
     model: &str,
     inputs: &[TensorSpec],
     outputs: &[TensorSpec],
-) -> Result<(TensorSpec, TensorSpec, Vec<i64>), String> {
+) -> Result<(TensorSpec, TensorSpec, Vec<i64>, Datatype), String> {
     let list = |tensors: &[TensorSpec]| tensors.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let refuse = || {
         Err(format!(
-            "model '{model}' takes [{}] and gives [{}]: this test needs one {INT32} input and an {INT32} output that each \
-             can hold a single element",
+            "model '{model}' takes [{}] and gives [{}]: this test needs one input and an output of the same type, {}, \
+             and of the same shape, of at most {ELEMENTS_MAX} elements",
             list(inputs),
-            list(outputs)
+            list(outputs),
+            Datatype::ALL.map(Datatype::name).join(" or ")
         ))
     };
     let output = match outputs {
@@ -263,12 +278,111 @@ fn choose_tensors(
         _ => outputs.iter().find(|output| output.name == "OUTPUT"),
     };
     let ([input], Some(output)) = (inputs, output) else { return refuse() };
-    match (input.single_element_shape(), output.single_element_shape()) {
-        (Some(shape), Some(same)) if shape == same && input.datatype == INT32 && output.datatype == INT32 => {
-            Ok((input.clone(), output.clone(), shape))
+    let datatype = Datatype::named(&input.datatype).filter(|_| input.datatype == output.datatype);
+    match (input.smallest_shape(), output.smallest_shape(), datatype) {
+        (Some(shape), Some(same), Some(datatype)) if shape == same => {
+            Ok((input.clone(), output.clone(), shape, datatype))
         }
         _ => refuse(),
     }
+}
+
+/// What the model computes: what its configuration says, or else the command line, or else the running sum from 0. What the
+/// configuration says is no longer told.
+fn arithmetic(
+    name: &str,
+    settings: Option<&Settings>,
+    datatype: Datatype,
+    scenario: &Scenario,
+    told: &mut Hints,
+    notes: &mut Vec<String>,
+) -> Result<Arithmetic, String> {
+    let parameter = |key| settings.and_then(|settings| settings.parameters.get(key));
+    let mut unused = Hints::default();
+    let formula = match parameter(Formula::PARAMETER) {
+        None => told.formula.unwrap_or_default(),
+        Some(text) => {
+            unused.formula = told.formula.take();
+            let known = Formula::NAMES.join(", ");
+            let unknown = || {
+                format!(
+                    "model '{name}' says that it computes '{text}' ({}): this test knows {known}",
+                    Formula::PARAMETER
+                )
+            };
+            Formula::named(text).ok_or_else(unknown)?
+        }
+    };
+    let initial_state = match parameter(Arithmetic::INITIAL_STATE) {
+        None => told.initial_state.unwrap_or_default(),
+        Some(text) => {
+            unused.initial_state = told.initial_state.take();
+            let problem = || {
+                format!(
+                    "model '{name}' has '{text}' for its {}: it has to be a whole number",
+                    Arithmetic::INITIAL_STATE
+                )
+            };
+            text.parse::<Written>().map_err(|_| problem())?.value()
+        }
+    };
+    notes.extend(unused.words().iter().map(|flag| format!("not used: {flag}: the model's configuration tells it")));
+    let longest = scenario.populations.iter().map(|population| population.length.max.get()).max().unwrap_or(1);
+    let value_bits =
+        Arithmetic::value_bits(datatype, longest).map_err(|problem| format!("model '{name}': {problem}"))?;
+    let arithmetic = Arithmetic { datatype, formula, initial_state, value_bits };
+    check_exact(name, &arithmetic, scenario)?;
+    if formula.adds_corrid() && scenario.id_forms().any(IdForm::is_text) {
+        return Err(format!(
+            "model '{name}' adds the correlation ID ({}), which is a text: set correlation_ids.form = \"integer\"",
+            formula.name()
+        ));
+    }
+    notes.extend(of_arithmetic(&arithmetic, scenario));
+    Ok(arithmetic)
+}
+
+/// What else is in answers has to leave floating-point sums exact, too.
+fn check_exact(name: &str, arithmetic: &Arithmetic, scenario: &Scenario) -> Result<(), String> {
+    let Some(bits) = arithmetic.datatype.exact_bits() else { return Ok(()) };
+    let room = 1 << (bits - 2);
+    if arithmetic.initial_state.unsigned_abs() >= room {
+        return Err(format!(
+            "model '{name}' begins with {}, and sums on that are not exact in {}",
+            arithmetic.initial_state, arithmetic.datatype
+        ));
+    }
+    let last = scenario.last_correlation_id();
+    if arithmetic.formula.adds_corrid() && last >= room {
+        return Err(format!(
+            "model '{name}' adds the correlation ID, and up to {last} that is not exact in {}: set a smaller correlation_ids.first",
+            arithmetic.datatype
+        ));
+    }
+    Ok(())
+}
+
+/// What follows from what the model computes.
+fn of_arithmetic(arithmetic: &Arithmetic, scenario: &Scenario) -> Vec<String> {
+    let mut notes = Vec::new();
+    let changed = |value: i64| arithmetic.number(value) != arithmetic.datatype.number(value);
+    if let Some(bits) = arithmetic.value_bits
+        && scenario.populations.iter().any(|population| population.values.extremes().into_iter().any(changed))
+    {
+        let most = (1_i64 << (bits - 1)) - 1;
+        notes.push(format!(
+            "values are sent modulo 2^{bits}, from {} to {most}: so all sums are exact in {}",
+            -most - 1,
+            arithmetic.datatype
+        ));
+    }
+    if arithmetic.formula.is_stateless() {
+        notes.push(format!(
+            "not checked: the state of sequences, because {} has none: each answer is judged by its request alone",
+            arithmetic.formula.name()
+        ));
+    }
+    notes
 }
 
 /// What the configuration tells, or else the command line.
@@ -277,7 +391,6 @@ struct Known {
     slots: Option<u32>,
     slots_in_phases: Option<SlotRange>,
     idle_limit: Option<Duration>,
-    formula: Formula,
     execution: Duration,
     turn: Turn,
     told_ids: ToldIds,
@@ -304,15 +417,7 @@ impl Known {
                 "model '{name}' is decoupled: a request may get other than one response, which this test cannot judge"
             ));
         }
-        let formula = match settings.parameters.get(Formula::PARAMETER) {
-            None => Formula::RunningSum,
-            Some(text) => Formula::named(text).ok_or_else(|| {
-                format!(
-                    "model '{name}' says that it computes '{text}' ({}): this test knows 'running-sum'",
-                    Formula::PARAMETER
-                )
-            })?,
-        };
+        let hints = Hints { formula: None, initial_state: None, ..hints };
         notes.extend(hints.words().iter().map(|flag| format!("not used: {flag}: the model's configuration tells it")));
         let execution_ms = settings.parameters.get(EXECUTION_PARAMETER).and_then(|text| text.parse().ok()).unwrap_or(0);
         Ok(Self {
@@ -320,7 +425,6 @@ impl Known {
             slots: Some(settings.slots),
             slots_in_phases: None,
             idle_limit: Some(settings.idle_limit),
-            formula,
             execution: Duration::from_millis(execution_ms),
             turn: turn(settings),
             told_ids: settings.told_ids,
@@ -341,7 +445,7 @@ impl Known {
         }
     }
 
-    fn from_hints(Hints { slots, idle_limit, strategy }: Hints, notes: &mut Vec<String>) -> Self {
+    fn from_hints(Hints { slots, idle_limit, strategy, .. }: Hints, notes: &mut Vec<String>) -> Self {
         if slots.is_none() {
             notes.push(
                 "the number of slots is not known (--slots): one is assumed for the longest lawful wait".to_owned(),
@@ -364,7 +468,6 @@ impl Known {
             slots,
             slots_in_phases: None,
             idle_limit,
-            formula: Formula::RunningSum,
             execution: Duration::ZERO,
             turn: Turn::default(),
             told_ids: ToldIds::None,
@@ -377,29 +480,19 @@ impl Known {
         self,
         name: &str,
         server: Option<String>,
-        input: TensorSpec,
-        output: TensorSpec,
+        (input, output): (TensorSpec, TensorSpec),
         shape: Vec<i64>,
+        arithmetic: Arithmetic,
     ) -> Model {
-        let Self {
-            strategy,
-            slots,
-            slots_in_phases,
-            idle_limit,
-            formula,
-            execution,
-            turn,
-            told_ids,
-            batches,
-            mixes_pipelined,
-        } = self;
+        let Self { strategy, slots, slots_in_phases, idle_limit, execution, turn, told_ids, batches, mixes_pipelined } =
+            self;
         Model {
             name: name.to_owned(),
             server,
             input,
             output,
             shape,
-            formula,
+            arithmetic,
             strategy,
             slots,
             slots_in_phases,

@@ -171,7 +171,13 @@ impl Header {
 /// What an answer looks like that is as it should be.
 pub(super) fn form(rules: &Rules) -> Form {
     let seen = rules.controls.as_ref().map(|controls| (controls.output.clone(), controls.shape.clone()));
-    Form { model: rules.model.clone(), output: rules.output.clone(), shape: rules.shape.clone(), seen }
+    Form {
+        model: rules.model.clone(),
+        output: rules.output.clone(),
+        datatype: rules.arithmetic.datatype,
+        shape: rules.shape.clone(),
+        seen,
+    }
 }
 
 impl Footer {

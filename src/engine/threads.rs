@@ -158,6 +158,7 @@ pub(super) fn rules(scenario: &Scenario, preflight: &Preflight) -> Rules {
         model: preflight.model.name.clone(),
         output: preflight.model.output.name.clone(),
         shape: preflight.model.shape.clone(),
+        arithmetic: preflight.model.arithmetic,
         idle_limit: preflight.model.idle_limit,
         straggling: preflight.limits.lawful,
         mixes: preflight.model.mixes_pipelined.is_some(),

@@ -128,8 +128,8 @@ fn lines(shared: &Shared, worker: u32) -> Result<Vec<Line>, CallError> {
             ConnectionOwner::PerContext | ConnectionOwner::PerWorker => common.clone(),
         };
         let id = correlation_id(scenario, worker, context).on_the_wire(scenario.id_form(worker));
-        let template = RequestTemplate::new(&model.name, &model.input.name, &model.shape, &model.outputs(), id);
-        let context = StreamContext::new(ContextId { worker, context }, population.sending.window);
+        let template = RequestTemplate::new(&model.name, model.input(), &model.shape, &model.outputs(), id);
+        let context = StreamContext::new(ContextId { worker, context }, population.sending.window, model.arithmetic);
         Ok(Line::new(context, dialer.clone(), link, template))
     };
     (0..population.contexts.count()).map(line).collect()

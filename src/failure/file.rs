@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Failure;
 use crate::{
+    arithmetic::Arithmetic,
     conversation::{Conversation, parse_acts},
     history::is_history,
     oracle::ViolationKind,
@@ -51,9 +52,16 @@ struct Document {
     embedded: Option<Vec<String>>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     at_the_slots: bool,
+    /// Where it is more than the running sum in INT32.
+    #[serde(default, skip_serializing_if = "is_usual")]
+    arithmetic: Arithmetic,
     conversation: Vec<Written>,
     /// As scenario files have it.
     scenario: toml::Table,
+}
+
+fn is_usual(arithmetic: &Arithmetic) -> bool {
+    *arithmetic == Arithmetic::default()
 }
 
 #[derive(Serialize, Deserialize)]
@@ -81,6 +89,7 @@ impl Failure {
             seed: self.seed,
             embedded: self.embedded.clone(),
             at_the_slots: self.at_the_slots,
+            arithmetic: self.arithmetic,
             conversation: self.conversations.iter().map(written).collect(),
             scenario,
         };
@@ -150,6 +159,7 @@ impl Failure {
             seed: document.seed,
             embedded: document.embedded,
             at_the_slots: document.at_the_slots,
+            arithmetic: document.arithmetic,
             conversations,
         };
         failure.check()?;

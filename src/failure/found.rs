@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::Failure;
 use crate::{
+    arithmetic::Arithmetic,
     conversation::{Act, Conversation},
     event::Nanos,
     history::Scene,
@@ -30,6 +31,8 @@ pub struct Run<'r> {
     pub seed: Seed,
     /// How passes were carried out.
     pub manner: Manner,
+    /// What the model computes.
+    pub arithmetic: Arithmetic,
     /// What happened around the violation.
     pub scene: &'r Scene,
     /// How the embedded server was, if there was one.
@@ -66,6 +69,7 @@ impl Failure {
             seed: run.seed,
             embedded: run.embedded.map(<[_]>::to_vec),
             at_the_slots: request.is_some_and(|request| request.worker >= run.scenario.workers()),
+            arithmetic: run.arithmetic,
             conversations,
         };
         (!failure.conversations.is_empty()).then(|| failure.renumbered())

@@ -8,6 +8,7 @@ mod shrink;
 use std::collections::BTreeMap;
 
 use crate::{
+    arithmetic::Arithmetic,
     conversation::Conversation,
     oracle::{Violation, ViolationKind},
     scenario::Scenario,
@@ -35,6 +36,8 @@ pub struct Failure {
     pub embedded: Option<Vec<String>>,
     /// Whether it was seen while the slots were counted, after all conversations.
     pub at_the_slots: bool,
+    /// What the model computes.
+    pub arithmetic: Arithmetic,
     /// What is sent.
     pub conversations: Vec<Conversation>,
 }

@@ -1,8 +1,10 @@
 use super::*;
 use crate::{
+    arithmetic::{Arithmetic, Formula},
     conversation::{Act, Connection, Lane, parse_acts},
     event::ContextId,
     history::{Begun, Entry, Scene, What},
+    number::Datatype,
     oracle::Place,
     plan::{Manner, WorkerPlan},
     scenario::{ConnectionOwner, Overrides, Source},
@@ -29,6 +31,7 @@ fn failure(conversations: Vec<Conversation>) -> Failure {
         seed: Seed(42),
         embedded: Some(vec!["--fault".to_owned(), "off-by-one".to_owned()]),
         at_the_slots: false,
+        arithmetic: Arithmetic::default(),
         conversations,
     }
 }
@@ -88,9 +91,17 @@ fn acts_are_read_as_they_are_written() {
 
 #[test]
 fn other_texts_are_no_acts_and_some_cannot_follow_others() {
-    for wrong in
-        ["", "send", "send 0", "send 8 5", "send 0 END START 5", "send 0 2147483648", "open 1", "pause -1 us", "sing 0"]
-    {
+    for wrong in [
+        "",
+        "send",
+        "send 0",
+        "send 8 5",
+        "send 0 END START 5",
+        "send 0 18446744073709551616",
+        "open 1",
+        "pause -1 us",
+        "sing 0",
+    ] {
         let error = parse_acts(&texts(&[wrong])).expect_err(wrong);
         assert!(error.starts_with(&format!("'{wrong}' is no act: write open LANE")), "{error}");
     }
@@ -218,7 +229,10 @@ fn violation(at_ns: u64, request: &str) -> Violation {
 fn found(violation: &Violation, scene: &Scene) -> Option<Failure> {
     let scenario = Scenario::resolve(&Source::default_scenario(), Overrides::default()).expect("the built-in scenario");
     let manner = Manner { after_answers: false, idle_limit: std::time::Duration::from_secs(1), batches: true };
-    Failure::found(violation, &Run { scenario: &scenario, seed: Seed(42), manner, scene, embedded: None })
+    Failure::found(
+        violation,
+        &Run { scenario: &scenario, seed: Seed(42), manner, arithmetic: Arithmetic::default(), scene, embedded: None },
+    )
 }
 
 #[test]
@@ -263,7 +277,14 @@ fn of_several_populations_a_failure_has_what_each_did() {
     let scenario = Scenario::resolve(&Source::from_text("test", text), Overrides::default()).expect("a scenario");
     let scene = scene(&scenario, Seed(42), 5);
     let manner = Manner { after_answers: false, idle_limit: std::time::Duration::from_secs(1), batches: true };
-    let run = Run { scenario: &scenario, seed: Seed(42), manner, scene: &scene, embedded: None };
+    let run = Run {
+        scenario: &scenario,
+        seed: Seed(42),
+        manner,
+        arithmetic: Arithmetic::default(),
+        scene: &scene,
+        embedded: None,
+    };
     let failure = Failure::found(&violation(u64::MAX, "2-0-3-0"), &run).expect("a failure");
     let [population] = &failure.scenario.populations[..] else { panic!("{failure:?}") };
     assert_eq!((population.name.as_str(), population.sending.connection), ("", ConnectionOwner::PerWorker));
@@ -293,7 +314,14 @@ fn a_failure_of_a_run_in_phases_is_read_again() {
     let scenario = Scenario::resolve(&Source::from_text("test", text), Overrides::default()).expect("a scenario");
     let scene = scene(&scenario, Seed(42), 5);
     let manner = Manner { after_answers: false, idle_limit: std::time::Duration::from_secs(1), batches: true };
-    let run = Run { scenario: &scenario, seed: Seed(42), manner, scene: &scene, embedded: None };
+    let run = Run {
+        scenario: &scenario,
+        seed: Seed(42),
+        manner,
+        arithmetic: Arithmetic::default(),
+        scene: &scene,
+        embedded: None,
+    };
     let failure = Failure::found(&violation(u64::MAX, "9-0-3-0"), &run).expect("a failure");
     assert_eq!(Failure::from_text(&failure.to_text()).as_ref(), Ok(&failure));
     assert!(failure.fitted_scenario().is_ok());
@@ -305,7 +333,14 @@ fn a_failure_of_ids_that_are_negative_on_the_wire_is_written_and_read() {
     let scenario = Scenario::resolve(&Source::from_text("test", text), Overrides::default()).expect("a scenario");
     let scene = scene(&scenario, Seed(42), 5);
     let manner = Manner { after_answers: false, idle_limit: std::time::Duration::from_secs(1), batches: true };
-    let run = Run { scenario: &scenario, seed: Seed(42), manner, scene: &scene, embedded: None };
+    let run = Run {
+        scenario: &scenario,
+        seed: Seed(42),
+        manner,
+        arithmetic: Arithmetic::default(),
+        scene: &scene,
+        embedded: None,
+    };
     let failure = Failure::found(&violation(u64::MAX, "5-0-3-0"), &run).expect("a failure");
     assert_eq!(failure.scenario.correlation_ids.first.get(), 18_446_744_073_709_540_000);
     assert_eq!(Failure::from_text(&failure.to_text()).as_ref(), Ok(&failure));
@@ -325,7 +360,8 @@ fn of_a_long_run_a_failure_has_what_is_nearest_in_time() {
     assert!((50..=80).contains(&failure.conversations.len()), "{}", failure.conversations.len());
     // An answer that is missed was due long before: what was sent around its request is kept, not what was sent last.
     let request = RequestId { worker: 5, context: 0, sequence: 3, step: 0 };
-    let step = Step { request, pattern: Pattern::Valid, start: true, end: false, value: 1, of: 2, special: None };
+    let step =
+        Step { request, pattern: Pattern::Valid, start: true, end: false, value: 1.into(), of: 2, special: None };
     let sent = Entry {
         at: 3_000_005_000,
         context: ContextId { worker: 5, context: 0 },
@@ -361,7 +397,7 @@ fn conversations_stand_in_the_order_in_which_they_begin() {
 
 /// A server that fails when a START with value 13 and later, on another worker, a step with value 7 is sent.
 fn fails(failure: &Failure) -> bool {
-    let place = |wanted: i32, start_only: bool| {
+    let place = |wanted: i64, start_only: bool| {
         failure.conversations.iter().enumerate().find_map(|(index, its)| {
             let is = |act: &Act| matches!(act, Act::Send { value, start, .. } if *value == wanted && (*start || !start_only));
             its.acts.iter().any(is).then_some((index, its.worker))
@@ -477,4 +513,20 @@ fn shrinking_ends_when_its_trials_are_used_up() {
         false
     });
     assert_eq!((shrunk.trials, asked, shrunk.is_minimal), (2, 2, false));
+}
+
+#[test]
+fn what_the_model_computes_is_kept_where_it_is_not_the_usual() {
+    let plain = failure(vec![conversation(0, 0, 0, &["send 0 START END 9223372036854775808"])]);
+    assert!(!plain.to_text().contains("arithmetic"));
+    let arithmetic = Arithmetic {
+        datatype: Datatype::Fp32,
+        formula: Formula::RunningSumPlusCorrid,
+        initial_state: -3,
+        value_bits: Some(16),
+    };
+    let other = Failure { arithmetic, ..plain };
+    let text = other.to_text();
+    assert!(text.contains("datatype = \"FP32\"") && text.contains("START END -9223372036854775808"), "{text}");
+    assert_eq!(Failure::from_text(&text).expect("the same"), other.renumbered());
 }

@@ -6,8 +6,9 @@ use crate::{
     controls::{self, Seen},
     conversation::{Connection, Lane},
     event::{ContextId, Cut, Disturbance, Event, EventKind, Nanos, Received, Response},
+    number::{Datatype, Number},
     sequence::{CorrelationId, RequestId, Step},
-    tensor::{INT32, Tensor, TensorData},
+    tensor::{Tensor, TensorData, elements},
 };
 
 /// One event of a run, in a form that costs little to keep: of an answer that is as it should be there is only the sum.
@@ -33,7 +34,7 @@ pub enum What {
     /// A step was sent.
     Sent(Step),
     /// A request was answered with a sum, in the form that was asked for; and with what the model saw, where that was, too.
-    Answered(RequestId, i32, Option<Seen>),
+    Answered(RequestId, Number, Option<Seen>),
     /// Anything else that a stream brought: errors, and answers in another form.
     Received(Box<Received>),
     /// The client gave up waiting for the oldest request in flight.
@@ -59,6 +60,9 @@ pub struct Form {
     pub model: String,
     /// The output's name.
     pub output: String,
+    /// The output's type.
+    #[serde(default)]
+    pub datatype: Datatype,
     /// The output's shape.
     pub shape: Vec<i64>,
     /// The name and the shape of the output that tells what the model saw, where it is asked for.
@@ -137,7 +141,7 @@ fn received_bytes(received: &Received) -> usize {
 
 impl Form {
     /// The request and the sum of an answer that is exactly as it should be, and what the model saw, where that is asked for.
-    fn sum_of(&self, received: &Received) -> Option<(RequestId, i32, Option<Seen>)> {
+    fn sum_of(&self, received: &Received) -> Option<(RequestId, Number, Option<Seen>)> {
         let response = received.result.as_ref().ok()?;
         let (output, seen) = match (response.outputs.as_slice(), &self.seen) {
             ([output], None) => (output, None),
@@ -146,19 +150,19 @@ impl Form {
         };
         let is_right = response.model == self.model
             && output.name == self.output
-            && output.datatype == INT32
+            && output.datatype == self.datatype.name()
             && output.shape == self.shape;
         let request = received.request().filter(|_| is_right)?;
-        Some((request, output.data.single_int32()?, seen))
+        Some((request, output.data.alike(self.datatype, elements(&self.shape))?.ok()?, seen))
     }
 
     /// The answer of this form.
-    fn answer(&self, request: RequestId, sum: i32, seen: Option<Seen>) -> Received {
+    fn answer(&self, request: RequestId, sum: Number, seen: Option<Seen>) -> Received {
         let output = Tensor {
             name: self.output.clone(),
-            datatype: INT32.to_owned(),
+            datatype: self.datatype.name().to_owned(),
             shape: self.shape.clone(),
-            data: TensorData::Raw(sum.to_le_bytes().into()),
+            data: TensorData::Raw(sum.to_bytes().repeat(elements(&self.shape))),
         };
         let seen = seen.zip(self.seen.as_ref()).map(|(seen, (name, shape))| Tensor {
             name: name.clone(),
@@ -186,13 +190,19 @@ mod tests {
 
     #[test]
     fn an_entry_gives_the_event_back() {
-        let bare = Form { model: "m".into(), output: "OUTPUT".into(), shape: vec![1, 1], seen: None };
+        let bare = Form {
+            model: "m".into(),
+            output: "OUTPUT".into(),
+            datatype: Datatype::Int32,
+            shape: vec![1, 1],
+            seen: None,
+        };
         let form = Form { seen: Some(("SEEN".into(), vec![1, 5])), ..bare.clone() };
         let request = RequestId { worker: 1, context: 2, sequence: 3, step: 4 };
         let seen = Seen::new([Some(true), None, Some(false)], -1, Some(7));
-        let right = form.answer(request, -5, Some(seen));
+        let right = form.answer(request, (-5).into(), Some(seen));
         let other_id = Received { id: "+1-2-3-4".into(), ..right.clone() };
-        let not_seen = form.answer(request, -5, None);
+        let not_seen = form.answer(request, (-5).into(), None);
         let error = Received { id: String::new(), result: Err("no".into()) };
         let context = ContextId { worker: 1, context: 2 };
         let id = CorrelationId(7.try_into().expect("not zero"));

@@ -9,6 +9,7 @@ use crate::{
     controls::{self, Seen},
     conversation::{Connection, Lane},
     event::{ContextId, Cut, Disturbance, Nanos, Received, Response},
+    number::{Datatype, Number, Written},
     sequence::{CorrelationId, Pattern, RequestId, Special, Step},
     tensor::{Tensor, TensorData},
 };
@@ -42,7 +43,7 @@ pub(super) fn write(entry: &Entry, out: &mut Vec<u8>) {
             event("answered", out);
             request_id(*request, out);
             field("sum", out);
-            number(*sum, out);
+            value(*sum, out);
             if let Some(seen) = seen {
                 saw(*seen, out);
             }
@@ -80,7 +81,7 @@ fn sent(step: &Step, out: &mut Vec<u8>) {
     field("of", out);
     number(step.of, out);
     field("v", out);
-    number(step.value, out);
+    value(step.value, out);
     field("p", out);
     quoted(step.pattern.name(), out);
     for (key, is_set) in [("start", step.start), ("end", step.end)] {
@@ -111,6 +112,18 @@ fn field(key: &str, out: &mut Vec<u8>) {
 
 fn number(value: impl itoa::Integer, out: &mut Vec<u8>) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+}
+
+/// A number of a tensor's type, and behind it the type where that is not INT32.
+fn value(value: Number, out: &mut Vec<u8>) {
+    match value.datatype() {
+        Datatype::Uint64 => number(value.value().cast_unsigned(), out),
+        _ => number(value.value(), out),
+    }
+    if value.datatype() != Datatype::Int32 {
+        field("type", out);
+        quoted(value.datatype().name(), out);
+    }
 }
 
 /// A word that needs no escaping.
@@ -157,14 +170,17 @@ struct Line<'l> {
     #[serde(borrow)]
     r: Option<Cow<'l, str>>,
     of: Option<u32>,
-    v: Option<i32>,
+    v: Option<Written>,
     p: Option<Pattern>,
     #[serde(default)]
     start: bool,
     #[serde(default)]
     end: bool,
     special: Option<Special>,
-    sum: Option<i32>,
+    sum: Option<Written>,
+    /// The type of `v` or `sum`.
+    #[serde(default, rename = "type")]
+    datatype: Datatype,
     us: Option<u64>,
     saw: Option<[i64; controls::ELEMENTS]>,
     over: Option<Connection>,
@@ -221,11 +237,13 @@ impl Line<'_> {
                 pattern: self.p.ok_or_else(|| wants("p"))?,
                 start: self.start,
                 end: self.end,
-                value: self.v.ok_or_else(|| wants("v"))?,
+                value: self.number(self.v).ok_or_else(|| wants("v"))?,
                 of: self.of.ok_or_else(|| wants("of"))?,
                 special: self.special,
             }),
-            "answered" => What::Answered(self.request()?, self.sum.ok_or_else(|| wants("sum"))?, self.seen()?),
+            "answered" => {
+                What::Answered(self.request()?, self.number(self.sum).ok_or_else(|| wants("sum"))?, self.seen()?)
+            }
             "received" => {
                 let result = match (self.answer, self.error) {
                     (Some(answer), None) => Ok(answer.response()?),
@@ -249,6 +267,10 @@ impl Line<'_> {
     fn seen(&self) -> Result<Option<Seen>, String> {
         let read = |elements| Seen::from_elements(elements).ok_or_else(|| format!("'saw' cannot be {elements:?}"));
         self.saw.map(read).transpose()
+    }
+
+    fn number(&self, written: Option<Written>) -> Option<Number> {
+        written.map(|written| self.datatype.number(written.value()))
     }
 
     fn request(&self) -> Result<RequestId, String> {
@@ -312,7 +334,7 @@ mod tests {
             pattern: Pattern::ValidNoEnd,
             start: true,
             end: false,
-            value: i32::MIN,
+            value: i32::MIN.into(),
             of: 3,
             special: None,
         };
@@ -322,13 +344,13 @@ mod tests {
         let received = |id: &str, result| What::Received(Box::new(Received { id: id.into(), result }));
         let mut all = vec![
             What::Sent(step),
-            What::Sent(Step { start: false, end: true, value: 7, pattern: Pattern::Concurrent, ..step }),
+            What::Sent(Step { start: false, end: true, value: 7.into(), pattern: Pattern::Concurrent, ..step }),
             What::Sent(Step { start: true, end: true, ..step }),
             What::Sent(Step { special: Some(Special::Flaw(Flaw::BatchOfTwo)), ..step }),
             What::Sent(Step { special: Some(Special::TimeoutUs(u64::MAX)), ..step }),
-            What::Answered(request, -1, None),
-            What::Answered(request, 2, Some(Seen::new([Some(true), None, Some(false)], i64::MIN, Some(12)))),
-            What::Answered(request, 2, Some(Seen::new([None; 3], -1, None))),
+            What::Answered(request, (-1).into(), None),
+            What::Answered(request, 2.into(), Some(Seen::new([Some(true), None, Some(false)], i64::MIN, Some(12)))),
+            What::Answered(request, 2.into(), Some(Seen::new([None; 3], -1, None))),
             received("3-1-4-2", Ok(answer)),
             received("", Ok(Response { model: String::new(), outputs: Vec::new() })),
             received("what?", Err("an \u{0} error\n".into())),
@@ -340,6 +362,10 @@ mod tests {
             What::Disturbed(Disturbance::Begins),
             What::Disturbed(Disturbance::IsOver),
         ];
+        for datatype in Datatype::ALL {
+            all.push(What::Answered(request, datatype.number(-1), None));
+            all.push(What::Sent(Step { value: datatype.number(i64::MAX), ..step }));
+        }
         let connections =
             [Connection::Own, Connection::Fresh, Connection::Neighbour, Connection::Narrow, Connection::Process];
         all.extend(connections.map(What::Opened));

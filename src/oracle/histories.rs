@@ -14,7 +14,7 @@ use super::{
     strays::{CUTS_MAX, Strays},
     stream::{Request, Stream},
 };
-use crate::{conversation::Lane, event::Nanos, sequence::Step};
+use crate::{conversation::Lane, event::Nanos, number::Number, sequence::Step};
 
 const LANES: usize = Lane::MAX as usize;
 /// The most nodes that are looked at; with more, answers are not determined.
@@ -26,7 +26,7 @@ pub(super) enum Prediction {
     /// It wants a START.
     Refused,
     /// The sum, where it is known.
-    Sum(Option<i32>),
+    Sum(Option<Number>),
     /// It is refused for a flaw, and changes nothing.
     Nothing,
 }
@@ -99,7 +99,7 @@ pub(super) struct Possibilities {
     pub(super) refusal: bool,
     pub(super) any_sum: bool,
     /// In no order, each once.
-    pub(super) sums: Vec<i32>,
+    pub(super) sums: Vec<Number>,
 }
 
 /// The histories that are possible.
@@ -250,7 +250,7 @@ impl Histories {
     }
 
     /// A step was answered with a sum: where it was the last one of a state whose sum is not known, it is now.
-    fn learn(&mut self, lane: usize, number: u64, sum: i32) {
+    fn learn(&mut self, lane: usize, number: u64, sum: Number) {
         for &end in &self.ends {
             if self.nodes[end].state != State::Live(None) {
                 continue;
@@ -428,7 +428,7 @@ impl Possibilities {
                 Prediction::Sum(Some(sum)) => all.sums.push(sum),
             }
         }
-        all.sums.sort_unstable();
+        all.sums.sort_unstable_by_key(|sum| sum.value());
         all.sums.dedup();
         all
     }

@@ -17,6 +17,7 @@ use super::{
 use crate::{
     conversation::Lane,
     event::{Disturbance, Nanos},
+    number::Number,
     sequence::{CorrelationId, IdForm, Step},
 };
 
@@ -58,7 +59,7 @@ pub(super) enum Verdict {
     Undetermined(Doubt),
     /// None of these sums came.
     Wrong {
-        expected: Vec<i32>,
+        expected: Vec<Number>,
     },
     /// The step had to be refused.
     NotRefused,
@@ -121,7 +122,7 @@ impl Known {
             serial: self.sent,
             fate: Fate::Waiting,
             overtaken: false,
-            mixed: self.overlap.is_possible(),
+            mixed: self.overlap.is_possible() || rules.arithmetic.formula.is_stateless(),
             sequence,
         };
         self.stream(lane).send(request, follows);

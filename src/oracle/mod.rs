@@ -21,9 +21,11 @@ use serde::{Deserialize, Serialize};
 pub use self::violation::{Place, Violation, ViolationKind};
 use self::{known::Known, observation::Observation};
 use crate::{
+    arithmetic::Arithmetic,
     controls::Controls,
     conversation::Lane,
     event::{ContextId, Event, Nanos},
+    number::Number,
     sequence::{CorrelationId, IdForm, Step},
 };
 
@@ -36,6 +38,9 @@ pub struct Rules {
     pub output: String,
     /// The output's shape: that of the input.
     pub shape: Vec<i64>,
+    /// What the model computes.
+    #[serde(default)]
+    pub arithmetic: Arithmetic,
     /// How long a sequence may get no request before the server ends it; where it is not known, a refusal in the middle
     /// of a sequence cannot be judged.
     pub idle_limit: Option<Duration>,
@@ -86,7 +91,7 @@ pub struct Settled {
     /// What became of it.
     pub outcome: Outcome,
     /// The answered sum, where there is one.
-    pub sum: Option<i32>,
+    pub sum: Option<Number>,
     /// Whether the answer could be judged; a completed step that could not is only counted.
     pub judged: bool,
     /// Why it could not.

@@ -11,6 +11,7 @@ use super::{
 use crate::{
     conversation::Lane,
     event::{ContextId, Cut, Event, EventKind, Nanos, Received, Response},
+    number::Number,
     sequence::{Flaw, RequestId, Step},
 };
 
@@ -76,8 +77,8 @@ impl<'o> Observation<'o> {
                 self.settle(&request, Outcome::Failed, None, Some(Doubt::Cancelled));
             }
             Ok(response) => {
-                if let Some(sum) = self.sum_of(&request, response) {
-                    self.completed(&request, number, sum);
+                if let Some(answer) = self.sum_of(&request, response) {
+                    self.completed(&request, number, answer);
                 } else {
                     self.without_news(number, Doubt::State);
                     self.settle(&request, Outcome::Completed, None, None);
@@ -90,26 +91,38 @@ impl<'o> Observation<'o> {
         self.id.answer_without_news(self.lane, number, self.at, self.rules, doubt);
     }
 
-    fn completed(&mut self, request: &Request, number: u64, sum: i32) {
+    fn completed(&mut self, request: &Request, number: u64, answer: Number) {
         let step = &request.step;
-        let verdict = self.id.answer(self.lane, number, Answer::Sum(sum), self.at, self.rules);
+        let (arithmetic, id) = (self.rules.arithmetic, self.id.correlation_id);
+        let alone = arithmetic.stateless_answer(step, id);
+        // Where a model has no state, no sum tells of any.
+        let sum = if alone.is_some() { step.value } else { arithmetic.sum(answer, step, id) };
+        let mut verdict = self.id.answer(self.lane, number, Answer::Sum(sum), self.at, self.rules);
+        if let Some(right) = alone
+            && verdict != Verdict::NotRefused
+        {
+            let is_wrong = answer != right;
+            verdict = if is_wrong { Verdict::Wrong { expected: vec![step.value] } } else { Verdict::Right };
+        }
         match &verdict {
             Verdict::Wrong { expected } => {
+                let right = |sum: &Number| alone.unwrap_or_else(|| arithmetic.answer(*sum, step, id));
+                let expected: Vec<_> = expected.iter().map(right).collect();
                 let seen = match expected.as_slice() {
-                    [expected] => format!("{sum} (off by {})", i64::from(sum) - i64::from(*expected)),
-                    _ => sum.to_string(),
+                    [expected] => format!("{answer} (off by {})", answer.off_by(*expected)),
+                    _ => answer.to_string(),
                 };
                 let expected: Vec<_> = expected.iter().map(ToString::to_string).collect();
                 self.violation(ViolationKind::WrongSum, Some(step), expected.join(" or "), self.with_order(seen));
             }
             Verdict::NotRefused => {
                 let expected = "a refusal: the ID had no sequence".to_owned();
-                let seen = self.with_order(format!("the answer {sum}"));
+                let seen = self.with_order(format!("the answer {answer}"));
                 self.violation(ViolationKind::MissingStartError, Some(step), expected, seen);
             }
             Verdict::Right | Verdict::Undetermined(_) | Verdict::WronglyRefused => {}
         }
-        self.settle(request, Outcome::Completed, Some(sum), verdict.doubt());
+        self.settle(request, Outcome::Completed, Some(answer), verdict.doubt());
     }
 
     fn refused(&mut self, request: &Request, number: u64, text: &str) {
@@ -169,7 +182,8 @@ impl<'o> Observation<'o> {
 
     /// What was seen, and what the order of the steps has to do with it.
     fn with_order(&self, seen: String) -> String {
-        match self.id.order() {
+        // Without sums no order shows.
+        match self.id.order().filter(|_| !self.rules.arithmetic.formula.is_stateless()) {
             Some(order) => format!("{seen}; {order}"),
             None => seen,
         }
@@ -235,7 +249,7 @@ impl<'o> Observation<'o> {
         self.ruling.abandoned = self.id.cut(self.lane, self.at, self.rules);
     }
 
-    fn settle(&mut self, request: &Request, outcome: Outcome, sum: Option<i32>, doubt: Option<Doubt>) {
+    fn settle(&mut self, request: &Request, outcome: Outcome, sum: Option<Number>, doubt: Option<Doubt>) {
         let Request { step, sent_at, .. } = *request;
         self.ruling.settled = Some(Settled { step, sent_at, outcome, sum, judged: doubt.is_none(), doubt });
     }

@@ -11,6 +11,7 @@ use std::{
 use super::states::State;
 use crate::{
     event::Nanos,
+    number::Number,
     sequence::{RequestId, Step},
 };
 
@@ -31,7 +32,7 @@ pub(super) struct Operation {
 /// What a step was answered with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    Sum(i32),
+    Sum(Number),
     Refused,
 }
 
@@ -66,7 +67,7 @@ pub(super) fn decide(operations: &[Operation], from: State) -> Verdict {
 struct Search<'o> {
     operations: &'o [Operation],
     /// Steps that go on from this sum.
-    by_sum_before: HashMap<i32, Vec<usize>>,
+    by_sum_before: HashMap<Number, Vec<usize>>,
     starts: Vec<usize>,
     refused: Vec<usize>,
     unanswered: Vec<usize>,

@@ -4,13 +4,14 @@ use super::{ViolationKind, observation::Observation, stream::Request};
 use crate::{
     controls::{self, Controls, Seen},
     event::Response,
+    number::Number,
     sequence::Step,
-    tensor::{INT32, Tensor, TensorData},
+    tensor::{Tensor, TensorData, elements},
 };
 
 impl Observation<'_> {
-    /// The sum that a response holds; none, and a violation, where it is not as it should be, or cannot be.
-    pub(super) fn sum_of(&mut self, request: &Request, response: &Response) -> Option<i32> {
+    /// The number that a response holds; none, and a violation, where it is not as it should be, or cannot be.
+    pub(super) fn sum_of(&mut self, request: &Request, response: &Response) -> Option<Number> {
         let step = &request.step;
         if response.model != self.rules.model {
             let expected = format!("an answer of model '{}'", self.rules.model);
@@ -31,7 +32,9 @@ impl Observation<'_> {
             let names: Vec<_> = response.outputs.iter().map(|output| output.name.as_str()).collect();
             let seen = format!("{} outputs {names:?}", names.len());
             self.violation(ViolationKind::WrongOutputName, Some(step), self.outputs(), seen);
-            return alone.filter(|output| output.datatype == INT32).and_then(|output| output.data.single_int32());
+            let datatype = self.rules.arithmetic.datatype;
+            let alone = alone.filter(|output| output.datatype == datatype.name());
+            return alone.and_then(|output| output.data.alike(datatype, elements(&self.rules.shape))?.ok());
         };
         self.sum_in(step, output)
     }
@@ -45,24 +48,37 @@ impl Observation<'_> {
         }
     }
 
-    fn sum_in(&mut self, step: &Step, output: &Tensor) -> Option<i32> {
+    fn sum_in(&mut self, step: &Step, output: &Tensor) -> Option<Number> {
         if output.name != self.rules.output {
             let expected = format!("the output '{}'", self.rules.output);
             self.violation(ViolationKind::WrongOutputName, Some(step), expected, format!("'{}'", output.name));
         }
-        if output.datatype != INT32 {
-            self.violation(ViolationKind::WrongOutputType, Some(step), INT32.to_owned(), output.datatype.clone());
+        let datatype = self.rules.arithmetic.datatype;
+        if output.datatype != datatype.name() {
+            let expected = datatype.to_string();
+            self.violation(ViolationKind::WrongOutputType, Some(step), expected, output.datatype.clone());
             return None;
         }
         if output.shape != self.rules.shape {
             let expected = format!("the shape {:?}", self.rules.shape);
             self.violation(ViolationKind::WrongOutputShape, Some(step), expected, format!("{:?}", output.shape));
         }
-        let sum = output.data.single_int32();
-        if sum.is_none() {
-            self.violation(ViolationKind::WrongOutputSize, Some(step), "4 bytes".to_owned(), output.data.to_string());
+        let count = elements(&self.rules.shape);
+        match output.data.alike(datatype, count) {
+            Some(Ok(answer)) => Some(answer),
+            Some(Err(seen)) => {
+                let each = if count > 1 { " in all elements" } else { "" };
+                let expected = format!("{}{each}", datatype.what());
+                self.violation(ViolationKind::WrongSum, Some(step), expected, seen);
+                None
+            }
+            None => {
+                let size = datatype.size();
+                let expected = if count > 1 { format!("{count} elements of {size}") } else { size.to_owned() };
+                self.violation(ViolationKind::WrongOutputSize, Some(step), expected, output.data.to_string());
+                None
+            }
         }
-        sum
     }
 
     /// Whether the model saw what was sent, in a slot in which it can be. Where not, one fault is one violation: the sum that
@@ -83,10 +99,11 @@ impl Observation<'_> {
         }
         let differences = controls.told.differences(step, self.id.correlation_id, told);
         if !differences.is_empty() {
-            let answer = match sum.and_then(|sum| sum.data.single_int32()) {
-                Some(sum) => format!("the answer is {sum}"),
-                None => "the answer has no sum".to_owned(),
-            };
+            let answer =
+                match sum.and_then(|sum| sum.data.alike(self.rules.arithmetic.datatype, elements(&self.rules.shape))) {
+                    Some(Ok(sum)) => format!("the answer is {sum}"),
+                    Some(Err(_)) | None => "the answer has no sum".to_owned(),
+                };
             let came = format!("{}; {answer}", differences.join("; "));
             self.violation(ViolationKind::WrongControl, Some(step), "the model to see what was sent".to_owned(), came);
             return false;

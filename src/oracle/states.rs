@@ -1,6 +1,6 @@
 //! What the server may hold for one correlation ID while nothing is under way on it.
 
-use crate::sequence::Step;
+use crate::{number::Number, sequence::Step};
 
 /// What the server holds for a correlation ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -8,7 +8,7 @@ pub(super) enum State {
     /// No sequence.
     Absent,
     /// A sequence with this sum; none where it is not known.
-    Live(Option<i32>),
+    Live(Option<Number>),
 }
 
 /// The set of states that are possible for one correlation ID. It never grows beyond two known sums.
@@ -19,9 +19,9 @@ pub(super) struct Possible {
     /// There may be a sequence, with any sum.
     any: bool,
     /// There may be a sequence with this sum.
-    sum: Option<i32>,
+    sum: Option<Number>,
     /// Or with this one.
-    other: Option<i32>,
+    other: Option<Number>,
 }
 
 /// What an accepted step's answer says.
@@ -34,7 +34,7 @@ pub(super) enum Judgement {
     /// Another sum had to come.
     Wrong {
         /// That sum.
-        expected: i32,
+        expected: Number,
     },
     /// The step had to be refused: it carries no START, and its ID had no sequence.
     NotRefused,
@@ -46,10 +46,7 @@ impl Possible {
     /// After an answered END, and after a START error.
     pub(super) const ABSENT: Self = Self { absent: true, any: false, sum: None, other: None };
 
-    /// After an accepted step of which the sum does not tell what the next one adds to.
-    pub(super) const LIVE: Self = Self { absent: false, any: true, sum: None, other: None };
-
-    fn live(sum: i32) -> Self {
+    fn live(sum: Number) -> Self {
         Self { absent: false, any: false, sum: Some(sum), other: None }
     }
 
@@ -76,7 +73,7 @@ impl Possible {
     }
 
     /// The sums that a sequence may have, as far as they are known.
-    pub(super) fn sums(&self) -> impl Iterator<Item = i32> + use<> {
+    pub(super) fn sums(&self) -> impl Iterator<Item = Number> + use<> {
         self.sum.into_iter().chain(self.other)
     }
 
@@ -86,7 +83,7 @@ impl Possible {
     }
 
     /// The one sum that has to come where the step is accepted; none where it has to be refused, or nothing is known.
-    pub(super) fn expected(&self, step: &Step) -> Option<i32> {
+    pub(super) fn expected(&self, step: &Step) -> Option<Number> {
         if step.start {
             return Some(step.value);
         }
@@ -120,7 +117,7 @@ impl Possible {
     }
 
     /// Narrows the set by the answer to an accepted step.
-    pub(super) fn accept(&mut self, step: &Step, answer: i32) -> Judgement {
+    pub(super) fn accept(&mut self, step: &Step, answer: Number) -> Judgement {
         let judgement = self.judge(step, answer);
         *self = match judgement {
             _ if step.end => Self::ABSENT,
@@ -133,7 +130,7 @@ impl Possible {
     }
 
     /// What an accepted step's answer says.
-    pub(super) fn judge(&self, step: &Step, answer: i32) -> Judgement {
+    pub(super) fn judge(&self, step: &Step, answer: Number) -> Judgement {
         let Some(expected) = self.expected(step) else {
             return if self.has_to_refuse(step) { Judgement::NotRefused } else { Judgement::Undetermined };
         };
@@ -149,63 +146,66 @@ mod tests {
 
     fn step(start: bool, end: bool, value: i32) -> Step {
         let request = RequestId { worker: 0, context: 0, sequence: 0, step: 0 };
-        Step { request, pattern: Pattern::Valid, start, end, value, of: 3, special: None }
+        Step { request, pattern: Pattern::Valid, start, end, value: value.into(), of: 3, special: None }
     }
 
     #[test]
     fn a_start_is_determined_whatever_was_before() {
-        for mut before in [Possible::UNKNOWN, Possible::ABSENT, Possible::live(7)] {
-            assert_eq!(before.accept(&step(true, false, 5), 5), Judgement::Right);
-            assert_eq!(before, Possible::live(5));
+        for mut before in [Possible::UNKNOWN, Possible::ABSENT, Possible::live(7.into())] {
+            assert_eq!(before.accept(&step(true, false, 5), 5.into()), Judgement::Right);
+            assert_eq!(before, Possible::live(5.into()));
         }
     }
 
     #[test]
     fn a_sum_goes_on_and_wraps() {
-        let mut state = Possible::live(i32::MAX);
-        assert_eq!(state.accept(&step(false, false, 1), i32::MIN), Judgement::Right);
-        assert_eq!(state.accept(&step(false, true, 2), i32::MIN + 3), Judgement::Wrong { expected: i32::MIN + 2 });
+        let mut state = Possible::live(i32::MAX.into());
+        assert_eq!(state.accept(&step(false, false, 1), i32::MIN.into()), Judgement::Right);
+        assert_eq!(
+            state.accept(&step(false, true, 2), (i32::MIN + 3).into()),
+            Judgement::Wrong { expected: (i32::MIN + 2).into() }
+        );
         assert_eq!(state, Possible::ABSENT);
     }
 
     #[test]
     fn after_a_wrong_answer_the_wrong_and_the_right_sum_may_go_on() {
         for continued in [105, 15] {
-            let mut state = Possible::live(5);
-            assert_eq!(state.accept(&step(false, false, 5), 100), Judgement::Wrong { expected: 10 });
-            assert_eq!(state.accept(&step(false, false, 5), continued), Judgement::Right);
-            assert_eq!(state, Possible::live(continued));
+            let mut state = Possible::live(5.into());
+            assert_eq!(state.accept(&step(false, false, 5), 100.into()), Judgement::Wrong { expected: 10.into() });
+            assert_eq!(state.accept(&step(false, false, 5), continued.into()), Judgement::Right);
+            assert_eq!(state, Possible::live(continued.into()));
         }
-        let mut state = Possible::live(5);
-        state.accept(&step(false, false, 5), 100);
-        assert_eq!(state.accept(&step(false, false, 5), 16), Judgement::Wrong { expected: 105 });
-        assert_eq!(state.accept(&step(true, false, 5), 105), Judgement::Wrong { expected: 5 });
+        let mut state = Possible::live(5.into());
+        state.accept(&step(false, false, 5), 100.into());
+        assert_eq!(state.accept(&step(false, false, 5), 16.into()), Judgement::Wrong { expected: 105.into() });
+        assert_eq!(state.accept(&step(true, false, 5), 105.into()), Judgement::Wrong { expected: 5.into() });
     }
 
     #[test]
     fn without_a_sequence_a_step_without_start_has_to_be_refused() {
         let mut state = Possible::ABSENT;
         assert!(state.has_to_refuse(&step(false, false, 5)));
-        assert_eq!(state.accept(&step(false, false, 5), 5), Judgement::NotRefused);
+        assert_eq!(state.accept(&step(false, false, 5), 5.into()), Judgement::NotRefused);
         // It may have a sequence now, or only the answer was wrong.
-        assert_eq!(state, Possible::live(5).or_absent());
+        assert_eq!(state, Possible::live(5.into()).or_absent());
     }
 
     #[test]
     fn after_a_wrong_refusal_the_sequence_may_be_there_or_not_and_the_step_in_it_or_not() {
-        let after = Possible::live(5).after_wrong_refusal(&step(false, false, 2));
+        let after = Possible::live(5.into()).after_wrong_refusal(&step(false, false, 2));
         assert!(after.may_be_absent() && !after.has_to_refuse(&step(false, false, 5)));
         for sum in [10, 12] {
             let mut state = after;
-            assert_eq!(state.accept(&step(false, false, 5), sum), Judgement::Right);
-            assert_eq!(state, Possible::live(sum));
+            assert_eq!(state.accept(&step(false, false, 5), sum.into()), Judgement::Right);
+            assert_eq!(state, Possible::live(sum.into()));
         }
     }
 
     #[test]
     fn where_nothing_is_known_the_answer_tells_the_sum() {
         let mut state = Possible::UNKNOWN;
-        assert_eq!(state.accept(&step(false, false, 5), 1000), Judgement::Undetermined);
-        assert_eq!(state.accept(&step(false, false, 5), 1005), Judgement::Right);
+        assert_eq!(state.accept(&step(false, false, 5), 1000.into()), Judgement::Undetermined);
+        assert_eq!(state.accept(&step(false, false, 5), 1005.into()), Judgement::Right);
     }
 }

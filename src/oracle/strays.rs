@@ -1,7 +1,10 @@
 //! Requests of streams that were cut: until a time limit the server may still take them in, in their order, or never.
 
 use super::stream::Request;
-use crate::event::{Disturbance, Nanos};
+use crate::{
+    event::{Disturbance, Nanos},
+    number::Number,
+};
 
 /// The most cut streams whose requests are looked at one by one. With more, sums tell next to nothing: some run of their
 /// values explains about any 32-bit number.
@@ -48,7 +51,7 @@ pub(super) enum Explained {
 /// Some steps one after the other, without START and END: what they add, and the index behind them.
 #[derive(Clone, Copy, Debug)]
 struct Run {
-    sum: i32,
+    sum: Number,
     end: usize,
 }
 
@@ -126,16 +129,17 @@ impl Strays {
 
     /// Whether strays that were taken in after what was sent at `latest` turn one of the sums `live` into `wanted`, or begin a
     /// sequence and bring it there. What shows in it has then been taken in.
-    pub(super) fn explain(&mut self, live: impl Iterator<Item = i32>, wanted: i32, latest: Nanos) -> Explained {
+    pub(super) fn explain(&mut self, live: impl Iterator<Item = Number>, wanted: Number, latest: Nanos) -> Explained {
+        let zero = wanted.zero();
         let usable: Vec<_> = (0..self.cuts.len()).filter(|&cut| latest < self.cuts[cut].until).collect();
-        let runs: Vec<_> = usable.iter().map(|&cut| self.cuts[cut].runs()).collect();
+        let runs: Vec<_> = usable.iter().map(|&cut| self.cuts[cut].runs(zero)).collect();
         let mut search = Search { found: None, looks: 0 };
         let mut ends = vec![usize::MAX; usable.len()];
         for sum in live {
             search.run(&runs.iter().map(Vec::as_slice).collect::<Vec<_>>(), wanted.wrapping_sub(sum), &mut ends);
         }
         for (place, &cut) in usable.iter().enumerate() {
-            for (value, after) in self.cuts[cut].starts() {
+            for (value, after) in self.cuts[cut].starts(zero) {
                 let mut all: Vec<_> = runs.iter().map(Vec::as_slice).collect();
                 all[place] = &after;
                 search.run(&all, wanted.wrapping_sub(value), &mut ends);
@@ -157,16 +161,16 @@ impl Strays {
 
 impl Cut {
     /// All runs of steps that may be taken in next, the one of no steps included.
-    fn runs(&self) -> Vec<Run> {
-        let mut runs = vec![Run { sum: 0, end: usize::MAX }];
+    fn runs(&self, zero: Number) -> Vec<Run> {
+        let mut runs = vec![Run { sum: zero, end: usize::MAX }];
         for begin in self.from..self.requests.len() {
-            runs.extend(self.runs_from(begin, 0));
+            runs.extend(self.runs_from(begin, zero));
         }
         runs
     }
 
     /// The runs that begin with this request.
-    fn runs_from(&self, begin: usize, sum: i32) -> impl Iterator<Item = Run> {
+    fn runs_from(&self, begin: usize, sum: Number) -> impl Iterator<Item = Run> {
         let plain = self.requests[begin..].iter().take_while(|request| !request.step.start && !request.step.end);
         plain.enumerate().scan(sum, move |sum, (index, request)| {
             *sum = sum.wrapping_add(request.step.value);
@@ -175,11 +179,11 @@ impl Cut {
     }
 
     /// The STARTs that leave a sequence: what each adds, and the runs that go on from it.
-    fn starts(&self) -> impl Iterator<Item = (i32, Vec<Run>)> {
+    fn starts(&self, zero: Number) -> impl Iterator<Item = (Number, Vec<Run>)> {
         let begins = |index: &usize| self.requests[*index].step.start && !self.requests[*index].step.end;
-        (self.from..self.requests.len()).filter(begins).map(|index| {
-            let alone = Run { sum: 0, end: index + 1 };
-            (self.requests[index].step.value, [alone].into_iter().chain(self.runs_from(index + 1, 0)).collect())
+        (self.from..self.requests.len()).filter(begins).map(move |index| {
+            let alone = Run { sum: zero, end: index + 1 };
+            (self.requests[index].step.value, [alone].into_iter().chain(self.runs_from(index + 1, zero)).collect())
         })
     }
 }
@@ -192,9 +196,9 @@ struct Search {
 }
 
 impl Search {
-    fn run(&mut self, runs: &[&[Run]], rest: i32, ends: &mut Vec<usize>) {
+    fn run(&mut self, runs: &[&[Run]], rest: Number, ends: &mut Vec<usize>) {
         let Some((last, before)) = runs.split_last() else {
-            if rest == 0 {
+            if rest.is_zero() {
                 self.found = Some(match self.found.take() {
                     None => ends.clone(),
                     Some(found) => found.iter().zip(ends.iter()).map(|(one, other)| lower(*one, *other)).collect(),

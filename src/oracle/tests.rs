@@ -9,6 +9,7 @@ use std::num::NonZeroU64;
 
 use super::*;
 use crate::{
+    arithmetic::Arithmetic,
     conversation::Connection,
     event::{Cut, Disturbance, EventKind, Received, Response},
     sequence::{IdForm, Pattern, RequestId, Special},
@@ -42,6 +43,7 @@ impl Conversation {
             model: "m".into(),
             output: "OUTPUT".into(),
             shape: vec![1, 1],
+            arithmetic: Arithmetic::default(),
             idle_limit: Some(IDLE),
             straggling: STRAGGLING,
             mixes: false,
@@ -90,7 +92,7 @@ impl Conversation {
                 pattern: Pattern::Valid,
                 start: start && step == 0,
                 end: end && step + 1 == of,
-                value,
+                value: value.into(),
                 of,
                 special: special.get(step as usize).copied().flatten(),
             };

@@ -253,7 +253,7 @@ impl WorkerPlan {
         drawn.draw(&mut self.generator).clamp(min.get(), max.get())
     }
 
-    fn draw_value(&mut self) -> i32 {
+    fn draw_value(&mut self) -> i64 {
         self.population.values.draw(&mut self.generator)
     }
 }

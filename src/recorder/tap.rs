@@ -254,7 +254,13 @@ mod tests {
     };
 
     fn taps(batches: usize, bytes: usize) -> (Taps, Batches) {
-        let form = Form { model: "m".into(), output: "OUTPUT".into(), shape: vec![1], seen: None };
+        let form = Form {
+            model: "m".into(),
+            output: "OUTPUT".into(),
+            datatype: crate::number::Datatype::Int32,
+            shape: vec![1],
+            seen: None,
+        };
         Taps::with_bounds(form, |_| CorrelationId(1.try_into().expect("not zero")), batches, bytes)
     }
 

@@ -9,8 +9,10 @@ use std::{
 
 use self::expect::Expecting;
 use crate::{
+    arithmetic::Arithmetic,
     conversation::{Act, Connection, Conversation, Lane},
     failure::Failure,
+    number::Written,
     oracle::ViolationKind,
     scenario::{ConnectionOwner, Sending, Window},
     sequence::{Flaw, Special},
@@ -31,7 +33,18 @@ pub fn write_python(failure: &Failure, out: &mut impl io::Write) -> io::Result<(
     write_head(failure, out)?;
     writeln!(out, "FOUND_IN = {}", quoted(&failure.scenario.target.model))?;
     writeln!(out, "# Whether what is wrong shows in how many sequences can be open at a time afterwards.")?;
-    writeln!(out, "COUNT_SLOTS = {}\n", if count_slots { "True" } else { "False" })?;
+    writeln!(out, "COUNT_SLOTS = {}", if count_slots { "True" } else { "False" })?;
+    let from_zero = failure.arithmetic
+        == Arithmetic {
+            datatype: failure.arithmetic.datatype,
+            value_bits: failure.arithmetic.value_bits,
+            ..Arithmetic::default()
+        };
+    writeln!(
+        out,
+        "# Whether the model answers with sums from 0.\nFROM_ZERO = {}\n",
+        if from_zero { "True" } else { "False" }
+    )?;
     writeln!(out, "{CLIENT}")?;
     for worker in workers {
         let lines = Script::new(failure, worker).lines();
@@ -185,7 +198,7 @@ impl<'f> Script<'f> {
         let words = Accused::of(self.failure, conversation, step, value);
         let expected = expected.or_else(|| words.as_ref().and_then(Accused::expected));
         let arguments = [
-            Some(value.to_string()),
+            Some(self.failure.arithmetic.number(value).to_string()),
             start.then(|| "start=True".to_owned()),
             end.then(|| "end=True".to_owned()),
             expected.map(|expected| format!("expect={expected}")),
@@ -255,7 +268,8 @@ impl<'f> Script<'f> {
     }
 
     fn expecting(&mut self, context: u32) -> &mut Expecting {
-        self.expecting.entry(context).or_default()
+        let arithmetic = self.failure.arithmetic;
+        self.expecting.entry(context).or_insert_with(|| Expecting::new(arithmetic))
     }
 }
 
@@ -267,10 +281,11 @@ struct Accused<'f> {
 
 impl<'f> Accused<'f> {
     /// It, if this step is the one.
-    fn of(failure: &'f Failure, conversation: &Conversation, step: u32, value: i32) -> Option<Self> {
+    fn of(failure: &'f Failure, conversation: &Conversation, step: u32, value: i64) -> Option<Self> {
         let (_, sent) = failure.found.split_once(": sent ").filter(|_| conversation.accused)?;
         let (sent, words) = sent.split_once("; ")?;
-        let is_it = sent.contains(&format!("step {}/", step + 1)) && sent.ends_with(&format!("value {value}"));
+        let is_it = sent.contains(&format!("step {}/", step + 1))
+            && sent.ends_with(&format!("value {}", failure.arithmetic.number(value)));
         is_it.then_some(Self { kind: failure.kind, words })
     }
 
@@ -281,7 +296,7 @@ impl<'f> Accused<'f> {
             ViolationKind::SpuriousStartError | ViolationKind::UnexpectedError => Some("ACCEPTED".to_owned()),
             ViolationKind::WrongSum => {
                 let sum = self.words.strip_prefix("expected ")?.split(';').next()?;
-                sum.parse::<i32>().ok().map(|sum| sum.to_string())
+                sum.parse::<Written>().is_ok().then(|| sum.to_owned())
             }
             _ => None,
         }

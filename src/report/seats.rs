@@ -90,7 +90,7 @@ mod tests {
         let request = RequestId { worker, context: 0, sequence, step: 0 };
         let seen = Seen::new([None; 3], -1, Some(slot));
         let correlation_id = CorrelationId((u64::from(worker) + 101).try_into().expect("not zero"));
-        Entry { at, context, correlation_id, lane: Lane::FIRST, what: What::Answered(request, 1, Some(seen)) }
+        Entry { at, context, correlation_id, lane: Lane::FIRST, what: What::Answered(request, 1.into(), Some(seen)) }
     }
 
     fn drawn(entries: &[Entry]) -> String {

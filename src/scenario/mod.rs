@@ -434,6 +434,13 @@ impl Scenario {
         Ok(())
     }
 
+    /// The last correlation ID that the workers may use.
+    #[must_use]
+    pub fn last_correlation_id(&self) -> u64 {
+        let CorrelationIds { first, block, .. } = self.correlation_ids;
+        first.get().saturating_add(u64::from(self.workers()) * u64::from(block.get()) - 1)
+    }
+
     fn check_correlation_ids(&self) -> Result<(), (&'static str, String)> {
         let CorrelationIds { first, block, .. } = self.correlation_ids;
         let used = u64::from(self.workers()) * u64::from(block.get());

@@ -158,29 +158,44 @@ impl From<Length> for RawDraw {
 #[serde(rename_all = "kebab-case")]
 pub enum Values {
     /// Whole numbers, both ends included.
-    Uniform(Uniform<i32>),
+    Uniform(Uniform<i64>),
     /// One of these, each as often as it stands there.
     List(ListedValues),
 }
 
 /// Some inputs; never none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Vec<i32>")]
-pub struct ListedValues(Vec<i32>);
+#[serde(try_from = "Vec<i64>")]
+pub struct ListedValues(Vec<i64>);
 
-impl TryFrom<Vec<i32>> for ListedValues {
+impl TryFrom<Vec<i64>> for ListedValues {
     type Error = String;
 
-    fn try_from(values: Vec<i32>) -> Result<Self, String> {
+    fn try_from(values: Vec<i64>) -> Result<Self, String> {
         if values.is_empty() { Err("the list is empty".to_owned()) } else { Ok(Self(values)) }
     }
 }
 
 impl Values {
-    /// One value.
-    pub fn draw(&self, generator: &mut impl Rng) -> i32 {
+    /// The smallest one and the largest one.
+    #[must_use]
+    pub fn extremes(&self) -> [i64; 2] {
         match self {
-            Self::Uniform(Uniform { min, max }) => generator.random_range(*min..=*max),
+            Self::Uniform(Uniform { min, max }) => [*min, *max],
+            Self::List(ListedValues(values)) => {
+                [values.iter().min(), values.iter().max()].map(|value| value.copied().unwrap_or_default())
+            }
+        }
+    }
+
+    /// One value.
+    pub fn draw(&self, generator: &mut impl Rng) -> i64 {
+        match self {
+            Self::Uniform(Uniform { min, max }) => match (i32::try_from(*min), i32::try_from(*max)) {
+                // A seed draws the same as before there were larger ones.
+                (Ok(min), Ok(max)) => generator.random_range(min..=max).into(),
+                _ => generator.random_range(*min..=*max),
+            },
             Self::List(ListedValues(values)) => values[generator.random_range(0..values.len())],
         }
     }

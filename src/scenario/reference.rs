@@ -52,8 +52,8 @@ keys! {
     "length.log-normal" "{ median, sigma }" "mostly short sequences, now and then a very long one";
     "length.geometric" "{ mean }" "after each step the sequence goes on with the same odds";
     "length.list" "list of numbers" "one of these numbers of steps";
-    "values.uniform" "{ min, max }" "inputs from min to max, INT32";
-    "values.list" "list of numbers" "one of these inputs, INT32";
+    "values.uniform" "{ min, max }" "inputs from min to max, which the model's type has modulo its width";
+    "values.list" "list of numbers" "one of these inputs, likewise";
     "sending.stream" "\"per-sequence\" or \"per-context\"" "how long a gRPC stream lives";
     "sending.connection" "\"per-context\" or \"per-worker\"" "who shares a connection";
     "sending.reuse" "\"pipelined\" or \"after-answer\"" "when an ID's next START is sent: at once, or after the END's answer";

@@ -5,7 +5,7 @@
 
 use std::{fmt::Write as _, sync::Arc};
 
-use prost::{Message as _, bytes::BufMut};
+use prost::{Message as _, bytes::BufMut, encoding::encode_varint};
 use tonic::{
     Status,
     codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
@@ -13,13 +13,14 @@ use tonic::{
 
 use crate::{
     event::{Received, Response},
+    number::Datatype,
     proto::{
-        InferParameter, ModelInferRequest, ModelInferResponse, ModelStreamInferResponse,
+        InferParameter, InferTensorContents, ModelInferRequest, ModelInferResponse, ModelStreamInferResponse,
         infer_parameter::ParameterChoice, model_infer_request::InferInputTensor,
         model_infer_request::InferRequestedOutputTensor,
     },
     sequence::{Flaw, Special, Step, WireId},
-    tensor::{INT32, Tensor, TensorData},
+    tensor::{Tensor, TensorData, elements},
 };
 
 /// Small, because a stream carries small messages and every stream has buffers of its own.
@@ -36,17 +37,19 @@ const RAW_INPUT_CONTENTS_TAG: u8 = (7 << 3) | 2;
 pub struct RequestTemplate {
     same: Arc<[u8]>,
     flags: Arc<[Vec<u8>; 4]>,
+    /// How many elements the input has.
+    elements: usize,
 }
 
 impl RequestTemplate {
-    /// The template of requests for the sum over `input`, of this shape, answered in `outputs`.
+    /// The template of requests for the sum over `input`, of this type and shape, answered in `outputs`.
     #[must_use]
-    pub fn new(model: &str, input: &str, shape: &[i64], outputs: &[&str], id: WireId) -> Self {
+    pub fn new(model: &str, (input, datatype): (&str, Datatype), shape: &[i64], outputs: &[&str], id: WireId) -> Self {
         let same = ModelInferRequest {
             model_name: model.to_owned(),
             inputs: vec![InferInputTensor {
                 name: input.to_owned(),
-                datatype: INT32.to_owned(),
+                datatype: datatype.name().to_owned(),
                 shape: shape.to_vec(),
                 ..Default::default()
             }],
@@ -59,7 +62,7 @@ impl RequestTemplate {
             let end = parameter("sequence_end", ParameterChoice::BoolParam(end));
             ModelInferRequest { parameters: [start, end].into(), ..Default::default() }.encode_to_vec()
         });
-        Self { same: same.encode_to_vec().into(), flags: Arc::new(flags) }
+        Self { same: same.encode_to_vec().into(), flags: Arc::new(flags), elements: elements(shape) }
     }
 
     /// The request that a step with a flaw is; seldom enough to be put together from what is encoded.
@@ -68,7 +71,9 @@ impl RequestTemplate {
         bytes.extend_from_slice(self.flags(step));
         let mut request = ModelInferRequest::decode(bytes.as_slice()).expect("it was encoded here");
         request.id = id;
-        request.raw_input_contents = vec![step.value.to_le_bytes().to_vec()];
+        let mut raw = Vec::new();
+        step.value.put_spread(self.elements, &mut raw);
+        request.raw_input_contents = vec![raw];
         request.spoil(flaw);
         request
     }
@@ -110,10 +115,22 @@ impl ModelInferRequest {
                 self.raw_input_contents.iter_mut().for_each(|bytes| bytes.extend_from_within(..));
                 self.inputs.iter_mut().filter_map(|input| input.shape.first_mut()).for_each(|batch| *batch = 2);
             }
-            Flaw::OtherType => self.inputs.iter_mut().for_each(|input| "FP32".clone_into(&mut input.datatype)),
+            Flaw::OtherType => {
+                self.inputs.iter_mut().for_each(|input| other_type(&input.datatype).clone_into(&mut input.datatype));
+            }
             Flaw::OtherShape => self.inputs.iter_mut().for_each(|input| input.shape.push(1)),
             Flaw::OtherInput => self.inputs.iter_mut().for_each(|input| "NO_SUCH_INPUT".clone_into(&mut input.name)),
         }
+    }
+}
+
+/// Another type, with as many bytes to an element where there is one.
+fn other_type(datatype: &str) -> &'static str {
+    match datatype {
+        "FP32" => "INT32",
+        "FP64" => "INT64",
+        "INT64" | "UINT64" => "FP64",
+        _ => "FP32",
     }
 }
 
@@ -144,7 +161,7 @@ impl Codec for StepCodec {
     type Decoder = ReceivedDecoder;
 
     fn encoder(&mut self) -> StepEncoder {
-        StepEncoder { template: self.template.clone(), id: String::new() }
+        StepEncoder { template: self.template.clone(), id: String::new(), raw: Vec::new() }
     }
 
     fn decoder(&mut self) -> ReceivedDecoder {
@@ -156,6 +173,7 @@ impl Codec for StepCodec {
 pub(super) struct StepEncoder {
     template: RequestTemplate,
     id: String,
+    raw: Vec<u8>,
 }
 
 impl StepEncoder {
@@ -175,16 +193,16 @@ impl StepEncoder {
         buffer.put_slice(&self.template.same);
         buffer.put_slice(self.template.flags(step));
         put_field(buffer, ID_TAG, self.id.as_bytes());
-        put_field(buffer, RAW_INPUT_CONTENTS_TAG, &step.value.to_le_bytes());
+        self.raw.clear();
+        step.value.put_spread(self.template.elements, &mut self.raw);
+        put_field(buffer, RAW_INPUT_CONTENTS_TAG, &self.raw);
     }
 }
 
-/// Puts a length-delimited field of at most 127 bytes, whose length is a varint of one byte.
+/// Puts a length-delimited field.
 fn put_field(buffer: &mut impl BufMut, tag: u8, bytes: &[u8]) {
-    let length = u8::try_from(bytes.len()).expect("request IDs and numbers are short");
-    debug_assert!(length < 128);
     buffer.put_u8(tag);
-    buffer.put_u8(length);
+    encode_varint(bytes.len() as u64, buffer);
     buffer.put_slice(bytes);
 }
 
@@ -233,10 +251,7 @@ fn received(message: ModelStreamInferResponse) -> Received {
         .map(|output| {
             let data = match (raw.next(), output.contents) {
                 (Some(bytes), None) => TensorData::Raw(bytes),
-                (None, Some(contents)) if !contents.int64_contents.is_empty() => {
-                    TensorData::Raw(contents.int64_contents.iter().flat_map(|element| element.to_le_bytes()).collect())
-                }
-                (None, Some(contents)) => TensorData::Int32(contents.int_contents),
+                (None, Some(contents)) => typed(&output.datatype, contents),
                 // None at all, or two that may contradict each other.
                 (None, None) | (Some(_), Some(_)) => TensorData::Absent,
             };
@@ -246,6 +261,31 @@ fn received(message: ModelStreamInferResponse) -> Received {
     // Bytes that belong to no output are one output too many.
     outputs.extend(raw.map(|bytes| Tensor { data: TensorData::Raw(bytes), ..Tensor::default() }));
     Received { id, result: Ok(Response { model: model_name, outputs }) }
+}
+
+/// The elements that came in the protocol's own lists; the type says in which list they have to be.
+fn typed(datatype: &str, contents: InferTensorContents) -> TensorData {
+    fn raw<T, const N: usize>(elements: &[T], bytes: impl Fn(&T) -> [u8; N]) -> TensorData {
+        if elements.is_empty() {
+            TensorData::Absent
+        } else {
+            TensorData::Raw(elements.iter().flat_map(bytes).collect())
+        }
+    }
+    match datatype {
+        "INT64" => raw(&contents.int64_contents, |element| element.to_le_bytes()),
+        "UINT32" => raw(&contents.uint_contents, |element| element.to_le_bytes()),
+        "UINT64" => raw(&contents.uint64_contents, |element| element.to_le_bytes()),
+        "FP32" => raw(&contents.fp32_contents, |element| element.to_le_bytes()),
+        "FP64" => raw(&contents.fp64_contents, |element| element.to_le_bytes()),
+        "BYTES" if !contents.bytes_contents.is_empty() => {
+            let length = |text: &[u8]| u32::try_from(text.len()).expect("a message is smaller").to_le_bytes();
+            let element = |text: &Vec<u8>| [&length(text)[..], text].concat();
+            TensorData::Raw(contents.bytes_contents.iter().flat_map(element).collect())
+        }
+        "BYTES" => TensorData::Absent,
+        _ => TensorData::Int32(contents.int_contents),
+    }
 }
 
 #[cfg(test)]
@@ -258,12 +298,17 @@ mod tests {
     #[test]
     fn an_encoded_step_is_the_request_that_the_generated_code_reads() {
         let id = CorrelationId(NonZeroU64::new(u64::MAX - 1).expect("not zero"));
-        let template =
-            RequestTemplate::new("a_model", "INPUT", &[1, 1], &["OUTPUT", "SEEN"], id.on_the_wire(IdForm::Integer));
+        let template = RequestTemplate::new(
+            "a_model",
+            ("INPUT", Datatype::Int32),
+            &[1, 1],
+            &["OUTPUT", "SEEN"],
+            id.on_the_wire(IdForm::Integer),
+        );
         let mut encoder = StepCodec::new(template).encoder();
         for (start, end) in [(true, false), (false, false), (false, true), (true, true)] {
             let request = RequestId { worker: u32::MAX, context: u32::MAX, sequence: u32::MAX, step: u32::MAX };
-            let step = Step { request, pattern: Pattern::Valid, start, end, value: -5, of: 3, special: None };
+            let step = Step { request, pattern: Pattern::Valid, start, end, value: (-5).into(), of: 3, special: None };
             let mut bytes = Vec::new();
             encoder.put(&step, &mut bytes);
             let expected = ModelInferRequest {
@@ -294,9 +339,11 @@ mod tests {
     /// What a step is on the wire, and what it would be without what sets it apart.
     fn with_and_without(special: Special) -> (ModelInferRequest, ModelInferRequest) {
         let id = WireId::Text("seven".into());
-        let mut encoder = StepCodec::new(RequestTemplate::new("m", "INPUT", &[1, 1], &["OUTPUT"], id)).encoder();
+        let mut encoder =
+            StepCodec::new(RequestTemplate::new("m", ("INPUT", Datatype::Int32), &[1, 1], &["OUTPUT"], id)).encoder();
         let request = RequestId { worker: 1, context: 2, sequence: 3, step: 4 };
-        let step = Step { request, pattern: Pattern::Valid, start: true, end: false, value: 5, of: 6, special: None };
+        let step =
+            Step { request, pattern: Pattern::Valid, start: true, end: false, value: 5.into(), of: 6, special: None };
         let mut read = |step: Step| {
             let mut bytes = Vec::new();
             encoder.put(&step, &mut bytes);
@@ -321,7 +368,7 @@ mod tests {
 
     #[test]
     fn answers_are_read_in_both_encodings_and_errors_with_their_request() {
-        use crate::proto::{InferTensorContents, model_infer_response::InferOutputTensor};
+        use crate::proto::model_infer_response::InferOutputTensor;
         let output = InferOutputTensor {
             name: "OUTPUT".into(),
             datatype: "INT32".into(),
@@ -336,17 +383,17 @@ mod tests {
         };
         let sum_of = |response: ModelInferResponse| {
             let message = ModelStreamInferResponse { infer_response: Some(response), ..Default::default() };
-            received(message).result.expect("a response").outputs[0].data.single_int32()
+            received(message).result.expect("a response").outputs[0].data.single(Datatype::Int32)
         };
         assert_eq!(
             sum_of(ModelInferResponse { raw_output_contents: vec![vec![1, 1, 0, 0]], ..response.clone() }),
-            Some(257)
+            Some(Ok(257.into()))
         );
         assert_eq!(sum_of(ModelInferResponse { raw_output_contents: vec![vec![1, 1, 0]], ..response.clone() }), None);
         let contents = Some(InferTensorContents { int_contents: vec![-7], ..Default::default() });
         assert_eq!(
             sum_of(ModelInferResponse { outputs: vec![InferOutputTensor { contents, ..output }], ..response.clone() }),
-            Some(-7)
+            Some(Ok((-7).into()))
         );
         assert_eq!(sum_of(response.clone()), None);
 
@@ -354,5 +401,46 @@ mod tests {
         assert_eq!(received(error), Received { id: "0-1-2".into(), result: Err("no".into()) });
         let bare = ModelStreamInferResponse { error_message: "no".into(), infer_response: None };
         assert_eq!(received(bare), Received { id: String::new(), result: Err("no".into()) });
+    }
+
+    #[test]
+    fn numbers_of_every_type_go_out_as_they_are_and_come_back_in_both_encodings() {
+        use crate::proto::model_infer_response::InferOutputTensor;
+        let id = || WireId::Number(7);
+        for datatype in Datatype::ALL {
+            let value = datatype.number(-5);
+            let template = RequestTemplate::new("m", ("INPUT", datatype), &[1, 1], &["OUTPUT"], id());
+            let request = RequestId { worker: 1, context: 2, sequence: 3, step: 4 };
+            let step = Step { request, pattern: Pattern::Valid, start: true, end: false, value, of: 6, special: None };
+            let mut bytes = Vec::new();
+            StepCodec::new(template).encoder().put(&step, &mut bytes);
+            let request = ModelInferRequest::decode(bytes.as_slice()).expect("a request");
+            assert_eq!(request.inputs[0].datatype, datatype.name());
+            assert_eq!(request.raw_input_contents, [value.to_bytes()]);
+
+            let mut contents = InferTensorContents::default();
+            match datatype {
+                Datatype::Int32 => contents.int_contents = vec![-5],
+                Datatype::Int64 => contents.int64_contents = vec![-5],
+                Datatype::Uint32 => contents.uint_contents = vec![u32::MAX - 4],
+                Datatype::Uint64 => contents.uint64_contents = vec![u64::MAX - 4],
+                Datatype::Fp32 => contents.fp32_contents = vec![-5.0],
+                Datatype::Fp64 => contents.fp64_contents = vec![-5.0],
+                Datatype::Bytes => contents.bytes_contents = vec![b"-5".to_vec()],
+            }
+            let output =
+                |contents| InferOutputTensor { datatype: datatype.name().into(), contents, ..Default::default() };
+            let raw = ModelInferResponse {
+                outputs: vec![output(None)],
+                raw_output_contents: vec![value.to_bytes()],
+                ..Default::default()
+            };
+            let typed = ModelInferResponse { outputs: vec![output(Some(contents))], ..Default::default() };
+            for response in [raw, typed] {
+                let message = ModelStreamInferResponse { infer_response: Some(response), ..Default::default() };
+                let received = received(message).result.expect("a response");
+                assert_eq!(received.outputs[0].data.single(datatype), Some(Ok(value)), "{datatype}");
+            }
+        }
     }
 }

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use sequence_stress::{
     event::{ContextId, Cut, Received},
     history::{Entry, What},
+    number::{Datatype, Number},
     sequence::{Pattern, Step},
-    tensor::INT32,
 };
 
 /// What the plain checker comes to.
@@ -23,7 +23,7 @@ pub enum Plain {
 /// What has to come back.
 #[derive(Clone, Copy)]
 enum Expected {
-    Sum(i32),
+    Sum(Number),
     Refusal,
     /// What the patterns do not determine: it was not made for clients that fail.
     Anything,
@@ -31,7 +31,7 @@ enum Expected {
 
 #[derive(Default)]
 struct Context {
-    sum: Option<i32>,
+    sum: Option<Number>,
     /// A stream was cut by the client: what it left may still arrive.
     is_in_doubt: bool,
     /// What each lane's stream waits for, in the order sent.
@@ -97,7 +97,7 @@ impl Context {
         if step.pattern == Pattern::NoStart {
             return if is_known { Expected::Refusal } else { Expected::Anything };
         }
-        let before = if step.start { Some(0) } else { self.sum };
+        let before = if step.start { Some(Number::default()) } else { self.sum };
         self.sum = before.map(|before| before.wrapping_add(step.value));
         match self.sum {
             Some(sum) if is_known => Expected::Sum(sum),
@@ -107,12 +107,12 @@ impl Context {
 }
 
 /// Whether a client that looks at the output's number alone reads this sum in an answer of another form than was asked for.
-fn is_sum(received: &Received, expected: i32) -> bool {
+fn is_sum(received: &Received, expected: Number) -> bool {
     received.result.as_ref().is_ok_and(|response| match response.outputs.as_slice() {
         [output] => {
             // Where the type is another, the same bytes are another number.
-            let is_form = output.name == "OUTPUT" && output.datatype == INT32 && output.shape.len() == 2;
-            is_form && output.data.single_int32() == Some(expected)
+            let is_form = output.name == "OUTPUT" && output.datatype == "INT32" && output.shape.len() == 2;
+            is_form && output.data.single(Datatype::Int32) == Some(Ok(expected))
         }
         _ => false,
     })

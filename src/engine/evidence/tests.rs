@@ -29,7 +29,7 @@ fn sent(at: Nanos, context: u32) -> Entry {
         pattern: Pattern::Valid,
         start: true,
         end: true,
-        value: 1,
+        value: 1.into(),
         of: 1,
         special: None,
     };
@@ -37,7 +37,7 @@ fn sent(at: Nanos, context: u32) -> Entry {
 }
 
 fn answered(at: Nanos, context: u32) -> Entry {
-    entry(at, context, What::Answered(request(context), 1, None))
+    entry(at, context, What::Answered(request(context), 1.into(), None))
 }
 
 fn violation(at_ns: Nanos, context: u32) -> Violation {

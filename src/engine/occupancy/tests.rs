@@ -50,7 +50,7 @@ impl Story {
         self.now += MS;
         let request = RequestId { worker, context: 0, sequence: self.sequence, step: self.sent };
         let (start, end) = (flags.contains("START"), flags.contains("END"));
-        let step = Step { request, pattern: Pattern::Valid, start, end, value: 1, of: 9, special: None };
+        let step = Step { request, pattern: Pattern::Valid, start, end, value: 1.into(), of: 9, special: None };
         self.tell(self.now, worker, What::Sent(step));
         request
     }
@@ -66,7 +66,7 @@ impl Story {
 
     fn limited_step(&mut self, request: RequestId, start: bool, limit_ms: u64) {
         let special = Some(Special::TimeoutUs(limit_ms * 1000));
-        let step = Step { request, pattern: Pattern::Timeout, start, end: false, value: 1, of: 9, special };
+        let step = Step { request, pattern: Pattern::Timeout, start, end: false, value: 1.into(), of: 9, special };
         self.tell(self.now, request.worker, What::Sent(step));
     }
 
@@ -80,7 +80,7 @@ impl Story {
 
     fn answer(&mut self, request: RequestId) -> &mut Self {
         self.now += MS;
-        self.tell(self.now, request.worker, What::Answered(request, 1, None));
+        self.tell(self.now, request.worker, What::Answered(request, 1.into(), None));
         self
     }
 
@@ -88,7 +88,7 @@ impl Story {
     fn answer_in(&mut self, slot: u32, request: RequestId) -> &mut Self {
         self.now += MS;
         let seen = Seen::new([None; 3], -1, Some(slot));
-        self.tell(self.now, request.worker, What::Answered(request, 1, Some(seen)));
+        self.tell(self.now, request.worker, What::Answered(request, 1.into(), Some(seen)));
         self
     }
 
@@ -193,7 +193,7 @@ fn threads_may_tell_late_and_after_a_gap_nothing_is_certain() {
         pattern: Pattern::Valid,
         start: false,
         end: true,
-        value: 1,
+        value: 1.into(),
         of: 2,
         special: None,
     };

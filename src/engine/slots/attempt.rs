@@ -278,7 +278,7 @@ impl<'r> Attempt<'r> {
         let model = &self.preflight.model;
         let form = self.shared.scenario.correlation_ids.form;
         let id = correlation_id(&self.terms, self.number, context).on_the_wire(form);
-        let template = RequestTemplate::new(&model.name, &model.input.name, &model.shape, &model.outputs(), id);
+        let template = RequestTemplate::new(&model.name, model.input(), &model.shape, &model.outputs(), id);
         let connection = self.connection_for(index)?;
         let Stream { outgoing, mut incoming } = Stream::open(&connection, template);
         let sender = self.sender.clone();
@@ -295,7 +295,8 @@ impl<'r> Attempt<'r> {
         self.outgoing.push(outgoing);
         // A worker's sequences are numbered through.
         let sequence = self.number * (self.terms.slots + 1) + context;
-        self.lines.push(Line::new(RequestId { worker: self.worker(), context, sequence, step: 0 }));
+        let first = RequestId { worker: self.worker(), context, sequence, step: 0 };
+        self.lines.push(Line::new(first, self.shared.preflight.model.arithmetic));
         self.observe(index, EventKind::Opened(Connection::Own));
         self.send(index, false)
     }

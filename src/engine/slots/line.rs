@@ -5,6 +5,7 @@ use std::time::Duration;
 use rand::RngExt as _;
 
 use crate::{
+    arithmetic::Arithmetic,
     event::Nanos,
     seed::Seed,
     sequence::{Pattern, RequestId, Step},
@@ -15,6 +16,7 @@ const IN_FLIGHT_MAX: u32 = 3;
 /// One sequence that is to stay open.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
+    arithmetic: Arithmetic,
     /// The request that comes next.
     next: RequestId,
     in_flight: u32,
@@ -29,8 +31,9 @@ pub(super) struct Line {
 
 impl Line {
     /// The sequence whose first request is `first`.
-    pub(super) fn new(first: RequestId) -> Self {
+    pub(super) fn new(first: RequestId, arithmetic: Arithmetic) -> Self {
         Self {
+            arithmetic,
             next: first,
             in_flight: 0,
             last_sent: 0,
@@ -48,7 +51,7 @@ impl Line {
         self.in_flight += 1;
         self.last_sent = now;
         self.end_sent |= end;
-        let value = value(request);
+        let value = self.arithmetic.number(value(request).into());
         let of = if end { request.step + 1 } else { request.step + 2 };
         Step { request, pattern: Pattern::Valid, start: request.step == 0, end, value, of, special: None }
     }
@@ -113,7 +116,8 @@ mod tests {
 
     #[test]
     fn a_sequence_is_open_from_the_answer_to_its_start_to_its_end() {
-        let mut line = Line::new(RequestId { worker: 9, context: 2, sequence: 0, step: 0 });
+        let first = RequestId { worker: 9, context: 2, sequence: 0, step: 0 };
+        let mut line = Line::new(first, Arithmetic::default());
         let start = line.next_step(false, 5);
         assert!(start.start && !start.end);
         assert!(!line.is_open() && !line.has_room() && line.is_at_rest());

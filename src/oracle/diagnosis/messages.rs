@@ -9,7 +9,7 @@ use crate::{
     event::Received,
     history::{Entry, What},
     sequence::RequestId,
-    tensor::{Tensor, TensorData},
+    tensor::{Tensor, TensorData, elements},
 };
 
 fn new(cause: Cause, tried: usize, evidence: String) -> Hypothesis {
@@ -93,7 +93,9 @@ fn size(question: &Question) -> Cause {
         TensorData::Int32(elements) => elements.len() * 4,
         TensorData::Absent => 0,
     });
-    if held > 4 { Cause::OutputTooLong } else { Cause::OutputTooShort }
+    let due =
+        output.map_or(1, |output| elements(&output.shape)).saturating_mul(question.known.arithmetic.datatype.bytes());
+    if held > due { Cause::OutputTooLong } else { Cause::OutputTooShort }
 }
 
 fn has_no_output(question: &Question) -> bool {
@@ -122,7 +124,7 @@ fn was_executed(question: &Question, spot: Spot) -> Option<bool> {
     let story = question.story;
     let asked = story.asked(spot);
     let before = match story.previous(spot) {
-        None if asked.step.start => 0,
+        None if asked.step.start => asked.step.value.zero(),
         previous => previous?.sum()?,
     };
     let (found, value) = (story.found_next(spot)?, asked.step.value);

@@ -25,8 +25,10 @@ use self::{
 };
 use super::{Violation, ViolationKind};
 use crate::{
+    arithmetic::Arithmetic,
     history::Entry,
     model::{Model, Strategy},
+    number::Written,
     sequence::RequestId,
 };
 
@@ -43,6 +45,8 @@ pub struct Known {
     pub strategy: Option<Strategy>,
     /// Whether it may keep its state by correlation ID, so that it would mix two sequences of one ID.
     pub keyed_by_id: bool,
+    /// What it computes.
+    pub arithmetic: Arithmetic,
     /// The output in which it says what it saw of a request, where it does.
     pub controls: Option<String>,
 }
@@ -57,6 +61,7 @@ impl Known {
             slots: model.slots.filter(|_| model.slots_in_phases.is_none()),
             strategy: model.strategy,
             keyed_by_id: model.mixes_pipelined.is_some(),
+            arithmetic: model.arithmetic,
             controls: model.controls.as_ref().map(|controls| controls.output.clone()),
         }
     }
@@ -78,7 +83,7 @@ pub struct Explanation {
 /// as long before as it was waited for.
 #[must_use]
 pub fn explain(violation: &Violation, window: &[Entry], known: &Known) -> Vec<Explanation> {
-    let story = Story::new(window);
+    let story = Story::new(window, known.arithmetic);
     let question = Question { violation, known, story: &story, spot: accused(violation, &story) };
     ranked(question.hypotheses(), story.bits)
 }
@@ -124,7 +129,17 @@ impl Question<'_> {
     }
 
     fn wrong_sum(&self, spot: Spot) -> Vec<Hypothesis> {
-        let expected = self.violation.expected.parse().ok().or(self.story.asked(spot).right);
+        // Where an answer depends on its request alone, no other request explains it.
+        if self.known.arithmetic.formula.is_stateless() {
+            return Vec::new();
+        }
+        let asked = self.story.asked(spot);
+        let told = self.violation.expected.parse::<Written>().ok();
+        let sum = |told: Written| {
+            let answer = asked.step.value.datatype().number(told.value());
+            self.known.arithmetic.sum(answer, &asked.step, self.story.told(spot).correlation_id)
+        };
+        let expected = told.map(sum).or(asked.right);
         expected.map(|expected| sums::explain(self.story, self.known, spot, expected)).unwrap_or_default()
     }
 }

@@ -8,7 +8,7 @@ use super::{
     sums::{Case, SMALL},
 };
 
-use crate::event::Nanos;
+use crate::{event::Nanos, number::Number};
 
 /// How many of the matches nearest in time are looked at.
 const MATCHES: usize = 4;
@@ -25,7 +25,7 @@ pub(super) fn explain(case: &Case) -> Vec<Hypothesis> {
 }
 
 /// A step of another sequence that went on from a state.
-pub(super) fn who_found(case: &Case, state: i32) -> Option<Spot> {
+pub(super) fn who_found(case: &Case, state: Number) -> Option<Spot> {
     let story = case.story;
     let found = |spot: &Spot| !story.asked(*spot).step.start && story.asked(*spot).base() == Some(state);
     let nearest = |spot: &Spot| story.asked(*spot).at().abs_diff(case.at);
@@ -33,7 +33,7 @@ pub(super) fn who_found(case: &Case, state: i32) -> Option<Spot> {
 }
 
 /// Steps of other sequences after which their state was this one, nearest first.
-pub(super) fn who_left(case: &Case, state: i32) -> Vec<Spot> {
+pub(super) fn who_left(case: &Case, state: Number) -> Vec<Spot> {
     let story = case.story;
     let left = |spot: &Spot| {
         let asked = story.asked(*spot);
@@ -49,7 +49,7 @@ pub(super) fn who_left(case: &Case, state: i32) -> Vec<Spot> {
 
 /// The step found a state that another sequence left.
 fn of_states(case: &Case) -> Vec<Hypothesis> {
-    if case.base == 0 || case.base == case.before {
+    if case.base.is_zero() || case.base == case.before {
         return Vec::new();
     }
     who_left(case, case.base).into_iter().flat_map(|other| of_state(case, other)).collect()
@@ -128,7 +128,7 @@ fn stale(case: &Case, other: Spot) -> Vec<Hypothesis> {
 /// The same state, which no sequence left, was found by several steps.
 fn constant(case: &Case) -> Option<Hypothesis> {
     // A small one is a small mistake that each answer has.
-    if case.base.unsigned_abs() <= SMALL || case.base == case.before {
+    if case.base.magnitude() <= SMALL.into() || case.base == case.before {
         return None;
     }
     let story = case.story;
@@ -190,12 +190,12 @@ fn stray_steps(case: &Case) -> Vec<Hypothesis> {
 
 /// How many of the first steps add up to a number, of those that were under way; counts what was tried.
 fn run_that_adds_up_to(
-    number: i32,
+    number: Number,
     steps: &[Asked],
     under_way: impl Fn(&Asked) -> bool,
     tried: &mut usize,
 ) -> Option<usize> {
-    let mut added = 0_i32;
+    let mut added = number.zero();
     let run = steps.iter().take_while(|asked| under_way(asked)).position(|asked| {
         added = added.wrapping_add(asked.step.value);
         *tried += 1;

@@ -7,7 +7,7 @@ use super::{
     story::{Asked, Spot},
     sums::Case,
 };
-use crate::event::ContextId;
+use crate::{event::ContextId, number::Number};
 
 /// What may explain that a step found the state of a sequence of another ID, or of one that is long over.
 pub(super) fn explain(case: &Case, other: Spot) -> Vec<Hypothesis> {
@@ -25,7 +25,7 @@ struct Pair<'p> {
     other: Spot,
     their: &'p Asked<'p>,
     /// What the other sequence's next step found.
-    found_next: Option<i32>,
+    found_next: Option<Number>,
     /// How many states were nearer in time.
     tried: usize,
 }
@@ -73,7 +73,7 @@ impl<'p> Pair<'p> {
     /// The next step of this sequence found another one's state again.
     fn found_anothers_again(&self) -> bool {
         let case = self.case;
-        let known = [case.sum, case.right(), case.before, 0];
+        let known = [case.sum, case.right(), case.before, case.before.zero()];
         case.after.is_some_and(|after| !known.contains(&after) && !who_left(case, after).is_empty())
     }
 

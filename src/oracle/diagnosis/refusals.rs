@@ -134,7 +134,7 @@ pub(super) fn missing(question: &Question, spot: Spot) -> Vec<Hypothesis> {
     let asked = story.asked(spot);
     let Some(base) = asked.base() else { return Vec::new() };
     let new = |cause, tried, evidence: String| Hypothesis::of_rank(cause, tried, Fit::NotKnown, evidence);
-    if base == 0 {
+    if base.is_zero() {
         return vec![new(Cause::RefusalMissing, 1, "the step was executed from zero on".to_owned())];
     }
     let own = &story.told(spot).steps[..spot.step];

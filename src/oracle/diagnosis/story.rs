@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 
 use crate::{
+    arithmetic::Arithmetic,
     conversation::Lane,
     event::{ContextId, Cut, Nanos, Received},
     history::{Entry, What},
+    number::Number,
     sequence::{CorrelationId, RequestId, Step},
 };
 
@@ -46,13 +48,13 @@ pub(super) struct Asked<'w> {
     /// When the client stopped waiting for an answer that had not come.
     pub(super) given_up: Option<Nanos>,
     /// The sum that had to come, as far as the window tells; of a step that was not executed the state as it was.
-    pub(super) right: Option<i32>,
+    pub(super) right: Option<Number>,
 }
 
 /// What an answer says.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Said<'w> {
-    Sum(i32),
+    Sum(Number),
     Error(&'w str),
     Malformed,
 }
@@ -66,7 +68,7 @@ pub(super) struct Spot {
 
 impl Asked<'_> {
     /// The sum that it was answered with.
-    pub(super) fn sum(&self) -> Option<i32> {
+    pub(super) fn sum(&self) -> Option<Number> {
         match self.answer {
             Some((_, Said::Sum(sum))) => Some(sum),
             _ => None,
@@ -74,7 +76,7 @@ impl Asked<'_> {
     }
 
     /// The state that it was executed on, as far as its answer tells.
-    pub(super) fn base(&self) -> Option<i32> {
+    pub(super) fn base(&self) -> Option<Number> {
         self.sum().map(|sum| sum.wrapping_sub(self.step.value))
     }
 
@@ -121,21 +123,22 @@ impl Told<'_> {
     }
 
     fn find_right_sums(&mut self) {
-        let mut state = self.steps.first().filter(|first| first.step.start).map(|_| 0);
+        let from_zero = |first: &&Asked| first.step.start;
+        let mut state = self.steps.first().filter(from_zero).map(|first| first.step.value.zero());
         for asked in &mut self.steps {
             if asked.has_failed() || asked.step.flaw().is_some() {
                 asked.right = state;
                 continue;
             }
             // A window that begins in the middle of a sequence has to believe its first answer.
-            state = state.map_or(asked.sum(), |state: i32| Some(state.wrapping_add(asked.step.value)));
+            state = state.map_or(asked.sum(), |state| Some(state.wrapping_add(asked.step.value)));
             asked.right = state;
         }
     }
 }
 
 impl<'w> Story<'w> {
-    pub(super) fn new(window: &'w [Entry]) -> Self {
+    pub(super) fn new(window: &'w [Entry], arithmetic: Arithmetic) -> Self {
         let mut story = Self {
             window,
             sequences: Vec::new(),
@@ -146,7 +149,12 @@ impl<'w> Story<'w> {
         for entry in window {
             match &entry.what {
                 What::Sent(step) => story.sent(entry, step),
-                What::Answered(request, sum, _) => story.answered(entry, *request, Said::Sum(*sum)),
+                What::Answered(request, answer, _) => {
+                    let asked = story.find(*request).map(|spot| story.asked(spot).step);
+                    // What else is in an answer tells nothing of what befell the sum.
+                    let sum = asked.map_or(*answer, |step| arithmetic.sum(*answer, &step, entry.correlation_id));
+                    story.answered(entry, *request, Said::Sum(sum));
+                }
                 What::Received(received) => story.received(entry, received),
                 What::GaveUp => story.gave_up(entry, 1),
                 What::Cut(_) => story.gave_up(entry, usize::MAX),
@@ -233,7 +241,7 @@ impl<'w> Story<'w> {
     }
 
     /// The state that the next step of the same sequence found.
-    pub(super) fn found_next(&self, spot: Spot) -> Option<i32> {
+    pub(super) fn found_next(&self, spot: Spot) -> Option<Number> {
         self.next(spot)?.base()
     }
 
@@ -277,9 +285,9 @@ impl<'w> Story<'w> {
 /// How many random bits the values have, from the range that they are seen in.
 fn bits_of(window: &[Entry]) -> u32 {
     let values = window.iter().filter_map(|entry| match &entry.what {
-        What::Sent(step) => Some(step.value),
+        What::Sent(step) => Some(step.value.value()),
         _ => None,
     });
-    let (least, most) = values.fold((i32::MAX, i32::MIN), |(least, most), value| (least.min(value), most.max(value)));
+    let (least, most) = values.fold((i64::MAX, i64::MIN), |(least, most), value| (least.min(value), most.max(value)));
     if least >= most { 1 } else { most.abs_diff(least).ilog2() + 1 }
 }

@@ -6,7 +6,7 @@ use super::{
     others,
     story::{Asked, Spot, Story},
 };
-use crate::event::Nanos;
+use crate::{event::Nanos, number::Number};
 
 /// An answer that is wrong by no more than this is wrong by a small number.
 pub(super) const SMALL: u32 = 8;
@@ -20,35 +20,35 @@ pub(super) struct Case<'c> {
     pub(super) asked: &'c Asked<'c>,
     pub(super) at: Nanos,
     /// The answer.
-    pub(super) sum: i32,
+    pub(super) sum: Number,
     /// The state that the step had to find.
-    pub(super) before: i32,
+    pub(super) before: Number,
     /// The state that the step's answer says that it found.
-    pub(super) base: i32,
+    pub(super) base: Number,
     /// The state that the next step found.
-    pub(super) after: Option<i32>,
+    pub(super) after: Option<Number>,
 }
 
 impl<'c> Case<'c> {
     /// The case of an answered step; `expected` is the sum that had to come.
-    pub(super) fn new(story: &'c Story<'c>, known: &'c Known, spot: Spot, expected: i32) -> Option<Self> {
+    pub(super) fn new(story: &'c Story<'c>, known: &'c Known, spot: Spot, expected: Number) -> Option<Self> {
         let asked = story.asked(spot);
         let (sum, base) = (asked.sum()?, asked.base()?);
         let before = expected.wrapping_sub(asked.step.value);
         Some(Self { story, known, spot, asked, at: asked.at(), sum, before, base, after: story.found_next(spot) })
     }
 
-    pub(super) fn right(&self) -> i32 {
+    pub(super) fn right(&self) -> Number {
         self.before.wrapping_add(self.asked.step.value)
     }
 
-    pub(super) fn off_by(&self) -> i32 {
+    pub(super) fn off_by(&self) -> Number {
         self.sum.wrapping_sub(self.right())
     }
 
     /// Whether the next step went on from a sum; not known where it went on from something else again, for which there is
     /// another reason.
-    fn went_on_from(&self, state: i32) -> Option<bool> {
+    fn went_on_from(&self, state: Number) -> Option<bool> {
         let after = self.after.filter(|after| [self.sum, self.right(), self.before].contains(after))?;
         Some(after == state)
     }
@@ -59,7 +59,7 @@ impl<'c> Case<'c> {
     }
 
     /// As [`Self::if_taken`]; or the next step shows that the same befell it, by what it found then.
-    fn if_taken_or_again(&self, again: impl Fn(i32) -> i32) -> Fit {
+    fn if_taken_or_again(&self, again: impl Fn(Number) -> Number) -> Fit {
         let next = self.story.next(self.spot).map(|next| again(next.step.value));
         if self.after.is_some() && self.after == next { Fit::Yes } else { self.if_taken() }
     }
@@ -95,7 +95,7 @@ impl<'c> Case<'c> {
 }
 
 /// What may explain a wrong sum.
-pub(super) fn explain(story: &Story, known: &Known, spot: Spot, expected: i32) -> Vec<Hypothesis> {
+pub(super) fn explain(story: &Story, known: &Known, spot: Spot, expected: Number) -> Vec<Hypothesis> {
     let mut frames = vec![expected];
     // After a wrong answer the state may be as that answer or as it had to be: the step is looked at in either way.
     frames.extend(story.asked(spot).right.filter(|right| *right != expected));
@@ -118,7 +118,7 @@ fn small(case: &Case) -> Option<Hypothesis> {
     let off_by = case.off_by();
     let evidence = format!("the answer is wrong by {off_by}");
     // Whether the state takes it depends on the mistake.
-    (off_by.unsigned_abs() <= SMALL)
+    (off_by.magnitude() <= SMALL.into())
         .then(|| case.hypothesis(Cause::WrongArithmetic, 2 * SMALL as usize, Fit::NotKnown, &evidence))
 }
 
@@ -147,7 +147,7 @@ fn out_of_order(case: &Case) -> Vec<Hypothesis> {
         "step {} was executed after step {}: its answer goes on from that one's, {}",
         number(late),
         number(early),
-        steps[early].sum().unwrap_or_default()
+        steps[early].sum().unwrap_or(case.base)
     );
     let why = if steps[early].step.end { Cause::EndBeforeLast } else { Cause::OutOfOrder };
     vec![Hypothesis::new(why, steps.len(), Fit::Yes, evidence)]
@@ -156,12 +156,12 @@ fn out_of_order(case: &Case) -> Vec<Hypothesis> {
 /// The sum has a later step's value in it, although that step's own answer does not show it.
 fn earlier_missing_or_later_there(case: &Case) -> Option<Hypothesis> {
     let (steps, here) = (case.own_steps(), case.spot.step);
-    let mut there = 0_i32;
+    let mut there = case.sum.zero();
     let last = steps.iter().enumerate().skip(here + 1).find(|(_, later)| {
         there = there.wrapping_add(later.step.value);
         there == case.off_by()
     });
-    let (last, asked) = last.filter(|_| case.off_by() != 0)?;
+    let (last, asked) = last.filter(|_| !case.off_by().is_zero())?;
     let evidence = format!("the answer has the values of steps up to {} in it", asked.step.request.step + 1);
     let why = if asked.step.end && last == here + 1 { Cause::EndBeforeLast } else { Cause::OutOfOrder };
     Some(Hypothesis::new(why, steps.len() - here, Fit::NotKnown, evidence))
@@ -173,8 +173,8 @@ fn effect_lost(case: &Case) -> Option<Hypothesis> {
     if case.asked.step.start {
         return None;
     }
-    let missing = case.off_by().wrapping_neg();
-    let mut lost = 0_i32;
+    let missing = case.right().wrapping_sub(case.sum);
+    let mut lost = missing.zero();
     let together = (0..here).rev().find(|earlier| {
         lost = lost.wrapping_add(steps[*earlier].step.value);
         lost == missing
@@ -187,18 +187,18 @@ fn effect_lost(case: &Case) -> Option<Hypothesis> {
     };
     let evidence = format!("the answer lacks the value of {which}, {missing}");
     // The nearer, the fewer were tried. Where nothing is left the state may as well be reset.
-    let tried = 2 * (here - first) - 1 + 2 * usize::from(case.base == 0);
+    let tried = 2 * (here - first) - 1 + 2 * usize::from(case.base.is_zero());
     Some(case.hypothesis(Cause::EffectLost, tried, case.if_taken(), &evidence))
 }
 
 /// The step found no state.
 fn reset(case: &Case) -> Vec<Hypothesis> {
-    if case.asked.step.start || case.base != 0 {
+    if case.asked.step.start || !case.base.is_zero() {
         return Vec::new();
     }
     let evidence = "the answer is the step's own value";
     let keyed = case.known.keyed_by_id;
-    let fit = case.if_taken_or_again(|_| 0);
+    let fit = case.if_taken_or_again(Number::zero);
     let mut all =
         vec![case.hypothesis(Cause::StateReset, 1, fit, evidence), case.hypothesis(Cause::StartTold, 2, fit, evidence)];
     if keyed {

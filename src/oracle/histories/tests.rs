@@ -3,8 +3,10 @@ use std::{num::NonZeroU64, time::Duration};
 use rand::{Rng, RngExt as _};
 
 use crate::{
+    arithmetic::Arithmetic,
     conversation::{Connection, Lane},
     event::{ContextId, Cut, Event, EventKind, Nanos, Received, Response},
+    number::Number,
     oracle::{
         Oracle, Rules, Ruling,
         order::{
@@ -25,6 +27,7 @@ fn oracle() -> Oracle {
         model: "m".into(),
         output: "OUTPUT".into(),
         shape: vec![1, 1],
+        arithmetic: Arithmetic::default(),
         idle_limit: Some(Duration::from_secs(1)),
         straggling: STRAGGLING,
         mixes: false,
@@ -39,8 +42,8 @@ fn event(at: Nanos, lane: u8, kind: EventKind) -> Event {
 }
 
 fn received(step: &Step, answer: Answer) -> EventKind {
-    let output = |sum: i32| {
-        let data = TensorData::Raw(sum.to_le_bytes().into());
+    let output = |sum: Number| {
+        let data = TensorData::Raw(sum.to_bytes());
         Tensor { name: "OUTPUT".into(), datatype: "INT32".into(), shape: vec![1, 1], data }
     };
     let result = match answer {
@@ -53,9 +56,9 @@ fn received(step: &Step, answer: Answer) -> EventKind {
 /// A step START END and its answer: then the ID has no sequence.
 fn begin_with_nothing(oracle: &mut Oracle) {
     let request = RequestId { worker: 0, context: 0, sequence: 1_000_000, step: 0 };
-    let step = Step { request, pattern: Pattern::Valid, start: true, end: true, value: 1, of: 1, special: None };
+    let step = Step { request, pattern: Pattern::Valid, start: true, end: true, value: 1.into(), of: 1, special: None };
     oracle.observe(event(0, 0, EventKind::Sent(step)));
-    oracle.observe(event(1, 0, received(&step, Answer::Sum(1))));
+    oracle.observe(event(1, 0, received(&step, Answer::Sum(1.into()))));
 }
 
 /// Whether the oracle finds these steps right, each on a stream of its own.
@@ -113,8 +116,15 @@ impl<R: Rng> Conversation<R> {
     fn send(&mut self, lane: u8, start: bool, end: bool) -> (u8, Step) {
         let request = RequestId { worker: 0, context: 0, sequence: self.steps, step: 0 };
         self.steps += 1;
-        let step =
-            Step { request, pattern: Pattern::Valid, start, end, value: self.random.random(), of: 1, special: None };
+        let step = Step {
+            request,
+            pattern: Pattern::Valid,
+            start,
+            end,
+            value: self.random.random::<i32>().into(),
+            of: 1,
+            special: None,
+        };
         self.tell(lane, EventKind::Sent(step));
         (lane, step)
     }

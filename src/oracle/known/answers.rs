@@ -11,7 +11,7 @@ use super::{
     },
     Known, Verdict, nanos,
 };
-use crate::{conversation::Lane, event::Nanos, sequence::Step};
+use crate::{conversation::Lane, event::Nanos, number::Number, sequence::Step};
 
 impl Known {
     /// Narrows what is known by the answer to a request that waits.
@@ -130,12 +130,12 @@ impl Known {
         verdict
     }
 
-    fn sum_alone(&mut self, request: &Request, sum: i32) -> Verdict {
+    fn sum_alone(&mut self, request: &Request, sum: Number) -> Verdict {
         let step = &request.step;
         let before = self.possible;
         let judgement = self.possible.accept(step, sum);
         if request.mixed && !step.end {
-            self.possible = Possible::LIVE;
+            self.possible = self.possible.with_any_sum();
         }
         let latest = self.times.latest;
         let begun_by_stray = || self.strays.left(latest).any(|stray| stray.step.start);

@@ -7,7 +7,7 @@ use crate::{seed::Seed, sequence::Pattern};
 
 fn step(number: u32, start: bool, end: bool, value: i32) -> Step {
     let request = RequestId { worker: 0, context: 0, sequence: number, step: 0 };
-    Step { request, pattern: Pattern::Concurrent, start, end, value, of: 1, special: None }
+    Step { request, pattern: Pattern::Concurrent, start, end, value: value.into(), of: 1, special: None }
 }
 
 /// What a correct server answers, and the state after it.
@@ -43,7 +43,9 @@ pub(in crate::oracle) fn spoil(random: &mut impl Rng, operations: &mut [Operatio
     for operation in operations {
         match random.random_range(0..12) {
             0 => operation.answer = None,
-            1 => operation.answer = operation.answer.map(|(at, _)| (at, Answer::Sum(random.random_range(-5..6)))),
+            1 => {
+                operation.answer = operation.answer.map(|(at, _)| (at, Answer::Sum(random.random_range(-5..6).into())));
+            }
             2 => operation.answer = operation.answer.map(|(at, _)| (at, Answer::Refused)),
             _ => {}
         }
@@ -93,7 +95,7 @@ fn many(count: u32) -> Vec<Operation> {
     let mut state = State::Absent;
     for (number, operation) in operations.iter_mut().enumerate() {
         let last = number + 1 == count as usize;
-        operation.step = Step { start: number == 0, end: last, value: random.random(), ..operation.step };
+        operation.step = Step { start: number == 0, end: last, value: random.random::<i32>().into(), ..operation.step };
         let (then, answer) = serve(state, &operation.step);
         state = then;
         operation.answer = operation.answer.map(|(at, _)| (at, answer));
@@ -110,7 +112,7 @@ fn ten_thousand_steps_are_decided_soon() {
     assert!(order.is_sorted_by_key(|taken| taken.request) && order.len() == 10_000);
     let wrong = &mut operations[5000];
     let name = wrong.step.request;
-    wrong.answer = wrong.answer.map(|(at, _)| (at, Answer::Sum(1)));
+    wrong.answer = wrong.answer.map(|(at, _)| (at, Answer::Sum(1.into())));
     let Verdict::Contradiction { prefix, unexplained } = decide(&operations, State::Absent) else {
         panic!("a wrong sum")
     };
@@ -120,17 +122,17 @@ fn ten_thousand_steps_are_decided_soon() {
 
 #[test]
 fn an_order_and_a_contradiction_can_be_read() {
-    let operation = |number, start, value, sum| Operation {
+    let operation = |number, start, value, sum: i32| Operation {
         step: step(number, start, false, value),
         sent_at: 0,
-        answer: Some((10, Answer::Sum(sum))),
+        answer: Some((10, Answer::Sum(sum.into()))),
     };
     let mut all = vec![operation(2, false, 7, 12), operation(1, false, 4, 16), operation(0, true, 5, 5)];
     assert_eq!(
         decide(&all, State::Absent).to_string(),
         "this order of the steps explains it: 0-0-0-0 = 5, 0-0-2-0 = 12, 0-0-1-0 = 16"
     );
-    all[1].answer = Some((10, Answer::Sum(17)));
+    all[1].answer = Some((10, Answer::Sum(17.into())));
     assert_eq!(
         decide(&all, State::Absent).to_string(),
         "no order of the steps explains it: after 0-0-0-0 = 5, 0-0-2-0 = 12 none goes on to 0-0-1-0 = 17"

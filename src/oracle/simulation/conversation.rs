@@ -124,7 +124,8 @@ impl<'r, R: Rng> Script<'r, R> {
         if !std::mem::replace(&mut self.is_open[usize::from(lane)], true) && lane > 0 {
             self.acts.push(Act::Open { lane: Lane(lane), over: Connection::Fresh });
         }
-        let value = if self.small_values { self.random.random_range(-2..3) } else { self.random.random() };
+        let value =
+            if self.small_values { self.random.random_range(-2..3) } else { self.random.random::<i32>().into() };
         let special = match self.random.random_range(0..16) {
             0 => Some(Special::Flaw(Flaw::BatchOfTwo)),
             1 => Some(Special::TimeoutUs(self.random.random_range(1..IDLE_US))),

@@ -7,18 +7,47 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use world::{Kind, Seen, Tampering, World};
 
-use crate::{controls::Told, oracle::histories::NODES_MAX, reference::fault::Faults};
+use crate::{
+    arithmetic::{Arithmetic, Formula},
+    controls::Told,
+    number::Datatype,
+    oracle::histories::NODES_MAX,
+    reference::fault::Faults,
+};
 
 const BY_SLOT: Told = Told { start: true, end: false, ready: true, corrid_bits: None };
+const BY_ID: Told = Told { end: true, corrid_bits: Some(u64::BITS), ..BY_SLOT };
+const INT32: Arithmetic =
+    Arithmetic { datatype: Datatype::Int32, formula: Formula::RunningSum, initial_state: 0, value_bits: None };
 const KINDS: [Kind; 3] = [
-    Kind { model: "custom_sequence_int32", mixes: false, told: BY_SLOT },
-    Kind { model: "implicit_dyna_sequence_int32", mixes: false, told: BY_SLOT },
-    Kind {
-        model: "oldest_sequence_int32",
-        mixes: true,
-        told: Told { end: true, corrid_bits: Some(u64::BITS), ..BY_SLOT },
-    },
+    Kind { model: "custom_sequence_int32", mixes: false, told: BY_SLOT, arithmetic: INT32, times: 1 },
+    Kind { model: "implicit_dyna_sequence_int32", mixes: false, told: BY_SLOT, arithmetic: INT32, times: 1 },
+    Kind { model: "oldest_sequence_int32", mixes: true, told: BY_ID, arithmetic: INT32, times: 1 },
 ];
+
+/// The same in every type, and with everything else that an answer may have in it.
+fn arithmetics() -> Vec<Kind> {
+    let of = |(datatype, times)| {
+        let arithmetics = [
+            Arithmetic { datatype, initial_state: 7, ..INT32 },
+            Arithmetic { datatype, formula: Formula::RunningSumPlusCorrid, ..INT32 },
+            Arithmetic { datatype, formula: Formula::StatelessPlusCorrid, ..INT32 },
+        ];
+        let kinds = KINDS.into_iter().cycle();
+        arithmetics.into_iter().zip(kinds).map(move |(arithmetic, kind)| {
+            // Start and value are added before they are multiplied.
+            let times = if arithmetic.formula.is_stateless() { 1 } else { times };
+            Kind { arithmetic, times, ..kind }
+        })
+    };
+    let times = |datatype| match datatype {
+        Datatype::Int32 | Datatype::Bytes | Datatype::Fp32 => (datatype, 1),
+        Datatype::Uint32 => (datatype, -5),
+        Datatype::Int64 | Datatype::Uint64 => (datatype, 0x1234_5678_9abc_def1),
+        Datatype::Fp64 => (datatype, 1 << 30),
+    };
+    Datatype::ALL.map(times).into_iter().flat_map(of).collect()
+}
 
 /// Runs a world; where it fails, again with all that happens.
 fn run(kind: Kind, seed: u64) -> Seen {
@@ -46,11 +75,11 @@ fn add(all: &mut Seen, one: &Seen) {
     }
 }
 
-fn conversations(least: u64) {
-    for kind in KINDS {
+fn conversations(kinds: &[Kind], least: u64) {
+    for &kind in kinds {
         let mut all = Seen::default();
         for seed in 0.. {
-            if all.conversations >= least / KINDS.len() as u64 {
+            if all.conversations >= least / kinds.len() as u64 {
                 break;
             }
             add(&mut all, &run(kind, seed));
@@ -65,20 +94,35 @@ fn conversations(least: u64) {
 
 #[test]
 fn a_correct_server_is_never_accused_and_its_state_never_lost() {
-    conversations(20_000);
+    conversations(&KINDS, 20_000);
+}
+
+#[test]
+fn nor_is_it_in_any_other_type_or_formula() {
+    conversations(&arithmetics(), 10_000);
 }
 
 #[test]
 #[ignore = "takes a minute in a debug build; scripts/test has it"]
 fn a_correct_server_is_never_accused_in_a_hundred_thousand_conversations() {
-    conversations(100_000);
+    conversations(&KINDS, 100_000);
 }
 
 #[test]
 fn an_altered_answer_is_a_violation_where_one_was_determined() {
+    assert!(altered(&KINDS, 1500) > 1000);
+}
+
+#[test]
+fn so_it_is_in_every_type_and_formula() {
+    assert!(altered(&arithmetics(), 1500) > 1000);
+}
+
+/// How many answers were altered, one of a world at the most.
+fn altered(kinds: &[Kind], worlds: u64) -> u64 {
     let mut altered = 0;
-    for seed in 0..1500 {
-        let kind = KINDS[usize::try_from(seed % 3).expect("small")];
+    for seed in 0..worlds {
+        let kind = kinds[usize::try_from(seed).expect("few") % kinds.len()];
         let mut world = World::new(kind, seed, Faults::default()).tampering(Tampering { answer: seed % 50 });
         world.log = Some(Vec::new());
         let ended = catch_unwind(AssertUnwindSafe(|| world.run()));
@@ -96,5 +140,5 @@ fn an_altered_answer_is_a_violation_where_one_was_determined() {
             assert_eq!(world.seen.violations.len(), 1, "{}", what());
         }
     }
-    assert!(altered > 1000, "{altered}");
+    altered
 }

@@ -22,9 +22,11 @@ use rand_chacha::ChaCha8Rng;
 
 use super::conversation::{IDLE_US, STRAGGLING_US};
 use crate::{
+    arithmetic::Arithmetic,
     controls::{Controls, Told},
     conversation::{Act, Lane},
     event::{ContextId, Event, EventKind},
+    number::{Datatype, Number},
     oracle::{Doubt, Oracle, Rules, Ruling},
     reference::{
         ModelOptions,
@@ -45,6 +47,32 @@ pub(super) struct Kind {
     /// Whether the model keeps its state by correlation ID.
     pub(super) mixes: bool,
     pub(super) told: Told,
+    /// What the model computes. The simulated server adds numbers of 32 bits, and each stands for so many times itself in the
+    /// model's own type, which keeps sums as long as they do not wrap in 32 bits alone.
+    pub(super) arithmetic: Arithmetic,
+    pub(super) times: i64,
+}
+
+impl Kind {
+    /// What the simulated server is given for a value.
+    fn given(&self, value: i64) -> i32 {
+        let value = i32::try_from(value).expect("values of 32 bits are drawn");
+        match self.arithmetic.datatype {
+            Datatype::Int32 | Datatype::Uint32 | Datatype::Bytes => value,
+            // Few enough for no sum to wrap, and to be exact.
+            Datatype::Int64 | Datatype::Uint64 | Datatype::Fp32 | Datatype::Fp64 => value % (1 << 14),
+        }
+    }
+
+    /// What one of the simulated server's numbers stands for.
+    fn number(&self, simulated: i32) -> Number {
+        self.arithmetic.datatype.number(self.times.wrapping_mul(simulated.into()))
+    }
+
+    /// Whether the last answer tells the sum that a sequence has.
+    fn keeps_sums(&self) -> bool {
+        !self.mixes && !self.arithmetic.formula.is_stateless()
+    }
 }
 
 /// What is done to the answer with this number.
@@ -84,6 +112,8 @@ enum What {
 struct Sent {
     stream: usize,
     step: Step,
+    /// What the simulated server is given.
+    given: i32,
     answer: Option<Answer>,
 }
 
@@ -152,6 +182,7 @@ impl World {
             model: "m".into(),
             output: "OUTPUT".into(),
             shape: vec![1, 1],
+            arithmetic: kind.arithmetic,
             idle_limit: Some(Duration::from_micros(IDLE_US)),
             straggling: Duration::from_micros(STRAGGLING_US),
             mixes: kind.mixes,

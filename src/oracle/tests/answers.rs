@@ -1,6 +1,7 @@
 //! Answers that do not come, that come where or when they should not, or that are not what was asked for.
 
 use super::*;
+use crate::{arithmetic::Formula, number::Datatype};
 
 #[test]
 fn a_missing_answer_is_lost_and_the_rest_is_not_known() {
@@ -86,5 +87,91 @@ fn a_response_has_to_be_what_was_asked_for() {
         c.send(true, true, &[1, 2]).receive("0-0-0-0", Ok(spoiled));
         c.assert(&[kind]);
         c.answer("0-0-0-1", 3).assert(&[kind]);
+    }
+}
+
+#[test]
+fn an_answer_that_is_no_whole_number_is_a_wrong_sum_and_one_of_another_type_says_so() {
+    let fp32 = Arithmetic { datatype: Datatype::Fp32, ..Arithmetic::default() };
+    let answer = |datatype: &str, bytes: &[u8]| Response {
+        model: "m".into(),
+        outputs: vec![Tensor {
+            name: "OUTPUT".into(),
+            datatype: datatype.into(),
+            shape: vec![1, 1],
+            data: TensorData::Raw(bytes.into()),
+        }],
+    };
+    for (datatype, bytes, expected, seen) in [
+        ("FP32", 5_f32.to_le_bytes().to_vec(), None, ""),
+        ("FP32", 6_f32.to_le_bytes().to_vec(), Some(ViolationKind::WrongSum), "6 (off by 1)"),
+        ("FP32", 5.5_f32.to_le_bytes().to_vec(), Some(ViolationKind::WrongSum), "5.5"),
+        ("FP32", f32::NAN.to_le_bytes().to_vec(), Some(ViolationKind::WrongSum), "NaN"),
+        ("FP64", 5_f64.to_le_bytes().to_vec(), Some(ViolationKind::WrongOutputType), "FP64"),
+        ("FP32", 5_f64.to_le_bytes().to_vec(), Some(ViolationKind::WrongOutputSize), "8 bytes"),
+    ] {
+        let mut c = Conversation::new();
+        c.oracle.rules.arithmetic = fp32;
+        let request = RequestId { worker: 0, context: 0, sequence: 0, step: 0 };
+        let value = fp32.number(5);
+        let step = Step { request, pattern: Pattern::Valid, start: true, end: true, value, of: 1, special: None };
+        c.tell(EventKind::Sent(step)).receive("0-0-0-0", Ok(answer(datatype, &bytes)));
+        c.assert(expected.as_slice());
+        let violations: Vec<_> = c.rulings.iter().flat_map(|ruling| &ruling.violations).collect();
+        assert!(violations.iter().all(|violation| violation.seen == seen), "{violations:?}");
+    }
+}
+
+#[test]
+fn what_else_is_in_an_answer_is_checked_and_shown_as_it_came() {
+    for (formula, initial_state, answers, wrong) in [
+        (Formula::RunningSum, 100, [105, 112, 111], 11),
+        (Formula::RunningSumPlusCorrid, 0, [5, 12, 16], 11),
+        (Formula::RunningSumPlusCorrid, -1, [4, 11, 15], 10),
+        // What came before changes nothing.
+        (Formula::Stateless, 0, [6, 7, -1], 11),
+        (Formula::StatelessPlusCorrid, 0, [6, 7, 4], -1),
+    ] {
+        let mut c = Conversation::new();
+        c.oracle.rules.arithmetic = Arithmetic { formula, initial_state, ..Arithmetic::default() };
+        c.send(true, true, &[5, 7, -1]);
+        c.answer("0-0-0-0", answers[0]).answer("0-0-0-1", answers[1]).answer("0-0-0-2", answers[2]);
+        c.send(false, false, &[3]).refuse("0-0-1-0");
+        c.assert(&[]);
+        assert!(c.judged(), "{formula:?}");
+        c.send(true, true, &[5, 7, -1]);
+        c.answer("0-0-2-0", answers[0]).answer("0-0-2-1", answers[1]).answer("0-0-2-2", wrong);
+        c.assert(&[ViolationKind::WrongSum]);
+        let said = c.rulings.last().and_then(|ruling| ruling.violations.first()).expect("a violation");
+        assert_eq!((&said.expected, said.seen.starts_with(&wrong.to_string())), (&answers[2].to_string(), true));
+        c.send(false, false, &[3]).answer("0-0-3-0", 3);
+        c.assert(&[ViolationKind::WrongSum, ViolationKind::MissingStartError]);
+    }
+}
+
+#[test]
+fn every_element_of_an_answer_has_to_be_the_sum() {
+    let elements = |sums: &[i32]| Response {
+        model: "m".into(),
+        outputs: vec![Tensor {
+            name: "OUTPUT".into(),
+            datatype: "INT32".into(),
+            shape: vec![1, 3],
+            data: TensorData::Raw(sums.iter().flat_map(|sum| sum.to_le_bytes()).collect()),
+        }],
+    };
+    for (sums, expected, seen) in [
+        (&[5, 5, 5][..], None, ""),
+        (&[6, 6, 6], Some(ViolationKind::WrongSum), "6 (off by 1)"),
+        (&[5, 5, 6], Some(ViolationKind::WrongSum), "5, and 6 in element 3 of 3"),
+        (&[5, 5], Some(ViolationKind::WrongOutputSize), "8 bytes"),
+        (&[5, 5, 5, 5], Some(ViolationKind::WrongOutputSize), "16 bytes"),
+    ] {
+        let mut c = Conversation::new();
+        c.oracle.rules.shape = vec![1, 3];
+        c.send(true, true, &[5]).receive("0-0-0-0", Ok(elements(sums)));
+        c.assert(expected.as_slice());
+        let violations: Vec<_> = c.rulings.iter().flat_map(|ruling| &ruling.violations).collect();
+        assert!(violations.iter().all(|violation| violation.seen == seen), "{violations:?}");
     }
 }

@@ -45,7 +45,7 @@ impl Story {
         let number = u32::try_from(number).expect("few");
         let request = RequestId { worker: 0, context: 0, sequence: self.sequence, step: number };
         let end = flags.contains("END");
-        let step = Step { request, pattern: Pattern::Valid, start, end, value: 1, of: 9, special };
+        let step = Step { request, pattern: Pattern::Valid, start, end, value: 1.into(), of: 9, special };
         self.sent.push((step, self.now));
         self.wait(1).tell(lane, &EventKind::Sent(step))
     }

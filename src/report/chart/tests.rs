@@ -24,14 +24,14 @@ impl Scribe {
 
     fn sent(&mut self, ms: u64, place: (u32, u8), step: u32, flags: &str, value: i32) -> &mut Self {
         let (start, end) = (flags.contains("START"), flags.contains("END"));
-        let of = step + u32::from(end);
+        let (of, value) = (step + u32::from(end), value.into());
         let step =
             Step { request: request(place.0, step), pattern: Pattern::Valid, start, end, value, of, special: None };
         self.tell(ms, place, What::Sent(step))
     }
 
     fn answered(&mut self, ms: u64, place: (u32, u8), step: u32, sum: i32) -> &mut Self {
-        self.tell(ms, place, What::Answered(request(place.0, step), sum, None))
+        self.tell(ms, place, What::Answered(request(place.0, step), sum.into(), None))
     }
 }
 

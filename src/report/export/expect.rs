@@ -1,9 +1,12 @@
 //! What the answers to a conversation's steps have to be, as far as that follows from what was sent before.
 
+use crate::{arithmetic::Arithmetic, number::Number};
+
 /// What is known of the sequence of one correlation ID. It is less than the oracle knows: where the order of requests, a cut or the
 /// idle limit may decide, it knows nothing.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Expecting {
+    arithmetic: Arithmetic,
     state: State,
     /// What was cut may still arrive.
     has_strays: bool,
@@ -14,14 +17,20 @@ enum State {
     /// The ID has no sequence. So it is at first, because a script's IDs are its own.
     #[default]
     Nothing,
-    Sum(i32),
+    Sum(Number),
     Unknown,
 }
 
 impl Expecting {
+    /// Of an ID that is not used yet, of a model that computes like this.
+    pub(super) fn new(arithmetic: Arithmetic) -> Self {
+        Self { arithmetic, state: State::default(), has_strays: false }
+    }
+
     /// A step is sent; returns what it has to be answered with, as Python has it. `elsewhere` says whether requests of the ID may be
     /// under way on other streams.
-    pub(super) fn send(&mut self, start: bool, end: bool, value: i32, elsewhere: bool) -> Option<String> {
+    pub(super) fn send(&mut self, start: bool, end: bool, value: i64, elsewhere: bool) -> Option<String> {
+        let value = self.arithmetic.number(value);
         let answer = match self.state {
             _ if start => State::Sum(value),
             State::Sum(sum) => State::Sum(sum.wrapping_add(value)),
@@ -35,7 +44,7 @@ impl Expecting {
         };
         match answer {
             _ if is_open => None,
-            State::Sum(sum) => Some(sum.to_string()),
+            State::Sum(sum) => self.arithmetic.known_answer(sum, value, (start, end)).map(|answer| answer.to_string()),
             State::Nothing => Some("REFUSED".to_owned()),
             State::Unknown => None,
         }

@@ -1,6 +1,8 @@
 use super::*;
 use crate::{
+    arithmetic::{Arithmetic, Formula},
     conversation::parse_acts,
+    number::Datatype,
     scenario::{Overrides, Scenario, Source},
     seed::Seed,
     sequence::Pattern,
@@ -21,6 +23,7 @@ fn failure(conversations: Vec<Conversation>) -> Failure {
         seed: Seed(42),
         embedded: None,
         at_the_slots: false,
+        arithmetic: Arithmetic::default(),
         conversations,
     }
 }
@@ -102,19 +105,19 @@ fn a_window_is_waited_for() {
 #[test]
 fn what_is_not_determined_is_not_expected() {
     let expected = |steps: &[(bool, bool, bool)]| {
-        let mut its = Expecting::default();
+        let mut its = Expecting::new(Arithmetic::default());
         steps.iter().map(|&(start, end, elsewhere)| its.send(start, end, 5, elsewhere)).collect::<Vec<_>>()
     };
     let some = |text: &str| Some(text.to_owned());
     let (start, step, end) = ((true, false, false), (false, false, false), (false, true, false));
     assert_eq!(expected(&[step, start, step, end, step]), ["REFUSED", "5", "10", "15", "REFUSED"].map(some));
     assert_eq!(expected(&[start, (false, false, true), step, start]), [some("5"), None, None, some("5")]);
-    let mut paused = Expecting::default();
-    assert_eq!(paused.send(true, false, i32::MAX, false), some("2147483647"));
+    let mut paused = Expecting::new(Arithmetic::default());
+    assert_eq!(paused.send(true, false, i32::MAX.into(), false), some("2147483647"));
     assert_eq!(paused.send(false, false, 1, false), some("-2147483648"));
     paused.pause();
     assert_eq!(paused.send(false, false, 1, false), None);
-    let mut cut = Expecting::default();
+    let mut cut = Expecting::new(Arithmetic::default());
     cut.cut(0);
     assert_eq!(cut.send(false, false, 1, false), some("REFUSED"));
     cut.cut(1);
@@ -130,4 +133,28 @@ fn texts_cannot_end_what_they_stand_in() {
     write_python(&its, &mut text).expect("a text");
     let text = String::from_utf8(text).expect("UTF-8");
     assert!(text.contains("\n''' \\\\\n") && text.contains("FOUND_IN = \"a\\\"b\"\n"), "{text}");
+}
+
+#[test]
+fn what_has_to_come_is_as_the_model_computes() {
+    let one = conversation(0, &["send 0 START -1", "send 0 2", "send 0 END 3"]);
+    let called = |arithmetic| {
+        let calls = calls(&Failure { arithmetic, found: String::new(), ..failure(vec![one.clone()]) });
+        calls
+            .lines()
+            .filter_map(|line| Some(line.trim().strip_prefix("stream_0_0.send(")?.to_owned()))
+            .collect::<Vec<_>>()
+    };
+    let of = |datatype| Arithmetic { datatype, ..Arithmetic::default() };
+    let unsigned =
+        ["18446744073709551615, start=True, expect=18446744073709551615)", "2, expect=1)", "3, end=True, expect=4)"];
+    assert_eq!(called(of(Datatype::Uint64)), unsigned);
+    let initial = Arithmetic { initial_state: 10, formula: Formula::RunningSumPlusCorrid, ..of(Datatype::Fp32) };
+    assert_eq!(
+        called(initial),
+        ["-1, start=True, expect=9)", "2, expect=11)", "3, end=True)"],
+        "the script draws its IDs"
+    );
+    let stateless = Arithmetic { formula: Formula::Stateless, ..of(Datatype::Bytes) };
+    assert_eq!(called(stateless), ["-1, start=True, expect=0)", "2, expect=2)", "3, end=True, expect=3)"]);
 }

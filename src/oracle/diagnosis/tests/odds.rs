@@ -8,12 +8,13 @@ use super::{
     world::{Mutation, World},
 };
 use crate::{
+    number::{Datatype, Number},
     oracle::{Place, Violation, ViolationKind},
     sequence::RequestId,
 };
 
 /// The violation that an answer's wrong sum is.
-fn wrong_sum(world: &World, request: RequestId, right: i32) -> Violation {
+fn wrong_sum(world: &World, request: RequestId, right: Number) -> Violation {
     let place = Place {
         worker: request.worker,
         context: 0,
@@ -90,11 +91,12 @@ fn a_large_window_is_explained_at_once() {
             match &mut entry.what {
                 crate::history::What::Sent(step) => {
                     serial(&mut step.request);
-                    step.value = step.value.wrapping_mul(31).wrapping_add(copy.cast_signed());
+                    let value = step.value.value().wrapping_mul(31).wrapping_add(copy.into());
+                    step.value = Datatype::Int32.number(value);
                 }
                 crate::history::What::Answered(request, sum, _) => {
                     serial(request);
-                    *sum = sum.wrapping_mul(37).wrapping_add(copy.cast_signed());
+                    *sum = Datatype::Int32.number(sum.value().wrapping_mul(37).wrapping_add(copy.into()));
                 }
                 _ => {}
             }

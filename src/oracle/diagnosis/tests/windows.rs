@@ -9,7 +9,7 @@ use crate::{
     history::{Entry, What},
     oracle::{Place, Violation, ViolationKind},
     sequence::{CorrelationId, Flaw, Pattern, RequestId, Special, Step},
-    tensor::{INT32, Tensor, TensorData},
+    tensor::{Tensor, TensorData},
 };
 
 pub(super) const MS: Nanos = 1_000_000;
@@ -17,6 +17,7 @@ pub(super) const MS: Nanos = 1_000_000;
 /// What the hand-made windows know of the model: two slots, 500 ms, Direct.
 pub(super) fn known() -> Known {
     Known {
+        arithmetic: crate::arithmetic::Arithmetic::default(),
         model: "m".to_owned(),
         idle_limit: Some(std::time::Duration::from_millis(500)),
         slots: Some(2),
@@ -69,14 +70,21 @@ impl Tale {
     pub(super) fn send_flawed(&mut self, worker: u32, sequence: u32, step: u32, flaw: Flaw) -> &mut Self {
         let request = request(worker, sequence, step);
         let special = Some(Special::Flaw(flaw));
-        let step =
-            Step { request, pattern: Pattern::Malformed, start: false, end: false, value: 1, of: step + 2, special };
+        let step = Step {
+            request,
+            pattern: Pattern::Malformed,
+            start: false,
+            end: false,
+            value: 1.into(),
+            of: step + 2,
+            special,
+        };
         self.tell(worker, What::Sent(step))
     }
 
     pub(super) fn send_part(&mut self, worker: u32, sequence: u32, from: u32, of: u32, values: &[i32]) -> &mut Self {
         for (step, &value) in (from..).zip(values) {
-            let (start, end) = (step == 0, step + 1 == of);
+            let (start, end, value) = (step == 0, step + 1 == of, value.into());
             let request = request(worker, sequence, step);
             self.tell(
                 worker,
@@ -89,7 +97,7 @@ impl Tale {
     /// Answers steps from the first on.
     pub(super) fn answer(&mut self, worker: u32, sequence: u32, from: u32, sums: &[i32]) -> &mut Self {
         for (step, &sum) in (from..).zip(sums) {
-            self.tell(worker, What::Answered(request(worker, sequence, step), sum, None));
+            self.tell(worker, What::Answered(request(worker, sequence, step), sum.into(), None));
         }
         self
     }
@@ -153,5 +161,5 @@ pub(super) fn causes(explanations: &[Explanation]) -> Vec<Cause> {
 /// An output as it should be, to be spoilt.
 pub(super) fn output(bytes: usize) -> Tensor {
     let data = TensorData::Raw(vec![0; bytes]);
-    Tensor { name: "OUTPUT".to_owned(), datatype: INT32.to_owned(), shape: vec![1, 1], data }
+    Tensor { name: "OUTPUT".to_owned(), datatype: "INT32".to_owned(), shape: vec![1, 1], data }
 }

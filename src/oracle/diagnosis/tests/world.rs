@@ -9,6 +9,7 @@ use crate::{
     conversation::Lane,
     event::{ContextId, Nanos},
     history::{Entry, What},
+    number::Number,
     seed::Seed,
     sequence::{CorrelationId, Pattern, RequestId, Step},
 };
@@ -42,12 +43,12 @@ struct Client {
     /// The steps to be sent.
     to_send: VecDeque<Step>,
     /// The steps under way; the sum of one that was executed out of turn.
-    under_way: VecDeque<(Step, Option<i32>)>,
-    state: i32,
+    under_way: VecDeque<(Step, Option<Number>)>,
+    state: Number,
     /// Whether the sequence has a state.
     live: bool,
     /// What an earlier sequence of the client left.
-    last: i32,
+    last: Number,
 }
 
 /// The world after a run: what was seen, and which answer was the first wrong one.
@@ -61,10 +62,10 @@ pub(super) struct World {
     /// The mutation comes at the first chance after so many answers.
     due_after: u32,
     /// Wrong answers, with the sums that had to come.
-    pub(super) wrong: Vec<(RequestId, i32)>,
+    pub(super) wrong: Vec<(RequestId, Number)>,
     done: bool,
     /// The answer that is given to another client: the client, and the sum.
-    owed: Option<(usize, i32)>,
+    owed: Option<(usize, Number)>,
 }
 
 impl World {
@@ -96,9 +97,9 @@ impl World {
         world
     }
 
-    fn value(&mut self) -> i32 {
+    fn value(&mut self) -> Number {
         let word: u32 = self.generator.random();
-        (word >> (32 - self.bits)).cast_signed()
+        (word >> (32 - self.bits)).cast_signed().into()
     }
 
     fn tell(&mut self, client: usize, what: What) {
@@ -170,7 +171,7 @@ impl World {
     }
 
     /// The sum that has to come, as the client can tell from the answer before.
-    fn right_sum(&self, client: usize) -> Option<i32> {
+    fn right_sum(&self, client: usize) -> Option<Number> {
         let (step, _) = self.clients[client].under_way.front().expect("there is one");
         if step.start {
             return Some(step.value);
@@ -184,20 +185,20 @@ impl World {
         answered.filter(|_| self.wrong.is_empty()).map(|sum| sum.wrapping_add(step.value))
     }
 
-    fn execute(&mut self, client: usize) -> i32 {
+    fn execute(&mut self, client: usize) -> Number {
         let it = &mut self.clients[client];
         let (step, before) = it.under_way.front().expect("there is one");
         if let Some(sum) = before {
             return *sum;
         }
-        let base = if step.start { 0 } else { it.state };
+        let base = if step.start { Number::default() } else { it.state };
         it.state = base.wrapping_add(step.value);
         it.live = true;
         it.state
     }
 
     /// Does the one thing wrong where it can be done here; returns the sum.
-    fn mutate(&mut self, client: usize) -> Option<i32> {
+    fn mutate(&mut self, client: usize) -> Option<Number> {
         let (step, before) = *self.clients[client].under_way.front().expect("there is one");
         // Far enough from both ends for what has to follow, and at START what needs that.
         let inside = (3..step.of - 3).contains(&step.request.step) && step.of > 8;
@@ -208,12 +209,12 @@ impl World {
         }
         let (state, value) = (self.clients[client].state, step.value);
         let other = self.other(client);
-        let taken = |this: &mut Self, sum: i32| {
+        let taken = |this: &mut Self, sum: Number| {
             this.clients[client].state = sum;
             Some(sum)
         };
         let sum = match self.mutation {
-            Mutation::SmallMistake => Some(self.execute(client).wrapping_add(1)),
+            Mutation::SmallMistake => Some(self.execute(client).wrapping_add(1.into())),
             Mutation::Twice => taken(self, state.wrapping_add(value).wrapping_add(value)),
             Mutation::Skipped => taken(self, state),
             Mutation::Reset => taken(self, value),
@@ -243,7 +244,7 @@ impl World {
             Mutation::OtherAnswer => self.exchange(client, other?),
             Mutation::Random => {
                 // As large as a sum is at that step.
-                let sum = (0..=step.request.step).fold(0_i32, |sum, _| sum.wrapping_add(self.value()));
+                let sum = (0..=step.request.step).fold(Number::default(), |sum, _| sum.wrapping_add(self.value()));
                 taken(self, sum)
             }
         };
@@ -262,7 +263,7 @@ impl World {
     }
 
     /// Executes the step behind the oldest one first.
-    fn before_its_turn(&mut self, client: usize, end: bool) -> Option<i32> {
+    fn before_its_turn(&mut self, client: usize, end: bool) -> Option<Number> {
         let it = &mut self.clients[client];
         let (first, _) = it.under_way[0];
         let next = it.under_way.get_mut(1)?;
@@ -289,12 +290,12 @@ impl World {
     }
 
     /// The value of a step of another client that is under way, and will be answered rightly.
-    fn stray_value(&self, other: usize) -> Option<i32> {
+    fn stray_value(&self, other: usize) -> Option<Number> {
         self.clients[other].under_way.front().map(|(step, _)| step.value)
     }
 
     /// Two steps get each other's answers; the states are right.
-    fn exchange(&mut self, client: usize, other: usize) -> Option<i32> {
+    fn exchange(&mut self, client: usize, other: usize) -> Option<Number> {
         if self.clients[other].under_way.front()?.1.is_some() {
             return None;
         }

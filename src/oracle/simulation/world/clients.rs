@@ -54,8 +54,10 @@ impl World {
             Act::Open { lane, over } => self.open(client, lane, over),
             Act::Send { lane, start, end, value, special, .. } => {
                 let request = self.next_request(client);
+                let given = self.kind.given(value);
+                let value = self.kind.number(given);
                 let step = Step { request, pattern: Pattern::Valid, start, end, value, of: 1, special };
-                self.send(client, lane, step);
+                self.send(client, lane, step, given);
             }
             Act::Await { lane, unanswered } => {
                 let stream = self.clients[client].lanes[lane.index()];
@@ -100,13 +102,13 @@ impl World {
         RequestId { worker, context: 0, sequence, step: 0 }
     }
 
-    fn send(&mut self, client: usize, lane: Lane, step: Step) {
+    fn send(&mut self, client: usize, lane: Lane, step: Step, given: i32) {
         if self.clients[client].lanes[lane.index()].is_none() {
             self.open(client, lane, Connection::Own);
         }
         self.tell(client, lane, EventKind::Sent(step));
         let stream = self.clients[client].lanes[lane.index()].expect("it was opened");
-        self.sent.push(Sent { stream, step, answer: None });
+        self.sent.push(Sent { stream, step, given, answer: None });
         let delay = self.random.random_range(0..self.streams[stream].slowness);
         let stream = &mut self.streams[stream];
         stream.unanswered += 1;
@@ -140,7 +142,7 @@ impl World {
             let last = self.clients[client].last_accepted.expect("a sequence began");
             let Some(Answer::Sum(sum, _)) = self.sent[last].answer else { return };
             // Where the model mixes two sequences its sum is not that of the last step that was accepted.
-            State::Live(Some(sum).filter(|_| !self.kind.mixes))
+            State::Live(Some(self.kind.number(sum)).filter(|_| self.kind.keeps_sums()))
         } else {
             State::Absent
         };

@@ -7,7 +7,7 @@ use std::{
 
 use rand::RngExt as _;
 
-use super::{super::conversation::IDLE_US, Sent, Stream, What, World, id};
+use super::{super::conversation::IDLE_US, Kind, Sent, Stream, What, World, id};
 use crate::{
     controls,
     conversation::Lane,
@@ -19,7 +19,7 @@ use crate::{
 
 impl World {
     pub(super) fn arrives(&mut self, request: usize) {
-        let Sent { stream, step, .. } = self.sent[request];
+        let Sent { stream, step, given, .. } = self.sent[request];
         let Stream { client, ref mut under_way, ref mut order, ref cancelled, .. } = self.streams[stream];
         *under_way -= 1;
         if cancelled.load(Relaxed) {
@@ -31,7 +31,7 @@ impl World {
             id: id(client).0.get(),
             start: step.start,
             end: step.end,
-            value: step.value,
+            value: given,
             is_flawed: step.flaw().is_some(),
             timeout: match step.special {
                 Some(Special::TimeoutUs(us)) => Some(Duration::from_micros(us)),
@@ -83,15 +83,20 @@ impl World {
     }
 
     pub(super) fn delivered(&mut self, request: usize) {
-        let Sent { stream, step, answer } = self.sent[request];
+        let Sent { stream, step, given, answer } = self.sent[request];
         let Stream { client, lane, is_open, ref mut unanswered, .. } = self.streams[stream];
         if !is_open {
             return;
         }
         *unanswered -= 1;
-        let answer = answer.expect("it was answered");
-        let answer = self.tampered(client, lane, &step, answer);
-        let ruling = self.tell(client, lane, received(client, &step, answer));
+        let answer = match answer.expect("it was answered") {
+            Answer::Sum(_, seen) if self.kind.arithmetic.formula.is_stateless() => {
+                Answer::Sum(given + i32::from(step.start), seen)
+            }
+            other => other,
+        };
+        let answer = self.tampered(client, lane, (&step, given), answer);
+        let ruling = self.tell(client, lane, received(&self.kind, client, &step, answer));
         self.seen.answers += 1;
         self.seen.sums += u64::from(matches!(answer, Answer::Sum(..)));
         if let Some(doubt) = ruling.settled.expect("it is settled").doubt {
@@ -101,16 +106,16 @@ impl World {
     }
 
     /// The answer, altered where it is the one to be altered and is determined.
-    fn tampered(&mut self, client: usize, lane: Lane, step: &Step, answer: Answer) -> Answer {
+    fn tampered(&mut self, client: usize, lane: Lane, (step, given): (&Step, i32), answer: Answer) -> Answer {
         if self.tampering.is_none_or(|tampering| self.seen.answers < tampering.answer) || self.seen.tampered.is_some() {
             return answer;
         }
-        let right = self.oracle.clone().observe(self.event(client, lane, received(client, step, answer)));
+        let right = self.oracle.clone().observe(self.event(client, lane, received(&self.kind, client, step, answer)));
         let is_determined = right.settled.is_some_and(|settled| settled.judged) && !self.small_values;
         let altered = match answer {
             Answer::Sum(..) if step.start && self.random.random_bool(0.2) => Answer::NoStart,
             Answer::Sum(sum, seen) if self.random.random_bool(0.3) => Answer::Sum(sum, self.mistaken(seen)),
-            Answer::Sum(sum, seen) if self.random.random_bool(0.5) => Answer::Sum(sum.wrapping_add(step.value), seen),
+            Answer::Sum(sum, seen) if self.random.random_bool(0.5) => Answer::Sum(sum.wrapping_add(given), seen),
             Answer::Sum(sum, seen) => Answer::Sum(sum.wrapping_add(self.random.random()), seen),
             Answer::NoStart if !step.start => {
                 let seen = controls::Seen::new(
@@ -125,7 +130,7 @@ impl World {
         if !is_determined {
             return answer;
         }
-        let wrong = self.oracle.clone().observe(self.event(client, lane, received(client, step, altered)));
+        let wrong = self.oracle.clone().observe(self.event(client, lane, received(&self.kind, client, step, altered)));
         self.seen.tampered = Some(wrong.violations.len());
         altered
     }
@@ -143,7 +148,7 @@ impl World {
     }
 }
 
-fn received(client: usize, step: &Step, answer: Answer) -> EventKind {
+fn received(kind: &Kind, client: usize, step: &Step, answer: Answer) -> EventKind {
     let outputs = |sum: i32, seen: [u8; SEEN_BYTES]| {
         let output = |name: &str, datatype: &str, elements, bytes: &[u8]| Tensor {
             name: name.into(),
@@ -151,7 +156,9 @@ fn received(client: usize, step: &Step, answer: Answer) -> EventKind {
             shape: vec![1, elements],
             data: TensorData::Raw(bytes.into()),
         };
-        vec![output("OUTPUT", "INT32", 1, &sum.to_le_bytes()), output("SEEN", "INT64", 5, &seen)]
+        let answer = kind.arithmetic.answer(kind.number(sum), step, id(client));
+        let datatype = kind.arithmetic.datatype.name();
+        vec![output("OUTPUT", datatype, 1, &answer.to_bytes()), output("SEEN", "INT64", 5, &seen)]
     };
     let response = |outputs| Ok(Response { model: "m".into(), outputs });
     let result = match answer {

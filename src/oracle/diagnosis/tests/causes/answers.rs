@@ -72,10 +72,10 @@ fn answers_in_the_wrong_place() {
         });
         explain(&violation, &tale.entries, &known())
     };
-    let elsewhere = misaddressed(What::Answered(request(1, 0, 2), 5, None));
+    let elsewhere = misaddressed(What::Answered(request(1, 0, 2), 5.into(), None));
     assert_eq!(causes(&elsewhere), [AnswerElsewhere]);
     assert!(elsewhere[0].evidence.contains("request 1-0-0-2, of worker 1 context 0"), "{elsewhere:?}");
-    assert_eq!(causes(&misaddressed(What::Answered(request(99, 0, 2), 5, None))), [UnknownRequestId]);
+    assert_eq!(causes(&misaddressed(What::Answered(request(99, 0, 2), 5.into(), None))), [UnknownRequestId]);
 }
 
 fn lost(tale: &Tale, step: u32) -> Vec<Cause> {
@@ -89,7 +89,7 @@ fn answers_that_did_not_come() {
     dropped.send(0, 0, &A).answer(0, 0, 0, &sums(&A)[..2]).answer(0, 0, 3, &sums(&A)[3..]).wait(1000).open(1);
     assert_eq!(lost(&dropped, 2), [AnswerDropped]);
     let mut elsewhere = Tale::default();
-    elsewhere.send(0, 0, &A).tell(1, What::Answered(request(0, 0, 0), 1, None)).wait(1000).open(1);
+    elsewhere.send(0, 0, &A).tell(1, What::Answered(request(0, 0, 0), 1.into(), None)).wait(1000).open(1);
     assert_eq!(lost(&elsewhere, 0), [AnswerElsewhere]);
     let mut late = Tale::default();
     late.send(0, 0, &A).answer(0, 0, 0, &sums(&A)[..2]).send(1, 0, &B).answer(1, 0, 0, &sums(&B)).wait(1000).open(1);

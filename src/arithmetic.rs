@@ -1,0 +1,271 @@
+//! What a model computes, and in which numbers.
+
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    number::{Datatype, Number},
+    sequence::{CorrelationId, Step},
+};
+
+macro_rules! formulas {
+    ($($(#[$default:ident])? $formula:ident $name:literal $what:literal;)*) => {
+        /// What a model computes.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        pub enum Formula {
+            $(#[doc = $what] #[serde(rename = $name)] $(#[$default])? $formula,)*
+        }
+
+        impl Formula {
+            /// The names of all formulas.
+            pub const NAMES: &[&str] = &[$($name),*];
+
+            /// The formula of this name.
+            #[must_use]
+            pub fn named(name: &str) -> Option<Self> {
+                match name { $($name => Some(Self::$formula),)* _ => None }
+            }
+
+            /// The formula's name, as configurations have it.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$formula => $name,)* }
+            }
+        }
+    };
+}
+
+formulas! {
+    #[default] RunningSum "running-sum"
+        "OUTPUT is the sum of the sequence's INPUTs so far, in the arithmetic of their type.";
+    RunningSumPlusCorrid "running-sum-plus-corrid-at-end"
+        "The same, and the answer to END has the correlation ID added.";
+    Stateless "ready-times-input-plus-start"
+        "OUTPUT is INPUT, and one more at START, whatever was before.";
+    StatelessPlusCorrid "ready-times-input-plus-start-plus-corrid-at-end"
+        "The same, and the answer to END has the correlation ID added.";
+}
+
+impl FromStr for Formula {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Self::named(name).ok_or_else(|| format!("'{name}' is no formula: there are {}", Self::NAMES.join(", ")))
+    }
+}
+
+impl Formula {
+    /// The configuration parameter that names the formula; where it is absent the formula is the running sum.
+    pub const PARAMETER: &str = "sequence_stress_formula";
+
+    /// Whether an answer depends on its request alone, so that it tells nothing of the sequence's state.
+    #[must_use]
+    pub fn is_stateless(self) -> bool {
+        matches!(self, Self::Stateless | Self::StatelessPlusCorrid)
+    }
+
+    /// Whether the answer to END has the correlation ID added.
+    #[must_use]
+    pub fn adds_corrid(self) -> bool {
+        matches!(self, Self::RunningSumPlusCorrid | Self::StatelessPlusCorrid)
+    }
+}
+
+/// How a model computes. Inside the tool a sum is that of the sequence's inputs alone, so that nothing but this knows what else
+/// an answer has in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Arithmetic {
+    /// In which numbers.
+    #[serde(default)]
+    pub datatype: Datatype,
+    /// By which formula.
+    #[serde(default)]
+    pub formula: Formula,
+    /// What a new sequence's state begins with.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub initial_state: i64,
+    /// Of floating-point numbers, how many bits a value has with its sign, so that no sum is rounded; none where all fit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value_bits: Option<u32>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(number: &i64) -> bool {
+    *number == 0
+}
+
+impl Arithmetic {
+    /// The configuration parameter that tells what a new sequence's state begins with; where it is absent that is 0.
+    pub const INITIAL_STATE: &str = "sequence_stress_initial_state";
+
+    /// The most bits of a value of a type that has not all whole numbers, and the fewest with which sums still tell values apart.
+    const VALUE_BITS: (u32, u32) = (4, 48);
+    /// How many times the longest sequence's values may come together in one sum, as a power of two: behind a cut, steps of
+    /// sequences that were cut before may be added to a later one.
+    const SHARE: u32 = 3;
+    /// Sequences are taken to be at least so long: some patterns have more steps than lengths are drawn.
+    const LONG: u32 = 32;
+
+    /// How many bits the values of a type may have, so that sums over so many steps are exact; none where all have it.
+    ///
+    /// # Errors
+    /// Where too few are left.
+    pub fn value_bits(datatype: Datatype, longest: u32) -> Result<Option<u32>, String> {
+        let Some(exact) = datatype.exact_bits() else { return Ok(None) };
+        let steps = longest.max(Self::LONG).next_power_of_two().ilog2();
+        let (fewest, most) = Self::VALUE_BITS;
+        // One bit of a value is its sign.
+        let bits = (exact + 1).saturating_sub(steps + Self::SHARE + 1).min(most);
+        if bits < fewest {
+            return Err(format!(
+                "sums over {longest} steps are not exact in {datatype}: set a smaller length.max, or take a model of another type"
+            ));
+        }
+        Ok(Some(bits))
+    }
+
+    /// The number that is sent for a value: modulo the width of the type, or so that sums are exact.
+    #[must_use]
+    pub fn number(&self, value: i64) -> Number {
+        let value = match self.value_bits {
+            Some(bits) => value.wrapping_shl(i64::BITS - bits).wrapping_shr(i64::BITS - bits),
+            None => value,
+        };
+        self.datatype.number(value)
+    }
+
+    /// What an answer has in it besides the sum of the sequence's inputs.
+    fn besides(&self, step: &Step, id: CorrelationId) -> Number {
+        let number = |value| self.datatype.number(value);
+        let initial = number(self.initial_state);
+        if !(step.end && self.formula.adds_corrid()) {
+            return initial;
+        }
+        let id = id.0.get().cast_signed();
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "models are told so many bits where they compute with no more"
+        )]
+        let id = match self.datatype {
+            Datatype::Int64 | Datatype::Uint64 => id,
+            Datatype::Int32 | Datatype::Uint32 | Datatype::Fp32 | Datatype::Fp64 | Datatype::Bytes => {
+                i64::from(id as i32)
+            }
+        };
+        initial.wrapping_add(number(id))
+    }
+
+    /// The sum that an answer to a step tells.
+    #[must_use]
+    pub fn sum(&self, answer: Number, step: &Step, id: CorrelationId) -> Number {
+        answer.wrapping_sub(self.besides(step, id))
+    }
+
+    /// The answer to a step that tells a sum.
+    #[must_use]
+    pub fn answer(&self, sum: Number, step: &Step, id: CorrelationId) -> Number {
+        sum.wrapping_add(self.besides(step, id))
+    }
+
+    /// Where an answer depends on its request alone: what it has to be.
+    #[must_use]
+    pub fn stateless_answer(&self, step: &Step, id: CorrelationId) -> Option<Number> {
+        self.alone(step.value, step.start).map(|sum| self.answer(sum, step, id))
+    }
+
+    /// Where an answer depends on its request alone: what it has to be without what else is in it.
+    fn alone(&self, value: Number, start: bool) -> Option<Number> {
+        self.formula.is_stateless().then(|| value.wrapping_add(self.datatype.number(start.into())))
+    }
+
+    /// The answer to a step with START or END that tells a sum, where it is the same for every correlation ID.
+    #[must_use]
+    pub fn known_answer(&self, sum: Number, value: Number, (start, end): (bool, bool)) -> Option<Number> {
+        let sum = self.alone(value, start).unwrap_or(sum);
+        (!(end && self.formula.adds_corrid())).then(|| sum.wrapping_add(self.datatype.number(self.initial_state)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sequence::{Pattern, RequestId};
+
+    fn id(number: u64) -> CorrelationId {
+        CorrelationId(number.try_into().expect("not zero"))
+    }
+
+    fn step(arithmetic: &Arithmetic, start: bool, end: bool, value: i64) -> Step {
+        let request = RequestId { worker: 0, context: 0, sequence: 0, step: 0 };
+        let value = arithmetic.number(value);
+        Step { request, pattern: Pattern::Valid, start, end, value, of: 3, special: None }
+    }
+
+    #[test]
+    fn what_else_an_answer_has_in_it_is_taken_away_and_comes_back() {
+        for datatype in Datatype::ALL {
+            for formula in [Formula::RunningSum, Formula::RunningSumPlusCorrid] {
+                let arithmetic = Arithmetic { datatype, formula, initial_state: 100, value_bits: None };
+                for end in [false, true] {
+                    let step = step(&arithmetic, false, end, 7);
+                    let answer = arithmetic.answer(step.value, &step, id(5000));
+                    let added = if end && formula.adds_corrid() { 5000 } else { 0 };
+                    assert_eq!(answer, datatype.number(107 + added), "{datatype} {formula:?}");
+                    assert_eq!(arithmetic.sum(answer, &step, id(5000)), step.value);
+                    assert_eq!(arithmetic.stateless_answer(&step, id(5000)), None);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_correlation_id_is_added_in_as_many_bits_as_the_type_has() {
+        let large = id(0xffff_ffff_8000_0001);
+        for (datatype, expected) in [
+            (Datatype::Int32, "-2147483647"),
+            (Datatype::Uint32, "2147483649"),
+            (Datatype::Int64, "-2147483647"),
+            (Datatype::Uint64, "18446744071562067969"),
+            (Datatype::Fp64, "-2147483647"),
+            (Datatype::Bytes, "-2147483647"),
+        ] {
+            let arithmetic = Arithmetic { datatype, formula: Formula::RunningSumPlusCorrid, ..Arithmetic::default() };
+            let step = step(&arithmetic, false, true, 0);
+            assert_eq!(arithmetic.answer(step.value, &step, large).to_string(), expected, "{datatype}");
+        }
+    }
+
+    #[test]
+    fn without_a_state_the_request_alone_decides() {
+        let with = |formula| Arithmetic { formula, ..Arithmetic::default() };
+        for (formula, start, end, expected) in [
+            (Formula::Stateless, false, false, 7),
+            (Formula::Stateless, true, true, 8),
+            (Formula::StatelessPlusCorrid, true, false, 8),
+            (Formula::StatelessPlusCorrid, false, true, 5007),
+        ] {
+            let arithmetic = with(formula);
+            let step = step(&arithmetic, start, end, 7);
+            assert_eq!(arithmetic.stateless_answer(&step, id(5000)), Some(expected.into()));
+        }
+    }
+
+    #[test]
+    fn floating_point_values_leave_room_for_exact_sums() {
+        assert_eq!(Arithmetic::value_bits(Datatype::Int32, u32::MAX), Ok(None));
+        for (datatype, longest) in [(Datatype::Fp32, 1), (Datatype::Fp32, 1000), (Datatype::Fp64, 1_000_000)] {
+            let value_bits = Arithmetic::value_bits(datatype, longest).expect("enough");
+            let arithmetic = Arithmetic { datatype, value_bits, ..Arithmetic::default() };
+            let bits = value_bits.expect("some");
+            let most = (1_i64 << (bits - 1)) - 1;
+            assert_eq!(arithmetic.number(most).value(), most);
+            assert_eq!(arithmetic.number(most + 1).value(), -most - 1, "as integers wrap");
+            assert!((most + 1) * i64::from(longest) * 8 <= 1 << datatype.exact_bits().expect("some"));
+        }
+        assert!(Arithmetic::value_bits(Datatype::Fp32, 1 << 20).is_err());
+        for formula in Formula::NAMES {
+            assert_eq!(Formula::named(formula).map(Formula::name), Some(*formula));
+        }
+    }
+}
