@@ -37,7 +37,7 @@ fn with_parameters(more: &Value) -> Value {
     for (name, value) in more.as_object().expect("members") {
         parameters[name] = value.clone();
     }
-    json!({ "parameters": parameters, "inputs": [input(1.into())] })
+    json!({ "parameters": parameters, "inputs": [input(1)] })
 }
 
 fn with(name: &str, value: Value) -> Value {
@@ -48,7 +48,7 @@ fn with(name: &str, value: Value) -> Value {
 
 /// With an input in which this is so; null is without it.
 fn with_input(name: &str, value: Value) -> Value {
-    let mut changed = input(1.into());
+    let mut changed = input(1);
     match value {
         Value::Null => _ = changed.as_object_mut().expect("members").remove(name),
         value => changed[name] = value,
@@ -62,12 +62,15 @@ fn with_output(parameters: &Value) -> Value {
 
 type Case = (Value, u16, String);
 
-/// Requests that are refused.
-fn refused() -> Vec<Case> {
-    let only_one = "Input must set only one of the following fields: 'data', 'binary_data_size' in 'parameters', 'shared_memory_region' in 'parameters'. But ";
-    let signed = "Unable to parse 'data': attempt to access JSON non-signed-integer as signed-integer";
-    let no_shape = "Unable to parse 'data': Shape does not match true shape of 'data' field";
-    let region = "Unable to find shared memory region: 'r'";
+const ONLY_ONE: &str = "Input must set only one of the following fields: 'data', 'binary_data_size' in 'parameters', 'shared_memory_region' in 'parameters'. But ";
+const REGION: &str = "Unable to find shared memory region: 'r'";
+
+fn own(text: &str) -> String {
+    text.to_owned()
+}
+
+/// Requests that are refused for what they are, or for their parameters.
+fn wrong_parameters() -> Vec<Case> {
     let reserved = "parameter keys starting with 'triton_' are reserved for Triton usage and should not be specified.";
     let other_type = "parameter 'other' has invalid type. It should be either 'int', 'bool', or 'string'.";
     let members = "failed to get request params.: attempt to get members for non-object";
@@ -76,13 +79,12 @@ fn refused() -> Vec<Case> {
             "inference request for sequence {id} to model 'custom_sequence_int32' must specify the START flag on the first request of the sequence"
         )
     };
-    let own = |text: &str| text.to_owned();
     vec![
         (json!([]), 500, no_member("inputs")),
         (json!({}), 500, no_member("inputs")),
         (json!({ "inputs": 3 }), 500, no_array("inputs")),
-        (json!({ "inputs": [3] }), 400, format!("{only_one}no field is set")),
-        (json!({ "inputs": [input(1.into())] }), 400, own(NO_ID)),
+        (json!({ "inputs": [3] }), 400, format!("{ONLY_ONE}no field is set")),
+        (json!({ "inputs": [input(1)] }), 400, own(NO_ID)),
         (with("id", json!(5)), 500, no_text("id")),
         (with("parameters", json!(3)), 500, own(members)),
         (with("parameters", json!(null)), 500, own(members)),
@@ -106,15 +108,23 @@ fn refused() -> Vec<Case> {
         (with_parameters(&json!({ "triton_x": 1 })), 400, own(reserved)),
         (with_parameters(&json!({ "other": null })), 400, own(other_type)),
         (with_parameters(&json!({ "other": [] })), 400, own(other_type)),
+    ]
+}
+
+/// Requests that are refused for an input.
+fn wrong_inputs() -> Vec<Case> {
+    let signed = "Unable to parse 'data': attempt to access JSON non-signed-integer as signed-integer";
+    let no_shape = "Unable to parse 'data': Shape does not match true shape of 'data' field";
+    vec![
         (with_input("name", json!(null)), 500, no_member("name")),
         (with_input("name", json!(3)), 500, no_text("name")),
         (with_input("datatype", json!(null)), 500, no_member("datatype")),
         (with_input("shape", json!(null)), 500, no_member("shape")),
-        (with_input("data", json!(null)), 400, format!("{only_one}no field is set")),
+        (with_input("data", json!(null)), 400, format!("{ONLY_ONE}no field is set")),
         (
             with_input("parameters", json!({ "binary_data_size": 4 })),
             400,
-            format!("{only_one}set 'data' 'binary_data_size'"),
+            format!("{ONLY_ONE}set 'data' 'binary_data_size'"),
         ),
         (with_input("datatype", json!("INT31")), 400, own("invalid datatype for input INPUT")),
         (
@@ -160,10 +170,16 @@ fn refused() -> Vec<Case> {
             ),
         ),
         (
-            with("inputs", json!([input(1.into()), input(1.into())])),
+            with("inputs", json!([input(1), input(1)])),
             400,
             own("[request id: <id_unknown>] input 'INPUT' already exists in request"),
         ),
+    ]
+}
+
+/// Requests that are refused for an output, or for a region that is not there.
+fn wrong_outputs() -> Vec<Case> {
+    vec![
         (with("outputs", json!(3)), 500, no_array("outputs")),
         (with("outputs", json!([{}])), 500, no_member("name")),
         (with("outputs", json!([{ "name": 3 }])), 500, no_text("name")),
@@ -178,7 +194,7 @@ fn refused() -> Vec<Case> {
             500,
             own("Unable to set 'classification': attempt to access JSON non-unsigned-integer as unsigned-integer"),
         ),
-        (with_output(&json!({ "shared_memory_region": "r" })), 404, own(region)),
+        (with_output(&json!({ "shared_memory_region": "r" })), 404, own(REGION)),
         (
             with(
                 "inputs",
@@ -187,7 +203,7 @@ fn refused() -> Vec<Case> {
                 }]),
             ),
             404,
-            own(region),
+            own(REGION),
         ),
     ]
 }
@@ -223,7 +239,7 @@ fn taken() -> Vec<(Value, Value)> {
 }
 
 fn hold_infer(address: SocketAddr) {
-    for (body, status, text) in refused() {
+    for (body, status, text) in [wrong_parameters(), wrong_inputs(), wrong_outputs()].concat() {
         let answer = ask(address, "POST", INFER, &[], body.to_string().as_bytes());
         assert_eq!((answer.status, answer.error(), answer.kind()), (status, text, JSON), "{body}");
     }

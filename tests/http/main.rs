@@ -52,7 +52,8 @@ fn with_real(hold: impl Fn(SocketAddr)) {
 }
 
 /// An input of one element.
-fn input(value: Value) -> Value {
+fn input(value: impl Into<Value>) -> Value {
+    let value = value.into();
     json!({ "name": "INPUT", "datatype": "INT32", "shape": [1, 1], "data": [value] })
 }
 
@@ -61,7 +62,7 @@ fn step(id: impl Into<Value>, flags: &str, value: i32) -> Value {
     let parameters = json!({
         "sequence_id": id.into(), "sequence_start": flags.contains('S'), "sequence_end": flags.contains('E')
     });
-    json!({ "parameters": parameters, "inputs": [input(value.into())], "outputs": [{ "name": "OUTPUT" }] })
+    json!({ "parameters": parameters, "inputs": [input(value)], "outputs": [{ "name": "OUTPUT" }] })
 }
 
 fn infer(address: SocketAddr, body: &Value) -> Answer {

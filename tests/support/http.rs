@@ -42,14 +42,14 @@ impl Answer {
 
 /// The bytes of a request, after which the connection is closed.
 pub fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
-    let mut head = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
+    let mut head = vec![format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n")];
     if method == "POST" || !body.is_empty() {
-        head += &format!("Content-Length: {}\r\n", body.len());
+        head.push(format!("Content-Length: {}\r\n", body.len()));
     }
     for (name, value) in headers {
-        head += &format!("{name}: {value}\r\n");
+        head.push(format!("{name}: {value}\r\n"));
     }
-    [head.as_bytes(), b"\r\n", body].concat()
+    [head.concat().as_bytes(), b"\r\n", body].concat()
 }
 
 /// A connection that waits for an answer with a limit.
