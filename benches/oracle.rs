@@ -3,7 +3,7 @@
 use std::{num::NonZeroU64, time::Duration, time::Instant};
 
 use sequence_stress::{
-    conversation::{Connection, Lane},
+    conversation::{Connection, Lane, Transport},
     event::{ContextId, Cut, Event, EventKind, Received, Response},
     oracle::{Oracle, Rules},
     seed::Seed,
@@ -75,7 +75,7 @@ fn answer(step: &Step, sum: i32) -> EventKind {
     let data = TensorData::Raw(sum.to_le_bytes().into());
     let output = Tensor { name: "OUTPUT".into(), datatype: "INT32".into(), shape: vec![1, 1], data };
     let response = Response { model: "m".into(), outputs: vec![output] };
-    EventKind::Received(Received { id: step.request.to_string(), result: Ok(response) })
+    EventKind::Received(Received { id: step.request.to_string(), result: Ok(response), code: None })
 }
 
 fn measure(name: &str, mut conversation: impl FnMut(&mut Writer)) {
@@ -122,6 +122,6 @@ fn main() {
         }
         writer.sequence(1, 4);
         writer.tell(0, EventKind::Cut(Cut::Cancelled));
-        writer.tell(0, EventKind::Opened(Connection::Own));
+        writer.tell(0, EventKind::Opened(Connection::Own, Transport::GrpcStream));
     });
 }

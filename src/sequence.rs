@@ -144,6 +144,7 @@ patterns! {
     SharedId "shared-id" false "Two sequences of one ID at once, over the own connection and another worker's, step by step.";
     Malformed "malformed" true "START … END, with steps in between that have a flaw and have to be refused for it.";
     Timeout "timeout" true "START … END, all sent at once, refused as a whole where it waits for a slot for longer than it may.";
+    MixedTransports "mixed-transports" true "START … END, each step over another transport than the one before it, when that is answered.";
 }
 
 /// The most answers that a server can send over a narrow connection while the client reads nothing.
@@ -166,6 +167,12 @@ impl Pattern {
                 | Self::Burst
                 | Self::Timeout
         )
+    }
+
+    /// Whether it is about a stream, or about steps that are queued on one, so that single calls cannot do it.
+    #[must_use]
+    pub fn needs_a_stream(self) -> bool {
+        matches!(self, Self::CancelQueued | Self::CancelRestart | Self::HalfClose | Self::StopReading)
     }
 
     /// The pattern's place in [`Pattern::ALL`].
@@ -214,7 +221,9 @@ macro_rules! flaws {
             /// Whether an error is its refusal.
             #[must_use]
             pub fn is_refused_with(self, text: &str) -> bool {
-                text.contains(self.refusal()) || (self == Self::BatchOfTwo && text.contains(Self::BATCH_OF_ONE))
+                text.contains(self.refusal())
+                    || (self == Self::BatchOfTwo && text.contains(Self::BATCH_OF_ONE))
+                    || (matches!(self, Self::ShortData | Self::IdOfOtherType) && text.contains(Self::UNREADABLE))
             }
         }
     };
@@ -250,6 +259,8 @@ flaws! {
 impl Flaw {
     /// What two elements in one batch are refused with where a model takes one, and that is looked at first.
     pub const BATCH_OF_ONE: &'static str = "inference request batch-size must be <= 1 for";
+    /// What the refusal of a request over HTTP says whose JSON cannot be read as what it should be.
+    pub const UNREADABLE: &'static str = "Unable to parse '";
 }
 
 impl fmt::Display for Flaw {

@@ -207,11 +207,12 @@ pub(super) fn replay_line(
         words.push("--embedded".to_owned());
         words.extend(endpoint.embedded_words().into_iter().flatten());
     } else if starter.is_none() {
-        words.push(format!("-u {}", target.endpoint));
+        words.extend(target.endpoint.all().iter().map(|endpoint| format!("-u {endpoint}")));
     }
     if let (Some(metrics), false) = (&endpoint.metrics_url, endpoint.metrics_from_environment && starter.is_some()) {
         words.push(format!("--metrics-url {metrics}"));
     }
+    words.extend(endpoint.transport.map(|transport| format!("--transport {transport}")));
     words.push(format!("-m {}", quoted(&target.model)));
     words.extend(source.argument().map(|scenario| format!("--scenario {}", quoted(&scenario))));
     words.join(" ")

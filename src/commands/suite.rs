@@ -116,7 +116,7 @@ fn chosen(only: &[String]) -> Result<Vec<(u64, &'static Builtin)>, CommandFailur
 
 async fn one(setup: Setup, name: &str, lookout: &mut Lookout, interrupts: mpsc::Receiver<()>) -> Outcome {
     let scenario = setup.scenario.clone();
-    let client = match Client::new(&scenario.target.endpoint, scenario.limits.connect_ms.duration()) {
+    let client = match Client::new(scenario.target.endpoint.for_calls(), scenario.limits.connect_ms.duration()) {
         Ok(client) => client,
         Err(error) => return Outcome::NotTested(error.to_string()),
     };
@@ -151,6 +151,9 @@ fn beyond(scenario: &Scenario, preflight: &Preflight) -> Option<String> {
     let claims_any = |of: &[Claim]| of.iter().any(|claim| claims.of(*claim) > 0);
     let model = &preflight.model;
     if let Some(why) = preflight.cannot_take_ids(scenario) {
+        return Some(why);
+    }
+    if let Some(why) = scenario.lacks_an_endpoint() {
         return Some(why);
     }
     if claims_any(&[Claim::AllSlotsBusy, Claim::Backlog, Claim::SlotReclaim, Claim::ExpiredInBacklog]) {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::{
-    conversation::{Act, Connection, Lane},
+    conversation::{Act, Connection, Lane, Transport},
     event::{ContextId, Nanos},
     scenario::Window,
     sequence::{Pattern, RequestId, Step},
@@ -14,6 +14,10 @@ use crate::{
 pub(super) struct StreamContext {
     pub(super) id: ContextId,
     window: Window,
+    /// What steps travel over where nothing else is said.
+    transport: Transport,
+    /// What they travel over, by lane.
+    transports: [Transport; Lane::MAX as usize],
     pattern: Pattern,
     /// The number of the conversation's first sequence among the worker's.
     serial: u32,
@@ -26,7 +30,7 @@ pub(super) struct StreamContext {
 /// What a context does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    Open(Lane, Connection),
+    Open(Lane, Connection, Transport),
     /// To be told with [`StreamContext::on_sent`] when it is done; all others count as done.
     Send(Lane, Step),
     HalfClose(Lane),
@@ -43,10 +47,12 @@ pub(super) enum Next {
 }
 
 impl StreamContext {
-    pub(super) fn new(id: ContextId, window: Window) -> Self {
+    pub(super) fn new(id: ContextId, window: Window, transport: Transport) -> Self {
         Self {
             id,
             window,
+            transport,
+            transports: [transport; Lane::MAX as usize],
             pattern: Pattern::Valid,
             serial: 0,
             acts: VecDeque::new(),
@@ -55,10 +61,16 @@ impl StreamContext {
         }
     }
 
+    /// What steps travel over where nothing else is said.
+    pub(super) fn transport(&self) -> Transport {
+        self.transport
+    }
+
     /// Takes a conversation, the first sequence of which is the worker's `serial`-th.
     pub(super) fn begin(&mut self, pattern: Pattern, acts: Vec<Act>, serial: u32) {
         debug_assert!(self.is_done(), "a context holds one conversation at a time");
         self.pattern = pattern;
+        self.transports = [self.transport; Lane::MAX as usize];
         self.acts = acts.into();
         self.serial = serial;
     }
@@ -91,7 +103,11 @@ impl StreamContext {
                     None
                 }
                 Act::Await { .. } => None,
-                Act::Open { lane, over } => Some(Next::Open(lane, over)),
+                Act::Open { lane, over, by } => {
+                    let by = by.unwrap_or(self.transport);
+                    self.transports[lane.index()] = by;
+                    Some(Next::Open(lane, over, by))
+                }
                 Act::HalfClose { lane } => Some(Next::HalfClose(lane)),
                 Act::Close { lane } => Some(Next::Close(lane)),
                 Act::Cancel { lane } => Some(Next::Cancel(lane)),
@@ -171,7 +187,12 @@ impl StreamContext {
     }
 
     fn has_room(&self, lane: Lane) -> bool {
-        self.pattern.needs_a_queue() || self.window.has_room(self.unanswered(lane))
+        if self.transports[lane.index()].is_stream() {
+            self.pattern.needs_a_queue() || self.window.has_room(self.unanswered(lane))
+        } else {
+            // Nothing but the answer of the one before it orders a call.
+            self.unanswered(lane) == 0
+        }
     }
 
     fn is_done(&self) -> bool {
@@ -193,7 +214,7 @@ mod tests {
     }
 
     fn context(window: Window, acts: Vec<Act>) -> StreamContext {
-        let mut context = StreamContext::new(ContextId { worker: 3, context: 1 }, window);
+        let mut context = StreamContext::new(ContextId { worker: 3, context: 1 }, window, Transport::GrpcStream);
         context.begin(Pattern::ValidValid, acts, 7);
         context
     }
@@ -239,6 +260,18 @@ mod tests {
     }
 
     #[test]
+    fn calls_are_made_one_by_one_whatever_the_window() {
+        let acts =
+            [send(Lane::FIRST, 0, 0), Act::Open { lane: SECOND, over: Connection::Own, by: Some(Transport::Http) }];
+        let acts: Vec<_> = acts.into_iter().chain([send(SECOND, 0, 1), send(SECOND, 1, 0)]).collect();
+        let mut context = context(Window::All, acts);
+        context.pattern = Pattern::Burst;
+        // The act in between ends the first of them.
+        assert_eq!((send_all(&mut context, 0).len(), send_all(&mut context, 0).len()), (1, 1));
+        assert_eq!(context.next(0), Next::Wait(None), "the lane of calls carries one");
+    }
+
+    #[test]
     fn answers_are_awaited_and_pauses_kept() {
         let acts = vec![
             send(Lane::FIRST, 0, 0),
@@ -277,7 +310,7 @@ mod tests {
     fn the_lane_that_waits_for_longest_is_known() {
         let acts = vec![
             send(SECOND, 0, 0),
-            Act::Open { lane: SECOND, over: Connection::Fresh },
+            Act::Open { lane: SECOND, over: Connection::Fresh, by: None },
             send(Lane::FIRST, 0, 1),
             send(SECOND, 1, 0),
         ];

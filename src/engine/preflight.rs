@@ -1,6 +1,6 @@
 //! What is found out about server and model before anything is sent.
 
-use std::{borrow::Cow, time::Duration};
+use std::{borrow::Cow, collections::BTreeSet, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,8 @@ use crate::{
     engine::RunLimits,
     model::{Formula, Model, Settings, SlotRange, Strategy, ToldIds, Turn},
     plan::Manner,
-    scenario::{Phase, Reuse, Scenario, ServerAction},
+    scenario::{Phase, Population, Reuse, Scenario, ServerAction},
+    sequence::Pattern,
     tensor::{INT32, TensorSpec},
     transport::{CallError, Client, Configuration},
 };
@@ -145,6 +146,7 @@ impl Preflight {
             model.controls = settings.as_ref().and_then(|settings| controls(settings, scenario, &outputs, &mut notes));
         }
         notes.extend(sends_after_answers(scenario, &model));
+        notes.extend(calls(scenario));
         let told = if is_told { Hints::default() } else { hints };
         Ok(Self { limits: RunLimits::new(scenario, &model), model, has_statistics, told, notes })
     }
@@ -421,6 +423,24 @@ fn mixes_pipelined(settings: &Settings) -> Option<&'static str> {
 fn becomes_oldest(scenario: &Scenario) -> Option<&'static str> {
     let is_oldest = scenario.phases.iter().any(|phase| phase.server == Some(ServerAction::ReloadOldest));
     is_oldest.then_some("the model is Oldest without implicit state in a part of the run")
+}
+
+/// What is said where steps are calls, and so do not go out as asked for.
+fn calls(scenario: &Scenario) -> Vec<String> {
+    let of_calls = || scenario.populations.iter().filter(|population| !population.sending.transport().is_stream());
+    let mut notes = Vec::new();
+    if of_calls().any(|population| population.sending.window.has_room(1)) {
+        notes.push(
+            "window is 1 where steps are calls of their own: nothing orders two calls but the answer to the first"
+                .to_owned(),
+        );
+    }
+    let left_out: BTreeSet<_> = of_calls().flat_map(Population::left_out).map(Pattern::name).collect();
+    if !left_out.is_empty() {
+        let patterns = left_out.into_iter().collect::<Vec<_>>().join(", ");
+        notes.push(format!("left out where steps are calls of their own, because they need a stream: {patterns}"));
+    }
+    notes
 }
 
 /// What is said where the sequences of an ID do not go out as asked for.

@@ -61,10 +61,14 @@ fn follows_from(claim: Claim, population: &Population, preflight: &Preflight) ->
     let drawn = |pattern: &Pattern| population.draws(*pattern);
     let is_drawn = claim.patterns().iter().map(drawn).any(Drawn::anywhere);
     let has_idle_limit = preflight.model.idle_limit.is_some();
-    let Sending { reuse, window, .. } = population.sending;
+    let Sending { reuse, .. } = population.sending;
     is_drawn
         && match claim {
-            Claim::BackToBack => reuse == Reuse::Pipelined && !preflight.manner().after_answers && window.has_room(1),
+            Claim::BackToBack => {
+                reuse == Reuse::Pipelined
+                    && !preflight.manner().after_answers
+                    && population.sending.window().has_room(1)
+            }
             // In rare contexts sequences are meant to go idle.
             Claim::RestartOfALiveId if drawn(&Pattern::Restart).anywhere() => has_idle_limit,
             Claim::RestartOfALiveId => {

@@ -45,7 +45,8 @@ scenarios! {
     "backlog-timeouts"
     "soak"
     "cancellation"
-    "cancel-restart";
+    "cancel-restart"
+    "mixed-transports";
     outside the suite:
     "long-sequences"
 }

@@ -19,7 +19,7 @@ macro_rules! keys {
 }
 
 keys! {
-    "target.endpoint" "text" "the server's gRPC endpoint, HOST:PORT; replaced by -u";
+    "target.endpoint" "text, or a list of texts" "the server's endpoint, HOST:PORT or grpc://HOST:PORT for gRPC, http://HOST:PORT for HTTP, or several of them: workers and their contexts take those of a kind in turn; replaced by -u";
     "target.model" "text" "the model's name; replaced by -m";
     "target.metrics" "text" "where the server tells its metrics over HTTP, HOST:PORT; then requests that are left pending are found";
     "target.controls" "true or false" "whether a model that says what it saw of each request (START, END, READY, CORRID, slot) is asked for that";
@@ -44,6 +44,7 @@ keys! {
     "length.list" "list of numbers" "one of these numbers of steps";
     "values.uniform" "{ min, max }" "inputs from min to max, INT32";
     "values.list" "list of numbers" "one of these inputs, INT32";
+    "sending.transport" "\"grpc-stream\", \"grpc-unary\", \"http\" or \"http-binary\"" "how steps travel: over a stream, or as calls, each when the one before it is answered, http in JSON; replaced by --transport [default: grpc-stream; http-binary where there is no gRPC endpoint]";
     "sending.stream" "\"per-sequence\" or \"per-context\"" "how long a gRPC stream lives";
     "sending.connection" "\"per-context\" or \"per-worker\"" "who shares a connection";
     "sending.reuse" "\"pipelined\" or \"after-answer\"" "when an ID's next START is sent: at once, or after the END's answer";
@@ -122,7 +123,7 @@ mod tests {
         let mut found = BTreeSet::new();
         paths(&DEFAULT.parse().expect("TOML"), "", &mut found);
         let more = [
-            "target.metrics = 'a:1'\nload.duration_s = 1\nlimits.response_ms = 1\nclaims.backlog = 1\nvalues.list = [1]",
+            "target.metrics = 'a:1'\nsending.transport = 'grpc-unary'\nload.duration_s = 1\nlimits.response_ms = 1\nclaims.backlog = 1\nvalues.list = [1]",
             "length.constant = 1",
             "length.uniform = { min = 1, max = 2 }",
             "length.log-normal = { median = 1, sigma = 1 }",

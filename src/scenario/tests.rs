@@ -90,6 +90,8 @@ fn workers_are_shared_out_in_proportion() {
 fn flags_override_the_file() {
     let overrides = Overrides {
         endpoint: Some("host:9".parse().expect("an endpoint")),
+        http: None,
+        transport: None,
         model: Some("m".into()),
         metrics: Some("host:8".parse().expect("an endpoint")),
         workers: NonZeroU32::new(2),

@@ -7,6 +7,11 @@ use tonic::{
     transport::{Channel, Endpoint as TonicEndpoint},
 };
 
+use super::{
+    configuration::config_of,
+    connection::Dialer,
+    http::{Connections, Rest},
+};
 use crate::{
     controls::Told,
     endpoint::Endpoint,
@@ -29,8 +34,15 @@ use crate::{
 /// A connection to a server, each call of which has a time limit.
 #[derive(Clone, Debug)]
 pub struct Client {
-    service: Service<Channel>,
+    over: Over,
     limit: Duration,
+}
+
+/// What is spoken.
+#[derive(Clone, Debug)]
+enum Over {
+    Grpc(Service<Channel>),
+    Http(Rest),
 }
 
 const RETRY_AFTER: Duration = Duration::from_millis(50);
@@ -48,6 +60,14 @@ pub enum CallError {
     Unimplemented,
     /// The server said no.
     Refused(String),
+    /// No endpoint of the server speaks this.
+    NoEndpoint(&'static str),
+}
+
+impl CallError {
+    pub(super) fn no_endpoint(what: &'static str) -> Self {
+        Self::NoEndpoint(what)
+    }
 }
 
 /// What a model's statistics say of requests.
@@ -79,7 +99,19 @@ impl Client {
     /// # Errors
     /// When the endpoint is none.
     pub fn new(endpoint: &Endpoint, limit: Duration) -> Result<Self, CallError> {
-        Ok(Self { service: Service::new(channel(endpoint, limit)?), limit })
+        if endpoint.scheme.is_grpc() {
+            return Ok(Self::over_grpc(channel(endpoint, limit)?, limit));
+        }
+        let link = Dialer::to(&endpoint.clone().into(), 0, limit).link()?;
+        Ok(Self::over_http(link.connections()?.clone(), limit))
+    }
+
+    pub(super) fn over_grpc(channel: Channel, limit: Duration) -> Self {
+        Self { over: Over::Grpc(Service::new(channel)), limit }
+    }
+
+    pub(super) fn over_http(connections: Connections, limit: Duration) -> Self {
+        Self { over: Over::Http(Rest(connections)), limit }
     }
 
     /// The same with another time limit for each call.
@@ -89,11 +121,10 @@ impl Client {
 
     /// Makes sure that a connection carries calls: one that a busy server has not taken in yet can look made and then be
     /// reset. Tries again until the limit has passed.
-    pub(crate) async fn prove(channel: Channel, limit: Duration) -> Result<(), CallError> {
-        let client = Self { service: Service::new(channel), limit };
-        let deadline = tokio::time::Instant::now() + limit;
+    pub(super) async fn prove(&self) -> Result<(), CallError> {
+        let deadline = tokio::time::Instant::now() + self.limit;
         loop {
-            match client.server_live().await {
+            match self.server_live().await {
                 Ok(_) | Err(CallError::Unimplemented | CallError::Refused(_)) => return Ok(()),
                 Err(error) if tokio::time::Instant::now() + RETRY_AFTER >= deadline => return Err(error),
                 Err(_) => tokio::time::sleep(RETRY_AFTER).await,
@@ -109,12 +140,19 @@ impl Client {
         }
     }
 
+    async fn over_rest<T>(&self, call: impl Future<Output = Result<T, CallError>>) -> Result<T, CallError> {
+        tokio::time::timeout(self.limit, call).await.unwrap_or(Err(CallError::TimedOut(self.limit)))
+    }
+
     /// Whether the server is live.
     ///
     /// # Errors
     /// When the call fails.
     pub async fn server_live(&self) -> Result<bool, CallError> {
-        let mut service = self.service.clone();
+        let mut service = match &self.over {
+            Over::Grpc(service) => service.clone(),
+            Over::Http(rest) => return self.over_rest(rest.is_well("/v2/health/live")).await,
+        };
         Ok(self.call(service.server_live(ServerLiveRequest {})).await?.live)
     }
 
@@ -123,7 +161,10 @@ impl Client {
     /// # Errors
     /// When the call fails.
     pub async fn server_ready(&self) -> Result<bool, CallError> {
-        let mut service = self.service.clone();
+        let mut service = match &self.over {
+            Over::Grpc(service) => service.clone(),
+            Over::Http(rest) => return self.over_rest(rest.is_well("/v2/health/ready")).await,
+        };
         Ok(self.call(service.server_ready(ServerReadyRequest {})).await?.ready)
     }
 
@@ -132,7 +173,10 @@ impl Client {
     /// # Errors
     /// When the call fails.
     pub async fn server_name(&self) -> Result<String, CallError> {
-        let mut service = self.service.clone();
+        let mut service = match &self.over {
+            Over::Grpc(service) => service.clone(),
+            Over::Http(rest) => return self.over_rest(rest.server_name()).await,
+        };
         let metadata = self.call(service.server_metadata(ServerMetadataRequest {})).await?;
         Ok(format!("{} {}", metadata.name, metadata.version).trim().to_owned())
     }
@@ -142,7 +186,10 @@ impl Client {
     /// # Errors
     /// When the call fails.
     pub async fn model_ready(&self, model: &str) -> Result<bool, CallError> {
-        let mut service = self.service.clone();
+        let mut service = match &self.over {
+            Over::Grpc(service) => service.clone(),
+            Over::Http(rest) => return self.over_rest(rest.model_is_ready(model)).await,
+        };
         let request = ModelReadyRequest { name: model.to_owned(), ..Default::default() };
         Ok(self.call(service.model_ready(request)).await?.ready)
     }
@@ -152,7 +199,10 @@ impl Client {
     /// # Errors
     /// When the call fails.
     pub async fn models(&self) -> Result<Vec<String>, CallError> {
-        let mut service = self.service.clone();
+        let mut service = match &self.over {
+            Over::Grpc(service) => service.clone(),
+            Over::Http(rest) => return self.over_rest(rest.models()).await,
+        };
         let index = self.call(service.repository_index(RepositoryIndexRequest::default())).await?;
         Ok(index.models.into_iter().map(|model| model.name).collect())
     }
@@ -162,13 +212,25 @@ impl Client {
     /// # Errors
     /// When a call fails; only a server that is told to, as by `--model-control-mode=explicit`, loads models when it is asked.
     pub async fn reload(&self, model: &str) -> Result<(), CallError> {
-        let mut service = self.service.clone();
         if self.model_ready(model).await? {
-            let request = RepositoryModelUnloadRequest { model_name: model.to_owned(), ..Default::default() };
-            self.call(service.repository_model_unload(request)).await?;
+            self.unload(model).await?;
         }
+        let mut service = match &self.over {
+            Over::Grpc(service) => service.clone(),
+            Over::Http(rest) => return self.over_rest(rest.load(model, None)).await,
+        };
         let request = RepositoryModelLoadRequest { model_name: model.to_owned(), ..Default::default() };
         self.call(service.repository_model_load(request)).await?;
+        Ok(())
+    }
+
+    async fn unload(&self, model: &str) -> Result<(), CallError> {
+        let mut service = match &self.over {
+            Over::Grpc(service) => service.clone(),
+            Over::Http(rest) => return self.over_rest(rest.unload(model)).await,
+        };
+        let request = RepositoryModelUnloadRequest { model_name: model.to_owned(), ..Default::default() };
+        self.call(service.repository_model_unload(request)).await?;
         Ok(())
     }
 
@@ -177,7 +239,10 @@ impl Client {
     /// # Errors
     /// When the call fails.
     pub async fn model_tensors(&self, model: &str) -> Result<(Vec<TensorSpec>, Vec<TensorSpec>), CallError> {
-        let mut service = self.service.clone();
+        let mut service = match &self.over {
+            Over::Grpc(service) => service.clone(),
+            Over::Http(rest) => return self.over_rest(rest.model_tensors(model)).await,
+        };
         let request = ModelMetadataRequest { name: model.to_owned(), ..Default::default() };
         let ModelMetadataResponse { inputs, outputs, .. } = self.call(service.model_metadata(request)).await?;
         let specs = |tensors: Vec<TensorMetadata>| {
@@ -190,7 +255,13 @@ impl Client {
     }
 
     pub(super) async fn model_config(&self, model: &str) -> Result<ModelConfig, CallError> {
-        let mut service = self.service.clone();
+        let mut service = match &self.over {
+            Over::Grpc(service) => service.clone(),
+            Over::Http(rest) => {
+                let json = self.over_rest(rest.configuration(model)).await?;
+                return config_of(&json).map_err(CallError::NotThisProtocol);
+            }
+        };
         let request = ModelConfigRequest { name: model.to_owned(), ..Default::default() };
         let response = self.call(service.model_config(request)).await?;
         response.config.ok_or_else(|| CallError::Refused("the answer holds no configuration".to_owned()))
@@ -198,7 +269,10 @@ impl Client {
 
     /// Loads a model with a configuration as JSON.
     pub(super) async fn load_with(&self, model: &str, json: String) -> Result<(), CallError> {
-        let mut service = self.service.clone();
+        let mut service = match &self.over {
+            Over::Grpc(service) => service.clone(),
+            Over::Http(rest) => return self.over_rest(rest.load(model, Some(&json))).await,
+        };
         let parameter =
             ModelRepositoryParameter { parameter_choice: Some(RepositoryParameterChoice::StringParam(json)) };
         let request = RepositoryModelLoadRequest {
@@ -215,7 +289,10 @@ impl Client {
     /// # Errors
     /// When the call fails.
     pub async fn counted(&self, model: &str) -> Result<Counted, CallError> {
-        let mut service = self.service.clone();
+        let mut service = match &self.over {
+            Over::Grpc(service) => service.clone(),
+            Over::Http(rest) => return self.over_rest(rest.counted(model)).await,
+        };
         let request = ModelStatisticsRequest { name: model.to_owned(), ..Default::default() };
         let statistics = self.call(service.model_statistics(request)).await?;
         let mut counted = Counted::default();
@@ -326,8 +403,7 @@ fn instances(config: &ModelConfig) -> u32 {
 impl From<&Status> for CallError {
     fn from(status: &Status) -> Self {
         let text = describe(status);
-        // A status with a cause is the library's own word, not the server's.
-        match (status.code(), status.source().is_some() || !is_from_the_protocol(status)) {
+        match (status.code(), !is_from_the_server(status)) {
             (Code::Unavailable, _) => Self::Unreachable(text),
             (_, true) => Self::NotThisProtocol(text),
             (Code::Unimplemented, false) => Self::Unimplemented,
@@ -336,9 +412,11 @@ impl From<&Status> for CallError {
     }
 }
 
-/// Whether a status came in gRPC's own headers, and not from an HTTP server that knows no gRPC.
-fn is_from_the_protocol(status: &Status) -> bool {
-    !status.message().starts_with("grpc-status header missing")
+/// Whether a status came in gRPC's own headers: not from an HTTP server that knows no gRPC, and not from the library, whose statuses
+/// have a cause, or one of these texts.
+pub(super) fn is_from_the_server(status: &Status) -> bool {
+    let of_the_library = ["grpc-status header missing", "Missing response message"];
+    status.source().is_none() && !of_the_library.iter().any(|text| status.message().starts_with(text))
 }
 
 /// A status in words for people.
@@ -370,14 +448,18 @@ impl fmt::Display for CallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreachable(why) => {
-                write!(f, "no connection: {why}; is a server running there, and is this its gRPC port?")
+                write!(f, "no connection: {why}; is a server running there, and is this its port?")
             }
             Self::TimedOut(limit) => write!(f, "no answer within {} ms", limit.as_millis()),
             Self::NotThisProtocol(why) => {
-                write!(f, "what answers does not speak the inference protocol over gRPC ({why})")
+                write!(
+                    f,
+                    "what answers does not speak the inference protocol as it is asked to ({why}); is this its gRPC port, or its HTTP port, as the scheme says?"
+                )
             }
             Self::Unimplemented => f.write_str("the server does not have this call"),
             Self::Refused(why) => write!(f, "the server said: {why}"),
+            Self::NoEndpoint(what) => write!(f, "there is no endpoint for {what}"),
         }
     }
 }

@@ -36,12 +36,31 @@ const RAW_INPUT_CONTENTS_TAG: u8 = (7 << 3) | 2;
 pub struct RequestTemplate {
     same: Arc<[u8]>,
     flags: Arc<[Vec<u8>; 4]>,
+    /// The same as a request over HTTP has it.
+    pub(super) parts: Arc<Parts>,
+}
+
+/// What all requests of a context have in common.
+#[derive(Clone, Debug)]
+pub(super) struct Parts {
+    pub(super) model: String,
+    pub(super) input: String,
+    pub(super) shape: Vec<i64>,
+    pub(super) outputs: Vec<String>,
+    pub(super) id: WireId,
 }
 
 impl RequestTemplate {
     /// The template of requests for the sum over `input`, of this shape, answered in `outputs`.
     #[must_use]
     pub fn new(model: &str, input: &str, shape: &[i64], outputs: &[&str], id: WireId) -> Self {
+        let parts = Parts {
+            model: model.to_owned(),
+            input: input.to_owned(),
+            shape: shape.to_vec(),
+            outputs: outputs.iter().map(ToString::to_string).collect(),
+            id: id.clone(),
+        };
         let same = ModelInferRequest {
             model_name: model.to_owned(),
             inputs: vec![InferInputTensor {
@@ -59,7 +78,7 @@ impl RequestTemplate {
             let end = parameter("sequence_end", ParameterChoice::BoolParam(end));
             ModelInferRequest { parameters: [start, end].into(), ..Default::default() }.encode_to_vec()
         });
-        Self { same: same.encode_to_vec().into(), flags: Arc::new(flags) }
+        Self { same: same.encode_to_vec().into(), flags: Arc::new(flags), parts: Arc::new(parts) }
     }
 
     /// The request that a step with a flaw is; seldom enough to be put together from what is encoded.
@@ -88,7 +107,11 @@ impl From<WireId> for ParameterChoice {
 }
 
 /// The fewest bytes of a text that is too long for a correlation ID.
-const TOO_LONG: usize = 129;
+pub(super) const TOO_LONG: usize = 129;
+/// Names of what there is not.
+pub(super) const NO_SUCH_INPUT: &str = "NO_SUCH_INPUT";
+pub(super) const NO_SUCH_OUTPUT: &str = "NO_SUCH_OUTPUT";
+pub(super) const NO_SUCH_VERSION: &str = "999";
 
 impl ModelInferRequest {
     /// Gives a request that is right a flaw.
@@ -99,8 +122,8 @@ impl ModelInferRequest {
             Flaw::IdEmpty => id(ParameterChoice::StringParam(String::new())),
             Flaw::IdTooLong => id(ParameterChoice::StringParam("x".repeat(TOO_LONG))),
             Flaw::IdOfOtherType => id(ParameterChoice::BoolParam(true)),
-            Flaw::OtherOutput => self.outputs.push(requested("NO_SUCH_OUTPUT")),
-            Flaw::OtherVersion => "999".clone_into(&mut self.model_version),
+            Flaw::OtherOutput => self.outputs.push(requested(NO_SUCH_OUTPUT)),
+            Flaw::OtherVersion => NO_SUCH_VERSION.clone_into(&mut self.model_version),
             Flaw::ShortData => self.raw_input_contents.iter_mut().for_each(|bytes| bytes.truncate(3)),
             Flaw::NoInput => {
                 self.inputs.clear();
@@ -112,7 +135,7 @@ impl ModelInferRequest {
             }
             Flaw::OtherType => self.inputs.iter_mut().for_each(|input| "FP32".clone_into(&mut input.datatype)),
             Flaw::OtherShape => self.inputs.iter_mut().for_each(|input| input.shape.push(1)),
-            Flaw::OtherInput => self.inputs.iter_mut().for_each(|input| "NO_SUCH_INPUT".clone_into(&mut input.name)),
+            Flaw::OtherInput => self.inputs.iter_mut().for_each(|input| NO_SUCH_INPUT.clone_into(&mut input.name)),
         }
     }
 }
@@ -129,11 +152,17 @@ fn parameter(name: &str, choice: ParameterChoice) -> (String, InferParameter) {
 #[derive(Clone, Debug)]
 pub(super) struct StepCodec {
     template: RequestTemplate,
+    /// Whether answers come alone, and not as messages of a stream.
+    alone: bool,
 }
 
 impl StepCodec {
-    pub(super) fn new(template: RequestTemplate) -> Self {
-        Self { template }
+    pub(super) fn of_streams(template: RequestTemplate) -> Self {
+        Self { template, alone: false }
+    }
+
+    pub(super) fn of_calls(template: RequestTemplate) -> Self {
+        Self { template, alone: true }
     }
 }
 
@@ -148,7 +177,7 @@ impl Codec for StepCodec {
     }
 
     fn decoder(&mut self) -> ReceivedDecoder {
-        ReceivedDecoder
+        ReceivedDecoder { alone: self.alone }
     }
 }
 
@@ -203,17 +232,23 @@ impl Encoder for StepEncoder {
 }
 
 #[derive(Debug)]
-pub(super) struct ReceivedDecoder;
+pub(super) struct ReceivedDecoder {
+    alone: bool,
+}
 
 impl Decoder for ReceivedDecoder {
     type Item = Received;
     type Error = Status;
 
     fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Received>, Status> {
-        let message = ModelStreamInferResponse::decode(buffer).map_err(|error| {
-            Status::internal(format!("a message that is no ModelStreamInferResponse came: {error}"))
-        })?;
-        Ok(Some(received(message)))
+        let (name, decoded) = if self.alone {
+            ("ModelInferResponse", ModelInferResponse::decode(buffer).map(answered))
+        } else {
+            ("ModelStreamInferResponse", ModelStreamInferResponse::decode(buffer).map(received))
+        };
+        decoded
+            .map(Some)
+            .map_err(|error| Status::from_error(format!("a message that is no {name} came: {error}").into()))
     }
 
     fn buffer_settings(&self) -> BufferSettings {
@@ -222,11 +257,16 @@ impl Decoder for ReceivedDecoder {
 }
 
 fn received(message: ModelStreamInferResponse) -> Received {
-    let ModelInferResponse { model_name, id, outputs, raw_output_contents, .. } =
-        message.infer_response.unwrap_or_default();
-    if !message.error_message.is_empty() {
-        return Received { id, result: Err(message.error_message) };
+    let response = message.infer_response.unwrap_or_default();
+    if message.error_message.is_empty() {
+        answered(response)
+    } else {
+        Received { id: response.id, result: Err(message.error_message), code: None }
     }
+}
+
+fn answered(response: ModelInferResponse) -> Received {
+    let ModelInferResponse { model_name, id, outputs, raw_output_contents, .. } = response;
     let mut raw = raw_output_contents.into_iter();
     let mut outputs: Vec<_> = outputs
         .into_iter()
@@ -245,7 +285,7 @@ fn received(message: ModelStreamInferResponse) -> Received {
         .collect();
     // Bytes that belong to no output are one output too many.
     outputs.extend(raw.map(|bytes| Tensor { data: TensorData::Raw(bytes), ..Tensor::default() }));
-    Received { id, result: Ok(Response { model: model_name, outputs }) }
+    Received { id, result: Ok(Response { model: model_name, outputs }), code: None }
 }
 
 #[cfg(test)]
@@ -260,7 +300,7 @@ mod tests {
         let id = CorrelationId(NonZeroU64::new(u64::MAX - 1).expect("not zero"));
         let template =
             RequestTemplate::new("a_model", "INPUT", &[1, 1], &["OUTPUT", "SEEN"], id.on_the_wire(IdForm::Integer));
-        let mut encoder = StepCodec::new(template).encoder();
+        let mut encoder = StepCodec::of_streams(template).encoder();
         for (start, end) in [(true, false), (false, false), (false, true), (true, true)] {
             let request = RequestId { worker: u32::MAX, context: u32::MAX, sequence: u32::MAX, step: u32::MAX };
             let step = Step { request, pattern: Pattern::Valid, start, end, value: -5, of: 3, special: None };
@@ -294,7 +334,7 @@ mod tests {
     /// What a step is on the wire, and what it would be without what sets it apart.
     fn with_and_without(special: Special) -> (ModelInferRequest, ModelInferRequest) {
         let id = WireId::Text("seven".into());
-        let mut encoder = StepCodec::new(RequestTemplate::new("m", "INPUT", &[1, 1], &["OUTPUT"], id)).encoder();
+        let mut encoder = StepCodec::of_streams(RequestTemplate::new("m", "INPUT", &[1, 1], &["OUTPUT"], id)).encoder();
         let request = RequestId { worker: 1, context: 2, sequence: 3, step: 4 };
         let step = Step { request, pattern: Pattern::Valid, start: true, end: false, value: 5, of: 6, special: None };
         let mut read = |step: Step| {
@@ -351,8 +391,8 @@ mod tests {
         assert_eq!(sum_of(response.clone()), None);
 
         let error = ModelStreamInferResponse { error_message: "no".into(), infer_response: Some(response) };
-        assert_eq!(received(error), Received { id: "0-1-2".into(), result: Err("no".into()) });
+        assert_eq!(received(error), Received { id: "0-1-2".into(), result: Err("no".into()), code: None });
         let bare = ModelStreamInferResponse { error_message: "no".into(), infer_response: None };
-        assert_eq!(received(bare), Received { id: String::new(), result: Err("no".into()) });
+        assert_eq!(received(bare), Received { id: String::new(), result: Err("no".into()), code: None });
     }
 }

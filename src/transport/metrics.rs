@@ -23,7 +23,8 @@ pub async fn pending_requests(metrics: &Endpoint, model: &str, limit: Duration) 
         .await
         .unwrap_or_else(|_| Err(format!("no answer within {} ms", limit.as_millis())))
         .map_err(|why| format!("http://{}/metrics cannot be read: {why}", metrics.address()))?;
-    pending_in(&page, model).ok_or_else(|| format!("http://{}/metrics has no {PENDING} of model '{model}'", metrics.address()))
+    pending_in(&page, model)
+        .ok_or_else(|| format!("http://{}/metrics has no {PENDING} of model '{model}'", metrics.address()))
 }
 
 async fn page(metrics: &Endpoint) -> Result<String, String> {

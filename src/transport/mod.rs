@@ -1,14 +1,16 @@
 //! How requests reach a server and answers come back; with [`crate::proto`] the only place that sees the wire.
 
+mod calls;
 mod client;
 mod codec;
 mod configuration;
 mod connection;
+mod dial;
+mod http;
 mod metrics;
 mod process;
 mod stream;
 
-pub(crate) use client::channel;
 pub use client::{CallError, Client, Counted};
 pub use codec::RequestTemplate;
 pub use configuration::Configuration;

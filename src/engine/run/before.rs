@@ -30,7 +30,10 @@ use crate::{
 impl Prepared {
     pub(super) async fn new(setup: Setup, given: Option<Given>, observer: &mut dyn Observer) -> Result<Self, RunError> {
         let Setup { scenario, seed, hints, fail_fast, embedded, recording, restart, program } = setup;
-        let client = Client::new(&scenario.target.endpoint, scenario.limits.connect_ms.duration())
+        if let Some(why) = scenario.lacks_an_endpoint() {
+            return Err(RunError::Endpoint(why));
+        }
+        let client = Client::new(scenario.target.endpoint.for_calls(), scenario.limits.connect_ms.duration())
             .map_err(|error| RunError::Endpoint(error.to_string()))?;
         let mut preflight = Preflight::ask(&client, &scenario, hints).await.map_err(RunError::Endpoint)?;
         if let Some(why) = preflight.cannot_take_ids(&scenario) {

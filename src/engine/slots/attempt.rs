@@ -7,7 +7,6 @@ use tokio::{
     task::JoinSet,
     time::{Instant, MissedTickBehavior, interval},
 };
-use tonic::transport::Channel;
 
 use super::{SlotFinding, Terms, Trail, line::Line};
 use crate::{
@@ -20,7 +19,7 @@ use crate::{
     oracle::{Oracle, Outcome, Ruling},
     recorder::Counts,
     sequence::{CorrelationId, RequestId},
-    transport::{Client, Message, Outgoing, RequestTemplate, Stream, channel},
+    transport::{Client, Link, Message, Outgoing, RequestTemplate, Stream},
 };
 
 /// How many streams share a connection: fewer than any server should refuse, because one that has to wait for a stream
@@ -57,7 +56,7 @@ pub(super) struct Attempt<'r> {
     counts: Counts,
     lines: Vec<Line>,
     outgoing: Vec<Outgoing>,
-    connection: Option<Channel>,
+    connection: Option<Link>,
     readers: JoinSet<()>,
     sender: mpsc::Sender<(usize, Message)>,
     arrivals: mpsc::Receiver<(usize, Message)>,
@@ -281,7 +280,9 @@ impl<'r> Attempt<'r> {
         let id = correlation_id(&self.terms, self.number, context).on_the_wire(form);
         let template = RequestTemplate::new(&model.name, &model.input.name, &model.shape, &model.outputs(), id);
         let connection = self.connection_for(index)?;
-        let Stream { outgoing, mut incoming } = Stream::open(&connection, template);
+        let by = self.shared.scenario.target.endpoint.usual();
+        let Stream { outgoing, mut incoming } =
+            Stream::open(&connection, by, template).map_err(|error| Void { why: error.to_string(), again: false })?;
         let sender = self.sender.clone();
         self.readers.spawn(async move {
             loop {
@@ -297,18 +298,18 @@ impl<'r> Attempt<'r> {
         // A worker's sequences are numbered through.
         let sequence = self.number * (self.terms.slots + 1) + context;
         self.lines.push(Line::new(RequestId { worker: self.worker(), context, sequence, step: 0 }));
-        self.observe(index, EventKind::Opened(Connection::Own));
+        self.observe(index, EventKind::Opened(Connection::Own, by));
         self.send(index, false)
     }
 
-    fn connection_for(&mut self, line: usize) -> Result<Channel, Void> {
+    fn connection_for(&mut self, line: usize) -> Result<Link, Void> {
         if !line.is_multiple_of(STREAMS_OF_A_CONNECTION)
             && let Some(connection) = &self.connection
         {
             return Ok(connection.clone());
         }
         let scenario = &self.shared.scenario;
-        let connection = channel(&scenario.target.endpoint, scenario.limits.connect_ms.duration())
+        let connection = Link::to(&scenario.target.endpoint, scenario.limits.connect_ms.duration())
             .map_err(|error| Void { why: error.to_string(), again: false })?;
         self.connection = Some(connection.clone());
         Ok(connection)

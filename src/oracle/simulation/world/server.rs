@@ -164,5 +164,5 @@ fn received(client: usize, step: &Step, answer: Answer) -> EventKind {
             id(client)
         )),
     };
-    EventKind::Received(Received { id: step.request.to_string(), result })
+    EventKind::Received(Received { id: step.request.to_string(), result, code: None })
 }
