@@ -131,7 +131,7 @@ impl Script<'_> {
             }
             Pattern::Reset if self.calls => self.cut_executing(Connection::Fresh, Act::Reset { lane: SECOND }, after),
             Pattern::KillClient if self.calls => {
-                self.cut_executing(Connection::Process, Act::Kill { lane: SECOND }, after)
+                self.cut_executing(Connection::Process, Act::Kill { lane: SECOND }, after);
             }
             Pattern::MixedTransports => self.mix_transports(),
             Pattern::Reset => {

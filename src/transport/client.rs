@@ -259,7 +259,7 @@ impl Client {
             Over::Grpc(service) => service.clone(),
             Over::Http(rest) => {
                 let json = self.over_rest(rest.configuration(model)).await?;
-                return config_of(&json).map_err(CallError::NotThisProtocol);
+                return config_of(&json).map_err(CallError::Refused);
             }
         };
         let request = ModelConfigRequest { name: model.to_owned(), ..Default::default() };
@@ -405,7 +405,7 @@ impl From<&Status> for CallError {
         let text = describe(status);
         match (status.code(), !is_from_the_server(status)) {
             (Code::Unavailable, _) => Self::Unreachable(text),
-            (_, true) => Self::NotThisProtocol(text),
+            (_, true) => Self::NotThisProtocol(format!("gRPC ({text})")),
             (Code::Unimplemented, false) => Self::Unimplemented,
             (_, false) => Self::Refused(text),
         }
@@ -452,10 +452,7 @@ impl fmt::Display for CallError {
             }
             Self::TimedOut(limit) => write!(f, "no answer within {} ms", limit.as_millis()),
             Self::NotThisProtocol(why) => {
-                write!(
-                    f,
-                    "what answers does not speak the inference protocol as it is asked to ({why}); is this its gRPC port, or its HTTP port, as the scheme says?"
-                )
+                write!(f, "what answers does not speak the inference protocol over {why}")
             }
             Self::Unimplemented => f.write_str("the server does not have this call"),
             Self::Refused(why) => write!(f, "the server said: {why}"),

@@ -131,12 +131,11 @@ impl Dialer {
     pub(crate) fn link(&self) -> Result<Link, CallError> {
         let grpc = self.grpc.as_ref().map(|endpoint| {
             let harm = Harm::default();
-            let channel = match &self.path {
-                None => channel(endpoint, self.limit)?,
-                Some(_) => {
-                    let connector = self.connector(endpoint, CancellationToken::new(), None, harm.clone());
-                    tonic(endpoint)?.connect_with_connector_lazy(connector)
-                }
+            let channel = if self.path.is_none() {
+                channel(endpoint, self.limit)?
+            } else {
+                let connector = self.connector(endpoint, CancellationToken::new(), None, harm.clone());
+                tonic(endpoint)?.connect_with_connector_lazy(connector)
             };
             Ok::<_, CallError>((channel, harm))
         });

@@ -46,7 +46,7 @@ enum State {
     /// A server may send no headers before its first response, so steps are sent while this is still under way.
     Opening(Opening),
     Open(Box<Streaming<Received>>),
-    Calls(Calls),
+    Calls(Box<Calls>),
 }
 
 impl fmt::Debug for Incoming {
@@ -80,10 +80,12 @@ impl Stream {
         let (outgoing, steps) = mpsc::channel(QUEUE);
         let state = match by {
             Transport::GrpcStream => Self::streaming(link, template, steps)?,
-            Transport::GrpcUnary => State::Calls(Calls::new(steps, Caller::Grpc(link.channel()?.clone(), template))),
+            Transport::GrpcUnary => {
+                State::Calls(Box::new(Calls::new(steps, Caller::Grpc(link.channel()?.clone(), template))))
+            }
             Transport::Http | Transport::HttpBinary => {
                 let (connections, binary) = (link.connections()?.clone(), by == Transport::HttpBinary);
-                State::Calls(Calls::new(steps, Caller::Http { connections, template, binary }))
+                State::Calls(Box::new(Calls::new(steps, Caller::Http { connections, template, binary })))
             }
         };
         Ok(Self { outgoing: Outgoing(outgoing), incoming: Incoming(state) })

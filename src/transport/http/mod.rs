@@ -36,7 +36,7 @@ const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove
 /// Connections to one endpoint, each made when all others carry a call. A call that is dropped takes its connection with it.
 #[derive(Clone)]
 pub(super) struct Connections {
-    client: Legacy<Connector, Full<Bytes>>,
+    client: Arc<Legacy<Connector, Full<Bytes>>>,
     base: Arc<str>,
 }
 
@@ -68,7 +68,7 @@ impl Connections {
             .pool_idle_timeout(None)
             .pool_max_idle_per_host(IDLE_MAX)
             .build(connector);
-        Ok(Self { client, base: endpoint.uri().into() })
+        Ok(Self { client: Arc::new(client), base: endpoint.uri().into() })
     }
 
     /// Sends a step, and brings what came of it.
@@ -102,6 +102,11 @@ impl Connections {
     }
 }
 
+/// What answers does not speak the protocol over HTTP.
+fn over_http(why: &str) -> String {
+    format!("HTTP ({why})")
+}
+
 /// The path of a model, and what comes below it.
 fn path_of(model: &str, below: &str) -> String {
     format!("/v2/models/{}{below}", utf8_percent_encode(model, UNRESERVED))
@@ -119,7 +124,7 @@ impl From<Failure> for CallError {
     fn from(failure: Failure) -> Self {
         let is_connect = matches!(&failure, Failure::Request(error) if error.is_connect());
         let text = failure.to_string();
-        if is_connect { Self::Unreachable(text) } else { Self::NotThisProtocol(text) }
+        if is_connect { Self::Unreachable(text) } else { Self::NotThisProtocol(over_http(&text)) }
     }
 }
 

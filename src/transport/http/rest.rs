@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{
     super::client::{CallError, Counted},
-    Connections, path_of,
+    Connections, over_http, path_of,
 };
 use crate::tensor::TensorSpec;
 
@@ -78,7 +78,7 @@ impl Rest {
             StatusCode::BAD_REQUEST | StatusCode::SERVICE_UNAVAILABLE => Ok(false),
             StatusCode::NOT_FOUND if answered.error().is_some() => Ok(false),
             StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => Err(CallError::Unimplemented),
-            status => Err(CallError::NotThisProtocol(format!("HTTP status {status}"))),
+            status => Err(CallError::NotThisProtocol(over_http(&format!("status {status}")))),
         }
     }
 
@@ -146,7 +146,7 @@ impl Rest {
             (StatusCode::OK, _) => Ok(answered.body.into()),
             (_, Some(text)) => Err(CallError::Refused(text)),
             (StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED, None) => Err(CallError::Unimplemented),
-            (status, None) => Err(CallError::NotThisProtocol(format!("HTTP status {status}"))),
+            (status, None) => Err(CallError::NotThisProtocol(over_http(&format!("status {status}")))),
         }
     }
 }
@@ -157,5 +157,5 @@ fn repository_path(model: &str, what: &str) -> String {
 
 fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, CallError> {
     serde_json::from_slice(body)
-        .map_err(|error| CallError::NotThisProtocol(format!("its JSON is not as it should be: {error}")))
+        .map_err(|error| CallError::NotThisProtocol(over_http(&format!("its JSON is not as it should be: {error}"))))
 }

@@ -136,7 +136,7 @@ async fn steps_go_out_in_json_and_as_bytes_and_answers_are_read_in_both() {
             assert_eq!(bytes, [0xfb, 0xff, 0xff, 0xff]);
         } else {
             input["data"] = json!([-5]);
-            assert_eq!(bytes, []);
+            assert!(bytes.is_empty());
         }
         let parameters = json!({ "sequence_id": u64::MAX - 1, "sequence_start": true, "sequence_end": false });
         let outputs = json!([{ "name": "OUTPUT", "parameters": { "binary_data": binary } }]);
@@ -206,7 +206,8 @@ async fn a_call_that_is_dropped_ends_its_connection() {
 #[tokio::test]
 async fn the_calls_before_and_after_a_run_are_understood() {
     let (endpoints, _asked) = server(|asked| match (asked.method.as_str(), asked.path.as_str()) {
-        ("GET", "/v2/health/live" | "/v2/models/m/ready") => (200, None, Vec::new()),
+        ("GET", "/v2/health/live" | "/v2/models/m/ready")
+        | ("POST", "/v2/repository/models/m/unload" | "/v2/repository/models/m/load") => (200, None, Vec::new()),
         ("GET", "/v2/health/ready") => (400, None, Vec::new()),
         ("GET", "/v2/models/none/ready") => in_json(400, &json!({ "error": "Model version not ready" })),
         ("GET", "/v2") => in_json(200, &json!({ "name": "triton", "version": "2", "extensions": [] })),
@@ -225,7 +226,6 @@ async fn the_calls_before_and_after_a_run_are_understood() {
             &json!({ "model_stats": [{ "name": "m", "inference_count": 5, "execution_count": 4,
                 "inference_stats": { "success": { "count": 3, "ns": 1 }, "fail": { "count": 2, "ns": 1 } } }] }),
         ),
-        ("POST", "/v2/repository/models/m/unload" | "/v2/repository/models/m/load") => (200, None, Vec::new()),
         ("POST", "/v2/repository/models/none/load") => in_json(400, &json!({ "error": "no such model" })),
         _ => (404, None, Vec::new()),
     })
