@@ -62,9 +62,9 @@ fn a_correct_server_is_not_accused_whatever_is_called() {
             Claim::ConcurrentSubmission,
             Claim::SurvivedAFlaw,
         ] {
-            assert!(result.reached.of(claim) > 0, "{model}: {claim}");
+            assert!(result.tally.reached.of(claim) > 0, "{model}: {claim}");
         }
-        assert_eq!(result.reached.of(Claim::BackToBack), 0, "calls are not pipelined");
+        assert_eq!(result.tally.reached.of(Claim::BackToBack), 0, "calls are not pipelined");
         assert!(!matches!(result.accounting, Accounting::Differs { .. }), "{:?}", result.accounting);
     }
 }
@@ -106,7 +106,7 @@ fn what_calls_cannot_do_is_left_out_and_told() {
     let notes = result.preflight.notes.join("\n");
     assert!(notes.contains("because they need a stream: cancel-queued, half-close"), "{notes}");
     assert!(notes.contains("window is 1 where steps are calls"), "{notes}");
-    assert_eq!(result.reached.of(Claim::HalfClosed), 0);
+    assert_eq!(result.tally.reached.of(Claim::HalfClosed), 0);
 }
 
 #[test]

@@ -44,9 +44,9 @@ scenarios! {
     "unusual-steps"
     "backlog-timeouts"
     "soak"
+    "mixed-transports"
     "cancellation"
-    "cancel-restart"
-    "mixed-transports";
+    "cancel-restart";
     outside the suite:
     "long-sequences"
 }
