@@ -76,6 +76,8 @@ fn follows_from(claim: Claim, population: &Population, preflight: &Preflight) ->
                     && comes_back_in_time(population, preflight)
             }
             Claim::IdleReap | Claim::KeptThroughAPause => has_idle_limit,
+            // With more steps under way it is chance whether the one before is answered when the one with the flaw is sent.
+            Claim::SurvivedAFlaw => !population.sending.window().has_room(1),
             // How the slots are taken depends on how many there are, and on how fast the server is.
             Claim::AllSlotsBusy | Claim::Backlog | Claim::SlotReclaim | Claim::ExpiredInBacklog => false,
             _ => true,
