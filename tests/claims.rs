@@ -62,7 +62,10 @@ fn claimed(summary: &Summary) -> Vec<(Claim, u64)> {
 #[track_caller]
 fn assert_reaches_its_claims(pattern: Pattern, setup: Setup) {
     let server = TestServer::start(setup);
-    let summary = stress(&server, &format!("patterns.common = {{ valid = 1, {pattern} = 3 }}"), Hints::default());
+    // A flaw is certainly survived only where it comes to a sequence that has its slot.
+    let sending = if pattern == Pattern::Malformed { "sending.window = 1" } else { "" };
+    let text = format!("{sending}\npatterns.common = {{ valid = 1, {pattern} = 3 }}");
+    let summary = stress(&server, &text, Hints::default());
     assert_eq!(summary.verdict(), Verdict::Valid, "{pattern}: {:?} {:?}", summary.doubts(), summary.result.violations);
     let expected = Claim::ALL.into_iter().filter(|claim| claim.patterns().contains(&pattern));
     // Those depend on how the slots are taken.
@@ -75,7 +78,9 @@ fn assert_reaches_its_claims(pattern: Pattern, setup: Setup) {
 /// Each pattern that is drawn is claimed, and reached on a correct server.
 #[test]
 fn every_pattern_reaches_what_it_is_for() {
-    let patterns: Vec<_> = Pattern::ALL.into_iter().filter(|pattern| *pattern != Pattern::Valid).collect();
+    // The server of this test has no single calls; tests/transports.rs has what mixes them.
+    let others = [Pattern::Valid, Pattern::MixedTransports];
+    let patterns: Vec<_> = Pattern::ALL.into_iter().filter(|pattern| !others.contains(pattern)).collect();
     support::side_by_side(6, &patterns, |pattern| assert_reaches_its_claims(*pattern, server(700, |_| {})));
 }
 
