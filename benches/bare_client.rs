@@ -117,7 +117,7 @@ fn job(args: Args) -> Result<Job, String> {
         None => Source::default_scenario(),
     };
     let overrides = Overrides {
-        endpoint: Some(args.url),
+        endpoint: Some(args.url.into()),
         model: Some(args.model),
         workers: Some(args.concurrency),
         iterations: Some(args.iterations),
@@ -203,7 +203,7 @@ async fn run_worker(job: Arc<Job>, index: u32) -> Result<Counts, String> {
 }
 
 fn connect(scenario: &Scenario) -> Result<Service, String> {
-    let endpoint = tonic::transport::Endpoint::from_shared(scenario.target.endpoint.uri())
+    let endpoint = tonic::transport::Endpoint::from_shared(scenario.target.endpoint.for_calls().uri())
         .map_err(|error| format!("{}: {error}", scenario.target.endpoint))?;
     let limit = scenario.limits.connect_ms.duration();
     Ok(Service::new(endpoint.connect_timeout(limit).tcp_nodelay(true).connect_lazy()))

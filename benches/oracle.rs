@@ -4,7 +4,7 @@ use std::{num::NonZeroU64, time::Duration, time::Instant};
 
 use sequence_stress::{
     arithmetic::Arithmetic,
-    conversation::{Connection, Lane},
+    conversation::{Connection, Lane, Transport},
     event::{ContextId, Cut, Event, EventKind, Received, Response},
     number::Number,
     oracle::{Oracle, Rules},
@@ -77,7 +77,7 @@ fn answer(step: &Step, sum: Number) -> EventKind {
     let data = TensorData::Raw(sum.to_bytes());
     let output = Tensor { name: "OUTPUT".into(), datatype: "INT32".into(), shape: vec![1, 1], data };
     let response = Response { model: "m".into(), outputs: vec![output] };
-    EventKind::Received(Received { id: step.request.to_string(), result: Ok(response) })
+    EventKind::Received(Received { id: step.request.to_string(), result: Ok(response), code: None })
 }
 
 fn measure(name: &str, mut conversation: impl FnMut(&mut Writer)) {
@@ -125,6 +125,6 @@ fn main() {
         }
         writer.sequence(1, 4);
         writer.tell(0, EventKind::Cut(Cut::Cancelled));
-        writer.tell(0, EventKind::Opened(Connection::Own));
+        writer.tell(0, EventKind::Opened(Connection::Own, Transport::GrpcStream));
     });
 }

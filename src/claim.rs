@@ -128,6 +128,9 @@ claims! {
     ExpiredInBacklog "expired-in-the-backlog" [Timeout]
         "A step was refused because its sequence waited for a slot for longer than it might."
         "slots have to be taken for longer than the steps may wait, a share of the idle limit, here {idle}: sequences without END, and more workers (-t, here {workers}) than slots, here {slots}";
+    MixedTransports "mixed-transports" [MixedTransports]
+        "A step was answered rightly over another transport than the step before it of its sequence."
+        "";
 }
 
 impl fmt::Display for Claim {

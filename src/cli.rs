@@ -28,7 +28,7 @@ pub use self::{
     server::ServerArgs,
 };
 use crate::{
-    endpoint::Endpoint,
+    endpoint::{Endpoint, Endpoints},
     model::Strategy,
     reference::{Options, Tls, model_names, strategy_of},
     scenario::{Millis, Overrides},
@@ -212,10 +212,10 @@ pub struct ReplayArgs {
     #[arg(short, long, value_name = "FILE", requires = "shrink")]
     pub output: Option<PathBuf>,
     #[expect(clippy::doc_markdown, reason = "clap shows it as it is")]
-    /// The server's gRPC endpoint [default: SEQUENCE_STRESS_URL of the environment; a reference server, if it failed there; or
+    /// The server's endpoint, or several of them, as the run had them [default: SEQUENCE_STRESS_URL of the environment; a reference server, if it failed there; or
     /// the endpoint where it failed]
-    #[arg(short, long, value_name = "ENDPOINT", env = URL_VARIABLE)]
-    pub url: Option<Endpoint>,
+    #[arg(short, long, value_name = "ENDPOINT", value_delimiter = ',', env = URL_VARIABLE)]
+    pub url: Vec<Endpoint>,
     #[expect(clippy::doc_markdown, reason = "clap shows it as it is")]
     /// Where the server tells its metrics over HTTP; requests that are left pending are found only with it [default: with the
     /// environment's endpoint SEQUENCE_STRESS_METRICS of the environment, with --url none, or the file's]
@@ -355,12 +355,18 @@ impl StressArgs {
 }
 
 impl ReplayArgs {
+    /// The endpoints that flags or the environment name.
+    #[must_use]
+    pub fn endpoints(&self) -> Option<Endpoints> {
+        Endpoints::try_from(self.url.clone()).ok()
+    }
+
     /// Where the server that `--url` names tells its metrics: the environment's address belongs to the environment's endpoint.
     #[must_use]
     pub fn metrics(&self) -> Option<Endpoint> {
         let of_the_environment = || {
-            let url: Endpoint = env::var(URL_VARIABLE).ok()?.parse().ok()?;
-            let text = env::var(METRICS_VARIABLE).ok().filter(|_| self.url.as_ref() == Some(&url))?;
+            let url: Endpoints = env::var(URL_VARIABLE).ok()?.parse().ok()?;
+            let text = env::var(METRICS_VARIABLE).ok().filter(|_| self.url == url.all())?;
             metrics(&text).ok()
         };
         self.metrics_url.clone().or_else(of_the_environment)

@@ -2,7 +2,12 @@
 
 use std::{fmt, net::SocketAddr, str::FromStr};
 
-use serde::{Deserialize, Serialize};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{self, SeqAccess, Visitor},
+};
+
+use crate::conversation::Transport;
 
 /// What is spoken at an endpoint, and whether it is secured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -147,6 +152,138 @@ impl fmt::Display for Endpoint {
     }
 }
 
+/// The endpoints of one server, at each of which it is the same; never none.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Endpoints(Vec<Endpoint>);
+
+impl Endpoints {
+    /// Those of one server that speaks both.
+    #[must_use]
+    pub fn of_both(grpc: SocketAddr, http: SocketAddr) -> Self {
+        Self(vec![grpc.into(), Endpoint::from(http).speaking(Scheme::Http)])
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn all(&self) -> &[Endpoint] {
+        &self.0
+    }
+
+    /// The one for calls before and after a run: the first of gRPC, or the first of all.
+    #[must_use]
+    pub fn for_calls(&self) -> &Endpoint {
+        self.grpc(0).unwrap_or(&self.0[0])
+    }
+
+    /// One of gRPC, taken in turn by who comes at which place.
+    #[must_use]
+    pub fn grpc(&self, place: usize) -> Option<&Endpoint> {
+        self.in_turn(place, true)
+    }
+
+    /// One of HTTP, taken in turn by who comes at which place.
+    #[must_use]
+    pub fn http(&self, place: usize) -> Option<&Endpoint> {
+        self.in_turn(place, false)
+    }
+
+    /// Whether one of them speaks what this transport is.
+    #[must_use]
+    pub fn speak(&self, transport: Transport) -> bool {
+        if transport.is_http() { self.http(0).is_some() } else { self.grpc(0).is_some() }
+    }
+
+    /// The transport for who has no other wish.
+    #[must_use]
+    pub fn usual(&self) -> Transport {
+        if self.grpc(0).is_some() { Transport::GrpcStream } else { Transport::HttpBinary }
+    }
+
+    /// Adds one.
+    pub fn add(&mut self, endpoint: Endpoint) {
+        self.0.push(endpoint);
+    }
+
+    fn in_turn(&self, place: usize, is_grpc: bool) -> Option<&Endpoint> {
+        let such = || self.0.iter().filter(|endpoint| endpoint.scheme.is_grpc() == is_grpc);
+        such().nth(place % such().count().max(1))
+    }
+}
+
+impl TryFrom<Vec<Endpoint>> for Endpoints {
+    type Error = String;
+
+    fn try_from(all: Vec<Endpoint>) -> Result<Self, String> {
+        if all.is_empty() { Err("the list of endpoints is empty".to_owned()) } else { Ok(Self(all)) }
+    }
+}
+
+impl From<Endpoint> for Endpoints {
+    fn from(endpoint: Endpoint) -> Self {
+        Self(vec![endpoint])
+    }
+}
+
+impl From<SocketAddr> for Endpoints {
+    fn from(address: SocketAddr) -> Self {
+        Endpoint::from(address).into()
+    }
+}
+
+/// Endpoints with commas between them.
+impl FromStr for Endpoints {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.split(',').map(|text| text.trim().parse()).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl fmt::Display for Endpoints {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, endpoint) in self.0.iter().enumerate() {
+            write!(f, "{}{endpoint}", if index > 0 { ", " } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+/// One as a text, several as a list.
+impl Serialize for Endpoints {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0.as_slice() {
+            [endpoint] => endpoint.serialize(serializer),
+            all => all.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Endpoints {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OneOrMore;
+        impl<'de> Visitor<'de> for OneOrMore {
+            type Value = Endpoints;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an endpoint or a list of endpoints")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Endpoints, E> {
+                text.parse::<Endpoint>().map(Endpoints::from).map_err(E::custom)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Endpoints, A::Error> {
+                let mut all = Vec::new();
+                while let Some(endpoint) = list.next_element()? {
+                    all.push(endpoint);
+                }
+                Endpoints::try_from(all).map_err(de::Error::custom)
+            }
+        }
+        deserializer.deserialize_any(OneOrMore)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,6 +301,22 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Endpoint>().map(|e| e.to_string()), Ok(endpoint.to_owned()));
         }
+    }
+
+    #[test]
+    fn endpoints_of_a_kind_are_taken_in_turn() {
+        let all: Endpoints = "a:1, http://h:2,b:3".parse().expect("endpoints");
+        let text = |endpoint: Option<&Endpoint>| endpoint.map(ToString::to_string).unwrap_or_default();
+        assert_eq!([0, 1, 2].map(|place| text(all.grpc(place))), ["a:1", "b:3", "a:1"]);
+        assert_eq!([0, 1].map(|place| text(all.http(place))), ["http://h:2", "http://h:2"]);
+        assert_eq!((all.for_calls().to_string(), all.to_string()), ("a:1".into(), "a:1, http://h:2, b:3".into()));
+        let alone: Endpoints = serde_json::from_str("\"http://h:2\"").expect("one");
+        assert_eq!((text(alone.grpc(5)), alone.for_calls().to_string()), (String::new(), "http://h:2".into()));
+        for one in [alone, all] {
+            let json = serde_json::to_string(&one).expect("JSON");
+            assert_eq!(serde_json::from_str::<Endpoints>(&json).expect("endpoints"), one);
+        }
+        assert!(serde_json::from_str::<Endpoints>("[]").is_err());
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! What happens after something was sent: the one thing that the oracle and the recorder look at.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    conversation::{Connection, Lane},
+    conversation::{Connection, Lane, Transport},
     sequence::{RequestId, Step},
     tensor::Tensor,
 };
@@ -36,8 +38,8 @@ pub struct ContextId {
 /// What happened.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EventKind {
-    /// A new stream was opened over a connection; what it carries follows.
-    Opened(Connection),
+    /// A new stream was opened over a connection, or calls are made over it one after the other; what it carries follows.
+    Opened(Connection, Transport),
     /// A step was handed to the stream.
     Sent(Step),
     /// The stream brought a message.
@@ -95,6 +97,18 @@ pub struct Received {
     pub id: String,
     /// The response, or the text of the error.
     pub result: Result<Response, String>,
+    /// The error's code, where the transport has one.
+    pub code: Option<Code>,
+}
+
+/// The code of an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Code {
+    /// A status code of gRPC.
+    Grpc(u16),
+    /// A status of HTTP.
+    Http(u16),
 }
 
 impl Received {
@@ -102,6 +116,15 @@ impl Received {
     #[must_use]
     pub fn request(&self) -> Option<RequestId> {
         self.id.parse().ok()
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Grpc(code) => write!(f, "gRPC code {code}"),
+            Self::Http(status) => write!(f, "HTTP status {status}"),
+        }
     }
 }
 

@@ -228,15 +228,12 @@ impl Number {
         }
     }
 
-    /// Appends so many elements that add up to it, no two of them alike but by chance.
-    pub fn put_spread(self, elements: usize, bytes: &mut Vec<u8>) {
-        let mut rest = self;
-        for index in 1..i64::try_from(elements).unwrap_or(1) {
-            let part = self.datatype.number(if index % 2 == 0 { -index } else { index });
-            part.put(bytes);
-            rest = rest.wrapping_sub(part);
-        }
-        rest.put(bytes);
+    /// So many elements that add up to it, no two of them alike but by chance.
+    pub fn spread(self, elements: usize) -> impl Iterator<Item = Self> {
+        let last = i64::try_from(elements).unwrap_or(1);
+        let parts = (1..last).map(move |index| self.datatype.number(if index % 2 == 0 { -index } else { index }));
+        let rest = parts.clone().fold(self, Self::wrapping_sub);
+        parts.chain(std::iter::once(rest))
     }
 
     /// As tensors have it.
@@ -328,7 +325,7 @@ mod tests {
         for datatype in Datatype::ALL {
             for (value, count) in [(0, 1), (-7, 2), (1000, 5), (-3, 1024)] {
                 let mut bytes = Vec::new();
-                datatype.number(value).put_spread(count, &mut bytes);
+                datatype.number(value).spread(count).for_each(|part| part.put(&mut bytes));
                 let (mut rest, mut sum, mut seen) = (bytes.as_slice(), datatype.number(0), 0);
                 while let Some((element, behind)) = datatype.split(rest) {
                     (rest, sum, seen) = (behind, sum.wrapping_add(element.expect("a number")), seen + 1);

@@ -281,7 +281,7 @@ impl Recorder {
                 self.begun_mut(context).read_on = at.saturating_add(us.saturating_mul(1000));
             }
             EventKind::GaveUp | EventKind::Cut(_) => self.tally.cut = true,
-            EventKind::Opened(_)
+            EventKind::Opened(..)
             | EventKind::Received(_)
             | EventKind::HalfClosed
             | EventKind::Closed

@@ -146,6 +146,7 @@ patterns! {
     SharedId "shared-id" false "Two sequences of one ID at once, over the own connection and another worker's, step by step.";
     Malformed "malformed" true "START … END, with steps in between that have a flaw and have to be refused for it.";
     Timeout "timeout" true "START … END, all sent at once, refused as a whole where it waits for a slot for longer than it may.";
+    MixedTransports "mixed-transports" true "START … END, each step over another transport than the one before it, when that is answered.";
 }
 
 /// The most answers that a server can send over a narrow connection while the client reads nothing.
@@ -168,6 +169,12 @@ impl Pattern {
                 | Self::Burst
                 | Self::Timeout
         )
+    }
+
+    /// Whether it is about a stream, or about steps that are queued on one, so that single calls cannot do it.
+    #[must_use]
+    pub fn needs_a_stream(self) -> bool {
+        matches!(self, Self::CancelQueued | Self::CancelRestart | Self::HalfClose | Self::StopReading)
     }
 
     /// The pattern's place in [`Pattern::ALL`].
@@ -216,12 +223,13 @@ macro_rules! flaws {
             /// Whether an error is its refusal.
             #[must_use]
             pub fn is_refused_with(self, text: &str) -> bool {
-                let otherwise = match self {
-                    Self::BatchOfTwo => Some(Self::BATCH_OF_ONE),
-                    Self::ShortData => Some(Self::SHORT_TEXT),
-                    _ => None,
+                let otherwise: &[&str] = match self {
+                    Self::BatchOfTwo => &[Self::BATCH_OF_ONE],
+                    Self::ShortData => &[Self::SHORT_TEXT, Self::UNREADABLE],
+                    Self::IdOfOtherType => &[Self::UNREADABLE],
+                    _ => &[],
                 };
-                text.contains(self.refusal()) || otherwise.is_some_and(|otherwise| text.contains(otherwise))
+                text.contains(self.refusal()) || otherwise.iter().any(|otherwise| text.contains(otherwise))
             }
         }
     };
@@ -259,6 +267,8 @@ impl Flaw {
     pub const BATCH_OF_ONE: &'static str = "inference request batch-size must be <= 1 for";
     /// What too few bytes are refused with where elements are texts, which have their lengths before them.
     pub const SHORT_TEXT: &'static str = "incomplete string length indicator for inference input";
+    /// What the refusal of a request over HTTP says whose JSON cannot be read as what it should be.
+    pub const UNREADABLE: &'static str = "Unable to parse '";
 }
 
 impl fmt::Display for Flaw {

@@ -78,7 +78,9 @@ fn assert_reaches_its_claims(pattern: Pattern, setup: Setup) {
 /// Each pattern that is drawn is claimed, and reached on a correct server.
 #[test]
 fn every_pattern_reaches_what_it_is_for() {
-    let patterns: Vec<_> = Pattern::ALL.into_iter().filter(|pattern| *pattern != Pattern::Valid).collect();
+    // The server of this test has no single calls; tests/transports.rs has what mixes them.
+    let others = [Pattern::Valid, Pattern::MixedTransports];
+    let patterns: Vec<_> = Pattern::ALL.into_iter().filter(|pattern| !others.contains(pattern)).collect();
     support::side_by_side(6, &patterns, |pattern| assert_reaches_its_claims(*pattern, server(700, |_| {})));
 }
 

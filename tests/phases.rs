@@ -279,8 +279,8 @@ fn a_model_that_was_switched_is_put_back_however_the_run_ends() {
         let seconds = if is_interrupted { "duration_s = 60" } else { "duration_s = 1" };
         let text = format!("{COMMON}{}", switched.replace("duration_s = 1", seconds));
         let scenario = scenario_at(server.address, &text);
-        let client =
-            Client::new(&scenario.target.endpoint, &Access::default(), Duration::from_secs(5)).expect("an endpoint");
+        let calls = scenario.target.endpoint.for_calls();
+        let client = Client::new(calls, &Access::default(), Duration::from_secs(5)).expect("an endpoint");
         let (interrupt, interrupts) = mpsc::channel(1);
         let when_switched = async {
             while strategy_of(&client).await != Some(Strategy::Oldest) {

@@ -266,6 +266,28 @@ fn the_http_port_is_not_taken_for_the_grpc_port() {
     assert!(text(&output).contains("does not speak the inference protocol over gRPC"), "{}", text(&output));
 }
 
+/// Runs over every transport, all of them at once, and over HTTP alone: none accuses the server, and flaws and codes are as they
+/// should be. What 24.10 does wrong after a cancel is left out.
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn a_correct_server_is_not_accused_over_any_transport() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("scenario.toml");
+    let patterns = "patterns.common = { valid = 2, valid-valid = 1, no-end = 0.5, no-start = 1, pause = 1, continue-elsewhere = 1, \
+        concurrent = 1, restart = 1, burst = 1, after-end = 1, end-twice = 1, shared-id = 1, malformed = 3, mixed-transports = 1 }\n\
+        patterns.rare = { valid = 1 }\nlength.max = 12\n";
+    fs::write(&path, format!("{SHORT}{patterns}")).expect("a file");
+    let run = |words: &str, model: &str| {
+        format!("'{TOOL}' --scenario '{}' -r 7 -q -m {model} {words} || exit 1; ", path.display())
+    };
+    let flags = ["--transport grpc-unary", "--transport http", "--transport http-binary", "-u http://$TRITON_HTTP"];
+    let runs: String = BOTH_STRATEGIES.iter().flat_map(|model| flags.map(|flag| run(flag, model))).collect();
+    let mixed = format!("'{TOOL}' --scenario mixed-transports -r 7 -q");
+    let output = with_triton(&["--shape", "2x4"], &["sh", "-c", &format!("{runs} {mixed}")]).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    assert_eq!(text(&output).matches("VALID").count(), 2 * flags.len() + 1, "{}", text(&output));
+}
+
 fn is_running(pid: &str) -> bool {
     fs::metadata(format!("/proc/{}", pid.trim())).is_ok()
 }

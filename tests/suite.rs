@@ -7,6 +7,7 @@ use std::{fs, process::Output, thread};
 
 use sequence_stress::{
     claim::Claim,
+    reference::{Options, Server},
     scenario::{BUILTIN, KEYS},
     sequence::Pattern,
 };
@@ -63,6 +64,14 @@ fn a_planted_fault_makes_the_scenario_invalid_that_meets_it_and_the_suite_goes_o
     assert!(line("rapid-cycling").contains("invalid") && line("ordering").contains(" valid"), "{told}");
     assert!(told.contains("violation wrong-sum") && told.contains("--scenario rapid-cycling"), "{told}");
     assert!(told.contains("2 of 2 scenarios run: 1 valid, 1 invalid, 0 unknown"), "{told}");
+}
+
+#[test]
+fn what_needs_another_endpoint_is_skipped_and_why_is_told() {
+    let server = Server::start(Options::default()).expect("a free port");
+    let output = run(&["suite", "-u", &server.address.to_string(), "--only", "mixed-transports"]);
+    assert_eq!(output.status.code(), Some(3), "nothing was run: {output:?}");
+    assert!(text(&output.stdout).contains("the transport http needs an endpoint that speaks HTTP"), "{output:?}");
 }
 
 #[test]

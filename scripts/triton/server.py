@@ -216,6 +216,7 @@ class Server:
         return {
             "SEQUENCE_STRESS_URL": f"127.0.0.1:{self.grpc_port}",
             "SEQUENCE_STRESS_METRICS": f"127.0.0.1:{self.metrics_port}",
+            "SEQUENCE_STRESS_HTTP_URL": f"http://127.0.0.1:{self.http_port}",
             "TRITON_GRPC": f"127.0.0.1:{self.grpc_port}",
             "TRITON_HTTP": f"127.0.0.1:{self.http_port}",
             "TRITON_METRICS": f"127.0.0.1:{self.metrics_port}",

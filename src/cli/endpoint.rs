@@ -10,7 +10,8 @@ use super::{
 };
 use crate::{
     arithmetic::Formula,
-    endpoint::Endpoint,
+    conversation::Transport,
+    endpoint::{Endpoint, Endpoints},
     engine::Hints,
     model::Strategy,
     reference::{Options, strategy_of},
@@ -20,6 +21,8 @@ use crate::{
 
 /// The environment variable that names the endpoint where no flag does.
 pub(super) const URL_VARIABLE: &str = "SEQUENCE_STRESS_URL";
+/// The one that says where HTTP is spoken besides, for those who ask for it.
+const HTTP_URL_VARIABLE: &str = "SEQUENCE_STRESS_HTTP_URL";
 /// The one that says where that endpoint's metrics are.
 pub(super) const METRICS_VARIABLE: &str = "SEQUENCE_STRESS_METRICS";
 /// The one that says how the server there is restarted.
@@ -32,10 +35,20 @@ pub struct EndpointArgs {
     #[arg(long)]
     pub embedded: bool,
     #[expect(clippy::doc_markdown, reason = "clap shows it as it is")]
-    /// The server's endpoint: HOST:PORT or grpc://HOST:PORT, or grpcs://HOST:PORT over TLS [default: SEQUENCE_STRESS_URL of the environment,
+    /// The server's endpoint: HOST:PORT or grpc://HOST:PORT for gRPC, http://HOST:PORT for HTTP, grpcs:// and https:// over TLS; of
+    /// several (repeatable, or with commas) workers and their contexts take those of a kind in turn [default: SEQUENCE_STRESS_URL of the environment,
     /// localhost:8001, or the scenario's]
-    #[arg(short, long, value_name = "ENDPOINT")]
-    pub url: Option<Endpoint>,
+    #[arg(short, long, value_name = "ENDPOINT", value_delimiter = ',')]
+    pub url: Vec<Endpoint>,
+    #[expect(clippy::doc_markdown, reason = "clap shows it as it is")]
+    /// What every step travels over: grpc-stream, grpc-unary, http or http-binary; HTTP needs an http:// endpoint, or
+    /// SEQUENCE_STRESS_HTTP_URL of the environment beside its other endpoint [default: the scenario's, or grpc-stream; http-binary
+    /// where there is no gRPC endpoint]
+    #[arg(long, value_name = "TRANSPORT")]
+    pub transport: Option<Transport>,
+    /// Where HTTP is spoken, as the environment says.
+    #[arg(skip)]
+    pub http_from_environment: Option<Endpoint>,
     /// Whether the endpoint comes from the environment.
     #[arg(skip)]
     pub url_from_environment: bool,
@@ -92,7 +105,9 @@ impl EndpointArgs {
     #[must_use]
     pub fn overrides(&self) -> Overrides {
         Overrides {
-            endpoint: self.url.clone(),
+            endpoint: self.endpoints(),
+            http: self.http_from_environment.clone(),
+            transport: self.transport,
             model: self.model.clone(),
             metrics: self.metrics_url.clone(),
             access: self.access.overrides(),
@@ -100,10 +115,16 @@ impl EndpointArgs {
         }
     }
 
+    /// The endpoints that flags or the environment name.
+    #[must_use]
+    pub fn endpoints(&self) -> Option<Endpoints> {
+        Endpoints::try_from(self.url.clone()).ok()
+    }
+
     /// Takes the endpoint from the environment where no flag names one.
     fn look_into_the_environment(&mut self) -> Result<(), clap::Error> {
         // The environment tells of one server: where a flag names an endpoint, that may be another.
-        if self.url.is_some() || self.embedded {
+        if !self.url.is_empty() || self.embedded {
             return Ok(());
         }
         let wrong = |variable, problem| {
@@ -113,8 +134,12 @@ impl EndpointArgs {
             self.metrics_url = Some(metrics(&text).map_err(|problem| wrong(METRICS_VARIABLE, problem))?);
             self.metrics_from_environment = true;
         }
+        if let Ok(text) = env::var(HTTP_URL_VARIABLE) {
+            self.http_from_environment = Some(text.parse().map_err(|problem| wrong(HTTP_URL_VARIABLE, problem))?);
+        }
         let Ok(text) = env::var(URL_VARIABLE) else { return Ok(()) };
-        self.url = Some(text.parse().map_err(|problem| wrong(URL_VARIABLE, problem))?);
+        let endpoints: Endpoints = text.parse().map_err(|problem| wrong(URL_VARIABLE, problem))?;
+        self.url = endpoints.all().to_vec();
         self.url_from_environment = true;
         if self.restart_command.is_none() {
             self.restart_command = env::var(RESTART_VARIABLE).ok();
@@ -140,7 +165,7 @@ impl EndpointArgs {
     /// Refuses what does not go together with an embedded server, or without one.
     fn check_embedding(&self, configures_server: bool) -> Result<(), clap::Error> {
         let conflict = |text| Err(Cli::command().error(ErrorKind::ArgumentConflict, text));
-        if self.embedded && self.url.is_some() {
+        if self.embedded && !self.url.is_empty() {
             return conflict("--embedded starts a server of its own: leave --url out");
         }
         if self.embedded && self.metrics_url.is_some() {

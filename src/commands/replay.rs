@@ -127,7 +127,7 @@ impl<'a> Stage<'a> {
         let before = failure.messages();
         // Faults of a server that is not used have nothing to do with it.
         let embedded = failure.embedded.clone();
-        let (failure, unused) = match &args.url {
+        let (failure, unused) = match &args.endpoints() {
             Some(_) => (Failure { embedded: None, ..failure }, embedded),
             None => (Failure { embedded, ..failure }, None),
         };
@@ -258,7 +258,7 @@ impl<'a> Stage<'a> {
     /// Whether runs may go on at the same time: where each has a server of its own, and most of its time waits for what does not
     /// come.
     fn may_run_together(&self, failure: &Failure) -> bool {
-        failure.embedded.is_some() && self.args.url.is_none() && is_waited_for(failure.kind)
+        failure.embedded.is_some() && self.args.url.is_empty() && is_waited_for(failure.kind)
     }
 
     /// Runs it once; nothing where it was interrupted, or died too early to show anything.
@@ -321,19 +321,19 @@ impl<'a> Stage<'a> {
             // Nobody needs what is still under way in a server of which nothing is left.
             scenario.limits.drain_ms = Millis::LEAST;
         }
-        match (&server, &self.args.url) {
+        match (&server, self.args.endpoints()) {
             (Some(server), _) => {
-                scenario.target.embed(server.address.into());
+                scenario.target.embed(server.address, server.http);
                 // Where the failure is not one of them the scenario has none.
                 scenario.target.metrics = scenario.target.metrics.map(|_| server.metrics.into());
             }
-            (None, Some(url)) => scenario.target.endpoint = url.clone(),
+            (None, Some(url)) => scenario.target.endpoint = url,
             (None, None) => {}
         }
         if server.is_none() {
             scenario.target.override_access(self.args.access.overrides());
         }
-        if scenario.target.metrics.is_some() && (self.args.url.is_some() || self.args.metrics_url.is_some()) {
+        if scenario.target.metrics.is_some() && (!self.args.url.is_empty() || self.args.metrics_url.is_some()) {
             // The file's are those of the server where it was found.
             scenario.target.metrics = self.args.metrics();
         }
@@ -361,7 +361,9 @@ impl<'a> Stage<'a> {
     fn reload(&self, scenario: &Scenario) -> Result<(), CommandFailure> {
         let Target { endpoint, model, .. } = &scenario.target;
         let access = Access::new(&scenario.target).map_err(CommandFailure::wrong_input)?;
-        let reloaded = self.runtime.block_on(async { Client::new(endpoint, &access, RELOADING)?.reload(model).await });
+        let reloaded = self
+            .runtime
+            .block_on(async { Client::new(endpoint.for_calls(), &access, RELOADING)?.reload(model).await });
         reloaded.map_err(|error| {
             CommandFailure::could_not_test(format!(
                 "cannot have {endpoint} load {model} anew: {error}; Triton does where it runs with --model-control-mode=explicit"
@@ -419,7 +421,7 @@ impl Signals {
 
 /// How the server is that each run gets anew; none where there is one.
 fn server_options(failure: &Failure, args: &ReplayArgs) -> Result<Option<Options>, CommandFailure> {
-    let words = failure.embedded.as_ref().filter(|_| args.url.is_none());
+    let words = failure.embedded.as_ref().filter(|_| args.url.is_empty());
     words.map(|words| StressArgs::embedded_options(words)).transpose().map_err(|problem| {
         CommandFailure::wrong_input(format!("{}: its embedded server: {problem}", args.file.display()))
     })
@@ -437,11 +439,11 @@ fn what_next(failure: &Failure, args: &ReplayArgs) -> String {
     if args.at_once {
         hints.push("its original timing (without --at-once)".to_owned());
     }
-    match (&failure.embedded, &args.url) {
+    match (&failure.embedded, args.url.as_slice()) {
         (None, _) => hints.push("the server where it was found (-u)".to_owned()),
-        (Some(_), Some(_)) => hints.push("the reference server where it was found (without -u)".to_owned()),
+        (Some(_), [_, ..]) => hints.push("the reference server where it was found (without -u)".to_owned()),
         // That is where it ran; of a long run the file has only a part, which may have fewer chances.
-        (Some(options), None) => {
+        (Some(options), []) => {
             hints.extend(
                 late_fault(options).map(|fault| format!("an earlier chance than {fault} (embedded, in the file)")),
             );

@@ -59,7 +59,7 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
     }
     let server = args.endpoint.embedded.then(|| start_server(&args.endpoint, seed)).transpose()?;
     if let Some(server) = &server {
-        scenario.target.embed(server.address.into());
+        scenario.target.embed(server.address, server.http);
         scenario.target.metrics = Some(server.metrics.into());
     }
     let replay = replay_line(&args.endpoint, &source, &load_words(args, &scenario), seed, &scenario.target);
@@ -209,12 +209,13 @@ pub(super) fn replay_line(
         words.push("--embedded".to_owned());
         words.extend(endpoint.embedded_words().into_iter().flatten());
     } else if starter.is_none() {
-        words.push(format!("-u {}", target.endpoint));
+        words.extend(target.endpoint.all().iter().map(|endpoint| format!("-u {endpoint}")));
     }
     if let (Some(metrics), false) = (&endpoint.metrics_url, endpoint.metrics_from_environment && starter.is_some()) {
         words.push(format!("--metrics-url {metrics}"));
     }
     words.extend(endpoint.access.words().into_iter().map(|(flag, value)| format!("{flag} {}", quoted(&value))));
+    words.extend(endpoint.transport.map(|transport| format!("--transport {transport}")));
     words.push(format!("-m {}", quoted(&target.model)));
     words.extend(source.argument().map(|scenario| format!("--scenario {}", quoted(&scenario))));
     words.join(" ")

@@ -22,6 +22,7 @@ use super::{
 use crate::{
     claim::Claim,
     cli::SuiteArgs,
+    endpoint::Endpoints,
     engine::{Observer, Preflight, RunError, Setup, cannot_disturb, run},
     oracle::Violation,
     report::{Line, Outcome, Summary, suite_exit_code, violation_line, write_suite},
@@ -50,7 +51,8 @@ pub(super) fn suite(args: &SuiteArgs) -> Result<u8, CommandFailure> {
     if server.is_some() {
         overrides.access.headers.clear();
     }
-    overrides.endpoint = server.as_ref().map(|server| server.address.into()).or(overrides.endpoint);
+    let embedded = server.as_ref().map(|server| Endpoints::of_both(server.address, server.http));
+    overrides.endpoint = embedded.or(overrides.endpoint);
     overrides.metrics = server.as_ref().map(|server| server.metrics.into()).or(overrides.metrics);
     let runtime =
         runtime::Builder::new_current_thread().enable_all().build().map_err(CommandFailure::could_not_test)?;
@@ -124,7 +126,7 @@ async fn one(setup: Setup, name: &str, lookout: &mut Lookout, interrupts: mpsc::
         Ok(access) => access,
         Err(why) => return Outcome::NotTested(why),
     };
-    let client = match Client::new(&scenario.target.endpoint, &access, scenario.limits.connect_ms.duration()) {
+    let client = match Client::new(scenario.target.endpoint.for_calls(), &access, scenario.limits.connect_ms.duration()) {
         Ok(client) => client,
         Err(error) => return Outcome::NotTested(error.to_string()),
     };
@@ -161,6 +163,9 @@ fn beyond(scenario: &Scenario, preflight: &Preflight) -> Option<String> {
     let claims_any = |of: &[Claim]| of.iter().any(|claim| claims.of(*claim) > 0);
     let model = &preflight.model;
     if let Some(why) = preflight.cannot_take_ids(scenario) {
+        return Some(why);
+    }
+    if let Some(why) = scenario.lacks_an_endpoint() {
         return Some(why);
     }
     if claims_any(&[Claim::AllSlotsBusy, Claim::Backlog, Claim::SlotReclaim, Claim::ExpiredInBacklog]) {

@@ -1,9 +1,11 @@
 //! What a worker does in one pass: the acts of a conversation, on one or more streams of one correlation ID.
 
 mod text;
+mod transport;
 
 use serde::{Deserialize, Serialize};
 pub use text::parse_acts;
+pub use transport::Transport;
 
 use crate::sequence::{Pattern, Special};
 
@@ -60,6 +62,9 @@ pub enum Act {
         lane: Lane,
         /// Over what.
         over: Connection,
+        /// How what it carries travels; none where that is as the worker's steps do.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<Transport>,
     },
     /// Sends a step, as soon as the lane's window has room.
     Send {
@@ -167,7 +172,7 @@ pub fn fresh_connections(acts: &[Act]) -> usize {
     let mut most = 0;
     for act in acts {
         match *act {
-            Act::Open { lane, over } => fresh[lane.index()] = over.is_made_for_it(),
+            Act::Open { lane, over, .. } => fresh[lane.index()] = over.is_made_for_it(),
             Act::Close { lane } | Act::Cancel { lane } | Act::Reset { lane } | Act::Kill { lane } => {
                 fresh[lane.index()] = false;
             }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Act, Connection, Lane};
+use super::{Act, Connection, Lane, Transport};
 use crate::{
     number::Written,
     sequence::{Flaw, Special},
@@ -12,7 +12,7 @@ impl fmt::Display for Act {
     /// Such as `send 0 START 5`, `send 0 7 with batch-2`, `send 0 START 5 within 20000 us`, `await 1 <= 3`, `pause 20000 us` or `cancel 0`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::Open { lane: Lane(lane), over } => {
+            Self::Open { lane: Lane(lane), over, by } => {
                 let over = match over {
                     Connection::Own => "own",
                     Connection::Fresh => "fresh",
@@ -20,7 +20,8 @@ impl fmt::Display for Act {
                     Connection::Narrow => "narrow",
                     Connection::Process => "process",
                 };
-                write!(f, "open {lane} over {over}")
+                write!(f, "open {lane} over {over}")?;
+                by.map_or(Ok(()), |by| write!(f, " by {by}"))
             }
             Self::Send { lane: Lane(lane), start, end, value, special, .. } => {
                 let start = if start { " START" } else { "" };
@@ -55,7 +56,8 @@ pub fn parse_acts(texts: &[String]) -> Result<Vec<Act>, String> {
 fn parse(text: &str) -> Result<Act, String> {
     let words: Vec<_> = text.split_whitespace().collect();
     let act = match *words.as_slice() {
-        ["open", lane, "over", over] => connection(over).and_then(|over| Some(Act::Open { lane: read(lane)?, over })),
+        ["open", lane, "over", over] => open(lane, over, None),
+        ["open", lane, "over", over, "by", by] => by.parse().ok().and_then(|by| open(lane, over, Some(by))),
         ["send", lane, ref flags @ .., value, "with", flaw] => {
             named(flaw).and_then(|flaw| send(lane, flags, value, Some(flaw)))
         }
@@ -78,10 +80,11 @@ fn parse(text: &str) -> Result<Act, String> {
     };
     act.ok_or_else(|| {
         format!(
-            "'{text}' is no act: write open LANE over own|fresh|neighbour|narrow|process, \
+            "'{text}' is no act: write open LANE over own|fresh|neighbour|narrow|process [by TRANSPORT], \
              send LANE [START] [END] VALUE [with FLAW | within N us], await LANE [<= N], pause N us, stop-reading N us, \
-             half-close LANE, close LANE, cancel LANE, reset LANE or kill LANE, where lanes are 0 to {} and flaws are {}",
+             half-close LANE, close LANE, cancel LANE, reset LANE or kill LANE, where lanes are 0 to {}, transports are {} and flaws are {}",
             Lane::MAX - 1,
+            Transport::ALL.map(Transport::name).join(", "),
             Flaw::ALL.map(Flaw::name).join(", ")
         )
     })
@@ -89,6 +92,10 @@ fn parse(text: &str) -> Result<Act, String> {
 
 fn read(lane: &str) -> Option<Lane> {
     lane.parse().ok().filter(|lane| *lane < Lane::MAX).map(Lane)
+}
+
+fn open(lane: &str, over: &str, by: Option<Transport>) -> Option<Act> {
+    Some(Act::Open { lane: read(lane)?, over: connection(over)?, by })
 }
 
 fn connection(text: &str) -> Option<Connection> {
@@ -153,7 +160,7 @@ fn check(acts: &[Act]) -> Result<(), (usize, &'static str)> {
             Act::Open { lane, .. } if open[lane.index()] => {
                 return Err((index, "the stream is open already: close, cancel or reset it before"));
             }
-            Act::Open { lane, over } => {
+            Act::Open { lane, over, .. } => {
                 (open[lane.index()], half_closed[lane.index()]) = (true, false);
                 over_what[lane.index()] = over;
             }

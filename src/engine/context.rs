@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::{
     arithmetic::Arithmetic,
-    conversation::{Act, Connection, Lane},
+    conversation::{Act, Connection, Lane, Transport},
     event::{ContextId, Nanos},
     scenario::Window,
     sequence::{Pattern, RequestId, Step},
@@ -16,6 +16,10 @@ pub(super) struct StreamContext {
     pub(super) id: ContextId,
     window: Window,
     arithmetic: Arithmetic,
+    /// What steps travel over where nothing else is said.
+    transport: Transport,
+    /// What they travel over, by lane.
+    transports: [Transport; Lane::MAX as usize],
     pattern: Pattern,
     /// The number of the conversation's first sequence among the worker's.
     serial: u32,
@@ -28,7 +32,7 @@ pub(super) struct StreamContext {
 /// What a context does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    Open(Lane, Connection),
+    Open(Lane, Connection, Transport),
     /// To be told with [`StreamContext::on_sent`] when it is done; all others count as done.
     Send(Lane, Step),
     HalfClose(Lane),
@@ -45,11 +49,13 @@ pub(super) enum Next {
 }
 
 impl StreamContext {
-    pub(super) fn new(id: ContextId, window: Window, arithmetic: Arithmetic) -> Self {
+    pub(super) fn new(id: ContextId, window: Window, transport: Transport, arithmetic: Arithmetic) -> Self {
         Self {
             id,
             window,
             arithmetic,
+            transport,
+            transports: [transport; Lane::MAX as usize],
             pattern: Pattern::Valid,
             serial: 0,
             acts: VecDeque::new(),
@@ -58,10 +64,16 @@ impl StreamContext {
         }
     }
 
+    /// What steps travel over where nothing else is said.
+    pub(super) fn transport(&self) -> Transport {
+        self.transport
+    }
+
     /// Takes a conversation, the first sequence of which is the worker's `serial`-th.
     pub(super) fn begin(&mut self, pattern: Pattern, acts: Vec<Act>, serial: u32) {
         debug_assert!(self.is_done(), "a context holds one conversation at a time");
         self.pattern = pattern;
+        self.transports = [self.transport; Lane::MAX as usize];
         self.acts = acts.into();
         self.serial = serial;
     }
@@ -95,7 +107,11 @@ impl StreamContext {
                     None
                 }
                 Act::Await { .. } => None,
-                Act::Open { lane, over } => Some(Next::Open(lane, over)),
+                Act::Open { lane, over, by } => {
+                    let by = by.unwrap_or(self.transport);
+                    self.transports[lane.index()] = by;
+                    Some(Next::Open(lane, over, by))
+                }
                 Act::HalfClose { lane } => Some(Next::HalfClose(lane)),
                 Act::Close { lane } => Some(Next::Close(lane)),
                 Act::Cancel { lane } => Some(Next::Cancel(lane)),
@@ -175,7 +191,12 @@ impl StreamContext {
     }
 
     fn has_room(&self, lane: Lane) -> bool {
-        self.pattern.needs_a_queue() || self.window.has_room(self.unanswered(lane))
+        if self.transports[lane.index()].is_stream() {
+            self.pattern.needs_a_queue() || self.window.has_room(self.unanswered(lane))
+        } else {
+            // Nothing but the answer of the one before it orders a call.
+            self.unanswered(lane) == 0
+        }
     }
 
     fn is_done(&self) -> bool {
@@ -197,7 +218,8 @@ mod tests {
     }
 
     fn context(window: Window, acts: Vec<Act>) -> StreamContext {
-        let mut context = StreamContext::new(ContextId { worker: 3, context: 1 }, window, Arithmetic::default());
+        let id = ContextId { worker: 3, context: 1 };
+        let mut context = StreamContext::new(id, window, Transport::GrpcStream, Arithmetic::default());
         context.begin(Pattern::ValidValid, acts, 7);
         context
     }
@@ -245,6 +267,18 @@ mod tests {
     }
 
     #[test]
+    fn calls_are_made_one_by_one_whatever_the_window() {
+        let acts =
+            [send(Lane::FIRST, 0, 0), Act::Open { lane: SECOND, over: Connection::Own, by: Some(Transport::Http) }];
+        let acts: Vec<_> = acts.into_iter().chain([send(SECOND, 0, 1), send(SECOND, 1, 0)]).collect();
+        let mut context = context(Window::All, acts);
+        context.pattern = Pattern::Burst;
+        // The act in between ends the first of them.
+        assert_eq!((send_all(&mut context, 0).len(), send_all(&mut context, 0).len()), (1, 1));
+        assert_eq!(context.next(0), Next::Wait(None), "the lane of calls carries one");
+    }
+
+    #[test]
     fn answers_are_awaited_and_pauses_kept() {
         let acts = vec![
             send(Lane::FIRST, 0, 0),
@@ -283,7 +317,7 @@ mod tests {
     fn the_lane_that_waits_for_longest_is_known() {
         let acts = vec![
             send(SECOND, 0, 0),
-            Act::Open { lane: SECOND, over: Connection::Fresh },
+            Act::Open { lane: SECOND, over: Connection::Fresh, by: None },
             send(Lane::FIRST, 0, 1),
             send(SECOND, 1, 0),
         ];

@@ -20,7 +20,7 @@ use crate::{
         diagnosis::{Known, explain},
     },
     sequence::{CorrelationId, Pattern, RequestId, Step},
-    transport::{Conduit, Message, RequestTemplate, Stream},
+    transport::{Link, Message, RequestTemplate, Stream},
 };
 
 /// How many sequences rest at a time, at most; each in a slot.
@@ -184,7 +184,7 @@ pub(super) async fn search(
     let Some(ids) = free_ids(scenario, slots, u64::from((ROUNDS + AROUND_ROUNDS) * at_a_time)) else {
         return not_checkable("the workers have so many correlation IDs that none are left");
     };
-    let connection = match shared.access.conduit(&scenario.target.endpoint, scenario.limits.connect_ms.duration()) {
+    let connection = match Link::to(&scenario.target.endpoint, &shared.access, scenario.limits.connect_ms.duration()) {
         Ok(connection) => connection,
         Err(error) => return IdleSearch::NotCheckable { why: error.to_string() },
     };
@@ -224,7 +224,7 @@ pub(super) async fn search(
 /// A sequence of two steps with a pause between them: what came of it, and what a correct server does not do.
 async fn rest(
     (shared, preflight): (&Shared, &Preflight),
-    connection: Conduit,
+    connection: Link,
     id: CorrelationId,
     number: u32,
     pause: Duration,
@@ -236,9 +236,13 @@ async fn rest(
     let rules = rules(&shared.scenario, preflight);
     let answers = answers_of(&rules);
     let oracle = Oracle::new(rules, 1, 1, |_| (id, form));
-    let stream = Stream::open(&connection, template);
+    let by = shared.scenario.target.endpoint.usual();
+    let stream = match Stream::open(&connection, by, template) {
+        Ok(stream) => stream,
+        Err(error) => return (Err(error.to_string()), Vec::new()),
+    };
     let mut resting = Resting { shared, oracle, id, answers, stream, number, entries: Vec::new(), seen: Vec::new() };
-    resting.observe(EventKind::Opened(Connection::Own));
+    resting.observe(EventKind::Opened(Connection::Own, by));
     let trial = resting.run(pause).await;
     let Resting { entries, seen, .. } = resting;
     let known = Known::of(model);

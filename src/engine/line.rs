@@ -12,7 +12,7 @@ use super::{
     out::Out,
 };
 use crate::{
-    conversation::{Connection, Lane},
+    conversation::{Connection, Lane, Transport},
     event::{Cut, Disturbance, EventKind, Nanos},
     recorder::Record,
     transport::{Dialer, Link, Message, Outgoing, RequestTemplate, Stream},
@@ -104,14 +104,14 @@ impl Line {
                         }
                         began = true;
                     }
-                    Next::Open(lane, over) => {
+                    Next::Open(lane, over, by) => {
                         // What an earlier conversation left open there is not what this one asks for.
                         match self.close(lane, out).await {
                             Done::Ok => {}
                             Done::Suspicious => suspicious = true,
                             Done::Cut => return self.cut(out),
                         }
-                        if let Err(reason) = self.open(lane, over, out) {
+                        if let Err(reason) = self.open(lane, over, by, out) {
                             return self.broken(lane, reason, out).await;
                         }
                     }
@@ -157,18 +157,19 @@ impl Line {
         }
     }
 
-    fn open(&mut self, lane: Lane, over: Connection, out: &Out) -> Result<(), String> {
+    fn open(&mut self, lane: Lane, over: Connection, by: Transport, out: &Out) -> Result<(), String> {
         let (link, severer) = match over {
             Connection::Own => (self.link.clone(), None),
             Connection::Neighbour => (out.shared.neighbour(self.context.id.worker).unwrap_or(&self.link).clone(), None),
             Connection::Fresh | Connection::Narrow | Connection::Process => {
-                let (link, severer) = self.dialer.made_for_a_stream(over).map_err(|error| error.to_string())?;
+                let (link, severer) = self.dialer.made_for_a_stream(over, by).map_err(|error| error.to_string())?;
                 (link, Some(severer))
             }
         };
-        out.tell(self.context.id, lane, EventKind::Opened(over));
-        let way = Way::new(link.harm().clone(), severer);
-        let Stream { outgoing, incoming } = Stream::open(link.conduit(), self.template.clone());
+        out.tell(self.context.id, lane, EventKind::Opened(over, by));
+        let way = Way::new(link.harm(by), severer, by);
+        let Stream { outgoing, incoming } =
+            Stream::open(&link, by, self.template.clone()).map_err(|error| error.to_string())?;
         self.streams.put(lane, outgoing, incoming, way);
         Ok(())
     }
@@ -177,7 +178,7 @@ impl Line {
     fn send(&mut self, lane: Lane, step: crate::sequence::Step, out: &Out) -> bool {
         if !self.streams.is_open(lane) {
             // A stream that nobody opened is the context's own, which cannot fail.
-            let _ = self.open(lane, Connection::Own, out);
+            let _ = self.open(lane, Connection::Own, self.context.transport(), out);
         }
         let Some(room) = self.streams.outgoing[lane.index()].as_ref().and_then(Outgoing::room_now) else {
             return false;

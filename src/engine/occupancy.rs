@@ -312,7 +312,7 @@ impl Context {
                 self.disturbed += 1;
                 self.lose()
             }
-            What::Opened(_) | What::HalfClosed | What::StoppedReading(_) | What::Closed | What::NotClosed => None,
+            What::Opened(..) | What::HalfClosed | What::StoppedReading(_) | What::Closed | What::NotClosed => None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! What is found out about server and model before anything is sent.
 
-use std::{borrow::Cow, cmp::Reverse, time::Duration};
+use std::{borrow::Cow, cmp::Reverse, collections::BTreeSet, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -13,8 +13,8 @@ use crate::{
     model::{Model, Settings, SlotRange, Strategy, ToldIds, Turn},
     number::{Datatype, Written},
     plan::Manner,
-    scenario::{Phase, Reuse, Scenario, ServerAction},
-    sequence::IdForm,
+    scenario::{Phase, Population, Reuse, Scenario, ServerAction},
+    sequence::{IdForm, Pattern},
     tensor::{ELEMENTS_MAX, TensorSpec},
     transport::{CallError, Client, Configuration, speaks_tls},
 };
@@ -193,13 +193,14 @@ impl Preflight {
             model.controls = settings.as_ref().and_then(|settings| controls(settings, scenario, &outputs, &mut notes));
         }
         notes.extend(sends_after_answers(scenario, &model));
+        notes.extend(calls(scenario));
         Ok(Self { limits: RunLimits::new(scenario, &model), model, parts, has_statistics, told, notes })
     }
 }
 
 /// What is said of a server with which no call succeeds; of one that wants TLS, that.
 async fn also_where_it_is_secured(error: String, scenario: &Scenario) -> String {
-    let endpoint = &scenario.target.endpoint;
+    let endpoint = scenario.target.endpoint.for_calls();
     if !endpoint.scheme.is_secured() && speaks_tls(endpoint, scenario.limits.connect_ms.duration()).await {
         let secured = if endpoint.scheme.is_grpc() { Scheme::Grpcs } else { Scheme::Https };
         return format!(
@@ -574,6 +575,24 @@ fn mixes_pipelined(settings: &Settings) -> Option<&'static str> {
 fn becomes_oldest(scenario: &Scenario) -> Option<&'static str> {
     let is_oldest = scenario.phases.iter().any(|phase| phase.server == Some(ServerAction::ReloadOldest));
     is_oldest.then_some("the model is Oldest without implicit state in a part of the run")
+}
+
+/// What is said where steps are calls, and so do not go out as asked for.
+fn calls(scenario: &Scenario) -> Vec<String> {
+    let of_calls = || scenario.populations.iter().filter(|population| !population.sending.transport().is_stream());
+    let mut notes = Vec::new();
+    if of_calls().any(|population| population.sending.window.has_room(1)) {
+        notes.push(
+            "window is 1 where steps are calls of their own: nothing orders two calls but the answer to the first"
+                .to_owned(),
+        );
+    }
+    let left_out: BTreeSet<_> = of_calls().flat_map(Population::left_out).map(Pattern::name).collect();
+    if !left_out.is_empty() {
+        let patterns = left_out.into_iter().collect::<Vec<_>>().join(", ");
+        notes.push(format!("left out where steps are calls of their own, because they need a stream: {patterns}"));
+    }
+    notes
 }
 
 /// What is said where the sequences of an ID do not go out as asked for.

@@ -113,20 +113,17 @@ impl Shared {
         }
     }
 
-    /// How a worker makes its connections.
-    pub(super) fn dialer(&self, worker: u32) -> Dialer {
+    /// How a worker makes the connections of one of its contexts: endpoints are taken in turn by both.
+    pub(super) fn dialer(&self, worker: u32, context: u32) -> Dialer {
         let network = &self.scenario.population_of(worker).network;
         // Longer than a sequence lives without a request, so that the server meets a client that is silent, and not gone.
         let patience = (self.preflight.manner().idle_limit * 2).min(PATIENCE_MAX);
         let path =
             (!network.is_clear()).then(|| Arc::new(Path::new(network.clone(), Some(patience), self.seed, worker)));
-        Dialer {
-            endpoint: self.scenario.target.endpoint.clone(),
-            access: self.access.clone(),
-            limit: self.scenario.limits.connect_ms.duration(),
-            path,
-            program: self.program.clone(),
-        }
+        let place = worker as usize + context as usize;
+        let limit = self.scenario.limits.connect_ms.duration();
+        let dialer = Dialer::to(&self.scenario.target.endpoint, place, &self.access, limit);
+        Dialer { path, program: self.program.clone(), ..dialer }
     }
 
     /// Says that a thread is at work, for as long as what it gets is kept.
@@ -301,7 +298,7 @@ impl Shared {
 }
 
 async fn answers(scenario: &Scenario, access: &Access) -> bool {
-    let Ok(client) = Client::new(&scenario.target.endpoint, access, scenario.limits.connect_ms.duration()) else {
+    let Ok(client) = Client::new(scenario.target.endpoint.for_calls(), access, scenario.limits.connect_ms.duration()) else {
         return false;
     };
     matches!(

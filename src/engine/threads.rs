@@ -16,7 +16,6 @@ use crate::{
     plan::correlation_id,
     recorder::{Recorder, Tally, Tap},
     scenario::{Scenario, ServerAction},
-    transport::Client,
 };
 
 /// How many workers one thread serves before there is another.
@@ -135,8 +134,8 @@ async fn connect(workers: &[Worker], shared: &Shared) -> Result<(), String> {
     let mut under_way = JoinSet::new();
     loop {
         while under_way.len() < CONNECTING_AT_ONCE {
-            let Some(conduit) = waiting.next() else { break };
-            under_way.spawn_local(Client::prove(conduit, limit));
+            let Some((link, by)) = waiting.next() else { break };
+            under_way.spawn_local(link.prove(by, limit));
         }
         match under_way.join_next().await {
             None => return Ok(()),

@@ -10,11 +10,12 @@ use super::{
     shared::Shared,
 };
 use crate::{
+    conversation::Transport,
     event::ContextId,
     plan::{Pacer, WorkerPlan, correlation_id},
     recorder::Recorder,
     scenario::{ConnectionOwner, Population},
-    transport::{CallError, Conduit, RequestTemplate},
+    transport::{CallError, Link, RequestTemplate},
 };
 
 /// A worker and what it owns.
@@ -53,8 +54,8 @@ impl Worker {
     }
 
     /// The connections that the worker will use, each once, but for those over a faulty network.
-    pub(super) fn connections(&self) -> impl Iterator<Item = Conduit> {
-        self.lines.iter().take(self.to_prove).map(|line| line.link().conduit().clone())
+    pub(super) fn connections(&self) -> impl Iterator<Item = (Link, Transport)> {
+        self.lines.iter().take(self.to_prove).map(|line| (line.link().clone(), line.context.transport()))
     }
 
     /// Holds its passes until there are no more, or the run says stop.
@@ -119,18 +120,24 @@ fn lines(shared: &Shared, worker: u32) -> Result<Vec<Line>, CallError> {
     let scenario = &shared.scenario;
     let population = scenario.population_of(worker);
     let model = &shared.preflight.model;
-    let dialer = shared.dialer(worker);
+    let dialer = shared.dialer(worker, 0);
     let common = dialer.link()?;
     shared.lend_connection(worker, common.clone());
     let line = |context| {
-        let link = match population.sending.connection {
-            ConnectionOwner::PerContext if context > 0 => dialer.link()?,
-            ConnectionOwner::PerContext | ConnectionOwner::PerWorker => common.clone(),
+        let (dialer, link) = match population.sending.connection {
+            ConnectionOwner::PerContext if context > 0 => {
+                let dialer = shared.dialer(worker, context);
+                let link = dialer.link()?;
+                (dialer, link)
+            }
+            ConnectionOwner::PerContext | ConnectionOwner::PerWorker => (dialer.clone(), common.clone()),
         };
         let id = correlation_id(scenario, worker, context).on_the_wire(scenario.id_form(worker));
         let template = RequestTemplate::new(&model.name, model.input(), &model.shape, &model.outputs(), id);
-        let context = StreamContext::new(ContextId { worker, context }, population.sending.window, model.arithmetic);
-        Ok(Line::new(context, dialer.clone(), link, template))
+        let sending = &population.sending;
+        let context =
+            StreamContext::new(ContextId { worker, context }, sending.window, sending.transport(), model.arithmetic);
+        Ok(Line::new(context, dialer, link, template))
     };
     (0..population.contexts.count()).map(line).collect()
 }

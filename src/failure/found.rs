@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, HashMap};
 use super::Failure;
 use crate::{
     arithmetic::Arithmetic,
-    conversation::{Act, Conversation},
+    conversation::{Act, Connection, Conversation, Lane, Transport},
     event::Nanos,
     history::Scene,
     oracle::Violation,
     plan::{Manner, Pass, WorkerPlan},
-    scenario::{Scenario, Sending, Window},
+    scenario::{Population, Scenario, Sending, Window},
     seed::Seed,
     sequence::{Pattern, RequestId},
 };
@@ -107,6 +107,10 @@ fn conversations(
         let mut its = conversation(&pass, plan.sending(), run.manner, at / 1000, is_accused);
         if run.scenario.populations.len() > 1 {
             its.acts = with_window(its.acts, plan.sending().window, its.pattern);
+            let transport = plan.sending().transport();
+            if transport != accused_population(run.scenario, accused).sending.transport() {
+                its.acts = with_transport(its.acts, transport);
+            }
         }
         conversations.push(its);
     }
@@ -120,6 +124,14 @@ fn conversation(pass: &Pass, sending: &Sending, manner: Manner, at_us: u64, accu
     Conversation { worker, context, pattern, at_us, accused, acts }
 }
 
+fn accused_worker(scenario: &Scenario, accused: Option<RequestId>) -> u32 {
+    accused.map_or(0, |request| request.worker).min(scenario.workers() - 1)
+}
+
+fn accused_population(scenario: &Scenario, accused: Option<RequestId>) -> &Population {
+    scenario.population_of(accused_worker(scenario, accused))
+}
+
 /// The scenario for workers that are all of one population, that of the accused, and of no phase: what they do, and when, stands in
 /// their acts.
 fn alike(scenario: &Scenario, accused: Option<RequestId>) -> Scenario {
@@ -127,8 +139,8 @@ fn alike(scenario: &Scenario, accused: Option<RequestId>) -> Scenario {
     scenario.phases.clear();
     scenario.populations.iter_mut().for_each(|population| population.phase = None);
     if scenario.populations.len() > 1 {
-        let worker = accused.map_or(0, |request| request.worker).min(scenario.workers() - 1);
-        let mut population = scenario.population_of(worker).clone();
+        let worker = accused_worker(&scenario, accused);
+        let mut population = accused_population(&scenario, accused).clone();
         population.name.clear();
         population.sending.window = Window::All;
         scenario.correlation_ids.form = scenario.id_form(worker);
@@ -136,6 +148,31 @@ fn alike(scenario: &Scenario, accused: Option<RequestId>) -> Scenario {
         scenario.populations = vec![population];
     }
     scenario
+}
+
+/// The acts with their transport at each stream that is opened.
+fn with_transport(acts: Vec<Act>, its: Transport) -> Vec<Act> {
+    let mut is_open = false;
+    let mut all = Vec::with_capacity(acts.len() + 1);
+    for act in acts {
+        match act {
+            Act::Open { lane, over, by } => {
+                is_open |= lane == Lane::FIRST;
+                all.push(Act::Open { lane, over, by: by.or(Some(its)) });
+                continue;
+            }
+            Act::Send { lane: Lane::FIRST, .. } if !is_open => {
+                is_open = true;
+                all.push(Act::Open { lane: Lane::FIRST, over: Connection::Own, by: Some(its) });
+            }
+            Act::Close { lane } | Act::Cancel { lane } | Act::Reset { lane } | Act::Kill { lane } => {
+                is_open &= lane != Lane::FIRST;
+            }
+            _ => {}
+        }
+        all.push(act);
+    }
+    all
 }
 
 /// The acts with waits in place of a window.

@@ -84,8 +84,14 @@ fn acts_are_read_as_they_are_written() {
         })
         .collect();
     assert_eq!(numbers, [(0, 0, 3), (0, 1, 3), (0, 2, 3), (1, 0, 1)]);
-    let more =
-        ["open 1 over process", "send 1 START 5", "kill 1", "open 1 over narrow", "send 1 6", "stop-reading 20 us"];
+    let more = [
+        "open 1 over process",
+        "send 1 START 5",
+        "kill 1",
+        "open 1 over narrow by http-binary",
+        "send 1 6",
+        "stop-reading 20 us",
+    ];
     assert_eq!(self::acts(&more).iter().map(ToString::to_string).collect::<Vec<_>>(), more);
 }
 
@@ -423,7 +429,7 @@ fn a_failure_shrinks_to_the_messages_that_it_needs() {
     let mut conversations: Vec<_> = (0..250).map(|number| filler(number % 16, number % 5)).collect();
     conversations[100].acts.insert(3, acts(&["send 0 START 13"])[0]);
     conversations[200].acts.insert(17, acts(&["send 0 7"])[0]);
-    conversations[200].acts.insert(3, Act::Open { lane: Lane(1), over: Connection::Fresh });
+    conversations[200].acts.insert(3, Act::Open { lane: Lane(1), over: Connection::Fresh, by: None });
     let whole = failure(conversations);
     assert!(whole.messages() > 10_000 && fails(&whole));
     let shrunk = shrink(whole, 10_000, &mut fails);

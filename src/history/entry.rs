@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     controls::{self, Seen},
-    conversation::{Connection, Lane},
+    conversation::{Connection, Lane, Transport},
     event::{ContextId, Cut, Disturbance, Event, EventKind, Nanos, Received, Response},
     number::{Datatype, Number},
     sequence::{CorrelationId, RequestId, Step},
@@ -30,7 +30,7 @@ pub struct Entry {
 #[derive(Clone, Debug, PartialEq)]
 pub enum What {
     /// A stream was opened.
-    Opened(Connection),
+    Opened(Connection, Transport),
     /// A step was sent.
     Sent(Step),
     /// A request was answered with a sum, in the form that was asked for; and with what the model saw, where that was, too.
@@ -75,7 +75,7 @@ impl Entry {
     #[must_use]
     pub fn new(event: &Event, correlation_id: CorrelationId, form: &Form) -> Self {
         let what = match &event.kind {
-            EventKind::Opened(connection) => What::Opened(*connection),
+            EventKind::Opened(connection, transport) => What::Opened(*connection, *transport),
             EventKind::Sent(step) => What::Sent(*step),
             EventKind::Received(received) => match form.sum_of(received) {
                 Some((request, sum, seen)) => What::Answered(request, sum, seen),
@@ -96,7 +96,7 @@ impl Entry {
     #[must_use]
     pub fn event(&self, form: &Form) -> Event {
         let kind = match &self.what {
-            What::Opened(connection) => EventKind::Opened(*connection),
+            What::Opened(connection, transport) => EventKind::Opened(*connection, *transport),
             What::Sent(step) => EventKind::Sent(*step),
             What::Answered(request, sum, seen) => EventKind::Received(form.answer(*request, *sum, *seen)),
             What::Received(received) => EventKind::Received((**received).clone()),
@@ -171,7 +171,7 @@ impl Form {
             data: TensorData::Raw(seen.to_bytes()),
         });
         let outputs = std::iter::once(output).chain(seen).collect();
-        Received { id: request.to_string(), result: Ok(Response { model: self.model.clone(), outputs }) }
+        Received { id: request.to_string(), result: Ok(Response { model: self.model.clone(), outputs }), code: None }
     }
 }
 
@@ -203,7 +203,7 @@ mod tests {
         let right = form.answer(request, (-5).into(), Some(seen));
         let other_id = Received { id: "+1-2-3-4".into(), ..right.clone() };
         let not_seen = form.answer(request, (-5).into(), None);
-        let error = Received { id: String::new(), result: Err("no".into()) };
+        let error = Received { id: String::new(), result: Err("no".into()), code: None };
         let context = ContextId { worker: 1, context: 2 };
         let id = CorrelationId(7.try_into().expect("not zero"));
         let received = [(right.clone(), true), (other_id, false), (error, false), (not_seen.clone(), false)];

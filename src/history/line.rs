@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::{Entry, What};
 use crate::{
     controls::{self, Seen},
-    conversation::{Connection, Lane},
-    event::{ContextId, Cut, Disturbance, Nanos, Received, Response},
+    conversation::{Connection, Lane, Transport},
+    event::{Code, ContextId, Cut, Disturbance, Nanos, Received, Response},
     number::{Datatype, Number, Written},
     sequence::{CorrelationId, Pattern, RequestId, Special, Step},
     tensor::{Tensor, TensorData},
@@ -34,9 +34,12 @@ pub(super) fn write(entry: &Entry, out: &mut Vec<u8>) {
         number(u64::from(entry.lane.0), out);
     }
     match &entry.what {
-        What::Opened(connection) => {
+        What::Opened(connection, transport) => {
             event("opened", out);
             json("over", connection, out);
+            if *transport != Transport::default() {
+                json("by", transport, out);
+            }
         }
         What::Sent(step) => sent(step, out),
         What::Answered(request, sum, seen) => {
@@ -54,6 +57,9 @@ pub(super) fn write(entry: &Entry, out: &mut Vec<u8>) {
             match &received.result {
                 Ok(response) => json("answer", &Answer::of(response), out),
                 Err(text) => json("error", text, out),
+            }
+            if let Some(code) = &received.code {
+                json("code", code, out);
             }
         }
         What::GaveUp => event("gave-up", out),
@@ -184,8 +190,12 @@ struct Line<'l> {
     us: Option<u64>,
     saw: Option<[i64; controls::ELEMENTS]>,
     over: Option<Connection>,
+    /// Older files know of streams alone.
+    #[serde(default)]
+    by: Transport,
     why: Option<Cut>,
     error: Option<String>,
+    code: Option<Code>,
     answer: Option<Answer>,
 }
 
@@ -231,7 +241,7 @@ impl Line<'_> {
         let event = self.e.clone();
         let wants = |key: &str| format!("an event '{event}' needs '{key}'");
         Ok(match &*event {
-            "opened" => What::Opened(self.over.ok_or_else(|| wants("over"))?),
+            "opened" => What::Opened(self.over.ok_or_else(|| wants("over"))?, self.by),
             "sent" => What::Sent(Step {
                 request: self.request()?,
                 pattern: self.p.ok_or_else(|| wants("p"))?,
@@ -250,7 +260,8 @@ impl Line<'_> {
                     (None, Some(text)) => Err(text),
                     _ => return Err(wants("answer' or 'error")),
                 };
-                What::Received(Box::new(Received { id: self.r.ok_or_else(|| wants("r"))?.into_owned(), result }))
+                let id = self.r.ok_or_else(|| wants("r"))?.into_owned();
+                What::Received(Box::new(Received { id, result, code: self.code }))
             }
             "gave-up" => What::GaveUp,
             "half-closed" => What::HalfClosed,
@@ -341,7 +352,7 @@ mod tests {
         let tensor = |data| Tensor { name: "\"OUT\"\n".into(), datatype: "INT64".into(), shape: vec![-1, 2], data };
         let outputs = [TensorData::Raw(vec![0, 127, 255]), TensorData::Int32(vec![1, -2]), TensorData::Absent];
         let answer = Response { model: "ö".into(), outputs: outputs.map(tensor).into() };
-        let received = |id: &str, result| What::Received(Box::new(Received { id: id.into(), result }));
+        let received = |id: &str, result| What::Received(Box::new(Received { id: id.into(), result, code: None }));
         let mut all = vec![
             What::Sent(step),
             What::Sent(Step { start: false, end: true, value: 7.into(), pattern: Pattern::Concurrent, ..step }),
@@ -368,7 +379,12 @@ mod tests {
         }
         let connections =
             [Connection::Own, Connection::Fresh, Connection::Neighbour, Connection::Narrow, Connection::Process];
-        all.extend(connections.map(What::Opened));
+        all.extend(connections.map(|over| What::Opened(over, Transport::GrpcStream)));
+        all.extend(Transport::ALL.map(|by| What::Opened(Connection::Own, by)));
+        for code in [Code::Grpc(3), Code::Http(400)] {
+            let received = Received { id: "3-1-4-2".into(), result: Err("no".into()), code: Some(code) };
+            all.push(What::Received(Box::new(received)));
+        }
         let cuts = [Cut::ByClient, Cut::Cancelled, Cut::Reset, Cut::Killed, Cut::ByNetwork, Cut::Interrupted];
         all.extend(cuts.map(What::Cut));
         all.push(What::Cut(Cut::Broken("a \"reason\"\u{7f}".into())));

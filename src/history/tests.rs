@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::{
-    conversation::{Connection, Lane},
+    conversation::{Connection, Lane, Transport},
     event::{ContextId, Nanos},
     sequence::{CorrelationId, RequestId},
 };
@@ -21,8 +21,11 @@ fn entry(at: Nanos) -> Entry {
     let id = CorrelationId(1.try_into().expect("not zero"));
     let request = RequestId { worker: 0, context: 0, sequence: 0, step: 0 };
     let context = ContextId { worker: 0, context: 0 };
-    let what =
-        if at.is_multiple_of(2) { What::Opened(Connection::Own) } else { What::Answered(request, 1.into(), None) };
+    let what = if at.is_multiple_of(2) {
+        What::Opened(Connection::Own, Transport::GrpcStream)
+    } else {
+        What::Answered(request, 1.into(), None)
+    };
     Entry { at, context, correlation_id: id, lane: Lane::FIRST, what }
 }
 

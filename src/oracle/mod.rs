@@ -7,6 +7,7 @@ mod known;
 mod observation;
 mod order;
 mod overlap;
+mod refusal;
 mod response;
 mod seat;
 mod states;

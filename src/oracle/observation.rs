@@ -6,6 +6,7 @@ use super::{
     Doubt, Outcome, Place, Rules, Ruling, Settled, Violation, ViolationKind,
     known::{Known, Verdict},
     order::Answer,
+    refusal::Reason,
     stream::Request,
 };
 use crate::{
@@ -33,7 +34,7 @@ impl<'o> Observation<'o> {
 
     pub(super) fn of(mut self, kind: EventKind) -> Ruling {
         match kind {
-            EventKind::Opened(_) => self.id.stream(self.lane).open(self.at),
+            EventKind::Opened(..) => self.id.stream(self.lane).open(self.at),
             EventKind::Disturbed(disturbance) => self.id.disturb(disturbance, self.at),
             EventKind::Sent(step) => self.id.send(self.lane, step, self.at, self.rules),
             EventKind::Received(received) => self.received(&received),
@@ -66,16 +67,20 @@ impl<'o> Observation<'o> {
                 self.without_news(number, Doubt::Disturbed);
                 self.settle(&request, Outcome::Failed, None, Some(Doubt::Disturbed));
             }
-            _ if request.step.flaw().is_some() => self.flawed(&request, number, &received.result),
-            Err(text) if text.contains(EXPIRED) => self.expired(&request, number, text),
-            Err(text) if wants_start(text, &self.id.correlation_id.written(self.id.form), &self.rules.model) => {
-                self.refused(&request, number, text);
-            }
-            Err(text) => self.failed(&request, number, text),
-            Ok(response) if response.outputs.is_empty() && self.id.may_be_swept(&request) => {
+            _ if request.step.flaw().is_some() => self.flawed(&request, number, received),
+            result if is_cancelled(result) && self.id.may_be_swept(&request) => {
                 self.without_news(number, Doubt::Cancelled);
                 self.settle(&request, Outcome::Failed, None, Some(Doubt::Cancelled));
             }
+            Err(text) if text.contains(EXPIRED) => {
+                self.check_code(&request.step, Reason::Unavailable, received.code, text);
+                self.expired(&request, number, text);
+            }
+            Err(text) if wants_start(text, &self.id.correlation_id.written(self.id.form), &self.rules.model) => {
+                self.check_code(&request.step, Reason::Invalid, received.code, text);
+                self.refused(&request, number, text);
+            }
+            Err(text) => self.failed(&request, number, text),
             Ok(response) => {
                 if let Some(answer) = self.sum_of(&request, response) {
                     self.completed(&request, number, answer);
@@ -142,12 +147,15 @@ impl<'o> Observation<'o> {
     }
 
     /// A request that has to be refused for its flaw, and changes nothing.
-    fn flawed(&mut self, request: &Request, number: u64, result: &Result<Response, String>) {
+    fn flawed(&mut self, request: &Request, number: u64, received: &Received) {
         let step = &request.step;
         let is_refusal = |text: &str| step.flaw().is_some_and(|flaw| flaw.is_refused_with(text));
         let refusal = step.flaw().map_or("", Flaw::refusal);
-        let (kind, outcome, seen) = match result {
+        let (kind, outcome, seen) = match &received.result {
             Err(text) if is_refusal(text) => {
+                if let Some(flaw) = step.flaw() {
+                    self.check_code(step, Reason::of_flaw(flaw, text), received.code, text);
+                }
                 self.id.answer_unchanged(self.lane, number, self.at, self.rules);
                 return self.settle(request, Outcome::Refused, None, None);
             }
@@ -273,6 +281,14 @@ impl Verdict {
 
 /// What Triton answers to all steps of a sequence that waited in the backlog for too long.
 const EXPIRED: &str = "timeout of the corresponding sequence has been expired";
+
+/// Whether an answer is what a cancelled request gets: over a stream nothing, elsewhere an error without a word.
+fn is_cancelled(result: &Result<Response, String>) -> bool {
+    match result {
+        Ok(response) => response.outputs.is_empty(),
+        Err(text) => text.is_empty(),
+    }
+}
 
 /// Whether an error says that the sequence has to begin with START, for this ID and this model.
 fn wants_start(text: &str, id: &str, model: &str) -> bool {

@@ -1,4 +1,5 @@
 mod answers;
+mod codes;
 mod controls;
 mod cuts;
 mod exchange;
@@ -10,7 +11,7 @@ use std::num::NonZeroU64;
 use super::*;
 use crate::{
     arithmetic::Arithmetic,
-    conversation::Connection,
+    conversation::{Connection, Transport},
     event::{Cut, Disturbance, EventKind, Received, Response},
     sequence::{IdForm, Pattern, RequestId, Special},
     tensor::{Tensor, TensorData},
@@ -104,7 +105,7 @@ impl Conversation {
     }
 
     fn receive(&mut self, id: &str, result: Result<Response, String>) -> &mut Self {
-        self.tell(EventKind::Received(Received { id: id.into(), result }))
+        self.tell(EventKind::Received(Received { id: id.into(), result, code: None }))
     }
 
     fn answer(&mut self, id: &str, sum: i32) -> &mut Self {
@@ -151,7 +152,11 @@ fn response(sum: i32) -> Response {
 #[test]
 fn a_correct_conversation_is_not_accused() {
     let mut c = Conversation::new();
-    c.tell(EventKind::Opened(Connection::Own)).send(true, true, &[1, 2, 3]).send(true, false, &[10, 20]);
+    c.tell(EventKind::Opened(Connection::Own, Transport::GrpcStream)).send(true, true, &[1, 2, 3]).send(
+        true,
+        false,
+        &[10, 20],
+    );
     c.answer("0-0-0-0", 1)
         .answer("0-0-0-1", 3)
         .answer("0-0-0-2", 6)
@@ -159,7 +164,10 @@ fn a_correct_conversation_is_not_accused() {
         .answer("0-0-1-1", 30)
         .tell(EventKind::Closed);
     // A new START on an ID that may or may not live still.
-    c.wait(5000).tell(EventKind::Opened(Connection::Own)).send(true, true, &[7]).answer("0-0-2-0", 7);
+    c.wait(5000)
+        .tell(EventKind::Opened(Connection::Own, Transport::GrpcStream))
+        .send(true, true, &[7])
+        .answer("0-0-2-0", 7);
     c.send(false, false, &[8]).refuse("0-0-3-0");
     c.assert(&[]);
     assert!(c.rulings.iter().filter_map(|ruling| ruling.settled).all(|settled| settled.judged));

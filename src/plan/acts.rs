@@ -4,7 +4,7 @@ use std::{ops::Range, time::Duration};
 
 use super::{LANES, Pass, Twist};
 use crate::{
-    conversation::{Act, Connection, Lane},
+    conversation::{Act, Connection, Lane, Transport},
     scenario::{Population, Reuse, Sending, StreamLife},
     sequence::{Flaw, Pattern, Sequence, Special},
 };
@@ -46,7 +46,10 @@ impl Pass {
     #[must_use]
     pub fn acts(&self, sending: &Sending, manner: Manner) -> Vec<Act> {
         let reuse = if manner.after_answers { Reuse::AfterAnswer } else { sending.reuse };
-        let mut script = Script { pass: self, reuse, stream: sending.stream, manner, acts: Vec::new() };
+        let transport = sending.transport();
+        let calls = !transport.is_stream();
+        let mut script =
+            Script { pass: self, reuse, stream: sending.stream, transport, calls, manner, acts: Vec::new() };
         script.think(self.think_ms);
         match self.twist {
             None => script.send_bursts(),
@@ -61,6 +64,9 @@ struct Script<'p> {
     pass: &'p Pass,
     reuse: Reuse,
     stream: StreamLife,
+    transport: Transport,
+    /// Whether steps are calls of their own.
+    calls: bool,
     manner: Manner,
     acts: Vec<Act>,
 }
@@ -123,6 +129,11 @@ impl Script<'_> {
                 self.await_all(Lane::FIRST);
                 self.acts.push(Act::Close { lane: Lane::FIRST });
             }
+            Pattern::Reset if self.calls => self.cut_executing(Connection::Fresh, Act::Reset { lane: SECOND }, after),
+            Pattern::KillClient if self.calls => {
+                self.cut_executing(Connection::Process, Act::Kill { lane: SECOND }, after);
+            }
+            Pattern::MixedTransports => self.mix_transports(),
             Pattern::Reset => {
                 self.open(SECOND, Connection::Fresh);
                 self.send(SECOND, 0, all.clone());
@@ -181,6 +192,34 @@ impl Script<'_> {
         self.acts.push(Act::Cancel { lane: Lane::FIRST });
     }
 
+    /// Cuts the other stream while a step executes, all before it answered: what is sent as calls is never queued.
+    fn cut_executing(&mut self, over: Connection, cut: Act, after: u32) {
+        self.open(SECOND, over);
+        self.send(SECOND, 0, 0..after + 1);
+        // Without it the step may be taken back before it was on the wire.
+        self.acts.push(Act::Pause { us: TAKEN_UP_US });
+        self.acts.push(cut);
+    }
+
+    /// Each step over the transport that was drawn for it, which has a lane of its own; the first lane has the population's.
+    fn mix_transports(&mut self) {
+        let mut lanes = vec![self.transport];
+        for (step, by) in (0..self.steps(0)).zip(&self.pass.over) {
+            let known = lanes.iter().position(|its| its == by);
+            let lane = Lane(u8::try_from(known.unwrap_or(lanes.len())).expect("there are few transports"));
+            if known.is_none() {
+                lanes.push(*by);
+                self.acts.push(Act::Open { lane, over: Connection::Own, by: Some(*by) });
+            }
+            self.send(lane, 0, step..step + 1);
+            self.await_all(lane);
+        }
+        for lane in (1..).map(Lane).take(lanes.len() - 1) {
+            self.acts.push(Act::Close { lane });
+        }
+        self.finish();
+    }
+
     fn continue_over(&mut self, connection: Connection, before: Range<u32>, rest: Range<u32>) {
         self.send(Lane::FIRST, 0, before);
         self.await_all(Lane::FIRST);
@@ -232,7 +271,7 @@ impl Script<'_> {
     }
 
     fn open(&mut self, lane: Lane, over: Connection) {
-        self.acts.push(Act::Open { lane, over });
+        self.acts.push(Act::Open { lane, over, by: None });
     }
 
     fn steps(&self, sequence: usize) -> u32 {
@@ -330,12 +369,14 @@ mod tests {
             sequences: vec![sequence(10), sequence(20)],
             think_ms: 0,
             twist,
+            over: vec![Transport::Http, Transport::GrpcStream, Transport::GrpcUnary, Transport::Http],
         }
     }
 
     /// What a pass does, a letter for each act.
     fn done(pass: &Pass, reuse: Reuse, stream: StreamLife) -> String {
-        let sending = Sending { reuse, stream, connection: ConnectionOwner::PerContext, window: Window::All };
+        let sending =
+            Sending { transport: None, reuse, stream, connection: ConnectionOwner::PerContext, window: Window::All };
         let manner = Manner { after_answers: false, idle_limit: Duration::from_millis(100), batches: true };
         short(&pass.acts(&sending, manner))
     }
@@ -343,7 +384,9 @@ mod tests {
     /// One letter for each act, with its lane.
     fn short(acts: &[Act]) -> String {
         let letter = |act: &Act| match act {
-            Act::Open { lane, over } => format!("o{}{over:?}", lane.0),
+            Act::Open { lane, over, by } => {
+                format!("o{}{over:?}{}", lane.0, by.map(|by| format!("/{by}")).unwrap_or_default())
+            }
             Act::Send { lane, value, special: None, .. } => format!("{}:{value}", lane.0),
             Act::Send { lane, value, special: Some(Special::Flaw(flaw)), .. } => format!("{}:{value}!{flaw}", lane.0),
             Act::Send { lane, value, special: Some(Special::TimeoutUs(us)), .. } => format!("{}:{value}<={us}", lane.0),
@@ -396,11 +439,30 @@ mod tests {
                 "o1Neighbour a0<=3 0:10 a1<=3 1:20 a0<=3 0:11 a1<=3 1:21 a0<=3 0:12 a1<=3 1:22 a0<=3 0:13 a1<=3 1:23 \
                  a0<=0 a1<=0 c1 c0",
             ),
+            (
+                Pattern::MixedTransports,
+                "o1Own/http 1:10 a1<=0 0:11 a0<=0 o2Own/grpc-unary 2:12 a2<=0 1:13 a1<=0 c1 c2 c0",
+            ),
             (Pattern::Malformed, "0:10 0:11!batch-2 0:12 0:13 0:20 0:21!batch-2 0:22 0:23 a0<=0 c0"),
             (Pattern::Timeout, "0:10<=50000 0:11 0:12<=25000 0:13 0:20<=50000 0:21 0:22<=25000 0:23 a0<=0 c0"),
         ] {
             let done = done(&pass(pattern, Some(twist)), Reuse::Pipelined, StreamLife::PerSequence);
             assert_eq!(done, expected, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn calls_are_cut_while_one_is_executed() {
+        let twist = Twist { after: 2, pause_percent: 50, lanes: 3 };
+        for (pattern, expected) in [
+            (Pattern::Reset, "o1Fresh 1:10 1:11 1:12 p2000 r1"),
+            (Pattern::KillClient, "o1Process 1:10 1:11 1:12 p2000 k1"),
+        ] {
+            let unary = Source::from_text("test", "sending.transport = 'grpc-unary'");
+            let scenario = Scenario::resolve(&unary, Overrides::default()).expect("a scenario");
+            let manner = Manner { after_answers: false, idle_limit: Duration::from_millis(100), batches: true };
+            let acts = pass(pattern, Some(twist)).acts(&scenario.populations[0].sending, manner);
+            assert_eq!(short(&acts), expected, "{pattern}");
         }
     }
 

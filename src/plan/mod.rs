@@ -15,6 +15,7 @@ use rand_distr::{Distribution as _, weighted::WeightedIndex};
 use serde::Serialize;
 
 use crate::{
+    conversation::Transport,
     scenario::{Length, Population, Scenario, Sending, Weights},
     seed::Seed,
     sequence::{CorrelationId, Flaw, Pattern, Sequence, UNREAD_MAX},
@@ -41,6 +42,9 @@ pub struct Pass {
     /// What the pattern does besides sending them; none where it only sends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub twist: Option<Twist>,
+    /// What each step of the first sequence travels over, where that is drawn; else empty.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub over: Vec<Transport>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
@@ -83,16 +87,19 @@ pub struct WorkerPlan {
     next_rare: u32,
     /// By context: whether its ID certainly has no sequence, as far as the plan can know.
     has_no_sequence: Vec<bool>,
+    /// What steps can travel over.
+    transports: Vec<Transport>,
 }
 
 impl WorkerPlan {
     /// The plan of the worker with this index.
     #[must_use]
     pub fn new(scenario: &Scenario, seed: Seed, worker: u32) -> Self {
-        let weighted = |contexts: u32, weights: &Weights| {
-            (contexts > 0).then(|| WeightedIndex::new(weights.in_order()).expect("a scenario's weights are checked"))
-        };
         let population = scenario.population_of(worker);
+        let weighted = |contexts: u32, weights: &Weights| {
+            let odds = || WeightedIndex::new(population.odds(weights));
+            (contexts > 0).then(|| odds().expect("a scenario's weights are checked"))
+        };
         Self {
             worker,
             generator: seed.generator(worker),
@@ -102,6 +109,7 @@ impl WorkerPlan {
             next_rare: 0,
             has_no_sequence: vec![false; population.contexts.count() as usize],
             first_id: correlation_id(scenario, worker, 0),
+            transports: scenario.transports(),
             population: population.clone(),
         }
     }
@@ -117,6 +125,8 @@ impl WorkerPlan {
             }
         }
         let twist = (pattern.index() > Pattern::NoEnd.index()).then(|| self.draw_twist(&sequences[0]));
+        let over =
+            if pattern == Pattern::MixedTransports { self.draw_transports(sequences[0].steps()) } else { Vec::new() };
         let pass = self.next_pass;
         self.next_pass += 1;
         Pass {
@@ -128,6 +138,7 @@ impl WorkerPlan {
             sequences,
             think_ms: self.population.think.pass_ms.draw(&mut self.generator),
             twist,
+            over,
         }
     }
 
@@ -186,7 +197,8 @@ impl WorkerPlan {
             | Pattern::CancelIdle
             | Pattern::ContinueElsewhere
             | Pattern::ContinueByNeighbour
-            | Pattern::Timeout => vec![self.draw_longer_sequence(2)],
+            | Pattern::Timeout
+            | Pattern::MixedTransports => vec![self.draw_longer_sequence(2)],
             Pattern::Concurrent => vec![self.draw_longer_sequence(3)],
             // More answers than go through while nobody reads.
             Pattern::StopReading => vec![self.draw_longer_sequence(UNREAD_MAX + 4)],
@@ -246,6 +258,21 @@ impl WorkerPlan {
             pause_percent: self.generator.random_range(PAUSES),
             lanes: self.generator.random_range(LANES),
         }
+    }
+
+    /// For each step another transport than for the one before it, where there are two.
+    fn draw_transports(&mut self, steps: u32) -> Vec<Transport> {
+        let mut left = self.transports.clone();
+        let mut drawn = Vec::new();
+        for _ in 0..steps {
+            if left.is_empty() {
+                left.push(self.population.sending.transport());
+            }
+            let place = self.generator.random_range(0..left.len());
+            drawn.push(left[place]);
+            left = self.transports.iter().copied().filter(|other| *other != drawn[drawn.len() - 1]).collect();
+        }
+        drawn
     }
 
     fn draw_length(&mut self) -> u32 {

@@ -4,7 +4,7 @@ use std::mem;
 
 use crate::{
     claim::{Claim, Claims},
-    conversation::Lane,
+    conversation::{Lane, Transport},
     event::{Cut, EventKind, Nanos},
     oracle::{Doubt, Outcome, Settled},
     sequence::{RequestId, Step, UNREAD_MAX},
@@ -49,12 +49,14 @@ struct Traffic {
     half_closed: bool,
     /// Whether it was not read while more answers were due than flow control lets through.
     unread: bool,
+    by: Transport,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Answered {
     request: RequestId,
     lane: Lane,
+    by: Transport,
     end: bool,
     sent_at: Nanos,
     at: Nanos,
@@ -70,6 +72,8 @@ struct Special {
     overtakes: bool,
     /// The sequence goes on over another stream.
     elsewhere: bool,
+    /// The sequence goes on over another transport.
+    differently: bool,
     /// The sequence goes on after a pause.
     paused: bool,
     /// It has a flaw, and a step of its sequence was answered before: the sequence has its slot.
@@ -92,11 +96,8 @@ impl Reach {
             EventKind::Cut(cut) => self.cut(cut, here.lane, claims),
             // What was answered before is no measure of what comes.
             EventKind::Disturbed(_) => (self.special, self.last) = (None, None),
-            EventKind::Opened(_)
-            | EventKind::Received(_)
-            | EventKind::GaveUp
-            | EventKind::Closed
-            | EventKind::NotClosed => {}
+            EventKind::Opened(_, by) => self.lanes[here.lane.index()].by = *by,
+            EventKind::Received(_) | EventKind::GaveUp | EventKind::Closed | EventKind::NotClosed => {}
         }
     }
 
@@ -111,6 +112,7 @@ impl Reach {
             special.overtakes = !others_are_quiet;
         } else if let Some(last) = self.last.filter(|last| self.unanswered == 0 && last.goes_on_in(step.request)) {
             special.elsewhere = lane != last.lane;
+            special.differently = traffic.by != last.by;
             special.paused = idle_limit.is_some_and(|limit| at.saturating_sub(last.at) >= limit / PAUSE);
         }
         if special != Special::default() {
@@ -148,7 +150,8 @@ impl Reach {
                 // A sequence that was overtaken may end after the one that overtook it.
                 let is_latest = last.is_none_or(|last| last.request.sequence <= step.request.sequence);
                 let Here { at, lane, .. } = here;
-                let answered = Answered { request: step.request, lane, end: step.end, sent_at: *sent_at, at };
+                let by = self.lanes[lane.index()].by;
+                let answered = Answered { request: step.request, lane, by, end: step.end, sent_at: *sent_at, at };
                 self.last = is_latest.then_some(answered);
                 (self.is_cut, self.is_flawed) = (false, false);
             }
@@ -188,6 +191,7 @@ impl Reach {
             reach(Claim::StartAfterACut, self.is_cut);
         } else {
             reach(Claim::ContinuedElsewhere, special.elsewhere);
+            reach(Claim::MixedTransports, special.differently);
             reach(Claim::KeptThroughAPause, special.paused);
             reach(Claim::SurvivedAFlaw, self.is_flawed);
             reach(Claim::ConcurrentSubmission, self.is_submitted_beside(step, here.lane));

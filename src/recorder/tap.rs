@@ -248,7 +248,7 @@ impl fmt::Debug for Taps {
 mod tests {
     use super::*;
     use crate::{
-        conversation::{Connection, Lane},
+        conversation::{Connection, Lane, Transport},
         event::EventKind,
         oracle::ViolationKind,
     };
@@ -267,7 +267,7 @@ mod tests {
     fn tell(tap: &mut Tap, times: std::ops::Range<u64>) {
         let context = ContextId { worker: 0, context: 0 };
         for at in times {
-            let kind = EventKind::Opened(Connection::Own);
+            let kind = EventKind::Opened(Connection::Own, Transport::GrpcStream);
             tap.event(&Event { at, context, lane: Lane::FIRST, kind });
         }
     }

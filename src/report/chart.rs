@@ -7,7 +7,7 @@ use anstyle::{AnsiColor, Style};
 use super::{seats::write_seats, text::causes};
 use crate::{
     controls::Seen,
-    conversation::{Connection, Lane},
+    conversation::{Connection, Lane, Transport},
     event::{ContextId, Cut, Disturbance, Nanos, Received},
     history::{Entry, Scene, What},
     oracle::{Place, Violation},
@@ -209,7 +209,7 @@ fn messages(rows: &[Row]) -> usize {
 fn wrong_entry(entries: &[Entry], violation: &Violation) -> Option<usize> {
     let Place { worker, context, .. } = *violation.place.as_ref()?;
     let is_it = |entry: &Entry| {
-        let shows = !matches!(entry.what, What::Sent(_) | What::Opened(_) | What::HalfClosed);
+        let shows = !matches!(entry.what, What::Sent(_) | What::Opened(..) | What::HalfClosed);
         shows && entry.at == violation.at_ns && entry.context == ContextId { worker, context }
     };
     entries.iter().position(is_it)
@@ -286,8 +286,14 @@ impl Numbers {
 
     fn words(&self, entry: &Entry) -> String {
         match &entry.what {
-            What::Opened(over) => format!(
-                "opens the stream{}",
+            What::Opened(over, by) => format!(
+                "{}{}",
+                match by {
+                    Transport::GrpcStream => "opens the stream",
+                    Transport::GrpcUnary => "calls ModelInfer",
+                    Transport::Http => "calls over HTTP",
+                    Transport::HttpBinary => "calls over HTTP, binary",
+                },
                 match over {
                     Connection::Own => "",
                     Connection::Fresh => ", new connection",

@@ -61,10 +61,14 @@ fn follows_from(claim: Claim, population: &Population, preflight: &Preflight) ->
     let drawn = |pattern: &Pattern| population.draws(*pattern);
     let is_drawn = claim.patterns().iter().map(drawn).any(Drawn::anywhere);
     let has_idle_limit = preflight.model.idle_limit.is_some();
-    let Sending { reuse, window, .. } = population.sending;
+    let Sending { reuse, .. } = population.sending;
     is_drawn
         && match claim {
-            Claim::BackToBack => reuse == Reuse::Pipelined && !preflight.manner().after_answers && window.has_room(1),
+            Claim::BackToBack => {
+                reuse == Reuse::Pipelined
+                    && !preflight.manner().after_answers
+                    && population.sending.window().has_room(1)
+            }
             // In rare contexts sequences are meant to go idle.
             Claim::RestartOfALiveId if drawn(&Pattern::Restart).anywhere() => has_idle_limit,
             Claim::RestartOfALiveId => {
@@ -72,8 +76,8 @@ fn follows_from(claim: Claim, population: &Population, preflight: &Preflight) ->
                     && comes_back_in_time(population, preflight)
             }
             Claim::IdleReap | Claim::KeptThroughAPause => has_idle_limit,
-            // Else all may be sent while the sequence waits for its slot.
-            Claim::SurvivedAFlaw => !window.has_room(1),
+            // With more steps under way it is chance whether the one before is answered when the one with the flaw is sent.
+            Claim::SurvivedAFlaw => !population.sending.window().has_room(1),
             // How the slots are taken depends on how many there are, and on how fast the server is.
             Claim::AllSlotsBusy | Claim::Backlog | Claim::SlotReclaim | Claim::ExpiredInBacklog => false,
             _ => true,

@@ -144,7 +144,7 @@ impl<'f> Script<'f> {
                 self.lines.push(format!("time.sleep({})", us as f64 / 1e6));
                 self.expecting(context).pause();
             }
-            Act::Open { lane, over } => {
+            Act::Open { lane, over, .. } => {
                 self.close((context, lane));
                 self.open((context, lane), over);
             }

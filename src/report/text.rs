@@ -231,7 +231,7 @@ fn described(population: &Population) -> String {
         counted(load.workers.get().into(), "worker"),
         [passes, duration].into_iter().flatten().collect::<Vec<_>>().join(" or "),
         sending.connection,
-        sending.stream,
+        sending.travels(),
     )
 }
 

@@ -1,11 +1,11 @@
 //! What it takes to be let in at the endpoint, and how its connections are kept.
 
-use std::path::PathBuf;
+use std::{net::SocketAddr, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::Target;
-use crate::{endpoint::Endpoint, header::Header};
+use crate::{endpoint::Endpoints, header::Header};
 
 /// Whom a secured endpoint has to be, and who calls there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,8 +80,8 @@ impl Target {
     }
 
     /// Puts a server of this process in place of the endpoint: it needs nobody's secrets.
-    pub fn embed(&mut self, endpoint: Endpoint) {
-        self.endpoint = endpoint;
+    pub fn embed(&mut self, grpc: SocketAddr, http: SocketAddr) {
+        self.endpoint = Endpoints::of_both(grpc, http);
         self.tls = Tls::default();
         self.headers.clear();
     }
@@ -89,7 +89,7 @@ impl Target {
     /// Whether anything there goes over TLS.
     #[must_use]
     pub fn is_secured(&self) -> bool {
-        [Some(&self.endpoint), self.metrics.as_ref()].into_iter().flatten().any(|endpoint| endpoint.scheme.is_secured())
+        self.endpoint.all().iter().chain(&self.metrics).any(|endpoint| endpoint.scheme.is_secured())
     }
 
     pub(super) fn check_access(&self) -> Result<(), (String, String)> {

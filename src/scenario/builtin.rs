@@ -44,6 +44,7 @@ scenarios! {
     "unusual-steps"
     "backlog-timeouts"
     "soak"
+    "mixed-transports"
     "cancellation"
     "cancel-restart";
     outside the suite:

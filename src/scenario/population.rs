@@ -11,7 +11,10 @@ use serde::{Deserialize, Serialize};
 use super::{
     Distribution, Network, Probability, STEPS_MAX, Thresholds, Uniform, Weights, Window, distribution::RawDraw,
 };
-use crate::sequence::{IdForm, Pattern};
+use crate::{
+    conversation::Transport,
+    sequence::{IdForm, Pattern},
+};
 
 /// Workers that are alike.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -205,6 +208,9 @@ impl Values {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sending {
+    /// What they travel over; none where that follows from the endpoints.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transport: Option<Transport>,
     /// How long a gRPC stream lives.
     pub stream: StreamLife,
     /// Who shares a connection.
@@ -256,22 +262,65 @@ pub struct Think {
     pub pass_ms: Distribution,
 }
 
+impl Sending {
+    /// What the steps travel over.
+    #[must_use]
+    pub fn transport(&self) -> Transport {
+        self.transport.unwrap_or_default()
+    }
+
+    /// How the steps travel, in a few words.
+    #[must_use]
+    pub fn travels(&self) -> String {
+        let transport = self.transport();
+        if transport.is_stream() { self.stream.to_string() } else { format!("a call per step ({transport})") }
+    }
+
+    /// How many steps may be unanswered at a time, where calls have no order but their answers'.
+    #[must_use]
+    pub fn window(&self) -> Window {
+        if self.transport().is_stream() { self.window } else { Window::Steps(NonZeroU32::MIN) }
+    }
+}
+
 impl Population {
     /// Where a pattern is drawn: where it has a weight, and the contexts are used.
     #[must_use]
     pub fn draws(&self, pattern: Pattern) -> Drawn {
         let used = self.contexts.used();
+        let is_drawn = |weights: &Weights| self.can_be_drawn(pattern) && weights.of(pattern) > 0.0;
         Drawn {
-            common: used.common && self.patterns.common.of(pattern) > 0.0,
-            rare: used.rare && self.patterns.rare.of(pattern) > 0.0,
+            common: used.common && is_drawn(&self.patterns.common),
+            rare: used.rare && is_drawn(&self.patterns.rare),
         }
+    }
+
+    /// The odds of the patterns, in their order: those that the transport cannot do are left out.
+    pub fn odds(&self, weights: &Weights) -> impl Iterator<Item = f64> {
+        let odds: Vec<_> =
+            Pattern::ALL.map(|pattern| if self.can_be_drawn(pattern) { weights.of(pattern) } else { 0.0 }).into();
+        odds.into_iter()
+    }
+
+    /// The patterns that have a weight and that the transport cannot do.
+    pub fn left_out(&self) -> impl Iterator<Item = Pattern> {
+        let has_weight = |pattern: &Pattern| {
+            let used = self.contexts.used();
+            let Patterns { common, rare } = &self.patterns;
+            (used.common && common.of(*pattern) > 0.0) || (used.rare && rare.of(*pattern) > 0.0)
+        };
+        Pattern::ALL.into_iter().filter(|pattern| !self.can_be_drawn(*pattern)).filter(has_weight)
+    }
+
+    fn can_be_drawn(&self, pattern: Pattern) -> bool {
+        self.sending.transport().is_stream() || !pattern.needs_a_stream()
     }
 
     /// What does not go together, by key.
     pub(super) fn check(&self, block: NonZeroU32) -> Result<(), (&'static str, String)> {
         self.check_contexts(block)?;
-        check_weights("patterns.common", self.contexts.common, &self.patterns.common)?;
-        check_weights("patterns.rare", self.contexts.rare, &self.patterns.rare)?;
+        self.check_weights("patterns.common", self.contexts.common, &self.patterns.common)?;
+        self.check_weights("patterns.rare", self.contexts.rare, &self.patterns.rare)?;
         self.network.check()?;
         if self.length.max.get() > STEPS_MAX {
             return Err(("length.max", format!("{} is more than {STEPS_MAX}", self.length.max)));
@@ -300,17 +349,21 @@ impl Population {
         }
         Ok(())
     }
-}
 
-fn check_weights(key: &'static str, contexts: u32, weights: &Weights) -> Result<(), (&'static str, String)> {
-    let sum: f64 = weights.in_order().iter().sum();
-    if contexts > 0 && sum <= 0.0 {
-        return Err((key, "all weights are 0, so there is nothing to draw".into()));
+    fn check_weights(&self, key: &'static str, contexts: u32, weights: &Weights) -> Result<(), (&'static str, String)> {
+        let sum: f64 = weights.in_order().iter().sum();
+        if contexts > 0 && sum <= 0.0 {
+            return Err((key, "all weights are 0, so there is nothing to draw".into()));
+        }
+        if !sum.is_finite() {
+            return Err((key, "the weights are too large to be added up".into()));
+        }
+        if contexts > 0 && self.odds(weights).sum::<f64>() <= 0.0 {
+            let transport = self.sending.transport();
+            return Err((key, format!("each of these patterns needs a stream, and the transport is {transport}")));
+        }
+        Ok(())
     }
-    if !sum.is_finite() {
-        return Err((key, "the weights are too large to be added up".into()));
-    }
-    Ok(())
 }
 
 impl fmt::Display for StreamLife {

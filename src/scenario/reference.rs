@@ -19,7 +19,7 @@ macro_rules! keys {
 }
 
 keys! {
-    "target.endpoint" "text" "the server's gRPC endpoint, HOST:PORT; replaced by -u";
+    "target.endpoint" "text, or a list of texts" "the server's endpoint, HOST:PORT or grpc://HOST:PORT for gRPC, http://HOST:PORT for HTTP, or several of them: workers and their contexts take those of a kind in turn; replaced by -u";
     "target.model" "text" "the model's name; replaced by -m";
     "target.metrics" "text" "where the server tells its metrics over HTTP, HOST:PORT; then requests that are left pending are found";
     "target.controls" "true or false" "whether a model that says what it saw of each request (START, END, READY, CORRID, slot) is asked for that";
@@ -54,6 +54,7 @@ keys! {
     "length.list" "list of numbers" "one of these numbers of steps";
     "values.uniform" "{ min, max }" "inputs from min to max, which the model's type has modulo its width";
     "values.list" "list of numbers" "one of these inputs, likewise";
+    "sending.transport" "\"grpc-stream\", \"grpc-unary\", \"http\" or \"http-binary\"" "how steps travel: over a stream, or as calls, each when the one before it is answered, http in JSON; replaced by --transport [default: grpc-stream; http-binary where there is no gRPC endpoint]";
     "sending.stream" "\"per-sequence\" or \"per-context\"" "how long a gRPC stream lives";
     "sending.connection" "\"per-context\" or \"per-worker\"" "who shares a connection";
     "sending.reuse" "\"pipelined\" or \"after-answer\"" "when an ID's next START is sent: at once, or after the END's answer";
@@ -135,7 +136,7 @@ mod tests {
             "target.endpoint = 'grpcs://h:1'\ntarget.tls = { ca = 'a', client_cert = 'b', client_key = 'c', server_name = 'd' }
              target.headers = ['a: b']\ntarget.compression = 'gzip'\ntarget.connect_timeout_ms = 1\ntarget.keep_alive_ms = 1
              target.keep_alive_timeout_ms = 1\ntarget.message_bytes_max = 1",
-            "target.metrics = 'a:1'\nload.duration_s = 1\nlimits.response_ms = 1\nclaims.backlog = 1\nvalues.list = [1]",
+            "target.metrics = 'a:1'\nload.duration_s = 1\nlimits.response_ms = 1\nclaims.backlog = 1\nvalues.list = [1]\nsending.transport = 'grpc-unary'",
             "length.constant = 1",
             "length.uniform = { min = 1, max = 2 }",
             "length.log-normal = { median = 1, sigma = 1 }",

@@ -90,6 +90,8 @@ fn workers_are_shared_out_in_proportion() {
 fn flags_override_the_file() {
     let overrides = Overrides {
         endpoint: Some("host:9".parse().expect("an endpoint")),
+        http: None,
+        transport: None,
         model: Some("m".into()),
         metrics: Some("host:8".parse().expect("an endpoint")),
         workers: NonZeroU32::new(2),
@@ -393,4 +395,57 @@ load.workers = 1";
     let error = Scenario::resolve(&Source::from_text("a.toml", "thresholds.sequence_ms.p95 = 3"), Overrides::default());
     let error = error.expect_err("there is no such percentile").to_string();
     assert!(error.contains("a.toml:1") && error.contains("p95") && error.contains("`p90`"), "{error}");
+}
+
+#[test]
+fn the_transport_follows_from_flag_file_and_endpoints() {
+    let transport = |text: &str, endpoints: &str, flag| {
+        let overrides = Overrides {
+            endpoint: endpoints.parse().ok(),
+            transport: flag,
+            http: "http://h:9".parse().ok(),
+            ..Overrides::default()
+        };
+        let scenario = Scenario::resolve(&Source::from_text("test", text), overrides).expect("a scenario");
+        let its = scenario.populations[0].sending.transport();
+        (its, scenario.target.endpoint.to_string(), scenario.lacks_an_endpoint().is_some())
+    };
+    let unary = "sending.transport = 'grpc-unary'";
+    for (text, endpoints, flag, expected, at) in [
+        ("", "a:1", None, Transport::GrpcStream, "a:1"),
+        ("", "http://a:1", None, Transport::HttpBinary, "http://a:1"),
+        ("", "http://a:1,b:2", None, Transport::GrpcStream, "http://a:1, b:2"),
+        (unary, "a:1", None, Transport::GrpcUnary, "a:1"),
+        (unary, "a:1", Some(Transport::Http), Transport::Http, "a:1, http://h:9"),
+        (unary, "a:1,http://b:2", Some(Transport::Http), Transport::Http, "a:1, http://b:2"),
+        ("patterns.common = { mixed-transports = 1 }", "a:1", None, Transport::GrpcStream, "a:1, http://h:9"),
+    ] {
+        assert_eq!(transport(text, endpoints, flag), (expected, at.to_owned(), false), "{text} {endpoints} {flag:?}");
+    }
+    assert!(transport(unary, "http://a:1", None).2, "there is no gRPC");
+}
+
+#[test]
+fn patterns_that_need_a_stream_are_refused_where_a_file_has_calls_and_left_out_where_a_flag_has() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let resolve = |text: &str, transport| {
+        let path = folder.path().join("a.toml");
+        std::fs::write(&path, text).expect("a file");
+        let source = Source::from_file(path).expect("it is there");
+        Scenario::resolve(&source, Overrides { transport, ..Overrides::default() }).map_err(|error| error.to_string())
+    };
+    let weights = "patterns.common = { valid = 1, half-close = 1 }\n";
+    let error =
+        resolve(&format!("{weights}sending.transport = 'grpc-unary'"), None).expect_err("they do not go together");
+    assert!(
+        error.contains("a.toml:1: patterns.common: half-close needs a stream, and sending.transport is grpc-unary"),
+        "{error}"
+    );
+    let scenario = resolve(weights, Some(Transport::GrpcUnary)).expect("a scenario");
+    let population = &scenario.populations[0];
+    assert!(!population.draws(Pattern::HalfClose).anywhere() && population.draws(Pattern::Valid).common);
+    assert_eq!(population.left_out().collect::<Vec<_>>(), [Pattern::HalfClose]);
+    assert!(population.sending.window().has_room(0) && !population.sending.window().has_room(1));
+    let error = resolve("patterns.common = { half-close = 1 }", Some(Transport::Http)).expect_err("nothing is left");
+    assert!(error.contains("each of these patterns needs a stream, and the transport is http"), "{error}");
 }

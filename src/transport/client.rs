@@ -6,9 +6,11 @@ use tonic::{Code, Status};
 
 use super::{
     access::{Access, Conduit},
+    configuration::config_of,
+    connection::Dialer,
+    http::{Connections, Rest},
     tls::tls_failure,
 };
-
 use crate::{
     controls::Told,
     endpoint::Endpoint,
@@ -30,8 +32,15 @@ use crate::{
 /// A connection to a server, each call of which has a time limit.
 #[derive(Clone, Debug)]
 pub struct Client {
-    conduit: Conduit,
+    over: Over,
     limit: Duration,
+}
+
+/// What is spoken.
+#[derive(Clone, Debug)]
+enum Over {
+    Grpc(Conduit),
+    Http(Rest),
 }
 
 const RETRY_AFTER: Duration = Duration::from_millis(50);
@@ -53,6 +62,14 @@ pub enum CallError {
     Unimplemented,
     /// The server said no.
     Refused(String),
+    /// No endpoint of the server speaks this.
+    NoEndpoint(&'static str),
+}
+
+impl CallError {
+    pub(super) fn no_endpoint(what: &'static str) -> Self {
+        Self::NoEndpoint(what)
+    }
 }
 
 /// What a model's statistics say of requests.
@@ -74,7 +91,19 @@ impl Client {
     /// # Errors
     /// When the endpoint is none.
     pub fn new(endpoint: &Endpoint, access: &Access, limit: Duration) -> Result<Self, CallError> {
-        Ok(Self { conduit: access.conduit(endpoint, limit)?, limit })
+        if endpoint.scheme.is_grpc() {
+            return Ok(Self::over_grpc(access.conduit(endpoint, limit)?, limit));
+        }
+        let link = Dialer::to(&endpoint.clone().into(), 0, access, limit).link()?;
+        Ok(Self::over_http(link.connections()?.clone(), limit))
+    }
+
+    pub(super) fn over_grpc(conduit: Conduit, limit: Duration) -> Self {
+        Self { over: Over::Grpc(conduit), limit }
+    }
+
+    pub(super) fn over_http(connections: Connections, limit: Duration) -> Self {
+        Self { over: Over::Http(Rest(connections)), limit }
     }
 
     /// The same with another time limit for each call.
@@ -84,11 +113,10 @@ impl Client {
 
     /// Makes sure that a connection carries calls: one that a busy server has not taken in yet can look made and then be
     /// reset. Tries again until the limit has passed.
-    pub(crate) async fn prove(conduit: Conduit, limit: Duration) -> Result<(), CallError> {
-        let client = Self { conduit, limit };
-        let deadline = tokio::time::Instant::now() + limit;
+    pub(super) async fn prove(&self) -> Result<(), CallError> {
+        let deadline = tokio::time::Instant::now() + self.limit;
         loop {
-            match client.server_live().await {
+            match self.server_live().await {
                 Ok(_) | Err(CallError::Unimplemented | CallError::Refused(_) | CallError::Restricted(_)) => {
                     return Ok(());
                 }
@@ -99,12 +127,21 @@ impl Client {
     }
 
     async fn call<T>(&self, call: impl Future<Output = Result<tonic::Response<T>, Status>>) -> Result<T, CallError> {
+        self.limited(async { call.await.map(tonic::Response::into_inner).map_err(|status| CallError::from(&status)) }).await
+    }
+
+    /// A call's answer, which has to come within the limit.
+    async fn limited<T>(&self, call: impl Future<Output = Result<T, CallError>>) -> Result<T, CallError> {
+        let access = match &self.over {
+            Over::Grpc(conduit) => &conduit.access,
+            Over::Http(rest) => rest.0.access(),
+        };
         match tokio::time::timeout(self.limit, call).await {
-            Ok(Ok(response)) => {
-                self.conduit.access.was_answered();
-                Ok(response.into_inner())
+            Ok(Ok(answer)) => {
+                access.was_answered();
+                Ok(answer)
             }
-            Ok(Err(status)) => Err(self.conduit.access.explain(CallError::from(&status))),
+            Ok(Err(error)) => Err(access.explain(error)),
             Err(_) => Err(CallError::TimedOut(self.limit)),
         }
     }
@@ -114,8 +151,11 @@ impl Client {
     /// # Errors
     /// When the call fails.
     pub async fn server_live(&self) -> Result<bool, CallError> {
-        let mut service = self.conduit.service();
-        Ok(self.call(service.server_live(self.conduit.request(ServerLiveRequest {}))).await?.live)
+        let conduit = match &self.over {
+            Over::Grpc(conduit) => conduit,
+            Over::Http(rest) => return self.limited(rest.is_well("/v2/health/live")).await,
+        };
+        Ok(self.call(conduit.service().server_live(conduit.request(ServerLiveRequest {}))).await?.live)
     }
 
     /// Whether the server is ready.
@@ -123,8 +163,11 @@ impl Client {
     /// # Errors
     /// When the call fails.
     pub async fn server_ready(&self) -> Result<bool, CallError> {
-        let mut service = self.conduit.service();
-        Ok(self.call(service.server_ready(self.conduit.request(ServerReadyRequest {}))).await?.ready)
+        let conduit = match &self.over {
+            Over::Grpc(conduit) => conduit,
+            Over::Http(rest) => return self.limited(rest.is_well("/v2/health/ready")).await,
+        };
+        Ok(self.call(conduit.service().server_ready(conduit.request(ServerReadyRequest {}))).await?.ready)
     }
 
     /// The server's name and version.
@@ -132,19 +175,23 @@ impl Client {
     /// # Errors
     /// When the call fails.
     pub async fn server_name(&self) -> Result<String, CallError> {
-        let mut service = self.conduit.service();
-        let metadata = self.call(service.server_metadata(self.conduit.request(ServerMetadataRequest {}))).await?;
+        let conduit = match &self.over {
+            Over::Grpc(conduit) => conduit,
+            Over::Http(rest) => return self.limited(rest.server_name()).await,
+        };
+        let metadata = self.call(conduit.service().server_metadata(conduit.request(ServerMetadataRequest {}))).await?;
         Ok(format!("{} {}", metadata.name, metadata.version).trim().to_owned())
     }
 
-    /// Whether a stream of requests can be opened: one is, and closed again with no request in it.
+    /// Whether a stream of requests can be opened: one is, and closed again with no request in it. Over HTTP there are none.
     ///
     /// # Errors
     /// When it cannot be.
     pub async fn streams(&self) -> Result<(), CallError> {
-        let mut service = self.conduit.service();
+        let Over::Grpc(conduit) = &self.over else { return Ok(()) };
+        let mut service = conduit.service();
         let all = async {
-            let call = service.model_stream_infer(self.conduit.request(tokio_stream::empty()));
+            let call = service.model_stream_infer(conduit.request(tokio_stream::empty()));
             let mut answers = call.await?.into_inner();
             while answers.message().await?.is_some() {}
             Ok(tonic::Response::new(()))
@@ -157,9 +204,12 @@ impl Client {
     /// # Errors
     /// When the call fails.
     pub async fn model_ready(&self, model: &str) -> Result<bool, CallError> {
-        let mut service = self.conduit.service();
+        let conduit = match &self.over {
+            Over::Grpc(conduit) => conduit,
+            Over::Http(rest) => return self.limited(rest.model_is_ready(model)).await,
+        };
         let request = ModelReadyRequest { name: model.to_owned(), ..Default::default() };
-        Ok(self.call(service.model_ready(self.conduit.request(request))).await?.ready)
+        Ok(self.call(conduit.service().model_ready(conduit.request(request))).await?.ready)
     }
 
     /// The names of the models that the server has.
@@ -167,9 +217,11 @@ impl Client {
     /// # Errors
     /// When the call fails.
     pub async fn models(&self) -> Result<Vec<String>, CallError> {
-        let mut service = self.conduit.service();
-        let index =
-            self.call(service.repository_index(self.conduit.request(RepositoryIndexRequest::default()))).await?;
+        let conduit = match &self.over {
+            Over::Grpc(conduit) => conduit,
+            Over::Http(rest) => return self.limited(rest.models()).await,
+        };
+        let index = self.call(conduit.service().repository_index(conduit.request(RepositoryIndexRequest::default()))).await?;
         Ok(index.models.into_iter().map(|model| model.name).collect())
     }
 
@@ -178,13 +230,25 @@ impl Client {
     /// # Errors
     /// When a call fails; only a server that is told to, as by `--model-control-mode=explicit`, loads models when it is asked.
     pub async fn reload(&self, model: &str) -> Result<(), CallError> {
-        let mut service = self.conduit.service();
         if self.model_ready(model).await? {
-            let request = RepositoryModelUnloadRequest { model_name: model.to_owned(), ..Default::default() };
-            self.call(service.repository_model_unload(self.conduit.request(request))).await?;
+            self.unload(model).await?;
         }
+        let conduit = match &self.over {
+            Over::Grpc(conduit) => conduit,
+            Over::Http(rest) => return self.limited(rest.load(model, None)).await,
+        };
         let request = RepositoryModelLoadRequest { model_name: model.to_owned(), ..Default::default() };
-        self.call(service.repository_model_load(self.conduit.request(request))).await?;
+        self.call(conduit.service().repository_model_load(conduit.request(request))).await?;
+        Ok(())
+    }
+
+    async fn unload(&self, model: &str) -> Result<(), CallError> {
+        let conduit = match &self.over {
+            Over::Grpc(conduit) => conduit,
+            Over::Http(rest) => return self.limited(rest.unload(model)).await,
+        };
+        let request = RepositoryModelUnloadRequest { model_name: model.to_owned(), ..Default::default() };
+        self.call(conduit.service().repository_model_unload(conduit.request(request))).await?;
         Ok(())
     }
 
@@ -193,10 +257,12 @@ impl Client {
     /// # Errors
     /// When the call fails.
     pub async fn model_tensors(&self, model: &str) -> Result<(Vec<TensorSpec>, Vec<TensorSpec>), CallError> {
-        let mut service = self.conduit.service();
+        let conduit = match &self.over {
+            Over::Grpc(conduit) => conduit,
+            Over::Http(rest) => return self.limited(rest.model_tensors(model)).await,
+        };
         let request = ModelMetadataRequest { name: model.to_owned(), ..Default::default() };
-        let ModelMetadataResponse { inputs, outputs, .. } =
-            self.call(service.model_metadata(self.conduit.request(request))).await?;
+        let ModelMetadataResponse { inputs, outputs, .. } = self.call(conduit.service().model_metadata(conduit.request(request))).await?;
         let specs = |tensors: Vec<TensorMetadata>| {
             tensors
                 .into_iter()
@@ -207,15 +273,24 @@ impl Client {
     }
 
     pub(super) async fn model_config(&self, model: &str) -> Result<ModelConfig, CallError> {
-        let mut service = self.conduit.service();
+        let conduit = match &self.over {
+            Over::Grpc(conduit) => conduit,
+            Over::Http(rest) => {
+                let json = self.limited(rest.configuration(model)).await?;
+                return config_of(&json).map_err(CallError::Refused);
+            }
+        };
         let request = ModelConfigRequest { name: model.to_owned(), ..Default::default() };
-        let response = self.call(service.model_config(self.conduit.request(request))).await?;
+        let response = self.call(conduit.service().model_config(conduit.request(request))).await?;
         response.config.ok_or_else(|| CallError::Refused("the answer holds no configuration".to_owned()))
     }
 
     /// Loads a model with a configuration as JSON.
     pub(super) async fn load_with(&self, model: &str, json: String) -> Result<(), CallError> {
-        let mut service = self.conduit.service();
+        let conduit = match &self.over {
+            Over::Grpc(conduit) => conduit,
+            Over::Http(rest) => return self.limited(rest.load(model, Some(&json))).await,
+        };
         let parameter =
             ModelRepositoryParameter { parameter_choice: Some(RepositoryParameterChoice::StringParam(json)) };
         let request = RepositoryModelLoadRequest {
@@ -223,7 +298,7 @@ impl Client {
             parameters: [("config".to_owned(), parameter)].into(),
             ..Default::default()
         };
-        self.call(service.repository_model_load(self.conduit.request(request))).await?;
+        self.call(conduit.service().repository_model_load(conduit.request(request))).await?;
         Ok(())
     }
 
@@ -232,9 +307,12 @@ impl Client {
     /// # Errors
     /// When the call fails.
     pub async fn counted(&self, model: &str) -> Result<Counted, CallError> {
-        let mut service = self.conduit.service();
+        let conduit = match &self.over {
+            Over::Grpc(conduit) => conduit,
+            Over::Http(rest) => return self.limited(rest.counted(model)).await,
+        };
         let request = ModelStatisticsRequest { name: model.to_owned(), ..Default::default() };
-        let statistics = self.call(service.model_statistics(self.conduit.request(request))).await?;
+        let statistics = self.call(conduit.service().model_statistics(conduit.request(request))).await?;
         let mut counted = Counted::default();
         for version in statistics.model_stats.iter().filter(|version| version.name == model) {
             let requests = version.inference_stats.unwrap_or_default();
@@ -349,10 +427,9 @@ impl From<&Status> for CallError {
         if is_restricted(status) {
             return Self::Restricted(text);
         }
-        // A status with a cause is the library's own word, not the server's.
-        match (status.code(), status.source().is_some() || !is_from_the_protocol(status)) {
+        match (status.code(), !is_from_the_server(status)) {
             (Code::Unavailable, _) => Self::Unreachable(text),
-            (_, true) => Self::NotThisProtocol(text),
+            (_, true) => Self::NotThisProtocol(format!("gRPC ({text})")),
             // Which is said of a call, too, whose compression a server does not have.
             (Code::Unimplemented, false) if text.to_lowercase().contains("compress") => Self::Refused(text),
             (Code::Unimplemented, false) => Self::Unimplemented,
@@ -370,9 +447,11 @@ fn is_restricted(status: &Status) -> bool {
     }
 }
 
-/// Whether a status came in gRPC's own headers, and not from an HTTP server that knows no gRPC.
-fn is_from_the_protocol(status: &Status) -> bool {
-    !status.message().starts_with("grpc-status header missing")
+/// Whether a status came in gRPC's own headers: not from an HTTP server that knows no gRPC, and not from the library, whose statuses
+/// have a cause, or one of these texts.
+pub(super) fn is_from_the_server(status: &Status) -> bool {
+    let of_the_library = ["grpc-status header missing", "Missing response message"];
+    status.source().is_none() && !of_the_library.iter().any(|text| status.message().starts_with(text))
 }
 
 /// A status in words for people.
@@ -404,7 +483,7 @@ impl fmt::Display for CallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreachable(why) => {
-                write!(f, "no connection: {why}; is a server running there, and is this its gRPC port?")
+                write!(f, "no connection: {why}; is a server running there, and is this its port?")
             }
             Self::TimedOut(limit) => write!(f, "no answer within {} ms", limit.as_millis()),
             Self::NotSecured(why) => write!(f, "the connection cannot be secured: {why}"),
@@ -412,10 +491,11 @@ impl fmt::Display for CallError {
                 write!(f, "the server lets only some in: {why}; give the header that it wants with -H 'NAME: VALUE'")
             }
             Self::NotThisProtocol(why) => {
-                write!(f, "what answers does not speak the inference protocol over gRPC ({why})")
+                write!(f, "what answers does not speak the inference protocol over {why}")
             }
             Self::Unimplemented => f.write_str("the server does not have this call"),
             Self::Refused(why) => write!(f, "the server said: {why}"),
+            Self::NoEndpoint(what) => write!(f, "there is no endpoint for {what}"),
         }
     }
 }

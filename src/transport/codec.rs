@@ -39,12 +39,33 @@ pub struct RequestTemplate {
     flags: Arc<[Vec<u8>; 4]>,
     /// How many elements the input has.
     elements: usize,
+    /// The same as a request over HTTP has it.
+    pub(super) parts: Arc<Parts>,
+}
+
+/// What all requests of a context have in common.
+#[derive(Clone, Debug)]
+pub(super) struct Parts {
+    pub(super) model: String,
+    pub(super) input: String,
+    pub(super) datatype: Datatype,
+    pub(super) shape: Vec<i64>,
+    pub(super) outputs: Vec<String>,
+    pub(super) id: WireId,
 }
 
 impl RequestTemplate {
     /// The template of requests for the sum over `input`, of this type and shape, answered in `outputs`.
     #[must_use]
     pub fn new(model: &str, (input, datatype): (&str, Datatype), shape: &[i64], outputs: &[&str], id: WireId) -> Self {
+        let parts = Parts {
+            model: model.to_owned(),
+            input: input.to_owned(),
+            datatype,
+            shape: shape.to_vec(),
+            outputs: outputs.iter().map(ToString::to_string).collect(),
+            id: id.clone(),
+        };
         let same = ModelInferRequest {
             model_name: model.to_owned(),
             inputs: vec![InferInputTensor {
@@ -62,7 +83,8 @@ impl RequestTemplate {
             let end = parameter("sequence_end", ParameterChoice::BoolParam(end));
             ModelInferRequest { parameters: [start, end].into(), ..Default::default() }.encode_to_vec()
         });
-        Self { same: same.encode_to_vec().into(), flags: Arc::new(flags), elements: elements(shape) }
+        let (same, flags) = (same.encode_to_vec().into(), Arc::new(flags));
+        Self { same, flags, elements: elements(shape), parts: Arc::new(parts) }
     }
 
     /// The request that a step with a flaw is; seldom enough to be put together from what is encoded.
@@ -72,7 +94,7 @@ impl RequestTemplate {
         let mut request = ModelInferRequest::decode(bytes.as_slice()).expect("it was encoded here");
         request.id = id;
         let mut raw = Vec::new();
-        step.value.put_spread(self.elements, &mut raw);
+        step.value.spread(self.elements).for_each(|part| part.put(&mut raw));
         request.raw_input_contents = vec![raw];
         request.spoil(flaw);
         request
@@ -93,7 +115,11 @@ impl From<WireId> for ParameterChoice {
 }
 
 /// The fewest bytes of a text that is too long for a correlation ID.
-const TOO_LONG: usize = 129;
+pub(super) const TOO_LONG: usize = 129;
+/// Names of what there is not.
+pub(super) const NO_SUCH_INPUT: &str = "NO_SUCH_INPUT";
+pub(super) const NO_SUCH_OUTPUT: &str = "NO_SUCH_OUTPUT";
+pub(super) const NO_SUCH_VERSION: &str = "999";
 
 impl ModelInferRequest {
     /// Gives a request that is right a flaw.
@@ -104,8 +130,8 @@ impl ModelInferRequest {
             Flaw::IdEmpty => id(ParameterChoice::StringParam(String::new())),
             Flaw::IdTooLong => id(ParameterChoice::StringParam("x".repeat(TOO_LONG))),
             Flaw::IdOfOtherType => id(ParameterChoice::BoolParam(true)),
-            Flaw::OtherOutput => self.outputs.push(requested("NO_SUCH_OUTPUT")),
-            Flaw::OtherVersion => "999".clone_into(&mut self.model_version),
+            Flaw::OtherOutput => self.outputs.push(requested(NO_SUCH_OUTPUT)),
+            Flaw::OtherVersion => NO_SUCH_VERSION.clone_into(&mut self.model_version),
             Flaw::ShortData => self.raw_input_contents.iter_mut().for_each(|bytes| bytes.truncate(3)),
             Flaw::NoInput => {
                 self.inputs.clear();
@@ -119,13 +145,13 @@ impl ModelInferRequest {
                 self.inputs.iter_mut().for_each(|input| other_type(&input.datatype).clone_into(&mut input.datatype));
             }
             Flaw::OtherShape => self.inputs.iter_mut().for_each(|input| input.shape.push(1)),
-            Flaw::OtherInput => self.inputs.iter_mut().for_each(|input| "NO_SUCH_INPUT".clone_into(&mut input.name)),
+            Flaw::OtherInput => self.inputs.iter_mut().for_each(|input| NO_SUCH_INPUT.clone_into(&mut input.name)),
         }
     }
 }
 
 /// Another type, with as many bytes to an element where there is one.
-fn other_type(datatype: &str) -> &'static str {
+pub(super) fn other_type(datatype: &str) -> &'static str {
     match datatype {
         "FP32" => "INT32",
         "FP64" => "INT64",
@@ -146,11 +172,17 @@ fn parameter(name: &str, choice: ParameterChoice) -> (String, InferParameter) {
 #[derive(Clone, Debug)]
 pub(super) struct StepCodec {
     template: RequestTemplate,
+    /// Whether answers come alone, and not as messages of a stream.
+    alone: bool,
 }
 
 impl StepCodec {
-    pub(super) fn new(template: RequestTemplate) -> Self {
-        Self { template }
+    pub(super) fn of_streams(template: RequestTemplate) -> Self {
+        Self { template, alone: false }
+    }
+
+    pub(super) fn of_calls(template: RequestTemplate) -> Self {
+        Self { template, alone: true }
     }
 }
 
@@ -165,7 +197,7 @@ impl Codec for StepCodec {
     }
 
     fn decoder(&mut self) -> ReceivedDecoder {
-        ReceivedDecoder
+        ReceivedDecoder { alone: self.alone }
     }
 }
 
@@ -194,7 +226,7 @@ impl StepEncoder {
         buffer.put_slice(self.template.flags(step));
         put_field(buffer, ID_TAG, self.id.as_bytes());
         self.raw.clear();
-        step.value.put_spread(self.template.elements, &mut self.raw);
+        step.value.spread(self.template.elements).for_each(|part| part.put(&mut self.raw));
         put_field(buffer, RAW_INPUT_CONTENTS_TAG, &self.raw);
     }
 }
@@ -221,17 +253,23 @@ impl Encoder for StepEncoder {
 }
 
 #[derive(Debug)]
-pub(super) struct ReceivedDecoder;
+pub(super) struct ReceivedDecoder {
+    alone: bool,
+}
 
 impl Decoder for ReceivedDecoder {
     type Item = Received;
     type Error = Status;
 
     fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Received>, Status> {
-        let message = ModelStreamInferResponse::decode(buffer).map_err(|error| {
-            Status::internal(format!("a message that is no ModelStreamInferResponse came: {error}"))
-        })?;
-        Ok(Some(received(message)))
+        let (name, decoded) = if self.alone {
+            ("ModelInferResponse", ModelInferResponse::decode(buffer).map(answered))
+        } else {
+            ("ModelStreamInferResponse", ModelStreamInferResponse::decode(buffer).map(received))
+        };
+        decoded
+            .map(Some)
+            .map_err(|error| Status::from_error(format!("a message that is no {name} came: {error}").into()))
     }
 
     fn buffer_settings(&self) -> BufferSettings {
@@ -240,11 +278,16 @@ impl Decoder for ReceivedDecoder {
 }
 
 fn received(message: ModelStreamInferResponse) -> Received {
-    let ModelInferResponse { model_name, id, outputs, raw_output_contents, .. } =
-        message.infer_response.unwrap_or_default();
-    if !message.error_message.is_empty() {
-        return Received { id, result: Err(message.error_message) };
+    let response = message.infer_response.unwrap_or_default();
+    if message.error_message.is_empty() {
+        answered(response)
+    } else {
+        Received { id: response.id, result: Err(message.error_message), code: None }
     }
+}
+
+fn answered(response: ModelInferResponse) -> Received {
+    let ModelInferResponse { model_name, id, outputs, raw_output_contents, .. } = response;
     let mut raw = raw_output_contents.into_iter();
     let mut outputs: Vec<_> = outputs
         .into_iter()
@@ -260,7 +303,7 @@ fn received(message: ModelStreamInferResponse) -> Received {
         .collect();
     // Bytes that belong to no output are one output too many.
     outputs.extend(raw.map(|bytes| Tensor { data: TensorData::Raw(bytes), ..Tensor::default() }));
-    Received { id, result: Ok(Response { model: model_name, outputs }) }
+    Received { id, result: Ok(Response { model: model_name, outputs }), code: None }
 }
 
 /// The elements that came in the protocol's own lists; the type says in which list they have to be.
@@ -305,7 +348,7 @@ mod tests {
             &["OUTPUT", "SEEN"],
             id.on_the_wire(IdForm::Integer),
         );
-        let mut encoder = StepCodec::new(template).encoder();
+        let mut encoder = StepCodec::of_streams(template).encoder();
         for (start, end) in [(true, false), (false, false), (false, true), (true, true)] {
             let request = RequestId { worker: u32::MAX, context: u32::MAX, sequence: u32::MAX, step: u32::MAX };
             let step = Step { request, pattern: Pattern::Valid, start, end, value: (-5).into(), of: 3, special: None };
@@ -340,7 +383,7 @@ mod tests {
     fn with_and_without(special: Special) -> (ModelInferRequest, ModelInferRequest) {
         let id = WireId::Text("seven".into());
         let mut encoder =
-            StepCodec::new(RequestTemplate::new("m", ("INPUT", Datatype::Int32), &[1, 1], &["OUTPUT"], id)).encoder();
+            StepCodec::of_streams(RequestTemplate::new("m", ("INPUT", Datatype::Int32), &[1, 1], &["OUTPUT"], id)).encoder();
         let request = RequestId { worker: 1, context: 2, sequence: 3, step: 4 };
         let step =
             Step { request, pattern: Pattern::Valid, start: true, end: false, value: 5.into(), of: 6, special: None };
@@ -398,9 +441,9 @@ mod tests {
         assert_eq!(sum_of(response.clone()), None);
 
         let error = ModelStreamInferResponse { error_message: "no".into(), infer_response: Some(response) };
-        assert_eq!(received(error), Received { id: "0-1-2".into(), result: Err("no".into()) });
+        assert_eq!(received(error), Received { id: "0-1-2".into(), result: Err("no".into()), code: None });
         let bare = ModelStreamInferResponse { error_message: "no".into(), infer_response: None };
-        assert_eq!(received(bare), Received { id: String::new(), result: Err("no".into()) });
+        assert_eq!(received(bare), Received { id: String::new(), result: Err("no".into()), code: None });
     }
 
     #[test]
@@ -413,7 +456,7 @@ mod tests {
             let request = RequestId { worker: 1, context: 2, sequence: 3, step: 4 };
             let step = Step { request, pattern: Pattern::Valid, start: true, end: false, value, of: 6, special: None };
             let mut bytes = Vec::new();
-            StepCodec::new(template).encoder().put(&step, &mut bytes);
+            StepCodec::of_streams(template).encoder().put(&step, &mut bytes);
             let request = ModelInferRequest::decode(bytes.as_slice()).expect("a request");
             assert_eq!(request.inputs[0].datatype, datatype.name());
             assert_eq!(request.raw_input_contents, [value.to_bytes()]);

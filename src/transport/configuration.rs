@@ -1,6 +1,6 @@
 //! A model's configuration as it goes over the wire, to have the model loaded anew with it or with another strategy.
 
-use prost_reflect::{DescriptorPool, DynamicMessage};
+use prost_reflect::{DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor};
 
 use super::client::{CallError, Client, settings};
 use crate::{
@@ -77,12 +77,24 @@ impl Configuration {
     }
 
     fn to_json(&self) -> Result<String, String> {
-        let pool = DescriptorPool::decode(DESCRIPTORS).map_err(|error| error.to_string())?;
-        let descriptor = pool.get_message_by_name("inference.ModelConfig").ok_or("the protocol has no ModelConfig")?;
-        let mut message = DynamicMessage::new(descriptor);
+        let mut message = DynamicMessage::new(descriptor()?);
         message.transcode_from(&self.0).map_err(|error| error.to_string())?;
         serde_json::to_string(&message).map_err(|error| error.to_string())
     }
+}
+
+fn descriptor() -> Result<MessageDescriptor, String> {
+    let pool = DescriptorPool::decode(DESCRIPTORS).map_err(|error| error.to_string())?;
+    pool.get_message_by_name("inference.ModelConfig").ok_or_else(|| "the protocol has no ModelConfig".to_owned())
+}
+
+/// A configuration as JSON has it, which may have fields that are not known here.
+pub(super) fn config_of(json: &[u8]) -> Result<ModelConfig, String> {
+    let options = DeserializeOptions::new().deny_unknown_fields(false);
+    let mut deserializer = serde_json::Deserializer::from_slice(json);
+    let message = DynamicMessage::deserialize_with_options(descriptor()?, &mut deserializer, &options)
+        .map_err(|error| format!("its model configuration cannot be read: {error}"))?;
+    message.transcode_to().map_err(|error| error.to_string())
 }
 
 impl Client {

@@ -1,34 +1,23 @@
 //! How connections to a server are made, and how the client ends them.
 
 use std::{
-    io,
     path::PathBuf,
-    pin::{Pin, pin},
     sync::{Arc, Weak},
-    task::{Context, Poll},
     time::Duration,
 };
 
-use hyper_util::rt::TokioIo;
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpStream,
-    time::timeout,
-};
-use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
-use tonic::transport::{Endpoint as TonicEndpoint, Uri};
-use tower::service_fn;
+use tokio_util::sync::CancellationToken;
 
 use super::{
     access::{Access, Conduit},
-    client::CallError,
+    client::{CallError, Client},
+    dial::{Connector, Dial},
+    http::Connections,
     process::ClientProcess,
-    tls::Protocol,
-    wire::Wire,
 };
 use crate::{
-    conversation::Connection,
-    endpoint::Endpoint,
+    conversation::{Connection, Transport},
+    endpoint::{Endpoint, Endpoints},
     proxy::{Harm, Path},
     sequence::UNREAD_BYTES,
 };
@@ -36,7 +25,11 @@ use crate::{
 /// Makes connections to a server, each when it is first used.
 #[derive(Clone, Debug)]
 pub(crate) struct Dialer {
-    pub(crate) endpoint: Endpoint,
+    /// Where gRPC is spoken, if it is anywhere.
+    pub(crate) grpc: Option<Endpoint>,
+    /// Where HTTP is spoken, if it is anywhere.
+    pub(crate) http: Option<Endpoint>,
+    /// What it takes to be let in.
     pub(crate) access: Access,
     pub(crate) limit: Duration,
     /// The faulty network on the way, if there is one.
@@ -45,11 +38,12 @@ pub(crate) struct Dialer {
     pub(crate) program: Option<PathBuf>,
 }
 
-/// What streams are opened over: a connection, and another one where it is lost.
+/// What streams are opened over: a connection, and another one where it is lost; for HTTP as many as there are calls at a time.
+/// None is made before it is used. Beside each is what the network did to it.
 #[derive(Clone, Debug)]
 pub struct Link {
-    conduit: Conduit,
-    harm: Harm,
+    grpc: Option<(Conduit, Harm)>,
+    http: Option<(Connections, Harm)>,
 }
 
 /// Ends a connection that was made for one stream as no client should, and every one that takes its place. Dropped, it ends the
@@ -66,16 +60,46 @@ enum How {
 }
 
 impl Link {
-    /// What calls go over.
-    #[must_use]
-    pub fn conduit(&self) -> &Conduit {
-        &self.conduit
+    /// A link to a server over nothing but the system's network.
+    ///
+    /// # Errors
+    /// When an address is none.
+    pub(crate) fn to(endpoints: &Endpoints, access: &Access, limit: Duration) -> Result<Self, CallError> {
+        Dialer::to(endpoints, 0, access, limit).link()
     }
 
-    /// What the network did to it.
+    /// The connection for gRPC.
+    ///
+    /// # Errors
+    /// When no endpoint of the server speaks it.
+    pub fn conduit(&self) -> Result<&Conduit, CallError> {
+        self.grpc.as_ref().map(|(conduit, _)| conduit).ok_or_else(|| CallError::no_endpoint("gRPC"))
+    }
+
+    /// The connections for HTTP.
+    pub(super) fn connections(&self) -> Result<&Connections, CallError> {
+        self.http.as_ref().map(|(connections, _)| connections).ok_or_else(|| CallError::no_endpoint("HTTP"))
+    }
+
+    /// What the network did to what goes this way.
     #[must_use]
-    pub fn harm(&self) -> &Harm {
-        &self.harm
+    pub fn harm(&self, by: Transport) -> Harm {
+        let harm =
+            if by.is_http() { self.http.as_ref().map(|its| &its.1) } else { self.grpc.as_ref().map(|its| &its.1) };
+        harm.cloned().unwrap_or_default()
+    }
+
+    /// Makes sure that a connection carries calls.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub(crate) async fn prove(self, by: Transport, limit: Duration) -> Result<(), CallError> {
+        let client = if by.is_http() {
+            Client::over_http(self.connections()?.clone(), limit)
+        } else {
+            Client::over_grpc(self.conduit()?.clone(), limit)
+        };
+        client.prove().await
     }
 }
 
@@ -96,158 +120,91 @@ impl Severer {
 }
 
 impl Dialer {
-    /// A connection that many streams share.
+    /// One that makes connections over nothing but the system's network, to the endpoints whose turn it is at this place.
+    pub(crate) fn to(endpoints: &Endpoints, place: usize, access: &Access, limit: Duration) -> Self {
+        let (grpc, http) = (endpoints.grpc(place).cloned(), endpoints.http(place).cloned());
+        Self { grpc, http, access: access.clone(), limit, path: None, program: None }
+    }
+
+    /// A connection of each kind that many streams share.
     ///
     /// # Errors
-    /// When the address is none.
+    /// When an address is none.
     pub(crate) fn link(&self) -> Result<Link, CallError> {
-        let harm = Harm::default();
-        let conduit = match &self.path {
-            None => self.access.conduit(&self.endpoint, self.limit)?,
-            Some(_) => self.conduit_by(&self.tonic()?, CancellationToken::new(), None, harm.clone()),
-        };
-        Ok(Link { conduit, harm })
+        let grpc = self.grpc.as_ref().map(|endpoint| {
+            let harm = Harm::default();
+            let conduit = if self.path.is_none() {
+                self.access.conduit(endpoint, self.limit)?
+            } else {
+                let connector = self.connector(endpoint, CancellationToken::new(), None, harm.clone());
+                self.access.over(self.access.tonic(endpoint)?.connect_with_connector_lazy(connector))
+            };
+            Ok::<_, CallError>((conduit, harm))
+        });
+        let http = self.http.as_ref().map(|endpoint| {
+            let harm = Harm::default();
+            let connector = self.connector(endpoint, CancellationToken::new(), None, harm.clone());
+            (Connections::new(endpoint, connector), harm)
+        });
+        Ok(Link { grpc: grpc.transpose()?, http })
     }
 
     /// A connection that is made for one stream, and what ends it.
     ///
     /// # Errors
     /// When the address is none.
-    pub(crate) fn made_for_a_stream(&self, over: Connection) -> Result<(Link, Severer), CallError> {
+    pub(crate) fn made_for_a_stream(&self, over: Connection, by: Transport) -> Result<(Link, Severer), CallError> {
         let (harm, token) = (Harm::default(), CancellationToken::new());
-        let tonic = match over {
-            Connection::Narrow => self.tonic()?.initial_stream_window_size(UNREAD_BYTES),
-            _ => self.tonic()?,
-        };
         let (process, how) = if over == Connection::Process {
             let process = Arc::<ClientProcess>::default();
             (Some(Arc::downgrade(&process)), How::Kill(process))
         } else {
             (None, How::Reset(token.clone()))
         };
-        let conduit = self.conduit_by(&tonic, token, process, harm.clone());
-        Ok((Link { conduit, harm }, Severer(how)))
+        let connector = |endpoint: &Endpoint| self.connector(endpoint, token.clone(), process.clone(), harm.clone());
+        let (mut grpc, mut http) = (None, None);
+        if let Some(endpoint) = self.http.as_ref().filter(|_| by.is_http()) {
+            http = Some((Connections::new(endpoint, connector(endpoint)), harm.clone()));
+        } else if let Some(endpoint) = self.grpc.as_ref().filter(|_| !by.is_http()) {
+            let tonic = match over {
+                Connection::Narrow => self.access.tonic(endpoint)?.initial_stream_window_size(UNREAD_BYTES),
+                _ => self.access.tonic(endpoint)?,
+            };
+            let channel = tonic.connect_with_connector_lazy(connector(endpoint));
+            grpc = Some((self.access.over(channel), harm.clone()));
+        }
+        Ok((Link { grpc, http }, Severer(how)))
     }
 
-    fn tonic(&self) -> Result<TonicEndpoint, CallError> {
-        self.access.tonic(&self.endpoint)
-    }
-
-    fn conduit_by(
+    fn connector(
         &self,
-        tonic: &TonicEndpoint,
+        endpoint: &Endpoint,
         reset: CancellationToken,
         process: Option<Weak<ClientProcess>>,
         harm: Harm,
-    ) -> Conduit {
-        let dialer = self.clone();
-        let connector = service_fn(move |_: Uri| {
-            let (dialer, reset, process, harm) = (dialer.clone(), reset.clone(), process.clone(), harm.clone());
-            async move {
-                let limit = dialer.access.connect_limit(dialer.limit);
-                let stream = timeout(limit, dialer.dial(process, &harm)).await??;
-                Ok::<_, io::Error>(TokioIo::new(Resettable {
-                    stream,
-                    reset: Box::pin(reset.cancelled_owned()),
-                    is_reset: false,
-                }))
-            }
-        });
-        self.access.over(tonic.connect_with_connector_lazy(connector))
-    }
-
-    async fn dial(&self, process: Option<Weak<ClientProcess>>, harm: &Harm) -> io::Result<Wire> {
-        let address = match process {
-            None => self.endpoint.address(),
-            Some(process) => {
-                let process = process.upgrade().ok_or(io::ErrorKind::ConnectionReset)?;
-                let program = self.program.as_ref().ok_or_else(|| io::Error::other("there is no program to start"))?;
-                process.start(program, &self.endpoint).await?
-            }
-        };
-        let stream = match &self.path {
-            Some(path) => path.connect(&address, harm).await?,
-            None => TcpStream::connect(&address).await?,
-        };
-        // Whatever is on the way carries what only the server can read.
-        self.access.secured(&self.endpoint, stream, Protocol::Http2).await
-    }
-}
-
-/// A connection that fails, and is reset when it is dropped, once it is told to.
-struct Resettable {
-    stream: Wire,
-    reset: Pin<Box<WaitForCancellationFutureOwned>>,
-    is_reset: bool,
-}
-
-impl Resettable {
-    fn check(&mut self, context: &mut Context<'_>) -> io::Result<()> {
-        if !self.is_reset && self.reset.as_mut().poll(context).is_ready() {
-            self.is_reset = true;
-            self.stream.set_zero_linger()?;
-        }
-        if self.is_reset { Err(io::ErrorKind::ConnectionReset.into()) } else { Ok(()) }
-    }
-}
-
-impl AsyncRead for Resettable {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        self.check(context)?;
-        pin!(&mut self.stream).poll_read(context, buffer)
-    }
-}
-
-impl AsyncWrite for Resettable {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.check(context)?;
-        pin!(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        pin!(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // A connection that was reset is not closed in good order.
-        self.check(context)?;
-        pin!(&mut self.stream).poll_shutdown(context)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.check(context)?;
-        pin!(&mut self.stream).poll_write_vectored(context, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+    ) -> Connector {
+        let Self { access, limit, path, program, .. } = self.clone();
+        Connector(Arc::new(Dial { endpoint: endpoint.clone(), access, limit, path, program, reset, process, harm }))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use tokio::{io::AsyncReadExt as _, net::TcpListener};
 
     use super::*;
-    use crate::transport::Client;
 
     #[tokio::test]
     async fn a_reset_is_what_the_server_sees() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let endpoint = Endpoint::from(listener.local_addr().expect("an address"));
         let limit = Duration::from_secs(5);
-        let dialer = Dialer { endpoint, access: Access::default(), limit, path: None, program: None };
-        let (link, severer) = dialer.made_for_a_stream(Connection::Fresh).expect("an address");
+        let dialer = Dialer::to(&endpoint.into(), 0, &Access::default(), limit);
+        let (link, severer) = dialer.made_for_a_stream(Connection::Fresh, Transport::GrpcStream).expect("an address");
         // Nobody answers the call; it only makes the connection.
-        let call = tokio::spawn(Client::prove(link.conduit, limit));
+        let call = tokio::spawn(link.prove(Transport::GrpcStream, limit));
         let (mut server, _) = listener.accept().await.expect("a connection");
         let mut preface = [0; 24];
         server.read_exact(&mut preface).await.expect("a preface");

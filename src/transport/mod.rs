@@ -1,10 +1,13 @@
 //! How requests reach a server and answers come back; with [`crate::proto`] the only place that sees the wire.
 
 mod access;
+mod calls;
 mod client;
 mod codec;
 mod configuration;
 mod connection;
+mod dial;
+mod http;
 mod metrics;
 mod process;
 mod stream;

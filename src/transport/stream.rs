@@ -1,4 +1,4 @@
-//! One `ModelStreamInfer` stream.
+//! One `ModelStreamInfer` stream, or calls that stand in its place.
 
 use std::{
     fmt,
@@ -12,11 +12,12 @@ use tokio_stream::{Stream as _, wrappers::ReceiverStream};
 use tonic::{Status, Streaming, codegen::http::uri::PathAndQuery};
 
 use super::{
-    access::Conduit,
-    client::{describe, reasons},
+    calls::{Caller, Calls},
+    client::{CallError, describe, reasons},
     codec::{RequestTemplate, StepCodec},
+    connection::Link,
 };
-use crate::{event::Received, sequence::Step};
+use crate::{conversation::Transport, event::Received, sequence::Step};
 
 const PATH: &str = "/inference.GRPCInferenceService/ModelStreamInfer";
 
@@ -45,6 +46,7 @@ enum State {
     /// A server may send no headers before its first response, so steps are sent while this is still under way.
     Opening(Opening),
     Open(Box<Streaming<Received>>),
+    Calls(Box<Calls>),
 }
 
 impl fmt::Debug for Incoming {
@@ -52,6 +54,7 @@ impl fmt::Debug for Incoming {
         f.write_str(match self.0 {
             State::Opening(_) => "Opening",
             State::Open(_) => "Open",
+            State::Calls(_) => "Calls",
         })
     }
 }
@@ -68,17 +71,34 @@ pub enum Message {
 }
 
 impl Stream {
-    /// Opens a stream for one context's requests. The first [`Incoming::next`] sets it going.
-    #[must_use]
-    pub fn open(conduit: &Conduit, template: RequestTemplate) -> Self {
+    /// Opens a stream for one context's requests, or what stands in its place: calls, one after the other, which end when the client
+    /// closed it and all are answered. The first [`Incoming::next`] sets it going.
+    ///
+    /// # Errors
+    /// When the link does not lead to where this is spoken.
+    pub fn open(link: &Link, by: Transport, template: RequestTemplate) -> Result<Self, CallError> {
         let (outgoing, steps) = mpsc::channel(QUEUE);
-        let mut client = conduit.grpc();
-        let request = conduit.request(ReceiverStream::new(steps));
+        let state = match by {
+            Transport::GrpcStream => Self::streaming(link, template, steps)?,
+            Transport::GrpcUnary => {
+                State::Calls(Box::new(Calls::new(steps, Caller::Grpc(link.conduit()?.clone(), template))))
+            }
+            Transport::Http | Transport::HttpBinary => {
+                let (connections, binary) = (link.connections()?.clone(), by == Transport::HttpBinary);
+                State::Calls(Box::new(Calls::new(steps, Caller::Http { connections, template, binary })))
+            }
+        };
+        Ok(Self { outgoing: Outgoing(outgoing), incoming: Incoming(state) })
+    }
+
+    fn streaming(link: &Link, template: RequestTemplate, steps: mpsc::Receiver<Step>) -> Result<State, CallError> {
+        let conduit = link.conduit()?;
+        let (mut client, request) = (conduit.grpc(), conduit.request(ReceiverStream::new(steps)));
         let opening = async move {
             client.ready().await.map_err(|error| Status::unavailable(reasons(&error)))?;
-            client.streaming(request, PathAndQuery::from_static(PATH), StepCodec::new(template)).await
+            client.streaming(request, PathAndQuery::from_static(PATH), StepCodec::of_streams(template)).await
         };
-        Self { outgoing: Outgoing(outgoing), incoming: Incoming(State::Opening(Box::pin(opening))) }
+        Ok(State::Opening(Box::pin(opening)))
     }
 }
 
@@ -116,6 +136,7 @@ impl Incoming {
                     Ok(response) => self.0 = State::Open(Box::new(response.into_inner())),
                     Err(status) => return Poll::Ready(Message::Broken(describe(&status))),
                 },
+                State::Calls(calls) => return calls.poll_next(context),
                 State::Open(streaming) => {
                     return Poll::Ready(match ready!(Pin::new(streaming.as_mut()).poll_next(context)) {
                         Some(Ok(received)) => Message::Received(received),

@@ -8,6 +8,7 @@ use std::{
 };
 
 use sequence_stress::{
+    endpoint::Endpoints,
     engine::{self, Setup},
     reference::{
         Fault::{self, *},
@@ -73,6 +74,7 @@ pub const MEANT: &[(&str, &[Fault])] = &[
     ("unusual-steps", &[AcceptBatch, RefusalEndsSequence, AcceptNoStart]),
     ("backlog-timeouts", &[ExpireEarly, IgnoreTimeout]),
     ("soak", &[LeakSlotAtIdle, CountTwice]),
+    ("mixed-transports", &[WrongErrorCode, WrongRequestId, StateNotSaved]),
     ("cancellation", &[LeakSlotAtCancel]),
     ("cancel-restart", &[OrphanAtCancel]),
 ];
@@ -103,7 +105,7 @@ impl Meant {
             Options { models, faults, fault_seed: Seed(seed), fault_hold: HOLD, threads: 1, ..Options::default() };
         let server = Server::start(options).expect("a free port");
         let overrides = Overrides {
-            endpoint: Some(server.address.into()),
+            endpoint: Some(Endpoints::of_both(server.address, server.http)),
             model: Some(self.row.model.to_owned()),
             ..Overrides::default()
         };

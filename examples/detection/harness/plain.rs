@@ -59,7 +59,7 @@ impl Context {
     fn takes(&mut self, lane: u8, what: &What) -> bool {
         let waiting = self.waiting.entry(lane).or_default();
         match what {
-            What::Opened(_) => waiting.clear(),
+            What::Opened(..) => waiting.clear(),
             What::Sent(step) => {
                 let expected = self.expect(step);
                 self.waiting.entry(lane).or_default().push_back(expected);

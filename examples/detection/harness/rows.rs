@@ -84,7 +84,7 @@ pub struct Row {
 /// Why a fault is not found, or is found only where it is always there: short, and by design.
 pub fn not_found_because(fault: Fault, always: bool) -> Option<&'static str> {
     match fault {
-        Fault::WrongErrorCode => Some("errors have codes in unary calls alone, and this version sends over streams"),
+        Fault::WrongErrorCode => Some("errors have codes in calls alone, and these scenarios send over streams"),
         Fault::LoseOwnResponse | Fault::SwapOwnResponses | Fault::LoseFinalMark | Fault::SurplusResponse => {
             Some("the models of these runs answer each request once")
         }

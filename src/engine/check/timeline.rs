@@ -78,7 +78,7 @@ impl Timeline {
         let lane = 1 << entry.lane.0;
         match entry.what {
             What::GaveUp => state.given_up |= lane,
-            What::Cut(_) | What::Opened(_) => state.given_up &= !lane,
+            What::Cut(_) | What::Opened(..) => state.given_up &= !lane,
             What::Closed if !has_missed && state.given_up & lane != 0 => {
                 return Err("a stream is closed in good order on which the client gave up".to_owned());
             }

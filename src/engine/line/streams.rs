@@ -3,7 +3,7 @@
 use std::{future::poll_fn, task::Poll, time::Duration};
 
 use crate::{
-    conversation::Lane,
+    conversation::{Lane, Transport},
     event::Cut,
     proxy::Harm,
     transport::{Incoming, Message, Outgoing, Severer},
@@ -31,12 +31,16 @@ pub(super) struct Way {
     made: u64,
     /// The latest connection that was taken when it was opened, from 1: the stream has nothing of what came over that.
     harmed: u64,
+    /// Whether each call may take another connection.
+    changes: bool,
 }
 
 impl Way {
     /// The way of a stream that is opened now.
-    pub(super) fn new(harm: Harm, severer: Option<Severer>) -> Self {
-        Self { severer, made: harm.made(), harmed: harm.harmed(), harm }
+    pub(super) fn new(harm: Harm, severer: Option<Severer>, by: Transport) -> Self {
+        // Of several connections each call may take any that is left.
+        let made = if by.is_http() { 0 } else { harm.made() };
+        Self { severer, made, harmed: harm.harmed(), changes: by.is_http(), harm }
     }
 }
 
@@ -58,7 +62,8 @@ impl Streams {
     /// The server said something on a stream: nothing of that came over a connection that was taken before the stream was
     /// opened, because nothing of the stream went over it.
     pub(super) fn heard_of(&mut self, lane: Lane) {
-        if let Some(way) = self.ways.get_mut(lane.index()).and_then(Option::as_mut) {
+        let way = self.ways.get_mut(lane.index()).and_then(Option::as_mut);
+        if let Some(way) = way.filter(|way| !way.changes) {
             way.made = way.made.max(way.harmed + 1);
         }
     }

@@ -148,7 +148,7 @@ fn what_may_have_ended_or_gone_idle_has_no_slot_for_certain() {
     let mut refused = story();
     let start = refused.send(0, "START");
     refused.step(1, "START");
-    let error = crate::event::Received { id: start.to_string(), result: Err("no".into()) };
+    let error = crate::event::Received { id: start.to_string(), result: Err("no".into()), code: None };
     refused.tell(refused.now, 0, What::Received(Box::new(error)));
     refused.assert([0, 0, 0]);
 }

@@ -31,7 +31,10 @@ impl Prepared {
     pub(super) async fn new(setup: Setup, given: Option<Given>, observer: &mut dyn Observer) -> Result<Self, RunError> {
         let Setup { scenario, seed, hints, fail_fast, embedded, recording, restart, program } = setup;
         let access = Access::new(&scenario.target).map_err(RunError::Access)?;
-        let client = Client::new(&scenario.target.endpoint, &access, scenario.limits.connect_ms.duration())
+        if let Some(why) = scenario.lacks_an_endpoint() {
+            return Err(RunError::Endpoint(why));
+        }
+        let client = Client::new(scenario.target.endpoint.for_calls(), &access, scenario.limits.connect_ms.duration())
             .map_err(|error| RunError::Endpoint(error.to_string()))?;
         let mut preflight = Preflight::ask(&client, &scenario, hints).await.map_err(RunError::Endpoint)?;
         if let Some(why) = preflight.cannot_take_ids(&scenario) {

@@ -19,7 +19,7 @@ use crate::{
     oracle::{Oracle, Outcome, Ruling},
     recorder::Counts,
     sequence::{CorrelationId, RequestId},
-    transport::{Client, Conduit, Message, Outgoing, RequestTemplate, Stream},
+    transport::{Client, Link, Message, Outgoing, RequestTemplate, Stream},
 };
 
 /// How many streams share a connection: fewer than any server should refuse, because one that has to wait for a stream
@@ -56,7 +56,7 @@ pub(super) struct Attempt<'r> {
     counts: Counts,
     lines: Vec<Line>,
     outgoing: Vec<Outgoing>,
-    connection: Option<Conduit>,
+    connection: Option<Link>,
     readers: JoinSet<()>,
     sender: mpsc::Sender<(usize, Message)>,
     arrivals: mpsc::Receiver<(usize, Message)>,
@@ -280,7 +280,9 @@ impl<'r> Attempt<'r> {
         let id = correlation_id(&self.terms, self.number, context).on_the_wire(form);
         let template = RequestTemplate::new(&model.name, model.input(), &model.shape, &model.outputs(), id);
         let connection = self.connection_for(index)?;
-        let Stream { outgoing, mut incoming } = Stream::open(&connection, template);
+        let by = self.shared.scenario.target.endpoint.usual();
+        let Stream { outgoing, mut incoming } =
+            Stream::open(&connection, by, template).map_err(|error| Void { why: error.to_string(), again: false })?;
         let sender = self.sender.clone();
         self.readers.spawn(async move {
             loop {
@@ -297,21 +299,19 @@ impl<'r> Attempt<'r> {
         let sequence = self.number * (self.terms.slots + 1) + context;
         let first = RequestId { worker: self.worker(), context, sequence, step: 0 };
         self.lines.push(Line::new(first, self.shared.preflight.model.arithmetic));
-        self.observe(index, EventKind::Opened(Connection::Own));
+        self.observe(index, EventKind::Opened(Connection::Own, by));
         self.send(index, false)
     }
 
-    fn connection_for(&mut self, line: usize) -> Result<Conduit, Void> {
+    fn connection_for(&mut self, line: usize) -> Result<Link, Void> {
         if !line.is_multiple_of(STREAMS_OF_A_CONNECTION)
             && let Some(connection) = &self.connection
         {
             return Ok(connection.clone());
         }
         let scenario = &self.shared.scenario;
-        let shared = self.shared;
-        let connection = shared
-            .access
-            .conduit(&scenario.target.endpoint, scenario.limits.connect_ms.duration())
+        let limit = scenario.limits.connect_ms.duration();
+        let connection = Link::to(&scenario.target.endpoint, &self.shared.access, limit)
             .map_err(|error| Void { why: error.to_string(), again: false })?;
         self.connection = Some(connection.clone());
         Ok(connection)

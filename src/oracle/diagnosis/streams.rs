@@ -86,7 +86,7 @@ fn is_half_closed(question: &Question) -> bool {
         .iter()
         .rev()
         .filter(here)
-        .find(|entry| matches!(entry.what, What::Opened(_) | What::HalfClosed | What::Closed | What::Sent(_)));
+        .find(|entry| matches!(entry.what, What::Opened(..) | What::HalfClosed | What::Closed | What::Sent(_)));
     last.is_some_and(|entry| matches!(entry.what, What::HalfClosed))
 }
 

@@ -4,7 +4,7 @@ use rand::{Rng, RngExt as _};
 
 use crate::{
     arithmetic::Arithmetic,
-    conversation::{Connection, Lane},
+    conversation::{Connection, Lane, Transport},
     event::{ContextId, Cut, Event, EventKind, Nanos, Received, Response},
     number::Number,
     oracle::{
@@ -50,7 +50,7 @@ fn received(step: &Step, answer: Answer) -> EventKind {
         Answer::Sum(sum) => Ok(Response { model: "m".into(), outputs: vec![output(sum)] }),
         Answer::Refused => Err("sequence 5 to model 'm' must specify the START flag".to_owned()),
     };
-    EventKind::Received(Received { id: step.request.to_string(), result })
+    EventKind::Received(Received { id: step.request.to_string(), result, code: None })
 }
 
 /// A step START END and its answer: then the ID has no sequence.
@@ -150,7 +150,7 @@ impl<R: Rng> Conversation<R> {
         let sent: Vec<_> = (0..8).map(|step| self.send(0, step == 0, step == 7)).collect();
         self.answer(&sent[..3]);
         self.tell(0, EventKind::Cut(Cut::Cancelled));
-        self.tell(0, EventKind::Opened(Connection::Own));
+        self.tell(0, EventKind::Opened(Connection::Own, Transport::GrpcStream));
         // The rest is dropped unread.
     }
 }

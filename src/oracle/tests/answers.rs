@@ -45,11 +45,17 @@ fn an_answer_that_was_overtaken_and_never_came_is_lost_and_not_reordered() {
 #[test]
 fn a_second_answer_is_a_duplicate() {
     let mut c = Conversation::new();
-    c.tell(EventKind::Opened(Connection::Own)).send(true, true, &[1, 2]).answer("0-0-0-0", 1).answer("0-0-0-0", 1);
+    c.tell(EventKind::Opened(Connection::Own, Transport::GrpcStream))
+        .send(true, true, &[1, 2])
+        .answer("0-0-0-0", 1)
+        .answer("0-0-0-0", 1);
     c.assert(&[ViolationKind::Duplicate]);
     assert!(c.rulings.last().is_some_and(|ruling| ruling.distrust));
     let mut c = Conversation::new();
-    c.tell(EventKind::Opened(Connection::Own)).send(true, true, &[1]).answer("0-0-0-0", 1).refuse("0-0-0-0");
+    c.tell(EventKind::Opened(Connection::Own, Transport::GrpcStream))
+        .send(true, true, &[1])
+        .answer("0-0-0-0", 1)
+        .refuse("0-0-0-0");
     c.assert(&[ViolationKind::Duplicate]);
 }
 
@@ -57,14 +63,17 @@ fn a_second_answer_is_a_duplicate() {
 fn an_answer_to_what_was_not_sent_on_the_stream_is_misaddressed() {
     for id in ["0-0-7-0", "3-0-0-0", "0-1-0-0", "", "nonsense", "0-0-0-1"] {
         let mut c = Conversation::new();
-        c.tell(EventKind::Opened(Connection::Own)).send(true, true, &[1]).answer(id, 1);
+        c.tell(EventKind::Opened(Connection::Own, Transport::GrpcStream)).send(true, true, &[1]).answer(id, 1);
         c.assert(&[ViolationKind::Misaddressed]);
         assert!(c.rulings.last().is_some_and(|ruling| ruling.distrust && ruling.settled.is_none()));
     }
     // What an earlier stream carried.
     let mut c = Conversation::new();
-    c.tell(EventKind::Opened(Connection::Own)).send(true, true, &[1]).answer("0-0-0-0", 1).tell(EventKind::Closed);
-    c.tell(EventKind::Opened(Connection::Own)).send(true, true, &[1]).answer("0-0-0-0", 1);
+    c.tell(EventKind::Opened(Connection::Own, Transport::GrpcStream))
+        .send(true, true, &[1])
+        .answer("0-0-0-0", 1)
+        .tell(EventKind::Closed);
+    c.tell(EventKind::Opened(Connection::Own, Transport::GrpcStream)).send(true, true, &[1]).answer("0-0-0-0", 1);
     c.assert(&[ViolationKind::Misaddressed]);
 }
 

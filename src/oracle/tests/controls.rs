@@ -106,7 +106,9 @@ fn where_a_start_of_another_stream_may_come_between_slots_tell_nothing() {
 #[test]
 fn a_start_of_a_stream_that_is_gone_may_come_until_its_time_limit() {
     let mut c = conversation();
-    c.send(true, false, &[1]).tell(EventKind::Cut(Cut::Cancelled)).tell(EventKind::Opened(Connection::Own));
+    c.send(true, false, &[1])
+        .tell(EventKind::Cut(Cut::Cancelled))
+        .tell(EventKind::Opened(Connection::Own, Transport::GrpcStream));
     c.send(true, false, &[2, 3]).answer_in(Some(1), "0-0-1-0", 2).answer_in(Some(2), "0-0-1-1", 5).assert(&[]);
     c.wait(3001).send(true, false, &[2, 3]).answer_in(Some(1), "0-0-2-0", 2).answer_in(Some(2), "0-0-2-1", 5);
     c.assert(&[ViolationKind::WrongSlot]);

@@ -6,7 +6,9 @@ use super::*;
 fn cut_and_begun_anew() -> Conversation {
     let mut c = Conversation::new();
     c.send(true, true, &[1, 2, 3]).answer("0-0-0-0", 1).tell(EventKind::Cut(Cut::ByClient));
-    c.tell(EventKind::Opened(Connection::Own)).send(true, true, &[10, 20, 30]).answer("0-0-1-0", 10);
+    c.tell(EventKind::Opened(Connection::Own, Transport::GrpcStream))
+        .send(true, true, &[10, 20, 30])
+        .answer("0-0-1-0", 10);
     c
 }
 
@@ -41,7 +43,10 @@ fn stragglers_come_until_a_time_limit() {
         let mut c = Conversation::new();
         c.send(true, true, &[1, 2, 3]).answer("0-0-0-0", 1).tell(EventKind::Cut(Cut::ByClient));
         // What was sent in that time may have met them, whenever its answer comes.
-        c.wait(waited).tell(EventKind::Opened(Connection::Own)).send(true, true, &[10, 20]).wait(2);
+        c.wait(waited)
+            .tell(EventKind::Opened(Connection::Own, Transport::GrpcStream))
+            .send(true, true, &[10, 20])
+            .wait(2);
         c.answer("0-0-1-0", 10).answer("0-0-1-1", 32);
         c.assert(if lawful { &[] } else { &[ViolationKind::WrongSum] });
     }
@@ -51,7 +56,7 @@ fn stragglers_come_until_a_time_limit() {
 fn in_doubt_a_start_that_does_not_begin_anew_is_seen() {
     let mut c = Conversation::new();
     c.send(true, true, &[1, 2]).answer("0-0-0-0", 1).tell(EventKind::Cut(Cut::ByClient));
-    c.tell(EventKind::Opened(Connection::Own)).send(true, false, &[10]).answer("0-0-1-0", 11);
+    c.tell(EventKind::Opened(Connection::Own, Transport::GrpcStream)).send(true, false, &[10]).answer("0-0-1-0", 11);
     c.assert(&[ViolationKind::WrongSum]);
 }
 
@@ -59,7 +64,9 @@ fn in_doubt_a_start_that_does_not_begin_anew_is_seen() {
 fn a_cut_says_nothing_against_the_server_unless_the_server_did_it() {
     let mut c = Conversation::new();
     c.send(true, true, &[1]).tell(EventKind::Cut(Cut::Interrupted)).assert(&[]);
-    c.tell(EventKind::Opened(Connection::Own)).send(true, true, &[1]).tell(EventKind::Cut(Cut::Broken("reset".into())));
+    c.tell(EventKind::Opened(Connection::Own, Transport::GrpcStream))
+        .send(true, true, &[1])
+        .tell(EventKind::Cut(Cut::Broken("reset".into())));
     c.assert(&[ViolationKind::StreamBroken]);
     c.tell(EventKind::NotClosed).assert(&[ViolationKind::StreamBroken, ViolationKind::StreamNotClosed]);
 }

@@ -8,7 +8,9 @@ fn while_a_model_is_exchanged_anything_may_become_of_what_is_under_way_and_nothi
     let stopping = "Server is stopping, scheduler for model has stopped accepting new inference requests";
     let disturbed = || {
         let mut c = Conversation::new();
-        c.tell(EventKind::Opened(Connection::Own)).send(true, false, &[1, 2, 3, 4]).answer("0-0-0-0", 1);
+        c.tell(EventKind::Opened(Connection::Own, Transport::GrpcStream))
+            .send(true, false, &[1, 2, 3, 4])
+            .answer("0-0-0-0", 1);
         c.tell(EventKind::Disturbed(Disturbance::Begins)).wait(100).refuse("0-0-0-1");
         c.receive("0-0-0-2", Err(stopping.to_owned()));
         c.tell(EventKind::Disturbed(Disturbance::IsOver)).answer("0-0-0-3", 77);
@@ -34,7 +36,9 @@ fn while_a_model_is_exchanged_anything_may_become_of_what_is_under_way_and_nothi
     let mut c = disturbed();
     c.send(true, false, &[1]).tell(EventKind::GaveUp).assert(&[ViolationKind::Lost]);
     let mut c = Conversation::new();
-    c.tell(EventKind::Opened(Connection::Own)).send(true, false, &[1]).tell(EventKind::Disturbed(Disturbance::Begins));
+    c.tell(EventKind::Opened(Connection::Own, Transport::GrpcStream))
+        .send(true, false, &[1])
+        .tell(EventKind::Disturbed(Disturbance::Begins));
     c.wait(100).tell(EventKind::Disturbed(Disturbance::IsOver)).wait(5000).tell(EventKind::GaveUp).assert(&[]);
     // A stream need not end that was there before.
     c.tell(EventKind::NotClosed).assert(&[]);
@@ -44,11 +48,10 @@ fn while_a_model_is_exchanged_anything_may_become_of_what_is_under_way_and_nothi
     // One that was opened soon afterwards may be on a connection whose end has not arrived yet, until it is answered.
     let opened_after = |ms| {
         let mut c = disturbed();
-        c.tell(EventKind::Cut(Cut::ByClient)).wait(ms).tell(EventKind::Opened(Connection::Own)).send(
-            true,
-            false,
-            &[1, 2],
-        );
+        c.tell(EventKind::Cut(Cut::ByClient))
+            .wait(ms)
+            .tell(EventKind::Opened(Connection::Own, Transport::GrpcStream))
+            .send(true, false, &[1, 2]);
         c
     };
     let broken = || EventKind::Cut(Cut::Broken("reset".into()));
@@ -57,10 +60,12 @@ fn while_a_model_is_exchanged_anything_may_become_of_what_is_under_way_and_nothi
     opened_after(3000).tell(broken()).assert(&[ViolationKind::StreamBroken]);
     // Of the stream that comes after one that was answered nothing is known.
     let mut c = opened_after(1);
-    c.answer("0-0-1-0", 1).tell(EventKind::Cut(Cut::ByClient)).tell(EventKind::Opened(Connection::Own));
+    c.answer("0-0-1-0", 1)
+        .tell(EventKind::Cut(Cut::ByClient))
+        .tell(EventKind::Opened(Connection::Own, Transport::GrpcStream));
     c.send(true, false, &[1]).tell(broken()).assert(&[]);
     let mut c = Conversation::new();
-    c.tell(EventKind::Opened(Connection::Own)).send(true, false, &[1]).tell(broken());
+    c.tell(EventKind::Opened(Connection::Own, Transport::GrpcStream)).send(true, false, &[1]).tell(broken());
     c.assert(&[ViolationKind::StreamBroken]);
 }
 
@@ -69,7 +74,7 @@ fn what_was_cut_before_an_exchange_may_still_come_after_it() {
     let mut c = Conversation::new();
     c.send(true, false, &[1]).answer("0-0-0-0", 1).send(false, false, &[5]).tell(EventKind::Cut(Cut::ByClient));
     c.tell(EventKind::Disturbed(Disturbance::Begins)).wait(100).tell(EventKind::Disturbed(Disturbance::IsOver));
-    c.wait(1).tell(EventKind::Opened(Connection::Own)).send(true, false, &[10, 20]);
+    c.wait(1).tell(EventKind::Opened(Connection::Own, Transport::GrpcStream)).send(true, false, &[10, 20]);
     c.answer("0-0-2-0", 10).answer("0-0-2-1", 35).assert(&[]);
     c.wait(3000).send(true, false, &[10, 20]).answer("0-0-3-0", 10).answer("0-0-3-1", 35);
     c.assert(&[ViolationKind::WrongSum]);

@@ -68,6 +68,12 @@ fn what_is_cancelled_with_another_stream_is_answered_without_outputs() {
     c.refuse("0-0-3-0").assert(&[]);
     c.send(true, true, &[5]).answer("0-0-5-0", 5).assert(&[]);
     assert!(c.judged());
+    // A call is answered with an error without a word.
+    let mut c = submitted_at_once();
+    c.on(1).tell(EventKind::Cut(Cut::Cancelled)).on(0).receive("0-0-1-0", Err(String::new()));
+    assert_eq!(doubt(&c), Some(Doubt::Cancelled));
+    let mut c = submitted_at_once();
+    c.on(0).receive("0-0-1-0", Err(String::new())).assert(&[ViolationKind::UnexpectedError]);
     // Where nothing was cancelled it is wrong.
     let mut c = submitted_at_once();
     c.on(0).receive("0-0-1-0", Ok(nothing())).assert(&[ViolationKind::WrongOutputName]);

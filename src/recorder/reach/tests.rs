@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    conversation::Connection,
+    conversation::{Connection, Transport},
     sequence::{Flaw, Pattern, Special},
 };
 
@@ -185,7 +185,11 @@ fn cuts_count_by_what_was_under_way() {
     under_way().tell(0, &EventKind::Cut(Cut::ByNetwork)).assert(&[(Claim::CutByTheNetwork, 1)]);
     under_way().tell(0, &EventKind::Cut(Cut::Broken("gone".into()))).step(1, "START").assert(&[]);
     let mut restarted = under_way();
-    restarted.tell(0, &cancel).tell(1, &EventKind::Opened(Connection::Fresh)).step(1, "START").step(1, "START");
+    restarted
+        .tell(0, &cancel)
+        .tell(1, &EventKind::Opened(Connection::Fresh, Transport::GrpcStream))
+        .step(1, "START")
+        .step(1, "START");
     restarted.assert(&[(Claim::RestartOfALiveId, 1), with_steps, (Claim::StartAfterACut, 1)]);
     story().step(0, "START").tell(0, &cancel).step(0, "START").assert(&[(Claim::CutWhileIdle, 1)]);
     story().step(0, "START END").tell(0, &cancel).assert(&[]);

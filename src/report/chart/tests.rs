@@ -66,8 +66,8 @@ fn chart(scribe: Scribe, violation: &Violation) -> String {
 #[test]
 fn two_streams_are_two_columns() {
     let mut scribe = Scribe(Vec::new());
-    scribe.tell(0, (0, 0), What::Opened(Connection::Own)).sent(1, (0, 0), 0, "START", 5);
-    scribe.tell(2, (1, 0), What::Opened(Connection::Own)).sent(2, (1, 0), 0, "START", 100);
+    scribe.tell(0, (0, 0), What::Opened(Connection::Own, Transport::GrpcStream)).sent(1, (0, 0), 0, "START", 5);
+    scribe.tell(2, (1, 0), What::Opened(Connection::Own, Transport::GrpcStream)).sent(2, (1, 0), 0, "START", 100);
     scribe.answered(4, (0, 0), 0, 5).answered(4, (1, 0), 0, 100);
     scribe.sent(154, (0, 0), 1, "END", 7).answered(156, (0, 0), 1, 107).tell(157, (0, 0), What::Closed);
     assert_eq!(
@@ -95,17 +95,28 @@ fn two_streams_are_two_columns() {
 
 #[test]
 fn everything_that_can_happen_has_words() {
-    let error = |text: &str| What::Received(Box::new(Received { id: "0-0-0-0".into(), result: Err(text.into()) }));
+    let error =
+        |text: &str| What::Received(Box::new(Received { id: "0-0-0-0".into(), result: Err(text.into()), code: None }));
     let refusal = "inference request for sequence 1 to model 'm' must specify the START flag on the first request of the sequence";
     let mut scribe = Scribe(Vec::new());
-    scribe.tell(0, (0, 1), What::Opened(Connection::Fresh)).sent(1, (0, 1), 0, "START END", i32::MIN);
+    scribe.tell(0, (0, 1), What::Opened(Connection::Fresh, Transport::GrpcStream)).sent(
+        1,
+        (0, 1),
+        0,
+        "START END",
+        i32::MIN,
+    );
     scribe.tell(2, (0, 1), error(refusal)).tell(3, (0, 1), error("")).tell(4, (0, 1), error("the model is broken"));
     scribe.answered(5, (0, 1), 9, 1);
-    scribe.tell(6, (0, 1), What::Received(Box::new(Received { id: "x".into(), result: Err("no".into()) })));
+    scribe.tell(6, (0, 1), What::Received(Box::new(Received { id: "x".into(), result: Err("no".into()), code: None })));
     scribe.tell(7, (0, 1), What::HalfClosed).tell(8, (0, 1), What::Cut(Cut::Cancelled));
     scribe.tell(9, (0, 1), What::Cut(Cut::Reset)).tell(10, (0, 1), What::Cut(Cut::Broken("gone".into())));
     scribe.tell(11, (0, 1), What::Cut(Cut::ByClient)).tell(12, (0, 1), What::Cut(Cut::Interrupted));
-    scribe.tell(13, (0, 1), What::NotClosed).tell(14, (0, 1), What::Opened(Connection::Neighbour));
+    scribe.tell(13, (0, 1), What::NotClosed).tell(
+        14,
+        (0, 1),
+        What::Opened(Connection::Neighbour, Transport::GrpcStream),
+    );
     scribe.tell(15, (0, 1), What::GaveUp);
     let mut lost = violation(ViolationKind::Lost, 15, 0, 0);
     lost.explanations.clear();

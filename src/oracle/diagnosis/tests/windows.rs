@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 
 use super::super::{Cause, Explanation, Known, explain};
 use crate::{
-    conversation::{Connection, Lane},
+    conversation::{Connection, Lane, Transport},
     event::{ContextId, Cut, Nanos, Received, Response},
     history::{Entry, What},
     oracle::{Place, Violation, ViolationKind},
@@ -57,7 +57,7 @@ impl Tale {
     }
 
     pub(super) fn open(&mut self, worker: u32) -> &mut Self {
-        self.tell(worker, What::Opened(Connection::Own))
+        self.tell(worker, What::Opened(Connection::Own, Transport::GrpcStream))
     }
 
     /// Sends steps `from..` of a sequence; the first has START, the last END.
@@ -104,13 +104,13 @@ impl Tale {
 
     pub(super) fn error(&mut self, worker: u32, sequence: u32, step: u32, text: &str) -> &mut Self {
         let id = request(worker, sequence, step).to_string();
-        self.tell(worker, What::Received(Box::new(Received { id, result: Err(text.to_owned()) })))
+        self.tell(worker, What::Received(Box::new(Received { id, result: Err(text.to_owned()), code: None })))
     }
 
     pub(super) fn malformed(&mut self, worker: u32, sequence: u32, step: u32, outputs: Vec<Tensor>) -> &mut Self {
         let id = request(worker, sequence, step).to_string();
         let result = Ok(Response { model: "m".to_owned(), outputs });
-        self.tell(worker, What::Received(Box::new(Received { id, result })))
+        self.tell(worker, What::Received(Box::new(Received { id, result, code: None })))
     }
 
     pub(super) fn broken(&mut self, worker: u32, reason: &str) -> &mut Self {

@@ -9,7 +9,7 @@ use super::{
     Sent, Stream, What, World, id,
 };
 use crate::{
-    conversation::{Act, Connection, Lane},
+    conversation::{Act, Connection, Lane, Transport},
     event::{Cut, EventKind},
     oracle::states::State,
     reference::simulated::Answer,
@@ -51,7 +51,7 @@ impl World {
     /// Does something; returns false where it has to wait.
     fn act(&mut self, client: usize, act: Act) -> bool {
         match act {
-            Act::Open { lane, over } => self.open(client, lane, over),
+            Act::Open { lane, over, .. } => self.open(client, lane, over),
             Act::Send { lane, start, end, value, special, .. } => {
                 let request = self.next_request(client);
                 let given = self.kind.given(value);
@@ -92,7 +92,7 @@ impl World {
             unanswered: 0,
         });
         self.clients[client].lanes[lane.index()] = Some(self.streams.len() - 1);
-        self.tell(client, lane, EventKind::Opened(over));
+        self.tell(client, lane, EventKind::Opened(over, Transport::GrpcStream));
     }
 
     fn next_request(&mut self, client: usize) -> RequestId {

@@ -171,5 +171,5 @@ fn received(kind: &Kind, client: usize, step: &Step, answer: Answer) -> EventKin
             id(client)
         )),
     };
-    EventKind::Received(Received { id: step.request.to_string(), result })
+    EventKind::Received(Received { id: step.request.to_string(), result, code: None })
 }

@@ -1,0 +1,152 @@
+//! One connection of the client, and how it is reset.
+
+use std::{
+    io,
+    path::PathBuf,
+    pin::{Pin, pin},
+    sync::{Arc, Weak},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use hyper_util::{
+    client::legacy::connect::{Connected, Connection},
+    rt::TokioIo,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+    time::timeout,
+};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tonic::transport::Uri;
+use tower::Service;
+
+use super::{access::Access, process::ClientProcess, tls::Protocol, wire::Wire};
+use crate::{
+    endpoint::{Endpoint, Scheme},
+    proxy::{Harm, Path},
+};
+
+/// Makes the connections of one link to one endpoint.
+#[derive(Clone, Debug)]
+pub(super) struct Connector(pub(super) Arc<Dial>);
+
+/// How connections are made.
+#[derive(Debug)]
+pub(super) struct Dial {
+    pub(super) endpoint: Endpoint,
+    pub(super) access: Access,
+    pub(super) limit: Duration,
+    pub(super) path: Option<Arc<Path>>,
+    pub(super) program: Option<PathBuf>,
+    /// Resets them.
+    pub(super) reset: CancellationToken,
+    /// What they go through, if it is a process.
+    pub(super) process: Option<Weak<ClientProcess>>,
+    pub(super) harm: Harm,
+}
+
+impl Service<Uri> for Connector {
+    type Response = TokioIo<Resettable>;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<TokioIo<Resettable>>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Uri) -> Self::Future {
+        let dial = Arc::clone(&self.0);
+        Box::pin(async move {
+            let stream = timeout(dial.access.connect_limit(dial.limit), dial.dial()).await??;
+            let reset = Box::pin(dial.reset.clone().cancelled_owned());
+            Ok(TokioIo::new(Resettable { stream, reset, is_reset: false }))
+        })
+    }
+}
+
+impl Dial {
+    async fn dial(&self) -> io::Result<Wire> {
+        let address = match &self.process {
+            None => self.endpoint.address(),
+            Some(process) => {
+                let process = process.upgrade().ok_or(io::ErrorKind::ConnectionReset)?;
+                let program = self.program.as_ref().ok_or_else(|| io::Error::other("there is no program to start"))?;
+                // It passes on whatever is spoken.
+                process.start(program, &self.endpoint.clone().speaking(Scheme::Grpc)).await?
+            }
+        };
+        let stream = match &self.path {
+            Some(path) => path.connect(&address, &self.harm).await?,
+            None => TcpStream::connect(&address).await?,
+        };
+        let protocol = if self.endpoint.scheme.is_grpc() { Protocol::Http2 } else { Protocol::Http1 };
+        // Whatever is on the way carries what only the server can read.
+        self.access.secured(&self.endpoint, stream, protocol).await
+    }
+}
+
+impl Connection for Resettable {
+    fn connected(&self) -> Connected {
+        Connected::new()
+    }
+}
+
+/// A connection that fails, and is reset when it is dropped, once it is told to.
+pub(super) struct Resettable {
+    stream: Wire,
+    reset: Pin<Box<WaitForCancellationFutureOwned>>,
+    is_reset: bool,
+}
+
+impl Resettable {
+    fn check(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        if !self.is_reset && self.reset.as_mut().poll(context).is_ready() {
+            self.is_reset = true;
+            self.stream.set_zero_linger()?;
+        }
+        if self.is_reset { Err(io::ErrorKind::ConnectionReset.into()) } else { Ok(()) }
+    }
+}
+
+impl AsyncRead for Resettable {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.check(context)?;
+        pin!(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Resettable {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.check(context)?;
+        pin!(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        pin!(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // A connection that was reset is not closed in good order.
+        self.check(context)?;
+        pin!(&mut self.stream).poll_shutdown(context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.check(context)?;
+        pin!(&mut self.stream).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}

@@ -1,0 +1,70 @@
+//! Elements of tensors: as JSON, and as the bytes that they are behind it.
+
+use serde_json::Value;
+
+use crate::number::{Datatype, Number};
+
+/// An element as JSON.
+pub(super) fn to_json(element: Number) -> Value {
+    let value = element.value();
+    match element.datatype() {
+        Datatype::Int32 | Datatype::Int64 | Datatype::Uint32 => value.into(),
+        Datatype::Uint64 => value.cast_unsigned().into(),
+        #[expect(clippy::cast_precision_loss, reason = "what is sent is exact")]
+        Datatype::Fp32 | Datatype::Fp64 => (value as f64).into(),
+        Datatype::Bytes => value.to_string().into(),
+    }
+}
+
+/// Elements in JSON, however they are nested, as the bytes that they are; none where they are no elements of this type.
+pub(super) fn from_json(datatype: &str, data: &Value) -> Option<Vec<u8>> {
+    if let Value::Array(all) = data {
+        let bytes: Option<Vec<_>> = all.iter().map(|element| from_json(datatype, element)).collect();
+        return bytes.map(|bytes| bytes.concat());
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "the nearest of its type is meant")]
+    match Datatype::named(datatype)? {
+        Datatype::Int32 => Some(i32::try_from(data.as_i64()?).ok()?.to_le_bytes().into()),
+        Datatype::Int64 => Some(data.as_i64()?.to_le_bytes().into()),
+        Datatype::Uint32 => Some(u32::try_from(data.as_u64()?).ok()?.to_le_bytes().into()),
+        Datatype::Uint64 => Some(data.as_u64()?.to_le_bytes().into()),
+        Datatype::Fp32 => Some((data.as_f64()? as f32).to_le_bytes().into()),
+        Datatype::Fp64 => Some(data.as_f64()?.to_le_bytes().into()),
+        Datatype::Bytes => {
+            let text = data.as_str()?;
+            Some([&u32::try_from(text.len()).ok()?.to_le_bytes(), text.as_bytes()].concat())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn elements_are_the_same_in_both_forms() {
+        for datatype in Datatype::ALL {
+            let most = datatype.exact_bits().map_or(i64::MAX, |bits| 1 << bits);
+            for value in [0, 1, -1, 1 - most, most] {
+                let element = datatype.number(value);
+                assert_eq!(from_json(datatype.name(), &json!([to_json(element)])), Some(element.to_bytes()), "{element}");
+            }
+        }
+        assert_eq!(from_json("INT32", &json!([[1], [2]])), Some(vec![1, 0, 0, 0, 2, 0, 0, 0]));
+        assert_eq!(from_json("INT64", &json!([-1])), Some(vec![255; 8]));
+        for (datatype, other) in [
+            ("INT32", json!([1_i64 << 40])),
+            ("INT32", json!(["1"])),
+            ("INT32", json!(1.5)),
+            ("UINT32", json!(-1)),
+            ("UINT64", json!(-1)),
+            ("FP32", json!("1")),
+            ("BYTES", json!(1)),
+            ("FP16", json!([1])),
+        ] {
+            assert_eq!(from_json(datatype, &other), None, "{datatype} {other}");
+        }
+    }
+}
