@@ -178,8 +178,9 @@ impl<'f> Script<'f> {
         if !self.open.contains_key(&stream) {
             self.open(stream, Connection::Own);
         }
-        if let Window::Steps(most) = self.sending.window
-            && !conversation.pattern.needs_a_queue()
+        // What was sent as calls goes out one by one here, too.
+        if let Window::Steps(most) = self.sending.window()
+            && !(conversation.pattern.needs_a_queue() && self.sending.transport().is_stream())
         {
             self.wait(stream, most.get() - 1);
         }
