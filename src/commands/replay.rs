@@ -361,9 +361,8 @@ impl<'a> Stage<'a> {
     fn reload(&self, scenario: &Scenario) -> Result<(), CommandFailure> {
         let Target { endpoint, model, .. } = &scenario.target;
         let access = Access::new(&scenario.target).map_err(CommandFailure::wrong_input)?;
-        let reloaded = self
-            .runtime
-            .block_on(async { Client::new(endpoint.for_calls(), &access, RELOADING)?.reload(model).await });
+        let reloaded =
+            self.runtime.block_on(async { Client::new(endpoint.for_calls(), &access, RELOADING)?.reload(model).await });
         reloaded.map_err(|error| {
             CommandFailure::could_not_test(format!(
                 "cannot have {endpoint} load {model} anew: {error}; Triton does where it runs with --model-control-mode=explicit"

@@ -126,7 +126,8 @@ async fn one(setup: Setup, name: &str, lookout: &mut Lookout, interrupts: mpsc::
         Ok(access) => access,
         Err(why) => return Outcome::NotTested(why),
     };
-    let client = match Client::new(scenario.target.endpoint.for_calls(), &access, scenario.limits.connect_ms.duration()) {
+    let client = match Client::new(scenario.target.endpoint.for_calls(), &access, scenario.limits.connect_ms.duration())
+    {
         Ok(client) => client,
         Err(error) => return Outcome::NotTested(error.to_string()),
     };

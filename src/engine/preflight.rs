@@ -124,12 +124,15 @@ impl Preflight {
             Ok(unwell) => unwell,
             Err(error) => return Err(also_where_it_is_secured(error, scenario).await),
         };
-        match client.streams().await {
-            Err(error) if is_missing(&error) || matches!(error, CallError::Refused(_)) => {
-                return Err(format!("no stream of requests can be opened: {error}"));
-            }
+        let sends_over_streams =
+            scenario.populations.iter().any(|population| population.sending.transport().is_stream());
+        let streaming = match client.streams().await {
             // What else becomes of streams is for the run to tell.
-            _ => {}
+            Err(error) if !is_missing(&error) && !matches!(error, CallError::Refused(_)) => Ok(()),
+            streaming => streaming,
+        };
+        if let (Err(error), true) = (&streaming, sends_over_streams) {
+            return Err(format!("no stream of requests can be opened: {error}"));
         }
         let unwell = check_model(client, name).await?.or(unwell);
         let tensors = missing(client.model_tensors(name).await)
@@ -139,7 +142,7 @@ impl Preflight {
         let mut notes: Vec<_> = unwell.iter().map(|error| note(Wanted::Health, error)).collect();
         let mut parts = vec![
             Part::of(Wanted::Health, unwell.as_ref()),
-            Part::there(Wanted::Streaming),
+            Part::of(Wanted::Streaming, streaming.as_ref().err()),
             Part::of(Wanted::Metadata, tensors.as_ref().err()),
             Part::of(Wanted::Configuration, configuration.as_ref().err()),
         ];

@@ -298,7 +298,8 @@ impl Shared {
 }
 
 async fn answers(scenario: &Scenario, access: &Access) -> bool {
-    let Ok(client) = Client::new(scenario.target.endpoint.for_calls(), access, scenario.limits.connect_ms.duration()) else {
+    let Ok(client) = Client::new(scenario.target.endpoint.for_calls(), access, scenario.limits.connect_ms.duration())
+    else {
         return false;
     };
     matches!(

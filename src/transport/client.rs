@@ -127,7 +127,8 @@ impl Client {
     }
 
     async fn call<T>(&self, call: impl Future<Output = Result<tonic::Response<T>, Status>>) -> Result<T, CallError> {
-        self.limited(async { call.await.map(tonic::Response::into_inner).map_err(|status| CallError::from(&status)) }).await
+        self.limited(async { call.await.map(tonic::Response::into_inner).map_err(|status| CallError::from(&status)) })
+            .await
     }
 
     /// A call's answer, which has to come within the limit.
@@ -183,12 +184,13 @@ impl Client {
         Ok(format!("{} {}", metadata.name, metadata.version).trim().to_owned())
     }
 
-    /// Whether a stream of requests can be opened: one is, and closed again with no request in it. Over HTTP there are none.
+    /// Whether a stream of requests can be opened: one is, and closed again with no request in it. Over HTTP
+    /// there are none.
     ///
     /// # Errors
     /// When it cannot be.
     pub async fn streams(&self) -> Result<(), CallError> {
-        let Over::Grpc(conduit) = &self.over else { return Ok(()) };
+        let Over::Grpc(conduit) = &self.over else { return Err(CallError::Unimplemented) };
         let mut service = conduit.service();
         let all = async {
             let call = service.model_stream_infer(conduit.request(tokio_stream::empty()));
@@ -221,7 +223,8 @@ impl Client {
             Over::Grpc(conduit) => conduit,
             Over::Http(rest) => return self.limited(rest.models()).await,
         };
-        let index = self.call(conduit.service().repository_index(conduit.request(RepositoryIndexRequest::default()))).await?;
+        let index =
+            self.call(conduit.service().repository_index(conduit.request(RepositoryIndexRequest::default()))).await?;
         Ok(index.models.into_iter().map(|model| model.name).collect())
     }
 
@@ -262,7 +265,8 @@ impl Client {
             Over::Http(rest) => return self.limited(rest.model_tensors(model)).await,
         };
         let request = ModelMetadataRequest { name: model.to_owned(), ..Default::default() };
-        let ModelMetadataResponse { inputs, outputs, .. } = self.call(conduit.service().model_metadata(conduit.request(request))).await?;
+        let ModelMetadataResponse { inputs, outputs, .. } =
+            self.call(conduit.service().model_metadata(conduit.request(request))).await?;
         let specs = |tensors: Vec<TensorMetadata>| {
             tensors
                 .into_iter()

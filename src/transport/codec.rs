@@ -383,7 +383,8 @@ mod tests {
     fn with_and_without(special: Special) -> (ModelInferRequest, ModelInferRequest) {
         let id = WireId::Text("seven".into());
         let mut encoder =
-            StepCodec::of_streams(RequestTemplate::new("m", ("INPUT", Datatype::Int32), &[1, 1], &["OUTPUT"], id)).encoder();
+            StepCodec::of_streams(RequestTemplate::new("m", ("INPUT", Datatype::Int32), &[1, 1], &["OUTPUT"], id))
+                .encoder();
         let request = RequestId { worker: 1, context: 2, sequence: 3, step: 4 };
         let step =
             Step { request, pattern: Pattern::Valid, start: true, end: false, value: 5.into(), of: 6, special: None };

@@ -128,7 +128,10 @@ async fn steps_go_out_in_json_and_as_bytes_and_answers_are_read_in_both() {
         let answer = received(&messages[0]);
         assert_eq!((answer.request(), answer.code), (Some(step(None).request), None));
         let response = answer.result.as_ref().expect("an answer");
-        assert_eq!((response.model.as_str(), response.outputs[0].data.single(Datatype::Int32)), ("a model", Some(Ok((-5).into()))));
+        assert_eq!(
+            (response.model.as_str(), response.outputs[0].data.single(Datatype::Int32)),
+            ("a model", Some(Ok((-5).into())))
+        );
         let Asked { method, path, json, bytes } = asked.recv().await.expect("a request");
         assert_eq!((method, path.as_str()), (Method::POST, "/v2/models/a%20model/infer"));
         let mut input = json!({ "name": "INPUT", "datatype": "INT32", "shape": [1, 1] });

@@ -49,7 +49,11 @@ mod tests {
             let most = datatype.exact_bits().map_or(i64::MAX, |bits| 1 << bits);
             for value in [0, 1, -1, 1 - most, most] {
                 let element = datatype.number(value);
-                assert_eq!(from_json(datatype.name(), &json!([to_json(element)])), Some(element.to_bytes()), "{element}");
+                assert_eq!(
+                    from_json(datatype.name(), &json!([to_json(element)])),
+                    Some(element.to_bytes()),
+                    "{element}"
+                );
             }
         }
         assert_eq!(from_json("INT32", &json!([[1], [2]])), Some(vec![1, 0, 0, 0, 2, 0, 0, 0]));
