@@ -69,7 +69,7 @@ pub enum Command {
     /// Stand between a client and a server as a faulty network: delay, slice, limit, cut and swallow what passes.
     Proxy(ProxyArgs),
     /// Have a failure again, and make it small.
-    Replay(ReplayArgs),
+    Replay(Box<ReplayArgs>),
     /// Print a failure as a Python script that needs NVIDIA's client alone.
     Export(ExportArgs),
     /// List the faults that can be planted in the reference server.
@@ -77,7 +77,7 @@ pub enum Command {
     /// List the built-in scenarios, or print one.
     Scenarios(ScenariosArgs),
     /// Run the built-in scenarios one after the other, and print a table.
-    Suite(SuiteArgs),
+    Suite(Box<SuiteArgs>),
 }
 
 /// What to print as a script.
