@@ -156,7 +156,7 @@ async fn an_error_is_received_with_its_status_and_what_is_none_breaks() {
         Some(2) => (502, None, b"<html>".to_vec()),
         Some(3) => in_json(200, &json!({ "outputs": "none" })),
         Some(4) => (200, Some(99), b"{}".to_vec()),
-        _ => in_json(200, &json!({ "outputs": [{ "name": "O", "datatype": "FP32", "shape": [1], "data": [0.5] }] })),
+        _ => in_json(200, &json!({ "outputs": [{ "name": "O", "datatype": "FP16", "shape": [1], "data": [0.5] }] })),
     })
     .await;
     let messages = sent(&endpoints, Transport::Http, &[step(Some(Special::TimeoutUs(1)))]).await;
