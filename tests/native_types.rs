@@ -1,9 +1,12 @@
-//! The models of every data type and family in the real tritonserver, over HTTP.
+//! The models of every data type and family, over HTTP: in the real tritonserver, and in the reference server, which serves the
+//! same repository.
 
 mod support;
 
+use std::{net::SocketAddr, process::Command};
+
 use serde_json::{Value, json};
-use support::triton::Triton;
+use support::{http, tool::Serve, triton::Triton};
 
 /// Its low 32 bits are not the whole of it.
 const ID: u64 = (3 << 32) + 7;
@@ -91,7 +94,7 @@ const FAMILIES: [Family; 17] = [
 
 /// A model and the server that it is on.
 struct Model<'a> {
-    triton: &'a Triton,
+    server: SocketAddr,
     family: Family,
     dtype: &'a Dtype,
 }
@@ -109,7 +112,9 @@ impl Model<'_> {
             "inputs": [{ "name": "INPUT", "datatype": self.dtype.protocol, "shape": shape, "data": elements }],
             "outputs": [{ "name": "OUTPUT" }],
         });
-        self.triton.ask("POST", &format!("/v2/models/{}/infer", self.name()), &body)
+        let path = format!("/v2/models/{}/infer", self.name());
+        let answer = http::ask(self.server, "POST", &path, &[], body.to_string().as_bytes());
+        (answer.status, answer.json())
     }
 
     /// A number as JSON.
@@ -167,28 +172,21 @@ fn number(element: &Value) -> i128 {
     text.trim_end_matches(".0").parse().unwrap_or_else(|_| panic!("{element} is no whole number"))
 }
 
-#[test]
-#[ignore = "needs the real tritonserver: run scripts/test"]
-fn the_models_of_every_data_type_and_family_answer_with_the_right_sums() {
-    let triton = Triton::start(&["--dtype", "all", "--execute-delay-ms", "0", "--idle-limit-ms", "5000"]);
+fn all_answer_with_the_right_sums(server: SocketAddr) {
     for dtype in &DTYPES {
         for family in FAMILIES {
             // The server sets texts of a file to zeros.
             if (dtype.name, family.name) != ("object", "implicit_initial_file") {
-                Model { triton: &triton, family, dtype }.converse();
+                Model { server, family, dtype }.converse();
             }
         }
     }
-    triton.stop();
 }
 
-#[test]
-#[ignore = "needs the real tritonserver: run scripts/test"]
-fn a_text_that_is_no_number_is_an_error_of_its_request_alone() {
-    let triton = Triton::start(&["--dtype", "object", "--execute-delay-ms", "0", "--idle-limit-ms", "5000"]);
+fn a_text_is_an_error_of_its_request_alone(server: SocketAddr) {
     let dtype = DTYPES.iter().find(|dtype| dtype.name == "object").expect("there is such a type");
     for family in FAMILIES.into_iter().filter(|family| ["custom", "oldest", "implicit"].contains(&family.name)) {
-        let model = Model { triton: &triton, family, dtype };
+        let model = Model { server, family, dtype };
         assert_eq!((model.step(1, &[5], true, false), model.step(2, &[100], true, false)), (vec![5], vec![100]));
         for text in ["one", "", "1.5", "2147483648"] {
             let (status, answer) = model.ask(1, &[json!(text)], false, false);
@@ -197,6 +195,30 @@ fn a_text_that_is_no_number_is_an_error_of_its_request_alone() {
         }
         assert_eq!((model.step(1, &[-7], false, true), model.step(2, &[1], false, true)), (vec![-2], vec![101]));
     }
+}
+
+const OPTIONS: [&str; 6] = ["--dtype", "all", "--execute-delay-ms", "0", "--idle-limit-ms", "5000"];
+
+#[test]
+fn the_reference_server_serves_the_repository_of_the_real_one_alike() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().to_str().expect("UTF-8");
+    let mut write = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/with-triton"));
+    let written = write.args(OPTIONS).args(["--write-models", path]).output().expect("it runs");
+    assert!(written.status.success(), "{}", String::from_utf8_lossy(&written.stderr));
+    let serve = Serve::start(&["--model-repository", path]);
+    let server = serve.http.parse().expect("an address");
+    all_answer_with_the_right_sums(server);
+    a_text_is_an_error_of_its_request_alone(server);
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn the_models_of_every_data_type_and_family_answer_with_the_right_sums() {
+    let triton = Triton::start(&OPTIONS);
+    let server = triton.http.parse().expect("an address");
+    all_answer_with_the_right_sums(server);
+    a_text_is_an_error_of_its_request_alone(server);
     triton.stop();
 }
 
@@ -211,7 +233,7 @@ fn the_models_of_the_python_backend_answer_with_the_right_sums() {
         for family in FAMILIES {
             // What the server keeps and what only the native models tell is not there.
             if !family.name.starts_with("implicit") && !family.name.starts_with("echo") {
-                Model { triton: &triton, family, dtype }.converse();
+                Model { server: triton.http.parse().expect("an address"), family, dtype }.converse();
             }
         }
     }

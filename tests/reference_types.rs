@@ -288,19 +288,13 @@ fn wrong_data_is_refused_as_by_the_real_server_and_the_sequence_goes_on() {
         ),
         ("object", "BYTES", vec![1, 1], vec![1, 0], cut(2)),
         ("object", "BYTES", vec![1, 1], [texts(&["3"]), vec![0]].concat(), cut(1)),
-        (
-            "object",
-            "BYTES",
-            vec![1, 1],
-            texts(&["abc"]),
-            "tensor 'INPUT': 'abc' is no whole number of 32 bits".to_owned(),
-        ),
+        ("object", "BYTES", vec![1, 1], texts(&["abc"]), "tensor 'INPUT': 'abc' is no INT32 in decimal".to_owned()),
         (
             "object",
             "BYTES",
             vec![1, 1],
             texts(&["2147483648"]),
-            "tensor 'INPUT': '2147483648' is no whole number of 32 bits".to_owned(),
+            "tensor 'INPUT': '2147483648' is no INT32 in decimal".to_owned(),
         ),
         (
             "object",

@@ -6,7 +6,6 @@ use std::sync::{
 };
 
 use tokio::{
-    runtime::Handle,
     sync::{mpsc, oneshot},
 };
 use tokio_stream::StreamExt as _;
@@ -71,8 +70,6 @@ pub(super) struct Service {
     pub(super) repository: Arc<Repository>,
     pub(super) misbehaviour: Arc<Misbehaviour>,
     pub(super) blows: mpsc::UnboundedSender<Blow>,
-    /// Where models run.
-    pub(super) runtime: Handle,
     /// The server was told to stop.
     pub(super) exiting: Arc<AtomicBool>,
 }

@@ -210,15 +210,14 @@ impl Accumulator {
         let input = row.tensor(name);
         let values = input.map_or(Ok(Vec::new()), Tensor::numbers);
         let values = values.map_err(|problem| Failure::invalid(format!("tensor '{name}': {problem}")))?;
-        // In their order, because with FP32 and FP64 that makes a difference.
-        let added_to = |sum| values.iter().fold(sum, |sum: Number, value| sum.plus(*value));
-        let value = added_to(zero);
+        // First the elements, in their order, because with FP32 and FP64 that makes a difference.
+        let value = values.iter().fold(zero, |value, element| value.plus(*element));
         if let Some(refused) = self.spec.error_on.filter(|refused| *refused == value) {
             return Err(Failure::new(Code::Internal, format!("the model takes no {refused}")));
         }
-        let mut sum = added_to(before);
+        let mut sum = before.plus(value);
         if !value.is_zero() && self.faults.happens(Fault::ExecuteTwice) {
-            sum = added_to(sum);
+            sum = sum.plus(value);
         }
         if !value.is_zero() && self.faults.happens(Fault::SkipStep) {
             sum = before;

@@ -7,6 +7,7 @@ use std::{
 };
 
 use prost_reflect::{DeserializeOptions, DynamicMessage};
+use tokio::runtime::Handle;
 use tonic::Code;
 
 use super::{
@@ -28,6 +29,8 @@ const STOP_LOOK: Duration = Duration::from_millis(5);
 /// The models of a server.
 #[derive(Debug)]
 pub(super) struct Repository {
+    /// Where models run, whoever asks for them first.
+    runtime: Handle,
     faults: Arc<Faults>,
     hold_until: HoldUntil,
     models: RwLock<BTreeMap<String, Entry>>,
@@ -47,6 +50,7 @@ struct Entry {
 /// A model that is loaded. It begins to serve when somebody asks for it: there are many, and few are used.
 #[derive(Debug)]
 struct Loaded {
+    runtime: Handle,
     spec: Arc<Spec>,
     faults: Arc<Faults>,
     served: OnceLock<Arc<Served>>,
@@ -54,7 +58,7 @@ struct Loaded {
 
 impl Loaded {
     fn served(&self) -> Arc<Served> {
-        Arc::clone(self.served.get_or_init(|| Served::start(&self.spec, &self.faults)))
+        Arc::clone(self.served.get_or_init(|| Served::start(&self.runtime, &self.spec, &self.faults)))
     }
 
     /// Takes a configuration that differs in the number of instances alone.
@@ -64,13 +68,13 @@ impl Loaded {
 }
 
 impl Repository {
-    /// A repository with these models; none is loaded.
+    /// A repository with these models, which run on the runtime that this is called on; none is loaded.
     pub(super) fn new(sources: Vec<Source>, faults: Arc<Faults>, hold_until: HoldUntil) -> Self {
         let entry = |source: Source| {
             let name = source.config.name.clone();
             (name, Entry { source, loaded: None, was_loaded: false, leaving: Vec::new() })
         };
-        Self { faults, hold_until, models: RwLock::new(sources.into_iter().map(entry).collect()) }
+        Self { runtime: Handle::current(), faults, hold_until, models: RwLock::new(sources.into_iter().map(entry).collect()) }
     }
 
     /// Loads all models.
@@ -172,7 +176,8 @@ impl Repository {
         let spec = Arc::new(spec);
         if !entry.loaded.as_ref().is_some_and(|loaded| loaded.resize(&spec)) {
             entry.unload();
-            entry.loaded = Some(Loaded { spec, faults: Arc::clone(&self.faults), served: OnceLock::new() });
+            let (runtime, faults) = (self.runtime.clone(), Arc::clone(&self.faults));
+            entry.loaded = Some(Loaded { runtime, spec, faults, served: OnceLock::new() });
             entry.was_loaded = true;
         }
         Ok(())

@@ -361,7 +361,6 @@ impl Life {
             repository: Arc::new(repository),
             misbehaviour: Arc::new(Misbehaviour::new(Arc::clone(&self.faults))),
             blows,
-            runtime: runtime::Handle::current(),
             exiting: Arc::default(),
         };
         loop {

@@ -100,7 +100,7 @@ impl Tensor {
 
 fn number_of(text: Option<&[u8]>) -> Result<Number, String> {
     let text = String::from_utf8_lossy(text.ok_or("an element of it is cut off")?);
-    Number::read(Datatype::Bytes, &text).ok_or_else(|| format!("'{text}' is no whole number of 32 bits"))
+    Number::read(Datatype::Bytes, &text).ok_or_else(|| format!("'{text}' is no INT32 in decimal"))
 }
 
 /// The elements of a tensor of BYTES; none is one that is cut off, which is the last then.
@@ -138,8 +138,8 @@ mod tests {
         let bytes = |data: &[u8]| Tensor { datatype: Datatype::Bytes, shape: vec![1], data: data.to_vec() }.numbers();
         assert_eq!(bytes(b"\x02\0\0\0-7\x01\0\0\x004"), Ok(vec![Number::Text(-7), Number::Text(4)]));
         for (data, problem) in [
-            (&b"\x03\0\0\0abc"[..], "'abc' is no whole number of 32 bits"),
-            (b"\0\0\0\0", "'' is no whole number of 32 bits"),
+            (&b"\x03\0\0\0abc"[..], "'abc' is no INT32 in decimal"),
+            (b"\0\0\0\0", "'' is no INT32 in decimal"),
             (b"\x05\0\0\x0012", "an element of it is cut off"),
         ] {
             assert_eq!(bytes(data), Err(problem.to_owned()));

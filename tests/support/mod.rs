@@ -3,6 +3,7 @@
 #![allow(unreachable_pub, dead_code, reason = "each test file uses its part")]
 
 pub mod gate;
+pub mod http;
 pub mod request;
 pub mod runs;
 pub mod tls;

@@ -1,16 +1,15 @@
 //! The real tritonserver, for tests: `scripts/with-triton`, and a server that is asked over HTTP.
 
 use std::{
-    io::{BufRead as _, BufReader, Read as _, Write as _},
-    net::TcpStream,
+    io::{BufRead as _, BufReader},
     process::{Child, Command, Output, Stdio},
-    time::Duration,
 };
 
 use serde_json::{Value, json};
 
+use super::http;
+
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
-pub const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
 /// The command with a server, which is ended after three minutes.
 pub fn with_triton(options: &[&str], command: &[&str]) -> Command {
@@ -45,16 +44,9 @@ impl Triton {
 
     /// Asks over HTTP, and returns the status and the body.
     pub fn ask(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
-        let mut stream = TcpStream::connect(&self.http).expect("a connection");
-        stream.set_read_timeout(Some(ANSWER_LIMIT)).expect("a limit");
-        let body = body.to_string();
-        let head = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", self.http);
-        write!(stream, "{head}Content-Length: {}\r\n\r\n{body}", body.len()).expect("it is taken");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap_or_else(|error| panic!("{method} {path}: {error}"));
-        let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
-        let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status");
-        (status, if body.is_empty() { Value::Null } else { body.parse().expect("JSON") })
+        let address = self.http.parse().expect("an address");
+        let answer = http::ask(address, method, path, &[], body.to_string().as_bytes());
+        (answer.status, if answer.body.is_empty() { Value::Null } else { answer.json() })
     }
 
     /// One step of a sequence; the answer's sum or the error's text.
