@@ -92,7 +92,7 @@ fn what_cannot_be_tested_is_told_before_anything_is_sent() {
     assert_cannot_test(
         Setup::default(),
         "target.model = 'no_such'",
-        "no model 'no_such'; it has custom_dyna_sequence_int32, ",
+        "no model 'no_such'; it has custom_dyna_sequence_bool, ",
     );
     assert_cannot_test(Setup { datatype: Some("FP32"), ..Setup::default() }, "", "takes [INPUT FP32[-1, -1]]");
     assert_cannot_test(Setup { sequence_batching: false, ..Setup::default() }, "", "has no sequence batching");
