@@ -5,10 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering::Relaxed},
 };
 
-use tokio::{
-    runtime::Handle,
-    sync::{mpsc, oneshot},
-};
+use tokio::sync::{mpsc, oneshot};
 use tokio_stream::StreamExt as _;
 use tonic::{Request, Response, Status, Streaming, codegen::BoxStream};
 
@@ -71,8 +68,6 @@ pub(super) struct Service {
     pub(super) repository: Arc<Repository>,
     pub(super) misbehaviour: Arc<Misbehaviour>,
     pub(super) blows: mpsc::UnboundedSender<Blow>,
-    /// Where models run.
-    pub(super) runtime: Handle,
     /// The server was told to stop.
     pub(super) exiting: Arc<AtomicBool>,
 }

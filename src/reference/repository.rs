@@ -7,6 +7,7 @@ use std::{
 };
 
 use prost_reflect::{DeserializeOptions, DynamicMessage};
+use tokio::runtime::Handle;
 use tonic::Code;
 
 use super::{
@@ -29,6 +30,8 @@ const STOP_LOOK: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub(super) struct Repository {
     faults: Arc<Faults>,
+    /// Where models run.
+    runtime: Handle,
     hold_until: HoldUntil,
     models: RwLock<BTreeMap<String, Entry>>,
 }
@@ -49,12 +52,13 @@ struct Entry {
 struct Loaded {
     spec: Arc<Spec>,
     faults: Arc<Faults>,
+    runtime: Handle,
     served: OnceLock<Arc<Served>>,
 }
 
 impl Loaded {
     fn served(&self) -> Arc<Served> {
-        Arc::clone(self.served.get_or_init(|| Served::start(&self.spec, &self.faults)))
+        Arc::clone(self.served.get_or_init(|| Served::start(&self.spec, &self.faults, &self.runtime)))
     }
 
     /// Takes a configuration that differs in the number of instances alone.
@@ -64,13 +68,13 @@ impl Loaded {
 }
 
 impl Repository {
-    /// A repository with these models; none is loaded.
-    pub(super) fn new(sources: Vec<Source>, faults: Arc<Faults>, hold_until: HoldUntil) -> Self {
+    /// A repository with these models; none is loaded. They will run on this runtime.
+    pub(super) fn new(sources: Vec<Source>, faults: Arc<Faults>, hold_until: HoldUntil, runtime: Handle) -> Self {
         let entry = |source: Source| {
             let name = source.config.name.clone();
             (name, Entry { source, loaded: None, was_loaded: false, leaving: Vec::new() })
         };
-        Self { faults, hold_until, models: RwLock::new(sources.into_iter().map(entry).collect()) }
+        Self { faults, runtime, hold_until, models: RwLock::new(sources.into_iter().map(entry).collect()) }
     }
 
     /// Loads all models.
@@ -172,7 +176,8 @@ impl Repository {
         let spec = Arc::new(spec);
         if !entry.loaded.as_ref().is_some_and(|loaded| loaded.resize(&spec)) {
             entry.unload();
-            entry.loaded = Some(Loaded { spec, faults: Arc::clone(&self.faults), served: OnceLock::new() });
+            let (faults, runtime) = (Arc::clone(&self.faults), self.runtime.clone());
+            entry.loaded = Some(Loaded { spec, faults, runtime, served: OnceLock::new() });
             entry.was_loaded = true;
         }
         Ok(())

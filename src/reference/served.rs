@@ -8,7 +8,10 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use tokio::sync::{Notify, mpsc};
+use tokio::{
+    runtime::Handle,
+    sync::{Notify, mpsc},
+};
 
 use super::{
     VERSION,
@@ -54,6 +57,7 @@ pub(super) struct Served {
     pub(super) name: String,
     spec: RwLock<Arc<Spec>>,
     faults: Arc<Faults>,
+    runtime: Handle,
     epoch: Instant,
     core: Mutex<Core>,
     /// The timer has something to look at.
@@ -78,8 +82,8 @@ struct Core {
 }
 
 impl Served {
-    /// Begins to serve a model, on the runtime that this is called on.
-    pub(super) fn start(spec: &Arc<Spec>, faults: &Arc<Faults>) -> Arc<Self> {
+    /// Begins to serve a model on this runtime, whoever asks for it first: a front end's may end before.
+    pub(super) fn start(spec: &Arc<Spec>, faults: &Arc<Faults>, runtime: &Handle) -> Arc<Self> {
         let scheduler = Scheduler::new(spec.settings.clone(), Arc::clone(faults));
         let core = Core {
             scheduler,
@@ -95,13 +99,14 @@ impl Served {
             name: spec.config.name.clone(),
             spec: RwLock::new(Arc::clone(spec)),
             faults: Arc::clone(faults),
+            runtime: runtime.clone(),
             epoch: Instant::now(),
             core: Mutex::new(core),
             changed: Notify::new(),
             cancellations: AtomicBool::new(false),
         });
         served.start_instances(&mut served.core(), spec.settings.instances, spec);
-        tokio::spawn(Arc::clone(&served).run_timer());
+        runtime.spawn(Arc::clone(&served).run_timer());
         served
     }
 
@@ -112,7 +117,7 @@ impl Served {
             let (sender, batches) = mpsc::unbounded_channel();
             core.instances.push(sender);
             let instance = Instance::new(index, Arc::clone(spec), Arc::clone(&self.faults));
-            tokio::spawn(Arc::clone(self).run_instance(index, instance, batches));
+            self.runtime.spawn(Arc::clone(self).run_instance(index, instance, batches));
         }
     }
 
@@ -427,7 +432,7 @@ mod tests {
         let options = ModelOptions { idle_limit, execution: Duration::ZERO, ..ModelOptions::default() };
         let config = configs(&options).into_iter().find(|config| config.name == model).expect("a built-in model");
         let spec = Arc::new(Spec::new(config, HoldUntil::default()).expect("it is right"));
-        Served::start(&spec, &Arc::new(Faults::new(planted, Seed(0)).holding(HOLD)))
+        Served::start(&spec, &Arc::new(Faults::new(planted, Seed(0)).holding(HOLD)), &Handle::current())
     }
 
     fn submit(served: &Served, start: bool, end: bool) -> oneshot::Receiver<Answer> {

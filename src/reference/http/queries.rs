@@ -153,10 +153,7 @@ pub(super) async fn load(service: &Service, model_name: String, body: &[u8]) -> 
         }
     }
     let request = RepositoryModelLoadRequest { model_name, parameters, ..RepositoryModelLoadRequest::default() };
-    // The model runs where it is loaded, and not on the thread that serves HTTP.
-    let loading = service.clone();
-    let loaded = service.runtime.spawn(async move { loading.repository_model_load(Request::new(request)).await });
-    loaded.await.map_err(|error| Refusal::internal(format!("the model could not be loaded: {error}")))??;
+    service.repository_model_load(Request::new(request)).await?;
     Ok(Vec::new())
 }
 
