@@ -13,9 +13,10 @@ use sequence_stress::proto::{
 };
 use serde_json::{Value, json};
 use support::{
+    http,
     request::step,
     runs::runtime,
-    triton::{ANSWER_LIMIT, Triton, text, with_triton},
+    triton::{Triton, text, with_triton},
 };
 
 /// By how much a server's memory may differ for other reasons than a leak.
@@ -115,7 +116,7 @@ fn native_models_that_are_loaded_and_unloaded_again_and_again_leave_no_memory_be
         repository("unload");
         let began = Instant::now();
         while !is_unloaded() {
-            assert!(began.elapsed() < ANSWER_LIMIT, "round {round}: it is still there");
+            assert!(began.elapsed() < http::LIMIT, "round {round}: it is still there");
             thread::sleep(Duration::from_millis(2));
         }
         if round == 50 {
@@ -166,7 +167,7 @@ fn first_answers(triton: &Triton, requests: Vec<ModelInferRequest>, most: usize)
         let mut stream = stream.into_inner();
         let mut answers = Vec::new();
         while answers.len() < most {
-            match tokio::time::timeout(ANSWER_LIMIT, stream.message()).await {
+            match tokio::time::timeout(http::LIMIT, stream.message()).await {
                 Ok(Ok(Some(answer))) => answers.push(answer),
                 Ok(Ok(None)) => break,
                 other => panic!("{other:?} after {answers:?}"),

@@ -32,6 +32,8 @@ pub(super) struct Repository {
     /// Where models run, whoever asks for them first.
     runtime: Handle,
     faults: Arc<Faults>,
+    /// Where models run.
+    runtime: Handle,
     hold_until: HoldUntil,
     models: RwLock<BTreeMap<String, Entry>>,
 }
@@ -53,6 +55,7 @@ struct Loaded {
     runtime: Handle,
     spec: Arc<Spec>,
     faults: Arc<Faults>,
+    runtime: Handle,
     served: OnceLock<Arc<Served>>,
 }
 

@@ -351,7 +351,8 @@ impl Life {
     }
 
     async fn once(&self, stopped: &mut oneshot::Receiver<()>) -> Result<End, String> {
-        let repository = Repository::new(self.sources.clone(), Arc::clone(&self.faults), self.options.hold_until);
+        let (sources, faults) = (self.sources.clone(), Arc::clone(&self.faults));
+        let repository = Repository::new(sources, faults, self.options.hold_until, runtime::Handle::current());
         if !self.options.explicit {
             repository.load_all().map_err(|failure| failure.text)?;
         }

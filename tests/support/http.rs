@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-const LIMIT: Duration = Duration::from_secs(30);
+pub const LIMIT: Duration = Duration::from_secs(30);
 
 /// What a server answered.
 #[derive(Debug)]
