@@ -5,9 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering::Relaxed},
 };
 
-use tokio::{
-    sync::{mpsc, oneshot},
-};
+use tokio::sync::{mpsc, oneshot};
 use tokio_stream::StreamExt as _;
 use tonic::{Request, Response, Status, Streaming, codegen::BoxStream};
 

@@ -29,8 +29,6 @@ const STOP_LOOK: Duration = Duration::from_millis(5);
 /// The models of a server.
 #[derive(Debug)]
 pub(super) struct Repository {
-    /// Where models run, whoever asks for them first.
-    runtime: Handle,
     faults: Arc<Faults>,
     /// Where models run.
     runtime: Handle,
@@ -52,7 +50,6 @@ struct Entry {
 /// A model that is loaded. It begins to serve when somebody asks for it: there are many, and few are used.
 #[derive(Debug)]
 struct Loaded {
-    runtime: Handle,
     spec: Arc<Spec>,
     faults: Arc<Faults>,
     runtime: Handle,
@@ -61,7 +58,7 @@ struct Loaded {
 
 impl Loaded {
     fn served(&self) -> Arc<Served> {
-        Arc::clone(self.served.get_or_init(|| Served::start(&self.runtime, &self.spec, &self.faults)))
+        Arc::clone(self.served.get_or_init(|| Served::start(&self.spec, &self.faults, &self.runtime)))
     }
 
     /// Takes a configuration that differs in the number of instances alone.
@@ -71,13 +68,13 @@ impl Loaded {
 }
 
 impl Repository {
-    /// A repository with these models, which run on the runtime that this is called on; none is loaded.
-    pub(super) fn new(sources: Vec<Source>, faults: Arc<Faults>, hold_until: HoldUntil) -> Self {
+    /// A repository with these models; none is loaded. They will run on this runtime.
+    pub(super) fn new(sources: Vec<Source>, faults: Arc<Faults>, hold_until: HoldUntil, runtime: Handle) -> Self {
         let entry = |source: Source| {
             let name = source.config.name.clone();
             (name, Entry { source, loaded: None, was_loaded: false, leaving: Vec::new() })
         };
-        Self { runtime: Handle::current(), faults, hold_until, models: RwLock::new(sources.into_iter().map(entry).collect()) }
+        Self { faults, runtime, hold_until, models: RwLock::new(sources.into_iter().map(entry).collect()) }
     }
 
     /// Loads all models.
@@ -179,8 +176,8 @@ impl Repository {
         let spec = Arc::new(spec);
         if !entry.loaded.as_ref().is_some_and(|loaded| loaded.resize(&spec)) {
             entry.unload();
-            let (runtime, faults) = (self.runtime.clone(), Arc::clone(&self.faults));
-            entry.loaded = Some(Loaded { runtime, spec, faults, served: OnceLock::new() });
+            let (faults, runtime) = (Arc::clone(&self.faults), self.runtime.clone());
+            entry.loaded = Some(Loaded { spec, faults, runtime, served: OnceLock::new() });
             entry.was_loaded = true;
         }
         Ok(())

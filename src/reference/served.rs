@@ -82,8 +82,8 @@ struct Core {
 }
 
 impl Served {
-    /// Begins to serve a model on a runtime.
-    pub(super) fn start(runtime: &Handle, spec: &Arc<Spec>, faults: &Arc<Faults>) -> Arc<Self> {
+    /// Begins to serve a model on this runtime, whoever asks for it first: a front end's may end before.
+    pub(super) fn start(spec: &Arc<Spec>, faults: &Arc<Faults>, runtime: &Handle) -> Arc<Self> {
         let scheduler = Scheduler::new(spec.settings.clone(), Arc::clone(faults));
         let core = Core {
             scheduler,
@@ -432,7 +432,7 @@ mod tests {
         let options = ModelOptions { idle_limit, execution: Duration::ZERO, ..ModelOptions::default() };
         let config = configs(&options).into_iter().find(|config| config.name == model).expect("a built-in model");
         let spec = Arc::new(Spec::new(config, HoldUntil::default()).expect("it is right"));
-        Served::start(&Handle::current(), &spec, &Arc::new(Faults::new(planted, Seed(0)).holding(HOLD)))
+        Served::start(&spec, &Arc::new(Faults::new(planted, Seed(0)).holding(HOLD)), &Handle::current())
     }
 
     fn submit(served: &Served, start: bool, end: bool) -> oneshot::Receiver<Answer> {
