@@ -1,4 +1,5 @@
 import collections
+import math
 import os
 import random
 import sys
@@ -56,13 +57,13 @@ OF_THE_REQUEST = {
 
 
 NUMPY_TYPES = {
-    "INT32": numpy.int32,
-    "INT64": numpy.int64,
-    "UINT32": numpy.uint32,
-    "UINT64": numpy.uint64,
-    "FP32": numpy.float32,
-    "FP64": numpy.float64,
-    "BYTES": numpy.object_,
+    "INT32": "int32",
+    "INT64": "int64",
+    "UINT32": "uint32",
+    "UINT64": "uint64",
+    "FP32": "float32",
+    "FP64": "float64",
+    "BYTES": "object",
 }
 # What is sent in place of the model's type where a flaw is another one.
 OTHER_TYPES = {"FP32": "INT32", "FP64": "INT64", "INT64": "FP64", "UINT64": "FP64"}
@@ -86,7 +87,7 @@ def inputs(value, flaw):
     datatype = OTHER_TYPES.get(INPUT.datatype, "FP32") if flaw == "other-type" else INPUT.datatype
     tensor = triton.InferInput(name, shape, datatype)
     # Elements that add up to the value, in the type's own arithmetic.
-    parts = [n if n % 2 else -n for n in range(1, int(numpy.prod(shape)))]
+    parts = [n if n % 2 else -n for n in range(1, int(math.prod(shape)))]
     kind = NUMPY_TYPES[datatype]
     elements = [wrapped(each, datatype) for each in [*parts, value - sum(parts)]]
     elements = [str(each).encode() for each in elements] if datatype == "BYTES" else elements
@@ -157,7 +158,7 @@ class Stream:
             outputs = [(each.datatype, list(each.shape)) for each in result.get_response().outputs[:1]]
             sums = result.as_numpy(result.get_response().outputs[0].name).flatten().tolist() if outputs else []
             sums = [int(each) if isinstance(each, bytes) else each for each in sums]
-            whole = outputs == [(INPUT.datatype, SHAPE)] and len(sums) == numpy.prod(SHAPE) and len(set(sums)) == 1
+            whole = outputs == [(INPUT.datatype, SHAPE)] and len(sums) == math.prod(SHAPE) and len(set(sums)) == 1
             seen, right = sums[0] if whole else f"{outputs} {sums}", whole and expect in (None, ACCEPTED, *sums)
             # What was cancelled with another stream of its sequence is answered without an output.
             right |= expect is None and not outputs
