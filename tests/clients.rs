@@ -177,8 +177,8 @@ fn perf_analyzer_is_served() {
     let mut serve = Serve::start(&["--idle-limit", "60s"]);
     let (grpc, http) = (serve.address.clone(), serve.http.clone());
     let over_grpc = ["-u", &grpc, "-i", "grpc", "--streaming"];
-    // Calls of one sequence that go out on several connections at once have no order, and that is how it ends its sequences otherwise.
-    let over_http = ["-u", &http, "-i", "http", "--serial-sequences"];
+    // Otherwise it sends the last step of a sequence and its END over two connections at once, and these have no order.
+    let over_http = ["-u", &http, "-i", "http", "--sync"];
     for (model, endpoint) in [
         ("custom_sequence_int32", &over_grpc[..]),
         ("custom_dyna_sequence_int32", &over_grpc),
