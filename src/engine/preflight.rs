@@ -1,21 +1,28 @@
 //! What is found out about server and model before anything is sent.
 
-use std::{borrow::Cow, cmp::Reverse, collections::BTreeSet, time::Duration};
+mod computes;
+mod known;
+
+use std::{cmp::Reverse, collections::BTreeSet, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
+use self::{
+    computes::arithmetic,
+    known::{Known, loaded_in_phases},
+};
 use super::parts::{Part, Wanted, is_missing, missing, note};
 use crate::{
-    arithmetic::{Arithmetic, Formula},
+    arithmetic::Formula,
     controls::{self, Controls, Told},
     endpoint::Scheme,
     engine::RunLimits,
-    model::{Model, Settings, SlotRange, Strategy, ToldIds, Turn},
-    number::{Datatype, Written},
+    model::{Model, Settings, Strategy, ToldIds},
+    number::Datatype,
     plan::Manner,
-    scenario::{Phase, Population, Reuse, Scenario, ServerAction},
-    sequence::{IdForm, Pattern},
-    tensor::{ELEMENTS_MAX, TensorSpec},
+    scenario::{Phase, Population, Reuse, Scenario},
+    sequence::Pattern,
+    tensor::{ELEMENTS_MAX, TensorSpec, elements},
     transport::{CallError, Client, Configuration, speaks_tls},
 };
 
@@ -79,9 +86,6 @@ pub struct Preflight {
     /// What the run will do otherwise than asked, and what it cannot check, a sentence each.
     pub notes: Vec<String>,
 }
-
-/// The name of the configuration parameter that tells how long a model takes to execute, in ms.
-const EXECUTION_PARAMETER: &str = "execute_delay_ms";
 
 /// What pauses are shares of where the idle limit is not known: the server's default.
 const USUAL_IDLE_LIMIT: Duration = Duration::from_secs(1);
@@ -178,11 +182,8 @@ impl Preflight {
         parts.push(Part::of(Wanted::Statistics, unreadable.as_ref()));
         let server = client.server_name().await.ok().filter(|server| !server.is_empty());
         let mut known = Known::new(name, settings.as_ref(), hints, &mut notes)?;
-        if known.mixes_pipelined.is_none() && !settings.as_ref().is_some_and(|settings| settings.implicit_state) {
-            known.mixes_pipelined = becomes_oldest(scenario);
-            if known.mixes_pipelined.is_some() {
-                known.told_ids = ToldIds::Integers;
-            }
+        if !settings.as_ref().is_some_and(|settings| settings.implicit_state) {
+            known.may_become_oldest(scenario);
         }
         if let Some(configuration) = &configuration {
             known.also_with(&loaded_in_phases(configuration, scenario));
@@ -291,239 +292,6 @@ fn choose_tensors(
     }
 }
 
-/// What the model computes: what its configuration says, or else the command line, or else the running sum from 0. What the
-/// configuration says is no longer told.
-fn arithmetic(
-    name: &str,
-    settings: Option<&Settings>,
-    datatype: Datatype,
-    scenario: &Scenario,
-    told: &mut Hints,
-    notes: &mut Vec<String>,
-) -> Result<Arithmetic, String> {
-    let parameter = |key| settings.and_then(|settings| settings.parameters.get(key));
-    let mut unused = Hints::default();
-    let formula = match parameter(Formula::PARAMETER) {
-        None => told.formula.unwrap_or_default(),
-        Some(text) => {
-            unused.formula = told.formula.take();
-            let known = Formula::NAMES.join(", ");
-            let unknown = || {
-                format!(
-                    "model '{name}' says that it computes '{text}' ({}): this test knows {known}",
-                    Formula::PARAMETER
-                )
-            };
-            Formula::named(text).ok_or_else(unknown)?
-        }
-    };
-    let initial_state = match parameter(Arithmetic::INITIAL_STATE) {
-        None => told.initial_state.unwrap_or_default(),
-        Some(text) => {
-            unused.initial_state = told.initial_state.take();
-            let problem = || {
-                format!(
-                    "model '{name}' has '{text}' for its {}: it has to be a whole number",
-                    Arithmetic::INITIAL_STATE
-                )
-            };
-            text.parse::<Written>().map_err(|_| problem())?.value()
-        }
-    };
-    notes.extend(unused.words().iter().map(|flag| format!("not used: {flag}: the model's configuration tells it")));
-    let longest = scenario.populations.iter().map(|population| population.length.max.get()).max().unwrap_or(1);
-    let value_bits =
-        Arithmetic::value_bits(datatype, longest).map_err(|problem| format!("model '{name}': {problem}"))?;
-    let arithmetic = Arithmetic { datatype, formula, initial_state, value_bits };
-    check_exact(name, &arithmetic, scenario)?;
-    if formula.adds_corrid() && scenario.id_forms().any(IdForm::is_text) {
-        return Err(format!(
-            "model '{name}' adds the correlation ID ({}), which is a text: set correlation_ids.form = \"integer\"",
-            formula.name()
-        ));
-    }
-    notes.extend(of_arithmetic(&arithmetic, scenario));
-    Ok(arithmetic)
-}
-
-/// What else is in answers has to leave floating-point sums exact, too.
-fn check_exact(name: &str, arithmetic: &Arithmetic, scenario: &Scenario) -> Result<(), String> {
-    let Some(bits) = arithmetic.datatype.exact_bits() else { return Ok(()) };
-    let room = 1 << (bits - 2);
-    if arithmetic.initial_state.unsigned_abs() >= room {
-        return Err(format!(
-            "model '{name}' begins with {}, and sums on that are not exact in {}",
-            arithmetic.initial_state, arithmetic.datatype
-        ));
-    }
-    let last = scenario.last_correlation_id();
-    if arithmetic.formula.adds_corrid() && last >= room {
-        return Err(format!(
-            "model '{name}' adds the correlation ID, and up to {last} that is not exact in {}: set a smaller correlation_ids.first",
-            arithmetic.datatype
-        ));
-    }
-    Ok(())
-}
-
-/// What follows from what the model computes.
-fn of_arithmetic(arithmetic: &Arithmetic, scenario: &Scenario) -> Vec<String> {
-    let mut notes = Vec::new();
-    let changed = |value: i64| arithmetic.number(value) != arithmetic.datatype.number(value);
-    if let Some(bits) = arithmetic.value_bits
-        && scenario.populations.iter().any(|population| population.values.extremes().into_iter().any(changed))
-    {
-        let most = (1_i64 << (bits - 1)) - 1;
-        notes.push(format!(
-            "values are sent modulo 2^{bits}, from {} to {most}: so all sums are exact in {}",
-            -most - 1,
-            arithmetic.datatype
-        ));
-    }
-    if arithmetic.formula.is_stateless() {
-        notes.push(format!(
-            "not checked: the state of sequences, because {} has none: each answer is judged by its request alone",
-            arithmetic.formula.name()
-        ));
-    }
-    notes
-}
-
-/// What the configuration tells, or else the command line.
-struct Known {
-    strategy: Option<Strategy>,
-    slots: Option<u32>,
-    slots_in_phases: Option<SlotRange>,
-    idle_limit: Option<Duration>,
-    execution: Duration,
-    turn: Turn,
-    told_ids: ToldIds,
-    batches: bool,
-    mixes_pipelined: Option<&'static str>,
-}
-
-impl Known {
-    fn new(name: &str, settings: Option<&Settings>, hints: Hints, notes: &mut Vec<String>) -> Result<Self, String> {
-        match settings {
-            Some(settings) => Self::from_settings(name, settings, hints, notes),
-            None => Ok(Self::from_hints(hints, notes)),
-        }
-    }
-
-    fn from_settings(name: &str, settings: &Settings, hints: Hints, notes: &mut Vec<String>) -> Result<Self, String> {
-        let Some(strategy) = settings.strategy else {
-            return Err(format!(
-                "model '{name}' has no sequence batching in its configuration, so there is nothing to test"
-            ));
-        };
-        if settings.decoupled {
-            return Err(format!(
-                "model '{name}' is decoupled: a request may get other than one response, which this test cannot judge"
-            ));
-        }
-        let hints = Hints { formula: None, initial_state: None, ..hints };
-        notes.extend(hints.words().iter().map(|flag| format!("not used: {flag}: the model's configuration tells it")));
-        let execution_ms = settings.parameters.get(EXECUTION_PARAMETER).and_then(|text| text.parse().ok()).unwrap_or(0);
-        Ok(Self {
-            strategy: Some(strategy),
-            slots: Some(settings.slots),
-            slots_in_phases: None,
-            idle_limit: Some(settings.idle_limit),
-            execution: Duration::from_millis(execution_ms),
-            turn: turn(settings),
-            told_ids: settings.told_ids,
-            batches: settings.batches,
-            mixes_pipelined: mixes_pipelined(settings),
-        })
-    }
-
-    /// The model is loaded with these settings besides, in some phase of the run.
-    fn also_with(&mut self, others: &[Settings]) {
-        let Some(slots) = self.slots else { return };
-        let all = || others.iter().map(|settings| settings.slots).chain([slots]);
-        let range = SlotRange { fewest: all().min().unwrap_or(slots), most: all().max().unwrap_or(slots) };
-        self.slots_in_phases = Some(range).filter(|range| range.fewest < range.most);
-        for other in others.iter().map(turn) {
-            self.turn.executions_before = self.turn.executions_before.max(other.executions_before);
-            self.turn.queue_delay = self.turn.queue_delay.max(other.queue_delay);
-        }
-    }
-
-    fn from_hints(Hints { slots, idle_limit, strategy, .. }: Hints, notes: &mut Vec<String>) -> Self {
-        if slots.is_none() {
-            notes.push(
-                "the number of slots is not known (--slots): one is assumed for the longest lawful wait".to_owned(),
-            );
-        }
-        if idle_limit.is_none() {
-            notes.push(
-                "not checked: refusals in the middle of a sequence, because the idle limit is not known \
-                 (--idle-limit); one second is assumed for the longest lawful wait"
-                    .to_owned(),
-            );
-        }
-        let mixes_pipelined = match strategy {
-            Some(Strategy::Direct) => None,
-            Some(Strategy::Oldest) => Some("the strategy is Oldest"),
-            None => Some("the strategy is not known (--strategy)"),
-        };
-        Self {
-            strategy,
-            slots,
-            slots_in_phases: None,
-            idle_limit,
-            execution: Duration::ZERO,
-            turn: Turn::default(),
-            told_ids: ToldIds::None,
-            batches: true,
-            mixes_pipelined,
-        }
-    }
-
-    fn model(
-        self,
-        name: &str,
-        server: Option<String>,
-        (input, output): (TensorSpec, TensorSpec),
-        shape: Vec<i64>,
-        arithmetic: Arithmetic,
-    ) -> Model {
-        let Self { strategy, slots, slots_in_phases, idle_limit, execution, turn, told_ids, batches, mixes_pipelined } =
-            self;
-        Model {
-            name: name.to_owned(),
-            server,
-            input,
-            output,
-            shape,
-            arithmetic,
-            strategy,
-            slots,
-            slots_in_phases,
-            idle_limit,
-            execution,
-            turn,
-            told_ids,
-            batches,
-            mixes_pipelined: mixes_pipelined.map(Cow::Borrowed),
-            controls: None,
-        }
-    }
-}
-
-fn turn(settings: &Settings) -> Turn {
-    Turn {
-        executions_before: settings.slots.div_ceil(settings.executed_at_once.max(1)).saturating_sub(1),
-        queue_delay: settings.queue_delay,
-    }
-}
-
-/// With what else the scenario loads a model that is configured like this.
-fn loaded_in_phases(configuration: &Configuration, scenario: &Scenario) -> Vec<Settings> {
-    let strategy = |phase: &Phase| phase.server.and_then(ServerAction::strategy);
-    scenario.phases.iter().filter_map(strategy).map(|its| configuration.with_strategy(its).settings()).collect()
-}
-
 /// The output in which the model says what it saw of a request, where its configuration names one.
 fn controls(
     settings: &Settings,
@@ -539,9 +307,8 @@ fn controls(
     let output = outputs.iter().find(|output| output.name == *name);
     let shape = output
         .filter(|output| output.datatype == controls::DATATYPE)
-        .map(|output| output.shape.iter().map(|&size| if size == -1 { 1 } else { size }).collect::<Vec<_>>());
-    let elements = |shape: &[i64]| shape.iter().map(|size| usize::try_from(*size).unwrap_or(0)).product::<usize>();
-    let shape = shape.filter(|shape| elements(shape) == controls::ELEMENTS);
+        .and_then(TensorSpec::smallest_shape)
+        .filter(|shape| elements(shape) == controls::ELEMENTS);
     if shape.is_none() {
         notes.push(format!(
             "not checked: what the model saw of each request, because its parameter {} names '{name}', which is no output \
@@ -562,22 +329,6 @@ fn controls(
     let is_switched = |phase: &Phase| phase.server.is_some_and(|action| action.strategy().is_some());
     let slots = Some(settings.slots).filter(|_| !scenario.phases.iter().any(is_switched));
     Some(Controls { output: name.clone(), shape, told: settings.told, slots })
-}
-
-/// Why a model may mix two sequences of one ID that are live at once, which the server allows.
-fn mixes_pipelined(settings: &Settings) -> Option<&'static str> {
-    match settings.strategy {
-        _ if settings.implicit_state => None,
-        Some(Strategy::Oldest) => Some("the model is Oldest without implicit state"),
-        _ if settings.told_ids != ToldIds::None => Some("the model is told correlation IDs and has no implicit state"),
-        _ => None,
-    }
-}
-
-/// Why a model without implicit state may do so in a run in which it is loaded anew.
-fn becomes_oldest(scenario: &Scenario) -> Option<&'static str> {
-    let is_oldest = scenario.phases.iter().any(|phase| phase.server == Some(ServerAction::ReloadOldest));
-    is_oldest.then_some("the model is Oldest without implicit state in a part of the run")
 }
 
 /// What is said where steps are calls, and so do not go out as asked for.

@@ -234,11 +234,7 @@ fn violation(at_ns: u64, request: &str) -> Violation {
 
 fn found(violation: &Violation, scene: &Scene) -> Option<Failure> {
     let scenario = Scenario::resolve(&Source::default_scenario(), Overrides::default()).expect("the built-in scenario");
-    let manner = Manner { after_answers: false, idle_limit: std::time::Duration::from_secs(1), batches: true };
-    Failure::found(
-        violation,
-        &Run { scenario: &scenario, seed: Seed(42), manner, arithmetic: Arithmetic::default(), scene, embedded: None },
-    )
+    Failure::found(violation, &run_of(&scenario, scene))
 }
 
 #[test]
@@ -265,6 +261,12 @@ fn a_failure_has_what_had_begun_by_then_at_its_time_and_knows_the_accused() {
     assert_eq!(found(&violation(9, "3-0-7-0"), &Scene::default()), None);
 }
 
+/// A run of this scenario in which this was seen.
+fn run_of<'r>(scenario: &'r Scenario, scene: &'r Scene) -> Run<'r> {
+    let manner = Manner { after_answers: false, idle_limit: std::time::Duration::from_secs(1), batches: true };
+    Run { scenario, seed: Seed(42), manner, arithmetic: Arithmetic::default(), scene, embedded: None }
+}
+
 #[test]
 fn of_several_populations_a_failure_has_what_each_did() {
     let text = "
@@ -282,15 +284,7 @@ fn of_several_populations_a_failure_has_what_each_did() {
         sending.connection = 'per-worker'";
     let scenario = Scenario::resolve(&Source::from_text("test", text), Overrides::default()).expect("a scenario");
     let scene = scene(&scenario, Seed(42), 5);
-    let manner = Manner { after_answers: false, idle_limit: std::time::Duration::from_secs(1), batches: true };
-    let run = Run {
-        scenario: &scenario,
-        seed: Seed(42),
-        manner,
-        arithmetic: Arithmetic::default(),
-        scene: &scene,
-        embedded: None,
-    };
+    let run = run_of(&scenario, &scene);
     let failure = Failure::found(&violation(u64::MAX, "2-0-3-0"), &run).expect("a failure");
     let [population] = &failure.scenario.populations[..] else { panic!("{failure:?}") };
     assert_eq!((population.name.as_str(), population.sending.connection), ("", ConnectionOwner::PerWorker));
@@ -319,15 +313,7 @@ fn a_failure_of_a_run_in_phases_is_read_again() {
         phase = 'stress'";
     let scenario = Scenario::resolve(&Source::from_text("test", text), Overrides::default()).expect("a scenario");
     let scene = scene(&scenario, Seed(42), 5);
-    let manner = Manner { after_answers: false, idle_limit: std::time::Duration::from_secs(1), batches: true };
-    let run = Run {
-        scenario: &scenario,
-        seed: Seed(42),
-        manner,
-        arithmetic: Arithmetic::default(),
-        scene: &scene,
-        embedded: None,
-    };
+    let run = run_of(&scenario, &scene);
     let failure = Failure::found(&violation(u64::MAX, "9-0-3-0"), &run).expect("a failure");
     assert_eq!(Failure::from_text(&failure.to_text()).as_ref(), Ok(&failure));
     assert!(failure.fitted_scenario().is_ok());
@@ -338,15 +324,7 @@ fn a_failure_of_ids_that_are_negative_on_the_wire_is_written_and_read() {
     let text = "correlation_ids.first = 18446744073709540000";
     let scenario = Scenario::resolve(&Source::from_text("test", text), Overrides::default()).expect("a scenario");
     let scene = scene(&scenario, Seed(42), 5);
-    let manner = Manner { after_answers: false, idle_limit: std::time::Duration::from_secs(1), batches: true };
-    let run = Run {
-        scenario: &scenario,
-        seed: Seed(42),
-        manner,
-        arithmetic: Arithmetic::default(),
-        scene: &scene,
-        embedded: None,
-    };
+    let run = run_of(&scenario, &scene);
     let failure = Failure::found(&violation(u64::MAX, "5-0-3-0"), &run).expect("a failure");
     assert_eq!(failure.scenario.correlation_ids.first.get(), 18_446_744_073_709_540_000);
     assert_eq!(Failure::from_text(&failure.to_text()).as_ref(), Ok(&failure));
