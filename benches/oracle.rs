@@ -76,7 +76,7 @@ impl Writer {
 fn answer(step: &Step, sum: Number) -> EventKind {
     let data = TensorData::Raw(sum.to_bytes());
     let output = Tensor { name: "OUTPUT".into(), datatype: "INT32".into(), shape: vec![1, 1], data };
-    let response = Response { model: "m".into(), outputs: vec![output] };
+    let response = Response { model: "m".into(), outputs: vec![output], ..Response::default() };
     EventKind::Received(Received { id: step.request.to_string(), result: Ok(response), code: None })
 }
 

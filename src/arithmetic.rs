@@ -5,6 +5,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    answers::Answers,
     number::{Datatype, Number},
     sequence::{CorrelationId, Step},
 };
@@ -85,6 +86,9 @@ pub struct Arithmetic {
     /// What a new sequence's state begins with.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub initial_state: i64,
+    /// How often it answers a request.
+    #[serde(default, skip_serializing_if = "answers_once")]
+    pub answers: Answers,
     /// Of floating-point numbers, how many bits a value has with its sign, so that no sum is rounded; none where all fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value_bits: Option<u32>,
@@ -93,6 +97,11 @@ pub struct Arithmetic {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 fn is_zero(number: &i64) -> bool {
     *number == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn answers_once(answers: &Answers) -> bool {
+    *answers == Answers::One
 }
 
 impl Arithmetic {
@@ -135,10 +144,10 @@ impl Arithmetic {
         self.datatype.number(value)
     }
 
-    /// What an answer has in it besides the sum of the sequence's inputs.
+    /// What an answer, of several the first, has in it besides the sum of the sequence's inputs.
     fn besides(&self, step: &Step, id: CorrelationId) -> Number {
         let number = |value| self.datatype.number(value);
-        let initial = number(self.initial_state);
+        let initial = number(self.initial_state).wrapping_add(self.answers.besides(0, step.value));
         if !(step.end && self.formula.adds_corrid()) {
             return initial;
         }
@@ -179,11 +188,12 @@ impl Arithmetic {
         self.formula.is_stateless().then(|| value.wrapping_add(self.datatype.number(start.into())))
     }
 
-    /// The answer to a step with START or END that tells a sum, where it is the same for every correlation ID.
+    /// The answer, of several the first, to a step with START or END that tells a sum, where it is the same for every correlation ID.
     #[must_use]
     pub fn known_answer(&self, sum: Number, value: Number, (start, end): (bool, bool)) -> Option<Number> {
         let sum = self.alone(value, start).unwrap_or(sum);
-        (!(end && self.formula.adds_corrid())).then(|| sum.wrapping_add(self.datatype.number(self.initial_state)))
+        let besides = self.datatype.number(self.initial_state).wrapping_add(self.answers.besides(0, value));
+        (!(end && self.formula.adds_corrid())).then(|| sum.wrapping_add(besides))
     }
 }
 
@@ -206,7 +216,7 @@ mod tests {
     fn what_else_an_answer_has_in_it_is_taken_away_and_comes_back() {
         for datatype in Datatype::ALL {
             for formula in [Formula::RunningSum, Formula::RunningSumPlusCorrid] {
-                let arithmetic = Arithmetic { datatype, formula, initial_state: 100, value_bits: None };
+                let arithmetic = Arithmetic { datatype, formula, initial_state: 100, ..Arithmetic::default() };
                 for end in [false, true] {
                     let step = step(&arithmetic, false, end, 7);
                     let answer = arithmetic.answer(step.value, &step, id(5000));

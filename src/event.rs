@@ -129,10 +129,29 @@ impl fmt::Display for Code {
 }
 
 /// A response that is not an error.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Response {
     /// The model that answered.
     pub model: String,
     /// Its outputs.
     pub outputs: Vec<Tensor>,
+    /// What came for the same request after it.
+    pub series: Series,
+}
+
+impl Response {
+    /// Whether nothing is in it: so a stream tells of a request's end, and of its cancellation.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.outputs.is_empty() && self.series.further.is_empty()
+    }
+}
+
+/// What came for a request after the first response, where the model is decoupled.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Series {
+    /// The further responses, in the order in which they came.
+    pub further: Vec<Response>,
+    /// Whether no response said that it is the last, however long that was waited for.
+    pub is_unfinished: bool,
 }

@@ -4,6 +4,7 @@
 //! whole picture.
 
 // The vocabulary.
+pub mod answers;
 pub mod arithmetic;
 pub mod claim;
 pub mod controls;

@@ -33,6 +33,7 @@ impl fmt::Display for Strategy {
 
 /// What a model's configuration says.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "a configuration has them side by side")]
 pub struct Settings {
     /// The sequence batcher's strategy; none where the model has no sequence batcher.
     pub strategy: Option<Strategy>,
@@ -54,6 +55,8 @@ pub struct Settings {
     pub batches: bool,
     /// Whether a request may get other than one response.
     pub decoupled: bool,
+    /// Whether a request is a whole sequence, which the model has executed again until it is done.
+    pub iterative: bool,
     /// The configuration's parameters.
     pub parameters: BTreeMap<String, String>,
 }
@@ -147,6 +150,15 @@ impl Model {
         self.slots_in_phases.map(|slots| slots.most).or(self.slots)
     }
 
+    /// Whether a decoupled model can be asked for a last response even where there is nothing in it: what older servers do not
+    /// know of they refuse.
+    #[must_use]
+    pub fn asks_for_the_last(&self) -> bool {
+        let version = self.server.as_deref().and_then(|server| server.strip_prefix("triton 2."));
+        let minor = version.and_then(|version| version.split('.').next()?.parse::<u32>().ok());
+        minor.is_none_or(|minor| minor >= LAST_IS_ASKED_FOR_SINCE)
+    }
+
     /// The name and the type of the input.
     #[must_use]
     pub fn input(&self) -> (&str, Datatype) {
@@ -160,6 +172,9 @@ impl Model {
         std::iter::once(self.output.name.as_str()).chain(seen).collect()
     }
 }
+
+/// The Triton server 2 that certainly knows `triton_enable_empty_final_response`; 2.33 refuses it.
+const LAST_IS_ASKED_FOR_SINCE: u32 = 36;
 
 /// What a model is taken for that does not tell.
 fn batches() -> bool {

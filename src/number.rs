@@ -200,6 +200,12 @@ impl Number {
         self.datatype.number(self.value.wrapping_sub(other.value))
     }
 
+    /// So many times the number.
+    #[must_use]
+    pub fn wrapping_mul(self, times: u32) -> Self {
+        self.datatype.number(self.value.wrapping_mul(times.into()))
+    }
+
     /// How much larger it is than another one, as numbers and not as the type wraps.
     #[must_use]
     pub fn off_by(self, other: Self) -> i128 {

@@ -171,6 +171,22 @@ impl Pattern {
         )
     }
 
+    /// Whether it can be done with sequences of one step that end by themselves, one after the other.
+    #[must_use]
+    pub fn is_of_single_steps(self) -> bool {
+        matches!(
+            self,
+            Self::Valid
+                | Self::ValidValid
+                | Self::ValidNoEnd
+                | Self::NoStart
+                | Self::NoEnd
+                | Self::Burst
+                | Self::AfterEnd
+                | Self::EndTwice
+        )
+    }
+
     /// Whether it is about a stream, or about steps that are queued on one, so that single calls cannot do it.
     #[must_use]
     pub fn needs_a_stream(self) -> bool {

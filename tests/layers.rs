@@ -10,7 +10,19 @@ use sequence_stress::reference::Fault;
 
 /// The modules in the order in which data flows; those of one line may use each other.
 const LAYERS: [&[&str]; 12] = [
-    &["arithmetic", "claim", "conversation", "endpoint", "header", "keys", "number", "seed", "sequence", "tensor"],
+    &[
+        "answers",
+        "arithmetic",
+        "claim",
+        "conversation",
+        "endpoint",
+        "header",
+        "keys",
+        "number",
+        "seed",
+        "sequence",
+        "tensor",
+    ],
     &["controls", "event", "model"],
     &["scenario"],
     &["plan", "proto", "proxy"],

@@ -23,8 +23,12 @@ const TIME: Duration = Duration::from_secs(25);
 pub(crate) fn smallest(row: &Row, seed: u64) -> Option<(usize, bool)> {
     let server = Server::start(options(row.scene, row.execution_ms, vec![Planted::always(row.fault)], seed)).ok()?;
     let scenario = scenario(row.scene, server.address, row.model);
-    let manner =
-        sequence_stress::plan::Manner { after_answers: false, idle_limit: row.scene.idle_limit(), batches: true };
+    let manner = sequence_stress::plan::Manner {
+        after_answers: false,
+        idle_limit: row.scene.idle_limit(),
+        batches: true,
+        one_step: false,
+    };
     let result = run_scenario(scenario.clone(), seed).ok()?;
     drop(server);
     let arithmetic = result.preflight.model.arithmetic;

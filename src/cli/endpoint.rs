@@ -9,6 +9,7 @@ use super::{
     values::{metrics, milliseconds, whole},
 };
 use crate::{
+    answers::Answers,
     arithmetic::Formula,
     conversation::Transport,
     endpoint::{Endpoint, Endpoints},
@@ -88,6 +89,9 @@ pub struct EndpointArgs {
     /// What a new sequence's state begins with, where the model's configuration does not say [default: 0]
     #[arg(long, value_name = "N", conflicts_with = "embedded", allow_negative_numbers = true)]
     pub initial_state: Option<i64>,
+    /// How often a decoupled model answers each request, where its configuration does not say [default: 1]
+    #[arg(long, value_name = "N", conflicts_with = "embedded", value_parser = clap::value_parser!(u32).range(1..=i64::from(Answers::MOST)))]
+    pub responses: Option<u32>,
     /// How the embedded server is to be.
     #[command(flatten)]
     pub server: ServerArgs,
@@ -224,6 +228,7 @@ impl EndpointArgs {
             strategy: self.strategy,
             formula: self.formula,
             initial_state: self.initial_state,
+            responses: self.responses,
         }
     }
 }

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::{
+    answers::Answers,
+    model::Model,
     oracle::{Violation, ViolationKind},
     recorder::Counts,
     transport::{CallError, Client, Counted},
@@ -57,7 +59,7 @@ impl Baseline {
     pub(super) async fn compare(
         &self,
         client: &Client,
-        model: &str,
+        model: &Model,
         counts: &Counts,
         settle: Duration,
         quiet: Duration,
@@ -66,7 +68,8 @@ impl Baseline {
             Ok(before) => *before,
             Err(why) => return Accounting::NotCheckable { why: why.clone() },
         };
-        let bounds = Bounds::new(counts);
+        let bounds = Bounds::new(counts, model.arithmetic.answers);
+        let model = &model.name;
         wait_until_settled(client, model, settle, |now| rise(before, now).is_some_and(|rose| bounds.reached_by(&rose)))
             .await;
         // The server may still work off what was cut.
@@ -97,7 +100,7 @@ impl Ledger {
 
     /// Compares how far the counts rose with what was sent and answered since.
     pub(super) async fn compare(self, client: &Client, model: &str, counts: &Counts, settle: Duration) -> Accounting {
-        let bounds = Bounds::new(counts);
+        let bounds = Bounds::new(counts, Answers::One);
         let reached = |now| rise(self.0, now).is_none_or(|rose| bounds.reached_by(&rose));
         wait_until_settled(client, model, settle, reached).await;
         match client.counted(model).await {
@@ -159,12 +162,14 @@ struct Bounds {
 }
 
 impl Bounds {
-    fn new(counts: &Counts) -> Self {
+    fn new(counts: &Counts, answers: Answers) -> Self {
+        // The server's own END of a request that is a whole sequence is a failure to it.
+        let own_ends = if answers.are_iterative() { counts.completed } else { 0 };
         Self {
             success_min: counts.completed,
             // A request that the model itself answers with an error counts as a success, or as a failure.
             success_max: counts.completed + counts.failed + counts.indeterminate,
-            fail_max: counts.failed + counts.expired + counts.indeterminate,
+            fail_max: counts.failed + counts.expired + counts.indeterminate + own_ends,
         }
     }
 
@@ -223,7 +228,7 @@ mod tests {
     }
 
     fn agrees(counts: &Counts, rose: Option<Counted>) -> bool {
-        matches!(Bounds::new(counts).judge(rose), Accounting::Agrees { .. })
+        matches!(Bounds::new(counts, Answers::One).judge(rose), Accounting::Agrees { .. })
     }
 
     #[test]
@@ -231,7 +236,7 @@ mod tests {
         let counts = counts(10, 0, 0);
         assert!(agrees(&counts, rose(10, 10, 0)));
         for (success, inference, fail) in [(9, 10, 0), (11, 10, 0), (10, 9, 0), (10, 11, 0), (10, 10, 1), (13, 13, 0)] {
-            let judged = Bounds::new(&counts).judge(rose(success, inference, fail));
+            let judged = Bounds::new(&counts, Answers::One).judge(rose(success, inference, fail));
             let violation = judged.violation(0, &counts).expect("a violation");
             assert_eq!(violation.kind, ViolationKind::Statistics, "{violation}");
         }
@@ -248,9 +253,18 @@ mod tests {
     }
 
     #[test]
+    fn sequences_that_end_by_themselves_may_each_count_as_a_failure_too() {
+        let agrees = |fail| {
+            let judged = Bounds::new(&counts(10, 0, 0), Answers::EachOf(3)).judge(rose(10, 10, fail));
+            matches!(judged, Accounting::Agrees { .. })
+        };
+        assert_eq!([0, 10, 11].map(agrees), [true, true, false]);
+    }
+
+    #[test]
     fn counts_that_fell_tell_nothing() {
         let before = Counted { success: 5, ..Counted::default() };
-        let judged = Bounds::new(&counts(1, 0, 0)).judge(rise(before, Counted::default()));
+        let judged = Bounds::new(&counts(1, 0, 0), Answers::One).judge(rise(before, Counted::default()));
         assert!(matches!(judged, Accounting::NotCheckable { .. }), "{judged:?}");
     }
 }

@@ -90,6 +90,8 @@ impl StreamContext {
                     let ContextId { worker, context } = self.id;
                     let request = RequestId { worker, context, sequence: self.serial + sequence, step };
                     let value = self.arithmetic.number(value);
+                    // A request that is a whole sequence ends it, too.
+                    let end = end || (start && self.arithmetic.answers.are_iterative());
                     return Next::Send(lane, Step { request, pattern: self.pattern, start, end, value, of, special });
                 }
                 Act::Await { lane, unanswered } if self.unanswered(lane) > unanswered as usize => {
@@ -174,6 +176,11 @@ impl StreamContext {
     pub(super) fn slowest(&self) -> Lane {
         let fronts = (0..).zip(&self.in_flight).filter_map(|(lane, waiting)| Some((waiting.front()?.1, Lane(lane))));
         fronts.min().map_or(Lane::FIRST, |(_, lane)| lane)
+    }
+
+    /// The request of a lane that has waited for longest.
+    pub(super) fn oldest(&self, lane: Lane) -> Option<RequestId> {
+        Some(self.in_flight.get(lane.index())?.front()?.0)
     }
 
     pub(super) fn unanswered(&self, lane: Lane) -> usize {

@@ -232,7 +232,8 @@ async fn rest(
     let model = &preflight.model;
     let form = shared.scenario.correlation_ids.form;
     let template =
-        RequestTemplate::new(&model.name, model.input(), &model.shape, &model.outputs(), id.on_the_wire(form));
+        RequestTemplate::new(&model.name, model.input(), &model.shape, &model.outputs(), id.on_the_wire(form))
+            .answered(model.arithmetic.answers, model.asks_for_the_last());
     let rules = rules(&shared.scenario, preflight);
     let answers = answers_of(&rules);
     let oracle = Oracle::new(rules, 1, 1, |_| (id, form));

@@ -57,7 +57,8 @@ impl RunLimits {
 
 /// The longest that one step may take in the server: its own execution and those whose turn comes before it.
 fn step_time(scenario: &Scenario, model: &Model) -> Duration {
-    let own = scenario.limits.step_ms.duration().saturating_add(model.execution);
+    let executions = model.execution.saturating_mul(model.arithmetic.answers.executions());
+    let own = scenario.limits.step_ms.duration().saturating_add(executions);
     let execution = own.saturating_add(model.turn.queue_delay);
     execution.saturating_mul(model.turn.executions_before.saturating_add(1))
 }

@@ -221,9 +221,13 @@ impl Line {
     fn give_up(&mut self, out: &Out) -> End {
         let lane = self.context.slowest();
         self.streams.waited_long(lane);
-        match self.streams.taken_on_purpose(lane) {
-            Some(cut) => self.end(lane, cut, out),
-            None => _ = out.tell(self.context.id, lane, EventKind::GaveUp),
+        if let Some(cut) = self.streams.taken_on_purpose(lane) {
+            self.end(lane, cut, out);
+        } else {
+            let request = self.context.oldest(lane);
+            // Some of what it is answered with may have come.
+            let part = request.and_then(|request| self.streams.incoming[lane.index()].as_mut()?.unfinished(request));
+            out.tell(self.context.id, lane, part.map_or(EventKind::GaveUp, EventKind::Received));
         }
         self.cut(out)
     }

@@ -8,7 +8,7 @@ use std::{cmp::Reverse, collections::BTreeSet, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use self::{
-    computes::arithmetic,
+    computes::{arithmetic, check_answers},
     known::{Known, loaded_in_phases},
 };
 use super::parts::{Part, Wanted, is_missing, missing, note};
@@ -44,19 +44,23 @@ pub struct Hints {
     /// What a new sequence's state begins with.
     #[serde(default)]
     pub initial_state: Option<i64>,
+    /// How often a decoupled model answers a request.
+    #[serde(default)]
+    pub responses: Option<u32>,
 }
 
 impl Hints {
     /// The flags that tell it.
     #[must_use]
     pub fn words(&self) -> Vec<String> {
-        let Self { slots, idle_limit, strategy, formula, initial_state } = self;
+        let Self { slots, idle_limit, strategy, formula, initial_state, responses } = self;
         let words = [
             slots.map(|slots| format!("--slots {slots}")),
             idle_limit.map(|limit| format!("--idle-limit {}ms", limit.as_millis())),
             strategy.map(|strategy| format!("--strategy {}", strategy.to_string().to_lowercase())),
             formula.map(|formula| format!("--formula {}", formula.name())),
             initial_state.map(|initial| format!("--initial-state {initial}")),
+            responses.map(|responses| format!("--responses {responses}")),
         ];
         words.into_iter().flatten().collect()
     }
@@ -98,6 +102,7 @@ impl Preflight {
             after_answers: self.model.mixes_pipelined.is_some(),
             idle_limit: self.model.idle_limit.unwrap_or(USUAL_IDLE_LIMIT),
             batches: self.model.batches,
+            one_step: self.model.arithmetic.answers.are_iterative(),
         }
     }
 
@@ -167,7 +172,10 @@ impl Preflight {
         let configuration = configuration.ok();
         let settings = configuration.as_ref().map(Configuration::settings);
         let mut told = match settings {
-            Some(_) => Hints { formula: hints.formula, initial_state: hints.initial_state, ..Hints::default() },
+            Some(_) => {
+                let Hints { formula, initial_state, responses, .. } = hints;
+                Hints { formula, initial_state, responses, ..Hints::default() }
+            }
             None => hints,
         };
         let mut unreadable = None;
@@ -192,8 +200,9 @@ impl Preflight {
             notes.push(note(Wanted::Statistics, &error));
         }
         let arithmetic = arithmetic(name, settings.as_ref(), datatype, scenario, &mut told, &mut notes)?;
+        check_answers(name, arithmetic.answers, scenario)?;
         let mut model = known.model(name, server, (input, output), shape, arithmetic);
-        if scenario.target.controls {
+        if scenario.target.controls && !arithmetic.answers.are_iterative() {
             model.controls = settings.as_ref().and_then(|settings| controls(settings, scenario, &outputs, &mut notes));
         }
         notes.extend(sends_after_answers(scenario, &model));
@@ -351,7 +360,7 @@ fn calls(scenario: &Scenario) -> Vec<String> {
 
 /// What is said where the sequences of an ID do not go out as asked for.
 fn sends_after_answers(scenario: &Scenario, model: &Model) -> Option<String> {
-    let why = model.mixes_pipelined.as_ref()?;
+    let why = model.mixes_pipelined.as_ref().filter(|_| !model.arithmetic.answers.are_iterative())?;
     scenario.populations.iter().any(|population| population.sending.reuse == Reuse::Pipelined).then(|| {
         format!(
             "reuse is after-answer: {why}, so it may keep state by correlation ID, and a START sent before the END's answer \

@@ -176,6 +176,8 @@ pub(super) fn form(rules: &Rules) -> Form {
         output: rules.output.clone(),
         datatype: rules.arithmetic.datatype,
         shape: rules.shape.clone(),
+        answers: rules.arithmetic.answers,
+        initial_state: rules.arithmetic.initial_state,
         seen,
     }
 }

@@ -263,7 +263,8 @@ fn a_failure_has_what_had_begun_by_then_at_its_time_and_knows_the_accused() {
 
 /// A run of this scenario in which this was seen.
 fn run_of<'r>(scenario: &'r Scenario, scene: &'r Scene) -> Run<'r> {
-    let manner = Manner { after_answers: false, idle_limit: std::time::Duration::from_secs(1), batches: true };
+    let manner =
+        Manner { after_answers: false, idle_limit: std::time::Duration::from_secs(1), batches: true, one_step: false };
     Run { scenario, seed: Seed(42), manner, arithmetic: Arithmetic::default(), scene, embedded: None }
 }
 
@@ -507,6 +508,7 @@ fn what_the_model_computes_is_kept_where_it_is_not_the_usual() {
         datatype: Datatype::Fp32,
         formula: Formula::RunningSumPlusCorrid,
         initial_state: -3,
+        answers: crate::answers::Answers::Several(2),
         value_bits: Some(16),
     };
     let other = Failure { arithmetic, ..plain };

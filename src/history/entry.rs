@@ -3,9 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    answers::Answers,
     controls::{self, Seen},
     conversation::{Connection, Lane, Transport},
-    event::{ContextId, Cut, Disturbance, Event, EventKind, Nanos, Received, Response},
+    event::{ContextId, Cut, Disturbance, Event, EventKind, Nanos, Received, Response, Series},
     number::{Datatype, Number},
     sequence::{CorrelationId, RequestId, Step},
     tensor::{Tensor, TensorData, elements},
@@ -65,6 +66,12 @@ pub struct Form {
     pub datatype: Datatype,
     /// The output's shape.
     pub shape: Vec<i64>,
+    /// How often a request is answered.
+    #[serde(default)]
+    pub answers: Answers,
+    /// What a new sequence's state begins with.
+    #[serde(default)]
+    pub initial_state: i64,
     /// The name and the shape of the output that tells what the model saw, where it is asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen: Option<(String, Vec<i64>)>,
@@ -132,8 +139,11 @@ fn received_bytes(received: &Received) -> usize {
         };
         size_of::<Tensor>() + tensor.name.len() + tensor.datatype.len() + tensor.shape.len() * size_of::<i64>() + data
     };
+    let response = |response: &Response| {
+        size_of::<Response>() + response.model.len() + response.outputs.iter().map(tensor).sum::<usize>()
+    };
     let result = match &received.result {
-        Ok(response) => response.model.len() + response.outputs.iter().map(tensor).sum::<usize>(),
+        Ok(first) => response(first) + first.series.further.iter().map(response).sum::<usize>(),
         Err(text) => text.len(),
     };
     size_of::<Received>() + received.id.len() + result
@@ -142,7 +152,17 @@ fn received_bytes(received: &Received) -> usize {
 impl Form {
     /// The request and the sum of an answer that is exactly as it should be, and what the model saw, where that is asked for.
     fn sum_of(&self, received: &Received) -> Option<(RequestId, Number, Option<Seen>)> {
-        let response = received.result.as_ref().ok()?;
+        let first = received.result.as_ref().ok()?;
+        let request = received.request()?;
+        let (sum, seen) = self.told_by(first)?;
+        let Series { further, is_unfinished } = &first.series;
+        let is_right = |(number, response)| self.told_by(response) == Some((self.nth(number, sum), seen));
+        let is_whole = !is_unfinished && further.len() + 1 == self.answers.count() as usize;
+        (is_whole && (1..).zip(further).all(is_right)).then_some((request, sum, seen))
+    }
+
+    /// The sum of a response that is as it should be, and what the model saw, where that is asked for.
+    fn told_by(&self, response: &Response) -> Option<(Number, Option<Seen>)> {
         let (output, seen) = match (response.outputs.as_slice(), &self.seen) {
             ([output], None) => (output, None),
             ([output, seen], Some(form)) => (output, Some(seen_of(seen, form)?)),
@@ -152,26 +172,38 @@ impl Form {
             && output.name == self.output
             && output.datatype == self.datatype.name()
             && output.shape == self.shape;
-        let request = received.request().filter(|_| is_right)?;
-        Some((request, output.data.alike(self.datatype, elements(&self.shape))?.ok()?, seen))
+        let sum = Some(output).filter(|_| is_right)?.data.alike(self.datatype, elements(&self.shape))?.ok()?;
+        Some((sum, seen))
+    }
+
+    /// What the answer with this number is where the first one is this. To an iterative model the request's own INPUT is what the
+    /// first answer has besides the initial state, if it is right.
+    fn nth(&self, number: u32, first: Number) -> Number {
+        let input = first.wrapping_sub(self.datatype.number(self.initial_state));
+        first.wrapping_add(self.answers.besides(number, input))
     }
 
     /// The answer of this form.
     fn answer(&self, request: RequestId, sum: Number, seen: Option<Seen>) -> Received {
-        let output = Tensor {
-            name: self.output.clone(),
-            datatype: self.datatype.name().to_owned(),
-            shape: self.shape.clone(),
-            data: TensorData::Raw(sum.to_bytes().repeat(elements(&self.shape))),
-        };
         let seen = seen.zip(self.seen.as_ref()).map(|(seen, (name, shape))| Tensor {
             name: name.clone(),
             datatype: controls::DATATYPE.to_owned(),
             shape: shape.clone(),
             data: TensorData::Raw(seen.to_bytes()),
         });
-        let outputs = std::iter::once(output).chain(seen).collect();
-        Received { id: request.to_string(), result: Ok(Response { model: self.model.clone(), outputs }), code: None }
+        let response = |sum: Number| {
+            let output = Tensor {
+                name: self.output.clone(),
+                datatype: self.datatype.name().to_owned(),
+                shape: self.shape.clone(),
+                data: TensorData::Raw(sum.to_bytes().repeat(elements(&self.shape))),
+            };
+            let outputs = std::iter::once(output).chain(seen.clone()).collect();
+            Response { model: self.model.clone(), outputs, series: Series::default() }
+        };
+        let further = (1..self.answers.count()).map(|number| response(self.nth(number, sum))).collect();
+        let series = Series { further, is_unfinished: false };
+        Received { id: request.to_string(), result: Ok(Response { series, ..response(sum) }), code: None }
     }
 }
 
@@ -195,6 +227,8 @@ mod tests {
             output: "OUTPUT".into(),
             datatype: Datatype::Int32,
             shape: vec![1, 1],
+            answers: Answers::One,
+            initial_state: 0,
             seen: None,
         };
         let form = Form { seen: Some(("SEEN".into(), vec![1, 5])), ..bare.clone() };

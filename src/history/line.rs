@@ -8,7 +8,7 @@ use super::{Entry, What};
 use crate::{
     controls::{self, Seen},
     conversation::{Connection, Lane, Transport},
-    event::{Code, ContextId, Cut, Disturbance, Nanos, Received, Response},
+    event::{Code, ContextId, Cut, Disturbance, Nanos, Received, Response, Series},
     number::{Datatype, Number, Written},
     sequence::{CorrelationId, Pattern, RequestId, Special, Step},
     tensor::{Tensor, TensorData},
@@ -205,6 +205,11 @@ struct Line<'l> {
 struct Answer {
     model: String,
     outputs: Vec<Output>,
+    /// Further responses to the same request.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    further: Vec<Self>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    unfinished: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -301,7 +306,13 @@ impl Answer {
             let Tensor { name, datatype, shape, data: _ } = tensor.clone();
             Output { name, datatype, shape, raw, int32 }
         };
-        Self { model: response.model.clone(), outputs: response.outputs.iter().map(output).collect() }
+        let Series { further, is_unfinished } = &response.series;
+        Self {
+            model: response.model.clone(),
+            outputs: response.outputs.iter().map(output).collect(),
+            further: further.iter().map(Self::of).collect(),
+            unfinished: *is_unfinished,
+        }
     }
 
     fn response(self) -> Result<Response, String> {
@@ -314,7 +325,9 @@ impl Answer {
             };
             Ok(Tensor { name, datatype, shape, data })
         };
-        Ok(Response { model: self.model, outputs: self.outputs.into_iter().map(tensor).collect::<Result<_, _>>()? })
+        let outputs = self.outputs.into_iter().map(tensor).collect::<Result<_, _>>()?;
+        let further = self.further.into_iter().map(Self::response).collect::<Result<_, _>>()?;
+        Ok(Response { model: self.model, outputs, series: Series { further, is_unfinished: self.unfinished } })
     }
 }
 
@@ -351,7 +364,7 @@ mod tests {
         };
         let tensor = |data| Tensor { name: "\"OUT\"\n".into(), datatype: "INT64".into(), shape: vec![-1, 2], data };
         let outputs = [TensorData::Raw(vec![0, 127, 255]), TensorData::Int32(vec![1, -2]), TensorData::Absent];
-        let answer = Response { model: "ö".into(), outputs: outputs.map(tensor).into() };
+        let answer = Response { model: "ö".into(), outputs: outputs.map(tensor).into(), series: Series::default() };
         let received = |id: &str, result| What::Received(Box::new(Received { id: id.into(), result, code: None }));
         let mut all = vec![
             What::Sent(step),
@@ -363,7 +376,7 @@ mod tests {
             What::Answered(request, 2.into(), Some(Seen::new([Some(true), None, Some(false)], i64::MIN, Some(12)))),
             What::Answered(request, 2.into(), Some(Seen::new([None; 3], -1, None))),
             received("3-1-4-2", Ok(answer)),
-            received("", Ok(Response { model: String::new(), outputs: Vec::new() })),
+            received("", Ok(Response { model: String::new(), outputs: Vec::new(), series: Series::default() })),
             received("what?", Err("an \u{0} error\n".into())),
             What::GaveUp,
             What::HalfClosed,

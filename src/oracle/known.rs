@@ -152,7 +152,12 @@ impl Known {
                 self.keep_evidence(request, None);
             }
         }
+        let may_come = !requests.is_empty();
         self.strays.add(requests, 0, until);
+        if may_come && rules.arithmetic.answers.are_iterative() {
+            // Each of its executions may come in between those of a later one.
+            self.strays.lose_all(until);
+        }
         if self.strays.in_fog(at) {
             if self.streams.iter().any(|stream| !stream.is_quiet()) {
                 self.lose_sight(Doubt::Stragglers);

@@ -10,6 +10,7 @@ mod overlap;
 mod refusal;
 mod response;
 mod seat;
+mod series;
 mod states;
 mod strays;
 mod stream;

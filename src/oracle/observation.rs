@@ -57,7 +57,8 @@ impl<'o> Observation<'o> {
         let number = received.request().and_then(|request| self.id.stream(self.lane).number_of(request));
         let Some(number) = number else { return self.not_asked_for(received) };
         let request = *self.id.stream(self.lane).get(number).expect("it has this number");
-        if request.overtaken {
+        // Those to a decoupled model's next request may come before the last ones to this.
+        if request.overtaken && !self.rules.arithmetic.answers.are_series() {
             let expected = "answers in the order of the requests".to_owned();
             let seen = "its answer after a later one's".to_owned();
             self.violation(ViolationKind::Reordered, Some(&request.step), expected, seen);
@@ -68,7 +69,13 @@ impl<'o> Observation<'o> {
                 self.settle(&request, Outcome::Failed, None, Some(Doubt::Disturbed));
             }
             _ if request.step.flaw().is_some() => self.flawed(&request, number, received),
-            result if is_cancelled(result) && self.id.may_be_swept(&request) => {
+            // Two requests to an iterative model share what they add up.
+            result if self.rules.arithmetic.answers.are_iterative() && self.id.is_in_fog(request.sent_at) => {
+                let outcome = if result.is_ok() { Outcome::Completed } else { Outcome::Failed };
+                self.without_news(number, Doubt::Stragglers);
+                self.settle(&request, outcome, None, Some(Doubt::Stragglers));
+            }
+            result if self.is_cancelled(result) && self.id.may_be_swept(&request) => {
                 self.without_news(number, Doubt::Cancelled);
                 self.settle(&request, Outcome::Failed, None, Some(Doubt::Cancelled));
             }
@@ -82,7 +89,7 @@ impl<'o> Observation<'o> {
             }
             Err(text) => self.failed(&request, number, text),
             Ok(response) => {
-                if let Some(answer) = self.sum_of(&request, response) {
+                if let Some(answer) = self.number_of(&request, response) {
                     self.completed(&request, number, answer);
                 } else {
                     self.without_news(number, Doubt::State);
@@ -94,6 +101,18 @@ impl<'o> Observation<'o> {
 
     fn without_news(&mut self, number: u64, doubt: Doubt) {
         self.id.answer_without_news(self.lane, number, self.at, self.rules, doubt);
+    }
+
+    /// Whether an answer is what a cancelled request gets: over a stream nothing, or no further responses; elsewhere an error without
+    /// a word.
+    fn is_cancelled(&self, result: &Result<Response, String>) -> bool {
+        match result {
+            Ok(response) => {
+                let came = 1 + response.series.further.len();
+                response.is_empty() || came < self.rules.arithmetic.answers.count() as usize
+            }
+            Err(text) => text.is_empty(),
+        }
     }
 
     fn completed(&mut self, request: &Request, number: u64, answer: Number) {
@@ -132,6 +151,10 @@ impl<'o> Observation<'o> {
 
     fn refused(&mut self, request: &Request, number: u64, text: &str) {
         let step = &request.step;
+        if step.start && self.may_be_ended_by_the_one_before(request) {
+            self.without_news(number, Doubt::Overlap);
+            return self.settle(request, Outcome::Refused, None, Some(Doubt::Overlap));
+        }
         let since = Duration::from_nanos(self.at.saturating_sub(self.id.last_accepted()));
         let verdict = self.id.answer(self.lane, number, Answer::Refused, self.at, self.rules);
         if verdict == Verdict::WronglyRefused {
@@ -144,6 +167,13 @@ impl<'o> Observation<'o> {
             self.violation(ViolationKind::SpuriousStartError, Some(step), expected, seen);
         }
         self.settle(request, Outcome::Refused, None, verdict.doubt());
+    }
+
+    /// Whether a request to an iterative model may be ended with the one before it: the last answer to that one comes before the
+    /// server ended its sequence.
+    fn may_be_ended_by_the_one_before(&self, request: &Request) -> bool {
+        let since = Duration::from_nanos(request.sent_at.saturating_sub(self.id.last_accepted()));
+        self.rules.arithmetic.answers.are_iterative() && self.rules.idle_limit.is_none_or(|limit| since < limit)
     }
 
     /// A request that has to be refused for its flaw, and changes nothing.
@@ -281,14 +311,6 @@ impl Verdict {
 
 /// What Triton answers to all steps of a sequence that waited in the backlog for too long.
 const EXPIRED: &str = "timeout of the corresponding sequence has been expired";
-
-/// Whether an answer is what a cancelled request gets: over a stream nothing, elsewhere an error without a word.
-fn is_cancelled(result: &Result<Response, String>) -> bool {
-    match result {
-        Ok(response) => response.outputs.is_empty(),
-        Err(text) => text.is_empty(),
-    }
-}
 
 /// Whether an error says that the sequence has to begin with START, for this ID and this model.
 fn wants_start(text: &str, id: &str, model: &str) -> bool {

@@ -3,6 +3,7 @@ mod codes;
 mod controls;
 mod cuts;
 mod exchange;
+mod series;
 mod special;
 mod streams;
 
@@ -40,11 +41,20 @@ impl Conversation {
     }
 
     fn with_ids_as(form: IdForm) -> Self {
+        Self::of(form, Arithmetic::default())
+    }
+
+    /// Of a model that computes like this.
+    fn with_model(arithmetic: Arithmetic) -> Self {
+        Self::of(IdForm::Integer, arithmetic)
+    }
+
+    fn of(form: IdForm, arithmetic: Arithmetic) -> Self {
         let rules = Rules {
             model: "m".into(),
             output: "OUTPUT".into(),
             shape: vec![1, 1],
-            arithmetic: Arithmetic::default(),
+            arithmetic,
             idle_limit: Some(IDLE),
             straggling: STRAGGLING,
             mixes: false,
@@ -138,7 +148,7 @@ impl Conversation {
 
 /// An answer without outputs and without an error text.
 fn nothing() -> Response {
-    Response { model: "m".into(), outputs: Vec::new() }
+    Response { model: "m".into(), ..Response::default() }
 }
 
 fn response(sum: i32) -> Response {
@@ -146,6 +156,7 @@ fn response(sum: i32) -> Response {
     Response {
         model: "m".into(),
         outputs: vec![Tensor { name: "OUTPUT".into(), datatype: "INT32".into(), shape: vec![1, 1], data }],
+        ..Response::default()
     }
 }
 

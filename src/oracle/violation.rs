@@ -45,9 +45,9 @@ kinds! {
     SpuriousTimeout = "spurious-timeout": "A step was refused for a time limit that had not passed, or although its sequence had a slot.";
     MissingTimeout = "missing-timeout": "A sequence that waited for a slot beyond its time limit was executed.";
     UnexpectedError = "unexpected-error": "A request was answered with an error that it gave no cause for.";
-    Lost = "lost": "An answer did not come within the longest lawful wait.";
-    Duplicate = "duplicate": "A request was answered more than once.";
-    Reordered = "reordered": "An answer came after that of a later request of its stream.";
+    Lost = "lost": "An answer, or one of several to a request, did not come within the longest lawful wait.";
+    Duplicate = "duplicate": "A request was answered more often than its model answers.";
+    Reordered = "reordered": "An answer came after that of a later request of its stream, or after a later one to its own request.";
     Misaddressed = "misaddressed": "A stream brought an answer to a request that was not sent on it.";
     WrongModel = "wrong-model": "An answer carries another model's name.";
     WrongOutputName = "wrong-output-name": "An answer has other outputs than the one that was asked for.";

@@ -18,6 +18,8 @@ pub struct Manner {
     pub idle_limit: Duration,
     /// Whether the model takes batches, so that a request can have two elements in one.
     pub batches: bool,
+    /// Whether a request is a whole sequence, so that a sequence has one step.
+    pub one_step: bool,
 }
 
 /// How many connections that are made for one stream a worker may have at a time.
@@ -48,14 +50,25 @@ impl Pass {
         let reuse = if manner.after_answers { Reuse::AfterAnswer } else { sending.reuse };
         let transport = sending.transport();
         let calls = !transport.is_stream();
-        let mut script =
-            Script { pass: self, reuse, stream: sending.stream, transport, calls, manner, acts: Vec::new() };
+        let single = manner.one_step.then(|| self.of_single_steps());
+        let pass = single.as_ref().unwrap_or(self);
+        let mut script = Script { pass, reuse, stream: sending.stream, transport, calls, manner, acts: Vec::new() };
         script.think(self.think_ms);
         match self.twist {
             None => script.send_bursts(),
             Some(twist) => script.twisted(twist),
         }
         script.acts
+    }
+
+    /// The same with the first step of each sequence alone.
+    fn of_single_steps(&self) -> Self {
+        let mut pass = self.clone();
+        for sequence in &mut pass.sequences {
+            sequence.values.truncate(1);
+            sequence.think_ms.clear();
+        }
+        pass
     }
 }
 
@@ -377,7 +390,8 @@ mod tests {
     fn done(pass: &Pass, reuse: Reuse, stream: StreamLife) -> String {
         let sending =
             Sending { transport: None, reuse, stream, connection: ConnectionOwner::PerContext, window: Window::All };
-        let manner = Manner { after_answers: false, idle_limit: Duration::from_millis(100), batches: true };
+        let manner =
+            Manner { after_answers: false, idle_limit: Duration::from_millis(100), batches: true, one_step: false };
         short(&pass.acts(&sending, manner))
     }
 
@@ -460,7 +474,8 @@ mod tests {
         ] {
             let unary = Source::from_text("test", "sending.transport = 'grpc-unary'");
             let scenario = Scenario::resolve(&unary, Overrides::default()).expect("a scenario");
-            let manner = Manner { after_answers: false, idle_limit: Duration::from_millis(100), batches: true };
+            let manner =
+                Manner { after_answers: false, idle_limit: Duration::from_millis(100), batches: true, one_step: false };
             let acts = pass(pattern, Some(twist)).acts(&scenario.populations[0].sending, manner);
             assert_eq!(short(&acts), expected, "{pattern}");
         }
@@ -474,7 +489,8 @@ mod tests {
             let scenario = Scenario::resolve(&source, Overrides::default()).expect("a scenario");
             let counted = fresh_connections_of(&scenario.populations[0]);
             let twist = Twist { after: 2, pause_percent: 50, lanes: *LANES.end() };
-            let manner = Manner { after_answers: false, idle_limit: Duration::from_millis(100), batches: true };
+            let manner =
+                Manner { after_answers: false, idle_limit: Duration::from_millis(100), batches: true, one_step: false };
             let acts = pass(pattern, Some(twist)).acts(&scenario.populations[0].sending, manner);
             assert_eq!(fresh_connections(&acts), counted, "{pattern}");
         }

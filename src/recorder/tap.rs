@@ -259,6 +259,8 @@ mod tests {
             output: "OUTPUT".into(),
             datatype: crate::number::Datatype::Int32,
             shape: vec![1],
+            answers: crate::answers::Answers::One,
+            initial_state: 0,
             seen: None,
         };
         Taps::with_bounds(form, |_| CorrelationId(1.try_into().expect("not zero")), batches, bytes)

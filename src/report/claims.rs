@@ -69,6 +69,8 @@ fn follows_from(claim: Claim, population: &Population, preflight: &Preflight) ->
                     && !preflight.manner().after_answers
                     && population.sending.window().has_room(1)
             }
+            // They end by themselves.
+            Claim::RestartOfALiveId if preflight.model.arithmetic.answers.are_iterative() => false,
             // In rare contexts sequences are meant to go idle.
             Claim::RestartOfALiveId if drawn(&Pattern::Restart).anywhere() => has_idle_limit,
             Claim::RestartOfALiveId => {

@@ -79,7 +79,7 @@ async fn grpc(conduit: Conduit, template: RequestTemplate, step: Step) -> Messag
     }
     let path = PathAndQuery::from_static(PATH);
     match client.unary(conduit.request(step), path, StepCodec::of_calls(template)).await {
-        Ok(response) => Message::Received(response.into_inner()),
+        Ok(response) => Message::Received(response.into_inner().received),
         Err(status) => refusal(&step, &status),
     }
 }

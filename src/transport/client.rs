@@ -348,6 +348,7 @@ pub(super) fn settings(config: &ModelConfig) -> Settings {
             told: Told::default(),
             batches: false,
             decoupled,
+            iterative: false,
             parameters,
         };
     };
@@ -380,6 +381,7 @@ pub(super) fn settings(config: &ModelConfig) -> Settings {
         told: told(controls),
         batches: config.max_batch_size > 0,
         decoupled,
+        iterative: batching.iterative_sequence,
         parameters,
     }
 }

@@ -12,7 +12,8 @@ use tonic::{
 };
 
 use crate::{
-    event::{Received, Response},
+    answers::Answers,
+    event::{Received, Response, Series},
     number::Datatype,
     proto::{
         InferParameter, InferTensorContents, ModelInferRequest, ModelInferResponse, ModelStreamInferResponse,
@@ -32,6 +33,19 @@ fn buffers() -> BufferSettings {
 const ID_TAG: u8 = (3 << 3) | 2;
 const RAW_INPUT_CONTENTS_TAG: u8 = (7 << 3) | 2;
 
+/// The parameter of a response that says whether it is the last one to its request.
+const FINAL: &str = "triton_final_response";
+/// The parameter of a request that asks for a last response even where there is nothing in it.
+const EMPTY_FINAL: &str = "triton_enable_empty_final_response";
+
+/// A message that a stream brings.
+#[derive(Debug)]
+pub(super) struct Piece {
+    pub(super) received: Received,
+    /// Whether it is the last one to its request, where it says that.
+    pub(super) is_last: Option<bool>,
+}
+
 /// What all requests of a context have in common, encoded.
 #[derive(Clone, Debug)]
 pub struct RequestTemplate {
@@ -39,6 +53,8 @@ pub struct RequestTemplate {
     flags: Arc<[Vec<u8>; 4]>,
     /// How many elements the input has.
     elements: usize,
+    /// How often the model answers.
+    pub(super) answers: Answers,
     /// The same as a request over HTTP has it.
     pub(super) parts: Arc<Parts>,
 }
@@ -84,7 +100,18 @@ impl RequestTemplate {
             ModelInferRequest { parameters: [start, end].into(), ..Default::default() }.encode_to_vec()
         });
         let (same, flags) = (same.encode_to_vec().into(), Arc::new(flags));
-        Self { same, flags, elements: elements(shape), parts: Arc::new(parts) }
+        Self { same, flags, elements: elements(shape), answers: Answers::One, parts: Arc::new(parts) }
+    }
+
+    /// The same for a model that answers so often, and is asked for a last response even where there is nothing in it.
+    #[must_use]
+    pub fn answered(self, answers: Answers, asks_for_the_last: bool) -> Self {
+        let mut same = self.same.to_vec();
+        if answers.are_series() && asks_for_the_last {
+            let wanted = [parameter(EMPTY_FINAL, ParameterChoice::BoolParam(true))].into();
+            same.extend(ModelInferRequest { parameters: wanted, ..Default::default() }.encode_to_vec());
+        }
+        Self { same: same.into(), answers, ..self }
     }
 
     /// The request that a step with a flaw is; seldom enough to be put together from what is encoded.
@@ -101,7 +128,9 @@ impl RequestTemplate {
     }
 
     fn flags(&self, step: &Step) -> &[u8] {
-        &self.flags[usize::from(step.start) * 2 + usize::from(step.end)]
+        // What ends by itself would end too early if it were told to.
+        let end = step.end && !self.answers.are_iterative();
+        &self.flags[usize::from(step.start) * 2 + usize::from(end)]
     }
 }
 
@@ -188,7 +217,7 @@ impl StepCodec {
 
 impl Codec for StepCodec {
     type Encode = Step;
-    type Decode = Received;
+    type Decode = Piece;
     type Encoder = StepEncoder;
     type Decoder = ReceivedDecoder;
 
@@ -258,10 +287,10 @@ pub(super) struct ReceivedDecoder {
 }
 
 impl Decoder for ReceivedDecoder {
-    type Item = Received;
+    type Item = Piece;
     type Error = Status;
 
-    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Received>, Status> {
+    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Piece>, Status> {
         let (name, decoded) = if self.alone {
             ("ModelInferResponse", ModelInferResponse::decode(buffer).map(answered))
         } else {
@@ -277,17 +306,20 @@ impl Decoder for ReceivedDecoder {
     }
 }
 
-fn received(message: ModelStreamInferResponse) -> Received {
+fn received(message: ModelStreamInferResponse) -> Piece {
     let response = message.infer_response.unwrap_or_default();
     if message.error_message.is_empty() {
         answered(response)
     } else {
-        Received { id: response.id, result: Err(message.error_message), code: None }
+        let received = Received { id: response.id, result: Err(message.error_message), code: None };
+        Piece { received, is_last: None }
     }
 }
 
-fn answered(response: ModelInferResponse) -> Received {
-    let ModelInferResponse { model_name, id, outputs, raw_output_contents, .. } = response;
+fn answered(response: ModelInferResponse) -> Piece {
+    let ModelInferResponse { model_name, id, outputs, raw_output_contents, parameters, .. } = response;
+    let mark = parameters.get(FINAL).and_then(|mark| mark.parameter_choice.as_ref());
+    let is_last = mark.map(|mark| *mark == ParameterChoice::BoolParam(true));
     let mut raw = raw_output_contents.into_iter();
     let mut outputs: Vec<_> = outputs
         .into_iter()
@@ -303,7 +335,8 @@ fn answered(response: ModelInferResponse) -> Received {
         .collect();
     // Bytes that belong to no output are one output too many.
     outputs.extend(raw.map(|bytes| Tensor { data: TensorData::Raw(bytes), ..Tensor::default() }));
-    Received { id, result: Ok(Response { model: model_name, outputs }), code: None }
+    let response = Response { model: model_name, outputs, series: Series::default() };
+    Piece { received: Received { id, result: Ok(response), code: None }, is_last }
 }
 
 /// The elements that came in the protocol's own lists; the type says in which list they have to be.
@@ -427,7 +460,7 @@ mod tests {
         };
         let sum_of = |response: ModelInferResponse| {
             let message = ModelStreamInferResponse { infer_response: Some(response), ..Default::default() };
-            received(message).result.expect("a response").outputs[0].data.single(Datatype::Int32)
+            received(message).received.result.expect("a response").outputs[0].data.single(Datatype::Int32)
         };
         assert_eq!(
             sum_of(ModelInferResponse { raw_output_contents: vec![vec![1, 1, 0, 0]], ..response.clone() }),
@@ -442,9 +475,9 @@ mod tests {
         assert_eq!(sum_of(response.clone()), None);
 
         let error = ModelStreamInferResponse { error_message: "no".into(), infer_response: Some(response) };
-        assert_eq!(received(error), Received { id: "0-1-2".into(), result: Err("no".into()), code: None });
+        assert_eq!(received(error).received, Received { id: "0-1-2".into(), result: Err("no".into()), code: None });
         let bare = ModelStreamInferResponse { error_message: "no".into(), infer_response: None };
-        assert_eq!(received(bare), Received { id: String::new(), result: Err("no".into()), code: None });
+        assert_eq!(received(bare).received, Received { id: String::new(), result: Err("no".into()), code: None });
     }
 
     #[test]
@@ -482,7 +515,7 @@ mod tests {
             let typed = ModelInferResponse { outputs: vec![output(Some(contents))], ..Default::default() };
             for response in [raw, typed] {
                 let message = ModelStreamInferResponse { infer_response: Some(response), ..Default::default() };
-                let received = received(message).result.expect("a response");
+                let received = received(message).received.result.expect("a response");
                 assert_eq!(received.outputs[0].data.single(datatype), Some(Ok(value)), "{datatype}");
             }
         }

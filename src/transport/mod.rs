@@ -7,6 +7,7 @@ mod codec;
 mod configuration;
 mod connection;
 mod dial;
+mod gathered;
 mod http;
 mod metrics;
 mod process;

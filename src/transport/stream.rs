@@ -14,10 +14,15 @@ use tonic::{Status, Streaming, codegen::http::uri::PathAndQuery};
 use super::{
     calls::{Caller, Calls},
     client::{CallError, describe, reasons},
-    codec::{RequestTemplate, StepCodec},
+    codec::{Piece, RequestTemplate, StepCodec},
     connection::Link,
+    gathered::Gathered,
 };
-use crate::{conversation::Transport, event::Received, sequence::Step};
+use crate::{
+    conversation::Transport,
+    event::Received,
+    sequence::{RequestId, Step},
+};
 
 const PATH: &str = "/inference.GRPCInferenceService/ModelStreamInfer";
 
@@ -38,20 +43,24 @@ pub struct Stream {
 pub struct Outgoing(mpsc::Sender<Step>);
 
 /// The end of a stream that brings answers.
-pub struct Incoming(State);
+pub struct Incoming {
+    state: State,
+    /// Where a request has several answers.
+    gathered: Option<Gathered>,
+}
 
-type Opening = Pin<Box<dyn Future<Output = Result<tonic::Response<Streaming<Received>>, Status>> + Send>>;
+type Opening = Pin<Box<dyn Future<Output = Result<tonic::Response<Streaming<Piece>>, Status>> + Send>>;
 
 enum State {
     /// A server may send no headers before its first response, so steps are sent while this is still under way.
     Opening(Opening),
-    Open(Box<Streaming<Received>>),
+    Open(Box<Streaming<Piece>>),
     Calls(Box<Calls>),
 }
 
 impl fmt::Debug for Incoming {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.0 {
+        f.write_str(match self.state {
             State::Opening(_) => "Opening",
             State::Open(_) => "Open",
             State::Calls(_) => "Calls",
@@ -78,6 +87,7 @@ impl Stream {
     /// When the link does not lead to where this is spoken.
     pub fn open(link: &Link, by: Transport, template: RequestTemplate) -> Result<Self, CallError> {
         let (outgoing, steps) = mpsc::channel(QUEUE);
+        let gathered = template.answers.are_series().then(|| Gathered::new(template.answers.count()));
         let state = match by {
             Transport::GrpcStream => Self::streaming(link, template, steps)?,
             Transport::GrpcUnary => {
@@ -88,7 +98,7 @@ impl Stream {
                 State::Calls(Box::new(Calls::new(steps, Caller::Http { connections, template, binary })))
             }
         };
-        Ok(Self { outgoing: Outgoing(outgoing), incoming: Incoming(state) })
+        Ok(Self { outgoing: Outgoing(outgoing), incoming: Incoming { state, gathered } })
     }
 
     fn streaming(link: &Link, template: RequestTemplate, steps: mpsc::Receiver<Step>) -> Result<State, CallError> {
@@ -128,18 +138,29 @@ impl Incoming {
         poll_fn(|context| self.poll_next(context)).await
     }
 
+    /// What has come of the answer to a request that is not waited for any longer, if it is a part of it.
+    pub fn unfinished(&mut self, request: RequestId) -> Option<Received> {
+        self.gathered.as_mut()?.give_up(request)
+    }
+
     /// As [`Self::next`], for those who wait for several streams.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Message> {
         loop {
-            match &mut self.0 {
+            match &mut self.state {
                 State::Opening(opening) => match ready!(opening.as_mut().poll(context)) {
-                    Ok(response) => self.0 = State::Open(Box::new(response.into_inner())),
+                    Ok(response) => self.state = State::Open(Box::new(response.into_inner())),
                     Err(status) => return Poll::Ready(Message::Broken(describe(&status))),
                 },
                 State::Calls(calls) => return calls.poll_next(context),
                 State::Open(streaming) => {
                     return Poll::Ready(match ready!(Pin::new(streaming.as_mut()).poll_next(context)) {
-                        Some(Ok(received)) => Message::Received(received),
+                        Some(Ok(piece)) => match &mut self.gathered {
+                            None => Message::Received(piece.received),
+                            Some(gathered) => match gathered.take(piece) {
+                                Some(received) => Message::Received(received),
+                                None => continue,
+                            },
+                        },
                         None => Message::End,
                         Some(Err(status)) => Message::Broken(describe(&status)),
                     });

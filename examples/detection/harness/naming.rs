@@ -82,7 +82,11 @@ pub fn causes_of(fault: Fault) -> &'static [Cause] {
 pub fn causes_of_always(fault: Fault) -> Vec<Cause> {
     let more: &[Cause] = match fault {
         // Nothing is answered at all.
-        Fault::DropResponse | Fault::LateResponse | Fault::HangInstance | Fault::SlowExecution => &[ServerHang],
+        Fault::DropResponse
+        | Fault::LateResponse
+        | Fault::LoseFinalMark
+        | Fault::HangInstance
+        | Fault::SlowExecution => &[ServerHang],
         // Where all wait nobody shows that there is a slot for who comes later.
         Fault::StarveBacklog => &[SlotLeak],
         // No step after an empty answer has one that is not.

@@ -63,9 +63,10 @@ impl Scene {
 pub const DIRECT: &str = "custom_sequence_int32";
 pub const OLDEST: &str = "oldest_sequence_int32";
 pub const IMPLICIT: &str = "implicit_sequence_int32";
+pub const DECOUPLED: &str = "decoupled_sequence_int32";
 /// The models that are not to be accused where they are correct.
 pub const MODELS: &[&str] =
-    &[DIRECT, OLDEST, IMPLICIT, "implicit_dyna_sequence_int32", "custom_nobatch_sequence_int32"];
+    &[DIRECT, OLDEST, IMPLICIT, DECOUPLED, "implicit_dyna_sequence_int32", "custom_nobatch_sequence_int32"];
 
 /// A fault, the model that it is planted in, and the scenario.
 #[derive(Clone, Copy, Debug)]
@@ -85,9 +86,6 @@ pub struct Row {
 pub fn not_found_because(fault: Fault, always: bool) -> Option<&'static str> {
     match fault {
         Fault::WrongErrorCode => Some("errors have codes in calls alone, and these scenarios send over streams"),
-        Fault::LoseOwnResponse | Fault::SwapOwnResponses | Fault::LoseFinalMark | Fault::SurplusResponse => {
-            Some("the models of these runs answer each request once")
-        }
         Fault::LeakMemory => Some("no answer tells what memory a server has"),
         Fault::GoAway if !always => Some("lawful: what was under way is finished, and the client connects again"),
         Fault::StarveBacklog | Fault::BacklogOrder if !always => {
@@ -147,10 +145,10 @@ rows! {
     DropResponse DIRECT Base STEPS => Lost;
     DuplicateResponse DIRECT Base STEPS => Duplicate;
     SwapResponses DIRECT Base STEPS => Reordered;
-    LoseOwnResponse DIRECT Base STEPS => Lost;
-    SwapOwnResponses DIRECT Base STEPS => Reordered;
-    LoseFinalMark DIRECT Base STEPS => Lost;
-    SurplusResponse DIRECT Base STEPS => Duplicate;
+    LoseOwnResponse DECOUPLED Base STEPS => Lost;
+    SwapOwnResponses DECOUPLED Base STEPS => Reordered;
+    LoseFinalMark DECOUPLED Base STEPS => Lost;
+    SurplusResponse DECOUPLED Base STEPS => Duplicate;
     Misdeliver DIRECT Base STEPS => Misaddressed;
     WrongRequestId DIRECT Base STEPS => Misaddressed;
     WrongModelName DIRECT Base STEPS => WrongModel;

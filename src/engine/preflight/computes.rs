@@ -2,11 +2,13 @@
 
 use super::Hints;
 use crate::{
+    answers::Answers,
     arithmetic::{Arithmetic, Formula},
+    conversation::Transport,
     model::Settings,
     number::{Datatype, Written},
     scenario::Scenario,
-    sequence::IdForm,
+    sequence::{IdForm, Pattern},
 };
 
 /// What the model computes: what its configuration says, or else the command line, or else the running sum from 0. What the
@@ -48,11 +50,12 @@ pub(super) fn arithmetic(
             text.parse::<Written>().map_err(|_| problem())?.value()
         }
     };
-    notes.extend(unused.words().iter().map(|flag| format!("not used: {flag}: the model's configuration tells it")));
     let longest = scenario.populations.iter().map(|population| population.length.max.get()).max().unwrap_or(1);
-    let value_bits =
-        Arithmetic::value_bits(datatype, longest).map_err(|problem| format!("model '{name}': {problem}"))?;
-    let arithmetic = Arithmetic { datatype, formula, initial_state, value_bits };
+    let answers = answers(name, settings, told, &mut unused)?;
+    let value_bits = Arithmetic::value_bits(datatype, longest.saturating_mul(answers.executions()))
+        .map_err(|problem| format!("model '{name}': {problem}"))?;
+    let arithmetic = Arithmetic { datatype, formula, initial_state, answers, value_bits };
+    notes.extend(unused.words().iter().map(|flag| format!("not used: {flag}: the model's configuration tells it")));
     check_exact(name, &arithmetic, scenario)?;
     if formula.adds_corrid() && scenario.id_forms().any(IdForm::is_text) {
         return Err(format!(
@@ -64,11 +67,60 @@ pub(super) fn arithmetic(
     Ok(arithmetic)
 }
 
+/// How often the model answers a request: what its configuration says, or else, of a decoupled one, the command line, or else once.
+fn answers(name: &str, settings: Option<&Settings>, told: &mut Hints, unused: &mut Hints) -> Result<Answers, String> {
+    let number = |key: &str| {
+        let text = settings.and_then(|settings| settings.parameters.get(key))?;
+        let problem =
+            || format!("model '{name}' has '{text}' for its {key}: it has to be a number from 1 to {}", Answers::MOST);
+        Some(text.parse().ok().filter(|number| (1..=Answers::MOST).contains(number)).ok_or_else(problem))
+    };
+    let (decoupled, iterative) =
+        settings.map_or((told.responses.is_some(), false), |settings| (settings.decoupled, settings.iterative));
+    if iterative {
+        unused.responses = told.responses.take();
+        let times = number(Answers::ITERATIONS).unwrap_or(Ok(Answers::USUAL_EXECUTIONS))?;
+        return Ok(if decoupled { Answers::EachOf(times) } else { Answers::LastOf(times) });
+    }
+    if !decoupled {
+        unused.responses = told.responses.take();
+        return Ok(Answers::One);
+    }
+    if let Some(count) = number(Answers::RESPONSES) {
+        unused.responses = told.responses.take();
+        return count.map(Answers::Several);
+    }
+    Ok(Answers::Several(told.responses.unwrap_or(1)))
+}
+
+/// What is asked of a model that answers otherwise than once has to be such as it can do.
+pub(super) fn check_answers(name: &str, answers: Answers, scenario: &Scenario) -> Result<(), String> {
+    let mixes = scenario.draws(Pattern::MixedTransports).anywhere();
+    let mut transports = scenario.populations.iter().map(|population| population.sending.transport());
+    if answers.are_series() && (mixes || transports.any(|transport| !transport.is_stream())) {
+        return Err(format!(
+            "model '{name}' is decoupled, and so answers over streams alone: set sending.transport = \"{}\"",
+            Transport::GrpcStream
+        ));
+    }
+    let left_out = |pattern: &Pattern| scenario.draws(*pattern).anywhere() && !pattern.is_of_single_steps();
+    if answers.are_iterative()
+        && let Some(pattern) = Pattern::ALL.into_iter().find(left_out)
+    {
+        let can = Pattern::ALL.into_iter().filter(|pattern| pattern.is_of_single_steps()).map(Pattern::name);
+        return Err(format!(
+            "model '{name}' is iterative, so that each request is a whole sequence, and pattern '{pattern}' needs more: it can be sent {}",
+            can.collect::<Vec<_>>().join(", ")
+        ));
+    }
+    Ok(())
+}
+
 /// What else is in answers has to leave floating-point sums exact, too.
 fn check_exact(name: &str, arithmetic: &Arithmetic, scenario: &Scenario) -> Result<(), String> {
     let Some(bits) = arithmetic.datatype.exact_bits() else { return Ok(()) };
     let room = 1 << (bits - 2);
-    if arithmetic.initial_state.unsigned_abs() >= room {
+    if arithmetic.initial_state.unsigned_abs() + u64::from(Answers::MOST) >= room {
         return Err(format!(
             "model '{name}' begins with {}, and sums on that are not exact in {}",
             arithmetic.initial_state, arithmetic.datatype
@@ -97,6 +149,15 @@ fn of_arithmetic(arithmetic: &Arithmetic, scenario: &Scenario) -> Vec<String> {
             -most - 1,
             arithmetic.datatype
         ));
+    }
+    match arithmetic.answers {
+        Answers::One => {}
+        Answers::Several(count) => notes.push(format!(
+            "each request is answered when its last response has come: the model is decoupled and gives {count}"
+        )),
+        Answers::EachOf(times) | Answers::LastOf(times) => notes.push(format!(
+            "sequences have one step and no END: the model is iterative and executes each request {times} times, as a sequence of its own"
+        )),
     }
     if arithmetic.formula.is_stateless() {
         notes.push(format!(

@@ -46,12 +46,7 @@ impl Known {
                 "model '{name}' has no sequence batching in its configuration, so there is nothing to test"
             ));
         };
-        if settings.decoupled {
-            return Err(format!(
-                "model '{name}' is decoupled: a request may get other than one response, which this test cannot judge"
-            ));
-        }
-        let hints = Hints { formula: None, initial_state: None, ..hints };
+        let hints = Hints { formula: None, initial_state: None, responses: None, ..hints };
         notes.extend(hints.words().iter().map(|flag| format!("not used: {flag}: the model's configuration tells it")));
         let execution_ms = settings.parameters.get(EXECUTION_PARAMETER).and_then(|text| text.parse().ok()).unwrap_or(0);
         Ok(Self {
@@ -166,6 +161,7 @@ pub(super) fn loaded_in_phases(configuration: &Configuration, scenario: &Scenari
 /// Why a model may mix two sequences of one ID that are live at once, which the server allows.
 fn mixes_pipelined(settings: &Settings) -> Option<&'static str> {
     match settings.strategy {
+        _ if settings.iterative => Some("the model is iterative"),
         _ if settings.implicit_state => None,
         Some(Strategy::Oldest) => Some("the model is Oldest without implicit state"),
         _ if settings.told_ids != ToldIds::None => Some("the model is told correlation IDs and has no implicit state"),

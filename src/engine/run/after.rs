@@ -30,7 +30,7 @@ impl Prepared {
             let why = "the model was loaded anew, or the server restarted, and the counts with it".to_owned();
             result.accounting = Accounting::NotCheckable { why };
         } else if let Some(baseline) = baseline.as_ref().filter(|_| shared.gone().is_none()) {
-            let (model, limits) = (&shared.scenario.target.model, &shared.scenario.limits);
+            let (model, limits) = (&shared.preflight.model, &shared.scenario.limits);
             let compared =
                 baseline.compare(client, model, &counts, limits.settle_ms.duration(), limits.quiet_ms.duration());
             result.accounting = tokio::select! {

@@ -278,7 +278,8 @@ impl<'r> Attempt<'r> {
         let model = &self.preflight.model;
         let form = self.shared.scenario.correlation_ids.form;
         let id = correlation_id(&self.terms, self.number, context).on_the_wire(form);
-        let template = RequestTemplate::new(&model.name, model.input(), &model.shape, &model.outputs(), id);
+        let template = RequestTemplate::new(&model.name, model.input(), &model.shape, &model.outputs(), id)
+            .answered(model.arithmetic.answers, model.asks_for_the_last());
         let connection = self.connection_for(index)?;
         let by = self.shared.scenario.target.endpoint.usual();
         let Stream { outgoing, mut incoming } =

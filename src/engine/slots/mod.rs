@@ -159,6 +159,9 @@ impl Terms {
         if !scenario.slots.check {
             return Err("the scenario switches it off (slots.check)".to_owned());
         }
+        if model.arithmetic.answers.are_iterative() {
+            return Err("requests to an iterative model are whole sequences, so none can be kept open".to_owned());
+        }
         let slots = model.slots.ok_or("the number of slots is not known (--slots)")?;
         let idle_limit = model.idle_limit.ok_or("the idle limit is not known (--idle-limit)")?;
         if slots > scenario.slots.max.get() {

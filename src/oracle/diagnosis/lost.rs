@@ -58,6 +58,10 @@ pub(super) fn explain(question: &Question, spot: Spot) -> Vec<Hypothesis> {
         let evidence = format!("its answer came to worker {} context {}", entry.context.worker, entry.context.context);
         return vec![Hypothesis::of_rank(Cause::AnswerElsewhere, 1, Fit::Yes, evidence)];
     }
+    if asked.answer.is_some() && asked.at() <= question.violation.at_ns {
+        let evidence = format!("of its answers there came {}", question.violation.seen);
+        return vec![Hypothesis::of_rank(Cause::AnswerDropped, 1, Fit::Yes, evidence)];
+    }
     let around = Around::new(question, spot);
     let has_begun = question.story.told(spot).steps[..=spot.step].iter().any(|step| step.answer.is_some());
     let causes = if around.behind > 0 {

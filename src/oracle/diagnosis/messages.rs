@@ -20,6 +20,13 @@ fn new(cause: Cause, tried: usize, evidence: String) -> Hypothesis {
 pub(super) fn misplaced(question: &Question) -> Vec<Hypothesis> {
     let seen = &question.violation.seen;
     match question.violation.kind {
+        ViolationKind::Duplicate if question.known.arithmetic.answers.are_series() => {
+            vec![new(
+                Cause::AnsweredTwice,
+                1,
+                format!("the stream brought {seen}, and there should be {}", question.violation.expected),
+            )]
+        }
         ViolationKind::Duplicate => vec![new(Cause::AnsweredTwice, 1, format!("the stream brought {seen} again"))],
         ViolationKind::Reordered => vec![new(Cause::AnswersReordered, 1, seen.clone())],
         _ => misaddressed(question),

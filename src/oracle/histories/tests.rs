@@ -47,7 +47,7 @@ fn received(step: &Step, answer: Answer) -> EventKind {
         Tensor { name: "OUTPUT".into(), datatype: "INT32".into(), shape: vec![1, 1], data }
     };
     let result = match answer {
-        Answer::Sum(sum) => Ok(Response { model: "m".into(), outputs: vec![output(sum)] }),
+        Answer::Sum(sum) => Ok(Response { model: "m".into(), outputs: vec![output(sum)], ..Response::default() }),
         Answer::Refused => Err("sequence 5 to model 'm' must specify the START flag".to_owned()),
     };
     EventKind::Received(Received { id: step.request.to_string(), result, code: None })

@@ -79,10 +79,13 @@ impl Known {
         let request = *self.streams[lane.index()].get(number).expect("the request waits");
         if self.is_alone(lane, number) {
             self.times.take(request.sent_at, false);
-        } else if let Some(histories) = &mut self.histories {
+        } else if self.lost.is_none() && (self.histories.is_some() || self.streams[lane.index()].first() < number) {
+            let mut histories = self.histories.take().unwrap_or_else(|| Box::new(self.begin_histories()));
             let given =
                 Given { streams: &self.streams, strays: &self.strays, idle_limit: rules.idle_limit.map(nanos), at };
-            if matches!(histories.answer(&given, lane.index(), number, Prediction::Nothing), Found::TooMany) {
+            let found = histories.answer(&given, lane.index(), number, Prediction::Nothing);
+            self.histories = Some(histories);
+            if matches!(found, Found::TooMany) {
                 self.lose_sight(Doubt::Orders);
             }
         }

@@ -50,6 +50,11 @@ impl Known {
         self.histories.is_none() && self.lost.is_none() && self.possible.has_to_refuse(step)
     }
 
+    /// Whether a request was sent when anything might still be under way that was cut.
+    pub(in crate::oracle) fn is_in_fog(&self, sent_at: Nanos) -> bool {
+        self.strays.in_fog(sent_at)
+    }
+
     /// Whether a request may be in a sequence of which another request was cancelled.
     pub(in crate::oracle) fn may_be_swept(&self, request: &Request) -> bool {
         self.strays.may_sweep(request.sent_at)

@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use world::{Kind, Seen, Tampering, World};
 
 use crate::{
+    answers::Answers,
     arithmetic::{Arithmetic, Formula},
     controls::Told,
     number::Datatype,
@@ -17,8 +18,13 @@ use crate::{
 
 const BY_SLOT: Told = Told { start: true, end: false, ready: true, corrid_bits: None };
 const BY_ID: Told = Told { end: true, corrid_bits: Some(u64::BITS), ..BY_SLOT };
-const INT32: Arithmetic =
-    Arithmetic { datatype: Datatype::Int32, formula: Formula::RunningSum, initial_state: 0, value_bits: None };
+const INT32: Arithmetic = Arithmetic {
+    datatype: Datatype::Int32,
+    formula: Formula::RunningSum,
+    initial_state: 0,
+    answers: Answers::One,
+    value_bits: None,
+};
 const KINDS: [Kind; 3] = [
     Kind { model: "custom_sequence_int32", mixes: false, told: BY_SLOT, arithmetic: INT32, times: 1 },
     Kind { model: "implicit_dyna_sequence_int32", mixes: false, told: BY_SLOT, arithmetic: INT32, times: 1 },
@@ -47,6 +53,11 @@ fn arithmetics() -> Vec<Kind> {
         Datatype::Fp64 => (datatype, 1 << 30),
     };
     Datatype::ALL.map(times).into_iter().flat_map(of).collect()
+}
+
+/// Models that answer a request several times.
+fn decoupled() -> [Kind; 3] {
+    KINDS.map(|kind| Kind { arithmetic: Arithmetic { answers: Answers::Several(3), ..INT32 }, ..kind })
 }
 
 /// Runs a world; where it fails, again with all that happens.
@@ -103,6 +114,11 @@ fn nor_is_it_in_any_other_type_or_formula() {
 }
 
 #[test]
+fn nor_is_it_where_a_request_has_several_answers_that_overtake_those_to_others() {
+    conversations(&decoupled(), 5_000);
+}
+
+#[test]
 #[ignore = "takes a minute in a debug build; scripts/test has it"]
 fn a_correct_server_is_never_accused_in_a_hundred_thousand_conversations() {
     conversations(&KINDS, 100_000);
@@ -116,6 +132,7 @@ fn an_altered_answer_is_a_violation_where_one_was_determined() {
 #[test]
 fn so_it_is_in_every_type_and_formula() {
     assert!(altered(&arithmetics(), 1500) > 1000);
+    assert!(altered(&decoupled(), 500) > 300);
 }
 
 /// How many answers were altered, one of a world at the most.

@@ -110,6 +110,7 @@ fn an_answer_that_is_no_whole_number_is_a_wrong_sum_and_one_of_another_type_says
             shape: vec![1, 1],
             data: TensorData::Raw(bytes.into()),
         }],
+        ..Response::default()
     };
     for (datatype, bytes, expected, seen) in [
         ("FP32", 5_f32.to_le_bytes().to_vec(), None, ""),
@@ -168,6 +169,7 @@ fn every_element_of_an_answer_has_to_be_the_sum() {
             shape: vec![1, 3],
             data: TensorData::Raw(sums.iter().flat_map(|sum| sum.to_le_bytes()).collect()),
         }],
+        ..Response::default()
     };
     for (sums, expected, seen) in [
         (&[5, 5, 5][..], None, ""),

@@ -142,7 +142,7 @@ fn everything_that_can_happen_has_words() {
      14.0 │ opens the stream, neighbour's connection
      15.0 │ gives up waiting
           │ ✗ expected 12
-✗ lost: An answer did not come within the longest lawful wait.
+✗ lost: An answer, or one of several to a request, did not come within the longest lawful wait.
   sent valid step 2/2 END value 7; expected 12; saw 107 (off by 95)"
     );
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{super::stream::Message, Answered, HEADER_LENGTH, value::from_json};
 use crate::{
-    event::{Code, Received, Response},
+    event::{Code, Received, Response, Series},
     sequence::Step,
     tensor::{Tensor, TensorData},
 };
@@ -72,7 +72,11 @@ fn response(answered: &Answered) -> Result<Received, String> {
         // Bytes that belong to no output are one output too many.
         tensors.push(Tensor { data: TensorData::Raw(bytes.into()), ..Tensor::default() });
     }
-    Ok(Received { id, result: Ok(Response { model: model_name, outputs: tensors }), code: None })
+    Ok(Received {
+        id,
+        result: Ok(Response { model: model_name, outputs: tensors, series: Series::default() }),
+        code: None,
+    })
 }
 
 fn tensor(output: Output, bytes: &mut &[u8]) -> Result<Tensor, String> {

@@ -109,7 +109,7 @@ impl Tale {
 
     pub(super) fn malformed(&mut self, worker: u32, sequence: u32, step: u32, outputs: Vec<Tensor>) -> &mut Self {
         let id = request(worker, sequence, step).to_string();
-        let result = Ok(Response { model: "m".to_owned(), outputs });
+        let result = Ok(Response { model: "m".to_owned(), outputs, ..Response::default() });
         self.tell(worker, What::Received(Box::new(Received { id, result, code: None })))
     }
 

@@ -11,7 +11,7 @@ use super::{super::conversation::IDLE_US, Kind, Sent, Stream, What, World, id};
 use crate::{
     controls,
     conversation::Lane,
-    event::{EventKind, Received, Response},
+    event::{EventKind, Received, Response, Series},
     reference::simulated::{Answer, SEEN_BYTES, Submitted},
     sequence::{Special, Step},
     tensor::{Tensor, TensorData},
@@ -72,6 +72,12 @@ impl World {
         }
         self.sent[request].answer = Some(answer);
         let at = self.sent[request].stream;
+        if self.kind.arithmetic.answers.are_series() {
+            // The last of its responses may come after all those to another request.
+            let delay = self.random.random_range(0..self.streams[at].slowness);
+            self.streams[at].order.retain(|other| *other != request);
+            return self.schedule(self.now + delay, What::Delivered(request));
+        }
         while let Some(&first) = self.streams[at].order.front().filter(|first| self.sent[**first].answer.is_some()) {
             let delay = self.random.random_range(0..self.streams[at].slowness);
             let stream = &mut self.streams[at];
@@ -149,20 +155,26 @@ impl World {
 }
 
 fn received(kind: &Kind, client: usize, step: &Step, answer: Answer) -> EventKind {
-    let outputs = |sum: i32, seen: [u8; SEEN_BYTES]| {
+    let outputs = |number: u32, sum: i32, seen: [u8; SEEN_BYTES]| {
         let output = |name: &str, datatype: &str, elements, bytes: &[u8]| Tensor {
             name: name.into(),
             datatype: datatype.into(),
             shape: vec![1, elements],
             data: TensorData::Raw(bytes.into()),
         };
-        let answer = kind.arithmetic.answer(kind.number(sum), step, id(client));
+        let first = kind.arithmetic.answer(kind.number(sum), step, id(client));
+        let answer = first.wrapping_add(kind.arithmetic.answers.besides(number, step.value));
         let datatype = kind.arithmetic.datatype.name();
         vec![output("OUTPUT", datatype, 1, &answer.to_bytes()), output("SEEN", "INT64", 5, &seen)]
     };
-    let response = |outputs| Ok(Response { model: "m".into(), outputs });
+    let response = |outputs| Ok(Response { model: "m".into(), outputs, ..Response::default() });
     let result = match answer {
-        Answer::Sum(sum, seen) => response(outputs(sum, seen)),
+        Answer::Sum(sum, seen) => response(outputs(0, sum, seen)).map(|first: Response| {
+            let count = kind.arithmetic.answers.count();
+            let further = (1..count).map(|number| outputs(number, sum, seen));
+            let further = further.map(|outputs| Response { outputs, ..first.clone() }).collect();
+            Response { series: Series { further, is_unfinished: false }, ..first }
+        }),
         Answer::Cancelled => response(Vec::new()),
         Answer::Flawed => Err("… must specify batch-size 1 due to requirements of sequence batcher".to_owned()),
         Answer::Expired => Err("timeout of the corresponding sequence has been expired".to_owned()),

@@ -1,0 +1,147 @@
+//! The responses of a decoupled model, gathered until the answer to a request is whole.
+
+use super::codec::Piece;
+use crate::{
+    event::{Received, Response},
+    sequence::RequestId,
+};
+
+/// How many responses more than a request should have are kept: enough to be seen, and no more.
+const SURPLUS_KEPT: usize = 4;
+
+/// What has come for requests whose last response has not.
+#[derive(Debug)]
+pub(super) struct Gathered {
+    /// How many responses a request should have.
+    count: usize,
+    /// Whether the server marks responses; older ones do not, and then the count tells which is the last.
+    marks: bool,
+    /// By the request's ID, in no order; as many as are under way on one stream.
+    open: Vec<(String, Response)>,
+}
+
+impl Gathered {
+    /// For a model that answers a request so often.
+    pub(super) fn new(count: u32) -> Self {
+        Self { count: count as usize, marks: false, open: Vec::new() }
+    }
+
+    /// Takes a message in; returns the answer that it makes whole. An error ends its request, whatever came before.
+    pub(super) fn take(&mut self, Piece { received, is_last }: Piece) -> Option<Received> {
+        let Received { id, result, code } = received;
+        let place = self.open.iter().position(|(of, _)| *of == id);
+        let response = match result {
+            Ok(response) => response,
+            Err(text) => {
+                place.map(|place| self.open.swap_remove(place));
+                return Some(Received { id, result: Err(text), code });
+            }
+        };
+        self.marks |= is_last.is_some();
+        let ends = response.outputs.is_empty() && is_last == Some(true);
+        let place = match place {
+            None => {
+                self.open.push((id, response));
+                self.open.len() - 1
+            }
+            Some(place) => {
+                let further = &mut self.open[place].1.series.further;
+                // Nothing but the end is in an empty last one.
+                if !ends && further.len() < self.count + SURPLUS_KEPT {
+                    further.push(response);
+                }
+                place
+            }
+        };
+        let came = self.open[place].1.series.further.len() + 1;
+        let is_whole = is_last.unwrap_or(!self.marks && came == self.count);
+        is_whole.then(|| {
+            let (id, response) = self.open.swap_remove(place);
+            Received { id, result: Ok(response), code: None }
+        })
+    }
+
+    /// What has come for a request whose last response is not waited for any longer.
+    pub(super) fn give_up(&mut self, request: RequestId) -> Option<Received> {
+        let place = self.open.iter().position(|(id, _)| id.parse() == Ok(request))?;
+        let (id, mut response) = self.open.swap_remove(place);
+        response.series.is_unfinished = true;
+        Some(Received { id, result: Ok(response), code: None })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{event::Series, tensor::Tensor};
+
+    fn piece(id: &str, output: Option<&str>, is_last: Option<bool>) -> Piece {
+        Piece { received: Received { id: id.to_owned(), result: Ok(response(output)), code: None }, is_last }
+    }
+
+    fn response(output: Option<&str>) -> Response {
+        let outputs = output.map(|name| Tensor { name: name.to_owned(), ..Tensor::default() });
+        Response { model: "m".to_owned(), outputs: outputs.into_iter().collect(), series: Series::default() }
+    }
+
+    /// The request, and the outputs of its responses.
+    fn outputs(received: Option<Received>) -> Option<(String, Vec<String>)> {
+        let Received { id, result, .. } = received?;
+        let first = result.expect("no error");
+        let all = std::iter::once(&first).chain(&first.series.further);
+        Some((id, all.flat_map(|response| &response.outputs).map(|output| output.name.clone()).collect()))
+    }
+
+    fn whole(id: &str, names: &[&str]) -> (String, Vec<String>) {
+        (id.to_owned(), names.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn an_answer_is_whole_with_the_response_that_says_so() {
+        let mut gathered = Gathered::new(2);
+        // Those to several requests may come in between each other.
+        assert_eq!(outputs(gathered.take(piece("1-0-0-0", Some("a"), Some(false)))), None);
+        assert_eq!(outputs(gathered.take(piece("1-0-0-1", Some("b"), Some(false)))), None);
+        assert_eq!(
+            outputs(gathered.take(piece("1-0-0-1", Some("c"), Some(true)))),
+            Some(whole("1-0-0-1", &["b", "c"]))
+        );
+        // More than there should be, and a last one with nothing in it.
+        for name in ["d", "e"] {
+            assert_eq!(outputs(gathered.take(piece("1-0-0-0", Some(name), Some(false)))), None);
+        }
+        assert_eq!(
+            outputs(gathered.take(piece("1-0-0-0", None, Some(true)))),
+            Some(whole("1-0-0-0", &["a", "d", "e"]))
+        );
+        assert_eq!(outputs(gathered.take(piece("1-0-0-2", None, Some(true)))), Some(whole("1-0-0-2", &[])));
+        assert!(gathered.open.is_empty());
+    }
+
+    #[test]
+    fn a_server_without_marks_is_told_by_the_count() {
+        let mut gathered = Gathered::new(2);
+        assert_eq!(outputs(gathered.take(piece("1-0-0-0", Some("a"), None))), None);
+        assert_eq!(outputs(gathered.take(piece("1-0-0-0", Some("b"), None))), Some(whole("1-0-0-0", &["a", "b"])));
+        // One that marks has to mark the last.
+        assert_eq!(outputs(gathered.take(piece("1-0-0-1", Some("a"), Some(false)))), None);
+        assert_eq!(outputs(gathered.take(piece("1-0-0-1", Some("b"), None))), None);
+        let request = RequestId { worker: 1, context: 0, sequence: 0, step: 1 };
+        let given_up = gathered.give_up(request).expect("a part has come");
+        assert!(given_up.result.as_ref().is_ok_and(|response| response.series.is_unfinished));
+        assert_eq!(outputs(Some(given_up)), Some(whole("1-0-0-1", &["a", "b"])));
+        assert!(gathered.give_up(request).is_none());
+    }
+
+    #[test]
+    fn an_error_ends_its_request_and_no_surplus_grows_without_a_bound() {
+        let mut gathered = Gathered::new(3);
+        for _ in 0..100 {
+            assert_eq!(outputs(gathered.take(piece("1-0-0-0", Some("a"), Some(false)))), None);
+        }
+        assert_eq!(gathered.open[0].1.series.further.len(), 3 + SURPLUS_KEPT);
+        let error = Received { id: "1-0-0-0".to_owned(), result: Err("no".to_owned()), code: None };
+        assert_eq!(gathered.take(Piece { received: error.clone(), is_last: None }), Some(error));
+        assert!(gathered.open.is_empty());
+    }
+}
