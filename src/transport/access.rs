@@ -13,7 +13,7 @@ use tonic::{
 use tower::service_fn;
 
 use super::{
-    client::{CallError, reasons},
+    call_error::{CallError, reasons},
     tls::{Protocol, Tls},
     wire::Wire,
 };

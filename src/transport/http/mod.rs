@@ -18,7 +18,7 @@ pub(super) use rest::Rest;
 
 use super::{
     access::Access,
-    client::{CallError, reasons},
+    call_error::{CallError, reasons},
     codec::RequestTemplate,
     dial::Connector,
     stream::Message,

@@ -5,7 +5,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::json;
 
 use super::{
-    super::client::{CallError, Counted},
+    super::{call_error::CallError, client::Counted},
     Connections, over_http, path_of,
 };
 use crate::tensor::TensorSpec;
