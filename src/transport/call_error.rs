@@ -23,6 +23,8 @@ pub enum CallError {
     Unimplemented,
     /// The server said no.
     Refused(String),
+    /// The answer is larger than so many bytes.
+    TooLarge(usize),
     /// No endpoint of the server speaks this.
     NoEndpoint(&'static str),
 }
@@ -94,6 +96,10 @@ pub(super) fn reasons(error: &dyn Error) -> String {
     texts.join(": ")
 }
 
+pub(super) fn too_large(f: &mut fmt::Formatter<'_>, most: usize) -> fmt::Result {
+    write!(f, "the answer is larger than {most} bytes (target.message_bytes_max)")
+}
+
 impl fmt::Display for CallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -110,6 +116,7 @@ impl fmt::Display for CallError {
             }
             Self::Unimplemented => f.write_str("the server does not have this call"),
             Self::Refused(why) => write!(f, "the server said: {why}"),
+            Self::TooLarge(most) => too_large(f, *most),
             Self::NoEndpoint(what) => write!(f, "there is no endpoint for {what}"),
         }
     }

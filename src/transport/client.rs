@@ -14,10 +14,10 @@ use super::{
 use crate::{
     endpoint::Endpoint,
     proto::{
-        ModelConfig, ModelConfigRequest, ModelMetadataRequest, ModelMetadataResponse, ModelReadyRequest,
-        ModelRepositoryParameter, ModelStatisticsRequest, RepositoryIndexRequest, RepositoryModelLoadRequest,
-        RepositoryModelUnloadRequest, ServerLiveRequest, ServerMetadataRequest, ServerReadyRequest,
-        model_metadata_response::TensorMetadata,
+        ModelConfig, ModelConfigRequest, ModelInferRequest, ModelMetadataRequest, ModelMetadataResponse,
+        ModelReadyRequest, ModelRepositoryParameter, ModelStatisticsRequest, RepositoryIndexRequest,
+        RepositoryModelLoadRequest, RepositoryModelUnloadRequest, ServerLiveRequest, ServerMetadataRequest,
+        ServerReadyRequest, model_metadata_response::TensorMetadata,
         model_repository_parameter::ParameterChoice as RepositoryParameterChoice,
     },
     tensor::TensorSpec,
@@ -166,6 +166,23 @@ impl Client {
             Ok(tonic::Response::new(()))
         };
         self.call(all).await
+    }
+
+    /// Whether an inference can be asked for in a call of its own: one is that nothing can come of.
+    ///
+    /// # Errors
+    /// When it cannot be.
+    pub async fn infers(&self, model: &str) -> Result<(), CallError> {
+        let conduit = match &self.over {
+            Over::Grpc(conduit) => conduit,
+            Over::Http(rest) => return self.limited(rest.infers(model)).await,
+        };
+        // One that names no model is told to nobody's statistics.
+        let called = self.call(conduit.service().model_infer(conduit.request(ModelInferRequest::default()))).await;
+        match called {
+            Ok(_) | Err(CallError::Refused(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Whether the model is ready.
