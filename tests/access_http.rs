@@ -202,7 +202,7 @@ fn texts_as_correlation_ids_are_tried_before_the_run() {
     for form in ["text", "text-128", "non-ascii"] {
         let keys = format!("correlation_ids.form = '{form}'\n");
         for transport in ["http", "http-binary", "grpc-stream", "grpc-unary"] {
-            let (url, refuses) = if transport.starts_with("http") {
+            let (url, without_texts) = if transport.starts_with("http") {
                 (format!("http://{}", server.http), format!("http://{}", front.address))
             } else {
                 (server.address.to_string(), other.address.to_string())
@@ -212,10 +212,10 @@ fn texts_as_correlation_ids_are_tried_before_the_run() {
             assert_eq!(lacks_texts(&taken.1), Some(false), "{}", taken.1);
             // The tests' own server has no calls that are no stream.
             if transport != "grpc-unary" {
-                let refused = run(&keys, &["-u", &refuses, "--transport", transport]);
+                let refused = run(&keys, &["-u", &without_texts, "--transport", transport]);
                 let over = format!("over {transport} no correlation ID such as '");
                 assert_refused(&refused, &[&over, "has to be an integer", "another correlation_ids.form"]);
-                let integers = run("", &["-u", &refuses, "--transport", transport]);
+                let integers = run("", &["-u", &without_texts, "--transport", transport]);
                 assert_valid(&integers);
                 assert_eq!(lacks_texts(&integers.1), None, "{}", integers.1);
             }
