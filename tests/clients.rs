@@ -125,6 +125,38 @@ fn an_exported_failure_fails_where_a_replay_does() {
 
 #[test]
 #[ignore = "needs NVIDIA's client: run scripts/test"]
+fn an_exported_failure_speaks_the_transport_that_it_was_found_over() {
+    let folder = TempDir::new().expect("a folder");
+    let (path, script) = (folder.path().join("failure.toml"), folder.path().join("repeat.py"));
+    let packages = told("SEQUENCE_STRESS_TRITONCLIENT");
+    let of_one = |by: &str| format!("{BY_HAND}sending.transport = \"{by}\"\n");
+    let mixed = BY_HAND.replace(
+        r#""send 0 7", "send 0 END 1", "await 0", "half-close 0", "close 0""#,
+        r#""open 1 over own by http", "send 1 7", "await 1", "open 2 over own by grpc-unary", "send 2 END 1", "await 2""#,
+    );
+    for (text, is_of_http) in
+        [(of_one("grpc-unary"), false), (of_one("http"), true), (of_one("http-binary"), true), (mixed, false)]
+    {
+        fs::write(&path, &text).expect("a file");
+        let exported = tool().arg("export").arg(&path).output().expect("it runs");
+        assert!(exported.status.success(), "{exported:?}");
+        fs::write(&script, &exported.stdout).expect("a file");
+        for (options, fails) in
+            [(&["--idle-limit", "5s"][..], false), (&["--idle-limit", "5s", "--fault", "reset-state"], true)]
+        {
+            let serve = Serve::start(options);
+            let first = if is_of_http { &serve.http } else { &serve.address };
+            let mut command = Command::new("python3");
+            command.arg(&script).args([first, "custom_sequence_int32", &serve.http]).env("PYTHONPATH", &packages);
+            let (code, output) = run(&mut command);
+            assert_eq!(code, Some(i32::from(fails)), "{text} {options:?}: {output}");
+            assert_eq!(output.contains("WRONG: ID+0: 7: expected 12, not 7"), fails, "{output}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs NVIDIA's client: run scripts/test"]
 fn an_exported_failure_has_its_flaws_and_time_limits() {
     let folder = TempDir::new().expect("a folder");
     let (path, script) = (folder.path().join("failure.toml"), folder.path().join("repeat.py"));

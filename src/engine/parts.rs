@@ -29,6 +29,7 @@ pub(super) enum Wanted {
     Metadata,
     Configuration,
     Statistics,
+    TextIds,
 }
 
 impl Wanted {
@@ -39,6 +40,7 @@ impl Wanted {
             Self::Metadata => "metadata",
             Self::Configuration => "model-configuration",
             Self::Statistics => "statistics",
+            Self::TextIds => "text-correlation-ids",
         }
     }
 
@@ -50,6 +52,7 @@ impl Wanted {
             Self::Metadata => "that the model's metadata fit its configuration, which tells its tensors",
             Self::Configuration => "that the model has a sequence batcher",
             Self::Statistics => "the server's own counts",
+            Self::TextIds => "sequences whose correlation IDs are texts",
         }
     }
 
@@ -61,6 +64,7 @@ impl Wanted {
             Self::Metadata => "ModelMetadata",
             Self::Configuration => "ModelConfig",
             Self::Statistics => "ModelStatistics",
+            Self::TextIds => "text as a correlation ID",
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod computes;
 mod known;
+mod probe;
 
 use std::{cmp::Reverse, collections::BTreeSet, time::Duration};
 

@@ -10,7 +10,7 @@ use std::{
 use self::expect::Expecting;
 use crate::{
     arithmetic::Arithmetic,
-    conversation::{Act, Connection, Conversation, Lane},
+    conversation::{Act, Connection, Conversation, Lane, Transport},
     failure::Failure,
     number::Written,
     oracle::ViolationKind,
@@ -30,7 +30,10 @@ pub fn write_python(failure: &Failure, out: &mut impl io::Write) -> io::Result<(
     let names: Vec<_> = workers.iter().map(|worker| format!("worker_{worker}")).collect();
     let count_slots =
         failure.at_the_slots || matches!(failure.kind, ViolationKind::SlotLeak | ViolationKind::SlotReleasedTwice);
-    write_head(failure, out)?;
+    let transports = transports(failure);
+    write_head(failure, &transports, out)?;
+    let names_of_transports: Vec<_> = transports.iter().map(|by| quoted(by.name())).collect();
+    writeln!(out, "# How steps travel, as most do first.\nTRANSPORTS = [{}]", names_of_transports.join(", "))?;
     writeln!(out, "FOUND_IN = {}", quoted(&failure.scenario.target.model))?;
     writeln!(out, "# Whether what is wrong shows in how many sequences can be open at a time afterwards.")?;
     writeln!(out, "COUNT_SLOTS = {}", if count_slots { "True" } else { "False" })?;
@@ -53,16 +56,36 @@ pub fn write_python(failure: &Failure, out: &mut impl io::Write) -> io::Result<(
     writeln!(out, "\nrun({})", names.join(", "))
 }
 
-fn write_head(failure: &Failure, out: &mut impl io::Write) -> io::Result<()> {
+/// How the steps of a failure travel, as most of them do first.
+fn transports(failure: &Failure) -> Vec<Transport> {
+    let usual = failure.scenario.populations[0].sending.transport();
+    let mut all = vec![usual];
+    for act in failure.conversations.iter().flat_map(|conversation| &conversation.acts) {
+        if let Act::Open { by: Some(by), .. } = act
+            && !all.contains(by)
+        {
+            all.push(*by);
+        }
+    }
+    all
+}
+
+fn write_head(failure: &Failure, transports: &[Transport], out: &mut impl io::Write) -> io::Result<()> {
+    let mut protocols: Vec<_> = transports.iter().map(|by| if by.is_http() { "http" } else { "grpc" }).collect();
+    protocols.dedup();
+    protocols.truncate(2);
     writeln!(out, "#!/usr/bin/env python3\n\"\"\"{}: {}\n", failure.kind, failure.kind.what())?;
     // It stands in a docstring, where these two mean something.
     writeln!(out, "{}\n", failure.found.replace('\\', "\\\\").replace('"', "'"))?;
     writeln!(
         out,
-        "What led to it, with NVIDIA's client alone (pip install 'tritonclient[grpc]'):\n\n    \
-         python3 SCRIPT [HOST:PORT [MODEL]]\n\n\
+        "What led to it, with NVIDIA's client alone (pip install 'tritonclient[{}]'):\n\n    \
+         python3 SCRIPT [HOST:PORT [MODEL{}]]\n\n\
          It ends with 1 where an answer is not what it has to be, and with 0 where all are. What is sent is fixed; what the\n\
-         server does at once is decided anew in each run, so that it may take several."
+         server does at once is decided anew in each run, so that it may take several.",
+        protocols.join(","),
+        // Where steps of one sequence go over both the second has an endpoint, too.
+        protocols.get(1).map(|other| format!(" [{}_HOST:PORT]", other.to_uppercase())).unwrap_or_default(),
     )?;
     if matches!(failure.kind, ViolationKind::Statistics | ViolationKind::PendingLeft) {
         writeln!(out, "\nWhat was found shows in the server's own counts, which this script does not read.")?;
@@ -144,9 +167,9 @@ impl<'f> Script<'f> {
                 self.lines.push(format!("time.sleep({})", us as f64 / 1e6));
                 self.expecting(context).pause();
             }
-            Act::Open { lane, over, .. } => {
+            Act::Open { lane, over, by } => {
                 self.close((context, lane));
-                self.open((context, lane), over);
+                self.open((context, lane), over, by);
             }
             Act::Send { lane, .. } => self.send(conversation, (context, lane), act),
             Act::Await { lane, unanswered } => self.wait((context, lane), unanswered),
@@ -176,7 +199,7 @@ impl<'f> Script<'f> {
             self.close(stream);
         }
         if !self.open.contains_key(&stream) {
-            self.open(stream, Connection::Own);
+            self.open(stream, Connection::Own, None);
         }
         // What was sent as calls goes out one by one here, too.
         if let Window::Steps(most) = self.sending.window()
@@ -217,7 +240,7 @@ impl<'f> Script<'f> {
         }
     }
 
-    fn open(&mut self, stream: (u32, Lane), over: Connection) {
+    fn open(&mut self, stream: (u32, Lane), over: Connection, by: Option<Transport>) {
         let (context, Lane(lane)) = stream;
         let connection = match over {
             Connection::Own if self.sending.connection == ConnectionOwner::PerContext => {
@@ -231,7 +254,13 @@ impl<'f> Script<'f> {
             }
         };
         let id = self.worker * self.failure.size().1 + context;
-        self.lines.push(format!("stream_{context}_{lane} = Stream(ID + {id}, {})", quoted(&connection)));
+        let by = by.unwrap_or(self.sending.transport());
+        let made = if by.is_stream() {
+            format!("Stream(ID + {id}, {})", quoted(&connection))
+        } else {
+            format!("Calls(ID + {id}, {}, {})", quoted(&connection), quoted(by.name()))
+        };
+        self.lines.push(format!("stream_{context}_{lane} = {made}"));
         let open = Open { is_fresh: over.is_made_for_it(), is_half_closed: false, unanswered: 0 };
         self.open.insert(stream, open);
     }
@@ -260,7 +289,7 @@ impl<'f> Script<'f> {
     /// A connection that was made for one stream ends with it.
     fn release(&mut self, stream: (u32, Lane), open: Open) {
         if open.is_fresh {
-            self.call(stream, "client.close()");
+            self.call(stream, "disconnect()");
         }
     }
 

@@ -13,7 +13,7 @@ use tonic::{
 use tower::service_fn;
 
 use super::{
-    client::{CallError, reasons},
+    call_error::{CallError, reasons},
     tls::{Protocol, Tls},
     wire::Wire,
 };
@@ -32,7 +32,7 @@ struct Terms {
     headers: Headers,
     /// None where nothing is secured.
     tls: Option<Tls>,
-    compression: Option<CompressionEncoding>,
+    compression: Compression,
     connect_timeout: Option<Duration>,
     keep_alive: Option<Duration>,
     keep_alive_timeout: Option<Duration>,
@@ -68,11 +68,7 @@ impl Access {
         Ok(Self(Arc::new(Terms {
             headers: Headers(headers),
             tls: target.is_secured().then(|| Tls::new(&target.tls)).transpose()?,
-            compression: match target.compression {
-                Compression::None => None,
-                Compression::Gzip => Some(CompressionEncoding::Gzip),
-                Compression::Deflate => Some(CompressionEncoding::Deflate),
-            },
+            compression: target.compression,
             connect_timeout: target.connect_timeout_ms.map(Millis::duration),
             keep_alive: target.keep_alive_ms.map(Millis::duration),
             keep_alive_timeout: target.keep_alive_timeout_ms.map(Millis::duration),
@@ -83,6 +79,25 @@ impl Access {
     /// The headers that every call carries.
     pub(super) fn headers(&self) -> &HeaderMap {
         &self.0.headers.0
+    }
+
+    /// How messages are compressed.
+    pub(super) fn compression(&self) -> Compression {
+        self.0.compression
+    }
+
+    /// The same as gRPC has it.
+    fn encoding(&self) -> Option<CompressionEncoding> {
+        match self.0.compression {
+            Compression::None => None,
+            Compression::Gzip => Some(CompressionEncoding::Gzip),
+            Compression::Deflate => Some(CompressionEncoding::Deflate),
+        }
+    }
+
+    /// How many bytes an answer may have, where the target says that.
+    pub(super) fn message_bytes_max(&self) -> Option<usize> {
+        self.0.message_bytes_max
     }
 
     /// How long the making of a connection may take, where `limit` is what a call may.
@@ -176,12 +191,11 @@ impl Conduit {
 
     /// The service behind it.
     pub(super) fn service(&self) -> Service<Channel> {
-        let terms = &*self.access.0;
         let mut service = Service::new(self.channel.clone());
-        if let Some(encoding) = terms.compression {
+        if let Some(encoding) = self.access.encoding() {
             service = service.send_compressed(encoding).accept_compressed(encoding);
         }
-        if let Some(max) = terms.message_bytes_max {
+        if let Some(max) = self.access.message_bytes_max() {
             service = service.max_decoding_message_size(max);
         }
         service
@@ -189,12 +203,11 @@ impl Conduit {
 
     /// The same for calls of a codec of one's own.
     pub(super) fn grpc(&self) -> tonic::client::Grpc<Channel> {
-        let terms = &*self.access.0;
         let mut grpc = tonic::client::Grpc::new(self.channel.clone());
-        if let Some(encoding) = terms.compression {
+        if let Some(encoding) = self.access.encoding() {
             grpc = grpc.send_compressed(encoding).accept_compressed(encoding);
         }
-        if let Some(max) = terms.message_bytes_max {
+        if let Some(max) = self.access.message_bytes_max() {
             grpc = grpc.max_decoding_message_size(max);
         }
         grpc

@@ -10,7 +10,7 @@ use tonic::{Status, codegen::http::uri::PathAndQuery, transport::Error};
 
 use super::{
     access::Conduit,
-    client::{describe, is_from_the_server, reasons},
+    call_error::{describe, is_from_the_server, reasons},
     codec::{RequestTemplate, StepCodec},
     http::Connections,
     stream::Message,

@@ -1,30 +1,24 @@
 //! The calls before and after a run.
 
-use std::{error::Error, fmt, time::Duration};
+use std::time::Duration;
 
-use tonic::{Code, Status};
+use tonic::Status;
 
 use super::{
     access::{Access, Conduit},
+    call_error::CallError,
     configuration::config_of,
     connection::Dialer,
     http::{Connections, Rest},
-    tls::tls_failure,
 };
 use crate::{
-    controls::Told,
     endpoint::Endpoint,
-    model::{Settings, Strategy, ToldIds},
     proto::{
-        DataType, ModelConfig, ModelConfigRequest, ModelMetadataRequest, ModelMetadataResponse, ModelReadyRequest,
-        ModelRepositoryParameter, ModelSequenceBatching, ModelStatisticsRequest, RepositoryIndexRequest,
+        ModelConfig, ModelConfigRequest, ModelInferRequest, ModelMetadataRequest, ModelMetadataResponse,
+        ModelReadyRequest, ModelRepositoryParameter, ModelStatisticsRequest, RepositoryIndexRequest,
         RepositoryModelLoadRequest, RepositoryModelUnloadRequest, ServerLiveRequest, ServerMetadataRequest,
-        ServerReadyRequest,
-        model_config::SchedulingChoice,
-        model_instance_group::Kind,
-        model_metadata_response::TensorMetadata,
+        ServerReadyRequest, model_metadata_response::TensorMetadata,
         model_repository_parameter::ParameterChoice as RepositoryParameterChoice,
-        model_sequence_batching::{Control, StrategyChoice, control},
     },
     tensor::TensorSpec,
 };
@@ -44,33 +38,6 @@ enum Over {
 }
 
 const RETRY_AFTER: Duration = Duration::from_millis(50);
-
-/// Why a call failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CallError {
-    /// No connection could be made.
-    Unreachable(String),
-    /// The call was not answered within the limit.
-    TimedOut(Duration),
-    /// A connection was made, and could not be secured.
-    NotSecured(String),
-    /// The server lets nobody do that who does not say who he is.
-    Restricted(String),
-    /// Something answered that does not speak this protocol.
-    NotThisProtocol(String),
-    /// The server does not have this call.
-    Unimplemented,
-    /// The server said no.
-    Refused(String),
-    /// No endpoint of the server speaks this.
-    NoEndpoint(&'static str),
-}
-
-impl CallError {
-    pub(super) fn no_endpoint(what: &'static str) -> Self {
-        Self::NoEndpoint(what)
-    }
-}
 
 /// What a model's statistics say of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -201,6 +168,23 @@ impl Client {
         self.call(all).await
     }
 
+    /// Whether an inference can be asked for in a call of its own: one is that nothing can come of.
+    ///
+    /// # Errors
+    /// When it cannot be.
+    pub async fn infers(&self, model: &str) -> Result<(), CallError> {
+        let conduit = match &self.over {
+            Over::Grpc(conduit) => conduit,
+            Over::Http(rest) => return self.limited(rest.infers(model)).await,
+        };
+        // One that names no model is told to nobody's statistics.
+        let called = self.call(conduit.service().model_infer(conduit.request(ModelInferRequest::default()))).await;
+        match called {
+            Ok(_) | Err(CallError::Refused(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Whether the model is ready.
     ///
     /// # Errors
@@ -328,182 +312,3 @@ impl Client {
         Ok(counted)
     }
 }
-
-/// What the server takes for the idle limit where the configuration leaves it at 0.
-const DEFAULT_IDLE_LIMIT: Duration = Duration::from_secs(1);
-
-pub(super) fn settings(config: &ModelConfig) -> Settings {
-    let parameters =
-        config.parameters.iter().map(|(key, parameter)| (key.clone(), parameter.string_value.clone())).collect();
-    let decoupled = config.model_transaction_policy.is_some_and(|policy| policy.decoupled);
-    let Some(SchedulingChoice::SequenceBatching(batching)) = &config.scheduling_choice else {
-        return Settings {
-            strategy: None,
-            slots: 0,
-            executed_at_once: 0,
-            queue_delay: Duration::ZERO,
-            idle_limit: DEFAULT_IDLE_LIMIT,
-            implicit_state: false,
-            told_ids: ToldIds::None,
-            told: Told::default(),
-            batches: false,
-            decoupled,
-            iterative: false,
-            parameters,
-        };
-    };
-    let batch = u32::try_from(config.max_batch_size).unwrap_or(0).max(1);
-    let (strategy, slots_of_an_instance) = match &batching.strategy_choice {
-        Some(StrategyChoice::Oldest(oldest)) => {
-            let candidates = u32::try_from(oldest.max_candidate_sequences).unwrap_or(0);
-            (Strategy::Oldest, if candidates > 0 { candidates } else { batch })
-        }
-        Some(StrategyChoice::Direct(_)) | None => (Strategy::Direct, batch),
-    };
-    let queue_delay = Duration::from_micros(match &batching.strategy_choice {
-        Some(StrategyChoice::Oldest(oldest)) => oldest.max_queue_delay_microseconds,
-        Some(StrategyChoice::Direct(direct)) => direct.max_queue_delay_microseconds,
-        None => 0,
-    });
-    let idle_limit = match batching.max_sequence_idle_microseconds {
-        0 => DEFAULT_IDLE_LIMIT,
-        limit => Duration::from_micros(limit),
-    };
-    let controls = batching.control_input.iter().flat_map(|input| &input.control);
-    Settings {
-        strategy: Some(strategy),
-        slots: instances(config).saturating_mul(slots_of_an_instance),
-        executed_at_once: instances(config).saturating_mul(batch),
-        queue_delay,
-        idle_limit,
-        implicit_state: !batching.state.is_empty(),
-        told_ids: told_ids(batching),
-        told: told(controls),
-        batches: config.max_batch_size > 0,
-        decoupled,
-        iterative: batching.iterative_sequence,
-        parameters,
-    }
-}
-
-fn told_ids(batching: &ModelSequenceBatching) -> ToldIds {
-    let mut controls = batching.control_input.iter().flat_map(|input| &input.control);
-    match controls.find(|control| control.kind() == control::Kind::ControlSequenceCorrid) {
-        Some(control) if control.data_type() == DataType::TypeString => ToldIds::Texts,
-        Some(_) => ToldIds::Integers,
-        None => ToldIds::None,
-    }
-}
-
-/// What a model is told by these controls.
-fn told<'c>(controls: impl Iterator<Item = &'c Control>) -> Told {
-    use control::Kind::{ControlSequenceCorrid, ControlSequenceEnd, ControlSequenceReady, ControlSequenceStart};
-    controls.fold(Told::default(), |told, control| match control.kind() {
-        ControlSequenceStart => Told { start: true, ..told },
-        ControlSequenceEnd => Told { end: true, ..told },
-        ControlSequenceReady => Told { ready: true, ..told },
-        ControlSequenceCorrid => {
-            let corrid_bits = match control.data_type() {
-                DataType::TypeInt64 | DataType::TypeUint64 => Some(u64::BITS),
-                DataType::TypeInt32 | DataType::TypeUint32 => Some(u32::BITS),
-                // What a server makes a text of is not the number's digits everywhere.
-                _ => None,
-            };
-            Told { corrid_bits, ..told }
-        }
-    })
-}
-
-/// How many instances take requests.
-fn instances(config: &ModelConfig) -> u32 {
-    let of_group = |group: &crate::proto::ModelInstanceGroup| {
-        let count = u32::try_from(group.count).unwrap_or(0).max(1);
-        let gpus = u32::try_from(group.gpus.len()).unwrap_or(u32::MAX).max(1);
-        if group.kind() == Kind::Gpu { count.saturating_mul(gpus) } else { count }
-    };
-    config.instance_group.iter().filter(|group| !group.passive).map(of_group).fold(0, u32::saturating_add).max(1)
-}
-
-impl From<&Status> for CallError {
-    fn from(status: &Status) -> Self {
-        let text = describe(status);
-        if let Some(why) = status.source().and_then(tls_failure) {
-            return Self::NotSecured(why);
-        }
-        if is_restricted(status) {
-            return Self::Restricted(text);
-        }
-        match (status.code(), !is_from_the_server(status)) {
-            (Code::Unavailable, _) => Self::Unreachable(text),
-            (_, true) => Self::NotThisProtocol(format!("gRPC ({text})")),
-            // Which is said of a call, too, whose compression a server does not have.
-            (Code::Unimplemented, false) if text.to_lowercase().contains("compress") => Self::Refused(text),
-            (Code::Unimplemented, false) => Self::Unimplemented,
-            (_, false) => Self::Refused(text),
-        }
-    }
-}
-
-/// Whether the server wants to know who calls. Triton says it with a code that else means that it is not there.
-fn is_restricted(status: &Status) -> bool {
-    match status.code() {
-        Code::Unauthenticated | Code::PermissionDenied => true,
-        Code::Unavailable => status.source().is_none() && status.message().starts_with("This protocol is restricted"),
-        _ => false,
-    }
-}
-
-/// Whether a status came in gRPC's own headers: not from an HTTP server that knows no gRPC, and not from the library, whose statuses
-/// have a cause, or one of these texts.
-pub(super) fn is_from_the_server(status: &Status) -> bool {
-    let of_the_library = ["grpc-status header missing", "Missing response message"];
-    status.source().is_none() && !of_the_library.iter().any(|text| status.message().starts_with(text))
-}
-
-/// A status in words for people.
-pub(super) fn describe(status: &Status) -> String {
-    if let Some(cause) = status.source() {
-        return reasons(cause);
-    }
-    let message = status.message().trim();
-    if message.is_empty() { status.code().description().to_owned() } else { message.to_owned() }
-}
-
-/// An error and what it came from, innermost last, each said once.
-pub(super) fn reasons(error: &dyn Error) -> String {
-    let mut texts: Vec<String> = Vec::new();
-    let mut next = Some(error);
-    while let Some(error) = next {
-        let text = error.to_string();
-        // The library's word for 'it did not work', which says nothing that its cause does not.
-        let says_nothing = text == "transport error" && error.source().is_some();
-        if !says_nothing && !texts.iter().any(|said| said.contains(&text)) {
-            texts.push(text);
-        }
-        next = error.source();
-    }
-    texts.join(": ")
-}
-
-impl fmt::Display for CallError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreachable(why) => {
-                write!(f, "no connection: {why}; is a server running there, and is this its port?")
-            }
-            Self::TimedOut(limit) => write!(f, "no answer within {} ms", limit.as_millis()),
-            Self::NotSecured(why) => write!(f, "the connection cannot be secured: {why}"),
-            Self::Restricted(why) => {
-                write!(f, "the server lets only some in: {why}; give the header that it wants with -H 'NAME: VALUE'")
-            }
-            Self::NotThisProtocol(why) => {
-                write!(f, "what answers does not speak the inference protocol over {why}")
-            }
-            Self::Unimplemented => f.write_str("the server does not have this call"),
-            Self::Refused(why) => write!(f, "the server said: {why}"),
-            Self::NoEndpoint(what) => write!(f, "there is no endpoint for {what}"),
-        }
-    }
-}
-
-impl Error for CallError {}

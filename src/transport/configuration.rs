@@ -2,7 +2,7 @@
 
 use prost_reflect::{DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor};
 
-use super::client::{CallError, Client, settings};
+use super::{call_error::CallError, client::Client, settings::settings};
 use crate::{
     model::{Settings, Strategy},
     proto::{

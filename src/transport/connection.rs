@@ -10,7 +10,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     access::{Access, Conduit},
-    client::{CallError, Client},
+    call_error::CallError,
+    client::Client,
     dial::{Connector, Dial},
     http::Connections,
     process::ClientProcess,

@@ -1,6 +1,7 @@
 //! How requests reach a server and answers come back; with [`crate::proto`] the only place that sees the wire.
 
 mod access;
+mod call_error;
 mod calls;
 mod client;
 mod codec;
@@ -11,12 +12,14 @@ mod gathered;
 mod http;
 mod metrics;
 mod process;
+mod settings;
 mod stream;
 mod tls;
 mod wire;
 
 pub use access::{Access, Conduit};
-pub use client::{CallError, Client, Counted};
+pub use call_error::CallError;
+pub use client::{Client, Counted};
 pub use codec::RequestTemplate;
 pub use configuration::Configuration;
 pub(crate) use connection::Dialer;

@@ -12,8 +12,8 @@ use tokio_stream::{Stream as _, wrappers::ReceiverStream};
 use tonic::{Status, Streaming, codegen::http::uri::PathAndQuery};
 
 use super::{
+    call_error::{CallError, describe, reasons},
     calls::{Caller, Calls},
-    client::{CallError, describe, reasons},
     codec::{Piece, RequestTemplate, StepCodec},
     connection::Link,
     gathered::Gathered,

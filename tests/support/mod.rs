@@ -2,6 +2,7 @@
 
 #![allow(unreachable_pub, dead_code, reason = "each test file uses its part")]
 
+pub mod front;
 pub mod gate;
 pub mod http;
 pub mod request;
@@ -22,11 +23,11 @@ use std::{
 
 use sequence_stress::{
     proto::{
-        InferParameter, ModelConfigRequest, ModelConfigResponse, ModelInferRequest, ModelMetadataRequest,
-        ModelMetadataResponse, ModelParameter, ModelReadyRequest, ModelReadyResponse, ModelStatisticsRequest,
-        ModelStatisticsResponse, ModelStreamInferResponse, ModelTransactionPolicy, RepositoryIndexRequest,
-        RepositoryIndexResponse, ServerLiveRequest, ServerLiveResponse, ServerMetadataRequest, ServerMetadataResponse,
-        ServerReadyRequest, ServerReadyResponse,
+        InferParameter, ModelConfigRequest, ModelConfigResponse, ModelInferRequest, ModelInferResponse,
+        ModelMetadataRequest, ModelMetadataResponse, ModelParameter, ModelReadyRequest, ModelReadyResponse,
+        ModelStatisticsRequest, ModelStatisticsResponse, ModelStreamInferResponse, ModelTransactionPolicy,
+        RepositoryIndexRequest, RepositoryIndexResponse, ServerLiveRequest, ServerLiveResponse, ServerMetadataRequest,
+        ServerMetadataResponse, ServerReadyRequest, ServerReadyResponse,
         grpc_inference_service_client::GrpcInferenceServiceClient,
         grpc_inference_service_server::{GrpcInferenceService, GrpcInferenceServiceServer},
         infer_parameter::ParameterChoice,
@@ -84,6 +85,8 @@ pub struct Setup {
     pub sequence_batching: bool,
     pub decoupled: bool,
     pub formula: Option<&'static str>,
+    /// Refuses steps whose correlation IDs are texts.
+    pub refuses_texts: bool,
     /// Gives START to steps of sequences that have none: all of them, or the one with this number, from 1.
     pub adds_start: Option<AddsStart>,
     /// Who does not send this header, a name and a value, is refused.
@@ -121,6 +124,7 @@ impl Default for Setup {
             sequence_batching: true,
             decoupled: false,
             formula: None,
+            refuses_texts: false,
             adds_start: None,
             wants_header: None,
             dies_at_statistics: None,
@@ -279,9 +283,15 @@ impl Proxy {
         out: mpsc::Sender<Result<ModelStreamInferResponse, Status>>,
     ) {
         let (sender, receiver) = mpsc::channel(64);
-        let proxy = self.clone();
+        let (proxy, refusals) = (self.clone(), out.clone());
         tokio::spawn(async move {
             while let Some(Ok(mut request)) = requests.next().await {
+                if proxy.setup.refuses_texts && has_text_id(&request) {
+                    let error_message = "sequence_id has to be an integer".to_owned();
+                    let infer_response = Some(ModelInferResponse { id: request.id, ..Default::default() });
+                    let _ = refusals.send(Ok(ModelStreamInferResponse { error_message, infer_response })).await;
+                    continue;
+                }
                 proxy.take(&mut request);
                 if sender.send(request).await.is_err() {
                     return;
@@ -302,6 +312,11 @@ impl Proxy {
             }
         }
     }
+}
+
+fn has_text_id(request: &ModelInferRequest) -> bool {
+    let id = request.parameters.get("sequence_id").and_then(|id| id.parameter_choice.as_ref());
+    matches!(id, Some(ParameterChoice::StringParam(_)))
 }
 
 type Reply<T> = Result<Response<T>, Status>;

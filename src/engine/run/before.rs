@@ -40,6 +40,7 @@ impl Prepared {
         if let Some(why) = preflight.cannot_take_ids(&scenario) {
             return Err(RunError::Endpoint(why));
         }
+        preflight.probe(&scenario, &access).await.map_err(RunError::Endpoint)?;
         // Only then, because trying whether the model can be loaded anew does something to the server.
         let hands = Hands::new(client.clone(), &scenario, restart).await.map_err(RunError::Endpoint)?;
         if let Some(given) = &given {

@@ -1,28 +1,40 @@
 import collections
+import importlib
 import math
 import os
+import queue
 import random
 import sys
 import threading
 import time
 
 import numpy
-import tritonclient.grpc as triton
 
-ENDPOINT = sys.argv[1] if len(sys.argv) > 1 else "localhost:8001"
-MODEL = sys.argv[2] if len(sys.argv) > 2 else FOUND_IN
+# What each transport of the conversations is spoken with: the first is what most steps go over.
+PROTOCOLS = ["http" if name.startswith("http") else "grpc" for name in TRANSPORTS]
+CLIENTS = {protocol: importlib.import_module(f"tritonclient.{protocol}") for protocol in PROTOCOLS}
+ENDPOINTS = {"grpc": "localhost:8001", "http": "localhost:8000"}
+GIVEN = dict(enumerate(sys.argv[1:]))
+ENDPOINTS[PROTOCOLS[0]] = GIVEN.get(0, ENDPOINTS[PROTOCOLS[0]])
+MODEL = GIVEN.get(1, FOUND_IN)
+ENDPOINTS["grpc" if PROTOCOLS[0] == "http" else "http"] = GIVEN.get(2, ENDPOINTS["grpc" if PROTOCOLS[0] == "http" else "http"])
 REFUSED = "refused for want of START"
 ACCEPTED = "accepted"
 
 # What the model takes, and how its sequence batcher is set up.
-asked = triton.InferenceServerClient(ENDPOINT)
-INPUT = asked.get_model_metadata(MODEL).inputs[0]
-SHAPE = [max(1, size) for size in INPUT.shape]
-CONFIG = asked.get_model_config(MODEL).config
-IDLE_LIMIT_S = (CONFIG.sequence_batching.max_sequence_idle_microseconds or 1_000_000) / 1e6
-INSTANCES = sum(group.count for group in CONFIG.instance_group) or 1
-CANDIDATES = CONFIG.sequence_batching.oldest.max_candidate_sequences
-SLOTS = (CANDIDATES or max(1, CONFIG.max_batch_size)) * INSTANCES
+asked = CLIENTS[PROTOCOLS[0]].InferenceServerClient(ENDPOINTS[PROTOCOLS[0]])
+AS_JSON = {"as_json": True} if PROTOCOLS[0] == "grpc" else {}
+METADATA = asked.get_model_metadata(MODEL, **AS_JSON)
+INPUT, TYPE = METADATA["inputs"][0]["name"], METADATA["inputs"][0]["datatype"]
+OUTPUTS = [each["name"] for each in METADATA["outputs"]]
+SHAPE = [max(1, int(size)) for size in METADATA["inputs"][0]["shape"]]
+CONFIG = asked.get_model_config(MODEL, **AS_JSON)
+CONFIG = CONFIG.get("config", CONFIG)
+BATCHING = CONFIG.get("sequence_batching", {})
+IDLE_LIMIT_S = int(BATCHING.get("max_sequence_idle_microseconds", 0) or 1_000_000) / 1e6
+INSTANCES = sum(int(group.get("count", 1)) for group in CONFIG.get("instance_group", [])) or 1
+CANDIDATES = int(BATCHING.get("oldest", {}).get("max_candidate_sequences", 0))
+SLOTS = (CANDIDATES or max(1, int(CONFIG.get("max_batch_size", 0)))) * INSTANCES
 # An answer that takes longer is taken for lost.
 LIMIT_S = 10 + 4 * IDLE_LIMIT_S
 
@@ -48,7 +60,6 @@ class Lost(Exception):
 
 # What is wrong with a request by its flaw; what is wrong with the tensor is below.
 OF_THE_REQUEST = {
-    "other-output": {"outputs": [triton.InferRequestedOutput("NO_SUCH_OUTPUT")]},
     "other-version": {"model_version": "999"},
     "id-0": {"sequence_id": 0},
     "id-empty": {"sequence_id": ""},
@@ -78,35 +89,62 @@ def wrapped(value, datatype):
     return value - 2**bits if value >= 2 ** (bits - 1) and not datatype.startswith("UINT") else value
 
 
-def inputs(value, flaw):
+def inputs(by, value, flaw):
     """The input tensor of a step; of one with a flaw as it must not be."""
+    triton = CLIENTS["http" if by.startswith("http") else "grpc"]
     if flaw == "no-input":
         return []
-    name = "NO_SUCH_INPUT" if flaw == "other-input" else INPUT.name
+    name = "NO_SUCH_INPUT" if flaw == "other-input" else INPUT
     shape = [2, *SHAPE[1:]] if flaw == "batch-2" else [*SHAPE, 1] if flaw == "other-shape" else SHAPE
-    datatype = OTHER_TYPES.get(INPUT.datatype, "FP32") if flaw == "other-type" else INPUT.datatype
+    datatype = OTHER_TYPES.get(TYPE, "FP32") if flaw == "other-type" else TYPE
     tensor = triton.InferInput(name, shape, datatype)
     # Elements that add up to the value, in the type's own arithmetic.
     parts = [n if n % 2 else -n for n in range(1, int(math.prod(shape)))]
     kind = NUMPY_TYPES[datatype]
     elements = [wrapped(each, datatype) for each in [*parts, value - sum(parts)]]
     elements = [str(each).encode() for each in elements] if datatype == "BYTES" else elements
-    tensor.set_data_from_numpy(numpy.array(elements, kind).reshape(shape))
+    how = {"binary_data": by == "http-binary"} if by.startswith("http") else {}
+    tensor.set_data_from_numpy(numpy.array(elements, kind).reshape(shape), **how)
     if flaw == "short-data":
         # There is no other way to have tritonclient send less than the shape says.
-        tensor._raw_content = tensor._raw_content[:3]
+        if by == "http":
+            tensor._data = []
+        elif by == "http-binary":
+            tensor._raw_data = tensor._raw_data[:3]
+            tensor._parameters["binary_data_size"] = 3
+        else:
+            tensor._raw_content = tensor._raw_content[:3]
     return [tensor]
+
+
+def of_the_request(by, flaw):
+    """What a request says besides its input; of one with a flaw as it must not."""
+    triton = CLIENTS["http" if by.startswith("http") else "grpc"]
+    request = dict(OF_THE_REQUEST.get(flaw, {}))
+    # Over HTTP what is not asked for comes as bytes.
+    how = {"binary_data": by == "http-binary"} if by.startswith("http") else {}
+    names = OUTPUTS[:] if by == "http" else []
+    if flaw == "other-output":
+        names.append("NO_SUCH_OUTPUT")
+    if names:
+        request["outputs"] = [triton.InferRequestedOutput(name, **how) for name in names]
+    return request
 
 
 class Stream:
     """A gRPC stream. Those that name one connection share it, because channels with other arguments have other connections."""
 
-    def __init__(self, sequence, connection, may_go_idle=False):
-        self.sequence, self.connection = sequence, connection
+    def __init__(self, sequence, connection, by="grpc-stream", may_go_idle=False):
+        self.sequence, self.connection, self.by = sequence, connection, by
         self.may_go_idle, self.went_idle = may_go_idle, False
-        self.client = triton.InferenceServerClient(ENDPOINT, channel_args=[("connection", connection)])
         self.waiting, self.changed = collections.deque(), threading.Condition()
         self.sent, self.ended, self.closing = 0, False, None
+        self.begin()
+
+    def begin(self):
+        self.client = CLIENTS["grpc"].InferenceServerClient(
+            ENDPOINTS["grpc"], channel_args=[("connection", self.connection)]
+        )
         self.client.start_stream(self.answered)
         self.say("opens the stream")
 
@@ -116,22 +154,28 @@ class Stream:
     def send(self, value, start=False, end=False, expect=None, flaw=None, timeout=None):
         """Sends a step; `expect` is what it has to be answered with, where that is determined, and `timeout` for how many microseconds
         its sequence may wait for a slot."""
-        request = {"sequence_id": self.sequence, "timeout": timeout, **OF_THE_REQUEST.get(flaw, {})}
+        request = {"sequence_id": self.sequence, "timeout": timeout, **of_the_request(self.by, flaw)}
         self.sent += 1
         name = f"{self.sequence - ID}-{self.connection}-{self.sent}"
         words = f"{'START ' * start}{'END ' * end}{value}{' with ' + flaw if flaw else ''}"
         self.say(f"{words} ->")
         with self.changed:
             self.waiting.append((name, words, expect))
-        self.client.async_stream_infer(
-            MODEL, inputs(value, flaw), request_id=name, sequence_start=start, sequence_end=end, **request
-        )
+        request.update(request_id=name, sequence_start=start, sequence_end=end)
+        self.submit(inputs(self.by, value, flaw), request)
+
+    def submit(self, tensors, request):
+        self.client.async_stream_infer(MODEL, tensors, **request)
 
     def answered(self, result, error):
+        # An error with a status is the stream's own.
+        self.take(result, error, error and error.status() is not None)
+
+    def take(self, result, error, is_the_end):
         with self.changed:
             if self.ended:
                 return
-            if error and error.status() is not None or not self.waiting:
+            if is_the_end or not self.waiting:
                 self.ended = True
                 tell_wrong(f"ID+{self.sequence - ID}: the stream ended: {error}" if error else "an answer too many")
             else:
@@ -150,18 +194,25 @@ class Stream:
             right |= expect not in (None, REFUSED, ACCEPTED) and str(expect) in error.message()
             # Where a model takes one element that is looked at first.
             right |= "with short-data" in words and "incomplete string length indicator" in error.message()
+            right |= "with short-data" in words and "Unable to parse 'data'" in error.message()
             right |= "with batch-2" in words and "batch-size must be <= 1 for" in error.message()
             seen = error.message()
-        elif result.get_response().id != name:
-            seen, right = f"an answer to request '{result.get_response().id}'", False
+            return self.conclude(words, expect, seen, right)
+        response = result.get_response() if self.by.startswith("http") else result.get_response(as_json=True)
+        if response.get("id", "") != name:
+            seen, right = f"an answer to request '{response.get('id', '')}'", False
         else:
-            outputs = [(each.datatype, list(each.shape)) for each in result.get_response().outputs[:1]]
-            sums = result.as_numpy(result.get_response().outputs[0].name).flatten().tolist() if outputs else []
-            sums = [int(each) if isinstance(each, bytes) else each for each in sums]
-            whole = outputs == [(INPUT.datatype, SHAPE)] and len(sums) == math.prod(SHAPE) and len(set(sums)) == 1
+            its = response.get("outputs", [])[:1]
+            outputs = [(each["datatype"], [int(size) for size in each["shape"]]) for each in its]
+            sums = result.as_numpy(its[0]["name"]).flatten().tolist() if its else []
+            sums = [int(each) if isinstance(each, (bytes, str)) else each for each in sums]
+            whole = outputs == [(TYPE, SHAPE)] and len(sums) == math.prod(SHAPE) and len(set(sums)) == 1
             seen, right = sums[0] if whole else f"{outputs} {sums}", whole and expect in (None, ACCEPTED, *sums)
             # What was cancelled with another stream of its sequence is answered without an output.
             right |= expect is None and not outputs
+        return self.conclude(words, expect, seen, right)
+
+    def conclude(self, words, expect, seen, right):
         self.say(f"{words} <- {seen}")
         if not right:
             tell_wrong(f"ID+{self.sequence - ID}: {words}: expected {'an answer' if expect is None else expect}, not {seen}")
@@ -174,6 +225,10 @@ class Stream:
                 tell_wrong(f"ID+{self.sequence - ID}: {self.waiting[0][1]}: no answer for {LIMIT_S:.0f} s")
             if self.ended:
                 raise Lost
+
+    def disconnect(self):
+        """Ends the connection that was made for it."""
+        self.client.close()
 
     def half_close(self):
         """Says that nothing more is sent; stop_stream does, and waits for the stream's end."""
@@ -200,7 +255,67 @@ class Stream:
     def reset(self):
         """tritonclient cannot reset a TCP connection: the stream is cancelled, and its connection closed."""
         self.cancel()
-        self.client.close()
+        self.disconnect()
+
+
+class Calls(Stream):
+    """Calls in the place of a stream: one after the other, each when the one before it is answered."""
+
+    def begin(self):
+        self.steps = queue.Queue()
+        self.call = None
+        self.closing = threading.Thread(target=self.make_calls, daemon=True)
+        self.closing.start()
+
+    def submit(self, tensors, request):
+        self.steps.put((tensors, request))
+
+    def make_calls(self):
+        """tritonclient.http is for one thread, so that each of these has a client of its own."""
+        protocol = "http" if self.by.startswith("http") else "grpc"
+        how = {"channel_args": [("connection", self.connection)]} if protocol == "grpc" else {"network_timeout": LIMIT_S * 2}
+        client = CLIENTS[protocol].InferenceServerClient(ENDPOINTS[protocol], **how)
+        for tensors, request in iter(self.steps.get, None):
+            try:
+                if protocol == "http":
+                    answer = client.infer(MODEL, tensors, **request), None
+                else:
+                    answers = queue.Queue()
+                    self.call = client.async_infer(MODEL, tensors, lambda result, error: answers.put((result, error)), **request)
+                    answer = answers.get()
+            except CLIENTS[protocol].InferenceServerException as error:
+                answer = None, error
+            except Exception as error:
+                self.take(None, f"{type(error).__name__}: {error}", True)
+                break
+            self.take(*answer, False)
+        client.close()
+
+    def half_close(self):
+        """There is nothing to be closed."""
+        self.steps.put(None)
+
+    def close(self):
+        """Ends the calls, once all are answered."""
+        self.wait()
+        self.half_close()
+        self.closing.join(LIMIT_S)
+        self.ended = True
+
+    def cancel(self):
+        """Cancels the call that is under way; over HTTP, where a server does not heed that, its answer is not read."""
+        self.ended = True
+        self.steps.put(None)
+        if self.call is not None:
+            self.call.cancel()
+        self.say("cancels the call")
+
+    def disconnect(self):
+        """Each has a connection of its own, which ends with it."""
+
+
+def kind_of(by):
+    return Stream if by == "grpc-stream" else Calls
 
 
 def at(seconds):
@@ -212,7 +327,8 @@ def count_slots(number):
     """How many sequences can be open at a time: one more than there are slots are begun, and those that got one are kept open. None
     where one of these went idle, because this process was too slow."""
     time.sleep(IDLE_LIMIT_S * 1.5)
-    streams = [Stream(ID + 1_000_000 * number + n, "slots", may_go_idle=True) for n in range(SLOTS + 1)]
+    by = TRANSPORTS[0]
+    streams = [kind_of(by)(ID + 1_000_000 * number + n, "slots", by, may_go_idle=True) for n in range(SLOTS + 1)]
     for stream in streams:
         stream.send(1, start=True, expect=1 if FROM_ZERO else ACCEPTED)
     sums = dict.fromkeys(streams, 1)
@@ -248,7 +364,7 @@ def run(*workers):
             worker()
         except Lost:
             pass
-        except triton.InferenceServerException as error:
+        except CLIENTS[PROTOCOLS[0]].InferenceServerException as error:
             tell_wrong(f"{worker.__name__}: {error}")
 
     threads = [threading.Thread(target=work, args=[worker], daemon=True) for worker in workers]

@@ -95,6 +95,56 @@ fn streams_connections_and_cuts_are_the_clients_own() {
 }
 
 #[test]
+fn steps_travel_as_those_of_the_failure_did() {
+    let conversations =
+        || vec![conversation(0, &["send 0 START 1", "await 0", "open 1 over own by http", "send 1 END 2"])];
+    let of = |by: Option<Transport>| {
+        let mut its = failure(conversations());
+        its.scenario.populations[0].sending.transport = by;
+        let mut text = Vec::new();
+        write_python(&its, &mut text).expect("a text");
+        String::from_utf8(text).expect("UTF-8")
+    };
+    for (by, parts) in [
+        (
+            None,
+            [
+                "TRANSPORTS = [\"grpc-stream\", \"http\"]",
+                "'tritonclient[grpc,http]'",
+                "[HOST:PORT [MODEL [HTTP_HOST:PORT]]]",
+                "stream_0_0 = Stream(ID + 0, \"worker 0 context 0\")",
+                "stream_0_1 = Calls(ID + 0, \"worker 0 context 0\", \"http\")",
+            ],
+        ),
+        (
+            Some(Transport::GrpcUnary),
+            [
+                "TRANSPORTS = [\"grpc-unary\", \"http\"]",
+                "'tritonclient[grpc,http]'",
+                "[HOST:PORT [MODEL [HTTP_HOST:PORT]]]",
+                "stream_0_0 = Calls(ID + 0, \"worker 0 context 0\", \"grpc-unary\")",
+                "stream_0_1 = Calls(ID + 0, \"worker 0 context 0\", \"http\")",
+            ],
+        ),
+        (
+            Some(Transport::HttpBinary),
+            [
+                "TRANSPORTS = [\"http-binary\", \"http\"]",
+                "'tritonclient[http]'",
+                "[HOST:PORT [MODEL]]",
+                "stream_0_0 = Calls(ID + 0, \"worker 0 context 0\", \"http-binary\")",
+                "stream_0_1 = Calls(ID + 0, \"worker 0 context 0\", \"http\")",
+            ],
+        ),
+    ] {
+        let script = of(by);
+        for part in parts {
+            assert!(script.contains(part), "'{part}' is not in: {script}");
+        }
+    }
+}
+
+#[test]
 fn a_window_is_waited_for() {
     let mut failure = failure(vec![conversation(0, &["send 0 START 1", "send 0 2", "send 0 3"])]);
     failure.scenario.populations[0].sending.window = Window::Steps(2.try_into().expect("not zero"));

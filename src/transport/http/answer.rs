@@ -50,6 +50,8 @@ pub(super) fn message(step: &Step, answered: &Answered) -> Message {
             let code = Some(Code::Http(status));
             Message::Received(Received { id: step.request.to_string(), result: Err(text), code })
         }
+        // As a proxy says it.
+        None if answered.restricts() => Message::Broken(answered.refusal().to_string()),
         None => Message::Broken(format!("the HTTP status {status} came without an error of the inference protocol")),
     }
 }

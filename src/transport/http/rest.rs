@@ -5,10 +5,10 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::json;
 
 use super::{
-    super::client::{CallError, Counted},
-    Connections, over_http, path_of,
+    super::{call_error::CallError, client::Counted},
+    Body, Connections, over_http, path_of,
 };
-use crate::tensor::TensorSpec;
+use crate::{scenario::Compression, tensor::TensorSpec};
 
 /// Calls to one server.
 #[derive(Clone, Debug)]
@@ -72,14 +72,36 @@ struct Count {
 impl Rest {
     /// Whether the server, or a model, is live or ready.
     pub(in crate::transport) async fn is_well(&self, path: &str) -> Result<bool, CallError> {
-        let answered = self.0.exchange(Method::GET, path, None, Vec::new()).await?;
+        let answered = self.0.exchange(Method::GET, path, Body::default()).await?;
         match answered.status {
             StatusCode::OK => Ok(true),
             StatusCode::BAD_REQUEST | StatusCode::SERVICE_UNAVAILABLE => Ok(false),
             StatusCode::NOT_FOUND if answered.error().is_some() => Ok(false),
-            StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => Err(CallError::Unimplemented),
-            status => Err(CallError::NotThisProtocol(over_http(&format!("status {status}")))),
+            _ => Err(answered.refusal()),
         }
+    }
+
+    /// Whether inferences can be asked for: one is that no server can make, as it has no input.
+    pub(in crate::transport) async fn infers(&self, model: &str) -> Result<(), CallError> {
+        let ask = async |is_inference| {
+            let body = Body { bytes: b"{}".to_vec(), is_inference, ..Body::default() };
+            let answered = self.0.exchange(Method::POST, &path_of(model, "/infer"), body).await?;
+            match (answered.restricts(), answered.error()) {
+                (false, Some(why)) => Ok((answered.status, why)),
+                (false, None) if answered.status == StatusCode::OK => Ok((answered.status, String::new())),
+                _ => Err(answered.refusal()),
+            }
+        };
+        let plain = ask(false).await?;
+        if self.0.access().compression() == Compression::None {
+            return Ok(());
+        }
+        // Who can read it answers the same.
+        let (status, why) = ask(true).await?;
+        if plain == (status, why.clone()) {
+            return Ok(());
+        }
+        Err(CallError::Refused(format!("{why} ({status}), of a body that is compressed (--compression none)")))
     }
 
     pub(in crate::transport) async fn model_is_ready(&self, model: &str) -> Result<bool, CallError> {
@@ -141,13 +163,8 @@ impl Rest {
     }
 
     async fn bytes(&self, method: Method, path: &str, body: Vec<u8>) -> Result<Vec<u8>, CallError> {
-        let answered = self.0.exchange(method, path, None, body).await?;
-        match (answered.status, answered.error()) {
-            (StatusCode::OK, _) => Ok(answered.body.into()),
-            (_, Some(text)) => Err(CallError::Refused(text)),
-            (StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED, None) => Err(CallError::Unimplemented),
-            (status, None) => Err(CallError::NotThisProtocol(over_http(&format!("status {status}")))),
-        }
+        let answered = self.0.exchange(method, path, Body { bytes: body, ..Body::default() }).await?;
+        if answered.status == StatusCode::OK { Ok(answered.body.into()) } else { Err(answered.refusal()) }
     }
 }
 

@@ -14,6 +14,7 @@ use crate::{
     endpoint::{Endpoints, Scheme},
     event::{Code, Received},
     number::Datatype,
+    scenario::{Overrides, Scenario, Source},
     sequence::{Flaw, Pattern, RequestId, Special, WireId},
     tensor::TensorData,
     transport::{Client, Link, Stream},
@@ -28,6 +29,7 @@ struct Asked {
     path: String,
     json: Value,
     bytes: Vec<u8>,
+    encoding: Option<String>,
 }
 
 /// What it answers: a status, how many bytes are JSON where others follow, and the body.
@@ -47,17 +49,27 @@ async fn server(answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> (E
                 async move {
                     let (head, body) = request.into_parts();
                     let body = body.collect().await.expect("a body").to_bytes();
+                    let named = |name| Some(head.headers.get(name)?.to_str().expect("a text").to_owned());
+                    let (encoding, accepts) = (named(CONTENT_ENCODING), named(ACCEPT_ENCODING));
+                    let of = |name: &Option<String>| {
+                        name.as_ref().map_or(Compression::None, |name| compression::named(name).expect("it is known"))
+                    };
+                    let body = compression::decompress(of(&encoding), body, BODY_MAX).expect("a body");
                     let length = head.headers.get(HEADER_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
                     let (json, bytes) = body.split_at(length.unwrap_or(body.len()));
                     let json = serde_json::from_slice(json).unwrap_or(Value::Null);
-                    let its =
-                        Asked { method: head.method, path: head.uri.path().to_owned(), json, bytes: bytes.into() };
+                    let path = head.uri.path().to_owned();
+                    let its = Asked { method: head.method, path, json, bytes: bytes.into(), encoding };
                     let (status, length, body) = answer(&its);
                     let _ = asked.send(its).await;
                     let mut response = Response::builder().status(status);
                     if let Some(length) = length {
                         response = response.header(HEADER_LENGTH, length);
                     }
+                    if let Some(name) = &accepts {
+                        response = response.header(CONTENT_ENCODING, name);
+                    }
+                    let body = compression::compress(of(&accepts), body);
                     Ok::<_, Infallible>(response.body(Full::new(Bytes::from(body))).expect("a response"))
                 }
             });
@@ -82,7 +94,11 @@ fn template() -> RequestTemplate {
 
 /// Sends steps one after the other, and returns what came of each.
 async fn sent(endpoints: &Endpoints, by: Transport, steps: &[Step]) -> Vec<Message> {
-    let link = Link::to(endpoints, &Access::default(), LIMIT).expect("a link");
+    sent_by(endpoints, by, &Access::default(), steps).await
+}
+
+async fn sent_by(endpoints: &Endpoints, by: Transport, access: &Access, steps: &[Step]) -> Vec<Message> {
+    let link = Link::to(endpoints, access, LIMIT).expect("a link");
     let Stream { outgoing, mut incoming } = Stream::open(&link, by, template()).expect("it is spoken");
     for step in steps {
         outgoing.room_now().expect("room").send(*step);
@@ -132,7 +148,9 @@ async fn steps_go_out_in_json_and_as_bytes_and_answers_are_read_in_both() {
             (response.model.as_str(), response.outputs[0].data.single(Datatype::Int32)),
             ("a model", Some(Ok((-5).into())))
         );
-        let Asked { method, path, json, bytes } = asked.recv().await.expect("a request");
+        let Some(Asked { method, path, json, bytes, encoding: None }) = asked.recv().await else {
+            panic!("nothing is compressed")
+        };
         assert_eq!((method, path.as_str()), (Method::POST, "/v2/models/a%20model/infer"));
         let mut input = json!({ "name": "INPUT", "datatype": "INT32", "shape": [1, 1] });
         if binary {
@@ -188,6 +206,97 @@ async fn each_flaw_makes_a_request_of_its_own() {
             seen.push(request);
         }
     }
+}
+
+/// What a target with these keys takes.
+fn access(keys: &str) -> Access {
+    let source = Source::from_text("test", keys);
+    let scenario = Scenario::resolve(&source, Overrides::default()).expect("a scenario");
+    Access::new(&scenario.target).expect("what it takes")
+}
+
+#[tokio::test]
+async fn what_is_inferred_goes_compressed_both_ways() {
+    let output =
+        json!({ "name": "OUTPUT", "datatype": "INT32", "shape": [1, 1], "parameters": { "binary_data_size": 4 } });
+    let answer = json!({ "id": "1-2-3-4", "model_name": "a model", "outputs": [output] }).to_string().into_bytes();
+    let (endpoints, mut asked) = server(move |asked| match asked.path.as_str() {
+        "/v2" => in_json(200, &json!({ "name": "triton" })),
+        _ => (200, Some(answer.len()), [&answer, &[7_u8, 0, 0, 0][..]].concat()),
+    })
+    .await;
+    for name in ["gzip", "deflate"] {
+        let access = access(&format!("target.compression = '{name}'"));
+        let messages = sent_by(&endpoints, Transport::HttpBinary, &access, &[step(None)]).await;
+        let response = received(&messages[0]).result.as_ref().expect("an answer");
+        assert_eq!(response.outputs[0].data.single(Datatype::Int32), Some(Ok(7.into())));
+        let asked_for = asked.recv().await.expect("a request");
+        assert_eq!(
+            (asked_for.encoding.as_deref(), asked_for.bytes.as_slice()),
+            (Some(name), &[0xfb, 0xff, 0xff, 0xff][..])
+        );
+        assert_eq!(asked_for.json["id"], "1-2-3-4");
+        // A server takes nothing else compressed.
+        let client = Client::new(endpoints.for_calls(), &access, LIMIT).expect("an address");
+        assert_eq!(client.server_name().await.as_deref(), Ok("triton"));
+        assert_eq!(asked.recv().await.expect("a request").encoding, None);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_large_or_not_what_it_says_is_told() {
+    let (endpoints, _asked) = server(|_| (200, None, vec![b' '; 5_000])).await;
+    let small = access("target.message_bytes_max = 1000\ntarget.compression = 'gzip'");
+    let messages = sent_by(&endpoints, Transport::Http, &small, &[step(None)]).await;
+    let [Message::Broken(reason)] = messages.as_slice() else { panic!("{messages:?}") };
+    assert_eq!(reason, "the answer is larger than 1000 bytes (target.message_bytes_max)");
+    let client = Client::new(endpoints.for_calls(), &small, LIMIT).expect("an address");
+    assert_eq!(client.server_name().await, Err(CallError::TooLarge(1000)));
+    for (encoding, part) in [("br", "compressed as 'br'"), ("gzip", "not gzip, as it says")] {
+        let headers = HeaderMap::from_iter([(CONTENT_ENCODING, HeaderValue::from_static(encoding))]);
+        let failure = taken_apart(&headers, Bytes::from_static(b"{}"), 1000).expect_err("it is neither").to_string();
+        assert!(failure.contains(part), "{failure}");
+    }
+}
+
+#[tokio::test]
+async fn who_is_not_let_in_is_told_so() {
+    let restricted = "This API is restricted, expecting header 'stress-key'";
+    let (endpoints, _asked) = server(move |asked| match asked.path.as_str() {
+        "/v2/models/none/infer" => (404, None, b"not here".to_vec()),
+        "/v2/models/m/infer" => in_json(400, &json!({ "error": "no inputs" })),
+        "/v2/health/live" | "/v2/models/m/stats" => (401, None, b"<html>".to_vec()),
+        "/v2/models/a%20model/infer" if asked.json["parameters"]["timeout"] == 1 => (401, None, b"<html>".to_vec()),
+        _ => in_json(403, &json!({ "error": restricted })),
+    })
+    .await;
+    let client = Client::new(endpoints.for_calls(), &Access::default(), LIMIT).expect("an address");
+    let unauthorized = || CallError::Restricted("HTTP status 401 Unauthorized".to_owned());
+    assert_eq!(client.server_live().await, Err(unauthorized()));
+    assert_eq!(client.counted("m").await.err(), Some(unauthorized()));
+    assert_eq!(client.server_name().await, Err(CallError::Restricted(restricted.to_owned())));
+    assert_eq!(client.model_ready("m").await, Err(CallError::Restricted(restricted.to_owned())));
+    assert_eq!(client.infers("other").await, Err(CallError::Restricted(restricted.to_owned())));
+    assert_eq!(client.infers("none").await, Err(CallError::Unimplemented));
+    assert_eq!(client.infers("m").await, Ok(()));
+    let messages = sent(&endpoints, Transport::Http, &[step(None)]).await;
+    assert_eq!(received(&messages[0]).code, Some(Code::Http(403)));
+    let messages = sent(&endpoints, Transport::Http, &[step(Some(Special::TimeoutUs(1)))]).await;
+    let [Message::Broken(reason)] = messages.as_slice() else { panic!("{messages:?}") };
+    assert!(reason.starts_with("the server lets only some in: HTTP status 401"), "{reason}");
+}
+
+#[tokio::test]
+async fn a_server_that_reads_no_compressed_bodies_is_told() {
+    let (endpoints, _asked) = server(|asked| {
+        let error = if asked.encoding.is_some() { "failed to parse" } else { "no inputs" };
+        in_json(400, &json!({ "error": error }))
+    })
+    .await;
+    let client = |access: Access| Client::new(endpoints.for_calls(), &access, LIMIT).expect("an address");
+    assert_eq!(client(Access::default()).infers("m").await, Ok(()));
+    let refused = client(access("target.compression = 'gzip'")).infers("m").await;
+    assert!(matches!(&refused, Err(CallError::Refused(why)) if why.contains("--compression none")), "{refused:?}");
 }
 
 #[tokio::test]

@@ -1,0 +1,125 @@
+//! What only a request for an inference tells, before the run sends any.
+
+use std::collections::BTreeSet;
+
+use super::Preflight;
+use crate::{
+    conversation::Transport,
+    engine::{
+        parts::{Part, Wanted},
+        slots::free_ids,
+    },
+    model::ToldIds,
+    scenario::Scenario,
+    sequence::{CorrelationId, IdForm, Pattern, RequestId, Step, WireId},
+    transport::{Access, Client, Link, Message, RequestTemplate, Stream},
+};
+
+/// What came of a sequence of one step.
+enum Came {
+    Output,
+    Refusal(String),
+    Nothing,
+}
+
+impl Preflight {
+    /// Finds out whether calls for inferences are let in, and whether texts are taken as correlation IDs, where the run needs that.
+    ///
+    /// # Errors
+    /// Why the scenario cannot be run there, in one line.
+    pub async fn probe(&mut self, scenario: &Scenario, access: &Access) -> Result<(), String> {
+        let over = transports(scenario);
+        for by in over.iter().copied().filter(|by| !by.is_stream()) {
+            let endpoints = &scenario.target.endpoint;
+            let endpoint = if by.is_http() { endpoints.http(0) } else { endpoints.grpc(0) };
+            let Some(endpoint) = endpoint else { continue };
+            let refused = |error| format!("no inference can be asked for over {by}, at {endpoint}: {error}");
+            let client = Client::new(endpoint, access, scenario.limits.connect_ms.duration()).map_err(refused)?;
+            client.infers(&scenario.target.model).await.map_err(refused)?;
+        }
+        // Behind the correlation IDs of the run, like those of the looks after it.
+        let (Some(id), true) = (free_ids(scenario, 0, 1), scenario.id_forms().any(IdForm::is_text)) else {
+            return Ok(());
+        };
+        let mut forms: Vec<_> = scenario.id_forms().filter(|form| form.is_text()).collect();
+        forms.dedup();
+        let mut are_taken = true;
+        for (by, form) in over.into_iter().flat_map(|by| forms.iter().map(move |form| (by, *form))) {
+            are_taken &= self.takes_texts(scenario, access, by, (CorrelationId(id), form)).await?;
+        }
+        if are_taken {
+            self.parts.push(Part::there(Wanted::TextIds));
+        }
+        Ok(())
+    }
+
+    /// Whether texts are taken as correlation IDs; where that cannot be told, it is noted.
+    async fn takes_texts(
+        &mut self,
+        scenario: &Scenario,
+        access: &Access,
+        by: Transport,
+        (id, form): (CorrelationId, IdForm),
+    ) -> Result<bool, String> {
+        let why = match self.one_step(scenario, access, by, id.on_the_wire(form)).await {
+            Came::Output => return Ok(true),
+            Came::Refusal(why) => Some(why),
+            Came::Nothing => None,
+        };
+        let text = id.written(form);
+        if let Some(why) = why {
+            let integer = id.on_the_wire(IdForm::Integer);
+            // Who refuses integers as well has something else against it, which is for the run to tell.
+            let is_of_texts = self.model.told_ids == ToldIds::Texts
+                || matches!(self.one_step(scenario, access, by, integer).await, Came::Output);
+            if is_of_texts {
+                return Err(format!(
+                    "over {by} no correlation ID such as '{text}' is taken: the server said: {why}; use another \
+                     correlation_ids.form"
+                ));
+            }
+        }
+        self.notes.push(format!(
+            "not known before the run: whether correlation IDs such as '{text}' are taken over {by}, because a sequence of one \
+             step had no output"
+        ));
+        Ok(false)
+    }
+
+    /// A sequence of one step, read to the end of all that comes.
+    async fn one_step(&self, scenario: &Scenario, access: &Access, by: Transport, id: WireId) -> Came {
+        let Self { model, limits, .. } = self;
+        let template = RequestTemplate::new(&model.name, model.input(), &model.shape, &model.outputs(), id)
+            .answered(model.arithmetic.answers, model.asks_for_the_last());
+        let link = Link::to(&scenario.target.endpoint, access, scenario.limits.connect_ms.duration());
+        let stream = link.and_then(|link| Stream::open(&link, by, template));
+        let Ok(Stream { outgoing, mut incoming }) = stream else { return Came::Nothing };
+        let request = RequestId { worker: scenario.workers(), context: 0, sequence: 0, step: 0 };
+        let value = model.arithmetic.number(1);
+        let step = Step { request, pattern: Pattern::Valid, start: true, end: true, value, of: 1, special: None };
+        if let Some(room) = outgoing.room_now() {
+            room.send(step);
+        }
+        drop(outgoing);
+        let answers = async {
+            let mut first = None;
+            loop {
+                match incoming.next().await {
+                    Message::Received(received) => first = first.or(Some(received.result)),
+                    Message::End | Message::Broken(_) => return first,
+                }
+            }
+        };
+        match tokio::time::timeout(limits.lost_after, answers).await {
+            Ok(Some(Ok(_))) => Came::Output,
+            Ok(Some(Err(why))) => Came::Refusal(why),
+            Ok(None) | Err(_) => Came::Nothing,
+        }
+    }
+}
+
+/// What the run's steps go out over.
+fn transports(scenario: &Scenario) -> BTreeSet<Transport> {
+    let others = if scenario.draws(Pattern::MixedTransports).anywhere() { scenario.transports() } else { Vec::new() };
+    scenario.populations.iter().map(|population| population.sending.transport()).chain(others).collect()
+}
