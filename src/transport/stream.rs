@@ -4,6 +4,7 @@ use std::{
     fmt,
     future::poll_fn,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 
@@ -16,6 +17,7 @@ use super::{
     client::{CallError, describe, reasons},
     codec::{RequestTemplate, StepCodec},
     connection::Link,
+    http::Steps,
 };
 use crate::{conversation::Transport, event::Received, sequence::Step};
 
@@ -84,8 +86,8 @@ impl Stream {
                 State::Calls(Box::new(Calls::new(steps, Caller::Grpc(link.conduit()?.clone(), template))))
             }
             Transport::Http | Transport::HttpBinary => {
-                let (connections, binary) = (link.connections()?.clone(), by == Transport::HttpBinary);
-                State::Calls(Box::new(Calls::new(steps, Caller::Http { connections, template, binary })))
+                let caller = Steps::new(link.connections()?.clone(), template, by == Transport::HttpBinary);
+                State::Calls(Box::new(Calls::new(steps, Caller::Http(Arc::new(caller)))))
             }
         };
         Ok(Self { outgoing: Outgoing(outgoing), incoming: Incoming(state) })

@@ -2,18 +2,20 @@
 
 mod answer;
 mod infer;
+mod pool;
 mod rest;
 mod value;
 
-use std::{fmt, sync::Arc};
+use std::{fmt, io, sync::Arc};
 
 use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::{HeaderMap, Method, Request, StatusCode, body::Bytes, header::CONTENT_TYPE};
-use hyper_util::{
-    client::legacy::{Client as Legacy, Error as LegacyError},
-    rt::TokioExecutor,
+use hyper::{
+    HeaderMap, Method, Request, StatusCode, Uri,
+    body::Bytes,
+    header::{CONTENT_TYPE, HOST, HeaderValue},
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use pool::Pool;
 pub(super) use rest::Rest;
 
 use super::{
@@ -26,8 +28,6 @@ use super::{
 };
 use crate::{endpoint::Endpoint, sequence::Step};
 
-/// How many connections are kept that carry nothing just now.
-const IDLE_MAX: usize = 4;
 /// The most bytes of an answer; more are not read.
 const BODY_MAX: usize = 16 << 20;
 /// How many bytes of a request or an answer are JSON, where bytes of tensors follow.
@@ -38,9 +38,19 @@ const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove
 /// Connections to one endpoint, each made when all others carry a call. A call that is dropped takes its connection with it.
 #[derive(Clone)]
 pub(super) struct Connections {
-    client: Arc<Legacy<Connector, Full<Bytes>>>,
-    base: Arc<str>,
+    pool: Arc<Pool>,
+    host: HeaderValue,
     access: Access,
+}
+
+/// How the steps of one context are called.
+pub(super) struct Steps {
+    connections: Connections,
+    template: RequestTemplate,
+    /// Where they go.
+    place: Uri,
+    /// Whether tensors are bytes behind the JSON.
+    binary: bool,
 }
 
 /// What a request was answered with.
@@ -54,20 +64,18 @@ struct Answered {
 /// Why a request was not answered.
 #[derive(Debug)]
 enum Failure {
-    Request(LegacyError),
+    /// There is no connection.
+    Connect(io::Error),
+    /// The connection did not bring an answer.
+    Call(hyper::Error),
     Other(String),
 }
 
 impl Connections {
     pub(super) fn new(endpoint: &Endpoint, connector: Connector) -> Self {
         let access = connector.0.access.clone();
-        let client = Legacy::builder(TokioExecutor::new())
-            // A request that was sent twice would be two steps.
-            .retry_canceled_requests(false)
-            .pool_idle_timeout(None)
-            .pool_max_idle_per_host(IDLE_MAX)
-            .build(connector);
-        Self { client: Arc::new(client), base: endpoint.uri().into(), access }
+        let host = HeaderValue::try_from(endpoint.address()).expect("an endpoint's host is one of a URI");
+        Self { pool: Arc::new(Pool::new(connector)), host, access }
     }
 
     /// What it takes to be let in.
@@ -75,35 +83,49 @@ impl Connections {
         &self.access
     }
 
-    /// Sends a step, and brings what came of it.
-    pub(super) async fn infer(self, template: RequestTemplate, step: Step, binary: bool) -> Message {
-        let infer::Encoded { path, json_bytes, body } = infer::encode(&template.parts, &step, binary);
-        match self.exchange(Method::POST, &path, json_bytes, body).await {
-            Ok(answered) => answer::message(&step, &answered),
-            Err(failure) => Message::Broken(failure.to_string()),
-        }
-    }
-
     async fn exchange(
         &self,
         method: Method,
-        path: &str,
+        path: impl TryInto<Uri, Error: Into<hyper::http::Error>>,
         json_bytes: Option<usize>,
         body: Vec<u8>,
     ) -> Result<Answered, Failure> {
         let other = |error: &dyn std::error::Error| Failure::Other(reasons(error));
-        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.base));
+        let mut request = Request::builder().method(method).uri(path).header(HOST, &self.host);
         request = match json_bytes {
             Some(bytes) => request.header(CONTENT_TYPE, "application/octet-stream").header(HEADER_LENGTH, bytes),
             None if body.is_empty() => request,
             None => request.header(CONTENT_TYPE, "application/json"),
         };
         let mut request = request.body(Full::from(body)).map_err(|error| other(&error))?;
-        request.headers_mut().extend(self.access.headers().clone());
-        let response = self.client.request(request).await.map_err(Failure::Request)?;
-        let (head, body) = response.into_parts();
+        if !self.access.headers().is_empty() {
+            request.headers_mut().extend(self.access.headers().clone());
+        }
+        let mut connection = self.pool.take().await?;
+        // It is never sent again: a request that came twice would be two steps.
+        let (head, body) = connection.send_request(request).await.map_err(Failure::Call)?.into_parts();
         let body = Limited::new(body, BODY_MAX).collect().await.map_err(|error| other(&*error))?;
+        self.pool.keep(connection);
         Ok(Answered { status: head.status, headers: head.headers, body: body.to_bytes() })
+    }
+}
+
+impl Steps {
+    pub(super) fn new(connections: Connections, template: RequestTemplate, binary: bool) -> Self {
+        Self { place: infer::place_of(&template.parts), connections, template, binary }
+    }
+
+    /// Sends a step, and brings what came of it.
+    pub(super) async fn call(self: Arc<Self>, step: Step) -> Message {
+        let infer::Encoded { elsewhere, json_bytes, body } = infer::encode(&self.template.parts, &step, self.binary);
+        let answered = match elsewhere {
+            None => self.connections.exchange(Method::POST, self.place.clone(), json_bytes, body).await,
+            Some(path) => self.connections.exchange(Method::POST, path, json_bytes, body).await,
+        };
+        match answered {
+            Ok(answered) => answer::message(&step, &answered),
+            Err(failure) => Message::Broken(failure.to_string()),
+        }
     }
 }
 
@@ -127,21 +149,20 @@ impl Answered {
 
 impl From<Failure> for CallError {
     fn from(failure: Failure) -> Self {
-        if let Failure::Request(error) = &failure
-            && let Some(why) = tls_failure(error)
-        {
-            return Self::NotSecured(why);
+        match &failure {
+            Failure::Connect(error) => {
+                tls_failure(error).map_or(Self::Unreachable(failure.to_string()), Self::NotSecured)
+            }
+            Failure::Call(_) | Failure::Other(_) => Self::NotThisProtocol(over_http(&failure.to_string())),
         }
-        let is_connect = matches!(&failure, Failure::Request(error) if error.is_connect());
-        let text = failure.to_string();
-        if is_connect { Self::Unreachable(text) } else { Self::NotThisProtocol(over_http(&text)) }
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Request(error) => f.write_str(&reasons(error)),
+            Self::Connect(error) => f.write_str(&reasons(error)),
+            Self::Call(error) => f.write_str(&reasons(error)),
             Self::Other(text) => f.write_str(text),
         }
     }
@@ -149,7 +170,7 @@ impl fmt::Display for Failure {
 
 impl fmt::Debug for Connections {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Connections").field(&self.base).finish()
+        f.debug_tuple("Connections").field(&self.host).finish()
     }
 }
 
