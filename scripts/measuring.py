@@ -16,6 +16,7 @@ from triton import install
 
 RESULTS = install.ROOT / "bench-results"
 BUILD_SECONDS = 1800
+STOP_SECONDS = 20
 POLL_SECONDS = 0.05
 SETTLE_SECONDS = 10
 LENGTH = 16
@@ -88,6 +89,37 @@ def run(name, command, log, time_limit, environment=None):
         how = f"was ended by {signal.Signals(-child.returncode).name}" if child.returncode < 0 else f"exited with code {child.returncode}"
         raise BenchError(f"{name} {how}; its last output: {last_line(log)}")
     return usage.ru_utime + usage.ru_stime, peak_kib / 1024, log.read_text(errors="replace")
+
+
+class Reference:
+    """A running reference server that takes no time to execute; a context manager that stops it."""
+
+    def __init__(self, tool, *options):
+        ports = ["--grpc-port", "0", "--http-port", "0", "--metrics-port", "0"]
+        self.command = [tool, "serve", *ports, "--execution-time", "0ms", *options]
+
+    def __enter__(self):
+        self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        # Its first lines come when it listens; it ends by itself where it cannot.
+        lines = self.process.stdout.readline() + self.process.stdout.readline()
+        match = re.match(r"serving gRPC at (\S+)\nserving HTTP at (\S+)\n", lines)
+        if not match:
+            self.__exit__()
+            raise BenchError("the reference server did not start")
+        self.endpoint, self.http = match.groups()
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        try:
+            self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
+
+    def pid(self):
+        return self.process.pid
 
 
 def load(name, tool, scratch, options, endpoint, model, seed):

@@ -2,6 +2,7 @@
 
 use std::{
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 
@@ -12,7 +13,7 @@ use super::{
     access::Conduit,
     call_error::{describe, is_from_the_server, reasons},
     codec::{RequestTemplate, StepCodec},
-    http::Connections,
+    http::Steps,
     stream::Message,
 };
 use crate::{
@@ -37,7 +38,7 @@ pub(super) enum Caller {
     /// `ModelInfer`.
     Grpc(Conduit, RequestTemplate),
     /// `POST …/infer`, with tensors as bytes or in JSON.
-    Http { connections: Connections, template: RequestTemplate, binary: bool },
+    Http(Arc<Steps>),
 }
 
 impl Calls {
@@ -64,9 +65,7 @@ impl Caller {
     fn call(&self, step: Step) -> Call {
         match self {
             Self::Grpc(conduit, template) => Box::pin(grpc(conduit.clone(), template.clone(), step)),
-            Self::Http { connections, template, binary } => {
-                Box::pin(connections.clone().infer(template.clone(), step, *binary))
-            }
+            Self::Http(steps) => Box::pin(Arc::clone(steps).call(step)),
         }
     }
 }

@@ -9,10 +9,7 @@ use std::{
     time::Duration,
 };
 
-use hyper_util::{
-    client::legacy::connect::{Connected, Connection},
-    rt::TokioIo,
-};
+use hyper_util::rt::TokioIo;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
@@ -57,12 +54,18 @@ impl Service<Uri> for Connector {
     }
 
     fn call(&mut self, _: Uri) -> Self::Future {
-        let dial = Arc::clone(&self.0);
-        Box::pin(async move {
-            let stream = timeout(dial.access.connect_limit(dial.limit), dial.dial()).await??;
-            let reset = Box::pin(dial.reset.clone().cancelled_owned());
-            Ok(TokioIo::new(Resettable { stream, reset, is_reset: false }))
-        })
+        let its = self.clone();
+        Box::pin(async move { its.connect().await })
+    }
+}
+
+impl Connector {
+    /// Makes a connection.
+    pub(super) async fn connect(&self) -> io::Result<TokioIo<Resettable>> {
+        let dial = &self.0;
+        let stream = timeout(dial.access.connect_limit(dial.limit), dial.dial()).await??;
+        let reset = Box::pin(dial.reset.clone().cancelled_owned());
+        Ok(TokioIo::new(Resettable { stream, reset, is_reset: false }))
     }
 }
 
@@ -84,12 +87,6 @@ impl Dial {
         let protocol = if self.endpoint.scheme.is_grpc() { Protocol::Http2 } else { Protocol::Http1 };
         // Whatever is on the way carries what only the server can read.
         self.access.secured(&self.endpoint, stream, protocol).await
-    }
-}
-
-impl Connection for Resettable {
-    fn connected(&self) -> Connected {
-        Connected::new()
     }
 }
 

@@ -4,6 +4,7 @@ use std::{
     fmt,
     future::poll_fn,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 
@@ -17,6 +18,7 @@ use super::{
     codec::{Piece, RequestTemplate, StepCodec},
     connection::Link,
     gathered::Gathered,
+    http::Steps,
 };
 use crate::{
     conversation::Transport,
@@ -94,8 +96,8 @@ impl Stream {
                 State::Calls(Box::new(Calls::new(steps, Caller::Grpc(link.conduit()?.clone(), template))))
             }
             Transport::Http | Transport::HttpBinary => {
-                let (connections, binary) = (link.connections()?.clone(), by == Transport::HttpBinary);
-                State::Calls(Box::new(Calls::new(steps, Caller::Http { connections, template, binary })))
+                let caller = Steps::new(link.connections()?.clone(), template, by == Transport::HttpBinary);
+                State::Calls(Box::new(Calls::new(steps, Caller::Http(Arc::new(caller)))))
             }
         };
         Ok(Self { outgoing: Outgoing(outgoing), incoming: Incoming { state, gathered } })

@@ -1,6 +1,10 @@
 //! A step as a request over HTTP.
 
-use serde_json::{Map, Value, json};
+use std::borrow::Cow;
+
+use hyper::Uri;
+use serde::Serialize;
+use serde_json::Value;
 
 use super::{
     super::codec::{NO_SUCH_INPUT, NO_SUCH_OUTPUT, NO_SUCH_VERSION, Parts, TOO_LONG, other_type},
@@ -16,62 +20,122 @@ use crate::{
 /// A request, ready to be sent.
 #[derive(Debug)]
 pub(super) struct Encoded {
-    pub(super) path: String,
+    /// In place of where all others go.
+    pub(super) elsewhere: Option<String>,
     /// How many bytes are JSON, where those of tensors follow.
     pub(super) json_bytes: Option<usize>,
     pub(super) body: Vec<u8>,
 }
 
 /// What a request says, with the flaw that it has.
-struct Said {
-    id: Value,
+struct Said<'a> {
+    id: Id<'a>,
     version: Option<&'static str>,
-    input: Option<&'static str>,
+    input: &'a str,
     datatype: &'static str,
-    shape: Vec<i64>,
+    shape: Cow<'a, [i64]>,
     elements: Vec<Number>,
     /// Bytes that are left out.
     missing: usize,
-    outputs: Vec<String>,
+    other_output: Option<&'static str>,
     has_input: bool,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Id<'a> {
+    Number(u64),
+    Text(Cow<'a, str>),
+    Bool(bool),
+}
+
+/// The JSON of a request.
+#[derive(Serialize)]
+struct Body<'a> {
+    id: String,
+    parameters: Parameters<'a>,
+    inputs: &'a [Input<'a>],
+    outputs: Vec<Output<'a>>,
+}
+
+#[derive(Serialize)]
+struct Parameters<'a> {
+    sequence_id: &'a Id<'a>,
+    sequence_start: bool,
+    sequence_end: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timeout: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Input<'a> {
+    name: &'a str,
+    datatype: &'static str,
+    shape: &'a [i64],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parameters: Option<OfInput>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<Vec<Value>>,
+}
+
+#[derive(Serialize)]
+struct OfInput {
+    binary_data_size: usize,
+}
+
+#[derive(Serialize)]
+struct Output<'a> {
+    name: &'a str,
+    parameters: OfOutput,
+}
+
+#[derive(Serialize)]
+struct OfOutput {
+    binary_data: bool,
+}
+
+/// Where the steps of a model go.
+pub(super) fn place_of(parts: &Parts) -> Uri {
+    path_of(&parts.model, "/infer").parse().expect("what a path cannot hold is escaped")
 }
 
 /// Writes a step down.
 pub(super) fn encode(parts: &Parts, step: &Step, binary: bool) -> Encoded {
     let said = Said::new(parts, step);
-    let infer = said.version.map_or("/infer".to_owned(), |version| format!("/versions/{version}/infer"));
-    let path = path_of(&parts.model, &infer);
-    let mut bytes: Vec<u8> = said.elements.iter().flat_map(|element| element.to_bytes()).collect();
-    bytes.truncate(bytes.len() - said.missing);
-    let body = json!({
-        "id": step.request.to_string(),
-        "parameters": said.parameters(step),
-        "inputs": said.inputs(parts, bytes.len(), binary),
-        "outputs": said.outputs.iter().map(|name| json!({ "name": name, "parameters": { "binary_data": binary } })).collect::<Vec<_>>(),
-    });
-    let mut body = body.to_string().into_bytes();
-    let json_bytes = (binary && said.has_input).then_some(body.len());
-    if json_bytes.is_some() {
-        body.extend(bytes);
+    let mut bytes = Vec::new();
+    if binary && said.has_input {
+        said.elements.iter().for_each(|element| element.put(&mut bytes));
+        bytes.truncate(bytes.len() - said.missing);
     }
-    Encoded { path, json_bytes, body }
+    let input = said.input(bytes.len(), binary);
+    let request = Body {
+        id: step.request.to_string(),
+        parameters: said.parameters(step),
+        inputs: if said.has_input { std::slice::from_ref(&input) } else { &[] },
+        outputs: said.outputs(parts, binary),
+    };
+    let mut body = serde_json::to_vec(&request).expect("it has nothing that JSON does not have");
+    let json_bytes = (binary && said.has_input).then_some(body.len());
+    body.extend(bytes);
+    let elsewhere = said.version.map(|version| path_of(&parts.model, &format!("/versions/{version}/infer")));
+    Encoded { elsewhere, json_bytes, body }
 }
 
-impl Said {
-    fn new(parts: &Parts, step: &Step) -> Self {
+impl<'a> Said<'a> {
+    fn new(parts: &'a Parts, step: &Step) -> Self {
         let mut said = Self {
             // A number is as large as it is here; only gRPC has it with a sign.
             id: match &parts.id {
-                WireId::Number(number) => number.cast_unsigned().into(),
-                WireId::Text(text) => text.as_str().into(),
+                WireId::Number(number) => Id::Number(number.cast_unsigned()),
+                WireId::Text(text) => Id::Text(text.as_str().into()),
             },
             version: None,
-            input: None,
+            input: &parts.input,
             datatype: parts.datatype.name(),
-            shape: parts.shape.clone(),
+            shape: parts.shape.as_slice().into(),
             elements: step.value.spread(elements(&parts.shape)).collect(),
             missing: 0,
-            outputs: parts.outputs.clone(),
+            other_output: None,
             has_input: true,
         };
         if let Some(flaw) = step.flaw() {
@@ -82,50 +146,48 @@ impl Said {
 
     fn spoil(&mut self, flaw: Flaw) {
         match flaw {
-            Flaw::IdZero => self.id = 0.into(),
-            Flaw::IdEmpty => self.id = "".into(),
-            Flaw::IdTooLong => self.id = "x".repeat(TOO_LONG).into(),
-            Flaw::IdOfOtherType => self.id = true.into(),
-            Flaw::OtherOutput => self.outputs.push(NO_SUCH_OUTPUT.to_owned()),
+            Flaw::IdZero => self.id = Id::Number(0),
+            Flaw::IdEmpty => self.id = Id::Text("".into()),
+            Flaw::IdTooLong => self.id = Id::Text("x".repeat(TOO_LONG).into()),
+            Flaw::IdOfOtherType => self.id = Id::Bool(true),
+            Flaw::OtherOutput => self.other_output = Some(NO_SUCH_OUTPUT),
             Flaw::OtherVersion => self.version = Some(NO_SUCH_VERSION),
             Flaw::ShortData => self.missing = 1,
             Flaw::NoInput => self.has_input = false,
             Flaw::BatchOfTwo => {
                 self.elements.extend_from_within(..);
-                if let Some(batch) = self.shape.first_mut() {
+                if let Some(batch) = self.shape.to_mut().first_mut() {
                     *batch = 2;
                 }
             }
             Flaw::OtherType => self.datatype = other_type(self.datatype),
-            Flaw::OtherShape => self.shape.push(1),
-            Flaw::OtherInput => self.input = Some(NO_SUCH_INPUT),
+            Flaw::OtherShape => self.shape.to_mut().push(1),
+            Flaw::OtherInput => self.input = NO_SUCH_INPUT,
         }
     }
 
-    fn parameters(&self, step: &Step) -> Map<String, Value> {
-        let mut parameters = Map::new();
-        parameters.insert("sequence_id".to_owned(), self.id.clone());
-        parameters.insert("sequence_start".to_owned(), step.start.into());
-        parameters.insert("sequence_end".to_owned(), step.end.into());
-        if let Some(Special::TimeoutUs(us)) = step.special {
-            parameters.insert("timeout".to_owned(), us.into());
-        }
-        parameters
+    fn parameters(&self, step: &Step) -> Parameters<'_> {
+        let timeout = match step.special {
+            Some(Special::TimeoutUs(us)) => Some(us),
+            _ => None,
+        };
+        Parameters { sequence_id: &self.id, sequence_start: step.start, sequence_end: step.end, timeout }
     }
 
-    fn inputs(&self, parts: &Parts, bytes: usize, binary: bool) -> Vec<Value> {
-        if !self.has_input {
-            return Vec::new();
+    fn input(&self, bytes: usize, binary: bool) -> Input<'_> {
+        // JSON has no parts of an element: one is missing whole.
+        let elements = if self.missing > 0 { &[] } else { self.elements.as_slice() };
+        Input {
+            name: self.input,
+            datatype: self.datatype,
+            shape: &self.shape,
+            parameters: binary.then_some(OfInput { binary_data_size: bytes }),
+            data: (!binary).then(|| elements.iter().map(|element| to_json(*element)).collect()),
         }
-        let name = self.input.unwrap_or(&parts.input);
-        let mut input = json!({ "name": name, "datatype": self.datatype, "shape": self.shape });
-        if binary {
-            input["parameters"] = json!({ "binary_data_size": bytes });
-        } else {
-            // JSON has no parts of an element: one is missing whole.
-            let elements = if self.missing > 0 { &[] } else { self.elements.as_slice() };
-            input["data"] = elements.iter().map(|element| to_json(*element)).collect();
-        }
-        vec![input]
+    }
+
+    fn outputs(&self, parts: &'a Parts, binary: bool) -> Vec<Output<'a>> {
+        let names = parts.outputs.iter().map(String::as_str).chain(self.other_output);
+        names.map(|name| Output { name, parameters: OfOutput { binary_data: binary } }).collect()
     }
 }

@@ -3,25 +3,22 @@
 mod answer;
 mod compression;
 mod infer;
+mod pool;
 mod rest;
 mod value;
 
-use std::{fmt, sync::Arc};
+use std::{fmt, io, sync::Arc};
 
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::{
-    HeaderMap, Method, Request, StatusCode,
+    HeaderMap, Method, Request, StatusCode, Uri,
     body::Bytes,
-    header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue},
-};
-use hyper_util::{
-    client::legacy::{Client as Legacy, Error as LegacyError},
-    rt::TokioExecutor,
+    header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderValue},
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 pub(super) use rest::Rest;
 
-use self::compression::Problem;
+use self::{compression::Problem, pool::Pool};
 use super::{
     access::Access,
     call_error::{CallError, reasons, too_large},
@@ -32,8 +29,6 @@ use super::{
 };
 use crate::{endpoint::Endpoint, scenario::Compression, sequence::Step};
 
-/// How many connections are kept that carry nothing just now.
-const IDLE_MAX: usize = 4;
 /// The most bytes of an answer, as it comes and taken apart, where the target says nothing else; more are not read.
 const BODY_MAX: usize = 16 << 20;
 /// How many bytes of a request or an answer are JSON, where bytes of tensors follow.
@@ -44,9 +39,19 @@ const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove
 /// Connections to one endpoint, each made when all others carry a call. A call that is dropped takes its connection with it.
 #[derive(Clone)]
 pub(super) struct Connections {
-    client: Arc<Legacy<Connector, Full<Bytes>>>,
-    base: Arc<str>,
+    pool: Arc<Pool>,
+    host: HeaderValue,
     access: Access,
+}
+
+/// How the steps of one context are called.
+pub(super) struct Steps {
+    connections: Connections,
+    template: RequestTemplate,
+    /// Where they go.
+    place: Uri,
+    /// Whether tensors are bytes behind the JSON.
+    binary: bool,
 }
 
 /// What a request was answered with.
@@ -60,7 +65,10 @@ struct Answered {
 /// Why a request was not answered.
 #[derive(Debug)]
 enum Failure {
-    Request(LegacyError),
+    /// There is no connection.
+    Connect(io::Error),
+    /// The connection did not bring an answer.
+    Call(hyper::Error),
     TooLarge(usize),
     Other(String),
 }
@@ -78,13 +86,8 @@ struct Body {
 impl Connections {
     pub(super) fn new(endpoint: &Endpoint, connector: Connector) -> Self {
         let access = connector.0.access.clone();
-        let client = Legacy::builder(TokioExecutor::new())
-            // A request that was sent twice would be two steps.
-            .retry_canceled_requests(false)
-            .pool_idle_timeout(None)
-            .pool_max_idle_per_host(IDLE_MAX)
-            .build(connector);
-        Self { client: Arc::new(client), base: endpoint.uri().into(), access }
+        let host = HeaderValue::try_from(endpoint.address()).expect("an endpoint's host is one of a URI");
+        Self { pool: Arc::new(Pool::new(connector)), host, access }
     }
 
     /// What it takes to be let in.
@@ -92,32 +95,30 @@ impl Connections {
         &self.access
     }
 
-    /// Sends a step, and brings what came of it.
-    pub(super) async fn infer(self, template: RequestTemplate, step: Step, binary: bool) -> Message {
-        let infer::Encoded { path, json_bytes, body } = infer::encode(&template.parts, &step, binary);
-        let body = Body { bytes: body, json_bytes, is_inference: true };
-        match self.exchange(Method::POST, &path, body).await {
-            Ok(answered) => answer::message(&step, &answered),
-            Err(failure) => Message::Broken(failure.to_string()),
-        }
-    }
-
-    async fn exchange(&self, method: Method, path: &str, body: Body) -> Result<Answered, Failure> {
+    async fn exchange<P>(&self, method: Method, path: P, body: Body) -> Result<Answered, Failure>
+    where
+        P: TryInto<Uri, Error: Into<hyper::http::Error>>,
+    {
         let request = self.request(method, path, body)?;
-        let response = self.client.request(request).await.map_err(Failure::Request)?;
-        let (head, body) = response.into_parts();
+        let mut connection = self.pool.take().await?;
+        // It is never sent again: a request that came twice would be two steps.
+        let (head, body) = connection.send_request(request).await.map_err(Failure::Call)?.into_parts();
         let most = self.access.message_bytes_max().unwrap_or(BODY_MAX);
         let body = Limited::new(body, most).collect().await.map_err(|error| {
             if error.is::<LengthLimitError>() { Failure::TooLarge(most) } else { Failure::Other(reasons(&*error)) }
         })?;
+        self.pool.keep(connection);
         let body = taken_apart(&head.headers, body.to_bytes(), most)?;
         Ok(Answered { status: head.status, headers: head.headers, body })
     }
 
-    fn request(&self, method: Method, path: &str, body: Body) -> Result<Request<Full<Bytes>>, Failure> {
+    fn request<P>(&self, method: Method, path: P, body: Body) -> Result<Request<Full<Bytes>>, Failure>
+    where
+        P: TryInto<Uri, Error: Into<hyper::http::Error>>,
+    {
         let Body { bytes, json_bytes, is_inference } = body;
         let compression = if is_inference { self.access.compression() } else { Compression::None };
-        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.base));
+        let mut request = Request::builder().method(method).uri(path).header(HOST, &self.host);
         request = match json_bytes {
             Some(bytes) => request.header(CONTENT_TYPE, "application/octet-stream").header(HEADER_LENGTH, bytes),
             None if bytes.is_empty() => request,
@@ -128,8 +129,30 @@ impl Connections {
         }
         let body = Full::from(compression::compress(compression, bytes));
         let mut request = request.body(body).map_err(|error| Failure::Other(reasons(&error)))?;
-        request.headers_mut().extend(self.access.headers().clone());
+        if !self.access.headers().is_empty() {
+            request.headers_mut().extend(self.access.headers().clone());
+        }
         Ok(request)
+    }
+}
+
+impl Steps {
+    pub(super) fn new(connections: Connections, template: RequestTemplate, binary: bool) -> Self {
+        Self { place: infer::place_of(&template.parts), connections, template, binary }
+    }
+
+    /// Sends a step, and brings what came of it.
+    pub(super) async fn call(self: Arc<Self>, step: Step) -> Message {
+        let infer::Encoded { elsewhere, json_bytes, body } = infer::encode(&self.template.parts, &step, self.binary);
+        let body = Body { bytes: body, json_bytes, is_inference: true };
+        let answered = match elsewhere {
+            None => self.connections.exchange(Method::POST, self.place.clone(), body).await,
+            Some(path) => self.connections.exchange(Method::POST, path, body).await,
+        };
+        match answered {
+            Ok(answered) => answer::message(&step, &answered),
+            Err(failure) => Message::Broken(failure.to_string()),
+        }
     }
 }
 
@@ -183,15 +206,12 @@ impl Answered {
 
 impl From<Failure> for CallError {
     fn from(failure: Failure) -> Self {
-        if let Failure::Request(error) = &failure
-            && let Some(why) = tls_failure(error)
-        {
-            return Self::NotSecured(why);
-        }
         match &failure {
-            Failure::Request(error) if error.is_connect() => Self::Unreachable(failure.to_string()),
+            Failure::Connect(error) => {
+                tls_failure(error).map_or(Self::Unreachable(failure.to_string()), Self::NotSecured)
+            }
             Failure::TooLarge(most) => Self::TooLarge(*most),
-            Failure::Request(_) | Failure::Other(_) => Self::NotThisProtocol(over_http(&failure.to_string())),
+            Failure::Call(_) | Failure::Other(_) => Self::NotThisProtocol(over_http(&failure.to_string())),
         }
     }
 }
@@ -199,7 +219,8 @@ impl From<Failure> for CallError {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Request(error) => f.write_str(&reasons(error)),
+            Self::Connect(error) => f.write_str(&reasons(error)),
+            Self::Call(error) => f.write_str(&reasons(error)),
             Self::TooLarge(most) => too_large(f, *most),
             Self::Other(text) => f.write_str(text),
         }
@@ -208,7 +229,7 @@ impl fmt::Display for Failure {
 
 impl fmt::Debug for Connections {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Connections").field(&self.base).finish()
+        f.debug_tuple("Connections").field(&self.host).finish()
     }
 }
 

@@ -25,6 +25,8 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// What the server was asked.
 #[derive(Debug)]
 struct Asked {
+    /// Over which of its connections, counted from 1.
+    connection: usize,
     method: Method,
     path: String,
     json: Value,
@@ -37,12 +39,22 @@ type Answer = (u16, Option<usize>, Vec<u8>);
 
 /// Starts a server that answers so, and tells of each request.
 async fn server(answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> (Endpoints, mpsc::Receiver<Asked>) {
+    server_that_keeps(true, answer).await
+}
+
+/// The same, which keeps connections or closes each when it has answered.
+async fn server_that_keeps(
+    keeps: bool,
+    answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static,
+) -> (Endpoints, mpsc::Receiver<Asked>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let endpoint = Endpoint::from(listener.local_addr().expect("an address")).speaking(Scheme::Http);
     let (asked, tells) = mpsc::channel(64);
     let answer = Arc::new(answer);
     tokio::spawn(async move {
+        let mut connection = 0;
         while let Ok((stream, _)) = listener.accept().await {
+            connection += 1;
             let (answer, asked) = (Arc::clone(&answer), asked.clone());
             let service = service_fn(move |request: Request<hyper::body::Incoming>| {
                 let (answer, asked) = (Arc::clone(&answer), asked.clone());
@@ -58,8 +70,8 @@ async fn server(answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> (E
                     let length = head.headers.get(HEADER_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
                     let (json, bytes) = body.split_at(length.unwrap_or(body.len()));
                     let json = serde_json::from_slice(json).unwrap_or(Value::Null);
-                    let path = head.uri.path().to_owned();
-                    let its = Asked { method: head.method, path, json, bytes: bytes.into(), encoding };
+                    let (method, path) = (head.method, head.uri.path().to_owned());
+                    let its = Asked { connection, method, path, json, bytes: bytes.into(), encoding };
                     let (status, length, body) = answer(&its);
                     let _ = asked.send(its).await;
                     let mut response = Response::builder().status(status);
@@ -73,7 +85,7 @@ async fn server(answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> (E
                     Ok::<_, Infallible>(response.body(Full::new(Bytes::from(body))).expect("a response"))
                 }
             });
-            tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+            tokio::spawn(http1::Builder::new().keep_alive(keeps).serve_connection(TokioIo::new(stream), service));
         }
     });
     (endpoint.into(), tells)
@@ -148,7 +160,7 @@ async fn steps_go_out_in_json_and_as_bytes_and_answers_are_read_in_both() {
             (response.model.as_str(), response.outputs[0].data.single(Datatype::Int32)),
             ("a model", Some(Ok((-5).into())))
         );
-        let Some(Asked { method, path, json, bytes, encoding: None }) = asked.recv().await else {
+        let Some(Asked { method, path, json, bytes, encoding: None, .. }) = asked.recv().await else {
             panic!("nothing is compressed")
         };
         assert_eq!((method, path.as_str()), (Method::POST, "/v2/models/a%20model/infer"));
@@ -197,11 +209,12 @@ async fn each_flaw_makes_a_request_of_its_own() {
         let (endpoints, mut asked) = server(|_| in_json(400, &json!({ "error": "no" }))).await;
         let plain = sent(&endpoints, by, &[step(None)]).await;
         assert_eq!(received(&plain[0]).result, Err("no".to_owned()));
-        let plain = format!("{:?}", asked.recv().await.expect("a request"));
+        let shown = |asked: Asked| format!("{:?}", (asked.path, asked.json, asked.bytes));
+        let plain = shown(asked.recv().await.expect("a request"));
         let mut seen = vec![plain];
         for flaw in Flaw::ALL {
             sent(&endpoints, by, &[step(Some(Special::Flaw(flaw)))]).await;
-            let request = format!("{:?}", asked.recv().await.expect("a request"));
+            let request = shown(asked.recv().await.expect("a request"));
             assert!(!seen.contains(&request), "{flaw}: {request}");
             seen.push(request);
         }
@@ -297,6 +310,26 @@ async fn a_server_that_reads_no_compressed_bodies_is_told() {
     assert_eq!(client(Access::default()).infers("m").await, Ok(()));
     let refused = client(access("target.compression = 'gzip'")).infers("m").await;
     assert!(matches!(&refused, Err(CallError::Refused(why)) if why.contains("--compression none")), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_connection_carries_one_call_after_the_other_until_it_is_closed() {
+    for (keeps, expected) in [(true, [1, 1, 1]), (false, [1, 2, 3])] {
+        let (endpoints, mut asked) = server_that_keeps(keeps, |_| in_json(400, &json!({ "error": "no" }))).await;
+        let messages = sent(&endpoints, Transport::Http, &[step(None); 3]).await;
+        assert!(
+            matches!(
+                messages.as_slice(),
+                [Message::Received(_), Message::Received(_), Message::Received(_), Message::End]
+            ),
+            "{messages:?}"
+        );
+        let mut connections = [0; 3];
+        for connection in &mut connections {
+            *connection = asked.recv().await.expect("a request").connection;
+        }
+        assert_eq!(connections, expected);
+    }
 }
 
 #[tokio::test]

@@ -1,7 +1,12 @@
 //! A bare client, the yardstick for what the tool's own client costs.
 //!
-//! It sends what the tool sends, over the same streams and connections and from as many threads, through the generated
-//! client, and checks nothing: it only counts answers. `scripts/bench` runs it beside the tool.
+//! It sends what the tool sends, over the same kind of streams, calls and connections and from as many threads, as one would write it
+//! with these libraries, and checks nothing: it reads each answer, and adds up the numbers in them. `scripts/bench` and
+//! `scripts/bench-transports` run it beside the tool.
+
+mod grpc;
+mod http;
+mod tls;
 
 use std::{
     num::{NonZeroU32, NonZeroU64},
@@ -13,28 +18,22 @@ use std::{
 
 use clap::Parser;
 use sequence_stress::{
+    conversation::Transport,
     endpoint::Endpoint,
-    number::Datatype,
     plan::{WorkerPlan, correlation_id},
-    proto::{
-        InferParameter, ModelInferRequest, grpc_inference_service_client::GrpcInferenceServiceClient,
-        infer_parameter::ParameterChoice, model_infer_request::InferInputTensor,
-        model_infer_request::InferRequestedOutputTensor,
-    },
     scenario::{ConnectionOwner, Overrides, Population, Scenario, Source, StreamLife, Window},
     seed::Seed,
-    sequence::{CorrelationId, IdForm, RequestId, Sequence},
+    sequence::{CorrelationId, RequestId, Sequence},
 };
-use tokio::{sync::mpsc, task::JoinSet};
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Status, transport::Channel};
+use tokio::task::JoinSet;
 
-/// How long one stream may take, from its first request to its end.
-const STREAM_LIMIT: Duration = Duration::from_secs(60);
+/// How long one sequence may take, from its first request to its end.
+const LIMIT: Duration = Duration::from_secs(60);
 
-type Service = GrpcInferenceServiceClient<Channel>;
+/// How many workers the tool has a thread for.
+const WORKERS_OF_A_THREAD: u32 = 64;
 
-/// Send what sequence-stress sends, and only count the answers.
+/// Send what sequence-stress sends, and only read the answers.
 #[derive(Debug, Parser)]
 #[command(name = "bare_client")]
 struct Args {
@@ -47,12 +46,18 @@ struct Args {
     /// The seed of the plan
     #[arg(short, long, value_name = "SEED")]
     random_seed: u64,
-    /// The server's gRPC endpoint, HOST:PORT
+    /// The server's endpoint, such as HOST:PORT or https://HOST:PORT
     #[arg(short, long, value_name = "ENDPOINT")]
     url: Endpoint,
     /// The model, which takes INPUT and gives OUTPUT
     #[arg(short, long, value_name = "MODEL")]
     model: String,
+    /// What requests travel over: grpc-stream, grpc-unary, http or http-binary
+    #[arg(long, value_name = "TRANSPORT", default_value_t)]
+    transport: Transport,
+    /// The authority that vouches for a server with TLS (PEM)
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
     /// A scenario file (TOML) [default: the built-in l0-sequence-stress]
     #[arg(long, value_name = "FILE")]
     scenario: Option<PathBuf>,
@@ -71,19 +76,46 @@ struct Job {
     seed: Seed,
     passes: u64,
     after_answer: bool,
+    endpoint: Endpoint,
+    transport: Transport,
+    tls: Option<tls::Tls>,
+}
+
+/// A request.
+#[derive(Debug)]
+struct Request {
+    id: RequestId,
+    sequence: CorrelationId,
+    start: bool,
+    end: bool,
+    value: i64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     requests: u64,
     answered: u64,
+    /// All numbers that came, added up.
+    total: i64,
 }
 
 impl Counts {
     fn add(&mut self, other: Self) {
         self.requests += other.requests;
-        self.answered += other.answered;
+        self.answer(other.answered, other.total);
     }
+
+    fn answer(&mut self, answered: u64, total: i64) {
+        self.answered += answered;
+        self.total = self.total.wrapping_add(total);
+    }
+}
+
+/// What sends the requests of one context.
+enum Client {
+    Stream(grpc::Service),
+    Unary(grpc::Service),
+    Http(http::Client),
 }
 
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "a program of its own, for a script")]
@@ -99,9 +131,11 @@ fn main() -> ExitCode {
         Err(error) => Err(error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")),
     };
     match result {
-        Ok((Counts { requests, answered }, elapsed)) => {
+        Ok((Counts { requests, answered, total }, elapsed)) => {
             let elapsed_s = elapsed.as_secs_f64();
-            println!("{}", serde_json::json!({"requests": requests, "answered": answered, "elapsed_s": elapsed_s}));
+            let counted =
+                serde_json::json!({"requests": requests, "answered": answered, "total": total, "elapsed_s": elapsed_s});
+            println!("{counted}");
             ExitCode::SUCCESS
         }
         Err(problem) => {
@@ -117,7 +151,7 @@ fn job(args: Args) -> Result<Job, String> {
         None => Source::default_scenario(),
     };
     let overrides = Overrides {
-        endpoint: Some(args.url.into()),
+        endpoint: Some(args.url.clone().into()),
         model: Some(args.model),
         workers: Some(args.concurrency),
         iterations: Some(args.iterations),
@@ -132,14 +166,22 @@ fn job(args: Args) -> Result<Job, String> {
     {
         return Err(format!("{}: [sending] has to be the default scenario's", source.name()));
     }
-    let (seed, passes) = (Seed(args.random_seed), args.iterations.get());
-    Ok(Job { scenario, seed, passes, after_answer: args.after_answer })
+    let protocol: &[u8] = if args.transport.is_http() { b"http/1.1" } else { b"h2" };
+    Ok(Job {
+        scenario,
+        seed: Seed(args.random_seed),
+        passes: args.iterations.get(),
+        after_answer: args.after_answer,
+        tls: args.url.scheme.is_secured().then(|| tls::Tls::new(args.ca.as_deref(), protocol)).transpose()?,
+        endpoint: args.url,
+        transport: args.transport,
+    })
 }
 
-/// Runs all workers, spread over a thread per core.
+/// Runs all workers, spread over as many threads as the tool has.
 fn run(job: Job) -> Result<(Counts, Duration), String> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let threads = cores.min(job.scenario.workers() as usize);
+    let threads = cores.min(job.scenario.workers().div_ceil(WORKERS_OF_A_THREAD) as usize);
     let job = Arc::new(job);
     let (done, results) = std::sync::mpsc::channel();
     let began = Instant::now();
@@ -176,8 +218,10 @@ fn run_thread(job: &Arc<Job>, thread: usize, threads: usize) -> Result<Counts, S
 
 async fn run_worker(job: Arc<Job>, index: u32) -> Result<Counts, String> {
     let mut plan = WorkerPlan::new(&job.scenario, job.seed, index);
-    let mut services: Vec<_> =
-        (0..job.scenario.most_contexts()).map(|_| connect(&job.scenario)).collect::<Result<_, _>>()?;
+    let mut clients = Vec::new();
+    for _ in 0..job.scenario.most_contexts() {
+        clients.push(Client::new(&job).await?);
+    }
     let mut counts = Counts::default();
     let mut begun = 0;
     for _ in 0..job.passes {
@@ -188,76 +232,57 @@ async fn run_worker(job: Arc<Job>, index: u32) -> Result<Counts, String> {
             let mut requests = Vec::new();
             for sequence in sequences {
                 let first = RequestId { worker: index, context: pass.context, sequence: begun, step: 0 };
-                requests.extend(steps(&job.scenario.target.model, id, first, sequence));
+                requests.extend(steps(id, first, sequence));
                 begun += 1;
             }
             counts.requests += requests.len() as u64;
-            let exchange = exchange(&mut services[pass.context as usize], requests);
-            counts.answered += tokio::time::timeout(STREAM_LIMIT, exchange)
+            let exchange = clients[pass.context as usize].exchange(&job.scenario.target.model, requests, &mut counts);
+            tokio::time::timeout(LIMIT, exchange)
                 .await
-                .map_err(|_| format!("a stream was not done after {} s", STREAM_LIMIT.as_secs()))?
-                .map_err(|status| format!("a stream broke: {}: {}", status.code(), status.message()))?;
+                .map_err(|_| format!("a sequence was not done after {} s", LIMIT.as_secs()))??;
         }
     }
     Ok(counts)
 }
 
-fn connect(scenario: &Scenario) -> Result<Service, String> {
-    let endpoint = tonic::transport::Endpoint::from_shared(scenario.target.endpoint.for_calls().uri())
-        .map_err(|error| format!("{}: {error}", scenario.target.endpoint))?;
-    let limit = scenario.limits.connect_ms.duration();
-    Ok(Service::new(endpoint.connect_timeout(limit).tcp_nodelay(true).connect_lazy()))
-}
-
 /// The requests of a sequence, the first of which is named `first`.
-fn steps(model: &str, id: CorrelationId, first: RequestId, sequence: &Sequence) -> Vec<ModelInferRequest> {
+fn steps(id: CorrelationId, first: RequestId, sequence: &Sequence) -> Vec<Request> {
     let last = sequence.values.len() - 1;
-    let request = |(step, (index, value)): (u32, (usize, &i64))| {
-        let start = sequence.start && index == 0;
-        let end = sequence.end && index == last;
-        ModelInferRequest {
-            model_name: model.to_owned(),
-            id: RequestId { step, ..first }.to_string(),
-            parameters: [
-                parameter("sequence_id", id.on_the_wire(IdForm::Integer).into()),
-                parameter("sequence_start", ParameterChoice::BoolParam(start)),
-                parameter("sequence_end", ParameterChoice::BoolParam(end)),
-            ]
-            .into(),
-            inputs: vec![InferInputTensor {
-                name: "INPUT".to_owned(),
-                datatype: "INT32".to_owned(),
-                shape: vec![1, 1],
-                ..Default::default()
-            }],
-            outputs: vec![InferRequestedOutputTensor { name: "OUTPUT".to_owned(), ..Default::default() }],
-            raw_input_contents: vec![Datatype::Int32.number(*value).to_bytes()],
-            ..Default::default()
-        }
+    let request = |(step, (index, value)): (u32, (usize, &i64))| Request {
+        id: RequestId { step, ..first },
+        sequence: id,
+        start: sequence.start && index == 0,
+        end: sequence.end && index == last,
+        value: *value,
     };
     (0..).zip(sequence.values.iter().enumerate()).map(request).collect()
 }
 
-fn parameter(name: &str, choice: ParameterChoice) -> (String, InferParameter) {
-    (name.to_owned(), InferParameter { parameter_choice: Some(choice) })
+impl Client {
+    async fn new(job: &Job) -> Result<Self, String> {
+        let limit = job.scenario.limits.connect_ms.duration();
+        Ok(match job.transport {
+            Transport::GrpcStream => Self::Stream(grpc::connect(&job.endpoint, job.tls.as_ref(), limit)?),
+            Transport::GrpcUnary => Self::Unary(grpc::connect(&job.endpoint, job.tls.as_ref(), limit)?),
+            Transport::Http | Transport::HttpBinary => {
+                let is_binary = job.transport == Transport::HttpBinary;
+                Self::Http(http::Client::connect(&job.endpoint, job.tls.as_ref(), is_binary, limit).await?)
+            }
+        })
+    }
+
+    /// Sends requests, all at once over a stream and else one by one, and reads what comes.
+    async fn exchange(&mut self, model: &str, requests: Vec<Request>, counts: &mut Counts) -> Result<(), String> {
+        match self {
+            Self::Stream(service) => {
+                grpc::stream(service, model, requests, counts).await.map_err(|status| told(&status))
+            }
+            Self::Unary(service) => grpc::call(service, model, requests, counts).await.map_err(|status| told(&status)),
+            Self::Http(client) => client.call(model, requests, counts).await,
+        }
+    }
 }
 
-/// Sends requests on a stream of their own, and counts what comes until the stream ends.
-async fn exchange(service: &mut Service, requests: Vec<ModelInferRequest>) -> Result<u64, Status> {
-    let expected = requests.len() as u64;
-    let (outgoing, queue) = mpsc::channel(requests.len());
-    // A server may send no headers before its first response, so the requests are there before the call.
-    for request in requests {
-        outgoing.try_send(request).expect("the queue has room for all");
-    }
-    let mut incoming = service.model_stream_infer(ReceiverStream::new(queue)).await?.into_inner();
-    let mut answered = 0;
-    while answered < expected && incoming.message().await?.is_some() {
-        answered += 1;
-    }
-    drop(outgoing);
-    while incoming.message().await?.is_some() {
-        answered += 1;
-    }
-    Ok(answered)
+fn told(status: &tonic::Status) -> String {
+    format!("a call failed: {}: {}", status.code(), status.message())
 }

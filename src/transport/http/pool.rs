@@ -1,0 +1,55 @@
+//! The connections to one endpoint, which are kept for the next calls.
+
+use std::sync::{Mutex, PoisonError};
+
+use super::{super::dial::Connector, Failure};
+use http_body_util::Full;
+use hyper::{
+    body::Bytes,
+    client::conn::http1::{SendRequest, handshake},
+};
+
+/// How many connections are kept that carry nothing just now.
+const IDLE_MAX: usize = 4;
+
+/// A connection, for one call at a time. When it is dropped with a call under way, it ends.
+pub(super) type Connection = SendRequest<Full<Bytes>>;
+
+/// Connections, each made when all others carry a call.
+pub(super) struct Pool {
+    connector: Connector,
+    idle: Mutex<Vec<Connection>>,
+}
+
+impl Pool {
+    pub(super) fn new(connector: Connector) -> Self {
+        Self { connector, idle: Mutex::default() }
+    }
+
+    /// A connection that carries nothing; nobody else has it until it is given back.
+    pub(super) async fn take(&self) -> Result<Connection, Failure> {
+        while let Some(mut connection) = self.pop() {
+            // The other end may have closed it.
+            if connection.ready().await.is_ok() {
+                return Ok(connection);
+            }
+        }
+        let stream = self.connector.connect().await.map_err(Failure::Connect)?;
+        let (sender, connection) = handshake(stream).await.map_err(Failure::Call)?;
+        // What becomes of it is told to the call that it carries.
+        tokio::spawn(connection);
+        Ok(sender)
+    }
+
+    /// Keeps a connection whose call is over.
+    pub(super) fn keep(&self, connection: Connection) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < IDLE_MAX {
+            idle.push(connection);
+        }
+    }
+
+    fn pop(&self) -> Option<Connection> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+}
