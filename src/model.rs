@@ -8,7 +8,7 @@ use crate::{
     arithmetic::Arithmetic,
     controls::{Controls, Told},
     number::Datatype,
-    tensor::TensorSpec,
+    tensor::{Shape, TensorSpec},
 };
 
 /// How the sequence batcher puts sequences into batches.
@@ -101,7 +101,7 @@ pub struct Model {
     /// The output that sums come from.
     pub output: TensorSpec,
     /// The shape that is sent, of input and output alike.
-    pub shape: Vec<i64>,
+    pub shape: Shape,
     /// What the model computes.
     #[serde(flatten)]
     pub arithmetic: Arithmetic,

@@ -8,7 +8,7 @@ use crate::{
     event::{ContextId, Cut, Disturbance, Event, EventKind, Nanos, Received, Response},
     number::{Datatype, Number},
     sequence::{CorrelationId, RequestId, Step},
-    tensor::{Tensor, TensorData, elements},
+    tensor::{Shape, Tensor, TensorData},
 };
 
 /// One event of a run, in a form that costs little to keep: of an answer that is as it should be there is only the sum.
@@ -64,7 +64,7 @@ pub struct Form {
     #[serde(default)]
     pub datatype: Datatype,
     /// The output's shape.
-    pub shape: Vec<i64>,
+    pub shape: Shape,
     /// The name and the shape of the output that tells what the model saw, where it is asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen: Option<(String, Vec<i64>)>,
@@ -148,12 +148,12 @@ impl Form {
             ([output, seen], Some(form)) => (output, Some(seen_of(seen, form)?)),
             _ => return None,
         };
-        let is_right = response.model == self.model
-            && output.name == self.output
-            && output.datatype == self.datatype.name()
-            && output.shape == self.shape;
+        let is_right =
+            response.model == self.model && output.name == self.output && output.datatype == self.datatype.name();
         let request = received.request().filter(|_| is_right)?;
-        Some((request, output.data.alike(self.datatype, elements(&self.shape))?.ok()?, seen))
+        let size = self.shape.size_in(&output.shape)?;
+        let sum = output.data.alike(self.datatype, self.shape.elements(size))?.ok()?;
+        Some((request, sum.of_elements(size), seen))
     }
 
     /// The answer of this form.
@@ -161,8 +161,8 @@ impl Form {
         let output = Tensor {
             name: self.output.clone(),
             datatype: self.datatype.name().to_owned(),
-            shape: self.shape.clone(),
-            data: TensorData::Raw(sum.to_bytes().repeat(elements(&self.shape))),
+            shape: self.shape.of(sum.elements()),
+            data: TensorData::Raw(sum.to_bytes().repeat(self.shape.elements(sum.elements()))),
         };
         let seen = seen.zip(self.seen.as_ref()).map(|(seen, (name, shape))| Tensor {
             name: name.clone(),
@@ -189,12 +189,31 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_answer_of_several_elements_is_kept_with_their_number() {
+        let form = Form {
+            model: "m".into(),
+            output: "OUTPUT".into(),
+            datatype: Datatype::Uint64,
+            shape: vec![1, -1].into(),
+            seen: None,
+        };
+        let request = RequestId { worker: 1, context: 2, sequence: 3, step: 4 };
+        let sum = Datatype::Uint64.number(-5).of_elements(9.try_into().expect("not 0"));
+        let right = form.answer(request, sum, None);
+        let kept = form.sum_of(&right).expect("it is as it should be");
+        assert_eq!((kept.1.elements(), form.answer(request, kept.1, None)), (sum.elements(), right.clone()));
+        let mut other = right;
+        other.result.as_mut().expect("a response").outputs[0].shape = vec![1, 8];
+        assert_eq!(form.sum_of(&other), None);
+    }
+
+    #[test]
     fn an_entry_gives_the_event_back() {
         let bare = Form {
             model: "m".into(),
             output: "OUTPUT".into(),
             datatype: Datatype::Int32,
-            shape: vec![1, 1],
+            shape: vec![1, 1].into(),
             seen: None,
         };
         let form = Form { seen: Some(("SEEN".into(), vec![1, 5])), ..bare.clone() };

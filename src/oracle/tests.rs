@@ -43,7 +43,7 @@ impl Conversation {
         let rules = Rules {
             model: "m".into(),
             output: "OUTPUT".into(),
-            shape: vec![1, 1],
+            shape: vec![1, 1].into(),
             arithmetic: Arithmetic::default(),
             idle_limit: Some(IDLE),
             straggling: STRAGGLING,

@@ -258,7 +258,7 @@ mod tests {
             model: "m".into(),
             output: "OUTPUT".into(),
             datatype: crate::number::Datatype::Int32,
-            shape: vec![1],
+            shape: vec![1].into(),
             seen: None,
         };
         Taps::with_bounds(form, |_| CorrelationId(1.try_into().expect("not zero")), batches, bytes)

@@ -17,8 +17,9 @@ ACCEPTED = "accepted"
 # What the model takes, and how its sequence batcher is set up.
 asked = triton.InferenceServerClient(ENDPOINT)
 INPUT = asked.get_model_metadata(MODEL).inputs[0]
-SHAPE = [max(1, size) for size in INPUT.shape]
 CONFIG = asked.get_model_config(MODEL).config
+# The dimension whose size each step has of its own.
+OPEN = max((place for place, size in enumerate(INPUT.shape) if size < 0 and (place or not CONFIG.max_batch_size)), default=None)
 IDLE_LIMIT_S = (CONFIG.sequence_batching.max_sequence_idle_microseconds or 1_000_000) / 1e6
 INSTANCES = sum(group.count for group in CONFIG.instance_group) or 1
 CANDIDATES = CONFIG.sequence_batching.oldest.max_candidate_sequences
@@ -78,16 +79,35 @@ def wrapped(value, datatype):
     return value - 2**bits if value >= 2 ** (bits - 1) and not datatype.startswith("UINT") else value
 
 
-def inputs(value, flaw):
+def shape_of(size):
+    """The shape of a tensor whose open dimension has this size."""
+    return [size if place == OPEN else max(1, its) for place, its in enumerate(INPUT.shape)]
+
+
+def part(value, index, datatype):
+    """One of the elements that a value is spread over, before it is wrapped."""
+    bits = (value + index * 0x9E3779B97F4A7C15) % 2**64
+    bits = (bits ^ bits >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    bits = (bits ^ bits >> 27) * 0x94D049BB133111EB % 2**64
+    drawn = bits ^ bits >> 31
+    drawn -= 2**64 if drawn >= 2**63 else 0
+    if datatype.startswith("FP"):
+        return abs(drawn) % 1024 * (-1 if drawn < 0 else 1)
+    width = 64 if datatype.endswith("64") else 32
+    return drawn >> 64 - width + bits % width
+
+
+def inputs(value, size, flaw):
     """The input tensor of a step; of one with a flaw as it must not be."""
     if flaw == "no-input":
         return []
     name = "NO_SUCH_INPUT" if flaw == "other-input" else INPUT.name
-    shape = [2, *SHAPE[1:]] if flaw == "batch-2" else [*SHAPE, 1] if flaw == "other-shape" else SHAPE
+    right = shape_of(size)
+    shape = [2, *right[1:]] if flaw == "batch-2" else [*right, 1] if flaw == "other-shape" else right
     datatype = OTHER_TYPES.get(INPUT.datatype, "FP32") if flaw == "other-type" else INPUT.datatype
     tensor = triton.InferInput(name, shape, datatype)
     # Elements that add up to the value, in the type's own arithmetic.
-    parts = [n if n % 2 else -n for n in range(1, int(math.prod(shape)))]
+    parts = [part(value, index, datatype) for index in range(1, math.prod(shape))]
     kind = NUMPY_TYPES[datatype]
     elements = [wrapped(each, datatype) for each in [*parts, value - sum(parts)]]
     elements = [str(each).encode() for each in elements] if datatype == "BYTES" else elements
@@ -113,18 +133,18 @@ class Stream:
     def say(self, text):
         say(f"ID+{self.sequence - ID}: {text}")
 
-    def send(self, value, start=False, end=False, expect=None, flaw=None, timeout=None):
-        """Sends a step; `expect` is what it has to be answered with, where that is determined, and `timeout` for how many microseconds
-        its sequence may wait for a slot."""
+    def send(self, value, start=False, end=False, expect=None, size=1, flaw=None, timeout=None):
+        """Sends a step; `expect` is what it has to be answered with, where that is determined, `size` that of the tensor's open
+        dimension, and `timeout` for how many microseconds its sequence may wait for a slot."""
         request = {"sequence_id": self.sequence, "timeout": timeout, **OF_THE_REQUEST.get(flaw, {})}
         self.sent += 1
         name = f"{self.sequence - ID}-{self.connection}-{self.sent}"
         words = f"{'START ' * start}{'END ' * end}{value}{' with ' + flaw if flaw else ''}"
         self.say(f"{words} ->")
         with self.changed:
-            self.waiting.append((name, words, expect))
+            self.waiting.append((name, words, expect, shape_of(size)))
         self.client.async_stream_infer(
-            MODEL, inputs(value, flaw), request_id=name, sequence_start=start, sequence_end=end, **request
+            MODEL, inputs(value, size, flaw), request_id=name, sequence_start=start, sequence_end=end, **request
         )
 
     def answered(self, result, error):
@@ -135,11 +155,10 @@ class Stream:
                 self.ended = True
                 tell_wrong(f"ID+{self.sequence - ID}: the stream ended: {error}" if error else "an answer too many")
             else:
-                name, words, expect = self.waiting.popleft()
-                self.judge(name, words, expect, result, error)
+                self.judge(*self.waiting.popleft(), result, error)
             self.changed.notify_all()
 
-    def judge(self, name, words, expect, result, error):
+    def judge(self, name, words, expect, shape, result, error):
         """Compares an answer with what it has to be."""
         if error:
             refused = "must specify the START flag" in error.message()
@@ -158,7 +177,7 @@ class Stream:
             outputs = [(each.datatype, list(each.shape)) for each in result.get_response().outputs[:1]]
             sums = result.as_numpy(result.get_response().outputs[0].name).flatten().tolist() if outputs else []
             sums = [int(each) if isinstance(each, bytes) else each for each in sums]
-            whole = outputs == [(INPUT.datatype, SHAPE)] and len(sums) == math.prod(SHAPE) and len(set(sums)) == 1
+            whole = outputs == [(INPUT.datatype, shape)] and len(sums) == math.prod(shape) and len(set(sums)) == 1
             seen, right = sums[0] if whole else f"{outputs} {sums}", whole and expect in (None, ACCEPTED, *sums)
             # What was cancelled with another stream of its sequence is answered without an output.
             right |= expect is None and not outputs

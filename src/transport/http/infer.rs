@@ -10,7 +10,6 @@ use super::{
 use crate::{
     number::Number,
     sequence::{Flaw, Special, Step, WireId},
-    tensor::elements,
 };
 
 /// A request, ready to be sent.
@@ -68,8 +67,8 @@ impl Said {
             version: None,
             input: None,
             datatype: parts.datatype.name(),
-            shape: parts.shape.clone(),
-            elements: step.value.spread(elements(&parts.shape)).collect(),
+            shape: parts.shape.of(step.value.elements()),
+            elements: parts.shape.spread(step.value).collect(),
             missing: 0,
             outputs: parts.outputs.clone(),
             has_input: true,
