@@ -421,6 +421,22 @@ mod tests {
         }
     }
 
+    /// Replays and exported scripts make them again.
+    #[test]
+    fn the_elements_of_a_number_are_always_the_same() {
+        for (datatype, expected) in [
+            (Datatype::Int32, "[0, -1557170, -950374, 2508544]"),
+            (Datatype::Int64, "[4034587181, -1557170, -950374, -4032078637]"),
+            (Datatype::Uint32, "[0, 4293410126, 4294016922, 2508544]"),
+            (Datatype::Uint64, "[4034587181, 18446744073707994446, 18446744073708601242, 18446744069677472979]"),
+            (Datatype::Fp32, "[328, -81, -431, 1184]"),
+            (Datatype::Fp64, "[328, -81, -431, 1184]"),
+            (Datatype::Bytes, "[0, -1557170, -950374, 2508544]"),
+        ] {
+            assert_eq!(format!("{:?}", datatype.number(1000).spread(4).collect::<Vec<_>>()), expected, "{datatype}");
+        }
+    }
+
     #[test]
     fn numbers_are_equal_however_many_elements_they_are() {
         let three = NonZeroU16::new(3).expect("not 0");

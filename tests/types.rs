@@ -5,6 +5,7 @@ mod support;
 
 use std::{
     collections::BTreeSet,
+    fs,
     net::SocketAddr,
     sync::{
         Mutex,
@@ -24,7 +25,8 @@ use sequence_stress::{
 };
 use support::{
     runs::{reference_server, run_alone, scenario_at},
-    triton::Triton,
+    tool::tool,
+    triton::{Triton, text},
 };
 
 /// Values of all sizes, which wrap around in each type of whole numbers; too few passes for what the default scenario claims.
@@ -139,6 +141,30 @@ fn a_model_is_not_sent_elements_that_it_does_not_take() {
     assert!(refused.contains(expected) && refused.lines().count() == 1, "{refused}");
     let one = run(server.address, "implicit_sequence_int64", "values.elements = { min = 1, max = 1 }");
     assert_eq!(problem("implicit_sequence_int64", one), None);
+}
+
+#[test]
+fn histories_and_failure_files_tell_how_many_elements_there_were() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let [scenario, history, failure] = ["s.toml", "h.jsonl", "f.toml"].map(path);
+    fs::write(&scenario, format!("{SCENARIO}values.elements = {{ min = 2, max = 9 }}")).expect("a file");
+    let run = |arguments: &[&str]| {
+        let output = tool().args(arguments).output().expect("it runs");
+        (output.status.code(), text(&output))
+    };
+    let stress = ["--embedded", "-q", "-r", "3", "--scenario", &scenario, "-m", "custom_sequence_uint64"];
+    let (code, said) =
+        run(&[&stress[..], &["--fault", "wrong-element", "--history", &history, "--failure", &failure]].concat());
+    assert!(code == Some(1) && said.contains(" in element "), "{said}");
+    let (code, said) = run(&["check", &history]);
+    assert!(code == Some(1) && said.contains(" in element ") && !said.contains("wrong-output"), "{said}");
+    let acts = fs::read_to_string(&failure).expect("a file");
+    assert!(acts.contains(" elements\""), "{acts}");
+    let (code, said) = run(&["replay", &failure]);
+    assert!(code == Some(1) && said.contains("failed in 1 of 1 run"), "{said}");
+    let (code, said) = run(&["export", &failure]);
+    assert!(code == Some(0) && said.contains(", size="), "{said}");
 }
 
 #[test]
