@@ -84,7 +84,7 @@ fn measure(name: &str, mut conversation: impl FnMut(&mut Writer)) {
     let rules = Rules {
         model: "m".into(),
         output: "OUTPUT".into(),
-        shape: vec![1, 1],
+        shape: vec![1, 1].into(),
         arithmetic: Arithmetic::default(),
         idle_limit: Some(Duration::from_secs(1)),
         straggling: Duration::from_millis(20),

@@ -8,7 +8,7 @@ use crate::{
     arithmetic::Arithmetic,
     controls::{Controls, Told},
     number::Datatype,
-    tensor::TensorSpec,
+    tensor::{Shape, TensorSpec},
 };
 
 /// How the sequence batcher puts sequences into batches.
@@ -104,7 +104,7 @@ pub struct Model {
     /// The output that sums come from.
     pub output: TensorSpec,
     /// The shape that is sent, of input and output alike.
-    pub shape: Vec<i64>,
+    pub shape: Shape,
     /// What the model computes.
     #[serde(flatten)]
     pub arithmetic: Arithmetic,

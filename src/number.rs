@@ -1,6 +1,11 @@
 //! The numbers that steps add and models answer, in the types that tensors have.
 
-use std::{fmt, str::FromStr};
+use std::{
+    fmt,
+    hash::{Hash, Hasher},
+    num::NonZeroU16,
+    str::FromStr,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -93,7 +98,7 @@ impl Datatype {
             Self::Uint32 => i64::from(value as u32),
             Self::Int64 | Self::Uint64 | Self::Fp32 | Self::Fp64 => value,
         };
-        Number { value, datatype: self }
+        Number { value, datatype: self, others: 0 }
     }
 
     /// The first element of a tensor's bytes, and the bytes behind it; none where they do not begin with an element.
@@ -145,12 +150,33 @@ impl fmt::Display for Datatype {
     }
 }
 
-/// A whole number of a tensor's type. Sums and differences wrap around as the type does.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+/// Of floating-point numbers, what elements are below: [`ELEMENTS_MAX`](crate::tensor::ELEMENTS_MAX) of them together are far below
+/// what is left of the numbers that FP32 has exactly by [`Arithmetic`](crate::arithmetic::Arithmetic).
+const PART_MAX: i64 = 1 << 10;
+
+/// A whole number of a tensor's type, and how many elements of a tensor it is. Sums and differences wrap around as the type does,
+/// and are one element; numbers are equal however many elements they are.
+#[derive(Clone, Copy, Default)]
 pub struct Number {
     /// For UINT64 its bits.
     value: i64,
     datatype: Datatype,
+    /// Its elements besides the first.
+    others: u16,
+}
+
+impl PartialEq for Number {
+    fn eq(&self, other: &Self) -> bool {
+        (self.value, self.datatype) == (other.value, other.datatype)
+    }
+}
+
+impl Eq for Number {}
+
+impl Hash for Number {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.value, self.datatype).hash(state);
+    }
 }
 
 impl Number {
@@ -186,6 +212,18 @@ impl Number {
     #[must_use]
     pub fn datatype(self) -> Datatype {
         self.datatype
+    }
+
+    /// The same as so many elements.
+    #[must_use]
+    pub fn of_elements(self, elements: NonZeroU16) -> Self {
+        Self { others: elements.get() - 1, ..self }
+    }
+
+    /// How many elements of a tensor it is, where the tensor's shape leaves that open.
+    #[must_use]
+    pub fn elements(self) -> NonZeroU16 {
+        NonZeroU16::MIN.saturating_add(self.others)
     }
 
     /// The sum, of this one's type.
@@ -234,12 +272,30 @@ impl Number {
         }
     }
 
-    /// So many elements that add up to it, no two of them alike but by chance.
+    /// So many elements that add up to it: always the same ones for a number, and others for another number.
+    ///
+    /// Whole numbers are of all sizes, and their sums wrap around. Floating-point ones are so small that in whatever order they are
+    /// added, to whatever sum a value may be added, nothing is rounded.
     pub fn spread(self, elements: usize) -> impl Iterator<Item = Self> {
-        let last = i64::try_from(elements).unwrap_or(1);
-        let parts = (1..last).map(move |index| self.datatype.number(if index % 2 == 0 { -index } else { index }));
+        let parts = (1..elements.try_into().unwrap_or(u64::MAX)).map(move |index| self.part(index));
         let rest = parts.clone().fold(self, Self::wrapping_sub);
         parts.chain(std::iter::once(rest))
+    }
+
+    /// One of the elements that it is spread over.
+    fn part(self, index: u64) -> Self {
+        // The finalizer of SplitMix64, which makes numbers that look drawn of such as differ by little.
+        let mut bits = self.value.cast_unsigned().wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let drawn = (bits ^ (bits >> 31)).cast_signed();
+        let width = match self.datatype {
+            Datatype::Int64 | Datatype::Uint64 => i64::BITS,
+            Datatype::Int32 | Datatype::Uint32 | Datatype::Bytes => i32::BITS,
+            Datatype::Fp32 | Datatype::Fp64 => return self.datatype.number(drawn % PART_MAX),
+        };
+        // The uppermost bits, so that there are small ones and large ones.
+        self.datatype.number(drawn >> (u64::from(i64::BITS - width) + bits % u64::from(width)))
     }
 
     /// As tensors have it.
@@ -300,7 +356,11 @@ impl FromStr for Written {
 
 #[cfg(test)]
 mod tests {
+    use rand::{RngExt as _, SeedableRng as _, seq::SliceRandom as _};
+    use rand_chacha::ChaCha8Rng;
+
     use super::*;
+    use crate::tensor::ELEMENTS_MAX;
 
     #[test]
     fn each_type_wraps_in_its_own_width_and_reads_what_it_puts() {
@@ -328,17 +388,66 @@ mod tests {
 
     #[test]
     fn a_number_is_spread_over_elements_that_add_up_to_it() {
+        let mut random = ChaCha8Rng::seed_from_u64(1);
         for datatype in Datatype::ALL {
-            for (value, count) in [(0, 1), (-7, 2), (1000, 5), (-3, 1024)] {
+            let exact = datatype.exact_bits().map_or(i64::MAX, |bits| 1 << (bits - 8));
+            for _ in 0..50 {
+                let number = datatype.number(random.random_range(-exact..exact));
+                let count = random.random_range(1..=ELEMENTS_MAX);
                 let mut bytes = Vec::new();
-                datatype.number(value).spread(count).for_each(|part| part.put(&mut bytes));
-                let (mut rest, mut sum, mut seen) = (bytes.as_slice(), datatype.number(0), 0);
+                number.spread(count).for_each(|part| part.put(&mut bytes));
+                let (mut rest, mut parts) = (bytes.as_slice(), Vec::new());
                 while let Some((element, behind)) = datatype.split(rest) {
-                    (rest, sum, seen) = (behind, sum.wrapping_add(element.expect("a number")), seen + 1);
+                    rest = behind;
+                    parts.push(element.expect("a number"));
                 }
-                assert_eq!((sum, seen, rest), (datatype.number(value), count, &[][..]), "{datatype}");
+                let sum = parts.iter().fold(number.zero(), |sum, part| sum.wrapping_add(*part));
+                assert_eq!((sum, parts.len(), rest), (number, count, &[][..]), "{datatype}");
+                assert_eq!(number.spread(count).collect::<Vec<_>>(), parts, "{datatype}: the same again");
             }
+            let spread = |value| datatype.number(value).spread(16).collect::<Vec<_>>();
+            let alike = spread(1000).iter().zip(spread(1001)).filter(|(one, other)| *one == other).count();
+            assert!(alike < 8, "{datatype}: other elements for another number");
         }
+    }
+
+    #[test]
+    fn floating_point_elements_are_added_exactly_in_whatever_order() {
+        let mut random = ChaCha8Rng::seed_from_u64(2);
+        for _ in 0..50 {
+            // What a sum may be, and what a value may be of a sequence of the fewest steps.
+            let sum: i32 = random.random_range(-1 << 23..1 << 23);
+            let value: i32 = random.random_range(-1 << 15..1 << 15);
+            let mut parts: Vec<_> =
+                Datatype::Fp32.number(value.into()).spread(ELEMENTS_MAX).map(Number::value).collect();
+            parts.shuffle(&mut random);
+            #[expect(clippy::cast_precision_loss, reason = "that is the test")]
+            let added = parts.iter().fold(sum as f32, |sum, part| sum + *part as f32);
+            assert_eq!(f64::from(added), f64::from(sum + value));
+        }
+    }
+
+    /// Replays and exported scripts make them again.
+    #[test]
+    fn the_elements_of_a_number_are_always_the_same() {
+        for (datatype, expected) in [
+            (Datatype::Int32, "[0, -1557170, -950374, 2508544]"),
+            (Datatype::Int64, "[4034587181, -1557170, -950374, -4032078637]"),
+            (Datatype::Uint32, "[0, 4293410126, 4294016922, 2508544]"),
+            (Datatype::Uint64, "[4034587181, 18446744073707994446, 18446744073708601242, 18446744069677472979]"),
+            (Datatype::Fp32, "[328, -81, -431, 1184]"),
+            (Datatype::Fp64, "[328, -81, -431, 1184]"),
+            (Datatype::Bytes, "[0, -1557170, -950374, 2508544]"),
+        ] {
+            assert_eq!(format!("{:?}", datatype.number(1000).spread(4).collect::<Vec<_>>()), expected, "{datatype}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_equal_however_many_elements_they_are() {
+        let three = NonZeroU16::new(3).expect("not 0");
+        let spread = Number::from(7).of_elements(three);
+        assert_eq!((spread, spread.elements(), spread.wrapping_add(1.into()).elements().get()), (7.into(), three, 1));
     }
 
     #[test]

@@ -1,6 +1,11 @@
 //! What the tool and the server talk about: correlation IDs, patterns, sequences and their steps.
 
-use std::{collections::BTreeMap, fmt, num::NonZeroU64, str::FromStr};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    num::{NonZeroU16, NonZeroU64},
+    str::FromStr,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -321,6 +326,9 @@ pub struct Sequence {
     pub end: bool,
     /// The input of each step; never empty.
     pub values: Vec<i64>,
+    /// Over how many elements each is spread; empty where that is one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub elements: Vec<NonZeroU16>,
     /// By the index of a step: what is wrong with it. The last step has no flaw.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub flaws: BTreeMap<u32, Flaw>,
@@ -398,7 +406,7 @@ pub struct Step {
     pub start: bool,
     /// Whether the step carries END.
     pub end: bool,
-    /// The element of the INPUT tensor.
+    /// The sum of the INPUT tensor's elements.
     pub value: Number,
     /// How many steps the sequence has.
     pub of: u32,
@@ -444,6 +452,9 @@ impl fmt::Display for Step {
             (false, false) => "",
         };
         write!(f, "{} step {}/{}{flags} value {}", self.pattern, self.request.step + 1, self.of, self.value)?;
+        if self.value.elements() > NonZeroU16::MIN {
+            write!(f, " in {} elements", self.value.elements())?;
+        }
         self.special.map_or(Ok(()), |special| write!(f, " {special}"))
     }
 }
@@ -502,7 +513,8 @@ mod tests {
     #[test]
     fn steps_with_a_flaw_carry_the_flags_of_the_next_one_that_has_none() {
         let flaws = [0, 2, 3].map(|step| (step, Flaw::IdZero)).into();
-        let sequence = Sequence { start: true, end: true, values: vec![1; 5], flaws, think_ms: Vec::new() };
+        let sequence =
+            Sequence { start: true, end: true, values: vec![1; 5], elements: Vec::new(), flaws, think_ms: Vec::new() };
         let carried: Vec<_> = (0..5).map(|step| sequence.flags(step)).collect();
         assert_eq!(carried, [(true, false), (true, false), (false, true), (false, true), (false, true)]);
         let one = Sequence { values: vec![1], flaws: BTreeMap::new(), ..sequence };

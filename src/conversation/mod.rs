@@ -3,6 +3,8 @@
 mod text;
 mod transport;
 
+use std::num::NonZeroU16;
+
 use serde::{Deserialize, Serialize};
 pub use text::parse_acts;
 pub use transport::Transport;
@@ -80,8 +82,11 @@ pub enum Act {
         start: bool,
         /// Whether it carries END.
         end: bool,
-        /// The element of the INPUT tensor, as the model's type takes it.
+        /// The sum of the INPUT tensor's elements, as the model's type takes it.
         value: i64,
+        /// How many elements these are, where the tensor's shape leaves that open.
+        #[serde(default = "one", skip_serializing_if = "is_one")]
+        elements: NonZeroU16,
         /// What sets it apart, if anything does.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         special: Option<Special>,
@@ -128,6 +133,15 @@ pub enum Act {
         /// The stream.
         lane: Lane,
     },
+}
+
+fn one() -> NonZeroU16 {
+    NonZeroU16::MIN
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_one(elements: &NonZeroU16) -> bool {
+    *elements == one()
 }
 
 impl Act {

@@ -1,15 +1,16 @@
 //! Acts as a person writes them.
 
-use std::fmt;
+use std::{fmt, num::NonZeroU16};
 
 use super::{Act, Connection, Lane, Transport};
 use crate::{
     number::Written,
     sequence::{Flaw, Special},
+    tensor::ELEMENTS_MAX,
 };
 
 impl fmt::Display for Act {
-    /// Such as `send 0 START 5`, `send 0 7 with batch-2`, `send 0 START 5 within 20000 us`, `await 1 <= 3`, `pause 20000 us` or `cancel 0`.
+    /// Such as `send 0 START 5`, `send 0 7 with batch-2`, `send 0 START 5 within 20000 us`, `send 0 5 in 16 elements`, `await 1 <= 3`, `pause 20000 us` or `cancel 0`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Open { lane: Lane(lane), over, by } => {
@@ -23,10 +24,13 @@ impl fmt::Display for Act {
                 write!(f, "open {lane} over {over}")?;
                 by.map_or(Ok(()), |by| write!(f, " by {by}"))
             }
-            Self::Send { lane: Lane(lane), start, end, value, special, .. } => {
+            Self::Send { lane: Lane(lane), start, end, value, elements, special, .. } => {
                 let start = if start { " START" } else { "" };
                 let end = if end { " END" } else { "" };
                 write!(f, "send {lane}{start}{end} {value}")?;
+                if elements > NonZeroU16::MIN {
+                    write!(f, " in {elements} elements")?;
+                }
                 special.map_or(Ok(()), |special| write!(f, " {special}"))
             }
             Self::Await { lane: Lane(lane), unanswered: 0 } => write!(f, "await {lane}"),
@@ -58,13 +62,11 @@ fn parse(text: &str) -> Result<Act, String> {
     let act = match *words.as_slice() {
         ["open", lane, "over", over] => open(lane, over, None),
         ["open", lane, "over", over, "by", by] => by.parse().ok().and_then(|by| open(lane, over, Some(by))),
-        ["send", lane, ref flags @ .., value, "with", flaw] => {
-            named(flaw).and_then(|flaw| send(lane, flags, value, Some(flaw)))
+        ["send", lane, ref said @ .., "with", flaw] => named(flaw).and_then(|flaw| send(lane, said, Some(flaw))),
+        ["send", lane, ref said @ .., "within", us, "us"] => {
+            us.parse().ok().and_then(|us| send(lane, said, Some(Special::TimeoutUs(us))))
         }
-        ["send", lane, ref flags @ .., value, "within", us, "us"] => {
-            us.parse().ok().and_then(|us| send(lane, flags, value, Some(Special::TimeoutUs(us))))
-        }
-        ["send", lane, ref flags @ .., value] => send(lane, flags, value, None),
+        ["send", lane, ref said @ ..] => send(lane, said, None),
         ["await", lane] => read(lane).map(|lane| Act::Await { lane, unanswered: 0 }),
         ["await", lane, "<=", most] => {
             read(lane).and_then(|lane| Some(Act::Await { lane, unanswered: most.parse().ok()? }))
@@ -81,7 +83,7 @@ fn parse(text: &str) -> Result<Act, String> {
     act.ok_or_else(|| {
         format!(
             "'{text}' is no act: write open LANE over own|fresh|neighbour|narrow|process [by TRANSPORT], \
-             send LANE [START] [END] VALUE [with FLAW | within N us], await LANE [<= N], pause N us, stop-reading N us, \
+             send LANE [START] [END] VALUE [in N elements] [with FLAW | within N us], await LANE [<= N], pause N us, stop-reading N us, \
              half-close LANE, close LANE, cancel LANE, reset LANE or kill LANE, where lanes are 0 to {}, transports are {} and flaws are {}",
             Lane::MAX - 1,
             Transport::ALL.map(Transport::name).join(", "),
@@ -113,7 +115,13 @@ fn named(flaw: &str) -> Option<Special> {
     Flaw::ALL.into_iter().find(|its| its.name() == flaw).map(Special::Flaw)
 }
 
-fn send(lane: &str, flags: &[&str], value: &str, special: Option<Special>) -> Option<Act> {
+fn send(lane: &str, said: &[&str], special: Option<Special>) -> Option<Act> {
+    let is_sent = |elements: &NonZeroU16| usize::from(elements.get()) <= ELEMENTS_MAX;
+    let (said, elements) = match said {
+        [said @ .., "in", elements, "elements"] => (said, elements.parse().ok().filter(is_sent)?),
+        said => (said, NonZeroU16::MIN),
+    };
+    let (value, flags) = said.split_last()?;
     let (start, end) = match flags {
         [] => (false, false),
         ["START"] => (true, false),
@@ -122,7 +130,7 @@ fn send(lane: &str, flags: &[&str], value: &str, special: Option<Special>) -> Op
         _ => return None,
     };
     let value = value.parse::<Written>().ok()?.value();
-    Some(Act::Send { lane: read(lane)?, sequence: 0, step: 0, of: 0, start, end, value, special })
+    Some(Act::Send { lane: read(lane)?, sequence: 0, step: 0, of: 0, start, end, value, elements, special })
 }
 
 /// Counts sequences, from one START to the next, and their steps. STARTs with a flaw begin the sequence of the one that follows.

@@ -86,10 +86,10 @@ impl StreamContext {
             };
             let next = match *act {
                 Act::Send { lane, .. } if !self.has_room(lane) => return Next::Wait(None),
-                Act::Send { lane, sequence, step, of, start, end, value, special } => {
+                Act::Send { lane, sequence, step, of, start, end, value, elements, special } => {
                     let ContextId { worker, context } = self.id;
                     let request = RequestId { worker, context, sequence: self.serial + sequence, step };
-                    let value = self.arithmetic.number(value);
+                    let value = self.arithmetic.number(value).of_elements(elements);
                     // A request that is a whole sequence ends it, too.
                     let end = end || (start && self.arithmetic.answers.are_iterative());
                     return Next::Send(lane, Step { request, pattern: self.pattern, start, end, value, of, special });
@@ -215,13 +215,25 @@ impl StreamContext {
 mod tests {
     use std::num::NonZeroU32;
 
+    use std::num::NonZeroU16;
+
     use super::*;
 
     const SECOND: Lane = Lane(1);
 
     fn send(lane: Lane, sequence: u32, step: u32) -> Act {
         let value = (10 * sequence + step).into();
-        Act::Send { lane, sequence, step, of: 2, start: step == 0, end: step == 1, value, special: None }
+        Act::Send {
+            lane,
+            sequence,
+            step,
+            of: 2,
+            start: step == 0,
+            end: step == 1,
+            value,
+            elements: NonZeroU16::MIN,
+            special: None,
+        }
     }
 
     fn context(window: Window, acts: Vec<Act>) -> StreamContext {

@@ -112,7 +112,7 @@ mod tests {
         arithmetic::Arithmetic,
         model::Turn,
         scenario::{Overrides, Source},
-        tensor::TensorSpec,
+        tensor::{Shape, TensorSpec},
     };
 
     fn model(execution: Duration) -> Model {
@@ -122,7 +122,7 @@ mod tests {
             server: None,
             input: tensor(),
             output: tensor(),
-            shape: Vec::new(),
+            shape: Shape::default(),
             arithmetic: Arithmetic::default(),
             strategy: None,
             slots: None,

@@ -3,6 +3,7 @@
 mod computes;
 mod known;
 mod probe;
+mod shapes;
 
 use std::{cmp::Reverse, collections::BTreeSet, time::Duration};
 
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use self::{
     computes::{arithmetic, check_answers},
     known::{Known, loaded_in_phases},
+    shapes::check_elements,
 };
 use super::parts::{Part, Wanted, is_missing, missing, note};
 use crate::{
@@ -23,7 +25,7 @@ use crate::{
     plan::Manner,
     scenario::{Phase, Population, Reuse, Scenario},
     sequence::Pattern,
-    tensor::{ELEMENTS_MAX, TensorSpec, elements},
+    tensor::{ELEMENTS_MAX, Shape, TensorSpec, elements},
     transport::{CallError, Client, Configuration, speaks_tls},
 };
 
@@ -166,12 +168,14 @@ impl Preflight {
                 return Err(format!("neither metadata nor configuration tell the tensors of model '{name}': {error}"));
             }
         };
-        let (input, output, shape, datatype) = choose_tensors(name, &inputs, &outputs)?;
         if let Err(error) = &configuration {
             notes.push(note(Wanted::Configuration, error));
         }
         let configuration = configuration.ok();
         let settings = configuration.as_ref().map(Configuration::settings);
+        let batches = settings.as_ref().is_none_or(|settings| settings.batches);
+        let (input, output, shape, datatype) = choose_tensors(name, &inputs, &outputs, batches)?;
+        check_elements(name, &input, &shape, scenario)?;
         let mut told = match settings {
             Some(_) => {
                 let Hints { formula, initial_state, responses, .. } = hints;
@@ -197,6 +201,7 @@ impl Preflight {
         if let Some(configuration) = &configuration {
             known.also_with(&loaded_in_phases(configuration, scenario));
         }
+        known.may_differ_in_length(scenario);
         if let Some(error) = unreadable {
             notes.push(note(Wanted::Statistics, &error));
         }
@@ -277,7 +282,8 @@ fn choose_tensors(
     model: &str,
     inputs: &[TensorSpec],
     outputs: &[TensorSpec],
-) -> Result<(TensorSpec, TensorSpec, Vec<i64>, Datatype), String> {
+    batches: bool,
+) -> Result<(TensorSpec, TensorSpec, Shape, Datatype), String> {
     let list = |tensors: &[TensorSpec]| tensors.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let refuse = || {
         Err(format!(
@@ -294,10 +300,8 @@ fn choose_tensors(
     };
     let ([input], Some(output)) = (inputs, output) else { return refuse() };
     let datatype = Datatype::named(&input.datatype).filter(|_| input.datatype == output.datatype);
-    match (input.smallest_shape(), output.smallest_shape(), datatype) {
-        (Some(shape), Some(same), Some(datatype)) if shape == same => {
-            Ok((input.clone(), output.clone(), shape, datatype))
-        }
+    match (Shape::common(input, output, batches), datatype) {
+        (Some(shape), Some(datatype)) => Ok((input.clone(), output.clone(), shape, datatype)),
         _ => refuse(),
     }
 }

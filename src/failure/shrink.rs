@@ -3,6 +3,7 @@
 use std::{
     collections::HashSet,
     hash::{DefaultHasher, Hash as _, Hasher as _},
+    num::NonZeroU16,
 };
 
 use super::{Failure, server};
@@ -241,8 +242,14 @@ fn simpler(conversation: &Conversation) -> Vec<Conversation> {
             Act::Reset { lane } | Act::Kill { lane } => Act::Cancel { lane },
             Act::Cancel { lane } => Act::Close { lane },
             // An END that is left is one that it takes.
-            Act::Send { lane, sequence, step, of, start, end: true, value, special } => {
-                Act::Send { lane, sequence, step, of, start, end: false, value, special }
+            Act::Send { lane, sequence, step, of, start, end: true, value, elements, special } => {
+                Act::Send { lane, sequence, step, of, start, end: false, value, elements, special }
+            }
+            Act::Send { lane, sequence, step, of, start, end, value, elements, special }
+                if elements > NonZeroU16::MIN =>
+            {
+                let elements = NonZeroU16::MIN;
+                Act::Send { lane, sequence, step, of, start, end, value, elements, special }
             }
             _ => continue,
         };

@@ -56,9 +56,17 @@ const ALL: [&str; 12] = [
 fn steps_that_are_set_apart_are_read_as_they_are_written() {
     let mut all: Vec<_> = Flaw::ALL.iter().map(|flaw| format!("send 0 START 5 with {flaw}")).collect();
     all.push("send 1 END -7 within 20000 us".to_owned());
+    all.extend(["send 0 5 in 16 elements", "send 0 START END 5 in 1024 elements with batch-2"].map(str::to_owned));
     let read = parse_acts(&all).expect("acts");
     assert_eq!(read.iter().map(ToString::to_string).collect::<Vec<_>>(), all);
-    for wrong in ["send 0 1 with nothing", "send 0 1 within 5", "send 0 1 within -5 us"] {
+    for wrong in [
+        "send 0 1 with nothing",
+        "send 0 1 within 5",
+        "send 0 1 within -5 us",
+        "send 0 1 in 0 elements",
+        "send 0 1 in 1025 elements",
+        "send 0 in 2 elements",
+    ] {
         let error = parse_acts(&texts(&[wrong])).expect_err(wrong);
         assert!(error.contains("[with FLAW | within N us]") && error.contains("batch-2, other-type"), "{error}");
     }

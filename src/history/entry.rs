@@ -9,7 +9,7 @@ use crate::{
     event::{ContextId, Cut, Disturbance, Event, EventKind, Nanos, Received, Response, Series},
     number::{Datatype, Number},
     sequence::{CorrelationId, RequestId, Step},
-    tensor::{Tensor, TensorData, elements},
+    tensor::{Shape, Tensor, TensorData},
 };
 
 /// One event of a run, in a form that costs little to keep: of an answer that is as it should be there is only the sum.
@@ -65,7 +65,7 @@ pub struct Form {
     #[serde(default)]
     pub datatype: Datatype,
     /// The output's shape.
-    pub shape: Vec<i64>,
+    pub shape: Shape,
     /// How often a request is answered.
     #[serde(default)]
     pub answers: Answers,
@@ -156,7 +156,10 @@ impl Form {
         let request = received.request()?;
         let (sum, seen) = self.told_by(first)?;
         let Series { further, is_unfinished } = &first.series;
-        let is_right = |(number, response)| self.told_by(response) == Some((self.nth(number, sum), seen));
+        let is_right = |(number, response)| {
+            self.told_by(response)
+                .is_some_and(|(its, saw)| (its, its.elements(), saw) == (self.nth(number, sum), sum.elements(), seen))
+        };
         let is_whole = !is_unfinished && further.len() + 1 == self.answers.count() as usize;
         (is_whole && (1..).zip(further).all(is_right)).then_some((request, sum, seen))
     }
@@ -168,19 +171,18 @@ impl Form {
             ([output, seen], Some(form)) => (output, Some(seen_of(seen, form)?)),
             _ => return None,
         };
-        let is_right = response.model == self.model
-            && output.name == self.output
-            && output.datatype == self.datatype.name()
-            && output.shape == self.shape;
-        let sum = Some(output).filter(|_| is_right)?.data.alike(self.datatype, elements(&self.shape))?.ok()?;
-        Some((sum, seen))
+        let is_right =
+            response.model == self.model && output.name == self.output && output.datatype == self.datatype.name();
+        let size = self.shape.size_in(&output.shape).filter(|_| is_right)?;
+        let sum = output.data.alike(self.datatype, self.shape.elements(size))?.ok()?;
+        Some((sum.of_elements(size), seen))
     }
 
     /// What the answer with this number is where the first one is this. To an iterative model the request's own INPUT is what the
     /// first answer has besides the initial state, if it is right.
     fn nth(&self, number: u32, first: Number) -> Number {
         let input = first.wrapping_sub(self.datatype.number(self.initial_state));
-        first.wrapping_add(self.answers.besides(number, input))
+        first.wrapping_add(self.answers.besides(number, input)).of_elements(first.elements())
     }
 
     /// The answer of this form.
@@ -195,8 +197,8 @@ impl Form {
             let output = Tensor {
                 name: self.output.clone(),
                 datatype: self.datatype.name().to_owned(),
-                shape: self.shape.clone(),
-                data: TensorData::Raw(sum.to_bytes().repeat(elements(&self.shape))),
+                shape: self.shape.of(sum.elements()),
+                data: TensorData::Raw(sum.to_bytes().repeat(self.shape.elements(sum.elements()))),
             };
             let outputs = std::iter::once(output).chain(seen.clone()).collect();
             Response { model: self.model.clone(), outputs, series: Series::default() }
@@ -221,12 +223,33 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_answer_of_several_elements_is_kept_with_their_number() {
+        let form = Form {
+            model: "m".into(),
+            output: "OUTPUT".into(),
+            datatype: Datatype::Uint64,
+            shape: vec![1, -1].into(),
+            answers: Answers::Several(2),
+            initial_state: 0,
+            seen: None,
+        };
+        let request = RequestId { worker: 1, context: 2, sequence: 3, step: 4 };
+        let sum = Datatype::Uint64.number(-5).of_elements(9.try_into().expect("not 0"));
+        let right = form.answer(request, sum, None);
+        let kept = form.sum_of(&right).expect("it is as it should be");
+        assert_eq!((kept.1.elements(), form.answer(request, kept.1, None)), (sum.elements(), right.clone()));
+        let mut other = right;
+        other.result.as_mut().expect("a response").outputs[0].shape = vec![1, 8];
+        assert_eq!(form.sum_of(&other), None);
+    }
+
+    #[test]
     fn an_entry_gives_the_event_back() {
         let bare = Form {
             model: "m".into(),
             output: "OUTPUT".into(),
             datatype: Datatype::Int32,
-            shape: vec![1, 1],
+            shape: vec![1, 1].into(),
             answers: Answers::One,
             initial_state: 0,
             seen: None,

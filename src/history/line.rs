@@ -1,6 +1,6 @@
 //! An entry as a line of JSON; `docs/HISTORY.md` describes it.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, num::NonZeroU16};
 
 use serde::{Deserialize, Serialize};
 
@@ -120,11 +120,15 @@ fn number(value: impl itoa::Integer, out: &mut Vec<u8>) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
-/// A number of a tensor's type, and behind it the type where that is not INT32.
+/// A number of a tensor's type, and behind it how many elements it is where it is several, and the type where that is not INT32.
 fn value(value: Number, out: &mut Vec<u8>) {
     match value.datatype() {
         Datatype::Uint64 => number(value.value().cast_unsigned(), out),
         _ => number(value.value(), out),
+    }
+    if value.elements() > NonZeroU16::MIN {
+        field("n", out);
+        number(value.elements().get(), out);
     }
     if value.datatype() != Datatype::Int32 {
         field("type", out);
@@ -187,6 +191,8 @@ struct Line<'l> {
     /// The type of `v` or `sum`.
     #[serde(default, rename = "type")]
     datatype: Datatype,
+    /// How many elements `v` or `sum` is.
+    n: Option<NonZeroU16>,
     us: Option<u64>,
     saw: Option<[i64; controls::ELEMENTS]>,
     over: Option<Connection>,
@@ -286,7 +292,8 @@ impl Line<'_> {
     }
 
     fn number(&self, written: Option<Written>) -> Option<Number> {
-        written.map(|written| self.datatype.number(written.value()))
+        let elements = self.n.unwrap_or(NonZeroU16::MIN);
+        written.map(|written| self.datatype.number(written.value()).of_elements(elements))
     }
 
     fn request(&self) -> Result<RequestId, String> {
@@ -389,6 +396,9 @@ mod tests {
         for datatype in Datatype::ALL {
             all.push(What::Answered(request, datatype.number(-1), None));
             all.push(What::Sent(Step { value: datatype.number(i64::MAX), ..step }));
+            let spread = datatype.number(-7).of_elements(NonZeroU16::MAX);
+            all.push(What::Sent(Step { value: spread, ..step }));
+            all.push(What::Answered(step.request, spread, None));
         }
         let connections =
             [Connection::Own, Connection::Fresh, Connection::Neighbour, Connection::Narrow, Connection::Process];
@@ -419,7 +429,12 @@ mod tests {
                 write(&entry, &mut line);
                 let text = String::from_utf8(line).expect("UTF-8");
                 assert!(text.starts_with("{\"t\":") && text.lines().count() == 1, "{text}");
-                assert_eq!(read(text.as_bytes()), Ok(entry), "{text}");
+                let read = read(text.as_bytes()).expect("an entry");
+                assert_eq!(read, entry, "{text}");
+                // Numbers are equal however many elements they are.
+                let mut again = Vec::new();
+                write(&read, &mut again);
+                assert_eq!(String::from_utf8(again), Ok(text));
             }
         }
     }

@@ -29,6 +29,7 @@ use crate::{
     event::{ContextId, Event, Nanos},
     number::Number,
     sequence::{CorrelationId, IdForm, Step},
+    tensor::Shape,
 };
 
 /// What a correct server may and may not do, for one model and one run.
@@ -39,7 +40,7 @@ pub struct Rules {
     /// The output that was asked for.
     pub output: String,
     /// The output's shape: that of the input.
-    pub shape: Vec<i64>,
+    pub shape: Shape,
     /// What the model computes.
     #[serde(default)]
     pub arithmetic: Arithmetic,

@@ -6,7 +6,7 @@ use crate::{
     event::Response,
     number::Number,
     sequence::Step,
-    tensor::{Tensor, TensorData, elements},
+    tensor::{Tensor, TensorData},
 };
 
 impl Observation<'_> {
@@ -34,7 +34,8 @@ impl Observation<'_> {
             self.violation(ViolationKind::WrongOutputName, Some(step), self.outputs(), seen);
             let datatype = self.rules.arithmetic.datatype;
             let alone = alone.filter(|output| output.datatype == datatype.name());
-            return alone.and_then(|output| output.data.alike(datatype, elements(&self.rules.shape))?.ok());
+            let count = self.rules.shape.elements(step.value.elements());
+            return alone.and_then(|output| output.data.alike(datatype, count)?.ok());
         };
         self.sum_in(step, output)
     }
@@ -59,11 +60,12 @@ impl Observation<'_> {
             self.violation(ViolationKind::WrongOutputType, Some(step), expected, output.datatype.clone());
             return None;
         }
-        if output.shape != self.rules.shape {
-            let expected = format!("the shape {:?}", self.rules.shape);
+        let size = step.value.elements();
+        if output.shape != self.rules.shape.of(size) {
+            let expected = format!("the shape {:?}", self.rules.shape.of(size));
             self.violation(ViolationKind::WrongOutputShape, Some(step), expected, format!("{:?}", output.shape));
         }
-        let count = elements(&self.rules.shape);
+        let count = self.rules.shape.elements(size);
         match output.data.alike(datatype, count) {
             Some(Ok(answer)) => Some(answer),
             Some(Err(seen)) => {
@@ -99,11 +101,11 @@ impl Observation<'_> {
         }
         let differences = controls.told.differences(step, self.id.correlation_id, told);
         if !differences.is_empty() {
-            let answer =
-                match sum.and_then(|sum| sum.data.alike(self.rules.arithmetic.datatype, elements(&self.rules.shape))) {
-                    Some(Ok(sum)) => format!("the answer is {sum}"),
-                    Some(Err(_)) | None => "the answer has no sum".to_owned(),
-                };
+            let count = self.rules.shape.elements(step.value.elements());
+            let answer = match sum.and_then(|sum| sum.data.alike(self.rules.arithmetic.datatype, count)) {
+                Some(Ok(sum)) => format!("the answer is {sum}"),
+                Some(Err(_)) | None => "the answer has no sum".to_owned(),
+            };
             let came = format!("{}; {answer}", differences.join("; "));
             self.violation(ViolationKind::WrongControl, Some(step), "the model to see what was sent".to_owned(), came);
             return false;

@@ -53,7 +53,7 @@ impl Conversation {
         let rules = Rules {
             model: "m".into(),
             output: "OUTPUT".into(),
-            shape: vec![1, 1],
+            shape: vec![1, 1].into(),
             arithmetic,
             idle_limit: Some(IDLE),
             straggling: STRAGGLING,

@@ -1,6 +1,6 @@
 //! A pass as the acts of a conversation.
 
-use std::{ops::Range, time::Duration};
+use std::{num::NonZeroU16, ops::Range, time::Duration};
 
 use super::{LANES, Pass, Twist};
 use crate::{
@@ -310,6 +310,7 @@ impl Script<'_> {
                 start,
                 end,
                 value: its.values[step as usize],
+                elements: its.elements.get(step as usize).copied().unwrap_or(NonZeroU16::MIN),
                 special: self.special(its, step),
             });
         }
@@ -370,6 +371,7 @@ mod tests {
             start: true,
             end: true,
             values: (first..first + 4).collect(),
+            elements: Vec::new(),
             flaws: flaws(),
             think_ms: Vec::new(),
         };

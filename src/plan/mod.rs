@@ -119,6 +119,12 @@ impl WorkerPlan {
         let (context, pattern) = self.draw_pattern();
         self.has_no_sequence[context as usize] = pattern.leaves_no_sequence();
         let mut sequences = self.draw_sequences(pattern);
+        if let Some(elements) = self.population.values.elements {
+            for sequence in &mut sequences {
+                let draw = |_: &i64| elements.draw(&mut self.generator);
+                sequence.elements = sequence.values.iter().map(draw).collect();
+            }
+        }
         if !self.population.think.step_ms.is_zero() && !pattern.needs_a_queue() {
             for sequence in &mut sequences {
                 self.draw_thinking(sequence);
@@ -225,12 +231,19 @@ impl WorkerPlan {
     fn draw_sequence_of(&mut self, least: u32, end: bool) -> Sequence {
         let length = self.draw_length().max(least);
         let values = (0..length).map(|_| self.draw_value()).collect();
-        Sequence { start: true, end, values, flaws: BTreeMap::new(), think_ms: Vec::new() }
+        Sequence { start: true, end, values, elements: Vec::new(), flaws: BTreeMap::new(), think_ms: Vec::new() }
     }
 
     /// A sequence of one step.
     fn draw_step(&mut self, start: bool, end: bool) -> Sequence {
-        Sequence { start, end, values: vec![self.draw_value()], flaws: BTreeMap::new(), think_ms: Vec::new() }
+        Sequence {
+            start,
+            end,
+            values: vec![self.draw_value()],
+            elements: Vec::new(),
+            flaws: BTreeMap::new(),
+            think_ms: Vec::new(),
+        }
     }
 
     /// A sequence with START and END in which some steps but the last have a flaw, those before START among them.

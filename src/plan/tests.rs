@@ -178,3 +178,23 @@ fn lengths_are_kept_within_their_bounds() {
     lengths.dedup();
     assert_eq!(lengths, [3, 4, 5]);
 }
+
+#[test]
+fn values_are_spread_over_elements_where_that_is_asked_for_and_nothing_else_changes() {
+    let spread = scenario("values.elements = { min = 2, max = 5 }");
+    let mut seen = std::collections::BTreeSet::new();
+    for pass in passes(&spread, 7, 3, 50) {
+        for sequence in &pass.sequences {
+            assert_eq!(sequence.elements.len(), sequence.values.len());
+            seen.extend(sequence.elements.iter().map(|elements| elements.get()));
+        }
+    }
+    assert_eq!(seen.into_iter().collect::<Vec<_>>(), [2, 3, 4, 5]);
+    assert_eq!(passes(&spread, 7, 3, 50), passes(&spread, 7, 3, 50));
+    assert!(
+        passes(&scenario(""), 7, 3, 50).iter().all(|pass| pass.sequences.iter().all(|its| its.elements.is_empty()))
+    );
+    // The first pass is drawn before the first numbers of elements.
+    let (with, without) = (&passes(&spread, 7, 3, 1)[0], &passes(&scenario(""), 7, 3, 1)[0]);
+    assert_eq!(with.sequences[0].values, without.sequences[0].values);
+}

@@ -258,7 +258,7 @@ mod tests {
             model: "m".into(),
             output: "OUTPUT".into(),
             datatype: crate::number::Datatype::Int32,
-            shape: vec![1],
+            shape: vec![1].into(),
             answers: crate::answers::Answers::One,
             initial_state: 0,
             seen: None,

@@ -55,6 +55,7 @@ macro_rules! faults {
 faults! {
     "state":
     OffByOne "off-by-one" "an answer is one too high; the state stays right", "wrong sum", "";
+    WrongElement "wrong-element" "of several elements of an answer the last is one too high; the state stays right", "wrong sum", "";
     KeepState "keep-state" "START does not reset the state that the slot or the ID had before", "stale state after a restart", "server#4064";
     ResetState "reset-state" "a step in the middle of a sequence finds its state reset", "wrong sum", "server#4178";
     StaleState "stale-state" "START takes over the last state of the ID's previous sequence", "stale state after a restart", "server#2229";

@@ -235,7 +235,13 @@ impl Accumulator {
         let name = &self.spec.outputs[0].name;
         let response = |number: u32| {
             let result = result.plus(bits(number.into()));
-            let output = || Tensor::filled(datatype, shape.clone(), values.len(), result);
+            let mut elements = vec![result; values.len()];
+            if let [_, .., last] = elements.as_mut_slice()
+                && self.faults.happens(Fault::WrongElement)
+            {
+                *last = last.plus(bits(1));
+            }
+            let output = || Tensor::of(datatype, shape.clone(), &elements);
             row.wants.has(0).then(|| (name.clone(), output())).into_iter().collect()
         };
         Ok(Step { responses: (0..self.spec.responses).map(response).collect(), state })

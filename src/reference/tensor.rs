@@ -72,6 +72,11 @@ impl Tensor {
         Self { datatype, shape, data: number.to_le_bytes().repeat(count) }
     }
 
+    /// A tensor of these elements.
+    pub(super) fn of(datatype: Datatype, shape: Vec<i64>, elements: &[Number]) -> Self {
+        Self { datatype, shape, data: elements.iter().flat_map(|element| element.to_le_bytes()).collect() }
+    }
+
     /// A tensor of INT32.
     pub(super) fn int32(shape: Vec<i64>, values: impl IntoIterator<Item = i32>) -> Self {
         Self { datatype: Datatype::Int32, shape, data: values.into_iter().flat_map(i32::to_le_bytes).collect() }

@@ -5,6 +5,7 @@ mod expect;
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
+    num::NonZeroU16,
 };
 
 use self::expect::Expecting;
@@ -188,7 +189,7 @@ impl<'f> Script<'f> {
     }
 
     fn send(&mut self, conversation: &Conversation, stream: (u32, Lane), act: Act) {
-        let Act::Send { start, end, value, step, special, .. } = act else { return };
+        let Act::Send { start, end, value, elements, step, special, .. } = act else { return };
         if special == Some(Special::Flaw(Flaw::IdOfOtherType)) {
             self.lines.push(
                 "# Here a step was sent whose correlation ID is true; tritonclient sends no such thing.".to_owned(),
@@ -219,13 +220,14 @@ impl<'f> Script<'f> {
             }
             None => self.expecting(stream.0).send(start, end, value, elsewhere),
         };
-        let words = Accused::of(self.failure, conversation, step, value);
+        let words = Accused::of(self.failure, conversation, step, value, elements);
         let expected = expected.or_else(|| words.as_ref().and_then(Accused::expected));
         let arguments = [
             Some(self.failure.arithmetic.number(value).to_string()),
             start.then(|| "start=True".to_owned()),
             end.then(|| "end=True".to_owned()),
             expected.map(|expected| format!("expect={expected}")),
+            (elements > NonZeroU16::MIN).then(|| format!("size={elements}")),
             special.map(|special| match special {
                 Special::Flaw(flaw) => format!("flaw=\"{flaw}\""),
                 Special::TimeoutUs(us) => format!("timeout={us}"),
@@ -311,11 +313,18 @@ struct Accused<'f> {
 
 impl<'f> Accused<'f> {
     /// It, if this step is the one.
-    fn of(failure: &'f Failure, conversation: &Conversation, step: u32, value: i64) -> Option<Self> {
+    fn of(
+        failure: &'f Failure,
+        conversation: &Conversation,
+        step: u32,
+        value: i64,
+        elements: NonZeroU16,
+    ) -> Option<Self> {
         let (_, sent) = failure.found.split_once(": sent ").filter(|_| conversation.accused)?;
         let (sent, words) = sent.split_once("; ")?;
+        let spread = if elements > NonZeroU16::MIN { format!(" in {elements} elements") } else { String::new() };
         let is_it = sent.contains(&format!("step {}/", step + 1))
-            && sent.ends_with(&format!("value {}", failure.arithmetic.number(value)));
+            && sent.ends_with(&format!("value {}{spread}", failure.arithmetic.number(value)));
         is_it.then_some(Self { kind: failure.kind, words })
     }
 

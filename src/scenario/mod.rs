@@ -30,8 +30,8 @@ pub use network::{BlackHole, CutBy, Network, NetworkCut};
 pub use numbers::{Millis, Normal, Probability, Uniform, Weight, Window};
 pub use phase::{Phase, ServerAction};
 pub use population::{
-    ConnectionOwner, Contexts, Drawn, Length, ListedValues, Load, OwnIds, Patterns, Population, Reuse, Sending,
-    StreamLife, Think, Values,
+    ConnectionOwner, Contexts, Drawn, DrawnValues, Elements, Length, ListedValues, Load, OwnIds, Patterns, Population,
+    Reuse, Sending, StreamLife, Think, Values,
 };
 pub use reference::{KEYS, Key};
 use serde::{Deserialize, Serialize};

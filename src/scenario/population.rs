@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    num::{NonZeroU32, NonZeroU64},
+    num::{NonZeroU16, NonZeroU32, NonZeroU64},
 };
 
 use rand::{Rng, RngExt as _};
@@ -14,6 +14,7 @@ use super::{
 use crate::{
     conversation::Transport,
     sequence::{IdForm, Pattern},
+    tensor::ELEMENTS_MAX,
 };
 
 /// Workers that are alike.
@@ -158,12 +159,88 @@ impl From<Length> for RawDraw {
 
 /// The inputs of the steps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Values {
+#[serde(try_from = "RawValues", into = "RawValues")]
+pub struct Values {
+    /// What is drawn from.
+    pub drawn: DrawnValues,
+    /// Over how many elements each is spread; none where that is as the model's shape has it, one where that is open.
+    pub elements: Option<Elements>,
+}
+
+/// How inputs are drawn.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DrawnValues {
     /// Whole numbers, both ends included.
     Uniform(Uniform<i64>),
     /// One of these, each as often as it stands there.
     List(ListedValues),
+}
+
+/// The inputs of the steps as files have them.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawValues {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    uniform: Option<Uniform<i64>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    list: Option<ListedValues>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    elements: Option<Elements>,
+}
+
+impl TryFrom<RawValues> for Values {
+    type Error = String;
+
+    fn try_from(RawValues { uniform, list, elements }: RawValues) -> Result<Self, String> {
+        let drawn = match (uniform, list) {
+            (Some(uniform), None) => DrawnValues::Uniform(uniform),
+            (None, Some(list)) => DrawnValues::List(list),
+            (None, None) => return Err("one of uniform, list has to say how it is drawn".to_owned()),
+            (Some(_), Some(_)) => {
+                return Err("one key alone can say how it is drawn, and there are uniform and list".to_owned());
+            }
+        };
+        Ok(Self { drawn, elements })
+    }
+}
+
+impl From<Values> for RawValues {
+    fn from(Values { drawn, elements }: Values) -> Self {
+        let (uniform, list) = match drawn {
+            DrawnValues::Uniform(uniform) => (Some(uniform), None),
+            DrawnValues::List(list) => (None, Some(list)),
+        };
+        Self { uniform, list, elements }
+    }
+}
+
+/// Over how many elements of a tensor an input is spread: a number from `min` to `max`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Uniform<NonZeroU16>")]
+pub struct Elements {
+    /// The fewest.
+    pub min: NonZeroU16,
+    /// The most.
+    pub max: NonZeroU16,
+}
+
+impl TryFrom<Uniform<NonZeroU16>> for Elements {
+    type Error = String;
+
+    fn try_from(Uniform { min, max }: Uniform<NonZeroU16>) -> Result<Self, String> {
+        if usize::from(max.get()) > ELEMENTS_MAX {
+            return Err(format!("max {max} is more than {ELEMENTS_MAX}"));
+        }
+        Ok(Self { min, max })
+    }
+}
+
+impl Elements {
+    /// One number of elements.
+    pub fn draw(self, generator: &mut impl Rng) -> NonZeroU16 {
+        let drawn = generator.random_range(self.min.get()..=self.max.get());
+        NonZeroU16::new(drawn).expect("the fewest are not 0")
+    }
 }
 
 /// Some inputs; never none.
@@ -183,9 +260,9 @@ impl Values {
     /// The smallest one and the largest one.
     #[must_use]
     pub fn extremes(&self) -> [i64; 2] {
-        match self {
-            Self::Uniform(Uniform { min, max }) => [*min, *max],
-            Self::List(ListedValues(values)) => {
+        match &self.drawn {
+            DrawnValues::Uniform(Uniform { min, max }) => [*min, *max],
+            DrawnValues::List(ListedValues(values)) => {
                 [values.iter().min(), values.iter().max()].map(|value| value.copied().unwrap_or_default())
             }
         }
@@ -193,13 +270,13 @@ impl Values {
 
     /// One value.
     pub fn draw(&self, generator: &mut impl Rng) -> i64 {
-        match self {
-            Self::Uniform(Uniform { min, max }) => match (i32::try_from(*min), i32::try_from(*max)) {
+        match &self.drawn {
+            DrawnValues::Uniform(Uniform { min, max }) => match (i32::try_from(*min), i32::try_from(*max)) {
                 // A seed draws the same as before there were larger ones.
                 (Ok(min), Ok(max)) => generator.random_range(min..=max).into(),
                 _ => generator.random_range(*min..=*max),
             },
-            Self::List(ListedValues(values)) => values[generator.random_range(0..values.len())],
+            DrawnValues::List(ListedValues(values)) => values[generator.random_range(0..values.len())],
         }
     }
 }

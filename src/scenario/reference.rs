@@ -54,6 +54,7 @@ keys! {
     "length.list" "list of numbers" "one of these numbers of steps";
     "values.uniform" "{ min, max }" "inputs from min to max, which the model's type has modulo its width";
     "values.list" "list of numbers" "one of these inputs, likewise";
+    "values.elements" "{ min, max }" "over how many elements, 1 to 1024, an input is spread where the model's shape leaves that open: each has to be answered with the sum; without it one";
     "sending.transport" "\"grpc-stream\", \"grpc-unary\", \"http\" or \"http-binary\"" "how steps travel: over a stream, or as calls, each when the one before it is answered, http in JSON; replaced by --transport [default: grpc-stream; http-binary where there is no gRPC endpoint]";
     "sending.stream" "\"per-sequence\" or \"per-context\"" "how long a gRPC stream lives";
     "sending.connection" "\"per-context\" or \"per-worker\"" "who shares a connection";
@@ -136,7 +137,7 @@ mod tests {
             "target.endpoint = 'grpcs://h:1'\ntarget.tls = { ca = 'a', client_cert = 'b', client_key = 'c', server_name = 'd' }
              target.headers = ['a: b']\ntarget.compression = 'gzip'\ntarget.connect_timeout_ms = 1\ntarget.keep_alive_ms = 1
              target.keep_alive_timeout_ms = 1\ntarget.message_bytes_max = 1",
-            "target.metrics = 'a:1'\nload.duration_s = 1\nlimits.response_ms = 1\nclaims.backlog = 1\nvalues.list = [1]\nsending.transport = 'grpc-unary'",
+            "target.metrics = 'a:1'\nload.duration_s = 1\nlimits.response_ms = 1\nclaims.backlog = 1\nvalues.list = [1]\nvalues.elements = { min = 1, max = 2 }\nsending.transport = 'grpc-unary'",
             "length.constant = 1",
             "length.uniform = { min = 1, max = 2 }",
             "length.log-normal = { median = 1, sigma = 1 }",

@@ -20,7 +20,10 @@ fn the_default_scenario_has_the_numbers_of_l0() {
     assert_eq!(scenario.populations[0].patterns.common.in_order()[..5], [0.85, 0.05, 0.05, 0.01, 0.04]);
     assert_eq!(scenario.populations[0].patterns.rare.in_order()[..5], [0.0, 0.34, 0.33, 0.0, 0.33]);
     assert_eq!(scenario.populations[0].length.drawn, Distribution::Normal(Normal { mean: 16.0, stdev: 8.0 }));
-    assert_eq!(scenario.populations[0].values, Values::Uniform(Uniform { min: 0, max: 1_048_575 }));
+    assert_eq!(
+        scenario.populations[0].values,
+        Values { drawn: DrawnValues::Uniform(Uniform { min: 0, max: 1_048_575 }), elements: None }
+    );
     assert_eq!(scenario.limits.lost_after_ms.duration(), Duration::from_secs(5));
     assert_eq!(scenario.target.endpoint.to_string(), "localhost:8001");
     assert_eq!(scenario.target.model, "custom_sequence_int32");

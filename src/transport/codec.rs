@@ -3,9 +3,13 @@
 //! All requests of a context are alike but for four fields, and a protobuf message is the concatenation of its fields in
 //! any order. So the fields that stay are encoded once, by the generated code, and each request adds the four.
 
-use std::{fmt::Write as _, sync::Arc};
+use std::{fmt::Write as _, num::NonZeroU16, sync::Arc};
 
-use prost::{Message as _, bytes::BufMut, encoding::encode_varint};
+use prost::{
+    Message as _,
+    bytes::BufMut,
+    encoding::{encode_varint, encoded_len_varint},
+};
 use tonic::{
     Status,
     codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
@@ -21,7 +25,7 @@ use crate::{
         model_infer_request::InferRequestedOutputTensor,
     },
     sequence::{Flaw, Special, Step, WireId},
-    tensor::{Tensor, TensorData, elements},
+    tensor::{Shape, Tensor, TensorData},
 };
 
 /// Small, because a stream carries small messages and every stream has buffers of its own.
@@ -32,6 +36,9 @@ fn buffers() -> BufferSettings {
 /// `ModelInferRequest.id` and `.raw_input_contents`, both length-delimited.
 const ID_TAG: u8 = (3 << 3) | 2;
 const RAW_INPUT_CONTENTS_TAG: u8 = (7 << 3) | 2;
+/// `ModelInferRequest.inputs` and, in one of them, `.shape`, likewise.
+const INPUTS_TAG: u8 = (5 << 3) | 2;
+const SHAPE_TAG: u8 = (3 << 3) | 2;
 
 /// The parameter of a response that says whether it is the last one to its request.
 const FINAL: &str = "triton_final_response";
@@ -51,8 +58,8 @@ pub(super) struct Piece {
 pub struct RequestTemplate {
     same: Arc<[u8]>,
     flags: Arc<[Vec<u8>; 4]>,
-    /// How many elements the input has.
-    elements: usize,
+    /// The input without its shape, where that is each step's own; else it is in `same`.
+    input: Option<Arc<[u8]>>,
     /// How often the model answers.
     pub(super) answers: Answers,
     /// The same as a request over HTTP has it.
@@ -65,7 +72,7 @@ pub(super) struct Parts {
     pub(super) model: String,
     pub(super) input: String,
     pub(super) datatype: Datatype,
-    pub(super) shape: Vec<i64>,
+    pub(super) shape: Shape,
     pub(super) outputs: Vec<String>,
     pub(super) id: WireId,
 }
@@ -73,23 +80,25 @@ pub(super) struct Parts {
 impl RequestTemplate {
     /// The template of requests for the sum over `input`, of this type and shape, answered in `outputs`.
     #[must_use]
-    pub fn new(model: &str, (input, datatype): (&str, Datatype), shape: &[i64], outputs: &[&str], id: WireId) -> Self {
+    pub fn new(model: &str, (input, datatype): (&str, Datatype), shape: &Shape, outputs: &[&str], id: WireId) -> Self {
         let parts = Parts {
             model: model.to_owned(),
             input: input.to_owned(),
             datatype,
-            shape: shape.to_vec(),
+            shape: shape.clone(),
             outputs: outputs.iter().map(ToString::to_string).collect(),
             id: id.clone(),
         };
+        let input =
+            InferInputTensor { name: input.to_owned(), datatype: datatype.name().to_owned(), ..Default::default() };
+        let (input, inputs) = if shape.is_open() {
+            (Some(input.encode_to_vec().into()), Vec::new())
+        } else {
+            (None, vec![InferInputTensor { shape: shape.of(NonZeroU16::MIN), ..input }])
+        };
         let same = ModelInferRequest {
             model_name: model.to_owned(),
-            inputs: vec![InferInputTensor {
-                name: input.to_owned(),
-                datatype: datatype.name().to_owned(),
-                shape: shape.to_vec(),
-                ..Default::default()
-            }],
+            inputs,
             outputs: outputs.iter().copied().map(requested).collect(),
             parameters: [parameter("sequence_id", id.into())].into(),
             ..Default::default()
@@ -100,7 +109,7 @@ impl RequestTemplate {
             ModelInferRequest { parameters: [start, end].into(), ..Default::default() }.encode_to_vec()
         });
         let (same, flags) = (same.encode_to_vec().into(), Arc::new(flags));
-        Self { same, flags, elements: elements(shape), answers: Answers::One, parts: Arc::new(parts) }
+        Self { same, flags, input, answers: Answers::One, parts: Arc::new(parts) }
     }
 
     /// The same for a model that answers so often, and is asked for a last response even where there is nothing in it.
@@ -118,13 +127,30 @@ impl RequestTemplate {
     fn flawed(&self, step: &Step, flaw: Flaw, id: String) -> ModelInferRequest {
         let mut bytes = self.same.to_vec();
         bytes.extend_from_slice(self.flags(step));
+        self.put_input(step, &mut bytes);
         let mut request = ModelInferRequest::decode(bytes.as_slice()).expect("it was encoded here");
         request.id = id;
         let mut raw = Vec::new();
-        step.value.spread(self.elements).for_each(|part| part.put(&mut raw));
+        self.parts.shape.spread(step.value).for_each(|part| part.put(&mut raw));
         request.raw_input_contents = vec![raw];
         request.spoil(flaw);
         request
+    }
+
+    /// Puts the input, where its shape is the step's own.
+    fn put_input(&self, step: &Step, buffer: &mut impl BufMut) {
+        let Some(input) = &self.input else { return };
+        let mut shape = Vec::new();
+        self.parts
+            .shape
+            .of(step.value.elements())
+            .into_iter()
+            .for_each(|size| encode_varint(size.cast_unsigned(), &mut shape));
+        let length = input.len() + 1 + encoded_len_varint(shape.len() as u64) + shape.len();
+        buffer.put_u8(INPUTS_TAG);
+        encode_varint(length as u64, buffer);
+        buffer.put_slice(input);
+        put_field(buffer, SHAPE_TAG, &shape);
     }
 
     fn flags(&self, step: &Step) -> &[u8] {
@@ -253,9 +279,10 @@ impl StepEncoder {
         }
         buffer.put_slice(&self.template.same);
         buffer.put_slice(self.template.flags(step));
+        self.template.put_input(step, buffer);
         put_field(buffer, ID_TAG, self.id.as_bytes());
         self.raw.clear();
-        step.value.spread(self.template.elements).for_each(|part| part.put(&mut self.raw));
+        self.template.parts.shape.spread(step.value).for_each(|part| part.put(&mut self.raw));
         put_field(buffer, RAW_INPUT_CONTENTS_TAG, &self.raw);
     }
 }
@@ -366,10 +393,13 @@ fn typed(datatype: &str, contents: InferTensorContents) -> TensorData {
 
 #[cfg(test)]
 mod tests {
-    use std::num::NonZeroU64;
+    use std::num::{NonZeroU16, NonZeroU64};
 
     use super::*;
-    use crate::sequence::{CorrelationId, IdForm, Pattern, RequestId};
+    use crate::{
+        number::Number,
+        sequence::{CorrelationId, IdForm, Pattern, RequestId},
+    };
 
     #[test]
     fn an_encoded_step_is_the_request_that_the_generated_code_reads() {
@@ -377,7 +407,7 @@ mod tests {
         let template = RequestTemplate::new(
             "a_model",
             ("INPUT", Datatype::Int32),
-            &[1, 1],
+            &vec![1, 1].into(),
             &["OUTPUT", "SEEN"],
             id.on_the_wire(IdForm::Integer),
         );
@@ -415,9 +445,14 @@ mod tests {
     /// What a step is on the wire, and what it would be without what sets it apart.
     fn with_and_without(special: Special) -> (ModelInferRequest, ModelInferRequest) {
         let id = WireId::Text("seven".into());
-        let mut encoder =
-            StepCodec::of_streams(RequestTemplate::new("m", ("INPUT", Datatype::Int32), &[1, 1], &["OUTPUT"], id))
-                .encoder();
+        let mut encoder = StepCodec::of_streams(RequestTemplate::new(
+            "m",
+            ("INPUT", Datatype::Int32),
+            &vec![1, 1].into(),
+            &["OUTPUT"],
+            id,
+        ))
+        .encoder();
         let request = RequestId { worker: 1, context: 2, sequence: 3, step: 4 };
         let step =
             Step { request, pattern: Pattern::Valid, start: true, end: false, value: 5.into(), of: 6, special: None };
@@ -486,7 +521,7 @@ mod tests {
         let id = || WireId::Number(7);
         for datatype in Datatype::ALL {
             let value = datatype.number(-5);
-            let template = RequestTemplate::new("m", ("INPUT", datatype), &[1, 1], &["OUTPUT"], id());
+            let template = RequestTemplate::new("m", ("INPUT", datatype), &vec![1, 1].into(), &["OUTPUT"], id());
             let request = RequestId { worker: 1, context: 2, sequence: 3, step: 4 };
             let step = Step { request, pattern: Pattern::Valid, start: true, end: false, value, of: 6, special: None };
             let mut bytes = Vec::new();
@@ -517,6 +552,36 @@ mod tests {
                 let message = ModelStreamInferResponse { infer_response: Some(response), ..Default::default() };
                 let received = received(message).received.result.expect("a response");
                 assert_eq!(received.outputs[0].data.single(datatype), Some(Ok(value)), "{datatype}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_step_has_the_shape_of_its_own_elements() {
+        for datatype in Datatype::ALL {
+            let template =
+                RequestTemplate::new("m", ("INPUT", datatype), &vec![1, -1].into(), &["O"], WireId::Number(7));
+            let mut encoder = StepCodec::of_streams(template).encoder();
+            for size in [1, 2, 16, 300, 1024] {
+                let elements = NonZeroU16::new(size).expect("not 0");
+                let value = datatype.number(-1000).of_elements(elements);
+                let request = RequestId { worker: 1, context: 2, sequence: 3, step: 4 };
+                let step =
+                    Step { request, pattern: Pattern::Valid, start: true, end: false, value, of: 6, special: None };
+                let read = |encoder: &mut StepEncoder, step: Step| {
+                    let mut bytes = Vec::new();
+                    encoder.put(&step, &mut bytes);
+                    ModelInferRequest::decode(bytes.as_slice()).expect("a request")
+                };
+                let sent = read(&mut encoder, step);
+                let [input] = sent.inputs.as_slice() else { panic!("{sent:?}") };
+                assert_eq!((input.name.as_str(), input.datatype.as_str()), ("INPUT", datatype.name()));
+                assert_eq!(input.shape, [1, i64::from(size)]);
+                let raw: Vec<_> = value.spread(size.into()).flat_map(Number::to_bytes).collect();
+                assert_eq!(sent.raw_input_contents, [raw], "{datatype} {size}");
+                let flawed = read(&mut encoder, Step { special: Some(Special::Flaw(Flaw::OtherShape)), ..step });
+                assert_eq!(flawed.inputs[0].shape, [1, i64::from(size), 1]);
+                assert_eq!(flawed.raw_input_contents, sent.raw_input_contents);
             }
         }
     }

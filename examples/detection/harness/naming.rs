@@ -15,7 +15,7 @@ const RESET: &[Cause] = &[StateReset, StartTold, EndTold];
 /// The causes that name a fault rightly; of those that cannot be told apart from outside all.
 pub fn causes_of(fault: Fault) -> &'static [Cause] {
     match fault {
-        Fault::OffByOne => &[WrongArithmetic],
+        Fault::OffByOne | Fault::WrongElement => &[WrongArithmetic],
         Fault::KeepState | Fault::StaleState | Fault::StartMissing => NOT_RESET,
         Fault::ResetState | Fault::StartSpurious | Fault::EndSpurious => RESET,
         Fault::SwapStates => &[SwappedStates],

@@ -7,7 +7,7 @@ use crate::{
     arithmetic::Arithmetic,
     model::{Model, Settings, SlotRange, Strategy, ToldIds, Turn},
     scenario::{Phase, Scenario, ServerAction},
-    tensor::TensorSpec,
+    tensor::{Shape, TensorSpec},
     transport::Configuration,
 };
 
@@ -74,6 +74,16 @@ impl Known {
         }
     }
 
+    /// Requests of different lengths cannot be in one batch, so each slot may have one of its own.
+    pub(super) fn may_differ_in_length(&mut self, scenario: &Scenario) {
+        if let (Some(slots), true) =
+            (self.slots, scenario.populations.iter().any(|population| population.values.elements.is_some()))
+        {
+            let most = self.slots_in_phases.map_or(slots, |slots| slots.most);
+            self.turn.executions_before = self.turn.executions_before.max(most.saturating_sub(1));
+        }
+    }
+
     /// A model without implicit state that the scenario loads as Oldest may mix two sequences of one ID, and is told correlation IDs.
     pub(super) fn may_become_oldest(&mut self, scenario: &Scenario) {
         let is_oldest = scenario.phases.iter().any(|phase| phase.server == Some(ServerAction::ReloadOldest));
@@ -119,7 +129,7 @@ impl Known {
         name: &str,
         server: Option<String>,
         (input, output): (TensorSpec, TensorSpec),
-        shape: Vec<i64>,
+        shape: Shape,
         arithmetic: Arithmetic,
     ) -> Model {
         let Self { strategy, slots, slots_in_phases, idle_limit, execution, turn, told_ids, batches, mixes_pipelined } =

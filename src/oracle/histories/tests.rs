@@ -26,7 +26,7 @@ fn oracle() -> Oracle {
     let rules = Rules {
         model: "m".into(),
         output: "OUTPUT".into(),
-        shape: vec![1, 1],
+        shape: vec![1, 1].into(),
         arithmetic: Arithmetic::default(),
         idle_limit: Some(Duration::from_secs(1)),
         straggling: STRAGGLING,

@@ -1,5 +1,7 @@
 //! Random conversations, as clients may hold them.
 
+use std::num::NonZeroU16;
+
 use rand::{Rng, RngExt as _};
 
 use crate::{
@@ -131,9 +133,10 @@ impl<'r, R: Rng> Script<'r, R> {
             1 => Some(Special::TimeoutUs(self.random.random_range(1..IDLE_US))),
             _ => None,
         };
+        let elements = NonZeroU16::MIN.saturating_add(self.random.random_range(0..3));
         let sequence = self.sequence;
         self.sequence += 1;
-        self.acts.push(Act::Send { lane: Lane(lane), sequence, step: 0, of: 1, start, end, value, special });
+        self.acts.push(Act::Send { lane: Lane(lane), sequence, step: 0, of: 1, start, end, value, elements, special });
     }
 
     fn settle(&mut self, lane: u8) {

@@ -181,7 +181,7 @@ impl World {
         let rules = Rules {
             model: "m".into(),
             output: "OUTPUT".into(),
-            shape: vec![1, 1],
+            shape: vec![1, -1].into(),
             arithmetic: kind.arithmetic,
             idle_limit: Some(Duration::from_micros(IDLE_US)),
             straggling: Duration::from_micros(STRAGGLING_US),

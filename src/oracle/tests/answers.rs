@@ -179,10 +179,42 @@ fn every_element_of_an_answer_has_to_be_the_sum() {
         (&[5, 5, 5, 5], Some(ViolationKind::WrongOutputSize), "16 bytes"),
     ] {
         let mut c = Conversation::new();
-        c.oracle.rules.shape = vec![1, 3];
+        c.oracle.rules.shape = vec![1, 3].into();
         c.send(true, true, &[5]).receive("0-0-0-0", Ok(elements(sums)));
         c.assert(expected.as_slice());
         let violations: Vec<_> = c.rulings.iter().flat_map(|ruling| &ruling.violations).collect();
         assert!(violations.iter().all(|violation| violation.seen == seen), "{violations:?}");
+    }
+}
+
+#[test]
+fn an_answer_has_to_have_as_many_elements_as_its_request() {
+    let answer = |shape: &[i64], sums: &[i32]| Response {
+        model: "m".into(),
+        outputs: vec![Tensor {
+            name: "OUTPUT".into(),
+            datatype: "INT32".into(),
+            shape: shape.to_vec(),
+            data: TensorData::Raw(sums.iter().flat_map(|sum| sum.to_le_bytes()).collect()),
+        }],
+        ..Response::default()
+    };
+    for (shape, sums, expected) in [
+        (&[1, 2][..], &[5, 5][..], None),
+        (&[1, 1], &[5], Some(ViolationKind::WrongOutputShape)),
+        (&[1, 3], &[5, 5], Some(ViolationKind::WrongOutputShape)),
+        (&[1, 2], &[5], Some(ViolationKind::WrongOutputSize)),
+        (&[1, 2], &[5, 5, 5], Some(ViolationKind::WrongOutputSize)),
+        (&[1, 2], &[5, 4], Some(ViolationKind::WrongSum)),
+        (&[1, 2], &[4, 4], Some(ViolationKind::WrongSum)),
+    ] {
+        let mut c = Conversation::new();
+        c.oracle.rules.shape = vec![1, -1].into();
+        let value = Number::from(5).of_elements(2.try_into().expect("not 0"));
+        let request = RequestId { worker: 0, context: 0, sequence: 0, step: 0 };
+        let step = Step { request, pattern: Pattern::Valid, start: true, end: true, value, of: 1, special: None };
+        c.tell(EventKind::Sent(step)).receive("0-0-0-0", Ok(answer(shape, sums)));
+        let kinds = c.violations();
+        assert!(kinds.first() == expected.as_ref(), "{shape:?} {sums:?}: {kinds:?}");
     }
 }

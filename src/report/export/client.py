@@ -27,9 +27,12 @@ AS_JSON = {"as_json": True} if PROTOCOLS[0] == "grpc" else {}
 METADATA = asked.get_model_metadata(MODEL, **AS_JSON)
 INPUT, TYPE = METADATA["inputs"][0]["name"], METADATA["inputs"][0]["datatype"]
 OUTPUTS = [each["name"] for each in METADATA["outputs"]]
-SHAPE = [max(1, int(size)) for size in METADATA["inputs"][0]["shape"]]
+SIZES = [int(size) for size in METADATA["inputs"][0]["shape"]]
 CONFIG = asked.get_model_config(MODEL, **AS_JSON)
 CONFIG = CONFIG.get("config", CONFIG)
+BATCHES = int(CONFIG.get("max_batch_size", 0)) > 0
+# The dimension whose size each step has of its own.
+OPEN = max((place for place, size in enumerate(SIZES) if size < 0 and (place or not BATCHES)), default=None)
 BATCHING = CONFIG.get("sequence_batching", {})
 IDLE_LIMIT_S = int(BATCHING.get("max_sequence_idle_microseconds", 0) or 1_000_000) / 1e6
 INSTANCES = sum(int(group.get("count", 1)) for group in CONFIG.get("instance_group", [])) or 1
@@ -89,17 +92,36 @@ def wrapped(value, datatype):
     return value - 2**bits if value >= 2 ** (bits - 1) and not datatype.startswith("UINT") else value
 
 
-def inputs(by, value, flaw):
+def shape_of(size):
+    """The shape of a tensor whose open dimension has this size."""
+    return [size if place == OPEN else max(1, its) for place, its in enumerate(SIZES)]
+
+
+def part(value, index, datatype):
+    """One of the elements that a value is spread over, before it is wrapped."""
+    bits = (value + index * 0x9E3779B97F4A7C15) % 2**64
+    bits = (bits ^ bits >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    bits = (bits ^ bits >> 27) * 0x94D049BB133111EB % 2**64
+    drawn = bits ^ bits >> 31
+    drawn -= 2**64 if drawn >= 2**63 else 0
+    if datatype.startswith("FP"):
+        return abs(drawn) % 1024 * (-1 if drawn < 0 else 1)
+    width = 64 if datatype.endswith("64") else 32
+    return drawn >> 64 - width + bits % width
+
+
+def inputs(by, value, size, flaw):
     """The input tensor of a step; of one with a flaw as it must not be."""
     triton = CLIENTS["http" if by.startswith("http") else "grpc"]
     if flaw == "no-input":
         return []
     name = "NO_SUCH_INPUT" if flaw == "other-input" else INPUT
-    shape = [2, *SHAPE[1:]] if flaw == "batch-2" else [*SHAPE, 1] if flaw == "other-shape" else SHAPE
+    right = shape_of(size)
+    shape = [2, *right[1:]] if flaw == "batch-2" else [*right, 1] if flaw == "other-shape" else right
     datatype = OTHER_TYPES.get(TYPE, "FP32") if flaw == "other-type" else TYPE
     tensor = triton.InferInput(name, shape, datatype)
     # Elements that add up to the value, in the type's own arithmetic.
-    parts = [n if n % 2 else -n for n in range(1, int(math.prod(shape)))]
+    parts = [part(value, index, datatype) for index in range(1, math.prod(shape))]
     kind = NUMPY_TYPES[datatype]
     elements = [wrapped(each, datatype) for each in [*parts, value - sum(parts)]]
     elements = [str(each).encode() for each in elements] if datatype == "BYTES" else elements
@@ -151,18 +173,18 @@ class Stream:
     def say(self, text):
         say(f"ID+{self.sequence - ID}: {text}")
 
-    def send(self, value, start=False, end=False, expect=None, flaw=None, timeout=None):
-        """Sends a step; `expect` is what it has to be answered with, where that is determined, and `timeout` for how many microseconds
-        its sequence may wait for a slot."""
+    def send(self, value, start=False, end=False, expect=None, size=1, flaw=None, timeout=None):
+        """Sends a step; `expect` is what it has to be answered with, where that is determined, `size` that of the tensor's open
+        dimension, and `timeout` for how many microseconds its sequence may wait for a slot."""
         request = {"sequence_id": self.sequence, "timeout": timeout, **of_the_request(self.by, flaw)}
         self.sent += 1
         name = f"{self.sequence - ID}-{self.connection}-{self.sent}"
         words = f"{'START ' * start}{'END ' * end}{value}{' with ' + flaw if flaw else ''}"
         self.say(f"{words} ->")
         with self.changed:
-            self.waiting.append((name, words, expect))
+            self.waiting.append((name, words, expect, shape_of(size)))
         request.update(request_id=name, sequence_start=start, sequence_end=end)
-        self.submit(inputs(self.by, value, flaw), request)
+        self.submit(inputs(self.by, value, size, flaw), request)
 
     def submit(self, tensors, request):
         self.client.async_stream_infer(MODEL, tensors, **request)
@@ -179,11 +201,10 @@ class Stream:
                 self.ended = True
                 tell_wrong(f"ID+{self.sequence - ID}: the stream ended: {error}" if error else "an answer too many")
             else:
-                name, words, expect = self.waiting.popleft()
-                self.judge(name, words, expect, result, error)
+                self.judge(*self.waiting.popleft(), result, error)
             self.changed.notify_all()
 
-    def judge(self, name, words, expect, result, error):
+    def judge(self, name, words, expect, shape, result, error):
         """Compares an answer with what it has to be."""
         if error:
             refused = "must specify the START flag" in error.message()
@@ -206,7 +227,7 @@ class Stream:
             outputs = [(each["datatype"], [int(size) for size in each["shape"]]) for each in its]
             sums = result.as_numpy(its[0]["name"]).flatten().tolist() if its else []
             sums = [int(each) if isinstance(each, (bytes, str)) else each for each in sums]
-            whole = outputs == [(TYPE, SHAPE)] and len(sums) == math.prod(SHAPE) and len(set(sums)) == 1
+            whole = outputs == [(TYPE, shape)] and len(sums) == math.prod(shape) and len(set(sums)) == 1
             seen, right = sums[0] if whole else f"{outputs} {sums}", whole and expect in (None, ACCEPTED, *sums)
             # What was cancelled with another stream of its sequence is answered without an output.
             right |= expect is None and not outputs

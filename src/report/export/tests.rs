@@ -38,7 +38,7 @@ fn calls(failure: &Failure) -> String {
 
 #[test]
 fn a_sequence_is_a_few_plain_calls_with_what_has_to_come() {
-    let one = conversation(0, &["send 0 START 5", "await 0", "send 0 7", "send 0 END -1"]);
+    let one = conversation(0, &["send 0 START 5", "await 0", "send 0 7", "send 0 END -1 in 3 elements"]);
     let seen = calls(&failure(vec![one]));
     let expected = "\
 def worker_0():
@@ -48,7 +48,7 @@ def worker_0():
     stream_0_0.wait()
     # Here it was seen: expected 12; saw \"8\"
     stream_0_0.send(7, expect=12)
-    stream_0_0.send(-1, end=True, expect=11)
+    stream_0_0.send(-1, end=True, expect=11, size=3)
     stream_0_0.wait()
     stream_0_0.close()
 

@@ -14,7 +14,6 @@ use super::{
 use crate::{
     number::Number,
     sequence::{Flaw, Special, Step, WireId},
-    tensor::elements,
 };
 
 /// A request, ready to be sent.
@@ -132,8 +131,8 @@ impl<'a> Said<'a> {
             version: None,
             input: &parts.input,
             datatype: parts.datatype.name(),
-            shape: parts.shape.as_slice().into(),
-            elements: step.value.spread(elements(&parts.shape)).collect(),
+            shape: parts.shape.of(step.value.elements()).into(),
+            elements: parts.shape.spread(step.value).collect(),
             missing: 0,
             other_output: None,
             has_input: true,

@@ -101,7 +101,7 @@ fn step(special: Option<Special>) -> Step {
 }
 
 fn template() -> RequestTemplate {
-    RequestTemplate::new("a model", ("INPUT", Datatype::Int32), &[1, 1], &["OUTPUT"], WireId::Number(-2))
+    RequestTemplate::new("a model", ("INPUT", Datatype::Int32), &vec![1, 1].into(), &["OUTPUT"], WireId::Number(-2))
 }
 
 /// Sends steps one after the other, and returns what came of each.

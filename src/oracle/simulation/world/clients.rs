@@ -52,10 +52,10 @@ impl World {
     fn act(&mut self, client: usize, act: Act) -> bool {
         match act {
             Act::Open { lane, over, .. } => self.open(client, lane, over),
-            Act::Send { lane, start, end, value, special, .. } => {
+            Act::Send { lane, start, end, value, elements, special, .. } => {
                 let request = self.next_request(client);
                 let given = self.kind.given(value);
-                let value = self.kind.number(given);
+                let value = self.kind.number(given).of_elements(elements);
                 let step = Step { request, pattern: Pattern::Valid, start, end, value, of: 1, special };
                 self.send(client, lane, step, given);
             }

@@ -165,7 +165,9 @@ fn received(kind: &Kind, client: usize, step: &Step, answer: Answer) -> EventKin
         let first = kind.arithmetic.answer(kind.number(sum), step, id(client));
         let answer = first.wrapping_add(kind.arithmetic.answers.besides(number, step.value));
         let datatype = kind.arithmetic.datatype.name();
-        vec![output("OUTPUT", datatype, 1, &answer.to_bytes()), output("SEEN", "INT64", 5, &seen)]
+        let count = step.value.elements().get();
+        let bytes = answer.to_bytes().repeat(count.into());
+        vec![output("OUTPUT", datatype, count.into(), &bytes), output("SEEN", "INT64", 5, &seen)]
     };
     let response = |outputs| Ok(Response { model: "m".into(), outputs, ..Response::default() });
     let result = match answer {
