@@ -30,9 +30,9 @@ const A_THIRD: usize = 3;
 /// So many groups talk to their servers at once: more would disturb each other's timing.
 const AT_ONCE: usize = 2;
 /// A group's conversations with the reference server are dealt out to so many.
-const REFERENCE_SERVERS: usize = 4;
+const REFERENCE_SERVERS: usize = 6;
 /// And those with the real one, which costs more.
-const REAL_SERVERS: usize = 2;
+const REAL_SERVERS: usize = 4;
 /// How many servers may die while a share of a group's conversations is held.
 const DEATHS_MAX: u32 = 2;
 static RUNNING: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
@@ -213,6 +213,10 @@ groups! {
     lifecycle: held(None, None), A_THIRD, scripted::lifecycle::conversations;
     batches_of_four: held(Some(4), None), ALL, scripted::batches::four;
     batches_of_eight: held(Some(8), None), ALL, scripted::batches::eight;
+    types: held(None, None), ALL, scripted::types::conversations;
+    by_calls: held(None, None), ALL, scripted::over::conversations;
+    by_calls_that_wait: held(None, None), ALL, scripted::over::that_wait;
     from_a_seed: held(None, None), ALL, random::conversations;
+    from_a_seed_by_calls: held(None, None), ALL, random::conversations_by_calls;
     batches_with_backlog: held(Some(8), Some(2)), ALL, scripted::batches::eight_and_two;
 }
