@@ -31,7 +31,8 @@ const A_THIRD: usize = 3;
 const AT_ONCE: usize = 2;
 /// A group's conversations with the reference server are dealt out to so many.
 const REFERENCE_SERVERS: usize = 6;
-/// And those with the real one, which costs more.
+/// And those with the real one, which costs more: so many each, and no more servers than that.
+const CONVERSATIONS_OF_A_REAL_SERVER: usize = 10;
 const REAL_SERVERS: usize = 4;
 /// How many servers may die while a share of a group's conversations is held.
 const DEATHS_MAX: u32 = 2;
@@ -116,7 +117,7 @@ impl Group {
 
     /// What the real server says with such models; where it is to be kept, it is.
     fn real(&self, backend: Backend) -> Said {
-        let servers = REAL_SERVERS.min(self.conversations.len());
+        let servers = self.conversations.len().div_ceil(CONVERSATIONS_OF_A_REAL_SERVER).min(REAL_SERVERS);
         let transcripts = self.dealt_out(servers, || endpoint::real(self.environment, backend));
         let said = Said { server: endpoint::name(backend), backend, transcripts };
         if snapshot::are_to_be_written() {
