@@ -85,6 +85,15 @@ fn what_the_endpoint_cannot_do_is_skipped_and_why_is_told() {
         code == Some(3) && told.contains("is told correlation IDs as integers, so it cannot be sent texts"),
         "{told}"
     );
+    let (code, told) = suite(&["--only", "bad-network,connection-drops", "--transport", "grpc-unary"]);
+    assert_eq!(code, Some(3), "nothing was run: {told}");
+    assert_eq!(told.lines().filter(|line| line.contains("skipped    it is not for grpc-unary: ")).count(), 2, "{told}");
+    // Alone it is run, and says what was not reached for that.
+    let alone = ["--embedded", "--idle-limit", "200ms", "-i", "4", "-r", "1", "-q", "--scenario", "connection-drops"];
+    let output = run(&[&alone[..], &["--transport", "grpc-unary"]].concat());
+    let told = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(3), "{told}");
+    assert!(told.contains("half-close needs a stream (--transport grpc-stream)"), "{told}");
     let output = run(&["suite", "--embedded", "--idle-limit", "6s", "--only", "idle-boundary"]);
     assert!(text(&output.stdout).contains("it waits for the idle limit, and 6 s is too long"), "{output:?}");
 }

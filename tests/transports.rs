@@ -96,6 +96,9 @@ fn a_wrong_code_is_told_with_the_right_one() {
         "{}",
         violation.seen
     );
+    let result = stress(&server(Some("wrong-error-text:once@1")), DIRECT, patterns);
+    let [violation] = result.violations.as_slice() else { panic!("{:#?}", result.violations) };
+    assert!(violation.seen.starts_with("gRPC code 3 with the error '"), "{}", violation.seen);
 }
 
 #[test]

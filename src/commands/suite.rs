@@ -26,7 +26,7 @@ use crate::{
     engine::{Observer, Preflight, RunError, Setup, cannot_disturb, run},
     oracle::Violation,
     report::{Line, Outcome, Summary, suite_exit_code, violation_line, write_suite},
-    scenario::{BUILTIN, Builtin, Scenario, Source},
+    scenario::{BUILTIN, Builtin, Overrides, Scenario, Source},
     seed::Seed,
     transport::{Access, Client},
 };
@@ -61,12 +61,19 @@ pub(super) fn suite(args: &SuiteArgs) -> Result<u8, CommandFailure> {
         let mut lines = Vec::new();
         let mut is_over = false;
         for (place, builtin) in chosen {
+            let began = Instant::now();
+            let mut line = |outcome| {
+                lines.push(Line { name: builtin.name.to_owned(), outcome, took: began.elapsed() });
+            };
             if is_over {
-                let line = Line { name: builtin.name.to_owned(), outcome: Outcome::NotBegun, took: Duration::ZERO };
-                lines.push(line);
+                line(Outcome::NotBegun);
                 continue;
             }
             let source = Source::from_text(builtin.name, builtin.text);
+            if let Some(why) = not_for_the_transport(&source, &overrides)? {
+                line(Outcome::Skipped(why));
+                continue;
+            }
             let mut scenario = Scenario::resolve(&source, overrides.clone())?;
             scenario.correlation_ids.first = scenario.correlation_ids.first.saturating_add(place * IDS_APART);
             if !args.quiet {
@@ -74,7 +81,6 @@ pub(super) fn suite(args: &SuiteArgs) -> Result<u8, CommandFailure> {
             }
             let replay = replay_line(&args.endpoint, &source, &[], seed, &scenario.target);
             let mut lookout = Lookout { replay, saw_violation: Arc::clone(&saw_violation), shown: 0 };
-            let began = Instant::now();
             let setup = Setup {
                 scenario,
                 seed,
@@ -90,7 +96,7 @@ pub(super) fn suite(args: &SuiteArgs) -> Result<u8, CommandFailure> {
             // An endpoint that cannot be tested any more cannot be so with the next scenario either.
             is_over = matches!(&outcome, Outcome::Run(summary) if summary.result.interrupted.0)
                 || matches!(&outcome, Outcome::NotTested(_) | Outcome::Interrupted);
-            lines.push(Line { name: builtin.name.to_owned(), outcome, took: began.elapsed() });
+            line(outcome);
         }
         Ok::<_, CommandFailure>(lines)
     })?;
@@ -156,6 +162,13 @@ async fn one(setup: Setup, name: &str, lookout: &mut Lookout, interrupts: mpsc::
             Outcome::NotTested(error.to_string())
         }
     }
+}
+
+/// Why a scenario is not for the transport that a flag names, if it is not.
+fn not_for_the_transport(source: &Source, overrides: &Overrides) -> Result<Option<String>, CommandFailure> {
+    let Some(transport) = overrides.transport else { return Ok(None) };
+    let as_written = Scenario::resolve(source, Overrides { transport: None, ..overrides.clone() })?;
+    Ok(as_written.is_not_for(transport))
 }
 
 /// Why the endpoint cannot do a scenario, if it cannot.

@@ -87,7 +87,7 @@ impl<'o> Observation<'o> {
                 self.check_code(&request.step, Reason::Invalid, received.code, text);
                 self.refused(&request, number, text);
             }
-            Err(text) => self.failed(&request, number, text),
+            Err(_) => self.failed(&request, number, received),
             Ok(response) => {
                 if let Some(answer) = self.number_of(&request, response) {
                     self.completed(&request, number, answer);
@@ -209,10 +209,13 @@ impl<'o> Observation<'o> {
     }
 
     /// The server may have executed the step, and may have ended the sequence.
-    fn failed(&mut self, request: &Request, number: u64, text: &str) {
+    fn failed(&mut self, request: &Request, number: u64, received: &Received) {
         let has_to_refuse = self.id.has_to_refuse(&request.step);
         let expected = if has_to_refuse { "to be refused for want of START" } else { "an answer" };
-        let seen = format!("the error '{text}'");
+        let text = received.result.as_ref().err().map_or("", String::as_str);
+        // An error that says nothing has a code yet, where steps are calls.
+        let code = received.code.map_or_else(String::new, |code| format!("{code} with "));
+        let seen = format!("{code}the error '{text}'");
         self.violation(ViolationKind::UnexpectedError, Some(&request.step), expected.to_owned(), seen);
         self.without_news(number, Doubt::State);
         self.settle(request, Outcome::Failed, None, None);

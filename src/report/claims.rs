@@ -121,6 +121,10 @@ fn drawing(claim: Claim, scenario: &Scenario) -> String {
     let names: Vec<_> = claim.patterns().iter().map(|pattern| pattern.name()).collect();
     let names = names.join(" or ");
     if !claim.patterns().iter().any(is_drawn) {
+        let mut left_out = scenario.populations.iter().flat_map(Population::left_out);
+        if let Some(pattern) = left_out.find(|its| claim.patterns().contains(its)) {
+            return format!("{pattern} needs a stream (--transport grpc-stream)");
+        }
         let uses_common = scenario.populations.iter().any(|population| population.contexts.common > 0);
         let table = if uses_common { "common" } else { "rare" };
         let whose = if scenario.populations.len() > 1 { "population." } else { "" };

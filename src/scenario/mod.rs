@@ -12,6 +12,7 @@ mod phase;
 mod population;
 mod reference;
 mod thresholds;
+mod transports;
 mod weights;
 mod wording;
 
@@ -364,53 +365,6 @@ impl Scenario {
         if response_ms.is_some() {
             self.limits.response_ms = response_ms;
         }
-    }
-
-    fn override_transports(&mut self, transport: Option<Transport>, http: Option<Endpoint>) {
-        let only_http = self.target.endpoint.grpc(0).is_none();
-        for Population { sending, .. } in &mut self.populations {
-            sending.transport = transport.or(sending.transport).or(only_http.then_some(Transport::HttpBinary));
-        }
-        let asks_for_http = self.populations.iter().any(|population| {
-            population.sending.transport().is_http() || population.draws(Pattern::MixedTransports).anywhere()
-        });
-        if let Some(http) = http.filter(|_| asks_for_http && self.target.endpoint.http(0).is_none()) {
-            self.target.endpoint.add(http);
-        }
-    }
-
-    /// The transports over which a step can go: those that an endpoint speaks.
-    #[must_use]
-    pub fn transports(&self) -> Vec<Transport> {
-        let is_spoken = |transport: &Transport| self.target.endpoint.speak(*transport);
-        Transport::ALL.into_iter().filter(is_spoken).collect()
-    }
-
-    /// What says that a population's transport has no endpoint, if one has none.
-    #[must_use]
-    pub fn lacks_an_endpoint(&self) -> Option<String> {
-        let transport =
-            self.populations.iter().map(|its| its.sending.transport()).find(|its| !self.target.endpoint.speak(*its))?;
-        let (kind, scheme) = if transport.is_http() { ("HTTP", "http") } else { ("gRPC", "grpc") };
-        Some(format!(
-            "the transport {transport} needs an endpoint that speaks {kind}, and {} does not: add one (-u {scheme}://HOST:PORT)",
-            self.target.endpoint
-        ))
-    }
-
-    /// A pattern of a file that the transport of the same file cannot do.
-    fn cannot_be_sent(&self) -> Option<(String, String)> {
-        let several = self.populations.len() > 1;
-        self.populations.iter().enumerate().find_map(|(index, population)| {
-            let pattern = population.left_out().next()?;
-            let table = if population.patterns.common.of(pattern) > 0.0 { "common" } else { "rare" };
-            let key = format!("patterns.{table}");
-            let transport = population.sending.transport();
-            Some((
-                if several { format!("population[{index}].{key}") } else { key },
-                format!("{pattern} needs a stream, and sending.transport is {transport}: leave one of them out"),
-            ))
-        })
     }
 
     /// Gives the populations so many workers together, in the proportions that they have, and one each at least.

@@ -393,6 +393,16 @@ impl Population {
         self.sending.transport().is_stream() || !pattern.needs_a_stream()
     }
 
+    /// Whether there is a table of patterns of which the transport can do none.
+    pub(super) fn has_nothing_left(&self) -> bool {
+        self.leaves_nothing(self.contexts.common, &self.patterns.common)
+            || self.leaves_nothing(self.contexts.rare, &self.patterns.rare)
+    }
+
+    fn leaves_nothing(&self, contexts: u32, weights: &Weights) -> bool {
+        contexts > 0 && self.odds(weights).sum::<f64>() <= 0.0
+    }
+
     /// What does not go together, by key.
     pub(super) fn check(&self, block: NonZeroU32) -> Result<(), (&'static str, String)> {
         self.check_contexts(block)?;
@@ -435,7 +445,7 @@ impl Population {
         if !sum.is_finite() {
             return Err((key, "the weights are too large to be added up".into()));
         }
-        if contexts > 0 && self.odds(weights).sum::<f64>() <= 0.0 {
+        if self.leaves_nothing(contexts, weights) {
             let transport = self.sending.transport();
             return Err((key, format!("each of these patterns needs a stream, and the transport is {transport}")));
         }

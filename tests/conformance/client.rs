@@ -1,13 +1,16 @@
 //! Streams and calls to a server, each in a task of its own, and what comes back as lines of a transcript.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{future::Future, net::SocketAddr, time::Duration};
 
 use sequence_stress::proto::{
     ModelInferRequest, RepositoryModelLoadRequest, grpc_inference_service_client::GrpcInferenceServiceClient,
 };
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+    sync::{
+        mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+        oneshot,
+    },
     task::JoinHandle,
 };
 use tokio_stream::{StreamExt as _, wrappers::UnboundedReceiverStream};
@@ -16,7 +19,11 @@ use tonic::{
     transport::{Channel, Endpoint},
 };
 
-use crate::{conversation::Opening, transcript};
+use crate::{
+    conversation::{By, Opening},
+    endpoint::Addresses,
+    http, transcript,
+};
 
 pub(crate) type Service = GrpcInferenceServiceClient<Channel>;
 
@@ -30,13 +37,26 @@ pub(crate) struct Received {
     pub(crate) is_end: bool,
 }
 
-/// A stream or a call that is under way. Dropping it cancels it.
+/// A stream or calls that are under way. Dropping it cancels them.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    requests: Option<UnboundedSender<ModelInferRequest>>,
+    way: Way,
     pub(crate) received: UnboundedReceiver<Received>,
-    task: JoinHandle<()>,
+    tasks: Vec<JoinHandle<()>>,
     proxy: Option<JoinHandle<()>>,
+}
+
+/// What requests go out on.
+#[derive(Debug)]
+enum Way {
+    Stream(UnboundedSender<ModelInferRequest>),
+    /// Calls, whose answers are handed over in their order.
+    Calls {
+        answers: UnboundedSender<Received>,
+        last: oneshot::Receiver<()>,
+    },
+    /// No more requests come.
+    Closed,
 }
 
 /// A connection of its own, which is made when it is first used.
@@ -58,51 +78,74 @@ impl Connection {
         let (requests, to_send) = unbounded_channel();
         let (sender, received) = unbounded_channel();
         let task = tokio::spawn(run_stream(service(address), opening, to_send, sender));
-        Self { requests: Some(requests), received, task, proxy }
+        Self { way: Way::Stream(requests), received, tasks: vec![task], proxy }
     }
 
-    /// Begins a unary inference.
-    pub(crate) fn call(address: SocketAddr, request: ModelInferRequest) -> Self {
-        let (sender, received) = unbounded_channel();
-        let task = tokio::spawn(async move {
-            let line = match service(address).model_infer(request).await {
-                Ok(response) => transcript::response(response.get_ref()),
-                Err(status) => transcript::status(&status),
-            };
-            let _ = sender.send(Received { line, is_end: true });
-        });
-        Self { requests: None, received, task, proxy: None }
+    /// One on which calls are made.
+    pub(crate) fn calls() -> Self {
+        let (answers, received) = unbounded_channel();
+        let (_, last) = oneshot::channel();
+        Self { way: Way::Calls { answers, last }, received, tasks: Vec::new(), proxy: None }
+    }
+
+    /// Begins an inference.
+    pub(crate) fn call(&mut self, addresses: Addresses, by: By, request: ModelInferRequest) {
+        match by {
+            By::Unary => self.begin(call_unary(addresses.grpc, request)),
+            By::Http | By::HttpBinary => self.begin(http::infer(addresses.http, by, request)),
+        }
+    }
+
+    fn begin(&mut self, answer: impl Future<Output = String> + Send + 'static) {
+        let Way::Calls { answers, last } = &mut self.way else { panic!("a conversation calls on links of calls only") };
+        let (done, next) = oneshot::channel();
+        let before = std::mem::replace(last, next);
+        let answers = answers.clone();
+        self.tasks.push(tokio::spawn(async move {
+            let line = answer.await;
+            // That it is gone is as good as that it is done.
+            let _ = before.await;
+            let _ = answers.send(Received { line, is_end: false });
+            let _ = done.send(());
+        }));
     }
 
     /// Sends a request on a stream that is open on this side.
     pub(crate) fn send(&self, request: ModelInferRequest) {
-        let requests = self.requests.as_ref().expect("a conversation sends on open streams only");
+        let Way::Stream(requests) = &self.way else { panic!("a conversation sends on open streams only") };
         // A stream that the server has ended takes no more; its end is in the transcript.
         let _ = requests.send(request);
     }
 
     pub(crate) fn half_close(&mut self) {
-        self.requests = None;
+        self.way = Way::Closed;
     }
 
-    /// Cancels the call: the server is told at once.
+    /// Cancels the calls: the server is told at once.
     pub(crate) fn cancel(&self) {
-        self.task.abort();
+        self.tasks.iter().for_each(JoinHandle::abort);
     }
 
     /// Cuts the connection without a word to the server.
     pub(crate) fn disconnect(&self) {
         self.proxy.as_ref().expect("only proxied streams are cut").abort();
-        self.task.abort();
+        self.cancel();
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.task.abort();
+        self.cancel();
         if let Some(proxy) = &self.proxy {
             proxy.abort();
         }
+    }
+}
+
+async fn call_unary(address: SocketAddr, request: ModelInferRequest) -> String {
+    match service(address).model_infer(request).await {
+        Ok(response) => transcript::response(response.get_ref()),
+        Err(status) => transcript::status(&status),
     }
 }
 

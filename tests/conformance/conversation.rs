@@ -18,6 +18,17 @@ pub(crate) enum Opening {
     Proxied,
 }
 
+/// What a request travels over that is a call of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// gRPC's `ModelInfer`.
+    Unary,
+    /// HTTP, with the tensors in the JSON.
+    Http,
+    /// HTTP, with the tensors' bytes behind the JSON.
+    HttpBinary,
+}
+
 /// A call that is no inference.
 #[derive(Clone, Debug)]
 pub(crate) enum Query {
@@ -64,8 +75,10 @@ pub(crate) enum Action {
     Send(Link, Step),
     /// Sends a request on a stream without any time between it and the last one.
     SendAtOnce(Link, Step),
-    /// Begins a unary call.
-    Call(Link, Step),
+    /// Begins a call. Answers of one link are taken in the order of its calls.
+    Call(Link, By, Step),
+    /// Begins a call without any time between it and what was before.
+    CallAtOnce(Link, By, Step),
     /// Waits for so many answers of a link and writes them down.
     Take(Link, usize),
     /// Waits for the end of a link and writes it down, with all that comes before.
@@ -158,7 +171,33 @@ impl Conversation {
 
     /// Begins a unary inference.
     pub(crate) fn call(self, link: Link, step: Step) -> Self {
-        self.then(Action::Call(link, step))
+        self.then(Action::Call(link, By::Unary, step))
+    }
+
+    /// The same conversation with calls in place of streams; none where it is about streams, or about steps that are sent at once,
+    /// which calls have no order for.
+    pub(crate) fn over(mut self, by: By) -> Option<Self> {
+        let mut actions = Vec::new();
+        let mut left = self.actions.into_iter().peekable();
+        while let Some(action) = left.next() {
+            actions.push(match action {
+                Action::Send(link, step) | Action::Call(link, _, step) => Action::Call(link, by, step),
+                Action::SendAtOnce(link, step) => match left.peek() {
+                    Some(Action::Take(of, 1)) if *of == link => Action::CallAtOnce(link, by, step),
+                    _ => return None,
+                },
+                Action::Open(..)
+                | Action::CallAtOnce(..)
+                | Action::TakeEnd(_)
+                | Action::Cancel(_)
+                | Action::Disconnect(_)
+                | Action::HalfClose(_) => return None,
+                action => action,
+            });
+        }
+        self.actions = actions;
+        self.name = format!("{}-by-{by}", self.name);
+        Some(self.on_python(OnPython::Not("what requests travel over is the same whatever the models run on")))
     }
 
     /// Makes a unary inference and waits for its answer.
@@ -204,6 +243,16 @@ impl Conversation {
 
     pub(crate) fn await_state(self, model: &'static str, state: &'static str) -> Self {
         self.then(Action::AwaitState(model, state))
+    }
+}
+
+impl fmt::Display for By {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Unary => "unary",
+            Self::Http => "http",
+            Self::HttpBinary => "http-binary",
+        })
     }
 }
 

@@ -35,17 +35,24 @@ impl Environment {
     }
 }
 
+/// Where a server speaks gRPC and HTTP.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Addresses {
+    pub(crate) grpc: SocketAddr,
+    pub(crate) http: SocketAddr,
+}
+
 /// A server that runs until it is dropped.
 pub(crate) struct Endpoint {
     pub(crate) name: &'static str,
     pub(crate) backend: Backend,
-    pub(crate) address: SocketAddr,
+    pub(crate) addresses: Addresses,
     _server: Box<dyn Send>,
 }
 
 impl fmt::Debug for Endpoint {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{} at {}", self.name, self.address)
+        write!(out, "{} at {}", self.name, self.addresses.grpc)
     }
 }
 
@@ -78,14 +85,16 @@ pub(crate) fn real(environment: Environment, backend: Backend) -> Endpoint {
     if let Ok(log) = std::env::var("SEQUENCE_STRESS_CONFORMANCE_LOG") {
         command.args(["--log", &log, "--server-arg=--log-verbose=1"]);
     }
-    command.args(["--", "sh", "-c", "echo $TRITON_GRPC; read line || true"]);
+    command.args(["--", "sh", "-c", "echo $TRITON_GRPC $TRITON_HTTP; read line || true"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("with-triton runs");
-    let mut address = String::new();
+    let mut told = String::new();
     let out = child.stdout.take().expect("a pipe");
     let server = Real(child);
-    BufReader::new(out).read_line(&mut address).expect("the server's address");
-    let address = address.trim().parse().expect("with-triton starts a server and tells its address");
-    Endpoint { name: name(backend), backend, address, _server: Box::new(server) }
+    BufReader::new(out).read_line(&mut told).expect("the server's addresses");
+    let mut told = told.split_whitespace().map(str::parse);
+    let mut address = || told.next().and_then(Result::ok).expect("with-triton starts a server and tells its addresses");
+    let addresses = Addresses { grpc: address(), http: address() };
+    Endpoint { name: name(backend), backend, addresses, _server: Box::new(server) }
 }
 
 /// The real server's name in reports.
@@ -106,5 +115,6 @@ pub(crate) fn reference(environment: Environment) -> Endpoint {
     let faults = vec![Planted::always(Fault::OrphanAtCancel)];
     let options = Options { hold_until, faults, explicit: true, ..Options::default() };
     let server = Server::start(options).expect("a free port");
-    Endpoint { name: REFERENCE, backend: Backend::Native, address: server.address, _server: Box::new(server) }
+    let addresses = Addresses { grpc: server.address, http: server.http };
+    Endpoint { name: REFERENCE, backend: Backend::Native, addresses, _server: Box::new(server) }
 }

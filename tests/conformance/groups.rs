@@ -30,9 +30,10 @@ const A_THIRD: usize = 3;
 /// So many groups talk to their servers at once: more would disturb each other's timing.
 const AT_ONCE: usize = 2;
 /// A group's conversations with the reference server are dealt out to so many.
-const REFERENCE_SERVERS: usize = 4;
-/// And those with the real one, which costs more.
-const REAL_SERVERS: usize = 2;
+const REFERENCE_SERVERS: usize = 6;
+/// And those with the real one, which costs more: so many each, and no more servers than that.
+const CONVERSATIONS_OF_A_REAL_SERVER: usize = 10;
+const REAL_SERVERS: usize = 4;
 /// How many servers may die while a share of a group's conversations is held.
 const DEATHS_MAX: u32 = 2;
 static RUNNING: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
@@ -116,7 +117,7 @@ impl Group {
 
     /// What the real server says with such models; where it is to be kept, it is.
     fn real(&self, backend: Backend) -> Said {
-        let servers = REAL_SERVERS.min(self.conversations.len());
+        let servers = self.conversations.len().div_ceil(CONVERSATIONS_OF_A_REAL_SERVER).min(REAL_SERVERS);
         let transcripts = self.dealt_out(servers, || endpoint::real(self.environment, backend));
         let said = Said { server: endpoint::name(backend), backend, transcripts };
         if snapshot::are_to_be_written() {
@@ -213,6 +214,10 @@ groups! {
     lifecycle: held(None, None), A_THIRD, scripted::lifecycle::conversations;
     batches_of_four: held(Some(4), None), ALL, scripted::batches::four;
     batches_of_eight: held(Some(8), None), ALL, scripted::batches::eight;
+    types: held(None, None), ALL, scripted::types::conversations;
+    by_calls: held(None, None), ALL, scripted::over::conversations;
+    by_calls_that_wait: held(None, None), ALL, scripted::over::that_wait;
     from_a_seed: held(None, None), ALL, random::conversations;
+    from_a_seed_by_calls: held(None, None), ALL, random::conversations_by_calls;
     batches_with_backlog: held(Some(8), Some(2)), ALL, scripted::batches::eight_and_two;
 }

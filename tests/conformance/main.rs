@@ -26,6 +26,7 @@ mod client;
 mod conversation;
 mod endpoint;
 mod groups;
+mod http;
 mod query;
 mod random;
 mod runner;

@@ -7,7 +7,7 @@ use rand::RngExt as _;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng as _};
 
 use crate::{
-    conversation::{Conversation, Link, OnPython, conversation},
+    conversation::{By, Conversation, Link, OnPython, conversation},
     scripted::{NO_STATE, NO_TEXTS},
     setup::{Setup, State},
     snapshot,
@@ -17,6 +17,8 @@ use crate::{
 const LINKS: [Link; 4] = ["a", "b", "c", "d"];
 const CONVERSATIONS: usize = 24;
 const NATIVE_CONVERSATIONS: usize = 12;
+/// The first number of those that are held by calls.
+const BY_CALLS: u64 = 50;
 const PLANS: i64 = 10;
 /// Each plan has IDs of its own: so many, and no more.
 const IDS_OF_A_PLAN: i64 = 100;
@@ -95,13 +97,28 @@ pub(crate) fn conversations() -> Vec<Conversation> {
 }
 
 fn of(seed: u64, name: &str, index: u64, kind: &'static Kind) -> Conversation {
+    held(seed, name, index, kind, false).on_python(kind.on_python)
+}
+
+fn held(seed: u64, name: &str, index: u64, kind: &'static Kind, is_step_by_step: bool) -> Conversation {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     random.set_stream(index);
     let begun = conversation(format!("{name}{index:02}-{}", kind.name), "plans from a seed", (kind.setup)());
     (0..PLANS)
-        .fold(begun, |it, plan| Plan { kind, random: &mut random, first_id: plan * IDS_OF_A_PLAN + 1 }.add(it))
+        .fold(begun, |it, plan| {
+            let mut plan = Plan { kind, random: &mut random, first_id: plan * IDS_OF_A_PLAN + 1 };
+            if is_step_by_step { plan.step_by_step(it) } else { plan.add(it) }
+        })
         .counts()
-        .on_python(kind.on_python)
+}
+
+/// More of them, with calls in place of streams, each made when the one before it is answered.
+pub(crate) fn conversations_by_calls() -> Vec<Conversation> {
+    let seed = snapshot::seed();
+    let name = if seed == snapshot::KEPT_SEED { String::new() } else { format!("seed-{seed}-") };
+    let kinds = KINDS.iter().chain(&NATIVE_KINDS).zip([By::Unary, By::Http, By::HttpBinary].into_iter().cycle());
+    let of = |(index, (kind, by))| held(seed, &name, BY_CALLS + index, kind, true).over(by);
+    (0..).zip(kinds).filter_map(of).collect()
 }
 
 struct Plan<'a> {

@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashMap,
-    net::SocketAddr,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -15,8 +14,8 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::{
     client::{Connection, Service, service},
-    conversation::{Action, Conversation, Link, OnPython, Opening, Query},
-    endpoint::Endpoint,
+    conversation::{Action, By, Conversation, Link, OnPython, Opening, Query},
+    endpoint::{Addresses, Endpoint},
     query,
     setup::{Backend, Loading, Setup},
     step::Step,
@@ -44,7 +43,7 @@ const ATTEMPTS_MAX: u32 = 12;
 const POLL: Duration = Duration::from_millis(20);
 
 struct Runner<'a> {
-    address: SocketAddr,
+    addresses: Addresses,
     service: Service,
     setup: &'a Setup,
     loading: Loading,
@@ -64,7 +63,7 @@ pub(crate) async fn run(endpoint: &Endpoint, conversation: &Conversation, kept: 
         let watch = tokio::spawn(watch(Arc::clone(&held_up)));
         let note = format!("{} {attempt}", conversation.name);
         let loading = Loading { backend: endpoint.backend, note };
-        let transcript = run_once(endpoint.address, conversation, loading).await;
+        let transcript = run_once(endpoint.addresses, conversation, loading).await;
         watch.abort();
         let is_as_kept = kept.is_some_and(|kept| kept == transcript);
         let is_undisturbed =
@@ -93,10 +92,10 @@ async fn watch(held_up: Arc<HeldUp>) {
     }
 }
 
-async fn run_once(address: SocketAddr, conversation: &Conversation, loading: Loading) -> String {
+async fn run_once(addresses: Addresses, conversation: &Conversation, loading: Loading) -> String {
     let mut runner = Runner {
-        address,
-        service: service(address),
+        addresses,
+        service: service(addresses.grpc),
         setup: &conversation.setup,
         loading,
         links: HashMap::new(),
@@ -146,7 +145,11 @@ impl Runner<'_> {
                 self.send(link, step).await;
             }
             Action::SendAtOnce(link, step) => self.send(link, step).await,
-            Action::Call(link, step) => self.call(link, step).await,
+            Action::Call(link, by, step) => {
+                self.keep_order(Some(link)).await;
+                self.call(link, *by, step);
+            }
+            Action::CallAtOnce(link, by, step) => self.call(link, *by, step),
             Action::Take(link, count) => self.take(link, *count).await,
             Action::TakeEnd(link) => self.take(link, usize::MAX).await,
             Action::Quiet(ms) => self.quiet(*ms).await,
@@ -189,7 +192,7 @@ impl Runner<'_> {
     }
 
     async fn open(&mut self, link: Link, opening: Opening) {
-        let connection = Connection::stream(self.address, opening).await;
+        let connection = Connection::stream(self.addresses.grpc, opening).await;
         self.links.insert(link, connection);
         match opening {
             Opening::Plain => {}
@@ -216,12 +219,12 @@ impl Runner<'_> {
         self.connection(link).send(request);
     }
 
-    async fn call(&mut self, link: Link, step: &Step) {
-        self.keep_order(Some(link)).await;
+    fn call(&mut self, link: Link, by: By, step: &Step) {
         self.number += 1;
         let request = step.request(self.setup, self.number);
-        self.write(format!("{link} calls {}: {step}", request.id));
-        self.links.insert(link, Connection::call(self.address, request));
+        let over = if by == By::Unary { String::new() } else { format!(" over {by}") };
+        self.write(format!("{link} calls {}{over}: {step}", request.id));
+        self.links.entry(link).or_insert_with(Connection::calls).call(self.addresses, by, request);
         // A later request on the same link is another call, and has to arrive later too.
         self.last_on = None;
     }

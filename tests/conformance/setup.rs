@@ -59,6 +59,8 @@ pub(crate) enum State {
 pub(crate) struct Setup {
     pub(crate) model: &'static str,
     pub(crate) batch: i32,
+    /// Of the tensors, as requests name it.
+    datatype: &'static str,
     instances: u32,
     idle_ms: u64,
     strategy: Strategy,
@@ -82,6 +84,7 @@ impl Setup {
         Self {
             model: BY_SLOT,
             batch: 4,
+            datatype: "INT32",
             instances: 1,
             idle_ms: 10_000,
             strategy: Strategy::Default,
@@ -131,6 +134,21 @@ impl Setup {
 
     pub(crate) fn model(self, model: &'static str) -> Self {
         Self { model, ..self }
+    }
+
+    /// The type of the model's tensors, as requests name it; INT32 where none is named.
+    pub(crate) fn of_type(self, datatype: &'static str) -> Self {
+        Self { datatype, ..self }
+    }
+
+    pub(crate) fn datatype(&self) -> &'static str {
+        self.datatype
+    }
+
+    /// The same type, as configurations name it.
+    fn data_type(&self) -> String {
+        let name = if self.datatype == "BYTES" { "STRING" } else { self.datatype };
+        format!("TYPE_{name}")
     }
 
     pub(crate) fn batch(self, batch: i32) -> Self {
@@ -209,8 +227,8 @@ impl Setup {
             "name": self.model,
             "backend": backend,
             "max_batch_size": self.batch,
-            "input": [{ "name": "INPUT", "data_type": "TYPE_INT32", "dims": dims, "allow_ragged_batch": self.ragged }],
-            "output": [{ "name": "OUTPUT", "data_type": "TYPE_INT32", "dims": dims }],
+            "input": [{ "name": "INPUT", "data_type": self.data_type(), "dims": dims, "allow_ragged_batch": self.ragged }],
+            "output": [{ "name": "OUTPUT", "data_type": self.data_type(), "dims": dims }],
             "instance_group": [{ "kind": "KIND_CPU", "count": self.instances }],
             "parameters": self.parameters(&loading.note),
             "sequence_batching": self.sequence_batching(),
@@ -252,12 +270,12 @@ impl Setup {
             let mut state = json!({
                 "input_name": "INPUT_STATE",
                 "output_name": "OUTPUT_STATE",
-                "data_type": "TYPE_INT32",
+                "data_type": self.data_type(),
                 "dims": [1],
             });
             if kind == State::Zero {
                 state["initial_state"] =
-                    json!([{ "name": "zero", "data_type": "TYPE_INT32", "dims": [1], "zero_data": true }]);
+                    json!([{ "name": "zero", "data_type": self.data_type(), "dims": [1], "zero_data": true }]);
             }
             if kind == State::OneBuffer {
                 state["use_same_buffer_for_input_output"] = json!(true);
@@ -289,6 +307,9 @@ impl fmt::Display for Setup {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { model, batch, instances, idle_ms, execute_ms, .. } = self;
         write!(out, "{model}: batch {batch}, instances {instances}, idle limit {idle_ms} ms")?;
+        if self.datatype != "INT32" {
+            write!(out, ", {}", self.datatype)?;
+        }
         match &self.strategy {
             Strategy::Default => {}
             Strategy::Direct { delay_ms, utilization } => {

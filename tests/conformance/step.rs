@@ -34,8 +34,10 @@ impl From<&str> for SequenceId {
 /// How an input's elements travel.
 #[derive(Clone, Debug, PartialEq)]
 enum Contents {
-    /// In `raw_input_contents`, as INT32.
+    /// In `raw_input_contents`, in the type of the input; of floating point and texts the same numbers.
     Raw(Vec<i32>),
+    /// The same, of elements that are no INT32.
+    Elements(Vec<&'static str>),
     /// In `raw_input_contents`, just these bytes.
     Bytes(Vec<u8>),
     /// In the tensor's own typed contents.
@@ -48,7 +50,8 @@ enum Contents {
 #[derive(Clone, Debug)]
 struct Input {
     name: &'static str,
-    datatype: &'static str,
+    /// `None`: the type of the model.
+    datatype: Option<&'static str>,
     /// `None`: the shape that the elements have in this model.
     shape: Option<Vec<i64>>,
     contents: Contents,
@@ -74,7 +77,7 @@ pub(crate) fn step(id: impl Into<SequenceId>, value: i32) -> Step {
         id: id.into(),
         start: false,
         end: false,
-        inputs: vec![Input { name: "INPUT", datatype: "INT32", shape: None, contents: Contents::Raw(vec![value]) }],
+        inputs: vec![Input { name: "INPUT", datatype: None, shape: None, contents: Contents::Raw(vec![value]) }],
         outputs: Vec::new(),
         parameters: BTreeMap::new(),
         model: None,
@@ -111,6 +114,11 @@ impl Step {
         self.with_input(|input| input.contents = Contents::Raw(values.into()))
     }
 
+    /// Elements of the model's type, as words.
+    pub(crate) fn elements(self, elements: &[&'static str]) -> Self {
+        self.with_input(|input| input.contents = Contents::Elements(elements.into()))
+    }
+
     pub(crate) fn typed(self, values: &[i32]) -> Self {
         self.with_input(|input| input.contents = Contents::Typed(values.into()))
     }
@@ -128,7 +136,7 @@ impl Step {
     }
 
     pub(crate) fn datatype(self, datatype: &'static str) -> Self {
-        self.with_input(|input| input.datatype = datatype)
+        self.with_input(|input| input.datatype = Some(datatype))
     }
 
     pub(crate) fn input_name(self, name: &'static str) -> Self {
@@ -140,7 +148,7 @@ impl Step {
     }
 
     pub(crate) fn another_input(mut self, name: &'static str, value: i32) -> Self {
-        self.inputs.push(Input { name, datatype: "INT32", shape: None, contents: Contents::Raw(vec![value]) });
+        self.inputs.push(Input { name, datatype: None, shape: None, contents: Contents::Raw(vec![value]) });
         self
     }
 
@@ -195,7 +203,7 @@ impl Step {
             parameters: parameters.into_iter().map(parameter).collect(),
             inputs: self.inputs.iter().map(|input| input.tensor(setup)).collect(),
             outputs: self.outputs.iter().map(|name| requested(name)).collect(),
-            raw_input_contents: self.inputs.iter().filter_map(Input::raw).collect(),
+            raw_input_contents: self.inputs.iter().filter_map(|input| input.raw(setup)).collect(),
         }
     }
 }
@@ -213,7 +221,7 @@ impl Input {
         };
         InferInputTensor {
             name: self.name.into(),
-            datatype: self.datatype.into(),
+            datatype: self.datatype.unwrap_or(setup.datatype()).into(),
             shape,
             contents,
             ..Default::default()
@@ -223,6 +231,7 @@ impl Input {
     fn usual_shape(&self, setup: &Setup) -> Vec<i64> {
         let elements = match &self.contents {
             Contents::Raw(values) | Contents::Typed(values) => values.len(),
+            Contents::Elements(elements) => elements.len(),
             Contents::Bytes(bytes) => bytes.len() / size_of::<i32>(),
             Contents::Absent => 1,
         };
@@ -230,12 +239,33 @@ impl Input {
         if setup.batch > 0 { vec![1, elements] } else { vec![elements] }
     }
 
-    fn raw(&self) -> Option<Vec<u8>> {
+    fn raw(&self, setup: &Setup) -> Option<Vec<u8>> {
+        // An input that says that it is of another type has the elements of the model's.
+        let encoded = |word: &str| encoded(setup.datatype(), word);
         match &self.contents {
-            Contents::Raw(values) => Some(values.iter().flat_map(|value| value.to_le_bytes()).collect()),
+            Contents::Raw(values) => Some(values.iter().flat_map(|value| encoded(&value.to_string())).collect()),
+            Contents::Elements(elements) => Some(elements.iter().flat_map(|element| encoded(element)).collect()),
             Contents::Bytes(bytes) => Some(bytes.clone()),
             Contents::Typed(_) | Contents::Absent => None,
         }
+    }
+}
+
+/// An element's bytes, as the protocol has them.
+fn encoded(datatype: &str, word: &str) -> Vec<u8> {
+    const IS_ONE: &str = "an element of its type";
+    match datatype {
+        "INT32" => word.parse::<i32>().expect(IS_ONE).to_le_bytes().into(),
+        "INT64" => word.parse::<i64>().expect(IS_ONE).to_le_bytes().into(),
+        "UINT32" => word.parse::<u32>().expect(IS_ONE).to_le_bytes().into(),
+        "UINT64" => word.parse::<u64>().expect(IS_ONE).to_le_bytes().into(),
+        "FP32" => word.parse::<f32>().expect(IS_ONE).to_le_bytes().into(),
+        "FP64" => word.parse::<f64>().expect(IS_ONE).to_le_bytes().into(),
+        "BYTES" => {
+            let length = u32::try_from(word.len()).expect("a short text");
+            [&length.to_le_bytes()[..], word.as_bytes()].concat()
+        }
+        other => panic!("no conversation has a model of {other}"),
     }
 }
 
@@ -277,8 +307,8 @@ impl fmt::Display for Step {
 
 impl fmt::Display for Input {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.name != "INPUT" || self.datatype != "INT32" || self.shape.is_some() {
-            write!(out, ", {} {}", self.name, self.datatype)?;
+        if self.name != "INPUT" || self.datatype.is_some() || self.shape.is_some() {
+            write!(out, ", {} {}", self.name, self.datatype.unwrap_or("INT32"))?;
             if let Some(shape) = &self.shape {
                 write!(out, "{shape:?}")?;
             }
@@ -286,6 +316,7 @@ impl fmt::Display for Input {
         match &self.contents {
             Contents::Raw(values) if values.len() == 1 => write!(out, " {}", values[0]),
             Contents::Raw(values) => write!(out, " {values:?}"),
+            Contents::Elements(elements) => write!(out, " {}", elements.join(" ")),
             Contents::Bytes(bytes) => write!(out, " {} bytes", bytes.len()),
             Contents::Typed(values) => write!(out, " typed {values:?}"),
             Contents::Absent => write!(out, " nothing"),

@@ -6,6 +6,7 @@ use sequence_stress::proto::{
     InferParameter, ModelInferResponse, ModelStatistics, ModelStreamInferResponse, infer_parameter::ParameterChoice,
     model_infer_response::InferOutputTensor,
 };
+use serde_json::Value;
 use tonic::Status;
 
 /// A parameter's value, with its type where it is not plain.
@@ -40,15 +41,50 @@ pub(crate) fn response(response: &ModelInferResponse) -> String {
 
 fn output(tensor: &InferOutputTensor, raw: Option<&Vec<u8>>) -> String {
     let contents = match raw {
-        Some(raw) if tensor.datatype == "INT32" && raw.len().is_multiple_of(size_of::<i32>()) => {
-            let number = |bytes: &[u8]| i32::from_le_bytes(bytes.try_into().expect("chunks of 4")).to_string();
-            raw.chunks_exact(size_of::<i32>()).map(number).collect::<Vec<_>>().join(" ")
-        }
-        Some(raw) => format!("{} bytes", raw.len()),
+        Some(raw) => contents(&tensor.datatype, raw),
         None => format!("{:?}", tensor.contents),
     };
     let InferOutputTensor { name, datatype, shape, .. } = tensor;
     format!("{name} {datatype}{shape:?} {contents}{}", parameters(&tensor.parameters))
+}
+
+/// A tensor's elements in words.
+pub(crate) fn contents(datatype: &str, raw: &[u8]) -> String {
+    let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), Into::into);
+    match elements(datatype, raw) {
+        Some(elements) => elements.iter().map(plain).collect::<Vec<_>>().join(" "),
+        None => format!("{} bytes", raw.len()),
+    }
+}
+
+/// A tensor's elements as JSON has them; none where the bytes are not such elements.
+pub(crate) fn elements(datatype: &str, raw: &[u8]) -> Option<Vec<Value>> {
+    fn of<const N: usize>(raw: &[u8], element: fn([u8; N]) -> Value) -> Option<Vec<Value>> {
+        let (chunks, rest) = raw.as_chunks::<N>();
+        rest.is_empty().then(|| chunks.iter().map(|chunk| element(*chunk)).collect())
+    }
+    match datatype {
+        "INT32" => of(raw, |bytes| i32::from_le_bytes(bytes).into()),
+        "INT64" => of(raw, |bytes| i64::from_le_bytes(bytes).into()),
+        "UINT32" => of(raw, |bytes| u32::from_le_bytes(bytes).into()),
+        "UINT64" => of(raw, |bytes| u64::from_le_bytes(bytes).into()),
+        "FP32" => of(raw, |bytes| f32::from_le_bytes(bytes).into()),
+        "FP64" => of(raw, |bytes| f64::from_le_bytes(bytes).into()),
+        "BYTES" => texts(raw),
+        _ => None,
+    }
+}
+
+/// Texts with their lengths before them.
+fn texts(mut raw: &[u8]) -> Option<Vec<Value>> {
+    let mut texts = Vec::new();
+    while !raw.is_empty() {
+        let (length, rest) = raw.split_first_chunk()?;
+        let (text, rest) = rest.split_at_checked(u32::from_le_bytes(*length).try_into().ok()?)?;
+        texts.push(std::str::from_utf8(text).ok()?.into());
+        raw = rest;
+    }
+    Some(texts)
 }
 
 /// A stream's answer, which is a response or an error's text.

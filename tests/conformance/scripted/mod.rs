@@ -10,7 +10,9 @@ pub(crate) mod ids;
 pub(crate) mod implicit;
 pub(crate) mod inputs;
 pub(crate) mod lifecycle;
+pub(crate) mod over;
 pub(crate) mod slots;
+pub(crate) mod types;
 
 use crate::{conversation::OnPython, setup::Setup};
 
