@@ -139,12 +139,11 @@ class Scripts(unittest.TestCase):
 
     def judged(self, expect, outputs, sums=()):
         """What is told to be wrong of an answer with these outputs to a step."""
-        tensor = types.SimpleNamespace(shape=[1, 1], datatype="INT32", name="OUTPUT")
-        batching = types.SimpleNamespace(max_sequence_idle_microseconds=1, oldest=types.SimpleNamespace(max_candidate_sequences=0))
-        config = types.SimpleNamespace(sequence_batching=batching, instance_group=[], max_batch_size=1)
+        tensor = {"shape": ["1", "1"], "datatype": "INT32", "name": "OUTPUT"}
+        config = {"sequence_batching": {"max_sequence_idle_microseconds": "1"}, "max_batch_size": 1}
         client = types.SimpleNamespace(
-            get_model_metadata=lambda model: types.SimpleNamespace(inputs=[tensor]),
-            get_model_config=lambda model: types.SimpleNamespace(config=config),
+            get_model_metadata=lambda model, as_json: {"inputs": [tensor], "outputs": [tensor]},
+            get_model_config=lambda model, as_json: {"config": config},
             start_stream=lambda answered: None,
         )
         triton = types.ModuleType("tritonclient.grpc")
@@ -154,23 +153,23 @@ class Scripts(unittest.TestCase):
         package.grpc = triton
         modules = {"numpy": types.ModuleType("numpy"), "tritonclient": package, "tritonclient.grpc": triton}
         source = pathlib.Path(__file__).resolve().parents[2] / "src/report/export/client.py"
-        script = {"FOUND_IN": "m"}
+        script = {"FOUND_IN": "m", "TRANSPORTS": ["grpc-stream"]}
         with unittest.mock.patch.dict("sys.modules", modules), contextlib.redirect_stdout(io.StringIO()):
             exec(compile(source.read_text(), str(source), "exec"), script)
             array = types.SimpleNamespace(flatten=lambda: types.SimpleNamespace(tolist=lambda: list(sums)))
-            response = types.SimpleNamespace(id="a", outputs=[tensor] if outputs else [])
-            result = types.SimpleNamespace(get_response=lambda: response, as_numpy=lambda name: array)
-            script["Stream"](1, 1).judge("a", "START 5", expect, result, None)
+            response = {"id": "a", "outputs": [tensor] if outputs else []}
+            result = types.SimpleNamespace(get_response=lambda as_json: response, as_numpy=lambda name: array)
+            script["Stream"](1, 1).judge("a", "START 5", expect, [1, 1], result, None)
         return script["wrong"]
 
     def test_answers_are_compared(self):
-        self.assertEqual(self.judged("5", True, ["5"]), [])
-        self.assertEqual(len(self.judged("5", True, ["6"])), 1)
-        self.assertEqual(self.judged(None, True, ["6"]), [])
+        self.assertEqual(self.judged(5, True, [5]), [])
+        self.assertEqual(len(self.judged(5, True, [6])), 1)
+        self.assertEqual(self.judged(None, True, [6]), [])
 
     def test_an_answer_without_output_is_right_only_where_nothing_is_determined(self):
         self.assertEqual(self.judged(None, False), [])
-        self.assertEqual(len(self.judged("5", False)), 1)
+        self.assertEqual(len(self.judged(5, False)), 1)
 
 
 def case(release="24.03", scenario="s", kind="wrong-sum", cause="c"):

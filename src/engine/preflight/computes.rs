@@ -99,7 +99,7 @@ pub(super) fn check_answers(name: &str, answers: Answers, scenario: &Scenario) -
     let mut transports = scenario.populations.iter().map(|population| population.sending.transport());
     if answers.are_series() && (mixes || transports.any(|transport| !transport.is_stream())) {
         return Err(format!(
-            "model '{name}' is decoupled, and so answers over streams alone: set sending.transport = \"{}\"",
+            "model '{name}' is decoupled, and so answers over streams alone: --transport {} (sending.transport)",
             Transport::GrpcStream
         ));
     }
