@@ -39,7 +39,7 @@ pub fn model(graph: &Graph) -> Result<Vec<u8>, Refusal> {
     Ok(model.encode_to_vec())
 }
 
-/// The types that onnxruntime has kernels for on a CPU: for `Add`, `Mul`, `Where`, `ReduceSum` and `Expand` all of them.
+/// The types that onnxruntime has kernels for on a CPU: for `Add`, `Mul`, `Where`, `CumSum` and `Expand` all of them.
 fn computed_in(element: ElementType) -> ElementType {
     match element {
         ElementType::Int8 | ElementType::Int16 | ElementType::Uint8 | ElementType::Uint16 => ElementType::Int32,
@@ -106,7 +106,7 @@ impl<'a> Writer<'a> {
         let element = node.tensor.element;
         match &node.operation {
             Operation::Input(_) => {}
-            Operation::Constant(scalar) => self.initializer(made, element, &[], scalar),
+            Operation::Constant(scalar) => self.initializer(made, element, scalar),
             Operation::Cast(_) | Operation::Show(_) => self.cast(&operands, made, element),
             Operation::Add(..) => self.operator("Add", &operands, made, Vec::new()),
             Operation::Multiply(..) => self.operator("Mul", &operands, made, Vec::new()),
@@ -135,25 +135,55 @@ impl<'a> Writer<'a> {
         self.operator("Cast", operands, made, vec![proto::Attribute::integer("to", code(to).into())]);
     }
 
-    fn initializer(&mut self, name: String, element: ElementType, dims: &[i64], scalar: &Scalar) {
+    /// A constant of one element.
+    fn initializer(&mut self, name: String, element: ElementType, scalar: &Scalar) {
         let bytes = scalar.bytes(element).expect("the builder checked it");
         let (raw_data, string_data) =
             if element == ElementType::Text { (None, vec![bytes]) } else { (Some(bytes), Vec::new()) };
-        let tensor = proto::Tensor { dims: dims.to_vec(), data_type: code(element), string_data, name, raw_data };
+        let tensor = proto::Tensor { dims: Vec::new(), data_type: code(element), string_data, name, raw_data };
         self.written.initializer.push(tensor);
     }
 
     fn row_sum(&mut self, of: Value, made: String) {
-        let axes = format!("{made}.axes");
-        let numbers: Vec<_> = self.graph.tensor(of).shape.row_axes().collect();
+        let tensor = self.graph.tensor(of);
+        let axes: Vec<_> = tensor.shape.row_axes().collect();
+        if tensor.element.range().is_some() {
+            return self.whole_row_sum(of, &axes, &made);
+        }
+        let all = format!("{made}.axes");
+        self.integers(all.clone(), &axes);
+        self.operator("ReduceSum", &[self.name(of), all], made, vec![proto::Attribute::integer("keepdims", 1)]);
+    }
+
+    /// The last of the partial sums, because onnxruntime's `ReduceSum` adds whole numbers as floating-point ones, which neither wrap
+    /// nor have 64 bits. A row needs an element for that.
+    fn whole_row_sum(&mut self, of: Value, axes: &[i64], made: &str) {
+        let last = format!("{made}.last");
+        self.integers(last.clone(), &[-1]);
+        let mut summed = self.name(of);
+        for axis in axes {
+            let [along, partial] = ["axis", "partial"].map(|part| format!("{made}.{part}.{axis}"));
+            self.initializer(along.clone(), ElementType::Int64, &Scalar::Whole((*axis).into()));
+            self.operator("CumSum", &[summed, along], partial.clone(), Vec::new());
+            summed = if Some(axis) == axes.last() { made.to_owned() } else { format!("{made}.sum.{axis}") };
+            self.operator(
+                "Gather",
+                &[partial, last.clone()],
+                summed.clone(),
+                vec![proto::Attribute::integer("axis", *axis)],
+            );
+        }
+    }
+
+    /// A constant list.
+    fn integers(&mut self, name: String, numbers: &[i64]) {
         self.written.initializer.push(proto::Tensor {
-            dims: vec![i64::try_from(numbers.len()).expect("axes are few")],
+            dims: vec![i64::try_from(numbers.len()).expect("a list is short")],
             data_type: code(ElementType::Int64),
-            name: axes.clone(),
-            raw_data: Some(numbers.iter().flat_map(|axis| axis.to_le_bytes()).collect()),
+            name,
+            raw_data: Some(numbers.iter().flat_map(|number| number.to_le_bytes()).collect()),
             ..proto::Tensor::default()
         });
-        self.operator("ReduceSum", &[self.name(of), axes], made, vec![proto::Attribute::integer("keepdims", 1)]);
     }
 
     fn spread(&mut self, of: Value, like: Value, made: String) {
@@ -169,7 +199,7 @@ impl<'a> Writer<'a> {
         let (least, greatest) = element.range().expect("the builder takes whole numbers alone");
         let pattern = proto::Attribute::text("pattern", &decimal::pattern(least, greatest));
         self.operator("RegexFullMatch", std::slice::from_ref(&text), is_number.clone(), vec![pattern]);
-        self.initializer(zero.clone(), ElementType::Text, &[], &Scalar::Text("0".into()));
+        self.initializer(zero.clone(), ElementType::Text, &Scalar::Text("0".into()));
         self.operator("Where", &[is_number, text, zero], number.clone(), Vec::new());
         self.cast(&[number], made, element);
     }
