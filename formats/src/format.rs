@@ -1,6 +1,6 @@
 //! The formats, and what their files are called.
 
-use crate::{error::Refusal, graph::Graph, onnx};
+use crate::{element::ElementType, error::Refusal, graph::Graph, onnx, openvino};
 
 /// A file, by its name within the folder of a model; folders in it are set apart by `/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,17 +16,29 @@ pub struct File {
 pub enum Format {
     /// ONNX.
     Onnx,
+    /// OpenVINO IR.
+    OpenVino,
 }
 
 impl Format {
     /// All of them.
-    pub const ALL: [Self; 1] = [Self::Onnx];
+    pub const ALL: [Self; 2] = [Self::Onnx, Self::OpenVino];
 
     /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Onnx => "onnx",
+            Self::OpenVino => "openvino",
+        }
+    }
+
+    /// The type whose numbers are right when a file of this format is run: of some types runtimes have fewer bits than they say.
+    #[must_use]
+    pub fn exact_as(self, element: ElementType) -> ElementType {
+        match self {
+            Self::Onnx => element,
+            Self::OpenVino => openvino::exact_as(element),
         }
     }
 
@@ -38,6 +50,9 @@ impl Format {
         let one = |name, bytes| vec![File { name, bytes }];
         match self {
             Self::Onnx => onnx::model(graph).map(|bytes| one("model.onnx", bytes)),
+            Self::OpenVino => openvino::model(graph).map(|ir| {
+                vec![File { name: "model.xml", bytes: ir.xml.into_bytes() }, File { name: "model.bin", bytes: ir.bin }]
+            }),
         }
     }
 }

@@ -17,5 +17,6 @@ pub mod formulas;
 mod widening;
 
 pub mod onnx;
+pub mod openvino;
 
 pub mod format;

@@ -7,7 +7,7 @@ use crate::{
     graph::{Graph, Operation, Value, Variable},
 };
 
-/// The same graph, with everything that is computed in a type computed in the one that `wider` gives for it, and each result
+/// The same graph, with everything that is computed or kept in a type computed or kept in the one that `wider` gives for it, and each result
 /// brought back. Whole numbers wrap in their own width all the same.
 pub(crate) fn widened(graph: &Graph, wider: impl Fn(ElementType) -> ElementType) -> Graph {
     Widening { wider, values: Vec::new() }.graph(graph).expect("the types of a graph still fit, one for one")
@@ -23,14 +23,15 @@ impl<W: Fn(ElementType) -> ElementType> Widening<W> {
     fn graph(mut self, graph: &Graph) -> Result<Graph, GraphError> {
         let mut new = GraphBuilder::new(&graph.name)?;
         for kept in &graph.variables {
-            new.variable(&kept.name, kept.element, kept.slots, kept.initial.clone())?;
+            new.variable(&kept.name, (self.wider)(kept.element), kept.slots, kept.initial.clone())?;
         }
         for node in &graph.nodes {
             let value = self.node(&mut new, &node.operation, graph, node.tensor.element)?;
             self.values.push(value);
         }
         for (index, kept) in graph.variables.iter().enumerate() {
-            new.assign(Variable(index), self.again(kept.next))?;
+            let next = self.wide(&mut new, kept.next)?;
+            new.assign(Variable(index), next)?;
         }
         for (name, value) in &graph.outputs {
             new.output(name, self.again(*value))?;

@@ -19,7 +19,7 @@ def run(model, execute):
             for slot, row in enumerate(rows):
                 if row["start"]:
                     is_initial = model["formula"] == "implicit-with-initial-state"
-                    states[slot] = steps.INITIAL if is_initial else steps.garbage(model["element"], generator)
+                    states[slot] = steps.INITIAL if is_initial else steps.garbage(model, generator)
         answers = execute(tensors(model, rows, states if has_state else None))
         for slot, row in enumerate(rows):
             check(model, f"execution {index}, row {slot}", row, states, slot, answers)

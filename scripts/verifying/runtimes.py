@@ -82,4 +82,43 @@ class Onnxruntime:
         return values
 
 
-RUNTIMES = {"onnxruntime": Onnxruntime}
+class OpenVino:
+    """OpenVINO on a CPU, which reads TensorFlow's files, too."""
+
+    formats = ["openvino"]
+    FILES = {"openvino": "model.xml"}
+
+    def __init__(self):
+        import openvino
+
+        self.openvino = openvino
+        self.core = openvino.Core()
+        self.versions = f"OpenVINO {openvino.__version__}"
+        self.config = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
+
+    def load(self, model, folder):
+        read = self.core.read_model(str(folder / self.FILES[model["format"]]))
+        request = self.core.compile_model(read, "CPU", self.config).create_infer_request()
+        names = [output["name"] for output in model["outputs"]]
+        element = model["element"]
+
+        def execute(given):
+            arrays = {name: array(*tensor) for name, tensor in given.items()}
+            for name, (tensor_element, shape, _) in given.items():
+                request.set_tensor(name, self.tensor(tensor_element, shape, arrays[name]))
+            request.infer()
+            answers = {name: request.get_tensor(name) for name in names}
+            return {name: self.read(element, answer) for name, answer in answers.items()}
+
+        return execute
+
+    def tensor(self, element, shape, values):
+        """A tensor, which in the case of BF16 uses the memory of the array."""
+        return self.openvino.Tensor(values, shape, self.openvino.Type.bf16) if element == "BF16" else self.openvino.Tensor(values)
+
+    def read(self, element, answer):
+        values = answer.data
+        return numbers(element, values.view("uint16") if element == "BF16" else values)
+
+
+RUNTIMES = {"onnxruntime": Onnxruntime, "openvino": OpenVino}

@@ -21,12 +21,15 @@ CORRIDS = {
 SMALL_CORRIDS = [1, 9, 12]
 
 
-def inputs(element, generator):
-    """One number of the type: small ones, and such as make sums wrap."""
+def inputs(model, generator):
+    """One number of the model's type: small ones, and such as make sums wrap, where the runtime has all of the type's numbers."""
+    element = model["element"]
     if element == "BF16":
         return generator.choice([0, 1, 2])
     if element in formulas.EXACT:
         return generator.choice([0, 1, 2.5, -3, 7])
+    if model["exact_element"] != element:
+        return generator.choice([0, 1, 3, 5, 2**24 + 1])
     width = formulas.WIDTHS[element]
     greatest = 2**width - 1 if element in formulas.UNSIGNED else 2 ** (width - 1) - 1
     return generator.choice([0, 1, 3, 5, greatest, greatest // 2, wrapped_negative(element)])
@@ -36,13 +39,14 @@ def wrapped_negative(element):
     return formulas.wrapped(element, -9)
 
 
-def garbage(element, generator):
+def garbage(model, generator):
     """An element that must not count."""
+    element = model["element"]
     if element == "TEXT":
         return generator.choice(GARBAGE_TEXTS)
     if element in formulas.EXACT:
         return generator.choice([0.0, float("nan"), float("inf"), 3.0])
-    return inputs(element, generator)
+    return inputs(model, generator)
 
 
 def corrid(model, generator):
@@ -50,10 +54,17 @@ def corrid(model, generator):
     kind = model["corrid"]
     if kind is None:
         return None
-    if model["element"] in formulas.EXACT and model["element"] != "FP64":
+    if model["exact_element"] in formulas.EXACT and model["exact_element"] != "FP64":
         small = generator.choice(SMALL_CORRIDS)
         return str(small) if kind == "TEXT" else small
-    return generator.choice(CORRIDS[kind])
+    return generator.choice([one for one in CORRIDS[kind] if is_exact(model, one)])
+
+
+def is_exact(model, corrid):
+    """The runtime has this ID, and the sums that it is added to."""
+    if model["exact_corrid"] == model["corrid"] and model["exact_element"] == model["element"]:
+        return True
+    return abs(corrid) < 2**24
 
 
 class Slot:
@@ -70,11 +81,11 @@ class Slot:
             self.left = self.generator.randint(1, LONGEST)
             self.corrid = corrid(self.model, self.generator)
         self.left -= 1
-        numbers = [inputs(self.model["element"], self.generator) for _ in range(width)]
+        numbers = [inputs(self.model, self.generator) for _ in range(width)]
         return {"input": numbers, "start": start, "end": not self.left, "ready": True, "corrid": self.corrid}
 
     def idle_row(self, width):
-        numbers = [garbage(self.model["element"], self.generator) for _ in range(width)]
+        numbers = [garbage(self.model, self.generator) for _ in range(width)]
         nothing = {"TEXT": ""}.get(self.model["corrid"], 0)
         return {"input": numbers, "start": False, "end": False, "ready": False, "corrid": nothing}
 
