@@ -30,9 +30,6 @@ struct Entry {
     width: Option<u32>,
     control: &'static str,
     corrid: Option<&'static str>,
-    /// The types whose numbers the runtime computes with in the place of those of the element and of CORRID.
-    exact_element: &'static str,
-    exact_corrid: Option<&'static str>,
     /// What a state begins with, where the formula has one of its own.
     initial: Option<i64>,
     inputs: Vec<Described>,
@@ -124,8 +121,6 @@ fn entry(
         width: options.width,
         control: options.control.name(),
         corrid: options.corrid.map(ElementType::name),
-        exact_element: format.exact_as(options.element).name(),
-        exact_corrid: options.corrid.map(|corrid| format.exact_as(corrid).name()),
         initial,
         inputs: Described::all(graph.inputs()),
         outputs: Described::all(graph.outputs()),

@@ -1,6 +1,6 @@
 //! The formats, and what their files are called.
 
-use crate::{element::ElementType, error::Refusal, graph::Graph, onnx, openvino};
+use crate::{element::ElementType, error::Refusal, graph::Graph, onnx, openvino, tensorflow};
 
 /// A file, by its name within the folder of a model; folders in it are set apart by `/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,11 +18,15 @@ pub enum Format {
     Onnx,
     /// OpenVINO IR.
     OpenVino,
+    /// TensorFlow, as a SavedModel.
+    SavedModel,
+    /// TensorFlow, as a frozen GraphDef.
+    GraphDef,
 }
 
 impl Format {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Onnx, Self::OpenVino];
+    pub const ALL: [Self; 4] = [Self::Onnx, Self::OpenVino, Self::SavedModel, Self::GraphDef];
 
     /// Its name.
     #[must_use]
@@ -30,6 +34,8 @@ impl Format {
         match self {
             Self::Onnx => "onnx",
             Self::OpenVino => "openvino",
+            Self::SavedModel => "savedmodel",
+            Self::GraphDef => "graphdef",
         }
     }
 
@@ -37,8 +43,8 @@ impl Format {
     #[must_use]
     pub fn exact_as(self, element: ElementType) -> ElementType {
         match self {
-            Self::Onnx => element,
             Self::OpenVino => openvino::exact_as(element),
+            Self::Onnx | Self::SavedModel | Self::GraphDef => element,
         }
     }
 
@@ -53,6 +59,8 @@ impl Format {
             Self::OpenVino => openvino::model(graph).map(|ir| {
                 vec![File { name: "model.xml", bytes: ir.xml.into_bytes() }, File { name: "model.bin", bytes: ir.bin }]
             }),
+            Self::SavedModel => Ok(one("model.savedmodel/saved_model.pb", tensorflow::saved_model(graph))),
+            Self::GraphDef => tensorflow::graph_def(graph).map(|bytes| one("model.graphdef", bytes)),
         }
     }
 }

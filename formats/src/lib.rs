@@ -18,5 +18,6 @@ mod widening;
 
 pub mod onnx;
 pub mod openvino;
+pub mod tensorflow;
 
 pub mod format;

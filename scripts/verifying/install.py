@@ -16,8 +16,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 HOME = Path(os.environ.get("SEQUENCE_STRESS_MODELS_DIR", ROOT / ".models"))
 SECONDS = 900
-# PyPI's torch does not come without CUDA's libraries, and TensorFlow's files are read by OpenVINO.
 PACKAGES = ["numpy==2.4.6", "onnx==1.23.2", "onnxruntime==1.32.0", "openvino==2026.4.1"]
+TENSORFLOW = ["tensorflow-cpu==2.21.0"]
+# PyPI's torch does not come without CUDA's libraries.
 DEBIAN_PYTHON = Path("/usr/bin/python3")
 TORCH = "python3-torch"
 
@@ -50,17 +51,24 @@ def run(command, **more):
     return done.stdout
 
 
-def from_pypi():
-    """The command and the environment of a Python that has onnx, onnxruntime and OpenVINO."""
+def from_pypi(name, packages):
+    """The command and the environment of a Python that has these packages."""
 
     def make(folder):
-        print(f"verify-models: getting {', '.join(PACKAGES)} (once, into {HOME})", file=sys.stderr)
+        print(f"verify-models: getting {', '.join(packages)} (once, into {HOME})", file=sys.stderr)
         pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q", "install", "--only-binary=:all:"]
-        run([*pip, "--target", str(folder), *PACKAGES])
+        run([*pip, "--target", str(folder), *packages])
 
-    versions = "-".join(re.findall(r"==([^ ]+)", " ".join(PACKAGES)))
-    packages = once(f"pypi-python-{sys.version_info.major}.{sys.version_info.minor}-{versions}", make)
-    return [sys.executable], {"PYTHONPATH": str(packages), "OPENVINO_TELEMETRY": "0"}
+    versions = "-".join(re.findall(r"==([^ ]+)", " ".join(packages)))
+    folder = once(f"{name}-python-{sys.version_info.major}.{sys.version_info.minor}-{versions}", make)
+    return [sys.executable], {"PYTHONPATH": str(folder), "TF_CPP_MIN_LOG_LEVEL": "3"}
+
+
+def python_of(runtime):
+    """The command and the environment of a Python that has this runtime."""
+    if runtime == "torch":
+        return torch()
+    return from_pypi("tensorflow", TENSORFLOW) if runtime == "tensorflow" else from_pypi("pypi", PACKAGES)
 
 
 def torch():

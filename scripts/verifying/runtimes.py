@@ -41,6 +41,7 @@ class Onnxruntime:
     """The onnx checker, and then onnxruntime on a CPU."""
 
     formats = ["onnx"]
+    exact = {}
 
     def __init__(self):
         import onnx
@@ -49,6 +50,9 @@ class Onnxruntime:
         onnxruntime.set_default_logger_severity(3)
         self.onnx, self.runtime = onnx, onnxruntime
         self.versions = f"onnx {onnx.__version__}, onnxruntime {onnxruntime.__version__}"
+
+    def cannot(self, model):
+        return None
 
     def load(self, model, folder):
         path = folder / "model.onnx"
@@ -85,8 +89,10 @@ class Onnxruntime:
 class OpenVino:
     """OpenVINO on a CPU, which reads TensorFlow's files, too."""
 
-    formats = ["openvino"]
-    FILES = {"openvino": "model.xml"}
+    formats = ["openvino", "savedmodel", "graphdef"]
+    FILES = {"openvino": "model.xml", "savedmodel": "model.savedmodel", "graphdef": "model.graphdef"}
+    # Its CPU plugin has no more than 32 bits.
+    exact = {"INT64": "INT32", "UINT64": "INT32", "FP64": "FP32"}
 
     def __init__(self):
         import openvino
@@ -95,6 +101,12 @@ class OpenVino:
         self.core = openvino.Core()
         self.versions = f"OpenVINO {openvino.__version__}"
         self.config = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
+
+    def cannot(self, model):
+        """Why it does not run a model of TensorFlow's."""
+        if "TEXT" in (model["element"], model["corrid"]):
+            return "OpenVINO reads no numbers from texts"
+        return "OpenVINO takes TensorFlow's variables for constants" if model["format"] == "savedmodel" and model["initial"] is not None else None
 
     def load(self, model, folder):
         read = self.core.read_model(str(folder / self.FILES[model["format"]]))
@@ -121,4 +133,53 @@ class OpenVino:
         return numbers(element, values.view("uint16") if element == "BF16" else values)
 
 
-RUNTIMES = {"onnxruntime": Onnxruntime, "openvino": OpenVino}
+class TensorFlow:
+    """TensorFlow on a CPU, as servers run it: a session, and of a SavedModel the signature."""
+
+    formats = ["savedmodel", "graphdef"]
+    exact = {}
+
+    def __init__(self):
+        import tensorflow
+
+        self.tensorflow = tensorflow
+        self.v1 = tensorflow.compat.v1
+        self.versions = f"TensorFlow {tensorflow.__version__}"
+
+    def cannot(self, model):
+        return None
+
+    def load(self, model, folder):
+        graph = self.tensorflow.Graph()
+        options = self.v1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
+        with graph.as_default():
+            session = self.v1.Session(graph=graph, config=options)
+            if model["format"] == "savedmodel":
+                loaded = self.v1.saved_model.loader.load(session, ["serve"], str(folder / "model.savedmodel"))
+                signature = loaded.signature_def["serving_default"]
+                fed = {name: info.name for name, info in signature.inputs.items()}
+                fetched = {name: info.name for name, info in signature.outputs.items()}
+            else:
+                definition = self.v1.GraphDef.FromString((folder / "model.graphdef").read_bytes())
+                self.tensorflow.import_graph_def(definition, name="")
+                fed, fetched = ({tensor["name"]: f"{tensor['name']}:0" for tensor in model[way]} for way in ("inputs", "outputs"))
+        run = session.make_callable(list(fetched.values()), list(fed.values()))
+        element = model["element"]
+
+        def execute(given):
+            answers = run(*(self.array(*given[name]) for name in fed))
+            return {name: self.read(element, answer) for name, answer in zip(fetched, answers)}
+
+        return execute
+
+    def array(self, element, shape, numbers):
+        values = array(element, shape, numbers)
+        return values.view(self.tensorflow.bfloat16.as_numpy_dtype) if element == "BF16" else values
+
+    def read(self, element, answer):
+        if element == "TEXT":
+            return list(answer.shape), [one.decode() for one in answer.reshape(-1)]
+        return numbers(element, answer.view("uint16") if element == "BF16" else answer)
+
+
+RUNTIMES = {"onnxruntime": Onnxruntime, "openvino": OpenVino, "tensorflow": TensorFlow}

@@ -12,29 +12,46 @@ from . import install, runtimes
 SCRIPTS = Path(__file__).resolve().parents[1]
 SECONDS = 1800
 SHOWN = 300
+COLUMNS = ["passed", "failed", "skipped", "refused"]
 
 
-def verify(matrix, only, details):
-    """Prints a table of formats and types; the exit code."""
+def verify(matrix, only, runtimes_only, details):
+    """Prints a table of formats, runtimes and types; the exit code."""
     models = [model for model in json.loads((matrix / "manifest.json").read_text()) if only in model["name"]]
     if not models:
         raise install.InstallError(f"no model of {matrix} has '{only}' in its name")
-    outcomes, skipped = {}, {}
+    results = [(model, "none", "refused", model["refused"]) for model in models if model["refused"]]
     for name, runtime in runtimes.RUNTIMES.items():
-        formats = ", ".join(runtime.formats)
-        try:
-            command, environment = install.torch() if name == "torch" else install.from_pypi()
-            versions, of_runtime = run_worker(name, command, environment, matrix, only)
-            outcomes.update(of_runtime)
-            print(f"{formats}: run by {versions}")
-        except install.InstallError as problem:
-            print(f"{formats}: SKIPPED, {problem}")
-            skipped.update(dict.fromkeys(runtime.formats, str(problem)))
-    return print_table(models, outcomes, skipped, details)
+        of_runtime = [model for model in models if model["format"] in runtime.formats and not model["refused"]]
+        if of_runtime:
+            results += run(name, of_runtime, matrix, only, name in runtimes_only or not runtimes_only)
+    return print_table(models, results, details)
+
+
+def run(name, models, matrix, only, is_wanted):
+    """What came of each model: the model, the runtime, what, and why."""
+    formats = ", ".join(runtimes.RUNTIMES[name].formats)
+    try:
+        if not is_wanted:
+            raise install.InstallError("it was not asked for")
+        versions, outcomes = run_worker(name, *install.python_of(name), matrix, only)
+    except install.InstallError as problem:
+        print(f"{name}, for {formats}: SKIPPED, {problem}", flush=True)
+        return [(model, name, "skipped", str(problem)) for model in models]
+    print(f"{name}, for {formats}: {versions}", flush=True)
+    return [(model, name, *outcome(outcomes.get(model["name"]))) for model in models]
+
+
+def outcome(said):
+    if said is None:
+        return "failed", "the runtime's process ended before it was done with this model"
+    if said["cannot"]:
+        return "skipped", said["cannot"]
+    return ("failed", said["wrong"]) if said["wrong"] else ("passed", None)
 
 
 def run_worker(name, command, environment, matrix, only):
-    """What a runtime said of each model; a model at which its process ended has that as its outcome."""
+    """The runtime's versions, and by name what it said of each model."""
     environment = {**os.environ, **environment, "PYTHONPATH": f"{SCRIPTS}:{environment['PYTHONPATH']}", "PYTHONDONTWRITEBYTECODE": "1"}
     command = [*command, "-m", "verifying.worker", name, str(matrix), only]
     try:
@@ -45,34 +62,33 @@ def run_worker(name, command, environment, matrix, only):
     if not lines:
         last = (done.stderr.strip().splitlines() or ["no output"])[-1]
         raise install.InstallError(f"{name} does not start: {last}")
-    return lines[0]["versions"], {line["name"]: line["wrong"] for line in lines[1:]}
+    return lines[0]["versions"], {line["name"]: line for line in lines[1:]}
 
 
-def kind(model, outcomes, skipped):
-    """What came of a model, and why."""
-    if model["refused"]:
-        return "refused", model["refused"]
-    if model["format"] in skipped:
-        return "skipped", skipped[model["format"]]
-    # A model of which nothing was said is one at which the process ended.
-    wrong = outcomes.get(model["name"], "the runtime's process ended before it was done with this model")
-    return ("failed", wrong) if wrong else ("passed", None)
-
-
-def print_table(models, outcomes, skipped, details):
-    counts, reasons = collections.defaultdict(collections.Counter), collections.defaultdict(list)
-    for model in models:
-        what, why = kind(model, outcomes, skipped)
-        counts[model["format"], model["element"]][what] += 1
+def print_table(models, results, details):
+    counts = collections.defaultdict(collections.Counter)
+    reasons = collections.defaultdict(list)
+    for model, runtime, what, why in results:
+        counts[model["format"], runtime, model["element"]][what] += 1
         if why:
-            reasons[model["format"], what, model["element"] if what == "failed" else "", why if what != "failed" else ""].append((model, why))
-    columns = ["passed", "failed", "skipped", "refused"]
-    print(f"\n{'format':<12} {'type':<8}" + "".join(f"{column:>9}" for column in columns))
-    for (format_, element), count in counts.items():
-        print(f"{format_:<12} {element:<8}" + "".join(f"{count[column] or '':>9}" for column in columns))
-    for (format_, what, element, _), all_of_it in reasons.items():
-        for model, why in all_of_it if details and what == "failed" else all_of_it[:1]:
-            print(f"{what}, {format_} {element} ({len(all_of_it)} models): {model['name']}: {why[:SHOWN]}")
-    total = sum(counts.values(), collections.Counter())
-    print("\n" + ", ".join(f"{total[column]} {column}" for column in columns))
+            about = (model["element"], "") if what == "failed" else ("", why)
+            reasons[what, model["format"], runtime, *about].append((model["name"], why))
+    print(f"\n{'format':<12} {'run by':<12} {'type':<8}" + "".join(f"{column:>9}" for column in COLUMNS))
+    for (format_, runtime, element), count in sorted(counts.items()):
+        print(f"{format_:<12} {runtime:<12} {element:<8}" + "".join(f"{count[column] or '':>9}" for column in COLUMNS))
+    print()
+    for (what, format_, runtime, element, _), cases in sorted(reasons.items()):
+        for name, why in cases if details and what == "failed" else cases[:1]:
+            print(f"{what}, {format_} {runtime} {element} ({len(cases)} models), such as {name}: {why[:SHOWN]}")
+    return verdict(models, results)
+
+
+def verdict(models, results):
+    """The last lines, and the exit code."""
+    total = collections.Counter(what for _, _, what, _ in results)
+    settled = {model["name"] for model, _, what, _ in results if what in ("passed", "refused")}
+    unproven = [model["name"] for model in models if model["name"] not in settled]
+    if unproven:
+        print(f"passed by no runtime: {len(unproven)} models, such as {unproven[0]}")
+    print(", ".join(f"{total[column]} {column}" for column in COLUMNS))
     return 1 if total["failed"] else 0

@@ -1,6 +1,7 @@
 """Runs the models of one runtime, in the process that has it: `python -m verifying.worker RUNTIME MATRIX TEXT`.
 
-Prints one line of JSON for the versions, and one for each model: its name, and what is wrong or null.
+Prints one line of JSON for the versions, and one for each model: its name, what is wrong or null, and why the
+runtime cannot run it or null.
 """
 
 import json
@@ -27,8 +28,10 @@ def main():
     print(json.dumps({"versions": runtime.versions}), flush=True)
     for model in json.loads((Path(matrix) / "manifest.json").read_text()):
         if model["format"] in runtime.formats and text in model["name"] and not model["refused"]:
-            wrong = outcome(runtime, model, Path(matrix) / model["name"])
-            print(json.dumps({"name": model["name"], "wrong": wrong}), flush=True)
+            cannot = runtime.cannot(model)
+            exact = {f"exact_{of}": runtime.exact.get(model[of], model[of]) for of in ("element", "corrid")}
+            wrong = None if cannot else outcome(runtime, {**model, **exact}, Path(matrix) / model["name"])
+            print(json.dumps({"name": model["name"], "wrong": wrong, "cannot": cannot}), flush=True)
 
 
 if __name__ == "__main__":
