@@ -1,6 +1,6 @@
 //! The formats, and what their files are called.
 
-use crate::{element::ElementType, error::Refusal, graph::Graph, onnx, openvino, tensorflow};
+use crate::{element::ElementType, error::Refusal, graph::Graph, onnx, openvino, tensorflow, torchscript};
 
 /// A file, by its name within the folder of a model; folders in it are set apart by `/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,11 +22,13 @@ pub enum Format {
     SavedModel,
     /// TensorFlow, as a frozen GraphDef.
     GraphDef,
+    /// TorchScript.
+    TorchScript,
 }
 
 impl Format {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Onnx, Self::OpenVino, Self::SavedModel, Self::GraphDef];
+    pub const ALL: [Self; 5] = [Self::Onnx, Self::OpenVino, Self::SavedModel, Self::GraphDef, Self::TorchScript];
 
     /// Its name.
     #[must_use]
@@ -36,6 +38,7 @@ impl Format {
             Self::OpenVino => "openvino",
             Self::SavedModel => "savedmodel",
             Self::GraphDef => "graphdef",
+            Self::TorchScript => "torchscript",
         }
     }
 
@@ -44,7 +47,7 @@ impl Format {
     pub fn exact_as(self, element: ElementType) -> ElementType {
         match self {
             Self::OpenVino => openvino::exact_as(element),
-            Self::Onnx | Self::SavedModel | Self::GraphDef => element,
+            Self::Onnx | Self::SavedModel | Self::GraphDef | Self::TorchScript => element,
         }
     }
 
@@ -61,6 +64,7 @@ impl Format {
             }),
             Self::SavedModel => Ok(one("model.savedmodel/saved_model.pb", tensorflow::saved_model(graph))),
             Self::GraphDef => tensorflow::graph_def(graph).map(|bytes| one("model.graphdef", bytes)),
+            Self::TorchScript => torchscript::model(graph).map(|bytes| one("model.pt", bytes)),
         }
     }
 }

@@ -12,6 +12,7 @@ pub mod graph;
 
 pub mod builder;
 
+mod archive;
 mod decimal;
 pub mod formulas;
 mod widening;
@@ -19,5 +20,6 @@ mod widening;
 pub mod onnx;
 pub mod openvino;
 pub mod tensorflow;
+pub mod torchscript;
 
 pub mod format;

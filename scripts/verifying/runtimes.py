@@ -111,18 +111,22 @@ class OpenVino:
     def load(self, model, folder):
         read = self.core.read_model(str(folder / self.FILES[model["format"]]))
         request = self.core.compile_model(read, "CPU", self.config).create_infer_request()
-        names = [output["name"] for output in model["outputs"]]
+        names = {output["name"]: self.port(model, output["name"]) for output in model["outputs"]}
         element = model["element"]
 
         def execute(given):
             arrays = {name: array(*tensor) for name, tensor in given.items()}
             for name, (tensor_element, shape, _) in given.items():
-                request.set_tensor(name, self.tensor(tensor_element, shape, arrays[name]))
+                request.set_tensor(self.port(model, name), self.tensor(tensor_element, shape, arrays[name]))
             request.infer()
-            answers = {name: request.get_tensor(name) for name in names}
+            answers = {name: request.get_tensor(port) for name, port in names.items()}
             return {name: self.read(element, answer) for name, answer in answers.items()}
 
         return execute
+
+    def port(self, model, name):
+        """What OpenVINO calls a tensor: of a frozen graph, the node's first output."""
+        return f"{name}:0" if model["format"] == "graphdef" else name
 
     def tensor(self, element, shape, values):
         """A tensor, which in the case of BF16 uses the memory of the array."""
@@ -182,4 +186,46 @@ class TensorFlow:
         return numbers(element, answer.view("uint16") if element == "BF16" else answer)
 
 
-RUNTIMES = {"onnxruntime": Onnxruntime, "openvino": OpenVino, "tensorflow": TensorFlow}
+class Torch:
+    """torch on a CPU."""
+
+    formats = ["torchscript"]
+    exact = {}
+
+    def __init__(self):
+        import torch
+
+        torch.set_num_threads(1)
+        self.torch = torch
+        self.versions = f"torch {torch.__version__}"
+
+    def cannot(self, model):
+        return None
+
+    def load(self, model, folder):
+        module = self.torch.jit.load(str(folder / "model.pt"))
+        module.eval()
+        names = [output["name"] for output in model["outputs"]]
+        element = model["element"]
+
+        def execute(given):
+            arguments = [self.tensor(*given[tensor["name"]]) for tensor in model["inputs"]]
+            with self.torch.inference_mode():
+                answers = module(*arguments)
+            answers = answers if isinstance(answers, tuple) else (answers,)
+            return {name: self.read(element, answer) for name, answer in zip(names, answers)}
+
+        return execute
+
+    def tensor(self, element, shape, numbers):
+        values = self.torch.from_numpy(array("FP32" if element == "BF16" else element, shape, numbers))
+        return values.bfloat16() if element == "BF16" else values
+
+    def read(self, element, answer):
+        if str(answer.dtype) != f"torch.{TORCH[element]}":
+            raise TypeError(f"an output is of {answer.dtype}, not of {element}")
+        return numbers("FP32" if element == "BF16" else element, (answer.float() if element == "BF16" else answer).numpy())
+
+
+TORCH = {**NUMPY, "BF16": "bfloat16"}
+RUNTIMES = {"onnxruntime": Onnxruntime, "openvino": OpenVino, "tensorflow": TensorFlow, "torch": Torch}
