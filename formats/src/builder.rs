@@ -1,5 +1,7 @@
 //! Makes graphs, and only such as are right.
 
+mod checks;
+
 use crate::{
     element::{ElementType, Scalar},
     error::GraphError,
@@ -43,7 +45,7 @@ impl GraphBuilder {
     /// # Errors
     /// When it is no name: letters, digits and `_`, a letter first.
     pub fn new(name: &str) -> Result<Self, GraphError> {
-        check_name(name)?;
+        checks::name(name)?;
         Ok(Self { name: name.into(), nodes: Vec::new(), outputs: Vec::new(), variables: Vec::new() })
     }
 
@@ -67,7 +69,7 @@ impl GraphBuilder {
     /// # Errors
     /// When the type does not have this value.
     pub fn constant(&mut self, element: ElementType, scalar: Scalar) -> Made {
-        check_scalar(&scalar, element)?;
+        checks::scalar(&scalar, element)?;
         Ok(self.add_node(Operation::Constant(scalar), Tensor::new(element, Shape::default())))
     }
 
@@ -101,7 +103,7 @@ impl GraphBuilder {
     /// When they are not numbers of one type, or their shapes do not fit.
     pub fn add(&mut self, one: Value, other: Value) -> Made {
         let tensor = self.joined("add", one, other)?;
-        check_number("add", tensor.element)?;
+        checks::number("add", tensor.element)?;
         Ok(self.add_node(Operation::Add(one, other), tensor))
     }
 
@@ -111,7 +113,7 @@ impl GraphBuilder {
     /// As with [`Self::add`].
     pub fn multiply(&mut self, one: Value, other: Value) -> Made {
         let tensor = self.joined("multiply", one, other)?;
-        check_number("multiply", tensor.element)?;
+        checks::number("multiply", tensor.element)?;
         Ok(self.add_node(Operation::Multiply(one, other), tensor))
     }
 
@@ -121,7 +123,7 @@ impl GraphBuilder {
     /// When it is not of truth values.
     pub fn not(&mut self, value: Value) -> Made {
         let tensor = self.tensor(value)?;
-        check_truth("not", tensor.element)?;
+        checks::truth("not", tensor.element)?;
         Ok(self.add_node(Operation::Not(value), tensor))
     }
 
@@ -131,7 +133,7 @@ impl GraphBuilder {
     /// When they are not of truth values, or their shapes do not fit.
     pub fn and(&mut self, one: Value, other: Value) -> Made {
         let tensor = self.joined("and", one, other)?;
-        check_truth("and", tensor.element)?;
+        checks::truth("and", tensor.element)?;
         Ok(self.add_node(Operation::And(one, other), tensor))
     }
 
@@ -141,9 +143,9 @@ impl GraphBuilder {
     /// When the condition is not of truth values, the others are not of one type, or the shapes do not fit.
     pub fn select(&mut self, condition: Value, then: Value, otherwise: Value) -> Made {
         let decides = self.tensor(condition)?;
-        check_truth("select", decides.element)?;
+        checks::truth("select", decides.element)?;
         let chosen = self.joined("select", then, otherwise)?;
-        let shape = fitting("select", &decides.shape, &chosen.shape)?;
+        let shape = checks::joined("select", &decides.shape, &chosen.shape)?;
         Ok(self.add_node(Operation::Select { condition, then, otherwise }, Tensor::new(chosen.element, shape)))
     }
 
@@ -153,7 +155,7 @@ impl GraphBuilder {
     /// When it is not of numbers.
     pub fn row_sum(&mut self, value: Value) -> Made {
         let tensor = self.tensor(value)?;
-        check_number("sum", tensor.element)?;
+        checks::number("sum", tensor.element)?;
         let shape = tensor.shape.of_row_sum();
         if shape == tensor.shape {
             return Ok(value);
@@ -170,7 +172,7 @@ impl GraphBuilder {
         if tensor.shape == wanted && !wanted.dims().contains(&Dim::Open) {
             return Ok(value);
         }
-        if fitting("spread", &tensor.shape, &wanted)? != wanted {
+        if checks::joined("spread", &tensor.shape, &wanted)? != wanted {
             return Err(GraphError::new(format!("spread: {} is larger than {wanted}", tensor.shape)));
         }
         Ok(self.add_node(Operation::Spread(value, like), Tensor::new(tensor.element, wanted)))
@@ -182,7 +184,7 @@ impl GraphBuilder {
     /// When it is not of texts, or `element` not a type of whole numbers.
     pub fn parse(&mut self, text: Value, element: ElementType) -> Made {
         let tensor = self.tensor(text)?;
-        check_text("parse", tensor.element, element)?;
+        checks::text("parse", tensor.element, element)?;
         Ok(self.add_node(Operation::Parse(text), Tensor::new(element, tensor.shape)))
     }
 
@@ -192,7 +194,7 @@ impl GraphBuilder {
     /// When it is not of whole numbers.
     pub fn show(&mut self, number: Value) -> Made {
         let tensor = self.tensor(number)?;
-        check_text("show", ElementType::Text, tensor.element)?;
+        checks::text("show", ElementType::Text, tensor.element)?;
         Ok(self.add_node(Operation::Show(number), Tensor::new(ElementType::Text, tensor.shape)))
     }
 
@@ -208,7 +210,7 @@ impl GraphBuilder {
         initial: Scalar,
     ) -> Result<Variable, GraphError> {
         self.check_new_name(name)?;
-        check_scalar(&initial, element)?;
+        checks::scalar(&initial, element)?;
         if slots == Some(0) {
             return Err(GraphError::new(format!("variable '{name}': it needs at least one slot")));
         }
@@ -310,11 +312,11 @@ impl GraphBuilder {
         if one.element != other.element {
             return Err(GraphError::new(format!("{what}: {} and {} are not one type", one.element, other.element)));
         }
-        Ok(Tensor::new(one.element, fitting(what, &one.shape, &other.shape)?))
+        Ok(Tensor::new(one.element, checks::joined(what, &one.shape, &other.shape)?))
     }
 
     fn check_new_name(&self, name: &str) -> Result<(), GraphError> {
-        check_name(name)?;
+        checks::name(name)?;
         let inputs = self.nodes.iter().filter_map(|node| match &node.operation {
             Operation::Input(name) => Some(name),
             _ => None,
@@ -326,40 +328,6 @@ impl GraphBuilder {
         }
         Ok(())
     }
-}
-
-/// Formats take these names for nodes, and TorchScript as words of its language.
-fn check_name(name: &str) -> Result<(), GraphError> {
-    let is_word = name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
-    if is_word && name.starts_with(|letter: char| letter.is_ascii_alphabetic()) {
-        return Ok(());
-    }
-    Err(GraphError::new(format!("'{name}' is no name: use letters, digits and '_', a letter first")))
-}
-
-fn check_scalar(scalar: &Scalar, element: ElementType) -> Result<(), GraphError> {
-    let bytes = scalar.bytes(element);
-    bytes.map(|_| ()).ok_or_else(|| GraphError::new(format!("{element} does not have the value {scalar:?}")))
-}
-
-fn check_number(what: &str, element: ElementType) -> Result<(), GraphError> {
-    if element.is_number() { Ok(()) } else { Err(GraphError::new(format!("{what}: {element} has no arithmetic"))) }
-}
-
-fn check_truth(what: &str, element: ElementType) -> Result<(), GraphError> {
-    let is_truth = element == ElementType::Bool;
-    if is_truth { Ok(()) } else { Err(GraphError::new(format!("{what}: {element} is not {}", ElementType::Bool))) }
-}
-
-fn check_text(what: &str, text: ElementType, number: ElementType) -> Result<(), GraphError> {
-    if text == ElementType::Text && number.range().is_some() {
-        return Ok(());
-    }
-    Err(GraphError::new(format!("{what}: {text} and {number} are not texts and whole numbers")))
-}
-
-fn fitting(what: &str, one: &Shape, other: &Shape) -> Result<Shape, GraphError> {
-    one.joined(other).ok_or_else(|| GraphError::new(format!("{what}: the shapes {one} and {other} do not fit")))
 }
 
 #[cfg(test)]

@@ -227,8 +227,8 @@ impl<'a> Writer<'a> {
         }
         let [count, apart, chosen] = ["count", "apart", "chosen"].map(|part| format!("{made}.{part}"));
         self.cast(&count, condition.clone(), ElementType::Bool, element);
-        self.operation(&apart, "Sub", &[then.clone(), otherwise.clone()], &[of_element.clone()]);
-        self.operation(&chosen, "Mul", &[count, apart], &[of_element.clone()]);
+        self.operation(&apart, "Sub", &[then.clone(), otherwise.clone()], std::slice::from_ref(&of_element));
+        self.operation(&chosen, "Mul", &[count, apart], std::slice::from_ref(&of_element));
         self.operation(made, "AddV2", &[otherwise.clone(), chosen], &[of_element]);
     }
 
@@ -326,7 +326,12 @@ impl<'a> Writer<'a> {
             ],
         );
         self.constant(&part("initial"), kept.element, &dims, kept.bytes());
-        self.operation(&part("initialize"), "AssignVariableOp", &[part("handle"), part("initial")], &[dtype.clone()]);
+        self.operation(
+            &part("initialize"),
+            "AssignVariableOp",
+            &[part("handle"), part("initial")],
+            std::slice::from_ref(&dtype),
+        );
         if kept.slots.is_none() {
             return self.operation(made, "ReadVariableOp", &[part("handle")], &[dtype]);
         }

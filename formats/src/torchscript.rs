@@ -215,15 +215,15 @@ mod tests {
         formulas::{Formula, Names, Options, graph},
     };
 
-    fn refused(options: Options) -> String {
-        let graph = graph(Formula::Stateless, &options).expect("it has one");
+    fn refused(options: &Options) -> String {
+        let graph = graph(Formula::Stateless, options).expect("it has one");
         model(&graph).expect_err("it is refused").to_string()
     }
 
     #[test]
     fn types_that_torch_does_not_have_are_refused() {
         for element in [Text, Uint32, Uint64] {
-            let said = refused(Options { corrid: Some(element), ..Options::default() });
+            let said = refused(&Options { corrid: Some(element), ..Options::default() });
             assert_eq!(said, format!("TorchScript: torch has no tensors of {element} that it computes with"));
         }
     }
@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn words_of_the_language_are_refused() {
         let names = Names { input: "lambda".into(), ..Names::default() };
-        let said = refused(Options { names, ..Options::default() });
+        let said = refused(&Options { names, ..Options::default() });
         assert_eq!(said, "TorchScript: 'lambda' is a word of its language; call the tensor otherwise");
     }
 }

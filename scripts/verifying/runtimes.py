@@ -30,6 +30,8 @@ def numbers(element, values):
     """A tensor of numpy as its shape and a flat list."""
     import numpy
 
+    if str(values.dtype) != {**NUMPY, "BF16": "uint16"}[element]:
+        raise TypeError(f"an output is of {values.dtype}, not of {element}")
     if element == "BF16":
         values = (values.astype("uint32") << 16).view("float32")
     elif element == "TEXT":

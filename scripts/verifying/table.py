@@ -1,6 +1,7 @@
 """Has every runtime run its models, and prints what came of it."""
 
 import collections
+import concurrent.futures
 import json
 import os
 import subprocess
@@ -21,20 +22,34 @@ def verify(matrix, only, runtimes_only, details):
     if not models:
         raise install.InstallError(f"no model of {matrix} has '{only}' in its name")
     results = [(model, "none", "refused", model["refused"]) for model in models if model["refused"]]
-    for name, runtime in runtimes.RUNTIMES.items():
-        of_runtime = [model for model in models if model["format"] in runtime.formats and not model["refused"]]
-        if of_runtime:
-            results += run(name, of_runtime, matrix, only, name in runtimes_only or not runtimes_only)
-    return print_table(models, results, details)
+    # What is installed is installed by one after the other, what is run is run at once.
+    tasks = []
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for name, runtime in runtimes.RUNTIMES.items():
+            of_runtime = [model for model in models if model["format"] in runtime.formats and not model["refused"]]
+            if of_runtime:
+                python = python_of(name, runtimes_only)
+                tasks.append(pool.submit(run, name, python, of_runtime, matrix, only))
+    return print_table(models, results + [result for task in tasks for result in task.result()], details)
 
 
-def run(name, models, matrix, only, is_wanted):
+def python_of(name, runtimes_only):
+    """The command and the environment that run a runtime, or the error that says why there is none."""
+    try:
+        if runtimes_only and name not in runtimes_only:
+            raise install.InstallError("it was not asked for")
+        return install.python_of(name)
+    except install.InstallError as problem:
+        return problem
+
+
+def run(name, python, models, matrix, only):
     """What came of each model: the model, the runtime, what, and why."""
     formats = ", ".join(runtimes.RUNTIMES[name].formats)
     try:
-        if not is_wanted:
-            raise install.InstallError("it was not asked for")
-        versions, outcomes = run_worker(name, *install.python_of(name), matrix, only)
+        if isinstance(python, install.InstallError):
+            raise python
+        versions, outcomes = run_worker(name, *python, matrix, only)
     except install.InstallError as problem:
         print(f"{name}, for {formats}: SKIPPED, {problem}", flush=True)
         return [(model, name, "skipped", str(problem)) for model in models]

@@ -42,7 +42,9 @@ fn write(object: &Object, bytes: &mut Vec<u8>) {
         }
         Object::Tuple(items) => {
             bytes.push(b'(');
-            items.iter().for_each(|item| write(item, bytes));
+            for item in items {
+                write(item, bytes);
+            }
             bytes.push(b't');
         }
         Object::Call(function, arguments) => {
