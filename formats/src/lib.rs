@@ -3,6 +3,20 @@
 //! A [`Graph`](graph::Graph) goes in, made with a [`GraphBuilder`](builder::GraphBuilder) or of one of the [`formulas`]; the bytes of
 //! files come out, the same for the same graph. No runtime of any format is needed, or used. The modules stand in the order in which
 //! each uses only those above it.
+//!
+//! ```
+//! use sequence_stress_formats::{
+//!     format::Format,
+//!     formulas::{Formula, Options, graph},
+//! };
+//!
+//! let sum = graph(Formula::Stateful { initial: 0 }, &Options { batch: Some(8), ..Options::default() })?;
+//! let files = Format::TorchScript.files(&sum)?;
+//! assert_eq!(files[0].name, "model.pt");
+//! let refusal = Format::Onnx.files(&sum).unwrap_err();
+//! assert!(refusal.reason().starts_with("a graph keeps nothing"));
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod element;
 pub mod error;
