@@ -231,9 +231,11 @@ impl<'a> Model<'a> {
         let low_bits = if has_64_bits { number } else { Int32 };
         let id = if self.options.corrid == Some(Text) { self.graph.parse(corrid, Uint64)? } else { corrid };
         let id = self.graph.cast(id, low_bits)?;
-        let id = self.graph.cast(id, number)?;
-        let end = self.count(end)?;
+        // Between the two casts, because onnxruntime 1.15 makes one of two that follow each other, with other bits.
+        let end = self.truth(end)?;
+        let end = self.graph.cast(end, low_bits)?;
         let added = self.graph.multiply(end, id)?;
+        let added = self.graph.cast(added, number)?;
         self.graph.add(result, added)
     }
 

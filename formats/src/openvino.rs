@@ -16,6 +16,7 @@ use document::{Document, Layer, Port, names, sizes};
 pub use document::Ir;
 
 const FORMAT: &str = "OpenVINO IR";
+const BROADCAST: &str = "auto_broadcast=\"numpy\"";
 
 /// The files of a graph.
 ///
@@ -41,11 +42,12 @@ fn computed_in(element: ElementType) -> ElementType {
     }
 }
 
-/// The type whose numbers are right when a graph has this one: those of more than 32 bits are computed in 32.
+/// The type whose numbers are right when a graph has this one: those of more than 32 bits are computed in 32, and up to OpenVINO 2024
+/// those of UINT32 in 31.
 #[must_use]
 pub fn exact_as(element: ElementType) -> ElementType {
     match element {
-        ElementType::Int64 | ElementType::Uint64 => ElementType::Int32,
+        ElementType::Int64 | ElementType::Uint32 | ElementType::Uint64 => ElementType::Int32,
         ElementType::Fp64 => ElementType::Fp32,
         other => other,
     }
@@ -107,7 +109,7 @@ impl<'a> Writer<'a> {
     }
 
     fn numpy(&mut self, kind: &str, operands: &[Port], tensor: Tensor) -> Port {
-        self.layer(kind, "opset1", "auto_broadcast=\"numpy\"", operands, tensor)
+        self.layer(kind, "opset1", BROADCAST, operands, tensor)
     }
 
     fn parameter(&mut self, name: &str, tensor: Tensor) -> Port {
@@ -126,7 +128,33 @@ impl<'a> Writer<'a> {
 
     fn cast(&mut self, of: &Port, tensor: Tensor) -> Port {
         let data = format!("destination_type=\"{}\"", names(tensor.element).0);
-        self.layer("Convert", "opset1", &data, std::slice::from_ref(of), tensor)
+        let of = self.low_bits(of, tensor.element);
+        self.layer("Convert", "opset1", &data, &[of], tensor)
+    }
+
+    /// A value within the range of a type of at most 16 bits, which has the same low bits: up to OpenVINO 2024 `Convert` takes the nearest
+    /// number in place of these.
+    fn low_bits(&mut self, of: &Port, element: ElementType) -> Port {
+        let width = |(least, greatest): (i128, i128)| (greatest - least).count_ones();
+        let (Some(from), Some(to)) = (of.tensor.element.range(), element.range()) else { return of.clone() };
+        if width(to) > 16 || width(from) <= width(to) {
+            return of.clone();
+        }
+        let (least, greatest) = to;
+        let mask = self.number(of.tensor.element, greatest - least);
+        let low = self.layer("BitwiseAnd", "opset13", BROADCAST, &[of.clone(), mask], of.tensor.clone());
+        if least == 0 {
+            return low;
+        }
+        // The highest bit counts as negative.
+        let sign = self.number(of.tensor.element, -least);
+        let high = self.layer("BitwiseAnd", "opset13", BROADCAST, &[low.clone(), sign], of.tensor.clone());
+        let rest = self.numpy("Subtract", &[low, high.clone()], of.tensor.clone());
+        self.numpy("Subtract", &[rest, high], of.tensor.clone())
+    }
+
+    fn number(&mut self, element: ElementType, number: i128) -> Port {
+        self.document.constant(Tensor::new(element, Shape::default()), &scalar_bytes(&Scalar::Whole(number), element))
     }
 
     /// `otherwise + condition * (then - otherwise)`, of whole numbers: the CPU plugin may choose among them as floating-point ones, of
@@ -157,7 +185,7 @@ impl<'a> Writer<'a> {
     /// element for that.
     fn whole_row_sum(&mut self, of: &Port, axes: &[i64]) -> Port {
         axes.iter().fold(of.clone(), |summed, axis| {
-            let along = self.integer(*axis);
+            let along = self.number(ElementType::Int64, (*axis).into());
             let partial = self.layer("CumSum", "opset3", "", &[summed.clone(), along.clone()], summed.tensor.clone());
             let last = self.document.integers(&[-1]);
             let size = |(index, dim): (i64, &Dim)| if index == *axis { Dim::Fixed(1) } else { *dim };
@@ -165,10 +193,6 @@ impl<'a> Writer<'a> {
             let tensor = Tensor::new(summed.tensor.element, Shape::new(dims));
             self.layer("Gather", "opset8", "batch_dims=\"0\"", &[partial, last, along], tensor)
         })
-    }
-
-    fn integer(&mut self, number: i64) -> Port {
-        self.document.constant(Tensor::new(ElementType::Int64, Shape::default()), &number.to_le_bytes())
     }
 
     fn shape_of(&mut self, of: &Port) -> Port {

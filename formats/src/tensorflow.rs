@@ -21,7 +21,7 @@ const SIGNATURE: &str = "serving_default";
 /// Both the signature and its output have this name, by which loaders find what to run once.
 const INITIALIZATION: &str = "__saved_model_init_op";
 const INITIALIZER: &str = "initialize.variables";
-/// TensorFlow 2.3, which has all the operations but one: texts of 64 bits without a sign are read since 2.13.
+/// TensorFlow 2.3, which has all the operations.
 const PRODUCER: i32 = 440;
 
 /// The `saved_model.pb` of a graph.
@@ -305,7 +305,39 @@ impl<'a> Writer<'a> {
         self.operation(&is_number, "StaticRegexFullMatch", &[text.to_owned()], &[("pattern", pattern)]);
         self.scalar(&zero, ElementType::Text, &Scalar::Text("0".into()));
         self.operation(&number, "SelectV2", &[is_number, text.to_owned(), zero], &[("T", of_type(ElementType::Text))]);
-        self.operation(made, "StringToNumber", &[number], &[("out_type", of_type(element))]);
+        match element {
+            ElementType::Int32 | ElementType::Int64 => self.read_text(made, &number, element),
+            ElementType::Uint64 => self.read_long_text(made, &number),
+            _ => {
+                let wide = format!("{made}.wide");
+                self.read_text(&wide, &number, ElementType::Int64);
+                self.cast(made, wide, ElementType::Int64, element);
+            }
+        }
+    }
+
+    fn read_text(&mut self, made: &str, text: &str, element: ElementType) {
+        self.operation(made, "StringToNumber", &[text.to_owned()], &[("out_type", of_type(element))]);
+    }
+
+    /// Numbers of 64 bits without a sign, as ten times all digits but the last, and the last: up to 2.13 at least no larger numbers are
+    /// read than those of INT64, which wraps.
+    fn read_long_text(&mut self, made: &str, text: &str) {
+        let part = |part: &str| format!("{made}.{part}");
+        for (digits, rewrite) in [("tens", r"0\1"), ("ones", r"\2")] {
+            let attributes = [
+                ("pattern", proto::Given::Text(b"^[+]?([0-9]*)([0-9])$".to_vec())),
+                ("rewrite", proto::Given::Text(rewrite.into())),
+            ];
+            let digits = part(digits);
+            self.operation(&format!("{digits}.text"), "StaticRegexReplace", &[text.to_owned()], &attributes);
+            self.read_text(&digits, &format!("{digits}.text"), ElementType::Int64);
+        }
+        let of_element = [("T", of_type(ElementType::Int64))];
+        self.scalar(&part("ten"), ElementType::Int64, &Scalar::Whole(10));
+        self.operation(&part("shifted"), "Mul", &[part("tens"), part("ten")], &of_element);
+        self.operation(&part("low"), "AddV2", &[part("shifted"), part("ones")], &of_element);
+        self.cast(made, part("low"), ElementType::Int64, ElementType::Uint64);
     }
 
     /// All that is kept, and of it as many rows as `like` has.

@@ -17,6 +17,8 @@ from triton.install import PIP_SECONDS, ROOT, InstallError, once, pip
 
 HOME = Path(os.environ.get("SEQUENCE_STRESS_MODELS_DIR", ROOT / ".models"))
 PACKAGES = ["numpy==2.4.6", "onnx==1.23.2", "onnxruntime==1.32.0", "openvino==2026.4.1"]
+# As servers of 2024 have them.
+OLDER = ["numpy==1.26.4", "onnx==1.16.2", "onnxruntime==1.19.2", "openvino==2024.4.0"]
 TENSORFLOW = ["tensorflow-cpu==2.21.0"]
 # PyPI's torch does not come without CUDA's libraries.
 DEBIAN_PYTHON = Path("/usr/bin/python3")
@@ -35,11 +37,13 @@ def from_pypi(name, packages):
     return [sys.executable], {"PYTHONPATH": str(folder), "TF_CPP_MIN_LOG_LEVEL": "3"}
 
 
-def python_of(runtime):
+def python_of(runtime, is_older):
     """The command and the environment of a Python that has this runtime."""
     if runtime == "torch":
         return torch()
-    return from_pypi("tensorflow", TENSORFLOW) if runtime == "tensorflow" else from_pypi("pypi", PACKAGES)
+    if runtime == "tensorflow":
+        return from_pypi("tensorflow", TENSORFLOW)
+    return from_pypi("pypi", OLDER if is_older else PACKAGES)
 
 
 def torch():

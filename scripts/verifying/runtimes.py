@@ -54,7 +54,8 @@ class Onnxruntime:
         self.versions = f"onnx {onnx.__version__}, onnxruntime {onnxruntime.__version__}"
 
     def cannot(self, model):
-        return None
+        takes_bf16 = hasattr(self.runtime.OrtValue, "ortvalue_from_numpy_with_onnx_type")
+        return None if takes_bf16 or model["element"] != "BF16" else "this onnxruntime takes no BF16 from Python"
 
     def load(self, model, folder):
         path = folder / "model.onnx"
@@ -93,8 +94,8 @@ class OpenVino:
 
     formats = ["openvino", "savedmodel", "graphdef"]
     FILES = {"openvino": "model.xml", "savedmodel": "model.savedmodel", "graphdef": "model.graphdef"}
-    # Its CPU plugin has no more than 32 bits.
-    exact = {"INT64": "INT32", "UINT64": "INT32", "FP64": "FP32"}
+    # Its CPU plugin has no more than 32 bits, and up to 2024 31 of UINT32.
+    exact = {"INT64": "INT32", "UINT32": "INT32", "UINT64": "INT32", "FP64": "FP32"}
 
     def __init__(self):
         import openvino
@@ -108,7 +109,11 @@ class OpenVino:
         """Why it does not run a model of TensorFlow's."""
         if "TEXT" in (model["element"], model["corrid"]):
             return "OpenVINO reads no numbers from texts"
-        return "OpenVINO takes TensorFlow's variables for constants" if model["format"] == "savedmodel" and model["initial"] is not None else None
+        if model["format"] == "openvino":
+            return None
+        if self.openvino.__version__ < "2025" and model["element"] in ("INT8", "INT16", "UINT8", "UINT16"):
+            return "OpenVINO of 2024 takes the nearest small number where TensorFlow takes the low bits"
+        return None if model["initial"] is None else "OpenVINO takes TensorFlow's variables for constants"
 
     def load(self, model, folder):
         read = self.core.read_model(str(folder / self.FILES[model["format"]]))

@@ -64,7 +64,7 @@ def is_exact(model, corrid):
     """The runtime has this ID, and the sums that it is added to."""
     if model["exact_corrid"] == model["corrid"] and model["exact_element"] == model["element"]:
         return True
-    return abs(corrid) < 2**24
+    return abs(corrid) < 2**24 and (corrid >= 0 or model["element"] not in formulas.UNSIGNED)
 
 
 class Slot:

@@ -16,11 +16,11 @@ SHOWN = 300
 COLUMNS = ["passed", "failed", "skipped", "refused"]
 
 
-def verify(matrix, only, runtimes_only, details):
+def verify(matrix, options):
     """Prints a table of formats, runtimes and types; the exit code."""
-    models = [model for model in json.loads((matrix / "manifest.json").read_text()) if only in model["name"]]
+    models = [model for model in manifest(matrix) if options.only in model["name"]]
     if not models:
-        raise install.InstallError(f"no model of {matrix} has '{only}' in its name")
+        raise install.InstallError(f"no model of {matrix} has '{options.only}' in its name")
     results = [(model, "none", "refused", model["refused"]) for model in models if model["refused"]]
     # What is installed is installed by one after the other, what is run is run at once.
     tasks = []
@@ -28,17 +28,25 @@ def verify(matrix, only, runtimes_only, details):
         for name, runtime in runtimes.RUNTIMES.items():
             of_runtime = [model for model in models if model["format"] in runtime.formats and not model["refused"]]
             if of_runtime:
-                python = python_of(name, runtimes_only)
-                tasks.append(pool.submit(run, name, python, of_runtime, matrix, only))
-    return print_table(models, results + [result for task in tasks for result in task.result()], details)
+                python = python_of(name, options)
+                tasks.append(pool.submit(run, name, python, of_runtime, matrix, options.only))
+    return print_table(models, results + [result for task in tasks for result in task.result()], options.details)
 
 
-def python_of(name, runtimes_only):
+def manifest(matrix):
+    """The models that the example wrote."""
+    try:
+        return json.loads((matrix / "manifest.json").read_text())
+    except (OSError, ValueError) as problem:
+        raise install.InstallError(f"{matrix} is no folder that the example 'matrix' wrote: {problem}")
+
+
+def python_of(name, options):
     """The command and the environment that run a runtime, or the error that says why there is none."""
     try:
-        if runtimes_only and name not in runtimes_only:
+        if options.runtime and name not in options.runtime:
             raise install.InstallError("it was not asked for")
-        return install.python_of(name)
+        return install.python_of(name, options.older)
     except install.InstallError as problem:
         return problem
 
@@ -88,9 +96,13 @@ def print_table(models, results, details):
         if why:
             about = (model["element"], "") if what == "failed" else ("", why)
             reasons[what, model["format"], runtime, *about].append((model["name"], why))
-    print(f"\n{'format':<12} {'run by':<12} {'type':<8}" + "".join(f"{column:>9}" for column in COLUMNS))
-    for (format_, runtime, element), count in sorted(counts.items()):
-        print(f"{format_:<12} {runtime:<12} {element:<8}" + "".join(f"{count[column] or '':>9}" for column in COLUMNS))
+    # Types of which the same is to be said share a line.
+    lines = collections.defaultdict(list)
+    for (format_, runtime, element), count in counts.items():
+        lines[format_, runtime, *(count[column] for column in COLUMNS)].append(element)
+    print(f"\n{'format':<12} {'run by':<12}" + "".join(f"{column:>9}" for column in COLUMNS) + "  of each of the types")
+    for (format_, runtime, *numbers), elements in sorted(lines.items()):
+        print(f"{format_:<12} {runtime:<12}" + "".join(f"{number or '':>9}" for number in numbers) + f"  {' '.join(elements)}")
     print()
     for (what, format_, runtime, element, _), cases in sorted(reasons.items()):
         for name, why in cases if details and what == "failed" else cases[:1]:
