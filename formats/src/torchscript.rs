@@ -3,6 +3,7 @@
 //! The arguments of `forward` are the graph's inputs in their order; several outputs are a tuple.
 
 mod pickle;
+mod texts;
 
 use std::fmt::Write as _;
 
@@ -21,10 +22,11 @@ const FOLDER: &str = "model";
 /// The revision of the archive's form: with pickles, since torch 1.4.
 const VERSION: &str = "3\n";
 /// Names that mean something in the language.
-const WORDS: [&str; 39] = [
+const WORDS: [&str; 41] = [
     "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
     "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",
-    "not", "or", "pass", "raise", "return", "self", "torch", "training", "try", "while", "with", "yield", "forward",
+    "not", "or", "pass", "raise", "return", "self", "parsed", "shown", "torch", "training", "try", "while", "with",
+    "yield", "forward",
 ];
 const WRITABLE: &str = "a string takes everything";
 
@@ -33,7 +35,11 @@ const WRITABLE: &str = "a string takes everything";
 /// # Errors
 /// When the graph has a type that torch has no tensors of, or a name that is a word of the language.
 pub fn model(graph: &Graph) -> Result<Vec<u8>, Refusal> {
-    if let Some(element) = graph.elements().find(|element| kind(*element).is_none()) {
+    if let Some(obstacle) = texts::obstacle(graph) {
+        return Err(Refusal::new(FORMAT, obstacle));
+    }
+    let is_unknown = |element: &ElementType| *element != ElementType::Text && kind(*element).is_none();
+    if let Some(element) = graph.elements().find(is_unknown) {
         return Err(Refusal::new(FORMAT, format!("torch has no tensors of {element} that it computes with")));
     }
     let variables = graph.variables.iter().map(|kept| kept.name.as_str());
@@ -75,10 +81,6 @@ fn kind(element: ElementType) -> Option<(u8, &'static str)> {
         ElementType::Bf16 => Some((15, "BFloat16Storage")),
         ElementType::Uint16 | ElementType::Uint32 | ElementType::Uint64 | ElementType::Text => None,
     }
-}
-
-fn number(element: ElementType) -> u8 {
-    kind(element).expect("a graph with other types was refused").0
 }
 
 /// The module as an object: its buffers, and what every module has.
@@ -127,8 +129,8 @@ fn code(graph: &Graph) -> String {
         writeln!(code, "  {} : Tensor", kept.name).expect(WRITABLE);
     }
     code.push_str("  training : bool\n  _is_full_backward_hook : Optional[bool]\n  def forward(self: __torch__.Model");
-    for (name, _) in graph.inputs() {
-        write!(code, ",\n    {name}: Tensor").expect(WRITABLE);
+    for (name, tensor) in graph.inputs() {
+        write!(code, ",\n    {name}: {}", class(tensor.element)).expect(WRITABLE);
     }
     let (kind, result) = result(graph);
     writeln!(code, ") -> {kind}:").expect(WRITABLE);
@@ -143,16 +145,22 @@ fn code(graph: &Graph) -> String {
         writeln!(code, "    {}_kept = torch.copy_({rows}, {next})", name(graph, kept.read)).expect(WRITABLE);
     }
     writeln!(code, "    return {result}").expect(WRITABLE);
-    code
+    code + &texts::methods(graph)
 }
 
 /// The type of what `forward` gives, and the expression.
 fn result(graph: &Graph) -> (String, String) {
     let names: Vec<_> = graph.outputs.iter().map(|(_, value)| name(graph, *value)).collect();
-    if let [name] = &names[..] {
-        return ("Tensor".into(), name.clone());
+    let classes: Vec<_> = graph.outputs.iter().map(|(_, value)| class(graph.tensor(*value).element)).collect();
+    if let ([name], [class]) = (&names[..], &classes[..]) {
+        return ((*class).into(), name.clone());
     }
-    (format!("Tuple[{}]", vec!["Tensor"; names.len()].join(", ")), format!("({})", names.join(", ")))
+    (format!("Tuple[{}]", classes.join(", ")), format!("({})", names.join(", ")))
+}
+
+/// What values of a type are in the language.
+fn class(element: ElementType) -> &'static str {
+    if element == ElementType::Text { "List[str]" } else { "Tensor" }
 }
 
 /// What a value is called. Inputs begin with a letter.
@@ -167,7 +175,8 @@ fn name(graph: &Graph, value: Value) -> String {
 fn expression(graph: &Graph, node: &Node) -> Option<String> {
     let operands: Vec<_> = node.operation.operands().into_iter().map(|operand| name(graph, operand)).collect();
     let all = operands.join(", ");
-    let dtype = number(node.tensor.element);
+    let element = node.tensor.element;
+    let dtype = kind(element).map_or(0, |(number, _)| number);
     Some(match &node.operation {
         Operation::Input(_) => return None,
         Operation::Constant(scalar) => {
@@ -184,12 +193,19 @@ fn expression(graph: &Graph, node: &Node) -> Option<String> {
             // Without its type a sum of whole numbers has 64 bits.
             format!("torch.sum({all}, [{}], True, dtype={dtype})", axes.join(", "))
         }
+        Operation::Spread(..) if element == ElementType::Text => {
+            format!("torch.mul({}, torch.len({}))", operands[0], operands[1])
+        }
         Operation::Spread(..) => format!("torch.contiguous(torch.expand_as({all}))"),
         // The rows are a view of the buffer, which changes.
         Operation::Read { variable, like } => {
             format!("torch.clone({})", rows(&graph.variables[variable.0], &name(graph, *like)))
         }
-        Operation::Parse(_) | Operation::Show(_) => unreachable!("a graph with texts was refused"),
+        Operation::Parse(_) => {
+            let (least, greatest) = element.range().expect("the builder takes whole numbers alone");
+            format!("(self).parsed({all}, {least}, {greatest}, {dtype}, )")
+        }
+        Operation::Show(_) => format!("(self).shown({all}, )"),
     })
 }
 
@@ -197,7 +213,7 @@ fn literal(scalar: &Scalar) -> String {
     match scalar {
         Scalar::Truth(truth) => if *truth { "True" } else { "False" }.into(),
         Scalar::Whole(number) => number.to_string(),
-        Scalar::Text(_) => unreachable!("a graph with texts was refused"),
+        Scalar::Text(_) => unreachable!("a graph with such texts was refused"),
     }
 }
 
@@ -222,10 +238,12 @@ mod tests {
 
     #[test]
     fn types_that_torch_does_not_have_are_refused() {
-        for element in [Text, Uint32, Uint64] {
+        for element in [Uint32, Uint64] {
             let said = refused(&Options { corrid: Some(element), ..Options::default() });
             assert_eq!(said, format!("TorchScript: torch has no tensors of {element} that it computes with"));
         }
+        let said = refused(&Options { element: Text, ..Options::default() });
+        assert_eq!(said, "TorchScript: texts are lists, which have a single axis; leave the batch axis out");
     }
 
     #[test]

@@ -65,6 +65,12 @@ fn models_of_texts_have_the_bytes_that_they_had() {
 }
 
 #[test]
+fn models_of_lists_of_texts_have_the_bytes_that_they_had() {
+    let options = Options { element: Text, batch: None, width: None, ..Options::default() };
+    assert_eq!(written(TorchScript, STATEFUL, &options), Some((2895, 2_258_732_117)));
+}
+
+#[test]
 fn another_graph_has_other_bytes() {
     for format in Format::ALL {
         let plain = written(format, Formula::Implicit, &Options::default());

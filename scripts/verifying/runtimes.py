@@ -219,16 +219,20 @@ class Torch:
             arguments = [self.tensor(*given[tensor["name"]]) for tensor in model["inputs"]]
             with self.torch.inference_mode():
                 answers = module(*arguments)
-            answers = answers if isinstance(answers, tuple) else (answers,)
+            answers = answers if len(names) > 1 else (answers,)
             return {name: self.read(element, answer) for name, answer in zip(names, answers)}
 
         return execute
 
     def tensor(self, element, shape, numbers):
+        if element == "TEXT":
+            return numbers
         values = self.torch.from_numpy(array("FP32" if element == "BF16" else element, shape, numbers))
         return values.bfloat16() if element == "BF16" else values
 
     def read(self, element, answer):
+        if element == "TEXT":
+            return [len(answer)], answer
         if str(answer.dtype) != f"torch.{TORCH[element]}":
             raise TypeError(f"an output is of {answer.dtype}, not of {element}")
         return numbers("FP32" if element == "BF16" else element, (answer.float() if element == "BF16" else answer).numpy())
