@@ -9,10 +9,13 @@ use std::{
 };
 
 use sequence_stress_formats::{
+    builder::GraphBuilder,
     element::ElementType::{self, Bool, Fp32, Int32, Int64, Text, Uint32, Uint64},
+    error::GraphError,
     format::Format,
     formulas::{Formula, Options, graph},
     graph::{Graph, Tensor},
+    shape::{Dim, Shape},
 };
 use serde::Serialize;
 
@@ -85,63 +88,89 @@ fn forms(element: ElementType) -> Vec<Options> {
     forms
 }
 
-fn name(format: Format, formula: &str, options: &Options) -> String {
-    let mut parts = vec![format.name().to_owned(), formula.to_owned(), options.element.name().to_lowercase()];
-    parts.push(if options.batch.is_some() { "batch" } else { "nobatch" }.into());
-    parts.push(options.width.map_or("open".into(), |width| format!("x{width}")));
-    parts.push(format!("control-{}", options.control.name().to_lowercase()));
-    parts.extend(options.corrid.map(|corrid| format!("corrid-{}", corrid.name().to_lowercase())));
-    parts.join("_")
+/// One graph, which every format is to write.
+struct Model {
+    formula: &'static str,
+    options: Options,
+    initial: Option<i64>,
+    graph: Graph,
 }
 
-fn entry(
-    directory: &Path,
-    format: Format,
-    (formula, of): (&'static str, Formula),
-    options: &Options,
-) -> Result<Entry, Box<dyn Error>> {
-    let name = name(format, formula, options);
-    let graph: Graph = graph(of, options)?;
-    let written = format.files(&graph);
-    for file in written.iter().flatten() {
-        let path = directory.join(&name).join(file.name);
-        fs::create_dir_all(path.parent().expect("it is in the directory"))?;
-        fs::write(path, &file.bytes)?;
+impl Model {
+    fn name(&self, format: Format) -> String {
+        let Options { element, batch, width, control, corrid, .. } = &self.options;
+        let mut parts = vec![format.name().to_owned(), self.formula.to_owned(), element.name().to_lowercase()];
+        parts.push(if batch.is_some() { "batch" } else { "nobatch" }.into());
+        parts.push(width.map_or("open".into(), |width| format!("x{width}")));
+        parts.push(format!("control-{}", control.name().to_lowercase()));
+        parts.extend(corrid.map(|corrid| format!("corrid-{}", corrid.name().to_lowercase())));
+        parts.join("_")
     }
-    let initial = match of {
-        Formula::Stateful { initial } => Some(i64::try_from(initial)?),
-        _ => None,
-    };
-    Ok(Entry {
-        name,
-        format: format.name(),
-        formula,
-        element: options.element.name(),
-        batch: options.batch,
-        width: options.width,
-        control: options.control.name(),
-        corrid: options.corrid.map(ElementType::name),
-        initial,
-        inputs: Described::all(graph.inputs()),
-        outputs: Described::all(graph.outputs()),
-        files: written.iter().flatten().map(|file| file.name).collect(),
-        refused: written.err().map(|refusal| refusal.reason().into()),
-    })
+
+    /// Writes the files of one format.
+    fn write(&self, directory: &Path, format: Format) -> Result<Entry, Box<dyn Error>> {
+        let name = self.name(format);
+        let written = format.files(&self.graph);
+        for file in written.iter().flatten() {
+            let path = directory.join(&name).join(file.name);
+            fs::create_dir_all(path.parent().expect("it is in the directory"))?;
+            fs::write(path, &file.bytes)?;
+        }
+        Ok(Entry {
+            name,
+            format: format.name(),
+            formula: self.formula,
+            element: self.options.element.name(),
+            batch: self.options.batch,
+            width: self.options.width,
+            control: self.options.control.name(),
+            corrid: self.options.corrid.map(ElementType::name),
+            initial: self.initial,
+            inputs: Described::all(self.graph.inputs()),
+            outputs: Described::all(self.graph.outputs()),
+            files: written.iter().flatten().map(|file| file.name).collect(),
+            refused: written.err().map(|refusal| refusal.reason().into()),
+        })
+    }
+}
+
+/// The sum of rows that are blocks of 2 by 3 elements.
+fn block(element: ElementType, batch: Option<u32>) -> Result<Model, GraphError> {
+    let mut builder = GraphBuilder::new("model")?;
+    let dims = batch.map(|_| Dim::Batch).into_iter().chain([Dim::Fixed(2), Dim::Fixed(3)]);
+    let input = builder.input("INPUT", Tensor::new(element, Shape::new(dims.collect())))?;
+    let numbers = if element == Text { builder.parse(input, Int32)? } else { input };
+    let sum = builder.row_sum(numbers)?;
+    let sum = if element == Text { builder.show(sum)? } else { sum };
+    let output = builder.spread(sum, input)?;
+    builder.output("OUTPUT", output)?;
+    let options = Options { element, batch, width: Some(6), ..Options::default() };
+    Ok(Model { formula: "sum", options, initial: None, graph: builder.finish()? })
+}
+
+fn models() -> Result<Vec<Model>, GraphError> {
+    let mut models = Vec::new();
+    for element in ElementType::ALL.into_iter().filter(|element| *element != Bool) {
+        for (formula, of) in formulas() {
+            let initial = match of {
+                Formula::Stateful { initial } => Some(i64::try_from(initial).expect("it is small")),
+                _ => None,
+            };
+            for options in forms(element) {
+                models.push(Model { formula, initial, graph: graph(of, &options)?, options });
+            }
+        }
+        models.extend([block(element, Some(SLOTS))?, block(element, None)?]);
+    }
+    Ok(models)
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
     let directory = PathBuf::from(std::env::args_os().nth(1).ok_or("usage: matrix DIR")?);
     fs::create_dir(&directory).map_err(|error| format!("cannot make {}: {error}", directory.display()))?;
-    let mut entries = Vec::new();
-    for format in Format::ALL {
-        for formula in formulas() {
-            for element in ElementType::ALL.into_iter().filter(|element| *element != Bool) {
-                for options in forms(element) {
-                    entries.push(entry(&directory, format, formula, &options)?);
-                }
-            }
-        }
-    }
+    let models = models()?;
+    let written = Format::ALL.iter().flat_map(|format| models.iter().map(|model| model.write(&directory, *format)));
+    let entries = written.collect::<Result<Vec<_>, _>>()?;
     fs::write(directory.join("manifest.json"), serde_json::to_vec(&entries)?)?;
     Ok(())
 }

@@ -2,6 +2,7 @@
 //!
 //! State is variables of a `SavedModel`, which its initialization sets: there is no checkpoint to read.
 
+mod nodes;
 mod proto;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use crate::{
     shape::{Dim, Shape},
     widening::widened,
 };
+use nodes::{Nodes, code, of_type, shape};
 
 const SIGNATURE: &str = "serving_default";
 /// Both the signature and its output have this name, by which loaders find what to run once.
@@ -62,30 +64,6 @@ fn computed_in(element: ElementType) -> ElementType {
     }
 }
 
-/// The number of a type in `DataType`.
-fn code(element: ElementType) -> i32 {
-    match element {
-        ElementType::Fp32 => 1,
-        ElementType::Fp64 => 2,
-        ElementType::Int32 => 3,
-        ElementType::Uint8 => 4,
-        ElementType::Int16 => 5,
-        ElementType::Int8 => 6,
-        ElementType::Text => 7,
-        ElementType::Int64 => 9,
-        ElementType::Bool => 10,
-        ElementType::Bf16 => 14,
-        ElementType::Uint16 => 17,
-        ElementType::Fp16 => 19,
-        ElementType::Uint32 => 22,
-        ElementType::Uint64 => 23,
-    }
-}
-
-fn shape(shape: &Shape) -> proto::Shape {
-    proto::Shape { dim: shape.dims().iter().map(|dim| proto::Dimension { size: dim.size() }).collect() }
-}
-
 fn signature(graph: &Graph) -> proto::Signature {
     let described = |(name, tensor): (&str, &Tensor)| {
         let info = proto::TensorInfo {
@@ -112,21 +90,14 @@ fn initialization() -> proto::Signature {
     proto::Signature { outputs: BTreeMap::from([(INITIALIZATION.into(), info)]), ..proto::Signature::default() }
 }
 
-/// Attributes, by their names.
-type Attributes<'a> = &'a [(&'static str, proto::Given)];
-
-fn of_type(element: ElementType) -> proto::Given {
-    proto::Given::Type(code(element))
-}
-
 struct Writer<'a> {
     graph: &'a Graph,
-    nodes: Vec<proto::Node>,
+    nodes: Nodes,
 }
 
 impl<'a> Writer<'a> {
     fn new(graph: &'a Graph) -> Self {
-        Self { graph, nodes: Vec::new() }
+        Self { graph, nodes: Nodes::default() }
     }
 
     fn graph(mut self) -> proto::Graph {
@@ -138,15 +109,15 @@ impl<'a> Writer<'a> {
         }
         if self.graph.has_state() {
             let set: Vec<_> = self.graph.variables.iter().map(|kept| format!("^{}.initialize", kept.name)).collect();
-            self.operation(INITIALIZER, "NoOp", &set, &[]);
+            self.nodes.operation(INITIALIZER, "NoOp", &set, &[]);
         }
         let assigned: Vec<_> = self.graph.variables.iter().map(|kept| format!("^{}.assign", kept.name)).collect();
         for (name, value) in &self.graph.outputs {
             // Whoever asks for an output has the variables assigned to.
             let inputs = [vec![self.name(*value)], assigned.clone()].concat();
-            self.operation(name, "Identity", &inputs, &[("T", of_type(self.graph.tensor(*value).element))]);
+            self.nodes.operation(name, "Identity", &inputs, &[("T", of_type(self.graph.tensor(*value).element))]);
         }
-        proto::Graph { node: self.nodes, versions: Some(proto::Versions { producer: PRODUCER }) }
+        self.nodes.graph(PRODUCER)
     }
 
     /// What a value is called. Inputs have no dots in their names.
@@ -157,12 +128,6 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn operation(&mut self, name: &str, op: &str, inputs: &[String], attributes: Attributes) {
-        let attr =
-            attributes.iter().map(|(name, given)| ((*name).into(), proto::Attribute { given: Some(given.clone()) }));
-        self.nodes.push(proto::Node { name: name.into(), op: op.into(), input: inputs.to_vec(), attr: attr.collect() });
-    }
-
     fn node(&mut self, value: Value, node: &Node) {
         let made = self.name(value);
         let operands = node.operation.operands();
@@ -170,51 +135,27 @@ impl<'a> Writer<'a> {
         let element = node.tensor.element;
         let of_element = ("T", of_type(element));
         match &node.operation {
-            Operation::Input(name) => self.operation(
+            Operation::Input(name) => self.nodes.operation(
                 name,
                 "Placeholder",
                 &[],
                 &[("dtype", of_type(element)), ("shape", proto::Given::Shape(shape(&node.tensor.shape)))],
             ),
-            Operation::Constant(scalar) => self.scalar(&made, element, scalar),
-            Operation::Cast(of) => self.cast(&made, self.name(*of), self.graph.tensor(*of).element, element),
-            Operation::Add(..) => self.operation(&made, "AddV2", &names, &[of_element]),
-            Operation::Multiply(..) => self.operation(&made, "Mul", &names, &[of_element]),
-            Operation::Not(_) => self.operation(&made, "LogicalNot", &names, &[]),
-            Operation::And(..) => self.operation(&made, "LogicalAnd", &names, &[]),
+            Operation::Constant(scalar) => self.nodes.scalar(&made, element, scalar),
+            Operation::Cast(of) => self.nodes.cast(&made, self.name(*of), self.graph.tensor(*of).element, element),
+            Operation::Add(..) => self.nodes.operation(&made, "AddV2", &names, &[of_element]),
+            Operation::Multiply(..) => self.nodes.operation(&made, "Mul", &names, &[of_element]),
+            Operation::Not(_) => self.nodes.operation(&made, "LogicalNot", &names, &[]),
+            Operation::And(..) => self.nodes.operation(&made, "LogicalAnd", &names, &[]),
             Operation::Select { .. } => self.select(&made, &names, element),
             Operation::RowSum(of) => self.row_sum(&made, *of),
             Operation::Spread(_, like) => self.spread(&made, &names, element, *like),
             Operation::Parse(_) => self.parse(&made, &names[0], element),
             Operation::Show(of) => {
-                self.operation(&made, "AsString", &names, &[("T", of_type(self.graph.tensor(*of).element))]);
+                self.nodes.operation(&made, "AsString", &names, &[("T", of_type(self.graph.tensor(*of).element))]);
             }
             Operation::Read { variable, like } => self.read(&made, *variable, *like),
         }
-    }
-
-    fn constant(&mut self, name: &str, element: ElementType, dims: &[u32], content: Vec<u8>) {
-        let shape = shape(&Shape::new(dims.iter().copied().map(Dim::Fixed).collect()));
-        let is_text = element == ElementType::Text;
-        let (content, texts) = if is_text { (Vec::new(), vec![content]) } else { (content, Vec::new()) };
-        let tensor = proto::Tensor { dtype: code(element), shape: Some(shape), content, texts };
-        self.operation(name, "Const", &[], &[("dtype", of_type(element)), ("value", proto::Given::Tensor(tensor))]);
-    }
-
-    fn scalar(&mut self, name: &str, element: ElementType, scalar: &Scalar) {
-        self.constant(name, element, &[], scalar.bytes(element).expect("the builder checked it"));
-    }
-
-    /// A list of numbers of 32 bits; its name.
-    fn integers(&mut self, name: String, numbers: &[i32]) -> String {
-        let length = u32::try_from(numbers.len()).expect("a list is short");
-        let content = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
-        self.constant(&name, ElementType::Int32, &[length], content);
-        name
-    }
-
-    fn cast(&mut self, made: &str, of: String, from: ElementType, to: ElementType) {
-        self.operation(made, "Cast", &[of], &[("SrcT", of_type(from)), ("DstT", of_type(to))]);
     }
 
     /// `otherwise + condition * (then - otherwise)`, of whole numbers: OpenVINO, which reads these files too, may choose among them as
@@ -223,13 +164,13 @@ impl<'a> Writer<'a> {
         let [condition, then, otherwise] = names else { unreachable!("there are three") };
         let of_element = ("T", of_type(element));
         if element.range().is_none() {
-            return self.operation(made, "SelectV2", names, &[of_element]);
+            return self.nodes.operation(made, "SelectV2", names, &[of_element]);
         }
         let [count, apart, chosen] = ["count", "apart", "chosen"].map(|part| format!("{made}.{part}"));
-        self.cast(&count, condition.clone(), ElementType::Bool, element);
-        self.operation(&apart, "Sub", &[then.clone(), otherwise.clone()], std::slice::from_ref(&of_element));
-        self.operation(&chosen, "Mul", &[count, apart], std::slice::from_ref(&of_element));
-        self.operation(made, "AddV2", &[otherwise.clone(), chosen], &[of_element]);
+        self.nodes.cast(&count, condition.clone(), ElementType::Bool, element);
+        self.nodes.operation(&apart, "Sub", &[then.clone(), otherwise.clone()], std::slice::from_ref(&of_element));
+        self.nodes.operation(&chosen, "Mul", &[count, apart], std::slice::from_ref(&of_element));
+        self.nodes.operation(made, "AddV2", &[otherwise.clone(), chosen], &[of_element]);
     }
 
     fn row_sum(&mut self, made: &str, of: Value) {
@@ -240,9 +181,9 @@ impl<'a> Writer<'a> {
         if element.range().is_some() {
             return self.whole_row_sum(made, self.name(of), element, &axes, tensor.shape.dims().len());
         }
-        let all = self.integers(format!("{made}.axes"), &axes);
+        let all = self.nodes.integers(format!("{made}.axes"), &axes);
         let keeps = ("keep_dims", proto::Given::Truth(true));
-        self.operation(made, "Sum", &[self.name(of), all], &[("T", of_type(element)), indexes, keeps]);
+        self.nodes.operation(made, "Sum", &[self.name(of), all], &[("T", of_type(element)), indexes, keeps]);
     }
 
     /// The last of the partial sums, because OpenVINO adds whole numbers as floating-point ones otherwise. A row needs an element for
@@ -251,9 +192,9 @@ impl<'a> Writer<'a> {
         let mut summed = of;
         for axis in axes {
             let part = |part: &str| format!("{made}.{part}.{axis}");
-            self.scalar(&part("axis"), ElementType::Int32, &Scalar::Whole((*axis).into()));
+            self.nodes.scalar(&part("axis"), ElementType::Int32, &Scalar::Whole((*axis).into()));
             let along = [summed, part("axis")];
-            self.operation(
+            self.nodes.operation(
                 &part("partial"),
                 "Cumsum",
                 &along,
@@ -261,40 +202,26 @@ impl<'a> Writer<'a> {
             );
             let place = usize::try_from(*axis).expect("axes are not negative");
             let begin: Vec<_> = (0..rank).map(|other| if other == place { -1 } else { 0 }).collect();
-            let begin = self.integers(part("begin"), &begin);
-            let end = self.integers(part("end"), &vec![0; rank]);
-            let step = self.integers(part("step"), &vec![1; rank]);
+            let begin = self.nodes.integers(part("begin"), &begin);
+            let end = self.nodes.integers(part("end"), &vec![0; rank]);
+            let step = self.nodes.integers(part("step"), &vec![1; rank]);
             // All of the other axes, and this one from its last element on.
             let all = (1_i64 << rank) - 1;
             summed = if Some(axis) == axes.last() { made.to_owned() } else { part("sum") };
-            self.strided(&summed, &[part("partial"), begin, end, step], element, all & !(1 << place), all);
+            self.nodes.strided(&summed, &[part("partial"), begin, end, step], element, all & !(1 << place), all);
         }
-    }
-
-    fn strided(&mut self, made: &str, inputs: &[String], element: ElementType, begin: i64, end: i64) {
-        self.operation(
-            made,
-            "StridedSlice",
-            inputs,
-            &[
-                ("T", of_type(element)),
-                ("Index", of_type(ElementType::Int32)),
-                ("begin_mask", proto::Given::Integer(begin)),
-                ("end_mask", proto::Given::Integer(end)),
-            ],
-        );
     }
 
     fn shape_of(&mut self, made: &str, of: Value) {
         let types = [("T", of_type(self.graph.tensor(of).element)), ("out_type", of_type(ElementType::Int32))];
-        self.operation(made, "Shape", &[self.name(of)], &types);
+        self.nodes.operation(made, "Shape", &[self.name(of)], &types);
     }
 
     fn spread(&mut self, made: &str, names: &[String], element: ElementType, like: Value) {
         let shape = format!("{made}.shape");
         self.shape_of(&shape, like);
         let types = [("T", of_type(element)), ("Tidx", of_type(ElementType::Int32))];
-        self.operation(made, "BroadcastTo", &[names[0].clone(), shape], &types);
+        self.nodes.operation(made, "BroadcastTo", &[names[0].clone(), shape], &types);
     }
 
     /// What is no number is put aside before it is read, which would fail at it.
@@ -302,42 +229,23 @@ impl<'a> Writer<'a> {
         let [is_number, zero, number] = ["is_number", "zero", "number"].map(|part| format!("{made}.{part}"));
         let (least, greatest) = element.range().expect("the builder takes whole numbers alone");
         let pattern = proto::Given::Text(decimal::pattern(least, greatest).into_bytes());
-        self.operation(&is_number, "StaticRegexFullMatch", &[text.to_owned()], &[("pattern", pattern)]);
-        self.scalar(&zero, ElementType::Text, &Scalar::Text("0".into()));
-        self.operation(&number, "SelectV2", &[is_number, text.to_owned(), zero], &[("T", of_type(ElementType::Text))]);
+        self.nodes.operation(&is_number, "StaticRegexFullMatch", &[text.to_owned()], &[("pattern", pattern)]);
+        self.nodes.scalar(&zero, ElementType::Text, &Scalar::Text("0".into()));
+        self.nodes.operation(
+            &number,
+            "SelectV2",
+            &[is_number, text.to_owned(), zero],
+            &[("T", of_type(ElementType::Text))],
+        );
         match element {
-            ElementType::Int32 | ElementType::Int64 => self.read_text(made, &number, element),
-            ElementType::Uint64 => self.read_long_text(made, &number),
+            ElementType::Int32 | ElementType::Int64 => self.nodes.read_text(made, &number, element),
+            ElementType::Uint64 => self.nodes.read_long_text(made, &number),
             _ => {
                 let wide = format!("{made}.wide");
-                self.read_text(&wide, &number, ElementType::Int64);
-                self.cast(made, wide, ElementType::Int64, element);
+                self.nodes.read_text(&wide, &number, ElementType::Int64);
+                self.nodes.cast(made, wide, ElementType::Int64, element);
             }
         }
-    }
-
-    fn read_text(&mut self, made: &str, text: &str, element: ElementType) {
-        self.operation(made, "StringToNumber", &[text.to_owned()], &[("out_type", of_type(element))]);
-    }
-
-    /// Numbers of 64 bits without a sign, as ten times all digits but the last, and the last: up to 2.13 at least no larger numbers are
-    /// read than those of INT64, which wraps.
-    fn read_long_text(&mut self, made: &str, text: &str) {
-        let part = |part: &str| format!("{made}.{part}");
-        for (digits, rewrite) in [("tens", r"0\1"), ("ones", r"\2")] {
-            let attributes = [
-                ("pattern", proto::Given::Text(b"^[+]?([0-9]*)([0-9])$".to_vec())),
-                ("rewrite", proto::Given::Text(rewrite.into())),
-            ];
-            let digits = part(digits);
-            self.operation(&format!("{digits}.text"), "StaticRegexReplace", &[text.to_owned()], &attributes);
-            self.read_text(&digits, &format!("{digits}.text"), ElementType::Int64);
-        }
-        let of_element = [("T", of_type(ElementType::Int64))];
-        self.scalar(&part("ten"), ElementType::Int64, &Scalar::Whole(10));
-        self.operation(&part("shifted"), "Mul", &[part("tens"), part("ten")], &of_element);
-        self.operation(&part("low"), "AddV2", &[part("shifted"), part("ones")], &of_element);
-        self.cast(made, part("low"), ElementType::Int64, ElementType::Uint64);
     }
 
     /// All that is kept, and of it as many rows as `like` has.
@@ -347,7 +255,7 @@ impl<'a> Writer<'a> {
         let dtype = ("dtype", of_type(kept.element));
         let dims = kept.dims();
         let whole = shape(&Shape::new(dims.iter().copied().map(Dim::Fixed).collect()));
-        self.operation(
+        self.nodes.operation(
             &part("handle"),
             "VarHandleOp",
             &[],
@@ -357,30 +265,30 @@ impl<'a> Writer<'a> {
                 ("shared_name", proto::Given::Text(kept.name.clone().into_bytes())),
             ],
         );
-        self.constant(&part("initial"), kept.element, &dims, kept.bytes());
-        self.operation(
+        self.nodes.constant(&part("initial"), kept.element, &dims, kept.bytes());
+        self.nodes.operation(
             &part("initialize"),
             "AssignVariableOp",
             &[part("handle"), part("initial")],
             std::slice::from_ref(&dtype),
         );
         if kept.slots.is_none() {
-            return self.operation(made, "ReadVariableOp", &[part("handle")], &[dtype]);
+            return self.nodes.operation(made, "ReadVariableOp", &[part("handle")], &[dtype]);
         }
-        self.operation(&part("all"), "ReadVariableOp", &[part("handle")], &[dtype]);
+        self.nodes.operation(&part("all"), "ReadVariableOp", &[part("handle")], &[dtype]);
         let rows = self.rows(&kept.name, like);
-        let from = self.integers(part("first"), &[0]);
-        let step = self.integers(part("step"), &[1]);
-        self.strided(made, &[part("all"), from, rows, step], kept.element, 1, 0);
+        let from = self.nodes.integers(part("first"), &[0]);
+        let step = self.nodes.integers(part("step"), &[1]);
+        self.nodes.strided(made, &[part("all"), from, rows, step], kept.element, 1, 0);
     }
 
     /// How many rows there are, as a list of one.
     fn rows(&mut self, of: &str, like: Value) -> String {
         let part = |part: &str| format!("{of}.rows.{part}");
         self.shape_of(&part("shape"), like);
-        let [zero, one] = [0, 1].map(|number| self.integers(part(&number.to_string()), &[number]));
+        let [zero, one] = [0, 1].map(|number| self.nodes.integers(part(&number.to_string()), &[number]));
         let made = format!("{of}.rows");
-        self.strided(&made, &[part("shape"), zero, one.clone(), one], ElementType::Int32, 0, 0);
+        self.nodes.strided(&made, &[part("shape"), zero, one.clone(), one], ElementType::Int32, 0, 0);
         made
     }
 
@@ -390,15 +298,15 @@ impl<'a> Writer<'a> {
         let mut next = self.name(kept.next);
         if kept.slots.is_some() {
             let inputs = [part("all"), part("rows"), part("rows"), part("step")];
-            self.strided(&part("others"), &inputs, kept.element, 0, 1);
-            self.scalar(&part("axis"), ElementType::Int32, &Scalar::Whole(0));
+            self.nodes.strided(&part("others"), &inputs, kept.element, 0, 1);
+            self.nodes.scalar(&part("axis"), ElementType::Int32, &Scalar::Whole(0));
             let types =
                 [("T", of_type(kept.element)), ("N", proto::Given::Integer(2)), ("Tidx", of_type(ElementType::Int32))];
-            self.operation(&part("next"), "ConcatV2", &[next, part("others"), part("axis")], &types);
+            self.nodes.operation(&part("next"), "ConcatV2", &[next, part("others"), part("axis")], &types);
             next = part("next");
         }
         let dtype = ("dtype", of_type(kept.element));
-        self.operation(&part("assign"), "AssignVariableOp", &[part("handle"), next], &[dtype]);
+        self.nodes.operation(&part("assign"), "AssignVariableOp", &[part("handle"), next], &[dtype]);
     }
 }
 

@@ -27,6 +27,7 @@ def identity(element, corrid):
 def step(model, row, state):
     """The answer to a row and the state after it; `state` is what is kept by whoever keeps it."""
     element, formula = model["element"], model["formula"]
+    # Of the formula 'sum', which has no controls, it is all.
     total = 0
     for number in row["input"]:
         total = wrapped(element, total + number)

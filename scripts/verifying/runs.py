@@ -31,16 +31,21 @@ def tensors(model, rows, states):
     values = {"INPUT": [number for row in rows for number in row["input"]], "CORRID": [row["corrid"] for row in rows], **flags}
     if states is not None:
         values["INPUT_STATE"] = states[: len(rows)]
-    widths = {"INPUT": len(rows[0]["input"])}
     given = {}
     for tensor in model["inputs"]:
         name, element = tensor["name"], tensor["element"]
         numbers = values[name]
         if element == "TEXT":
             numbers = [number if isinstance(number, str) else str(number) for number in numbers]
-        shape = [widths.get(name, 1)]
+        shape = row_shape(model, len(rows[0]["input"])) if name == "INPUT" else [1]
         given[name] = (element, [len(rows), *shape] if model["batch"] else shape, numbers)
     return given
+
+
+def row_shape(model, width):
+    """The axes of a row of INPUT: one of all of its elements, where they are open."""
+    dims = model["inputs"][0]["dims"]
+    return [width if dim < 0 else dim for dim in (dims[1:] if model["batch"] else dims)]
 
 
 def number(element, answer):
@@ -59,7 +64,8 @@ def check(model, where, row, states, slot, answers):
     before = counting(states[slot]) if model["formula"] != "implicit" or row["ready"] and not row["start"] else 0
     answer, after = formulas.step(model, counted, before)
     shape, output = answers["OUTPUT"]
-    wanted_shape = [*shape[:1], width] if model["batch"] else [width]
+    wanted = row_shape(model, width)
+    wanted_shape = [*shape[:1], *wanted] if model["batch"] else wanted
     if list(shape) != wanted_shape:
         raise Difference(f"{where}: OUTPUT has the shape {list(shape)}, not {wanted_shape}")
     got = [number(element, one) for one in output[slot * width : (slot + 1) * width]]
