@@ -44,22 +44,22 @@ class InstallError(Exception):
 
 
 @contextlib.contextmanager
-def locked():
+def locked(home):
     """Lets one process at a time install."""
-    HOME.mkdir(parents=True, exist_ok=True)
-    with open(HOME / "lock", "w") as lock:
+    home.mkdir(parents=True, exist_ok=True)
+    with open(home / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-def once(folder, make):
-    """The path of `folder` under HOME, made by `make(path of an empty folder)` the first time, whole or not at all."""
-    done = HOME / folder
+def once(folder, make, home=HOME):
+    """The path of `folder` under `home`, made by `make(path of an empty folder)` the first time, whole or not at all."""
+    done = home / folder
     if done.is_dir():
         return done
-    with locked():
+    with locked(home):
         if not done.is_dir():
-            with tempfile.TemporaryDirectory(dir=HOME) as scratch:
+            with tempfile.TemporaryDirectory(dir=home) as scratch:
                 unfinished = Path(scratch) / "unfinished"
                 unfinished.mkdir()
                 make(unfinished)

@@ -1,0 +1,438 @@
+//! Makes graphs, and only such as are right.
+
+mod checks;
+
+use crate::{
+    element::{ElementType, Scalar},
+    error::GraphError,
+    graph::{Graph, Kept, Node, Operation, Tensor, Value, Variable},
+    shape::{Dim, Shape},
+};
+
+/// A graph in the making. Whatever is added is checked at once; what is there already is not added again.
+///
+/// Values and variables are of the builder that gave them: those of another one are refused, or mean something else.
+#[derive(Clone, Debug)]
+pub struct GraphBuilder {
+    name: String,
+    nodes: Vec<Node>,
+    outputs: Vec<(String, Value)>,
+    variables: Vec<Declared>,
+}
+
+/// A variable in the making.
+#[derive(Clone, Debug)]
+struct Declared {
+    name: String,
+    element: ElementType,
+    slots: Option<u32>,
+    initial: Scalar,
+    read: Option<Value>,
+    next: Option<Value>,
+}
+
+impl Declared {
+    fn tensor(&self) -> Tensor {
+        Tensor::new(self.element, Shape::one(self.slots.is_some()))
+    }
+}
+
+type Made = Result<Value, GraphError>;
+
+impl GraphBuilder {
+    /// An empty graph with this name.
+    ///
+    /// # Errors
+    /// When it is no name: letters, digits and `_`, a letter first.
+    pub fn new(name: &str) -> Result<Self, GraphError> {
+        checks::name(name)?;
+        Ok(Self { name: name.into(), nodes: Vec::new(), outputs: Vec::new(), variables: Vec::new() })
+    }
+
+    /// One more input.
+    ///
+    /// # Errors
+    /// When it is no name, or not the only one of this name, or the batch is not the first axis.
+    pub fn input(&mut self, name: &str, tensor: Tensor) -> Made {
+        self.check_new_name(name)?;
+        if !tensor.shape.is_in_order() {
+            return Err(GraphError::new(format!(
+                "input '{name}' of {}: the batch has to be the first axis",
+                tensor.shape
+            )));
+        }
+        Ok(self.add_node(Operation::Input(name.into()), tensor))
+    }
+
+    /// A constant of a single element, which has no axes.
+    ///
+    /// # Errors
+    /// When the type does not have this value.
+    pub fn constant(&mut self, element: ElementType, scalar: Scalar) -> Made {
+        checks::scalar(&scalar, element)?;
+        Ok(self.add_node(Operation::Constant(scalar), Tensor::new(element, Shape::default())))
+    }
+
+    /// A whole number as a constant.
+    ///
+    /// # Errors
+    /// When the type does not have this number.
+    pub fn number(&mut self, element: ElementType, number: i128) -> Made {
+        self.constant(element, Scalar::Whole(number))
+    }
+
+    /// `value` in another type: truth values as 0 and 1, numbers as whether they are other than 0; of whole numbers the low bits.
+    ///
+    /// # Errors
+    /// When either is of texts.
+    pub fn cast(&mut self, value: Value, element: ElementType) -> Made {
+        let from = self.tensor(value)?;
+        if from.element == element {
+            return Ok(value);
+        }
+        if from.element == ElementType::Text || element == ElementType::Text {
+            return Err(GraphError::new(format!("cast of {} to {element}: texts are parsed and shown", from.element)));
+        }
+        let tensor = Tensor::new(element, from.shape);
+        Ok(self.add_node(Operation::Cast(value), tensor))
+    }
+
+    /// The sum of two values, element by element.
+    ///
+    /// # Errors
+    /// When they are not numbers of one type, or their shapes do not fit.
+    pub fn add(&mut self, one: Value, other: Value) -> Made {
+        let tensor = self.joined("add", one, other)?;
+        checks::number("add", tensor.element)?;
+        Ok(self.add_node(Operation::Add(one, other), tensor))
+    }
+
+    /// The product of two values, element by element.
+    ///
+    /// # Errors
+    /// As with [`Self::add`].
+    pub fn multiply(&mut self, one: Value, other: Value) -> Made {
+        let tensor = self.joined("multiply", one, other)?;
+        checks::number("multiply", tensor.element)?;
+        Ok(self.add_node(Operation::Multiply(one, other), tensor))
+    }
+
+    /// What is not true.
+    ///
+    /// # Errors
+    /// When it is not of truth values.
+    pub fn not(&mut self, value: Value) -> Made {
+        let tensor = self.tensor(value)?;
+        checks::truth("not", tensor.element)?;
+        Ok(self.add_node(Operation::Not(value), tensor))
+    }
+
+    /// What is true of both.
+    ///
+    /// # Errors
+    /// When they are not of truth values, or their shapes do not fit.
+    pub fn and(&mut self, one: Value, other: Value) -> Made {
+        let tensor = self.joined("and", one, other)?;
+        checks::truth("and", tensor.element)?;
+        Ok(self.add_node(Operation::And(one, other), tensor))
+    }
+
+    /// `then` where the condition is true, else `otherwise`.
+    ///
+    /// # Errors
+    /// When the condition is not of truth values, the others are not of one type, or the shapes do not fit.
+    pub fn select(&mut self, condition: Value, then: Value, otherwise: Value) -> Made {
+        let decides = self.tensor(condition)?;
+        checks::truth("select", decides.element)?;
+        let chosen = self.joined("select", then, otherwise)?;
+        let shape = checks::joined("select", &decides.shape, &chosen.shape)?;
+        Ok(self.add_node(Operation::Select { condition, then, otherwise }, Tensor::new(chosen.element, shape)))
+    }
+
+    /// The sum over all axes but that of the batch, which become 1.
+    ///
+    /// # Errors
+    /// When it is not of numbers.
+    pub fn row_sum(&mut self, value: Value) -> Made {
+        let tensor = self.tensor(value)?;
+        checks::number("sum", tensor.element)?;
+        let shape = tensor.shape.of_row_sum();
+        if shape == tensor.shape {
+            return Ok(value);
+        }
+        Ok(self.add_node(Operation::RowSum(value), Tensor::new(tensor.element, shape)))
+    }
+
+    /// `value`, repeated to the shape of `like`.
+    ///
+    /// # Errors
+    /// When it cannot be repeated so.
+    pub fn spread(&mut self, value: Value, like: Value) -> Made {
+        let (tensor, wanted) = (self.tensor(value)?, self.tensor(like)?.shape);
+        if tensor.shape == wanted && !wanted.dims().contains(&Dim::Open) {
+            return Ok(value);
+        }
+        if checks::joined("spread", &tensor.shape, &wanted)? != wanted {
+            return Err(GraphError::new(format!("spread: {} is larger than {wanted}", tensor.shape)));
+        }
+        Ok(self.add_node(Operation::Spread(value, like), Tensor::new(tensor.element, wanted)))
+    }
+
+    /// The whole number that a text is in decimal; 0 where it is none that the type has.
+    ///
+    /// # Errors
+    /// When it is not of texts, or `element` not a type of whole numbers.
+    pub fn parse(&mut self, text: Value, element: ElementType) -> Made {
+        let tensor = self.tensor(text)?;
+        checks::text("parse", tensor.element, element)?;
+        Ok(self.add_node(Operation::Parse(text), Tensor::new(element, tensor.shape)))
+    }
+
+    /// A whole number in decimal.
+    ///
+    /// # Errors
+    /// When it is not of whole numbers.
+    pub fn show(&mut self, number: Value) -> Made {
+        let tensor = self.tensor(number)?;
+        checks::text("show", ElementType::Text, tensor.element)?;
+        Ok(self.add_node(Operation::Show(number), Tensor::new(ElementType::Text, tensor.shape)))
+    }
+
+    /// A variable of one element, or of one for each slot, that begins with `initial`.
+    ///
+    /// # Errors
+    /// When it is no name, or not the only one of this name, there are no slots, or the type does not have the value.
+    pub fn variable(
+        &mut self,
+        name: &str,
+        element: ElementType,
+        slots: Option<u32>,
+        initial: Scalar,
+    ) -> Result<Variable, GraphError> {
+        self.check_new_name(name)?;
+        checks::scalar(&initial, element)?;
+        if slots == Some(0) {
+            return Err(GraphError::new(format!("variable '{name}': it needs at least one slot")));
+        }
+        self.variables.push(Declared { name: name.into(), element, slots, initial, read: None, next: None });
+        Ok(Variable(self.variables.len() - 1))
+    }
+
+    /// What the variable held before this execution: of one with slots, of the first ones, as many as `like` has rows.
+    ///
+    /// # Errors
+    /// When `like` has no batch and the variable has slots, or the other way round; or when it was read already with another one.
+    pub fn read(&mut self, variable: Variable, like: Value) -> Made {
+        let rows = self.tensor(like)?.shape;
+        let declared = self.declared(variable)?;
+        let (name, tensor) = (declared.name.clone(), declared.tensor());
+        if rows.is_batch() != declared.slots.is_some() {
+            return Err(GraphError::new(format!(
+                "read of '{name}': slots are the rows of a batch, and {rows} is other"
+            )));
+        }
+        let read = self.add_node(Operation::Read { variable, like }, tensor);
+        match self.declared(variable)?.read.replace(read) {
+            Some(before) if before != read => Err(GraphError::new(format!("read of '{name}': it was read already"))),
+            _ => Ok(read),
+        }
+    }
+
+    /// What the variable holds after this execution, in the slots that were in the batch; the others stay.
+    ///
+    /// # Errors
+    /// When it was not read before, has its value already, or is of another type or shape.
+    pub fn assign(&mut self, variable: Variable, value: Value) -> Result<(), GraphError> {
+        let tensor = self.tensor(value)?;
+        let declared = self.declared(variable)?;
+        let failed = |why: String| Err(GraphError::new(format!("assignment to '{}': {why}", declared.name)));
+        if declared.read.is_none() || declared.next.is_some() {
+            return failed("it is read once, and then assigned to once".into());
+        }
+        if tensor != declared.tensor() {
+            let wanted = declared.tensor();
+            return failed(format!("{} {} is not {} {}", tensor.element, tensor.shape, wanted.element, wanted.shape));
+        }
+        declared.next = Some(value);
+        Ok(())
+    }
+
+    /// One more output.
+    ///
+    /// # Errors
+    /// When it is no name, or not the only one of this name.
+    pub fn output(&mut self, name: &str, value: Value) -> Result<(), GraphError> {
+        self.check_new_name(name)?;
+        self.tensor(value)?;
+        self.outputs.push((name.into(), value));
+        Ok(())
+    }
+
+    /// The graph.
+    ///
+    /// # Errors
+    /// When it has no output, or a variable to which nothing is assigned.
+    pub fn finish(self) -> Result<Graph, GraphError> {
+        if self.outputs.is_empty() {
+            return Err(GraphError::new(format!("graph '{}' has no output", self.name)));
+        }
+        let kept = |declared: Declared| match (declared.read, declared.next) {
+            (Some(read), Some(next)) => {
+                let Declared { name, element, slots, initial, .. } = declared;
+                Ok(Kept { name, element, slots, initial, next, read })
+            }
+            _ => Err(GraphError::new(format!("variable '{}' is not assigned to", declared.name))),
+        };
+        let variables = self.variables.into_iter().map(kept).collect::<Result<_, _>>()?;
+        Ok(Graph { name: self.name, nodes: self.nodes, outputs: self.outputs, variables })
+    }
+
+    fn add_node(&mut self, operation: Operation, tensor: Tensor) -> Value {
+        let node = Node { operation, tensor };
+        let known = self.nodes.iter().position(|known| *known == node);
+        Value(known.unwrap_or_else(|| {
+            self.nodes.push(node);
+            self.nodes.len() - 1
+        }))
+    }
+
+    pub(crate) fn tensor(&self, value: Value) -> Result<Tensor, GraphError> {
+        let node = self.nodes.get(value.0).ok_or_else(|| GraphError::new("this value is of another graph"))?;
+        Ok(node.tensor.clone())
+    }
+
+    fn declared(&mut self, variable: Variable) -> Result<&mut Declared, GraphError> {
+        let declared = self.variables.get_mut(variable.0);
+        declared.ok_or_else(|| GraphError::new("this variable is of another graph"))
+    }
+
+    /// The tensor that comes of two of one type, element by element.
+    fn joined(&self, what: &str, one: Value, other: Value) -> Result<Tensor, GraphError> {
+        let (one, other) = (self.tensor(one)?, self.tensor(other)?);
+        if one.element != other.element {
+            return Err(GraphError::new(format!("{what}: {} and {} are not one type", one.element, other.element)));
+        }
+        Ok(Tensor::new(one.element, checks::joined(what, &one.shape, &other.shape)?))
+    }
+
+    fn check_new_name(&self, name: &str) -> Result<(), GraphError> {
+        checks::name(name)?;
+        let inputs = self.nodes.iter().filter_map(|node| match &node.operation {
+            Operation::Input(name) => Some(name),
+            _ => None,
+        });
+        let outputs = self.outputs.iter().map(|(name, _)| name);
+        let variables = self.variables.iter().map(|declared| &declared.name);
+        if inputs.chain(outputs).chain(variables).any(|known| known == name) {
+            return Err(GraphError::new(format!("there are two tensors of the name '{name}'")));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::GraphBuilder;
+    use crate::{
+        element::{
+            ElementType::{Bool, Fp32, Int8, Int32, Text},
+            Scalar,
+        },
+        graph::Tensor,
+        shape::{Dim, Shape},
+    };
+
+    fn builder() -> GraphBuilder {
+        GraphBuilder::new("test").expect("a name")
+    }
+
+    fn rows(width: u32) -> Shape {
+        Shape::new(vec![Dim::Batch, Dim::Fixed(width)])
+    }
+
+    /// The error of whatever is made in a graph with inputs of INT32, FP32, BOOL and TEXT.
+    fn refused<T: std::fmt::Debug>(
+        make: impl FnOnce(&mut GraphBuilder, [super::Value; 4]) -> Result<T, super::GraphError>,
+    ) -> String {
+        let mut graph = builder();
+        let inputs = [("A", Int32), ("B", Fp32), ("C", Bool), ("D", Text)]
+            .map(|(name, element)| graph.input(name, Tensor::new(element, rows(2))).expect("a good input"));
+        make(&mut graph, inputs).expect_err("it is refused").to_string()
+    }
+
+    #[test]
+    fn what_is_not_of_the_right_type_is_refused() {
+        assert_eq!(refused(|graph, [a, b, ..]| graph.add(a, b)), "add: INT32 and FP32 are not one type");
+        assert_eq!(refused(|graph, [_, _, c, _]| graph.multiply(c, c)), "multiply: BOOL has no arithmetic");
+        assert_eq!(refused(|graph, [a, ..]| graph.not(a)), "not: INT32 is not BOOL");
+        assert_eq!(refused(|graph, [a, b, ..]| graph.select(a, b, b)), "select: INT32 is not BOOL");
+        assert_eq!(refused(|graph, [_, _, _, d]| graph.row_sum(d)), "sum: TEXT has no arithmetic");
+        assert_eq!(refused(|graph, [.., d]| graph.cast(d, Int32)), "cast of TEXT to INT32: texts are parsed and shown");
+        assert_eq!(
+            refused(|graph, [.., d]| graph.parse(d, Fp32)),
+            "parse: TEXT and FP32 are not texts and whole numbers"
+        );
+        assert_eq!(refused(|graph, _| graph.number(Int8, 128)), "INT8 does not have the value Whole(128)");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let other = |graph: &mut GraphBuilder| graph.input("E", Tensor::new(Int32, rows(3)));
+        let sum = refused(|graph, [a, ..]| other(graph).and_then(|e| graph.add(a, e)));
+        assert_eq!(sum, "add: the shapes [batch, 2] and [batch, 3] do not fit");
+        let late = Tensor::new(Int32, Shape::new(vec![Dim::Fixed(1), Dim::Batch]));
+        assert_eq!(
+            refused(|graph, _| graph.input("E", late)),
+            "input 'E' of [1, batch]: the batch has to be the first axis"
+        );
+        let smaller = refused(|graph, [a, ..]| graph.row_sum(a).and_then(|sum| graph.spread(a, sum)));
+        assert_eq!(smaller, "spread: [batch, 2] is larger than [batch, 1]");
+    }
+
+    #[test]
+    fn names_are_words_and_there_is_one_of_each() {
+        let again = refused(|graph, _| graph.input("A", Tensor::new(Int32, rows(2))));
+        assert_eq!(again, "there are two tensors of the name 'A'");
+        assert_eq!(refused(|graph, [a, ..]| graph.output("B", a)), "there are two tensors of the name 'B'");
+        for name in ["", "1A", "A-B", "Ä", "_A"] {
+            let expected = format!("'{name}' is no name: use letters, digits and '_', a letter first");
+            assert_eq!(refused(|graph, [a, ..]| graph.output(name, a)), expected);
+        }
+    }
+
+    #[test]
+    fn a_variable_is_read_and_then_assigned_to_once() {
+        let state = |graph: &mut GraphBuilder| graph.variable("STATE", Int32, Some(4), Scalar::Whole(0));
+        let unread = refused(|graph, [a, ..]| state(graph).and_then(|variable| graph.assign(variable, a)));
+        assert_eq!(unread, "assignment to 'STATE': it is read once, and then assigned to once");
+        let wide = refused(|graph, [a, ..]| {
+            let variable = state(graph)?;
+            graph.read(variable, a)?;
+            graph.assign(variable, a)
+        });
+        assert_eq!(wide, "assignment to 'STATE': INT32 [batch, 2] is not INT32 [batch, 1]");
+        assert_eq!(
+            refused(|graph, _| graph.variable("STATE", Int32, Some(0), Scalar::Whole(0))),
+            "variable 'STATE': it needs at least one slot"
+        );
+        let forgotten = refused(|graph, [a, ..]| {
+            let variable = state(graph)?;
+            graph.read(variable, a)?;
+            graph.output("OUTPUT", a)?;
+            graph.clone().finish()
+        });
+        assert_eq!(forgotten, "variable 'STATE' is not assigned to");
+        assert_eq!(refused(|graph, _| graph.clone().finish()), "graph 'test' has no output");
+    }
+
+    #[test]
+    fn the_same_is_made_once() {
+        let mut graph = builder();
+        let input = graph.input("A", Tensor::new(Int32, rows(2))).expect("a good input");
+        let one = graph.number(Int32, 1).and_then(|one| graph.add(input, one));
+        let again = graph.number(Int32, 1).and_then(|one| graph.add(input, one));
+        assert_eq!(one, again);
+        assert_eq!(graph.cast(input, Int32), Ok(input));
+        assert_eq!(graph.spread(input, input), Ok(input));
+    }
+}

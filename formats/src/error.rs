@@ -1,0 +1,48 @@
+//! What is wrong with a graph, and what a format cannot hold.
+
+use std::fmt;
+
+/// Why there is no such graph: what was tried, and what does not fit, on one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GraphError(String);
+
+impl GraphError {
+    pub(crate) fn new(what: impl Into<String>) -> Self {
+        Self(what.into())
+    }
+}
+
+impl fmt::Display for GraphError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for GraphError {}
+
+/// Why a format does not take a graph, on one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    format: &'static str,
+    reason: String,
+}
+
+impl Refusal {
+    pub(crate) fn new(format: &'static str, reason: impl Into<String>) -> Self {
+        Self { format, reason: reason.into() }
+    }
+
+    /// What is in the way, without the name of the format.
+    #[must_use]
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.format, self.reason)
+    }
+}
+
+impl std::error::Error for Refusal {}

@@ -1,0 +1,233 @@
+//! ONNX: a `ModelProto`.
+//!
+//! Operator set 13 (IR 8), and 20 (IR 9) where texts are read, because before that there is no way to ask whether a text is a number.
+
+mod proto;
+
+use prost::Message as _;
+
+use crate::{
+    decimal,
+    element::{ElementType, Scalar},
+    error::Refusal,
+    graph::{Graph, Node, Operation, Tensor, Value},
+    shape::Dim,
+    widening::widened,
+};
+
+const FORMAT: &str = "ONNX";
+
+/// The file of a graph.
+///
+/// # Errors
+/// When the graph keeps state, which ONNX has no place for.
+pub fn model(graph: &Graph) -> Result<Vec<u8>, Refusal> {
+    if graph.has_state() {
+        let reason =
+            "a graph keeps nothing from one execution to the next; let the server keep the state (implicit state)";
+        return Err(Refusal::new(FORMAT, reason));
+    }
+    let graph = widened(graph, computed_in);
+    let reads_texts = graph.nodes.iter().any(|node| matches!(node.operation, Operation::Parse(_)));
+    let (ir_version, version) = if reads_texts { (9, 20) } else { (8, 13) };
+    let model = proto::Model {
+        ir_version,
+        producer_name: "sequence-stress".into(),
+        graph: Some(Writer::new(&graph).graph()),
+        opset_import: vec![proto::OperatorSet { domain: String::new(), version }],
+    };
+    Ok(model.encode_to_vec())
+}
+
+/// The types that onnxruntime has kernels for on a CPU: for `Add`, `Mul`, `Where`, `CumSum` and `Expand` all of them.
+fn computed_in(element: ElementType) -> ElementType {
+    match element {
+        ElementType::Int8 | ElementType::Int16 | ElementType::Uint8 | ElementType::Uint16 => ElementType::Int32,
+        ElementType::Uint32 | ElementType::Uint64 => ElementType::Int64,
+        ElementType::Fp16 | ElementType::Bf16 => ElementType::Fp32,
+        other => other,
+    }
+}
+
+/// The number of a type in `TensorProto.DataType`.
+fn code(element: ElementType) -> i32 {
+    match element {
+        ElementType::Fp32 => 1,
+        ElementType::Uint8 => 2,
+        ElementType::Int8 => 3,
+        ElementType::Uint16 => 4,
+        ElementType::Int16 => 5,
+        ElementType::Int32 => 6,
+        ElementType::Int64 => 7,
+        ElementType::Text => 8,
+        ElementType::Bool => 9,
+        ElementType::Fp16 => 10,
+        ElementType::Fp64 => 11,
+        ElementType::Uint32 => 12,
+        ElementType::Uint64 => 13,
+        ElementType::Bf16 => 16,
+    }
+}
+
+struct Writer<'a> {
+    graph: &'a Graph,
+    written: proto::Graph,
+}
+
+impl<'a> Writer<'a> {
+    fn new(graph: &'a Graph) -> Self {
+        Self { graph, written: proto::Graph { name: graph.name.clone(), ..proto::Graph::default() } }
+    }
+
+    fn graph(mut self) -> proto::Graph {
+        for (value, node) in self.graph.values() {
+            self.node(value, node);
+        }
+        for (name, value) in &self.graph.outputs {
+            // Two outputs may be one value, and each needs a name of its own.
+            self.operator("Identity", &[self.name(*value)], name.clone(), Vec::new());
+        }
+        self.written.input = self.graph.inputs().map(|(name, tensor)| described(name, tensor)).collect();
+        self.written.output = self.graph.outputs().map(|(name, tensor)| described(name, tensor)).collect();
+        self.written
+    }
+
+    /// What a value is called. Inputs have no dots in their names.
+    fn name(&self, value: Value) -> String {
+        match &self.graph.nodes[value.0].operation {
+            Operation::Input(name) => name.clone(),
+            _ => format!("value.{}", value.0),
+        }
+    }
+
+    fn node(&mut self, value: Value, node: &Node) {
+        let made = self.name(value);
+        let operands: Vec<_> = node.operation.operands().into_iter().map(|operand| self.name(operand)).collect();
+        let element = node.tensor.element;
+        match &node.operation {
+            Operation::Input(_) => {}
+            Operation::Constant(scalar) => self.initializer(made, element, scalar),
+            Operation::Cast(_) | Operation::Show(_) => self.cast(&operands, made, element),
+            Operation::Add(..) => self.operator("Add", &operands, made, Vec::new()),
+            Operation::Multiply(..) => self.operator("Mul", &operands, made, Vec::new()),
+            Operation::Not(_) => self.operator("Not", &operands, made, Vec::new()),
+            Operation::And(..) => self.operator("And", &operands, made, Vec::new()),
+            Operation::Select { .. } => self.operator("Where", &operands, made, Vec::new()),
+            Operation::RowSum(of) => self.row_sum(*of, made),
+            Operation::Spread(of, like) => self.spread(*of, *like, made),
+            Operation::Parse(text) => self.parse(*text, made, element),
+            Operation::Read { .. } => unreachable!("a graph with state was refused"),
+        }
+    }
+
+    fn operator(&mut self, kind: &str, input: &[String], output: String, attribute: Vec<proto::Attribute>) {
+        let node = proto::Node {
+            name: format!("{output}.{kind}"),
+            input: input.to_vec(),
+            output: vec![output],
+            op_type: kind.into(),
+            attribute,
+        };
+        self.written.node.push(node);
+    }
+
+    fn cast(&mut self, operands: &[String], made: String, to: ElementType) {
+        self.operator("Cast", operands, made, vec![proto::Attribute::integer("to", code(to).into())]);
+    }
+
+    /// A constant of one element.
+    fn initializer(&mut self, name: String, element: ElementType, scalar: &Scalar) {
+        let bytes = scalar.bytes(element).expect("the builder checked it");
+        let (raw_data, string_data) =
+            if element == ElementType::Text { (None, vec![bytes]) } else { (Some(bytes), Vec::new()) };
+        let tensor = proto::Tensor { dims: Vec::new(), data_type: code(element), string_data, name, raw_data };
+        self.written.initializer.push(tensor);
+    }
+
+    fn row_sum(&mut self, of: Value, made: String) {
+        let tensor = self.graph.tensor(of);
+        let axes: Vec<_> = tensor.shape.row_axes().collect();
+        if tensor.element.range().is_some() {
+            return self.whole_row_sum(of, &axes, &made);
+        }
+        let all = format!("{made}.axes");
+        self.integers(all.clone(), &axes);
+        self.operator("ReduceSum", &[self.name(of), all], made, vec![proto::Attribute::integer("keepdims", 1)]);
+    }
+
+    /// The last of the partial sums, because onnxruntime's `ReduceSum` adds whole numbers as floating-point ones, which neither wrap
+    /// nor have 64 bits. A row needs an element for that.
+    fn whole_row_sum(&mut self, of: Value, axes: &[i64], made: &str) {
+        let last = format!("{made}.last");
+        self.integers(last.clone(), &[-1]);
+        let mut summed = self.name(of);
+        for axis in axes {
+            let [along, partial] = ["axis", "partial"].map(|part| format!("{made}.{part}.{axis}"));
+            self.initializer(along.clone(), ElementType::Int64, &Scalar::Whole((*axis).into()));
+            self.operator("CumSum", &[summed, along], partial.clone(), Vec::new());
+            summed = if Some(axis) == axes.last() { made.to_owned() } else { format!("{made}.sum.{axis}") };
+            self.operator(
+                "Gather",
+                &[partial, last.clone()],
+                summed.clone(),
+                vec![proto::Attribute::integer("axis", *axis)],
+            );
+        }
+    }
+
+    /// A constant list.
+    fn integers(&mut self, name: String, numbers: &[i64]) {
+        self.written.initializer.push(proto::Tensor {
+            dims: vec![i64::try_from(numbers.len()).expect("a list is short")],
+            data_type: code(ElementType::Int64),
+            name,
+            raw_data: Some(numbers.iter().flat_map(|number| number.to_le_bytes()).collect()),
+            ..proto::Tensor::default()
+        });
+    }
+
+    fn spread(&mut self, of: Value, like: Value, made: String) {
+        let shape = format!("{made}.shape");
+        self.operator("Shape", &[self.name(like)], shape.clone(), Vec::new());
+        self.operator("Expand", &[self.name(of), shape], made, Vec::new());
+    }
+
+    /// What is no number is put aside before the cast, which would fail at it.
+    fn parse(&mut self, text: Value, made: String, element: ElementType) {
+        let [is_number, zero, number] = ["is_number", "zero", "number"].map(|part| format!("{made}.{part}"));
+        let text = self.name(text);
+        let (least, greatest) = element.range().expect("the builder takes whole numbers alone");
+        let pattern = proto::Attribute::text("pattern", &decimal::pattern(least, greatest));
+        self.operator("RegexFullMatch", std::slice::from_ref(&text), is_number.clone(), vec![pattern]);
+        self.initializer(zero.clone(), ElementType::Text, &Scalar::Text("0".into()));
+        self.operator("Where", &[is_number, text, zero], number.clone(), Vec::new());
+        self.cast(&[number], made, element);
+    }
+}
+
+fn described(name: &str, tensor: &Tensor) -> proto::ValueInfo {
+    let size = |dim: &Dim| match dim {
+        Dim::Fixed(size) => proto::Size::Fixed((*size).into()),
+        Dim::Batch => proto::Size::Named("batch".into()),
+        Dim::Open => proto::Size::Named("elements".into()),
+    };
+    let dim = tensor.shape.dims().iter().map(|dim| proto::Dimension { size: Some(size(dim)) }).collect();
+    let tensor = proto::TensorType { elem_type: code(tensor.element), shape: Some(proto::Shape { dim }) };
+    proto::ValueInfo { name: name.into(), kind: Some(proto::Type { tensor: Some(tensor) }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::model;
+    use crate::formulas::{Formula, Options, graph};
+
+    #[test]
+    fn a_graph_with_state_is_refused() {
+        let stateful = graph(Formula::Stateful { initial: 0 }, &Options::default()).expect("it has one");
+        let refusal = model(&stateful).expect_err("it is refused").to_string();
+        assert_eq!(
+            refusal,
+            "ONNX: a graph keeps nothing from one execution to the next; let the server keep the state (implicit state)"
+        );
+    }
+}

@@ -1,0 +1,98 @@
+"""Gets the runtimes that run model files into an ignored folder, once: from PyPI, and torch from Debian.
+
+The folder is `.models/` at the root of the repository (or $SEQUENCE_STRESS_MODELS_DIR). Nothing is installed on the system: Debian's
+packages are unpacked.
+"""
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from triton.install import PIP_SECONDS, ROOT, InstallError, once, pip
+
+HOME = Path(os.environ.get("SEQUENCE_STRESS_MODELS_DIR", ROOT / ".models"))
+PACKAGES = ["numpy==2.4.6", "onnx==1.23.2", "onnxruntime==1.32.0", "openvino==2026.4.1"]
+# As servers of 2024 have them.
+OLDER = ["numpy==1.26.4", "onnx==1.16.2", "onnxruntime==1.19.2", "openvino==2024.4.0"]
+TENSORFLOW = ["tensorflow-cpu==2.21.0"]
+# PyPI's torch does not come without CUDA's libraries.
+DEBIAN_PYTHON = Path("/usr/bin/python3")
+TORCH = "python3-torch"
+
+
+def from_pypi(name, packages):
+    """The command and the environment of a Python that has these packages."""
+
+    def make(folder):
+        print(f"verify-models: getting {', '.join(packages)} (once, into {HOME})", file=sys.stderr)
+        pip("install", "--only-binary=:all:", "--target", str(folder), *packages)
+
+    versions = "-".join(re.findall(r"==([^ ]+)", " ".join(packages)))
+    folder = once(f"{name}-python-{sys.version_info.major}.{sys.version_info.minor}-{versions}", make, HOME)
+    return [sys.executable], {"PYTHONPATH": str(folder), "TF_CPP_MIN_LOG_LEVEL": "3"}
+
+
+def python_of(runtime, is_older):
+    """The command and the environment of a Python that has this runtime."""
+    if runtime == "torch":
+        return torch()
+    if runtime == "tensorflow":
+        return from_pypi("tensorflow", TENSORFLOW)
+    return from_pypi("pypi", OLDER if is_older else PACKAGES)
+
+
+def torch():
+    """The command and the environment of Debian's Python with its torch."""
+    if not (shutil.which("apt-get") and DEBIAN_PYTHON.exists()):
+        raise InstallError("torch comes from Debian here, and this system has no apt-get: TorchScript is not run")
+
+    def make(folder):
+        packages = packages_for(TORCH)
+        print(f"verify-models: getting {TORCH} and what it needs, {len(packages)} packages (once, into {HOME})", file=sys.stderr)
+        with tempfile.TemporaryDirectory(dir=HOME) as scratch:
+            # apt downloads as a user of its own.
+            os.chmod(scratch, 0o777)
+            run(["apt-get", "download", "-q", *packages], cwd=scratch)
+            for archive in Path(scratch).glob("*.deb"):
+                run(["dpkg", "-x", str(archive), str(folder)])
+
+    root = installed_torch() or once(TORCH, make, HOME)
+    system = root / f"usr/lib/{platform.machine()}-linux-gnu"
+    libraries = [system, system / "blas", system / "lapack", root / "usr/lib", root / f"lib/{platform.machine()}-linux-gnu"]
+    environment = {"LD_LIBRARY_PATH": ":".join(map(str, libraries)), "PYTHONPATH": str(root / "usr/lib/python3/dist-packages")}
+    return [str(DEBIAN_PYTHON)], environment
+
+
+def packages_for(package):
+    """A Debian package and what it needs of what is not on this system, by name."""
+    plan = ["apt-get", "install", "--simulate", "--no-install-recommends", package]
+    try:
+        planned = run(plan)
+    except InstallError:
+        # A system that never looked what packages there are knows none.
+        run(["apt-get", "update", "-q"])
+        planned = run(plan)
+    return re.findall(r"^Inst (\S+)", planned, re.MULTILINE)
+
+
+def run(command, **more):
+    """What a command prints."""
+    what = " ".join(command[:3])
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PIP_SECONDS, **more)
+    except subprocess.TimeoutExpired:
+        raise InstallError(f"{what} took over {PIP_SECONDS} s: are the system's package sources reachable?")
+    if done.returncode:
+        last = (done.stdout.strip().splitlines() or ["no output"])[-1]
+        raise InstallError(f"{what} failed: {last}")
+    return done.stdout
+
+
+def installed_torch():
+    """The root of a system that has torch already."""
+    return Path("/") if Path("/usr/lib/python3/dist-packages/torch").is_dir() else None

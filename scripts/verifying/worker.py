@@ -1,0 +1,38 @@
+"""Runs the models of one runtime, in the process that has it: `python -m verifying.worker RUNTIME MATRIX TEXT`.
+
+Prints one line of JSON for the versions, and one for each model: its name, what is wrong or null, and why the
+runtime cannot run it or null.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from . import runs, runtimes
+
+
+def outcome(runtime, model, folder):
+    """What is wrong with a model; None where nothing is."""
+    try:
+        runs.run(model, runtime.load(model, folder))
+    except runs.Difference as difference:
+        return str(difference)
+    except Exception as problem:  # Whatever a runtime raises is what is wrong.
+        return f"{type(problem).__name__}: {' '.join(str(problem).split())}"
+    return None
+
+
+def main():
+    name, matrix, text = sys.argv[1:]
+    runtime = runtimes.RUNTIMES[name]()
+    print(json.dumps({"versions": runtime.versions}), flush=True)
+    for model in json.loads((Path(matrix) / "manifest.json").read_text()):
+        if model["format"] in runtime.formats and text in model["name"] and not model["refused"]:
+            cannot = runtime.cannot(model)
+            exact = {f"exact_{of}": runtime.exact.get(model[of], model[of]) for of in ("element", "corrid")}
+            wrong = None if cannot else outcome(runtime, {**model, **exact}, Path(matrix) / model["name"])
+            print(json.dumps({"name": model["name"], "wrong": wrong, "cannot": cannot}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
