@@ -231,9 +231,7 @@ async fn rest(
 ) -> (Result<Trial, String>, Vec<Violation>) {
     let model = &preflight.model;
     let form = shared.scenario.correlation_ids.form;
-    let template =
-        RequestTemplate::new(&model.name, model.input(), &model.shape, &model.outputs(), id.on_the_wire(form))
-            .answered(model.arithmetic.answers, model.asks_for_the_last());
+    let template = RequestTemplate::of(model, id.on_the_wire(form));
     let rules = rules(&shared.scenario, preflight);
     let answers = answers_of(&rules);
     let oracle = Oracle::new(rules, 1, 1, |_| (id, form));

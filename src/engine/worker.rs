@@ -133,8 +133,7 @@ fn lines(shared: &Shared, worker: u32) -> Result<Vec<Line>, CallError> {
             ConnectionOwner::PerContext | ConnectionOwner::PerWorker => (dialer.clone(), common.clone()),
         };
         let id = correlation_id(scenario, worker, context).on_the_wire(scenario.id_form(worker));
-        let template = RequestTemplate::new(&model.name, model.input(), &model.shape, &model.outputs(), id)
-            .answered(model.arithmetic.answers, model.asks_for_the_last());
+        let template = RequestTemplate::of(model, id);
         let sending = &population.sending;
         let context =
             StreamContext::new(ContextId { worker, context }, sending.window, sending.transport(), model.arithmetic);

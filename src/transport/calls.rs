@@ -12,9 +12,10 @@ use tonic::{Status, codegen::http::uri::PathAndQuery, transport::Error};
 use super::{
     access::Conduit,
     call_error::{describe, is_from_the_server, reasons},
-    codec::{RequestTemplate, StepCodec},
+    codec::StepCodec,
     http::Steps,
     stream::Message,
+    template::RequestTemplate,
 };
 use crate::{
     event::{Code, Received},

@@ -14,16 +14,17 @@ mod metrics;
 mod process;
 mod settings;
 mod stream;
+mod template;
 mod tls;
 mod wire;
 
 pub use access::{Access, Conduit};
 pub use call_error::CallError;
 pub use client::{Client, Counted};
-pub use codec::RequestTemplate;
 pub use configuration::Configuration;
 pub(crate) use connection::Dialer;
 pub use connection::{Link, Severer};
 pub use metrics::pending_requests;
 pub use stream::{Incoming, Message, Outgoing, Stream};
+pub use template::RequestTemplate;
 pub(crate) use tls::speaks_tls;

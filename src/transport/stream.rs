@@ -15,10 +15,11 @@ use tonic::{Status, Streaming, codegen::http::uri::PathAndQuery};
 use super::{
     call_error::{CallError, describe, reasons},
     calls::{Caller, Calls},
-    codec::{Piece, RequestTemplate, StepCodec},
+    codec::{Piece, StepCodec},
     connection::Link,
     gathered::Gathered,
     http::Steps,
+    template::RequestTemplate,
 };
 use crate::{
     conversation::Transport,
@@ -89,7 +90,8 @@ impl Stream {
     /// When the link does not lead to where this is spoken.
     pub fn open(link: &Link, by: Transport, template: RequestTemplate) -> Result<Self, CallError> {
         let (outgoing, steps) = mpsc::channel(QUEUE);
-        let gathered = template.answers.are_series().then(|| Gathered::new(template.answers.count()));
+        let answers = template.parts.answers;
+        let gathered = answers.are_series().then(|| Gathered::new(answers.count()));
         let state = match by {
             Transport::GrpcStream => Self::streaming(link, template, steps)?,
             Transport::GrpcUnary => {

@@ -89,8 +89,7 @@ impl Preflight {
     /// A sequence of one step, read to the end of all that comes.
     async fn one_step(&self, scenario: &Scenario, access: &Access, by: Transport, id: WireId) -> Came {
         let Self { model, limits, .. } = self;
-        let template = RequestTemplate::new(&model.name, model.input(), &model.shape, &model.outputs(), id)
-            .answered(model.arithmetic.answers, model.asks_for_the_last());
+        let template = RequestTemplate::of(model, id);
         let link = Link::to(&scenario.target.endpoint, access, scenario.limits.connect_ms.duration());
         let stream = link.and_then(|link| Stream::open(&link, by, template));
         let Ok(Stream { outgoing, mut incoming }) = stream else { return Came::Nothing };

@@ -278,8 +278,7 @@ impl<'r> Attempt<'r> {
         let model = &self.preflight.model;
         let form = self.shared.scenario.correlation_ids.form;
         let id = correlation_id(&self.terms, self.number, context).on_the_wire(form);
-        let template = RequestTemplate::new(&model.name, model.input(), &model.shape, &model.outputs(), id)
-            .answered(model.arithmetic.answers, model.asks_for_the_last());
+        let template = RequestTemplate::of(model, id);
         let connection = self.connection_for(index)?;
         let by = self.shared.scenario.target.endpoint.usual();
         let Stream { outgoing, mut incoming } =

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    super::codec::{NO_SUCH_INPUT, NO_SUCH_OUTPUT, NO_SUCH_VERSION, Parts, TOO_LONG, other_type},
+    super::template::{NO_SUCH_INPUT, NO_SUCH_OUTPUT, NO_SUCH_VERSION, Parts, TOO_LONG, other_type},
     path_of,
     value::to_json,
 };
@@ -109,7 +109,7 @@ pub(super) fn encode(parts: &Parts, step: &Step, binary: bool) -> Encoded {
     let input = said.input(bytes.len(), binary);
     let request = Body {
         id: step.request.to_string(),
-        parameters: said.parameters(step),
+        parameters: said.parameters(parts, step),
         inputs: if said.has_input { std::slice::from_ref(&input) } else { &[] },
         outputs: said.outputs(parts, binary),
     };
@@ -165,12 +165,12 @@ impl<'a> Said<'a> {
         }
     }
 
-    fn parameters(&self, step: &Step) -> Parameters<'_> {
+    fn parameters(&self, parts: &Parts, step: &Step) -> Parameters<'_> {
         let timeout = match step.special {
             Some(Special::TimeoutUs(us)) => Some(us),
             _ => None,
         };
-        Parameters { sequence_id: &self.id, sequence_start: step.start, sequence_end: step.end, timeout }
+        Parameters { sequence_id: &self.id, sequence_start: step.start, sequence_end: parts.ends(step), timeout }
     }
 
     fn input(&self, bytes: usize, binary: bool) -> Input<'_> {

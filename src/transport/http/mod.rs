@@ -22,9 +22,9 @@ use self::{compression::Problem, pool::Pool};
 use super::{
     access::Access,
     call_error::{CallError, reasons, too_large},
-    codec::RequestTemplate,
     dial::Connector,
     stream::Message,
+    template::RequestTemplate,
     tls::tls_failure,
 };
 use crate::{endpoint::Endpoint, scenario::Compression, sequence::Step};
