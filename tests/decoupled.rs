@@ -3,7 +3,7 @@
 
 mod support;
 
-use std::time::Duration;
+use std::{fs, time::Duration};
 
 use sequence_stress::{
     claim::Claim,
@@ -15,6 +15,7 @@ use sequence_stress::{
 };
 use support::{
     runs::{reference_server, run_alone, scenario},
+    tool::Serve,
     triton::Triton,
 };
 
@@ -120,6 +121,43 @@ fn what_such_a_model_cannot_do_is_told_before_anything_is_sent() {
         let server = server(None);
         let error = attempt(server.address, model, more, 1).expect_err("it is refused").to_string();
         assert!(error.contains(expected) && error.lines().count() == 1, "{error}");
+    }
+}
+
+/// An iterative model that answers each request once, at its last execution.
+const ANSWERS_ONCE: &str = r#"
+backend: "sequence_stress"
+max_batch_size: 4
+input { name: "INPUT" data_type: TYPE_INT32 dims: -1 }
+output { name: "OUTPUT" data_type: TYPE_INT32 dims: -1 }
+sequence_batching {
+  max_sequence_idle_microseconds: 300000
+  iterative_sequence: true
+  control_input { name: "START" control { kind: CONTROL_SEQUENCE_START int32_false_true: [0, 1] } }
+  control_input { name: "READY" control { kind: CONTROL_SEQUENCE_READY int32_false_true: [0, 1] } }
+}
+parameters { key: "sequence_stress_iterations" value { string_value: "4" } }
+"#;
+
+#[test]
+fn an_iterative_model_that_answers_once_is_called_over_every_transport_without_end() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("iterative");
+    fs::create_dir_all(model.join("1")).expect("a folder");
+    fs::write(model.join("config.pbtxt"), ANSWERS_ONCE).expect("a file");
+    let serve = Serve::start(&["--model-repository", folder.path().to_str().expect("UTF-8")]);
+    for (address, transport) in [
+        (serve.address.clone(), "grpc-stream"),
+        (serve.address.clone(), "grpc-unary"),
+        (format!("http://{}", serve.http), "http"),
+        (format!("http://{}", serve.http), "http-binary"),
+    ] {
+        let endpoint: Endpoint = address.parse().expect("an endpoint");
+        let more = format!("{OF_SINGLE_STEPS}\nsending.transport = '{transport}'");
+        let result = attempt(endpoint, "iterative", &more, 4).expect("the server can be tested");
+        assert_eq!(result.violations, [], "{transport}");
+        let total = result.tally.total();
+        assert!(total.completed > 100 && total.refused > 10, "{transport}: {total:?}");
     }
 }
 
