@@ -142,6 +142,8 @@ impl Known {
         let until = at.saturating_add(nanos(rules.straggling));
         let cut = Some(self.strays.cuts.len()).filter(|cut| *cut < CUTS_MAX);
         let stream = &mut self.streams[lane.index()];
+        // What was taken in before an answered request may still be cancelled, and its sequence with it.
+        let is_overtaken = stream.waiting().any(|request| request.overtaken);
         if let Some(histories) = &mut self.histories {
             histories.cut(lane.index(), stream, cut.filter(|_| !stream.is_quiet()));
         }
@@ -158,7 +160,7 @@ impl Known {
             // Each of its executions may come in between those of a later one.
             self.strays.lose_all(until);
         }
-        if self.strays.in_fog(at) {
+        if self.strays.in_fog(at) || is_overtaken {
             if self.streams.iter().any(|stream| !stream.is_quiet()) {
                 self.lose_sight(Doubt::Stragglers);
             } else {

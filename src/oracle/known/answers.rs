@@ -117,6 +117,14 @@ impl Known {
             && self.streams().all(|(other, stream)| other == lane || stream.is_quiet())
     }
 
+    /// Whether what else is under way may have been refused because it waited for a slot for too long.
+    fn others_may_have_expired(&self, request: &Request, at: Nanos) -> bool {
+        let waiting = || self.streams.iter().flat_map(Stream::waiting);
+        // That it may be is no news yet.
+        let mut expiry = self.expiry;
+        waiting().any(|other| other.serial != request.serial && expiry.allows(other, waiting(), at))
+    }
+
     fn answered_alone(&mut self, request: &Request, answer: order::Answer, at: Nanos, rules: &Rules) -> Verdict {
         let before = self.possible;
         let latest = self.times.latest;
@@ -221,8 +229,11 @@ impl Known {
             Found::Contradiction(could) => {
                 self.times.latest = self.times.latest.max(request.sent_at);
                 // One fault is one violation: what it leaves is not known until all that is under way is answered.
+                let may_have_expired = self.others_may_have_expired(&request, at);
                 self.lose_sight(Doubt::State);
                 match answer {
+                    // Its START may have been refused before, and that be told later.
+                    order::Answer::Refused if may_have_expired => Verdict::Undetermined(Doubt::State),
                     order::Answer::Refused => Verdict::WronglyRefused,
                     order::Answer::Sum(_) if could.sums.is_empty() => Verdict::NotRefused,
                     order::Answer::Sum(_) => Verdict::Wrong { expected: could.sums },

@@ -47,7 +47,11 @@ impl Known {
 
     /// Whether the ID certainly has no sequence when the step comes.
     pub(in crate::oracle) fn has_to_refuse(&self, step: &Step) -> bool {
-        self.histories.is_none() && self.lost.is_none() && self.possible.has_to_refuse(step)
+        let may_be_begun = || {
+            let under_way = self.streams.iter().flat_map(Stream::waiting).filter(|request| request.counts());
+            self.strays.left(self.times.latest).chain(under_way).any(|request| request.step.start)
+        };
+        self.histories.is_none() && self.lost.is_none() && self.possible.has_to_refuse(step) && !may_be_begun()
     }
 
     /// Whether a request was sent when anything might still be under way that was cut.

@@ -122,6 +122,7 @@ fn nor_is_it_where_a_request_has_several_answers_that_overtake_those_to_others()
 #[ignore = "takes a minute in a debug build; scripts/test has it"]
 fn a_correct_server_is_never_accused_in_a_hundred_thousand_conversations() {
     conversations(&KINDS, 100_000);
+    conversations(&decoupled(), 30_000);
 }
 
 #[test]
