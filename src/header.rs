@@ -11,12 +11,15 @@ pub const WITHHELD: &str = "…";
 const SCHEMES: [&str; 3] = ["Bearer", "Basic", "Token"];
 
 /// Names that belong to the protocol, and not to who calls.
-const OF_THE_PROTOCOL: [&str; 9] = [
+const OF_THE_PROTOCOL: [&str; 12] = [
+    "accept-encoding",
     "connection",
     "content-encoding",
     "content-length",
     "content-type",
+    "expect",
     "host",
+    "inference-header-content-length",
     "keep-alive",
     "te",
     "transfer-encoding",

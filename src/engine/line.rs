@@ -271,6 +271,11 @@ impl Line {
                 return Done::Ok;
             }
             Message::End => "the server ended the stream".to_owned(),
+            // The server may have taken it in or not, and is not to blame.
+            Message::Lapsed(_) => {
+                self.cut(out);
+                return Done::Cut;
+            }
             Message::Broken(reason) => reason,
         };
         self.broken(lane, reason, out).await;

@@ -50,6 +50,10 @@ pub(super) struct Known {
     held_before: State,
     /// Until when the model or the server was being exchanged.
     disturbed_until: Nanos,
+    /// Whether a START of an iterative model was refused because the sequence before may not have been ended yet.
+    pub(super) met_an_end: bool,
+    /// When the last answer came.
+    pub(super) last_answer: Nanos,
 }
 
 /// What an answer shows.
@@ -86,6 +90,8 @@ impl Known {
             evidence: Vec::new(),
             held_before: State::Live(None),
             disturbed_until: 0,
+            met_an_end: false,
+            last_answer: 0,
         }
     }
 
@@ -184,6 +190,7 @@ impl Known {
     }
 
     fn settle(&mut self, lane: Lane, number: u64, at: Nanos, rules: &Rules) {
+        self.last_answer = at;
         self.streams[lane.index()].settle(number);
         if rules.mixes {
             self.end_overlap(at);

@@ -1,6 +1,6 @@
 //! Judges one event.
 
-use std::time::Duration;
+use std::{mem, time::Duration};
 
 use super::{
     Doubt, Outcome, Place, Rules, Ruling, Settled, Violation, ViolationKind,
@@ -15,6 +15,9 @@ use crate::{
     number::Number,
     sequence::{Flaw, RequestId, Step},
 };
+
+/// How long behind the last answer to an iterative request the server may end its sequence.
+const END_COMES_WITHIN: Duration = Duration::from_millis(20);
 
 /// One event, being judged.
 pub(super) struct Observation<'o> {
@@ -169,11 +172,13 @@ impl<'o> Observation<'o> {
         self.settle(request, Outcome::Refused, None, verdict.doubt());
     }
 
-    /// Whether a request to an iterative model may be ended with the one before it: the last answer to that one comes before the
-    /// server ended its sequence.
-    fn may_be_ended_by_the_one_before(&self, request: &Request) -> bool {
-        let since = Duration::from_nanos(request.sent_at.saturating_sub(self.id.last_accepted()));
-        self.rules.arithmetic.answers.are_iterative() && self.rules.idle_limit.is_none_or(|limit| since < limit)
+    /// Whether a request to an iterative model may be ended with the one before it: the last answer to that one comes a moment before
+    /// the server ends its sequence. It is seldom enough to be met once by an ID.
+    fn may_be_ended_by_the_one_before(&mut self, request: &Request) -> bool {
+        let since = Duration::from_nanos(request.sent_at.saturating_sub(self.id.last_answer));
+        self.rules.arithmetic.answers.are_iterative()
+            && since < END_COMES_WITHIN
+            && !mem::replace(&mut self.id.met_an_end, true)
     }
 
     /// A request that has to be refused for its flaw, and changes nothing.

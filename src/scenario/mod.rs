@@ -252,7 +252,9 @@ impl Scenario {
         self.form_in(self.population_of(worker))
     }
 
-    fn form_in(&self, population: &Population) -> IdForm {
+    /// The form of a population's correlation IDs.
+    #[must_use]
+    pub fn form_in(&self, population: &Population) -> IdForm {
         population.correlation_ids.as_ref().map_or(self.correlation_ids.form, |its| its.form)
     }
 

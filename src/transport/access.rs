@@ -19,9 +19,15 @@ use super::{
 };
 use crate::{
     endpoint::Endpoint,
+    header::WITHHELD,
     proto::grpc_inference_service_client::GrpcInferenceServiceClient as Service,
     scenario::{Compression, Millis, Target},
 };
+
+/// The fewest bytes of a secret that is looked for in what a server says: shorter ones are in everything.
+const SECRET_BYTES: usize = 5;
+/// The most bytes of a text that a server sent.
+const SAID_MAX: usize = 4096;
 
 /// What it takes to be let in at an endpoint, and how connections are kept there. It is made once, and costs nothing to clone.
 #[derive(Clone, Debug, Default)]
@@ -79,6 +85,25 @@ impl Access {
     /// The headers that every call carries.
     pub(super) fn headers(&self) -> &HeaderMap {
         &self.0.headers.0
+    }
+
+    /// What a server said, as it may be shown and kept: without the values of headers, which it may repeat, and no longer than anybody
+    /// reads.
+    pub(super) fn shown(&self, mut said: String) -> String {
+        for value in self.headers().values().filter_map(|value| value.to_str().ok()) {
+            // What follows a scheme's name is a secret by itself, too.
+            let alone = value.split_once(' ').map_or("", |(_, alone)| alone.trim());
+            for secret in [value, alone].into_iter().filter(|secret| secret.len() >= SECRET_BYTES) {
+                if said.contains(secret) {
+                    said = said.replace(secret, WITHHELD);
+                }
+            }
+        }
+        if said.len() > SAID_MAX {
+            let end = (0..=SAID_MAX).rev().find(|end| said.is_char_boundary(*end)).unwrap_or(0);
+            said = format!("{} … ({} bytes)", &said[..end], said.len());
+        }
+        said
     }
 
     /// How messages are compressed.

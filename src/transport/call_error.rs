@@ -30,6 +30,18 @@ pub enum CallError {
 }
 
 impl CallError {
+    /// The same with its text put otherwise.
+    pub(super) fn with_text(self, put: impl FnOnce(String) -> String) -> Self {
+        match self {
+            Self::Unreachable(text) => Self::Unreachable(put(text)),
+            Self::NotSecured(text) => Self::NotSecured(put(text)),
+            Self::Restricted(text) => Self::Restricted(put(text)),
+            Self::NotThisProtocol(text) => Self::NotThisProtocol(put(text)),
+            Self::Refused(text) => Self::Refused(put(text)),
+            other @ (Self::TimedOut(_) | Self::Unimplemented | Self::TooLarge(_) | Self::NoEndpoint(_)) => other,
+        }
+    }
+
     pub(super) fn no_endpoint(what: &'static str) -> Self {
         Self::NoEndpoint(what)
     }

@@ -109,7 +109,7 @@ impl Client {
                 access.was_answered();
                 Ok(answer)
             }
-            Ok(Err(error)) => Err(access.explain(error)),
+            Ok(Err(error)) => Err(access.explain(error).with_text(|text| access.shown(text))),
             Err(_) => Err(CallError::TimedOut(self.limit)),
         }
     }

@@ -1,5 +1,10 @@
 //! The responses of a decoupled model, gathered until the answer to a request is whole.
 
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
 use super::codec::Piece;
 use crate::{
     event::{Received, Response},
@@ -8,6 +13,21 @@ use crate::{
 
 /// How many responses more than a request should have are kept: enough to be seen, and no more.
 const SURPLUS_KEPT: usize = 4;
+
+/// The requests of a stream that are sent and not answered as a whole.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Outstanding(Arc<Mutex<HashSet<RequestId>>>);
+
+impl Outstanding {
+    /// A request goes out.
+    pub(super) fn sent(&self, request: RequestId) {
+        self.requests().insert(request);
+    }
+
+    fn requests(&self) -> MutexGuard<'_, HashSet<RequestId>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// What has come for requests whose last response has not.
 #[derive(Debug)]
@@ -18,22 +38,29 @@ pub(super) struct Gathered {
     marks: bool,
     /// By the request's ID, in no order; as many as are under way on one stream.
     open: Vec<(String, Response)>,
+    outstanding: Outstanding,
 }
 
 impl Gathered {
     /// For a model that answers a request so often.
-    pub(super) fn new(count: u32) -> Self {
-        Self { count: count as usize, marks: false, open: Vec::new() }
+    pub(super) fn new(count: u32, outstanding: Outstanding) -> Self {
+        Self { count: count as usize, marks: false, open: Vec::new(), outstanding }
     }
 
-    /// Takes a message in; returns the answer that it makes whole. An error ends its request, whatever came before.
+    /// Takes a message in; returns the answer that it makes whole. An error ends its request, whatever came before; what belongs to
+    /// no request that waits is handed on as it is, because it is one too many.
     pub(super) fn take(&mut self, Piece { received, is_last }: Piece) -> Option<Received> {
+        let request = received.request();
+        if !request.is_some_and(|request| self.outstanding.requests().contains(&request)) {
+            return Some(received);
+        }
         let Received { id, result, code } = received;
         let place = self.open.iter().position(|(of, _)| *of == id);
         let response = match result {
             Ok(response) => response,
             Err(text) => {
                 place.map(|place| self.open.swap_remove(place));
+                self.is_answered(request);
                 return Some(Received { id, result: Err(text), code });
             }
         };
@@ -57,12 +84,18 @@ impl Gathered {
         let is_whole = is_last.unwrap_or(!self.marks && came == self.count);
         is_whole.then(|| {
             let (id, response) = self.open.swap_remove(place);
+            self.is_answered(request);
             Received { id, result: Ok(response), code: None }
         })
     }
 
+    fn is_answered(&self, request: Option<RequestId>) {
+        request.map(|request| self.outstanding.requests().remove(&request));
+    }
+
     /// What has come for a request whose last response is not waited for any longer.
     pub(super) fn give_up(&mut self, request: RequestId) -> Option<Received> {
+        self.is_answered(Some(request));
         let place = self.open.iter().position(|(id, _)| id.parse() == Ok(request))?;
         let (id, mut response) = self.open.swap_remove(place);
         response.series.is_unfinished = true;
@@ -96,9 +129,16 @@ mod tests {
         (id.to_owned(), names.iter().map(ToString::to_string).collect())
     }
 
+    /// Of a stream with these requests, each so often to be answered.
+    fn gathered(count: u32, steps: u32) -> Gathered {
+        let outstanding = Outstanding::default();
+        (0..steps).for_each(|step| outstanding.sent(RequestId { worker: 1, context: 0, sequence: 0, step }));
+        Gathered::new(count, outstanding)
+    }
+
     #[test]
     fn an_answer_is_whole_with_the_response_that_says_so() {
-        let mut gathered = Gathered::new(2);
+        let mut gathered = gathered(2, 3);
         // Those to several requests may come in between each other.
         assert_eq!(outputs(gathered.take(piece("1-0-0-0", Some("a"), Some(false)))), None);
         assert_eq!(outputs(gathered.take(piece("1-0-0-1", Some("b"), Some(false)))), None);
@@ -120,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_server_without_marks_is_told_by_the_count() {
-        let mut gathered = Gathered::new(2);
+        let mut gathered = gathered(2, 3);
         assert_eq!(outputs(gathered.take(piece("1-0-0-0", Some("a"), None))), None);
         assert_eq!(outputs(gathered.take(piece("1-0-0-0", Some("b"), None))), Some(whole("1-0-0-0", &["a", "b"])));
         // One that marks has to mark the last.
@@ -135,7 +175,7 @@ mod tests {
 
     #[test]
     fn an_error_ends_its_request_and_no_surplus_grows_without_a_bound() {
-        let mut gathered = Gathered::new(3);
+        let mut gathered = gathered(3, 1);
         for _ in 0..100 {
             assert_eq!(outputs(gathered.take(piece("1-0-0-0", Some("a"), Some(false)))), None);
         }
@@ -143,5 +183,19 @@ mod tests {
         let error = Received { id: "1-0-0-0".to_owned(), result: Err("no".to_owned()), code: None };
         assert_eq!(gathered.take(Piece { received: error.clone(), is_last: None }), Some(error));
         assert!(gathered.open.is_empty());
+    }
+    #[test]
+    fn what_belongs_to_no_request_that_waits_is_handed_on_at_once() {
+        let mut gathered = gathered(1, 1);
+        let stray = |id: &str, mark| outputs(gathered_stray(id, mark)).is_some();
+        assert!(stray("7777-0-0-0", Some(false)) && stray("nonsense", None));
+        assert_eq!(outputs(gathered.take(piece("1-0-0-0", Some("a"), Some(true)))), Some(whole("1-0-0-0", &["a"])));
+        // One more to a request that is answered.
+        assert_eq!(outputs(gathered.take(piece("1-0-0-0", Some("b"), Some(false)))), Some(whole("1-0-0-0", &["b"])));
+        assert!(gathered.open.is_empty());
+    }
+
+    fn gathered_stray(id: &str, mark: Option<bool>) -> Option<Received> {
+        gathered(1, 1).take(piece(id, Some("a"), mark))
     }
 }

@@ -9,15 +9,16 @@ use std::{
 };
 
 use tokio::sync::mpsc;
-use tokio_stream::{Stream as _, wrappers::ReceiverStream};
+use tokio_stream::{Stream as _, StreamExt as _, wrappers::ReceiverStream};
 use tonic::{Status, Streaming, codegen::http::uri::PathAndQuery};
 
 use super::{
+    access::Access,
     call_error::{CallError, describe, reasons},
     calls::{Caller, Calls},
     codec::{Piece, StepCodec},
     connection::Link,
-    gathered::Gathered,
+    gathered::{Gathered, Outstanding},
     http::Steps,
     template::RequestTemplate,
 };
@@ -50,6 +51,7 @@ pub struct Incoming {
     state: State,
     /// Where a request has several answers.
     gathered: Option<Gathered>,
+    access: Access,
 }
 
 type Opening = Pin<Box<dyn Future<Output = Result<tonic::Response<Streaming<Piece>>, Status>> + Send>>;
@@ -80,6 +82,8 @@ pub enum Message {
     End,
     /// The end, for the reason given.
     Broken(String),
+    /// The end, for the reason given, which is nobody's fault.
+    Lapsed(String),
 }
 
 impl Stream {
@@ -91,9 +95,13 @@ impl Stream {
     pub fn open(link: &Link, by: Transport, template: RequestTemplate) -> Result<Self, CallError> {
         let (outgoing, steps) = mpsc::channel(QUEUE);
         let answers = template.parts.answers;
-        let gathered = answers.are_series().then(|| Gathered::new(answers.count()));
+        let access = if by.is_http() { link.connections()?.access() } else { &link.conduit()?.access }.clone();
+        let outstanding = Outstanding::default();
+        let gathered = answers.are_series().then(|| Gathered::new(answers.count(), outstanding.clone()));
         let state = match by {
-            Transport::GrpcStream => Self::streaming(link, template, steps)?,
+            Transport::GrpcStream => {
+                Self::streaming(link, template, steps, answers.are_series().then_some(outstanding))?
+            }
             Transport::GrpcUnary => {
                 State::Calls(Box::new(Calls::new(steps, Caller::Grpc(link.conduit()?.clone(), template))))
             }
@@ -102,12 +110,21 @@ impl Stream {
                 State::Calls(Box::new(Calls::new(steps, Caller::Http(Arc::new(caller)))))
             }
         };
-        Ok(Self { outgoing: Outgoing(outgoing), incoming: Incoming { state, gathered } })
+        Ok(Self { outgoing: Outgoing(outgoing), incoming: Incoming { state, gathered, access } })
     }
 
-    fn streaming(link: &Link, template: RequestTemplate, steps: mpsc::Receiver<Step>) -> Result<State, CallError> {
+    fn streaming(
+        link: &Link,
+        template: RequestTemplate,
+        steps: mpsc::Receiver<Step>,
+        outstanding: Option<Outstanding>,
+    ) -> Result<State, CallError> {
         let conduit = link.conduit()?;
-        let (mut client, request) = (conduit.grpc(), conduit.request(ReceiverStream::new(steps)));
+        let steps = ReceiverStream::new(steps).map(move |step: Step| {
+            outstanding.iter().for_each(|outstanding| outstanding.sent(step.request));
+            step
+        });
+        let (mut client, request) = (conduit.grpc(), conduit.request(steps));
         let opening = async move {
             client.ready().await.map_err(|error| Status::unavailable(reasons(&error)))?;
             client.streaming(request, PathAndQuery::from_static(PATH), StepCodec::of_streams(template)).await
@@ -149,6 +166,18 @@ impl Incoming {
 
     /// As [`Self::next`], for those who wait for several streams.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Message> {
+        let said = ready!(self.poll_said(context));
+        Poll::Ready(match said {
+            Message::Received(Received { id, result: Err(text), code }) => {
+                Message::Received(Received { id, result: Err(self.access.shown(text)), code })
+            }
+            Message::Broken(reason) => Message::Broken(self.access.shown(reason)),
+            Message::Lapsed(reason) => Message::Lapsed(self.access.shown(reason)),
+            other => other,
+        })
+    }
+
+    fn poll_said(&mut self, context: &mut Context<'_>) -> Poll<Message> {
         loop {
             match &mut self.state {
                 State::Opening(opening) => match ready!(opening.as_mut().poll(context)) {

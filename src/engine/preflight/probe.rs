@@ -10,7 +10,7 @@ use crate::{
         slots::free_ids,
     },
     model::ToldIds,
-    scenario::Scenario,
+    scenario::{Population, Scenario},
     sequence::{CorrelationId, IdForm, Pattern, RequestId, Step, WireId},
     transport::{Access, Client, Link, Message, RequestTemplate, Stream},
 };
@@ -29,7 +29,7 @@ impl Preflight {
     /// Why the scenario cannot be run there, in one line.
     pub async fn probe(&mut self, scenario: &Scenario, access: &Access) -> Result<(), String> {
         let over = transports(scenario);
-        for by in over.iter().copied().filter(|by| !by.is_stream()) {
+        for by in over.into_iter().filter(|by| !by.is_stream()) {
             let endpoints = &scenario.target.endpoint;
             let endpoint = if by.is_http() { endpoints.http(0) } else { endpoints.grpc(0) };
             let Some(endpoint) = endpoint else { continue };
@@ -41,10 +41,8 @@ impl Preflight {
         let (Some(id), true) = (free_ids(scenario, 0, 1), scenario.id_forms().any(IdForm::is_text)) else {
             return Ok(());
         };
-        let mut forms: Vec<_> = scenario.id_forms().filter(|form| form.is_text()).collect();
-        forms.dedup();
         let mut are_taken = true;
-        for (by, form) in over.into_iter().flat_map(|by| forms.iter().map(move |form| (by, *form))) {
+        for (by, form) in texts(scenario) {
             are_taken &= self.takes_texts(scenario, access, by, (CorrelationId(id), form)).await?;
         }
         if are_taken {
@@ -105,7 +103,7 @@ impl Preflight {
             loop {
                 match incoming.next().await {
                     Message::Received(received) => first = first.or(Some(received.result)),
-                    Message::End | Message::Broken(_) => return first,
+                    Message::End | Message::Broken(_) | Message::Lapsed(_) => return first,
                 }
             }
         };
@@ -119,6 +117,27 @@ impl Preflight {
 
 /// What the run's steps go out over.
 fn transports(scenario: &Scenario) -> BTreeSet<Transport> {
-    let others = if scenario.draws(Pattern::MixedTransports).anywhere() { scenario.transports() } else { Vec::new() };
-    scenario.populations.iter().map(|population| population.sending.transport()).chain(others).collect()
+    scenario.populations.iter().flat_map(|population| transports_of(scenario, population)).collect()
+}
+
+fn transports_of(scenario: &Scenario, population: &Population) -> Vec<Transport> {
+    let mixes = population.draws(Pattern::MixedTransports).anywhere();
+    let others = if mixes { scenario.transports() } else { Vec::new() };
+    others.into_iter().chain([population.sending.transport()]).collect()
+}
+
+/// The texts that the run's correlation IDs are, and what each goes out over; the looks after the run have the scenario's own form.
+fn texts(scenario: &Scenario) -> Vec<(Transport, IdForm)> {
+    let looks = [(scenario.target.endpoint.usual(), scenario.correlation_ids.form)];
+    let of_steps = scenario.populations.iter().flat_map(|population| {
+        let form = scenario.form_in(population);
+        transports_of(scenario, population).into_iter().map(move |by| (by, form))
+    });
+    let mut texts = Vec::new();
+    for pair in of_steps.chain(looks).filter(|(_, form)| form.is_text()) {
+        if !texts.contains(&pair) {
+            texts.push(pair);
+        }
+    }
+    texts
 }

@@ -345,7 +345,7 @@ impl<'r> Attempt<'r> {
         let reason = match message {
             Message::Received(received) => return self.answered(line, EventKind::Received(received)),
             Message::End => "the server ended the stream".to_owned(),
-            Message::Broken(reason) => reason,
+            Message::Broken(reason) | Message::Lapsed(reason) => reason,
         };
         if !self.shared.server_is_there(&reason).await {
             return Err(Void { why: "the server died".to_owned(), again: false });

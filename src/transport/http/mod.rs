@@ -7,7 +7,7 @@ mod pool;
 mod rest;
 mod value;
 
-use std::{fmt, io, sync::Arc};
+use std::{fmt, io, sync::Arc, time::Duration};
 
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::{
@@ -33,6 +33,8 @@ use crate::{endpoint::Endpoint, scenario::Compression, sequence::Step};
 const BODY_MAX: usize = 16 << 20;
 /// How many bytes of a request or an answer are JSON, where bytes of tensors follow.
 const HEADER_LENGTH: &str = "inference-header-content-length";
+/// A server may close a connection that has carried nothing for so long, whatever is on its way to it.
+const MAY_LAPSE_AFTER: Duration = Duration::from_millis(10);
 /// What stands in a path as it is.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
@@ -69,8 +71,20 @@ enum Failure {
     Connect(io::Error),
     /// The connection did not bring an answer.
     Call(hyper::Error),
+    /// The same of one that carried nothing for a while, so that the other end may have closed it just then, as HTTP lets it.
+    Lapsed(hyper::Error),
     TooLarge(usize),
     Other(String),
+}
+
+impl Failure {
+    fn of_call(error: hyper::Error, idle: Option<Duration>) -> Self {
+        if error.is_incomplete_message() && idle.is_some_and(|idle| idle >= MAY_LAPSE_AFTER) {
+            Self::Lapsed(error)
+        } else {
+            Self::Call(error)
+        }
+    }
 }
 
 /// A request's body.
@@ -99,10 +113,20 @@ impl Connections {
     where
         P: TryInto<Uri, Error: Into<hyper::http::Error>>,
     {
-        let request = self.request(method, path, body)?;
-        let mut connection = self.pool.take().await?;
-        // It is never sent again: a request that came twice would be two steps.
-        let (head, body) = connection.send_request(request).await.map_err(Failure::Call)?.into_parts();
+        let mut request = self.request(method, path, body)?;
+        let (connection, response) = loop {
+            let (mut connection, idle) = self.pool.take().await?;
+            match connection.try_send_request(request).await {
+                Ok(response) => break (connection, response),
+                Err(mut error) => match error.take_message().filter(|_| idle.is_some()) {
+                    // The other end had closed a connection that carried nothing, and none of the request was sent.
+                    Some(again) => request = again,
+                    // It is never sent again: a request that came twice would be two steps.
+                    None => return Err(Failure::of_call(error.into_error(), idle)),
+                },
+            }
+        };
+        let (head, body) = response.into_parts();
         let most = self.access.message_bytes_max().unwrap_or(BODY_MAX);
         let body = Limited::new(body, most).collect().await.map_err(|error| {
             if error.is::<LengthLimitError>() { Failure::TooLarge(most) } else { Failure::Other(reasons(&*error)) }
@@ -151,6 +175,7 @@ impl Steps {
         };
         match answered {
             Ok(answered) => answer::message(&step, &answered),
+            Err(failure @ Failure::Lapsed(_)) => Message::Lapsed(failure.to_string()),
             Err(failure) => Message::Broken(failure.to_string()),
         }
     }
@@ -211,6 +236,7 @@ impl From<Failure> for CallError {
                 tls_failure(error).map_or(Self::Unreachable(failure.to_string()), Self::NotSecured)
             }
             Failure::TooLarge(most) => Self::TooLarge(*most),
+            Failure::Lapsed(_) => Self::Unreachable(failure.to_string()),
             Failure::Call(_) | Failure::Other(_) => Self::NotThisProtocol(over_http(&failure.to_string())),
         }
     }
@@ -220,7 +246,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Connect(error) => f.write_str(&reasons(error)),
-            Self::Call(error) => f.write_str(&reasons(error)),
+            Self::Call(error) | Self::Lapsed(error) => f.write_str(&reasons(error)),
             Self::TooLarge(most) => too_large(f, *most),
             Self::Other(text) => f.write_str(text),
         }

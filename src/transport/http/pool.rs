@@ -1,6 +1,9 @@
 //! The connections to one endpoint, which are kept for the next calls.
 
-use std::sync::{Mutex, PoisonError};
+use std::{
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 
 use super::{super::dial::Connector, Failure};
 use http_body_util::Full;
@@ -18,7 +21,7 @@ pub(super) type Connection = SendRequest<Full<Bytes>>;
 /// Connections, each made when all others carry a call.
 pub(super) struct Pool {
     connector: Connector,
-    idle: Mutex<Vec<Connection>>,
+    idle: Mutex<Vec<(Connection, Instant)>>,
 }
 
 impl Pool {
@@ -26,30 +29,31 @@ impl Pool {
         Self { connector, idle: Mutex::default() }
     }
 
-    /// A connection that carries nothing; nobody else has it until it is given back.
-    pub(super) async fn take(&self) -> Result<Connection, Failure> {
-        while let Some(mut connection) = self.pop() {
+    /// A connection that carries nothing, and for how long it has carried nothing, where it is not new; nobody else has it until it is
+    /// given back.
+    pub(super) async fn take(&self) -> Result<(Connection, Option<Duration>), Failure> {
+        while let Some((mut connection, since)) = self.pop() {
             // The other end may have closed it.
             if connection.ready().await.is_ok() {
-                return Ok(connection);
+                return Ok((connection, Some(since.elapsed())));
             }
         }
         let stream = self.connector.connect().await.map_err(Failure::Connect)?;
         let (sender, connection) = handshake(stream).await.map_err(Failure::Call)?;
         // What becomes of it is told to the call that it carries.
         tokio::spawn(connection);
-        Ok(sender)
+        Ok((sender, None))
     }
 
     /// Keeps a connection whose call is over.
     pub(super) fn keep(&self, connection: Connection) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < IDLE_MAX {
-            idle.push(connection);
+            idle.push((connection, Instant::now()));
         }
     }
 
-    fn pop(&self) -> Option<Connection> {
+    fn pop(&self) -> Option<(Connection, Instant)> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 }

@@ -119,7 +119,7 @@ async fn sent_by(endpoints: &Endpoints, by: Transport, access: &Access, steps: &
     let mut messages = Vec::new();
     loop {
         let message = tokio::time::timeout(LIMIT, incoming.next()).await.expect("an answer");
-        let is_end = matches!(message, Message::End | Message::Broken(_));
+        let is_end = matches!(message, Message::End | Message::Broken(_) | Message::Lapsed(_));
         messages.push(message);
         if is_end {
             return messages;
@@ -347,6 +347,72 @@ async fn a_call_that_is_dropped_ends_its_connection() {
     let mut rest = Vec::new();
     let ended = tokio::io::AsyncReadExt::read_to_end(&mut server, &mut rest);
     tokio::time::timeout(LIMIT, ended).await.expect("the connection ends").expect("in good order");
+}
+
+/// A server that answers so many requests on each connection, and closes it: with the last answer, or when one more request comes.
+async fn server_that_closes(answers: usize, at_once: bool) -> Endpoints {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let endpoint = Endpoint::from(listener.local_addr().expect("an address")).speaking(Scheme::Http);
+    tokio::spawn(async move {
+        while let Ok((mut connection, _)) = listener.accept().await {
+            let mut bytes = [0; 4096];
+            for answered in 0..=answers {
+                if answered == answers && at_once {
+                    break;
+                }
+                let read = tokio::io::AsyncReadExt::read(&mut connection, &mut bytes).await.expect("bytes");
+                if answered == answers || read == 0 {
+                    break;
+                }
+                let body = r#"{"error":"no"}"#;
+                let answer = format!("HTTP/1.1 400 Bad Request\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+                tokio::io::AsyncWriteExt::write_all(&mut connection, answer.as_bytes()).await.expect("it is written");
+            }
+        }
+    });
+    endpoint.into()
+}
+
+/// What comes of two steps with a rest in between.
+async fn two_with_a_rest(endpoints: &Endpoints, rest: Duration) -> [Message; 2] {
+    let link = Link::to(endpoints, &Access::default(), LIMIT).expect("a link");
+    let Stream { outgoing, mut incoming } = Stream::open(&link, Transport::Http, template()).expect("it is spoken");
+    outgoing.room_now().expect("room").send(step(None));
+    let first = tokio::time::timeout(LIMIT, incoming.next()).await.expect("an answer");
+    tokio::time::sleep(rest).await;
+    outgoing.room_now().expect("room").send(step(None));
+    [first, tokio::time::timeout(LIMIT, incoming.next()).await.expect("an answer")]
+}
+
+#[tokio::test]
+async fn a_server_that_closes_what_carried_nothing_for_a_while_is_not_accused() {
+    let rest = 2 * MAY_LAPSE_AFTER;
+    let told = two_with_a_rest(&server_that_closes(1, true).await, rest).await;
+    assert!(matches!(told, [Message::Received(_), Message::Received(_)]), "a new connection is made: {told:?}");
+    let told = two_with_a_rest(&server_that_closes(1, false).await, rest).await;
+    assert!(matches!(told, [Message::Received(_), Message::Lapsed(_)]), "it met the request: {told:?}");
+    // A new connection that is closed with a request on it has no such excuse.
+    let messages = sent(&server_that_closes(0, false).await, Transport::Http, &[step(None)]).await;
+    assert!(matches!(messages.as_slice(), [Message::Broken(_)]), "{messages:?}");
+}
+
+#[tokio::test]
+async fn a_secret_that_the_server_repeats_is_not_told_and_a_long_text_is_cut() {
+    let secret = "Bearer s3cr3t-and-more";
+    let (endpoints, _asked) = server(move |asked| match asked.path.as_str() {
+        "/v2" => in_json(403, &json!({ "error": format!("not let in: {secret}") })),
+        _ => in_json(400, &json!({ "error": format!("bad token s3cr3t-and-more {}", "x".repeat(1 << 20)) })),
+    })
+    .await;
+    let access = access(&format!("target.headers = ['authorization: {secret}']"));
+    let client = Client::new(endpoints.for_calls(), &access, LIMIT).expect("an address");
+    assert_eq!(client.server_name().await, Err(CallError::Restricted("not let in: …".to_owned())));
+    let messages = sent_by(&endpoints, Transport::Http, &access, &[step(None)]).await;
+    let text = received(&messages[0]).result.as_ref().expect_err("a refusal");
+    assert!(
+        text.starts_with("bad token … xxx") && text.ends_with("x … (1048590 bytes)") && text.len() < 5000,
+        "{text}"
+    );
 }
 
 #[tokio::test]
