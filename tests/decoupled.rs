@@ -109,6 +109,20 @@ fn a_model_that_adds_wrongly_is_found_at_whichever_answer_it_does() {
 }
 
 #[test]
+fn a_response_too_many_or_to_another_is_found() {
+    for (fault, expected) in [
+        ("duplicate-response:once@60", ViolationKind::Duplicate),
+        ("misdeliver:once@60", ViolationKind::Misaddressed),
+        ("wrong-request-id:once@60", ViolationKind::Misaddressed),
+        ("drop-response:once@60", ViolationKind::Lost),
+    ] {
+        let result = stress(&server(Some(fault)), DECOUPLED[0], OF_SINGLE_STEPS);
+        let kinds: Vec<_> = result.violations.iter().map(|violation| violation.kind).collect();
+        assert_eq!(kinds.first(), Some(&expected), "{fault}: {:?}", result.violations);
+    }
+}
+
+#[test]
 fn what_such_a_model_cannot_do_is_told_before_anything_is_sent() {
     for (model, more, expected) in [
         (DECOUPLED[0], "sending.transport = 'grpc-unary'", "is decoupled, and so answers over streams alone"),

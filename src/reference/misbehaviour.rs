@@ -78,6 +78,16 @@ impl Misbehaviour {
         if answers.len() > 1 {
             self.spoil_order(&mut answers);
         }
+        if self.happens(Fault::DropResponse) {
+            answers.clear();
+        }
+        if let Some(last) = answers.last().cloned() {
+            if self.happens(Fault::DuplicateResponse) {
+                answers.push(last);
+            } else if let Some(other) = self.another_stream(outbox).filter(|_| self.happens(Fault::Misdeliver)) {
+                other.intrude(last);
+            }
+        }
         outbox.fill(place, answers);
     }
 

@@ -128,7 +128,8 @@ impl Around {
         let behind = same_context.flat_map(|told| &told.steps).filter(|its| its.lane == asked.lane).filter(answered);
         Self {
             behind: behind.filter(|its| its.at() <= until).count(),
-            anything: others().flat_map(|told| &told.steps).filter(answered).count(),
+            // How much is known of what came later differs from one look at it to the next.
+            anything: others().flat_map(|told| &told.steps).filter(answered).filter(|its| its.at() <= until).count(),
             before: others().flat_map(|told| &told.steps).filter(|its| its.sum().is_some() && its.at() < since).count(),
             stuck: others().filter(|told| is_stuck(told, since, until)).count(),
             begun_in_vain: others().filter(|told| has_begun_in_vain(told, since, until)).count(),
