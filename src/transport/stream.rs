@@ -121,7 +121,9 @@ impl Stream {
     ) -> Result<State, CallError> {
         let conduit = link.conduit()?;
         let steps = ReceiverStream::new(steps).map(move |step: Step| {
-            outstanding.iter().for_each(|outstanding| outstanding.sent(step.request));
+            if let Some(outstanding) = &outstanding {
+                outstanding.sent(step.request);
+            }
             step
         });
         let (mut client, request) = (conduit.grpc(), conduit.request(steps));
