@@ -57,7 +57,7 @@ pub(super) fn message(step: &Step, answered: &Answered) -> Message {
 }
 
 fn response(answered: &Answered) -> Result<Received, String> {
-    let json_bytes = match answered.headers.get(HEADER_LENGTH) {
+    let json_bytes = match answered.headers.get(&HEADER_LENGTH) {
         None => answered.body.len(),
         Some(length) => {
             let length = length.to_str().ok().and_then(|text| text.parse().ok());

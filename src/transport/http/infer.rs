@@ -113,7 +113,9 @@ pub(super) fn encode(parts: &Parts, step: &Step, binary: bool) -> Encoded {
         inputs: if said.has_input { std::slice::from_ref(&input) } else { &[] },
         outputs: said.outputs(parts, binary),
     };
-    let mut body = serde_json::to_vec(&request).expect("it has nothing that JSON does not have");
+    // A request of one element has somewhat less.
+    let mut body = Vec::with_capacity(512 + bytes.len());
+    serde_json::to_writer(&mut body, &request).expect("it has nothing that JSON does not have");
     let json_bytes = (binary && said.has_input).then_some(body.len());
     body.extend(bytes);
     let elsewhere = said.version.map(|version| path_of(&parts.model, &format!("/versions/{version}/infer")));

@@ -13,7 +13,7 @@ use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::{
     HeaderMap, Method, Request, StatusCode, Uri,
     body::Bytes,
-    header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderValue},
+    header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderName, HeaderValue},
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 pub(super) use rest::Rest;
@@ -32,7 +32,9 @@ use crate::{endpoint::Endpoint, scenario::Compression, sequence::Step};
 /// The most bytes of an answer, as it comes and taken apart, where the target says nothing else; more are not read.
 const BODY_MAX: usize = 16 << 20;
 /// How many bytes of a request or an answer are JSON, where bytes of tensors follow.
-const HEADER_LENGTH: &str = "inference-header-content-length";
+static HEADER_LENGTH: HeaderName = HeaderName::from_static("inference-header-content-length");
+static BYTES_AND_JSON: HeaderValue = HeaderValue::from_static("application/octet-stream");
+static JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// A server may close a connection that has carried nothing for so long, whatever is on its way to it.
 const MAY_LAPSE_AFTER: Duration = Duration::from_millis(10);
 /// What stands in a path as it is.
@@ -144,9 +146,9 @@ impl Connections {
         let compression = if is_inference { self.access.compression() } else { Compression::None };
         let mut request = Request::builder().method(method).uri(path).header(HOST, &self.host);
         request = match json_bytes {
-            Some(bytes) => request.header(CONTENT_TYPE, "application/octet-stream").header(HEADER_LENGTH, bytes),
+            Some(bytes) => request.header(CONTENT_TYPE, &BYTES_AND_JSON).header(&HEADER_LENGTH, bytes),
             None if bytes.is_empty() => request,
-            None => request.header(CONTENT_TYPE, "application/json"),
+            None => request.header(CONTENT_TYPE, &JSON),
         };
         if let Some(name) = compression::name(compression) {
             request = request.header(CONTENT_ENCODING, name).header(ACCEPT_ENCODING, name);
