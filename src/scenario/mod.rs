@@ -112,7 +112,7 @@ pub struct Target {
     /// How long that may stay unanswered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep_alive_timeout_ms: Option<Millis>,
-    /// The largest message that is taken, in bytes; without it 4 MiB.
+    /// The largest message that is taken, in bytes; without it 4 MiB over gRPC and 16 MiB over HTTP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_bytes_max: Option<NonZeroU32>,
 }

@@ -30,9 +30,9 @@ keys! {
     "target.tls.server_name" "text" "the name that the server's certificate has to be for, where it is not the endpoint's host; replaced by --server-name";
     "target.compression" "\"none\", \"gzip\" or \"deflate\"" "how messages are compressed, both ways; replaced by --compression";
     "target.connect_timeout_ms" "ms" "how long the making of a connection may take; without it limits.connect_ms";
-    "target.keep_alive_ms" "ms" "how often a connection is asked whether it is still there; without it never";
+    "target.keep_alive_ms" "ms" "how often a gRPC connection is asked whether it is still there; without it never";
     "target.keep_alive_timeout_ms" "ms" "how long that may stay unanswered until the connection is given up; without it 20 s";
-    "target.message_bytes_max" "1 up" "the largest message that is taken, in bytes; without it 4 MiB";
+    "target.message_bytes_max" "1 up" "the largest message that is taken, in bytes; without it 4 MiB over gRPC and 16 MiB over HTTP";
     "load.workers" "1 to 100000" "tasks that run one pass after the other; replaced by -t";
     "load.iterations" "1 up" "passes of each worker, each one draw from the patterns; replaced by -i";
     "load.duration_s" "1 up" "seconds after which no pass is begun; replaced by --duration";
