@@ -83,7 +83,7 @@ pub enum Command {
 /// What to print as a script.
 #[derive(Clone, Debug, Args)]
 pub struct ExportArgs {
-    /// The failure file; one of a few messages, such as --shrink leaves, is one that people can read
+    /// The failure file, whose script goes to the standard output; one of a few messages, such as --shrink leaves, is one that people can read
     pub file: PathBuf,
 }
 
@@ -101,9 +101,6 @@ pub struct ScenariosArgs {
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub struct SuiteArgs {
-    /// Whom to stress.
-    #[command(flatten)]
-    pub endpoint: EndpointArgs,
     /// What every choice comes from; printed, so that the suite can be had again [default: from the clock]
     #[arg(short, long, value_parser = whole::<u64>, value_name = "SEED", allow_negative_numbers = true)]
     pub random_seed: Option<u64>,
@@ -113,6 +110,9 @@ pub struct SuiteArgs {
     /// Print nothing but violations and the table
     #[arg(short, long)]
     pub quiet: bool,
+    /// Whom to stress.
+    #[command(flatten)]
+    pub endpoint: EndpointArgs,
 }
 
 /// What the reference server needs to stand alone.
@@ -225,12 +225,12 @@ pub struct ReplayArgs {
     /// allow that (Triton's --model-control-mode=explicit)
     #[arg(long)]
     pub reload: bool,
-    /// What it takes to be let in; of headers whose values are written down nowhere, again.
-    #[command(flatten)]
-    pub access: AccessArgs,
     /// Print the verdict only
     #[arg(short, long)]
     pub quiet: bool,
+    /// What it takes to be let in; of headers whose values are written down nowhere, again.
+    #[command(flatten)]
+    pub access: AccessArgs,
 }
 
 /// What fixes the plan.
@@ -257,9 +257,6 @@ pub struct StressArgs {
     /// What fixes the plan.
     #[command(flatten)]
     pub plan: PlanArgs,
-    /// Whom to stress.
-    #[command(flatten)]
-    pub endpoint: EndpointArgs,
     /// Run for this long, such as 90s or 1h, in place of a number of passes (with -i: whichever ends first)
     #[arg(long, value_name = "TIME", value_parser = whole_seconds)]
     pub duration: Option<NonZeroU64>,
@@ -276,15 +273,18 @@ pub struct StressArgs {
     /// written, and that is told
     #[arg(long, value_name = "FILE")]
     pub failure: Option<PathBuf>,
-    /// What of the run is written down.
-    #[command(flatten)]
-    pub history: HistoryArgs,
     /// Show each step
     #[arg(short, long, conflicts_with = "quiet")]
     pub verbose: bool,
     /// Print nothing but violations, the verdict and how to have the run again
     #[arg(short, long)]
     pub quiet: bool,
+    /// Whom to stress.
+    #[command(flatten)]
+    pub endpoint: EndpointArgs,
+    /// What of the run is written down.
+    #[command(flatten)]
+    pub history: HistoryArgs,
 }
 
 impl Cli {

@@ -20,7 +20,7 @@ use sequence_stress::{
 /// Runs at a time: most of a run is waiting.
 const AT_A_TIME: usize = 4;
 /// So many seeds are tried until the fault is found.
-const SEEDS: u64 = 4;
+const SEEDS: u64 = 6;
 /// How often a run is made again that was kept from running, or from counting the slots, because the machine was too busy.
 const TRIES: usize = 5;
 /// What a fault that happens once may be called besides: a request that is taken in spite of its flaw is refused all the same

@@ -88,7 +88,8 @@ fn what_a_broken_server_does_is_seen_over_calls_too() {
 #[test]
 fn a_wrong_code_is_told_with_the_right_one() {
     let patterns = "slots.check = false\npatterns.common = { no-start = 1, valid = 1 }";
-    let result = stress(&server(Some("wrong-error-code:once@1")), DIRECT, patterns);
+    // The first refusal is that of the look before the run.
+    let result = stress(&server(Some("wrong-error-code:once@2")), DIRECT, patterns);
     let [violation] = result.violations.as_slice() else { panic!("{:#?}", result.violations) };
     assert_eq!(violation.expected, "gRPC code 3 with this refusal");
     assert!(
@@ -96,7 +97,7 @@ fn a_wrong_code_is_told_with_the_right_one() {
         "{}",
         violation.seen
     );
-    let result = stress(&server(Some("wrong-error-text:once@1")), DIRECT, patterns);
+    let result = stress(&server(Some("wrong-error-text:once@2")), DIRECT, patterns);
     let [violation] = result.violations.as_slice() else { panic!("{:#?}", result.violations) };
     assert!(violation.seen.starts_with("gRPC code 3 with the error '"), "{}", violation.seen);
 }

@@ -90,7 +90,8 @@ impl<'a> Arbitrary<'a> for Body {
             body["id"] = or_any(u, json!("1-2"))?;
         }
         if u.ratio(1, 4)? {
-            body["outputs"] = or_any(u, json!([{"name": "OUTPUT", "parameters": parameters(u)?}]))?;
+            let parameters = parameters(u)?;
+            body["outputs"] = or_any(u, json!([{"name": "OUTPUT", "parameters": parameters}]))?;
         }
         Ok(Self { json: body.to_string(), behind, is_told: u.ratio(7, 8)? })
     }

@@ -61,9 +61,6 @@ pub struct EndpointArgs {
     /// environment's or the default endpoint SEQUENCE_STRESS_METRICS of the environment, or the scenario's]
     #[arg(long, value_name = "HOST:PORT", value_parser = metrics)]
     pub metrics_url: Option<Endpoint>,
-    /// What it takes to be let in.
-    #[command(flatten)]
-    pub access: AccessArgs,
     #[expect(clippy::doc_markdown, reason = "clap shows it as it is")]
     /// The model [default: custom_sequence_int32, or the scenario's]
     #[arg(short, long, value_name = "MODEL", value_parser = NonEmptyStringValueParser::new())]
@@ -92,6 +89,9 @@ pub struct EndpointArgs {
     /// How often a decoupled model answers each request, where its configuration does not say [default: 1]
     #[arg(long, value_name = "N", conflicts_with = "embedded", value_parser = clap::value_parser!(u32).range(1..=i64::from(Answers::MOST)))]
     pub responses: Option<u32>,
+    /// What it takes to be let in.
+    #[command(flatten)]
+    pub access: AccessArgs,
     /// How the embedded server is to be.
     #[command(flatten)]
     pub server: ServerArgs,

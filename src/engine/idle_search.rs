@@ -235,7 +235,7 @@ async fn rest(
     let rules = rules(&shared.scenario, preflight);
     let answers = answers_of(&rules);
     let oracle = Oracle::new(rules, 1, 1, |_| (id, form));
-    let by = shared.scenario.target.endpoint.usual();
+    let by = preflight.looks_go_over(&shared.scenario);
     let stream = match Stream::open(&connection, by, template) {
         Ok(stream) => stream,
         Err(error) => return (Err(error.to_string()), Vec::new()),

@@ -33,7 +33,7 @@ pub(super) enum Wanted {
 }
 
 impl Wanted {
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Health => "health",
             Self::Streaming => "streaming",

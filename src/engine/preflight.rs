@@ -18,6 +18,7 @@ use super::parts::{Part, Wanted, is_missing, missing, note};
 use crate::{
     arithmetic::Formula,
     controls::{self, Controls, Told},
+    conversation::Transport,
     endpoint::Scheme,
     engine::RunLimits,
     model::{Model, Settings, Strategy, ToldIds},
@@ -107,6 +108,14 @@ impl Preflight {
             batches: self.model.batches,
             one_step: self.model.arithmetic.answers.are_iterative(),
         }
+    }
+
+    /// What the looks after the run go over: streams, where there are some and they are open to everybody.
+    #[must_use]
+    pub fn looks_go_over(&self, scenario: &Scenario) -> Transport {
+        let lacks_streams = self.parts.iter().any(|part| part.part == Wanted::Streaming.name() && !part.has);
+        let own = scenario.populations.first().map(|population| population.sending.transport());
+        own.filter(|_| lacks_streams).unwrap_or_else(|| scenario.target.endpoint.usual())
     }
 
     /// Why the model cannot take correlation IDs of the scenario's form, if it cannot.

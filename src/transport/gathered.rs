@@ -93,6 +93,12 @@ impl Gathered {
         request.map(|request| self.outstanding.requests().remove(&request));
     }
 
+    /// Something that is left when nothing else comes: a part of an answer.
+    pub(super) fn left(&mut self) -> Option<Received> {
+        let request = self.open.first()?.0.parse().ok()?;
+        self.give_up(request)
+    }
+
     /// What has come for a request whose last response is not waited for any longer.
     pub(super) fn give_up(&mut self, request: RequestId) -> Option<Received> {
         self.is_answered(Some(request));

@@ -52,6 +52,8 @@ pub struct Incoming {
     /// Where a request has several answers.
     gathered: Option<Gathered>,
     access: Access,
+    /// Whether the server ended it.
+    ended: bool,
 }
 
 type Opening = Pin<Box<dyn Future<Output = Result<tonic::Response<Streaming<Piece>>, Status>> + Send>>;
@@ -110,7 +112,7 @@ impl Stream {
                 State::Calls(Box::new(Calls::new(steps, Caller::Http(Arc::new(caller)))))
             }
         };
-        Ok(Self { outgoing: Outgoing(outgoing), incoming: Incoming { state, gathered, access } })
+        Ok(Self { outgoing: Outgoing(outgoing), incoming: Incoming { state, gathered, access, ended: false } })
     }
 
     fn streaming(
@@ -179,6 +181,11 @@ impl Incoming {
         })
     }
 
+    /// What else there is to tell of a stream that ended in good order.
+    fn end(&mut self) -> Message {
+        self.gathered.as_mut().and_then(Gathered::left).map_or(Message::End, Message::Received)
+    }
+
     fn poll_said(&mut self, context: &mut Context<'_>) -> Poll<Message> {
         loop {
             match &mut self.state {
@@ -188,6 +195,9 @@ impl Incoming {
                 },
                 State::Calls(calls) => return calls.poll_next(context),
                 State::Open(streaming) => {
+                    if self.ended {
+                        return Poll::Ready(self.end());
+                    }
                     return Poll::Ready(match ready!(Pin::new(streaming.as_mut()).poll_next(context)) {
                         Some(Ok(piece)) => match &mut self.gathered {
                             None => Message::Received(piece.received),
@@ -196,7 +206,10 @@ impl Incoming {
                                 None => continue,
                             },
                         },
-                        None => Message::End,
+                        None => {
+                            self.ended = true;
+                            self.end()
+                        }
                         Some(Err(status)) => Message::Broken(describe(&status)),
                     });
                 }

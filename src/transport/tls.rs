@@ -192,6 +192,11 @@ fn explain_certificate(why: &CertificateError) -> String {
         CertificateError::NotValidForName => {
             "the server's certificate is for another name: give the name it is for with --server-name NAME".to_owned()
         }
+        CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
+            "the server's certificate is an authority's (CA:TRUE), which cannot be a server's own: have one made with CA:FALSE, or signed by \
+             the authority of --ca"
+                .to_owned()
+        }
         other => format!("the server's certificate cannot be used: {other}"),
     }
 }

@@ -42,7 +42,7 @@ impl Preflight {
             return Ok(());
         };
         let mut are_taken = true;
-        for (by, form) in texts(scenario) {
+        for (by, form) in texts(scenario, self.looks_go_over(scenario)) {
             are_taken &= self.takes_texts(scenario, access, by, (CorrelationId(id), form)).await?;
         }
         if are_taken {
@@ -127,8 +127,8 @@ fn transports_of(scenario: &Scenario, population: &Population) -> Vec<Transport>
 }
 
 /// The texts that the run's correlation IDs are, and what each goes out over; the looks after the run have the scenario's own form.
-fn texts(scenario: &Scenario) -> Vec<(Transport, IdForm)> {
-    let looks = [(scenario.target.endpoint.usual(), scenario.correlation_ids.form)];
+fn texts(scenario: &Scenario, looks_go_over: Transport) -> Vec<(Transport, IdForm)> {
+    let looks = [(looks_go_over, scenario.correlation_ids.form)];
     let of_steps = scenario.populations.iter().flat_map(|population| {
         let form = scenario.form_in(population);
         transports_of(scenario, population).into_iter().map(move |by| (by, form))

@@ -280,7 +280,7 @@ impl<'r> Attempt<'r> {
         let id = correlation_id(&self.terms, self.number, context).on_the_wire(form);
         let template = RequestTemplate::of(model, id);
         let connection = self.connection_for(index)?;
-        let by = self.shared.scenario.target.endpoint.usual();
+        let by = self.preflight.looks_go_over(&self.shared.scenario);
         let Stream { outgoing, mut incoming } =
             Stream::open(&connection, by, template).map_err(|error| Void { why: error.to_string(), again: false })?;
         let sender = self.sender.clone();
