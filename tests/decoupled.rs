@@ -3,18 +3,18 @@
 
 mod support;
 
-use std::{fs, time::Duration};
+use std::fs;
 
 use sequence_stress::{
     claim::Claim,
     endpoint::Endpoint,
     engine::{Accounting, RunError, RunResult, Setup, SlotFinding},
     oracle::ViolationKind,
-    reference::{ModelOptions, Planted, Server},
+    reference::Server,
     seed::Seed,
 };
 use support::{
-    runs::{reference_server, run_alone, scenario},
+    runs::{run_alone, scenario, server_with as server},
     tool::Serve,
     triton::Triton,
 };
@@ -40,19 +40,6 @@ const BAD_NETWORK: &str = "
 network = { latency_ms = { uniform = { min = 0, max = 3 } }, cut = { after_bytes = { uniform = { min = 3000, max = 20000 } } } }";
 const DECOUPLED: [&str; 2] = ["decoupled_sequence_int32", "decoupled_oldest_sequence_int32"];
 const ITERATIVE: &str = "iterative_sequence_int32";
-
-fn server(fault: Option<&str>) -> Server {
-    let models = ModelOptions {
-        instances: 2,
-        max_batch_size: 4,
-        candidates: 4,
-        idle_limit: Duration::from_millis(300),
-        execution: Duration::from_millis(1),
-        ..ModelOptions::default()
-    };
-    let faults: Vec<_> = fault.map(|fault| fault.parse::<Planted>().expect("a fault")).into_iter().collect();
-    reference_server(models, &faults)
-}
 
 fn attempt(endpoint: impl Into<Endpoint>, model: &str, more: &str, seed: u64) -> Result<RunResult, RunError> {
     let text = format!("{SCENARIO}{more}\ntarget.endpoint = '{}'\ntarget.model = '{model}'", endpoint.into());

@@ -2,16 +2,14 @@
 
 mod support;
 
-use std::time::Duration;
-
 use sequence_stress::{
     claim::Claim,
     engine::{Accounting, RunError, RunResult, Setup},
     oracle::ViolationKind,
-    reference::{ModelOptions, Planted, Server},
+    reference::Server,
     seed::Seed,
 };
-use support::runs::{reference_server, run_alone, scenario};
+use support::runs::{run_alone, scenario, server_with as server};
 
 const SCENARIO: &str = "
 load = { workers = 6, iterations = 30 }
@@ -28,19 +26,6 @@ cancel-idle = 0.5, reset = 1, continue-elsewhere = 1, continue-by-neighbour = 1,
 burst = 1, after-end = 1, end-twice = 1, shared-id = 1, malformed = 2, timeout = 1, mixed-transports = 2 }";
 const DIRECT: &str = "custom_sequence_int32";
 const OLDEST: &str = "oldest_sequence_int32";
-
-fn server(fault: Option<&str>) -> Server {
-    let models = ModelOptions {
-        instances: 2,
-        max_batch_size: 4,
-        candidates: 4,
-        idle_limit: Duration::from_millis(300),
-        execution: Duration::from_millis(1),
-        ..ModelOptions::default()
-    };
-    let faults: Vec<_> = fault.map(|fault| fault.parse::<Planted>().expect("a fault")).into_iter().collect();
-    reference_server(models, &faults)
-}
 
 fn stress(server: &Server, model: &str, more: &str) -> RunResult {
     let text = format!("{SCENARIO}{more}\ntarget.endpoint = '{}'\ntarget.model = '{model}'", server.address);

@@ -2,7 +2,7 @@
 
 #![allow(unreachable_pub, reason = "it is a module of tests, of which each uses its part")]
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
 
 use sequence_stress::{
     engine::{RunError, RunResult, Setup, run},
@@ -20,6 +20,20 @@ pub fn runtime() -> Runtime {
 pub fn reference_server(models: ModelOptions, faults: &[Planted]) -> Server {
     let options = Options { models, faults: faults.to_vec(), threads: 1, ..Options::default() };
     Server::start(options).expect("a free port")
+}
+
+/// A reference server of two instances of batch 4, with an idle limit of 300 ms, which commits this fault.
+pub fn server_with(fault: Option<&str>) -> Server {
+    let models = ModelOptions {
+        instances: 2,
+        max_batch_size: 4,
+        candidates: 4,
+        idle_limit: Duration::from_millis(300),
+        execution: Duration::from_millis(1),
+        ..ModelOptions::default()
+    };
+    let faults: Vec<_> = fault.map(|fault| fault.parse::<Planted>().expect("a fault")).into_iter().collect();
+    reference_server(models, &faults)
 }
 
 /// What a scenario file with this text says.
