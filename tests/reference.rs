@@ -128,14 +128,15 @@ fn final_answers_are_lost() {
 #[test]
 fn goaway_lets_what_is_under_way_finish_and_new_connections_in() {
     let server = server(&[Fault::GoAway]);
-    run(async {
-        for id in 1..4 {
-            let mut client = Client::new(&server).await;
+    // Connections come while others are told to go.
+    run(futures_util::future::join_all((0..4).map(async |client| {
+        for id in 1..9 {
             let steps = [("S", 1), ("", 2), ("E", 3)];
-            let steps = steps.map(|(flags, value)| step("custom_sequence_int32", id, flags, value));
-            assert_eq!(client.stream(steps.into()).await, [Some(1), Some(3), Some(6)]);
+            let steps = steps.map(|(flags, value)| step("oldest_sequence_int32", 10 * client + id, flags, value));
+            let sums = Client::new(&server).await.stream(steps.into()).await;
+            assert_eq!(sums, [Some(1), Some(3), Some(6)]);
         }
-    });
+    })));
     assert!(server.committed(Fault::GoAway) > 0);
 }
 

@@ -36,20 +36,25 @@ pub(super) enum Connection {
 /// Connections as they come, until it is told to close.
 pub(super) type Connections = ReceiverStream<io::Result<Connection>>;
 
-/// Takes connections.
+/// Takes connections. The stream ends behind the last one that was taken before it was told to close.
 pub(super) fn connections(listener: TcpListener, tls: Option<TlsAcceptor>, close: CancellationToken) -> Connections {
     let (sender, receiver) = mpsc::channel(WAITING_MAX);
-    tokio::spawn(async move {
-        // Who listens to the receiver may be gone.
-        let _ = close.run_until_cancelled(take(listener, tls, sender)).await;
-    });
+    tokio::spawn(take(listener, tls, sender, close));
     ReceiverStream::new(receiver)
 }
 
-async fn take(listener: TcpListener, tls: Option<TlsAcceptor>, sender: mpsc::Sender<io::Result<Connection>>) {
+async fn take(
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    sender: mpsc::Sender<io::Result<Connection>>,
+    close: CancellationToken,
+) {
     let handshakes = Arc::new(Semaphore::new(HANDSHAKES_MAX));
     while !sender.is_closed() {
-        let Ok((stream, _)) = listener.accept().await else {
+        let Some(accepted) = close.run_until_cancelled(listener.accept()).await else {
+            break;
+        };
+        let Ok((stream, _)) = accepted else {
             tokio::time::sleep(PAUSE).await;
             continue;
         };

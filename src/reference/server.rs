@@ -284,7 +284,7 @@ struct Listeners {
 impl Listeners {
     /// Serves everything until told to close.
     fn serve(&self, service: &Service, close: &CancellationToken) -> Result<task::JoinHandle<Served>, String> {
-        let grpc = serve(service.clone(), self.grpc.connections(close)?, close.clone());
+        let grpc = serve(service.clone(), self.grpc.connections(close)?);
         let answering = service.clone();
         let (socket, tls, closing) = (self.http.socket()?, self.http.tls.clone(), close.clone());
         let http = web::in_order(move || async move {
@@ -390,12 +390,8 @@ impl Life {
     }
 }
 
-/// Serves gRPC until told to close.
-async fn serve(
-    service: Service,
-    connections: Connections,
-    close: CancellationToken,
-) -> Result<(), tonic::transport::Error> {
+/// Serves gRPC until the connections end, and then to the end of what is under way.
+async fn serve(service: Service, connections: Connections) -> Result<(), tonic::transport::Error> {
     let inference = GrpcInferenceServiceServer::new(service)
         .accept_compressed(CompressionEncoding::Gzip)
         .accept_compressed(CompressionEncoding::Deflate)
@@ -406,6 +402,8 @@ async fn serve(
         .http2_max_pending_accept_reset_streams(Some(RESETS_MAX))
         .add_service(TellsUnreadable(inference))
         .add_service(HealthServer::new(Healthy))
-        .serve_with_incoming_shutdown(connections, close.cancelled_owned())
+        // A signal would make it drop connections that were taken and not served yet. Without one at all it would not
+        // tell those that are open to go away.
+        .serve_with_incoming_shutdown(connections, std::future::pending())
         .await
 }
