@@ -96,7 +96,11 @@ fn what_cannot_be_tested_is_told_before_anything_is_sent() {
     );
     assert_cannot_test(Setup { datatype: Some("FP32"), ..Setup::default() }, "", "takes [INPUT FP32[-1, -1]]");
     assert_cannot_test(Setup { sequence_batching: false, ..Setup::default() }, "", "has no sequence batching");
-    assert_cannot_test(Setup { decoupled: true, ..Setup::default() }, "", "is decoupled");
+    assert_cannot_test(
+        Setup { decoupled: true, ..Setup::default() },
+        "sending.transport = 'grpc-unary'",
+        "is decoupled, and so answers over streams alone",
+    );
     assert_cannot_test(Setup { formula: Some("product"), ..Setup::default() }, "", "computes 'product'");
 }
 
