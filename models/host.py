@@ -60,6 +60,7 @@ def position(name):
     return int(match[1])
 
 
+# Each runtime has `inputs` and `outputs`, the names of each tensor of the graph, and `run(arrays by name, names of outputs)`.
 class Onnxruntime:
     def __init__(self, file, inputs, outputs):
         import onnxruntime
@@ -68,8 +69,8 @@ class Onnxruntime:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         self.session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
-        self.inputs = {tensor.name for tensor in self.session.get_inputs()}
-        self.outputs = {tensor.name for tensor in self.session.get_outputs()}
+        self.inputs = [{tensor.name} for tensor in self.session.get_inputs()]
+        self.outputs = [{tensor.name} for tensor in self.session.get_outputs()]
 
     def run(self, given, outputs):
         given = {name: strings(values) if is_text(values) else values for name, values in given.items()}
@@ -87,17 +88,12 @@ class OpenVino:
         config = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
         self.request = core.compile_model(model, "CPU", config).create_infer_request()
         self.tensor = openvino.Tensor
-        self.ports = {self.plain(name): port for port in (*model.inputs, *model.outputs) for name in port.get_names()}
-        self.inputs = self.names(model.inputs)
-        self.outputs = self.names(model.outputs)
+        self.ports = {name: port for port in (*model.inputs, *model.outputs) for name in self.names(port)}
+        self.inputs, self.outputs = ([self.names(port) for port in ports] for ports in (model.inputs, model.outputs))
 
-    def names(self, ports):
-        """The name of each port that the model is known by: of several, the plainest."""
-        return {min(map(self.plain, port.get_names()), key=len) for port in ports}
-
-    def plain(self, name):
-        """The name without the number of a node's output, which frozen graphs of TensorFlow have."""
-        return name.partition(":")[0]
+    def names(self, port):
+        """The names of a tensor, without the number of a node's output, which frozen graphs of TensorFlow have."""
+        return {name.partition(":")[0] for name in port.get_names()}
 
     def run(self, given, outputs):
         # The tensors use the memory of the arrays.
@@ -124,7 +120,7 @@ class TensorFlow:
             else:
                 tensorflow.import_graph_def(v1.GraphDef.FromString(file.read_bytes()), name="")
                 fed, fetched = ({name: f"{name}:0" for name in names} for names in (inputs, outputs))
-        self.inputs, self.outputs = set(fed), set(fetched)
+        self.inputs, self.outputs = ([{name} for name in names] for names in (fed, fetched))
         self.call = session.make_callable([fetched[name] for name in outputs if name in fetched], list(fed.values()))
         self.order = list(fed)
 
@@ -143,7 +139,7 @@ class Torch:
         self.module = torch.jit.load(str(file))
         self.module.eval()
         self.order = sorted(inputs, key=position)
-        self.inputs, self.outputs = set(inputs), set(outputs)
+        self.inputs, self.outputs = ([{name} for name in names] for names in (inputs, outputs))
 
     def run(self, given, outputs):
         with self.torch.inference_mode():
@@ -265,8 +261,10 @@ class TritonPythonModel:
         self.check("outputs", self.results, self.graph.outputs)
 
     def check(self, what, configured, found):
-        if set(configured) != found:
-            raise ValueError(f"the configuration has the {what} {', '.join(sorted(configured))}, the model's file {', '.join(sorted(found))}")
+        """Each tensor of the graph, which may have several names, has to be configured, and the other way round."""
+        if set(configured) - set().union(*found) or any(names.isdisjoint(configured) for names in found):
+            of_file = sorted(min(names) for names in found)
+            raise ValueError(f"the configuration has the {what} {', '.join(sorted(configured))}, the model's file {', '.join(of_file)}")
 
     def execute(self, requests):
         if self.delay_s:
