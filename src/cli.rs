@@ -4,6 +4,7 @@ mod access;
 mod endpoint;
 mod history;
 mod proxy;
+mod repository;
 mod server;
 mod values;
 
@@ -25,12 +26,13 @@ pub use self::{
     endpoint::EndpointArgs,
     history::{CheckArgs, HistoryArgs},
     proxy::ProxyArgs,
+    repository::{InitialChoice, RepositoryArgs},
     server::ServerArgs,
 };
 use crate::{
     endpoint::{Endpoint, Endpoints},
     model::Strategy,
-    reference::{Options, Tls, model_names, strategy_of},
+    reference::{Options, Tls, strategies},
     scenario::{Millis, Overrides},
     seed::Seed,
 };
@@ -66,6 +68,8 @@ pub enum Command {
     Check(CheckArgs),
     /// Serve the reference server: a Triton-compatible sequence batcher with accumulator models.
     Serve(ServeArgs),
+    /// Write a model repository: Triton's families of sequence models, for each of its backends.
+    Repository(Box<RepositoryArgs>),
     /// Stand between a client and a server as a faulty network: delay, slice, limit, cut and swallow what passes.
     Proxy(ProxyArgs),
     /// Have a failure again, and make it small.
@@ -379,7 +383,7 @@ impl ServeArgs {
     /// # Errors
     /// What does not go together, in one line.
     pub fn check(&self) -> Result<Vec<String>, String> {
-        let strategies: Vec<_> = model_names().filter_map(|name| strategy_of(name, self.strategy)).collect();
+        let strategies: Vec<_> = strategies(self.strategy);
         self.server.check("each model", &strategies)
     }
 

@@ -26,9 +26,10 @@ pub mod scenario;
 // What is between client and server.
 pub mod proxy;
 
-// The wire.
+// The wire, and the models at its other end.
 pub mod proto;
 pub mod reference;
+pub mod repository;
 pub mod transport;
 
 // What came back.

@@ -25,7 +25,7 @@ const LAYERS: [&[&str]; 12] = [
     ],
     &["controls", "event", "model"],
     &["scenario"],
-    &["plan", "proto", "proxy"],
+    &["plan", "proto", "proxy", "repository"],
     &["transport", "reference"],
     &["history"],
     &["oracle"],

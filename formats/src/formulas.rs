@@ -74,16 +74,26 @@ pub struct Options {
     pub width: Option<u32>,
     /// The type of START, END and READY: INT32, FP32 or BOOL. Whatever is not 0 is true.
     pub control: ElementType,
-    /// With END and CORRID, of this type, as inputs: where END, CORRID is added to OUTPUT and not to the state, with all its bits
-    /// where the numbers have 64, else with its low 32 as INT32. Of texts the decimal number, 0 where it is none.
+    /// With END and CORRID, of this type, as inputs.
     pub corrid: Option<ElementType>,
+    /// Where END, CORRID is added to OUTPUT and not to the state, with all its bits where the numbers have 64, else with its low
+    /// 32 as INT32. Of texts the decimal number, 0 where it is none. Without CORRID, nothing is.
+    pub adds_corrid: bool,
     /// What the tensors are called.
     pub names: Names,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { element: Int32, batch: Some(8), width: Some(1), control: Int32, corrid: None, names: Names::default() }
+        Self {
+            element: Int32,
+            batch: Some(8),
+            width: Some(1),
+            control: Int32,
+            corrid: None,
+            adds_corrid: true,
+            names: Names::default(),
+        }
     }
 }
 
@@ -240,7 +250,7 @@ impl<'a> Model<'a> {
     }
 
     fn finish(mut self, result: Value) -> Result<Graph, GraphError> {
-        let result = match self.end_and_corrid {
+        let result = match self.end_and_corrid.filter(|_| self.options.adds_corrid) {
             Some((end, corrid)) => self.with_corrid(result, end, corrid)?,
             None => result,
         };

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import random
 import re
 import shlex
 import shutil
@@ -24,21 +25,46 @@ START_ATTEMPTS = 3
 # Without a pool this large the server can die under streaming load, in its gRPC front end's reuse of request state.
 ALLOCATION_POOL_SIZE = 4096
 PR_SET_PDEATHSIG = 1
+# Linux gives ports from 32768 on to clients.
+PORTS = range(20000, 32768)
 
 
 class ServerError(Exception):
     """Why the server did not start, on one line."""
 
 
-def free_ports(count):
-    """`count` different ports of the loopback address that nobody listens on now."""
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
+class Ports:
+    """Different ports of the loopback address, which no other server of these scripts takes as long as this object lives.
+
+    They are below those that the system gives to clients, any of whose connections could else take one before the server does.
+    """
+
+    def __init__(self, count):
+        self.numbers, self._claims = [], []
+        candidates = list(PORTS)
+        random.shuffle(candidates)
+        while len(self.numbers) < count:
+            if not candidates:
+                raise ServerError(f"no {count} ports of 127.0.0.1 from {PORTS.start} to {PORTS.stop - 1} are free")
+            self._try(candidates.pop())
+
+    def _try(self, number):
+        # A name that lives as long as the process at most.
+        claim = socket.socket(socket.AF_UNIX)
+        try:
+            claim.bind(f"\0sequence-stress port {number}")
+            with socket.socket() as port:
+                port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                port.bind(("127.0.0.1", number))
+        except OSError:
+            claim.close()
+            return
+        self._claims.append(claim)
+        self.numbers.append(number)
+
+    def release(self):
+        for claim in self._claims:
+            claim.close()
 
 
 def prepare_child():
@@ -70,6 +96,7 @@ class Server:
         if allocation_pool:
             self.arguments.append(f"--grpc-infer-allocation-pool-size={ALLOCATION_POOL_SIZE}")
         self.process = None
+        self.ports = None
         self.lines_before_ready = 0
         self.errors_before_restart = []
 
@@ -93,6 +120,8 @@ class Server:
 
     def __exit__(self, *_):
         self.stop()
+        if self.ports:
+            self.ports.release()
         for leftover in Path("/dev/shm").glob(f"{self.shared_memory}*"):
             leftover.unlink(missing_ok=True)
         shutil.rmtree(self.scratch, ignore_errors=True)
@@ -116,7 +145,10 @@ class Server:
 
     def _start(self):
         for attempt in range(START_ATTEMPTS):
-            self.http_port, self.grpc_port, self.metrics_port = free_ports(3)
+            if self.ports:
+                self.ports.release()
+            self.ports = Ports(3)
+            self.http_port, self.grpc_port, self.metrics_port = self.ports.numbers
             self._spawn()
             if self._wait_until_ready():
                 self.lines_before_ready = len(self.log_tail())

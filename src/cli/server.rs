@@ -7,7 +7,8 @@ use clap::Args;
 use super::values::{any_milliseconds, share, time, whole};
 use crate::{
     model::Strategy,
-    reference::{ModelOptions, Options, Planted, fault::When},
+    reference::{Options, Planted, fault::When},
+    repository::ModelOptions,
     seed::Seed,
 };
 

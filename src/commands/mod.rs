@@ -8,6 +8,7 @@ mod plan;
 mod progress;
 mod proxy;
 mod replay;
+mod repository;
 mod scenarios;
 mod serve;
 mod stress;
@@ -38,6 +39,7 @@ pub fn main() -> ExitCode {
         Ok(Cli { command: Some(Command::Plan(args)), .. }) => plan::print(&args),
         Ok(Cli { command: Some(Command::Check(args)), .. }) => check::check(&args),
         Ok(Cli { command: Some(Command::Serve(args)), .. }) => serve::serve(&args),
+        Ok(Cli { command: Some(Command::Repository(args)), .. }) => repository::repository(&args),
         Ok(Cli { command: Some(Command::Proxy(args)), .. }) => proxy::proxy(&args),
         Ok(Cli { command: Some(Command::Replay(args)), .. }) => replay::replay(&args),
         Ok(Cli { command: Some(Command::Export(args)), .. }) => export::export(&args),

@@ -9,12 +9,15 @@ use std::{
 };
 
 use super::{
-    builtin::{ModelOptions, configs},
+    builtin::configs,
     pbtxt::{self, Remark},
     scheduler::{HoldUntil, Strategy},
     spec::{Files, STATE_BYTES_MAX, Spec},
 };
-use crate::proto::{ModelConfig, model_config::SchedulingChoice, model_sequence_batching::initial_state::StateData};
+use crate::{
+    proto::{ModelConfig, model_config::SchedulingChoice, model_sequence_batching::initial_state::StateData},
+    repository::ModelOptions,
+};
 
 const CONFIGURATION: &str = "config.pbtxt";
 const INITIAL_STATES: &str = "initial_state";

@@ -9,7 +9,7 @@ use std::{
 use prost::Message as _;
 
 use super::{
-    builtin::{ModelOptions, configs},
+    builtin::configs,
     decode::{Decoded, decode},
     execution::{self, Asks, Inputs},
     fault::Faults,
@@ -21,7 +21,10 @@ use super::{
     spec::Spec,
     tensor::texts,
 };
-use crate::proto::{InferParameter, ModelInferRequest, infer_parameter::ParameterChoice};
+use crate::{
+    proto::{InferParameter, ModelInferRequest, infer_parameter::ParameterChoice},
+    repository::ModelOptions,
+};
 
 /// A model with two sizes of its own that are not fixed, which none of the built-in ones has.
 const MATRIX: &str = r#"{"input": [{"name": "INPUT", "data_type": "TYPE_INT32", "dims": [-1, -1]}],

@@ -39,7 +39,8 @@ mod tls;
 mod unreadable;
 mod web;
 
-pub use builtin::{ModelOptions, model_names, models_in_short, strategy_of};
+pub use crate::repository::ModelOptions;
+pub use builtin::{model_names, models_in_short, strategies, strategy_of};
 pub use fault::{Fault, Planted, When};
 pub use folder::Models;
 pub use server::{Ended, Options, Server};

@@ -1,20 +1,12 @@
 //! Model configurations as people write them: protobuf's text format.
 
-use std::sync::LazyLock;
-
 use miette::Diagnostic as _;
-use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor, text_format::ParseError};
+use prost_reflect::{DynamicMessage, text_format::ParseError};
 
-use crate::proto::{self, ModelConfig};
+use crate::{proto::ModelConfig, repository::text::DESCRIPTOR};
 
 /// The most fields of one file that may be unknown.
 const UNKNOWN_MAX: usize = 100;
-
-/// What a configuration is made of.
-pub(super) static DESCRIPTOR: LazyLock<MessageDescriptor> = LazyLock::new(|| {
-    let pool = DescriptorPool::decode(proto::DESCRIPTORS).expect("the build made them");
-    pool.get_message_by_name("inference.ModelConfig").expect("proto/ has it")
-});
 
 /// Something about a line of the text, counted from one.
 #[derive(Clone, Debug, PartialEq, Eq)]

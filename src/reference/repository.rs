@@ -15,12 +15,14 @@ use super::{
     failure::Failure,
     fault::Faults,
     folder::Source,
-    pbtxt::DESCRIPTOR,
     scheduler::HoldUntil,
     served::Served,
     spec::{Spec, check},
 };
-use crate::proto::{ModelConfig, repository_index_response::ModelIndex};
+use crate::{
+    proto::{ModelConfig, repository_index_response::ModelIndex},
+    repository::text::DESCRIPTOR,
+};
 
 /// How long a shutdown waits for what is queued.
 const STOP_LIMIT: Duration = Duration::from_secs(10);

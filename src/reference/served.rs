@@ -414,13 +414,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        reference::{
-            builtin::{ModelOptions, configs},
-            fault::Planted,
-            reply::Answer,
-            scheduler::HoldUntil,
-            tensor::Tensor,
-        },
+        reference::{builtin::configs, fault::Planted, reply::Answer, scheduler::HoldUntil, tensor::Tensor},
+        repository::ModelOptions,
         seed::Seed,
     };
 

@@ -25,7 +25,6 @@ use tonic::codec::CompressionEncoding;
 use tonic_health::pb::health_server::HealthServer;
 
 use super::{
-    builtin::ModelOptions,
     fault::{Fault, Faults, Planted},
     folder::{Models, Source},
     grpc::{Blow, Service},
@@ -40,7 +39,7 @@ use super::{
     unreadable::TellsUnreadable,
     web,
 };
-use crate::{proto::grpc_inference_service_server::GrpcInferenceServiceServer, seed::Seed};
+use crate::{proto::grpc_inference_service_server::GrpcInferenceServiceServer, repository::ModelOptions, seed::Seed};
 
 /// The largest message that is taken, as with the real server.
 const MESSAGE_BYTES_MAX: usize = i32::MAX as usize;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    builtin::{ModelOptions, configs},
+    builtin::configs,
     execution::{Asks, Inputs, Instance, Wants},
     fault::Faults,
     request::SequenceId,
@@ -16,6 +16,7 @@ use super::{
     spec::Spec,
     tensor::Tensor,
 };
+use crate::repository::ModelOptions;
 
 /// What the elements of what the model saw take.
 pub(crate) const SEEN_BYTES: usize = 5 * size_of::<i64>();

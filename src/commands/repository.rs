@@ -1,0 +1,56 @@
+//! `sequence-stress repository`.
+
+use std::{collections::BTreeMap, io::Write as _};
+
+use super::{
+    Failure,
+    output::{print, say_error},
+};
+use crate::{
+    cli::RepositoryArgs,
+    report::counted,
+    repository::{Made, Written, write},
+};
+
+/// Writes the models that are asked for, or lists them.
+pub(super) fn repository(args: &RepositoryArgs) -> Result<u8, Failure> {
+    let matrix = args.matrix().map_err(Failure::wrong_input)?;
+    let made = matrix.make().map_err(Failure::wrong_input)?;
+    match &args.folder {
+        Some(folder) if !args.list => {
+            let notes = write(folder, &made.models, args.force).map_err(Failure::could_not_test)?;
+            print(|out| {
+                let models = counted(made.models.len() as u64, "model");
+                writeln!(out, "wrote {models} into '{}': {}", folder.display(), by_backend(&made.models))
+            });
+            say_refused(&made);
+            for note in notes {
+                say_error(&note);
+            }
+        }
+        _ => {
+            print(|out| made.models.iter().try_for_each(|model| writeln!(out, "{}", line(model))));
+            say_refused(&made);
+        }
+    }
+    Ok(0)
+}
+
+fn line(Written { name, backend, formula, strategy, .. }: &Written) -> String {
+    format!("{name:<50} {:<11} {strategy:<6} {}", backend.name(), formula.name())
+}
+
+fn by_backend(models: &[Written]) -> String {
+    let mut counts = BTreeMap::<_, u64>::new();
+    for model in models {
+        *counts.entry(model.backend.name()).or_default() += 1;
+    }
+    counts.into_iter().map(|(backend, count)| format!("{backend} {count}")).collect::<Vec<_>>().join(", ")
+}
+
+/// Says what there is none of, a line for each reason.
+fn say_refused(made: &Made) {
+    for ((backend, reason), count) in &made.refused {
+        say_error(&format!("left out: {} of {backend}: {reason}", counted(*count as u64, "model")));
+    }
+}

@@ -1,0 +1,77 @@
+//! The data types of models, as their names have them.
+
+use sequence_stress_formats::element::ElementType;
+
+use crate::{
+    number::{Datatype, Number},
+    proto::DataType,
+};
+
+macro_rules! dtypes {
+    ($($dtype:ident $name:literal $data_type:ident $datatype:ident $element:ident;)*) => {
+        /// A data type, called as NumPy calls it.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[expect(missing_docs, reason = "their names say it; of Bool the controls are BOOL and the numbers INT32")]
+        pub enum Dtype { $($dtype,)* }
+
+        impl Dtype {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$dtype),*];
+
+            /// Its name.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$dtype => $name,)* }
+            }
+
+            /// The type of the tensors, as configurations have it.
+            pub(super) fn data_type(self) -> DataType {
+                match self { $(Self::$dtype => DataType::$data_type,)* }
+            }
+
+            /// The type of the tensors, as model files have it.
+            pub(super) fn element(self) -> ElementType {
+                match self { $(Self::$dtype => ElementType::$element,)* }
+            }
+
+            /// The type that is computed in.
+            pub(super) fn datatype(self) -> Datatype {
+                match self { $(Self::$dtype => Datatype::$datatype,)* }
+            }
+        }
+    };
+}
+
+dtypes! {
+    Int32 "int32" TypeInt32 Int32 Int32;
+    Int64 "int64" TypeInt64 Int64 Int64;
+    Uint32 "uint32" TypeUint32 Uint32 Uint32;
+    Uint64 "uint64" TypeUint64 Uint64 Uint64;
+    Float32 "float32" TypeFp32 Fp32 Fp32;
+    Float64 "float64" TypeFp64 Fp64 Fp64;
+    Object "object" TypeString Bytes Text;
+    Bool "bool" TypeInt32 Int32 Int32;
+}
+
+impl Dtype {
+    /// The bytes of a tensor of one element that is this number.
+    pub(super) fn bytes(self, value: i64) -> Vec<u8> {
+        self.datatype().number(value).to_bytes()
+    }
+
+    /// The number that a tensor of one element is; none where the bytes are no such tensor.
+    pub(super) fn read(self, bytes: &[u8]) -> Option<Number> {
+        match self.datatype().split(bytes) {
+            Some((Ok(number), [])) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// A number that the type has and that models which begin with nothing do not come by easily.
+    pub(super) fn remarkable(self) -> i64 {
+        match self {
+            Self::Bool => 100,
+            _ => 1000,
+        }
+    }
+}
