@@ -258,11 +258,12 @@ class TritonPythonModel:
         self.results = [*self.outputs, *(state.output for state in self.states)]
         self.graph = RUNTIMES[hosted["runtime"]](file, inputs, self.results)
         self.check("inputs", inputs, self.graph.inputs)
+        # Some runtimes take whatever nobody reads for an output, too.
         self.check("outputs", self.results, self.graph.outputs)
 
     def check(self, what, configured, found):
-        """Each tensor of the graph, which may have several names, has to be configured, and the other way round."""
-        if set(configured) - set().union(*found) or any(names.isdisjoint(configured) for names in found):
+        """Each tensor that is configured has to be one of the graph's, by one of its names."""
+        if set(configured) - set().union(*found):
             of_file = sorted(min(names) for names in found)
             raise ValueError(f"the configuration has the {what} {', '.join(sorted(configured))}, the model's file {', '.join(of_file)}")
 

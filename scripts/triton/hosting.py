@@ -186,12 +186,13 @@ class Hosting:
 
     def __init__(self, folder):
         self.folder = folder
+        models = self.models()
         self.messages = Messages()
         self.backends = set()
         self.processes = 0
         self.as_they_are, self.hosted, self.runtimes = [], {}, {}
         self.left_out = collections.defaultdict(list)
-        for model in self.models():
+        for model in models:
             try:
                 self.take(model, self.messages.parsed(self.configuration_of(model)))
             except CannotHost as problem:

@@ -340,10 +340,10 @@ class Host(unittest.TestCase):
     def test_a_file_with_other_tensors_is_refused(self):
         class Other(Sum):
             def __init__(self, file, inputs, outputs):
-                super().__init__(file, [*inputs, "X"], outputs)
+                super().__init__(file, ["INPUT", "X"], outputs)
 
         with mock.patch.dict(globals(), {"Sum": Other}):
-            with self.assertRaisesRegex(ValueError, "inputs INPUT, READY, START, the model's file INPUT, READY, START, X"):
+            with self.assertRaisesRegex(ValueError, "inputs INPUT, READY, START, the model's file INPUT, X"):
                 self.host()
 
 
