@@ -7,6 +7,7 @@ beside the file and tells it what to do, as JSON in the configuration's paramete
   file      the name of the model's file
   states    the states that the server would keep, which the Python backend does not offer: a list of 'input', 'output', 'data_type',
             'dims', and 'initial', what a sequence begins with: 'undefined', 'zero', or 'file', the one that 'data_file' names
+  corrid    the CORRID control that is a text, or null: the Python backend takes none such
 
 All rows of an execution go through the graph at once, in their order, because a graph that keeps state keeps it by row: row n is
 slot n. The rows of idle slots do, too; whatever they hold, nobody is answered with it, and no state is kept of them.
@@ -38,7 +39,7 @@ def numpy_type(data_type):
 
 def texts(values):
     """An array of texts as the client sends them, from whatever a runtime has them in."""
-    elements = [element.encode() if isinstance(element, str) else element for element in np.asarray(values, dtype=object).reshape(-1)]
+    elements = [element if isinstance(element, bytes) else str(element).encode() for element in np.asarray(values, dtype=object).reshape(-1)]
     return np.array(elements, dtype=np.object_).reshape(np.shape(values))
 
 
@@ -216,14 +217,16 @@ class State:
 class Row:
     """One request of an execution: its tensors, and what the batcher says of it."""
 
-    def __init__(self, index, request, names, is_direct):
+    def __init__(self, index, request, model):
         correlation_id = request.correlation_id()
         # A sequence has an ID that is neither 0 nor empty; the row of a slot without one has not.
         self.is_idle = correlation_id in (0, "", b"")
         self.is_start = bool(request.flags() & pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START)
-        self.key = index if is_direct else correlation_id
+        self.key = index if model.is_direct else correlation_id
         self.asked = request.requested_output_names()
-        self.tensors = {name: pb_utils.get_input_tensor_by_name(request, name).as_numpy() for name in names}
+        self.tensors = {name: pb_utils.get_input_tensor_by_name(request, name).as_numpy() for name in model.names}
+        if model.corrid:
+            self.tensors[model.corrid] = texts([[correlation_id or ""]] if model.has_batch else [correlation_id or ""])
 
 
 def padded(rows, name):
@@ -249,14 +252,19 @@ class TritonPythonModel:
         self.delay_s = int(parameters.get("execute_delay_ms", "0")) / 1000
         self.has_batch = config["max_batch_size"] > 0
         self.is_direct = "oldest" not in batching
-        self.names = [tensor["name"] for tensor in (*config["input"], *batching.get("control_input", []))]
+        self.names = [tensor["name"] for tensor in config["input"]]
+        controls = [tensor["name"] for tensor in batching.get("control_input", [])]
         self.outputs = {tensor["name"]: numpy_type(tensor["data_type"]) for tensor in config["output"]}
         folder = Path(args["model_repository"])
         self.states = [State(declared, self.has_batch, folder / "initial_state") for declared in hosted["states"]]
         file = folder / args["model_version"] / hosted["file"]
         inputs = [*self.names, *(state.input for state in self.states)]
         self.results = [*self.outputs, *(state.output for state in self.states)]
-        self.graph = RUNTIMES[hosted["runtime"]](file, inputs, self.results)
+        self.corrid = hosted["corrid"]
+        of_corrid = [self.corrid] if self.corrid else []
+        self.graph = RUNTIMES[hosted["runtime"]](file, [*inputs, *controls, *of_corrid], self.results)
+        # A control may be there for those who read the configuration.
+        self.names += [name for name in controls if any(name in names for names in self.graph.inputs)]
         self.check("inputs", inputs, self.graph.inputs)
         # Some runtimes take whatever nobody reads for an output, too.
         self.check("outputs", self.results, self.graph.outputs)
@@ -277,7 +285,7 @@ class TritonPythonModel:
     def answers(self, requests):
         """The response to each request of one execution of the graph."""
         try:
-            rows = [Row(index, request, self.names, self.is_direct) for index, request in enumerate(requests)]
+            rows = [Row(index, request, self) for index, request in enumerate(requests)]
             results = self.run(rows)
             return [self.answer(index, row, results) for index, row in enumerate(rows)]
         except Exception as problem:  # Whatever a runtime raises is the answer.
@@ -286,7 +294,7 @@ class TritonPythonModel:
 
     def run(self, rows):
         """The graph's results by name; what it says of states is kept."""
-        tensors = {name: padded(rows, name) if self.has_batch else rows[0].tensors[name] for name in self.names}
+        tensors = {name: padded(rows, name) if self.has_batch else rows[0].tensors[name] for name in rows[0].tensors}
         for state in self.states:
             tensors[state.input] = np.concatenate([state.before(row) for row in rows])
         results = dict(zip(self.results, self.graph.run(tensors, self.results)))

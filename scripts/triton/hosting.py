@@ -133,10 +133,15 @@ class Hosted:
 
     def for_tensorflow(self, of_versions, file):
         is_openvino = not set(self.data_types()).intersection(NOT_FOR_OPENVINO)
-        controls = [kind for tensor in self.config.sequence_batching.control_input for kind in tensor.control]
-        is_text = any(self.messages.data_type(control.data_type) == "TYPE_STRING" for control in controls)
         has_variables = any(holds_variables(version / file) for version in of_versions)
-        return "openvino" if is_openvino and not is_text and not has_variables else "tensorflow"
+        return "openvino" if is_openvino and not self.text_corrid() and not has_variables else "tensorflow"
+
+    def text_corrid(self):
+        """The control that is the correlation ID as a text, if there is one."""
+        for tensor in self.config.sequence_batching.control_input:
+            if any(self.messages.data_type(control.data_type) == "TYPE_STRING" for control in tensor.control):
+                return tensor
+        return None
 
     def states(self):
         """What the host has to keep, as it is told of it."""
@@ -159,12 +164,16 @@ class Hosted:
         for field in ("platform", "default_model_filename", "runtime"):
             config.ClearField(field)
         config.sequence_batching.ClearField("state")
+        corrid = self.text_corrid()
+        if corrid:
+            # The Python backend says 'unexpected number of string elements 2', or dies.
+            config.sequence_batching.control_input.remove(corrid)
         if not config.instance_group:
             config.instance_group.add(count=1)
         for group in config.instance_group:
             group.kind = group.KIND_CPU
             group.ClearField("gpus")
-        told = {"runtime": self.runtime, "packages": str(packages), "file": self.file, "states": self.states()}
+        told = {"runtime": self.runtime, "packages": str(packages), "file": self.file, "states": self.states(), "corrid": corrid.name if corrid else None}
         config.parameters[PARAMETER].string_value = json.dumps(told)
         return config
 

@@ -87,7 +87,7 @@ class Rewriting(Repository):
         config, told = self.config("m")
         self.assertEqual((config.backend, config.platform, len(config.sequence_batching.state)), ("python", "", 0))
         state = {"input": "INPUT_STATE", "output": "OUTPUT_STATE", "data_type": "TYPE_INT32", "dims": [1], "initial": "undefined"}
-        self.assertEqual(told, {"runtime": "onnxruntime", "packages": "/packages/onnxruntime", "file": "model.onnx", "states": [state]})
+        self.assertEqual(told, {"runtime": "onnxruntime", "packages": "/packages/onnxruntime", "file": "model.onnx", "states": [state], "corrid": None})
         self.assertEqual((served.backends, served.processes), ({"python"}, 2))
 
     def test_all_else_is_kept(self):
@@ -112,6 +112,14 @@ class Rewriting(Repository):
         self.assertEqual(state["initial"], "zero")
         (state,) = self.config("file")[1]["states"]
         self.assertEqual((state["initial"], state["data_file"]), ("file", "ten"))
+
+    def test_a_correlation_id_that_is_a_text_is_given_by_the_host(self):
+        control = 'control_input { name: "ID" control { kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_STRING } }'
+        self.model("m", backend="tensorflow", file="model.graphdef", **{"sequence_batching {": f"sequence_batching {{ {control}"})
+        self.host()
+        config, told = self.config("m")
+        self.assertEqual(([tensor.name for tensor in config.sequence_batching.control_input], told["corrid"]), (["START", "READY"], "ID"))
+        self.assertEqual(told["runtime"], "tensorflow")
 
     def test_the_host_lies_beside_the_file_and_the_given_folder_is_as_it_was(self):
         self.model("m")
@@ -269,9 +277,9 @@ def host_module():
 
 
 class Host(unittest.TestCase):
-    def host(self, states=(), oldest=False, data_type="TYPE_INT32", folder="/nowhere"):
+    def host(self, states=(), oldest=False, data_type="TYPE_INT32", folder="/nowhere", corrid=None):
         controls = [{"name": name} for name in ("START", "READY")]
-        told = {"runtime": "sum", "packages": "/nowhere", "file": "model.sum", "states": list(states)}
+        told = {"runtime": "sum", "packages": "/nowhere", "file": "model.sum", "states": list(states), "corrid": corrid}
         tensor = {"data_type": data_type, "dims": [-1]}
         config = {
             "max_batch_size": 4,
@@ -340,11 +348,33 @@ class Host(unittest.TestCase):
     def test_a_file_with_other_tensors_is_refused(self):
         class Other(Sum):
             def __init__(self, file, inputs, outputs):
-                super().__init__(file, ["INPUT", "X"], outputs)
+                super().__init__(file, ["X"], outputs)
 
         with mock.patch.dict(globals(), {"Sum": Other}):
-            with self.assertRaisesRegex(ValueError, "inputs INPUT, READY, START, the model's file INPUT, X"):
+            with self.assertRaisesRegex(ValueError, "the configuration has the inputs INPUT, the model's file X"):
                 self.host()
+
+    def test_a_control_that_the_file_has_not_is_not_given_to_it(self):
+        class WithoutReady(Sum):
+            def __init__(self, file, inputs, outputs):
+                super().__init__(file, [name for name in inputs if name != "READY"], outputs)
+
+        with mock.patch.dict(globals(), {"Sum": WithoutReady}):
+            host = self.host()
+        self.assertEqual(self.answers(host, Request(1, 7, True)), [[1]])
+        self.assertEqual(sorted(host.graph.seen), ["INPUT", "START"])
+
+    def test_a_text_of_the_correlation_id_is_made_of_what_came(self):
+        host = self.host(corrid="ID")
+        self.answers(host, Request(1, "seven", True), Request(2), Request(3, 9, True))
+        self.assertEqual(host.graph.seen["ID"], [[b"seven"], [b""], [b"9"]])
+
+    def test_an_execution_takes_its_time(self):
+        host = self.host()
+        host.delay_s = 0.25
+        with mock.patch.object(self.module.time, "sleep") as sleep:
+            self.answers(host, Request(1, 7, True), Request(2, 8, True))
+        sleep.assert_called_once_with(0.25)
 
 
 if __name__ == "__main__":
