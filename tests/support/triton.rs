@@ -14,6 +14,7 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 /// The command with a server, which is ended after three minutes.
 pub fn with_triton(options: &[&str], command: &[&str]) -> Command {
     let mut with_triton = Command::new(format!("{ROOT}/scripts/with-triton"));
+    with_triton.env("SEQUENCE_STRESS_TOOL", env!("CARGO_BIN_EXE_sequence-stress"));
     with_triton.args(["--idle-limit-ms", "200", "--time-limit", "180"]).args(options).arg("--").args(command);
     with_triton.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     with_triton
