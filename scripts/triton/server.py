@@ -19,6 +19,8 @@ from . import install, native, repository
 
 READY_SECONDS = 90
 STOP_SECONDS = 30
+# A model that is hosted may import a large runtime first.
+STUB_SECONDS = 120
 START_ATTEMPTS = 3
 # Without a pool this large the server can die under streaming load, in its gRPC front end's reuse of request state.
 ALLOCATION_POOL_SIZE = 4096
@@ -74,17 +76,20 @@ def prepare_child():
 class Server:
     """A running tritonserver; a context manager that stops it whatever happens."""
 
-    def __init__(self, release, repository_options, python=False, allocation_pool=True, arguments=(), variables=None):
+    def __init__(self, release, repository_options, python=False, allocation_pool=True, arguments=(), variables=None, given=None):
+        """`given` are the models to serve, if not those of the built-in table, which `repository_options` and `python` describe."""
         self.release = release
         self.python = python
+        self.given = given
+        self.backends = given.backends if given else {repository.PYTHON if python else native.NAME}
         self.wheel = install.server(release)
         self.libraries = [self.wheel / "nvidia_pytriton.libs"]
-        if python:
-            self.backend = install.python_backend(release)
+        if repository.PYTHON in self.backends:
+            self.python_backend = install.python_backend(release)
             self.interpreter = install.model_python()
             self.libraries.insert(0, install.python_library_folder())
-        else:
-            self.backend = native.library()
+        if native.NAME in self.backends:
+            self.native_backend = native.library()
         self.repository_options = repository_options
         self.arguments = list(arguments)
         self.variables = variables or {}
@@ -100,9 +105,9 @@ class Server:
         self.log = self.scratch / "server.log"
         self.shared_memory = f"{self.scratch.name}-"
         try:
-            self._install_backend()
+            self._install_backends()
             models = self.scratch / "models"
-            repository.write(models, self.python, self.release, **self.repository_options)
+            self._write_models(models)
             # Bytecode beside a model changes the model's folder, and the server then takes the model for another one; the
             # interpreter within the Python backend looks at no variable that forbids it.
             for model in models.glob("*/*/model.py"):
@@ -121,16 +126,22 @@ class Server:
             leftover.unlink(missing_ok=True)
         shutil.rmtree(self.scratch, ignore_errors=True)
 
-    def _install_backend(self):
+    def _write_models(self, folder):
+        if self.given:
+            self.given.write(folder)
+        else:
+            repository.write(folder, self.python, self.release, **self.repository_options)
+
+    def _install_backends(self):
         """Makes the one folder that has to hold every backend."""
         backends = self.scratch / "backends"
         backends.mkdir()
-        if self.python:
-            (backends / repository.PYTHON).symlink_to(self.backend)
-        else:
+        if repository.PYTHON in self.backends:
+            (backends / repository.PYTHON).symlink_to(self.python_backend)
+        if native.NAME in self.backends:
             # A copy, because the next build replaces the library while this server may still run.
             (backends / native.NAME).mkdir()
-            shutil.copy(self.backend, backends / native.NAME / native.LIBRARY)
+            shutil.copy(self.native_backend, backends / native.NAME / native.LIBRARY)
 
     def _start(self):
         for attempt in range(START_ATTEMPTS):
@@ -168,10 +179,12 @@ class Server:
         if self.release >= "23.10":
             command.append("--metrics-address=127.0.0.1")
         environment = dict(os.environ)
-        environment["LD_LIBRARY_PATH"] = ":".join(map(str, self.libraries))
+        libraries = [*self.libraries, *(self.given.libraries() if self.given else [])]
+        environment["LD_LIBRARY_PATH"] = ":".join(map(str, libraries))
         environment.update(self.variables)
-        if self.python:
+        if repository.PYTHON in self.backends:
             command.append(f"--backend-config=python,shm-region-prefix-name={self.shared_memory}")
+            command.append(f"--backend-config=python,stub-timeout-seconds={STUB_SECONDS}")
             environment["PATH"] = f"{self.interpreter / 'bin'}:{environment.get('PATH', '')}"
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(

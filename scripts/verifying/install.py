@@ -16,20 +16,29 @@ from pathlib import Path
 from triton.install import PIP_SECONDS, ROOT, InstallError, once, pip
 
 HOME = Path(os.environ.get("SEQUENCE_STRESS_MODELS_DIR", ROOT / ".models"))
-PACKAGES = ["numpy==2.4.6", "onnx==1.23.2", "onnxruntime==1.32.0", "openvino==2026.4.1"]
+PACKAGES = {
+    "onnxruntime": ["numpy==2.4.6", "onnx==1.23.2", "onnxruntime==1.32.0"],
+    "openvino": ["numpy==2.4.6", "openvino==2026.4.1"],
+    "tensorflow": ["tensorflow-cpu==2.21.0"],
+}
 # As servers of 2024 have them.
-OLDER = ["numpy==1.26.4", "onnx==1.16.2", "onnxruntime==1.19.2", "openvino==2024.4.0"]
-TENSORFLOW = ["tensorflow-cpu==2.21.0"]
+OLDER = {
+    **PACKAGES,
+    "onnxruntime": ["numpy==1.26.4", "onnx==1.16.2", "onnxruntime==1.19.2"],
+    "openvino": ["numpy==1.26.4", "openvino==2024.4.0"],
+}
 # PyPI's torch does not come without CUDA's libraries.
 DEBIAN_PYTHON = Path("/usr/bin/python3")
 TORCH = "python3-torch"
+# Who says what is being got.
+PROGRAM = Path(sys.argv[0]).name
 
 
 def from_pypi(name, packages):
     """The command and the environment of a Python that has these packages."""
 
     def make(folder):
-        print(f"verify-models: getting {', '.join(packages)} (once, into {HOME})", file=sys.stderr)
+        print(f"{PROGRAM}: getting {', '.join(packages)} (once, into {HOME})", file=sys.stderr)
         pip("install", "--only-binary=:all:", "--target", str(folder), *packages)
 
     versions = "-".join(re.findall(r"==([^ ]+)", " ".join(packages)))
@@ -41,9 +50,12 @@ def python_of(runtime, is_older):
     """The command and the environment of a Python that has this runtime."""
     if runtime == "torch":
         return torch()
-    if runtime == "tensorflow":
-        return from_pypi("tensorflow", TENSORFLOW)
-    return from_pypi("pypi", OLDER if is_older else PACKAGES)
+    return from_pypi(runtime, (OLDER if is_older else PACKAGES)[runtime])
+
+
+def debian_python_version():
+    """The version of Debian's Python, as in 3.11."""
+    return run([str(DEBIAN_PYTHON), "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]).strip()
 
 
 def torch():
@@ -53,7 +65,7 @@ def torch():
 
     def make(folder):
         packages = packages_for(TORCH)
-        print(f"verify-models: getting {TORCH} and what it needs, {len(packages)} packages (once, into {HOME})", file=sys.stderr)
+        print(f"{PROGRAM}: getting {TORCH} and what it needs, {len(packages)} packages (once, into {HOME})", file=sys.stderr)
         with tempfile.TemporaryDirectory(dir=HOME) as scratch:
             # apt downloads as a user of its own.
             os.chmod(scratch, 0o777)
