@@ -212,6 +212,22 @@ fn text_of(bytes: &[u8]) -> String {
 }
 
 #[test]
+fn plain_names_are_those_of_tritons_repositories() {
+    let names = |words: &[&str]| {
+        let (listed, _) = done(&[&["--list", "--plain-names", "--backend", "onnxruntime,native"][..], words].concat());
+        listed.lines().filter_map(|line| line.split_whitespace().next().map(str::to_owned)).collect::<Vec<_>>()
+    };
+    let of_triton =
+        ["custom_dyna_sequence_int32", "custom_sequence_int32", "onnx_dyna_sequence_int32", "onnx_sequence_int32"];
+    assert_eq!(names(&["--family", "implicit,dyna_implicit", "--initial-state", "zero"]), of_triton);
+    assert_eq!(names(&["--family", "sequence,dyna_sequence"]), of_triton);
+    assert_eq!(
+        names(&["--family", "implicit", "--nobatch"]),
+        ["custom_nobatch_sequence_int32", "onnx_nobatch_sequence_int32"]
+    );
+}
+
+#[test]
 fn state_begins_with_what_is_asked_for() {
     let of = |words: &[&str]| {
         let target = Target::new();
@@ -269,6 +285,7 @@ fn what_there_is_not_is_refused_in_a_line_and_nothing_is_left() {
         (&["--prefix", "a/b"], "'/' stands in it"),
         (&["--prefix", ".hidden"], "begin with no '.'"),
         (&["--prefix", "mine"], "two models would be called 'mine_"),
+        (&["--plain-names", "--backend", "native"], "two models would be called 'custom_"),
         (&["--preferred-batch-size", "9"], "none above --max-batch-size, which is 8"),
         (&["--initial-state-file", "/dev/null"], "is for --initial-state file"),
         (&["--initial-state", "file", "--initial-state-file", "/nowhere"], "cannot read '/nowhere'"),
