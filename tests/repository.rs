@@ -308,7 +308,7 @@ fn a_folder_that_holds_something_is_left_alone_unless_forced() {
     let words = [&[&*target.path][..], &one].concat();
     fs::create_dir(&target.path).expect("an empty folder");
     done(&words);
-    let line = refused(4, &words);
+    let line = refused(2, &words);
     assert!(line.contains("exists and is not empty") && line.contains("--force"), "{line}");
 
     let model = Path::new(&target.path).join("custom_sequence_int32");
@@ -326,8 +326,8 @@ fn a_folder_that_holds_something_is_left_alone_unless_forced() {
     let file = target.within.path().join("file");
     fs::write(&file, "kept").expect("it is written");
     let file = file.to_str().expect("UTF-8");
-    assert!(refused(4, &[&[file][..], &one].concat()).contains("is a file"));
-    let line = refused(4, &[&[&*format!("{file}/within")][..], &one].concat());
+    assert!(refused(2, &[&[file][..], &one].concat()).contains("is a file"));
+    let line = refused(2, &[&[&*format!("{file}/within")][..], &one].concat());
     assert!(line.contains("cannot write the models into"), "{line}");
     assert_eq!(fs::read_to_string(file).expect("it is there"), "kept");
 }

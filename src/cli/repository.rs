@@ -27,7 +27,7 @@ Which formula a model computes its config.pbtxt says, in parameter sequence_stre
 Of OpenVINO and TensorFlow texts have their limits, as has each format: what there is none of is left out, and said why.
 TensorRT: model.onnx is written, and trtexec is run where it is there; its command is at the top of each config.pbtxt.
 
-Exit codes: 0 written, 2 the command line is wrong or there is no such model, 4 it could not be written";
+Exit codes: 0 written, 2 the command line is wrong, there is no such model, or nothing could be written";
 
 /// Which models are written, and where.
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
