@@ -28,6 +28,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 fn written() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = Command::new(format!("{ROOT}/scripts/with-triton"));
+    command.env("SEQUENCE_STRESS_TOOL", env!("CARGO_BIN_EXE_sequence-stress"));
     let output = command.args(["--execute-delay-ms", "0", "--write-models"]).arg(folder.path()).output();
     let output = output.expect("it runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -204,6 +204,7 @@ fn the_reference_server_serves_the_repository_of_the_real_one_alike() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().to_str().expect("UTF-8");
     let mut write = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/with-triton"));
+    write.env("SEQUENCE_STRESS_TOOL", env!("CARGO_BIN_EXE_sequence-stress"));
     let written = write.args(OPTIONS).args(["--write-models", path]).output().expect("it runs");
     assert!(written.status.success(), "{}", String::from_utf8_lossy(&written.stderr));
     let serve = Serve::start(&["--model-repository", path]);

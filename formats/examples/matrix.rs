@@ -33,6 +33,7 @@ struct Entry {
     width: Option<u32>,
     control: &'static str,
     corrid: Option<&'static str>,
+    adds_corrid: bool,
     /// What a state begins with, where the formula has one of its own.
     initial: Option<i64>,
     inputs: Vec<Described>,
@@ -84,6 +85,7 @@ fn forms(element: ElementType) -> Vec<Options> {
         for corrid in [Int32, Uint32, Int64, Uint64, Text] {
             forms.push(Options { element, batch, corrid: Some(corrid), ..Options::default() });
         }
+        forms.push(Options { element, batch, corrid: Some(Int64), adds_corrid: false, ..Options::default() });
     }
     forms
 }
@@ -98,12 +100,13 @@ struct Model {
 
 impl Model {
     fn name(&self, format: Format) -> String {
-        let Options { element, batch, width, control, corrid, .. } = &self.options;
+        let Options { element, batch, width, control, corrid, adds_corrid, .. } = &self.options;
         let mut parts = vec![format.name().to_owned(), self.formula.to_owned(), element.name().to_lowercase()];
         parts.push(if batch.is_some() { "batch" } else { "nobatch" }.into());
         parts.push(width.map_or("open".into(), |width| format!("x{width}")));
         parts.push(format!("control-{}", control.name().to_lowercase()));
         parts.extend(corrid.map(|corrid| format!("corrid-{}", corrid.name().to_lowercase())));
+        parts.extend((!adds_corrid).then(|| "not-added".to_owned()));
         parts.join("_")
     }
 
@@ -125,6 +128,7 @@ impl Model {
             width: self.options.width,
             control: self.options.control.name(),
             corrid: self.options.corrid.map(ElementType::name),
+            adds_corrid: self.options.adds_corrid,
             initial: self.initial,
             inputs: Described::all(self.graph.inputs()),
             outputs: Described::all(self.graph.outputs()),

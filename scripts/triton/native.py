@@ -1,8 +1,9 @@
-"""Builds the native model backend of `backend/`, and knows what it can be told.
+"""Builds the native model backend of `backend/` and the tool, which writes models; knows what the backend can be told.
 
 Run as a program (`PYTHONPATH=scripts python3 -m triton.native`) it prints the path of the library.
 """
 
+import functools
 import json
 import os
 import re
@@ -15,7 +16,7 @@ from .install import ROOT, InstallError
 
 NAME = "sequence_stress"
 LIBRARY = f"libtriton_{NAME}.so"
-PACKAGE = "sequence-stress-backend"
+TOOL = "sequence-stress"
 FAULTS = ROOT / "backend/src/fault.rs"
 BUILD_SECONDS = 1800
 # A build that takes no longer has nothing to do.
@@ -24,19 +25,28 @@ QUIET_SECONDS = 2
 
 def library():
     """The path of the backend's library: the one that $SEQUENCE_STRESS_BACKEND names, or else one that is built now."""
-    named = os.environ.get("SEQUENCE_STRESS_BACKEND")
-    if not named:
-        return built()
-    if not Path(named).is_file():
-        raise InstallError(f"SEQUENCE_STRESS_BACKEND is '{named}', and there is no such file")
-    return Path(named)
+    return named("SEQUENCE_STRESS_BACKEND") or built("sequence-stress-backend", LIBRARY, "the native model backend")
 
 
-def built():
-    """Builds the backend where its sources have changed, and returns its path."""
-    command = ["cargo", "build", "--release", "--locked", "-p", PACKAGE]
+def tool():
+    """The path of the tool: the one that $SEQUENCE_STRESS_TOOL names, or else one that is built now."""
+    return named("SEQUENCE_STRESS_TOOL") or built("sequence-stress", TOOL, "sequence-stress, which writes the models")
+
+
+def named(variable):
+    """The file that a variable of the environment names; None where it is not there."""
+    name = os.environ.get(variable)
+    if name and not Path(name).is_file():
+        raise InstallError(f"{variable} is '{name}', and there is no such file")
+    return Path(name) if name else None
+
+
+@functools.cache
+def built(package, file_name, what):
+    """Builds a package where its sources have changed, and returns the path of a file that comes of it."""
+    command = ["cargo", "build", "--release", "--locked", "-p", package]
     shown = " ".join(command)
-    told = threading.Timer(QUIET_SECONDS, print, ["with-triton: building the native model backend"], {"file": sys.stderr, "flush": True})
+    told = threading.Timer(QUIET_SECONDS, print, [f"with-triton: building {what}"], {"file": sys.stderr, "flush": True})
     told.daemon = True
     told.start()
     try:
@@ -44,7 +54,7 @@ def built():
             [*command, "--message-format=json"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=BUILD_SECONDS
         )
     except OSError as problem:
-        raise InstallError(f"cannot run cargo, which builds the native models ({problem.strerror}): install Rust, or serve the Python models with --python")
+        raise InstallError(f"cannot run cargo, which builds {what} ({problem.strerror}): install Rust")
     except subprocess.TimeoutExpired:
         raise InstallError(f"'{shown}' took over {BUILD_SECONDS} s")
     finally:
@@ -54,9 +64,9 @@ def built():
         raise InstallError(f"'{shown}' failed: {first_error(messages, done.stderr)}")
     files = [Path(file) for message in messages if message["reason"] == "compiler-artifact" for file in message["filenames"]]
     for file in files:
-        if file.name == LIBRARY:
+        if file.name == file_name:
             return file
-    raise InstallError(f"'{shown}' built no {LIBRARY}")
+    raise InstallError(f"'{shown}' built no {file_name}")
 
 
 def first_error(messages, stderr):

@@ -1,237 +1,32 @@
-"""Writes the model repository that a real tritonserver serves: the table of models, and their configurations as text."""
+"""The models that a real tritonserver serves for this project's tests: `sequence-stress repository` writes them."""
 
 import ast
-import dataclasses
-import shutil
-import struct
+import re
+import subprocess
 
 from . import native
-from .install import ROOT
+from .install import ROOT, InstallError
 
 ACCUMULATOR = ROOT / "models/accumulator.py"
+TABLE = ROOT / "src/repository/dtype.rs"
 PYTHON = "python"
-WIDTH = 120
-RUNNING_SUM = "running-sum"
-PLUS_CORRID_AT_END = "running-sum-plus-corrid-at-end"
-STATELESS = "ready-times-input-plus-start"
-STATELESS_PLUS_CORRID_AT_END = "ready-times-input-plus-start-plus-corrid-at-end"
-BY_SLOT = ("START", "READY")
-BY_ID = ("START", "END", "READY", "CORRID")
-# What the state of models begins with that have an initial state other than 0.
-INITIAL = 1000
-INITIAL_FILE = "thousand"
-# The answers to each request of the decoupled models, and the executions of each request of the iterative ones.
-RESPONSES = 3
-ITERATIONS = 3
-
-
-@dataclasses.dataclass(frozen=True)
-class Dtype:
-    """A data type as models' names have it: the one of their tensors, and the field of the controls that are true or false."""
-
-    data_type: str
-    # How Python packs an element; None of a text.
-    packed: str
-    control: str = "int32_false_true"
-
-    def element(self, number):
-        """The bytes of an element."""
-        if self.packed is None:
-            text = str(number).encode()
-            return struct.pack("<I", len(text)) + text
-        return struct.pack(f"<{self.packed}", number)
-
-
-DTYPES = {
-    "int32": Dtype("INT32", "i"),
-    "int64": Dtype("INT64", "q"),
-    "uint32": Dtype("UINT32", "I"),
-    "uint64": Dtype("UINT64", "Q"),
-    "float32": Dtype("FP32", "f"),
-    "float64": Dtype("FP64", "d"),
-    "object": Dtype("STRING", None),
-    "bool": Dtype("INT32", "i", "bool_false_true"),
-}
 DEFAULT_DTYPE = "int32"
-# What echo models answer besides the sum: the controls that they saw, and the slot and the instance that they ran in.
-ECHOED = {"SAW_START": "INT32", "SAW_END": "INT32", "SAW_READY": "INT32", "SAW_CORRID": "UINT64", "SLOT": "INT32", "INSTANCE": "INT32"}
-# What all models say of what they saw, where a client asks for it: START, END, READY, CORRID and the slot.
-SEEN = "SEEN"
-SEEN_ELEMENTS = 5
+# Of the Python backend, each of whose instances is a process, where nobody asks for more: those that Triton's own tests have.
+PLAINEST = ["sequence", "oldest", "dyna_sequence"]
+WRITE_SECONDS = 60
 
 
 class RepositoryError(Exception):
     """Why no repository was written, on one line."""
 
 
-class Word(str):
-    """A name of an enumeration, which stands in a configuration without quotes."""
-
-
-def data_type(name):
-    return Word(f"TYPE_{name}")
-
-
-@dataclasses.dataclass(frozen=True)
-class Model:
-    """What sets one model apart from the others."""
-
-    name: str
-    # The Python backend can serve it too.
-    python: bool = False
-    # The first release whose server knows all the fields of its configuration.
-    since: str = "23.04"
-    dtype: Dtype = DTYPES[DEFAULT_DTYPE]
-    dims: int = -1
-    # Requests have a batch dimension.
-    batches: bool = True
-    oldest: bool = False
-    controls: tuple = BY_SLOT
-    formula: str = RUNNING_SUM
-    # Fields of a state that the server keeps, besides its names, type and shape.
-    state: dict = None
-    ragged: bool = False
-    decoupled: bool = False
-    iterative: bool = False
-    outputs: dict = dataclasses.field(default_factory=dict)
-    parameters: dict = dataclasses.field(default_factory=dict)
-    # The files of initial states: their names and contents.
-    files: dict = dataclasses.field(default_factory=dict)
-
-
-def by_id(name, **more):
-    return Model(name, oldest=True, controls=BY_ID, **more)
-
-
-def implicit(name, state=(), **more):
-    return Model(name, dims=1, state=dict(state), **more)
-
-
-def initial(name, dtype, **data):
-    """The field of a state that is there when a sequence begins."""
-    return {"initial_state": {"name": name, "data_type": data_type(dtype.data_type), "dims": [1], **data}}
-
-
-def families(name):
-    """The models of the data type of this name."""
-    dtype = DTYPES[name]
-    of_parameter = {"sequence_stress_initial_state": INITIAL}
-    several = {"sequence_stress_responses": RESPONSES}
-    again = {"sequence_stress_iterations": ITERATIONS}
-    models = [
-        Model("custom_sequence", python=True),
-        by_id("oldest_sequence", python=True),
-        by_id("custom_dyna_sequence", python=True, formula=PLUS_CORRID_AT_END),
-        Model("custom_nobatch_sequence", python=True, batches=False),
-        by_id("custom_nobatch_dyna_sequence", python=True, batches=False, formula=PLUS_CORRID_AT_END),
-        Model("custom_initial_sequence", python=True, parameters=of_parameter),
-        implicit("implicit_sequence"),
-        implicit("implicit_nobatch_sequence", batches=False),
-        implicit("implicit_initial_sequence", initial("zero", dtype, zero_data=True)),
-        implicit("implicit_initial_file_sequence", initial(INITIAL_FILE, dtype, data_file=INITIAL_FILE), parameters=of_parameter, files={INITIAL_FILE: dtype.element(INITIAL)}),
-        implicit("implicit_single_buffer_sequence", {"use_same_buffer_for_input_output": True}, since="24.01"),
-        implicit("implicit_dyna_sequence", oldest=True),
-        Model("stateless_sequence", python=True, dims=1, formula=STATELESS),
-        by_id("stateless_dyna_sequence", python=True, dims=1, formula=STATELESS_PLUS_CORRID_AT_END),
-        by_id("ragged_sequence", python=True, ragged=True),
-        Model("echo_sequence", controls=BY_ID, outputs=ECHOED, parameters={"state_key": "slot"}),
-        by_id("echo_dyna_sequence", outputs=ECHOED),
-        Model("decoupled_sequence", decoupled=True, parameters=several),
-        by_id("decoupled_oldest_sequence", decoupled=True, parameters=several),
-        Model("iterative_sequence", decoupled=True, iterative=True, since="24.01", parameters=again),
-    ]
-    if dtype.packed is None:
-        # Where the bytes of the file are a multiple of four, the server sets texts to zeros when a sequence begins.
-        models = [model for model in models if not model.files]
-    return [dataclasses.replace(model, name=f"{model.name}_{name}", dtype=dtype) for model in models]
-
-
-def literal(value):
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str) and not isinstance(value, Word):
-        escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-        return f'"{escaped}"'
-    return str(value)
-
-
-def text(message, indent=""):
-    """A message as protobuf text: dicts are messages, a list of dicts is a field that is repeated."""
-    lines = []
-    for name, value in message.items():
-        if isinstance(value, dict):
-            value = [value]
-        if not isinstance(value, list):
-            lines.append(f"{name}: {literal(value)}")
-        elif isinstance(value[0], dict):
-            lines += [nested(name, each, indent) for each in value]
-        else:
-            lines.append(f"{name}: [ {', '.join(map(literal, value))} ]")
-    return "".join(f"{indent}{line}\n" for line in lines)
-
-
-def nested(name, message, indent):
-    """A message within another, on one line where it fits."""
-    within = " ".join(line.strip() for line in text(message).splitlines())
-    line = f"{name} {{ {within} }}"
-    return line if len(indent + line) <= WIDTH else f"{name} {{\n{text(message, indent + '  ')}{indent}}}"
-
-
-def control(name, dtype):
-    kind = {"kind": Word(f"CONTROL_SEQUENCE_{name}")}
-    false_true = [False, True] if dtype.control == "bool_false_true" else [0, 1]
-    kind.update({"data_type": data_type("UINT64")} if name == "CORRID" else {dtype.control: false_true})
-    return {"name": name, "control": kind}
-
-
-def state(model):
-    names = {"input_name": "INPUT_STATE", "output_name": "OUTPUT_STATE", "data_type": data_type(model.dtype.data_type), "dims": [model.dims]}
-    return {**names, **model.state}
-
-
-def sequence_batching(model, batch, idle_limit_ms):
-    fields = {"max_sequence_idle_microseconds": idle_limit_ms * 1000}
-    if model.iterative:
-        fields["iterative_sequence"] = True
-    if model.oldest:
-        fields["oldest"] = {"max_candidate_sequences": batch}
-    fields["control_input"] = [control(name, model.dtype) for name in model.controls]
-    if model.state is not None:
-        fields["state"] = state(model)
-    return fields
-
-
-def configuration(model, backend, instances, batch, idle_limit_ms, parameters):
-    """The configuration of `model` as nested dicts."""
-    parameters = {"sequence_stress_formula": model.formula, "sequence_stress_controls": SEEN, **model.parameters, **parameters}
-    tensor = {"data_type": data_type(model.dtype.data_type), "dims": [model.dims]}
-    outputs = [{"name": "OUTPUT", **tensor}]
-    outputs.append({"name": SEEN, "data_type": data_type("INT64"), "dims": [SEEN_ELEMENTS]})
-    outputs += [{"name": name, "data_type": data_type(its), "dims": [1]} for name, its in model.outputs.items()]
-    fields = {
-        "name": model.name,
-        "backend": backend,
-        "max_batch_size": batch if model.batches else 0,
-        "input": {"name": "INPUT", **tensor, **({"allow_ragged_batch": True} if model.ragged else {})},
-        "output": outputs,
-        "sequence_batching": sequence_batching(model, batch, idle_limit_ms),
-        "instance_group": {"kind": Word("KIND_CPU"), "count": instances},
-        "parameters": [{"key": key, "value": {"string_value": str(value)}} for key, value in parameters.items()],
-    }
-    if model.decoupled:
-        fields["model_transaction_policy"] = {"decoupled": True}
-    return fields
-
-
-def models(python, release, dtypes=None):
-    """The models of these data types that the server of `release` can serve with the Python backend, or else with the native
-    one. Without data types those of INT32, and of the others the plainest; with the Python backend, of which each instance is a
-    process, the three that Triton's own tests have."""
-    chosen = [model for name in dtypes or [DEFAULT_DTYPE] for model in families(name)]
-    if not dtypes:
-        chosen = chosen[:3] if python else chosen + [families(name)[0] for name in DTYPES if name != DEFAULT_DTYPE]
-    # Releases are YEAR.MONTH with two digits each, so that their order is that of their texts.
-    return [model for model in chosen if (model.python or not python) and release >= model.since]
+def dtypes():
+    """The names of the data types, from the table of them."""
+    table = re.search(r"^dtypes! \{\n(.*?)^\}", TABLE.read_text(), re.MULTILINE | re.DOTALL)
+    names = re.findall(r'^    \w+ "([^"]+)"', table[1], re.MULTILINE) if table else []
+    if not names:
+        raise InstallError(f"{TABLE.relative_to(ROOT)} has no table of data types")
+    return names
 
 
 def fault_names(python):
@@ -243,29 +38,48 @@ def fault_names(python):
     return list(ast.literal_eval(faults))
 
 
-def write(folder, python, release, dtypes=None, **options):
-    """Writes the models into `folder`, and returns how many there are; `options` are those of `configuration`."""
-    chosen = models(python, release, dtypes)
-    for model in chosen:
-        version = folder / model.name / "1"
-        version.mkdir(parents=True)
-        config = configuration(model, PYTHON if python else native.NAME, **options)
-        (version.parent / "config.pbtxt").write_text(text(config))
-        for name, content in model.files.items():
-            file = version.parent / "initial_state" / name
-            file.parent.mkdir(exist_ok=True)
-            file.write_bytes(content)
-        if python:
-            shutil.copy(ACCUMULATOR, version / "model.py")
-    return len(chosen)
+def selections(python, chosen):
+    """The flags that say which models there are, a call each: of these data types all that this project tests itself with. Without
+    any those of INT32, and of the others the plainest; with the Python backend only the plainest."""
+    backend = ["--backend", PYTHON, "--prefix", "custom"] if python else ["--backend", "native"]
+    if chosen:
+        return [[*backend, "--tester", "--dtype", ",".join(chosen)]]
+    if python:
+        return [[*backend, "--family", ",".join(PLAINEST)]]
+    others = [name for name in dtypes() if name != DEFAULT_DTYPE]
+    return [[*backend, "--tester"], [*backend, "--family", "sequence", "--dtype", ",".join(others)]]
 
 
-def write_new(folder, *arguments, **options):
-    """As `write`, into a folder of the user's, which has to be empty or not there yet."""
+def run(words):
+    """What the tool prints."""
     try:
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise RepositoryError(f"'{folder}' exists and is not an empty folder: name another one")
-        folder.mkdir(parents=True, exist_ok=True)
-        return write(folder, *arguments, **options)
-    except OSError as problem:
-        raise RepositoryError(f"cannot write the models into '{folder}': {problem.strerror}")
+        done = subprocess.run(
+            [native.tool(), "repository", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=WRITE_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        raise RepositoryError(f"the models were not written in {WRITE_SECONDS} s")
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or ["it said nothing"]
+        # What it says of flags of its own is of no use here.
+        raise RepositoryError(said[-1].removeprefix("sequence-stress: ").partition(", or replace")[0])
+    return done.stdout
+
+
+def names(python, release, dtypes=None):
+    """The names of the models, in order."""
+    listed = [run([*selection, "--release", release, "--list"]) for selection in selections(python, dtypes)]
+    return [line.split()[0] for text in listed for line in text.splitlines()]
+
+
+def write(folder, python, release, dtypes=None, *, instances, batch, idle_limit_ms, parameters):
+    """Writes the models into `folder`, which is empty or not there yet, and returns how many there are; `parameters` are those of each
+    configuration, by name."""
+    common = ["--release", release, "--instances", str(instances), "--max-batch-size", str(batch), "--idle-limit", f"{idle_limit_ms}ms"]
+    for name, value in parameters.items():
+        common += ["--execution-ms", str(value)] if name == "execute_delay_ms" else ["--parameter", f"{name}={value}"]
+    count = 0
+    for selection in selections(python, dtypes):
+        force = ["--force"] if count else []
+        written = run([str(folder), *selection, *common, *force])
+        count += int(re.match(r"wrote (\d+)", written)[1])
+    return count

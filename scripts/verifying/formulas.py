@@ -39,6 +39,6 @@ def step(model, row, state):
     elif formula.startswith("stateful"):
         after = wrapped(element, total + (model["initial"] if row["start"] else state)) if row["ready"] else state
         answer = after if row["ready"] else 0
-    if model["corrid"] and row["end"]:
+    if model["corrid"] and model["adds_corrid"] and row["end"]:
         answer = wrapped(element, answer + identity(element, row["corrid"]))
     return answer, after

@@ -40,9 +40,9 @@ def numbers(element, values):
 
 
 class Onnxruntime:
-    """The onnx checker, and then onnxruntime on a CPU."""
+    """The onnx checker, and then onnxruntime on a CPU; of TensorRT's models, the file that a plan is made of."""
 
-    formats = ["onnx"]
+    formats = ["onnx", "tensorrt"]
     exact = {}
 
     def __init__(self):

@@ -16,11 +16,11 @@ SHOWN = 300
 COLUMNS = ["passed", "failed", "skipped", "refused"]
 
 
-def verify(matrix, options):
-    """Prints a table of formats, runtimes and types; the exit code."""
-    models = [model for model in manifest(matrix) if options.only in model["name"]]
+def verify(models, options):
+    """Prints a table of formats, runtimes and types of these models; the exit code."""
+    models = [model for model in models if options.only in model["name"]]
     if not models:
-        raise install.InstallError(f"no model of {matrix} has '{options.only}' in its name")
+        raise install.InstallError(f"no model has '{options.only}' in its name")
     results = [(model, "none", "refused", model["refused"]) for model in models if model["refused"]]
     # What is installed is installed by one after the other, what is run is run at once.
     tasks = []
@@ -29,14 +29,15 @@ def verify(matrix, options):
             of_runtime = [model for model in models if model["format"] in runtime.formats and not model["refused"]]
             if of_runtime:
                 python = python_of(name, options)
-                tasks.append(pool.submit(run, name, python, of_runtime, matrix, options.only))
+                tasks.append(pool.submit(run, name, python, of_runtime))
     return print_table(models, results + [result for task in tasks for result in task.result()], options.details)
 
 
 def manifest(matrix):
     """The models that the example wrote."""
     try:
-        return json.loads((matrix / "manifest.json").read_text())
+        models = json.loads((matrix / "manifest.json").read_text())
+        return [{**model, "folder": str(matrix / model["name"])} for model in models]
     except (OSError, ValueError) as problem:
         raise install.InstallError(f"{matrix} is no folder that the example 'matrix' wrote: {problem}")
 
@@ -51,13 +52,13 @@ def python_of(name, options):
         return problem
 
 
-def run(name, python, models, matrix, only):
+def run(name, python, models):
     """What came of each model: the model, the runtime, what, and why."""
     formats = ", ".join(runtimes.RUNTIMES[name].formats)
     try:
         if isinstance(python, install.InstallError):
             raise python
-        versions, outcomes = run_worker(name, *python, matrix, only)
+        versions, outcomes = run_worker(name, *python, models)
     except install.InstallError as problem:
         print(f"{name}, for {formats}: SKIPPED, {problem}", flush=True)
         return [(model, name, "skipped", str(problem)) for model in models]
@@ -73,12 +74,12 @@ def outcome(said):
     return ("failed", said["wrong"]) if said["wrong"] else ("passed", None)
 
 
-def run_worker(name, command, environment, matrix, only):
+def run_worker(name, command, environment, models):
     """The runtime's versions, and by name what it said of each model."""
     environment = {**os.environ, **environment, "PYTHONPATH": f"{SCRIPTS}:{environment['PYTHONPATH']}", "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [*command, "-m", "verifying.worker", name, str(matrix), only]
+    command = [*command, "-m", "verifying.worker", name]
     try:
-        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=SECONDS)
+        done = subprocess.run(command, env=environment, input=json.dumps(models), capture_output=True, text=True, timeout=SECONDS)
     except subprocess.TimeoutExpired:
         raise install.InstallError(f"{name} was not done in {SECONDS} s")
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]

@@ -1,4 +1,4 @@
-"""Runs the models of one runtime, in the process that has it: `python -m verifying.worker RUNTIME MATRIX TEXT`.
+"""Runs the models of one runtime, in the process that has it: `python -m verifying.worker RUNTIME`, with the models as JSON to read.
 
 Prints one line of JSON for the versions, and one for each model: its name, what is wrong or null, and why the
 runtime cannot run it or null.
@@ -23,15 +23,13 @@ def outcome(runtime, model, folder):
 
 
 def main():
-    name, matrix, text = sys.argv[1:]
-    runtime = runtimes.RUNTIMES[name]()
+    runtime = runtimes.RUNTIMES[sys.argv[1]]()
     print(json.dumps({"versions": runtime.versions}), flush=True)
-    for model in json.loads((Path(matrix) / "manifest.json").read_text()):
-        if model["format"] in runtime.formats and text in model["name"] and not model["refused"]:
-            cannot = runtime.cannot(model)
-            exact = {f"exact_{of}": runtime.exact.get(model[of], model[of]) for of in ("element", "corrid")}
-            wrong = None if cannot else outcome(runtime, {**model, **exact}, Path(matrix) / model["name"])
-            print(json.dumps({"name": model["name"], "wrong": wrong, "cannot": cannot}), flush=True)
+    for model in json.load(sys.stdin):
+        cannot = runtime.cannot(model)
+        exact = {f"exact_{of}": runtime.exact.get(model[of], model[of]) for of in ("element", "corrid")}
+        wrong = None if cannot else outcome(runtime, {**model, **exact}, Path(model["folder"]))
+        print(json.dumps({"name": model["name"], "wrong": wrong, "cannot": cannot}), flush=True)
 
 
 if __name__ == "__main__":

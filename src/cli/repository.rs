@@ -27,7 +27,7 @@ Which formula a model computes its config.pbtxt says, in parameter sequence_stre
 Of OpenVINO and TensorFlow texts have their limits, as has each format: what there is none of is left out, and said why.
 TensorRT: model.onnx is written, and trtexec is run where it is there; its command is at the top of each config.pbtxt.
 
-Exit codes: 0 written, 2 the command line is wrong or there is no such model, 4 it could not be written";
+Exit codes: 0 written, 2 the command line is wrong, there is no such model, or nothing could be written";
 
 /// Which models are written, and where.
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
@@ -106,11 +106,15 @@ pub struct RepositoryArgs {
     /// What names begin with in place of what the backend says, such as 'custom'
     #[arg(long, value_name = "TEXT")]
     pub prefix: Option<String>,
+    /// Names without 'implicit', 'initial', 'single_buffer' and 'variable', as in Triton's own repositories, of which it has one for each of
+    /// these
+    #[arg(long)]
+    pub plain_names: bool,
     /// The release that they are for, such as 24.10: what its server does not know is left out
     #[arg(long, value_name = "YEAR.MONTH", value_parser = release)]
     pub release: Option<String>,
     /// The models that this project tests itself with in place of the families, of the native backend or of the Python one
-    #[arg(long, conflicts_with_all = ["family", "all", "nobatch", "variable", "initial_state", "initial_state_file", "single_buffer", "strategy"])]
+    #[arg(long, conflicts_with_all = ["family", "all", "nobatch", "variable", "initial_state", "initial_state_file", "single_buffer", "strategy", "plain_names"])]
     pub tester: bool,
     /// Print what would be written, a line each, and write nothing
     #[arg(long)]
@@ -287,6 +291,7 @@ impl RepositoryArgs {
             corrid: self.corrid,
             parameters: self.parameter.clone(),
             prefix: self.prefix.clone(),
+            plain_names: self.plain_names,
             release: self.release.clone(),
         }
     }

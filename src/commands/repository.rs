@@ -18,7 +18,7 @@ pub(super) fn repository(args: &RepositoryArgs) -> Result<u8, Failure> {
     let made = matrix.make().map_err(Failure::wrong_input)?;
     match &args.folder {
         Some(folder) if !args.list => {
-            let notes = write(folder, &made.models, args.force).map_err(Failure::could_not_test)?;
+            let notes = write(folder, &made.models, args.force).map_err(Failure::wrong_input)?;
             print(|out| {
                 let models = counted(made.models.len() as u64, "model");
                 writeln!(out, "wrote {models} into '{}': {}", folder.display(), by_backend(&made.models))

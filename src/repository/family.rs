@@ -152,9 +152,14 @@ impl Form {
         self.family.traits().is_implicit && matches!(self.initial, InitialState::File { .. })
     }
 
-    /// The name of a model of this form: `prefix` is the backend's token, or what stands in its place.
-    pub(super) fn name(&self, prefix: &str, dtype: &str) -> String {
+    /// The name of a model of this form: `prefix` is the backend's token, or what stands in its place; `is_plain` as
+    /// [`Options::plain_names`](super::Options::plain_names) has it.
+    pub(super) fn name(&self, prefix: &str, dtype: &str, is_plain: bool) -> String {
         let Traits { word, is_dyna, is_implicit, .. } = self.family.traits();
+        if is_plain {
+            let nobatch = if self.batches { "" } else { "_nobatch" };
+            return format!("{prefix}{nobatch}{}_sequence_{dtype}", if is_dyna { "_dyna" } else { "" });
+        }
         // A family that has a word of its own is in Triton's own repositories no 'custom' one.
         let token = if prefix == Backend::Native.token() && !word.is_empty() { "" } else { prefix };
         let initial = match self.initial {

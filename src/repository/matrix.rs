@@ -47,9 +47,9 @@ impl Matrix {
                     let written = Written::new(&model, files);
                     if let Some(other) = named.insert(name.clone(), written) {
                         return Err(format!(
-                            "two models would be called '{name}', one of {} and one of {}: choose one backend, or leave --prefix out",
-                            other.backend.name(),
-                            backend.name()
+                            "two models would be called '{name}', one of {} and one of {}: choose fewer, or leave --prefix and --plain-names out",
+                            other.about(),
+                            Written::new(&model, Vec::new()).about()
                         ));
                     }
                 }

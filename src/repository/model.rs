@@ -101,7 +101,7 @@ impl<'a> Model<'a> {
     #[must_use]
     pub fn name(&self) -> String {
         let prefix = self.options.prefix.as_deref().unwrap_or(self.backend.token());
-        self.form.name(prefix, self.dtype.name())
+        self.form.name(prefix, self.dtype.name(), self.options.plain_names)
     }
 
     /// Its backend.

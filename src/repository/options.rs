@@ -129,6 +129,9 @@ pub struct Options {
     pub parameters: Vec<(String, String)>,
     /// What names begin with in place of what the backend says.
     pub prefix: Option<String>,
+    /// Whether names say nothing of where state is kept, what it begins with and of any number of elements: Triton has such models in
+    /// repositories of their own.
+    pub plain_names: bool,
     /// The release of the server that they are for, YEAR.MONTH.
     pub release: Option<String>,
 }

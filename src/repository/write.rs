@@ -39,6 +39,11 @@ impl Written {
         }
     }
 
+    /// What it is, in words.
+    pub(super) fn about(&self) -> String {
+        format!("{} ({})", self.backend.name(), self.formula.name())
+    }
+
     /// The command that makes its plan, where it needs one.
     #[must_use]
     pub fn trtexec(&self) -> Option<&str> {

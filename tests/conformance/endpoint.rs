@@ -69,6 +69,7 @@ impl Drop for Real {
 /// Starts the real tritonserver, with no model loaded.
 pub(crate) fn real(environment: Environment, backend: Backend) -> Endpoint {
     let mut command = Command::new(format!("{ROOT}/scripts/with-triton"));
+    command.env("SEQUENCE_STRESS_TOOL", env!("CARGO_BIN_EXE_sequence-stress"));
     command.args([
         "--explicit",
         "--server-arg=--disable-auto-complete-config",

@@ -1,6 +1,6 @@
 //! Runs in this process, and what they need.
 
-#![allow(unreachable_pub, reason = "it is a module of tests, of which each uses its part")]
+#![allow(unreachable_pub, dead_code, reason = "it is a module of tests, of which each uses its part")]
 
 use std::{net::SocketAddr, time::Duration};
 

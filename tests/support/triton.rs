@@ -14,6 +14,7 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 /// The command with a server, which is ended after three minutes.
 pub fn with_triton(options: &[&str], command: &[&str]) -> Command {
     let mut with_triton = Command::new(format!("{ROOT}/scripts/with-triton"));
+    with_triton.env("SEQUENCE_STRESS_TOOL", env!("CARGO_BIN_EXE_sequence-stress"));
     // Models that are given have the idle limit that they say.
     let of_models: &[&str] = if options.contains(&"--repository") { &[] } else { &["--idle-limit-ms", "200"] };
     with_triton.args(of_models).args(["--time-limit", "180"]).args(options).arg("--").args(command);
