@@ -1,8 +1,8 @@
 """The accumulator that the stress test drives: OUTPUT is the running sum of a sequence's INPUTs.
 
 Served by Triton's Python backend. START sets the sum to the initial state and the step's input, every later step adds its own;
-with several elements their sum is added and every element of OUTPUT holds the accumulator. The tensors are INT32, INT64, UINT32
-or UINT64, which wrap, FP32 or FP64, which add in their own type, or texts, each of which is an INT32 in decimal.
+with several elements their sum is added and every element of OUTPUT holds the accumulator. The tensors are INT8 to INT64 or
+UINT8 to UINT64, which wrap, FP16, FP32 or FP64, which add in their own type, or texts, each of which is an INT32 in decimal.
 
 Where the configuration declares a CORRID control the state is kept by correlation ID (which the Oldest strategy needs,
 because a sequence's place in the batch varies there), else by slot, which under the Direct strategy is the place in the
@@ -169,10 +169,15 @@ class Floats:
 
 INT32 = Integers(32, True, np.int32)
 ARITHMETIC = {
+    "TYPE_INT8": Integers(8, True, np.int8),
+    "TYPE_INT16": Integers(16, True, np.int16),
     "TYPE_INT32": INT32,
     "TYPE_INT64": Integers(64, True, np.int64),
+    "TYPE_UINT8": Integers(8, False, np.uint8),
+    "TYPE_UINT16": Integers(16, False, np.uint16),
     "TYPE_UINT32": Integers(32, False, np.uint32),
     "TYPE_UINT64": Integers(64, False, np.uint64),
+    "TYPE_FP16": Floats(np.float16),
     "TYPE_FP32": Floats(np.float32),
     "TYPE_FP64": Floats(np.float64),
     "TYPE_STRING": Texts(),

@@ -192,6 +192,18 @@ impl Pattern {
         )
     }
 
+    /// Whether steps may be left under way when the next sequence of the ID begins: where something is cut, or given up, or where a
+    /// sequence is elsewhere, too.
+    #[must_use]
+    pub fn cuts(self) -> bool {
+        let is_whole = self.is_of_single_steps()
+            || matches!(
+                self,
+                Self::Pause | Self::HalfClose | Self::StopReading | Self::Restart | Self::SharedId | Self::Malformed
+            );
+        !is_whole
+    }
+
     /// Whether it is about a stream, or about steps that are queued on one, so that single calls cannot do it.
     #[must_use]
     pub fn needs_a_stream(self) -> bool {
@@ -263,7 +275,7 @@ flaws! {
         "data-type is";
     OtherShape "other-shape" "A shape of one dimension more."
         "unexpected shape for input";
-    ShortData "short-data" "Three bytes for an element of four."
+    ShortData "short-data" "Fewer bytes than an element has."
         "input byte size mismatch for input";
     NoInput "no-input" "No input at all."
         "inputs but got 0 inputs";

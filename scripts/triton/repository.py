@@ -17,7 +17,7 @@ STATELESS = "ready-times-input-plus-start"
 STATELESS_PLUS_CORRID_AT_END = "ready-times-input-plus-start-plus-corrid-at-end"
 BY_SLOT = ("START", "READY")
 BY_ID = ("START", "END", "READY", "CORRID")
-# What the state of models begins with that have an initial state other than 0.
+# What the state of models begins with that have an initial state other than 0, where the type has that number.
 INITIAL = 1000
 INITIAL_FILE = "thousand"
 # The answers to each request of the decoupled models, and the executions of each request of the iterative ones.
@@ -33,6 +33,7 @@ class Dtype:
     # How Python packs an element; None of a text.
     packed: str
     control: str = "int32_false_true"
+    initial: int = INITIAL
 
     def element(self, number):
         """The bytes of an element."""
@@ -43,10 +44,15 @@ class Dtype:
 
 
 DTYPES = {
+    "int8": Dtype("INT8", "b", initial=100),
+    "int16": Dtype("INT16", "h"),
     "int32": Dtype("INT32", "i"),
     "int64": Dtype("INT64", "q"),
+    "uint8": Dtype("UINT8", "B", initial=100),
+    "uint16": Dtype("UINT16", "H"),
     "uint32": Dtype("UINT32", "I"),
     "uint64": Dtype("UINT64", "Q"),
+    "float16": Dtype("FP16", "e"),
     "float32": Dtype("FP32", "f"),
     "float64": Dtype("FP64", "d"),
     "object": Dtype("STRING", None),
@@ -115,7 +121,7 @@ def initial(name, dtype, **data):
 def families(name):
     """The models of the data type of this name."""
     dtype = DTYPES[name]
-    of_parameter = {"sequence_stress_initial_state": INITIAL}
+    of_parameter = {"sequence_stress_initial_state": dtype.initial}
     several = {"sequence_stress_responses": RESPONSES}
     again = {"sequence_stress_iterations": ITERATIONS}
     models = [
@@ -128,7 +134,7 @@ def families(name):
         implicit("implicit_sequence"),
         implicit("implicit_nobatch_sequence", batches=False),
         implicit("implicit_initial_sequence", initial("zero", dtype, zero_data=True)),
-        implicit("implicit_initial_file_sequence", initial(INITIAL_FILE, dtype, data_file=INITIAL_FILE), parameters=of_parameter, files={INITIAL_FILE: dtype.element(INITIAL)}),
+        implicit("implicit_initial_file_sequence", initial(INITIAL_FILE, dtype, data_file=INITIAL_FILE), parameters=of_parameter, files={INITIAL_FILE: dtype.element(dtype.initial)}),
         implicit("implicit_single_buffer_sequence", {"use_same_buffer_for_input_output": True}, since="24.01"),
         implicit("implicit_dyna_sequence", oldest=True),
         Model("stateless_sequence", python=True, dims=1, formula=STATELESS),

@@ -12,7 +12,7 @@ use super::{
     value::to_json,
 };
 use crate::{
-    number::Number,
+    number::{Datatype, Number},
     sequence::{Flaw, Special, Step, WireId},
 };
 
@@ -161,7 +161,12 @@ impl<'a> Said<'a> {
                     *batch = 2;
                 }
             }
-            Flaw::OtherType => self.datatype = other_type(self.datatype),
+            Flaw::OtherType => {
+                self.datatype = other_type(self.datatype);
+                // In JSON they are read before their type is compared.
+                let other = Datatype::named(self.datatype).expect("it is one that can be added up");
+                self.elements.iter_mut().for_each(|element| *element = other.number(element.value()));
+            }
             Flaw::OtherShape => self.shape.to_mut().push(1),
             Flaw::OtherInput => self.input = NO_SUCH_INPUT,
         }
