@@ -224,7 +224,8 @@ class TritonPythonModel:
         self.adds_corrid = formula.endswith(PLUS_CORRID_AT_END)
         data_type = config["input"][0]["data_type"]
         if data_type not in ARITHMETIC:
-            raise ValueError(f"input 'INPUT': {data_type} has no sum, known are {', '.join(ARITHMETIC)}")
+            why = "has sums that are exact up to 256 alone" if data_type == "TYPE_BF16" else "has no sum"
+            raise ValueError(f"input 'INPUT': {data_type} {why}, known are {', '.join(ARITHMETIC)}")
         self.arithmetic = ARITHMETIC[data_type]
         self.initial = self.parsed(parameters, "sequence_stress_initial_state", "0")
         self.error_on_value = self.parsed(parameters, "error_on_value", None)

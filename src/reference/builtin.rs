@@ -115,11 +115,16 @@ const FAMILIES: [Family; 14] = [
 ];
 
 /// What the names of models say of their numbers, and whether their controls are BOOL.
-const TYPES: [(&str, DataType, bool); 8] = [
+const TYPES: [(&str, DataType, bool); 13] = [
+    ("int8", DataType::TypeInt8, false),
+    ("int16", DataType::TypeInt16, false),
     ("int32", DataType::TypeInt32, false),
     ("int64", DataType::TypeInt64, false),
+    ("uint8", DataType::TypeUint8, false),
+    ("uint16", DataType::TypeUint16, false),
     ("uint32", DataType::TypeUint32, false),
     ("uint64", DataType::TypeUint64, false),
+    ("float16", DataType::TypeFp16, false),
     ("float32", DataType::TypeFp32, false),
     ("float64", DataType::TypeFp64, false),
     ("object", DataType::TypeString, false),
