@@ -44,7 +44,10 @@ claims = {}
 const SEVERAL: &str = "values.elements = { min = 1, max = 16 }";
 /// Runs at a time: most of a run is waiting.
 const AT_A_TIME: usize = 12;
-const TYPES: [&str; 8] = ["int32", "int64", "uint32", "uint64", "float32", "float64", "object", "bool"];
+const TYPES: [&str; 13] = [
+    "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64",
+    "object", "bool",
+];
 
 fn scenario(address: SocketAddr, model: &str, more: &str) -> Scenario {
     scenario_at(address, &format!("{SCENARIO}{more}\ntarget.model = '{model}'"))

@@ -197,9 +197,7 @@ impl ModelInferRequest {
             Flaw::IdOfOtherType => id(ParameterChoice::BoolParam(true)),
             Flaw::OtherOutput => self.outputs.push(requested(NO_SUCH_OUTPUT)),
             Flaw::OtherVersion => NO_SUCH_VERSION.clone_into(&mut self.model_version),
-            Flaw::ShortData => {
-                self.raw_input_contents.iter_mut().for_each(|bytes| bytes.truncate(3.min(bytes.len() - 1)));
-            }
+            Flaw::ShortData => self.raw_input_contents.iter_mut().for_each(shorten),
             Flaw::NoInput => {
                 self.inputs.clear();
                 self.raw_input_contents.clear();
@@ -215,6 +213,11 @@ impl ModelInferRequest {
             Flaw::OtherInput => self.inputs.iter_mut().for_each(|input| NO_SUCH_INPUT.clone_into(&mut input.name)),
         }
     }
+}
+
+/// Leaves fewer bytes than an element has; of a text not even its length.
+pub(super) fn shorten(bytes: &mut Vec<u8>) {
+    bytes.truncate(3.min(bytes.len().saturating_sub(1)));
 }
 
 /// Another type, with as many bytes to an element where there is one.
