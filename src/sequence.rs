@@ -258,7 +258,7 @@ macro_rules! flaws {
             pub fn is_refused_with(self, text: &str) -> bool {
                 let otherwise: &[&str] = match self {
                     Self::BatchOfTwo => &[Self::BATCH_OF_ONE],
-                    Self::ShortData => &[Self::SHORT_TEXT, Self::UNREADABLE],
+                    Self::ShortData => &[Self::SHORT_TEXT, Self::NO_TEXT, Self::UNREADABLE],
                     Self::IdOfOtherType => &[Self::UNREADABLE],
                     _ => &[],
                 };
@@ -300,6 +300,8 @@ impl Flaw {
     pub const BATCH_OF_ONE: &'static str = "inference request batch-size must be <= 1 for";
     /// What too few bytes are refused with where elements are texts, which have their lengths before them.
     pub const SHORT_TEXT: &'static str = "incomplete string length indicator for inference input";
+    /// What is said of data in JSON that has no text where there is to be one.
+    pub const NO_TEXT: &'static str = "string elements for inference input";
     /// What the refusal of a request over HTTP says whose JSON cannot be read as what it should be.
     pub const UNREADABLE: &'static str = "Unable to parse '";
 }

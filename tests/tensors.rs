@@ -19,7 +19,7 @@ use support::{
     runs::{reference_server, run_alone},
     side_by_side,
     tool::{Serve, tool},
-    triton::text,
+    triton::{Triton, text},
 };
 
 const SCENARIO: &str = "
@@ -76,15 +76,29 @@ fn of_both(server: &Server) -> Endpoints {
 #[test]
 fn a_correct_server_is_not_accused_with_any_type_over_any_transport() {
     let server = server(&[]);
+    travels_over_every_transport(&of_both(&server));
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn the_real_server_is_not_accused_with_any_type_over_any_transport() {
+    let options = ["--dtype", "all", "--execute-delay-ms", "0", "--idle-limit-ms", "300", "--time-limit", "400"];
+    let triton = Triton::start(&options);
+    let [grpc, http] = [&triton.grpc, &triton.http].map(|text| text.parse().expect("an address"));
+    travels_over_every_transport(&Endpoints::of_both(grpc, http));
+    triton.stop();
+}
+
+fn travels_over_every_transport(endpoints: &Endpoints) {
     side_by_side(AT_A_TIME, &TYPES, |name| {
         for by in Transport::ALL {
             if (*name, by) != ("float16", Transport::Http) {
-                assert_valid(&of_both(&server), &format!("custom_sequence_{name}"), by, WITH_FLAWS);
+                assert_valid(endpoints, &format!("custom_sequence_{name}"), by, WITH_FLAWS);
             }
         }
     });
     for name in ["int8", "uint16", "object"] {
-        assert_valid(&of_both(&server), &format!("custom_sequence_{name}"), Transport::GrpcUnary, MIXED);
+        assert_valid(endpoints, &format!("custom_sequence_{name}"), Transport::GrpcUnary, MIXED);
     }
 }
 

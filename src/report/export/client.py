@@ -241,6 +241,7 @@ class Stream:
             right |= expect not in (None, REFUSED, ACCEPTED) and str(expect) in error.message()
             # Where a model takes one element that is looked at first.
             right |= "with short-data" in words and "incomplete string length indicator" in error.message()
+            right |= "with short-data" in words and "string elements for inference input" in error.message()
             right |= "with short-data" in words and "Unable to parse 'data'" in error.message()
             right |= "with batch-2" in words and "batch-size must be <= 1 for" in error.message()
             seen = error.message()
