@@ -190,6 +190,17 @@ def scalar(request, name, default=None):
     return default if tensor is None and default is not None else tensor.as_numpy().reshape(-1)[0]
 
 
+def true_values(control_inputs):
+    """What each control that is true or false is where it is true, by its name."""
+    values = {}
+    for control_input in control_inputs:
+        for control in control_input["control"]:
+            for kind in ("int32_false_true", "fp32_false_true", "bool_false_true"):
+                if control.get(kind):
+                    values[control_input["name"]] = control[kind][1]
+    return values
+
+
 def number(correlation_id):
     """A correlation ID as a number."""
     if not isinstance(correlation_id, bytes):
@@ -229,8 +240,9 @@ class TritonPythonModel:
         self.arithmetic = ARITHMETIC[data_type]
         self.initial = self.parsed(parameters, "sequence_stress_initial_state", "0")
         self.error_on_value = self.parsed(parameters, "error_on_value", None)
-        controls = {control["name"] for control in config["sequence_batching"]["control_input"]}
-        self.by_correlation_id = "CORRID" in controls
+        controls = config["sequence_batching"]["control_input"]
+        self.by_correlation_id = "CORRID" in {control["name"] for control in controls}
+        self.true_values = true_values(controls)
         self.sums = collections.OrderedDict()
 
     def parsed(self, parameters, name, default):
@@ -257,13 +269,19 @@ class TritonPythonModel:
     def row(self, index, request):
         """The key of the row's state, and its READY and START."""
         key = scalar(request, "CORRID") if self.by_correlation_id else index
-        return key, scalar(request, "READY", 1) == 1, scalar(request, "START", 0) == 1
+        return key, self.is_true(request, "READY", True), self.is_true(request, "START", False)
+
+    def is_true(self, request, name, default):
+        """Whether a control is true; `default` where the configuration does not declare it."""
+        if name not in self.true_values:
+            return default
+        return bool(scalar(request, name) == self.true_values[name])
 
     def seen(self, index, request):
         """What the model saw of a row, as the output that tells it; nothing where nobody asks for it."""
         if SEEN not in request.requested_output_names():
             return []
-        flags = [scalar(request, name, -1) for name in ("START", "END", "READY")]
+        flags = [int(self.is_true(request, name, -1)) for name in ("START", "END", "READY")]
         corrid = scalar(request, "CORRID", -1)
         corrid = np.uint64(number(corrid) % 2**64).astype(np.int64)
         slot = -1 if self.first_slot is None else self.first_slot + index
@@ -286,7 +304,7 @@ class TritonPythonModel:
         total = arithmetic.add(self.before(key, start), added)
         if not self.is_stateless:
             self.remember(key, total)
-        if self.adds_corrid and scalar(request, "END", 0) == 1:
+        if self.adds_corrid and self.is_true(request, "END", False):
             total = arithmetic.add(total, arithmetic.of_id(number(scalar(request, "CORRID"))))
         if self.fault.happens("off-by-one"):
             total = arithmetic.add(total, 1)
