@@ -1,8 +1,8 @@
 """The accumulator that the stress test drives: OUTPUT is the running sum of a sequence's INPUTs.
 
 Served by Triton's Python backend. START sets the sum to the initial state and the step's input, every later step adds its own;
-with several elements their sum is added and every element of OUTPUT holds the accumulator. The tensors are INT32, INT64, UINT32
-or UINT64, which wrap, FP32 or FP64, which add in their own type, or texts, each of which is an INT32 in decimal.
+with several elements their sum is added and every element of OUTPUT holds the accumulator. The tensors are INT8 to INT64 or
+UINT8 to UINT64, which wrap, FP16, FP32 or FP64, which add in their own type, or texts, each of which is an INT32 in decimal.
 
 Where the configuration declares a CORRID control the state is kept by correlation ID (which the Oldest strategy needs,
 because a sequence's place in the batch varies there), else by slot, which under the Direct strategy is the place in the
@@ -169,10 +169,15 @@ class Floats:
 
 INT32 = Integers(32, True, np.int32)
 ARITHMETIC = {
+    "TYPE_INT8": Integers(8, True, np.int8),
+    "TYPE_INT16": Integers(16, True, np.int16),
     "TYPE_INT32": INT32,
     "TYPE_INT64": Integers(64, True, np.int64),
+    "TYPE_UINT8": Integers(8, False, np.uint8),
+    "TYPE_UINT16": Integers(16, False, np.uint16),
     "TYPE_UINT32": Integers(32, False, np.uint32),
     "TYPE_UINT64": Integers(64, False, np.uint64),
+    "TYPE_FP16": Floats(np.float16),
     "TYPE_FP32": Floats(np.float32),
     "TYPE_FP64": Floats(np.float64),
     "TYPE_STRING": Texts(),
@@ -183,6 +188,17 @@ def scalar(request, name, default=None):
     """The one element of the tensor `name`; `default` where there is no such tensor and there is a default."""
     tensor = pb_utils.get_input_tensor_by_name(request, name)
     return default if tensor is None and default is not None else tensor.as_numpy().reshape(-1)[0]
+
+
+def true_values(control_inputs):
+    """What each control that is true or false is where it is true, by its name."""
+    values = {}
+    for control_input in control_inputs:
+        for control in control_input["control"]:
+            for kind in ("int32_false_true", "fp32_false_true", "bool_false_true"):
+                if control.get(kind):
+                    values[control_input["name"]] = control[kind][1]
+    return values
 
 
 def number(correlation_id):
@@ -219,12 +235,14 @@ class TritonPythonModel:
         self.adds_corrid = formula.endswith(PLUS_CORRID_AT_END)
         data_type = config["input"][0]["data_type"]
         if data_type not in ARITHMETIC:
-            raise ValueError(f"input 'INPUT': {data_type} has no sum, known are {', '.join(ARITHMETIC)}")
+            why = "has sums that are exact up to 256 alone" if data_type == "TYPE_BF16" else "has no sum"
+            raise ValueError(f"input 'INPUT': {data_type} {why}, known are {', '.join(ARITHMETIC)}")
         self.arithmetic = ARITHMETIC[data_type]
         self.initial = self.parsed(parameters, "sequence_stress_initial_state", "0")
         self.error_on_value = self.parsed(parameters, "error_on_value", None)
-        controls = {control["name"] for control in config["sequence_batching"]["control_input"]}
-        self.by_correlation_id = "CORRID" in controls
+        controls = config["sequence_batching"]["control_input"]
+        self.by_correlation_id = "CORRID" in {control["name"] for control in controls}
+        self.true_values = true_values(controls)
         self.sums = collections.OrderedDict()
 
     def parsed(self, parameters, name, default):
@@ -251,13 +269,19 @@ class TritonPythonModel:
     def row(self, index, request):
         """The key of the row's state, and its READY and START."""
         key = scalar(request, "CORRID") if self.by_correlation_id else index
-        return key, scalar(request, "READY", 1) == 1, scalar(request, "START", 0) == 1
+        return key, self.is_true(request, "READY", True), self.is_true(request, "START", False)
+
+    def is_true(self, request, name, default):
+        """Whether a control is true; `default` where the configuration does not declare it."""
+        if name not in self.true_values:
+            return default
+        return bool(scalar(request, name) == self.true_values[name])
 
     def seen(self, index, request):
         """What the model saw of a row, as the output that tells it; nothing where nobody asks for it."""
         if SEEN not in request.requested_output_names():
             return []
-        flags = [scalar(request, name, -1) for name in ("START", "END", "READY")]
+        flags = [int(self.is_true(request, name, -1)) for name in ("START", "END", "READY")]
         corrid = scalar(request, "CORRID", -1)
         corrid = np.uint64(number(corrid) % 2**64).astype(np.int64)
         slot = -1 if self.first_slot is None else self.first_slot + index
@@ -280,7 +304,7 @@ class TritonPythonModel:
         total = arithmetic.add(self.before(key, start), added)
         if not self.is_stateless:
             self.remember(key, total)
-        if self.adds_corrid and scalar(request, "END", 0) == 1:
+        if self.adds_corrid and self.is_true(request, "END", False):
             total = arithmetic.add(total, arithmetic.of_id(number(scalar(request, "CORRID"))))
         if self.fault.happens("off-by-one"):
             total = arithmetic.add(total, 1)

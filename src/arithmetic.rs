@@ -108,24 +108,24 @@ impl Arithmetic {
     /// The configuration parameter that tells what a new sequence's state begins with; where it is absent that is 0.
     pub const INITIAL_STATE: &str = "sequence_stress_initial_state";
 
-    /// The most bits of a value of a type that has not all whole numbers, and the fewest with which sums still tell values apart.
-    const VALUE_BITS: (u32, u32) = (4, 48);
-    /// How many times the longest sequence's values may come together in one sum, as a power of two: behind a cut, steps of
-    /// sequences that were cut before may be added to a later one.
-    const SHARE: u32 = 3;
+    /// The most bits of a value of a type that has not all whole numbers.
+    const VALUE_BITS_MAX: u32 = 48;
     /// Sequences are taken to be at least so long: some patterns have more steps than lengths are drawn.
-    const LONG: u32 = 32;
+    pub(crate) const LONG: u32 = 32;
 
-    /// How many bits the values of a type may have, so that sums over so many steps are exact; none where all have it.
+    /// How many bits the values of a type may have, so that sums are exact over so many steps of so many sequences that may come
+    /// together, and so much besides; none where all have it.
     ///
     /// # Errors
     /// Where too few are left.
-    pub fn value_bits(datatype: Datatype, longest: u32) -> Result<Option<u32>, String> {
+    pub fn value_bits(datatype: Datatype, longest: u32, sequences: u32, besides: u64) -> Result<Option<u32>, String> {
         let Some(exact) = datatype.exact_bits() else { return Ok(None) };
-        let steps = longest.max(Self::LONG).next_power_of_two().ilog2();
-        let (fewest, most) = Self::VALUE_BITS;
+        let steps = u64::from(longest.max(Self::LONG)) * u64::from(sequences);
         // One bit of a value is its sign.
-        let bits = (exact + 1).saturating_sub(steps + Self::SHARE + 1).min(most);
+        let farthest = (1_u64 << exact).saturating_sub(besides) / steps;
+        let bits = farthest.checked_ilog2().map_or(0, |bits| bits + 1).min(Self::VALUE_BITS_MAX);
+        // With fewer sums do not tell values apart. FP16 has never many.
+        let fewest = if datatype == Datatype::Fp16 { 2 } else { 4 };
         if bits < fewest {
             return Err(format!(
                 "sums over {longest} steps are not exact in {datatype}: set a smaller length.max, or take a model of another type"
@@ -158,9 +158,7 @@ impl Arithmetic {
         )]
         let id = match self.datatype {
             Datatype::Int64 | Datatype::Uint64 => id,
-            Datatype::Int32 | Datatype::Uint32 | Datatype::Fp32 | Datatype::Fp64 | Datatype::Bytes => {
-                i64::from(id as i32)
-            }
+            _ => i64::from(id as i32),
         };
         initial.wrapping_add(number(id))
     }
@@ -233,6 +231,10 @@ mod tests {
     fn a_correlation_id_is_added_in_as_many_bits_as_the_type_has() {
         let large = id(0xffff_ffff_8000_0001);
         for (datatype, expected) in [
+            (Datatype::Int8, "1"),
+            (Datatype::Int16, "1"),
+            (Datatype::Uint8, "1"),
+            (Datatype::Uint16, "1"),
             (Datatype::Int32, "-2147483647"),
             (Datatype::Uint32, "2147483649"),
             (Datatype::Int64, "-2147483647"),
@@ -263,17 +265,35 @@ mod tests {
 
     #[test]
     fn floating_point_values_leave_room_for_exact_sums() {
-        assert_eq!(Arithmetic::value_bits(Datatype::Int32, u32::MAX), Ok(None));
-        for (datatype, longest) in [(Datatype::Fp32, 1), (Datatype::Fp32, 1000), (Datatype::Fp64, 1_000_000)] {
-            let value_bits = Arithmetic::value_bits(datatype, longest).expect("enough");
-            let arithmetic = Arithmetic { datatype, value_bits, ..Arithmetic::default() };
-            let bits = value_bits.expect("some");
+        assert_eq!(Arithmetic::value_bits(Datatype::Int32, u32::MAX, 8, 0), Ok(None));
+        for (datatype, longest, sequences, besides, bits) in [
+            (Datatype::Fp16, 1, 8, 1000, 3),
+            (Datatype::Fp16, 32, 8, 1024, 3),
+            (Datatype::Fp16, 32, 8, 1025, 2),
+            (Datatype::Fp16, 100, 2, 1000, 3),
+            (Datatype::Fp16, 100, 8, 400, 2),
+            (Datatype::Fp32, 1, 8, 0, 17),
+            (Datatype::Fp32, 1000, 8, 0, 12),
+            (Datatype::Fp64, 1_000_000, 8, 1 << 52, 30),
+        ] {
+            let value_bits = Arithmetic::value_bits(datatype, longest, sequences, besides);
+            assert_eq!(value_bits, Ok(Some(bits)), "{datatype} {longest} {sequences} {besides}");
+            let arithmetic = Arithmetic { datatype, value_bits: Some(bits), ..Arithmetic::default() };
             let most = (1_i64 << (bits - 1)) - 1;
             assert_eq!(arithmetic.number(most).value(), most);
             assert_eq!(arithmetic.number(most + 1).value(), -most - 1, "as integers wrap");
-            assert!((most + 1) * i64::from(longest) * 8 <= 1 << datatype.exact_bits().expect("some"));
+            let sum = (most + 1) * i64::from(longest.max(Arithmetic::LONG)) * i64::from(sequences);
+            assert!(sum + besides.cast_signed() <= 1 << datatype.exact_bits().expect("some"));
         }
-        assert!(Arithmetic::value_bits(Datatype::Fp32, 1 << 20).is_err());
+        for (datatype, longest, besides) in [
+            (Datatype::Fp32, 1 << 20, 0),
+            (Datatype::Fp16, 129, 0),
+            (Datatype::Fp16, 32, 1600),
+            (Datatype::Fp16, 1, u64::MAX),
+            (Datatype::Fp16, u32::MAX, 0),
+        ] {
+            assert!(Arithmetic::value_bits(datatype, longest, 8, besides).is_err(), "{datatype} {longest} {besides}");
+        }
         for formula in Formula::NAMES {
             assert_eq!(Formula::named(formula).map(Formula::name), Some(*formula));
         }

@@ -9,6 +9,8 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
+mod half;
+
 macro_rules! datatypes {
     ($($(#[$default:ident])? $datatype:ident $name:literal $what:literal;)*) => {
         /// A tensor's type, of those that can be added up.
@@ -31,10 +33,15 @@ macro_rules! datatypes {
 }
 
 datatypes! {
+    Int8 "INT8" "Whole numbers of 8 bits.";
+    Int16 "INT16" "Whole numbers of 16 bits.";
     #[default] Int32 "INT32" "Whole numbers of 32 bits.";
     Int64 "INT64" "Whole numbers of 64 bits.";
+    Uint8 "UINT8" "Whole numbers of 8 bits without a sign.";
+    Uint16 "UINT16" "Whole numbers of 16 bits without a sign.";
     Uint32 "UINT32" "Whole numbers of 32 bits without a sign.";
     Uint64 "UINT64" "Whole numbers of 64 bits without a sign.";
+    Fp16 "FP16" "Floating-point numbers of 16 bits, of which few whole ones are sent.";
     Fp32 "FP32" "Floating-point numbers of 32 bits, of which whole ones are sent.";
     Fp64 "FP64" "Floating-point numbers of 64 bits, of which whole ones are sent.";
     Bytes "BYTES" "Decimal texts of whole numbers of 32 bits.";
@@ -51,19 +58,28 @@ impl Datatype {
     #[must_use]
     pub fn exact_bits(self) -> Option<u32> {
         match self {
+            Self::Fp16 => Some(half::EXACT_BITS),
             Self::Fp32 => Some(f32::MANTISSA_DIGITS),
             Self::Fp64 => Some(f64::MANTISSA_DIGITS),
-            Self::Int32 | Self::Int64 | Self::Uint32 | Self::Uint64 | Self::Bytes => None,
+            _ => None,
         }
     }
 
     /// The most bytes that a number takes on the wire.
     pub const LONGEST: usize = 4 + "-2147483648".len();
 
+    /// Whether HTTP has it in JSON, too, and not as bytes alone.
+    #[must_use]
+    pub fn is_in_json(self) -> bool {
+        self != Self::Fp16
+    }
+
     /// How many bytes an element has; the fewest, of texts.
     #[must_use]
     pub fn bytes(self) -> usize {
         match self {
+            Self::Int8 | Self::Uint8 => 1,
+            Self::Int16 | Self::Uint16 | Self::Fp16 => 2,
             Self::Int32 | Self::Uint32 | Self::Fp32 => 4,
             Self::Bytes => 5,
             Self::Int64 | Self::Uint64 | Self::Fp64 => 8,
@@ -83,6 +99,8 @@ impl Datatype {
     #[must_use]
     pub fn size(self) -> &'static str {
         match self {
+            Self::Int8 | Self::Uint8 => "1 byte",
+            Self::Int16 | Self::Uint16 | Self::Fp16 => "2 bytes",
             Self::Int32 | Self::Uint32 | Self::Fp32 => "4 bytes",
             Self::Int64 | Self::Uint64 | Self::Fp64 => "8 bytes",
             Self::Bytes => "a length of 4 bytes and so many bytes",
@@ -94,9 +112,13 @@ impl Datatype {
     pub fn number(self, value: i64) -> Number {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "that is how these types wrap")]
         let value = match self {
+            Self::Int8 => i64::from(value as i8),
+            Self::Int16 => i64::from(value as i16),
             Self::Int32 | Self::Bytes => i64::from(value as i32),
+            Self::Uint8 => i64::from(value as u8),
+            Self::Uint16 => i64::from(value as u16),
             Self::Uint32 => i64::from(value as u32),
-            Self::Int64 | Self::Uint64 | Self::Fp32 | Self::Fp64 => value,
+            Self::Int64 | Self::Uint64 | Self::Fp16 | Self::Fp32 | Self::Fp64 => value,
         };
         Number { value, datatype: self, others: 0 }
     }
@@ -109,9 +131,14 @@ impl Datatype {
         }
         let right = |value| Ok(self.number(value));
         match self {
+            Self::Int8 => first(bytes, |element| right(i8::from_le_bytes(element).into())),
+            Self::Int16 => first(bytes, |element| right(i16::from_le_bytes(element).into())),
             Self::Int32 => first(bytes, |element| right(i32::from_le_bytes(element).into())),
+            Self::Uint8 => first(bytes, |element| right(u8::from_le_bytes(element).into())),
+            Self::Uint16 => first(bytes, |element| right(u16::from_le_bytes(element).into())),
             Self::Uint32 => first(bytes, |element| right(u32::from_le_bytes(element).into())),
             Self::Int64 | Self::Uint64 => first(bytes, |element| right(i64::from_le_bytes(element))),
+            Self::Fp16 => first(bytes, |element| self.whole(half::number(u16::from_le_bytes(element)))),
             Self::Fp32 => first(bytes, |element| self.whole(f32::from_le_bytes(element).into())),
             Self::Fp64 => first(bytes, |element| self.whole(f64::from_le_bytes(element))),
             Self::Bytes => {
@@ -153,6 +180,8 @@ impl fmt::Display for Datatype {
 /// Of floating-point numbers, what elements are below: [`ELEMENTS_MAX`](crate::tensor::ELEMENTS_MAX) of them together are far below
 /// what is left of the numbers that FP32 has exactly by [`Arithmetic`](crate::arithmetic::Arithmetic).
 const PART_MAX: i64 = 1 << 10;
+/// The same of FP16, which has few numbers. By turns elements are above 0 and below it besides, so that half of them at the most add up.
+const HALF_PART_MAX: i64 = 2;
 
 /// A whole number of a tensor's type, and how many elements of a tensor it is. Sums and differences wrap around as the type does,
 /// and are one element; numbers are equal however many elements they are.
@@ -203,6 +232,8 @@ impl Number {
     pub fn magnitude(self) -> u64 {
         #[expect(clippy::cast_possible_truncation, reason = "the type has no more bits")]
         match self.datatype {
+            Datatype::Uint8 => (self.value as i8).unsigned_abs().into(),
+            Datatype::Uint16 => (self.value as i16).unsigned_abs().into(),
             Datatype::Uint32 => (self.value as i32).unsigned_abs().into(),
             _ => self.value.unsigned_abs(),
         }
@@ -259,8 +290,11 @@ impl Number {
         let value = self.value;
         #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "numbers fit their types")]
         match self.datatype {
+            Datatype::Int8 | Datatype::Uint8 => bytes.extend_from_slice(&(value as i8).to_le_bytes()),
+            Datatype::Int16 | Datatype::Uint16 => bytes.extend_from_slice(&(value as i16).to_le_bytes()),
             Datatype::Int32 | Datatype::Uint32 => bytes.extend_from_slice(&(value as i32).to_le_bytes()),
             Datatype::Int64 | Datatype::Uint64 => bytes.extend_from_slice(&value.to_le_bytes()),
+            Datatype::Fp16 => bytes.extend_from_slice(&half::of(value).to_le_bytes()),
             Datatype::Fp32 => bytes.extend_from_slice(&(value as f32).to_le_bytes()),
             Datatype::Fp64 => bytes.extend_from_slice(&(value as f64).to_le_bytes()),
             Datatype::Bytes => {
@@ -282,6 +316,17 @@ impl Number {
         parts.chain(std::iter::once(rest))
     }
 
+    /// Of floating-point numbers, how far from it the sum of some of so many elements may be that it is spread over.
+    #[must_use]
+    pub fn strays(datatype: Datatype, elements: usize) -> u64 {
+        let others = u64::try_from(elements.saturating_sub(1)).unwrap_or(u64::MAX);
+        match datatype {
+            Datatype::Fp16 => others.div_ceil(2),
+            Datatype::Fp32 | Datatype::Fp64 => others.saturating_mul(PART_MAX.unsigned_abs()),
+            _ => 0,
+        }
+    }
+
     /// One of the elements that it is spread over.
     fn part(self, index: u64) -> Self {
         // The finalizer of SplitMix64, which makes numbers that look drawn of such as differ by little.
@@ -292,6 +337,12 @@ impl Number {
         let width = match self.datatype {
             Datatype::Int64 | Datatype::Uint64 => i64::BITS,
             Datatype::Int32 | Datatype::Uint32 | Datatype::Bytes => i32::BITS,
+            Datatype::Int16 | Datatype::Uint16 => i16::BITS,
+            Datatype::Int8 | Datatype::Uint8 => i8::BITS,
+            Datatype::Fp16 => {
+                let sign = if index.is_multiple_of(2) { 1 } else { -1 };
+                return self.datatype.number(sign * drawn.rem_euclid(HALF_PART_MAX));
+            }
             Datatype::Fp32 | Datatype::Fp64 => return self.datatype.number(drawn % PART_MAX),
         };
         // The uppermost bits, so that there are small ones and large ones.
@@ -355,113 +406,4 @@ impl FromStr for Written {
 }
 
 #[cfg(test)]
-mod tests {
-    use rand::{RngExt as _, SeedableRng as _, seq::SliceRandom as _};
-    use rand_chacha::ChaCha8Rng;
-
-    use super::*;
-    use crate::tensor::ELEMENTS_MAX;
-
-    #[test]
-    fn each_type_wraps_in_its_own_width_and_reads_what_it_puts() {
-        for (datatype, most, next) in [
-            (Datatype::Int32, "2147483647", "-2147483648"),
-            (Datatype::Bytes, "2147483647", "-2147483648"),
-            (Datatype::Uint32, "4294967295", "0"),
-            (Datatype::Int64, "9223372036854775807", "-9223372036854775808"),
-            (Datatype::Uint64, "18446744073709551615", "0"),
-            (Datatype::Fp32, "16777215", "16777216"),
-            (Datatype::Fp64, "9007199254740991", "9007199254740992"),
-        ] {
-            let most = datatype.number(most.parse::<Written>().expect("a number").value());
-            let one = datatype.number(1);
-            let sum = most.wrapping_add(one);
-            assert_eq!((sum.to_string().as_str(), sum.wrapping_sub(one)), (next, most), "{datatype}");
-            let bytes = [most.to_bytes(), sum.to_bytes()].concat();
-            let (first, rest) = datatype.split(&bytes).expect("two elements");
-            assert_eq!((first, datatype.split(rest)), (Ok(most), Some((Ok(sum), &[][..]))), "{datatype}");
-            assert_eq!(datatype.split(&rest[..rest.len() - 1]), None, "{datatype}");
-            assert_eq!(Datatype::named(datatype.name()), Some(datatype));
-        }
-        assert_eq!(Datatype::named("FP16"), None);
-    }
-
-    #[test]
-    fn a_number_is_spread_over_elements_that_add_up_to_it() {
-        let mut random = ChaCha8Rng::seed_from_u64(1);
-        for datatype in Datatype::ALL {
-            let exact = datatype.exact_bits().map_or(i64::MAX, |bits| 1 << (bits - 8));
-            for _ in 0..50 {
-                let number = datatype.number(random.random_range(-exact..exact));
-                let count = random.random_range(1..=ELEMENTS_MAX);
-                let mut bytes = Vec::new();
-                number.spread(count).for_each(|part| part.put(&mut bytes));
-                let (mut rest, mut parts) = (bytes.as_slice(), Vec::new());
-                while let Some((element, behind)) = datatype.split(rest) {
-                    rest = behind;
-                    parts.push(element.expect("a number"));
-                }
-                let sum = parts.iter().fold(number.zero(), |sum, part| sum.wrapping_add(*part));
-                assert_eq!((sum, parts.len(), rest), (number, count, &[][..]), "{datatype}");
-                assert_eq!(number.spread(count).collect::<Vec<_>>(), parts, "{datatype}: the same again");
-            }
-            let spread = |value| datatype.number(value).spread(16).collect::<Vec<_>>();
-            let alike = spread(1000).iter().zip(spread(1001)).filter(|(one, other)| *one == other).count();
-            assert!(alike < 8, "{datatype}: other elements for another number");
-        }
-    }
-
-    #[test]
-    fn floating_point_elements_are_added_exactly_in_whatever_order() {
-        let mut random = ChaCha8Rng::seed_from_u64(2);
-        for _ in 0..50 {
-            // What a sum may be, and what a value may be of a sequence of the fewest steps.
-            let sum: i32 = random.random_range(-1 << 23..1 << 23);
-            let value: i32 = random.random_range(-1 << 15..1 << 15);
-            let mut parts: Vec<_> =
-                Datatype::Fp32.number(value.into()).spread(ELEMENTS_MAX).map(Number::value).collect();
-            parts.shuffle(&mut random);
-            #[expect(clippy::cast_precision_loss, reason = "that is the test")]
-            let added = parts.iter().fold(sum as f32, |sum, part| sum + *part as f32);
-            assert_eq!(f64::from(added).to_bits(), f64::from(sum + value).to_bits());
-        }
-    }
-
-    /// Replays and exported scripts make them again.
-    #[test]
-    fn the_elements_of_a_number_are_always_the_same() {
-        for (datatype, expected) in [
-            (Datatype::Int32, "[0, -1557170, -950374, 2508544]"),
-            (Datatype::Int64, "[4034587181, -1557170, -950374, -4032078637]"),
-            (Datatype::Uint32, "[0, 4293410126, 4294016922, 2508544]"),
-            (Datatype::Uint64, "[4034587181, 18446744073707994446, 18446744073708601242, 18446744069677472979]"),
-            (Datatype::Fp32, "[328, -81, -431, 1184]"),
-            (Datatype::Fp64, "[328, -81, -431, 1184]"),
-            (Datatype::Bytes, "[0, -1557170, -950374, 2508544]"),
-        ] {
-            assert_eq!(format!("{:?}", datatype.number(1000).spread(4).collect::<Vec<_>>()), expected, "{datatype}");
-        }
-    }
-
-    #[test]
-    fn numbers_are_equal_however_many_elements_they_are() {
-        let three = NonZeroU16::new(3).expect("not 0");
-        let spread = Number::from(7).of_elements(three);
-        assert_eq!((spread, spread.elements(), spread.wrapping_add(1.into()).elements().get()), (7.into(), three, 1));
-    }
-
-    #[test]
-    fn what_is_no_whole_number_is_told() {
-        let fp32 = |number: f32| Datatype::Fp32.split(&number.to_le_bytes()).expect("an element").0;
-        let fp64 = |number: f64| Datatype::Fp64.split(&number.to_le_bytes()).expect("an element").0;
-        assert_eq!(fp32(-0.0), Ok(Datatype::Fp32.number(0)));
-        assert_eq!(fp32(f32::NAN), Err("NaN".to_owned()));
-        assert_eq!(fp32(f32::INFINITY), Err("inf".to_owned()));
-        assert_eq!(fp64(-2.5), Err("-2.5".to_owned()));
-        assert_eq!(fp64(1e300), Err("1e300".to_owned()));
-        let text = |text: &[u8]| Datatype::Bytes.split(&[&[4, 0, 0, 0], text].concat()).map(|(element, _)| element);
-        assert_eq!(text(b"-123"), Some(Ok(Datatype::Bytes.number(-123))));
-        assert_eq!(text(b"1.25"), Some(Err("the text \"1.25\"".to_owned())));
-        assert_eq!(text(b"123"), None);
-    }
-}
+mod tests;

@@ -192,6 +192,18 @@ impl Pattern {
         )
     }
 
+    /// Whether steps may be left under way when the next sequence of the ID begins: where something is cut, or given up, or where a
+    /// sequence is elsewhere, too.
+    #[must_use]
+    pub fn cuts(self) -> bool {
+        let is_whole = self.is_of_single_steps()
+            || matches!(
+                self,
+                Self::Pause | Self::HalfClose | Self::StopReading | Self::Restart | Self::SharedId | Self::Malformed
+            );
+        !is_whole
+    }
+
     /// Whether it is about a stream, or about steps that are queued on one, so that single calls cannot do it.
     #[must_use]
     pub fn needs_a_stream(self) -> bool {
@@ -246,7 +258,7 @@ macro_rules! flaws {
             pub fn is_refused_with(self, text: &str) -> bool {
                 let otherwise: &[&str] = match self {
                     Self::BatchOfTwo => &[Self::BATCH_OF_ONE],
-                    Self::ShortData => &[Self::SHORT_TEXT, Self::UNREADABLE],
+                    Self::ShortData => &[Self::SHORT_TEXT, Self::NO_TEXT, Self::UNREADABLE],
                     Self::IdOfOtherType => &[Self::UNREADABLE],
                     _ => &[],
                 };
@@ -263,7 +275,7 @@ flaws! {
         "data-type is";
     OtherShape "other-shape" "A shape of one dimension more."
         "unexpected shape for input";
-    ShortData "short-data" "Three bytes for an element of four."
+    ShortData "short-data" "Fewer bytes than an element has."
         "input byte size mismatch for input";
     NoInput "no-input" "No input at all."
         "inputs but got 0 inputs";
@@ -288,6 +300,8 @@ impl Flaw {
     pub const BATCH_OF_ONE: &'static str = "inference request batch-size must be <= 1 for";
     /// What too few bytes are refused with where elements are texts, which have their lengths before them.
     pub const SHORT_TEXT: &'static str = "incomplete string length indicator for inference input";
+    /// What is said of data in JSON that has no text where there is to be one.
+    pub const NO_TEXT: &'static str = "string elements for inference input";
     /// What the refusal of a request over HTTP says whose JSON cannot be read as what it should be.
     pub const UNREADABLE: &'static str = "Unable to parse '";
 }

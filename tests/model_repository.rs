@@ -55,6 +55,14 @@ fn step(model: &str, datatype: &str, batches: bool, value: u16, start: bool, end
 
 fn bytes(datatype: &str, value: u16) -> Vec<u8> {
     match datatype {
+        "INT8" | "UINT8" => vec![u8::try_from(value).expect("small")],
+        "INT16" | "UINT16" => value.to_le_bytes().to_vec(),
+        // Its fraction has ten bits, and these numbers are below 32.
+        "FP16" => {
+            let power = value.ilog2();
+            let bits = (power + 15) << 10 | (u32::from(value) - (1 << power)) << (10 - power);
+            u16::try_from(bits).expect("five bits and ten").to_le_bytes().to_vec()
+        }
         "INT32" | "UINT32" => u32::from(value).to_le_bytes().to_vec(),
         "INT64" | "UINT64" => u64::from(value).to_le_bytes().to_vec(),
         "FP32" => f32::from(value).to_le_bytes().to_vec(),

@@ -8,6 +8,7 @@ use std::{net::SocketAddr, process::Command};
 use serde_json::{Value, json};
 use support::{http, tool::Serve, triton::Triton};
 
+const HEADER_LENGTH: &str = "inference-header-content-length";
 /// Its low 32 bits are not the whole of it.
 const ID: u64 = (3 << 32) + 7;
 
@@ -29,7 +30,7 @@ struct Dtype {
     clippy::cast_precision_loss,
     reason = "that is the test"
 )]
-const DTYPES: [Dtype; 8] = {
+const DTYPES: [Dtype; 13] = {
     const INT32: fn(i128) -> i128 = |sum| i128::from(sum as i32);
     const I32: i128 = i32::MAX as i128;
     const OF_ID: i128 = ID as i128;
@@ -43,16 +44,48 @@ const DTYPES: [Dtype; 8] = {
         Dtype { name, protocol, most, fits, of_id }
     }
     [
+        dtype("int8", "INT8", i8::MAX as i128, |sum| i128::from(sum as i8), 7),
+        dtype("int16", "INT16", i16::MAX as i128, |sum| i128::from(sum as i16), 7),
+        dtype("uint8", "UINT8", u8::MAX as i128, |sum| i128::from(sum as u8), 7),
+        dtype("uint16", "UINT16", u16::MAX as i128, |sum| i128::from(sum as u16), 7),
         dtype("int32", "INT32", I32, INT32, 7),
         dtype("bool", "INT32", I32, INT32, 7),
         dtype("object", "BYTES", I32, INT32, 7),
         dtype("uint32", "UINT32", u32::MAX as i128, |sum| i128::from(sum as u32), 7),
         dtype("int64", "INT64", i64::MAX as i128, |sum| i128::from(sum as i64), OF_ID),
         dtype("uint64", "UINT64", u64::MAX as i128, |sum| i128::from(sum as u64), OF_ID),
+        dtype("float16", "FP16", 1 << 11, half::nearest, 7),
         dtype("float32", "FP32", 1 << 24, |sum| sum as f32 as i128, 7),
         dtype("float64", "FP64", 1 << 53, |sum| sum as f64 as i128, 7),
     ]
 };
+
+/// Whole numbers of FP16.
+mod half {
+    /// The one that is nearest, of two the one that is even in its last bit.
+    pub fn nearest(number: i128) -> i128 {
+        let size = number.abs();
+        let dropped = size.checked_ilog2().map_or(0, |power| power.saturating_sub(10));
+        let (kept, rest) = (size >> dropped, size & ((1 << dropped) - 1));
+        let is_up = rest * 2 > 1 << dropped || rest * 2 == 1 << dropped && kept % 2 == 1;
+        number.signum() * ((kept + i128::from(is_up)) << dropped)
+    }
+
+    pub fn bytes(number: i128) -> [u8; 2] {
+        let sign = u16::from(number < 0) << 15;
+        let size = number.unsigned_abs();
+        let Some(power) = size.checked_ilog2() else { return [0; 2] };
+        let fraction = (size << 10 >> power) & 0x3ff;
+        (sign | u16::try_from(u128::from(power + 15) << 10 | fraction).expect("it is small")).to_le_bytes()
+    }
+
+    pub fn number(bytes: [u8; 2]) -> i128 {
+        let bits = u16::from_le_bytes(bytes);
+        let power = bits >> 10 & 31;
+        let size = if power == 0 { 0 } else { (i128::from(bits & 0x3ff) + 1024) << power >> 25 };
+        if bits >> 15 == 0 { size } else { -size }
+    }
+}
 
 /// What sets a family of models apart.
 #[derive(Clone, Copy)]
@@ -106,15 +139,46 @@ impl Model<'_> {
 
     /// Sends a step whose input are these elements, as JSON; the status and the answer.
     fn ask(&self, id: u64, elements: &[Value], start: bool, end: bool) -> (u16, Value) {
-        let shape = if self.family.at_once > 1 { vec![1, elements.len()] } else { vec![elements.len()] };
         let body = json!({
             "parameters": { "sequence_id": id, "sequence_start": start, "sequence_end": end },
-            "inputs": [{ "name": "INPUT", "datatype": self.dtype.protocol, "shape": shape, "data": elements }],
+            "inputs": [{ "name": "INPUT", "datatype": self.dtype.protocol, "shape": self.shape(elements.len()), "data": elements }],
             "outputs": [{ "name": "OUTPUT" }],
         });
-        let path = format!("/v2/models/{}/infer", self.name());
-        let answer = http::ask(self.server, "POST", &path, &[], body.to_string().as_bytes());
+        let answer = http::ask(self.server, "POST", &self.path(), &[], body.to_string().as_bytes());
         (answer.status, answer.json())
+    }
+
+    fn path(&self) -> String {
+        format!("/v2/models/{}/infer", self.name())
+    }
+
+    fn shape(&self, elements: usize) -> Vec<usize> {
+        if self.family.at_once > 1 { vec![1, elements] } else { vec![elements] }
+    }
+
+    /// Sends a step of FP16, which is in no JSON; the elements of its answer.
+    fn step_of_halves(&self, id: u64, numbers: &[i128], start: bool, end: bool) -> Vec<i128> {
+        let bytes: Vec<_> = numbers.iter().flat_map(|number| half::bytes(*number)).collect();
+        let header = json!({
+            "parameters": { "sequence_id": id, "sequence_start": start, "sequence_end": end },
+            "inputs": [{
+                "name": "INPUT",
+                "datatype": "FP16",
+                "shape": self.shape(numbers.len()),
+                "parameters": { "binary_data_size": bytes.len() },
+            }],
+            "outputs": [{ "name": "OUTPUT", "parameters": { "binary_data": true } }],
+        });
+        let header = header.to_string();
+        let length = [(HEADER_LENGTH, header.len().to_string())];
+        let length = length.each_ref().map(|(name, value)| (*name, value.as_str()));
+        let answer = http::ask(self.server, "POST", &self.path(), &length, &[header.as_bytes(), &bytes].concat());
+        assert_eq!(answer.status, 200, "{}: {}", self.name(), String::from_utf8_lossy(&answer.body));
+        let json: usize = answer.headers[HEADER_LENGTH].parse().expect("a number");
+        let (json, bytes) = answer.body.split_at(json);
+        let output = &serde_json::from_slice::<Value>(json).expect("JSON")["outputs"][0];
+        assert_eq!((&output["datatype"], bytes.len()), (&json!("FP16"), 2 * numbers.len()), "{}", self.name());
+        bytes.chunks_exact(2).map(|bytes| half::number([bytes[0], bytes[1]])).collect()
     }
 
     /// A number as JSON.
@@ -128,6 +192,9 @@ impl Model<'_> {
 
     /// Sends a step; the elements of its answer.
     fn step(&self, id: u64, numbers: &[i128], start: bool, end: bool) -> Vec<i128> {
+        if self.dtype.protocol == "FP16" {
+            return self.step_of_halves(id, numbers, start, end);
+        }
         let elements: Vec<_> = numbers.iter().map(|number| self.element(*number)).collect();
         let (status, answer) = self.ask(id, &elements, start, end);
         assert_eq!(status, 200, "{}: {answer}", self.name());
@@ -142,7 +209,9 @@ impl Model<'_> {
         let family = self.family;
         let (most, fits) = (self.dtype.most, self.dtype.fits);
         let ids: Vec<_> = (0..family.at_once).map(|index| ID + (index << 33)).collect();
-        let mut sums = vec![family.initial; ids.len()];
+        // Where the type has no 1000 it is 100.
+        let initial = if most < family.initial { family.initial / 10 } else { family.initial };
+        let mut sums = vec![initial; ids.len()];
         let steps = [[5, 0], [most, 0], [7, 2]];
         for (turn, pair) in steps.iter().enumerate() {
             let (start, end) = (turn == 0, turn == steps.len() - 1);
@@ -226,7 +295,7 @@ fn the_models_of_every_data_type_and_family_answer_with_the_right_sums() {
 #[test]
 #[ignore = "needs the real tritonserver: run scripts/test"]
 fn the_models_of_the_python_backend_answer_with_the_right_sums() {
-    let names = ["object", "uint64", "float32"];
+    let names = ["object", "uint64", "float32", "int8", "uint16", "float16"];
     let dtypes = names.map(|name| ["--dtype", name]).concat();
     let options = ["--python", "--execute-delay-ms", "0", "--idle-limit-ms", "5000"];
     let triton = Triton::start(&[&options[..], &dtypes].concat());

@@ -43,10 +43,60 @@ const INT32: Type = Type {
     first_and_one: "-2147483648",
 };
 
-const TYPES: [Type; 8] = [
+const TYPES: [Type; 13] = [
     INT32,
     Type { name: "bool", ..INT32 },
     Type { name: "object", datatype: "BYTES", ..INT32 },
+    Type {
+        name: "int8",
+        datatype: "INT8",
+        first: "127",
+        second: "-128",
+        third: "-123",
+        third_and_id: "-120",
+        five_and_id: "8",
+        first_and_one: "-128",
+    },
+    Type {
+        name: "int16",
+        datatype: "INT16",
+        first: "32767",
+        second: "-32768",
+        third: "-32763",
+        third_and_id: "-32760",
+        five_and_id: "8",
+        first_and_one: "-32768",
+    },
+    Type {
+        name: "uint8",
+        datatype: "UINT8",
+        first: "255",
+        second: "0",
+        third: "5",
+        third_and_id: "8",
+        five_and_id: "8",
+        first_and_one: "0",
+    },
+    Type {
+        name: "uint16",
+        datatype: "UINT16",
+        first: "65535",
+        second: "0",
+        third: "5",
+        third_and_id: "8",
+        five_and_id: "8",
+        first_and_one: "0",
+    },
+    Type {
+        name: "float16",
+        datatype: "FP16",
+        first: "2048",
+        second: "2048",
+        third: "2052",
+        third_and_id: "2056",
+        five_and_id: "8",
+        first_and_one: "2048",
+    },
     Type {
         name: "int64",
         datatype: "INT64",
@@ -99,11 +149,36 @@ const TYPES: [Type; 8] = [
     },
 ];
 
+/// Numbers of FP16, and their bits.
+const HALVES: [(&str, u16); 13] = [
+    ("1", 0x3c00),
+    ("4", 0x4400),
+    ("5", 0x4500),
+    ("8", 0x4800),
+    ("10", 0x4900),
+    ("11", 0x4980),
+    ("16", 0x4c00),
+    ("20", 0x4d00),
+    ("22", 0x4d80),
+    ("42", 0x5140),
+    ("2048", 0x6800),
+    ("2052", 0x6802),
+    ("2056", 0x6804),
+];
+
 fn bytes_of(datatype: &str, text: &str) -> Vec<u8> {
     fn parsed<T: std::str::FromStr>(text: &str) -> T {
         text.parse().unwrap_or_else(|_| panic!("{text}"))
     }
     match datatype {
+        "INT8" => parsed::<i8>(text).to_le_bytes().to_vec(),
+        "INT16" => parsed::<i16>(text).to_le_bytes().to_vec(),
+        "UINT8" => parsed::<u8>(text).to_le_bytes().to_vec(),
+        "UINT16" => parsed::<u16>(text).to_le_bytes().to_vec(),
+        "FP16" => match HALVES.iter().find(|(number, _)| *number == text) {
+            Some((_, bits)) => bits.to_le_bytes().to_vec(),
+            None => panic!("{text}"),
+        },
         "INT32" => parsed::<i32>(text).to_le_bytes().to_vec(),
         "INT64" => parsed::<i64>(text).to_le_bytes().to_vec(),
         "UINT32" => parsed::<u32>(text).to_le_bytes().to_vec(),
@@ -118,9 +193,9 @@ fn bytes_of(datatype: &str, text: &str) -> Vec<u8> {
 fn contents_of(datatype: &str, text: &str) -> InferTensorContents {
     let mut contents = InferTensorContents::default();
     match datatype {
-        "INT32" => contents.int_contents.push(text.parse().expect("a number")),
+        "INT8" | "INT16" | "INT32" => contents.int_contents.push(text.parse().expect("a number")),
         "INT64" => contents.int64_contents.push(text.parse().expect("a number")),
-        "UINT32" => contents.uint_contents.push(text.parse().expect("a number")),
+        "UINT8" | "UINT16" | "UINT32" => contents.uint_contents.push(text.parse().expect("a number")),
         "UINT64" => contents.uint64_contents.push(text.parse().expect("a number")),
         "FP32" => contents.fp32_contents.push(text.parse().expect("a number")),
         "FP64" => contents.fp64_contents.push(text.parse().expect("a number")),
@@ -226,14 +301,15 @@ fn each_family_computes_with_each_type() {
                     (false, true, false) => [of.first, of.second, of.third_and_id],
                     _ => [of.first, of.second, of.third],
                 };
-                for is_typed in [false, true] {
+                // The protocol has no list for FP16.
+                for is_typed in [false, true].into_iter().filter(|is_typed| !is_typed || of.datatype != "FP16") {
                     let sums = client.sequence(model, &of, is_typed).await;
                     assert_eq!(sums, expected.map(|sum| bytes_of(of.datatype, sum)), "{model}");
                 }
                 tried += 1;
             }
         }
-        assert_eq!(tried, 11 * 8);
+        assert_eq!(tried, 11 * TYPES.len());
     });
 }
 
@@ -261,6 +337,8 @@ fn wrong_data_is_refused_as_by_the_real_server_and_the_sequence_goes_on() {
         ("int64", "INT64", vec![1, 2], vec![0; 8], size("int64", 16, 8)),
         ("uint32", "UINT32", vec![1, 1], vec![0; 5], size("uint32", 4, 5)),
         ("float64", "FP64", vec![1, 1], vec![0; 9], size("float64", 8, 9)),
+        ("int8", "INT8", vec![1, 1], vec![], size("int8", 1, 0)),
+        ("float16", "FP16", vec![1, 1], vec![0; 1], size("float16", 2, 1)),
         (
             "float32",
             "INT32",
@@ -323,6 +401,27 @@ fn wrong_data_is_refused_as_by_the_real_server_and_the_sequence_goes_on() {
                 of.datatype
             );
             assert_eq!((status.code(), status.message()), (Code::InvalidArgument, text.as_str()));
+            // There is no list for FP16, and the smaller whole numbers stand in those of 32 bits, each with its low bits.
+            for (contents, list) in [
+                (InferTensorContents { int_contents: vec![256], ..Default::default() }, "INT32"),
+                (InferTensorContents { uint_contents: vec![65536], ..Default::default() }, "UINT32"),
+                (InferTensorContents { fp32_contents: vec![0.0], ..Default::default() }, "FP32"),
+            ] {
+                let mut request = step(model, 9, "", of.datatype, &[1, 1], None);
+                request.inputs[0].contents = Some(contents);
+                let small =
+                    [("INT32", "INT8"), ("UINT32", "UINT8"), ("UINT32", "UINT16")].contains(&(list, of.datatype));
+                let own = list == of.datatype || (list, of.datatype) == ("INT32", "INT16");
+                match client.call(request).await {
+                    Ok(sum) if small => assert_eq!(sum, bytes_of(of.datatype, "20"), "{model}"),
+                    Ok(_) => assert!(own, "{model} {list}"),
+                    Err(status) => {
+                        let text = format!("of type '{list}', expected datatype '{}'", of.datatype);
+                        assert!(!small && !own && status.message().ends_with(&text), "{model} {list}: {status}");
+                    }
+                }
+            }
+            assert!(client.call(good("S", "20")).await.is_ok());
             let sum = client.call(good("E", "22")).await.expect("it goes on");
             assert_eq!(sum, bytes_of(of.datatype, "42"), "{model}");
         }

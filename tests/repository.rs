@@ -47,10 +47,10 @@ fn done(words: &[&str]) -> (String, String) {
 }
 
 /// The one line that it says where it does not.
-fn refused(code: i32, words: &[&str]) -> String {
+fn refused(words: &[&str]) -> String {
     let output = repository(words);
     let errors = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{words:?}: {errors}");
+    assert_eq!(output.status.code(), Some(2), "{words:?}: {errors}");
     assert_eq!(text(&output.stdout), "", "{words:?}");
     let first = errors.lines().next().unwrap_or_default().to_owned();
     // Of a wrong command line clap says, behind a line of its own, where help is.
@@ -254,7 +254,7 @@ fn state_begins_with_what_is_asked_for() {
 
     let wrong = ["--initial-state", "file", "--initial-state-file", path, "--family", "implicit", "--dtype", "int32"];
     let target = Target::new();
-    let line = refused(2, &[&[&*target.path][..], &wrong].concat());
+    let line = refused(&[&[&*target.path][..], &wrong].concat());
     assert!(line.contains("a state of int32 has 4 bytes, and the file 8"), "{line}");
     assert_eq!(target.entries(), [""; 0]);
 
@@ -294,11 +294,11 @@ fn what_there_is_not_is_refused_in_a_line_and_nothing_is_left() {
         (&["--parameter", "novalue"], "NAME=VALUE"),
     ] {
         let target = Target::new();
-        let line = refused(2, &[&[&*target.path][..], words].concat());
+        let line = refused(&[&[&*target.path][..], words].concat());
         assert!(line.contains(expected), "{words:?}: {line}");
         assert_eq!(target.entries(), [""; 0], "{words:?}");
     }
-    assert!(refused(2, &[]).contains("required"), "a folder is wanted");
+    assert!(refused(&[]).contains("required"), "a folder is wanted");
 }
 
 #[test]
@@ -308,7 +308,7 @@ fn a_folder_that_holds_something_is_left_alone_unless_forced() {
     let words = [&[&*target.path][..], &one].concat();
     fs::create_dir(&target.path).expect("an empty folder");
     done(&words);
-    let line = refused(2, &words);
+    let line = refused(&words);
     assert!(line.contains("exists and is not empty") && line.contains("--force"), "{line}");
 
     let model = Path::new(&target.path).join("custom_sequence_int32");
@@ -326,8 +326,8 @@ fn a_folder_that_holds_something_is_left_alone_unless_forced() {
     let file = target.within.path().join("file");
     fs::write(&file, "kept").expect("it is written");
     let file = file.to_str().expect("UTF-8");
-    assert!(refused(2, &[&[file][..], &one].concat()).contains("is a file"));
-    let line = refused(2, &[&[&*format!("{file}/within")][..], &one].concat());
+    assert!(refused(&[&[file][..], &one].concat()).contains("is a file"));
+    let line = refused(&[&[&*format!("{file}/within")][..], &one].concat());
     assert!(line.contains("cannot write the models into"), "{line}");
     assert_eq!(fs::read_to_string(file).expect("it is there"), "kept");
 }

@@ -44,7 +44,10 @@ claims = {}
 const SEVERAL: &str = "values.elements = { min = 1, max = 16 }";
 /// Runs at a time: most of a run is waiting.
 const AT_A_TIME: usize = 12;
-const TYPES: [&str; 8] = ["int32", "int64", "uint32", "uint64", "float32", "float64", "object", "bool"];
+const TYPES: [&str; 13] = [
+    "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64",
+    "object", "bool",
+];
 
 fn scenario(address: SocketAddr, model: &str, more: &str) -> Scenario {
     scenario_at(address, &format!("{SCENARIO}{more}\ntarget.model = '{model}'"))
@@ -124,13 +127,18 @@ fn no_model_of_the_reference_server_is_accused_under_either_strategy() {
 
 #[test]
 fn what_is_wrong_with_one_answer_or_one_element_is_found_with_each_type() {
-    for (fault, at) in [(Fault::OffByOne, 40), (Fault::WrongElement, 30)] {
-        let problems = with_each(&TYPES, |name| {
+    for (fault, at, families) in [
+        (Fault::OffByOne, 40, &["custom", "custom_dyna", "implicit", "stateless", "stateless_dyna"][..]),
+        (Fault::WrongElement, 30, &["custom"]),
+    ] {
+        let of_each_type = |family: &&str| TYPES.map(|name| format!("{family}_sequence_{name}"));
+        let names: Vec<_> = families.iter().flat_map(of_each_type).collect();
+        let problems = with_each(&names, |model| {
             let server = reference_server(models(Strategy::Direct), &[Planted::once(fault, at)]);
-            let result =
-                run(server.address, &format!("custom_sequence_{name}"), SEVERAL).expect("it can be tested").result;
+            let more = if takes_one_element(model) { "" } else { SEVERAL };
+            let result = run(server.address, model, more).expect("it can be tested").result;
             let kinds: BTreeSet<_> = result.violations.iter().map(|violation| violation.kind).collect();
-            (kinds != [ViolationKind::WrongSum].into()).then(|| format!("{fault} {name}: {:?}", result.violations))
+            (kinds != [ViolationKind::WrongSum].into()).then(|| format!("{fault} {model}: {:?}", result.violations))
         });
         assert!(problems.is_empty(), "{problems:#?}");
     }
@@ -174,13 +182,25 @@ fn histories_and_failure_files_tell_how_many_elements_there_were() {
 #[test]
 #[ignore = "needs the real tritonserver: run scripts/test"]
 fn no_native_model_of_the_real_server_is_accused() {
-    let options = ["--dtype", "all", "--execute-delay-ms", "0", "--idle-limit-ms", "300", "--time-limit", "400"];
-    let triton = Triton::start(&options);
+    none_is_accused(&["--dtype", "all"], 16 * TYPES.len());
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn no_python_model_of_small_types_is_accused() {
+    let dtypes = ["int8", "int16", "uint8", "uint16", "float16"].map(|name| ["--dtype", name]).concat();
+    none_is_accused(&[&["--python"], &dtypes[..]].concat(), 5 * 7);
+}
+
+/// The models that the real server has with these options, at least so many.
+fn none_is_accused(options: &[&str], least: usize) {
+    let usual = ["--execute-delay-ms", "0", "--idle-limit-ms", "300", "--time-limit", "400"];
+    let triton = Triton::start(&[&usual, options].concat());
     let address: SocketAddr = triton.grpc.parse().expect("an address");
     let (_, index) = triton.ask("POST", "/v2/repository/index", &serde_json::Value::Null);
     let all = index.as_array().expect("a list").iter().filter_map(|model| model["name"].as_str());
     let names: Vec<_> = all.filter(|name| answers_once(name)).collect();
-    assert!(names.len() > 16 * TYPES.len(), "{names:?}");
+    assert!(names.len() > least, "{names:?}");
     let problems = with_each(&names, |model| {
         let more = if takes_one_element(model) { "" } else { SEVERAL };
         problem(model, run(address, model, more))

@@ -15,6 +15,7 @@ mod accumulator;
 mod boundary;
 mod controls;
 mod fault;
+mod half;
 mod instance;
 mod late;
 mod model;

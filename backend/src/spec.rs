@@ -290,7 +290,10 @@ fn check_dims(output: &TensorConfig, dims: &[i64], is_reshaped: bool) -> Result<
 }
 
 fn datatype(tensor: &str, name: &str) -> Result<Datatype, String> {
-    Datatype::of_name(name).ok_or_else(|| format!("tensor '{tensor}': data type {name} is not served"))
+    Datatype::of_name(name).ok_or_else(|| {
+        let why = if name == "TYPE_BF16" { ", because its sums are exact up to 256 alone" } else { "" };
+        format!("tensor '{tensor}': data type {name} is not served{why}")
+    })
 }
 
 /// The outputs' names, the result's first, and what the others tell.

@@ -4,7 +4,7 @@
 
 use std::{ffi::c_uint, fmt};
 
-use crate::name::Name;
+use crate::{half, name::Name};
 
 macro_rules! datatypes {
     ($($variant:ident $code:literal $name:literal;)*) => {
@@ -37,10 +37,15 @@ macro_rules! datatypes {
 
 datatypes! {
     Bool 1 "TYPE_BOOL";
+    Uint8 2 "TYPE_UINT8";
+    Uint16 3 "TYPE_UINT16";
     Uint32 4 "TYPE_UINT32";
     Uint64 5 "TYPE_UINT64";
+    Int8 6 "TYPE_INT8";
+    Int16 7 "TYPE_INT16";
     Int32 8 "TYPE_INT32";
     Int64 9 "TYPE_INT64";
+    Fp16 10 "TYPE_FP16";
     Fp32 11 "TYPE_FP32";
     Fp64 12 "TYPE_FP64";
     Bytes 13 "TYPE_STRING";
@@ -100,7 +105,7 @@ impl Arithmetic {
     pub(crate) fn integer(self, number: i64) -> Number {
         match self.0 {
             #[expect(clippy::cast_precision_loss, reason = "that is what a float does")]
-            Datatype::Fp32 | Datatype::Fp64 => Number::Float(self.round(number as f64)),
+            Datatype::Fp16 | Datatype::Fp32 | Datatype::Fp64 => Number::Float(self.round(number as f64)),
             _ => Number::Integer(self.wrap(number)),
         }
     }
@@ -133,7 +138,11 @@ impl Arithmetic {
     fn wrap(self, number: i64) -> i64 {
         match self.0 {
             // Texts are of INT32.
+            Datatype::Int8 => i64::from(number as i8),
+            Datatype::Int16 => i64::from(number as i16),
             Datatype::Int32 | Datatype::Bytes => i64::from(number as i32),
+            Datatype::Uint8 => i64::from(number as u8),
+            Datatype::Uint16 => i64::from(number as u16),
             Datatype::Uint32 => i64::from(number as u32),
             _ => number,
         }
@@ -141,23 +150,25 @@ impl Arithmetic {
 
     #[expect(clippy::cast_possible_truncation, reason = "that is what rounding is")]
     fn round(self, number: f64) -> f64 {
-        if self.0 == Datatype::Fp32 { f64::from(number as f32) } else { number }
+        match self.0 {
+            Datatype::Fp16 => half::from_bits(half::to_bits(number)),
+            Datatype::Fp32 => f64::from(number as f32),
+            _ => number,
+        }
     }
 
     /// Reads one number that is written down.
     pub(crate) fn parse(self, text: &str) -> Option<Number> {
         let text = text.trim();
         match self.0 {
-            Datatype::Fp32 | Datatype::Fp64 => text
+            Datatype::Fp16 | Datatype::Fp32 | Datatype::Fp64 => text
                 .parse()
                 .ok()
                 .map(|number| self.round(number))
                 .filter(|number| number.is_finite())
                 .map(Number::Float),
-            Datatype::Int32 | Datatype::Bytes => text.parse::<i32>().ok().map(|number| Number::Integer(number.into())),
-            Datatype::Uint32 => text.parse::<u32>().ok().map(|number| Number::Integer(number.into())),
             Datatype::Uint64 => text.parse::<u64>().ok().map(|number| Number::Integer(number.cast_signed())),
-            _ => text.parse().ok().map(Number::Integer),
+            _ => text.parse().ok().filter(|number| self.wrap(*number) == *number).map(Number::Integer),
         }
     }
 
@@ -172,9 +183,14 @@ impl Arithmetic {
         let data = &tensor.data;
         let elements = match self.0 {
             Datatype::Bool => Vec::new(),
+            Datatype::Int8 => chunks(data, |bytes| Number::Integer(i8::from_le_bytes(bytes).into())),
+            Datatype::Int16 => chunks(data, |bytes| Number::Integer(i16::from_le_bytes(bytes).into())),
+            Datatype::Uint8 => chunks(data, |bytes| Number::Integer(u8::from_le_bytes(bytes).into())),
+            Datatype::Uint16 => chunks(data, |bytes| Number::Integer(u16::from_le_bytes(bytes).into())),
             Datatype::Int32 => chunks(data, |bytes| Number::Integer(i32::from_le_bytes(bytes).into())),
             Datatype::Uint32 => chunks(data, |bytes| Number::Integer(u32::from_le_bytes(bytes).into())),
             Datatype::Int64 | Datatype::Uint64 => chunks(data, |bytes| Number::Integer(i64::from_le_bytes(bytes))),
+            Datatype::Fp16 => chunks(data, |bytes| Number::Float(half::from_bits(u16::from_le_bytes(bytes)))),
             Datatype::Fp32 => chunks(data, |bytes| Number::Float(f32::from_le_bytes(bytes).into())),
             Datatype::Fp64 => chunks(data, |bytes| Number::Float(f64::from_le_bytes(bytes))),
             Datatype::Bytes => self.texts(data)?,
@@ -214,7 +230,8 @@ impl Arithmetic {
     /// Bytes of an element, where all have the same.
     fn width(self) -> Option<usize> {
         match self.0 {
-            Datatype::Bool => Some(1),
+            Datatype::Bool | Datatype::Int8 | Datatype::Uint8 => Some(1),
+            Datatype::Int16 | Datatype::Uint16 | Datatype::Fp16 => Some(2),
             Datatype::Int32 | Datatype::Uint32 | Datatype::Fp32 => Some(4),
             Datatype::Int64 | Datatype::Uint64 | Datatype::Fp64 => Some(8),
             Datatype::Bytes => None,
@@ -230,10 +247,13 @@ impl Arithmetic {
     fn bytes(self, number: Number) -> Vec<u8> {
         match number {
             Number::Integer(number) => match self.0 {
+                Datatype::Int8 | Datatype::Uint8 => (number as i8).to_le_bytes().into(),
+                Datatype::Int16 | Datatype::Uint16 => (number as i16).to_le_bytes().into(),
                 Datatype::Int32 | Datatype::Uint32 => (number as i32).to_le_bytes().into(),
                 Datatype::Bytes => text_element(&number.to_string()),
                 _ => number.to_le_bytes().into(),
             },
+            Number::Float(number) if self.0 == Datatype::Fp16 => half::to_bits(number).to_le_bytes().into(),
             Number::Float(number) if self.0 == Datatype::Fp32 => (number as f32).to_le_bytes().into(),
             Number::Float(number) => number.to_le_bytes().into(),
         }
@@ -272,6 +292,13 @@ mod tests {
 
     #[test]
     fn sums_wrap_or_round_as_their_type_does() {
+        assert_eq!(sum("TYPE_INT8", "127", "2"), (-127_i8).to_le_bytes());
+        assert_eq!(sum("TYPE_INT16", "32767", "2"), (-32767_i16).to_le_bytes());
+        assert_eq!(sum("TYPE_UINT8", "255", "2"), [1]);
+        assert_eq!(sum("TYPE_UINT16", "65535", "2"), [1, 0]);
+        assert_eq!(sum("TYPE_FP16", "2048", "1"), 0x6800_u16.to_le_bytes());
+        assert_eq!(sum("TYPE_FP16", "2048", "3"), 0x6802_u16.to_le_bytes());
+        assert_eq!(sum("TYPE_FP16", "1000", "-995"), 0x4500_u16.to_le_bytes());
         assert_eq!(sum("TYPE_INT32", "2147483647", "2"), (-2_147_483_647_i32).to_le_bytes());
         assert_eq!(sum("TYPE_UINT32", "4294967295", "2"), 1_u32.to_le_bytes());
         assert_eq!(sum("TYPE_INT64", "9223372036854775807", "1"), i64::MIN.to_le_bytes());
@@ -286,6 +313,11 @@ mod tests {
     fn an_id_is_as_many_of_its_bits_as_there_is_room_for() {
         let id = (3_i64 << 32) + 0x8000_0001;
         for (name, number) in [
+            ("TYPE_INT8", Number::Integer(1)),
+            ("TYPE_INT16", Number::Integer(1)),
+            ("TYPE_UINT8", Number::Integer(1)),
+            ("TYPE_UINT16", Number::Integer(1)),
+            ("TYPE_FP16", Number::Float(f64::NEG_INFINITY)),
             ("TYPE_INT32", Number::Integer(-0x7fff_ffff)),
             ("TYPE_UINT32", Number::Integer(0x8000_0001)),
             ("TYPE_INT64", Number::Integer(id)),
@@ -301,6 +333,9 @@ mod tests {
     #[test]
     fn a_sum_is_kept_as_the_number_that_it_is() {
         for (name, one, other, sum) in [
+            ("TYPE_INT8", "127", "2", "-127"),
+            ("TYPE_UINT16", "65535", "2", "1"),
+            ("TYPE_FP16", "2048", "1", "2048"),
             ("TYPE_INT32", "2147483647", "2", "-2147483647"),
             ("TYPE_UINT32", "4294967295", "2", "1"),
             ("TYPE_UINT64", "18446744073709551615", "2", "1"),
@@ -315,6 +350,11 @@ mod tests {
     #[test]
     fn a_number_that_its_type_does_not_have_is_none() {
         for (name, text) in [
+            ("TYPE_INT8", "128"),
+            ("TYPE_INT16", "-32769"),
+            ("TYPE_UINT8", "256"),
+            ("TYPE_UINT16", "-1"),
+            ("TYPE_FP16", "65520"),
             ("TYPE_INT32", "2147483648"),
             ("TYPE_UINT32", "-1"),
             ("TYPE_UINT32", "4294967296"),

@@ -106,7 +106,7 @@ pub struct RepositoryArgs {
     /// What names begin with in place of what the backend says, such as 'custom'
     #[arg(long, value_name = "TEXT")]
     pub prefix: Option<String>,
-    /// Names without 'implicit', 'initial', 'single_buffer' and 'variable', as in Triton's own repositories, of which it has one for each of
+    /// Names that do not say what is implicit, initial, in a single buffer or variable, as in Triton's own repositories, of which it has one for each of
     /// these
     #[arg(long)]
     pub plain_names: bool,

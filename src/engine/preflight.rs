@@ -10,7 +10,7 @@ use std::{cmp::Reverse, collections::BTreeSet, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use self::{
-    computes::{arithmetic, check_answers},
+    computes::{arithmetic, check_answers, check_json},
     known::{Known, loaded_in_phases},
     shapes::check_elements,
 };
@@ -32,6 +32,8 @@ use crate::{
 
 /// How many models are named to who asked for one that is not there.
 const MODELS_SHOWN: usize = 12;
+/// A type whose sums cannot be checked.
+const BF16: &str = "BF16";
 
 /// What the command line tells of an endpoint that does not tell it itself.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
@@ -185,6 +187,7 @@ impl Preflight {
         let batches = settings.as_ref().is_none_or(|settings| settings.batches);
         let (input, output, shape, datatype) = choose_tensors(name, &inputs, &outputs, batches)?;
         check_elements(name, &input, &shape, scenario)?;
+        check_json(name, datatype, scenario)?;
         let mut told = match settings {
             Some(_) => {
                 let Hints { formula, initial_state, responses, .. } = hints;
@@ -214,7 +217,7 @@ impl Preflight {
         if let Some(error) = unreadable {
             notes.push(note(Wanted::Statistics, &error));
         }
-        let arithmetic = arithmetic(name, settings.as_ref(), datatype, scenario, &mut told, &mut notes)?;
+        let arithmetic = arithmetic(name, settings.as_ref(), (datatype, &shape), scenario, &mut told, &mut notes)?;
         check_answers(name, arithmetic.answers, scenario)?;
         let mut model = known.model(name, server, (input, output), shape, arithmetic);
         if scenario.target.controls && !arithmetic.answers.are_iterative() {
@@ -308,6 +311,12 @@ fn choose_tensors(
         _ => outputs.iter().find(|output| output.name == "OUTPUT"),
     };
     let ([input], Some(output)) = (inputs, output) else { return refuse() };
+    if input.datatype == BF16 {
+        return Err(format!(
+            "model '{model}' takes {input}, and sums of {BF16} are exact up to 256 alone, which is too little to tell answers apart: take \
+             a model of another type (-m)"
+        ));
+    }
     let datatype = Datatype::named(&input.datatype).filter(|_| input.datatype == output.datatype);
     match (Shape::common(input, output, batches), datatype) {
         (Some(shape), Some(datatype)) => Ok((input.clone(), output.clone(), shape, datatype)),

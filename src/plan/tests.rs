@@ -1,7 +1,10 @@
 use std::collections::HashMap;
 
 use super::*;
-use crate::scenario::{Overrides, Source};
+use crate::{
+    arithmetic::Arithmetic,
+    scenario::{Overrides, Source},
+};
 
 fn scenario(text: &str) -> Scenario {
     Scenario::resolve(&Source::from_text("test", text), Overrides::default()).expect("a scenario")
@@ -177,6 +180,22 @@ fn lengths_are_kept_within_their_bounds() {
     lengths.sort_unstable();
     lengths.dedup();
     assert_eq!(lengths, [3, 4, 5]);
+}
+
+/// How large sums can be is reckoned with that.
+#[test]
+fn no_sequence_is_longer_than_lengths_are_or_than_it_is_taken_to_be_at_least() {
+    for (max, longest) in [(1, Arithmetic::LONG), (5, Arithmetic::LONG), (90, 90)] {
+        for pattern in Pattern::ALL {
+            let scenario = scenario(&format!(
+                "contexts = {{ common = 2, rare = 0, rare_probability = 0 }}\npatterns.common = {{ {pattern} = 1 }}\n\
+                 length = {{ min = 1, max = {max}, constant = {max} }}"
+            ));
+            let of_passes = passes(&scenario, 1, 0, 20).into_iter().flat_map(|pass| pass.sequences);
+            let most = of_passes.map(|sequence| sequence.steps()).max().expect("there are some");
+            assert!(most <= longest, "{pattern}: {most} steps where lengths are {max}");
+        }
+    }
 }
 
 #[test]

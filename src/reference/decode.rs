@@ -239,6 +239,9 @@ fn data(inputs: &[InferInputTensor], raw: Vec<Vec<u8>>, model: &str) -> Result<V
                     return Ok(bytes);
                 }
                 let expected = known(&input.datatype);
+                if let Some(size) = in_list_of(datatype, expected) {
+                    return Ok(bytes.chunks_exact(4).flat_map(|element| &element[..size]).copied().collect());
+                }
                 Err(Failure::invalid(format!(
                     "unexpected explicit tensor data for input tensor '{name}' for model '{model}' of type '{datatype}', expected datatype '{expected}'"
                 )))
@@ -269,6 +272,15 @@ fn typed(contents: &InferTensorContents) -> Option<(&'static str, Vec<u8>)> {
         .or_else(|| Some(("FP32", bytes(&c.fp32_contents, f32::to_le_bytes)?)))
         .or_else(|| Some(("FP64", bytes(&c.fp64_contents, f64::to_le_bytes)?)))
         .or_else(|| Some(("BYTES", texts()?)))
+}
+
+/// Of a small type whose elements stand in the list of a larger one, as many bytes of each as it has.
+fn in_list_of(list: &str, datatype: &str) -> Option<usize> {
+    match (list, datatype) {
+        ("INT32", "INT8") | ("UINT32", "UINT8") => Some(1),
+        ("INT32", "INT16") | ("UINT32", "UINT16") => Some(2),
+        _ => None,
+    }
 }
 
 /// A type's name, where the protocol knows it.

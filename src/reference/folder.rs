@@ -247,7 +247,11 @@ mod tests {
         assert!(problem(&folder).starts_with("R/model/config.pbtxt:1: "), "{}", problem(&folder));
         for (from, to, said) in [
             ("\"model\"", "\"other\"", "R/model/config.pbtxt:1: model 'other' is in a folder named 'model'"),
-            ("TYPE_INT32", "TYPE_UINT8", "R/model/config.pbtxt:2: tensor 'INPUT' has no data type"),
+            (
+                "TYPE_INT32",
+                "TYPE_BF16",
+                "R/model/config.pbtxt:2: tensor 'INPUT' is of BF16, whose sums are exact up to 256",
+            ),
             (
                 "dims: [ 1 ] } ]\n        output",
                 "dims: [ 0 ] } ]\n        output",

@@ -9,6 +9,7 @@ use super::{
     failure::Failure,
     fault::{Fault, Faults},
     stream::Outbox,
+    tensor::width,
 };
 use crate::proto::{ModelInferResponse, ModelStreamInferResponse};
 
@@ -155,7 +156,7 @@ impl Misbehaviour {
             return;
         };
         // Of BYTES four zeros are an empty text.
-        let element = if output.datatype.ends_with("64") { 8 } else { 4 };
+        let element = width(&output.datatype).unwrap_or(4);
         if self.happens(Fault::WrongOutputName) {
             output.name.push_str("_2");
         }

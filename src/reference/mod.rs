@@ -14,6 +14,7 @@ mod folder;
 #[doc(hidden)]
 pub mod fuzzing;
 mod grpc;
+mod half;
 mod health;
 mod http;
 mod listen;

@@ -7,10 +7,15 @@ use crate::proto::DataType;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Datatype {
     Bool,
+    Int8,
+    Int16,
     Int32,
     Int64,
+    Uint8,
+    Uint16,
     Uint32,
     Uint64,
+    Fp16,
     Fp32,
     Fp64,
     Bytes,
@@ -21,10 +26,15 @@ impl Datatype {
     pub(super) fn of(datatype: DataType) -> Option<Self> {
         Some(match datatype {
             DataType::TypeBool => Self::Bool,
+            DataType::TypeInt8 => Self::Int8,
+            DataType::TypeInt16 => Self::Int16,
             DataType::TypeInt32 => Self::Int32,
             DataType::TypeInt64 => Self::Int64,
+            DataType::TypeUint8 => Self::Uint8,
+            DataType::TypeUint16 => Self::Uint16,
             DataType::TypeUint32 => Self::Uint32,
             DataType::TypeUint64 => Self::Uint64,
+            DataType::TypeFp16 => Self::Fp16,
             DataType::TypeFp32 => Self::Fp32,
             DataType::TypeFp64 => Self::Fp64,
             DataType::TypeString => Self::Bytes,
@@ -36,10 +46,15 @@ impl Datatype {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Bool => "BOOL",
+            Self::Int8 => "INT8",
+            Self::Int16 => "INT16",
             Self::Int32 => "INT32",
             Self::Int64 => "INT64",
+            Self::Uint8 => "UINT8",
+            Self::Uint16 => "UINT16",
             Self::Uint32 => "UINT32",
             Self::Uint64 => "UINT64",
+            Self::Fp16 => "FP16",
             Self::Fp32 => "FP32",
             Self::Fp64 => "FP64",
             Self::Bytes => "BYTES",
@@ -49,12 +64,24 @@ impl Datatype {
     /// The bytes of an element; none where elements differ in that.
     pub(super) fn size(self) -> Option<usize> {
         match self {
-            Self::Bool => Some(1),
+            Self::Bool | Self::Int8 | Self::Uint8 => Some(1),
+            Self::Int16 | Self::Uint16 | Self::Fp16 => Some(2),
             Self::Int32 | Self::Uint32 | Self::Fp32 => Some(4),
             Self::Int64 | Self::Uint64 | Self::Fp64 => Some(8),
             Self::Bytes => None,
         }
     }
+}
+
+/// How many bytes an element takes; none where elements differ in it, or there is no such type.
+pub(super) fn width(datatype: &str) -> Option<usize> {
+    Some(match datatype {
+        "BOOL" | "INT8" | "UINT8" => 1,
+        "INT16" | "UINT16" | "FP16" | "BF16" => 2,
+        "INT32" | "UINT32" | "FP32" => 4,
+        "INT64" | "UINT64" | "FP64" => 8,
+        _ => return None,
+    })
 }
 
 /// A tensor.

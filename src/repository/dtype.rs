@@ -43,10 +43,15 @@ macro_rules! dtypes {
 }
 
 dtypes! {
+    Int8 "int8" TypeInt8 Int8 Int8;
+    Int16 "int16" TypeInt16 Int16 Int16;
     Int32 "int32" TypeInt32 Int32 Int32;
     Int64 "int64" TypeInt64 Int64 Int64;
+    Uint8 "uint8" TypeUint8 Uint8 Uint8;
+    Uint16 "uint16" TypeUint16 Uint16 Uint16;
     Uint32 "uint32" TypeUint32 Uint32 Uint32;
     Uint64 "uint64" TypeUint64 Uint64 Uint64;
+    Float16 "float16" TypeFp16 Fp16 Fp16;
     Float32 "float32" TypeFp32 Fp32 Fp32;
     Float64 "float64" TypeFp64 Fp64 Fp64;
     Object "object" TypeString Bytes Text;
@@ -70,7 +75,7 @@ impl Dtype {
     /// A number that the type has and that models which begin with nothing do not come by easily.
     pub(super) fn remarkable(self) -> i64 {
         match self {
-            Self::Bool => 100,
+            Self::Int8 | Self::Uint8 => 100,
             _ => 1000,
         }
     }

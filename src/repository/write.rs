@@ -83,19 +83,15 @@ pub fn write(folder: &Path, models: &[Written], force: bool) -> Result<Vec<Strin
             folder.display()
         ));
     }
-    let place = Place::new(folder).map_err(cannot)?;
+    let place = Place::new(folder, is_there).map_err(cannot)?;
     models.iter().try_for_each(|model| model.write(&place.new)).map_err(cannot)?;
     let notes = make_plans(&place.new, models);
-    if is_empty {
-        // An empty folder is replaced by this.
-        fs::rename(&place.new, folder).map_err(cannot)?;
-    } else {
-        models.iter().try_for_each(|model| place.replace(folder, &model.name)).map_err(cannot)?;
-    }
+    if is_there { place.move_each(folder, models) } else { fs::rename(&place.new, folder) }.map_err(cannot)?;
     Ok(notes)
 }
 
-/// A folder beside the one that is wanted, where all is made before any of it shows, and which goes whatever happens.
+/// A folder where all is made before any of it shows, and which goes whatever happens: within the one that is wanted, which may be on a disk
+/// of its own, or beside it where it is not there yet.
 struct Place {
     scratch: PathBuf,
     new: PathBuf,
@@ -104,12 +100,11 @@ struct Place {
 }
 
 impl Place {
-    fn new(folder: &Path) -> io::Result<Self> {
+    fn new(folder: &Path, is_there: bool) -> io::Result<Self> {
         let folder = std::path::absolute(folder)?;
-        let parent = folder.parent().unwrap_or(&folder);
+        let parent = if is_there { &folder } else { folder.parent().unwrap_or(&folder) };
         fs::create_dir_all(parent)?;
-        let name = folder.file_name().unwrap_or_default().to_string_lossy();
-        let scratch = parent.join(format!(".{name}.{}.partial", process::id()));
+        let scratch = parent.join(format!(".sequence-stress.{}.partial", process::id()));
         let place = Self { new: scratch.join("new"), old: scratch.join("old"), scratch };
         fs::create_dir(&place.scratch)?;
         fs::create_dir(&place.new)?;
@@ -117,12 +112,38 @@ impl Place {
         Ok(place)
     }
 
+    /// Moves all models into the folder, or none.
+    fn move_each(&self, folder: &Path, models: &[Written]) -> io::Result<()> {
+        for (count, model) in models.iter().enumerate() {
+            if let Err(error) = self.replace(folder, &model.name) {
+                for moved in &models[..count] {
+                    self.put_back(folder, &moved.name)?;
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
     fn replace(&self, folder: &Path, name: &str) -> io::Result<()> {
         let place = folder.join(name);
-        if place.try_exists()? {
+        let is_there = place.try_exists()?;
+        if is_there {
             fs::rename(&place, self.old.join(name))?;
         }
-        fs::rename(self.new.join(name), place)
+        fs::rename(self.new.join(name), &place).inspect_err(|_| {
+            if is_there {
+                // What was there stays with what is told of the error.
+                let _ = fs::rename(self.old.join(name), &place);
+            }
+        })
+    }
+
+    fn put_back(&self, folder: &Path, name: &str) -> io::Result<()> {
+        let place = folder.join(name);
+        fs::rename(&place, self.new.join(name))?;
+        let old = self.old.join(name);
+        if old.try_exists()? { fs::rename(old, place) } else { Ok(()) }
     }
 }
 
@@ -153,4 +174,37 @@ fn make_plans(repository: &Path, models: &[Written]) -> Vec<String> {
         }
     }
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::repository::{Dtype, Family, Form, Options};
+
+    fn written(dtype: Dtype) -> Written {
+        let (form, options) = (Form::of(Family::Sequence), Options::default());
+        let model = Model::new(Backend::Native, dtype, &form, &options).expect("there is one");
+        Written::new(&model, model.files().expect("it has files"))
+    }
+
+    #[test]
+    fn where_one_model_cannot_be_moved_all_is_as_it_was() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let models = [written(Dtype::Int32), written(Dtype::Int64), written(Dtype::Float32)];
+        let note = |model: &Written| folder.path().join(&model.name).join("note");
+        for model in [&models[1], &models[2]] {
+            fs::create_dir(folder.path().join(&model.name)).expect("it is made");
+            fs::write(note(model), "of before").expect("it is written");
+        }
+        let place = Place::new(folder.path(), true).expect("it is made");
+        for model in &models[..2] {
+            model.write(&place.new).expect("it is written");
+        }
+        place.move_each(folder.path(), &models).expect_err("the last one was never written");
+        for model in [&models[1], &models[2]] {
+            assert_eq!(fs::read_to_string(note(model)).expect("it is there"), "of before", "{}", model.name);
+        }
+        drop(place);
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 2, "the first is gone again");
+    }
 }

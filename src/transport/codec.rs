@@ -160,7 +160,18 @@ fn typed(datatype: &str, contents: InferTensorContents) -> TensorData {
             TensorData::Raw(elements.iter().flat_map(bytes).collect())
         }
     }
+    // Of the smaller types elements are in lists of 32 bits: what does not fit is none.
+    fn small<T: Copy, S: TryFrom<T>, const N: usize>(elements: &[T], bytes: impl Fn(S) -> [u8; N]) -> TensorData {
+        let all: Option<Vec<_>> = elements.iter().map(|element| S::try_from(*element).ok().map(&bytes)).collect();
+        all.filter(|all| !all.is_empty()).map_or(TensorData::Absent, |all| TensorData::Raw(all.concat()))
+    }
     match datatype {
+        "INT8" => small(&contents.int_contents, i8::to_le_bytes),
+        "INT16" => small(&contents.int_contents, i16::to_le_bytes),
+        "UINT8" => small(&contents.uint_contents, u8::to_le_bytes),
+        "UINT16" => small(&contents.uint_contents, u16::to_le_bytes),
+        // The protocol has no list for it.
+        "FP16" => TensorData::Absent,
         "INT64" => raw(&contents.int64_contents, |element| element.to_le_bytes()),
         "UINT32" => raw(&contents.uint_contents, |element| element.to_le_bytes()),
         "UINT64" => raw(&contents.uint64_contents, |element| element.to_le_bytes()),

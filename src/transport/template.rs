@@ -197,7 +197,7 @@ impl ModelInferRequest {
             Flaw::IdOfOtherType => id(ParameterChoice::BoolParam(true)),
             Flaw::OtherOutput => self.outputs.push(requested(NO_SUCH_OUTPUT)),
             Flaw::OtherVersion => NO_SUCH_VERSION.clone_into(&mut self.model_version),
-            Flaw::ShortData => self.raw_input_contents.iter_mut().for_each(|bytes| bytes.truncate(3)),
+            Flaw::ShortData => self.raw_input_contents.iter_mut().for_each(shorten),
             Flaw::NoInput => {
                 self.inputs.clear();
                 self.raw_input_contents.clear();
@@ -215,9 +215,18 @@ impl ModelInferRequest {
     }
 }
 
+/// Leaves fewer bytes than an element has; of a text not even its length.
+pub(super) fn shorten(bytes: &mut Vec<u8>) {
+    bytes.truncate(3.min(bytes.len().saturating_sub(1)));
+}
+
 /// Another type, with as many bytes to an element where there is one.
 pub(super) fn other_type(datatype: &str) -> &'static str {
     match datatype {
+        "INT8" => "UINT8",
+        "UINT8" => "INT8",
+        "UINT16" | "FP16" => "INT16",
+        "INT16" => "UINT16",
         "FP32" => "INT32",
         "FP64" => "INT64",
         "INT64" | "UINT64" => "FP64",

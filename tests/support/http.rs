@@ -21,6 +21,10 @@ pub struct Answer {
 }
 
 impl Answer {
+    fn is_whole(&self) -> bool {
+        self.headers.get("content-length").is_some_and(|length| length.parse() == Ok(self.body.len()))
+    }
+
     pub fn kind(&self) -> &str {
         self.headers.get("content-type").map_or("", String::as_str)
     }
@@ -62,14 +66,25 @@ pub fn connect(address: SocketAddr) -> TcpStream {
 /// Sends a request, and returns the answer; none where the connection ends without one.
 pub fn try_ask(mut stream: impl Read + Write, request: &[u8]) -> Option<Answer> {
     stream.write_all(request).ok()?;
-    let mut all = Vec::new();
-    stream.read_to_end(&mut all).ok()?;
+    let (mut all, mut some) = (Vec::new(), [0; 4096]);
+    loop {
+        let count = stream.read(&mut some).ok()?;
+        all.extend_from_slice(&some[..count]);
+        // A process that the server began meanwhile may keep the connection open.
+        if count == 0 || read(&all).is_some_and(|answer| answer.is_whole()) {
+            return read(&all);
+        }
+    }
+}
+
+/// The answer that this is the beginning of.
+fn read(all: &[u8]) -> Option<Answer> {
     let end = all.windows(4).position(|window| window == b"\r\n\r\n")?;
     let head = String::from_utf8_lossy(&all[..end]).into_owned();
     let mut lines = head.lines();
     let status = lines.next()?.split(' ').nth(1)?.parse().ok()?;
     let header = |line: &str| line.split_once(": ").map(|(name, value)| (name.to_lowercase(), value.to_owned()));
-    Some(Answer { status, headers: lines.filter_map(header).collect(), body: all.split_off(end + 4) })
+    Some(Answer { status, headers: lines.filter_map(header).collect(), body: all[end + 4..].to_vec() })
 }
 
 /// The same, of a server that answers.

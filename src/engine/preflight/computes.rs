@@ -1,14 +1,17 @@
 //! What the model computes, and whether its sums can be exact.
 
+use std::num::NonZeroU16;
+
 use super::Hints;
 use crate::{
     answers::Answers,
     arithmetic::{Arithmetic, Formula},
     conversation::Transport,
     model::Settings,
-    number::{Datatype, Written},
-    scenario::Scenario,
+    number::{Datatype, Number, Written},
+    scenario::{Population, Scenario},
     sequence::{IdForm, Pattern},
+    tensor::Shape,
 };
 
 /// What the model computes: what its configuration says, or else the command line, or else the running sum from 0. What the
@@ -16,7 +19,7 @@ use crate::{
 pub(super) fn arithmetic(
     name: &str,
     settings: Option<&Settings>,
-    datatype: Datatype,
+    (datatype, shape): (Datatype, &Shape),
     scenario: &Scenario,
     told: &mut Hints,
     notes: &mut Vec<String>,
@@ -50,13 +53,11 @@ pub(super) fn arithmetic(
             text.parse::<Written>().map_err(|_| problem())?.value()
         }
     };
-    let longest = scenario.populations.iter().map(|population| population.length.max.get()).max().unwrap_or(1);
     let answers = answers(name, settings, told, &mut unused)?;
-    let value_bits = Arithmetic::value_bits(datatype, longest.saturating_mul(answers.executions()))
-        .map_err(|problem| format!("model '{name}': {problem}"))?;
-    let arithmetic = Arithmetic { datatype, formula, initial_state, answers, value_bits };
     notes.extend(unused.words().iter().map(|flag| format!("not used: {flag}: the model's configuration tells it")));
-    check_exact(name, &arithmetic, scenario)?;
+    let arithmetic = Arithmetic { datatype, formula, initial_state, answers, value_bits: None };
+    let value_bits = value_bits(name, &arithmetic, shape, scenario)?;
+    let arithmetic = Arithmetic { value_bits, ..arithmetic };
     if formula.adds_corrid() && scenario.id_forms().any(IdForm::is_text) {
         return Err(format!(
             "model '{name}' adds the correlation ID ({}), which is a text: set correlation_ids.form = \"integer\"",
@@ -116,21 +117,62 @@ pub(super) fn check_answers(name: &str, answers: Answers, scenario: &Scenario) -
     Ok(())
 }
 
-/// What else is in answers has to leave floating-point sums exact, too.
-fn check_exact(name: &str, arithmetic: &Arithmetic, scenario: &Scenario) -> Result<(), String> {
-    let Some(bits) = arithmetic.datatype.exact_bits() else { return Ok(()) };
-    let room = 1 << (bits - 2);
-    if arithmetic.initial_state.unsigned_abs() + u64::from(Answers::MOST) >= room {
+/// Of floating-point numbers, how many bits values have, so that no sum is rounded, whatever else is in answers.
+fn value_bits(name: &str, arithmetic: &Arithmetic, shape: &Shape, scenario: &Scenario) -> Result<Option<u32>, String> {
+    let Arithmetic { datatype, formula, initial_state, answers, .. } = *arithmetic;
+    let Some(bits) = datatype.exact_bits() else { return Ok(None) };
+    let room = 1 << (bits - 1);
+    let begins_with = initial_state.unsigned_abs().saturating_add(formula.is_stateless().into());
+    if begins_with >= room {
         return Err(format!(
-            "model '{name}' begins with {}, and sums on that are not exact in {}",
-            arithmetic.initial_state, arithmetic.datatype
+            "model '{name}' begins with {initial_state}, and sums on that are not exact in {datatype}: take a model of another type"
         ));
     }
-    let last = scenario.last_correlation_id();
-    if arithmetic.formula.adds_corrid() && last >= room {
+    let last = if formula.adds_corrid() { scenario.last_correlation_id() } else { 0 };
+    if last >= room {
         return Err(format!(
-            "model '{name}' adds the correlation ID, and up to {last} that is not exact in {}: set a smaller correlation_ids.first",
-            arithmetic.datatype
+            "model '{name}' adds the correlation ID, and up to {last} that is not exact in {datatype}: set a smaller correlation_ids.first \
+             or correlation_ids.block, or take a model of another type"
+        ));
+    }
+    // The ID is added when the elements are, and further answers are higher by one each.
+    let several = if let Answers::Several(count) = answers { u64::from(count - 1) } else { 0 };
+    let elements = scenario.populations.iter().filter_map(|population| population.values.elements).map(|its| its.max);
+    let elements = shape.elements(elements.max().unwrap_or(NonZeroU16::MIN));
+    let besides = begins_with + (last + several).max(Number::strays(datatype, elements));
+    // What is iterative has sequences of one step.
+    let steps = if answers.are_iterative() { answers.executions() } else { scenario.longest() };
+    Arithmetic::value_bits(datatype, steps, sequences_together(scenario), besides)
+        .map_err(|problem| format!("model '{name}': {problem}"))
+}
+
+/// The steps of how many sequences may come together in one sum: those of two of one ID may be under way at once, and where streams
+/// are cut, steps of sequences that were cut before may be added to a later one.
+fn sequences_together(scenario: &Scenario) -> u32 {
+    let is_cut = |population: &Population| {
+        let cuts = |pattern: &Pattern| pattern.cuts() && population.draws(*pattern).anywhere();
+        population.network.cut.is_some() || population.network.black_hole.is_some() || Pattern::ALL.iter().any(cuts)
+    };
+    let is_disturbed = scenario.phases.iter().any(|phase| phase.server.is_some());
+    if is_disturbed || scenario.populations.iter().any(is_cut) { 8 } else { 2 }
+}
+
+/// A type that is in no JSON is sent as bytes alone.
+pub(super) fn check_json(name: &str, datatype: Datatype, scenario: &Scenario) -> Result<(), String> {
+    if datatype.is_in_json() {
+        return Ok(());
+    }
+    let is_json = |population: &Population| population.sending.transport() == Transport::Http;
+    if scenario.populations.iter().any(is_json) {
+        return Err(format!(
+            "model '{name}' takes {datatype}, which HTTP has as bytes alone: --transport {} (sending.transport)",
+            Transport::HttpBinary
+        ));
+    }
+    if scenario.draws(Pattern::MixedTransports).anywhere() && scenario.transports().contains(&Transport::Http) {
+        return Err(format!(
+            "model '{name}' takes {datatype}, which HTTP has as bytes alone, and pattern '{}' sends it in JSON, too: leave the pattern out",
+            Pattern::MixedTransports
         ));
     }
     Ok(())

@@ -58,10 +58,17 @@ impl Kind {
     fn given(&self, value: i64) -> i32 {
         let value = i32::try_from(value).expect("values of 32 bits are drawn");
         match self.arithmetic.datatype {
-            Datatype::Int32 | Datatype::Uint32 | Datatype::Bytes => value,
+            Datatype::Int8 | Datatype::Int16 | Datatype::Int32 | Datatype::Bytes => value,
+            Datatype::Uint8 | Datatype::Uint16 | Datatype::Uint32 => value,
             // Few enough for no sum to wrap, and to be exact.
             Datatype::Int64 | Datatype::Uint64 | Datatype::Fp32 | Datatype::Fp64 => value % (1 << 14),
+            Datatype::Fp16 => value % 4,
         }
+    }
+
+    /// Whether its type has so few numbers that another one may be a right one, too.
+    fn has_few_numbers(&self) -> bool {
+        matches!(self.arithmetic.datatype, Datatype::Int8 | Datatype::Uint8 | Datatype::Fp16)
     }
 
     /// What one of the simulated server's numbers stands for.

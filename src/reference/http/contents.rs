@@ -4,17 +4,10 @@ use super::{
     json::{Json, write_double, write_text},
     refusal::Refusal,
 };
+use crate::reference::tensor::width;
 
-/// How many bytes an element takes; none where elements differ in it, or there is no such type.
-pub(super) fn width(datatype: &str) -> Option<usize> {
-    Some(match datatype {
-        "BOOL" | "INT8" | "UINT8" => 1,
-        "INT16" | "UINT16" | "FP16" | "BF16" => 2,
-        "INT32" | "UINT32" | "FP32" => 4,
-        "INT64" | "UINT64" | "FP64" => 8,
-        _ => return None,
-    })
-}
+/// Types that are in no JSON.
+const BYTES_ALONE: [&str; 2] = ["FP16", "BF16"];
 
 /// Reads the elements of a tensor of this type and shape from `data`, which may have arrays in it to any depth.
 ///
@@ -24,7 +17,7 @@ pub(super) fn read(input: &str, datatype: &str, shape: &[i64], data: &Json) -> R
     if width(datatype).is_none() && datatype != "BYTES" {
         return Err(Refusal::bad_request(format!("invalid datatype for input {input}")));
     }
-    if ["FP16", "BF16"].contains(&datatype) {
+    if BYTES_ALONE.contains(&datatype) {
         return Err(Refusal::bad_request(format!(
             "receiving {datatype} data via JSON is not supported. Please use the binary data format for input {input}"
         )));
@@ -33,7 +26,8 @@ pub(super) fn read(input: &str, datatype: &str, shape: &[i64], data: &Json) -> R
     data.as_array().map_err(cannot)?;
     // The real server reserves what the shape says, and dies of it where that is much; here it is counted first.
     let expected = shape.iter().try_fold(1_usize, |product, size| product.checked_mul(usize::try_from(*size).ok()?));
-    if expected != Some(count(data)) {
+    // Texts are counted where their lengths are looked at.
+    if datatype != "BYTES" && expected != Some(count(data)) {
         return Err(cannot("Shape does not match true shape of 'data' field"));
     }
     let mut bytes = Vec::new();
@@ -81,7 +75,15 @@ fn element(datatype: &str, value: &Json, bytes: &mut Vec<u8>) -> Result<(), &'st
 }
 
 /// Writes a tensor's elements as one array. What is too short for an element is left out.
-pub(super) fn write(out: &mut Vec<u8>, datatype: &str, data: &[u8]) {
+///
+/// # Errors
+/// Where the type is in no JSON, as the real server says it.
+pub(super) fn write(out: &mut Vec<u8>, datatype: &str, data: &[u8]) -> Result<(), Refusal> {
+    if BYTES_ALONE.contains(&datatype) {
+        let text =
+            format!("sending {datatype} data via JSON is not supported. Please use the binary data format for output");
+        return Err(Refusal::bad_request(text).said_as_text());
+    }
     out.push(b'[');
     let began = out.len();
     let separate = |out: &mut Vec<u8>| {
@@ -102,6 +104,7 @@ pub(super) fn write(out: &mut Vec<u8>, datatype: &str, data: &[u8]) {
         }
     }
     out.push(b']');
+    Ok(())
 }
 
 fn write_element(out: &mut Vec<u8>, datatype: &str, element: &[u8]) {
@@ -143,7 +146,7 @@ mod tests {
         let json = Json::read(data.as_bytes()).expect("it is JSON");
         let bytes = read("IN", datatype, &[1, elements.try_into().expect("small")], &json).map_err(|r| r.text)?;
         let mut out = Vec::new();
-        write(&mut out, datatype, &bytes);
+        write(&mut out, datatype, &bytes).map_err(|r| r.text)?;
         Ok(String::from_utf8(out).expect("UTF-8"))
     }
 
@@ -196,6 +199,11 @@ mod tests {
         ] {
             assert_eq!(there_and_back(datatype, 1, data), Err(expected.to_owned()), "{datatype} {data}");
         }
+        assert_eq!(
+            there_and_back("BYTES", 1, r#"["1",["2"]]"#).as_deref(),
+            Ok(r#"["1","2"]"#),
+            "they are counted elsewhere"
+        );
         for shape in [&[1, 1 << 40][..], &[1 << 62, 1 << 62], &[-1], &[1, i64::MIN]] {
             let data = Json::Array(vec![Json::Unsigned(1)]);
             assert_eq!(read("IN", "INT32", shape, &data).expect_err("a wrong shape").text, SHAPE);
@@ -206,11 +214,14 @@ mod tests {
     fn data_that_does_not_fit_its_type_is_written_as_far_as_it_does() {
         let written = |datatype: &str, data: &[u8]| {
             let mut out = Vec::new();
-            write(&mut out, datatype, data);
+            write(&mut out, datatype, data).expect("it is in JSON");
             String::from_utf8(out).expect("UTF-8")
         };
         assert_eq!(written("INT32", &[1, 0, 0, 0, 2, 0]), "[1]");
         assert_eq!(written("BYTES", &[1, 0, 0, 0, b'a', 9, 0, 0, 0, b'b']), r#"["a"]"#);
         assert_eq!(written("NONE", &[7]), "[7]");
+        let refusal = write(&mut Vec::new(), "FP16", &[0, 64]).expect_err("it is in no JSON");
+        let text = "sending FP16 data via JSON is not supported. Please use the binary data format for output";
+        assert_eq!((refusal.status.as_u16(), refusal.text.as_str(), refusal.is_json), (400, text, false));
     }
 }

@@ -62,7 +62,7 @@ pub(super) async fn infer(service: &Service, model: Model, http: Request<Incomin
         let refusal = Refusal::from(failure);
         if comes_late { refusal.said_as_text() } else { refusal }
     })?;
-    let mut body = response::write(&response, &binary);
+    let mut body = response::write(&response, &binary)?;
     let encoding = Encoding::of_answer(header(&head.headers, &ACCEPT_ENCODING).unwrap_or_default());
     if let Some(encoding) = encoding {
         body.bytes = encoding.compress(&body.bytes);

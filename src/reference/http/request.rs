@@ -2,18 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{
-    contents::{self, width},
-    json::Json,
-    refusal::Refusal,
-};
+use super::{contents, json::Json, refusal::Refusal};
 use crate::{
     proto::{
         InferParameter, ModelInferRequest,
         infer_parameter::ParameterChoice,
         model_infer_request::{InferInputTensor, InferRequestedOutputTensor},
     },
-    reference::spec::Spec,
+    reference::{spec::Spec, tensor::width},
 };
 
 /// A request, and how its answer is to be written.

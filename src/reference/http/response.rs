@@ -1,6 +1,6 @@
 //! From the message that a gRPC client would get to a body.
 
-use super::{contents, json::write_text, request::Binary};
+use super::{contents, json::write_text, refusal::Refusal, request::Binary};
 use crate::proto::{InferParameter, ModelInferResponse, infer_parameter::ParameterChoice};
 
 /// A body that tells of an inference.
@@ -12,7 +12,10 @@ pub(super) struct Body {
 }
 
 /// Writes an answer.
-pub(super) fn write(response: &ModelInferResponse, binary: &Binary) -> Body {
+///
+/// # Errors
+/// Where it has what is in no JSON.
+pub(super) fn write(response: &ModelInferResponse, binary: &Binary) -> Result<Body, Refusal> {
     let mut out = b"{".to_vec();
     if !response.id.is_empty() {
         write_member(&mut out, "id", &response.id);
@@ -31,6 +34,7 @@ pub(super) fn write(response: &ModelInferResponse, binary: &Binary) -> Body {
     out.extend(b",\"outputs\":[");
     let mut behind: Vec<u8> = Vec::new();
     let mut has_binary = false;
+    let mut refusal = None;
     let mut data = response.raw_output_contents.iter();
     write_all(&mut out, &response.outputs, |out, output| {
         out.push(b'{');
@@ -47,14 +51,14 @@ pub(super) fn write(response: &ModelInferResponse, binary: &Binary) -> Body {
             out.extend(format!(",\"parameters\":{{\"binary_data_size\":{}}}", data.len()).into_bytes());
         } else {
             out.extend(b",\"data\":");
-            contents::write(out, &output.datatype, data);
+            refusal = contents::write(out, &output.datatype, data).err().or(refusal.take());
         }
         out.push(b'}');
     });
     out.extend(b"]}");
     let json = has_binary.then_some(out.len());
     out.extend(behind);
-    Body { bytes: out, json }
+    refusal.map_or(Ok(Body { bytes: out, json }), Err)
 }
 
 /// Writes values with commas between them.

@@ -71,21 +71,41 @@ OF_THE_REQUEST = {
 
 
 NUMPY_TYPES = {
+    "INT8": "int8",
+    "INT16": "int16",
     "INT32": "int32",
     "INT64": "int64",
+    "UINT8": "uint8",
+    "UINT16": "uint16",
     "UINT32": "uint32",
     "UINT64": "uint64",
+    "FP16": "float16",
     "FP32": "float32",
     "FP64": "float64",
     "BYTES": "object",
 }
 # What is sent in place of the model's type where a flaw is another one.
-OTHER_TYPES = {"FP32": "INT32", "FP64": "INT64", "INT64": "FP64", "UINT64": "FP64"}
+OTHER_TYPES = {
+    "INT8": "UINT8",
+    "UINT8": "INT8",
+    "INT16": "UINT16",
+    "UINT16": "INT16",
+    "FP16": "INT16",
+    "FP32": "INT32",
+    "FP64": "INT64",
+    "INT64": "FP64",
+    "UINT64": "FP64",
+}
+
+
+def width(datatype):
+    """The bits of a type's numbers; texts are of 32."""
+    return next((bits for bits in (64, 32, 16, 8) if datatype.endswith(str(bits))), 32)
 
 
 def wrapped(value, datatype):
     """A whole number as a type has it."""
-    bits = 64 if datatype.endswith("64") else 32
+    bits = width(datatype)
     if datatype.startswith("FP"):
         return value
     value %= 2**bits
@@ -104,10 +124,16 @@ def part(value, index, datatype):
     bits = (bits ^ bits >> 27) * 0x94D049BB133111EB % 2**64
     drawn = bits ^ bits >> 31
     drawn -= 2**64 if drawn >= 2**63 else 0
+    if datatype == "FP16":
+        return drawn % 2 * (-1 if index % 2 else 1)
     if datatype.startswith("FP"):
         return abs(drawn) % 1024 * (-1 if drawn < 0 else 1)
-    width = 64 if datatype.endswith("64") else 32
-    return drawn >> 64 - width + bits % width
+    return drawn >> 64 - width(datatype) + bits % width(datatype)
+
+
+def short(content):
+    """Fewer bytes than an element has."""
+    return content[: min(3, len(content) - 1)]
 
 
 def inputs(by, value, size, flaw):
@@ -132,10 +158,10 @@ def inputs(by, value, size, flaw):
         if by == "http":
             tensor._data = []
         elif by == "http-binary":
-            tensor._raw_data = tensor._raw_data[:3]
-            tensor._parameters["binary_data_size"] = 3
+            tensor._raw_data = short(tensor._raw_data)
+            tensor._parameters["binary_data_size"] = len(tensor._raw_data)
         else:
-            tensor._raw_content = tensor._raw_content[:3]
+            tensor._raw_content = short(tensor._raw_content)
     return [tensor]
 
 
@@ -215,6 +241,7 @@ class Stream:
             right |= expect not in (None, REFUSED, ACCEPTED) and str(expect) in error.message()
             # Where a model takes one element that is looked at first.
             right |= "with short-data" in words and "incomplete string length indicator" in error.message()
+            right |= "with short-data" in words and "string elements for inference input" in error.message()
             right |= "with short-data" in words and "Unable to parse 'data'" in error.message()
             right |= "with batch-2" in words and "batch-size must be <= 1 for" in error.message()
             seen = error.message()

@@ -139,10 +139,14 @@ fn numbers_of_every_type_go_out_as_they_are_and_come_back_in_both_encodings() {
 
         let mut contents = InferTensorContents::default();
         match datatype {
-            Datatype::Int32 => contents.int_contents = vec![-5],
+            Datatype::Int8 | Datatype::Int16 | Datatype::Int32 => contents.int_contents = vec![-5],
             Datatype::Int64 => contents.int64_contents = vec![-5],
+            Datatype::Uint8 => contents.uint_contents = vec![251],
+            Datatype::Uint16 => contents.uint_contents = vec![65531],
             Datatype::Uint32 => contents.uint_contents = vec![u32::MAX - 4],
             Datatype::Uint64 => contents.uint64_contents = vec![u64::MAX - 4],
+            // There is no list for it.
+            Datatype::Fp16 => {}
             Datatype::Fp32 => contents.fp32_contents = vec![-5.0],
             Datatype::Fp64 => contents.fp64_contents = vec![-5.0],
             Datatype::Bytes => contents.bytes_contents = vec![b"-5".to_vec()],
@@ -154,11 +158,32 @@ fn numbers_of_every_type_go_out_as_they_are_and_come_back_in_both_encodings() {
             ..Default::default()
         };
         let typed = ModelInferResponse { outputs: vec![output(Some(contents))], ..Default::default() };
-        for response in [raw, typed] {
+        let in_list = Some(Ok(value)).filter(|_| datatype != Datatype::Fp16);
+        for (response, expected) in [(raw, Some(Ok(value))), (typed, in_list)] {
             let message = ModelStreamInferResponse { infer_response: Some(response), ..Default::default() };
             let received = received(message).received.result.expect("a response");
-            assert_eq!(received.outputs[0].data.single(datatype), Some(Ok(value)), "{datatype}");
+            assert_eq!(received.outputs[0].data.single(datatype), expected, "{datatype}");
         }
+    }
+}
+
+#[test]
+fn elements_in_a_list_that_their_type_does_not_have_are_none() {
+    let ints = |int_contents: &[i32]| InferTensorContents { int_contents: int_contents.into(), ..Default::default() };
+    let uints =
+        |uint_contents: &[u32]| InferTensorContents { uint_contents: uint_contents.into(), ..Default::default() };
+    assert_eq!(typed("INT8", ints(&[-128, 127])), TensorData::Raw(vec![0x80, 0x7f]));
+    assert_eq!(typed("UINT16", uints(&[0x0201, 0xffff])), TensorData::Raw(vec![1, 2, 255, 255]));
+    for (datatype, contents) in [
+        ("INT8", ints(&[1, 128])),
+        ("INT16", ints(&[-32769])),
+        ("UINT8", uints(&[256])),
+        ("UINT16", uints(&[65536])),
+        ("INT8", uints(&[1])),
+        ("UINT16", ints(&[1])),
+        ("FP16", ints(&[1])),
+    ] {
+        assert_eq!(typed(datatype, contents), TensorData::Absent, "{datatype}");
     }
 }
 

@@ -7,12 +7,12 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    super::template::{NO_SUCH_INPUT, NO_SUCH_OUTPUT, NO_SUCH_VERSION, Parts, TOO_LONG, other_type},
+    super::template::{NO_SUCH_INPUT, NO_SUCH_OUTPUT, NO_SUCH_VERSION, Parts, TOO_LONG, other_type, shorten},
     path_of,
     value::to_json,
 };
 use crate::{
-    number::Number,
+    number::{Datatype, Number},
     sequence::{Flaw, Special, Step, WireId},
 };
 
@@ -34,8 +34,8 @@ struct Said<'a> {
     datatype: &'static str,
     shape: Cow<'a, [i64]>,
     elements: Vec<Number>,
-    /// Bytes that are left out.
-    missing: usize,
+    /// Bytes are left out.
+    is_short: bool,
     other_output: Option<&'static str>,
     has_input: bool,
 }
@@ -104,7 +104,9 @@ pub(super) fn encode(parts: &Parts, step: &Step, binary: bool) -> Encoded {
     let mut bytes = Vec::new();
     if binary && said.has_input {
         said.elements.iter().for_each(|element| element.put(&mut bytes));
-        bytes.truncate(bytes.len() - said.missing);
+        if said.is_short {
+            shorten(&mut bytes);
+        }
     }
     let input = said.input(bytes.len(), binary);
     let request = Body {
@@ -135,7 +137,7 @@ impl<'a> Said<'a> {
             datatype: parts.datatype.name(),
             shape: parts.shape.of(step.value.elements()).into(),
             elements: parts.shape.spread(step.value).collect(),
-            missing: 0,
+            is_short: false,
             other_output: None,
             has_input: true,
         };
@@ -153,7 +155,7 @@ impl<'a> Said<'a> {
             Flaw::IdOfOtherType => self.id = Id::Bool(true),
             Flaw::OtherOutput => self.other_output = Some(NO_SUCH_OUTPUT),
             Flaw::OtherVersion => self.version = Some(NO_SUCH_VERSION),
-            Flaw::ShortData => self.missing = 1,
+            Flaw::ShortData => self.is_short = true,
             Flaw::NoInput => self.has_input = false,
             Flaw::BatchOfTwo => {
                 self.elements.extend_from_within(..);
@@ -161,7 +163,12 @@ impl<'a> Said<'a> {
                     *batch = 2;
                 }
             }
-            Flaw::OtherType => self.datatype = other_type(self.datatype),
+            Flaw::OtherType => {
+                self.datatype = other_type(self.datatype);
+                // In JSON they are read before their type is compared.
+                let other = Datatype::named(self.datatype).expect("it is one that can be added up");
+                self.elements.iter_mut().for_each(|element| *element = other.number(element.value()));
+            }
             Flaw::OtherShape => self.shape.to_mut().push(1),
             Flaw::OtherInput => self.input = NO_SUCH_INPUT,
         }
@@ -177,7 +184,7 @@ impl<'a> Said<'a> {
 
     fn input(&self, bytes: usize, binary: bool) -> Input<'_> {
         // JSON has no parts of an element: one is missing whole.
-        let elements = if self.missing > 0 { &[] } else { self.elements.as_slice() };
+        let elements = if self.is_short { &[] } else { self.elements.as_slice() };
         Input {
             name: self.input,
             datatype: self.datatype,

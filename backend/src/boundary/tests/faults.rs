@@ -10,6 +10,7 @@ use std::{
 
 use super::{
     super::mock::{Account, world},
+    numbers::DATATYPES,
     server::{Config, END, MID, START, Server, encoded},
 };
 use crate::fault::Fault;
@@ -246,8 +247,7 @@ fn a_model_of_one_answer_commits_no_fault_of_several() {
 #[test]
 fn the_faults_of_state_and_of_outputs_work_for_every_data_type() {
     const TWO: &[Rows] = &[&[(START, 7, 5)], &[(END, 7, 2)], &[(START, 7, 1)]];
-    for datatype in ["TYPE_INT32", "TYPE_UINT32", "TYPE_INT64", "TYPE_UINT64", "TYPE_FP32", "TYPE_FP64", "TYPE_STRING"]
-    {
+    for datatype in DATATYPES {
         let implicit = Config { state: Some(false), ..Config::direct() };
         for (fault, base, sums) in [
             ("keep-state", Config::direct(), [5, 7, 8]),

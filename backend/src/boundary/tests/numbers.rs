@@ -5,8 +5,20 @@ use super::{
     server::{Config, END, MID, START, Server, encoded, text_element},
 };
 
-const DATATYPES: [&str; 7] =
-    ["TYPE_INT32", "TYPE_UINT32", "TYPE_INT64", "TYPE_UINT64", "TYPE_FP32", "TYPE_FP64", "TYPE_STRING"];
+pub(super) const DATATYPES: [&str; 12] = [
+    "TYPE_INT8",
+    "TYPE_INT16",
+    "TYPE_INT32",
+    "TYPE_INT64",
+    "TYPE_UINT8",
+    "TYPE_UINT16",
+    "TYPE_UINT32",
+    "TYPE_UINT64",
+    "TYPE_FP16",
+    "TYPE_FP32",
+    "TYPE_FP64",
+    "TYPE_STRING",
+];
 
 #[test]
 fn implicit_state_of_texts_begins_with_the_servers_empty_ones() {
@@ -43,6 +55,11 @@ fn the_formula_adds_as_much_of_the_id_as_there_is_room_for_at_the_end() {
     let id = (3 << 32) + 2;
     let wide = i64::try_from(id).expect("it is small");
     for (datatype, corrid, of_id) in [
+        ("TYPE_INT8", "TYPE_UINT64", 2),
+        ("TYPE_INT16", "TYPE_STRING", 2),
+        ("TYPE_UINT8", "TYPE_INT64", 2),
+        ("TYPE_UINT16", "TYPE_UINT32", 2),
+        ("TYPE_FP16", "TYPE_INT32", 2),
         ("TYPE_INT32", "TYPE_UINT64", 2),
         ("TYPE_INT32", "TYPE_UINT32", 2),
         ("TYPE_INT32", "TYPE_STRING", 2),
@@ -102,14 +119,14 @@ fn a_stateless_model_answers_the_input_and_whether_it_begins() {
 
 #[test]
 fn a_new_sequence_begins_with_the_initial_state() {
-    let parameters = vec![("sequence_stress_initial_state", "1000")];
+    let parameters = vec![("sequence_stress_initial_state", "100")];
     for datatype in DATATYPES {
         for base in [Config::direct(), Config::oldest(), Config { state: Some(true), ..Config::direct() }] {
             let config = Config { datatype, parameters: parameters.clone(), ..base };
             let server = Server::running(&config);
             let mut first = config.ask(START, 7, &[5]);
             if config.state.is_some() {
-                first.set("INPUT_STATE", encoded(datatype, &[1000]).1);
+                first.set("INPUT_STATE", encoded(datatype, &[100]).1);
             }
             let one = server.execute([first]);
             let mut second = config.ask(END, 7, &[2]);
@@ -117,7 +134,7 @@ fn a_new_sequence_begins_with_the_initial_state() {
                 second.set("INPUT_STATE", state);
             }
             let two = server.execute([second]);
-            assert_eq!((one[0].sums(), two[0].sums()), (vec![1005], vec![1007]), "{datatype}");
+            assert_eq!((one[0].sums(), two[0].sums()), (vec![105], vec![107]), "{datatype}");
             server.end();
         }
     }
@@ -153,6 +170,10 @@ fn texts_that_are_no_numbers_are_their_own_requests_errors() {
 #[test]
 fn sums_wrap_wherever_they_are_kept() {
     for (datatype, most, wrapped) in [
+        ("TYPE_INT8", 127, -128),
+        ("TYPE_INT16", 32767, -32768),
+        ("TYPE_UINT8", 255, 0),
+        ("TYPE_UINT16", 65535, 0),
         ("TYPE_INT32", i64::from(i32::MAX), i64::from(i32::MIN)),
         ("TYPE_STRING", i64::from(i32::MAX), i64::from(i32::MIN)),
         ("TYPE_UINT32", i64::from(u32::MAX), 0),

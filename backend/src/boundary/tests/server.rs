@@ -14,6 +14,7 @@ use super::super::{
     c, entry,
     mock::{self, Account, Ask, Id, Instance, Model, StatePointer, Tensor, World, world},
 };
+use crate::half;
 
 /// One test at a time has the world.
 static TURN: Mutex<()> = Mutex::new(());
@@ -58,8 +59,11 @@ pub(super) fn encoded(datatype: &str, numbers: &[i64]) -> (c_uint, Vec<u8>) {
     #[expect(clippy::cast_precision_loss, reason = "tests have small numbers")]
     let element = |number: &i64| match datatype {
         "TYPE_BOOL" => vec![u8::from(*number != 0)],
+        "TYPE_INT8" | "TYPE_UINT8" => number.to_le_bytes()[..1].to_vec(),
+        "TYPE_INT16" | "TYPE_UINT16" => number.to_le_bytes()[..2].to_vec(),
         "TYPE_INT32" | "TYPE_UINT32" => number.to_le_bytes()[..4].to_vec(),
         "TYPE_INT64" | "TYPE_UINT64" => number.to_le_bytes().to_vec(),
+        "TYPE_FP16" => half::to_bits(*number as f64).to_le_bytes().to_vec(),
         "TYPE_FP32" => (*number as f32).to_le_bytes().to_vec(),
         "TYPE_FP64" => (*number as f64).to_le_bytes().to_vec(),
         "TYPE_STRING" => text_element(&number.to_string()),
@@ -67,10 +71,15 @@ pub(super) fn encoded(datatype: &str, numbers: &[i64]) -> (c_uint, Vec<u8>) {
     };
     let code = match datatype {
         "TYPE_BOOL" => 1,
+        "TYPE_UINT8" => 2,
+        "TYPE_UINT16" => 3,
         "TYPE_UINT32" => 4,
         "TYPE_UINT64" => 5,
+        "TYPE_INT8" => 6,
+        "TYPE_INT16" => 7,
         "TYPE_INT32" => 8,
         "TYPE_INT64" => 9,
+        "TYPE_FP16" => 10,
         "TYPE_FP32" => 11,
         "TYPE_FP64" => 12,
         _ => 13,
@@ -248,15 +257,23 @@ pub(super) fn decoded(tensor: &Tensor) -> Vec<i64> {
     let mut numbers = Vec::new();
     while !rest.is_empty() {
         let length = match tensor.code {
+            2 | 6 => 1,
+            3 | 7 | 10 => 2,
             4 | 8 | 11 => 4,
             5 | 9 | 12 => 8,
             _ => 4 + u32::from_le_bytes(*rest.first_chunk().expect("a length")) as usize,
         };
         let (element, behind) = rest.split_at_checked(length).expect("an element is whole");
         rest = behind;
+        let two = || *element.first_chunk().expect("it has two bytes");
         let four = || *element.first_chunk().expect("it has four bytes");
         let eight = || *element.first_chunk().expect("it has eight bytes");
         numbers.push(match tensor.code {
+            2 => element[0].into(),
+            6 => element[0].cast_signed().into(),
+            3 => u16::from_le_bytes(two()).into(),
+            7 => i16::from_le_bytes(two()).into(),
+            10 => half::from_bits(u16::from_le_bytes(two())) as i64,
             4 => u32::from_le_bytes(four()).into(),
             8 => i32::from_le_bytes(four()).into(),
             5 | 9 => i64::from_le_bytes(eight()),

@@ -137,6 +137,9 @@ impl World {
             return answer;
         }
         let wrong = self.oracle.clone().observe(self.event(client, lane, received(&self.kind, client, step, altered)));
+        if wrong.violations.is_empty() && self.kind.has_few_numbers() {
+            return answer;
+        }
         self.seen.tampered = Some(wrong.violations.len());
         altered
     }
