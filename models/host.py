@@ -17,6 +17,7 @@ Configuration parameter: execute_delay_ms, how long one execution takes besides 
 
 import collections
 import json
+import os
 import re
 import struct
 import sys
@@ -108,6 +109,7 @@ class TensorFlow:
     """TensorFlow as servers run it: a session, and of a SavedModel the signature."""
 
     def __init__(self, file, inputs, outputs):
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         import tensorflow
 
         v1 = tensorflow.compat.v1
@@ -253,16 +255,18 @@ class TritonPythonModel:
         self.has_batch = config["max_batch_size"] > 0
         self.is_direct = "oldest" not in batching
         self.names = [tensor["name"] for tensor in config["input"]]
-        controls = [tensor["name"] for tensor in batching.get("control_input", [])]
         self.outputs = {tensor["name"]: numpy_type(tensor["data_type"]) for tensor in config["output"]}
         folder = Path(args["model_repository"])
         self.states = [State(declared, self.has_batch, folder / "initial_state") for declared in hosted["states"]]
-        file = folder / args["model_version"] / hosted["file"]
+        self.corrid = hosted["corrid"]
+        controls = [tensor["name"] for tensor in batching.get("control_input", [])]
+        self.load(RUNTIMES[hosted["runtime"]], folder / args["model_version"] / hosted["file"], controls)
+
+    def load(self, runtime, file, controls):
+        """Loads the graph, which has to have the tensors of the configuration."""
         inputs = [*self.names, *(state.input for state in self.states)]
         self.results = [*self.outputs, *(state.output for state in self.states)]
-        self.corrid = hosted["corrid"]
-        of_corrid = [self.corrid] if self.corrid else []
-        self.graph = RUNTIMES[hosted["runtime"]](file, [*inputs, *controls, *of_corrid], self.results)
+        self.graph = runtime(file, [*inputs, *controls, *filter(None, [self.corrid])], self.results)
         # A control may be there for those who read the configuration.
         self.names += [name for name in controls if any(name in names for names in self.graph.inputs)]
         self.check("inputs", inputs, self.graph.inputs)

@@ -173,7 +173,8 @@ class Hosted:
         for group in config.instance_group:
             group.kind = group.KIND_CPU
             group.ClearField("gpus")
-        told = {"runtime": self.runtime, "packages": str(packages), "file": self.file, "states": self.states(), "corrid": corrid.name if corrid else None}
+        told = {"runtime": self.runtime, "packages": str(packages), "file": self.file, "states": self.states()}
+        told["corrid"] = corrid.name if corrid else None
         config.parameters[PARAMETER].string_value = json.dumps(told)
         return config
 
@@ -183,9 +184,11 @@ class Runtime:
 
     def __init__(self, name):
         command, environment = runtimes.python_of(name, is_older=False)
-        if Path(command[0]) == runtimes.DEBIAN_PYTHON and runtimes.debian_python_version() != install.PYTHON_VERSION:
+        if Path(command[0]) == runtimes.DEBIAN_PYTHON:
             # Its modules are built for that Python, and the models run in this one.
-            raise install.InstallError(f"{name} comes from Debian for Python {runtimes.debian_python_version()}, and with-triton runs with {install.PYTHON_VERSION}")
+            version = runtimes.debian_python_version()
+            if version != install.PYTHON_VERSION:
+                raise install.InstallError(f"it comes from Debian for Python {version}, and with-triton runs with {install.PYTHON_VERSION}")
         self.packages = environment["PYTHONPATH"]
         self.libraries = [path for path in environment.get("LD_LIBRARY_PATH", "").split(":") if path]
 

@@ -197,6 +197,18 @@ class LeftOut(Repository):
             hosting.Hosting(self.given)
 
 
+class Runtimes(unittest.TestCase):
+    def test_one_of_another_python_is_refused(self):
+        python = ([str(hosting.runtimes.DEBIAN_PYTHON)], {"PYTHONPATH": "/a", "LD_LIBRARY_PATH": "/b:/c"})
+        with mock.patch.object(hosting.runtimes, "python_of", lambda *_, **__: python):
+            with mock.patch.object(hosting.runtimes, "debian_python_version", lambda: "2.7"):
+                with self.assertRaisesRegex(install.InstallError, "it comes from Debian for Python 2.7, and with-triton runs with 3"):
+                    hosting.Runtime("torch")
+            with mock.patch.object(hosting.runtimes, "debian_python_version", lambda: install.PYTHON_VERSION):
+                runtime = hosting.Runtime("torch")
+        self.assertEqual((runtime.packages, runtime.libraries), ("/a", ["/b", "/c"]))
+
+
 def digest(folder):
     """The files of a folder, by their paths within it."""
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.rglob("*") if path.is_file()}
