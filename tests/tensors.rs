@@ -165,9 +165,9 @@ fn write_counted(folder: &Path, name: &str, oldest: bool, state: bool) {
     let controls =
         if oldest { ["START__1", "END__2", "READY__3", "CORRID__4"] } else { ["START__1", "", "READY__2", ""] };
     let kind = |name: &str| format!("kind: CONTROL_SEQUENCE_{}", name.split("__").next().expect("a name"));
-    let control = |name: &&str| match name.starts_with("CORRID") {
-        true => format!("{{ name: '{name}' control [ {{ {} data_type: TYPE_INT64 }} ] }}", kind(name)),
-        false => format!("{{ name: '{name}' control [ {{ {} int32_false_true: [ 0, 1 ] }} ] }}", kind(name)),
+    let control = |name: &&str| {
+        let values = if name.starts_with("CORRID") { "data_type: TYPE_INT64" } else { "int32_false_true: [ 0, 1 ]" };
+        format!("{{ name: '{name}' control [ {{ {} {values} }} ] }}", kind(name))
     };
     let controls: Vec<_> = controls.iter().filter(|name| !name.is_empty()).map(control).collect();
     let state = if state {
