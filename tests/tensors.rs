@@ -239,3 +239,16 @@ fn a_script_of_a_failure_says_the_small_types_and_the_tensors_names() {
         fs::remove_file(&file).expect("it was written");
     }
 }
+
+#[test]
+fn a_suite_goes_on_behind_a_scenario_whose_sums_would_be_rounded() {
+    let suite = ["suite", "--embedded", "-q", "-r", "1", "--only", "soak,ordering", "-m", "custom_sequence_float16"];
+    let output = tool().args(suite).output().expect("it runs");
+    let said = text(&output);
+    let line =
+        |name: &str| said.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{said}")).to_owned();
+    let soak = line("soak ");
+    assert!(soak.contains("skipped") && soak.contains("sums over 400 steps are not exact in FP16"), "{soak}");
+    assert!(line("ordering ").contains(" valid "), "{said}");
+    assert_eq!(output.status.code(), Some(0), "{said}");
+}
