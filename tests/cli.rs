@@ -102,7 +102,7 @@ fn what_cannot_be_tested_is_one_clear_line_and_exit_code_4() {
         "{}",
         text(&output.stderr)
     );
-    let output = run(&["-u", &server.address.to_string(), "-m", "oldest_sequence_int16"]);
+    let output = run(&["-u", &server.address.to_string(), "-m", "oldest_sequence_int33"]);
     let error = text(&output.stderr);
     assert!(error.contains("it has oldest_sequence_int32, ") && error.trim_end().ends_with(" more"), "{error}");
 

@@ -63,7 +63,7 @@ const DTYPES: [Dtype; 13] = {
 /// Whole numbers of FP16.
 mod half {
     /// The one that is nearest, of two the one that is even in its last bit.
-    pub fn nearest(number: i128) -> i128 {
+    pub(super) fn nearest(number: i128) -> i128 {
         let size = number.abs();
         let dropped = size.checked_ilog2().map_or(0, |power| power.saturating_sub(10));
         let (kept, rest) = (size >> dropped, size & ((1 << dropped) - 1));
@@ -71,7 +71,7 @@ mod half {
         number.signum() * ((kept + i128::from(is_up)) << dropped)
     }
 
-    pub fn bytes(number: i128) -> [u8; 2] {
+    pub(super) fn bytes(number: i128) -> [u8; 2] {
         let sign = u16::from(number < 0) << 15;
         let size = number.unsigned_abs();
         let Some(power) = size.checked_ilog2() else { return [0; 2] };
@@ -79,7 +79,7 @@ mod half {
         (sign | u16::try_from(u128::from(power + 15) << 10 | fraction).expect("it is small")).to_le_bytes()
     }
 
-    pub fn number(bytes: [u8; 2]) -> i128 {
+    pub(super) fn number(bytes: [u8; 2]) -> i128 {
         let bits = u16::from_le_bytes(bytes);
         let power = bits >> 10 & 31;
         let size = if power == 0 { 0 } else { (i128::from(bits & 0x3ff) + 1024) << power >> 25 };

@@ -1,7 +1,11 @@
 //! The reference server's models: every family with every type of numbers.
 
+#[path = "support/numbers.rs"]
+mod numbers;
+
 use std::time::Duration;
 
+use numbers::{TYPES, Type, bytes_of, contents_of};
 use sequence_stress::{
     proto::{
         InferParameter, InferTensorContents, ModelInferRequest, ModelRepositoryParameter, RepositoryModelLoadRequest,
@@ -18,191 +22,6 @@ use tonic::{Code, Status, transport::Channel};
 const LIMIT: Duration = Duration::from_secs(120);
 /// Its low 32 bits are 3.
 const ID: i64 = 0x1_0000_0003;
-
-/// What a type makes of the inputs FIRST, 1 and 5.
-struct Type {
-    name: &'static str,
-    datatype: &'static str,
-    first: &'static str,
-    second: &'static str,
-    third: &'static str,
-    /// The third with the ID added.
-    third_and_id: &'static str,
-    five_and_id: &'static str,
-    first_and_one: &'static str,
-}
-
-const INT32: Type = Type {
-    name: "int32",
-    datatype: "INT32",
-    first: "2147483647",
-    second: "-2147483648",
-    third: "-2147483643",
-    third_and_id: "-2147483640",
-    five_and_id: "8",
-    first_and_one: "-2147483648",
-};
-
-const TYPES: [Type; 13] = [
-    INT32,
-    Type { name: "bool", ..INT32 },
-    Type { name: "object", datatype: "BYTES", ..INT32 },
-    Type {
-        name: "int8",
-        datatype: "INT8",
-        first: "127",
-        second: "-128",
-        third: "-123",
-        third_and_id: "-120",
-        five_and_id: "8",
-        first_and_one: "-128",
-    },
-    Type {
-        name: "int16",
-        datatype: "INT16",
-        first: "32767",
-        second: "-32768",
-        third: "-32763",
-        third_and_id: "-32760",
-        five_and_id: "8",
-        first_and_one: "-32768",
-    },
-    Type {
-        name: "uint8",
-        datatype: "UINT8",
-        first: "255",
-        second: "0",
-        third: "5",
-        third_and_id: "8",
-        five_and_id: "8",
-        first_and_one: "0",
-    },
-    Type {
-        name: "uint16",
-        datatype: "UINT16",
-        first: "65535",
-        second: "0",
-        third: "5",
-        third_and_id: "8",
-        five_and_id: "8",
-        first_and_one: "0",
-    },
-    Type {
-        name: "float16",
-        datatype: "FP16",
-        first: "2048",
-        second: "2048",
-        third: "2052",
-        third_and_id: "2056",
-        five_and_id: "8",
-        first_and_one: "2048",
-    },
-    Type {
-        name: "int64",
-        datatype: "INT64",
-        first: "9223372036854775807",
-        second: "-9223372036854775808",
-        third: "-9223372036854775803",
-        third_and_id: "-9223372032559808504",
-        five_and_id: "4294967304",
-        first_and_one: "-9223372036854775808",
-    },
-    Type {
-        name: "uint32",
-        datatype: "UINT32",
-        first: "4294967295",
-        second: "0",
-        third: "5",
-        third_and_id: "8",
-        five_and_id: "8",
-        first_and_one: "0",
-    },
-    Type {
-        name: "uint64",
-        datatype: "UINT64",
-        first: "18446744073709551615",
-        second: "0",
-        third: "5",
-        third_and_id: "4294967304",
-        five_and_id: "4294967304",
-        first_and_one: "0",
-    },
-    Type {
-        name: "float32",
-        datatype: "FP32",
-        first: "16777216",
-        second: "16777216",
-        third: "16777220",
-        third_and_id: "16777224",
-        five_and_id: "8",
-        first_and_one: "16777216",
-    },
-    Type {
-        name: "float64",
-        datatype: "FP64",
-        first: "9007199254740992",
-        second: "9007199254740992",
-        third: "9007199254740996",
-        third_and_id: "9007199254741000",
-        five_and_id: "8",
-        first_and_one: "9007199254740992",
-    },
-];
-
-/// Numbers of FP16, and their bits.
-const HALVES: [(&str, u16); 13] = [
-    ("1", 0x3c00),
-    ("4", 0x4400),
-    ("5", 0x4500),
-    ("8", 0x4800),
-    ("10", 0x4900),
-    ("11", 0x4980),
-    ("16", 0x4c00),
-    ("20", 0x4d00),
-    ("22", 0x4d80),
-    ("42", 0x5140),
-    ("2048", 0x6800),
-    ("2052", 0x6802),
-    ("2056", 0x6804),
-];
-
-fn bytes_of(datatype: &str, text: &str) -> Vec<u8> {
-    fn parsed<T: std::str::FromStr>(text: &str) -> T {
-        text.parse().unwrap_or_else(|_| panic!("{text}"))
-    }
-    match datatype {
-        "INT8" => parsed::<i8>(text).to_le_bytes().to_vec(),
-        "INT16" => parsed::<i16>(text).to_le_bytes().to_vec(),
-        "UINT8" => parsed::<u8>(text).to_le_bytes().to_vec(),
-        "UINT16" => parsed::<u16>(text).to_le_bytes().to_vec(),
-        "FP16" => match HALVES.iter().find(|(number, _)| *number == text) {
-            Some((_, bits)) => bits.to_le_bytes().to_vec(),
-            None => panic!("{text}"),
-        },
-        "INT32" => parsed::<i32>(text).to_le_bytes().to_vec(),
-        "INT64" => parsed::<i64>(text).to_le_bytes().to_vec(),
-        "UINT32" => parsed::<u32>(text).to_le_bytes().to_vec(),
-        "UINT64" => parsed::<u64>(text).to_le_bytes().to_vec(),
-        "FP32" => parsed::<f32>(text).to_le_bytes().to_vec(),
-        "FP64" => parsed::<f64>(text).to_le_bytes().to_vec(),
-        "BYTES" => [&u32::try_from(text.len()).expect("few").to_le_bytes()[..], text.as_bytes()].concat(),
-        other => panic!("{other}"),
-    }
-}
-
-fn contents_of(datatype: &str, text: &str) -> InferTensorContents {
-    let mut contents = InferTensorContents::default();
-    match datatype {
-        "INT8" | "INT16" | "INT32" => contents.int_contents.push(text.parse().expect("a number")),
-        "INT64" => contents.int64_contents.push(text.parse().expect("a number")),
-        "UINT8" | "UINT16" | "UINT32" => contents.uint_contents.push(text.parse().expect("a number")),
-        "UINT64" => contents.uint64_contents.push(text.parse().expect("a number")),
-        "FP32" => contents.fp32_contents.push(text.parse().expect("a number")),
-        "FP64" => contents.fp64_contents.push(text.parse().expect("a number")),
-        _ => contents.bytes_contents.push(text.as_bytes().to_vec()),
-    }
-    contents
-}
 
 /// A step with this input; flags are `S` for START and `E` for END.
 fn step(model: &str, id: i64, flags: &str, datatype: &str, shape: &[i64], raw: Option<Vec<u8>>) -> ModelInferRequest {
@@ -401,29 +220,48 @@ fn wrong_data_is_refused_as_by_the_real_server_and_the_sequence_goes_on() {
                 of.datatype
             );
             assert_eq!((status.code(), status.message()), (Code::InvalidArgument, text.as_str()));
-            // There is no list for FP16, and the smaller whole numbers stand in those of 32 bits, each with its low bits.
-            for (contents, list) in [
-                (InferTensorContents { int_contents: vec![256], ..Default::default() }, "INT32"),
-                (InferTensorContents { uint_contents: vec![65536], ..Default::default() }, "UINT32"),
-                (InferTensorContents { fp32_contents: vec![0.0], ..Default::default() }, "FP32"),
-            ] {
-                let mut request = step(model, 9, "", of.datatype, &[1, 1], None);
-                request.inputs[0].contents = Some(contents);
-                let small =
-                    [("INT32", "INT8"), ("UINT32", "UINT8"), ("UINT32", "UINT16")].contains(&(list, of.datatype));
-                let own = list == of.datatype || (list, of.datatype) == ("INT32", "INT16");
-                match client.call(request).await {
-                    Ok(sum) if small => assert_eq!(sum, bytes_of(of.datatype, "20"), "{model}"),
-                    Ok(_) => assert!(own, "{model} {list}"),
-                    Err(status) => {
-                        let text = format!("of type '{list}', expected datatype '{}'", of.datatype);
-                        assert!(!small && !own && status.message().ends_with(&text), "{model} {list}: {status}");
-                    }
-                }
-            }
-            assert!(client.call(good("S", "20")).await.is_ok());
             let sum = client.call(good("E", "22")).await.expect("it goes on");
             assert_eq!(sum, bytes_of(of.datatype, "42"), "{model}");
+        }
+    });
+}
+
+/// As tritonserver 2.51.0 does it.
+#[test]
+fn small_types_stand_in_the_lists_of_larger_ones_each_element_with_its_low_bits() {
+    let ints = |int_contents: &[i32]| InferTensorContents { int_contents: int_contents.into(), ..Default::default() };
+    let uints =
+        |uint_contents: &[u32]| InferTensorContents { uint_contents: uint_contents.into(), ..Default::default() };
+    let floats = || InferTensorContents { fp32_contents: vec![5.0], ..Default::default() };
+    let cases = [
+        ("int8", ints(&[256 + 5]), Ok(())),
+        ("int16", ints(&[65536 + 5]), Ok(())),
+        ("uint8", uints(&[256 + 5]), Ok(())),
+        ("uint16", uints(&[65536 + 5]), Ok(())),
+        ("int8", uints(&[5]), Err("UINT32")),
+        ("uint16", ints(&[5]), Err("INT32")),
+        ("float16", floats(), Err("FP32")),
+        ("float16", uints(&[5]), Err("UINT32")),
+    ];
+    run(async {
+        let mut client = Client::new(&[]).await;
+        for (name, contents, expected) in cases {
+            let of = TYPES.iter().find(|of| of.name == name).expect("there is such a type");
+            let model = format!("custom_sequence_{name}");
+            let mut request = step(&model, 9, "SE", of.datatype, &[1, 1], None);
+            request.inputs[0].contents = Some(contents);
+            match (client.call(request).await, expected) {
+                (Ok(sum), Ok(())) => assert_eq!(sum, bytes_of(of.datatype, "5"), "{model}"),
+                (Err(status), Err(list)) => {
+                    let text = format!(
+                        "unexpected explicit tensor data for input tensor 'INPUT' for model '{model}' of type '{list}', \
+                         expected datatype '{}'",
+                        of.datatype
+                    );
+                    assert_eq!((status.code(), status.message()), (Code::InvalidArgument, text.as_str()));
+                }
+                (answer, _) => panic!("{model}: {answer:?}"),
+            }
         }
     });
 }

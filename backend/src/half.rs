@@ -30,7 +30,6 @@ pub(crate) fn to_bits(number: f64) -> u16 {
     if number.is_nan() {
         return sign | INFINITY | 1;
     }
-    #[expect(clippy::cast_possible_truncation, reason = "an exponent has 11 bits")]
     let exponent = (bits >> FRACTION_64 & 0x7ff) as i32 - 1023;
     if exponent > 15 {
         return sign | INFINITY;

@@ -176,7 +176,7 @@ fn beyond(scenario: &Scenario, preflight: &Preflight) -> Option<String> {
     let claims = scenario.claims.unwrap_or_default();
     let claims_any = |of: &[Claim]| of.iter().any(|claim| claims.of(*claim) > 0);
     let model = &preflight.model;
-    if let Some(why) = preflight.cannot_take_ids(scenario) {
+    if let Some(why) = preflight.cannot_be_sent(scenario) {
         return Some(why);
     }
     if let Some(why) = scenario.lacks_an_endpoint() {

@@ -10,7 +10,7 @@ use std::{cmp::Reverse, collections::BTreeSet, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use self::{
-    computes::{arithmetic, check_answers, check_json},
+    computes::{arithmetic, check_answers, check_json, value_bits},
     known::{Known, loaded_in_phases},
     shapes::check_elements,
 };
@@ -120,9 +120,17 @@ impl Preflight {
         own.filter(|_| lacks_streams).unwrap_or_else(|| scenario.target.endpoint.usual())
     }
 
-    /// Why the model cannot take correlation IDs of the scenario's form, if it cannot.
+    /// Why the model cannot be sent what the scenario has, if it cannot.
     #[must_use]
-    pub fn cannot_take_ids(&self, scenario: &Scenario) -> Option<String> {
+    pub fn cannot_be_sent(&self, scenario: &Scenario) -> Option<String> {
+        let Model { name, arithmetic, shape, .. } = &self.model;
+        let numbers = check_json(name, arithmetic.datatype, scenario)
+            .and_then(|()| value_bits(name, arithmetic, shape, scenario).map(drop));
+        numbers.err().or_else(|| self.cannot_take_ids(scenario))
+    }
+
+    /// Why the model cannot take correlation IDs of the scenario's form, if it cannot.
+    fn cannot_take_ids(&self, scenario: &Scenario) -> Option<String> {
         let name = &self.model.name;
         let has = |texts: bool| scenario.id_forms().any(|form| form.is_text() == texts);
         // The real server does not refuse them: it tells the model whatever lies in memory, and can die of it.
@@ -187,7 +195,6 @@ impl Preflight {
         let batches = settings.as_ref().is_none_or(|settings| settings.batches);
         let (input, output, shape, datatype) = choose_tensors(name, &inputs, &outputs, batches)?;
         check_elements(name, &input, &shape, scenario)?;
-        check_json(name, datatype, scenario)?;
         let mut told = match settings {
             Some(_) => {
                 let Hints { formula, initial_state, responses, .. } = hints;

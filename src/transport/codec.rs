@@ -170,8 +170,6 @@ fn typed(datatype: &str, contents: InferTensorContents) -> TensorData {
         "INT16" => small(&contents.int_contents, i16::to_le_bytes),
         "UINT8" => small(&contents.uint_contents, u8::to_le_bytes),
         "UINT16" => small(&contents.uint_contents, u16::to_le_bytes),
-        // The protocol has no list for it.
-        "FP16" => TensorData::Absent,
         "INT64" => raw(&contents.int64_contents, |element| element.to_le_bytes()),
         "UINT32" => raw(&contents.uint_contents, |element| element.to_le_bytes()),
         "UINT64" => raw(&contents.uint64_contents, |element| element.to_le_bytes()),
@@ -182,7 +180,8 @@ fn typed(datatype: &str, contents: InferTensorContents) -> TensorData {
             let element = |text: &Vec<u8>| [&length(text)[..], text].concat();
             TensorData::Raw(contents.bytes_contents.iter().flat_map(element).collect())
         }
-        "BYTES" => TensorData::Absent,
+        // The protocol has no list for FP16.
+        "BYTES" | "FP16" => TensorData::Absent,
         _ => TensorData::Int32(contents.int_contents),
     }
 }

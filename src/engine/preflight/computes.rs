@@ -56,7 +56,8 @@ pub(super) fn arithmetic(
     let answers = answers(name, settings, told, &mut unused)?;
     notes.extend(unused.words().iter().map(|flag| format!("not used: {flag}: the model's configuration tells it")));
     let arithmetic = Arithmetic { datatype, formula, initial_state, answers, value_bits: None };
-    let value_bits = value_bits(name, &arithmetic, shape, scenario)?;
+    // Where there are none that do, nothing is sent.
+    let value_bits = value_bits(name, &arithmetic, shape, scenario).unwrap_or_default();
     let arithmetic = Arithmetic { value_bits, ..arithmetic };
     if formula.adds_corrid() && scenario.id_forms().any(IdForm::is_text) {
         return Err(format!(
@@ -118,7 +119,12 @@ pub(super) fn check_answers(name: &str, answers: Answers, scenario: &Scenario) -
 }
 
 /// Of floating-point numbers, how many bits values have, so that no sum is rounded, whatever else is in answers.
-fn value_bits(name: &str, arithmetic: &Arithmetic, shape: &Shape, scenario: &Scenario) -> Result<Option<u32>, String> {
+pub(super) fn value_bits(
+    name: &str,
+    arithmetic: &Arithmetic,
+    shape: &Shape,
+    scenario: &Scenario,
+) -> Result<Option<u32>, String> {
     let Arithmetic { datatype, formula, initial_state, answers, .. } = *arithmetic;
     let Some(bits) = datatype.exact_bits() else { return Ok(None) };
     let room = 1 << (bits - 1);

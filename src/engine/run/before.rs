@@ -37,7 +37,7 @@ impl Prepared {
         let client = Client::new(scenario.target.endpoint.for_calls(), &access, scenario.limits.connect_ms.duration())
             .map_err(|error| RunError::Endpoint(error.to_string()))?;
         let mut preflight = Preflight::ask(&client, &scenario, hints).await.map_err(RunError::Endpoint)?;
-        if let Some(why) = preflight.cannot_take_ids(&scenario) {
+        if let Some(why) = preflight.cannot_be_sent(&scenario) {
             return Err(RunError::Endpoint(why));
         }
         preflight.probe(&scenario, &access).await.map_err(RunError::Endpoint)?;

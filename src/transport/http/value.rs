@@ -8,13 +8,12 @@ use crate::number::{Datatype, Number};
 pub(super) fn to_json(element: Number) -> Value {
     let value = element.value();
     match element.datatype() {
-        Datatype::Int8 | Datatype::Int16 | Datatype::Int32 | Datatype::Int64 => value.into(),
-        Datatype::Uint8 | Datatype::Uint16 | Datatype::Uint32 => value.into(),
         Datatype::Uint64 => value.cast_unsigned().into(),
         // Servers take no FP16 in JSON, so that it is asked for only where something else is wanted.
         #[expect(clippy::cast_precision_loss, reason = "what is sent is exact")]
         Datatype::Fp16 | Datatype::Fp32 | Datatype::Fp64 => (value as f64).into(),
         Datatype::Bytes => value.to_string().into(),
+        _ => value.into(),
     }
 }
 
