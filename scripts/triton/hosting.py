@@ -38,6 +38,8 @@ PLAN = "model.plan"
 # OpenVINO is the smaller, but computes in 32 bits, reads no numbers from texts and takes TensorFlow's variables for constants.
 NOT_FOR_OPENVINO = ("TYPE_INT64", "TYPE_UINT32", "TYPE_UINT64", "TYPE_FP64", "TYPE_STRING")
 VARIABLE = b"VarHandleOp"
+# Each instance of a model of the Python backend is a process.
+MANY_PROCESSES = 32
 # The Python backend has no tensors of these.
 NO_TENSORS = ("TYPE_BF16",)
 
@@ -256,6 +258,10 @@ class Hosting:
         """The folders of the libraries that the runtimes need."""
         installed = [runtime for runtime in self.runtimes.values() if isinstance(runtime, Runtime)]
         return [Path(path) for runtime in installed for path in runtime.libraries]
+
+    def are_many(self):
+        """Whether a machine may have too little for all of them at a time."""
+        return self.processes > MANY_PROCESSES
 
     def remarks(self):
         """What is left out, a line for each reason."""

@@ -137,6 +137,15 @@ class Rewriting(Repository):
         self.assertEqual(digest(self.served), digest(self.given))
         self.assertEqual((served.backends, served.processes), ({"python", "sequence_stress"}, 2))
 
+    def test_each_instance_of_the_python_backend_counts(self):
+        self.model("hosted", **{"count: 2": "count: 30"})
+        self.model("native", backend="sequence_stress", file=None, **{"count: 2": "count: 30"})
+        self.model("python", backend="python", file="model.py")
+        self.assertFalse(self.host().are_many())
+        self.model("one more", **{"count: 2": ""})
+        served = hosting.Hosting(self.given)
+        self.assertEqual((served.processes, served.are_many()), (33, True))
+
     def test_tensorflow_runs_what_openvino_cannot(self):
         graphdef, saved = dict(backend="tensorflow", file="model.graphdef"), dict(backend="tensorflow", file="model.savedmodel")
         self.model("plain", **graphdef)
