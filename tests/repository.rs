@@ -268,7 +268,7 @@ fn what_there_is_not_is_refused_in_a_line_and_nothing_is_left() {
     for (words, expected) in [
         (&["--backend", "caffe2"][..], "there are onnxruntime, openvino, pytorch"),
         (&["--family", "stack"], "there are sequence, dyna_sequence"),
-        (&["--dtype", "int33"], "there are int32"),
+        (&["--dtype", "int33"], "there are int8"),
         (&["--backend", "python", "--family", "implicit"], "Triton's Python backend lets no model have state"),
         (&["--backend", "openvino", "--dtype", "object"], "neither read nor write numbers as texts"),
         (&["--backend", "openvino", "--family", "sequence", "--strategy", "oldest"], "no row of its own"),
