@@ -270,6 +270,7 @@ fn what_there_is_not_is_refused_in_a_line_and_nothing_is_left() {
         (&["--family", "stack"], "there are sequence, dyna_sequence"),
         (&["--dtype", "int33"], "there are int8"),
         (&["--backend", "python", "--family", "implicit"], "Triton's Python backend lets no model have state"),
+        (&["--backend", "openvino", "--dtype", "int64"], "OpenVINO's CPU plugin computes in 32 bits"),
         (&["--backend", "openvino", "--dtype", "object"], "neither read nor write numbers as texts"),
         (&["--backend", "openvino", "--family", "sequence", "--strategy", "oldest"], "no row of its own"),
         (&["--backend", "onnxruntime", "--family", "echo"], "family echo is of the native backend alone"),

@@ -63,6 +63,9 @@ impl<'a> Model<'a> {
         if form.variable && self.backend.is_program() && !traits.is_implicit {
             return Err("they take any number of elements without it".to_owned());
         }
+        if self.backend == Backend::Openvino && matches!(self.dtype, Dtype::Int64 | Dtype::Uint64 | Dtype::Float64) {
+            return Err("OpenVINO's CPU plugin computes in 32 bits, whatever a file says: sums would be wrong".to_owned());
+        }
         if form.single_buffer && !traits.is_implicit {
             return Err("a single buffer is for state that the server keeps".to_owned());
         }
