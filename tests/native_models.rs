@@ -132,9 +132,9 @@ fn native_models_that_are_loaded_and_unloaded_again_and_again_leave_no_memory_be
 #[ignore = "needs the real tritonserver: run scripts/test"]
 fn a_panic_in_a_model_is_an_error_of_one_request_alone() {
     // The server holds the first batch back until all four sequences are in it.
-    let options = ["--model-parameter", "panic_on_value=666", "--server-env", "TRITONSERVER_DELAY_SCHEDULER=4"];
+    let options = ["--model-parameter", "panic_on_value=66", "--server-env", "TRITONSERVER_DELAY_SCHEDULER=4"];
     let triton = Triton::start(&[&options[..], &["--idle-limit-ms", "2000"]].concat());
-    let values = [1, 20, 666, 3000];
+    let values = [1, 20, 66, 3000];
     let first: Vec<_> = thread::scope(|scope| {
         let begun = [1, 2, 3, 4].map(|id| {
             let triton = &triton;
@@ -148,7 +148,7 @@ fn a_panic_in_a_model_is_an_error_of_one_request_alone() {
     assert_eq!(statistics["model_stats"][0]["batch_stats"][0]["batch_size"], 4, "they shared a batch: {statistics:#}");
     assert_eq!(triton.step(1, 1, false), Ok(2));
     assert_eq!(triton.step(4, 1, false), Ok(3001));
-    assert!(triton.step(2, 666, false).is_err());
+    assert!(triton.step(2, 66, false).is_err());
     assert_eq!((triton.step(3, 7, true), triton.step(3, 8, false)), (Ok(7), Ok(15)));
     triton.stop();
 }
