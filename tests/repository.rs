@@ -53,8 +53,7 @@ fn refused(words: &[&str]) -> String {
     assert_eq!(output.status.code(), Some(2), "{words:?}: {errors}");
     assert_eq!(text(&output.stdout), "", "{words:?}");
     let first = errors.lines().next().unwrap_or_default().to_owned();
-    // Of a wrong command line clap says, behind a line of its own, where help is.
-    assert!(errors.lines().count() == 1 || errors.contains("For more information"), "{words:?}: {errors}");
+    assert_eq!(errors.lines().count(), 1, "{words:?}: {errors}");
     first
 }
 
@@ -177,15 +176,7 @@ fn the_same_options_write_the_same_bytes_and_list_what_is_written() {
 
 #[test]
 fn what_is_given_is_in_the_configurations() {
-    let target = Target::new();
-    let options = "--backend native,onnxruntime --family dyna_sequence --dtype float32 --instances 3 --max-batch-size 5 --candidates 7 \
-                   --idle-limit 200ms --queue-delay 2ms --preferred-batch-size 2,4 --control fp32 --corrid string --execution-ms 9 \
-                   --parameter note=any --prefix mine";
-    let options = options.replace("native,onnxruntime", "native");
-    done(&[&[&*target.path][..], &options.split_whitespace().collect::<Vec<_>>()].concat());
-    let config = &files(Path::new(&target.path))["/mine_dyna_sequence_float32/config.pbtxt"];
-    let config = text(config);
-    for expected in [
+    const EXPECTED: [&str; 9] = [
         "count: 3",
         "max_batch_size: 5",
         "max_candidate_sequences: 7",
@@ -194,10 +185,21 @@ fn what_is_given_is_in_the_configurations() {
         "preferred_batch_size: [ 2, 4 ]",
         "fp32_false_true: [ 0.0, 1.0 ]",
         "{ kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_STRING }",
-        "{ key: \"execute_delay_ms\" value { string_value: \"9\" } }",
         "{ key: \"note\" value { string_value: \"any\" } }",
-    ] {
-        assert!(config.contains(expected), "there is no {expected}:\n{config}");
+    ];
+    let options = "--family dyna_sequence --dtype float32 --instances 3 --max-batch-size 5 --candidates 7 --idle-limit 200ms \
+                   --queue-delay 2ms --preferred-batch-size 2,4 --control fp32 --corrid string --execution-ms 9 \
+                   --parameter note=any --prefix mine";
+    for (backend, own) in
+        [("native", "{ key: \"execute_delay_ms\" value { string_value: \"9\" } }"), ("onnxruntime", "dims: [ 1 ]")]
+    {
+        let target = Target::new();
+        let options = format!("--backend {backend} {options}");
+        done(&[&[&*target.path][..], &options.split_whitespace().collect::<Vec<_>>()].concat());
+        let config = text(&files(Path::new(&target.path))["/mine_dyna_sequence_float32/config.pbtxt"]);
+        for expected in EXPECTED.iter().chain([&own]) {
+            assert!(config.contains(expected), "there is no {expected}:\n{config}");
+        }
     }
     let direct = ["--strategy", "direct", "--minimum-slot-utilization", "0.5", "--backend", "onnxruntime"];
     let target = Target::new();
@@ -252,11 +254,27 @@ fn state_begins_with_what_is_asked_for() {
     assert_eq!(given["/implicit_initial_file_sequence_int64/initial_state/thousand"], (-7_i64).to_le_bytes());
     assert!(text(&given["/custom_initial_sequence_int64/config.pbtxt"]).contains("string_value: \"-7\""));
 
-    let wrong = ["--initial-state", "file", "--initial-state-file", path, "--family", "implicit", "--dtype", "int32"];
-    let target = Target::new();
-    let line = refused(&[&[&*target.path][..], &wrong].concat());
-    assert!(line.contains("a state of int32 has 4 bytes, and the file 8"), "{line}");
-    assert_eq!(target.entries(), [""; 0]);
+    fs::write(own.path(), u64::MAX.to_le_bytes()).expect("it is written");
+    let given = of(&["--initial-state", "file", "--initial-state-file", path, "--dtype", "uint64"]);
+    let config = text(&given["/custom_initial_sequence_uint64/config.pbtxt"]);
+    assert!(config.contains("string_value: \"18446744073709551615\""), "{config}");
+
+    let wrong = |bytes: &[u8], dtype, expected: &str| {
+        fs::write(own.path(), bytes).expect("it is written");
+        let words = ["--initial-state", "file", "--initial-state-file", path, "--family", "implicit", "--dtype", dtype];
+        let target = Target::new();
+        let line = refused(&[&[&*target.path][..], &words].concat());
+        assert!(line.contains(expected), "{line}");
+        assert_eq!(target.entries(), [""; 0]);
+    };
+    wrong(&[0; 8], "int32", "a state of int32 has 4 bytes, and the file 8");
+    wrong(&[0; 8], "int64,int32", "a state of int32 has 4 bytes, and the file 8");
+    wrong(&0.5_f32.to_le_bytes(), "float32", "a state of float32 has to be a whole number, and the file is 0.5");
+    wrong(
+        b"\x03\0\0\0abc",
+        "object",
+        "a state of object has to be the decimal text of an INT32, and the file is the text",
+    );
 
     let one = of(&["--single-buffer", "--family", "implicit"]);
     let config = text(&one["/implicit_single_buffer_sequence_int32/config.pbtxt"]);
@@ -282,7 +300,7 @@ fn what_there_is_not_is_refused_in_a_line_and_nothing_is_left() {
         (&["--backend", "savedmodel", "--release", "25.03"], "servers after 25.02 have no such backend"),
         (&["--backend", "native", "--family", "iterative", "--release", "23.10"], "servers before 24.01"),
         (&["--release", "latest"], "such as 24.10"),
-        (&["--backend", "tensorrt", "--dtype", "uint64"], "TensorRT has no tensors of UINT64"),
+        (&["--backend", "tensorrt", "--dtype", "uint64"], "no plans of UINT64 are written for TensorRT"),
         (&["--prefix", "a/b"], "'/' stands in it"),
         (&["--prefix", ".hidden"], "begin with no '.'"),
         (&["--prefix", "mine"], "two models would be called 'mine_"),
@@ -293,6 +311,13 @@ fn what_there_is_not_is_refused_in_a_line_and_nothing_is_left() {
         (&["--tester", "--family", "sequence"], "cannot be used with"),
         (&["--max-batch-size", "0"], "whole number from 1"),
         (&["--parameter", "novalue"], "NAME=VALUE"),
+        (&["--parameter", "sequence_stress_formula=running-sum"], "configurations say that themselves"),
+        (&["--parameter", "note=1", "--parameter", "note=2"], "is given twice"),
+        (&["--instances", "4294967295"], "a model may have 65536"),
+        (&["--candidates", "65537"], "come to 65537 slots"),
+        (&["--tester", "--backend", "onnxruntime"], "--tester is of one backend"),
+        (&["--release", "24.13"], "such as 24.10"),
+        (&["--prefix", "a\nb"], "called 'a\\nb_"),
     ] {
         let target = Target::new();
         let line = refused(&[&[&*target.path][..], words].concat());
@@ -300,6 +325,14 @@ fn what_there_is_not_is_refused_in_a_line_and_nothing_is_left() {
         assert_eq!(target.entries(), [""; 0], "{words:?}");
     }
     assert!(refused(&[]).contains("required"), "a folder is wanted");
+}
+
+#[test]
+fn nothing_goes_by_a_place_in_the_batch_where_that_is_no_slot() {
+    let target = Target::new();
+    done(&[&target.path, "--backend", "native", "--family", "echo", "--strategy", "oldest"]);
+    let config = text(&files(Path::new(&target.path))["/echo_sequence_int32/config.pbtxt"]);
+    assert!(!config.contains("state_key"), "{config}");
 }
 
 #[test]
@@ -324,6 +357,14 @@ fn a_folder_that_holds_something_is_left_alone_unless_forced() {
     assert!(text(&files["/custom_sequence_int32/config.pbtxt"]).contains("count: 2"));
     assert_eq!(target.entries(), ["models"]);
 
+    let other = Path::new(&target.path).join("custom_sequence_int64");
+    fs::write(&other, "mine").expect("it is written");
+    let line = refused(&[&words[..], &["--force", "--dtype", "int64"]].concat());
+    assert!(line.contains("custom_sequence_int64' is no folder") && other.is_file(), "{line}");
+    let dangling = target.within.path().join("link");
+    std::os::unix::fs::symlink("/nowhere", &dangling).expect("it is made");
+    assert!(refused(&[&[dangling.to_str().expect("UTF-8")][..], &one].concat()).contains("is a link to nothing"));
+
     let file = target.within.path().join("file");
     fs::write(&file, "kept").expect("it is written");
     let file = file.to_str().expect("UTF-8");
@@ -347,35 +388,43 @@ fn with_trtexec(folder: &Path, script: Option<&str>) -> OsString {
 
 #[test]
 fn plans_are_made_where_trtexec_is_and_a_word_is_said_where_it_is_not() {
-    let planned = |script: Option<&str>| {
-        let (folder, target) = (tempfile::tempdir().expect("a folder"), Target::new());
+    let planned_in = |target: &Target, script: Option<&str>, more: &[&str]| {
+        let folder = tempfile::tempdir().expect("a folder");
         let mut command = tool::tool();
         command.env("PATH", with_trtexec(folder.path(), script)).args(["repository", &target.path]);
-        let output = command.args(["--backend", "tensorrt", "--family", "sequence"]).output().expect("it runs");
-        assert!(output.status.success(), "{output:?}");
-        (text(&output.stderr), files(Path::new(&target.path)))
+        let output =
+            command.args(["--backend", "tensorrt", "--family", "sequence"]).args(more).output().expect("it runs");
+        (output.status.code(), text(&output.stderr), files(Path::new(&target.path)))
     };
+    let planned = |script| planned_in(&Target::new(), script, &[]);
     let makes = "#!/bin/sh\nfor word; do case $word in --saveEngine=*) echo \"$@\" > ${word#*=};; esac; done";
-    let (said, files) = planned(Some(makes));
-    assert_eq!(said, "");
+    let target = Target::new();
+    let (code, said, files) = planned_in(&target, Some(makes), &[]);
+    assert_eq!(
+        (code, said.trim()),
+        (Some(0), "sequence-stress: tensorrt: made the plan of model 'plan_sequence_int32'")
+    );
     let plan = text(&files["/plan_sequence_int32/1/model.plan"]);
     let command = text(&files["/plan_sequence_int32/config.pbtxt"]);
     assert_eq!(format!("# trtexec {}", plan.trim()), command.lines().next().expect("a line"));
     assert!(!files.contains_key("/plan_sequence_int32/trtexec.log"));
 
-    let (said, files) = planned(Some("#!/bin/sh\necho no GPU\nexit 1"));
+    // The plan stays where it would be the same, and only there.
+    let (code, said, files) = planned_in(&target, None, &["--force", "--instances", "2"]);
+    assert_eq!((code, &*said, text(&files["/plan_sequence_int32/1/model.plan"])), (Some(0), "", plan));
+    let (_, said, files) = planned_in(&target, None, &["--force", "--max-batch-size", "4"]);
+    assert!(said.contains("no plan yet") && !files.contains_key("/plan_sequence_int32/1/model.plan"), "{said}");
+
+    let (code, said, files) = planned(Some("#!/bin/sh\necho no GPU\nexit 1"));
     assert!(
         said.contains("model 'plan_sequence_int32' has no plan: trtexec failed (exit status: 1): no GPU"),
         "{said}"
     );
-    assert!(
-        files.contains_key("/plan_sequence_int32/1/model.onnx")
-            && !files.contains_key("/plan_sequence_int32/1/model.plan")
-    );
-    let (said, _) = planned(Some("#!/bin/sh\ntrue"));
-    assert!(said.contains("ended well and left no plan"), "{said}");
-    let (said, _) = planned(None);
-    assert!(said.contains("there is no trtexec here, so that 1 model has no plan yet"), "{said}");
+    assert!(code == Some(4) && files.contains_key("/plan_sequence_int32/1/model.onnx"), "{code:?}");
+    let (code, said, _) = planned(Some("#!/bin/sh\ntrue"));
+    assert!(code == Some(4) && said.contains("ended well and left no plan"), "{said}");
+    let (code, said, _) = planned(None);
+    assert!(code == Some(0) && said.contains("there is no trtexec here, so that 1 model has no plan yet"), "{said}");
 }
 
 /// The short form of the default scenario on a model of a server; what is wrong with it.
@@ -409,7 +458,7 @@ fn all_of_the_matrix_is_read_back_and_a_part_of_it_is_valid_on_the_reference_ser
     // Each says of itself what the list says.
     for (line, served) in listed.lines().zip(&models.served) {
         let [name, .., formula] = line.split_whitespace().collect::<Vec<_>>()[..] else { panic!("{line}") };
-        assert!(served.starts_with(name) && served.contains(formula), "{served}: {line}");
+        assert!(served.starts_with(&format!("{name}: {formula} of ")), "{served}: {line}");
     }
 
     let server = Server::start(Options { repository: Some(models), ..Options::default() }).expect("a free port");

@@ -22,7 +22,7 @@ def run(model, execute):
                     states[slot] = steps.INITIAL if is_initial else steps.garbage(model, generator)
         answers = execute(tensors(model, rows, states if has_state else None))
         for slot, row in enumerate(rows):
-            check(model, f"execution {index}, row {slot}", row, states, slot, answers)
+            check(model, f"execution {index}, row {slot}", row, len(rows), states, slot, answers)
 
 
 def tensors(model, rows, states):
@@ -53,7 +53,7 @@ def number(element, answer):
     return int(answer) if element == "TEXT" else answer
 
 
-def check(model, where, row, states, slot, answers):
+def check(model, where, row, count, states, slot, answers):
     element, width = model["element"], len(row["input"])
     is_garbage = any(isinstance(one, str) or isinstance(one, float) and not math.isfinite(one) for one in row["input"])
     if is_garbage and not model["formula"].startswith("stateful"):
@@ -65,7 +65,7 @@ def check(model, where, row, states, slot, answers):
     answer, after = formulas.step(model, counted, before)
     shape, output = answers["OUTPUT"]
     wanted = row_shape(model, width)
-    wanted_shape = [*shape[:1], *wanted] if model["batch"] else wanted
+    wanted_shape = [count, *wanted] if model["batch"] else wanted
     if list(shape) != wanted_shape:
         raise Difference(f"{where}: OUTPUT has the shape {list(shape)}, not {wanted_shape}")
     got = [number(element, one) for one in output[slot * width : (slot + 1) * width]]
@@ -73,7 +73,7 @@ def check(model, where, row, states, slot, answers):
         raise Difference(f"{where}: OUTPUT is {got}, not {answer} each; before it {before}, {row}")
     if model["formula"].startswith("implicit"):
         shape, kept = answers["OUTPUT_STATE"]
-        if list(shape)[-1] != 1 or number(element, kept[slot]) != after:
+        if list(shape) != ([count, 1] if model["batch"] else [1]) or number(element, kept[slot]) != after:
             raise Difference(f"{where}: OUTPUT_STATE is {kept[slot]} of shape {list(shape)}, not {after}; before it {before}, {row}")
     if row["ready"]:
         states[slot] = after

@@ -40,6 +40,8 @@ class Executor:
             self.sums[slot] = after + (self.mistake == "the state is wrong")
             answers += [answer + (self.mistake == "the answer is wrong")] * width
             states.append(self.sums[slot])
+        if self.mistake == "rows too many":
+            count, shape, answers, states = count + 1, [count + 1, width], [*answers, *answers[:width]], [*states, 0]
         outputs = {"OUTPUT": ([count] if self.mistake == "the shape is wrong" else shape, self.of_type(answers))}
         return {**outputs, "OUTPUT_STATE": ([count, 1], self.of_type(states))}
 
@@ -60,8 +62,8 @@ class Runs(unittest.TestCase):
 
     def test_each_mistake_is_seen(self):
         mistakes = {
-            "stateful": ["idle rows count", "START is forgotten", "the state is wrong", "the answer is wrong", "the shape is wrong"],
-            "implicit": ["START is forgotten", "the state is wrong", "the answer is wrong", "the shape is wrong"],
+            "stateful": ["idle rows count", "START is forgotten", "the state is wrong", "the answer is wrong", "the shape is wrong", "rows too many"],
+            "implicit": ["rows too many", "START is forgotten", "the state is wrong", "the answer is wrong", "the shape is wrong"],
             "stateless": ["idle rows count", "START is forgotten", "the answer is wrong", "the shape is wrong"],
         }
         for formula, of_formula in mistakes.items():

@@ -14,20 +14,25 @@ use crate::{
 /// What stands below the options.
 const BELOW: &str = "\
 Families, and where their state is kept:
-  sequence       the running sum (START and READY; Direct). In the model: OpenVINO (ReadValue, Assign), TorchScript (a buffer),
-                 SavedModel (a variable), each by row; Python; native. ONNX, GraphDef and TensorRT keep nothing, and so compute
-                 READY * (INPUT + START), as Triton's own do
-  dyna_sequence  the running sum, and CORRID at END besides (START, END, READY, CORRID; Oldest). In the model by CORRID: Python;
-                 native. No other format keeps anything by ID: READY * (INPUT + START) + END * CORRID, as Triton's own
-  implicit       the running sum, kept by the server (INPUT_STATE, OUTPUT_STATE). The Python backend has none
+  sequence       the running sum (START, READY; Direct). In the model: OpenVINO
+                 (ReadValue, Assign), TorchScript (a buffer), SavedModel (a
+                 variable), each by row; Python; native. ONNX, GraphDef and
+                 TensorRT keep nothing: READY * (INPUT + START)
+  dyna_sequence  the running sum, and CORRID at END besides (START, END, READY,
+                 CORRID; Oldest). In the model by CORRID: Python; native. No
+                 other keeps anything by ID: READY * (INPUT + START) + END * CORRID
+  implicit       the running sum, kept by the server (INPUT_STATE,
+                 OUTPUT_STATE). The Python backend has none
   dyna_implicit  the same under Oldest
-  stateless, dyna_stateless, oldest, ragged, echo, dyna_echo, decoupled, decoupled_oldest, iterative: what this project tests itself
-                 with, of the native backend; the first four of the Python one, and the first two of every one
-Which formula a model computes its config.pbtxt says, in parameter sequence_stress_formula; the tool reads it there.
-Of OpenVINO and TensorFlow texts have their limits, as has each format: what there is none of is left out, and said why.
-TensorRT: model.onnx is written, and trtexec is run where it is there; its command is at the top of each config.pbtxt.
+Further ones, with which this project tests itself: stateless, dyna_stateless
+(every backend), oldest, ragged (Python, native), echo, dyna_echo, decoupled,
+decoupled_oldest, iterative (native).
+Each config.pbtxt names its formula in sequence_stress_formula. What a format
+does not hold is left out, and why is said. TensorRT: model.onnx is written, and
+trtexec is run where it is there; its command is at the top of config.pbtxt.
 
-Exit codes: 0 written, 2 the command line is wrong, there is no such model, or nothing could be written";
+Exit codes: 0 written, 2 the command line is wrong, there is no such model, or
+nothing could be written, 4 all is written and trtexec made no plan of some of it";
 
 /// Which models are written, and where.
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
@@ -47,8 +52,8 @@ pub struct RepositoryArgs {
     /// The data types.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = several::<Dtype>, help = dtypes())]
     pub dtype: Vec<Several<Dtype>>,
-    /// Everything with everything: families, backends, data types, with a batch dimension and without, of one element and of any number;
-    /// what is given besides narrows it
+    /// The full matrix: the four families, all backends and data types, with a batch dimension and without, of one element and of any
+    /// number; what is given besides narrows it, or goes for all of it
     #[arg(long)]
     pub all: bool,
     /// Without a batch dimension
@@ -61,10 +66,10 @@ pub struct RepositoryArgs {
     #[arg(long, value_enum, ignore_case = true)]
     pub strategy: Option<Strategy>,
     /// What state begins with: none is 0 where models keep it and undefined where the server does; zero is what the server
-    /// gives; file is 1000 (of 8 bits 100), or --initial-state-file
+    /// gives; file is 1000 (of 8 bits and of float16 100), or --initial-state-file
     #[arg(long, value_enum, ignore_case = true)]
     pub initial_state: Option<InitialChoice>,
-    /// The bytes of the one element that state begins with
+    /// The bytes of the one element that state begins with, as the server reads them: of texts, a length of 4 bytes before a decimal number
     #[arg(long, value_name = "FILE")]
     pub initial_state_file: Option<PathBuf>,
     /// Let the server use one buffer for the state that goes in and the one that comes out (servers from 24.01)
@@ -73,7 +78,7 @@ pub struct RepositoryArgs {
     /// The type of START, END and READY [default: int32; of dtype bool, bool]
     #[arg(long, value_enum, ignore_case = true, value_name = "TYPE")]
     pub control: Option<ControlType>,
-    /// The type of CORRID [default: uint64; of TorchScript and TensorRT, int64]
+    /// The type of CORRID [default: uint64; of TorchScript int64, of TensorRT int32]
     #[arg(long, value_enum, ignore_case = true, value_name = "TYPE")]
     pub corrid: Option<CorridType>,
     /// Instances of each model
@@ -204,9 +209,9 @@ fn parameter(text: &str) -> Result<(String, String), String> {
 }
 
 fn release(text: &str) -> Result<String, String> {
-    let is_number = |part: &str| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_digit());
+    let number = |part: &str| part.parse::<u8>().ok().filter(|_| part.len() == 2);
     match text.split_once('.') {
-        Some((year, month)) if is_number(year) && is_number(month) => Ok(text.to_owned()),
+        Some((year, month)) if number(year).is_some() && matches!(number(month), Some(1..=12)) => Ok(text.to_owned()),
         _ => Err("it has to be a year and a month of two digits each, such as 24.10".to_owned()),
     }
 }
@@ -228,15 +233,12 @@ impl RepositoryArgs {
     /// # Errors
     /// What does not go together, or a file that cannot be read, in one line.
     pub fn matrix(&self) -> Result<Matrix, String> {
-        let is_program = |backend: &&Backend| matches!(backend, Backend::Native | Backend::Python);
-        let every_backend: Vec<_> = Backend::ALL.iter().filter(|b| !self.tester || is_program(b)).copied().collect();
         let dtypes = if self.all { Dtype::ALL } else { &[Dtype::Int32][..] };
-        Ok(Matrix {
-            backends: all_of(&self.backend, if self.tester { &[Backend::Native] } else { &every_backend }),
-            dtypes: all_of(&self.dtype, dtypes),
-            forms: self.forms()?,
-            options: self.options(),
-        })
+        let backends = all_of(&self.backend, if self.tester { &[Backend::Native] } else { Backend::ALL });
+        if self.tester && !matches!(backends[..], [Backend::Native | Backend::Python]) {
+            return Err("--tester is of one backend, native or python".to_owned());
+        }
+        Ok(Matrix { backends, dtypes: all_of(&self.dtype, dtypes), forms: self.forms()?, options: self.options() })
     }
 
     fn forms(&self) -> Result<Vec<Form>, String> {

@@ -3,13 +3,13 @@
 use std::{collections::BTreeMap, io::Write as _};
 
 use super::{
-    Failure,
+    COULD_NOT_TEST, Failure,
     output::{print, say_error},
 };
 use crate::{
     cli::RepositoryArgs,
     report::counted,
-    repository::{Made, Written, write},
+    repository::{Made, Written, make_plans, write},
 };
 
 /// Writes the models that are asked for, or lists them.
@@ -18,14 +18,14 @@ pub(super) fn repository(args: &RepositoryArgs) -> Result<u8, Failure> {
     let made = matrix.make().map_err(Failure::wrong_input)?;
     match &args.folder {
         Some(folder) if !args.list => {
-            let notes = write(folder, &made.models, args.force).map_err(Failure::wrong_input)?;
+            write(folder, &made.models, args.force).map_err(Failure::wrong_input)?;
             print(|out| {
                 let models = counted(made.models.len() as u64, "model");
                 writeln!(out, "wrote {models} into '{}': {}", folder.display(), by_backend(&made.models))
             });
             say_refused(&made);
-            for note in notes {
-                say_error(&note);
+            if !make_plans(folder, &made.models, say_error) {
+                return Ok(COULD_NOT_TEST);
             }
         }
         _ => {

@@ -83,16 +83,17 @@ impl Backend {
         if self == Self::Tensorrt { Kind::Gpu } else { Kind::Cpu }
     }
 
-    /// The type of the CORRID control where nobody asks for one: as in Triton's own repositories, and where a format has none such
-    /// the nearest.
+    /// The type of the CORRID control where nobody asks for one: the client's own, and where a format has none such the nearest.
     pub(super) fn corrid(self) -> CorridType {
         match self {
-            Self::Pytorch | Self::Tensorrt => CorridType::Int64,
+            Self::Pytorch => CorridType::Int64,
+            // Before TensorRT 10 there is no INT64.
+            Self::Tensorrt => CorridType::Int32,
             _ => CorridType::Uint64,
         }
     }
 
-    /// The first and the last release of the server that has it, where that is known: YEAR.MONTH.
+    /// The last release of the server that has it, where there is one: YEAR.MONTH.
     pub(super) fn last_release(self) -> Option<&'static str> {
         matches!(self, Self::Savedmodel | Self::Graphdef).then_some("25.02")
     }

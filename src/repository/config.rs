@@ -170,8 +170,8 @@ fn parameters(model: &Model<'_>) -> BTreeMap<String, String> {
         put("execute_delay_ms", &model.options.models.execution.as_millis().to_string());
         put("sequence_stress_controls", SEEN);
     }
-    let (initial, _) = model.initial().expect("it was checked");
-    if initial != 0 {
+    let initial = model.initial().expect("it was checked");
+    if !initial.is_zero() {
         put(Arithmetic::INITIAL_STATE, &initial.to_string());
     }
     match traits.answers {
@@ -179,7 +179,8 @@ fn parameters(model: &Model<'_>) -> BTreeMap<String, String> {
         Answers::Decoupled => put("sequence_stress_responses", TIMES),
         Answers::Iterative => put("sequence_stress_iterations", TIMES),
     }
-    if traits.echoes && !traits.is_dyna {
+    // Where it is told correlation IDs it would otherwise go by them.
+    if traits.echoes && !traits.is_dyna && model.strategy == Strategy::Direct {
         put("state_key", "slot");
     }
     for (key, value) in &model.options.parameters {

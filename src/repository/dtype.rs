@@ -59,23 +59,30 @@ dtypes! {
 }
 
 impl Dtype {
-    /// The bytes of a tensor of one element that is this number.
-    pub(super) fn bytes(self, value: i64) -> Vec<u8> {
-        self.datatype().number(value).to_bytes()
+    /// A number of the type.
+    pub(super) fn number(self, value: i64) -> Number {
+        self.datatype().number(value)
     }
 
-    /// The number that a tensor of one element is; none where the bytes are no such tensor.
-    pub(super) fn read(self, bytes: &[u8]) -> Option<Number> {
-        match self.datatype().split(bytes) {
-            Some((Ok(number), [])) => Some(number),
-            _ => None,
+    /// The number that a tensor of one element is.
+    ///
+    /// # Errors
+    /// What the bytes are instead.
+    pub(super) fn read(self, bytes: &[u8]) -> Result<Number, String> {
+        let (name, size, datatype) = (self.name(), bytes.len(), self.datatype());
+        match datatype.split(bytes) {
+            Some((Ok(number), [])) => Ok(number),
+            Some((Err(what), [])) => {
+                Err(format!("a state of {name} has to be {}, and the file is {what}", datatype.what()))
+            }
+            _ => Err(format!("a state of {name} has {}, and the file {size}", datatype.size())),
         }
     }
 
     /// A number that the type has and that models which begin with nothing do not come by easily.
     pub(super) fn remarkable(self) -> i64 {
         match self {
-            Self::Int8 | Self::Uint8 => 100,
+            Self::Int8 | Self::Uint8 | Self::Float16 => 100,
             _ => 1000,
         }
     }

@@ -2,8 +2,28 @@
 
 use std::collections::BTreeMap;
 
-use super::{backend::Backend, dtype::Dtype, family::Form, model::Model, options::Options, write::Written};
+use super::{
+    backend::Backend,
+    dtype::Dtype,
+    family::Form,
+    model::Model,
+    options::{InitialState, Options},
+    write::Written,
+};
+use crate::arithmetic::{Arithmetic, Formula};
 
+/// The most slots that a model may have, as the reference server has it.
+const SLOTS_MAX: u64 = 1 << 16;
+/// What configurations say of models, so that nobody else may.
+const OWN: [&str; 7] = [
+    "execute_delay_ms",
+    "sequence_stress_controls",
+    Formula::PARAMETER,
+    Arithmetic::INITIAL_STATE,
+    "sequence_stress_iterations",
+    "sequence_stress_responses",
+    "state_key",
+];
 /// The longest name that a folder can have.
 const NAME_MAX: usize = 255;
 
@@ -76,6 +96,27 @@ impl Matrix {
     /// Looks for settings that the server refuses, whatever the model.
     fn check(&self) -> Result<(), String> {
         let models = &self.options.models;
+        let slots = u64::from(models.instances) * u64::from(models.max_batch_size.max(models.candidates));
+        if slots > SLOTS_MAX {
+            return Err(format!(
+                "--instances, --max-batch-size and --candidates come to {slots} slots: a model may have {SLOTS_MAX}"
+            ));
+        }
+        for (place, (name, _)) in self.options.parameters.iter().enumerate() {
+            if OWN.contains(&name.as_str()) {
+                return Err(format!(
+                    "--parameter {name}: configurations say that themselves; choose by the other flags"
+                ));
+            }
+            if self.options.parameters[..place].iter().any(|(other, _)| other == name) {
+                return Err(format!("--parameter {name} is given twice"));
+            }
+        }
+        for form in &self.forms {
+            if let InitialState::File { data: Some(bytes) } = &form.initial {
+                self.dtypes.iter().try_for_each(|dtype| dtype.read(bytes).map(drop))?;
+            }
+        }
         if let Some(size) = models.preferred_batch_sizes.iter().find(|size| **size > models.max_batch_size) {
             return Err(format!(
                 "--preferred-batch-size {size}: the server takes none above --max-batch-size, which is {}",
@@ -91,7 +132,8 @@ fn check_name(name: &str) -> Result<(), String> {
     let is_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     if let Some(wrong) = name.chars().find(|c| !is_of_name(*c)) {
         return Err(format!(
-            "the server does not take a model called '{name}': '{}' stands in it; letters, digits, '_', '-' and '.' may",
+            "the server does not take a model called '{}': '{}' stands in it; letters, digits, '_', '-' and '.' may",
+            name.escape_default(),
             wrong.escape_default()
         ));
     }

@@ -18,4 +18,4 @@ pub use family::{Family, Form};
 pub use matrix::{Made, Matrix};
 pub use model::{File, Model};
 pub use options::{ControlType, CorridType, InitialState, ModelOptions, Options};
-pub use write::{Written, write};
+pub use write::{Written, make_plans, write};

@@ -15,7 +15,7 @@ use super::{
     options::{ControlType, CorridType, InitialState, Options},
     tensorrt, text,
 };
-use crate::{arithmetic::Formula, model::Strategy, proto::ModelConfig};
+use crate::{arithmetic::Formula, model::Strategy, number::Number, proto::ModelConfig};
 
 /// What runs on Triton's Python backend.
 const PROGRAM: &[u8] = include_bytes!("../../models/accumulator.py");
@@ -61,10 +61,12 @@ impl<'a> Model<'a> {
         let (form, traits) = (self.form, self.form.family.traits());
         let release = self.options.release.as_deref();
         if form.variable && self.backend.is_program() && !traits.is_implicit {
-            return Err("they take any number of elements without it".to_owned());
+            return Err("they take any number of elements without --variable".to_owned());
         }
         if self.backend == Backend::Openvino && matches!(self.dtype, Dtype::Int64 | Dtype::Uint64 | Dtype::Float64) {
-            return Err("OpenVINO's CPU plugin computes in 32 bits, whatever a file says: sums would be wrong".to_owned());
+            return Err(
+                "OpenVINO's CPU plugin computes in 32 bits, whatever a file says: sums would be wrong".to_owned()
+            );
         }
         if form.single_buffer && !traits.is_implicit {
             return Err("a single buffer is for state that the server keeps".to_owned());
@@ -92,7 +94,7 @@ impl<'a> Model<'a> {
             return Err("they keep nothing, which could not begin with anything".to_owned());
         }
         if self.form.initial == InitialState::Zero && !is_implicit {
-            return Err("state that models keep themselves begins with 0 without it".to_owned());
+            return Err("state that models keep themselves begins with 0 without --initial-state".to_owned());
         }
         if self.form.has_file() && self.dtype == Dtype::Object {
             return Err("the server sets texts that come of a file to zeros".to_owned());
@@ -131,24 +133,15 @@ impl<'a> Model<'a> {
         config(self)
     }
 
-    /// What a new sequence's state begins with, and the bytes of it.
+    /// What a new sequence's state begins with.
     ///
     /// # Errors
     /// When the bytes that are given are no number of the type.
-    pub(super) fn initial(&self) -> Result<(i64, Vec<u8>), String> {
+    pub(super) fn initial(&self) -> Result<Number, String> {
         match &self.form.initial {
-            InitialState::None | InitialState::Zero => Ok((0, self.dtype.bytes(0))),
-            InitialState::File { data: None } => {
-                let number = self.dtype.remarkable();
-                Ok((number, self.dtype.bytes(number)))
-            }
-            InitialState::File { data: Some(bytes) } => {
-                let wanted = self.dtype.bytes(0).len();
-                let number = self.dtype.read(bytes).ok_or_else(|| {
-                    format!("a state of {} has {wanted} bytes, and the file {}", self.dtype.name(), bytes.len())
-                })?;
-                Ok((number.value(), bytes.clone()))
-            }
+            InitialState::None | InitialState::Zero => Ok(self.dtype.number(0)),
+            InitialState::File { data: None } => Ok(self.dtype.number(self.dtype.remarkable())),
+            InitialState::File { data: Some(bytes) } => self.dtype.read(bytes),
         }
     }
 
@@ -194,10 +187,10 @@ impl<'a> Model<'a> {
     }
 
     fn graph(&self) -> Result<Graph, String> {
-        let initial = self.initial()?.0;
+        let initial = self.initial()?.to_string().parse().map_err(|_| "its initial state is no whole number")?;
         let formula = match self.formula {
             Formula::Stateless | Formula::StatelessPlusCorrid => formulas::Formula::Stateless,
-            _ if self.keeps_itself() => formulas::Formula::Stateful { initial: initial.into() },
+            _ if self.keeps_itself() => formulas::Formula::Stateful { initial },
             _ if self.form.initial == InitialState::None => formulas::Formula::Implicit,
             _ => formulas::Formula::ImplicitWithInitialState,
         };
@@ -233,13 +226,15 @@ impl<'a> Model<'a> {
             add(format!("{VERSION}/model.py"), PROGRAM.into());
         }
         if self.form.has_file() {
-            add(format!("initial_state/{INITIAL_FILE}"), self.initial()?.1.into());
+            add(format!("initial_state/{INITIAL_FILE}"), self.initial()?.to_bytes().into());
         }
         let config = note + &text::print(&self.config());
-        files.insert(0, File { name: "config.pbtxt".to_owned(), bytes: config.into_bytes().into() });
+        files.insert(0, File { name: CONFIGURATION.to_owned(), bytes: config.into_bytes().into() });
         Ok(files)
     }
 }
 
+/// What a configuration's file is called.
+pub(super) const CONFIGURATION: &str = "config.pbtxt";
 /// The one version of each model, and the folder of its files.
 pub(super) const VERSION: &str = "1";

@@ -11,6 +11,8 @@ use sequence_stress_formats::{element::ElementType, graph::Graph, shape::Dim};
 
 use super::model::VERSION;
 
+/// A plan, in a model's folder.
+pub(super) const PLAN: &str = "1/model.plan";
 /// TensorRT's own program.
 const PROGRAM: &str = "trtexec";
 /// The most elements of a row, of plans for rows of any number.
@@ -27,7 +29,8 @@ pub(super) fn command(graph: &Graph, max_batch_size: u32) -> Result<Vec<String>,
     use ElementType::{Bool, Fp16, Fp32, Int32, Int64};
     for (name, tensor) in graph.inputs() {
         if ![Bool, Fp16, Fp32, Int32, Int64].contains(&tensor.element) {
-            return Err(format!("TensorRT has no tensors of {}, which {name} is", tensor.element));
+            let element = if tensor.element == ElementType::Text { "texts" } else { tensor.element.name() };
+            return Err(format!("no plans of {element} are written for TensorRT, which {name} is of"));
         }
     }
     let shapes = |batch: u32, width: u32| {
@@ -43,8 +46,10 @@ pub(super) fn command(graph: &Graph, max_batch_size: u32) -> Result<Vec<String>,
         let inputs = graph.inputs().map(|(name, tensor)| (name, tensor.shape.dims()));
         inputs.filter(|(_, dims)| !dims.iter().all(|dim| matches!(dim, Dim::Fixed(_)))).map(input).collect::<Vec<_>>()
     };
-    let mut words =
-        vec![PROGRAM.to_owned(), format!("--onnx={VERSION}/model.onnx"), format!("--saveEngine={VERSION}/model.plan")];
+    let mut words = vec![PROGRAM.to_owned(), format!("--onnx={VERSION}/model.onnx"), format!("--saveEngine={PLAN}")];
+    if graph.inputs().any(|(_, tensor)| tensor.element == Fp16) {
+        words.push("--fp16".to_owned());
+    }
     if !shapes(1, 1).is_empty() {
         let sizes = [("min", 1, 1), ("opt", max_batch_size, 1), ("max", max_batch_size, WIDTH_MAX)];
         words.extend(sizes.map(|(name, batch, width)| format!("--{name}Shapes={}", shapes(batch, width).join(","))));
@@ -85,9 +90,7 @@ pub(super) fn make(folder: &Path, words: &[String]) -> Plan {
     // What it said is in what failed.
     let _ = std::fs::remove_file(&log);
     match plan {
-        Plan::Made if !folder.join(VERSION).join("model.plan").is_file() => {
-            Plan::Failed(format!("{PROGRAM} ended well and left no plan"))
-        }
+        Plan::Made if !folder.join(PLAN).is_file() => Plan::Failed(format!("{PROGRAM} ended well and left no plan")),
         plan => plan,
     }
 }

@@ -4,11 +4,12 @@ use std::{
     fs, io,
     path::{Path, PathBuf},
     process,
+    time::SystemTime,
 };
 
 use super::{
     backend::Backend,
-    model::{File, Model, VERSION},
+    model::{CONFIGURATION, File, Model, VERSION},
     tensorrt::{self, Plan},
 };
 use crate::{arithmetic::Formula, model::Strategy};
@@ -66,13 +67,16 @@ impl Written {
 }
 
 /// Writes models into a folder that is not there yet, or empty; with `force` into any, where it replaces models of the same names.
-/// The result says of each plan of TensorRT's that was not made why not, and how many that is.
+/// A plan stays where the file that it is made of and the command are the same as before.
 ///
 /// # Errors
 /// Why nothing was written, in one line.
-pub fn write(folder: &Path, models: &[Written], force: bool) -> Result<Vec<String>, String> {
+pub fn write(folder: &Path, models: &[Written], force: bool) -> Result<(), String> {
     let cannot = |error: io::Error| format!("cannot write the models into '{}': {error}", folder.display());
     let is_there = folder.try_exists().map_err(cannot)?;
+    if !is_there && folder.is_symlink() {
+        return Err(format!("'{}' is a link to nothing: name a folder for the models", folder.display()));
+    }
     if is_there && !folder.is_dir() {
         return Err(format!("'{}' is a file: name a folder for the models", folder.display()));
     }
@@ -83,11 +87,13 @@ pub fn write(folder: &Path, models: &[Written], force: bool) -> Result<Vec<Strin
             folder.display()
         ));
     }
+    let mut there = models.iter().map(|model| folder.join(&model.name));
+    if let Some(other) = there.find(|place| place.is_symlink() || place.exists() && !place.is_dir()) {
+        return Err(format!("'{}' is no folder, and so no model to replace: move it away", other.display()));
+    }
     let place = Place::new(folder, is_there).map_err(cannot)?;
     models.iter().try_for_each(|model| model.write(&place.new)).map_err(cannot)?;
-    let notes = make_plans(&place.new, models);
-    if is_there { place.move_each(folder, models) } else { fs::rename(&place.new, folder) }.map_err(cannot)?;
-    Ok(notes)
+    if is_there { place.move_each(folder, models) } else { fs::rename(&place.new, folder) }.map_err(cannot)
 }
 
 /// A folder where all is made before any of it shows, and which goes whatever happens: within the one that is wanted, which may be on a disk
@@ -104,7 +110,9 @@ impl Place {
         let folder = std::path::absolute(folder)?;
         let parent = if is_there { &folder } else { folder.parent().unwrap_or(&folder) };
         fs::create_dir_all(parent)?;
-        let scratch = parent.join(format!(".sequence-stress.{}.partial", process::id()));
+        // A process of the same number may have been ended here before.
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let scratch = parent.join(format!(".sequence-stress.{}.{now}.partial", process::id()));
         let place = Self { new: scratch.join("new"), old: scratch.join("old"), scratch };
         fs::create_dir(&place.scratch)?;
         fs::create_dir(&place.new)?;
@@ -129,6 +137,7 @@ impl Place {
         let place = folder.join(name);
         let is_there = place.try_exists()?;
         if is_there {
+            self.keep_plan(&place, name)?;
             fs::rename(&place, self.old.join(name))?;
         }
         fs::rename(self.new.join(name), &place).inspect_err(|_| {
@@ -137,6 +146,21 @@ impl Place {
                 let _ = fs::rename(self.old.join(name), &place);
             }
         })
+    }
+
+    /// Takes a plan over that was made of the same file by the same command.
+    fn keep_plan(&self, before: &Path, name: &str) -> io::Result<()> {
+        let of = |folder: &Path| {
+            let config = fs::read_to_string(folder.join(CONFIGURATION)).ok()?;
+            let command = config.lines().next()?.strip_prefix("# ").map(str::to_owned)?;
+            Some((command, fs::read(folder.join(VERSION).join("model.onnx")).ok()?))
+        };
+        let now = self.new.join(name);
+        let plan = before.join(tensorrt::PLAN);
+        if plan.is_file() && of(before).is_some() && of(before) == of(&now) {
+            fs::copy(plan, now.join(tensorrt::PLAN))?;
+        }
+        Ok(())
     }
 
     fn put_back(&self, folder: &Path, name: &str) -> io::Result<()> {
@@ -154,26 +178,32 @@ impl Drop for Place {
     }
 }
 
-/// Makes the plans of TensorRT's models, where it is there.
-fn make_plans(repository: &Path, models: &[Written]) -> Vec<String> {
-    let mut notes = Vec::new();
-    let plans: Vec<_> = models.iter().filter_map(|model| Some((model, model.trtexec()?))).collect();
+/// Makes the plans of TensorRT's models that are written, where it is there; tells each that it makes, and why some are not made. Whether
+/// nothing failed: that it is not there is no failure.
+pub fn make_plans(repository: &Path, models: &[Written], tell: impl Fn(&str)) -> bool {
+    let mut all_is_well = true;
+    let has_none = |model: &&Written| !repository.join(&model.name).join(tensorrt::PLAN).is_file();
+    let of_tensorrt = models.iter().filter(|model| model.backend == Backend::Tensorrt);
+    let plans: Vec<_> = of_tensorrt.filter(has_none).filter_map(|model| Some((model, model.trtexec()?))).collect();
     for (model, command) in &plans {
         let words: Vec<_> = command.split(' ').map(str::to_owned).collect();
         match tensorrt::make(&repository.join(&model.name), &words) {
-            Plan::Made => {}
+            Plan::Made => tell(&format!("tensorrt: made the plan of model '{}'", model.name)),
             Plan::NoProgram => {
-                notes.push(format!(
+                tell(&format!(
                     "tensorrt: there is no trtexec here, so that {} {} no plan yet: run the command at the top of the config.pbtxt in each one's folder, where the GPU is",
                     plans.len(),
                     if plans.len() == 1 { "model has" } else { "models have" }
                 ));
                 break;
             }
-            Plan::Failed(why) => notes.push(format!("tensorrt: model '{}' has no plan: {why}", model.name)),
+            Plan::Failed(why) => {
+                all_is_well = false;
+                tell(&format!("tensorrt: model '{}' has no plan: {why}", model.name));
+            }
         }
     }
-    notes
+    all_is_well
 }
 
 #[cfg(test)]
