@@ -209,8 +209,8 @@ impl Model<'_> {
         let family = self.family;
         let (most, fits) = (self.dtype.most, self.dtype.fits);
         let ids: Vec<_> = (0..family.at_once).map(|index| ID + (index << 33)).collect();
-        // Where the type has no 1000 it is 100.
-        let initial = if most < family.initial { family.initial / 10 } else { family.initial };
+        // Where the type has few numbers it is 100 in place of 1000.
+        let initial = if most < 4 * family.initial { family.initial / 10 } else { family.initial };
         let mut sums = vec![initial; ids.len()];
         let steps = [[5, 0], [most, 0], [7, 2]];
         for (turn, pair) in steps.iter().enumerate() {
