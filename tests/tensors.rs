@@ -12,6 +12,7 @@ use sequence_stress::{
     oracle::ViolationKind,
     reference::{ModelOptions, Planted, Server},
     report::{Summary, Verdict},
+    repository::Dtype,
     scenario::{Overrides, Scenario, Source},
     seed::Seed,
 };
@@ -33,10 +34,6 @@ claims = {}
 ";
 const WITH_FLAWS: &str = "patterns.common = { valid = 4, no-start = 1, malformed = 4 }";
 const MIXED: &str = "patterns.common = { valid = 1, mixed-transports = 1 }";
-const TYPES: [&str; 13] = [
-    "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64",
-    "object", "bool",
-];
 /// Runs at a time.
 const AT_A_TIME: usize = 8;
 
@@ -90,7 +87,8 @@ fn the_real_server_is_not_accused_with_any_type_over_any_transport() {
 }
 
 fn travels_over_every_transport(endpoints: &Endpoints) {
-    side_by_side(AT_A_TIME, &TYPES, |name| {
+    let types: Vec<_> = Dtype::ALL.iter().map(|dtype| dtype.name()).collect();
+    side_by_side(AT_A_TIME, &types, |name| {
         for by in Transport::ALL {
             if (*name, by) != ("float16", Transport::Http) {
                 assert_valid(endpoints, &format!("custom_sequence_{name}"), by, WITH_FLAWS);
