@@ -328,6 +328,17 @@ fn what_there_is_not_is_refused_in_a_line_and_nothing_is_left() {
 }
 
 #[test]
+fn flags_that_no_model_needs_are_said_and_those_that_one_needs_are_not() {
+    let said =
+        |words: &[&str]| done(&[&["--list", "--backend", "onnxruntime", "--candidates", "3"][..], words].concat()).1;
+    let line = said(&["--family", "sequence"]);
+    assert!(line.contains("--candidates does nothing here: it is for Oldest") && line.lines().count() == 1, "{line}");
+    assert_eq!(said(&["--family", "sequence,dyna_sequence"]), "");
+    let line = said(&["--family", "dyna_sequence", "--minimum-slot-utilization", "0.5"]);
+    assert!(line.contains("--minimum-slot-utilization does nothing here: it is for Direct"), "{line}");
+}
+
+#[test]
 fn nothing_goes_by_a_place_in_the_batch_where_that_is_no_slot() {
     let target = Target::new();
     done(&[&target.path, "--backend", "native", "--family", "echo", "--strategy", "oldest"]);

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     cli::RepositoryArgs,
+    model::Strategy,
     report::counted,
     repository::{Made, Written, make_plans, write},
 };
@@ -16,6 +17,7 @@ use crate::{
 pub(super) fn repository(args: &RepositoryArgs) -> Result<u8, Failure> {
     let matrix = args.matrix().map_err(Failure::wrong_input)?;
     let made = matrix.make().map_err(Failure::wrong_input)?;
+    say_unused(args, &made.models);
     match &args.folder {
         Some(folder) if !args.list => {
             write(folder, &made.models, args.force).map_err(Failure::wrong_input)?;
@@ -46,6 +48,22 @@ fn by_backend(models: &[Written]) -> String {
         *counts.entry(model.backend.name()).or_default() += 1;
     }
     counts.into_iter().map(|(backend, count)| format!("{backend} {count}")).collect::<Vec<_>>().join(", ")
+}
+
+/// Says which flags no model needs: a script may well give them to all of its calls.
+fn say_unused(args: &RepositoryArgs, models: &[Written]) {
+    let flags = [
+        ("--candidates", args.candidates.is_some(), Strategy::Oldest),
+        ("--preferred-batch-size", !args.preferred_batch_size.is_empty(), Strategy::Oldest),
+        ("--minimum-slot-utilization", args.minimum_slot_utilization.is_some(), Strategy::Direct),
+    ];
+    for (flag, is_given, strategy) in flags {
+        if is_given && models.iter().all(|model| model.strategy != strategy) {
+            say_error(&format!(
+                "{flag} does nothing here: it is for {strategy}, and none of the models has that; see --strategy"
+            ));
+        }
+    }
 }
 
 /// Says what there is none of, a line for each reason.
