@@ -1,4 +1,7 @@
-//! What the oracle's checks cost: CPU time a request, in ns, for conversations of some kinds.
+//! Measures the CPU time of the oracle's checks, in ns per request, for several kinds of conversations.
+//!
+//! `cargo bench --profile dist --bench oracle` measures. `cargo test --bench oracle` runs the quick form: one round of each kind,
+//! whose figures mean nothing.
 
 use std::{num::NonZeroU64, time::Duration, time::Instant};
 
@@ -19,6 +22,7 @@ use rand_chacha::ChaCha8Rng;
 const STEPS: u32 = 16;
 const CONVERSATIONS: u32 = 200;
 const ROUNDS: u32 = 100;
+const QUICK_ROUNDS: u32 = 1;
 
 /// Makes up what happens on one context of a correct server.
 struct Writer {
@@ -80,7 +84,7 @@ fn answer(step: &Step, sum: Number) -> EventKind {
     EventKind::Received(Received { id: step.request.to_string(), result: Ok(response), code: None })
 }
 
-fn measure(name: &str, mut conversation: impl FnMut(&mut Writer)) {
+fn measure(rounds: u32, name: &str, mut conversation: impl FnMut(&mut Writer)) {
     let rules = Rules {
         model: "m".into(),
         output: "OUTPUT".into(),
@@ -95,7 +99,7 @@ fn measure(name: &str, mut conversation: impl FnMut(&mut Writer)) {
     let mut oracle = Oracle::new(rules, 1, 1, |_| (CorrelationId(NonZeroU64::MIN), IdForm::Integer));
     let mut writer = Writer { random: Seed(1).generator(0), at: 0, sequence: 0, events: Vec::new() };
     let (mut requests, mut took, mut undetermined) = (0, Duration::ZERO, 0);
-    for _ in 0..ROUNDS {
+    for _ in 0..rounds {
         (0..CONVERSATIONS).for_each(|_| conversation(&mut writer));
         let events = std::mem::take(&mut writer.events);
         requests += events.iter().filter(|event| matches!(event.kind, EventKind::Sent(_))).count();
@@ -114,11 +118,18 @@ fn measure(name: &str, mut conversation: impl FnMut(&mut Writer)) {
     }
 }
 
+#[expect(clippy::print_stdout, reason = "a program of its own")]
 fn main() {
-    measure("one stream", |writer| writer.sequence(1, STEPS));
-    measure("three streams at once", |writer| writer.sequence(3, STEPS));
+    // `cargo bench` adds this flag, and `cargo test` does not.
+    let is_quick = !std::env::args().any(|argument| argument == "--bench");
+    let rounds = if is_quick { QUICK_ROUNDS } else { ROUNDS };
+    if is_quick {
+        println!("quick form: the figures mean nothing");
+    }
+    measure(rounds, "one stream", |writer| writer.sequence(1, STEPS));
+    measure(rounds, "three streams at once", |writer| writer.sequence(3, STEPS));
     let mut conversations = 0;
-    measure("one stream, one in ten cut", |writer| {
+    measure(rounds, "one stream, one in ten cut", |writer| {
         conversations += 1;
         if conversations % 10 > 0 {
             return writer.sequence(1, STEPS);

@@ -3,6 +3,9 @@
 //! The modules stand in the order in which data flows; each uses only those above it. `docs/ARCHITECTURE.md` has the
 //! whole picture.
 
+#[cfg(test)]
+mod rounds;
+
 // The vocabulary.
 pub mod answers;
 pub mod arithmetic;
@@ -14,9 +17,11 @@ pub mod event;
 pub mod header;
 mod keys;
 pub mod model;
+pub mod net;
 pub mod number;
 pub mod seed;
 pub mod sequence;
+pub mod simulation;
 pub mod tensor;
 
 // What to send: pure.

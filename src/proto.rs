@@ -1,8 +1,9 @@
-//! The wire's types, generated from `proto/`. Only the transport, and servers in tests, look at them.
+//! The wire's types. A test generates them from `proto/` and compares (`tests/tool/proto.rs`), so that builds need no generator. Only
+//! the transport, and servers in tests, look at them.
 
 #![expect(missing_docs, clippy::pedantic, reason = "generated; proto/ has the words")]
 
-tonic::include_proto!("inference");
+include!("proto/inference.rs");
 
 /// The descriptors that the types were generated from, as an encoded `FileDescriptorSet`.
-pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
+pub const DESCRIPTORS: &[u8] = include_bytes!("proto/descriptors.bin");

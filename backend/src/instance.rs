@@ -5,13 +5,12 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
-    thread,
     time::Duration,
 };
 
 use crate::{
     accumulator::{Accumulator, GivenState, Row, Step},
-    boundary::{Failure, InstanceHandle, Request, Span, now, said},
+    boundary::{Failure, InstanceHandle, Request, Span, hang, now, said, sleep},
     controls::Told,
     fault::Fault,
     late::LateAnswers,
@@ -53,10 +52,7 @@ impl Instance {
             std::process::abort();
         }
         if faults.happens(Fault::HangInstance) {
-            // For good, whatever wakes the thread by chance.
-            loop {
-                thread::park();
-            }
+            hang();
         }
         let mut rows: Vec<_> = requests.iter().enumerate().map(|(slot, request)| self.read(slot, request)).collect();
         let is_padding: Vec<_> =
@@ -92,7 +88,7 @@ impl Instance {
             handle.report_batch(requests.len() as u64, span);
         }
         if faults.happens(Fault::LateRelease) {
-            thread::sleep(spec.parameters.hold);
+            sleep(spec.parameters.hold);
         }
         for (request, step) in requests.into_iter().zip(steps) {
             if step.is_ok_and(|step| step.again) {
@@ -366,7 +362,7 @@ fn of_tensor(name: &Name, text: &str) -> Failure {
 
 fn pause(time: Duration) {
     if !time.is_zero() {
-        thread::sleep(time);
+        sleep(time);
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::boundary::{HeldAnswer, Level, log};
+use crate::boundary::{HeldAnswer, Level, log, sleep};
 
 /// So many answers are held at most; what comes then goes at once.
 const HELD_MAX: usize = 65_536;
@@ -28,7 +28,7 @@ impl LateAnswers {
         let (queue, answers) = mpsc::sync_channel::<(Instant, HeldAnswer)>(HELD_MAX);
         let thread = thread::spawn(move || {
             for (due, answer) in answers {
-                thread::sleep(due.saturating_duration_since(Instant::now()));
+                sleep(due.saturating_duration_since(Instant::now()));
                 answer.send();
             }
         });

@@ -1,12 +1,12 @@
 """Gets the real tritonserver, what its Python backend needs, perf_analyzer and NVIDIA's client into an ignored folder, once.
 
 Everything is pinned by version and by hash, comes from the package index that `pip` is set up for, and lands in
-`.triton/` at the root of the repository (or in $SEQUENCE_STRESS_TRITON_DIR).
+`.triton/` at the root of the repository (or in $SEQUENCE_STRESS_TRITON_DIR). scripts/downloads.py keeps the downloaded files for
+other clones where $SEQUENCE_STRESS_CACHE names a folder.
 """
 
 import contextlib
 import fcntl
-import hashlib
 import os
 import platform
 import shutil
@@ -18,9 +18,13 @@ import venv
 import zipfile
 from pathlib import Path
 
+if not __package__:
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import downloads
+from downloads import PIP_SECONDS, PYTHON_VERSION, InstallError
+
 ROOT = Path(__file__).resolve().parents[2]
 HOME = Path(os.environ.get("SEQUENCE_STRESS_TRITON_DIR", ROOT / ".triton"))
-PIP_SECONDS = 900
 
 # Triton release -> (version of the nvidia-pytriton wheel that carries it, the wheel's SHA-256)
 RELEASES = {
@@ -35,12 +39,12 @@ RELEASES = {
 }
 DEFAULT_RELEASE = "24.10"
 TRITONCLIENT = ("2.50.0", "421fbb69ae6ab8cdb2c35b82134fcef2fe11e7af7718b1fcbc53335ab9bfe889")
-PYTHON_VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
+# The sets of wheels.txt.
+CLIENT = "client"
+MODEL_PYTHON = "model-python"
+# The backend's stub was built against numpy 1: with numpy 2 it takes every tensor for one of 0 bytes.
+NUMPY = ["numpy>=1.21,<2"]
 STUB = "triton_python_backend_stub"
-
-
-class InstallError(Exception):
-    """What could not be installed, why, and what to do, on one line."""
 
 
 @contextlib.contextmanager
@@ -67,28 +71,10 @@ def once(folder, make, home=HOME):
     return done
 
 
-def pip(*arguments):
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q", *arguments]
-    try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PIP_SECONDS)
-    except subprocess.TimeoutExpired:
-        raise InstallError(f"pip {arguments[0]} {arguments[-1]} took over {PIP_SECONDS} s: is the package index reachable?")
-    if done.returncode:
-        last = (done.stdout.strip().splitlines() or ["no output"])[-1]
-        raise InstallError(f"pip {arguments[0]} {arguments[-1]} failed: {last}")
-
-
 def fetch_wheel(package, version, sha256, into):
     """Unzips the one wheel of `package==version` into the folder `into`, after checking its SHA-256."""
-    print(f"with-triton: getting {package} {version} (once, into {HOME})", file=sys.stderr)
-    with tempfile.TemporaryDirectory(dir=HOME) as scratch:
-        pip("download", "--no-deps", "--only-binary=:all:", "--dest", scratch, f"{package}=={version}")
-        (wheel,) = Path(scratch).glob("*.whl")
-        seen = hashlib.sha256(wheel.read_bytes()).hexdigest()
-        if seen != sha256:
-            raise InstallError(f"{package} {version}: the wheel's SHA-256 is {seen}, not the pinned {sha256}")
-        with zipfile.ZipFile(wheel) as archive:
-            archive.extractall(into)
+    with downloads.fetched([downloads.Wheel(package, version, sha256)], HOME) as (wheel,), zipfile.ZipFile(wheel) as archive:
+        archive.extractall(into)
 
 
 def server(release):
@@ -131,13 +117,12 @@ def model_python():
     """A virtual environment with the Python packages that the models import; the backend's stub finds it by PATH."""
 
     def make(folder):
-        # The backend's stub was built against numpy 1: with numpy 2 it takes every tensor for one of 0 bytes.
         if sys.version_info >= (3, 13):
-            raise InstallError(f"the Python backend needs numpy 1, which Python {PYTHON_VERSION} does not have: run with-triton with Python 3.8 to 3.12, or serve native models alone")
+            raise InstallError(f"the Python backend needs numpy 1, which Python {PYTHON_VERSION} does not have: run with-triton with Python 3.9 to 3.12, or serve native models alone")
         # Without pip: some systems ship the module venv without what it needs to install pip.
         venv.create(folder, with_pip=False)
         (packages,) = folder.glob("lib/python*/site-packages")
-        pip("install", "--only-binary=:all:", "--target", str(packages), "numpy>=1.21,<2")
+        downloads.install(MODEL_PYTHON, NUMPY, packages, HOME)
 
     return once(f"model-python-{PYTHON_VERSION}-numpy-1", make)
 
@@ -147,36 +132,46 @@ def client_packages():
     version, _ = TRITONCLIENT
     return once(
         f"tritonclient-{version}-grpc-http-python-{PYTHON_VERSION}",
-        lambda folder: pip("install", "--only-binary=:all:", "--target", str(folder), f"tritonclient[grpc,http]=={version}"),
+        lambda folder: downloads.install(CLIENT, client_specifiers(PYTHON_VERSION), folder, HOME),
     )
+
+
+def client_specifiers(python):
+    """What pip needs for NVIDIA's client on a version of Python."""
+    version, _ = TRITONCLIENT
+    if python == "3.12":
+        # The client asks for geventhttpclient 2.0.2, which has no wheel for Python 3.12; 2.0.12 has one, and the same interface.
+        return [f"tritonclient[grpc]=={version}", "aiohttp>=3.8.1,<4", "geventhttpclient==2.0.12"]
+    return [f"tritonclient[grpc,http]=={version}"]
+
+
+def system_library(name):
+    """The folder of a shared library of this system or of this Python; None where there is none."""
+    places = [sysconfig.get_config_var("LIBDIR"), f"/usr/lib/{platform.machine()}-linux-gnu", "/usr/lib64", "/usr/lib"]
+    return next((Path(place) for place in places if place and (Path(place) / name).exists()), None)
 
 
 def python_library_folder():
     """The folder that holds this Python's shared library, which the Python backend's stub is linked to."""
-    name = f"libpython{PYTHON_VERSION}.so.1.0"
-    places = [sysconfig.get_config_var("LIBDIR"), f"/usr/lib/{sysconfig.get_config_var('MULTIARCH')}", "/usr/lib64", "/usr/lib"]
-    for place in places:
-        if place and (Path(place) / name).exists():
-            return Path(place)
     package = f"libpython{PYTHON_VERSION}"
+    folder = system_library(f"{package}.so.1.0")
+    if folder:
+        return folder
     return once(package, lambda folder: unpack_debian_package(package, folder)) / f"usr/lib/{platform.machine()}-linux-gnu"
 
 
 def unpack_debian_package(package, folder):
     """Unpacks a Debian package into `folder`, without installing it."""
-    if not shutil.which("apt-get"):
-        raise InstallError(f"{package} is needed and not on this machine: install it with the system's package manager")
-    with tempfile.TemporaryDirectory(dir=HOME) as scratch:
-        os.chmod(scratch, 0o755)
-        download = ["apt-get", "download", "-q", package]
-        for attempt in (download, ["apt-get", "update", "-q"], download):
-            done = subprocess.run(attempt, cwd=scratch, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PIP_SECONDS)
-            if list(Path(scratch).glob("*.deb")):
-                break
-        else:
-            raise InstallError(f"{package} could not be downloaded ({done.stdout.strip().splitlines()[-1:]}): install it with 'apt-get install {package}'")
-        (archive,) = Path(scratch).glob("*.deb")
-        subprocess.run(["dpkg", "-x", str(archive), str(folder)], check=True, timeout=PIP_SECONDS)
+    with downloads.fetched([downloads.Debian(package)], HOME) as archives:
+        unpack(archives, folder)
+
+
+def unpack(archives, folder):
+    """Unpacks files of Debian packages into `folder`."""
+    for archive in archives:
+        done = subprocess.run(["dpkg", "-x", str(archive), str(folder)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PIP_SECONDS)
+        if done.returncode:
+            raise InstallError(f"dpkg cannot unpack '{archive}': {done.stdout.strip()}")
 
 
 def perf_analyzer():
@@ -187,7 +182,8 @@ def perf_analyzer():
     def make(folder):
         fetch_wheel("tritonclient", version, sha256, folder)
         executable(folder / f"tritonclient-{version}.data/data/bin/perf_analyzer")
-        unpack_debian_package("libb64-0d", folder)
+        if not system_library("libb64.so.0d"):
+            unpack_debian_package("libb64-0d", folder)
         (cudart,) = libraries.glob("libcudart-*.so.*")
         (folder / "lib").mkdir()
         (folder / "lib/libcudart.so.12").symlink_to(cudart)

@@ -25,12 +25,12 @@ QUIET_SECONDS = 2
 
 def library():
     """The path of the backend's library: the one that $SEQUENCE_STRESS_BACKEND names, or else one that is built now."""
-    return named("SEQUENCE_STRESS_BACKEND") or built("sequence-stress-backend", LIBRARY, "the native model backend")
+    return named("SEQUENCE_STRESS_BACKEND") or built(LIBRARY, "the native model backend", "-p", "sequence-stress-backend")
 
 
 def tool():
     """The path of the tool: the one that $SEQUENCE_STRESS_TOOL names, or else one that is built now."""
-    return named("SEQUENCE_STRESS_TOOL") or built("sequence-stress", TOOL, "sequence-stress, which writes the models")
+    return named("SEQUENCE_STRESS_TOOL") or built(TOOL, "sequence-stress", "-p", "sequence-stress")
 
 
 def named(variable):
@@ -42,9 +42,9 @@ def named(variable):
 
 
 @functools.cache
-def built(package, file_name, what):
-    """Builds a package where its sources have changed, and returns the path of a file that comes of it."""
-    command = ["cargo", "build", "--release", "--locked", "-p", package]
+def built(file_name, what, *target, profile="release"):
+    """Builds what the cargo flags in `target` select, and returns the path of the built file of this name."""
+    command = ["cargo", "build", "--profile", profile, "--locked", *target]
     shown = " ".join(command)
     told = threading.Timer(QUIET_SECONDS, print, [f"with-triton: building {what}"], {"file": sys.stderr, "flush": True})
     told.daemon = True

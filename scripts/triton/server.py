@@ -17,7 +17,8 @@ from pathlib import Path
 
 from . import install, native, repository
 
-READY_SECONDS = 90
+# A machine that is very busy is no reason to give up: a server that dies is seen at once.
+READY_SECONDS = 300
 STOP_SECONDS = 30
 # A model that is hosted may import a large runtime first.
 STUB_SECONDS = 120

@@ -10,10 +10,11 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
-from triton.install import PIP_SECONDS, ROOT, InstallError, once, pip
+import downloads
+from downloads import PIP_SECONDS, InstallError
+from triton.install import ROOT, once, unpack
 
 HOME = Path(os.environ.get("SEQUENCE_STRESS_MODELS_DIR", ROOT / ".models"))
 PACKAGES = {
@@ -30,16 +31,25 @@ OLDER = {
 # PyPI's torch does not come without CUDA's libraries.
 DEBIAN_PYTHON = Path("/usr/bin/python3")
 TORCH = "python3-torch"
-# Who says what is being got.
-PROGRAM = Path(sys.argv[0]).name
 
 
-def from_pypi(name, packages):
-    """The command and the environment of a Python that has these packages."""
+def specifiers(runtime, is_older):
+    """What pip needs for a runtime."""
+    return (OLDER if is_older else PACKAGES)[runtime]
+
+
+def set_name(runtime, is_older):
+    """The set of wheels.txt that a runtime is."""
+    is_other = specifiers(runtime, True) != PACKAGES[runtime]
+    return f"{runtime}-older" if is_older and is_other else runtime
+
+
+def from_pypi(name, is_older):
+    """The command and the environment of a Python that has a runtime of PyPI."""
+    packages = specifiers(name, is_older)
 
     def make(folder):
-        print(f"{PROGRAM}: getting {', '.join(packages)} (once, into {HOME})", file=sys.stderr)
-        pip("install", "--only-binary=:all:", "--target", str(folder), *packages)
+        downloads.install(set_name(name, is_older), packages, folder, HOME)
 
     versions = "-".join(re.findall(r"==([^ ]+)", " ".join(packages)))
     folder = once(f"{name}-python-{sys.version_info.major}.{sys.version_info.minor}-{versions}", make, HOME)
@@ -50,7 +60,7 @@ def python_of(runtime, is_older):
     """The command and the environment of a Python that has this runtime."""
     if runtime == "torch":
         return torch()
-    return from_pypi(runtime, (OLDER if is_older else PACKAGES)[runtime])
+    return from_pypi(runtime, is_older)
 
 
 def debian_python_version():
@@ -64,14 +74,8 @@ def torch():
         raise InstallError("torch comes from Debian here, and this system has no apt-get: TorchScript is not run")
 
     def make(folder):
-        packages = packages_for(TORCH)
-        print(f"{PROGRAM}: getting {TORCH} and what it needs, {len(packages)} packages (once, into {HOME})", file=sys.stderr)
-        with tempfile.TemporaryDirectory(dir=HOME) as scratch:
-            # apt downloads as a user of its own.
-            os.chmod(scratch, 0o777)
-            run(["apt-get", "download", "-q", *packages], cwd=scratch)
-            for archive in Path(scratch).glob("*.deb"):
-                run(["dpkg", "-x", str(archive), str(folder)])
+        with downloads.fetched(packages_for(TORCH), HOME) as archives:
+            unpack(archives, folder)
 
     root = installed_torch() or once(TORCH, make, HOME)
     system = root / f"usr/lib/{platform.machine()}-linux-gnu"
@@ -81,7 +85,7 @@ def torch():
 
 
 def packages_for(package):
-    """A Debian package and what it needs of what is not on this system, by name."""
+    """A Debian package and what it needs of what is not on this system, in the versions that apt would install."""
     plan = ["apt-get", "install", "--simulate", "--no-install-recommends", package]
     try:
         planned = run(plan)
@@ -89,7 +93,7 @@ def packages_for(package):
         # A system that never looked what packages there are knows none.
         run(["apt-get", "update", "-q"])
         planned = run(plan)
-    return re.findall(r"^Inst (\S+)", planned, re.MULTILINE)
+    return [downloads.Debian(*found) for found in re.findall(r"^Inst (\S+) (?:\[\S+\] )?\((\S+) ", planned, re.MULTILINE)]
 
 
 def run(command, **more):

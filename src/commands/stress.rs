@@ -14,6 +14,8 @@ use tokio::{
     signal::unix::{SignalKind, signal},
     sync::mpsc,
 };
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::{filter::Targets, layer::SubscriberExt as _, util::SubscriberInitExt as _};
 
 use super::{
     Failure as CommandFailure,
@@ -163,15 +165,14 @@ pub(super) fn interrupts(saw_violation: Arc<AtomicBool>) -> Result<mpsc::Receive
 }
 
 fn show_each_step() {
-    tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::DEBUG)
+    let lines = tracing_subscriber::fmt::layer()
         .with_target(false)
         .with_level(false)
         .without_time()
         .with_ansi(false)
-        .with_env_filter("sequence_stress=debug")
-        .with_writer(std::io::stderr)
-        .init();
+        .with_writer(std::io::stderr);
+    let steps = Targets::new().with_target("sequence_stress", LevelFilter::DEBUG);
+    tracing_subscriber::registry().with(lines).with(steps).init();
 }
 
 /// The words that say how much is sent, and what else a run's flags say of it.

@@ -1,12 +1,11 @@
 //! Takes in what all threads see, on a thread of its own: it has violations explained, and writes the history.
 
-use std::{
-    collections::BTreeMap,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, thread, time::Duration};
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::Instant,
+};
 
 use super::{
     evidence::Evidence,
@@ -18,10 +17,13 @@ use crate::{
     history::{Scene, Spool},
     oracle::{Violation, ViolationKind},
     recorder::{Batch, Batches, Gap, TapsAreGone},
+    simulation,
 };
 
 /// How often the history is looked after when nothing comes.
 const LOOK: Duration = Duration::from_millis(500);
+/// How often it is looked for batches in a simulation, whose one thread must not wait for them.
+const LOOK_IN_SIMULATION: Duration = Duration::from_millis(20);
 
 /// What collects, until all taps are gone.
 pub(super) struct Collector {
@@ -66,26 +68,50 @@ impl Collector {
     /// Begins. It comes back when all is collected.
     pub(super) fn start(self) -> oneshot::Receiver<Collected> {
         let (done, collected) = oneshot::channel();
-        thread::spawn(move || {
-            // Nobody waits for it where nothing could be tested.
-            let _ = done.send(self.collect());
-        });
+        // Nobody waits for it where nothing could be tested.
+        if simulation::is_on() {
+            tokio::spawn(async move { drop(done.send(self.collect_in_simulation().await)) });
+        } else {
+            thread::spawn(move || drop(done.send(self.collect())));
+        }
         collected
     }
 
     fn collect(mut self) -> Collected {
         loop {
             let wait = self.evidence.waits(self.began.elapsed()).unwrap_or(LOOK).min(LOOK);
-            match self.batches.next(wait) {
-                Ok(batch) => batch.into_iter().for_each(|batch| self.take_in(batch)),
-                Err(TapsAreGone) => break,
-            }
-            // One at a time: while a violation is explained nothing is taken in.
-            self.hand_on(false);
-            if let Some(spool) = &mut self.spool {
-                spool.write_what_is_due();
+            if let Err(TapsAreGone) = self.look(wait) {
+                return self.conclude();
             }
         }
+    }
+
+    async fn collect_in_simulation(mut self) -> Collected {
+        loop {
+            match self.look(Duration::ZERO) {
+                Ok(true) => {}
+                Ok(false) => tokio::time::sleep(LOOK_IN_SIMULATION).await,
+                Err(TapsAreGone) => return self.conclude(),
+            }
+        }
+    }
+
+    /// Takes in the next batch, if there comes one in this time, and hands on what is due. Returns whether there was one.
+    fn look(&mut self, wait: Duration) -> Result<bool, TapsAreGone> {
+        let batch = self.batches.next(wait)?;
+        let was_there = batch.is_some();
+        if let Some(batch) = batch {
+            self.take_in(batch);
+        }
+        // One at a time: while a violation is explained nothing is taken in.
+        self.hand_on(false);
+        if let Some(spool) = &mut self.spool {
+            spool.write_what_is_due();
+        }
+        Ok(was_there)
+    }
+
+    fn conclude(mut self) -> Collected {
         self.occupancy.conclude();
         self.accuse(Vec::new());
         while self.hand_on(true) {}

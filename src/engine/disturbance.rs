@@ -10,10 +10,10 @@ use std::{
             Ordering::{AcqRel, Acquire, Relaxed, Release},
         },
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::Instant};
 
 use super::shared::Shared;
 use crate::{
@@ -59,7 +59,7 @@ fn run_command(command: &str) -> Result<(), String> {
         .stdout(Stdio::null())
         .spawn()
         .map_err(|error| failed(format!("cannot be run: {error}")))?;
-    let began = Instant::now();
+    let began = std::time::Instant::now();
     loop {
         match child.try_wait() {
             Ok(Some(status)) if status.success() => return Ok(()),

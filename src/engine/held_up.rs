@@ -50,18 +50,21 @@ mod tests {
         assert_eq!(held_up.so_far(), Duration::ZERO);
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_thread_that_was_kept_from_running_is_held_up() {
         let held_up = HeldUp::default();
         let kept = async {
             tokio::time::sleep(LOOK / 2).await;
-            std::thread::sleep(LOOK * 5);
+            // No task is woken meanwhile.
+            tokio::time::advance(LOOK * 5).await;
             tokio::time::sleep(LOOK * 2).await;
         };
         tokio::select! {
             _ = held_up.measure() => {}
             () = kept => {}
         }
-        assert!(held_up.so_far() > LOOK * 3, "{:?}", held_up.so_far());
+        // The first look was due when half a LOOK had passed.
+        let late = held_up.so_far();
+        assert!((LOOK * 4..LOOK * 5).contains(&late), "{late:?}");
     }
 }

@@ -1,8 +1,9 @@
 //! The search for the idle limit that the server really keeps, after a run: sequences that rest for different times.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
 
 use super::{
     Preflight, RunResult, SlotCheck, SlotFinding,

@@ -6,10 +6,13 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use tokio::sync::{Barrier, Mutex, Notify, watch};
+use tokio::{
+    sync::{Barrier, Mutex, Notify, watch},
+    time::Instant,
+};
 
 use super::{Given, Preflight, Progress, disturbance::Disturbances, held_up::HeldUp, out::trace_step, phases::Phases};
 use crate::{

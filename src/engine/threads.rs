@@ -1,6 +1,6 @@
 //! The runtime threads, each with its share of the workers.
 
-use std::{cell::RefCell, rc::Rc, sync::Arc, time::Duration};
+use std::{cell::RefCell, pin::Pin, rc::Rc, sync::Arc, time::Duration};
 
 use tokio::{
     runtime::{self, Runtime},
@@ -14,8 +14,9 @@ use crate::{
     event::ContextId,
     oracle::{Oracle, Rules},
     plan::correlation_id,
-    recorder::{Recorder, Tally, Tap},
+    recorder::{Recorder, Tally, Tap, Taps},
     scenario::{Scenario, ServerAction},
+    simulation,
 };
 
 /// How many workers one thread serves before there is another.
@@ -31,21 +32,36 @@ const HELD_BACK: Duration = Duration::from_millis(100);
 ///
 /// A thread that serves more connections finds more answers each time it looks, which costs less than to wake another.
 pub(super) fn thread_count(scenario: &Scenario) -> usize {
+    if simulation::is_on() {
+        return 1;
+    }
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     cores.min(scenario.workers().div_ceil(WORKERS_OF_A_THREAD) as usize)
 }
 
-/// The runtimes of so many threads.
-pub(super) fn runtimes(threads: usize) -> Result<Vec<Runtime>, String> {
+/// Has the workers work, on their threads or in the simulation of this one, and brings what they counted.
+///
+/// # Errors
+/// When the system has no room for the threads' runtimes.
+pub(super) fn work(shared: &Arc<Shared>, taps: &Taps, aborted: &watch::Receiver<bool>) -> Result<Working, String> {
+    if simulation::is_on() {
+        let (shared, tap, aborted) = (Arc::clone(shared), taps.tap(), aborted.clone());
+        return Ok(Box::pin(async move { run_workers(0, 1, &shared, tap, aborted).await }));
+    }
+    let threads = thread_count(&shared.scenario);
     let runtime = |_| runtime::Builder::new_current_thread().enable_all().build();
-    (0..threads)
-        .map(runtime)
-        .collect::<Result<_, _>>()
-        .map_err(|error| format!("cannot start a runtime thread: {error}"))
+    let runtimes: Result<Vec<_>, _> = (0..threads).map(runtime).collect();
+    let runtimes = runtimes.map_err(|error| format!("cannot start a runtime thread: {error}"))?;
+    let start =
+        |(thread, runtime)| spawn_thread(runtime, thread, threads, Arc::clone(shared), taps.tap(), aborted.clone());
+    Ok(Box::pin(join_all(runtimes.into_iter().enumerate().map(start).collect())))
 }
 
+/// What the threads will have counted, or why one of them failed.
+pub(super) type Working = Pin<Box<dyn Future<Output = Result<Tally, String>>>>;
+
 /// A runtime thread's work: its share of the workers, each `threads`-th from `thread` on.
-pub(super) fn spawn_thread(
+fn spawn_thread(
     runtime: Runtime,
     thread: usize,
     threads: usize,
@@ -175,7 +191,7 @@ pub(super) fn recorder_of(scenario: &Scenario, rules: Rules, threshold: Option<D
 }
 
 /// What all the threads have counted, together.
-pub(super) async fn join_all(threads: Vec<oneshot::Receiver<Result<Tally, String>>>) -> Result<Tally, String> {
+async fn join_all(threads: Vec<oneshot::Receiver<Result<Tally, String>>>) -> Result<Tally, String> {
     let mut tally = Tally::default();
     for thread in threads {
         tally.merge(&thread.await.map_err(|_| "a runtime thread failed")??);

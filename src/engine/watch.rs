@@ -1,6 +1,8 @@
 //! Ends a run that does not end by itself.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::{
     Progress,

@@ -85,6 +85,9 @@ struct Search<'o> {
     unexplained: Vec<usize>,
     seen: HashSet<(u64, State)>,
     digest: u64,
+    /// How many steps `run` has looked at.
+    #[cfg(test)]
+    looked_at: std::cell::Cell<usize>,
 }
 
 /// A step of the order that is tried, and what else could stand in its place.
@@ -113,6 +116,8 @@ impl<'o> Search<'o> {
             unexplained: Vec::new(),
             seen: HashSet::new(),
             digest: 0,
+            #[cfg(test)]
+            looked_at: std::cell::Cell::default(),
         };
         for (index, Operation { step, answer, .. }) in operations.iter().enumerate() {
             match answer {
@@ -134,7 +139,7 @@ impl<'o> Search<'o> {
         search
     }
 
-    fn run(mut self, from: State) -> Verdict {
+    fn run(&mut self, from: State) -> Verdict {
         let mut state = from;
         let mut candidates = self.candidates(state);
         let mut looks = 0;
@@ -167,7 +172,11 @@ impl<'o> Search<'o> {
 
     /// The steps that may come next in this state, the likeliest last.
     fn candidates(&self, state: State) -> Vec<usize> {
-        let may_come = |index: &usize| !self.is_placed[*index] && self.may_be_next(*index);
+        let may_come = |index: &usize| {
+            #[cfg(test)]
+            self.looked_at.update(|looked_at| looked_at + 1);
+            !self.is_placed[*index] && self.may_be_next(*index)
+        };
         let right_start = |index: &usize| {
             let Operation { step, answer, .. } = &self.operations[*index];
             matches!(answer, Some((_, Answer::Sum(sum))) if *sum == step.value)
@@ -231,6 +240,8 @@ impl<'o> Search<'o> {
         if (self.open, self.path.len()) < (self.least_open, self.longest.len()) || self.least_open == usize::MAX {
             self.least_open = self.open;
             self.longest = self.path.iter().map(|place| place.operation).collect();
+            #[cfg(test)]
+            self.looked_at.update(|looked_at| looked_at + self.path.len() + self.by_answer.len());
             let open = self.by_answer.iter().copied().filter(|index| !self.is_placed[*index]);
             self.unexplained = open.filter(|index| self.may_be_next(*index)).collect();
         }

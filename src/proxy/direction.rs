@@ -114,3 +114,34 @@ async fn write(to: &mut (impl AsyncWrite + Unpin), mut piece: &[u8], gate: &Gate
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng as _;
+    use tokio::{io::duplex, time::timeout};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_sends_has_to_wait_for_who_reads() {
+        const PIPE: usize = 1000;
+        for latency in [None, Some(Distribution::Constant(1))] {
+            let network = Network { latency_ms: latency, ..Network::default() };
+            let pace = Pace::new(&network, ChaCha8Rng::seed_from_u64(0));
+            let (mut client, mut near) = duplex(PIPE);
+            // Nobody reads at the other end.
+            let (mut far, _server) = duplex(PIPE);
+            let passing = tokio::spawn(async move { pass(&mut near, &mut far, &Gate::new(&[]), pace).await });
+            let mut sent = 0;
+            // The paused clock goes on when no task can: the hour passes when the write waits for good.
+            while let Ok(written) = timeout(Duration::from_secs(3600), client.write(&[0; PIPE])).await {
+                sent += written.expect("a connection");
+                assert!(sent < 2 * UNDER_WAY_MAX, "it takes in whatever comes");
+            }
+            assert!(!passing.is_finished());
+            // Both pipes are full; one piece that was read and one that is being written may be beyond the bound.
+            assert!(sent < UNDER_WAY_MAX + 2 * (PIECE + PIPE), "{sent}");
+            assert!(sent >= UNDER_WAY_MAX || network.latency_ms.is_none(), "{sent}");
+        }
+    }
+}

@@ -5,8 +5,10 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering::SeqCst},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
+
+use tokio::time::Instant;
 
 /// What was done to the connections that somebody makes one after the other, each when the one before it is lost.
 #[derive(Clone, Debug, Default)]

@@ -9,7 +9,6 @@ mod harm;
 use std::{
     future::pending,
     io,
-    net::SocketAddr,
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering::Relaxed},
@@ -20,13 +19,14 @@ use std::{
 pub use self::harm::Harm;
 use self::{course::Course, direction::pass, gate::Gate, harm::Mark};
 use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpStream},
+    io::{AsyncReadExt as _, AsyncWriteExt as _, split},
+    net::TcpListener,
     sync::Semaphore,
     time::timeout,
 };
 
 use crate::{
+    net::Socket,
     scenario::{CutBy, Network},
     seed::Seed,
 };
@@ -59,9 +59,9 @@ impl Path {
     ///
     /// # Errors
     /// When no connection can be made.
-    pub async fn connect(&self, address: &str, harm: &Harm) -> io::Result<TcpStream> {
-        let far = TcpStream::connect(address).await?;
-        let (client, near) = pair().await?;
+    pub async fn connect(&self, address: &str, harm: &Harm) -> io::Result<Socket> {
+        let far = Socket::connect(address).await?;
+        let (client, near) = Socket::pair();
         tokio::spawn(carry(near, far, self.course(), harm.mark()));
         Ok(client)
     }
@@ -91,8 +91,10 @@ pub async fn serve(
             let (path, to) = (Arc::clone(&path), Arc::clone(&to));
             tokio::spawn(async move {
                 // Where the server takes no connection, the client's ends at once.
-                if let Ok(far) = TcpStream::connect(&*to).await {
-                    carry(near, far, path.course(), Harm::default().mark()).await;
+                if let Ok(far) = Socket::connect(&to).await {
+                    // Without it the system would gather small pieces; where it cannot be had they are less small.
+                    let _ = near.set_nodelay(true);
+                    carry(near.into(), far, path.course(), Harm::default().mark()).await;
                 }
                 drop(permit);
             });
@@ -104,30 +106,14 @@ pub async fn serve(
     }
 }
 
-/// Two ends of a connection within this process.
-async fn pair() -> io::Result<(TcpStream, TcpStream)> {
-    let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
-    let client = TcpStream::connect(listener.local_addr()?).await?;
-    let own = client.local_addr()?;
-    loop {
-        // Somebody else may have found the port meanwhile.
-        let (near, peer) = listener.accept().await?;
-        if peer == own {
-            return Ok((client, near));
-        }
-    }
-}
-
 /// Carries a connection to its end.
-async fn carry(mut near: TcpStream, mut far: TcpStream, course: Course, mark: Mark) {
-    // Without it the system would gather small pieces; where it cannot be had they are less small.
-    let _ = (near.set_nodelay(true), far.set_nodelay(true));
+async fn carry(mut near: Socket, mut far: Socket, course: Course, mark: Mark) {
     let Course { cut, hole, up, down } = course;
     let gate =
         Gate::new(&[cut.as_ref().and_then(|cut| cut.when.bytes), hole.as_ref().and_then(|hole| hole.when.bytes)]);
     let ending = {
-        let (mut from_near, mut to_near) = near.split();
-        let (mut from_far, mut to_far) = far.split();
+        let (mut from_near, mut to_near) = split(&mut near);
+        let (mut from_far, mut to_far) = split(&mut far);
         let passed = async {
             tokio::try_join!(
                 pass(&mut from_near, &mut to_far, &gate, up),
@@ -165,7 +151,7 @@ async fn carry(mut near: TcpStream, mut far: TcpStream, course: Course, mark: Ma
 }
 
 /// Closes an end in good order.
-async fn close(end: &mut TcpStream) {
+async fn close(end: &mut Socket) {
     let mut rest = [0; 1024];
     if end.shutdown().await.is_ok() {
         while end.read(&mut rest).await.is_ok_and(|read| read > 0) {}

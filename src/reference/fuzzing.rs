@@ -201,7 +201,7 @@ mod tests {
     use rand_chacha::ChaCha8Rng;
 
     use super::*;
-    use crate::{proto::model_infer_request::InferInputTensor, seed::Seed};
+    use crate::{proto::model_infer_request::InferInputTensor, rounds::rounds, seed::Seed};
 
     fn valid(shape: &[i64], data: Vec<u8>) -> ModelInferRequest {
         let parameters = [
@@ -281,9 +281,12 @@ mod tests {
     fn mutated_bodies_do_no_harm() {
         const JSON: &[u8] = br#"{"id":"1-2","parameters":{"sequence_id":7,"sequence_start":true,"timeout":9,"x":1.5e3},"inputs":[{"name":"INPUT","datatype":"INT32","shape":[1,1],"data":[[-1]]}],"outputs":[{"name":"OUTPUT","parameters":{"binary_data":false}}]}"#;
         assert!(http_body(None, JSON) > 0);
+        // The gate makes each of the six mutations some 200 times. The seed is fixed; the long form and the fuzz target
+        // `http_bytes` try other bodies.
+        let bodies = rounds(800, 5000);
         let mut random = Seed(43).generator(0);
         let (mut taken, mut refused) = (0, 0);
-        for _ in 0..5000 {
+        for _ in 0..bodies {
             let mut bytes = JSON.to_vec();
             for _ in 0..random.random_range(1..3) {
                 mutate(&mut bytes, &mut random);
@@ -292,7 +295,7 @@ mod tests {
             let length = random.random_range(-2..300).to_string();
             let _ = http_body(Some(&length), &bytes);
         }
-        assert!(taken > 200 && refused > 2000, "{taken} {refused}");
+        assert!(taken > bodies / 25 && refused > bodies * 2 / 5, "{taken} {refused}");
     }
 
     /// A configuration with this in its `sequence_batching`, and this besides.

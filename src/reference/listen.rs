@@ -10,13 +10,14 @@ use std::{
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::{TcpListener, TcpStream},
     sync::{Semaphore, mpsc},
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::server::Connected;
+
+use crate::net::{Listener, Socket};
 
 /// How many connections wait to be served.
 const WAITING_MAX: usize = 64;
@@ -29,22 +30,22 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// A connection.
 #[derive(Debug)]
 pub(super) enum Connection {
-    Plain(TcpStream),
-    Secured(Box<TlsStream<TcpStream>>),
+    Plain(Socket),
+    Secured(Box<TlsStream<Socket>>),
 }
 
 /// Connections as they come, until it is told to close.
 pub(super) type Connections = ReceiverStream<io::Result<Connection>>;
 
 /// Takes connections. The stream ends behind the last one that was taken before it was told to close.
-pub(super) fn connections(listener: TcpListener, tls: Option<TlsAcceptor>, close: CancellationToken) -> Connections {
+pub(super) fn connections(listener: Listener, tls: Option<TlsAcceptor>, close: CancellationToken) -> Connections {
     let (sender, receiver) = mpsc::channel(WAITING_MAX);
     tokio::spawn(take(listener, tls, sender, close));
     ReceiverStream::new(receiver)
 }
 
 async fn take(
-    listener: TcpListener,
+    listener: Listener,
     tls: Option<TlsAcceptor>,
     sender: mpsc::Sender<io::Result<Connection>>,
     close: CancellationToken,
@@ -54,12 +55,10 @@ async fn take(
         let Some(accepted) = close.run_until_cancelled(listener.accept()).await else {
             break;
         };
-        let Ok((stream, _)) = accepted else {
+        let Ok(stream) = accepted else {
             tokio::time::sleep(PAUSE).await;
             continue;
         };
-        // Where it cannot be set the connection is gone already, which shows soon.
-        let _ = stream.set_nodelay(true);
         let Some(tls) = tls.clone() else {
             let _ = sender.send(Ok(Connection::Plain(stream))).await;
             continue;
@@ -78,6 +77,12 @@ async fn take(
 }
 
 impl Connected for Connection {
+    type ConnectInfo = ();
+
+    fn connect_info(&self) -> Self::ConnectInfo {}
+}
+
+impl Connected for Socket {
     type ConnectInfo = ();
 
     fn connect_info(&self) -> Self::ConnectInfo {}

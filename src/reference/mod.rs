@@ -35,6 +35,7 @@ pub(crate) mod simulated;
 mod spec;
 mod statistics;
 mod stream;
+mod tasks;
 mod tensor;
 mod tls;
 mod unreadable;

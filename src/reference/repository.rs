@@ -7,7 +7,6 @@ use std::{
 };
 
 use prost_reflect::{DeserializeOptions, DynamicMessage};
-use tokio::runtime::Handle;
 use tonic::Code;
 
 use super::{
@@ -18,6 +17,7 @@ use super::{
     scheduler::HoldUntil,
     served::Served,
     spec::{Spec, check},
+    tasks::Tasks,
 };
 use crate::{
     proto::{ModelConfig, repository_index_response::ModelIndex},
@@ -32,8 +32,8 @@ const STOP_LOOK: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub(super) struct Repository {
     faults: Arc<Faults>,
-    /// Where models run.
-    runtime: Handle,
+    /// What models run as.
+    tasks: Tasks,
     hold_until: HoldUntil,
     models: RwLock<BTreeMap<String, Entry>>,
 }
@@ -54,13 +54,13 @@ struct Entry {
 struct Loaded {
     spec: Arc<Spec>,
     faults: Arc<Faults>,
-    runtime: Handle,
+    tasks: Tasks,
     served: OnceLock<Arc<Served>>,
 }
 
 impl Loaded {
     fn served(&self) -> Arc<Served> {
-        Arc::clone(self.served.get_or_init(|| Served::start(&self.spec, &self.faults, &self.runtime)))
+        Arc::clone(self.served.get_or_init(|| Served::start(&self.spec, &self.faults, &self.tasks)))
     }
 
     /// Takes a configuration that differs in the number of instances alone.
@@ -70,13 +70,13 @@ impl Loaded {
 }
 
 impl Repository {
-    /// A repository with these models; none is loaded. They will run on this runtime.
-    pub(super) fn new(sources: Vec<Source>, faults: Arc<Faults>, hold_until: HoldUntil, runtime: Handle) -> Self {
+    /// A repository with these models; none is loaded. They will run as such tasks.
+    pub(super) fn new(sources: Vec<Source>, faults: Arc<Faults>, hold_until: HoldUntil, tasks: Tasks) -> Self {
         let entry = |source: Source| {
             let name = source.config.name.clone();
             (name, Entry { source, loaded: None, was_loaded: false, leaving: Vec::new() })
         };
-        Self { faults, runtime, hold_until, models: RwLock::new(sources.into_iter().map(entry).collect()) }
+        Self { faults, tasks, hold_until, models: RwLock::new(sources.into_iter().map(entry).collect()) }
     }
 
     /// Loads all models.
@@ -178,8 +178,8 @@ impl Repository {
         let spec = Arc::new(spec);
         if !entry.loaded.as_ref().is_some_and(|loaded| loaded.resize(&spec)) {
             entry.unload();
-            let (faults, runtime) = (Arc::clone(&self.faults), self.runtime.clone());
-            entry.loaded = Some(Loaded { spec, faults, runtime, served: OnceLock::new() });
+            let (faults, tasks) = (Arc::clone(&self.faults), self.tasks.clone());
+            entry.loaded = Some(Loaded { spec, faults, tasks, served: OnceLock::new() });
             entry.was_loaded = true;
         }
         Ok(())

@@ -5,12 +5,12 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError, RwLock,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use tokio::{
-    runtime::Handle,
     sync::{Notify, mpsc},
+    time::Instant,
 };
 
 use super::{
@@ -24,6 +24,7 @@ use super::{
     scheduler::{Batch, Event, Moment, Refusal, Request, Scheduler},
     spec::Spec,
     statistics::{Metrics, Span, Statistics},
+    tasks::Tasks,
 };
 use crate::proto::{ModelInferResponse, ModelStatistics, model_infer_response::InferOutputTensor};
 
@@ -57,7 +58,7 @@ pub(super) struct Served {
     pub(super) name: String,
     spec: RwLock<Arc<Spec>>,
     faults: Arc<Faults>,
-    runtime: Handle,
+    tasks: Tasks,
     epoch: Instant,
     core: Mutex<Core>,
     /// The timer has something to look at.
@@ -82,8 +83,8 @@ struct Core {
 }
 
 impl Served {
-    /// Begins to serve a model on this runtime, whoever asks for it first: a front end's may end before.
-    pub(super) fn start(spec: &Arc<Spec>, faults: &Arc<Faults>, runtime: &Handle) -> Arc<Self> {
+    /// Begins to serve a model as such tasks, whoever asks for it first: the runtime of a front end may end before.
+    pub(super) fn start(spec: &Arc<Spec>, faults: &Arc<Faults>, tasks: &Tasks) -> Arc<Self> {
         let scheduler = Scheduler::new(spec.settings.clone(), Arc::clone(faults));
         let core = Core {
             scheduler,
@@ -99,14 +100,14 @@ impl Served {
             name: spec.config.name.clone(),
             spec: RwLock::new(Arc::clone(spec)),
             faults: Arc::clone(faults),
-            runtime: runtime.clone(),
+            tasks: tasks.clone(),
             epoch: Instant::now(),
             core: Mutex::new(core),
             changed: Notify::new(),
             cancellations: AtomicBool::new(false),
         });
         served.start_instances(&mut served.core(), spec.settings.instances, spec);
-        runtime.spawn(Arc::clone(&served).run_timer());
+        tasks.spawn(Arc::clone(&served).run_timer());
         served
     }
 
@@ -117,7 +118,7 @@ impl Served {
             let (sender, batches) = mpsc::unbounded_channel();
             core.instances.push(sender);
             let instance = Instance::new(index, Arc::clone(spec), Arc::clone(&self.faults));
-            self.runtime.spawn(Arc::clone(self).run_instance(index, instance, batches));
+            self.tasks.spawn(Arc::clone(self).run_instance(index, instance, batches));
         }
     }
 
@@ -269,7 +270,7 @@ impl Served {
             };
             let due = async {
                 match armed {
-                    Some(at) => tokio::time::sleep_until((self.epoch + at).into()).await,
+                    Some(at) => tokio::time::sleep_until(self.epoch + at).await,
                     None => std::future::pending().await,
                 }
             };
@@ -427,7 +428,7 @@ mod tests {
         let options = ModelOptions { idle_limit, execution: Duration::ZERO, ..ModelOptions::default() };
         let config = configs(&options).into_iter().find(|config| config.name == model).expect("a built-in model");
         let spec = Arc::new(Spec::new(config, HoldUntil::default()).expect("it is right"));
-        Served::start(&spec, &Arc::new(Faults::new(planted, Seed(0)).holding(HOLD)), &Handle::current())
+        Served::start(&spec, &Arc::new(Faults::new(planted, Seed(0)).holding(HOLD)), &Tasks::here())
     }
 
     fn submit(served: &Served, start: bool, end: bool) -> oneshot::Receiver<Answer> {

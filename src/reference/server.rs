@@ -1,8 +1,7 @@
 //! A running server: its listener, its threads, its end.
 
 use std::{
-    io,
-    net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::{
         Arc,
         atomic::{
@@ -35,11 +34,15 @@ use super::{
     misbehaviour::Misbehaviour,
     repository::Repository,
     scheduler::HoldUntil,
+    tasks::Tasks,
     tls::Tls,
     unreadable::TellsUnreadable,
     web,
 };
-use crate::{proto::grpc_inference_service_server::GrpcInferenceServiceServer, repository::ModelOptions, seed::Seed};
+use crate::{
+    net::Place, proto::grpc_inference_service_server::GrpcInferenceServiceServer, repository::ModelOptions, seed::Seed,
+    simulation,
+};
 
 /// The largest message that is taken, as with the real server.
 const MESSAGE_BYTES_MAX: usize = i32::MAX as usize;
@@ -140,8 +143,16 @@ pub struct Server {
     pub metrics: SocketAddr,
     faults: Arc<Faults>,
     stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<Ended>>,
+    running: Option<Running>,
     again: Arc<Again>,
+}
+
+/// Where a server lives.
+#[derive(Debug)]
+enum Running {
+    Thread(JoinHandle<Ended>),
+    /// In the simulation of the thread that started it.
+    Simulated(task::JoinHandle<Ended>),
 }
 
 /// Has a server end and start again, from outside.
@@ -153,7 +164,7 @@ struct Again {
 }
 
 impl Server {
-    /// Starts a server with threads of its own; it listens when this returns.
+    /// Starts a server with threads of its own, or in the [`simulation`] of this thread; it listens when this returns.
     ///
     /// # Errors
     /// Why it cannot, in one line.
@@ -175,17 +186,22 @@ impl Server {
         };
         let sources = models.sources;
         let life = Life { listeners, sources, options, faults: Arc::clone(&faults), again: Arc::clone(&again) };
-        let thread = std::thread::Builder::new()
-            .name("reference server".to_owned())
-            .spawn(move || life.live(stopped))
-            .map_err(|error| format!("cannot start a thread: {error}"))?;
+        let running = if simulation::is_on() {
+            Running::Simulated(simulation::spawn(life.live_here(stopped)))
+        } else {
+            let thread = std::thread::Builder::new()
+                .name("reference server".to_owned())
+                .spawn(move || life.live(stopped))
+                .map_err(|error| format!("cannot start a thread: {error}"))?;
+            Running::Thread(thread)
+        };
         Ok(Self {
             address,
             http: http_address,
             metrics: metrics_address,
             faults,
             stop: Some(stop),
-            thread: Some(thread),
+            running: Some(running),
             again,
         })
     }
@@ -226,50 +242,58 @@ impl Server {
             // It may have ended by itself.
             let _ = stop.send(());
         }
-        self.end()
+        self.ended()
     }
 
     /// Whether it is gone by itself.
     #[must_use]
     pub fn is_gone(&self) -> bool {
-        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+        self.running.as_ref().is_none_or(|running| match running {
+            Running::Thread(thread) => thread.is_finished(),
+            Running::Simulated(task) => task.is_finished(),
+        })
     }
 
-    fn end(&mut self) -> Ended {
-        drop(self.stop.take());
-        self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or(Ended::Crashed)
+    fn ended(&mut self) -> Ended {
+        let ended = match self.running.take() {
+            Some(Running::Thread(thread)) => thread.join().ok(),
+            Some(Running::Simulated(task)) => simulation::wait_for(task).ok(),
+            None => None,
+        };
+        ended.unwrap_or(Ended::Crashed)
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.end();
+        drop(self.stop.take());
+        match &self.running {
+            Some(Running::Thread(_)) => _ = self.ended(),
+            Some(Running::Simulated(task)) => task.abort(),
+            None => {}
+        }
     }
 }
 
 /// Listens, and says where.
-fn listen(at: SocketAddr) -> Result<(TcpListener, SocketAddr), String> {
-    let cannot = |error: io::Error| format!("cannot listen on {at}: {error}");
-    let listener = TcpListener::bind(at).map_err(cannot)?;
-    listener.set_nonblocking(true).map_err(cannot)?;
-    let address = listener.local_addr().map_err(cannot)?;
-    Ok((listener, address))
+fn listen(at: SocketAddr) -> Result<(Place, SocketAddr), String> {
+    Place::listen(at).map_err(|error| format!("cannot listen on {at}: {error}"))
 }
 
 /// A socket that stays from life to life, and with what its connections are secured.
 struct Listener {
-    socket: TcpListener,
+    socket: Place,
     tls: Option<TlsAcceptor>,
 }
 
 impl Listener {
-    fn socket(&self) -> Result<TcpListener, String> {
+    fn socket(&self) -> Result<Place, String> {
         self.socket.try_clone().map_err(|error| error.to_string())
     }
 
     /// Its connections until they are closed.
     fn connections(&self, close: &CancellationToken) -> Result<Connections, String> {
-        let socket = tokio::net::TcpListener::from_std(self.socket()?).map_err(|error| error.to_string())?;
+        let socket = self.socket()?.into_listener().map_err(|error| error.to_string())?;
         Ok(connections(socket, self.tls.clone(), close.clone()))
     }
 }
@@ -281,13 +305,20 @@ struct Listeners {
 }
 
 impl Listeners {
+    /// Resets the connections that were made in memory.
+    fn reset_all(&self) {
+        for listener in [&self.grpc, &self.http, &self.metrics] {
+            listener.socket.reset_all();
+        }
+    }
+
     /// Serves everything until told to close.
     fn serve(&self, service: &Service, close: &CancellationToken) -> Result<task::JoinHandle<Served>, String> {
         let grpc = serve(service.clone(), self.grpc.connections(close)?);
         let answering = service.clone();
         let (socket, tls, closing) = (self.http.socket()?, self.http.tls.clone(), close.clone());
         let http = web::in_order(move || async move {
-            match tokio::net::TcpListener::from_std(socket) {
+            match socket.into_listener() {
                 Ok(socket) => {
                     let connections = connections(socket, tls, closing.clone());
                     web::serve(connections, closing, move |request| http::answer(answering.clone(), request)).await;
@@ -323,6 +354,20 @@ enum End {
     Again,
 }
 
+impl End {
+    /// How the server ended, if this is its end.
+    fn of_the_server(ended: Result<Self, String>) -> Option<Ended> {
+        match ended {
+            Ok(Self::Again) => None,
+            Ok(Self::Over(ended)) => Some(ended),
+            Err(error) => {
+                tracing::error!("the reference server ends: {error}");
+                Some(Ended::Crashed)
+            }
+        }
+    }
+}
+
 impl Life {
     fn live(self, mut stopped: oneshot::Receiver<()>) -> Ended {
         loop {
@@ -335,23 +380,31 @@ impl Life {
                 tracing::error!("the reference server cannot start its threads");
                 return Ended::Crashed;
             };
-            let end = runtime.block_on(self.once(&mut stopped));
+            let end = runtime.block_on(async { self.once(&Tasks::here(), &mut stopped).await });
             // Connections that are still open are cut.
             runtime.shutdown_background();
-            match end {
-                Ok(End::Again) => {}
-                Ok(End::Over(ended)) => return ended,
-                Err(error) => {
-                    tracing::error!("the reference server ends: {error}");
-                    return Ended::Crashed;
-                }
+            if let Some(ended) = End::of_the_server(end) {
+                return ended;
             }
         }
     }
 
-    async fn once(&self, stopped: &mut oneshot::Receiver<()>) -> Result<End, String> {
+    /// The same within a runtime that goes on behind its end.
+    async fn live_here(self, mut stopped: oneshot::Receiver<()>) -> Ended {
+        loop {
+            let tasks = Tasks::here();
+            let end = self.once(&tasks, &mut stopped).await;
+            tasks.end();
+            self.listeners.reset_all();
+            if let Some(ended) = End::of_the_server(end) {
+                return ended;
+            }
+        }
+    }
+
+    async fn once(&self, tasks: &Tasks, stopped: &mut oneshot::Receiver<()>) -> Result<End, String> {
         let (sources, faults) = (self.sources.clone(), Arc::clone(&self.faults));
-        let repository = Repository::new(sources, faults, self.options.hold_until, runtime::Handle::current());
+        let repository = Repository::new(sources, faults, self.options.hold_until, tasks.clone());
         if !self.options.explicit {
             repository.load_all().map_err(|failure| failure.text)?;
         }
@@ -364,7 +417,7 @@ impl Life {
             exiting: Arc::default(),
         };
         loop {
-            let close = CancellationToken::new();
+            let close = tasks.over();
             let mut front = self.listeners.serve(&service, &close)?;
             tokio::select! {
                 told = &mut *stopped => {

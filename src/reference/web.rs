@@ -11,6 +11,7 @@ use tokio_stream::StreamExt as _;
 use tokio_util::sync::CancellationToken;
 
 use super::listen::{Connection, Connections};
+use crate::simulation;
 
 /// What a client gets.
 pub(super) type Answered = Response<Full<Bytes>>;
@@ -18,6 +19,11 @@ pub(super) type Answered = Response<Full<Bytes>>;
 /// Serves on a thread of its own, where requests are handled in the order in which they come: among several threads the last of those
 /// that come at once may be the first, and there are clients that send a sequence's steps on several connections without waiting.
 pub(super) async fn in_order<W: Future<Output = ()>>(work: impl FnOnce() -> W + Send + 'static) -> io::Result<()> {
+    if simulation::is_on() {
+        // There is only this thread.
+        work().await;
+        return Ok(());
+    }
     let abort = CancellationToken::new();
     // Whoever waits for this may be gone, and then the thread goes, too.
     let _guard = abort.clone().drop_guard();

@@ -4,7 +4,7 @@ use std::{env, fmt, io, sync::Arc, time::Duration};
 
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper_util::rt::TokioIo;
-use tokio::{net::TcpStream, time::timeout};
+use tokio::time::timeout;
 use tonic::{
     codec::CompressionEncoding,
     metadata::MetadataMap,
@@ -20,8 +20,10 @@ use super::{
 use crate::{
     endpoint::Endpoint,
     header::WITHHELD,
+    net::Socket,
     proto::grpc_inference_service_client::GrpcInferenceServiceClient as Service,
     scenario::{Compression, Millis, Target},
+    simulation,
 };
 
 /// The fewest bytes of a secret that is looked for in what a server says: shorter ones are in everything.
@@ -136,7 +138,7 @@ impl Access {
     /// When the address is none.
     pub(crate) fn conduit(&self, endpoint: &Endpoint, limit: Duration) -> Result<Conduit, CallError> {
         let (tonic, limit) = (self.tonic(endpoint)?, self.connect_limit(limit));
-        if !endpoint.scheme.is_secured() {
+        if !endpoint.scheme.is_secured() && !simulation::is_on() {
             return Ok(self.over(tonic.connect_timeout(limit).tcp_nodelay(true).connect_lazy()));
         }
         let (access, endpoint) = (self.clone(), endpoint.clone());
@@ -166,13 +168,12 @@ impl Access {
 
     /// A connection to an endpoint.
     pub(super) async fn connect(&self, endpoint: &Endpoint, protocol: Protocol) -> io::Result<Wire> {
-        let stream = TcpStream::connect(endpoint.address()).await?;
+        let stream = Socket::connect(&endpoint.address()).await?;
         self.secured(endpoint, stream, protocol).await
     }
 
     /// A connection that was made to an endpoint, whatever it goes through, secured where it has to be.
-    pub(super) async fn secured(&self, endpoint: &Endpoint, stream: TcpStream, protocol: Protocol) -> io::Result<Wire> {
-        stream.set_nodelay(true)?;
+    pub(super) async fn secured(&self, endpoint: &Endpoint, stream: Socket, protocol: Protocol) -> io::Result<Wire> {
         match &self.0.tls {
             Some(tls) if endpoint.scheme.is_secured() => tls.secure(endpoint, stream, protocol).await,
             None if endpoint.scheme.is_secured() => {

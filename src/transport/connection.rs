@@ -201,7 +201,7 @@ mod tests {
     async fn a_reset_is_what_the_server_sees() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let endpoint = Endpoint::from(listener.local_addr().expect("an address"));
-        let limit = Duration::from_secs(5);
+        let limit = Duration::from_secs(60);
         let dialer = Dialer::to(&endpoint.into(), 0, &Access::default(), limit);
         let (link, severer) = dialer.made_for_a_stream(Connection::Fresh, Transport::GrpcStream).expect("an address");
         // Nobody answers the call; it only makes the connection.

@@ -12,7 +12,6 @@ use std::{
 use hyper_util::rt::TokioIo;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpStream,
     time::timeout,
 };
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
@@ -22,6 +21,7 @@ use tower::Service;
 use super::{access::Access, process::ClientProcess, tls::Protocol, wire::Wire};
 use crate::{
     endpoint::{Endpoint, Scheme},
+    net::Socket,
     proxy::{Harm, Path},
 };
 
@@ -82,7 +82,7 @@ impl Dial {
         };
         let stream = match &self.path {
             Some(path) => path.connect(&address, &self.harm).await?,
-            None => TcpStream::connect(&address).await?,
+            None => Socket::connect(&address).await?,
         };
         let protocol = if self.endpoint.scheme.is_grpc() { Protocol::Http2 } else { Protocol::Http1 };
         // Whatever is on the way carries what only the server can read.

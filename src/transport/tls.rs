@@ -20,13 +20,12 @@ use rustls::{
 };
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
     time::timeout,
 };
 use tokio_rustls::TlsConnector;
 
 use super::wire::Wire;
-use crate::{endpoint::Endpoint, scenario};
+use crate::{endpoint::Endpoint, net::Socket, scenario};
 
 /// What is spoken over a secured connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +106,7 @@ impl Tls {
     }
 
     /// Secures a connection to an endpoint, whatever it goes through.
-    pub(super) async fn secure(&self, endpoint: &Endpoint, stream: TcpStream, protocol: Protocol) -> io::Result<Wire> {
+    pub(super) async fn secure(&self, endpoint: &Endpoint, stream: Socket, protocol: Protocol) -> io::Result<Wire> {
         let name = match &self.server_name {
             Some(name) => name.clone(),
             None => name_of(endpoint)?,
@@ -268,7 +267,7 @@ async fn first_byte(endpoint: &Endpoint) -> io::Result<u8> {
         .with_no_client_auth();
     let mut hello = Vec::new();
     ClientConnection::new(Arc::new(config), name_of(endpoint)?).map_err(io::Error::other)?.write_tls(&mut hello)?;
-    let mut stream = TcpStream::connect(endpoint.address()).await?;
+    let mut stream = Socket::connect(&endpoint.address()).await?;
     stream.write_all(&hello).await?;
     stream.read_u8().await
 }

@@ -6,25 +6,24 @@ use std::{
     task::{Context, Poll},
 };
 
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpStream,
-};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::client::TlsStream;
+
+use crate::net::Socket;
 
 /// A connection.
 #[derive(Debug)]
 pub(super) enum Wire {
-    Plain(TcpStream),
-    Secured(Box<TlsStream<TcpStream>>),
+    Plain(Socket),
+    Secured(Box<TlsStream<Socket>>),
 }
 
 impl Wire {
     /// Has the connection reset when it is dropped.
-    pub(super) fn set_zero_linger(&self) -> io::Result<()> {
+    pub(super) fn set_zero_linger(&mut self) -> io::Result<()> {
         match self {
             Self::Plain(stream) => stream.set_zero_linger(),
-            Self::Secured(stream) => stream.get_ref().0.set_zero_linger(),
+            Self::Secured(stream) => stream.get_mut().0.set_zero_linger(),
         }
     }
 }

@@ -1,23 +1,26 @@
 //! Streams and calls to a server, each in a task of its own, and what comes back as lines of a transcript.
 
-use std::{future::Future, net::SocketAddr, time::Duration};
+use std::{future::Future, io, net::SocketAddr, time::Duration};
 
-use sequence_stress::proto::{
-    ModelInferRequest, RepositoryModelLoadRequest, grpc_inference_service_client::GrpcInferenceServiceClient,
+use hyper_util::rt::TokioIo;
+use sequence_stress::{
+    net::{Place, Socket},
+    proto::{ModelInferRequest, RepositoryModelLoadRequest, grpc_inference_service_client::GrpcInferenceServiceClient},
 };
 use tokio::{
-    net::{TcpListener, TcpStream},
     sync::{
         mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
         oneshot,
     },
     task::JoinHandle,
+    time::timeout,
 };
 use tokio_stream::{StreamExt as _, wrappers::UnboundedReceiverStream};
 use tonic::{
     Request,
-    transport::{Channel, Endpoint},
+    transport::{Channel, Endpoint, Uri},
 };
+use tower::service_fn;
 
 use crate::{
     conversation::{By, Opening},
@@ -61,16 +64,20 @@ enum Way {
 
 /// A connection of its own, which is made when it is first used.
 pub(crate) fn service(address: SocketAddr) -> Service {
+    let connector = service_fn(move |_: Uri| async move {
+        let socket = timeout(CONNECT_LIMIT, Socket::connect(&address.to_string())).await??;
+        Ok::<_, io::Error>(TokioIo::new(socket))
+    });
     let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("an address");
-    Service::new(endpoint.connect_timeout(CONNECT_LIMIT).tcp_nodelay(true).connect_lazy())
+    Service::new(endpoint.connect_with_connector_lazy(connector))
 }
 
 impl Connection {
     /// Opens a stream.
-    pub(crate) async fn stream(address: SocketAddr, opening: Opening) -> Self {
+    pub(crate) fn stream(address: SocketAddr, opening: Opening) -> Self {
         let (address, proxy) = match opening {
             Opening::Proxied => {
-                let (address, proxy) = proxy(address).await;
+                let (address, proxy) = proxy(address);
                 (address, Some(proxy))
             }
             Opening::Plain | Opening::GrpcError => (address, None),
@@ -181,13 +188,12 @@ async fn run_stream(
 }
 
 /// Hands one connection on, until it is aborted.
-async fn proxy(upstream: SocketAddr) -> (SocketAddr, JoinHandle<()>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let address = listener.local_addr().expect("an address");
+fn proxy(upstream: SocketAddr) -> (SocketAddr, JoinHandle<()>) {
+    let (place, address) = Place::listen(([127, 0, 0, 1], 0).into()).expect("a port");
+    let listener = place.into_listener().expect("a runtime");
     let task = tokio::spawn(async move {
-        let Ok((mut near, _)) = listener.accept().await else { return };
-        let Ok(mut far) = TcpStream::connect(upstream).await else { return };
-        let _ = far.set_nodelay(true);
+        let Ok(mut near) = listener.accept().await else { return };
+        let Ok(mut far) = Socket::connect(&upstream.to_string()).await else { return };
         let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
     });
     (address, task)

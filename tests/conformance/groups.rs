@@ -1,13 +1,14 @@
 //! The tests: a group of conversations for each, which share a server.
 
-use std::{
-    sync::{Condvar, Mutex},
-    thread,
-};
+use std::thread;
+
+use sequence_stress::simulation::Simulation;
 
 use crate::{
     conversation::{Conversation, OnPython},
-    endpoint::{self, Endpoint, Environment},
+    endpoint::{self, Environment},
+    long,
+    pool::Pooled,
     random, runner, scripted,
     setup::Backend,
     snapshot::{self, Said},
@@ -27,37 +28,24 @@ const ALL: usize = 1;
 /// is the same whatever the models run on.
 const A_THIRD: usize = 3;
 
-/// So many groups talk to their servers at once: more would disturb each other's timing.
-const AT_ONCE: usize = 2;
-/// A group's conversations with the reference server are dealt out to so many.
-const REFERENCE_SERVERS: usize = 6;
-/// And those with the real one, which costs more: so many each, and no more servers than that.
-const CONVERSATIONS_OF_A_REAL_SERVER: usize = 10;
-const REAL_SERVERS: usize = 4;
-/// How many servers may die while a share of a group's conversations is held.
+/// A conversation with the real server may meet so many servers that die.
 const DEATHS_MAX: u32 = 2;
-static RUNNING: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
-
-/// One of the groups that may run now.
-struct Turn;
-
-impl Turn {
-    fn take() -> Self {
-        let running = RUNNING.0.lock().expect("no turn panics");
-        let mut running = RUNNING.1.wait_while(running, |running| *running >= AT_ONCE).expect("no turn panics");
-        *running += 1;
-        Self
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        *RUNNING.0.lock().expect("no turn panics") -= 1;
-        RUNNING.1.notify_one();
-    }
-}
+/// In the gate the real server is asked every so many conversations of a group, the first one among them.
+const A_TENTH: usize = 10;
 
 impl Group {
+    /// Those of the conversations that are held with the real server now: all in the long form, and where somebody asks for some, for
+    /// the snapshots or for another seed; a tenth in the gate.
+    fn live(mut self) -> Self {
+        let is_asked_for =
+            snapshot::only().is_some() || snapshot::are_to_be_written() || snapshot::is_of_another_seed();
+        let is_all = long::is_long() || is_asked_for;
+        let mut index = 0..;
+        let of = if is_all { ALL } else { A_TENTH };
+        self.conversations.retain(|_| index.next().is_some_and(|index: usize| index.is_multiple_of(of)));
+        self
+    }
+
     /// Those of the conversations that are held with Python models too; of such as are asked for, all that can be.
     fn on_python(mut self) -> Self {
         let of = if snapshot::only().is_some() { ALL } else { self.python_of };
@@ -73,52 +61,24 @@ impl Group {
         self
     }
 
-    /// The transcripts of these conversations with a server, one after the other. The real server may die when it unloads Python
-    /// models on a busy machine, which is not what is looked at here: then there is another one.
-    fn transcripts<'a>(
-        &self,
-        start: &impl Fn() -> Endpoint,
-        conversations: impl Iterator<Item = &'a Conversation>,
-    ) -> Vec<String> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        let (mut endpoint, mut deaths) = (start(), 0..DEATHS_MAX);
-        let mut transcripts = Vec::new();
-        for conversation in conversations {
-            let kept = snapshot::kept(self.name, conversation, endpoint.backend);
-            transcripts.push(loop {
-                let transcript = runtime.block_on(runner::run(&endpoint, conversation, kept.as_deref()));
-                if !transcript.contains(runner::GONE) || deaths.next().is_none() {
-                    break transcript;
-                }
-                endpoint = start();
-            });
-        }
-        transcripts
-    }
-
-    /// The transcripts of all conversations, dealt out to so many servers: most of the time goes by waiting.
-    fn dealt_out(&self, servers: usize, start: impl Fn() -> Endpoint + Sync) -> Vec<String> {
-        let mut lanes: Vec<_> = thread::scope(|scope| {
-            let lane = |first| {
-                let mine = self.conversations.iter().skip(first).step_by(servers);
-                scope.spawn(|| self.transcripts(&start, mine).into_iter())
-            };
-            let lanes: Vec<_> = (0..servers).map(lane).collect();
-            lanes.into_iter().map(|lane| lane.join().expect("a server's transcripts")).collect()
-        });
-        (0..self.conversations.len()).map(|index| lanes[index % servers].next().expect("one for each")).collect()
-    }
-
-    /// What the reference server says.
+    /// What the reference server says, to each conversation in a simulation of its own.
     fn reference(&self) -> Said {
-        let transcripts = self.dealt_out(REFERENCE_SERVERS, || endpoint::reference(self.environment));
+        let hold = |conversation| {
+            let simulation = Simulation::begin();
+            let endpoint = endpoint::reference(self.environment);
+            simulation.run(runner::run(&endpoint, conversation, None))
+        };
+        let transcripts = self.conversations.iter().map(hold).collect();
         Said { server: endpoint::REFERENCE, backend: Backend::Native, transcripts }
     }
 
     /// What the real server says with such models; where it is to be kept, it is.
     fn real(&self, backend: Backend) -> Said {
-        let servers = self.conversations.len().div_ceil(CONVERSATIONS_OF_A_REAL_SERVER).min(REAL_SERVERS);
-        let transcripts = self.dealt_out(servers, || endpoint::real(self.environment, backend));
+        let transcripts = thread::scope(|scope| {
+            let conversations = self.conversations.iter();
+            let held: Vec<_> = conversations.map(|one| scope.spawn(|| self.transcript(one, backend))).collect();
+            held.into_iter().map(|one| one.join().expect("a transcript")).collect()
+        });
         let said = Said { server: endpoint::name(backend), backend, transcripts };
         if snapshot::are_to_be_written() {
             snapshot::write(self.name, &self.conversations, &said);
@@ -126,25 +86,43 @@ impl Group {
         said
     }
 
+    /// The transcript of a conversation with the next real server that is free. That server may die when it unloads Python models on a
+    /// busy machine, which is not what is looked at here: then the conversation is held with another one.
+    fn transcript(&self, conversation: &Conversation, backend: Backend) -> String {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let kept = snapshot::kept(self.name, conversation, backend);
+        // Conversations of different groups may have the same name, and a server takes a model of the same name and the same note for
+        // one that it has loaded already.
+        let named = Conversation { name: format!("{}/{}", self.name, conversation.name), ..conversation.clone() };
+        let mut deaths = 0..DEATHS_MAX;
+        loop {
+            // The index tells of models that were loaded before.
+            let server = Pooled::take(self.environment, backend, conversation.is_alone);
+            let transcript = runtime.block_on(runner::run(&server, &named, kept.as_deref()));
+            if !transcript.contains(runner::GONE) || deaths.next().is_none() {
+                return transcript;
+            }
+            server.discard();
+        }
+    }
+
     /// The reference server against what the real one said.
     fn check_reference(&self) {
-        let _turn = Turn::take();
         snapshot::compare(self.name, &self.conversations, &[self.reference()]);
     }
 
-    /// The real server against what it said before, and the reference server at the same time.
+    /// The real server against what it said before; of another seed, of which nothing is kept, the
+    /// reference server against the real one.
     fn check_real(&self, backend: Backend) {
-        let _turn = Turn::take();
-        thread::scope(|scope| {
-            let reference = scope.spawn(|| self.reference());
-            let real = self.real(backend);
-            let servers = [real, reference.join().expect("what the reference server says")];
-            if backend == Backend::Python && snapshot::are_to_be_written() {
-                // What both backends say the other test is writing, perhaps just now.
-                return;
-            }
-            snapshot::compare(self.name, &self.conversations, &servers);
-        });
+        let mut said = vec![self.real(backend)];
+        if backend == Backend::Python && snapshot::are_to_be_written() {
+            // What both backends say the other test is writing, perhaps just now.
+            return;
+        }
+        if snapshot::is_of_another_seed() {
+            said.push(self.reference());
+        }
+        snapshot::compare(self.name, &self.conversations, &said);
     }
 }
 
@@ -177,7 +155,7 @@ macro_rules! groups {
             #[test]
             #[ignore = "needs the real tritonserver: run scripts/test"]
             fn the_real_server_says_what_it_said() {
-                let group = group(stringify!($name), $environment, $python_of, $conversations());
+                let group = group(stringify!($name), $environment, $python_of, $conversations()).live();
                 if !group.conversations.is_empty() {
                     group.check_real(Backend::Native);
                 }
@@ -186,7 +164,7 @@ macro_rules! groups {
             #[test]
             #[ignore = "needs the real tritonserver: run scripts/test"]
             fn the_real_server_says_so_with_python_models_too() {
-                let group = group(stringify!($name), $environment, $python_of, $conversations()).on_python();
+                let group = group(stringify!($name), $environment, $python_of, $conversations()).on_python().live();
                 if !group.conversations.is_empty() {
                     group.check_real(Backend::Python);
                 }

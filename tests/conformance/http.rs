@@ -6,9 +6,11 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::{Request, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use prost::bytes::Bytes;
-use sequence_stress::proto::{ModelInferRequest, infer_parameter::ParameterChoice};
+use sequence_stress::{
+    net::Socket,
+    proto::{ModelInferRequest, infer_parameter::ParameterChoice},
+};
 use serde_json::{Map, Value, json};
-use tokio::net::TcpStream;
 
 use crate::{conversation::By, transcript};
 
@@ -30,7 +32,7 @@ async fn try_infer(
     by: By,
     request: &ModelInferRequest,
 ) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
-    let stream = TcpStream::connect(address).await?;
+    let stream = Socket::connect(&address.to_string()).await?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     // It ends with the sender.
     tokio::spawn(connection);

@@ -9,8 +9,8 @@
 //! the same: [`conversation::OnPython`] marks the conversations in which that backend says something else (`*.python.txt`) or
 //! cannot take part, and [`groups`] tells how many of the others are held with it.
 //! `cargo test --test conformance` compares the reference server with that;
-//! `cargo test --test conformance -- --ignored` (`scripts/test` does it too) talks to the real server as well, and compares
-//! all three. To write the snapshots anew, after a look at what changes:
+//! `cargo test --test conformance -- --ignored` (`scripts/test` does it too) holds a tenth of them with the real server; all where
+//! `SEQUENCE_STRESS_LONG=1` asks for the long form. To write the snapshots anew, after a look at what changes:
 //!
 //! ```sh
 //! SEQUENCE_STRESS_CONFORMANCE=write cargo test --test conformance -- --ignored
@@ -27,6 +27,9 @@ mod conversation;
 mod endpoint;
 mod groups;
 mod http;
+#[path = "../support/long.rs"]
+mod long;
+mod pool;
 mod query;
 mod random;
 mod runner;

@@ -139,12 +139,12 @@ impl Runner<'_> {
 
     async fn act(&mut self, action: &Action) {
         match action {
-            Action::Open(link, opening) => self.open(link, *opening).await,
+            Action::Open(link, opening) => self.open(link, *opening),
             Action::Send(link, step) => {
                 self.keep_order(Some(link)).await;
-                self.send(link, step).await;
+                self.send(link, step);
             }
-            Action::SendAtOnce(link, step) => self.send(link, step).await,
+            Action::SendAtOnce(link, step) => self.send(link, step),
             Action::Call(link, by, step) => {
                 self.keep_order(Some(link)).await;
                 self.call(link, *by, step);
@@ -191,8 +191,8 @@ impl Runner<'_> {
         self.links.get_mut(link).unwrap_or_else(|| panic!("the conversation does not open '{link}' first"))
     }
 
-    async fn open(&mut self, link: Link, opening: Opening) {
-        let connection = Connection::stream(self.addresses.grpc, opening).await;
+    fn open(&mut self, link: Link, opening: Opening) {
+        let connection = Connection::stream(self.addresses.grpc, opening);
         self.links.insert(link, connection);
         match opening {
             Opening::Plain => {}
@@ -209,9 +209,9 @@ impl Runner<'_> {
         self.last_on = link;
     }
 
-    async fn send(&mut self, link: Link, step: &Step) {
+    fn send(&mut self, link: Link, step: &Step) {
         if !self.links.contains_key(link) {
-            self.open(link, Opening::Plain).await;
+            self.open(link, Opening::Plain);
         }
         self.number += 1;
         let request = step.request(self.setup, self.number);

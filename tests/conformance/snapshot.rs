@@ -22,6 +22,11 @@ pub(crate) fn seed() -> u64 {
     named.map_or(KEPT_SEED, |seed| seed.parse().expect("a seed is a whole number"))
 }
 
+/// Whether the random conversations are others than those that are kept.
+pub(crate) fn is_of_another_seed() -> bool {
+    seed() != KEPT_SEED
+}
+
 /// Whether what the real server says now is to be kept.
 pub(crate) fn are_to_be_written() -> bool {
     env::var("SEQUENCE_STRESS_CONFORMANCE").is_ok_and(|wish| wish == "write")
@@ -75,7 +80,7 @@ pub(crate) fn compare(group: &str, conversations: &[Conversation], servers: &[Sa
             let kept = match kept(group, conversation, *backend) {
                 Some(kept) => kept,
                 // Of other seeds nothing is kept: then the servers are compared with the first of them.
-                None if seed() != KEPT_SEED => servers[0].transcripts[index].clone(),
+                None if is_of_another_seed() => servers[0].transcripts[index].clone(),
                 None => "nothing is kept\n".into(),
             };
             tell(&format!("--- {server}\n{said}"));

@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-pub const LIMIT: Duration = Duration::from_secs(30);
+pub const LIMIT: Duration = Duration::from_secs(120);
 
 /// What a server answered.
 #[derive(Debug)]

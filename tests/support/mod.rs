@@ -5,6 +5,8 @@
 pub mod front;
 pub mod gate;
 pub mod http;
+pub mod long;
+pub mod numbers;
 pub mod request;
 pub mod runs;
 pub mod tls;
@@ -21,7 +23,10 @@ use std::{
     time::Duration,
 };
 
+use futures_util::stream::unfold;
+use hyper_util::rt::TokioIo;
 use sequence_stress::{
+    net::{Place, Socket},
     proto::{
         InferParameter, ModelConfigRequest, ModelConfigResponse, ModelInferRequest, ModelInferResponse,
         ModelMetadataRequest, ModelMetadataResponse, ModelParameter, ModelReadyRequest, ModelReadyResponse,
@@ -33,16 +38,16 @@ use sequence_stress::{
         infer_parameter::ParameterChoice,
     },
     reference::{Fault, ModelOptions, Options, Planted, Server},
+    simulation,
 };
-use tokio::{
-    net::TcpListener,
-    sync::{mpsc, oneshot},
+use tokio::sync::{mpsc, oneshot};
+use tokio_stream::{StreamExt as _, wrappers::ReceiverStream};
+use tonic::{
+    Request, Response, Status, Streaming,
+    codegen::BoxStream,
+    transport::{Channel, Uri},
 };
-use tokio_stream::{
-    StreamExt as _,
-    wrappers::{ReceiverStream, TcpListenerStream},
-};
-use tonic::{Request, Response, Status, Streaming, codegen::BoxStream, transport::Channel};
+use tower::service_fn;
 
 /// Does a test for each of these, so many at a time.
 pub fn side_by_side<R: Sync>(at_a_time: usize, rows: &[R], test: impl Fn(&R) + Sync) {
@@ -200,34 +205,46 @@ fn serve(
     stopped: oneshot::Receiver<()>,
     died: oneshot::Receiver<()>,
 ) -> SocketAddr {
-    let (tell_address, address) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        let runtime = runs::runtime();
-        runtime.block_on(async {
-            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-            let upstream = tonic::transport::Endpoint::from_shared(format!("http://{upstream}")).expect("an address");
-            let client = GrpcInferenceServiceClient::new(upstream.connect_lazy());
-            let wants = setup.wants_header;
-            let let_in = move |request: Request<()>| match wants {
-                Some((name, value)) if request.metadata().get(name).is_none_or(|sent| sent != value) => {
-                    Err(Status::unauthenticated("who are you?"))
-                }
-                _ => Ok(request),
-            };
-            let proxy = Proxy { client, setup, state };
-            tell_address.send(listener.local_addr().expect("an address")).expect("a test that waits");
-            let server = tonic::transport::Server::builder()
-                .add_service(GrpcInferenceServiceServer::with_interceptor(proxy, let_in))
-                .serve_with_incoming(TcpListenerStream::new(listener));
-            tokio::select! {
-                _ = server => {}
-                _ = stopped => {}
-                Ok(()) = died => {}
-            }
+    let (place, address) = Place::listen(([127, 0, 0, 1], 0).into()).expect("a port");
+    let serving = async move {
+        let dial = upstream.clone();
+        let connector = service_fn(move |_: Uri| {
+            let dial = dial.clone();
+            async move { Socket::connect(&dial).await.map(TokioIo::new) }
         });
-        runtime.shutdown_background();
-    });
-    address.recv().expect("the proxy starts")
+        let upstream = tonic::transport::Endpoint::from_shared(format!("http://{upstream}")).expect("an address");
+        let client = GrpcInferenceServiceClient::new(upstream.connect_with_connector_lazy(connector));
+        let wants = setup.wants_header;
+        let let_in = move |request: Request<()>| match wants {
+            Some((name, value)) if request.metadata().get(name).is_none_or(|sent| sent != value) => {
+                Err(Status::unauthenticated("who are you?"))
+            }
+            _ => Ok(request),
+        };
+        let proxy = Proxy { client, setup, state };
+        let again = place.try_clone().expect("a handle");
+        let listener = place.into_listener().expect("a runtime");
+        let incoming = unfold(listener, async |listener| Some((listener.accept().await, listener)));
+        let server = tonic::transport::Server::builder()
+            .add_service(GrpcInferenceServiceServer::with_interceptor(proxy, let_in))
+            .serve_with_incoming(incoming);
+        tokio::select! {
+            _ = server => {}
+            _ = stopped => {}
+            Ok(()) = died => {}
+        }
+        again.reset_all();
+    };
+    if simulation::is_on() {
+        simulation::spawn(serving);
+    } else {
+        std::thread::spawn(move || {
+            let runtime = runs::runtime();
+            runtime.block_on(serving);
+            runtime.shutdown_background();
+        });
+    }
+    address
 }
 
 #[derive(Default)]

@@ -8,6 +8,7 @@ use sequence_stress::{
     engine::{RunError, RunResult, Setup, run},
     reference::{ModelOptions, Options, Planted, Server},
     scenario::{Overrides, Scenario, Source},
+    simulation,
 };
 use tokio::{runtime::Runtime, sync::mpsc};
 
@@ -51,5 +52,11 @@ pub fn scenario_at(address: SocketAddr, text: &str) -> Scenario {
 pub fn run_alone(setup: Setup) -> Result<RunResult, RunError> {
     // The sender stays: a closed channel would bring no interrupts either.
     let (_interrupt, interrupts) = mpsc::channel(1);
-    runtime().block_on(run(setup, &mut (), interrupts))
+    let mut nobody = ();
+    block_on(run(setup, &mut nobody, interrupts))
+}
+
+/// Waits for something in the simulation of this thread, or else on a runtime of its own.
+pub fn block_on<T>(work: impl Future<Output = T>) -> T {
+    if simulation::is_on() { simulation::wait_for(work) } else { runtime().block_on(work) }
 }

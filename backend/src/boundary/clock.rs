@@ -1,8 +1,8 @@
-//! The clock of the server's statistics.
+//! The clock of the server's statistics, and waiting.
 
 #![forbid(unsafe_code)]
 
-use std::time::Duration;
+use std::{thread, time::Duration};
 
 use nix::time::{ClockId, clock_gettime};
 
@@ -12,4 +12,23 @@ pub(crate) fn now() -> u64 {
     super::mock::tick();
     let time = clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Duration::ZERO, Duration::from);
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Blocks the thread for `time`.
+pub(crate) fn sleep(time: Duration) {
+    #[cfg(test)]
+    if super::mock::sleep(time) {
+        return;
+    }
+    thread::sleep(time);
+}
+
+/// Blocks the thread for ever.
+pub(crate) fn hang() -> ! {
+    #[cfg(test)]
+    super::mock::hangs();
+    // A parked thread may wake without a reason.
+    loop {
+        thread::park();
+    }
 }

@@ -14,7 +14,8 @@ use std::{
     collections::BTreeMap,
     ffi::{CString, c_uint, c_void},
     ptr,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use super::c;
@@ -36,6 +37,22 @@ const TAKES_ANYWAY: [&str; 5] = [
 ];
 
 static WORLD: Mutex<World> = Mutex::new(World::new());
+/// The backend made a call, began to sleep, or hung: [`wait_until`] looks again.
+static CHANGED: Condvar = Condvar::new();
+
+/// How long a test waits before it fails.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What the backend does where it has to sleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sleeping {
+    /// It sleeps.
+    Real,
+    /// It goes on at once.
+    Skipped,
+    /// It sleeps until the test calls [`wake`].
+    Held,
+}
 
 /// All that there is. One test at a time uses it.
 pub(super) struct World {
@@ -50,6 +67,11 @@ pub(super) struct World {
     /// Which reading of the clock panics, counted from 1.
     pub(super) clock_panics_at: Option<usize>,
     clock_readings: usize,
+    pub(super) sleeping: Sleeping,
+    /// For how long the backend was to sleep, each time that it began to.
+    pub(super) slept: Vec<Duration>,
+    /// An execution hangs for good.
+    pub(super) has_hung: bool,
     /// How often each function was called.
     pub(super) calls: BTreeMap<&'static str, usize>,
     /// What the backend did wrong.
@@ -240,6 +262,39 @@ pub(super) fn handle<T>(number: usize) -> *mut T {
 
 pub(super) fn world() -> MutexGuard<'static, World> {
     WORLD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits until the backend has done something. Panics after a minute.
+pub(super) fn wait_until(has_happened: impl Fn(&World) -> bool) -> MutexGuard<'static, World> {
+    let waited = CHANGED.wait_timeout_while(world(), PATIENCE, |world| !has_happened(world));
+    let (world, result) = waited.unwrap_or_else(PoisonError::into_inner);
+    assert!(!result.timed_out(), "the backend did not do it within a minute");
+    world
+}
+
+/// Ends the sleeps that are held.
+pub(super) fn wake() {
+    world().sleeping = Sleeping::Skipped;
+    CHANGED.notify_all();
+}
+
+/// Records that the backend begins to sleep. Returns whether the sleep is over; else the backend has to sleep.
+pub(super) fn sleep(time: Duration) -> bool {
+    let mut world = world();
+    world.slept.push(time);
+    CHANGED.notify_all();
+    if world.sleeping == Sleeping::Real {
+        return false;
+    }
+    drop(world);
+    drop(wait_until(|world| world.sleeping != Sleeping::Held));
+    true
+}
+
+/// Records that an execution hangs.
+pub(super) fn hangs() {
+    world().has_hung = true;
+    CHANGED.notify_all();
 }
 
 /// The clock was read.

@@ -24,7 +24,7 @@ mod mock;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use clock::now;
+pub(crate) use clock::{hang, now, sleep};
 pub(crate) use failure::{Failure, Level, log, said};
 pub(crate) use request::{CorrelationId, Flags, InstanceHandle, Request, Span};
 pub(crate) use response::HeldAnswer;

@@ -16,6 +16,7 @@ use sequence_stress::{
     },
     scenario::{Overrides, Scenario, Source},
     seed::Seed,
+    simulation::Simulation,
 };
 
 use super::{
@@ -25,6 +26,9 @@ use super::{
 
 /// The idle limit that the suite is made for.
 const IDLE_LIMIT: Duration = Duration::from_millis(200);
+
+/// The built-in scenario whose clients are killed, as processes of their own.
+const WITH_PROCESSES: &str = "bad-network";
 
 /// The built-in scenarios, and the faults that each is there for; every fault that shows at all is in one of them.
 pub const MEANT: &[(&str, &[Fault])] = &[
@@ -107,6 +111,8 @@ impl Meant {
         let models = models(IDLE_LIMIT, self.row.execution_ms);
         let options =
             Options { models, faults, fault_seed: Seed(seed), fault_hold: HOLD, threads: 1, ..Options::default() };
+        // A client that is a process of its own has no part in a simulation.
+        let _simulation = (self.scenario != WITH_PROCESSES).then(Simulation::begin);
         let server = Server::start(options).expect("a free port");
         let overrides = Overrides {
             endpoint: Some(Endpoints::of_both(server.address, server.http)),

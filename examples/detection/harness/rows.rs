@@ -87,7 +87,7 @@ pub fn not_found_because(fault: Fault, always: bool) -> Option<&'static str> {
     match fault {
         Fault::WrongErrorCode => Some("errors have codes in calls alone, and these scenarios send over streams"),
         Fault::WrongElement => {
-            Some("what these runs send has one element; `tests/types.rs` finds it where there are several")
+            Some("what these runs send has one element; `tests/real/types.rs` finds it where there are several")
         }
         Fault::LeakMemory => Some("no answer tells what memory a server has"),
         Fault::GoAway if !always => Some("lawful: what was under way is finished, and the client connects again"),

@@ -10,6 +10,7 @@ use sequence_stress::{
     reference::{ModelOptions, Options, Planted, Server},
     scenario::{Millis, Overrides, Scenario, Source},
     seed::Seed,
+    simulation::{self, Simulation},
 };
 use tempfile::TempDir;
 use tokio::{runtime::Handle, sync::mpsc};
@@ -127,6 +128,7 @@ pub fn options(scene: Scene, execution_ms: u64, faults: Vec<Planted>, seed: u64)
 
 /// Runs a row's scenario against a reference server that commits these faults.
 pub fn in_reference(row: &Row, planted: &[Planted], seed: u64) -> Outcome {
+    let _simulation = Simulation::begin();
     let server = Server::start(options(row.scene, row.execution_ms, planted.to_vec(), seed)).expect("a free port");
     let outcome = against(server.address, row.scene, row.model, seed);
     let committed = planted.iter().map(|planted| server.committed(planted.fault)).sum();
@@ -135,6 +137,7 @@ pub fn in_reference(row: &Row, planted: &[Planted], seed: u64) -> Outcome {
 
 /// Runs a scene against a correct reference server.
 pub fn correct_in_reference(scene: Scene, model: &str, seed: u64) -> Outcome {
+    let _simulation = Simulation::begin();
     let server = Server::start(options(scene, 1, Vec::new(), seed)).expect("a free port");
     run_and_judge(Setup::new(unhurried(scenario(scene, server.address, model)), Seed(seed)))
 }
@@ -196,7 +199,9 @@ fn run_until_found(setup: Setup) -> Result<(RunResult, Duration), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|why| why.to_string())?;
     let (interrupt, interrupts) = mpsc::channel(1);
     let mut impatient = Impatient { interrupt, is_told: false, elapsed: Duration::ZERO, held_up: Duration::ZERO };
-    let result = runtime.block_on(run(setup, &mut impatient, interrupts)).map_err(|error| error.to_string())?;
+    let run = run(setup, &mut impatient, interrupts);
+    let result = if simulation::is_on() { simulation::wait_for(run) } else { runtime.block_on(run) };
+    let result = result.map_err(|error| error.to_string())?;
     Ok((result, impatient.held_up))
 }
 

@@ -84,7 +84,8 @@ impl Seats {
     pub(super) fn visited(&mut self, visitor: u32, visit: Visit, at: Nanos) {
         self.show(visitor, &visit);
         let Some(hold) = self.holds.get(&visit.slot).copied() else { return };
-        if hold.context != visitor && hold.since <= visit.since && at < hold.until {
+        // What was seen at the same time may have happened in either order.
+        if hold.context != visitor && hold.since < visit.since && at < hold.until {
             self.leaves(hold.context);
             if self.suspected.len() >= SUSPECTED_MAX {
                 self.suspected.pop_front();
@@ -97,7 +98,7 @@ impl Seats {
     fn show(&mut self, context: u32, visit: &Visit) {
         let shown = &mut self.shown;
         self.suspected.retain(|its| {
-            let is_later = its.hold.context == context && visit.since >= its.at;
+            let is_later = its.hold.context == context && visit.since > its.at;
             if is_later && visit.request.sequence == its.hold.sequence {
                 shown.push(*its);
             }
@@ -137,5 +138,32 @@ impl Intrusion {
                 format!("slot {slot}"),
             )
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether an intrusion is shown: one sequence gets slot 0 at 10, a step of another one that is sent then is executed there
+    /// and answered at 20, and a step of the first one that is sent then is executed, too.
+    fn is_shown(visit_sent: Nanos, next_sent: Nanos) -> bool {
+        let mut seats = Seats::default();
+        let step = |worker, step, since| Visit {
+            request: RequestId { worker, context: 0, sequence: 0, step },
+            slot: 0,
+            since,
+        };
+        seats.takes(0, (0, 0), 10, 1000);
+        seats.visited(1, step(1, 0, visit_sent), 20);
+        seats.visited(0, step(0, 1, next_sent), 30);
+        !seats.shown().is_empty()
+    }
+
+    #[test]
+    fn what_happens_at_the_same_time_shows_nothing() {
+        assert!(is_shown(11, 21));
+        assert!(!is_shown(10, 21), "the step may have been sent before the other sequence got the slot");
+        assert!(!is_shown(11, 20), "the next step may have been sent before the visitor was answered");
     }
 }

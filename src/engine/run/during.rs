@@ -10,7 +10,7 @@ use super::{
         collector::Collected,
         phases::{Conducted, conduct},
         resources::cpu_us,
-        threads::{join_all, runtimes, spawn_thread, thread_count},
+        threads::work,
         watch::Watch,
     },
     Interrupted, Observer, Prepared, Result, RunError, TICK, keep,
@@ -32,15 +32,11 @@ impl Prepared {
     ) -> std::result::Result<(Result, Option<Spool>), RunError> {
         let shared = &self.shared;
         let drain = shared.scenario.limits.drain_ms.duration();
-        let runtimes = runtimes(thread_count(&shared.scenario)).map_err(RunError::Endpoint)?;
-        let threads = runtimes.len();
         let (taps, collector, mut seen) = self.collector()?;
         let cpu_before = cpu_us();
         let collected = collector.start();
         let (abort, aborted) = watch::channel(false);
-        let start =
-            |(thread, runtime)| spawn_thread(runtime, thread, threads, Arc::clone(shared), taps.tap(), aborted.clone());
-        let mut joined = Box::pin(join_all(runtimes.into_iter().enumerate().map(start).collect()));
+        let mut joined = work(shared, &taps, &aborted).map_err(RunError::Endpoint)?;
         // The collector comes to its end when the threads' taps are gone.
         drop(taps);
         let mut kept = Vec::new();

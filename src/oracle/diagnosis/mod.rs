@@ -83,8 +83,11 @@ pub struct Explanation {
 /// as long before as it was waited for.
 #[must_use]
 pub fn explain(violation: &Violation, window: &[Entry], known: &Known) -> Vec<Explanation> {
-    let story = Story::new(window, known.arithmetic);
-    let question = Question { violation, known, story: &story, spot: accused(violation, &story) };
+    explain_in(&Story::new(window, known.arithmetic), violation, known)
+}
+
+fn explain_in(story: &Story, violation: &Violation, known: &Known) -> Vec<Explanation> {
+    let question = Question { violation, known, story, spot: accused(violation, story) };
     ranked(question.hypotheses(), story.bits)
 }
 

@@ -23,6 +23,9 @@ pub(super) struct Story<'w> {
     pub(super) strays: Vec<(RequestId, &'w Entry)>,
     /// How many random bits a value has.
     pub(super) bits: u32,
+    /// How often [`Self::asked`] was called.
+    #[cfg(test)]
+    pub(super) looks: std::cell::Cell<usize>,
 }
 
 /// No conversation has more sequences under way.
@@ -145,6 +148,8 @@ impl<'w> Story<'w> {
             by_serial: HashMap::new(),
             strays: Vec::new(),
             bits: bits_of(window),
+            #[cfg(test)]
+            looks: std::cell::Cell::default(),
         };
         for entry in window {
             match &entry.what {
@@ -227,6 +232,8 @@ impl<'w> Story<'w> {
     }
 
     pub(super) fn asked(&self, spot: Spot) -> &Asked<'w> {
+        #[cfg(test)]
+        self.looks.update(|looks| looks + 1);
         &self.sequences[spot.sequence].steps[spot.step]
     }
 

@@ -15,6 +15,7 @@ use crate::{
         },
         states::State,
     },
+    rounds::rounds,
     seed::Seed,
     sequence::{CorrelationId, IdForm, Pattern, RequestId, Step},
     tensor::{Tensor, TensorData},
@@ -176,11 +177,6 @@ fn leaves_no_more_behind_than_a_few(events: u64) {
 
 #[test]
 fn many_events_on_one_id_leave_no_more_behind_than_a_few() {
-    leaves_no_more_behind_than_a_few(50_000);
-}
-
-#[test]
-#[ignore = "takes long in a debug build; scripts/test has it"]
-fn a_million_events_on_one_id_leave_no_more_behind_than_a_few() {
-    leaves_no_more_behind_than_a_few(1_000_000);
+    // Some 300 streams are cut. If each left one request behind, there would be more than the 128 that are allowed.
+    leaves_no_more_behind_than_a_few(rounds(50_000, 1_000_000));
 }

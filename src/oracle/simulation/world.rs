@@ -87,6 +87,25 @@ pub(super) struct Tampering {
     pub(super) answer: u64,
 }
 
+/// How an answer is altered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Alteration {
+    /// A step with START is refused for a missing START.
+    Refused,
+    /// The model says that it saw other controls.
+    Controls,
+    /// The sum has the step's own value twice.
+    Doubled,
+    /// The sum is another one.
+    OtherSum,
+    /// A step that has to be refused is answered with a sum.
+    Accepted,
+}
+
+impl Alteration {
+    pub(super) const ALL: [Self; 5] = [Self::Refused, Self::Controls, Self::Doubled, Self::OtherSum, Self::Accepted];
+}
+
 /// What was seen of a world.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
@@ -97,8 +116,8 @@ pub(super) struct Seen {
     pub(super) checks_of_the_state: u64,
     pub(super) states_max: usize,
     pub(super) requests_max: usize,
-    /// The answer was altered although it was determined; how many violations there were.
-    pub(super) tampered: Option<usize>,
+    /// A determined answer was altered: how, and how many violations the altered answer had.
+    pub(super) tampered: Option<(Alteration, usize)>,
     pub(super) violations: Vec<String>,
 }
 

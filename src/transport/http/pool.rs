@@ -2,7 +2,7 @@
 
 use std::{
     sync::{Mutex, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use super::{super::dial::Connector, Failure};
@@ -11,6 +11,7 @@ use hyper::{
     body::Bytes,
     client::conn::http1::{SendRequest, handshake},
 };
+use tokio::time::Instant;
 
 /// How many connections are kept that carry nothing just now.
 const IDLE_MAX: usize = 4;

@@ -20,7 +20,8 @@ use crate::{
     transport::{Client, Link, Stream},
 };
 
-const LIMIT: Duration = Duration::from_secs(10);
+/// Only a hang takes longer.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// What the server was asked.
 #[derive(Debug)]

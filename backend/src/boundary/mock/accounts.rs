@@ -6,7 +6,8 @@ use std::{
 };
 
 use super::{
-    Account, Answer, Ask, Error, INTERNAL, Input, Memory, Output, Refusal, Request, Table, World, c, handle, wrong,
+    Account, Answer, Ask, Error, INTERNAL, Input, Memory, Output, Refusal, Request, Sleeping, Table, World, c, handle,
+    wrong,
 };
 
 impl World {
@@ -19,6 +20,9 @@ impl World {
             gives_nothing: None,
             clock_panics_at: None,
             clock_readings: 0,
+            sleeping: Sleeping::Real,
+            slept: Vec::new(),
+            has_hung: false,
             calls: BTreeMap::new(),
             wrongs: Vec::new(),
             log: Vec::new(),

@@ -5,7 +5,7 @@ use std::{
     ptr,
 };
 
-use super::{INTERNAL, INVALID_ARGUMENT, Refusal, TAKES_ANYWAY, TOLD_TO_FAIL, Tensor, World, c, world, wrong};
+use super::{CHANGED, INTERNAL, INVALID_ARGUMENT, Refusal, TAKES_ANYWAY, TOLD_TO_FAIL, Tensor, World, c, world, wrong};
 
 /// Does what a function does, unless it is told to fail.
 pub(super) fn serve(name: &'static str, act: impl FnOnce(&mut World) -> Result<(), Refusal>) -> *mut c::Error {
@@ -13,6 +13,7 @@ pub(super) fn serve(name: &'static str, act: impl FnOnce(&mut World) -> Result<(
     let calls = world.calls.entry(name).or_default();
     *calls += 1;
     let call = (name, *calls);
+    CHANGED.notify_all();
     world.is_failing = world.to_fail == Some(call);
     let acts = world.gives_nothing != Some(name) && (!world.is_failing || TAKES_ANYWAY.contains(&name));
     let outcome = if acts { act(&mut world) } else { Ok(()) };

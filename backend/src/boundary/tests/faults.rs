@@ -5,11 +5,11 @@ use std::{
     os::unix::process::ExitStatusExt as _,
     process::{self, Command},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use super::{
-    super::mock::{Account, world},
+    super::mock::{Account, Sleeping, wait_until, wake, world},
     numbers::DATATYPES,
     server::{Config, END, MID, START, Server, encoded},
 };
@@ -17,6 +17,9 @@ use crate::fault::Fault;
 
 /// Says to a test that it is a process of its own.
 const ALONE: &str = "SEQUENCE_STRESS_BACKEND_TEST_ALONE";
+
+/// For how long the faults hold that hold something back.
+const HOLD: Duration = Duration::from_millis(400);
 
 type Rows = &'static [(u32, u64, i64)];
 
@@ -276,12 +279,24 @@ fn the_faults_of_state_and_of_outputs_work_for_every_data_type() {
 fn late_answers_come_after_the_release_and_before_the_instance_is_gone() {
     for decoupled in [false, true] {
         let config = with("late-response", Config { decoupled, ..Config::direct() });
-        let began = Instant::now();
-        let (done, mut server) = converse(&config, &[&[(START, 7, 5), (MID, 0, 0), (START, 8, 6)], &[(END, 7, 1)]]);
+        let mut server = Server::running(&config);
+        world().sleeping = Sleeping::Held;
+        let batches: [Rows; 2] = [&[(START, 7, 5), (MID, 0, 0), (START, 8, 6)], &[(END, 7, 1)]];
+        let done = server.converse(batches.iter().map(|rows| config.batch(rows)).collect());
         let counts: Vec<_> = done.iter().map(|done| (done.answers.len(), done.releases)).collect();
         assert_eq!(counts, [(0, 1), (1, 1), (0, 1), (0, 1)], "released, and the idle slot's alone answered");
-        server.finalize();
-        assert!(began.elapsed().as_millis() >= 400, "{:?}", began.elapsed());
+        // The first answer is held, and with it those behind it.
+        let held = wait_until(|world| !world.slept.is_empty()).slept.clone();
+        assert!(matches!(held[..], [time] if time <= HOLD), "{held:?}");
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                // The instance gives its state back before it waits for the answers.
+                drop(wait_until(|world| world.calls["TRITONBACKEND_ModelInstanceSetState"] == 2));
+                wake();
+            });
+            server.finalize();
+        });
+        assert_eq!(world().slept.len(), 3);
         let sums: Vec<_> = world().accounts.values().flat_map(Account::sums).collect();
         assert_eq!(sums, [5, 6, 6]);
         server.end();
@@ -290,24 +305,27 @@ fn late_answers_come_after_the_release_and_before_the_instance_is_gone() {
 
 #[test]
 fn an_execution_or_a_release_may_take_longer() {
-    let began = Instant::now();
-    let (done, server) = converse(&with("slow-execution", Config::direct()), &[&[(START, 7, 5)]]);
-    assert!(done[0].sums() == [5] && began.elapsed().as_millis() >= 400, "{:?}", began.elapsed());
+    let config = with("slow-execution", Config::direct());
+    let server = Server::running(&config);
+    world().sleeping = Sleeping::Skipped;
+    let done = server.execute(config.batch(&[(START, 7, 5)]));
+    assert_eq!((done[0].sums(), world().slept.as_slice()), (vec![5], &[HOLD][..]));
     server.end();
 
     let config = with("late-release", Config::direct());
     let server = Server::running(&config);
+    world().sleeping = Sleeping::Held;
     thread::scope(|scope| {
         scope.spawn(|| server.execute(config.batch(&[(START, 7, 5)])));
-        let mut at_answer = None;
-        while at_answer.is_none() && began.elapsed() < Duration::from_secs(60) {
-            let account = world().accounts.get(&1).cloned();
-            at_answer = account.filter(|account| !account.answers.is_empty());
-            thread::sleep(Duration::from_millis(1));
-        }
-        let account = at_answer.expect("an answer");
+        let (slept, account) = {
+            let world = wait_until(|world| !world.slept.is_empty());
+            (world.slept.clone(), world.accounts[&1].clone())
+        };
+        wake();
         assert_eq!((account.sums(), account.releases), (vec![5], 0), "answered, and not released yet");
+        assert_eq!(slept, [HOLD]);
     });
+    assert_eq!(world().accounts[&1].releases, 1);
     server.end();
 }
 
@@ -351,13 +369,7 @@ fn an_instance_may_hang() {
         let server = Server::running(&config);
         thread::scope(|scope| {
             scope.spawn(|| server.execute(config.batch(&[(START, 7, 5)])));
-            let began = Instant::now();
-            while !world().calls.contains_key("TRITONBACKEND_ResponseNew") && began.elapsed() < Duration::from_secs(60)
-            {
-                thread::sleep(Duration::from_millis(1));
-            }
-            thread::sleep(Duration::from_millis(200));
-            let account = world().accounts.get(&1).cloned().expect("it was taken");
+            let account = wait_until(|world| world.has_hung).accounts[&1].clone();
             let has_hung = account.answers.is_empty() && account.releases == 0 && account.reports.is_empty();
             process::exit(if has_hung { 17 } else { 18 });
         });

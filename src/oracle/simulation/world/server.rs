@@ -7,7 +7,7 @@ use std::{
 
 use rand::RngExt as _;
 
-use super::{super::conversation::IDLE_US, Kind, Sent, Stream, What, World, id};
+use super::{super::conversation::IDLE_US, Alteration, Kind, Sent, Stream, What, World, id};
 use crate::{
     controls,
     conversation::Lane,
@@ -118,18 +118,23 @@ impl World {
         }
         let right = self.oracle.clone().observe(self.event(client, lane, received(&self.kind, client, step, answer)));
         let is_determined = right.settled.is_some_and(|settled| settled.judged) && !self.small_values;
-        let altered = match answer {
-            Answer::Sum(..) if step.start && self.random.random_bool(0.2) => Answer::NoStart,
-            Answer::Sum(sum, seen) if self.random.random_bool(0.3) => Answer::Sum(sum, self.mistaken(seen)),
-            Answer::Sum(sum, seen) if self.random.random_bool(0.5) => Answer::Sum(sum.wrapping_add(given), seen),
-            Answer::Sum(sum, seen) => Answer::Sum(sum.wrapping_add(self.random.random()), seen),
+        let (how, altered) = match answer {
+            Answer::Sum(..) if step.start && self.random.random_bool(0.2) => (Alteration::Refused, Answer::NoStart),
+            Answer::Sum(sum, seen) if self.random.random_bool(0.3) => {
+                (Alteration::Controls, Answer::Sum(sum, self.mistaken(seen)))
+            }
+            Answer::Sum(sum, seen) if self.random.random_bool(0.5) => {
+                (Alteration::Doubled, Answer::Sum(sum.wrapping_add(given), seen))
+            }
+            Answer::Sum(sum, seen) => (Alteration::OtherSum, Answer::Sum(sum.wrapping_add(self.random.random()), seen)),
             Answer::NoStart if !step.start => {
                 let seen = controls::Seen::new(
                     [Some(false), Some(step.end), Some(true)],
                     id(client).0.get().cast_signed(),
                     None,
                 );
-                Answer::Sum(self.random.random(), seen.to_bytes().try_into().expect("its elements"))
+                let seen = seen.to_bytes().try_into().expect("its elements");
+                (Alteration::Accepted, Answer::Sum(self.random.random(), seen))
             }
             Answer::NoStart | Answer::Flawed | Answer::Expired | Answer::Cancelled => return answer,
         };
@@ -140,7 +145,7 @@ impl World {
         if wrong.violations.is_empty() && self.kind.has_few_numbers() {
             return answer;
         }
-        self.seen.tampered = Some(wrong.violations.len());
+        self.seen.tampered = Some((how, wrong.violations.len()));
         altered
     }
 

@@ -1,0 +1,1 @@
+"""The benchmarks of `scripts/bench`: a module for each subcommand, and what the modules share."""

@@ -1,0 +1,164 @@
+"""The gate: everything that the tests need, then the tests, then a summary."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import downloads
+from triton import hosting, install
+
+from . import executables
+from .results import Results
+
+ROOT = install.ROOT
+PASSED, FAILED, COULD_NOT_RUN = 0, 1, 2
+RELEASES = ["24.10", "24.03", "23.04"]
+RUNTIMES = ["onnxruntime", "openvino"]
+UNIT_TESTS = ["benchmarks.tests", "downloads_tests", "hunting.tests", "testing.tests", "triton.tests", "triton.hosting_tests", "verifying.tests"]
+PYTHON, BENCHMARKS, LONG = "python", "benchmarks", "long"
+# A step that takes longer is ended. Each of them takes a tenth of that on a quiet machine with two cores.
+STEP_SECONDS = 1800
+LONG_STEP_SECONDS = 4 * 3600
+# What the long form measures besides the tests, each by a script of its own.
+MEASUREMENTS = {
+    "detection": ["scripts/detection"],
+    "transports": ["scripts/transports", "--seeds", "1,2,3"],
+    "shrinking": ["scripts/bench", "shrink"],
+    "models": ["scripts/run-models"],
+    "soak": ["scripts/soak", "10m", "-r", "42"],
+}
+
+
+class CannotRun(Exception):
+    """Why the tests cannot run, in one line."""
+
+
+def say(text):
+    print(f"test: {text}", flush=True)
+
+
+class Missing:
+    """The Debian packages that are not here, and the tests that need them."""
+
+    def __init__(self, lines):
+        self.pairs = [line.split() for line in lines.splitlines() if line.strip()]
+
+    def has(self, package):
+        return any(name.startswith(package) for name, _ in self.pairs)
+
+    def skips(self):
+        return [test for _, test in self.pairs]
+
+
+def missing_packages():
+    done = subprocess.run([ROOT / "scripts/packages"], stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise CannotRun("Debian packages that the tests need could not be installed")
+    return Missing(done.stdout)
+
+
+def fetch(missing, environment):
+    """Gets the servers and clients, so that no test's time limit has to allow for it; fills `environment`."""
+    environment["SEQUENCE_STRESS_TRITONCLIENT"] = str(install.client_packages())
+    for release in RELEASES:
+        install.server(release)
+    if not missing.has("libb64"):
+        binary, libraries = install.perf_analyzer()
+        environment["SEQUENCE_STRESS_PERF_ANALYZER"] = str(binary)
+        environment["SEQUENCE_STRESS_PERF_ANALYZER_LIBRARIES"] = ":".join(map(str, libraries))
+    if not missing.has("libpython"):
+        install.model_python()
+        install.python_library_folder()
+        install.python_backend(RELEASES[0])
+    for name in RUNTIMES:
+        hosting.Runtime(name)
+
+
+class Fetching(threading.Thread):
+    """Fetches while something else is built."""
+
+    def __init__(self, missing):
+        super().__init__(daemon=True)
+        self.missing, self.environment, self.problem = missing, {}, None
+        self.start()
+
+    def run(self):
+        try:
+            fetch(self.missing, self.environment)
+        except Exception as problem:  # It is raised again where somebody waits.
+            self.problem = problem
+
+    def done(self):
+        self.join()
+        if self.problem:
+            raise self.problem
+        return self.environment
+
+
+@contextlib.contextmanager
+def timed(what, times):
+    began = time.monotonic()
+    yield
+    times.append((what, time.monotonic() - began))
+
+
+def step(name, command, results, limit, environment=None, directory=ROOT):
+    """Runs a command as one test."""
+    say(f"{name}: {' '.join(map(str, command))}")
+    began = time.monotonic()
+    process = subprocess.Popen(command, cwd=directory, env=environment or os.environ, start_new_session=True)
+    try:
+        code = process.wait(limit)
+        seen = f"exit code {code}"
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        code, seen = process.wait(), f"ended after {limit} s"
+    results.add(name, code == 0, time.monotonic() - began, seen)
+
+
+def run(filters, is_long=False, is_exact=False):
+    """Runs the tests; returns the exit code."""
+    os.chdir(ROOT)
+    # A shell ignores interrupts in its background jobs, and processes inherit that. Some tests interrupt a process.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    times, results = [], Results()
+    try:
+        with timed("packages", times):
+            missing = missing_packages()
+        needs_real = not filters or any(not text.startswith(("lib", "tool", "backend", "formats", PYTHON)) for text in filters)
+        fetching = Fetching(missing) if needs_real else None
+        with timed("build", times):
+            built = executables.build()
+        os.environ.update(built.environment())
+        if fetching:
+            with timed("downloads, behind the build", times):
+                os.environ.update(fetching.done())
+    except (CannotRun, executables.BuildError, downloads.InstallError) as problem:
+        print(f"test: {problem}", file=sys.stderr)
+        return COULD_NOT_RUN
+    limit = LONG_STEP_SECONDS if is_long else STEP_SECONDS
+    if is_long:
+        os.environ["SEQUENCE_STRESS_LONG"] = "1"
+
+    def is_wanted(name):
+        return not filters or any(name.startswith(text) or text.startswith(f"{name}::") for text in filters)
+
+    if is_wanted(PYTHON):
+        with timed(PYTHON, times):
+            step(PYTHON, [sys.executable, "-m", "unittest", "-q", *UNIT_TESTS], results, limit, directory=ROOT / "scripts")
+    for executable in built.tests:
+        with timed(executable.name, times):
+            executable.run(filters, missing.skips(), is_exact, results, limit)
+    if is_wanted(BENCHMARKS):
+        with timed(BENCHMARKS, times):
+            step(BENCHMARKS, ["scripts/bench", "quick"], results, limit)
+    for name, command in MEASUREMENTS.items() if is_long else ():
+        if is_wanted(f"{LONG}::{name}"):
+            step(f"{LONG}::{name}", command, results, limit)
+    results.skipped_for_packages(missing.pairs)
+    results.print_summary(times)
+    return FAILED if results.failed or not results.passed else PASSED

@@ -1,0 +1,38 @@
+"""What the tests came to."""
+
+SLOWEST = 10
+
+
+class Results:
+    """What each test came to, by its path."""
+
+    def __init__(self):
+        self.passed, self.failed, self.seconds, self.skipped = [], {}, {}, []
+
+    def add(self, name, is_passed, seconds, seen=""):
+        self.seconds[name] = seconds
+        if is_passed:
+            self.passed.append(name)
+        else:
+            self.failed[name] = seen
+
+    def skipped_for_packages(self, pairs):
+        self.skipped = pairs
+
+    def summary(self, times):
+        """The last lines: what took longest, what was skipped, what failed and how to run that alone."""
+        yield ""
+        yield "time: " + ", ".join(f"{what} {seconds:.0f} s" for what, seconds in times)
+        yield f"the {SLOWEST} slowest:"
+        for name, seconds in sorted(self.seconds.items(), key=lambda pair: -pair[1])[:SLOWEST]:
+            yield f"  {seconds:7.1f} s  {name}"
+        for package, test in self.skipped:
+            yield f"skipped, because the Debian package {package} is missing: {test}"
+        if self.failed:
+            yield "failed; each runs alone with:"
+        for name, seen in self.failed.items():
+            yield f"  scripts/test {name}" + (f"  ({seen})" if seen else "")
+        yield f"{len(self.passed)} passed, {len(self.failed)} failed, {len(self.skipped)} skipped"
+
+    def print_summary(self, times):
+        print("\n".join(self.summary(times)), flush=True)

@@ -1,0 +1,236 @@
+//! The reference server and clients that others wrote: NVIDIA's Python client, and the C++ `perf_analyzer`.
+
+use std::{
+    env, fs,
+    path::Path,
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::support::tool::{Serve, tool};
+use sequence_stress::sequence::Flaw;
+use tempfile::TempDir;
+
+/// How long a client may take, many times what it does take.
+const LIMIT: Duration = Duration::from_secs(300);
+const LOOK: Duration = Duration::from_millis(20);
+
+impl Serve {
+    fn is_running(&mut self) -> bool {
+        self.process.try_wait().expect("it can be asked").is_none()
+    }
+}
+
+/// Runs a command to its end within the limit; returns its exit code and all that it printed.
+fn run(command: &mut Command) -> (Option<i32>, String) {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("output");
+    let output = fs::File::create(&path).expect("a file");
+    let errors = output.try_clone().expect("it can be shared");
+    let mut child = command.stdin(Stdio::null()).stdout(output).stderr(errors).spawn().expect("it runs");
+    let began = Instant::now();
+    let code = loop {
+        if let Some(status) = child.try_wait().expect("it can be asked") {
+            break status.code();
+        }
+        if began.elapsed() > LIMIT {
+            child.kill().expect("it can be ended");
+            child.wait().expect("it has ended");
+            break None;
+        }
+        thread::sleep(LOOK);
+    };
+    (code, String::from_utf8_lossy(&fs::read(&path).expect("a file")).into_owned())
+}
+
+fn told(name: &str) -> String {
+    env::var(name).unwrap_or_else(|_| panic!("scripts/test tells {name}"))
+}
+
+#[test]
+#[ignore = "needs NVIDIA's client: run scripts/test"]
+fn nvidias_python_client_is_served() {
+    let mut serve = Serve::start(&["--max-batch-size", "4"]);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/tritonclient_grpc.py");
+    let packages = told("SEQUENCE_STRESS_TRITONCLIENT");
+    let (code, output) = run(Command::new("python3").arg(script).arg(&serve.address).env("PYTHONPATH", packages));
+    assert_eq!((code, output.as_str()), (Some(0), "OK\n"), "{output}");
+    assert!(serve.is_running());
+}
+
+#[test]
+#[ignore = "needs NVIDIA's client: run scripts/test"]
+fn nvidias_python_client_is_served_over_http() {
+    let mut serve = Serve::start(&["--max-batch-size", "4", "--idle-limit", "60s"]);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/tritonclient_http.py");
+    let packages = told("SEQUENCE_STRESS_TRITONCLIENT");
+    let (code, output) = run(Command::new("python3").arg(script).arg(&serve.http).env("PYTHONPATH", packages));
+    assert_eq!((code, output.as_str()), (Some(0), "OK\n"), "{output}");
+    assert!(serve.is_running());
+}
+
+/// A failure of several streams and connections, all that a client can do to them among it.
+const BY_HAND: &str = r#"
+format = "sequence-stress-failure"
+version = 1
+found = "wrong-sum at 1.0 s, worker 0: sent valid step 2/3 value 7; expected 12; saw 8"
+kind = "wrong-sum"
+seed = 1
+
+[[conversation]]
+worker = 0
+context = 0
+pattern = "valid"
+at_us = 0
+accused = true
+acts = ["send 0 START 5", "await 0", "send 0 7", "send 0 END 1", "await 0", "half-close 0", "close 0"]
+
+[[conversation]]
+worker = 1
+context = 0
+pattern = "valid"
+at_us = 20000
+acts = ["open 0 over fresh", "send 0 START 1", "await 0", "reset 0", "open 1 over neighbour", "send 1 START 2", "pause 3000 us", "cancel 1"]
+
+[scenario]
+target.endpoint = "localhost:8001"
+target.model = "custom_sequence_int32"
+"#;
+
+#[test]
+#[ignore = "needs NVIDIA's client: run scripts/test"]
+fn an_exported_failure_fails_where_a_replay_does() {
+    let folder = TempDir::new().expect("a folder");
+    let (path, script) = (folder.path().join("failure.toml"), folder.path().join("repeat.py"));
+    fs::write(&path, BY_HAND).expect("a file");
+    let exported = tool().arg("export").arg(&path).output().expect("it runs");
+    fs::write(&script, &exported.stdout).expect("a file");
+    let packages = told("SEQUENCE_STRESS_TRITONCLIENT");
+    for (options, fails) in
+        [(&["--idle-limit", "5s"][..], false), (&["--idle-limit", "5s", "--fault", "reset-state"], true)]
+    {
+        let mut serve = Serve::start(options);
+        let (code, replayed) = run(tool().args(["replay", "-u", &serve.address]).arg(&path));
+        assert_eq!(code, Some(i32::from(fails)), "{options:?}: {replayed}");
+        let (code, output) = run(Command::new("python3").arg(&script).arg(&serve.address).env("PYTHONPATH", &packages));
+        assert_eq!(code, Some(i32::from(fails)), "{options:?}: {output}");
+        assert_eq!(output.contains("WRONG: ID+0: 7: expected 12, not 7"), fails, "{output}");
+        assert!(serve.is_running());
+    }
+}
+
+#[test]
+#[ignore = "needs NVIDIA's client: run scripts/test"]
+fn an_exported_failure_speaks_the_transport_that_it_was_found_over() {
+    let folder = TempDir::new().expect("a folder");
+    let (path, script) = (folder.path().join("failure.toml"), folder.path().join("repeat.py"));
+    let packages = told("SEQUENCE_STRESS_TRITONCLIENT");
+    let of_one = |by: &str| format!("{BY_HAND}sending.transport = \"{by}\"\n");
+    let mixed = BY_HAND.replace(
+        r#""send 0 7", "send 0 END 1", "await 0", "half-close 0", "close 0""#,
+        r#""open 1 over own by http", "send 1 7", "await 1", "open 2 over own by grpc-unary", "send 2 END 1", "await 2""#,
+    );
+    for (text, is_of_http) in
+        [(of_one("grpc-unary"), false), (of_one("http"), true), (of_one("http-binary"), true), (mixed, false)]
+    {
+        fs::write(&path, &text).expect("a file");
+        let exported = tool().arg("export").arg(&path).output().expect("it runs");
+        assert!(exported.status.success(), "{exported:?}");
+        fs::write(&script, &exported.stdout).expect("a file");
+        for (options, fails) in
+            [(&["--idle-limit", "5s"][..], false), (&["--idle-limit", "5s", "--fault", "reset-state"], true)]
+        {
+            let serve = Serve::start(options);
+            let first = if is_of_http { &serve.http } else { &serve.address };
+            let mut command = Command::new("python3");
+            command.arg(&script).args([first, "custom_sequence_int32", &serve.http]).env("PYTHONPATH", &packages);
+            let (code, output) = run(&mut command);
+            assert_eq!(code, Some(i32::from(fails)), "{text} {options:?}: {output}");
+            assert_eq!(output.contains("WRONG: ID+0: 7: expected 12, not 7"), fails, "{output}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs NVIDIA's client: run scripts/test"]
+fn an_exported_failure_has_its_flaws_and_time_limits() {
+    let folder = TempDir::new().expect("a folder");
+    let (path, script) = (folder.path().join("failure.toml"), folder.path().join("repeat.py"));
+    let flaws: Vec<_> = Flaw::ALL.iter().map(|flaw| format!("\"send 0 1 with {flaw}\", ")).collect();
+    let acts = format!("acts = [\"send 0 START 5 within 1000000 us\", {}\"send 0 END 6\"]", flaws.concat());
+    let text = BY_HAND.lines().map(|line| if line.starts_with("acts = [\"send 0 START 5") { &acts } else { line });
+    fs::write(&path, text.collect::<Vec<_>>().join("\n")).expect("a file");
+    let exported = tool().arg("export").arg(&path).output().expect("it runs");
+    assert!(exported.status.success(), "{exported:?}");
+    fs::write(&script, &exported.stdout).expect("a file");
+    let packages = told("SEQUENCE_STRESS_TRITONCLIENT");
+    for (options, wrong) in [
+        (&[][..], None),
+        // Where a model takes one element that is what two are refused for.
+        (&["--max-batch-size", "1"], None),
+        (&["--fault", "accept-batch"], Some("1 with batch-2: expected")),
+    ] {
+        let serve = Serve::start(&[&["--idle-limit", "5s"], options].concat());
+        let (code, output) = run(Command::new("python3").arg(&script).arg(&serve.address).env("PYTHONPATH", &packages));
+        assert_eq!(code, Some(i32::from(wrong.is_some())), "{options:?}: {output}");
+        assert!(wrong.is_none_or(|wrong| output.contains(wrong)), "{output}");
+    }
+}
+
+#[test]
+#[ignore = "needs NVIDIA's client: run scripts/test"]
+fn an_exported_failure_counts_the_slots() {
+    let folder = TempDir::new().expect("a folder");
+    let (path, script) = (folder.path().join("failure.toml"), folder.path().join("repeat.py"));
+    fs::write(&path, BY_HAND.replace("kind = \"wrong-sum\"", "kind = \"slot-leak\"")).expect("a file");
+    let exported = tool().arg("export").arg(&path).output().expect("it runs");
+    fs::write(&script, &exported.stdout).expect("a file");
+    let packages = told("SEQUENCE_STRESS_TRITONCLIENT");
+    // Long, so that no sequence that is kept open goes idle on a busy machine.
+    let quiet = ["--idle-limit", "2s", "--instances", "1", "--max-batch-size", "2"];
+    for (fault, said) in [(None, "2 of 2 slots can be taken"), (Some("leak-slot-at-end"), "1 of 2 slots can be taken")]
+    {
+        let mut options = quiet.to_vec();
+        options.extend(fault.map(|fault| ["--fault", fault]).into_iter().flatten());
+        let serve = Serve::start(&options);
+        let (code, output) = run(Command::new("python3").arg(&script).arg(&serve.address).env("PYTHONPATH", &packages));
+        assert_eq!((code, output.contains(said)), (Some(i32::from(fault.is_some())), true), "{output}");
+    }
+}
+
+#[test]
+#[ignore = "needs NVIDIA's perf_analyzer: run scripts/test"]
+fn perf_analyzer_is_served() {
+    // A machine that is too busy for a while is no reason for an error.
+    let mut serve = Serve::start(&["--idle-limit", "60s"]);
+    let (grpc, http) = (serve.address.clone(), serve.http.clone());
+    let over_grpc = ["-u", &grpc, "-i", "grpc", "--streaming"];
+    // Otherwise it sends the last step of a sequence and its END over two connections at once, and these have no order.
+    let over_http = ["-u", &http, "-i", "http", "--sync"];
+    for (model, endpoint) in [
+        ("custom_sequence_int32", &over_grpc[..]),
+        ("custom_dyna_sequence_int32", &over_grpc),
+        ("custom_sequence_int32", &over_http),
+        ("custom_dyna_sequence_int32", &over_http),
+    ] {
+        let mut command = Command::new(told("SEQUENCE_STRESS_PERF_ANALYZER"));
+        command.env("LD_LIBRARY_PATH", told("SEQUENCE_STRESS_PERF_ANALYZER_LIBRARIES"));
+        command.args(["-m", model, "--shape", "INPUT:1"]).args(endpoint);
+        command.args(["--sequence-length", "8", "--concurrency-range", "4", "--request-count", "500"]);
+        let (code, output) = run(&mut command);
+        assert_eq!(code, Some(0), "{model}: {output}");
+        let lower = output.to_lowercase();
+        assert!(!["error", "fail", "warn"].iter().any(|word| lower.contains(word)), "{model}: {output}");
+        // It sends at least as many, and finds each of them in the server's statistics.
+        let number = |of: &str| {
+            let line = output.lines().find_map(|line| line.trim().strip_prefix(of));
+            let count = line.and_then(|rest| rest.split_whitespace().next()).map(str::parse::<u32>);
+            count.unwrap_or_else(|| panic!("{model}: no {of:?} in {output}")).expect("a number")
+        };
+        let sent = number("Request count:");
+        assert!(sent >= 500, "{output}");
+        assert_eq!((number("Inference count:"), number("Successful request count:")), (sent, sent), "{output}");
+        assert!(serve.is_running());
+    }
+}

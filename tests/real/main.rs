@@ -1,0 +1,18 @@
+//! The real tritonserver and NVIDIA's clients, and what is asked of them and of the reference server alike. The tests that need
+//! them are ignored by a plain `cargo test`; `scripts/test` gets what they need and runs them.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod access;
+mod clients;
+mod control_types;
+mod decoupled;
+mod hosting;
+mod http;
+mod hunt;
+mod native_models;
+mod native_types;
+mod server;
+mod tensors;
+mod types;

@@ -1,0 +1,506 @@
+//! The tool against the real tritonserver: a correct model is not accused, a broken one is, and the scripts keep their word.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::{BufRead as _, BufReader},
+    process::{Command, Output},
+    sync::Mutex,
+    thread,
+    time::Duration,
+};
+
+use sequence_stress::scenario::{BUILTIN, Builtin};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::{
+    AddsStart, Setup, TestServer, at_the_same_time, http,
+    long::is_long,
+    triton::{Own, Triton, text, with_triton},
+};
+
+/// Runs of the cancellation scenario on release 24.03, all at the same time.
+const RACES: u32 = 8;
+const TOOL: &str = env!("CARGO_BIN_EXE_sequence-stress");
+
+const BOTH_STRATEGIES: [&str; 2] = ["custom_sequence_int32", "oldest_sequence_int32"];
+/// Models whose state the server keeps.
+const IMPLICIT: [&str; 3] =
+    ["implicit_sequence_int32", "implicit_initial_sequence_int32", "implicit_dyna_sequence_int32"];
+
+/// The L0 scenario with fewer passes, too few for what it claims; for broken models with more no-starts. An answer is lost when it does not come in two
+/// minutes, so that no machine is too slow.
+const SHORT: &str = "load.iterations = 15\nlimits.lost_after_ms = 120000\nlimits.connect_ms = 120000\nclaims = {}\n";
+const FOR_FAULTS: &str = "load.workers = 4\nload.iterations = 12\nlength.max = 20\nlimits.step_ms = 10\nlimits.lost_after_ms = 120000\n\
+    limits.quiet_ms = 200\nlimits.connect_ms = 120000\n\
+    patterns.common = { valid = 5, valid-valid = 2, valid-no-end = 1, no-end = 1, no-start = 1 }\n";
+
+/// Runs the tool on a model.
+fn stress(server: &Triton, model: &str, scenario: &str, seed: u32) -> Value {
+    server.stress(model, scenario, &["-r", &seed.to_string()])
+}
+
+fn kinds(result: &Value) -> BTreeSet<&str> {
+    result["violations_by_kind"].as_object().expect("an object").keys().map(String::as_str).collect()
+}
+
+fn assert_valid(server: &Triton, model: &str, seed: u32) {
+    assert_valid_with(server, model, seed, "none");
+}
+
+/// Runs the tool on a correct model; `pending` is what the tool says of requests that are left.
+fn assert_valid_with(server: &Triton, model: &str, seed: u32, pending: &str) {
+    let result = stress(server, model, SHORT, seed);
+    let verdict = (result["exit_code"].as_i64(), result["verdict"].as_str());
+    assert_eq!(verdict, (Some(0), Some("valid")), "{model}, seed {seed}: {:#}", result["violations"]);
+    assert_eq!(result["server_counts"]["result"], "agrees", "{model}: {:#}", result["server_counts"]);
+    assert_eq!(result["slots_check"]["result"], "all-there", "{model}: {:#}", result["slots_check"]);
+    assert_eq!(result["pending_requests"]["result"], pending, "{model}: {:#}", result["pending_requests"]);
+    assert!(result["outcomes"]["completed"].as_u64() > Some(1000), "{model}: {:#}", result["outcomes"]);
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn l0_is_valid_on_every_shape() {
+    let server = Triton::native();
+    let shapes = [((1, 4), 1), ((2, 2), 2), ((4, 1), 3)];
+    let of_shape =
+        |((instances, batch), seed)| BOTH_STRATEGIES.map(|model| (Own::like(model).shape(instances, batch), seed));
+    at_the_same_time(&shapes.map(of_shape).concat(), |(own, seed)| assert_valid(&server, &server.load(own), *seed));
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn l0_is_valid_where_the_server_keeps_the_state() {
+    let server = Triton::native();
+    let shapes = [((1, 4), 4), ((2, 2), 5)];
+    let of_shape = |((instances, batch), seed)| IMPLICIT.map(|model| (Own::like(model).shape(instances, batch), seed));
+    at_the_same_time(&shapes.map(of_shape).concat(), |(own, seed)| assert_valid(&server, &server.load(own), *seed));
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn l0_is_valid_on_older_releases() {
+    // Release 23.04 does not count pending requests.
+    at_the_same_time(&[("24.03", 6, "none"), ("23.04", 7, "not-checked")], |(release, seed, pending)| {
+        // A server of another release is another server.
+        // The idle limit is so long that no sequence of the slot check goes idle: 24.03 then gives a slot away twice.
+        let server = Triton::start(&["--release", release, "--idle-limit-ms", "2000"]);
+        at_the_same_time(&BOTH_STRATEGIES, |model| assert_valid_with(&server, model, *seed, pending));
+        server.stop();
+    });
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn l0_is_valid_on_the_python_backend() {
+    let server = Triton::python();
+    at_the_same_time(&BOTH_STRATEGIES, |model| assert_valid(&server, &server.load(&Own::like(model)), 8));
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn a_run_behind_a_run_whose_sequences_still_live_is_valid() {
+    // The idle limit is far longer than the first run, so that all its no-ends are there when the second one starts.
+    let scenario = format!(
+        "{SHORT}slots.check = false\nload.workers = 2\nload.iterations = 4\npatterns.common = {{ no-end = 1, valid-no-end = 1 }}\n\
+        contexts = {{ common = 2, rare = 0, rare_probability = 0 }}"
+    )
+    .replace("load.iterations = 15\n", "");
+    let server = Triton::native();
+    at_the_same_time(&BOTH_STRATEGIES, |model| {
+        let model = server.load(&Own { idle_ms: 20_000, ..Own::like(model) });
+        for _ in 0..2 {
+            let result = stress(&server, &model, &scenario, 1);
+            assert_eq!(result["verdict"], "valid", "{model}: {:#}", result["violations"]);
+        }
+    });
+}
+
+/// Faults that native and Python models have, what each has to be called, and what may come with it.
+const MODEL_FAULTS: [(&str, &str, &[&str]); 4] = [
+    ("off-by-one", "wrong-sum", &[]),
+    ("keep-state", "wrong-sum", &[]),
+    ("swap-states", "wrong-sum", &[]),
+    ("slow-execution", "lost", &["hang", "stream-not-closed", "pending-left"]),
+];
+
+/// A model with a fault, and what the fault has to be called.
+#[derive(Clone, Copy)]
+struct Broken {
+    model: &'static str,
+    fault: &'static str,
+    /// When the fault is committed, as `--fault` has it behind the name.
+    when: &'static str,
+    expected: &'static str,
+    also: &'static [&'static str],
+}
+
+impl Broken {
+    fn is_found(&self, server: &Triton) {
+        let Self { fault, when, expected, also, .. } = *self;
+        let planted = format!("{fault}{when}");
+        let parameters = [("fault", planted.as_str()), ("fault_hold_ms", "6000")];
+        let model = server.load(&Own { parameters: &parameters, ..Own::like(self.model) });
+        // Where every batch is held back a single pass is enough.
+        let few = if planted == "slow-execution" { "iterations = 1" } else { "iterations = 12" };
+        // What the fault holds back, it holds back for longer than this.
+        let soon =
+            if expected == "lost" { "lost_after_ms = 2000\nlimits.settle_ms = 1000" } else { "lost_after_ms = 120000" };
+        let scenario = FOR_FAULTS.replace("iterations = 12", few).replace("lost_after_ms = 120000", soon);
+        let result = stress(server, &model, &scenario, 5);
+        let (code, found) = (result["exit_code"].as_i64(), kinds(&result));
+        assert!(code == Some(1) && found.contains(expected), "{model} {planted}: {code:?} {found:?}, not {expected}");
+        let others: Vec<_> = found.iter().filter(|kind| **kind != expected && !also.contains(kind)).collect();
+        assert!(others.is_empty(), "{model} {planted}: {found:?}: {:#}", result["violations"]);
+    }
+}
+
+/// Each of the faults in models of both strategies.
+fn of_both_strategies(when: &'static str) -> Vec<Broken> {
+    let both = MODEL_FAULTS
+        .map(|(fault, expected, also)| BOTH_STRATEGIES.map(|model| Broken { model, fault, when, expected, also }));
+    both.concat()
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn a_native_model_that_is_broken_is_found_and_named() {
+    let server = Triton::native();
+    at_the_same_time(&of_both_strategies(""), |broken| broken.is_found(&server));
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn a_python_model_that_is_broken_is_found_and_named() {
+    let server = Triton::python();
+    at_the_same_time(&of_both_strategies(""), |broken| broken.is_found(&server));
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn a_model_that_is_broken_exactly_once_is_found_and_named() {
+    let server = Triton::native();
+    at_the_same_time(&of_both_strategies(":once@10"), |broken| broken.is_found(&server));
+}
+
+/// Faults that native models have alone, where they show, and what each has to be called.
+const NATIVE_FAULTS: [(&str, &str, &str); 12] = [
+    ("reset-state", "custom_sequence_int32", "wrong-sum"),
+    ("execute-twice", "oldest_sequence_int32", "wrong-sum"),
+    ("misdeliver", "custom_sequence_int32", "wrong-sum"),
+    ("state-not-saved", "implicit_sequence_int32", "wrong-sum"),
+    ("state-of-another-slot", "implicit_sequence_int32", "wrong-sum"),
+    ("corrid-other", "oldest_sequence_int32", "unexpected-error"),
+    ("model-error", "custom_sequence_int32", "unexpected-error"),
+    ("drop-response", "custom_sequence_int32", "lost"),
+    ("empty-response", "custom_sequence_int32", "wrong-output-name"),
+    ("wrong-output-type", "custom_sequence_int32", "wrong-output-type"),
+    ("truncate-output", "custom_sequence_int32", "wrong-output-size"),
+    ("count-twice", "custom_sequence_int32", "statistics"),
+];
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn faults_that_native_models_have_alone_are_found_and_named() {
+    let server = Triton::native();
+    let broken = |(fault, model, expected)| Broken { model, fault, when: ":once@10", expected, also: &[] };
+    at_the_same_time(&NATIVE_FAULTS.map(broken), |broken| broken.is_found(&server));
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn a_server_that_does_not_demand_start_is_found_and_named() {
+    // The real server always demands it, so a proxy in front of it adds START where it is missing.
+    let server = Triton::native();
+    let rows = [(AddsStart::Always, u64::MAX), (AddsStart::Once(1), 1)];
+    let rows = rows.map(|(when, at_most)| BOTH_STRATEGIES.map(|model| (when, at_most, model))).concat();
+    at_the_same_time(&rows, |&(when, at_most, model)| {
+        let setup = Setup { adds_start: Some(when), upstream: Some(server.grpc.clone()), ..Setup::default() };
+        let proxy = TestServer::start(setup);
+        let model = server.load(&Own::like(model));
+        let result = server.stress(&model, FOR_FAULTS, &["-r", "5", "-u", &proxy.address.to_string()]);
+        assert_eq!(result["exit_code"], 1, "{model} {when:?}");
+        assert_eq!(kinds(&result), ["missing-start-error"].into(), "{:#}", result["violations"]);
+        let is_few = result["violation_count"].as_u64().is_some_and(|count| count <= at_most);
+        assert!(is_few, "{model} {when:?}: {:#}", result["violations"]);
+        assert_eq!(result["violation_count"], proxy.starts_added());
+    });
+}
+
+/// Waits until the server has executed steps of the model.
+fn until_steps_are_executed(http: &str, model: &str, pid: &str) {
+    let address = http.parse().expect("an address");
+    loop {
+        let answer = http::ask(address, "GET", &format!("/v2/models/{model}/stats"), &[], b"");
+        if answer.json()["model_stats"][0]["inference_count"].as_u64() > Some(100) {
+            return;
+        }
+        assert!(is_running(pid), "{}", answer.text());
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn a_server_that_dies_in_mid_run_is_a_violation_and_both_tell() {
+    // The tool would go on for an hour. `with-triton` ends a tool that hangs, with another exit code.
+    let run = format!("echo $TRITON_HTTP; echo $TRITON_PID; exec '{TOOL}' --duration 1h -q");
+    let mut child = with_triton(&[], &["bash", "-c", &run]).spawn().expect("it runs");
+    let mut lines = BufReader::new(child.stdout.as_mut().expect("a pipe")).lines();
+    let [http, pid] = [(); 2].map(|()| lines.next().expect("the server starts").expect("UTF-8"));
+    drop(lines);
+    until_steps_are_executed(&http, "custom_sequence_int32", &pid);
+    let killed = Command::new("kill").args(["-SEGV", &pid]).status().expect("kill runs");
+    assert!(killed.success());
+    let output = child.wait_with_output().expect("it ends");
+    let shown = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{shown}");
+    for expected in
+        ["violation server-died", "INVALID: 1 violation: 1 server-died", "tritonserver 24.10 was ended by SIGSEGV"]
+    {
+        assert!(shown.contains(expected), "{shown}\n  should have {expected}");
+    }
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn the_http_port_is_not_taken_for_the_grpc_port() {
+    let server = Triton::native();
+    let output = server.run(&["-u", &server.http]);
+    assert_eq!(output.status.code(), Some(4), "{}", text(&output));
+    assert!(text(&output).contains("does not speak the inference protocol over gRPC"), "{}", text(&output));
+}
+
+/// Runs over every transport, all of them at once, and over HTTP alone: none accuses the server, and flaws and codes are as they
+/// should be. What 24.10 does wrong after a cancel is left out.
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn a_correct_server_is_not_accused_over_any_transport() {
+    let server = Triton::native();
+    let patterns = "patterns.common = { valid = 2, valid-valid = 1, no-end = 0.5, no-start = 1, pause = 1, continue-elsewhere = 1, \
+        concurrent = 1, restart = 1, burst = 1, after-end = 1, end-twice = 1, shared-id = 1, malformed = 3, mixed-transports = 1 }\n\
+        patterns.rare = { valid = 1 }\nlength.max = 12\n";
+    let scenario = format!("{SHORT}{patterns}");
+    let over_http = format!("http://{}", server.http);
+    let ways: [&[&str]; 4] = [
+        &["--transport", "grpc-unary"],
+        &["--transport", "http"],
+        &["--transport", "http-binary"],
+        &["-u", &over_http],
+    ];
+    let mut rows = BOTH_STRATEGIES.map(|model| ways.map(|way| (model, way, &*scenario))).concat();
+    let mixed = BUILTIN.iter().find(|builtin| builtin.name == "mixed-transports").expect("there is such a scenario");
+    rows.push((BOTH_STRATEGIES[0], &[], mixed.text));
+    at_the_same_time(&rows, |(model, way, scenario)| {
+        let model = server.load(&Own::like(model).shape(2, 4));
+        let result = server.stress(&model, scenario, &[&["-r", "7"], *way].concat());
+        let verdict = (result["exit_code"].as_i64(), result["verdict"].as_str());
+        assert_eq!(verdict, (Some(0), Some("valid")), "{model} {way:?}: {:#}", result["violations"]);
+    });
+}
+
+fn is_running(pid: &str) -> bool {
+    fs::metadata(format!("/proc/{}", pid.trim())).is_ok()
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn with_triton_passes_the_exit_code_on_and_stops_the_server_whatever_happens() {
+    let ends = |options: &[&str], script: &str, code: i32| {
+        let output = with_triton(options, &["sh", "-c", script]).output().expect("it runs");
+        assert_eq!(output.status.code(), Some(code), "{}", text(&output));
+        assert!(!is_running(&String::from_utf8_lossy(&output.stdout)), "{}", text(&output));
+    };
+    let is_ended_by = |signal: &str, code: i32| {
+        let mut child = with_triton(&[], &["sh", "-c", "echo $TRITON_PID; sleep 600"]).spawn().expect("it runs");
+        let mut server = String::new();
+        let out = child.stdout.take().expect("a pipe");
+        BufReader::new(out).read_line(&mut server).expect("the server's pid");
+        assert!(is_running(&server));
+        Command::new("kill").arg(signal).arg(child.id().to_string()).status().expect("kill runs");
+        assert_eq!(child.wait().expect("it ends").code(), Some(code));
+        assert!(!is_running(&server), "{signal}");
+    };
+    // The end of the server is the subject, so each case has a server of its own.
+    let cases: [&(dyn Fn() + Sync); 5] = [
+        &|| ends(&[], "echo $TRITON_PID; exit 7", 7),
+        &|| ends(&["--time-limit", "1"], "echo $TRITON_PID; sleep 600", 124),
+        &|| is_ended_by("-INT", 130),
+        &|| is_ended_by("-TERM", 143),
+        &|| {
+            assert_eq!(
+                with_triton(&["--release", "20.01"], &["true"]).output().expect("it runs").status.code(),
+                Some(2)
+            );
+        },
+    ];
+    at_the_same_time(&cases, |case| case());
+}
+
+/// Runs with a history, checks it again, and returns both results.
+fn record_and_check(server: &Triton, model: &str, scenario: &str) -> [Value; 2] {
+    let folder = TempDir::new().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let [history, checked] = ["h.jsonl.zst", "check"].map(path);
+    let run = server.stress(model, scenario, &["-r", "11", "--history", &history]);
+    let output = server.run(&["check", "-q", &history, "--json", &checked]);
+    let check = fs::read_to_string(&checked).unwrap_or_else(|error| panic!("{error}\n{}", text(&output)));
+    [run, serde_json::from_str(&check).expect("JSON")]
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn the_history_of_a_run_checks_offline_to_the_same_verdict() {
+    let server = Triton::native();
+    let wrong = [("fault", "off-by-one:once@200")];
+    let rows = [(&[][..], SHORT, "valid"), (&wrong[..], FOR_FAULTS, "invalid")];
+    at_the_same_time(&rows, |(parameters, scenario, verdict)| {
+        let model = server.load(&Own { parameters, ..Own::like("custom_sequence_int32") });
+        let [run, check] = record_and_check(&server, &model, scenario);
+        assert_eq!(run["verdict"], *verdict, "{:#}", run["violations"]);
+        assert_eq!(run["history"]["lost"], 0);
+        for key in ["verdict", "exit_code", "outcomes", "patterns", "violations", "server_counts", "latency_us"] {
+            assert_eq!(run[key], check[key], "{key}");
+        }
+    });
+}
+
+/// Runs the scenario of cancelled streams on few slots whose state the server keeps; what each violation is put down to first.
+fn cancel(server: &Triton, seed: u32) -> (BTreeSet<String>, Value) {
+    let own = Own { idle_ms: 300, execute_ms: 20, ..Own::like("implicit_dyna_sequence_int32").shape(1, 2) };
+    let scenario = fs::read_to_string("scenarios/cancellation.toml").expect("a scenario of this project");
+    let result = stress(server, &server.load(&own), &scenario, seed);
+    let violations = result["violations"].as_array().expect("a list").iter();
+    let first =
+        violations.map(|violation| violation["explanations"][0]["cause"].as_str().unwrap_or("nothing").to_owned());
+    (first.collect(), result)
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn the_release_that_gives_cancelled_slots_away_twice_is_found() {
+    // The double release is a race, which 20 runs of 20 had. So fewer than 14 of 100 runs miss it (with a confidence of 95 %), and all
+    // of these eight fewer than 2 times in 10 million.
+    // A server of another release is another server.
+    let options = ["--exit-timeout-secs=2", "--strict-readiness=false"].map(|word| format!("--server-arg={word}"));
+    let server = Triton::start(&["--release", "24.03", "--explicit", &options[0], &options[1]]);
+    let seeds: Vec<u32> = (1..=RACES).collect();
+    let found = Mutex::new(Vec::new());
+    at_the_same_time(&seeds, |seed| {
+        let (causes, result) = cancel(&server, *seed);
+        assert_eq!(result["exit_code"], i32::from(!causes.is_empty()), "{result:#}");
+        found.lock().expect("no thread panics with it").push(causes);
+    });
+    let found = found.into_inner().expect("all threads are done");
+    assert!(found.iter().any(|causes| causes.contains("shared-state")), "{found:?}");
+    server.stop();
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn the_release_that_does_not_give_cancelled_slots_away_twice_is_not_accused_of_it() {
+    // This release may lose slots behind a cancel (docs/FINDINGS.md), and must be accused of nothing else.
+    let (causes, result) = cancel(&Triton::native(), 1);
+    assert!(causes.iter().all(|cause| cause == "slot-leak"), "{causes:?} {result:#}");
+    assert_eq!(result["exit_code"], i32::from(!causes.is_empty()), "{result:#}");
+}
+
+/// What 24.10 itself does wrong behind a cancel (docs/FINDINGS.md), so that nobody can say what these come to.
+const CANCELS: [&str; 2] = ["cancellation", "cancel-restart"];
+/// The scenario whose correlation IDs are texts.
+const TEXTS: &str = "correlation-id-routing-text";
+
+/// What a suite skipped, and why. Every scenario that it ran has to be valid.
+fn skipped(output: &Output) -> Vec<(String, String)> {
+    let told = text(output);
+    assert!(output.status.success(), "{told}");
+    let is_skipped = |line: &str| {
+        let (name, rest) = line.split_once(' ')?;
+        let why = rest.trim_start().strip_prefix("skipped")?;
+        Some((name.to_owned(), why.trim().to_owned()))
+    };
+    told.lines().filter_map(is_skipped).collect()
+}
+
+fn suite<'a>(model: &'a str, names: &'a str) -> [&'a str; 8] {
+    ["suite", "-q", "-m", model, "-r", "5", "--only", names]
+}
+
+/// The suite on a server of its own, which the suite restarts.
+fn suite_with_a_restart(options: &[&str], model: &str, names: &[&str]) -> Vec<(String, String)> {
+    let options = [&["--shape", "2x4", "--idle-limit-ms", "1000"][..], options].concat();
+    let names = names.join(",");
+    let command = [&[TOOL][..], &suite(model, &names)].concat();
+    skipped(&with_triton(&options, &command).output().expect("it runs"))
+}
+
+const LOADS_WHAT_IT_IS_ASKED_TO: [&str; 2] = ["--explicit", "--server-arg=--load-model=*"];
+
+/// The scenarios that take the processor most of the time, and what makes each a tenth (the soak a third) as long in the gate.
+const LONG: [(&str, &[[&str; 2]]); 4] = [
+    // What the default scenario claims needs more passes; the tests of L0 run the others.
+    ("l0-sequence-stress", &[["iterations = 200 ", "iterations = 20 "], ["# [claims]", "[claims]\n#"]]),
+    ("rapid-cycling", &[["iterations = 300", "iterations = 30"], ["reuse-of-an-id = 1000", "reuse-of-an-id = 100"]]),
+    ("correlation-id-routing", &[["iterations = 200", "iterations = 20"]]),
+    ("soak", &[["iterations = 60", "iterations = 20"]]),
+];
+
+/// The text of a scenario in the gate, or as it is in the long form. No machine is too slow for its limits.
+fn text_of(builtin: &Builtin) -> String {
+    let shortened = if is_long() { None } else { LONG.iter().find(|(name, _)| *name == builtin.name) };
+    let text =
+        shortened.into_iter().flat_map(|(_, changes)| *changes).fold(builtin.text.to_owned(), |text, [long, short]| {
+            assert!(text.contains(long), "{}: {long}", builtin.name);
+            text.replace(long, short)
+        });
+    let mut text: toml::Table = text.parse().expect("TOML");
+    let limits = text.entry("limits").or_insert_with(|| toml::Table::new().into());
+    let limits = limits.as_table_mut().expect("a table");
+    limits.insert("lost_after_ms".into(), 120_000.into());
+    limits.insert("connect_ms".into(), 120_000.into());
+    text.to_string()
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn the_scenarios_of_the_suite_are_valid() {
+    let server = Triton::native();
+    let is_not_here = |name: &str| CANCELS.contains(&name) || ["server-restart", TEXTS].contains(&name);
+    let scenarios: Vec<_> = BUILTIN.iter().filter(|of| of.in_suite && !is_not_here(of.name)).collect();
+    at_the_same_time(&scenarios, |builtin| {
+        // So long that a slow machine keeps sequences open: of those that went idle, nobody knows whether they had slots.
+        let own = Own { idle_ms: 1000, ..Own::like("oldest_sequence_int32").shape(2, 4) };
+        let result = stress(&server, &server.load(&own), &text_of(builtin), 5);
+        assert_eq!(result["verdict"], "valid", "{}: {:#} {:#}", builtin.name, result["violations"], result["doubts"]);
+    });
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn the_suite_skips_texts_where_the_model_takes_integers() {
+    let server = Triton::native();
+    let model = server.load(&Own { idle_ms: 1000, ..Own::like("oldest_sequence_int32").shape(2, 4) });
+    // A suite that skips all its scenarios is no success.
+    let skipped = skipped(&server.run(&suite(&model, &format!("unusual-steps,slot-reuse,{TEXTS}"))));
+    let [(name, why)] = &skipped[..] else { panic!("{skipped:?}") };
+    assert!(name == TEXTS && why.contains("is told correlation IDs as integers"), "{skipped:?}");
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn the_suite_restarts_the_server() {
+    let names = ["server-restart", "ordering"];
+    let skipped = suite_with_a_restart(&LOADS_WHAT_IT_IS_ASKED_TO, "oldest_sequence_int32", &names);
+    assert!(skipped.is_empty(), "{skipped:?}");
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn the_suite_skips_what_a_server_cannot_do_that_loads_its_models_by_itself() {
+    let asks_for_more = [TEXTS, "slot-exhaustion", "idle-boundary", "strategy-switch", "server-restart"];
+    let skipped = suite_with_a_restart(&[], "custom_sequence_int32", &asks_for_more);
+    let names: Vec<_> = skipped.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["strategy-switch"], "{skipped:?}");
+}

@@ -1,0 +1,33 @@
+//! The tool, the library and the reference server. Nothing here needs more than this repository and Rust.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod access;
+mod access_http;
+mod claims;
+mod cli;
+mod client_faults;
+mod controls;
+mod correct;
+mod detection;
+mod embedded;
+mod history;
+mod layers;
+mod model_repository;
+mod network;
+mod network_calls;
+mod pending;
+mod phases;
+mod proto;
+mod reference;
+mod reference_bad_input;
+mod reference_decoupled;
+mod reference_memory;
+mod reference_types;
+mod replay;
+mod repository;
+mod run;
+mod slots;
+mod suite;
+mod transports;

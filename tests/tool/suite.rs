@@ -1,0 +1,172 @@
+//! The built-in scenarios: the suite, the list, and what the document says of them.
+
+use std::{fs, process::Output, time::Duration};
+
+use sequence_stress::{
+    claim::Claim,
+    endpoint::Endpoints,
+    engine::{Restart, Setup},
+    reference::{ModelOptions, Options, Server},
+    report::{Summary, Verdict},
+    scenario::{BUILTIN, Builtin, KEYS, Overrides, Scenario, Source},
+    seed::Seed,
+    sequence::Pattern,
+    simulation::Simulation,
+};
+
+use crate::support::{
+    long::rounds,
+    runs::{reference_server, run_alone},
+    side_by_side,
+    tool::tool,
+};
+
+fn run(arguments: &[&str]) -> Output {
+    tool().args(arguments).output().expect("the command runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+fn suite(arguments: &[&str]) -> (Option<i32>, String) {
+    let all = [&["suite", "--embedded", "--idle-limit", "200ms", "--execution-time", "1ms", "-r", "7"][..], arguments]
+        .concat();
+    let output = run(&all);
+    (output.status.code(), text(&output.stdout) + &text(&output.stderr))
+}
+
+/// The scenario whose clients are processes of their own, which have no part in a simulation.
+const WITH_PROCESSES: &str = "bad-network";
+
+/// What a scenario of the suite comes to on a correct server.
+fn simulated(builtin: &Builtin) -> Summary {
+    let _simulation = Simulation::begin();
+    let models = ModelOptions {
+        idle_limit: Duration::from_millis(200),
+        execution: Duration::from_millis(1),
+        ..ModelOptions::default()
+    };
+    let server = reference_server(models, &[]);
+    let overrides = Overrides {
+        endpoint: Some(Endpoints::of_both(server.address, server.http)),
+        metrics: Some(server.metrics.into()),
+        ..Overrides::default()
+    };
+    let source = Source::from_text(builtin.name, builtin.text);
+    let scenario = Scenario::resolve(&source, overrides).expect("a scenario");
+    let (scenario_name, seed) = (builtin.name.to_owned(), Seed(7));
+    let setup =
+        Setup { restart: Some(Restart::by(server.restarter())), embedded: true, ..Setup::new(scenario.clone(), seed) };
+    let result = run_alone(setup).expect("the server can be tested");
+    Summary { scenario, scenario_name, seed, replay: String::new(), embedded: None, result }
+}
+
+#[test]
+fn every_scenario_is_valid_on_a_correct_server() {
+    let all: Vec<_> = BUILTIN.iter().filter(|builtin| builtin.in_suite && builtin.name != WITH_PROCESSES).collect();
+    side_by_side(2, &all, |builtin| {
+        let summary = simulated(builtin);
+        assert_eq!(
+            (summary.verdict(), summary.doubts()),
+            (Verdict::Valid, Vec::new()),
+            "{}: {:#?}",
+            builtin.name,
+            summary.result.violations
+        );
+    });
+}
+
+#[test]
+fn the_suite_runs_scenarios_in_real_time_and_tells_their_verdicts() {
+    let all: Vec<_> = BUILTIN.iter().filter(|builtin| builtin.in_suite).map(|builtin| builtin.name).collect();
+    let names = rounds(vec!["rapid-cycling", "ordering", WITH_PROCESSES], all);
+    let (code, told) = suite(&["--only", &names.join(",")]);
+    for name in &names {
+        let is_told = |line: &str| line.split_whitespace().take(2).eq([*name, "valid"]);
+        assert!(told.lines().any(is_told), "{name}: {told}");
+    }
+    assert_eq!(code, Some(0), "{told}");
+}
+
+#[test]
+fn a_planted_fault_makes_the_scenario_invalid_that_meets_it_and_the_suite_goes_on() {
+    let (code, told) = suite(&["--fault", "keep-state:once@3", "--only", "rapid-cycling,ordering", "-q"]);
+    assert_eq!(code, Some(1), "{told}");
+    let line = |name: &str| told.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
+    assert!(line("rapid-cycling").contains("invalid") && line("ordering").contains(" valid"), "{told}");
+    assert!(told.contains("violation wrong-sum") && told.contains("--scenario rapid-cycling"), "{told}");
+    assert!(told.contains("2 of 2 scenarios run: 1 valid, 1 invalid, 0 unknown"), "{told}");
+}
+
+#[test]
+fn what_needs_another_endpoint_is_skipped_and_why_is_told() {
+    let server = Server::start(Options::default()).expect("a free port");
+    let output = run(&["suite", "-u", &server.address.to_string(), "--only", "mixed-transports"]);
+    assert_eq!(output.status.code(), Some(3), "nothing was run: {output:?}");
+    assert!(text(&output.stdout).contains("the transport http needs an endpoint that speaks HTTP"), "{output:?}");
+}
+
+#[test]
+fn what_the_endpoint_cannot_do_is_skipped_and_why_is_told() {
+    let (code, told) = suite(&["--only", "slot-exhaustion", "--instances", "8", "--max-batch-size", "4"]);
+    assert_eq!(code, Some(3), "nothing was run: {told}");
+    assert!(told.contains("skipped") && told.contains("there are 32 of them for 32 workers"), "{told}");
+    let texts = ["--only", "correlation-id-routing-text", "-m", "oldest_sequence_int32"];
+    let (code, told) = suite(&texts);
+    assert!(
+        code == Some(3) && told.contains("is told correlation IDs as integers, so it cannot be sent texts"),
+        "{told}"
+    );
+    let (code, told) = suite(&["--only", "bad-network,connection-drops", "--transport", "grpc-unary"]);
+    assert_eq!(code, Some(3), "nothing was run: {told}");
+    assert_eq!(told.lines().filter(|line| line.contains("skipped    it is not for grpc-unary: ")).count(), 2, "{told}");
+    // Alone it is run, and says what was not reached for that.
+    let alone = ["--embedded", "--idle-limit", "200ms", "-i", "4", "-r", "1", "-q", "--scenario", "connection-drops"];
+    let output = run(&[&alone[..], &["--transport", "grpc-unary"]].concat());
+    let told = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(3), "{told}");
+    assert!(told.contains("half-close needs a stream (--transport grpc-stream)"), "{told}");
+    let output = run(&["suite", "--embedded", "--idle-limit", "6s", "--only", "idle-boundary"]);
+    assert!(text(&output.stdout).contains("it waits for the idle limit, and 6 s is too long"), "{output:?}");
+}
+
+#[test]
+fn a_suite_without_a_server_or_of_unknown_scenarios_says_so() {
+    let output = run(&["suite", "-u", "127.0.0.1:1", "--only", "ordering"]);
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    assert!(text(&output.stdout).contains("not tested"), "{output:?}");
+    // Those that were asked for and not begun are told, too.
+    let output = run(&["suite", "-u", "127.0.0.1:1", "--only", "ordering,backlog,soak"]);
+    let told = text(&output.stdout);
+    assert_eq!(told.lines().filter(|line| line.ends_with("the suite ended before it")).count(), 2, "{told}");
+    assert!(told.contains("0 of 3 scenarios run"), "{told}");
+    let output = run(&["suite", "--only", ""]);
+    assert!(output.status.code() == Some(2) && text(&output.stderr).contains("an empty name"), "{output:?}");
+    let output = run(&["proxy", "--to", "127.0.0.1:1", "--cut-by", "fin"]);
+    assert!(output.status.code() == Some(2) && text(&output.stderr).contains("--cut-by needs"), "{output:?}");
+    let output = run(&["suite", "--embedded", "--only", "orderin"]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(
+        text(&output.stderr).contains("none of the built-in scenarios, which are l0-sequence-stress,"),
+        "{output:?}"
+    );
+}
+
+#[test]
+fn scenarios_are_listed_printed_and_described() {
+    let list = text(&run(&["scenarios"]).stdout);
+    let keys = text(&run(&["scenarios", "--keys"]).stdout);
+    for builtin in BUILTIN {
+        let is_it = |line: &str| line.split_whitespace().next() == Some(builtin.name) && line.contains(&builtin.what());
+        let line = list.lines().find(|line| is_it(line)).unwrap_or_else(|| panic!("{}: {list}", builtin.name));
+        assert_eq!(line.ends_with("(not in the suite)"), !builtin.in_suite, "{line}");
+        assert_eq!(text(&run(&["scenarios", builtin.name]).stdout), builtin.text);
+    }
+    assert!(KEYS.iter().all(|key| keys.lines().any(|line| line.starts_with(key.path) && line.ends_with(key.what))));
+    let document = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/SCENARIOS.md")).expect("a document");
+    for pattern in Pattern::ALL {
+        assert!(document.contains(&format!("| `{pattern}` | {} |", pattern.what())), "{pattern}");
+    }
+    assert!(Claim::ALL.iter().all(|claim| document.contains(&format!("| `{claim}` |"))));
+}
