@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    process::{Command, Stdio},
+    process::Stdio,
     sync::{
         Arc, OnceLock,
         atomic::{
@@ -13,7 +13,12 @@ use std::{
     time::Duration,
 };
 
-use tokio::{sync::Notify, time::Instant};
+use futures_util::future::BoxFuture;
+use tokio::{
+    process::Command,
+    sync::Notify,
+    time::{Instant, timeout},
+};
 
 use super::shared::Shared;
 use crate::{
@@ -26,21 +31,27 @@ use crate::{
 const BACK_WITHIN: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
+/// A restart under way: it ends when the server is started again, or with one line that says why it is not.
+type Restarting = BoxFuture<'static, Result<(), String>>;
+
 /// How the server is ended and started again.
 #[derive(Clone)]
-pub struct Restart(Arc<dyn Fn() -> Result<(), String> + Send + Sync>);
+pub struct Restart(Arc<dyn Fn() -> Restarting + Send + Sync>);
 
 impl Restart {
-    /// By something that returns when it is done, or says in a line why it is not.
-    pub fn by(restart: impl Fn() -> Result<(), String> + Send + Sync + 'static) -> Self {
-        Self(Arc::new(restart))
+    /// Restarts the server by this function.
+    pub fn by<R>(restart: impl Fn() -> R + Send + Sync + 'static) -> Self
+    where
+        R: Future<Output = Result<(), String>> + Send + 'static,
+    {
+        Self(Arc::new(move || Box::pin(restart())))
     }
 
-    /// By a command for the shell; a minute is its limit.
+    /// Restarts the server by a shell command, which may take a minute.
     #[must_use]
     pub fn by_command(command: &str) -> Self {
-        let command = command.to_owned();
-        Self::by(move || run_command(&command))
+        let command: Arc<str> = command.into();
+        Self::by(move || run_command(Arc::clone(&command)))
     }
 }
 
@@ -50,29 +61,15 @@ impl fmt::Debug for Restart {
     }
 }
 
-fn run_command(command: &str) -> Result<(), String> {
-    let failed = |why: String| format!("the command that restarts the server, `{command}`, {why}");
+async fn run_command(command: Arc<str>) -> Result<(), String> {
+    let failed = |why: String| Err(format!("the command that restarts the server, `{command}`, {why}"));
     let mut shell = Command::new("sh");
-    let mut child = shell
-        .args(["-c", command])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .spawn()
-        .map_err(|error| failed(format!("cannot be run: {error}")))?;
-    let began = std::time::Instant::now();
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) if status.success() => return Ok(()),
-            Ok(Some(status)) => return Err(failed(format!("failed: {status}"))),
-            Ok(None) if began.elapsed() < BACK_WITHIN => std::thread::sleep(LOOK_AGAIN),
-            Ok(None) => {
-                // It is not waited for any longer; it may have ended just now.
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(failed(format!("took more than {} s", BACK_WITHIN.as_secs())));
-            }
-            Err(error) => return Err(failed(format!("cannot be waited for: {error}"))),
-        }
+    shell.args(["-c", &*command]).stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true);
+    match timeout(BACK_WITHIN, shell.status()).await {
+        Ok(Ok(status)) if status.success() => Ok(()),
+        Ok(Ok(status)) => failed(format!("failed: {status}")),
+        Ok(Err(error)) => failed(format!("cannot be run: {error}")),
+        Err(_) => failed(format!("took more than {} s", BACK_WITHIN.as_secs())),
     }
 }
 
@@ -203,9 +200,8 @@ impl Hands {
 
     async fn carry_out(&self, action: ServerAction) -> Result<(), String> {
         if action == ServerAction::Restart {
-            let Some(Restart(restart)) = self.restart.clone() else { return Ok(()) };
-            let restarted = tokio::task::spawn_blocking(move || restart());
-            restarted.await.unwrap_or_else(|error| Err(error.to_string()))?;
+            let Some(Restart(restart)) = &self.restart else { return Ok(()) };
+            restart().await?;
             // It loads what it was set up with.
             self.is_changed.store(false, Relaxed);
             return Ok(());

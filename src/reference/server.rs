@@ -10,9 +10,10 @@ use std::{
         },
     },
     thread::JoinHandle,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
+use futures_util::future::BoxFuture;
 use tokio::{
     runtime,
     sync::{Notify, mpsc, oneshot},
@@ -206,20 +207,23 @@ impl Server {
         })
     }
 
-    /// What ends this server at once and starts it again at the same address: its connections are cut, its sequences gone. It
-    /// blocks until that is done, and says in a line why it cannot be.
-    pub fn restarter(&self) -> impl Fn() -> Result<(), String> + Send + Sync + 'static {
+    /// What ends this server at once and starts it again at the same address: its connections are cut, its sequences gone. The
+    /// error says in a line why the server did not start again.
+    pub fn restarter(&self) -> impl Fn() -> BoxFuture<'static, Result<(), String>> + Send + Sync + 'static {
         let again = Arc::clone(&self.again);
         move || {
-            let (before, asked_at) = (again.lives.load(Acquire), Instant::now());
-            again.asked.notify_one();
-            while again.lives.load(Acquire) == before {
-                if asked_at.elapsed() > STARTED_AGAIN_WITHIN {
-                    return Err("the embedded server did not start again".to_owned());
-                }
-                std::thread::sleep(LOOK);
-            }
-            Ok(())
+            let again = Arc::clone(&again);
+            Box::pin(async move {
+                let before = again.lives.load(Acquire);
+                again.asked.notify_one();
+                let started = async {
+                    while again.lives.load(Acquire) == before {
+                        tokio::time::sleep(LOOK).await;
+                    }
+                };
+                let in_time = tokio::time::timeout(STARTED_AGAIN_WITHIN, started).await;
+                in_time.map_err(|_| "the embedded server did not start again".to_owned())
+            })
         }
     }
 

@@ -13,6 +13,7 @@ mod http;
 mod hunt;
 mod native_models;
 mod native_types;
+mod proto;
 mod server;
 mod tensors;
 mod types;

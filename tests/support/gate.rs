@@ -1,47 +1,58 @@
-//! Stands between a client and a server.
+//! Stands between a client and a server in a simulation.
 
 #![allow(unreachable_pub, reason = "it is a module of tests, of which each uses its part")]
 
 use std::{
-    io::{Read as _, Write as _},
-    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-    thread,
+    net::{Ipv4Addr, SocketAddr},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
-/// Stands between client and server, and can be told to let nothing pass for a while.
+use sequence_stress::{
+    net::{Place, Socket},
+    simulation,
+};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf, split},
+    sync::watch,
+    time::sleep,
+};
+use tokio_util::sync::CancellationToken;
+
+/// What becomes of some bytes that the client sent.
+pub enum Pass {
+    Now,
+    After(Duration),
+    /// The gate closes all its connections, and accepts no other.
+    Never,
+}
+
+type Passes = Arc<Mutex<dyn FnMut(&mut [u8]) -> Pass + Send>>;
+
+/// Stands between client and server until the simulation ends.
 pub struct Gate {
     pub address: SocketAddr,
-    pub held: Arc<AtomicBool>,
+    /// Nothing passes while this is true.
+    pub held: watch::Sender<bool>,
+    gone: CancellationToken,
 }
 
 impl Gate {
-    /// Lets pass what the client sends, as `passes` makes it, for as long as that says so; then it is gone, and what it listened on with it.
-    pub fn before(server: SocketAddr, passes: impl FnMut(&mut [u8]) -> bool + Send + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let address = listener.local_addr().expect("its address");
-        let (held, is_gone) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-        let gate = Self { address, held: Arc::clone(&held) };
-        let passes = Arc::new(Mutex::new(passes));
-        thread::spawn(move || {
-            for client in listener.incoming() {
-                if is_gone.load(Relaxed) {
-                    return;
-                }
-                let client = client.expect("a connection");
-                let server = TcpStream::connect(server).expect("the server is there");
-                let ends = |one: &TcpStream, other: &TcpStream| {
-                    (one.try_clone().expect("a handle"), other.try_clone().expect("a handle"))
-                };
-                for ((from, to), is_clients) in [(ends(&client, &server), true), (ends(&server, &client), false)] {
-                    let (held, is_gone, passes) = (Arc::clone(&held), Arc::clone(&is_gone), Arc::clone(&passes));
-                    let passes =
-                        move |bytes: &mut [u8]| !is_clients || passes.lock().is_ok_and(|mut passes| passes(bytes));
-                    thread::spawn(move || carry(from, to, &held, &is_gone, address, passes));
+    /// A gate that asks `passes` about all bytes that the client sends; `passes` may change them.
+    pub fn before(server: SocketAddr, passes: impl FnMut(&mut [u8]) -> Pass + Send + 'static) -> Self {
+        let (place, address) = Place::listen((Ipv4Addr::LOCALHOST, 0).into()).expect("a free port");
+        let (held, gone) = (watch::Sender::new(false), CancellationToken::new());
+        let gate = Self { address, held: held.clone(), gone: gone.clone() };
+        let passes: Passes = Arc::new(Mutex::new(passes));
+        simulation::spawn(async move {
+            let listener = place.into_listener().expect("a runtime");
+            while let Some(Ok(client)) = gone.run_until_cancelled(listener.accept()).await {
+                let server = Socket::connect(&server.to_string()).await.expect("the server is there");
+                let ((from_client, to_client), (from_server, to_server)) = (split(client), split(server));
+                for (from, to, passes) in
+                    [(from_client, to_server, Some(Arc::clone(&passes))), (from_server, to_client, None)]
+                {
+                    tokio::spawn(carry(from, to, held.subscribe(), gone.clone(), passes));
                 }
             }
         });
@@ -49,29 +60,34 @@ impl Gate {
     }
 }
 
-/// Carries what one end sends to the other one.
-fn carry(
-    mut from: TcpStream,
-    mut to: TcpStream,
-    held: &AtomicBool,
-    is_gone: &AtomicBool,
-    listens_at: SocketAddr,
-    passes: impl Fn(&mut [u8]) -> bool,
+impl Drop for Gate {
+    fn drop(&mut self) {
+        self.gone.cancel();
+    }
+}
+
+/// Carries what one end sends to the other one, until the gate is gone or one end closes.
+async fn carry(
+    mut from: ReadHalf<Socket>,
+    mut to: WriteHalf<Socket>,
+    mut held: watch::Receiver<bool>,
+    gone: CancellationToken,
+    passes: Option<Passes>,
 ) {
     let mut bytes = [0; 4096];
-    while let Ok(count @ 1..) = from.read(&mut bytes) {
-        if !passes(&mut bytes[..count]) {
-            is_gone.store(true, Relaxed);
-            // Wakes the listener, which ends.
-            let _ = TcpStream::connect(listens_at);
+    while let Some(Ok(count @ 1..)) = gone.run_until_cancelled(from.read(&mut bytes)).await {
+        let bytes = &mut bytes[..count];
+        match passes.as_ref().map_or(Pass::Now, |passes| passes.lock().expect("no panic")(bytes)) {
+            Pass::Now => {}
+            Pass::After(delay) => sleep(delay).await,
+            Pass::Never => gone.cancel(),
         }
-        while held.load(Relaxed) {
-            thread::sleep(Duration::from_millis(5));
-        }
-        if is_gone.load(Relaxed) || to.write_all(&bytes[..count]).is_err() {
+        // It fails when the gate is gone.
+        let _ = held.wait_for(|held| !held).await;
+        if gone.is_cancelled() || to.write_all(bytes).await.is_err() {
             break;
         }
     }
-    // One end may be gone already.
-    let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+    // The other end may be closed already.
+    let _ = to.shutdown().await;
 }

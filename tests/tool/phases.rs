@@ -1,16 +1,11 @@
 //! Runs in phases: which workers work when, and what becomes of a run in whose middle the server is disturbed.
 
 use crate::support;
-use std::{
-    net::SocketAddr,
-    sync::{Arc, atomic::Ordering::Relaxed},
-    thread,
-    time::Duration,
-};
+use std::{future::ready, net::SocketAddr, sync::Mutex, time::Duration};
 
 use crate::support::{
-    gate::Gate,
-    runs::{reference_server, run_alone, runtime, scenario_at},
+    gate::{Gate, Pass},
+    runs::{block_on, reference_server, run_alone, scenario_at},
 };
 use sequence_stress::{
     engine::{Accounting, IdleSearch, Observer, Restart, RunError, RunResult, Setup, SlotFinding, run},
@@ -21,7 +16,7 @@ use sequence_stress::{
     simulation::Simulation,
     transport::{Access, Client},
 };
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::sleep};
 
 fn server(faults: &[Planted]) -> Server {
     let models = ModelOptions {
@@ -223,11 +218,12 @@ fn where_the_server_cannot_be_restarted_the_run_ends_and_what_it_found_is_kept()
 #[test]
 fn a_server_that_nobody_starts_again_did_nothing_wrong() {
     let _simulation = Simulation::begin();
-    let server = std::sync::Mutex::new(Some(server(&[])));
-    let address = server.lock().expect("a server").as_ref().expect("a server").address;
+    let server = server(&[]);
+    let address = server.address;
+    let server = Mutex::new(Some(server));
     let ends = Restart::by(move || {
         drop(server.lock().expect("a server").take());
-        Err("nobody starts it again".to_owned())
+        ready(Err("nobody starts it again".to_owned()))
     });
     let text = format!("{COMMON}{}", DISTURBED.replace("ACTION", "restart"));
     let result = stress_at(address, &text, Some(ends)).expect("a run");
@@ -239,12 +235,13 @@ fn a_server_that_nobody_starts_again_did_nothing_wrong() {
 
 #[test]
 fn a_server_that_dies_of_being_asked_to_load_a_model_died() {
+    let _simulation = Simulation::begin();
     let server = server(&[]);
     let mut loads = 0;
     let gate = Gate::before(server.address, move |bytes| {
         loads += u32::from(is_load(bytes));
         // The first is the trial before the run.
-        loads < 2
+        if loads < 2 { Pass::Now } else { Pass::Never }
     });
     let text = format!("{COMMON}{}", DISTURBED.replace("ACTION", "reload-oldest"));
     let result = stress_at(gate.address, &text, None).expect("a run");
@@ -255,12 +252,10 @@ fn a_server_that_dies_of_being_asked_to_load_a_model_died() {
 
 #[test]
 fn a_model_may_take_longer_to_load_than_a_connection_to_be_made() {
+    let _simulation = Simulation::begin();
     let server = server(&[]);
     let gate = Gate::before(server.address, |bytes| {
-        if is_load(bytes) {
-            thread::sleep(Duration::from_millis(1800));
-        }
-        true
+        if is_load(bytes) { Pass::After(Duration::from_millis(1800)) } else { Pass::Now }
     });
     let common = COMMON.replace("lost_after_ms", "connect_ms = 1500, lost_after_ms");
     let text = format!("{common}{}", DISTURBED.replace("ACTION", "reload-oldest"));
@@ -279,31 +274,32 @@ fn a_model_that_was_switched_is_put_back_however_the_run_ends() {
     let switched = DISTURBED.replace("ACTION", "reload-oldest");
     let faulty = [Planted::always(Fault::SkipStep)];
     for (faults, is_interrupted) in [(&[][..], false), (&[][..], true), (&faulty[..], true)] {
+        let _simulation = Simulation::begin();
         let server = server(faults);
-        let runtime = runtime();
-        let _inside = runtime.enter();
-        // Of a run that would go on for long.
+        // An interrupted run would go on for long.
         let seconds = if is_interrupted { "duration_s = 60" } else { "duration_s = 1" };
         let text = format!("{COMMON}{}", switched.replace("duration_s = 1", seconds));
         let scenario = scenario_at(server.address, &text);
-        let calls = scenario.target.endpoint.for_calls();
-        let client = Client::new(calls, &Access::default(), Duration::from_secs(5)).expect("an endpoint");
-        let (interrupt, interrupts) = mpsc::channel(1);
-        let when_switched = async {
-            while strategy_of(&client).await != Some(Strategy::Oldest) {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-            if is_interrupted {
-                interrupt.send(()).await.expect("the run listens");
-            }
-        };
-        let mut nobody = ();
-        let running = run(Setup::new(scenario, Seed(3)), &mut nobody, interrupts);
-        let (result, ()) = runtime.block_on(async { tokio::join!(running, when_switched) });
-        let result = result.expect("a run");
+        let (result, strategy) = block_on(async {
+            let calls = scenario.target.endpoint.for_calls();
+            let client = Client::new(calls, &Access::default(), Duration::from_secs(5)).expect("an endpoint");
+            let (interrupt, interrupts) = mpsc::channel(1);
+            let when_switched = async {
+                while strategy_of(&client).await != Some(Strategy::Oldest) {
+                    sleep(Duration::from_millis(5)).await;
+                }
+                if is_interrupted {
+                    interrupt.send(()).await.expect("the run listens");
+                }
+            };
+            let mut nobody = ();
+            let running = run(Setup::new(scenario, Seed(3)), &mut nobody, interrupts);
+            let (result, ()) = tokio::join!(running, when_switched);
+            (result.expect("a run"), strategy_of(&client).await)
+        });
         assert_eq!((result.interrupted.0, result.violations.is_empty()), (is_interrupted, faults.is_empty()));
         assert_eq!(result.broken_off, None);
-        assert_eq!(runtime.block_on(strategy_of(&client)), Some(Strategy::Direct));
+        assert_eq!(strategy, Some(Strategy::Direct));
     }
 }
 
@@ -316,6 +312,7 @@ fn a_model_that_cannot_be_put_back_is_told_and_the_result_is_kept() {
             self.0.push(what.to_owned());
         }
     }
+    let _simulation = Simulation::begin();
     let server = server(&[]);
     let mut loads = 0;
     let gate = Gate::before(server.address, move |bytes| {
@@ -326,13 +323,13 @@ fn a_model_that_cannot_be_put_back_is_told_and_the_result_is_kept() {
         if let Some(at) = at {
             bytes[at + 1] = b'C';
         }
-        true
+        Pass::Now
     });
     let text = format!("{COMMON}{}", DISTURBED.replace("ACTION", "reload-oldest"));
     let (_interrupt, interrupts) = mpsc::channel(1);
     let mut troubled = Troubled::default();
     let setup = Setup::new(scenario_at(gate.address, &text), Seed(3));
-    let result = runtime().block_on(run(setup, &mut troubled, interrupts)).expect("a run");
+    let result = block_on(run(setup, &mut troubled, interrupts)).expect("a run");
     let [told] = &troubled.0[..] else { panic!("{:?}", troubled.0) };
     assert!(told.starts_with("model 'custom_sequence_int32' could not be put back as it was configured: "), "{told}");
     assert!(result.preflight.notes.contains(told) && result.violations.is_empty(), "{:?}", result.violations);
@@ -358,15 +355,20 @@ const LOST_AFTER: Duration = Duration::from_millis(1500);
 const VERY_LONG: Duration = Duration::from_millis(3300);
 
 /// Runs with a disturbance that takes very long, on a server whose answers would be lost long before that is over.
-fn disturbed_for_long(address: SocketAddr, models: &Server, disturb: impl Fn() + Send + Sync + 'static) -> RunResult {
+fn disturbed_for_long<D>(address: SocketAddr, disturb: impl Fn() -> D + Send + Sync + 'static) -> RunResult
+where
+    D: Future<Output = ()> + Send + 'static,
+{
     let common =
         COMMON.replace("lost_after_ms = 20000", &format!("lost_after_ms = {}, step_ms = 1", LOST_AFTER.as_millis()));
     let text = format!("{common}{}", DISTURBED.replace("ACTION", "restart"));
     let restart = Restart::by(move || {
-        disturb();
-        Ok(())
+        let disturbed = disturb();
+        async move {
+            disturbed.await;
+            Ok(())
+        }
     });
-    assert!(!models.is_gone());
     let result = stress_at(address, &text, Some(restart)).expect("a run");
     assert_eq!(result.preflight.limits.lost_after, LOST_AFTER);
     result
@@ -384,11 +386,15 @@ fn quick_server() -> Server {
 
 #[test]
 fn a_restart_that_takes_longer_than_any_answer_is_no_hang() {
+    let _simulation = Simulation::begin();
     let server = quick_server();
     let restart = server.restarter();
-    let result = disturbed_for_long(server.address, &server, move || {
-        restart().expect("it starts again");
-        thread::sleep(VERY_LONG);
+    let result = disturbed_for_long(server.address, move || {
+        let restarted = restart();
+        async move {
+            restarted.await.expect("it starts again");
+            sleep(VERY_LONG).await;
+        }
     });
     assert_eq!(result.violations, []);
     assert!(result.phases.len() == 2 && result.passes > 60, "{result:?}");
@@ -396,13 +402,17 @@ fn a_restart_that_takes_longer_than_any_answer_is_no_hang() {
 
 #[test]
 fn what_a_disturbance_holds_up_is_not_lost() {
+    let _simulation = Simulation::begin();
     let server = quick_server();
-    let gate = Gate::before(server.address, |_| true);
-    let held = Arc::clone(&gate.held);
-    let result = disturbed_for_long(gate.address, &server, move || {
-        held.store(true, Relaxed);
-        thread::sleep(VERY_LONG);
-        held.store(false, Relaxed);
+    let gate = Gate::before(server.address, |_| Pass::Now);
+    let held = gate.held.clone();
+    let result = disturbed_for_long(gate.address, move || {
+        let held = held.clone();
+        async move {
+            held.send_replace(true);
+            sleep(VERY_LONG).await;
+            held.send_replace(false);
+        }
     });
     assert_eq!(result.violations, []);
     assert!(result.phases.len() == 2 && result.passes > 60, "{result:?}");

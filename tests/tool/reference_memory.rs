@@ -88,3 +88,18 @@ async fn memory_does_not_grow_with_what_was_served() {
     let [before, after] = after;
     assert!(after < before + 4096, "{before} KiB, then {after} KiB");
 }
+
+#[tokio::test]
+async fn a_planted_leak_keeps_a_mebibyte_for_each_start() {
+    const STARTS: i64 = 100;
+    for (options, leaks) in [(&[][..], false), (&["--fault", "leak-memory"], true)] {
+        let serve = serve(options);
+        let client = serve.client().await;
+        sequences(&client, 1..1 + STREAMS, true).await;
+        let before = serve.resident();
+        sequences(&client, 1 + STREAMS..1 + STREAMS + STARTS, true).await;
+        let after = serve.resident();
+        let half = STARTS.unsigned_abs() * 1024 / 2;
+        assert_eq!(after > before + half, leaks, "{options:?}: {before} KiB, then {after} KiB");
+    }
+}

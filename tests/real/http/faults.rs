@@ -8,6 +8,7 @@ use super::{
     http::{connect, request, try_ask},
     infer, step, sum, with_faults,
 };
+use crate::support::runs::block_on;
 
 /// What a first step and a step without START are answered with.
 fn answers(fault: Option<Fault>) -> (u16, Value, (u16, String)) {
@@ -76,7 +77,7 @@ fn the_server_crashes_restarts_and_sends_away() {
 fn a_restart_from_outside_is_one_of_all_front_ends() {
     let server = with_faults(&[]);
     assert_eq!(sum(server.http, &step(7, "S", 5)), 5);
-    server.restarter()().expect("it starts again");
+    block_on(server.restarter()()).expect("it starts again");
     assert_eq!(infer(server.http, &step(7, "", 5)).status, 400);
     for (address, path) in [(server.http, MODEL), (server.metrics, "/metrics")] {
         assert_eq!(super::ask(address, "GET", path, &[], b"").status, 200);
