@@ -254,9 +254,13 @@ fn a_server_that_dies_of_being_asked_to_load_a_model_died() {
 fn a_model_may_take_longer_to_load_than_a_connection_to_be_made() {
     let _simulation = Simulation::begin();
     let server = server(&[]);
-    let gate = Gate::before(server.address, |bytes| {
-        if is_load(bytes) { Pass::After(Duration::from_millis(1800)) } else { Pass::Now }
-    });
+    let gate =
+        Gate::before(
+            server.address,
+            |bytes| {
+                if is_load(bytes) { Pass::After(Duration::from_millis(1800)) } else { Pass::Now }
+            },
+        );
     let common = COMMON.replace("lost_after_ms", "connect_ms = 1500, lost_after_ms");
     let text = format!("{common}{}", DISTURBED.replace("ACTION", "reload-oldest"));
     let result = stress_at(gate.address, &text, None).expect("a run");
