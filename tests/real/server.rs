@@ -314,7 +314,8 @@ fn with_triton_passes_the_exit_code_on_and_stops_the_server_whatever_happens() {
         assert!(!is_running(&String::from_utf8_lossy(&output.stdout)), "{}", text(&output));
     };
     let is_ended_by = |signal: &str, code: i32| {
-        let mut child = with_triton(&[], &["sh", "-c", "echo $TRITON_PID; sleep 600"]).spawn().expect("it runs");
+        // Without `exec`, dash loses an interrupt that comes while it starts `sleep`.
+        let mut child = with_triton(&[], &["sh", "-c", "echo $TRITON_PID; exec sleep 600"]).spawn().expect("it runs");
         let mut server = String::new();
         let out = child.stdout.take().expect("a pipe");
         BufReader::new(out).read_line(&mut server).expect("the server's pid");

@@ -157,6 +157,17 @@ fn a_slot_that_there_is_twice_is_found() {
 }
 
 #[test]
+fn a_server_that_answers_nobody_has_not_lost_its_slots() {
+    let _simulation = Simulation::begin();
+    let server = reference_server(models(), &[Planted::always(Fault::SlowExecution)]);
+    let more = "load = { workers = 3, iterations = 1 }\n\
+        limits = { lost_after_ms = 2000, step_ms = 2, settle_ms = 300, quiet_ms = 20, drain_ms = 1000, connect_ms = 10000 }";
+    let result = run_on(&server, DIRECT, more);
+    assert_eq!(kinds(&result), [Lost], "{:#?}", result.violations);
+    assert!(why(&result).contains("none of 8 STARTs was answered"), "{}", why(&result));
+}
+
+#[test]
 fn a_sequence_that_is_reaped_early_is_found() {
     let _simulation = Simulation::begin();
     let server = reference_server(models(), &[Planted::always(Fault::ReapEarly)]);
