@@ -202,6 +202,7 @@ fn an_exported_failure_counts_the_slots() {
 #[test]
 #[ignore = "needs NVIDIA's perf_analyzer: run scripts/test"]
 fn perf_analyzer_is_served() {
+    const SENDERS: u32 = 4;
     // A machine that is too busy for a while is no reason for an error.
     let mut serve = Serve::start(&["--idle-limit", "60s"]);
     let (grpc, http) = (serve.address.clone(), serve.http.clone());
@@ -217,12 +218,14 @@ fn perf_analyzer_is_served() {
         let mut command = Command::new(told("SEQUENCE_STRESS_PERF_ANALYZER"));
         command.env("LD_LIBRARY_PATH", told("SEQUENCE_STRESS_PERF_ANALYZER_LIBRARIES"));
         command.args(["-m", model, "--shape", "INPUT:1"]).args(endpoint);
-        command.args(["--sequence-length", "8", "--concurrency-range", "4", "--request-count", "500"]);
+        command.args(["--sequence-length", "8", "--concurrency-range", &SENDERS.to_string()]);
+        command.args(["--request-count", "500"]);
         let (code, output) = run(&mut command);
         assert_eq!(code, Some(0), "{model}: {output}");
         let lower = output.to_lowercase();
         assert!(!["error", "fail", "warn"].iter().any(|word| lower.contains(word)), "{model}: {output}");
-        // It sends at least as many, and finds each of them in the server's statistics.
+        // It sends at least as many, and finds them in the server's statistics. A server counts a request behind its answer, so that the
+        // last one of each sender may be missing.
         let number = |of: &str| {
             let line = output.lines().find_map(|line| line.trim().strip_prefix(of));
             let count = line.and_then(|rest| rest.split_whitespace().next()).map(str::parse::<u32>);
@@ -230,7 +233,9 @@ fn perf_analyzer_is_served() {
         };
         let sent = number("Request count:");
         assert!(sent >= 500, "{output}");
-        assert_eq!((number("Inference count:"), number("Successful request count:")), (sent, sent), "{output}");
+        for of in ["Inference count:", "Successful request count:"] {
+            assert!((sent - SENDERS..=sent).contains(&number(of)), "{output}");
+        }
         assert!(serve.is_running());
     }
 }

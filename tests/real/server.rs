@@ -205,7 +205,10 @@ const NATIVE_FAULTS: [(&str, &str, &str); 12] = [
 #[ignore = "needs the real tritonserver: run scripts/test"]
 fn faults_that_native_models_have_alone_are_found_and_named() {
     let server = Triton::native();
-    let broken = |(fault, model, expected)| Broken { model, fault, when: ":once@10", expected, also: &[] };
+    // A state that is not kept shows at the next step, and where the client abandons the sequence there is none. Of some 400 steps 80 commit
+    // it; the client goes on behind nineteen of twenty.
+    let when = |fault| if fault == "state-not-saved" { ":0.2" } else { ":once@10" };
+    let broken = |(fault, model, expected)| Broken { model, fault, when: when(fault), expected, also: &[] };
     at_the_same_time(&NATIVE_FAULTS.map(broken), |broken| broken.is_found(&server));
 }
 
