@@ -1,4 +1,4 @@
-//! Connections and listeners: the system's TCP, or memory where this thread is in a [`simulation`](crate::simulation).
+//! Connections and listeners: the system's TCP, or memory where this thread is in a [`simulation`](crate::simulation); secured or not.
 
 use std::{
     io,
@@ -12,6 +12,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::{TcpListener, TcpStream},
 };
+use tokio_rustls::TlsStream;
 use tokio_util::sync::CancellationToken;
 
 use crate::simulation::{self, Bound, Pipe};
@@ -23,6 +24,8 @@ pub enum Socket {
     Tcp(TcpStream),
     /// In memory.
     Memory(Pipe),
+    /// TLS over one of these, at the client's end or the server's.
+    Secured(Box<TlsStream<Socket>>),
 }
 
 impl Socket {
@@ -57,6 +60,7 @@ impl Socket {
                 pipe.set_zero_linger();
                 Ok(())
             }
+            Self::Secured(stream) => stream.get_mut().0.set_zero_linger(),
         }
     }
 }
@@ -148,11 +152,18 @@ impl From<TcpStream> for Socket {
     }
 }
 
+impl From<TlsStream<Socket>> for Socket {
+    fn from(stream: TlsStream<Socket>) -> Self {
+        Self::Secured(Box::new(stream))
+    }
+}
+
 impl AsyncRead for Socket {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Tcp(stream) => pin!(stream).poll_read(context, buffer),
             Self::Memory(pipe) => pin!(pipe).poll_read(context, buffer),
+            Self::Secured(stream) => pin!(stream).poll_read(context, buffer),
         }
     }
 }
@@ -162,6 +173,7 @@ impl AsyncWrite for Socket {
         match self.get_mut() {
             Self::Tcp(stream) => pin!(stream).poll_write(context, bytes),
             Self::Memory(pipe) => pin!(pipe).poll_write(context, bytes),
+            Self::Secured(stream) => pin!(stream).poll_write(context, bytes),
         }
     }
 
@@ -169,6 +181,7 @@ impl AsyncWrite for Socket {
         match self.get_mut() {
             Self::Tcp(stream) => pin!(stream).poll_flush(context),
             Self::Memory(pipe) => pin!(pipe).poll_flush(context),
+            Self::Secured(stream) => pin!(stream).poll_flush(context),
         }
     }
 
@@ -176,6 +189,7 @@ impl AsyncWrite for Socket {
         match self.get_mut() {
             Self::Tcp(stream) => pin!(stream).poll_shutdown(context),
             Self::Memory(pipe) => pin!(pipe).poll_shutdown(context),
+            Self::Secured(stream) => pin!(stream).poll_shutdown(context),
         }
     }
 
@@ -187,6 +201,7 @@ impl AsyncWrite for Socket {
         match self.get_mut() {
             Self::Tcp(stream) => pin!(stream).poll_write_vectored(context, slices),
             Self::Memory(pipe) => pin!(pipe).poll_write_vectored(context, slices),
+            Self::Secured(stream) => pin!(stream).poll_write_vectored(context, slices),
         }
     }
 
@@ -194,6 +209,7 @@ impl AsyncWrite for Socket {
         match self {
             Self::Tcp(stream) => stream.is_write_vectored(),
             Self::Memory(pipe) => pipe.is_write_vectored(),
+            Self::Secured(stream) => stream.is_write_vectored(),
         }
     }
 }

@@ -1,18 +1,9 @@
 //! Connections that come in, secured or not.
 
-use std::{
-    io,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{io, sync::Arc, time::Duration};
 
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    sync::{Semaphore, mpsc},
-};
-use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tokio::sync::{Semaphore, mpsc};
+use tokio_rustls::{TlsAcceptor, TlsStream};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::server::Connected;
@@ -27,15 +18,8 @@ const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 /// How long it is waited where connections cannot be taken, because there are too many.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// A connection.
-#[derive(Debug)]
-pub(super) enum Connection {
-    Plain(Socket),
-    Secured(Box<TlsStream<Socket>>),
-}
-
 /// Connections as they come, until it is told to close.
-pub(super) type Connections = ReceiverStream<io::Result<Connection>>;
+pub(super) type Connections = ReceiverStream<io::Result<Socket>>;
 
 /// Takes connections. The stream ends behind the last one that was taken before it was told to close.
 pub(super) fn connections(listener: Listener, tls: Option<TlsAcceptor>, close: CancellationToken) -> Connections {
@@ -47,7 +31,7 @@ pub(super) fn connections(listener: Listener, tls: Option<TlsAcceptor>, close: C
 async fn take(
     listener: Listener,
     tls: Option<TlsAcceptor>,
-    sender: mpsc::Sender<io::Result<Connection>>,
+    sender: mpsc::Sender<io::Result<Socket>>,
     close: CancellationToken,
 ) {
     let handshakes = Arc::new(Semaphore::new(HANDSHAKES_MAX));
@@ -60,7 +44,7 @@ async fn take(
             continue;
         };
         let Some(tls) = tls.clone() else {
-            let _ = sender.send(Ok(Connection::Plain(stream))).await;
+            let _ = sender.send(Ok(stream)).await;
             continue;
         };
         let permit = Arc::clone(&handshakes).acquire_owned().await;
@@ -68,7 +52,7 @@ async fn take(
         tokio::spawn(async move {
             let _permit = permit;
             match tokio::time::timeout(HANDSHAKE_LIMIT, tls.accept(stream)).await {
-                Ok(Ok(stream)) => _ = sender.send(Ok(Connection::Secured(Box::new(stream)))).await,
+                Ok(Ok(stream)) => _ = sender.send(Ok(TlsStream::from(stream).into())).await,
                 Ok(Err(error)) => tracing::debug!("a client's handshake fails: {error}"),
                 Err(_) => tracing::debug!("a client's handshake takes too long"),
             }
@@ -76,64 +60,8 @@ async fn take(
     }
 }
 
-impl Connected for Connection {
-    type ConnectInfo = ();
-
-    fn connect_info(&self) -> Self::ConnectInfo {}
-}
-
 impl Connected for Socket {
     type ConnectInfo = ();
 
     fn connect_info(&self) -> Self::ConnectInfo {}
-}
-
-impl AsyncRead for Connection {
-    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_read(context, into),
-            Self::Secured(stream) => Pin::new(stream).poll_read(context, into),
-        }
-    }
-}
-
-impl AsyncWrite for Connection {
-    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
-            Self::Secured(stream) => Pin::new(stream).poll_write(context, bytes),
-        }
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_write_vectored(context, bytes),
-            Self::Secured(stream) => Pin::new(stream).poll_write_vectored(context, bytes),
-        }
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        match self {
-            Self::Plain(stream) => stream.is_write_vectored(),
-            Self::Secured(stream) => stream.is_write_vectored(),
-        }
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_flush(context),
-            Self::Secured(stream) => Pin::new(stream).poll_flush(context),
-        }
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_shutdown(context),
-            Self::Secured(stream) => Pin::new(stream).poll_shutdown(context),
-        }
-    }
 }

@@ -10,8 +10,8 @@ use tokio::{runtime, sync::oneshot, task::JoinSet};
 use tokio_stream::StreamExt as _;
 use tokio_util::sync::CancellationToken;
 
-use super::listen::{Connection, Connections};
-use crate::simulation;
+use super::listen::Connections;
+use crate::{net::Socket, simulation};
 
 /// What a client gets.
 pub(super) type Answered = Response<Full<Bytes>>;
@@ -58,7 +58,7 @@ where
     while open.join_next().await.is_some() {}
 }
 
-async fn serve_one<F, A>(connection: Connection, close: CancellationToken, answer: F)
+async fn serve_one<F, A>(connection: Socket, close: CancellationToken, answer: F)
 where
     F: Fn(Request<Incoming>) -> A,
     A: Future<Output = Result<Answered, Infallible>>,

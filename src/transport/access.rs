@@ -15,7 +15,6 @@ use tower::service_fn;
 use super::{
     call_error::{CallError, reasons},
     tls::{Protocol, Tls},
-    wire::Wire,
 };
 use crate::{
     endpoint::Endpoint,
@@ -167,19 +166,19 @@ impl Access {
     }
 
     /// A connection to an endpoint.
-    pub(super) async fn connect(&self, endpoint: &Endpoint, protocol: Protocol) -> io::Result<Wire> {
+    pub(super) async fn connect(&self, endpoint: &Endpoint, protocol: Protocol) -> io::Result<Socket> {
         let stream = Socket::connect(&endpoint.address()).await?;
         self.secured(endpoint, stream, protocol).await
     }
 
     /// A connection that was made to an endpoint, whatever it goes through, secured where it has to be.
-    pub(super) async fn secured(&self, endpoint: &Endpoint, stream: Socket, protocol: Protocol) -> io::Result<Wire> {
+    pub(super) async fn secured(&self, endpoint: &Endpoint, stream: Socket, protocol: Protocol) -> io::Result<Socket> {
         match &self.0.tls {
             Some(tls) if endpoint.scheme.is_secured() => tls.secure(endpoint, stream, protocol).await,
             None if endpoint.scheme.is_secured() => {
                 Err(io::Error::other(format!("{endpoint} is secured, and nothing is known of how")))
             }
-            _ => Ok(Wire::Plain(stream)),
+            _ => Ok(stream),
         }
     }
 

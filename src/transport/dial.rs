@@ -18,7 +18,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::transport::Uri;
 use tower::Service;
 
-use super::{access::Access, process::ClientProcess, tls::Protocol, wire::Wire};
+use super::{access::Access, process::ClientProcess, tls::Protocol};
 use crate::{
     endpoint::{Endpoint, Scheme},
     net::Socket,
@@ -70,7 +70,7 @@ impl Connector {
 }
 
 impl Dial {
-    async fn dial(&self) -> io::Result<Wire> {
+    async fn dial(&self) -> io::Result<Socket> {
         let address = match &self.process {
             None => self.endpoint.address(),
             Some(process) => {
@@ -92,7 +92,7 @@ impl Dial {
 
 /// A connection that fails, and is reset when it is dropped, once it is told to.
 pub(super) struct Resettable {
-    stream: Wire,
+    stream: Socket,
     reset: Pin<Box<WaitForCancellationFutureOwned>>,
     is_reset: bool,
 }

@@ -16,7 +16,6 @@ mod settings;
 mod stream;
 mod template;
 mod tls;
-mod wire;
 
 pub use access::{Access, Conduit};
 pub use call_error::CallError;

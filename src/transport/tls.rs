@@ -22,9 +22,8 @@ use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     time::timeout,
 };
-use tokio_rustls::TlsConnector;
+use tokio_rustls::{TlsConnector, TlsStream};
 
-use super::wire::Wire;
 use crate::{endpoint::Endpoint, net::Socket, scenario};
 
 /// What is spoken over a secured connection.
@@ -106,7 +105,7 @@ impl Tls {
     }
 
     /// Secures a connection to an endpoint, whatever it goes through.
-    pub(super) async fn secure(&self, endpoint: &Endpoint, stream: Socket, protocol: Protocol) -> io::Result<Wire> {
+    pub(super) async fn secure(&self, endpoint: &Endpoint, stream: Socket, protocol: Protocol) -> io::Result<Socket> {
         let name = match &self.server_name {
             Some(name) => name.clone(),
             None => name_of(endpoint)?,
@@ -116,7 +115,7 @@ impl Tls {
             Protocol::Http1 => &self.http1,
         };
         match TlsConnector::from(Arc::clone(config)).connect(name, stream).await {
-            Ok(stream) => Ok(Wire::Secured(Box::new(stream))),
+            Ok(stream) => Ok(TlsStream::from(stream).into()),
             Err(error) => Err(io::Error::new(error.kind(), TlsFailure(self.explain(endpoint, &error)))),
         }
     }
