@@ -14,7 +14,7 @@ use crate::{
     claim::Claims,
     event::{ContextId, Cut, Event, EventKind, Nanos},
     oracle::{Oracle, Outcome, Ruling, Settled, Violation, ViolationKind},
-    sequence::Pattern,
+    sequence::{Pattern, RequestId},
 };
 
 /// The longest time that a histogram tells apart, in µs: an hour.
@@ -142,6 +142,8 @@ pub struct Tally {
     pub slow: u64,
     /// Whether a stream was cut, so that the server's counts are bounded and not determined.
     pub cut: bool,
+    /// Whether an answer was lost, and no later request of its context was executed: the server may answer nobody any more.
+    pub stuck: bool,
     /// How often each claim was reached.
     pub reached: Claims,
 }
@@ -165,6 +167,7 @@ impl Tally {
         }
         self.slow += other.slow;
         self.cut |= other.cut;
+        self.stuck |= other.stuck;
         self.reached.add(&other.reached);
     }
 
@@ -223,6 +226,8 @@ pub struct Recorder {
 struct Begun {
     first_sent: Nanos,
     previous_answer: Nanos,
+    /// The latest of the requests that were executed.
+    executed: Option<RequestId>,
     /// Until when the client did not read.
     read_on: Nanos,
     /// Whether each step so far had the outcome that was planned.
@@ -288,12 +293,15 @@ impl Recorder {
             | EventKind::NotClosed
             | EventKind::Disturbed(_) => {}
         }
+        let gave_up = matches!(event.kind, EventKind::GaveUp);
         self.reach[index].event(&event.kind, here, &mut self.tally.reached);
         let Ruling { settled, abandoned, violations, distrust } = self.oracle.observe(event);
         if let Some(settled) = &settled {
             let is_right = settled.judged && violations.is_empty();
             self.reach[index].settled(settled, is_right, here, &mut self.tally.reached);
             self.settled(at, context, settled);
+            let is_lost = gave_up && !violations.is_empty();
+            self.tally.stuck |= is_lost && self.begun[index].executed <= Some(settled.step.request);
         }
         if let Some(pattern) = self.begun_mut(context).pattern {
             self.tally.patterns[pattern.index()].indeterminate += abandoned as u64;
@@ -328,6 +336,9 @@ impl Recorder {
         if step.is_first() {
             begun.first_sent = sent_at;
             begun.as_planned = true;
+        }
+        if outcome == Outcome::Completed {
+            begun.executed = begun.executed.max(Some(step.request));
         }
         begun.as_planned &= outcome == planned;
         if outcome == Outcome::Indeterminate {

@@ -168,6 +168,18 @@ fn a_server_that_answers_nobody_has_not_lost_its_slots() {
 }
 
 #[test]
+fn an_answer_that_is_lost_does_not_hide_that_all_slots_are_gone() {
+    let _simulation = Simulation::begin();
+    let one = ModelOptions { instances: 1, max_batch_size: 1, candidates: 1, ..models() };
+    let faults = [Planted::once(Fault::DropResponse, 2), Planted::always(Fault::LeakSlotAtEnd)];
+    let server = reference_server(one, &faults);
+    let more = "load = { workers = 1, iterations = 1 }\nlength = { min = 4, max = 4 }\npatterns.common = { valid = 1 }";
+    let result = run_on(&server, DIRECT, more);
+    assert_eq!(kinds(&result), [Lost, SlotLeak], "{:#?} {:#?}", result.slots, result.violations);
+    assert!(matches!(result.slots.finding, SlotFinding::Leaked { slots: 1, leaked: 1, .. }), "{:?}", result.slots);
+}
+
+#[test]
 fn a_sequence_that_is_reaped_early_is_found() {
     let _simulation = Simulation::begin();
     let server = reference_server(models(), &[Planted::always(Fault::ReapEarly)]);

@@ -128,7 +128,7 @@ impl<'r> Attempt<'r> {
         self.until(self.terms.patience, |attempt| attempt.started() == slots).await?;
         // An early one may be idle and gone by now, and its slot another's.
         self.prove_open(0..slots).await?;
-        if self.started() == 0 && self.terms.lost {
+        if self.started() == 0 && self.terms.stuck {
             let why = format!("none of {slots} STARTs was answered, as requests of the run were not");
             return Err(Void { why, again: false });
         }

@@ -149,8 +149,8 @@ struct Terms {
     step: Duration,
     /// How long what has to be answered is waited for.
     patience: Duration,
-    /// Whether answers of the run are lost. A server that answers nobody then shows nothing of its slots.
-    lost: bool,
+    /// Whether the server may have answered nobody any more when the run ended. One that does shows nothing of its slots.
+    stuck: bool,
     /// The first of the correlation IDs that no worker has.
     first_id: NonZeroU64,
 }
@@ -188,8 +188,7 @@ impl Terms {
         let patience = if tally.cut { usual.max(limits.lawful) } else { usual };
         let first_id =
             free_ids(scenario, slots, 0).ok_or("the workers have so many correlation IDs that none are left")?;
-        let lost = tally.violations.contains_key(&ViolationKind::Lost);
-        Ok(Self { slots, idle_limit, step: limits.step, patience, lost, first_id })
+        Ok(Self { slots, idle_limit, step: limits.step, patience, stuck: tally.stuck, first_id })
     }
 }
 

@@ -105,8 +105,8 @@ fn conversations(kinds: &[Kind], least: u64) {
 }
 
 // The seeds are fixed, so each run of a test has the same worlds. The gate has fewer worlds than the long form. Suppose that the
-// oracle accuses a correct server in one conversation of 200: 3000 conversations have no accusation with a probability of e^-15,
-// 3 in 10 million.
+// oracle accuses a correct server in one conversation of 200: the 3000 conversations of a test have no accusation with a probability
+// of e^-15, 3 in 10 million. What concerns one of several kinds of model alone, and is as rare, the long form finds.
 #[test]
 fn a_correct_server_is_never_accused_and_its_state_never_lost() {
     conversations(&KINDS, rounds(3000, 100_000));
@@ -114,19 +114,20 @@ fn a_correct_server_is_never_accused_and_its_state_never_lost() {
 
 #[test]
 fn nor_is_it_in_any_other_type_or_formula() {
-    conversations(&arithmetics(), rounds(2160, 10_000));
+    conversations(&arithmetics(), rounds(3000, 10_000));
 }
 
 #[test]
 fn nor_is_it_where_a_request_has_several_answers_that_overtake_those_to_others() {
-    conversations(&decoupled(), rounds(1000, 30_000));
+    conversations(&decoupled(), rounds(3000, 30_000));
 }
 
-// Suppose that the oracle misses one altered answer in seven: it finds all of 100 with a probability of (6/7)^100, 2 in 10 million.
+// Suppose that the oracle misses one altered answer in seven: it finds all of 90 with a probability of (6/7)^90, 9 in 10 million.
+// An oracle that misses all answers of one kind of model, or with one alteration, fails for certain.
 #[test]
 fn an_altered_answer_is_a_violation_where_one_was_determined() {
     let altered = altered(&KINDS, rounds(150, 1500));
-    assert!(altered.len() >= 100, "{altered:?}");
+    assert!(altered.len() >= 90, "{altered:?}");
     for how in Alteration::ALL {
         assert!(altered.iter().any(|(_, its)| *its == how), "{how:?} was not tried");
     }
@@ -134,9 +135,9 @@ fn an_altered_answer_is_a_violation_where_one_was_determined() {
 
 #[test]
 fn so_it_is_in_every_type_and_formula() {
-    for (kinds, worlds) in [(&arithmetics()[..], rounds(180, 1500)), (&decoupled(), rounds(60, 500))] {
+    for (kinds, worlds) in [(&arithmetics()[..], rounds(180, 1500)), (&decoupled(), rounds(180, 500))] {
         let altered = altered(kinds, worlds);
-        assert!(altered.len() as u64 > worlds / 2, "{} of {worlds}", altered.len());
+        assert!(altered.len() >= 90, "{} of {worlds}", altered.len());
         for (number, kind) in kinds.iter().enumerate() {
             assert!(altered.iter().any(|(its, _)| *its == number), "no answer of {kind:?} was altered");
         }
