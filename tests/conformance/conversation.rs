@@ -205,7 +205,9 @@ impl Conversation {
         self.call("unary", step).take("unary", 1)
     }
 
-    pub(crate) fn ask(self, query: Query) -> Self {
+    pub(crate) fn ask(mut self, query: Query) -> Self {
+        // The index tells of every model.
+        self.is_alone |= matches!(query, Query::Index { .. });
         self.then(Action::Ask(query))
     }
 

@@ -30,27 +30,59 @@ const A_THIRD: usize = 3;
 
 /// A conversation with the real server may meet so many servers that die.
 const DEATHS_MAX: u32 = 2;
-/// In the gate the real server is asked every so many conversations of a group, the first one among them.
+/// In the gate the real server is asked every so many of the conversations by calls, and with Python models. Those are the
+/// conversations that it is asked over streams and with native models, once more.
 const A_TENTH: usize = 10;
 
+/// What a conversation's name says besides what kind of conversation it is.
+const VARIANTS: [&str; 4] = ["-zero", "-direct", "-oldest", "-implicit"];
+
+/// What kind of conversation one of this name is.
+fn kind(name: &str) -> &str {
+    // Those from a seed are numbered.
+    let name = name.trim_start_matches(|digit: char| digit.is_ascii_digit());
+    VARIANTS.iter().fold(name, |name, variant| name.strip_suffix(variant).unwrap_or(name))
+}
+
 impl Group {
-    /// Those of the conversations that are held with the real server now: all in the long form, and where somebody asks for some, for
-    /// the snapshots or for another seed; a tenth in the gate.
-    fn live(mut self) -> Self {
-        let is_asked_for =
-            snapshot::only().is_some() || snapshot::are_to_be_written() || snapshot::is_of_another_seed();
-        let is_all = long::is_long() || is_asked_for;
-        let mut index = 0..;
-        let of = if is_all { ALL } else { A_TENTH };
-        self.conversations.retain(|_| index.next().is_some_and(|index: usize| index.is_multiple_of(of)));
+    /// Whether the real server is asked all of a group: in the long form, and where somebody asks for some, for the snapshots or for
+    /// another seed.
+    fn is_whole() -> bool {
+        long::is_long() || snapshot::only().is_some() || snapshot::are_to_be_written() || snapshot::is_of_another_seed()
+    }
+
+    /// Those of the conversations that are held with native models of the real server now. In the gate these are one of each kind,
+    /// whose variants take turns from kind to kind, and a tenth of those by calls.
+    fn one_of_each_kind(mut self) -> Self {
+        if Self::is_whole() {
+            return self;
+        }
+        let (by_calls, others): (Vec<_>, Vec<_>) =
+            self.conversations.into_iter().partition(|conversation| conversation.name.contains("-by-"));
+        let mut kinds: Vec<Vec<Conversation>> = Vec::new();
+        for conversation in others {
+            match kinds.iter_mut().find(|others| kind(&others[0].name) == kind(&conversation.name)) {
+                Some(variants) => variants.push(conversation),
+                None => kinds.push(vec![conversation]),
+            }
+        }
+        let turns = kinds.into_iter().enumerate();
+        self.conversations = turns.map(|(turn, mut variants)| variants.swap_remove(turn % variants.len())).collect();
+        self.conversations.extend(by_calls.into_iter().step_by(A_TENTH));
+        self
+    }
+
+    /// Those of the conversations that are held with Python models of the real server now: a tenth in the gate.
+    fn a_tenth(mut self) -> Self {
+        let of = if Self::is_whole() { ALL } else { A_TENTH };
+        self.conversations = self.conversations.into_iter().step_by(of).collect();
         self
     }
 
     /// Those of the conversations that are held with Python models too; of such as are asked for, all that can be.
     fn on_python(mut self) -> Self {
         let of = if snapshot::only().is_some() { ALL } else { self.python_of };
-        let mut index = 0..;
-        self.conversations.retain(|_| index.next().is_some_and(|index: usize| index.is_multiple_of(of)));
+        self.conversations = self.conversations.into_iter().step_by(of).collect();
         self.conversations.retain(|conversation| match conversation.on_python {
             OnPython::Not(why) => {
                 snapshot::tell(&format!("{} is not held with Python models: {why}", conversation.name));
@@ -155,7 +187,7 @@ macro_rules! groups {
             #[test]
             #[ignore = "needs the real tritonserver: run scripts/test"]
             fn the_real_server_says_what_it_said() {
-                let group = group(stringify!($name), $environment, $python_of, $conversations()).live();
+                let group = group(stringify!($name), $environment, $python_of, $conversations()).one_of_each_kind();
                 if !group.conversations.is_empty() {
                     group.check_real(Backend::Native);
                 }
@@ -164,7 +196,7 @@ macro_rules! groups {
             #[test]
             #[ignore = "needs the real tritonserver: run scripts/test"]
             fn the_real_server_says_so_with_python_models_too() {
-                let group = group(stringify!($name), $environment, $python_of, $conversations()).on_python().live();
+                let group = group(stringify!($name), $environment, $python_of, $conversations()).on_python().a_tenth();
                 if !group.conversations.is_empty() {
                     group.check_real(Backend::Python);
                 }

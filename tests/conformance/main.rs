@@ -9,7 +9,7 @@
 //! the same: [`conversation::OnPython`] marks the conversations in which that backend says something else (`*.python.txt`) or
 //! cannot take part, and [`groups`] tells how many of the others are held with it.
 //! `cargo test --test conformance` compares the reference server with that;
-//! `cargo test --test conformance -- --ignored` (`scripts/test` does it too) holds a tenth of them with the real server; all where
+//! `cargo test --test conformance -- --ignored` (`scripts/test` does it too) holds one of each kind with the real server; all where
 //! `SEQUENCE_STRESS_LONG=1` asks for the long form. To write the snapshots anew, after a look at what changes:
 //!
 //! ```sh

@@ -53,7 +53,7 @@ fn servers() -> MutexGuard<'static, Servers> {
 /// A server that holds a conversation.
 pub(crate) struct Pooled {
     environment: Environment,
-    /// Until it is given back.
+    /// From when it has started until it is given back.
     endpoint: Option<Endpoint>,
 }
 
@@ -73,7 +73,10 @@ impl Pooled {
             // The other server ends, and the new one starts, while others look for theirs.
             drop(servers);
             drop(room);
-            break endpoint::real(environment, backend);
+            // Where no server starts, its room is another's.
+            let mut pooled = Self { environment, endpoint: None };
+            pooled.endpoint = Some(endpoint::real(environment, backend));
+            return pooled;
         };
         Self { environment, endpoint: Some(endpoint) }
     }

@@ -44,7 +44,6 @@ pub(crate) fn conversations() -> Vec<Conversation> {
 fn the_index() -> Conversation {
     let setup = Setup::direct();
     conversation("index", "the index before and after", setup.clone())
-        .alone()
         .ask(index())
         .ask(Query::Index { ready: true })
         .exchange("a", only(5, 1))
@@ -197,7 +196,6 @@ fn reload_busy() -> Conversation {
 fn failing_loads() -> Conversation {
     let about = "loads that fail, and what is then of the model";
     conversation("load-fails", about, Setup::direct())
-        .alone()
         .ask(Query::LoadUnchanged { model: "nobody" })
         .ask(Query::LoadConfig { model: "nobody", config: "{}" })
         .ask(Query::LoadConfig { model: BY_SLOT, config: "no JSON" })
