@@ -105,7 +105,8 @@ def apt_download(packages, folder):
             done = subprocess.run(attempt, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PIP_SECONDS)
         except subprocess.TimeoutExpired:
             raise InstallError(f"{' '.join(attempt[:2])} took over {PIP_SECONDS} s: are the system's package sources reachable?")
-        if len(list(folder.glob("*.deb"))) == len(packages):
+        # The exit code tells that each file is what its source's signed index says.
+        if attempt is download and done.returncode == 0 and len(list(folder.glob("*.deb"))) == len(packages):
             return
     last = (done.stdout.strip().splitlines() or ["no output"])[-1]
     raise InstallError(f"{listed(packages)} could not be downloaded ({last}): install it with 'apt-get install {packages[0]}'")

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import signal
 import subprocess
 import threading
 import time
@@ -11,10 +10,12 @@ from pathlib import Path
 
 from triton.install import ROOT
 
-# libtest's line for a test that is over.
-LINE = re.compile(r"^test (?P<name>\S+)(?: - should panic)? \.\.\. (?:.*?)(?P<verdict>ok|FAILED|ignored)(?:, .*?)?(?: <(?P<seconds>[\d.]+)s>)?$")
-# Tests in modules of this name run after the others, one at a time: real time is their subject.
-QUIET = "quiet::"
+from . import ending
+
+# libtest's lines: for a test that is over, for how many there are, and for what they came to.
+LINE = re.compile(r"^test (?P<name>\S+)(?: - should panic)? \.\.\. (?P<verdict>ok|FAILED|ignored)(?:, .*?)?(?: <(?P<seconds>[\d.]+)s>)?$")
+RUNNING = re.compile(r"^running (?P<count>\d+) tests?$")
+RESULT = re.compile(r"^test result: \w+\. (?P<passed>\d+) passed; (?P<failed>\d+) failed; (?P<ignored>\d+) ignored")
 BACKEND = "libtriton_sequence_stress.so"
 # The names of executables in filters and in the summary, and how many tests run at a time. Tests of `tool` and `real` mostly wait.
 LIBRARIES = {"sequence_stress": "lib", "triton_sequence_stress": "backend", "sequence_stress_formats": "formats"}
@@ -64,7 +65,10 @@ def build():
     # Incremental files take as much space as everything else, and a build from nothing does not read them.
     environment = {"CARGO_INCREMENTAL": "0", **os.environ}
     command = [*BUILD, "--message-format=json-render-diagnostics"]
-    done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+    try:
+        done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+    except FileNotFoundError:
+        raise BuildError("there is no cargo in PATH: install Rust, from https://rustup.rs for example")
     if done.returncode:
         raise BuildError(f"'{' '.join(BUILD)}' failed; the compiler's messages stand above")
     messages = map(json.loads, done.stdout.splitlines())
@@ -81,67 +85,86 @@ class Executable:
         """What of these filters is for this executable: None where nothing is, and nothing where all of it is wanted."""
         if not filters:
             return []
-        own = []
-        for text in filters:
-            executable, separator, rest = text.partition("::")
-            if executable == self.name and not rest:
-                return []
-            if executable == self.name:
-                own.append(rest)
-            elif self.name.startswith(text):
-                return []
-        return own or None
+        parts = [text.partition("::") for text in filters]
+        own = [rest for executable, _, rest in parts if executable == self.name]
+        if not own:
+            return None
+        return own if all(own) else []
 
     def run(self, filters, skips, is_exact, results, limit):
-        """Runs the tests that are wanted; those of QUIET one at a time, after the others."""
+        """Runs the tests that are wanted, and takes down what each came to."""
         own = self.filters(filters)
         if own is None:
             return
         if not self.has_harness:
-            self.pass_of([], results, limit)
-            return
-        flags = ["--include-ignored", *(word for test in skips for word in ("--skip", test)), *(["--exact"] if is_exact else [])]
-        flags += ["-Zunstable-options", "--report-time"]
-        threads = str(THREADS.get(self.name, THREADS_OF_OTHERS))
-        self.pass_of([*own, *flags, "--skip", QUIET, "--test-threads", threads], results, limit)
-        quiet = [text for text in own if QUIET in text] or ([QUIET] if not own else [])
-        if quiet and self.has(quiet):
-            self.pass_of([*quiet, *flags, "--test-threads", "1"], results, limit)
-
-    def has(self, filters):
-        """Whether the executable has tests that pass these filters."""
-        listed = subprocess.run([self.path, "--list", "--format", "terse", *filters], cwd=self.folder, stdout=subprocess.PIPE, text=True)
-        return ": test" in listed.stdout
-
-    def pass_of(self, words, results, limit):
-        """Runs the executable once, and takes down what each test came to."""
+            words = []
+        else:
+            if is_exact and own:
+                # libtest would compare what is to be skipped with the whole path, too.
+                own = [text for text in own if text.rpartition("::")[2] not in skips]
+                if not own:
+                    return
+            threads = str(THREADS.get(self.name, THREADS_OF_OTHERS))
+            words = [*own, "--include-ignored", *(word for test in skips for word in ("--skip", test)), *(["--exact"] if is_exact else [])]
+            words += ["-Zunstable-options", "--report-time", "--test-threads", threads]
         began = time.monotonic()
         # libtest's times are a flag of the nightly compiler's; the variable lets a stable one's executables take it.
         environment = {**os.environ, "RUSTC_BOOTSTRAP": "1", "CARGO_MANIFEST_DIR": str(self.folder)}
+        # What tests write as errors goes past libtest's lines, which a process of a test's would cut otherwise.
         process = subprocess.Popen(
             [self.path, *words],
             cwd=self.folder,
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
             start_new_session=True,
         )
-        timer = threading.Timer(limit, os.killpg, [process.pid, signal.SIGKILL])
-        timer.daemon = True
-        timer.start()
-        with process.stdout:
-            for line in process.stdout:
+        lines = Lines(self.name, process.stdout, results)
+        code, is_ended = ending.wait(process, limit)
+        problem = f"was ended after {limit} s" if is_ended else lines.problem(code) if self.has_harness else None
+        if problem:
+            results.add(self.name, False, time.monotonic() - began, f"the executable {problem}")
+        elif not self.has_harness:
+            results.add(self.name, code == 0, time.monotonic() - began, f"exit code {code}")
+
+
+class Lines(threading.Thread):
+    """Passes on what an executable prints, and takes down what each of its tests came to."""
+
+    def __init__(self, name, lines, results):
+        super().__init__(daemon=True)
+        self.name_of_executable, self.lines, self.results = name, lines, results
+        self.count, self.told, self.seen = None, None, {"ok": 0, "FAILED": 0, "ignored": 0}
+        self.start()
+
+    def run(self):
+        with self.lines:
+            for line in self.lines:
                 print(line, end="", flush=True)
-                over = LINE.match(line.rstrip())
-                if over and over["verdict"] != "ignored":
-                    results.add(f"{self.name}::{over['name']}", over["verdict"] == "ok", float(over["seconds"] or 0))
-        timer.cancel()
-        code, seconds = process.wait(), time.monotonic() - began
-        if not self.has_harness:
-            results.add(self.name, code == 0, seconds, f"exit code {code}")
-        elif code not in (0, 101):
-            how = f"was ended after {limit} s" if seconds >= limit else f"ended with code {code}"
-            results.add(self.name, False, seconds, f"the executable {how}; tests that were under way have no line above")
+                self.take_down(line.rstrip())
+
+    def take_down(self, line):
+        if over := LINE.match(line):
+            self.seen[over["verdict"]] += 1
+            if over["verdict"] != "ignored":
+                self.results.add(f"{self.name_of_executable}::{over['name']}", over["verdict"] == "ok", float(over["seconds"] or 0))
+        elif running := RUNNING.match(line):
+            self.count = int(running["count"])
+        elif told := RESULT.match(line):
+            self.told = tuple(map(int, told.groups()))
+
+    def problem(self, code):
+        """What is wrong with an executable that ended with this code, beside tests that failed; None if nothing is."""
+        self.join(ending.PATIENCE_SECONDS)
+        if self.is_alive():
+            return "ended, and a process that it started holds its output still"
+        if code not in (0, 101):
+            return f"ended with code {code}; tests that were under way have no line above"
+        seen = tuple(self.seen.values())
+        if self.told is None or self.count != sum(seen) or self.told != seen:
+            return f"ended with code {code}: of {self.count} tests the lines above tell {sum(seen)}; its own sum is {self.told}, theirs {seen}"
+        if code == 101 and not self.seen["FAILED"]:
+            return "ended with code 101, and no test failed"
+        return None

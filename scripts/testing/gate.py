@@ -11,7 +11,7 @@ import time
 import downloads
 from triton import hosting, install
 
-from . import executables
+from . import ending, executables
 from .results import Results
 
 ROOT = install.ROOT
@@ -19,7 +19,11 @@ PASSED, FAILED, COULD_NOT_RUN = 0, 1, 2
 RELEASES = ["24.10", "24.03", "23.04"]
 RUNTIMES = ["onnxruntime", "openvino"]
 UNIT_TESTS = ["benchmarks.tests", "downloads_tests", "hunting.tests", "testing.tests", "triton.tests", "triton.hosting_tests", "verifying.tests"]
+# What needs no real server.
+WITHOUT_SERVER = {"lib", "tool", "backend", "formats", "oracle", "python"}
 PYTHON, BENCHMARKS, LONG = "python", "benchmarks", "long"
+# What a filter begins with.
+NAMES = [*executables.ORDER, "oracle", PYTHON, BENCHMARKS, LONG]
 # A step that takes longer is ended. Each of them takes a tenth of that on a quiet machine with two cores.
 STEP_SECONDS = 1800
 LONG_STEP_SECONDS = 4 * 3600
@@ -94,8 +98,10 @@ class Fetching(threading.Thread):
 
     def done(self):
         self.join()
-        if self.problem:
+        if isinstance(self.problem, (CannotRun, downloads.InstallError)):
             raise self.problem
+        if self.problem:
+            raise CannotRun(f"the servers could not be fetched: {type(self.problem).__name__}: {self.problem}") from self.problem
         return self.environment
 
 
@@ -111,13 +117,25 @@ def step(name, command, results, limit, environment=None, directory=ROOT):
     say(f"{name}: {' '.join(map(str, command))}")
     began = time.monotonic()
     process = subprocess.Popen(command, cwd=directory, env=environment or os.environ, start_new_session=True)
-    try:
-        code = process.wait(limit)
-        seen = f"exit code {code}"
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        code, seen = process.wait(), f"ended after {limit} s"
-    results.add(name, code == 0, time.monotonic() - began, seen)
+    code, is_ended = ending.wait(process, limit)
+    seen = f"ended after {limit} s" if is_ended else f"exit code {code}"
+    results.add(name, code == 0 and not is_ended, time.monotonic() - began, seen)
+
+
+def takes(text, path):
+    """Whether a filter takes the test of this path."""
+    executable, _, part = text.partition("::")
+    own, _, test = path.partition("::")
+    return executable == own and part in test
+
+
+def none_for(filters):
+    return f"no test has '{filters[0]}' in its path, which begins with {', '.join(NAMES[:-1])} or {NAMES[-1]}"
+
+
+def interrupted():
+    print("test: interrupted; what was under way is ended", file=sys.stderr)
+    return COULD_NOT_RUN
 
 
 def run(filters, is_long=False, is_exact=False):
@@ -125,11 +143,15 @@ def run(filters, is_long=False, is_exact=False):
     os.chdir(ROOT)
     # A shell ignores interrupts in its background jobs, and processes inherit that. Some tests interrupt a process.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    times, results = [], Results()
+    times, results = [], Results("scripts/test --exact --long" if is_long else "scripts/test --exact")
+    unknown = [text for text in filters if text.partition("::")[0] not in NAMES]
+    if unknown:
+        print(f"test: {none_for(unknown)}", file=sys.stderr)
+        return COULD_NOT_RUN
     try:
         with timed("packages", times):
             missing = missing_packages()
-        needs_real = not filters or any(not text.startswith(("lib", "tool", "backend", "formats", PYTHON)) for text in filters)
+        needs_real = not filters or any(text.partition("::")[0] not in WITHOUT_SERVER for text in filters)
         fetching = Fetching(missing) if needs_real else None
         with timed("build", times):
             built = executables.build()
@@ -140,25 +162,36 @@ def run(filters, is_long=False, is_exact=False):
     except (CannotRun, executables.BuildError, downloads.InstallError) as problem:
         print(f"test: {problem}", file=sys.stderr)
         return COULD_NOT_RUN
+    except KeyboardInterrupt:
+        return interrupted()
     limit = LONG_STEP_SECONDS if is_long else STEP_SECONDS
     if is_long:
         os.environ["SEQUENCE_STRESS_LONG"] = "1"
 
     def is_wanted(name):
-        return not filters or any(name.startswith(text) or text.startswith(f"{name}::") for text in filters)
+        return not filters or any(takes(text, name) for text in filters)
 
-    if is_wanted(PYTHON):
-        with timed(PYTHON, times):
-            step(PYTHON, [sys.executable, "-m", "unittest", "-q", *UNIT_TESTS], results, limit, directory=ROOT / "scripts")
-    for executable in built.tests:
-        with timed(executable.name, times):
-            executable.run(filters, missing.skips(), is_exact, results, limit)
-    if is_wanted(BENCHMARKS):
-        with timed(BENCHMARKS, times):
-            step(BENCHMARKS, ["scripts/bench", "quick"], results, limit)
-    for name, command in MEASUREMENTS.items() if is_long else ():
-        if is_wanted(f"{LONG}::{name}"):
-            step(f"{LONG}::{name}", command, results, limit)
+    try:
+        if is_wanted(PYTHON):
+            with timed(PYTHON, times):
+                step(PYTHON, [sys.executable, "-m", "unittest", "-q", *UNIT_TESTS], results, limit, directory=ROOT / "scripts")
+        for executable in built.tests:
+            if executable.filters(filters) is not None:
+                with timed(executable.name, times):
+                    executable.run(filters, missing.skips(), is_exact, results, limit)
+        if is_wanted(BENCHMARKS):
+            with timed(BENCHMARKS, times):
+                step(BENCHMARKS, ["scripts/bench", "quick"], results, limit)
+        for name, command in MEASUREMENTS.items() if is_long else ():
+            if is_wanted(f"{LONG}::{name}"):
+                step(f"{LONG}::{name}", command, results, limit)
+    except KeyboardInterrupt:
+        return interrupted()
     results.skipped_for_packages(missing.pairs)
     results.print_summary(times)
-    return FAILED if results.failed or not results.passed else PASSED
+    without_test = [text for text in filters if not any(takes(text, path) for path in results.seconds)]
+    if without_test:
+        print(f"test: {none_for(without_test)}", file=sys.stderr)
+    if results.failed:
+        return FAILED
+    return COULD_NOT_RUN if without_test or not results.passed else PASSED

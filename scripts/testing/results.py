@@ -6,7 +6,9 @@ SLOWEST = 10
 class Results:
     """What each test came to, by its path."""
 
-    def __init__(self):
+    def __init__(self, command="scripts/test --exact"):
+        # What runs a test alone, with its path behind it.
+        self.command = command
         self.passed, self.failed, self.seconds, self.skipped = [], {}, {}, []
 
     def add(self, name, is_passed, seconds, seen=""):
@@ -23,15 +25,16 @@ class Results:
         """The last lines: what took longest, what was skipped, what failed and how to run that alone."""
         yield ""
         yield "time: " + ", ".join(f"{what} {seconds:.0f} s" for what, seconds in times)
-        yield f"the {SLOWEST} slowest:"
-        for name, seconds in sorted(self.seconds.items(), key=lambda pair: -pair[1])[:SLOWEST]:
-            yield f"  {seconds:7.1f} s  {name}"
+        if len(self.seconds) > 1:
+            yield f"the slowest, at most {SLOWEST}:"
+            for name, seconds in sorted(self.seconds.items(), key=lambda pair: -pair[1])[:SLOWEST]:
+                yield f"  {seconds:7.1f} s  {name}"
         for package, test in self.skipped:
             yield f"skipped, because the Debian package {package} is missing: {test}"
         if self.failed:
             yield "failed; each runs alone with:"
         for name, seen in self.failed.items():
-            yield f"  scripts/test {name}" + (f"  ({seen})" if seen else "")
+            yield f"  {self.command} {name}" + (f"  # {seen}" if seen else "")
         yield f"{len(self.passed)} passed, {len(self.failed)} failed, {len(self.skipped)} skipped"
 
     def print_summary(self, times):

@@ -2,23 +2,38 @@
 
 import contextlib
 import io
+import os
+import signal
 import stat
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
+from . import ending
 from .executables import LINE, Built, Executable
-from .gate import Missing, step
+from .gate import Missing, step, takes
 from .results import Results
 
-# An executable that answers as libtest's do: with `--list` it names its tests, else it runs what its words do not skip.
+# What an executable prints, as libtest's do.
 LIKE_LIBTEST = """#!/bin/sh
-case "$*" in
-*--list*) echo "quiet::idle: test"; exit 0;;
-*--skip*) echo "test a::one ... ok <0.250s>"; echo "test a::two ... FAILED <1.500s>"; echo "test a::three ... ignored"; exit 101;;
-*) echo "test quiet::idle ... ok <2.000s>"; exit 0;;
-esac
+echo "running 3 tests"
+echo "test a::one ... ok <0.250s>"
+echo "test a::two ... FAILED <1.500s>"
+echo "test a::three ... ignored"
+echo "test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; finished in 1.75s"
+exit 101
 """
+# Each of these may not pass for an executable whose tests passed.
+INCOMPLETE = {
+    "a test that ends the process": "echo 'running 2 tests'; echo 'test a::one ... ok <0.1s>'; exit 0",
+    "a word that is not known": "echo 'error: bad option'; exit 101",
+    "a line that is cut": "echo 'running 1 test'; echo 'sometest a::one ... FAILED <0.1s>'; "
+    "echo 'test result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out'; exit 101",
+    "a failure without a test": "echo 'running 1 test'; echo 'test a::one ... ok <0.1s>'; "
+    "echo 'test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out'; exit 101",
+    "nothing": "exit 0",
+}
 
 
 def artifact(name, kind="test", is_test=True, executable="/somewhere/it", files=()):
@@ -49,11 +64,26 @@ class Scripts(unittest.TestCase):
             executable.run(list(filters), [], False, results, limit)
         return results
 
-    def test_each_test_is_taken_down_and_quiet_ones_run_after_the_others(self):
+    def test_each_test_is_taken_down(self):
         results = self.run_quietly(self.executable(LIKE_LIBTEST))
-        self.assertEqual(results.passed, ["tool::a::one", "tool::quiet::idle"])
+        self.assertEqual(results.passed, ["tool::a::one"])
         self.assertEqual(list(results.failed), ["tool::a::two"])
         self.assertEqual(results.seconds["tool::a::two"], 1.5)
+
+    def test_an_executable_that_does_not_account_for_each_test_has_failed(self):
+        for what, script in INCOMPLETE.items():
+            with self.subTest(what):
+                self.assertIn("tool", self.run_quietly(self.executable(f"#!/bin/sh\n{script}\n")).failed)
+
+    def test_an_executable_whose_output_is_held_has_failed(self):
+        ending.PATIENCE_SECONDS, before = 0.2, ending.PATIENCE_SECONDS
+        self.addCleanup(setattr, ending, "PATIENCE_SECONDS", before)
+        pid = self.folder / "pid"
+        results = self.run_quietly(self.executable(f"{LIKE_LIBTEST.replace('exit 101', '')}setsid sh -c 'echo $$ > {pid}; exec sleep 60' &\nexit 101\n"))
+        self.assertIn("holds its output still", results.failed["tool"])
+        while not (pid.exists() and pid.read_text().strip()):
+            time.sleep(0.01)
+        os.kill(int(pid.read_text()), signal.SIGKILL)
 
     def test_an_executable_that_dies_has_failed(self):
         results = self.run_quietly(self.executable("#!/bin/sh\nkill -ABRT $$\n"))
@@ -61,7 +91,7 @@ class Scripts(unittest.TestCase):
         self.assertIn("code -6", results.failed["tool"])
 
     def test_an_executable_that_hangs_is_ended(self):
-        results = self.run_quietly(self.executable("#!/bin/sh\ncase $* in *--list*) exit 0;; esac\nsleep 1000 & wait\n"), limit=0.2)
+        results = self.run_quietly(self.executable("#!/bin/sh\nsleep 1000 & wait\n"), limit=0.2)
         self.assertIn("was ended after 0.2 s", results.failed["tool"])
 
     def test_an_executable_without_libtest_is_one_test(self):
@@ -81,7 +111,20 @@ class Scripts(unittest.TestCase):
         self.assertEqual(tool.filters([]), [])
         self.assertEqual(tool.filters(["tool"]), [])
         self.assertEqual(tool.filters(["tool::run", "tool::slots::a"]), ["run", "slots::a"])
+        self.assertEqual(tool.filters(["tool::run", "tool"]), [])
         self.assertIsNone(tool.filters(["real::server"]))
+        self.assertIsNone(tool.filters(["t"]))
+
+    def test_what_is_skipped_is_skipped_by_its_whole_path_too(self):
+        results = Results()
+        self.executable("#!/bin/sh\nexit 3\n").run(["tool::a::needs_a_package"], ["needs_a_package"], True, results, 60)
+        self.assertEqual((results.passed, results.failed), ([], {}))
+
+    def test_a_filter_takes_what_has_it_in_its_path(self):
+        for text, path in [("tool", "tool::a::b"), ("tool::a", "tool::a::b"), ("tool::b", "tool::a::b"), ("python", "python"), ("long", "long::soak")]:
+            self.assertTrue(takes(text, path), (text, path))
+        for text, path in [("t", "tool::a::b"), ("tool::c", "tool::a::b"), ("real::a", "tool::a::b"), ("python::a", "python")]:
+            self.assertFalse(takes(text, path), (text, path))
 
 
 class Words(unittest.TestCase):
@@ -120,9 +163,10 @@ class Words(unittest.TestCase):
         results.skipped_for_packages(Missing("procps some_test\n").pairs)
         lines = list(results.summary([("build", 61.2)]))
         self.assertEqual(sum(" s  tool::" in line for line in lines), 10)
+        self.assertIn("the slowest, at most 10:", lines)
         self.assertIn("time: build 61 s", lines)
         self.assertIn("skipped, because the Debian package procps is missing: some_test", lines)
-        self.assertIn("  scripts/test real::bad  (exit code 1)", lines)
+        self.assertIn("  scripts/test --exact real::bad  # exit code 1", lines)
         self.assertEqual(lines[-1], "12 passed, 1 failed, 1 skipped")
 
 
