@@ -81,8 +81,14 @@ fn shares(trials: &[Trial]) -> Vec<Vec<usize>> {
     let is = |faults: &'static [Fault]| {
         (0..trials.len()).filter(move |index| faults.contains(&trials[*index].row.fault)).collect::<Vec<_>>()
     };
-    let hanging =
-        is(&[Fault::HangInstance, Fault::SlowExecution, Fault::LateRelease, Fault::LateResponse, Fault::DropResponse]);
+    let hanging = is(&[
+        Fault::HangInstance,
+        Fault::SlowExecution,
+        Fault::LateRelease,
+        Fault::LateResponse,
+        Fault::DropResponse,
+        Fault::LoseFinalMark,
+    ]);
     let crashing = is(&[Fault::Crash]);
     let others: Vec<_> =
         (0..trials.len()).filter(|index| !hanging.contains(index) && !crashing.contains(index)).collect();
