@@ -33,6 +33,7 @@ echo "$@" >> "$CALLS"
 [ "$1" = download ] || exit 0
 shift 2
 for package; do echo "content of $package" > "${package%%=*}_1%3a2.0-1_amd64.deb"; done
+[ -z "$UNVERIFIED" ] || { echo "E: $UNVERIFIED"; exit 100; }
 """
 
 
@@ -70,6 +71,7 @@ class Scratch(unittest.TestCase):
             "PIP_FIND_LINKS": str(self.index),
             "CALLS": str(self.folder / "calls"),
             "REFUSED": "",
+            "UNVERIFIED": "",
             "INSTALLED": "",
             "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}",
             downloads.VARIABLE: str(self.cache),
@@ -248,6 +250,12 @@ class Debian(Scratch):
             self.content(version="1:2.0-1")
         with self.refused("libx could not be downloaded (E: no network): install it with 'apt-get install libx'"):
             self.content(version="1:2.0-2")
+
+    def test_a_file_that_apt_could_not_verify_is_not_taken(self):
+        self.change(UNVERIFIED="Hash Sum mismatch")
+        with self.refused("libx could not be downloaded (E: Hash Sum mismatch): install it with 'apt-get install libx'"):
+            self.content()
+        self.assertEqual([path for path in self.cache.rglob("*.deb")], [])
 
     def test_without_the_variable_nothing_is_kept(self):
         self.change(**{downloads.VARIABLE: ""})

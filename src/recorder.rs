@@ -142,7 +142,7 @@ pub struct Tally {
     pub slow: u64,
     /// Whether a stream was cut, so that the server's counts are bounded and not determined.
     pub cut: bool,
-    /// Whether an answer was lost, and no later request of its context was executed: the server may answer nobody any more.
+    /// Whether a context lost an answer and had no later request executed. The server may have stopped answering every client.
     pub stuck: bool,
     /// How often each claim was reached.
     pub reached: Claims,
@@ -300,7 +300,7 @@ impl Recorder {
             let is_right = settled.judged && violations.is_empty();
             self.reach[index].settled(settled, is_right, here, &mut self.tally.reached);
             self.settled(at, context, settled);
-            let is_lost = gave_up && !violations.is_empty();
+            let is_lost = gave_up && violations.iter().any(|violation| violation.kind == ViolationKind::Lost);
             self.tally.stuck |= is_lost && self.begun[index].executed <= Some(settled.step.request);
         }
         if let Some(pattern) = self.begun_mut(context).pattern {

@@ -1,4 +1,4 @@
-"""Waits for a process that has a session of its own, and ends what it leaves behind."""
+"""Waits for a process that has a session of its own; ends the process and its group at a limit or an interrupt."""
 
 import contextlib
 import os
@@ -6,12 +6,12 @@ import signal
 import subprocess
 import time
 
-# How long what is told to end may take, before it is killed. `with-triton` stops its server meanwhile.
+# How long a process may take after SIGTERM, before SIGKILL. `with-triton` stops its server meanwhile.
 PATIENCE_SECONDS = 10
 
 
 def wait(process, limit):
-    """The process's exit code, and whether it had to be ended because it took longer than the limit, in seconds."""
+    """Returns the process's exit code, and whether the process ran longer than `limit` seconds and was ended."""
     try:
         return process.wait(limit), False
     except subprocess.TimeoutExpired:

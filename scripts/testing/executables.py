@@ -22,6 +22,8 @@ LIBRARIES = {"sequence_stress": "lib", "triton_sequence_stress": "backend", "seq
 THREADS = {"tool": 6, "real": 6, "conformance": 4}
 THREADS_OF_OTHERS = 3
 ORDER = ["lib", "backend", "formats", "tool", "conformance", "real"]
+# Ten times what a build from nothing takes on two cores.
+BUILD_SECONDS = 3600
 
 
 class BuildError(Exception):
@@ -66,7 +68,9 @@ def build():
     environment = {"CARGO_INCREMENTAL": "0", **os.environ}
     command = [*BUILD, "--message-format=json-render-diagnostics"]
     try:
-        done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+        done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, timeout=BUILD_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise BuildError(f"'{' '.join(BUILD)}' took over {BUILD_SECONDS} s: does another cargo hold the lock of target/?")
     except FileNotFoundError:
         raise BuildError("there is no cargo in PATH: install Rust, from https://rustup.rs for example")
     if done.returncode:
@@ -110,7 +114,7 @@ class Executable:
         began = time.monotonic()
         # libtest's times are a flag of the nightly compiler's; the variable lets a stable one's executables take it.
         environment = {**os.environ, "RUSTC_BOOTSTRAP": "1", "CARGO_MANIFEST_DIR": str(self.folder)}
-        # What tests write as errors goes past libtest's lines, which a process of a test's would cut otherwise.
+        # Processes that tests start write to stderr. On libtest's own pipe their text would cut libtest's lines.
         process = subprocess.Popen(
             [self.path, *words],
             cwd=self.folder,
@@ -156,15 +160,15 @@ class Lines(threading.Thread):
             self.told = tuple(map(int, told.groups()))
 
     def problem(self, code):
-        """What is wrong with an executable that ended with this code, beside tests that failed; None if nothing is."""
+        """Why the executable has failed, apart from tests that failed; None if it has not."""
         self.join(ending.PATIENCE_SECONDS)
         if self.is_alive():
-            return "ended, and a process that it started holds its output still"
+            return "ended, and a process that it started still holds its output"
         if code not in (0, 101):
             return f"ended with code {code}; tests that were under way have no line above"
         seen = tuple(self.seen.values())
         if self.told is None or self.count != sum(seen) or self.told != seen:
-            return f"ended with code {code}: of {self.count} tests the lines above tell {sum(seen)}; its own sum is {self.told}, theirs {seen}"
+            return f"ended with code {code}: (passed, failed, ignored) is {seen} by its lines and {self.told} by its sum, of {self.count} tests"
         if code == 101 and not self.seen["FAILED"]:
             return "ended with code 101, and no test failed"
         return None

@@ -134,7 +134,7 @@ def none_for(filters):
 
 
 def interrupted():
-    print("test: interrupted; what was under way is ended", file=sys.stderr)
+    print("test: interrupted; the running tests and their servers were ended", file=sys.stderr)
     return COULD_NOT_RUN
 
 
@@ -147,6 +147,9 @@ def run(filters, is_long=False, is_exact=False):
     unknown = [text for text in filters if text.partition("::")[0] not in NAMES]
     if unknown:
         print(f"test: {none_for(unknown)}", file=sys.stderr)
+        return COULD_NOT_RUN
+    if not is_long and any(takes(LONG, text) for text in filters):
+        print(f"test: '{LONG}' needs the long form: run scripts/test --long {' '.join(filters)}", file=sys.stderr)
         return COULD_NOT_RUN
     try:
         with timed("packages", times):
@@ -189,7 +192,9 @@ def run(filters, is_long=False, is_exact=False):
         return interrupted()
     results.skipped_for_packages(missing.pairs)
     results.print_summary(times)
-    without_test = [text for text in filters if not any(takes(text, path) for path in results.seconds)]
+    # The summary names the tests that are skipped.
+    seen = [text for text in filters if text.rpartition("::")[2] not in missing.skips()]
+    without_test = [text for text in seen if not any(takes(text, path) for path in results.seconds)]
     if without_test:
         print(f"test: {none_for(without_test)}", file=sys.stderr)
     if results.failed:

@@ -30,11 +30,11 @@ const A_THIRD: usize = 3;
 
 /// A conversation with the real server may meet so many servers that die.
 const DEATHS_MAX: u32 = 2;
-/// In the gate the real server is asked every so many of the conversations by calls, and with Python models. Those are the
-/// conversations that it is asked over streams and with native models, once more.
+/// The gate holds every tenth conversation by calls, and every tenth with Python models. Each of these is also held over streams with
+/// native models.
 const A_TENTH: usize = 10;
 
-/// What a conversation's name says besides what kind of conversation it is.
+/// Ends of a conversation's name: its strategy, and whether its initial state is zero or the server keeps its state.
 const VARIANTS: [&str; 4] = ["-zero", "-direct", "-oldest", "-implicit"];
 
 /// What kind of conversation one of this name is.
@@ -45,14 +45,14 @@ fn kind(name: &str) -> &str {
 }
 
 impl Group {
-    /// Whether the real server is asked all of a group: in the long form, and where somebody asks for some, for the snapshots or for
-    /// another seed.
+    /// Whether the real server holds all conversations of a group: in the long form, and where the user asks for some conversations,
+    /// for new snapshots or for another seed.
     fn is_whole() -> bool {
         long::is_long() || snapshot::only().is_some() || snapshot::are_to_be_written() || snapshot::is_of_another_seed()
     }
 
-    /// Those of the conversations that are held with native models of the real server now. In the gate these are one of each kind,
-    /// whose variants take turns from kind to kind, and a tenth of those by calls.
+    /// The conversations that the gate holds with native models of the real server: one of each kind over streams, and a tenth of
+    /// those by calls. The variants of a kind take turns from kind to kind.
     fn one_of_each_kind(mut self) -> Self {
         if Self::is_whole() {
             return self;
@@ -72,7 +72,7 @@ impl Group {
         self
     }
 
-    /// Those of the conversations that are held with Python models of the real server now: a tenth in the gate.
+    /// The conversations that the gate holds with Python models of the real server: a tenth.
     fn a_tenth(mut self) -> Self {
         let of = if Self::is_whole() { ALL } else { A_TENTH };
         self.conversations = self.conversations.into_iter().step_by(of).collect();

@@ -73,7 +73,7 @@ impl Pooled {
             // The other server ends, and the new one starts, while others look for theirs.
             drop(servers);
             drop(room);
-            // Where no server starts, its room is another's.
+            // A server that does not start gives its room back, because this value is dropped then.
             let mut pooled = Self { environment, endpoint: None };
             pooled.endpoint = Some(endpoint::real(environment, backend));
             return pooled;

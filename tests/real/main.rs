@@ -15,5 +15,6 @@ mod native_models;
 mod native_types;
 mod proto;
 mod server;
+mod suite;
 mod tensors;
 mod types;

@@ -25,8 +25,10 @@ use tempfile::TempDir;
 use super::{http, tool::tool};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
-/// A server ends with its test or its process. This limit is for one that hangs; the long form of an executable may take four hours.
-const SERVER_SECONDS: &str = "14400";
+/// The time limit of a test's own command with a server.
+const COMMAND_SECONDS: &str = "900";
+/// The time limit of a shared server, which ends with the process of its tests. In the long form they may take four hours.
+const SHARED_SECONDS: &str = "14400";
 /// A server whose sequences were cut in the middle takes this long to exit.
 const EXIT_SECONDS: &str = "--server-arg=--exit-timeout-secs=2";
 /// Otherwise the server says that it is not ready while a model is being loaded.
@@ -37,15 +39,15 @@ const RUNS_AT_A_TIME: usize = 6;
 /// The command with a server. `with-triton` ends a command that hangs.
 pub fn with_triton(options: &[&str], command: &[&str]) -> Command {
     let mut with_triton = Command::new(format!("{ROOT}/scripts/with-triton"));
-    with_triton.args(arguments(options)).arg("--").args(command);
+    with_triton.args(arguments(options, COMMAND_SECONDS)).arg("--").args(command);
     set_up(&mut with_triton);
     with_triton
 }
 
-fn arguments<'a>(options: &[&'a str]) -> Vec<&'a str> {
+fn arguments<'a>(options: &[&'a str], seconds: &'a str) -> Vec<&'a str> {
     // Models that are given have the idle limit that they say.
     let of_models: &[&str] = if options.contains(&"--repository") { &[] } else { &["--idle-limit-ms", "200"] };
-    [of_models, &["--time-limit", SERVER_SECONDS], options].concat()
+    [of_models, &["--time-limit", seconds], options].concat()
 }
 
 fn set_up(command: &mut Command) {
@@ -141,7 +143,9 @@ impl Triton {
         let script = r#""$@"; code=$?; [ -e "$KEEP" ] && rm -f "$KEEP" || rm -f "$LOG"; exit $code"#;
         let tells = "echo $TRITON_GRPC; echo $TRITON_HTTP; echo $TRITON_METRICS; echo $TRITON_PID; read line || true";
         let mut command = Command::new("sh");
-        command.args(["-c", script, "sh", &format!("{ROOT}/scripts/with-triton")]).args(arguments(options));
+        command
+            .args(["-c", script, "sh", &format!("{ROOT}/scripts/with-triton")])
+            .args(arguments(options, SHARED_SECONDS));
         command.arg(format!("--server-arg=--model-repository={}", own.path().display())).arg("--log").arg(&log);
         command.args(["--", "sh", "-c", tells]).env("LOG", &log).env("KEEP", keep(&log));
         set_up(&mut command);

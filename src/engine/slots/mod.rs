@@ -149,7 +149,7 @@ struct Terms {
     step: Duration,
     /// How long what has to be answered is waited for.
     patience: Duration,
-    /// Whether the server may have answered nobody any more when the run ended. One that does shows nothing of its slots.
+    /// Whether the server may have stopped answering every client before the run ended. Unanswered STARTs then say nothing of slots.
     stuck: bool,
     /// The first of the correlation IDs that no worker has.
     first_id: NonZeroU64,

@@ -106,7 +106,7 @@ fn conversations(kinds: &[Kind], least: u64) {
 
 // The seeds are fixed, so each run of a test has the same worlds. The gate has fewer worlds than the long form. Suppose that the
 // oracle accuses a correct server in one conversation of 200: the 3000 conversations of a test have no accusation with a probability
-// of e^-15, 3 in 10 million. What concerns one of several kinds of model alone, and is as rare, the long form finds.
+// of e^-15, 3 in 10 million. The odds are of all kinds of model together; the long form has them for each kind.
 #[test]
 fn a_correct_server_is_never_accused_and_its_state_never_lost() {
     conversations(&KINDS, rounds(3000, 100_000));
@@ -122,12 +122,11 @@ fn nor_is_it_where_a_request_has_several_answers_that_overtake_those_to_others()
     conversations(&decoupled(), rounds(3000, 30_000));
 }
 
-// Suppose that the oracle misses one altered answer in seven: it finds all of 90 with a probability of (6/7)^90, 9 in 10 million.
-// An oracle that misses all answers of one kind of model, or with one alteration, fails for certain.
+// Suppose that the oracle misses one altered answer in seven: it finds all of 100 with a probability of (6/7)^100, 2 in 10 million.
 #[test]
 fn an_altered_answer_is_a_violation_where_one_was_determined() {
     let altered = altered(&KINDS, rounds(150, 1500));
-    assert!(altered.len() >= 90, "{altered:?}");
+    assert!(altered.len() >= 100, "{altered:?}");
     for how in Alteration::ALL {
         assert!(altered.iter().any(|(_, its)| *its == how), "{how:?} was not tried");
     }
@@ -135,9 +134,10 @@ fn an_altered_answer_is_a_violation_where_one_was_determined() {
 
 #[test]
 fn so_it_is_in_every_type_and_formula() {
-    for (kinds, worlds) in [(&arithmetics()[..], rounds(180, 1500)), (&decoupled(), rounds(180, 500))] {
+    for (kinds, worlds) in [(&arithmetics()[..], rounds(200, 1500)), (&decoupled(), rounds(200, 500))] {
         let altered = altered(kinds, worlds);
-        assert!(altered.len() >= 90, "{} of {worlds}", altered.len());
+        // More than 100 in the gate: the odds above.
+        assert!(altered.len() as u64 > worlds / 2, "{} of {worlds}", altered.len());
         for (number, kind) in kinds.iter().enumerate() {
             assert!(altered.iter().any(|(its, _)| *its == number), "no answer of {kind:?} was altered");
         }
