@@ -33,7 +33,8 @@ pub(super) fn misplaced(question: &Question) -> Vec<Hypothesis> {
     }
 }
 
-/// The message that the violation is about.
+/// The message that the violation is about. Of several that came at the same time this is the odd one: one that is kept whole, because
+/// something in it is wrong, or one that answers another context.
 fn message<'q>(question: &Question<'q>) -> Option<&'q Entry> {
     let place = question.violation.place.as_ref()?;
     let is_here = |entry: &&Entry| {
@@ -41,7 +42,12 @@ fn message<'q>(question: &Question<'q>) -> Option<&'q Entry> {
             && entry.at == question.violation.at_ns
             && matches!(entry.what, What::Answered(..) | What::Received(_))
     };
-    question.story.window.iter().find(is_here)
+    let oddness = |entry: &&Entry| match &entry.what {
+        What::Answered(request, ..) if (request.worker, request.context) == (place.worker, place.context) => 2,
+        What::Answered(..) => 1,
+        _ => 0,
+    };
+    question.story.window.iter().filter(is_here).min_by_key(oddness)
 }
 
 fn id_of(entry: &Entry) -> (String, Option<RequestId>) {

@@ -7,7 +7,7 @@ use super::{
     hypothesis::{Fit, Hypothesis},
 };
 use crate::{
-    event::Nanos,
+    event::{Cut, Nanos},
     history::{Entry, What},
 };
 
@@ -73,21 +73,17 @@ fn broken(question: &Question) -> Vec<Hypothesis> {
     ]
 }
 
-/// Whether the client had said that no further step follows on the stream that broke.
+/// Whether the client had half-closed the stream that broke.
 fn is_half_closed(question: &Question) -> bool {
     let Some(place) = &question.violation.place else { return false };
-    let here = |entry: &&Entry| {
-        (entry.context.worker, entry.context.context) == (place.worker, place.context)
-            && entry.at <= question.violation.at_ns
-    };
-    let last = question
-        .story
-        .window
-        .iter()
-        .rev()
-        .filter(here)
-        .find(|entry| matches!(entry.what, What::Opened(..) | What::HalfClosed | What::Closed | What::Sent(_)));
-    last.is_some_and(|entry| matches!(entry.what, What::HalfClosed))
+    let here = |entry: &&Entry| (entry.context.worker, entry.context.context) == (place.worker, place.context);
+    // The client may open its next stream at the time of the break. So the break is found first, and then what came before it.
+    let is_break =
+        |entry: &&Entry| entry.at == question.violation.at_ns && matches!(entry.what, What::Cut(Cut::Broken(_)));
+    let before = question.story.window.iter().rev().filter(here).skip_while(|entry| !is_break(entry));
+    let mut acts =
+        before.filter(|entry| matches!(entry.what, What::Opened(..) | What::HalfClosed | What::Closed | What::Sent(_)));
+    acts.next().is_some_and(|entry| matches!(entry.what, What::HalfClosed))
 }
 
 fn statistics(question: &Question) -> Vec<Hypothesis> {
