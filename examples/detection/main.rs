@@ -114,6 +114,9 @@ fn in_the_reference(rows: &[Row], args: &Args) -> Outcomes {
     });
     let mut all = Outcomes::new();
     for ((row, seed), outcome) in runs.iter().zip(done) {
+        if outcome.found().is_some() && !outcome.is_named_rightly(&[Planted::always(row.fault)]) {
+            eprintln!("{}, seed {seed}, is not named rightly: {}", row.fault.info().name, outcome.told());
+        }
         gather(&mut all, row.fault, *seed == 0, outcome);
     }
     all

@@ -125,9 +125,8 @@ impl Around {
         let others = || story.sequences.iter().filter(|told| told.context != own.context);
         let answered = |asked: &&Asked| asked.answer.is_some() && asked.sent_at > since;
         let same_context = story.sequences.iter().filter(|told| told.context == own.context);
-        // A stream has an order, whatever the times: requests that are sent at once may have the same one.
-        let is_behind = |its: &&Asked| its.lane == asked.lane && its.step.request > asked.step.request;
-        let behind = same_context.flat_map(|told| &told.steps).filter(|its| its.answer.is_some()).filter(is_behind);
+        let behind =
+            same_context.flat_map(|told| &told.steps).filter(|its| its.answer.is_some() && its.is_behind(asked));
         Self {
             behind: behind.filter(|its| its.at() <= until).count(),
             // How much is known of what came later differs from one look at it to the next.

@@ -23,6 +23,8 @@ pub(super) struct Story<'w> {
     pub(super) strays: Vec<(RequestId, &'w Entry)>,
     /// How many random bits a value has.
     pub(super) bits: u32,
+    /// How many streams each context opened in each lane.
+    opened: HashMap<(ContextId, Lane), usize>,
     /// How often [`Self::asked`] was called.
     #[cfg(test)]
     pub(super) looks: std::cell::Cell<usize>,
@@ -46,6 +48,8 @@ pub(super) struct Told<'w> {
 pub(super) struct Asked<'w> {
     pub(super) step: Step,
     pub(super) lane: Lane,
+    /// Which of its lane's streams it was sent on.
+    stream: usize,
     pub(super) sent_at: Nanos,
     pub(super) answer: Option<(Nanos, Said<'w>)>,
     /// When the client stopped waiting for an answer that had not come.
@@ -92,6 +96,11 @@ impl Asked<'_> {
     /// Whether it was answered with an error.
     pub(super) fn has_failed(&self) -> bool {
         matches!(self.answer, Some((_, Said::Error(_))))
+    }
+
+    /// Whether it was sent later on the same stream of one context. The stream's order tells that where times are equal.
+    pub(super) fn is_behind(&self, other: &Self) -> bool {
+        (self.lane, self.stream) == (other.lane, other.stream) && self.step.request > other.step.request
     }
 
     /// When it was answered, or else sent.
@@ -148,11 +157,13 @@ impl<'w> Story<'w> {
             by_serial: HashMap::new(),
             strays: Vec::new(),
             bits: bits_of(window),
+            opened: HashMap::new(),
             #[cfg(test)]
             looks: std::cell::Cell::default(),
         };
         for entry in window {
             match &entry.what {
+                What::Opened(..) => *story.opened.entry((entry.context, entry.lane)).or_default() += 1,
                 What::Sent(step) => story.sent(entry, step),
                 What::Answered(request, answer, _) => {
                     let asked = story.find(*request).map(|spot| story.asked(spot).step);
@@ -179,9 +190,11 @@ impl<'w> Story<'w> {
             self.sequences.push(Told { context, correlation_id, serial, steps: Vec::new() });
         }
         let (lane, sent_at) = (entry.lane, entry.at);
+        let stream = self.opened.get(&(entry.context, lane)).copied().unwrap_or(0);
         self.sequences[index].steps.push(Asked {
             step: *step,
             lane,
+            stream,
             sent_at,
             answer: None,
             given_up: None,

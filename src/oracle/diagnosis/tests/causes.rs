@@ -1,6 +1,7 @@
 //! Each cause, from a window that is written by hand.
 
 mod answers;
+mod at_once;
 mod refusals;
 mod sums;
 

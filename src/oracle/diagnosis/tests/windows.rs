@@ -31,11 +31,18 @@ pub(super) fn keyed() -> Known {
     Known { keyed_by_id: true, ..known() }
 }
 
-/// A window that is told event by event, a millisecond apart. Each worker has one context.
-#[derive(Default)]
+/// A window that is told event by event. Each worker has one context.
 pub(super) struct Tale {
     pub(super) entries: Vec<Entry>,
     pub(super) now: Nanos,
+    /// The time from one event to the next.
+    apart: Nanos,
+}
+
+impl Default for Tale {
+    fn default() -> Self {
+        Self { entries: Vec::new(), now: 0, apart: MS }
+    }
 }
 
 pub(super) fn request(worker: u32, sequence: u32, step: u32) -> RequestId {
@@ -43,8 +50,13 @@ pub(super) fn request(worker: u32, sequence: u32, step: u32) -> RequestId {
 }
 
 impl Tale {
+    /// A window in which no time passes but by [`Tale::wait`], as in a simulation.
+    pub(super) fn at_once() -> Self {
+        Self { apart: 0, ..Self::default() }
+    }
+
     pub(super) fn tell(&mut self, worker: u32, what: What) -> &mut Self {
-        self.now += MS;
+        self.now += self.apart;
         let correlation_id = CorrelationId(NonZeroU64::new(u64::from(worker) + 1).expect("not zero"));
         let context = ContextId { worker, context: 0 };
         self.entries.push(Entry { at: self.now, context, correlation_id, lane: Lane::FIRST, what });
