@@ -1,5 +1,7 @@
 //! Connections and listeners: the system's TCP, or memory where this thread is in a [`simulation`](crate::simulation); secured or not.
 
+mod marks;
+
 use std::{
     io,
     net::SocketAddr,
@@ -15,6 +17,7 @@ use tokio::{
 use tokio_rustls::TlsStream;
 use tokio_util::sync::CancellationToken;
 
+pub use self::marks::{Mark, Marks};
 use crate::simulation::{self, Bound, Pipe};
 
 /// One end of a connection.

@@ -167,7 +167,7 @@ impl Line {
             }
         };
         out.tell(self.context.id, lane, EventKind::Opened(over, by));
-        let way = Way::new(link.harm(by), severer, by);
+        let way = Way::new(link.taken(by), severer, by);
         let Stream { outgoing, incoming } =
             Stream::open(&link, by, self.template.clone()).map_err(|error| error.to_string())?;
         self.streams.put(lane, outgoing, incoming, way);

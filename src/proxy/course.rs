@@ -6,8 +6,11 @@ use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use tokio::time::sleep;
 
-use super::{direction::Pace, gate::Gate, harm::Mark};
-use crate::scenario::{BLACK_HOLE_MAX, CutBy, Distribution, Network};
+use super::{direction::Pace, gate::Gate};
+use crate::{
+    net::Mark,
+    scenario::{BLACK_HOLE_MAX, CutBy, Distribution, Network},
+};
 
 /// What is done to a connection.
 #[derive(Debug)]
@@ -94,7 +97,7 @@ impl Hole {
             gate.open(self.when.bytes);
             return pending().await;
         }
-        mark.harmed();
+        mark.set();
         match self.patience {
             Some(patience) => sleep(patience).await,
             None => pending().await,

@@ -4,7 +4,6 @@
 mod course;
 mod direction;
 mod gate;
-mod harm;
 
 use std::{
     future::pending,
@@ -16,8 +15,7 @@ use std::{
     time::Duration,
 };
 
-pub use self::harm::Harm;
-use self::{course::Course, direction::pass, gate::Gate, harm::Mark};
+use self::{course::Course, direction::pass, gate::Gate};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _, split},
     net::TcpListener,
@@ -26,7 +24,7 @@ use tokio::{
 };
 
 use crate::{
-    net::Socket,
+    net::{Mark, Marks, Socket},
     scenario::{CutBy, Network},
     seed::Seed,
 };
@@ -55,14 +53,14 @@ impl Path {
         Self { network, patience, seed, worker, made: AtomicU32::new(0) }
     }
 
-    /// A connection to `address`; what is done to it is marked in `harm`.
+    /// A connection to `address`; it is marked before it is cut, or swallowed for good.
     ///
     /// # Errors
     /// When no connection can be made.
-    pub async fn connect(&self, address: &str, harm: &Harm) -> io::Result<Socket> {
+    pub async fn connect(&self, address: &str, marks: &Marks) -> io::Result<Socket> {
         let far = Socket::connect(address).await?;
         let (client, near) = Socket::pair();
-        tokio::spawn(carry(near, far, self.course(), harm.mark()));
+        tokio::spawn(carry(near, far, self.course(), marks.connection()));
         Ok(client)
     }
 
@@ -94,7 +92,7 @@ pub async fn serve(
                 if let Ok(far) = Socket::connect(&to).await {
                     // Without it the system would gather small pieces; where it cannot be had they are less small.
                     let _ = near.set_nodelay(true);
-                    carry(near.into(), far, path.course(), Harm::default().mark()).await;
+                    carry(near.into(), far, path.course(), Marks::default().connection()).await;
                 }
                 drop(permit);
             });
@@ -129,7 +127,7 @@ async fn carry(mut near: Socket, mut far: Socket, course: Course, mark: Mark) {
         let cut_off = async {
             let Some(cut) = cut else { return pending().await };
             cut.when.comes(&gate).await;
-            mark.harmed();
+            mark.set();
             cut.by
         };
         tokio::select! {

@@ -17,17 +17,17 @@ fn path(text: &str) -> Path {
 }
 
 /// Both ends of a connection through a network, and what was done to it.
-async fn through(text: &str) -> (Socket, Socket, Harm) {
+async fn through(text: &str) -> (Socket, Socket, Marks) {
     let (place, address) = Place::listen(([127, 0, 0, 1], 0).into()).expect("a free port");
     let (listener, address) = (place.into_listener().expect("a runtime"), address.to_string());
-    let harm = Harm::default();
-    let (client, server) = tokio::join!(path(text).connect_owned(&address, &harm), listener.accept());
-    (client, server.expect("a connection"), harm)
+    let marks = Marks::default();
+    let (client, server) = tokio::join!(path(text).connect_owned(&address, &marks), listener.accept());
+    (client, server.expect("a connection"), marks)
 }
 
 impl Path {
-    async fn connect_owned(self, address: &str, harm: &Harm) -> Socket {
-        self.connect(address, harm).await.expect("a connection")
+    async fn connect_owned(self, address: &str, marks: &Marks) -> Socket {
+        self.connect(address, marks).await.expect("a connection")
     }
 }
 
@@ -51,7 +51,7 @@ async fn all_comes_through_in_order_and_so_does_the_end() {
         "network.slice_bytes = 3",
         "network = { latency_ms.constant = 1, slice_bytes = 100, black_hole = { after_bytes.constant = 7, for_ms.constant = 5 } }",
     ] {
-        let (mut client, mut server, harm) = through(text).await;
+        let (mut client, mut server, marks) = through(text).await;
         let sent = message();
         let sends = async {
             client.write_all(&sent).await.expect("a connection");
@@ -66,16 +66,16 @@ async fn all_comes_through_in_order_and_so_does_the_end() {
         };
         let ((back, error), ()) = tokio::join!(sends, answers);
         assert!(error.is_none() && back == sent, "{text}: {} bytes, {error:?}", back.len());
-        assert!(!harm.since(0), "{text}");
+        assert!(!marks.since(0), "{text}");
     }
 }
 
 #[tokio::test]
 async fn a_connection_is_cut_behind_exactly_so_many_bytes() {
     for (by, ending) in [("rst", Some(ErrorKind::ConnectionReset)), ("fin", None)] {
-        let (mut client, mut server, harm) =
+        let (mut client, mut server, marks) =
             through(&format!("network.cut = {{ after_bytes.constant = 5000, by = '{by}' }}")).await;
-        assert!(!harm.since(0));
+        assert!(!marks.since(0));
         let sends = tokio::spawn(async move {
             // More than passes; the rest may fail.
             let _ = client.write_all(&message()).await;
@@ -84,7 +84,7 @@ async fn a_connection_is_cut_behind_exactly_so_many_bytes() {
         let (read, error) = read(&mut server).await;
         // What a reset finds unread is lost.
         assert!(read.len() == 5000 || error.is_some() && read.len() < 5000, "{by}: {} bytes", read.len());
-        assert_eq!((error, harm.since(1)), (ending, true), "{by}");
+        assert_eq!((error, marks.since(1)), (ending, true), "{by}");
         assert!(sends.await.expect("it does not panic").is_empty(), "{by}");
     }
 }
@@ -93,26 +93,26 @@ async fn a_connection_is_cut_behind_exactly_so_many_bytes() {
 async fn a_connection_is_cut_after_its_time() {
     // The paused clock may go on before both ends are there, so `began` comes first.
     let began = tokio::time::Instant::now();
-    let (mut client, _server, harm) = through("network.cut.after_ms.constant = 60000").await;
+    let (mut client, _server, marks) = through("network.cut.after_ms.constant = 60000").await;
     let (_, error) = read(&mut client).await;
-    assert_eq!((error, harm.since(1)), (Some(ErrorKind::ConnectionReset), true));
+    assert_eq!((error, marks.since(1)), (Some(ErrorKind::ConnectionReset), true));
     assert!(began.elapsed() >= Duration::from_secs(60), "{:?}", began.elapsed());
 }
 
 #[tokio::test]
 async fn a_black_hole_without_an_end_lasts_until_the_connection_is_given_up() {
-    let (mut client, mut server, harm) = through("network.black_hole.after_bytes.constant = 4").await;
+    let (mut client, mut server, marks) = through("network.black_hole.after_bytes.constant = 4").await;
     client.write_all(b"abcdefgh").await.expect("a connection");
     let (read, error) = read(&mut server).await;
-    assert!(read.len() <= 4 && error == Some(ErrorKind::ConnectionReset) && harm.since(1), "{read:?} {error:?}");
+    assert!(read.len() <= 4 && error == Some(ErrorKind::ConnectionReset) && marks.since(1), "{read:?} {error:?}");
 }
 
 #[tokio::test]
 async fn a_reset_goes_on_to_the_server() {
-    let (mut client, mut server, harm) = through("network.latency_ms.constant = 1").await;
+    let (mut client, mut server, marks) = through("network.latency_ms.constant = 1").await;
     client.set_zero_linger().expect("a connection");
     drop(client);
-    assert_eq!((read(&mut server).await.1, harm.since(0)), (Some(ErrorKind::ConnectionReset), false));
+    assert_eq!((read(&mut server).await.1, marks.since(0)), (Some(ErrorKind::ConnectionReset), false));
 }
 
 #[test]

@@ -19,7 +19,8 @@ use super::{
 use crate::{
     conversation::{Connection, Transport},
     endpoint::{Endpoint, Endpoints},
-    proxy::{Harm, Path},
+    net::Marks,
+    proxy::Path,
     sequence::UNREAD_BYTES,
 };
 
@@ -40,11 +41,11 @@ pub(crate) struct Dialer {
 }
 
 /// What streams are opened over: a connection, and another one where it is lost; for HTTP as many as there are calls at a time.
-/// None is made before it is used. Beside each is what the network did to it.
+/// None is made before it is used. Beside each is which connections the network took.
 #[derive(Clone, Debug)]
 pub struct Link {
-    grpc: Option<(Conduit, Harm)>,
-    http: Option<(Connections, Harm)>,
+    grpc: Option<(Conduit, Marks)>,
+    http: Option<(Connections, Marks)>,
 }
 
 /// Ends a connection that was made for one stream as no client should, and every one that takes its place. Dropped, it ends the
@@ -82,12 +83,12 @@ impl Link {
         self.http.as_ref().map(|(connections, _)| connections).ok_or_else(|| CallError::no_endpoint("HTTP"))
     }
 
-    /// What the network did to what goes this way.
+    /// Which connections of this way the network took.
     #[must_use]
-    pub fn harm(&self, by: Transport) -> Harm {
-        let harm =
+    pub fn taken(&self, by: Transport) -> Marks {
+        let taken =
             if by.is_http() { self.http.as_ref().map(|its| &its.1) } else { self.grpc.as_ref().map(|its| &its.1) };
-        harm.cloned().unwrap_or_default()
+        taken.cloned().unwrap_or_default()
     }
 
     /// Makes sure that a connection carries calls.
@@ -133,19 +134,19 @@ impl Dialer {
     /// When an address is none.
     pub(crate) fn link(&self) -> Result<Link, CallError> {
         let grpc = self.grpc.as_ref().map(|endpoint| {
-            let harm = Harm::default();
+            let taken = Marks::default();
             let conduit = if self.path.is_none() {
                 self.access.conduit(endpoint, self.limit)?
             } else {
-                let connector = self.connector(endpoint, CancellationToken::new(), None, harm.clone());
+                let connector = self.connector(endpoint, CancellationToken::new(), None, taken.clone());
                 self.access.over(self.access.tonic(endpoint)?.connect_with_connector_lazy(connector))
             };
-            Ok::<_, CallError>((conduit, harm))
+            Ok::<_, CallError>((conduit, taken))
         });
         let http = self.http.as_ref().map(|endpoint| {
-            let harm = Harm::default();
-            let connector = self.connector(endpoint, CancellationToken::new(), None, harm.clone());
-            (Connections::new(endpoint, connector), harm)
+            let taken = Marks::default();
+            let connector = self.connector(endpoint, CancellationToken::new(), None, taken.clone());
+            (Connections::new(endpoint, connector), taken)
         });
         Ok(Link { grpc: grpc.transpose()?, http })
     }
@@ -155,24 +156,24 @@ impl Dialer {
     /// # Errors
     /// When the address is none.
     pub(crate) fn made_for_a_stream(&self, over: Connection, by: Transport) -> Result<(Link, Severer), CallError> {
-        let (harm, token) = (Harm::default(), CancellationToken::new());
+        let (taken, token) = (Marks::default(), CancellationToken::new());
         let (process, how) = if over == Connection::Process {
             let process = Arc::<ClientProcess>::default();
             (Some(Arc::downgrade(&process)), How::Kill(process))
         } else {
             (None, How::Reset(token.clone()))
         };
-        let connector = |endpoint: &Endpoint| self.connector(endpoint, token.clone(), process.clone(), harm.clone());
+        let connector = |endpoint: &Endpoint| self.connector(endpoint, token.clone(), process.clone(), taken.clone());
         let (mut grpc, mut http) = (None, None);
         if let Some(endpoint) = self.http.as_ref().filter(|_| by.is_http()) {
-            http = Some((Connections::new(endpoint, connector(endpoint)), harm.clone()));
+            http = Some((Connections::new(endpoint, connector(endpoint)), taken.clone()));
         } else if let Some(endpoint) = self.grpc.as_ref().filter(|_| !by.is_http()) {
             let tonic = match over {
                 Connection::Narrow => self.access.tonic(endpoint)?.initial_stream_window_size(UNREAD_BYTES),
                 _ => self.access.tonic(endpoint)?,
             };
             let channel = tonic.connect_with_connector_lazy(connector(endpoint));
-            grpc = Some((self.access.over(channel), harm.clone()));
+            grpc = Some((self.access.over(channel), taken.clone()));
         }
         Ok((Link { grpc, http }, Severer(how)))
     }
@@ -182,10 +183,10 @@ impl Dialer {
         endpoint: &Endpoint,
         reset: CancellationToken,
         process: Option<Weak<ClientProcess>>,
-        harm: Harm,
+        taken: Marks,
     ) -> Connector {
         let Self { access, limit, path, program, .. } = self.clone();
-        Connector(Arc::new(Dial { endpoint: endpoint.clone(), access, limit, path, program, reset, process, harm }))
+        Connector(Arc::new(Dial { endpoint: endpoint.clone(), access, limit, path, program, reset, process, taken }))
     }
 }
 

@@ -21,8 +21,8 @@ use tower::Service;
 use super::{access::Access, process::ClientProcess, tls::Protocol};
 use crate::{
     endpoint::{Endpoint, Scheme},
-    net::Socket,
-    proxy::{Harm, Path},
+    net::{Marks, Socket},
+    proxy::Path,
 };
 
 /// Makes the connections of one link to one endpoint.
@@ -41,7 +41,8 @@ pub(super) struct Dial {
     pub(super) reset: CancellationToken,
     /// What they go through, if it is a process.
     pub(super) process: Option<Weak<ClientProcess>>,
-    pub(super) harm: Harm,
+    /// Which of them the faulty network took.
+    pub(super) taken: Marks,
 }
 
 impl Service<Uri> for Connector {
@@ -81,7 +82,7 @@ impl Dial {
             }
         };
         let stream = match &self.path {
-            Some(path) => path.connect(&address, &self.harm).await?,
+            Some(path) => path.connect(&address, &self.taken).await?,
             None => Socket::connect(&address).await?,
         };
         let protocol = if self.endpoint.scheme.is_grpc() { Protocol::Http2 } else { Protocol::Http1 };

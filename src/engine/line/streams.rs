@@ -5,7 +5,7 @@ use std::{future::poll_fn, task::Poll, time::Duration};
 use crate::{
     conversation::{Lane, Transport},
     event::Cut,
-    proxy::Harm,
+    net::Marks,
     transport::{Incoming, Message, Outgoing, Severer},
 };
 
@@ -25,22 +25,22 @@ pub(super) struct Streams {
 pub(super) struct Way {
     /// Ends the connection, where it was made for the stream.
     severer: Option<Severer>,
-    /// What the network did to it.
-    harm: Harm,
+    /// Which connections the network took.
+    taken: Marks,
     /// The first connection that it may be on, counted from 1; 0 where none had been made when it was opened.
     made: u64,
     /// The latest connection that was taken when it was opened, from 1: the stream has nothing of what came over that.
-    harmed: u64,
+    taken_before: u64,
     /// Whether each call may take another connection.
     changes: bool,
 }
 
 impl Way {
     /// The way of a stream that is opened now.
-    pub(super) fn new(harm: Harm, severer: Option<Severer>, by: Transport) -> Self {
+    pub(super) fn new(taken: Marks, severer: Option<Severer>, by: Transport) -> Self {
         // Of several connections each call may take any that is left.
-        let made = if by.is_http() { 0 } else { harm.made() };
-        Self { severer, made, harmed: harm.harmed(), changes: by.is_http(), harm }
+        let made = if by.is_http() { 0 } else { taken.made() };
+        Self { severer, made, taken_before: taken.latest(), changes: by.is_http(), taken }
     }
 }
 
@@ -64,14 +64,14 @@ impl Streams {
     pub(super) fn heard_of(&mut self, lane: Lane) {
         let way = self.ways.get_mut(lane.index()).and_then(Option::as_mut);
         if let Some(way) = way.filter(|way| !way.changes) {
-            way.made = way.made.max(way.harmed + 1);
+            way.made = way.made.max(way.taken_before + 1);
         }
     }
 
     /// A stream has been waited for while its thread was not held up. Had it been on the connection that was taken before,
     /// it would have been told so by now.
     pub(super) fn waited_long(&mut self, lane: Lane) {
-        let gone_for = |way: &Way| way.harm.gone_for(way.harmed);
+        let gone_for = |way: &Way| way.taken.gone_for(way.taken_before);
         let way = self.ways.get(lane.index()).and_then(Option::as_ref);
         if way.and_then(gone_for).is_some_and(|gone_for| gone_for >= TOLD_AFTER) {
             self.heard_of(lane);
@@ -81,7 +81,7 @@ impl Streams {
     /// How a stream's connection was taken from it, where that was not the server's doing.
     pub(super) fn taken_on_purpose(&self, lane: Lane) -> Option<Cut> {
         let way = self.ways.get(lane.index())?.as_ref()?;
-        if way.harm.since(way.made) {
+        if way.taken.since(way.made) {
             Some(Cut::ByNetwork)
         } else {
             way.severer.as_ref().filter(|severer| severer.has_failed()).map(|_| Cut::Killed)
