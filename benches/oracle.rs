@@ -10,7 +10,7 @@ use sequence_stress::{
     conversation::{Connection, Lane, Transport},
     event::{ContextId, Cut, Event, EventKind, Received, Response},
     number::Number,
-    oracle::{Oracle, Rules},
+    oracle::{Oracle, Rules, Words},
     seed::Seed,
     sequence::{CorrelationId, IdForm, Pattern, RequestId, Step},
     tensor::{Tensor, TensorData},
@@ -94,6 +94,7 @@ fn measure(rounds: u32, name: &str, mut conversation: impl FnMut(&mut Writer)) {
         straggling: Duration::from_millis(20),
         mixes: false,
         restarts: true,
+        words: Words::Known,
         controls: None,
     };
     let mut oracle = Oracle::new(rules, 1, 1, |_| (CorrelationId(NonZeroU64::MIN), IdForm::Integer));

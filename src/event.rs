@@ -84,6 +84,8 @@ pub enum Cut {
     Killed,
     /// The faulty network between the client and the server took its connection, as the scenario has it.
     ByNetwork,
+    /// The server ended its connection in good order: it had said so (GOAWAY), or the connection had carried nothing for a while.
+    Lapsed,
     /// The run was ended and did not wait any longer.
     Interrupted,
     /// The server or the network ended it, for the reason given.

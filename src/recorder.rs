@@ -13,7 +13,7 @@ pub use self::tap::{Batch, Batches, Gap, Tap, Taps, TapsAreGone};
 use crate::{
     claim::Claims,
     event::{ContextId, Cut, Event, EventKind, Nanos},
-    oracle::{Oracle, Outcome, Ruling, Settled, Violation, ViolationKind},
+    oracle::{Oracle, OtherWords, Outcome, Ruling, Settled, Violation, ViolationKind},
     sequence::{Pattern, RequestId},
 };
 
@@ -146,6 +146,8 @@ pub struct Tally {
     pub stuck: bool,
     /// How often each claim was reached.
     pub reached: Claims,
+    /// By what they were taken for the refusal of: the first error in words that are not known.
+    pub other_words: BTreeMap<&'static str, String>,
 }
 
 impl Tally {
@@ -169,6 +171,9 @@ impl Tally {
         self.cut |= other.cut;
         self.stuck |= other.stuck;
         self.reached.add(&other.reached);
+        for (&of, text) in &other.other_words {
+            self.other_words.entry(of).or_insert_with(|| text.clone());
+        }
     }
 
     /// The counts of all patterns together.
@@ -295,7 +300,10 @@ impl Recorder {
         }
         let gave_up = matches!(event.kind, EventKind::GaveUp);
         self.reach[index].event(&event.kind, here, &mut self.tally.reached);
-        let Ruling { settled, abandoned, violations, distrust } = self.oracle.observe(event);
+        let Ruling { settled, abandoned, violations, distrust, other_words } = self.oracle.observe(event);
+        if let Some(OtherWords { of, text }) = other_words {
+            self.tally.other_words.entry(of).or_insert(text);
+        }
         if let Some(settled) = &settled {
             let is_right = settled.judged && violations.is_empty();
             self.reach[index].settled(settled, is_right, here, &mut self.tally.reached);

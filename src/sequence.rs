@@ -260,6 +260,7 @@ macro_rules! flaws {
                     Self::BatchOfTwo => &[Self::BATCH_OF_ONE],
                     Self::ShortData => &[Self::SHORT_TEXT, Self::NO_TEXT, Self::UNREADABLE],
                     Self::IdOfOtherType => &[Self::UNREADABLE],
+                    Self::IdZero | Self::IdEmpty | Self::IdTooLong => &[Self::OF_ANOTHER_TYPE],
                     _ => &[],
                 };
                 text.contains(self.refusal()) || otherwise.iter().any(|otherwise| text.contains(otherwise))
@@ -298,6 +299,9 @@ flaws! {
 impl Flaw {
     /// What two elements in one batch are refused with where a model takes one, and that is looked at first.
     pub const BATCH_OF_ONE: &'static str = "inference request batch-size must be <= 1 for";
+    /// What an ID is refused with, since 25.01, that is a text where the model is told a number, or the other way round. That is looked
+    /// at before what the ID is.
+    pub const OF_ANOTHER_TYPE: &'static str = "sequence batching control 'CORRID' data-type is";
     /// What too few bytes are refused with where elements are texts, which have their lengths before them.
     pub const SHORT_TEXT: &'static str = "incomplete string length indicator for inference input";
     /// What is said of data in JSON that has no text where there is to be one.

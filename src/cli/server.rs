@@ -4,10 +4,10 @@ use std::{num::NonZeroU32, time::Duration};
 
 use clap::Args;
 
-use super::values::{any_milliseconds, share, time, whole};
+use super::values::{any_milliseconds, share, some_milliseconds, time, whole};
 use crate::{
     model::Strategy,
-    reference::{Options, Planted, fault::When},
+    reference::{Like, Options, Planted, fault::When},
     repository::ModelOptions,
     seed::Seed,
 };
@@ -38,6 +38,13 @@ pub struct ServerArgs {
     /// With Oldest: batch sizes for which no batch is held back, such as 2,4
     #[arg(long, value_name = "LIST", value_parser = whole::<NonZeroU32>, value_delimiter = ',')]
     pub preferred_batch_size: Vec<NonZeroU32>,
+    /// Which release of Triton to be like, where they differ; 25.01 refuses correlation IDs of another type than the model is told
+    /// [default: 24.10]
+    #[arg(long, value_name = "RELEASE")]
+    pub like: Option<Like>,
+    /// Tell the client to go away (GOAWAY) on each gRPC connection of this age, and let what is under way finish [default: never]
+    #[arg(long, value_name = "TIME", value_parser = some_milliseconds)]
+    pub grpc_max_connection_age: Option<Duration>,
     /// Plant a fault: NAME, NAME:PROBABILITY or NAME:once@N; `sequence-stress faults` lists the names (repeatable)
     #[arg(long, value_name = "NAME[:WHEN]")]
     pub fault: Vec<Planted>,
@@ -68,6 +75,8 @@ impl ServerArgs {
             faults: self.fault.clone(),
             fault_seed: self.fault_seed.map_or(seed, Seed),
             fault_hold: self.fault_hold.unwrap_or(options.fault_hold),
+            like: self.like.unwrap_or_default(),
+            max_connection_age: self.grpc_max_connection_age,
             ..options
         }
     }
@@ -135,6 +144,8 @@ impl ServerArgs {
             time("queue-delay", self.queue_delay),
             self.minimum_slot_utilization.map(|share| format!("--minimum-slot-utilization {share}")),
             (!sizes.is_empty()).then(|| format!("--preferred-batch-size {}", sizes.join(","))),
+            self.like.map(|like| format!("--like {like}")),
+            time("grpc-max-connection-age", self.grpc_max_connection_age),
             self.fault_seed.filter(|_| self.draws_faults()).map(|seed| format!("--fault-seed {seed}")),
             time("fault-hold", self.fault_hold.filter(|_| self.holds_up())),
         ];

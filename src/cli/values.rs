@@ -60,6 +60,11 @@ pub(super) fn any_milliseconds(text: &str) -> Result<Duration, String> {
     if is_whole { Ok(time) } else { Err("it has to be whole milliseconds, at most an hour".to_owned()) }
 }
 
+pub(super) fn some_milliseconds(text: &str) -> Result<Duration, String> {
+    any_milliseconds(text)
+        .and_then(|time| if time.is_zero() { Err("it has to be 1ms or more".to_owned()) } else { Ok(time) })
+}
+
 pub(super) fn time(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|_| "give a time such as 500ms, 90s or 1h".to_owned())
 }

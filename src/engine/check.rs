@@ -19,6 +19,7 @@ use crate::{
     history::{Damage, Entry, Form, Item, Reader, Scene},
     oracle::{Violation, diagnosis::Known},
     recorder::{Recorder, Tally},
+    transport::GoAways,
 };
 
 /// How many entries the evidence gets at a time, where nothing waits for them.
@@ -260,6 +261,7 @@ fn result(
         phases: footer.map_or_else(Vec::new, |footer| footer.phases.clone()),
         broken_off: footer.and_then(|footer| footer.broken_off.clone()),
         longest_wait,
+        go_aways: footer.map_or(GoAways::default(), |footer| footer.go_aways),
         tally,
         violations,
     }

@@ -302,7 +302,8 @@ impl Resting<'_> {
                 .observe(EventKind::Received(received))
                 .ok_or_else(|| "a stream brought what was not asked for".to_owned()),
             Ok(Message::End) => Err("the server ended a stream".to_owned()),
-            Ok(Message::Broken(reason) | Message::Lapsed(reason)) => Err(format!("a stream broke: {reason}")),
+            Ok(Message::Broken(reason)) => Err(format!("a stream broke: {reason}")),
+            Ok(Message::Lapsed(reason)) => Err(format!("the connection of a stream ended: {reason}")),
             Err(_) => {
                 self.observe(EventKind::GaveUp);
                 Err("a step was not answered".to_owned())

@@ -273,6 +273,7 @@ impl Line {
             Message::End => "the server ended the stream".to_owned(),
             // The server may have taken it in or not, and is not to blame.
             Message::Lapsed(_) => {
+                self.end(lane, Cut::Lapsed, out);
                 self.cut(out);
                 return Done::Cut;
             }

@@ -19,6 +19,7 @@ use crate::{
     recorder::Counts,
     scenario::Scenario,
     seed::Seed,
+    transport::GoAways,
 };
 
 /// What a run is to record.
@@ -111,6 +112,9 @@ pub struct Footer {
     /// What idle limit the server really keeps, where it was searched for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_limit: Option<IdleSearch>,
+    /// What became of connections that the server ended in good order.
+    #[serde(default, skip_serializing_if = "GoAways::is_none")]
+    pub go_aways: GoAways,
     /// When the scenario's phases were.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<PhaseSpan>,
@@ -200,6 +204,7 @@ impl Footer {
             slow: result.tally.slow,
             reached: result.tally.reached,
             idle_limit: Some(result.idle_limit.clone()).filter(|found| *found != IdleSearch::NotAsked),
+            go_aways: result.go_aways,
             phases: result.phases.clone(),
             broken_off: result.broken_off.clone(),
         }

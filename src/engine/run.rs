@@ -18,7 +18,14 @@ use super::{
     resources::{ensure_open_files, ensure_program},
     shared::Shared,
 };
-use crate::{history::Scene, oracle::Violation, recorder::Tally, scenario::Scenario, seed::Seed, transport::Client};
+use crate::{
+    history::Scene,
+    oracle::Violation,
+    recorder::Tally,
+    scenario::Scenario,
+    seed::Seed,
+    transport::{Client, GoAways},
+};
 
 /// How many violations are kept with their evidence; all are counted.
 pub(super) const VIOLATIONS_KEPT: usize = 1000;
@@ -153,6 +160,8 @@ pub struct Result {
     pub broken_off: Option<String>,
     /// Who had the slots while a START waited longest for one.
     pub longest_wait: Option<LongestWait>,
+    /// What became of connections that the server ended in good order.
+    pub go_aways: GoAways,
 }
 
 /// Why nothing could be tested.

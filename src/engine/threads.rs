@@ -12,7 +12,7 @@ use tokio::{
 use super::{Preflight, shared::Shared, worker::Worker};
 use crate::{
     event::ContextId,
-    oracle::{Oracle, Rules},
+    oracle::{Oracle, Rules, Words},
     plan::correlation_id,
     recorder::{Recorder, Tally, Tap, Taps},
     scenario::{Scenario, ServerAction},
@@ -178,6 +178,7 @@ pub(super) fn rules(scenario: &Scenario, preflight: &Preflight) -> Rules {
         straggling: preflight.limits.lawful,
         mixes: preflight.model.mixes_pipelined.is_some(),
         restarts: scenario.phases.iter().any(|phase| phase.server == Some(ServerAction::Restart)),
+        words: Words::of_server(preflight.model.server.as_deref()),
         controls: preflight.model.controls.clone(),
     }
 }

@@ -408,7 +408,8 @@ mod tests {
             let received = Received { id: "3-1-4-2".into(), result: Err("no".into()), code: Some(code) };
             all.push(What::Received(Box::new(received)));
         }
-        let cuts = [Cut::ByClient, Cut::Cancelled, Cut::Reset, Cut::Killed, Cut::ByNetwork, Cut::Interrupted];
+        let cuts =
+            [Cut::ByClient, Cut::Cancelled, Cut::Reset, Cut::Killed, Cut::ByNetwork, Cut::Lapsed, Cut::Interrupted];
         all.extend(cuts.map(What::Cut));
         all.push(What::Cut(Cut::Broken("a \"reason\"\u{7f}".into())));
         all

@@ -15,13 +15,17 @@ mod states;
 mod strays;
 mod stream;
 mod violation;
+mod words;
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::violation::{Place, Violation, ViolationKind};
 use self::{known::Known, observation::Observation};
+pub use self::{
+    violation::{Place, Violation, ViolationKind},
+    words::{OtherWords, Words},
+};
 use crate::{
     arithmetic::Arithmetic,
     controls::Controls,
@@ -55,6 +59,9 @@ pub struct Rules {
     /// Whether the server is restarted in the run, so that the end of a connection may be on its way when it is there again.
     #[serde(default)]
     pub restarts: bool,
+    /// Whether the words of the server's errors are judged.
+    #[serde(default)]
+    pub words: Words,
     /// Where the model says what it saw of each request, and is asked for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controls: Option<Controls>,
@@ -131,6 +138,8 @@ pub struct Ruling {
     pub violations: Vec<Violation>,
     /// Whether the stream has to be cut, because its further messages could not be told apart.
     pub distrust: bool,
+    /// An error in words that are not known, which was taken for a refusal.
+    pub other_words: Option<OtherWords>,
 }
 
 impl Oracle {

@@ -8,12 +8,13 @@ use super::{
     order::Answer,
     refusal::Reason,
     stream::Request,
+    words::{self, OtherWords, Words},
 };
 use crate::{
     conversation::Lane,
-    event::{ContextId, Cut, Event, EventKind, Nanos, Received, Response},
+    event::{Code, ContextId, Cut, Event, EventKind, Nanos, Received, Response},
     number::Number,
-    sequence::{Flaw, RequestId, Step},
+    sequence::{RequestId, Step},
 };
 
 /// How long behind the last answer to an iterative request the server may end its sequence.
@@ -67,7 +68,7 @@ impl<'o> Observation<'o> {
             self.violation(ViolationKind::Reordered, Some(&request.step), expected, seen);
         }
         match &received.result {
-            Err(text) if self.id.may_be_disturbed(request.sent_at) && is_out_of_service(text) => {
+            Err(text) if self.id.may_be_disturbed(request.sent_at) && self.rules.words.say_out_of_service(text) => {
                 self.without_news(number, Doubt::Disturbed);
                 self.settle(&request, Outcome::Failed, None, Some(Doubt::Disturbed));
             }
@@ -82,15 +83,21 @@ impl<'o> Observation<'o> {
                 self.without_news(number, Doubt::Cancelled);
                 self.settle(&request, Outcome::Failed, None, Some(Doubt::Cancelled));
             }
-            Err(text) if text.contains(EXPIRED) => {
+            Err(text) if words::say_expired(text) => {
                 self.check_code(&request.step, Reason::Unavailable, received.code, text);
                 self.expired(&request, number, text);
             }
-            Err(text) if wants_start(text, &self.id.correlation_id.written(self.id.form), &self.rules.model) => {
+            Err(text) if words::want_start(text, &self.id.correlation_id.written(self.id.form), &self.rules.model) => {
                 self.check_code(&request.step, Reason::Invalid, received.code, text);
                 self.refused(&request, number, text);
             }
-            Err(_) => self.failed(&request, number, received),
+            Err(text) => {
+                let is_taken = self.rules.words == Words::Unknown
+                    && self.refused_in_other_words(&request, number, received.code, text);
+                if !is_taken {
+                    self.failed(&request, number, received);
+                }
+            }
             Ok(response) => {
                 if let Some(answer) = self.number_of(&request, response) {
                     self.completed(&request, number, answer);
@@ -172,6 +179,45 @@ impl<'o> Observation<'o> {
         self.settle(request, Outcome::Refused, None, verdict.doubt());
     }
 
+    /// An error in words that are not known: taken for a refusal for want of START, or for a time limit, where its code may be that of
+    /// one, and a correct server may refuse the request just now. Returns whether it was.
+    fn refused_in_other_words(&mut self, request: &Request, number: u64, code: Option<Code>, text: &str) -> bool {
+        let of = if !request.step.start && Reason::Invalid.may_have(code) && self.may_refuse(number) {
+            "a step that needs START first"
+        } else if Reason::Unavailable.may_have(code) && self.may_expire(number) {
+            "a time limit that passed"
+        } else {
+            return false;
+        };
+        self.ruling.other_words = Some(OtherWords { of, text: text.to_owned() });
+        true
+    }
+
+    /// Takes a request for refused for want of START, if it may be.
+    fn may_refuse(&mut self, number: u64) -> bool {
+        let request = *self.id.stream(self.lane).get(number).expect("it has this number");
+        let mut after = self.id.clone();
+        let verdict = after.answer(self.lane, number, Answer::Refused, self.at, self.rules);
+        if verdict == Verdict::WronglyRefused {
+            return false;
+        }
+        *self.id = after;
+        self.settle(&request, Outcome::Refused, None, verdict.doubt());
+        true
+    }
+
+    /// Takes a request for refused for a time limit, if it may be.
+    fn may_expire(&mut self, number: u64) -> bool {
+        let request = *self.id.stream(self.lane).get(number).expect("it has this number");
+        let mut after = self.id.clone();
+        if !after.answer_expired(self.lane, number, self.at, self.rules) {
+            return false;
+        }
+        *self.id = after;
+        self.settle(&request, Outcome::Expired, None, None);
+        true
+    }
+
     /// Whether a request to an iterative model may be ended with the one before it: the last answer to that one comes a moment before
     /// the server ends its sequence. It is seldom enough to be met once by an ID.
     fn may_be_ended_by_the_one_before(&mut self, request: &Request) -> bool {
@@ -184,13 +230,16 @@ impl<'o> Observation<'o> {
     /// A request that has to be refused for its flaw, and changes nothing.
     fn flawed(&mut self, request: &Request, number: u64, received: &Received) {
         let step = &request.step;
-        let is_refusal = |text: &str| step.flaw().is_some_and(|flaw| flaw.is_refused_with(text));
-        let refusal = step.flaw().map_or("", Flaw::refusal);
+        let Some(flaw) = step.flaw() else { return };
+        let refusal = flaw.refusal();
         let (kind, outcome, seen) = match &received.result {
-            Err(text) if is_refusal(text) => {
-                if let Some(flaw) = step.flaw() {
-                    self.check_code(step, Reason::of_flaw(flaw, text), received.code, text);
-                }
+            Err(text) if flaw.is_refused_with(text) => {
+                self.check_code(step, Reason::of_flaw(flaw, text), received.code, text);
+                self.id.answer_unchanged(self.lane, number, self.at, self.rules);
+                return self.settle(request, Outcome::Refused, None, None);
+            }
+            Err(text) if self.rules.words == Words::Unknown && Reason::may_be_of_flaw(flaw, received.code) => {
+                self.ruling.other_words = Some(OtherWords { of: flaw.name(), text: text.clone() });
                 self.id.answer_unchanged(self.lane, number, self.at, self.rules);
                 return self.settle(request, Outcome::Refused, None, None);
             }
@@ -315,23 +364,4 @@ impl Verdict {
             _ => None,
         }
     }
-}
-
-/// What Triton answers to all steps of a sequence that waited in the backlog for too long.
-const EXPIRED: &str = "timeout of the corresponding sequence has been expired";
-
-/// Whether an error says that the sequence has to begin with START, for this ID and this model.
-fn wants_start(text: &str, id: &str, model: &str) -> bool {
-    // The text that Triton answers with; compatible servers may add to it.
-    text.contains("must specify the START flag")
-        && text.contains(&format!("sequence {id} "))
-        && text.contains(&format!("'{model}'"))
-}
-
-/// Whether an error says that the model does not serve just now.
-fn is_out_of_service(text: &str) -> bool {
-    // The texts that Triton answers with while a model or the server goes and comes.
-    ["Server is stopping", "Request for unknown model", "is not ready", "has no available versions"]
-        .iter()
-        .any(|said| text.contains(said))
 }

@@ -25,12 +25,25 @@ impl Reason {
     /// Why a step with a flaw was refused, where this is what it was refused with.
     pub(super) fn of_flaw(flaw: Flaw, text: &str) -> Self {
         match flaw {
+            _ if text.contains(Flaw::OF_ANOTHER_TYPE) => Self::Invalid,
             Flaw::IdTooLong => Self::TooMuch,
             Flaw::OtherVersion => Self::NotFound,
             // What an HTTP server cannot read it does not look into.
             _ if text.contains(Flaw::UNREADABLE) => Self::Unreadable,
             _ => Self::Invalid,
         }
+    }
+
+    /// Whether a step with a flaw may be refused with this code, or without one, in whatever words.
+    pub(super) fn may_be_of_flaw(flaw: Flaw, code: Option<Code>) -> bool {
+        // What cannot be read in JSON is Invalid in gRPC.
+        let may_be_unreadable = matches!(flaw, Flaw::ShortData | Flaw::IdOfOtherType);
+        Self::of_flaw(flaw, "").may_have(code) || may_be_unreadable && Self::Unreadable.may_have(code)
+    }
+
+    /// Whether it may be told with this code, or without one.
+    pub(super) fn may_have(self, code: Option<Code>) -> bool {
+        code.is_none_or(|code| self.code(code) == code)
     }
 
     /// The code that is told with it: the one that Triton tells, in the same kind.

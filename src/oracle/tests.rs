@@ -6,6 +6,7 @@ mod exchange;
 mod series;
 mod special;
 mod streams;
+mod words;
 
 use std::num::NonZeroU64;
 
@@ -49,6 +50,13 @@ impl Conversation {
         Self::of(IdForm::Integer, arithmetic)
     }
 
+    /// With a server whose words are not known.
+    fn in_other_words() -> Self {
+        let mut conversation = Self::new();
+        conversation.oracle.rules.words = Words::Unknown;
+        conversation
+    }
+
     fn of(form: IdForm, arithmetic: Arithmetic) -> Self {
         let rules = Rules {
             model: "m".into(),
@@ -59,6 +67,7 @@ impl Conversation {
             straggling: STRAGGLING,
             mixes: false,
             restarts: true,
+            words: Words::Known,
             controls: None,
         };
         let id = CorrelationId(NonZeroU64::new(5).expect("not zero"));

@@ -233,6 +233,7 @@ impl Reach {
             | Cut::Killed
             | Cut::ByNetwork
             | Cut::ByClient
+            | Cut::Lapsed
             | Cut::Interrupted
             | Cut::Broken(_) => {}
         }

@@ -14,6 +14,7 @@ use super::{
     decode::decode,
     failure::Failure,
     fault::Fault,
+    like::Like,
     misbehaviour::Misbehaviour,
     reply::{Answer, Reply},
     repository::Repository,
@@ -67,6 +68,7 @@ pub(super) enum Gone {
 pub(super) struct Service {
     pub(super) repository: Arc<Repository>,
     pub(super) misbehaviour: Arc<Misbehaviour>,
+    pub(super) like: Like,
     pub(super) blows: mpsc::UnboundedSender<Blow>,
     /// The server was told to stop.
     pub(super) exiting: Arc<AtomicBool>,
@@ -121,7 +123,9 @@ impl Service {
             let text = "ModelInfer RPC doesn't support models with decoupled transaction policy";
             return Err(Failure::new(tonic::Code::Unimplemented, text));
         }
+        let name = request.model_name.clone();
         let decoded = decode(request, &spec)?;
+        self.like.check(&decoded.id, &name, &spec)?;
         let (sender, receiver) = oneshot::channel();
         let mut guard = CancelsWhenDropped {
             cancelled: Arc::default(),
@@ -201,7 +205,9 @@ impl Service {
         let place = outbox.reserve();
         let request_id = request.id.clone();
         let accepted = self.repository.find(&request.model_name, &request.model_version).and_then(|model| {
-            let decoded = decode(request, &model.spec())?;
+            let (name, spec) = (request.model_name.clone(), model.spec());
+            let decoded = decode(request, &spec)?;
+            self.like.check(&decoded.id, &name, &spec)?;
             outbox.uses(&model, &decoded.id);
             let reply = Reply::Stream { outbox: Arc::clone(outbox), place };
             let request = decoded.request(Arc::clone(&outbox.cancelled), |request_id, inputs, wants| Ticket {

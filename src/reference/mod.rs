@@ -17,6 +17,7 @@ mod grpc;
 mod half;
 mod health;
 mod http;
+mod like;
 mod listen;
 mod metrics;
 mod misbehaviour;
@@ -45,6 +46,7 @@ pub use crate::repository::ModelOptions;
 pub use builtin::{model_names, models_in_short, strategies, strategy_of};
 pub use fault::{Fault, Planted, When};
 pub use folder::Models;
+pub use like::Like;
 pub use server::{Ended, Options, Server};
 pub use tls::Tls;
 

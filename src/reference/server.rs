@@ -30,6 +30,7 @@ use super::{
     grpc::{Blow, Service},
     health::Healthy,
     http,
+    like::Like,
     listen::{Connections, connections},
     metrics,
     misbehaviour::Misbehaviour,
@@ -86,6 +87,10 @@ pub struct Options {
     pub fault_hold: Duration,
     /// Whether executions wait until something is queued.
     pub hold_until: HoldUntil,
+    /// Which release of Triton it is like.
+    pub like: Like,
+    /// The age at which a gRPC connection's client is told to go away, if it ever is; what is under way is finished.
+    pub max_connection_age: Option<Duration>,
     /// How many threads serve.
     pub threads: usize,
 }
@@ -104,6 +109,8 @@ impl Default for Options {
             fault_seed: Seed(0),
             fault_hold: Duration::from_secs(30),
             hold_until: HoldUntil::default(),
+            like: Like::default(),
+            max_connection_age: None,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
         }
     }
@@ -317,8 +324,13 @@ impl Listeners {
     }
 
     /// Serves everything until told to close.
-    fn serve(&self, service: &Service, close: &CancellationToken) -> Result<task::JoinHandle<Served>, String> {
-        let grpc = serve(service.clone(), self.grpc.connections(close)?);
+    fn serve(
+        &self,
+        service: &Service,
+        max_age: Option<Duration>,
+        close: &CancellationToken,
+    ) -> Result<task::JoinHandle<Served>, String> {
+        let grpc = serve(service.clone(), max_age, self.grpc.connections(close)?);
         let answering = service.clone();
         let (socket, tls, closing) = (self.http.socket()?, self.http.tls.clone(), close.clone());
         let http = web::in_order(move || async move {
@@ -417,12 +429,13 @@ impl Life {
         let service = Service {
             repository: Arc::new(repository),
             misbehaviour: Arc::new(Misbehaviour::new(Arc::clone(&self.faults))),
+            like: self.options.like,
             blows,
             exiting: Arc::default(),
         };
         loop {
             let close = tasks.over();
-            let mut front = self.listeners.serve(&service, &close)?;
+            let mut front = self.listeners.serve(&service, self.options.max_connection_age, &close)?;
             tokio::select! {
                 told = &mut *stopped => {
                     if told.is_err() {
@@ -447,13 +460,21 @@ impl Life {
 }
 
 /// Serves gRPC until the connections end, and then to the end of what is under way.
-async fn serve(service: Service, connections: Connections) -> Result<(), tonic::transport::Error> {
+async fn serve(
+    service: Service,
+    max_age: Option<Duration>,
+    connections: Connections,
+) -> Result<(), tonic::transport::Error> {
     let inference = GrpcInferenceServiceServer::new(service)
         .accept_compressed(CompressionEncoding::Gzip)
         .accept_compressed(CompressionEncoding::Deflate)
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
         .max_encoding_message_size(MESSAGE_BYTES_MAX);
-    tonic::transport::Server::builder()
+    let mut server = tonic::transport::Server::builder();
+    if let Some(max_age) = max_age {
+        server = server.max_connection_age(max_age);
+    }
+    server
         .max_concurrent_streams(u32::MAX)
         .http2_max_pending_accept_reset_streams(Some(RESETS_MAX))
         .add_service(TellsUnreadable(inference))

@@ -325,6 +325,7 @@ impl Numbers {
                 Cut::Reset => "resets the connection".to_owned(),
                 Cut::Killed => "the client is killed".to_owned(),
                 Cut::ByNetwork => "the network takes the connection".to_owned(),
+                Cut::Lapsed => "<- the connection ends in good order".to_owned(),
                 Cut::Interrupted => "the run ends".to_owned(),
                 Cut::Broken(reason) => format!("<- the stream breaks: {reason}"),
             },

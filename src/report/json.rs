@@ -13,6 +13,7 @@ use crate::{
     scenario::{Population, Scenario},
     seed::Seed,
     sequence::Pattern,
+    transport::GoAways,
 };
 
 /// The version of the result's form. It rises when a reader of the old form could misread the new one.
@@ -52,9 +53,11 @@ struct Document<'s> {
     phases: &'s [PhaseSpan],
     #[serde(skip_serializing_if = "Option::is_none")]
     longest_wait: Option<&'s LongestWait>,
+    #[serde(skip_serializing_if = "GoAways::is_none")]
+    go_aways: GoAways,
     limits_us: Limits,
     endpoint_parts: &'s [Part],
-    notes: &'s [String],
+    notes: Vec<String>,
     history: Option<&'s Recorded>,
     model: &'s Model,
     scenario_name: &'s str,
@@ -165,13 +168,14 @@ pub fn write_json(summary: &Summary, out: &mut impl io::Write) -> io::Result<()>
         idle_limit: &result.idle_limit,
         phases: &result.phases,
         longest_wait: result.longest_wait.as_ref(),
+        go_aways: result.go_aways,
         limits_us: Limits {
             longest_lawful_wait: limits.lawful.as_micros(),
             lost_after: limits.lost_after.as_micros(),
             response: limits.threshold.map(|limit| limit.as_micros()),
         },
         endpoint_parts: &result.preflight.parts,
-        notes: &result.preflight.notes,
+        notes: result.preflight.notes.iter().cloned().chain(summary.other_words()).collect(),
         history: result.recorded.as_ref(),
         model: &result.preflight.model,
         scenario_name,

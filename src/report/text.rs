@@ -15,6 +15,7 @@ use crate::{
     scenario::{Population, Scenario},
     seed::Seed,
     sequence::Pattern,
+    transport::GoAways,
 };
 
 const BOLD: Style = Style::new().bold();
@@ -176,6 +177,7 @@ pub fn write_text(summary: &Summary, out: &mut impl io::Write) -> io::Result<()>
             total.answered()
         )?;
     }
+    write_go_aways(result.go_aways, out)?;
     if let Some(longest) = &result.longest_wait {
         write_longest_wait(longest, out)?;
     }
@@ -185,6 +187,9 @@ pub fn write_text(summary: &Summary, out: &mut impl io::Write) -> io::Result<()>
     }
     for note in result.preflight.notes.iter().filter(|note| note.starts_with("not checked")) {
         writeln!(out, "{note}")?;
+    }
+    for note in summary.other_words() {
+        writeln!(out, "{YELLOW}note:{YELLOW:#} {note}")?;
     }
     if let Some(recorded) = &result.recorded {
         describe_history(recorded, out)?;
@@ -295,6 +300,18 @@ fn write_idle_limit(found: &IdleSearch, out: &mut impl io::Write) -> io::Result<
             writeln!(out, "the idle limit, {configured}: of {of} the last went on after {kept}, and {ended}")
         }
     }
+}
+
+fn write_go_aways(go_aways: GoAways, out: &mut impl io::Write) -> io::Result<()> {
+    let GoAways { connections, retried, cut } = go_aways;
+    if go_aways.is_none() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "connections that the server ended in good order (GOAWAY): {connections}; streams and calls made again, because it had \
+         not taken them in: {retried}; cut: {cut}"
+    )
 }
 
 /// Who had the slots while a START waited longest for one: with several populations in sum for each, else one by one.

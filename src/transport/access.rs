@@ -3,26 +3,23 @@
 use std::{env, fmt, io, sync::Arc, time::Duration};
 
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
-use hyper_util::rt::TokioIo;
-use tokio::time::timeout;
 use tonic::{
     codec::CompressionEncoding,
     metadata::MetadataMap,
-    transport::{Channel, Endpoint as TonicEndpoint, Uri},
+    transport::{Channel, Endpoint as TonicEndpoint},
 };
-use tower::service_fn;
 
 use super::{
     call_error::{CallError, reasons},
+    goaway::{Counts, GoAways},
     tls::{Protocol, Tls},
 };
 use crate::{
     endpoint::Endpoint,
     header::WITHHELD,
-    net::Socket,
+    net::{Marks, Socket},
     proto::grpc_inference_service_client::GrpcInferenceServiceClient as Service,
     scenario::{Compression, Millis, Target},
-    simulation,
 };
 
 /// The fewest bytes of a secret that is looked for in what a server says: shorter ones are in everything.
@@ -30,9 +27,9 @@ const SECRET_BYTES: usize = 5;
 /// The most bytes of a text that a server sent.
 const SAID_MAX: usize = 4096;
 
-/// What it takes to be let in at an endpoint, and how connections are kept there. It is made once, and costs nothing to clone.
+/// What it takes to be let in at an endpoint, and how connections are kept there. It is made once for a run, and costs nothing to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Access(Arc<Terms>);
+pub struct Access(Arc<Terms>, Arc<Counts>);
 
 #[derive(Debug, Default)]
 struct Terms {
@@ -55,6 +52,8 @@ struct Headers(HeaderMap);
 pub struct Conduit {
     pub(super) channel: Channel,
     pub(super) access: Access,
+    /// On which of its connections the server said that the client should go away.
+    pub(super) told: Marks,
 }
 
 impl Access {
@@ -72,7 +71,7 @@ impl Access {
             value.set_sensitive(true);
             headers.insert(name, value);
         }
-        Ok(Self(Arc::new(Terms {
+        let terms = Terms {
             headers: Headers(headers),
             tls: target.is_secured().then(|| Tls::new(&target.tls)).transpose()?,
             compression: target.compression,
@@ -80,7 +79,19 @@ impl Access {
             keep_alive: target.keep_alive_ms.map(Millis::duration),
             keep_alive_timeout: target.keep_alive_timeout_ms.map(Millis::duration),
             message_bytes_max: target.message_bytes_max.map(|max| usize::try_from(max.get()).unwrap_or(usize::MAX)),
-        })))
+        };
+        Ok(Self(Arc::new(terms), Arc::default()))
+    }
+
+    /// What became so far of connections that the server ended in good order.
+    #[must_use]
+    pub fn gone_away(&self) -> GoAways {
+        self.1.so_far()
+    }
+
+    /// Where that is counted.
+    pub(super) fn go_aways(&self) -> Arc<Counts> {
+        Arc::clone(&self.1)
     }
 
     /// The headers that every call carries.
@@ -129,28 +140,6 @@ impl Access {
     /// How long the making of a connection may take, where `limit` is what a call may.
     pub(super) fn connect_limit(&self, limit: Duration) -> Duration {
         self.0.connect_timeout.unwrap_or(limit)
-    }
-
-    /// A connection to an endpoint, made with the first call.
-    ///
-    /// # Errors
-    /// When the address is none.
-    pub(crate) fn conduit(&self, endpoint: &Endpoint, limit: Duration) -> Result<Conduit, CallError> {
-        let (tonic, limit) = (self.tonic(endpoint)?, self.connect_limit(limit));
-        if !endpoint.scheme.is_secured() && !simulation::is_on() {
-            return Ok(self.over(tonic.connect_timeout(limit).tcp_nodelay(true).connect_lazy()));
-        }
-        let (access, endpoint) = (self.clone(), endpoint.clone());
-        let connector = service_fn(move |_: Uri| {
-            let (access, endpoint) = (access.clone(), endpoint.clone());
-            async move { timeout(limit, access.connect(&endpoint, Protocol::Http2)).await?.map(TokioIo::new) }
-        });
-        Ok(self.over(tonic.connect_with_connector_lazy(connector)))
-    }
-
-    /// What calls over a channel carry.
-    pub(super) fn over(&self, channel: Channel) -> Conduit {
-        Conduit { channel, access: self.clone() }
     }
 
     /// An endpoint as the library has it.

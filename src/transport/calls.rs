@@ -13,6 +13,7 @@ use super::{
     access::Conduit,
     call_error::{describe, is_from_the_server, reasons},
     codec::StepCodec,
+    goaway::{Again, Began},
     http::Steps,
     stream::Message,
     template::RequestTemplate,
@@ -72,15 +73,22 @@ impl Caller {
 }
 
 async fn grpc(conduit: Conduit, template: RequestTemplate, step: Step) -> Message {
-    let mut client = conduit.grpc();
-    if let Err(error) = client.ready().await {
-        let error: Error = error;
-        return Message::Broken(reasons(&error));
-    }
-    let path = PathAndQuery::from_static(PATH);
-    match client.unary(conduit.request(step), path, StepCodec::of_calls(template)).await {
-        Ok(response) => Message::Received(response.into_inner().received),
-        Err(status) => refusal(&step, &status),
+    let mut again = Again::default();
+    loop {
+        let (mut client, began) = (conduit.grpc(), Began::now(&conduit));
+        if let Err(error) = client.ready().await {
+            let error: Error = error;
+            return Message::Broken(reasons(&error));
+        }
+        let path = PathAndQuery::from_static(PATH);
+        match client.unary(conduit.request(step), path, StepCodec::of_calls(template.clone())).await {
+            Ok(response) => return Message::Received(response.into_inner().received),
+            Err(status) if again.may_be_tried(&status, &conduit) => {}
+            Err(status) => {
+                let lapsed = began.lapsed(&status);
+                return lapsed.unwrap_or_else(|| refusal(&step, &status));
+            }
+        }
     }
 }
 

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use tonic::Status;
+use tonic::{Status, transport::Channel};
 
 use super::{
     access::{Access, Conduit},
     call_error::CallError,
     configuration::config_of,
     connection::Dialer,
+    goaway::Again,
     http::{Connections, Rest},
 };
 use crate::{
@@ -17,7 +18,8 @@ use crate::{
         ModelConfig, ModelConfigRequest, ModelInferRequest, ModelMetadataRequest, ModelMetadataResponse,
         ModelReadyRequest, ModelRepositoryParameter, ModelStatisticsRequest, RepositoryIndexRequest,
         RepositoryModelLoadRequest, RepositoryModelUnloadRequest, ServerLiveRequest, ServerMetadataRequest,
-        ServerReadyRequest, model_metadata_response::TensorMetadata,
+        ServerReadyRequest, grpc_inference_service_client::GrpcInferenceServiceClient as Service,
+        model_metadata_response::TensorMetadata,
         model_repository_parameter::ParameterChoice as RepositoryParameterChoice,
     },
     tensor::TensorSpec,
@@ -58,10 +60,10 @@ impl Client {
     /// # Errors
     /// When the endpoint is none.
     pub fn new(endpoint: &Endpoint, access: &Access, limit: Duration) -> Result<Self, CallError> {
-        if endpoint.scheme.is_grpc() {
-            return Ok(Self::over_grpc(access.conduit(endpoint, limit)?, limit));
-        }
         let link = Dialer::to(&endpoint.clone().into(), 0, access, limit).link()?;
+        if endpoint.scheme.is_grpc() {
+            return Ok(Self::over_grpc(link.conduit()?.clone(), limit));
+        }
         Ok(Self::over_http(link.connections()?.clone(), limit))
     }
 
@@ -93,9 +95,27 @@ impl Client {
         }
     }
 
-    async fn call<T>(&self, call: impl Future<Output = Result<tonic::Response<T>, Status>>) -> Result<T, CallError> {
-        self.limited(async { call.await.map(tonic::Response::into_inner).map_err(|status| CallError::from(&status)) })
-            .await
+    /// Makes a call, and again where the server did not take it in.
+    async fn call<Q: Clone, T, F>(
+        &self,
+        conduit: &Conduit,
+        message: Q,
+        call: impl Fn(Service<Channel>, tonic::Request<Q>) -> F,
+    ) -> Result<T, CallError>
+    where
+        F: Future<Output = Result<tonic::Response<T>, Status>>,
+    {
+        let answered = async {
+            let mut again = Again::default();
+            loop {
+                match call(conduit.service(), conduit.request(message.clone())).await {
+                    Ok(answer) => return Ok(answer.into_inner()),
+                    Err(status) if again.may_be_tried(&status, conduit) => {}
+                    Err(status) => return Err(CallError::from(&status)),
+                }
+            }
+        };
+        self.limited(answered).await
     }
 
     /// A call's answer, which has to come within the limit.
@@ -123,7 +143,14 @@ impl Client {
             Over::Grpc(conduit) => conduit,
             Over::Http(rest) => return self.limited(rest.is_well("/v2/health/live")).await,
         };
-        Ok(self.call(conduit.service().server_live(conduit.request(ServerLiveRequest {}))).await?.live)
+        Ok(self
+            .call(
+                conduit,
+                ServerLiveRequest {},
+                |mut service, request| async move { service.server_live(request).await },
+            )
+            .await?
+            .live)
     }
 
     /// Whether the server is ready.
@@ -135,7 +162,14 @@ impl Client {
             Over::Grpc(conduit) => conduit,
             Over::Http(rest) => return self.limited(rest.is_well("/v2/health/ready")).await,
         };
-        Ok(self.call(conduit.service().server_ready(conduit.request(ServerReadyRequest {}))).await?.ready)
+        Ok(self
+            .call(
+                conduit,
+                ServerReadyRequest {},
+                |mut service, request| async move { service.server_ready(request).await },
+            )
+            .await?
+            .ready)
     }
 
     /// The server's name and version.
@@ -147,7 +181,11 @@ impl Client {
             Over::Grpc(conduit) => conduit,
             Over::Http(rest) => return self.limited(rest.server_name()).await,
         };
-        let metadata = self.call(conduit.service().server_metadata(conduit.request(ServerMetadataRequest {}))).await?;
+        let metadata = self
+            .call(conduit, ServerMetadataRequest {}, |mut service, request| async move {
+                service.server_metadata(request).await
+            })
+            .await?;
         Ok(format!("{} {}", metadata.name, metadata.version).trim().to_owned())
     }
 
@@ -158,14 +196,13 @@ impl Client {
     /// When it cannot be.
     pub async fn streams(&self) -> Result<(), CallError> {
         let Over::Grpc(conduit) = &self.over else { return Err(CallError::Unimplemented) };
-        let mut service = conduit.service();
-        let all = async {
-            let call = service.model_stream_infer(conduit.request(tokio_stream::empty()));
-            let mut answers = call.await?.into_inner();
+        let whole = |mut service: Service<Channel>, request: tonic::Request<()>| async move {
+            let request = request.map(|()| tokio_stream::empty());
+            let mut answers = service.model_stream_infer(request).await?.into_inner();
             while answers.message().await?.is_some() {}
             Ok(tonic::Response::new(()))
         };
-        self.call(all).await
+        self.call(conduit, (), whole).await
     }
 
     /// Whether an inference can be asked for in a call of its own: one is that nothing can come of.
@@ -178,7 +215,11 @@ impl Client {
             Over::Http(rest) => return self.limited(rest.infers(model)).await,
         };
         // One that names no model is told to nobody's statistics.
-        let called = self.call(conduit.service().model_infer(conduit.request(ModelInferRequest::default()))).await;
+        let called = self
+            .call(conduit, ModelInferRequest::default(), |mut service, request| async move {
+                service.model_infer(request).await
+            })
+            .await;
         match called {
             Ok(_) | Err(CallError::Refused(_)) => Ok(()),
             Err(error) => Err(error),
@@ -195,7 +236,10 @@ impl Client {
             Over::Http(rest) => return self.limited(rest.model_is_ready(model)).await,
         };
         let request = ModelReadyRequest { name: model.to_owned(), ..Default::default() };
-        Ok(self.call(conduit.service().model_ready(conduit.request(request))).await?.ready)
+        Ok(self
+            .call(conduit, request, |mut service, request| async move { service.model_ready(request).await })
+            .await?
+            .ready)
     }
 
     /// The names of the models that the server has.
@@ -207,8 +251,11 @@ impl Client {
             Over::Grpc(conduit) => conduit,
             Over::Http(rest) => return self.limited(rest.models()).await,
         };
-        let index =
-            self.call(conduit.service().repository_index(conduit.request(RepositoryIndexRequest::default()))).await?;
+        let index = self
+            .call(conduit, RepositoryIndexRequest::default(), |mut service, request| async move {
+                service.repository_index(request).await
+            })
+            .await?;
         Ok(index.models.into_iter().map(|model| model.name).collect())
     }
 
@@ -225,7 +272,8 @@ impl Client {
             Over::Http(rest) => return self.limited(rest.load(model, None)).await,
         };
         let request = RepositoryModelLoadRequest { model_name: model.to_owned(), ..Default::default() };
-        self.call(conduit.service().repository_model_load(conduit.request(request))).await?;
+        self.call(conduit, request, |mut service, request| async move { service.repository_model_load(request).await })
+            .await?;
         Ok(())
     }
 
@@ -235,7 +283,12 @@ impl Client {
             Over::Http(rest) => return self.limited(rest.unload(model)).await,
         };
         let request = RepositoryModelUnloadRequest { model_name: model.to_owned(), ..Default::default() };
-        self.call(conduit.service().repository_model_unload(conduit.request(request))).await?;
+        self.call(
+            conduit,
+            request,
+            |mut service, request| async move { service.repository_model_unload(request).await },
+        )
+        .await?;
         Ok(())
     }
 
@@ -249,8 +302,9 @@ impl Client {
             Over::Http(rest) => return self.limited(rest.model_tensors(model)).await,
         };
         let request = ModelMetadataRequest { name: model.to_owned(), ..Default::default() };
-        let ModelMetadataResponse { inputs, outputs, .. } =
-            self.call(conduit.service().model_metadata(conduit.request(request))).await?;
+        let ModelMetadataResponse { inputs, outputs, .. } = self
+            .call(conduit, request, |mut service, request| async move { service.model_metadata(request).await })
+            .await?;
         let specs = |tensors: Vec<TensorMetadata>| {
             tensors
                 .into_iter()
@@ -269,7 +323,9 @@ impl Client {
             }
         };
         let request = ModelConfigRequest { name: model.to_owned(), ..Default::default() };
-        let response = self.call(conduit.service().model_config(conduit.request(request))).await?;
+        let response = self
+            .call(conduit, request, |mut service, request| async move { service.model_config(request).await })
+            .await?;
         response.config.ok_or_else(|| CallError::Refused("the answer holds no configuration".to_owned()))
     }
 
@@ -286,7 +342,8 @@ impl Client {
             parameters: [("config".to_owned(), parameter)].into(),
             ..Default::default()
         };
-        self.call(conduit.service().repository_model_load(conduit.request(request))).await?;
+        self.call(conduit, request, |mut service, request| async move { service.repository_model_load(request).await })
+            .await?;
         Ok(())
     }
 
@@ -300,7 +357,9 @@ impl Client {
             Over::Http(rest) => return self.limited(rest.counted(model)).await,
         };
         let request = ModelStatisticsRequest { name: model.to_owned(), ..Default::default() };
-        let statistics = self.call(conduit.service().model_statistics(conduit.request(request))).await?;
+        let statistics = self
+            .call(conduit, request, |mut service, request| async move { service.model_statistics(request).await })
+            .await?;
         let mut counted = Counted::default();
         for version in statistics.model_stats.iter().filter(|version| version.name == model) {
             let requests = version.inference_stats.unwrap_or_default();

@@ -7,6 +7,7 @@ use std::{
 };
 
 use tokio_util::sync::CancellationToken;
+use tonic::transport::Endpoint as TonicEndpoint;
 
 use super::{
     access::{Access, Conduit},
@@ -134,18 +135,13 @@ impl Dialer {
     /// When an address is none.
     pub(crate) fn link(&self) -> Result<Link, CallError> {
         let grpc = self.grpc.as_ref().map(|endpoint| {
-            let taken = Marks::default();
-            let conduit = if self.path.is_none() {
-                self.access.conduit(endpoint, self.limit)?
-            } else {
-                let connector = self.connector(endpoint, CancellationToken::new(), None, taken.clone());
-                self.access.over(self.access.tonic(endpoint)?.connect_with_connector_lazy(connector))
-            };
-            Ok::<_, CallError>((conduit, taken))
+            let (taken, told) = (Marks::default(), Marks::default());
+            let connector = self.connector(endpoint, None, None, taken.clone(), told.clone());
+            Ok::<_, CallError>((self.conduit(&self.access.tonic(endpoint)?, connector, told), taken))
         });
         let http = self.http.as_ref().map(|endpoint| {
             let taken = Marks::default();
-            let connector = self.connector(endpoint, CancellationToken::new(), None, taken.clone());
+            let connector = self.connector(endpoint, None, None, taken.clone(), Marks::default());
             (Connections::new(endpoint, connector), taken)
         });
         Ok(Link { grpc: grpc.transpose()?, http })
@@ -156,14 +152,16 @@ impl Dialer {
     /// # Errors
     /// When the address is none.
     pub(crate) fn made_for_a_stream(&self, over: Connection, by: Transport) -> Result<(Link, Severer), CallError> {
-        let (taken, token) = (Marks::default(), CancellationToken::new());
+        let (taken, told, reset) = (Marks::default(), Marks::default(), CancellationToken::new());
         let (process, how) = if over == Connection::Process {
             let process = Arc::<ClientProcess>::default();
             (Some(Arc::downgrade(&process)), How::Kill(process))
         } else {
-            (None, How::Reset(token.clone()))
+            (None, How::Reset(reset.clone()))
         };
-        let connector = |endpoint: &Endpoint| self.connector(endpoint, token.clone(), process.clone(), taken.clone());
+        let connector = |endpoint: &Endpoint| {
+            self.connector(endpoint, Some(reset.clone()), process.clone(), taken.clone(), told.clone())
+        };
         let (mut grpc, mut http) = (None, None);
         if let Some(endpoint) = self.http.as_ref().filter(|_| by.is_http()) {
             http = Some((Connections::new(endpoint, connector(endpoint)), taken.clone()));
@@ -172,21 +170,36 @@ impl Dialer {
                 Connection::Narrow => self.access.tonic(endpoint)?.initial_stream_window_size(UNREAD_BYTES),
                 _ => self.access.tonic(endpoint)?,
             };
-            let channel = tonic.connect_with_connector_lazy(connector(endpoint));
-            grpc = Some((self.access.over(channel), taken.clone()));
+            grpc = Some((self.conduit(&tonic, connector(endpoint), told.clone()), taken.clone()));
         }
         Ok((Link { grpc, http }, Severer(how)))
+    }
+
+    /// A connection for gRPC, made with the first call.
+    fn conduit(&self, tonic: &TonicEndpoint, connector: Connector, told: Marks) -> Conduit {
+        Conduit { channel: tonic.connect_with_connector_lazy(connector), access: self.access.clone(), told }
     }
 
     fn connector(
         &self,
         endpoint: &Endpoint,
-        reset: CancellationToken,
+        reset: Option<CancellationToken>,
         process: Option<Weak<ClientProcess>>,
         taken: Marks,
+        told: Marks,
     ) -> Connector {
         let Self { access, limit, path, program, .. } = self.clone();
-        Connector(Arc::new(Dial { endpoint: endpoint.clone(), access, limit, path, program, reset, process, taken }))
+        Connector(Arc::new(Dial {
+            endpoint: endpoint.clone(),
+            access,
+            limit,
+            path,
+            program,
+            reset,
+            process,
+            taken,
+            told,
+        }))
     }
 }
 

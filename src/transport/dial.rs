@@ -18,14 +18,14 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::transport::Uri;
 use tower::Service;
 
-use super::{access::Access, process::ClientProcess, tls::Protocol};
+use super::{access::Access, goaway::Watched, process::ClientProcess, tls::Protocol};
 use crate::{
     endpoint::{Endpoint, Scheme},
     net::{Marks, Socket},
     proxy::Path,
 };
 
-/// Makes the connections of one link to one endpoint.
+/// Makes the connections of one link to one endpoint. To the library it makes those of gRPC.
 #[derive(Clone, Debug)]
 pub(super) struct Connector(pub(super) Arc<Dial>);
 
@@ -37,18 +37,20 @@ pub(super) struct Dial {
     pub(super) limit: Duration,
     pub(super) path: Option<Arc<Path>>,
     pub(super) program: Option<PathBuf>,
-    /// Resets them.
-    pub(super) reset: CancellationToken,
+    /// Resets them, where they are made for one stream.
+    pub(super) reset: Option<CancellationToken>,
     /// What they go through, if it is a process.
     pub(super) process: Option<Weak<ClientProcess>>,
     /// Which of them the faulty network took.
     pub(super) taken: Marks,
+    /// On which of them the server said that the client should go away.
+    pub(super) told: Marks,
 }
 
 impl Service<Uri> for Connector {
-    type Response = TokioIo<Resettable>;
+    type Response = TokioIo<Watched<Resettable>>;
     type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = io::Result<TokioIo<Resettable>>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
@@ -56,17 +58,21 @@ impl Service<Uri> for Connector {
 
     fn call(&mut self, _: Uri) -> Self::Future {
         let its = self.clone();
-        Box::pin(async move { its.connect().await })
+        Box::pin(async move {
+            let stream = its.connect().await?;
+            let Dial { told, access, .. } = &*its.0;
+            Ok(TokioIo::new(Watched::new(stream, told.connection(), access.go_aways())))
+        })
     }
 }
 
 impl Connector {
     /// Makes a connection.
-    pub(super) async fn connect(&self) -> io::Result<TokioIo<Resettable>> {
+    pub(super) async fn connect(&self) -> io::Result<Resettable> {
         let dial = &self.0;
         let stream = timeout(dial.access.connect_limit(dial.limit), dial.dial()).await??;
-        let reset = Box::pin(dial.reset.clone().cancelled_owned());
-        Ok(TokioIo::new(Resettable { stream, reset, is_reset: false }))
+        let reset = dial.reset.clone().map(|reset| Box::pin(reset.cancelled_owned()));
+        Ok(Resettable { stream, reset, is_reset: false })
     }
 }
 
@@ -91,16 +97,17 @@ impl Dial {
     }
 }
 
-/// A connection that fails, and is reset when it is dropped, once it is told to.
+/// A connection that fails, and is reset when it is dropped, once it is told to, if it ever is.
 pub(super) struct Resettable {
     stream: Socket,
-    reset: Pin<Box<WaitForCancellationFutureOwned>>,
+    reset: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     is_reset: bool,
 }
 
 impl Resettable {
     fn check(&mut self, context: &mut Context<'_>) -> io::Result<()> {
-        if !self.is_reset && self.reset.as_mut().poll(context).is_ready() {
+        let Some(reset) = &mut self.reset else { return Ok(()) };
+        if !self.is_reset && reset.as_mut().poll(context).is_ready() {
             self.is_reset = true;
             self.stream.set_zero_linger()?;
         }

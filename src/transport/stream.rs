@@ -9,17 +9,19 @@ use std::{
 };
 
 use tokio::sync::mpsc;
-use tokio_stream::{Stream as _, StreamExt as _, wrappers::ReceiverStream};
-use tonic::{Status, Streaming, codegen::http::uri::PathAndQuery};
+use tokio_stream::Stream as _;
+use tonic::{Streaming, codegen::http::uri::PathAndQuery};
 
 use super::{
     access::Access,
-    call_error::{CallError, describe, reasons},
+    call_error::{CallError, reasons},
     calls::{Caller, Calls},
     codec::{Piece, StepCodec},
     connection::Link,
     gathered::{Gathered, Outstanding},
+    goaway::{Again, Began},
     http::Steps,
+    queue::Queue,
     template::RequestTemplate,
 };
 use crate::{
@@ -56,12 +58,12 @@ pub struct Incoming {
     ended: bool,
 }
 
-type Opening = Pin<Box<dyn Future<Output = Result<tonic::Response<Streaming<Piece>>, Status>> + Send>>;
+type Opening = Pin<Box<dyn Future<Output = Result<(Streaming<Piece>, Began), Message>> + Send>>;
 
 enum State {
     /// A server may send no headers before its first response, so steps are sent while this is still under way.
     Opening(Opening),
-    Open(Box<Streaming<Piece>>),
+    Open(Box<Streaming<Piece>>, Began),
     Calls(Box<Calls>),
 }
 
@@ -69,7 +71,7 @@ impl fmt::Debug for Incoming {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.state {
             State::Opening(_) => "Opening",
-            State::Open(_) => "Open",
+            State::Open(..) => "Open",
             State::Calls(_) => "Calls",
         })
     }
@@ -84,7 +86,7 @@ pub enum Message {
     End,
     /// The end, for the reason given.
     Broken(String),
-    /// The end, for the reason given, which is nobody's fault.
+    /// The end, for the reason given, which is nobody's fault: the connection ended in good order.
     Lapsed(String),
 }
 
@@ -121,17 +123,25 @@ impl Stream {
         steps: mpsc::Receiver<Step>,
         outstanding: Option<Outstanding>,
     ) -> Result<State, CallError> {
-        let conduit = link.conduit()?;
-        let steps = ReceiverStream::new(steps).map(move |step: Step| {
-            if let Some(outstanding) = &outstanding {
-                outstanding.sent(step.request);
-            }
-            step
-        });
-        let (mut client, request) = (conduit.grpc(), conduit.request(steps));
+        let conduit = link.conduit()?.clone();
+        let steps = Queue::new(steps, outstanding);
         let opening = async move {
-            client.ready().await.map_err(|error| Status::unavailable(reasons(&error)))?;
-            client.streaming(request, PathAndQuery::from_static(PATH), StepCodec::of_streams(template)).await
+            let mut again = Again::default();
+            loop {
+                let (mut client, began) = (conduit.grpc(), Began::now(&conduit));
+                if let Err(error) = client.ready().await {
+                    return Err(Message::Broken(reasons(&error)));
+                }
+                let (request, path) = (conduit.request(steps.sending()), PathAndQuery::from_static(PATH));
+                match client.streaming(request, path, StepCodec::of_streams(template.clone())).await {
+                    Ok(response) => {
+                        steps.are_taken_in();
+                        return Ok((response.into_inner(), began));
+                    }
+                    Err(status) if again.may_be_tried(&status, &conduit) => {}
+                    Err(status) => return Err(began.failed(&status)),
+                }
+            }
         };
         Ok(State::Opening(Box::pin(opening)))
     }
@@ -190,11 +200,11 @@ impl Incoming {
         loop {
             match &mut self.state {
                 State::Opening(opening) => match ready!(opening.as_mut().poll(context)) {
-                    Ok(response) => self.state = State::Open(Box::new(response.into_inner())),
-                    Err(status) => return Poll::Ready(Message::Broken(describe(&status))),
+                    Ok((streaming, began)) => self.state = State::Open(Box::new(streaming), began),
+                    Err(message) => return Poll::Ready(message),
                 },
                 State::Calls(calls) => return calls.poll_next(context),
-                State::Open(streaming) => {
+                State::Open(streaming, began) => {
                     if self.ended {
                         return Poll::Ready(self.end());
                     }
@@ -210,7 +220,7 @@ impl Incoming {
                             self.ended = true;
                             self.end()
                         }
-                        Some(Err(status)) => Message::Broken(describe(&status)),
+                        Some(Err(status)) => began.failed(&status),
                     });
                 }
             }

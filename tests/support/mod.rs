@@ -96,6 +96,10 @@ pub struct Setup {
     pub adds_start: Option<AddsStart>,
     /// Who does not send this header, a name and a value, is refused.
     pub wants_header: Option<(&'static str, &'static str)>,
+    /// Says that it is this version of Triton.
+    pub version: Option<&'static str>,
+    /// Refuses in other words.
+    pub has_other_words: bool,
     /// Dies when asked for statistics for this many times.
     pub dies_at_statistics: Option<u64>,
 }
@@ -132,6 +136,8 @@ impl Default for Setup {
             refuses_texts: false,
             adds_start: None,
             wants_header: None,
+            version: None,
+            has_other_words: false,
             dies_at_statistics: None,
         }
     }
@@ -323,7 +329,13 @@ impl Proxy {
                 return;
             }
         };
-        while let Some(answer) = answers.next().await {
+        while let Some(mut answer) = answers.next().await {
+            if let Ok(ModelStreamInferResponse { error_message, .. }) = &mut answer
+                && self.setup.has_other_words
+                && !error_message.is_empty()
+            {
+                "this is not possible".clone_into(error_message);
+            }
             if out.send(answer).await.is_err() {
                 return;
             }
@@ -365,7 +377,13 @@ impl GrpcInferenceService for Proxy {
     }
 
     async fn server_metadata(&self, request: Request<ServerMetadataRequest>) -> Reply<ServerMetadataResponse> {
-        self.client().server_metadata(request.into_inner()).await
+        let mut told = self.client().server_metadata(request.into_inner()).await?;
+        if let Some(version) = self.setup.version {
+            let ServerMetadataResponse { name, version: its, .. } = told.get_mut();
+            "triton".clone_into(name);
+            version.clone_into(its);
+        }
+        Ok(told)
     }
 
     async fn repository_index(&self, request: Request<RepositoryIndexRequest>) -> Reply<RepositoryIndexResponse> {

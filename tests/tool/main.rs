@@ -31,3 +31,4 @@ mod run;
 mod slots;
 mod suite;
 mod transports;
+mod words;

@@ -15,8 +15,8 @@ use sequence_stress::{
 };
 
 use crate::support::{
-    long::rounds,
-    runs::{reference_server, run_alone},
+    long::{is_long, rounds},
+    runs::run_alone,
     side_by_side,
     tool::tool,
 };
@@ -39,15 +39,16 @@ fn suite(arguments: &[&str]) -> (Option<i32>, String) {
 /// The scenario whose clients are processes of their own, which have no part in a simulation.
 const WITH_PROCESSES: &str = "bad-network";
 
-/// What a scenario of the suite comes to on a correct server.
-fn simulated(builtin: &Builtin) -> Summary {
+/// What a scenario of the suite comes to on a correct server, whose connections get this old.
+fn simulated(builtin: &Builtin, max_connection_age: Option<Duration>, seed: u64) -> Summary {
     let _simulation = Simulation::begin();
     let models = ModelOptions {
         idle_limit: Duration::from_millis(200),
         execution: Duration::from_millis(1),
         ..ModelOptions::default()
     };
-    let server = reference_server(models, &[]);
+    let options = Options { models, max_connection_age, threads: 1, ..Options::default() };
+    let server = Server::start(options).expect("a free port");
     let overrides = Overrides {
         endpoint: Some(Endpoints::of_both(server.address, server.http)),
         metrics: Some(server.metrics.into()),
@@ -55,18 +56,22 @@ fn simulated(builtin: &Builtin) -> Summary {
     };
     let source = Source::from_text(builtin.name, builtin.text);
     let scenario = Scenario::resolve(&source, overrides).expect("a scenario");
-    let (scenario_name, seed) = (builtin.name.to_owned(), Seed(7));
+    let (scenario_name, seed) = (builtin.name.to_owned(), Seed(seed));
     let setup =
         Setup { restart: Some(Restart::by(server.restarter())), embedded: true, ..Setup::new(scenario.clone(), seed) };
     let result = run_alone(setup).expect("the server can be tested");
     Summary { scenario, scenario_name, seed, replay: String::new(), embedded: None, result }
 }
 
+fn with_no_processes() -> Vec<&'static Builtin> {
+    BUILTIN.iter().filter(|builtin| builtin.in_suite && builtin.name != WITH_PROCESSES).collect()
+}
+
 #[test]
 fn every_scenario_is_valid_on_a_correct_server() {
-    let all: Vec<_> = BUILTIN.iter().filter(|builtin| builtin.in_suite && builtin.name != WITH_PROCESSES).collect();
+    let all = with_no_processes();
     side_by_side(2, &all, |builtin| {
-        let summary = simulated(builtin);
+        let summary = simulated(builtin, None, 7);
         assert_eq!(
             (summary.verdict(), summary.doubts()),
             (Verdict::Valid, Vec::new()),
@@ -74,6 +79,26 @@ fn every_scenario_is_valid_on_a_correct_server() {
             builtin.name,
             summary.result.violations
         );
+    });
+}
+
+/// Nobody may be accused of connections that end in good order: what is under way on them is finished, or was not taken in.
+#[test]
+fn every_scenario_is_valid_where_the_server_limits_the_age_of_connections() {
+    let ages = [300, 1000].map(Duration::from_millis);
+    let all: Vec<_> = with_no_processes()
+        .into_iter()
+        .zip(ages.into_iter().cycle())
+        .flat_map(|(builtin, age)| {
+            let ages = if is_long() { ages.to_vec() } else { vec![age] };
+            ages.into_iter().flat_map(move |age| (1..=rounds(1, 3)).map(move |seed| (builtin, age, seed)))
+        })
+        .collect();
+    side_by_side(2, &all, |(builtin, age, seed)| {
+        let summary = simulated(builtin, Some(*age), *seed);
+        let seen = format!("{}, {age:?}, seed {seed}: {:#?}", builtin.name, summary.result.violations);
+        assert_eq!((summary.verdict(), summary.doubts()), (Verdict::Valid, Vec::new()), "{seen}");
+        assert!(summary.result.go_aways.connections > 0, "{seen}");
     });
 }
 

@@ -80,7 +80,7 @@ pub const MEANT: &[(&str, &[Fault])] = &[
     ("slot-reuse", &[DoubleRelease, SwapStates, StateOfAnotherSlot, StateNotSaved]),
     ("idle-boundary", &[ReapEarly, NeverReap]),
     ("strategy-switch", &[StaleState]),
-    ("server-restart", &[Crash, Restart, GoAway]),
+    ("server-restart", &[Crash, Restart]),
     ("unusual-steps", &[AcceptBatch, RefusalEndsSequence, AcceptNoStart]),
     ("backlog-timeouts", &[ExpireEarly, IgnoreTimeout]),
     ("soak", &[LeakSlotAtIdle, CountTwice]),

@@ -71,10 +71,10 @@ pub fn causes_of(fault: Fault) -> &'static [Cause] {
         // What was executing is still answered, so others may have been answered meanwhile.
         Fault::ReaperLivelock => &[ServerHang, Stall],
         Fault::Crash => &[Crash, Restart],
-        Fault::Restart | Fault::GoAway => &[Restart],
+        Fault::Restart => &[Restart],
         Fault::CountTwice => &[CountedTwice],
         Fault::CountNot => &[NotCounted],
-        Fault::LeakMemory => &[],
+        Fault::LeakMemory | Fault::GoAway => &[],
     }
 }
 

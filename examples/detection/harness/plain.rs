@@ -80,7 +80,9 @@ impl Context {
                 };
             }
             What::Cut(Cut::Broken(_)) => return waiting.iter().all(|its| matches!(its, Expected::Anything)),
-            What::Cut(Cut::Cancelled | Cut::Reset | Cut::Killed | Cut::ByNetwork) => self.is_in_doubt = true,
+            What::Cut(Cut::Cancelled | Cut::Reset | Cut::Killed | Cut::ByNetwork | Cut::Lapsed) => {
+                self.is_in_doubt = true;
+            }
             What::Cut(Cut::ByClient | Cut::Interrupted)
             | What::GaveUp
             | What::HalfClosed

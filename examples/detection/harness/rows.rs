@@ -90,7 +90,7 @@ pub fn not_found_because(fault: Fault, always: bool) -> Option<&'static str> {
             Some("what these runs send has one element; `tests/real/types.rs` finds it where there are several")
         }
         Fault::LeakMemory => Some("no answer tells what memory a server has"),
-        Fault::GoAway if !always => Some("lawful: what was under way is finished, and the client connects again"),
+        Fault::GoAway => Some("lawful: what was under way is finished, and the client connects again"),
         Fault::StarveBacklog | Fault::BacklogOrder if !always => {
             Some("one sequence begins some ms later than it might have, within the longest lawful wait")
         }

@@ -45,6 +45,7 @@ impl Prepared {
             result.add(violation, observer);
         }
         self.look_at_what_is_left(&mut result, observer, interrupts).await;
+        result.go_aways = shared.access.gone_away();
         let put_back = if shared.gone().is_none() { self.hands.put_back().await } else { Ok(()) };
         // A server may die of what it was left with when the last stream closed, or of being put back.
         if result.broken_off.is_none() {

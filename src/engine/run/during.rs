@@ -18,6 +18,7 @@ use super::{
 use crate::{
     history::Spool,
     oracle::diagnosis::{Known, explain},
+    transport::GoAways,
 };
 
 /// How long the collector may take to come to its end when the run is over.
@@ -111,6 +112,7 @@ impl Prepared {
             phases,
             broken_off,
             longest_wait,
+            go_aways: GoAways::default(),
         };
         if let Some(mut hang) = watch.hang {
             // What is kept is what happened around the first violation.

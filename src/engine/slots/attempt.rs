@@ -349,7 +349,11 @@ impl<'r> Attempt<'r> {
         let reason = match message {
             Message::Received(received) => return self.answered(line, EventKind::Received(received)),
             Message::End => "the server ended the stream".to_owned(),
-            Message::Broken(reason) | Message::Lapsed(reason) => reason,
+            Message::Broken(reason) => reason,
+            Message::Lapsed(reason) => {
+                self.observe(line, EventKind::Cut(Cut::Lapsed));
+                return Err(Void { why: format!("the connection of one of its streams ended: {reason}"), again: true });
+            }
         };
         if !self.shared.server_is_there(&reason).await {
             return Err(Void { why: "the server died".to_owned(), again: false });

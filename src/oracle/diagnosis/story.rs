@@ -284,12 +284,12 @@ impl<'w> Story<'w> {
         self.others(than).filter(|spot| self.asked(*spot).at().abs_diff(at) <= distance).count()
     }
 
-    /// The latest stream before a time that was cut on purpose, with requests under way or not.
+    /// The latest stream before a time that was cut, and not by an error, with requests under way or not.
     pub(super) fn cut_before(&self, at: Nanos) -> Option<&'w Entry> {
         let before = self.window.iter().rev().filter(|entry| entry.at < at);
-        before
-            .into_iter()
-            .find(|entry| matches!(entry.what, What::Cut(Cut::Cancelled | Cut::Reset | Cut::Killed | Cut::ByNetwork)))
+        before.into_iter().find(|entry| {
+            matches!(entry.what, What::Cut(Cut::Cancelled | Cut::Reset | Cut::Killed | Cut::ByNetwork | Cut::Lapsed))
+        })
     }
 
     /// The streams that the server or the network ended within so long of a moment.

@@ -8,7 +8,7 @@ use crate::{
     event::{ContextId, Cut, Event, EventKind, Nanos, Received, Response},
     number::Number,
     oracle::{
-        Oracle, Rules, Ruling,
+        Oracle, Rules, Ruling, Words,
         order::{
             Answer, Operation, Verdict, decide,
             tests::{random_operations, serve, spoil},
@@ -33,6 +33,7 @@ fn oracle() -> Oracle {
         straggling: STRAGGLING,
         mixes: false,
         restarts: true,
+        words: Words::Known,
         controls: None,
     };
     Oracle::new(rules, 1, 1, |_| (CorrelationId(NonZeroU64::new(5).expect("not zero")), IdForm::Integer))

@@ -12,7 +12,7 @@ use crate::{
     arithmetic::{Arithmetic, Formula},
     controls::Told,
     number::Datatype,
-    oracle::histories::NODES_MAX,
+    oracle::{Words, histories::NODES_MAX},
     reference::fault::Faults,
     rounds::rounds,
 };
@@ -27,9 +27,23 @@ const INT32: Arithmetic = Arithmetic {
     value_bits: None,
 };
 const KINDS: [Kind; 3] = [
-    Kind { model: "custom_sequence_int32", mixes: false, told: BY_SLOT, arithmetic: INT32, times: 1 },
-    Kind { model: "implicit_dyna_sequence_int32", mixes: false, told: BY_SLOT, arithmetic: INT32, times: 1 },
-    Kind { model: "oldest_sequence_int32", mixes: true, told: BY_ID, arithmetic: INT32, times: 1 },
+    Kind {
+        model: "custom_sequence_int32",
+        mixes: false,
+        told: BY_SLOT,
+        arithmetic: INT32,
+        times: 1,
+        words: Words::Known,
+    },
+    Kind {
+        model: "implicit_dyna_sequence_int32",
+        mixes: false,
+        told: BY_SLOT,
+        arithmetic: INT32,
+        times: 1,
+        words: Words::Known,
+    },
+    Kind { model: "oldest_sequence_int32", mixes: true, told: BY_ID, arithmetic: INT32, times: 1, words: Words::Known },
 ];
 
 /// The same in every type, and with everything else that an answer may have in it.
@@ -120,6 +134,11 @@ fn nor_is_it_in_any_other_type_or_formula() {
 #[test]
 fn nor_is_it_where_a_request_has_several_answers_that_overtake_those_to_others() {
     conversations(&decoupled(), rounds(3000, 30_000));
+}
+
+#[test]
+fn nor_is_it_where_its_words_are_not_known() {
+    conversations(&KINDS.map(|kind| Kind { words: Words::Unknown, ..kind }), rounds(3000, 30_000));
 }
 
 // Suppose that the oracle misses one altered answer in seven: it finds all of 100 with a probability of (6/7)^100, 2 in 10 million.

@@ -27,7 +27,7 @@ use crate::{
     conversation::{Act, Lane},
     event::{ContextId, Event, EventKind},
     number::{Datatype, Number},
-    oracle::{Doubt, Oracle, Rules, Ruling},
+    oracle::{Doubt, Oracle, Rules, Ruling, Words},
     reference::{
         ModelOptions,
         fault::Faults,
@@ -51,6 +51,8 @@ pub(super) struct Kind {
     /// model's own type, which keeps sums as long as they do not wrap in 32 bits alone.
     pub(super) arithmetic: Arithmetic,
     pub(super) times: i64,
+    /// Whether the server speaks as is expected.
+    pub(super) words: Words,
 }
 
 impl Kind {
@@ -212,6 +214,7 @@ impl World {
             straggling: Duration::from_micros(STRAGGLING_US),
             mixes: kind.mixes,
             restarts: true,
+            words: kind.words,
             controls: Some(Controls { output: "SEEN".into(), shape: vec![1, 5], told: kind.told, slots: Some(4) }),
         };
         let client = |_| Client {

@@ -11,6 +11,7 @@ use hyper::{
     body::Bytes,
     client::conn::http1::{SendRequest, handshake},
 };
+use hyper_util::rt::TokioIo;
 use tokio::time::Instant;
 
 /// How many connections are kept that carry nothing just now.
@@ -40,7 +41,7 @@ impl Pool {
             }
         }
         let stream = self.connector.connect().await.map_err(Failure::Connect)?;
-        let (sender, connection) = handshake(stream).await.map_err(Failure::Call)?;
+        let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(Failure::Call)?;
         // What becomes of it is told to the call that it carries.
         tokio::spawn(connection);
         Ok((sender, None))

@@ -12,6 +12,7 @@ use crate::{
     controls,
     conversation::Lane,
     event::{EventKind, Received, Response, Series},
+    oracle::Words,
     reference::simulated::{Answer, SEEN_BYTES, Submitted},
     sequence::{Special, Step},
     tensor::{Tensor, TensorData},
@@ -192,6 +193,10 @@ fn received(kind: &Kind, client: usize, step: &Step, answer: Answer) -> EventKin
             "inference request for sequence {} to model 'm' must specify the START flag on the first request of the sequence",
             id(client)
         )),
+    };
+    let result = match kind.words {
+        Words::Known => result,
+        Words::Unknown => result.map_err(|_| "no".to_owned()),
     };
     EventKind::Received(Received { id: step.request.to_string(), result, code: None })
 }

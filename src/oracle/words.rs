@@ -1,0 +1,80 @@
+//! The words of a server's errors.
+
+use serde::{Deserialize, Serialize};
+
+/// The versions of tritonserver whose words the tests compare with what is expected here: releases 23.04, 23.07, 23.10, 24.01, 24.03,
+/// 24.05, 24.08 and 24.10.
+const KNOWN_TRITONS: [&str; 8] = ["2.33.0", "2.36.0", "2.39.0", "2.42.0", "2.44.0", "2.46.0", "2.49.0", "2.51.0"];
+/// What a tritonserver calls itself.
+const TRITON: &str = "triton";
+
+/// What Triton answers to all steps of a sequence that waited in the backlog for too long.
+const EXPIRED: &str = "timeout of the corresponding sequence has been expired";
+/// What Triton answers with while a model or the server goes and comes.
+const OUT_OF_SERVICE: [&str; 4] =
+    ["Server is stopping", "Request for unknown model", "is not ready", "has no available versions"];
+
+/// Whether it is known in which words a correct server refuses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Words {
+    /// They are known, and an error in other words is a violation.
+    #[default]
+    Known,
+    /// The server is one that nobody compared with what is expected here. What may be a refusal is taken for one.
+    Unknown,
+}
+
+/// An error in words that are not known, which was taken for a refusal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherWords {
+    /// What it was taken for the refusal of.
+    pub of: &'static str,
+    /// What it says.
+    pub text: String,
+}
+
+impl Words {
+    /// Of the server that calls itself so: a name and a version, `triton 2.51.0`.
+    #[must_use]
+    pub fn of_server(server: Option<&str>) -> Self {
+        let is_known = server.is_some_and(|server| match server.split_once(' ') {
+            Some((TRITON, version)) => KNOWN_TRITONS.contains(&version),
+            name => name.map_or(server, |(name, _)| name) == env!("CARGO_PKG_NAME"),
+        });
+        if is_known { Self::Known } else { Self::Unknown }
+    }
+
+    /// Whether an error says that the model does not serve just now.
+    pub(super) fn say_out_of_service(self, text: &str) -> bool {
+        self == Self::Unknown || OUT_OF_SERVICE.iter().any(|said| text.contains(said))
+    }
+}
+
+/// Whether an error says that a sequence waited for a slot for too long.
+pub(super) fn say_expired(text: &str) -> bool {
+    text.contains(EXPIRED)
+}
+
+/// Whether an error says that the sequence has to begin with START, for this ID and this model. Compatible servers may add to it.
+pub(super) fn want_start(text: &str, id: &str, model: &str) -> bool {
+    text.contains("must specify the START flag")
+        && text.contains(&format!("sequence {id} "))
+        && text.contains(&format!("'{model}'"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_of_the_releases_that_are_compared_are_known() {
+        for known in ["triton 2.51.0", "triton 2.33.0", "sequence-stress 0.1.0", "sequence-stress"] {
+            assert_eq!(Words::of_server(Some(known)), Words::Known, "{known}");
+        }
+        for unknown in ["triton 2.72.0", "triton", "triton 2.51.0 hybrid", "other 2.51.0", ""] {
+            assert_eq!(Words::of_server(Some(unknown)), Words::Unknown, "{unknown}");
+        }
+        assert_eq!(Words::of_server(None), Words::Unknown);
+    }
+}

@@ -1,0 +1,61 @@
+//! Which release of Triton a server is like, where releases differ.
+
+use std::{fmt, str::FromStr};
+
+use super::{
+    failure::Failure,
+    request::SequenceId,
+    spec::{Signal, Spec},
+    tensor::Datatype,
+};
+
+/// A release of Triton.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Like {
+    /// 24.10 (2.51.0).
+    #[default]
+    Release2410,
+    /// 25.01 (2.54.0): a correlation ID of another type than the model is told is refused.
+    Release2501,
+}
+
+impl FromStr for Like {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "24.10" => Ok(Self::Release2410),
+            "25.01" => Ok(Self::Release2501),
+            _ => Err("give 24.10 or 25.01"),
+        }
+    }
+}
+
+impl fmt::Display for Like {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Release2410 => "24.10",
+            Self::Release2501 => "25.01",
+        })
+    }
+}
+
+impl Like {
+    /// Refuses a correlation ID that is a text where the model is told a number, or the other way round, before anything looks at
+    /// what the ID is.
+    pub(super) fn check(self, id: &SequenceId, model: &str, spec: &Spec) -> Result<(), Failure> {
+        let told = spec.control(Signal::CorrelationId).filter(|_| self == Self::Release2501);
+        let Some(told) = told else { return Ok(()) };
+        let (is, fits) = match id {
+            SequenceId::Number(_) => ("UINT64", told.datatype != Datatype::Bytes),
+            SequenceId::Text(_) => ("BYTES", told.datatype == Datatype::Bytes),
+        };
+        if fits {
+            return Ok(());
+        }
+        let expects = told.datatype.name();
+        let text =
+            format!("sequence batching control 'CORRID' data-type is '{is}', but model '{model}' expects '{expects}'");
+        Err(Failure::invalid(text))
+    }
+}

@@ -1,0 +1,342 @@
+//! Connections of HTTP/2 that the server ends in good order: it tells the client to go away (GOAWAY, RFC 9113, 6.8), lets some of what is
+//! under way finish, and closes them. Servers do that that limit the age of connections, and so do load balancers.
+
+use std::{
+    error::Error,
+    io,
+    pin::{Pin, pin},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    task::{Context, Poll, ready},
+};
+
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tonic::{Code, Status};
+
+use super::{
+    access::Conduit,
+    call_error::{describe, is_from_the_server},
+    stream::Message,
+};
+use crate::net::{Mark, Marks};
+
+/// How often a stream is opened anew, or a call made anew, that the server did not take in.
+const RETRIES_MAX: u32 = 8;
+
+const HEADER_BYTES: usize = 9;
+const GOAWAY: u8 = 7;
+/// The last stream that the server takes in, and an error code.
+const GOAWAY_BYTES: usize = 8;
+const NO_ERROR: [u8; 4] = [0; 4];
+
+/// What became of connections that the server ended in good order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GoAways {
+    /// Connections on which the server said GOAWAY without an error.
+    pub connections: u64,
+    /// Streams that were opened anew, and calls that were made anew, on another connection, because the server had certainly not taken
+    /// them in.
+    pub retried: u64,
+    /// Streams and calls that were cut with such a connection.
+    pub cut: u64,
+}
+
+impl GoAways {
+    /// Whether the server ended no connection so.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// The same while it is counted.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    connections: AtomicU64,
+    retried: AtomicU64,
+    cut: AtomicU64,
+}
+
+impl Counts {
+    pub(super) fn so_far(&self) -> GoAways {
+        let Self { connections, retried, cut } = self;
+        let [connections, retried, cut] = [connections, retried, cut].map(|count| count.load(Relaxed));
+        GoAways { connections, retried, cut }
+    }
+}
+
+/// Counts the tries of one call, or of opening one stream.
+#[derive(Debug, Default)]
+pub(super) struct Again(u32);
+
+impl Again {
+    /// Whether what failed so goes over another connection, because the server has certainly not taken it in.
+    pub(super) fn may_be_tried(&mut self, status: &Status, conduit: &Conduit) -> bool {
+        let again = self.0 < RETRIES_MAX && is_unprocessed(status);
+        if again {
+            self.0 += 1;
+            conduit.access.go_aways().retried.fetch_add(1, Relaxed);
+        }
+        again
+    }
+}
+
+/// The connection of something that was begun on a conduit.
+#[derive(Clone, Debug)]
+pub(super) struct Began {
+    told: Marks,
+    counts: Arc<Counts>,
+    /// The first connection that it can be on: nothing is begun on one that was told to go away.
+    first: u64,
+}
+
+impl Began {
+    pub(super) fn now(conduit: &Conduit) -> Self {
+        Self::over(conduit.told.clone(), conduit.access.go_aways())
+    }
+
+    fn over(told: Marks, counts: Arc<Counts>) -> Self {
+        Self { first: told.made().max(told.latest() + 1), told, counts }
+    }
+
+    /// What is told of a stream that failed so.
+    pub(super) fn failed(&self, status: &Status) -> Message {
+        self.lapsed(status).unwrap_or_else(|| Message::Broken(describe(status)))
+    }
+
+    /// What is told of what failed so, where it was lost with a connection that was told to go away.
+    pub(super) fn lapsed(&self, status: &Status) -> Option<Message> {
+        let is_of_the_connection = !is_from_the_server(status) || is_of_the_servers_connection(status);
+        if !is_of_the_connection || !self.told.since(self.first) {
+            return None;
+        }
+        self.counts.cut.fetch_add(1, Relaxed);
+        Some(Message::Lapsed(describe(status)))
+    }
+}
+
+/// Whether the server's gRPC library tells of the connection's end: 'enter idle' is what that of a tritonserver says, and others have
+/// other words, which speak of nothing that was asked for.
+fn is_of_the_servers_connection(status: &Status) -> bool {
+    let text = status.message().to_lowercase();
+    status.code() == Code::Unavailable && !["model", "request", "sequence"].iter().any(|word| text.contains(word))
+}
+
+/// Whether the server has certainly not taken in what failed so: it never left the client, or its stream has a number above the last
+/// one that the server takes in (RFC 9113, 6.8), or was refused unread (RFC 9113, 8.7).
+fn is_unprocessed(status: &Status) -> bool {
+    let mut next = status.source();
+    while let Some(cause) = next {
+        if cause.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_canceled) {
+            return true;
+        }
+        if let Some(error) = cause.downcast_ref::<h2::Error>() {
+            let refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
+            let above_the_last = error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR);
+            return error.is_remote() && (refused || above_the_last);
+        }
+        next = cause.source();
+    }
+    false
+}
+
+/// A connection whose mark is set when the server says on it that the client should go away, without an error.
+pub(super) struct Watched<S> {
+    stream: S,
+    frames: Frames,
+    mark: Mark,
+    counts: Arc<Counts>,
+    was_told: bool,
+}
+
+impl<S> Watched<S> {
+    pub(super) fn new(stream: S, mark: Mark, counts: Arc<Counts>) -> Self {
+        Self { stream, frames: Frames::default(), mark, counts, was_told: false }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(pin!(&mut self.stream).poll_read(context, buffer))?;
+        if self.frames.tell_to_go_away(&buffer.filled()[before..]) && !self.was_told {
+            self.was_told = true;
+            // Before whoever reads it knows, and can make another connection.
+            self.mark.set();
+            self.counts.connections.fetch_add(1, Relaxed);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        pin!(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        pin!(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        pin!(&mut self.stream).poll_shutdown(context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        pin!(&mut self.stream).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}
+
+/// Where in its frames what a server sends is: a server begins with one, and has nothing between them.
+#[derive(Debug)]
+enum Frames {
+    /// So many bytes of a header are there.
+    Header([u8; HEADER_BYTES], usize),
+    /// So many bytes of what a GOAWAY says are there; behind them come so many that are not looked at.
+    GoAway([u8; GOAWAY_BYTES], usize, usize),
+    /// So many bytes are not looked at.
+    Other(usize),
+}
+
+impl Default for Frames {
+    fn default() -> Self {
+        Self::Header([0; HEADER_BYTES], 0)
+    }
+}
+
+impl Frames {
+    /// Takes bytes in, in whatever pieces they come; whether they tell the client to go away, without an error.
+    fn tell_to_go_away(&mut self, mut bytes: &[u8]) -> bool {
+        let mut told = false;
+        while !bytes.is_empty() {
+            match self {
+                Self::Other(left) => {
+                    let skipped = bytes.len().min(*left);
+                    bytes = &bytes[skipped..];
+                    *left -= skipped;
+                    if *left == 0 {
+                        *self = Self::default();
+                    }
+                }
+                Self::Header(header, there) => {
+                    if fill(header, there, &mut bytes) {
+                        *self = Self::behind(*header);
+                    }
+                }
+                Self::GoAway(says, there, rest) => {
+                    if fill(says, there, &mut bytes) {
+                        told |= says.ends_with(&NO_ERROR);
+                        *self = Self::after(*rest);
+                    }
+                }
+            }
+        }
+        told
+    }
+
+    /// What follows a header.
+    fn behind(header: [u8; HEADER_BYTES]) -> Self {
+        let [high, middle, low, kind, ..] = header;
+        let length = usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low);
+        match length.checked_sub(GOAWAY_BYTES) {
+            Some(rest) if kind == GOAWAY => Self::GoAway([0; GOAWAY_BYTES], 0, rest),
+            _ => Self::after(length),
+        }
+    }
+
+    fn after(left: usize) -> Self {
+        if left == 0 { Self::default() } else { Self::Other(left) }
+    }
+}
+
+/// Moves bytes to where some are there already; whether it is full.
+fn fill(to: &mut [u8], there: &mut usize, from: &mut &[u8]) -> bool {
+    let taken = from.len().min(to.len() - *there);
+    to[*there..*there + taken].copy_from_slice(&from[..taken]);
+    (*there, *from) = (*there + taken, &from[taken..]);
+    *there == to.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(payload.len()).expect("short").to_be_bytes();
+        [&length[1..], &[kind, 0, 0, 0, 0, 0], payload].concat()
+    }
+
+    fn go_away(code: u8) -> Vec<u8> {
+        frame(GOAWAY, &[0x7f, 0xff, 0xff, 0xff, 0, 0, 0, code, b'm', b'a', b'x'])
+    }
+
+    #[test]
+    fn a_goaway_is_seen_between_other_frames_however_they_are_cut_into_pieces() {
+        let settings = frame(4, &[0; 12]);
+        // A payload that looks like a GOAWAY is none.
+        let data = frame(0, &go_away(0));
+        let bytes = [settings.clone(), data.clone(), frame(4, &[]), go_away(0), data].concat();
+        let told_at = settings.len() + frame(0, &go_away(0)).len() + HEADER_BYTES + HEADER_BYTES + GOAWAY_BYTES;
+        for size in 1..=bytes.len() {
+            let mut frames = Frames::default();
+            let told: Vec<_> = bytes.chunks(size).map(|piece| frames.tell_to_go_away(piece)).collect();
+            let expected = (told_at - 1) / size;
+            assert_eq!(told.iter().position(|told| *told), Some(expected), "pieces of {size}");
+            assert_eq!(told.iter().filter(|told| **told).count(), 1, "pieces of {size}");
+        }
+    }
+
+    #[test]
+    fn a_goaway_with_an_error_or_too_short_is_not_in_good_order() {
+        let mut frames = Frames::default();
+        let bytes = [go_away(2), frame(GOAWAY, &[0; 4]), frame(6, &[0; 8])].concat();
+        assert!(!frames.tell_to_go_away(&bytes));
+        assert!(frames.tell_to_go_away(&go_away(0)), "the frames behind them are seen");
+    }
+
+    #[test]
+    fn what_begins_is_on_no_connection_that_was_told_before() {
+        let (told, counts) = (Marks::default(), Arc::<Counts>::default());
+        let began = || Began::over(told.clone(), Arc::clone(&counts));
+        let is_lapsed = |began: &Began| {
+            let lost = Status::from_error(Box::new(io::Error::from(io::ErrorKind::BrokenPipe)));
+            matches!(began.failed(&lost), Message::Lapsed(_))
+        };
+        let before = began();
+        let first = told.connection();
+        let on_the_first = began();
+        assert!(!is_lapsed(&before) && !is_lapsed(&on_the_first), "it was not told yet");
+        first.set();
+        let on_the_second = began();
+        assert!(is_lapsed(&before) && is_lapsed(&on_the_first), "it was under way");
+        assert!(!is_lapsed(&on_the_second), "it goes over the next");
+        assert!(matches!(on_the_first.failed(&Status::internal("a word")), Message::Broken(_)), "the server says why");
+        assert!(matches!(on_the_first.failed(&Status::unavailable("enter idle")), Message::Lapsed(_)));
+        let timeout = "timeout of the corresponding sequence has been expired";
+        assert!(on_the_first.lapsed(&Status::unavailable(timeout)).is_none(), "it is about the request");
+        assert_eq!(counts.so_far(), GoAways { cut: 3, ..GoAways::default() });
+    }
+
+    #[test]
+    fn what_was_refused_unread_is_tried_again_and_nothing_else() {
+        let of = |error: h2::Error| is_unprocessed(&Status::from_error(Box::new(error)));
+        // Errors of h2 that came from the other end cannot be made by hand; the tests of whole runs have them.
+        assert!(!of(h2::Reason::REFUSED_STREAM.into()), "it is the client's own");
+        assert!(!is_unprocessed(&Status::unavailable("the server says so")));
+    }
+}

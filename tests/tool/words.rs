@@ -1,0 +1,89 @@
+//! Servers that say in other words what is expected here.
+
+use std::time::Duration;
+
+use crate::support::{
+    Setup, TestServer,
+    runs::{self, run_alone},
+};
+use sequence_stress::{
+    engine::{RunResult, Setup as RunSetup},
+    oracle::ViolationKind,
+    reference::{Like, ModelOptions, Options, Server},
+    scenario::{BUILTIN, Overrides, Scenario, Source},
+    seed::Seed,
+    simulation::Simulation,
+};
+
+const SCENARIO: &str = "
+load = { workers = 3, iterations = 40 }
+limits = { lost_after_ms = 1000, step_ms = 2, settle_ms = 300, quiet_ms = 20, drain_ms = 1000, connect_ms = 2000 }
+slots.check = false
+patterns.common = { valid = 5, no-end = 1, no-start = 2, malformed = 3, after-end = 1 }
+";
+
+/// A run against a server that calls itself this version of Triton, with these words, and commits a fault.
+fn stress(version: &'static str, has_other_words: bool, fault: Option<&str>) -> RunResult {
+    let _simulation = Simulation::begin();
+    let faults = fault.map(|fault| fault.parse().expect("a fault")).into_iter().collect();
+    let server = TestServer::start(Setup { version: Some(version), has_other_words, faults, ..Setup::default() });
+    let text = format!("target.endpoint = '{}'\n{SCENARIO}", server.address);
+    run_alone(RunSetup { embedded: true, ..RunSetup::new(runs::scenario(&text), Seed(1)) })
+        .expect("the server can be tested")
+}
+
+#[test]
+fn the_words_of_a_server_that_is_not_known_are_no_violation_and_are_told_once() {
+    let result = stress("2.72.0", true, None);
+    assert_eq!(result.violations, []);
+    let total = result.tally.total();
+    assert!(total.refused > 50 && total.failed == 0, "{total:?}");
+    let other_words = &result.tally.other_words;
+    assert_eq!(other_words["a step that needs START first"], "this is not possible", "{other_words:?}");
+    // Each flaw that is sent to a model of integers over a stream has its own.
+    assert!(other_words.contains_key("batch-2") && other_words.contains_key("other-type"), "{other_words:?}");
+    let result = stress("2.72.0", false, None);
+    assert_eq!((result.violations, result.tally.other_words.len()), (Vec::new(), 0), "those that are known are none");
+}
+
+#[test]
+fn other_words_of_a_server_whose_words_are_known_are_violations() {
+    let result = stress("2.51.0", true, None);
+    let kinds: Vec<_> = result.tally.violations.keys().copied().collect();
+    assert_eq!(kinds, [ViolationKind::UnexpectedError]);
+}
+
+#[test]
+fn what_a_server_does_wrong_is_found_whatever_its_words() {
+    for (fault, kind) in [
+        ("accept-no-start", ViolationKind::MissingStartError),
+        ("refuse-mid-sequence:once@3", ViolationKind::UnexpectedError),
+        ("accept-batch", ViolationKind::FlawAccepted),
+        ("off-by-one:once@40", ViolationKind::WrongSum),
+    ] {
+        let result = stress("2.72.0", true, Some(fault));
+        assert!(result.tally.violations.contains_key(&kind), "{fault}: {:#?}", result.violations);
+    }
+}
+
+/// 25.01 refuses an ID of another type than the model is told, before anything looks whether it is empty.
+#[test]
+fn ids_of_another_type_may_be_refused_for_that() {
+    let builtin = BUILTIN.iter().find(|builtin| builtin.name == "unusual-steps").expect("there is such a scenario");
+    for like in [Like::Release2410, Like::Release2501] {
+        for model in ["oldest_sequence_int32", "custom_sequence_int32"] {
+            let _simulation = Simulation::begin();
+            let models = ModelOptions { idle_limit: Duration::from_millis(200), ..ModelOptions::default() };
+            let server =
+                Server::start(Options { models, like, threads: 1, ..Options::default() }).expect("a free port");
+            let overrides = Overrides { endpoint: Some(server.address.into()), ..Overrides::default() };
+            let mut scenario =
+                Scenario::resolve(&Source::from_text(builtin.name, builtin.text), overrides).expect("a scenario");
+            model.clone_into(&mut scenario.target.model);
+            let result = run_alone(RunSetup { embedded: true, ..RunSetup::new(scenario, Seed(1)) });
+            let result = result.expect("the server can be tested");
+            assert_eq!(result.violations, [], "{like} {model}");
+            assert!(result.tally.total().refused > 50, "{like} {model}");
+        }
+    }
+}
