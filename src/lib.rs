@@ -23,6 +23,7 @@ pub mod seed;
 pub mod sequence;
 pub mod simulation;
 pub mod tensor;
+mod whole_file;
 
 // What to send: pure.
 pub mod plan;

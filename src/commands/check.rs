@@ -1,18 +1,16 @@
 //! `sequence-stress check`: judge recorded runs again.
 
-use std::{io::Write as _, path::Path};
+use std::{io::Write as _, mem, path::Path};
 
 use super::{
     Failure,
-    output::{ResultFile, check_different, print, say_error, write_failure},
+    output::{Files, ResultFile, check_different, print, say_error},
 };
 use crate::{
     cli::CheckArgs,
     engine::{Checked, check as check_history},
     history::Damage,
-    report::{
-        Summary, counted, violation_line, write_json, write_not_shown, write_preflight, write_text, write_verdict,
-    },
+    report::{Summary, counted, violation_line, write_not_shown, write_preflight, write_text, write_verdict},
 };
 
 /// How many violations of a history are shown in full; the rest are counted by kind.
@@ -31,32 +29,27 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
     }
     let (json, failure) = (args.json.as_deref(), args.failure.as_deref());
     check_different(&[("--json", json), ("--failure", failure)]).map_err(Failure::wrong_input)?;
-    let mut result_file = json.map(ResultFile::of_result).transpose().map_err(Failure::wrong_input)?;
-    let mut failure_file = failure.map(ResultFile::of_failure).transpose().map_err(Failure::wrong_input)?;
-    let mut codes = Vec::new();
-    for file in &args.files {
-        codes.push(check_one(file, args.quiet, result_file.take(), failure_file.take())?);
-    }
+    let mut files = Files {
+        result: json.map(ResultFile::of_result).transpose().map_err(Failure::wrong_input)?,
+        failure: failure.map(ResultFile::of_failure).transpose().map_err(Failure::wrong_input)?,
+    };
+    let check = |file: &String| check_one(file, args.quiet, mem::take(&mut files));
+    let codes: Vec<_> = args.files.iter().map(check).collect();
     Ok(GRAVITY.into_iter().find(|code| codes.contains(code)).unwrap_or(DAMAGED))
 }
 
-fn check_one(
-    file: &str,
-    quiet: bool,
-    result_file: Option<ResultFile>,
-    failure_file: Option<ResultFile>,
-) -> Result<u8, Failure> {
+fn check_one(file: &str, quiet: bool, files: Files) -> u8 {
     let mut found = Vec::new();
     let checked = match check_history(Path::new(file), &mut |violation| found.push(violation.clone())) {
         Ok(checked) => checked,
         Err(damage) => {
             say_error(&format!("{file}: {damage}; nothing of it is good"));
-            return Ok(DAMAGED);
+            return DAMAGED;
         }
     };
     if let (Some(damage), 0, None) = (&checked.damage, checked.entries, &checked.footer) {
         say_error(&format!("{file}: {damage}; no event is there to be judged"));
-        return Ok(DAMAGED);
+        return DAMAGED;
     }
     let summary = summary(&checked);
     if !quiet {
@@ -87,21 +80,14 @@ fn check_one(
     // Where there is nothing to count a table of zeros would look like a finding.
     let is_table = !quiet && checked.entries > 0;
     print(|out| if is_table { write_text(&summary, out) } else { write_verdict(&summary, out) });
-    if let Some(result_file) = result_file {
-        let mut bytes = Vec::new();
-        write_json(&summary, &mut bytes).map_err(Failure::wrong_input)?;
-        result_file.write(&bytes).map_err(Failure::wrong_input)?;
-    }
-    if let Some(failure_file) = failure_file {
-        write_failure(&summary, checked.header.server.as_deref(), failure_file, quiet)?;
-    }
-    Ok(match &checked.damage {
+    let exit_code = files.write(&summary, checked.header.server.as_deref(), quiet);
+    match &checked.damage {
         Some(damage) => {
             say_error(&describe(file, &checked, damage));
             DAMAGED
         }
-        None => summary.exit_code(),
-    })
+        None => exit_code,
+    }
 }
 
 fn summary(checked: &Checked) -> Summary {

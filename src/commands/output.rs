@@ -7,11 +7,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::Failure as CommandFailure;
+use super::WRONG_INPUT;
 use crate::{
     failure::{Failure, Run},
     history::Spool,
-    report::Summary,
+    report::{Summary, Verdict, write_json},
+    whole_file::write_whole,
 };
 
 /// Says on standard error what went wrong.
@@ -61,7 +62,11 @@ impl ResultFile {
     }
 
     pub(super) fn write(self, bytes: &[u8]) -> Result<(), String> {
-        fs::write(&self.path, bytes).map_err(|error| cannot_write(self.what, &self.path, &error))
+        let written = write_whole(&self.path, |file| file.write_all(bytes));
+        written.map_err(|error| {
+            let stale = if self.path.is_file() { "; the file that is there is from before" } else { "" };
+            format!("{}{stale}", cannot_write(self.what, &self.path, &error))
+        })
     }
 
     /// Says why the file is not written, and that one of its name is not of this run.
@@ -69,6 +74,32 @@ impl ResultFile {
         let path = self.path.display();
         let stale = if self.path.exists() { "; the one that is there is from before" } else { "" };
         say_error(&format!("{why}: {path} is not written{stale}"));
+    }
+}
+
+/// The files that a run leaves, where they are asked for.
+#[derive(Debug, Default)]
+pub(super) struct Files {
+    pub(super) result: Option<ResultFile>,
+    pub(super) failure: Option<ResultFile>,
+}
+
+impl Files {
+    /// Writes them, and returns the exit code. What was found counts for more than a file that cannot be written. `embedded` is how the
+    /// reference server was.
+    pub(super) fn write(self, summary: &Summary, embedded: Option<&[String]>, quiet: bool) -> u8 {
+        let result = self.result.map(|file| {
+            let mut bytes = Vec::new();
+            write_json(summary, &mut bytes).map_err(|error| error.to_string())?;
+            file.write(&bytes)
+        });
+        let failure = self.failure.map(|file| write_failure(summary, embedded, file, quiet));
+        let mut exit_code = summary.exit_code();
+        for problem in [result, failure].into_iter().flatten().filter_map(Result::err) {
+            say_error(&problem);
+            exit_code = if summary.verdict() == Verdict::Invalid { exit_code } else { WRONG_INPUT };
+        }
+        exit_code
     }
 }
 
@@ -101,13 +132,8 @@ fn cannot_write(what: &str, path: &Path, error: &io::Error) -> String {
     format!("cannot write {what} to {}: {error}", path.display())
 }
 
-/// Writes the first violation as a failure that can be had again, or says why not. `embedded` is how the reference server was.
-pub(super) fn write_failure(
-    summary: &Summary,
-    embedded: Option<&[String]>,
-    file: ResultFile,
-    quiet: bool,
-) -> Result<(), CommandFailure> {
+/// Writes the first violation as a failure that can be had again, or says why not.
+fn write_failure(summary: &Summary, embedded: Option<&[String]>, file: ResultFile, quiet: bool) -> Result<(), String> {
     let Summary { scenario, seed, result, .. } = summary;
     let Some(violation) = result.violations.first() else {
         file.leave("no violation");
@@ -126,7 +152,7 @@ pub(super) fn write_failure(
         return Ok(());
     };
     let path = file.path.display().to_string();
-    file.write(failure.to_text().as_bytes()).map_err(CommandFailure::wrong_input)?;
+    file.write(failure.to_text().as_bytes())?;
     if !quiet {
         say_error(&format!("the first violation is in {path}: 'sequence-stress replay {path}' has it again"));
     }

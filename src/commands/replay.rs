@@ -305,7 +305,7 @@ impl<'a> Stage<'a> {
                     let endpoint = &prepared[0].1.scenario.target.endpoint;
                     return Err(CommandFailure::could_not_test(format!("cannot test {endpoint}: {why}")));
                 }
-                Err(RunError::Access(why)) => return Err(CommandFailure::wrong_input(why)),
+                Err(RunError::Access(why) | RunError::History(why)) => return Err(CommandFailure::wrong_input(why)),
                 Err(other) => return Err(CommandFailure::could_not_test(other)),
             }
         }

@@ -19,7 +19,7 @@ use tracing_subscriber::{filter::Targets, layer::SubscriberExt as _, util::Subsc
 
 use super::{
     Failure as CommandFailure,
-    output::{ResultFile, check_different, check_history_file, print, say_error, write_failure},
+    output::{Files, ResultFile, check_different, check_history_file, print, say_error},
     progress::Display,
     resolve,
 };
@@ -28,9 +28,7 @@ use crate::{
     engine::{Observer, Preflight, Progress, Recording, Restart, RunError, Setup, run},
     oracle::Violation,
     reference::{Planted, Server},
-    report::{
-        PlantedFault, Summary, violation_line, write_json, write_not_shown, write_preflight, write_text, write_verdict,
-    },
+    report::{PlantedFault, Summary, violation_line, write_not_shown, write_preflight, write_text, write_verdict},
     scenario::{Scenario, Source, Target},
     seed::Seed,
 };
@@ -105,15 +103,8 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
     if let Some(problem) = summary.result.recorded.as_ref().and_then(|recorded| recorded.kept.problem.as_ref()) {
         say_error(problem);
     }
-    if let Some(file) = result_file {
-        let mut bytes = Vec::new();
-        write_json(&summary, &mut bytes).map_err(CommandFailure::wrong_input)?;
-        file.write(&bytes).map_err(CommandFailure::wrong_input)?;
-    }
-    if let Some(file) = failure_file {
-        write_failure(&summary, args.endpoint.server_words(seed).as_deref(), file, args.quiet)?;
-    }
-    Ok(summary.exit_code())
+    let files = Files { result: result_file, failure: failure_file };
+    Ok(files.write(&summary, args.endpoint.server_words(seed).as_deref(), args.quiet))
 }
 
 pub(super) fn start_server(endpoint: &EndpointArgs, seed: Seed) -> Result<Server, CommandFailure> {
@@ -135,7 +126,7 @@ fn failure(scenario: &Scenario, error: &RunError) -> CommandFailure {
         RunError::Endpoint(why) => {
             CommandFailure::could_not_test(format!("cannot test {}: {why}", scenario.target.endpoint))
         }
-        RunError::Access(why) => CommandFailure::wrong_input(why),
+        RunError::Access(why) | RunError::History(why) => CommandFailure::wrong_input(why),
         RunError::Resources(why) => CommandFailure::could_not_test(why),
         RunError::Interrupted => CommandFailure::unknown(error),
     }

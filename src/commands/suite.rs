@@ -158,7 +158,7 @@ async fn one(setup: Setup, name: &str, lookout: &mut Lookout, interrupts: mpsc::
             Outcome::Run(Box::new(Summary { scenario, scenario_name, seed, replay, embedded, result }))
         }
         Err(RunError::Interrupted) => Outcome::Interrupted,
-        Err(error @ (RunError::Endpoint(_) | RunError::Access(_) | RunError::Resources(_))) => {
+        Err(error @ (RunError::Endpoint(_) | RunError::Access(_) | RunError::History(_) | RunError::Resources(_))) => {
             Outcome::NotTested(error.to_string())
         }
     }

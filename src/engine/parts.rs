@@ -59,12 +59,12 @@ impl Wanted {
     /// The call that tells it.
     fn call(self) -> &'static str {
         match self {
-            Self::Health => "its health",
+            Self::Health => "ServerReady",
             Self::Streaming => "ModelStreamInfer",
             Self::Metadata => "ModelMetadata",
             Self::Configuration => "ModelConfig",
             Self::Statistics => "ModelStatistics",
-            Self::TextIds => "text as a correlation ID",
+            Self::TextIds => "correlation IDs that are texts",
         }
     }
 }

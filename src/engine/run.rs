@@ -171,6 +171,8 @@ pub enum RunError {
     Endpoint(String),
     /// What it takes to be let in cannot be had: a file, or a variable of the environment.
     Access(String),
+    /// The history that was asked for cannot be begun.
+    History(String),
     /// The system does not let the process have what the run needs.
     Resources(ResourceError),
     /// The run was interrupted before anything was sent.
@@ -180,7 +182,7 @@ pub enum RunError {
 impl std::fmt::Display for RunError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Endpoint(why) | Self::Access(why) => f.write_str(why),
+            Self::Endpoint(why) | Self::Access(why) | Self::History(why) => f.write_str(why),
             Self::Resources(error) => error.fmt(f),
             Self::Interrupted => f.write_str("interrupted before anything was sent"),
         }

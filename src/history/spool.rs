@@ -17,7 +17,7 @@ use super::{
     Entry,
     block::{self, Block},
 };
-use crate::event::Nanos;
+use crate::{event::Nanos, whole_file::write_whole};
 
 /// What is written may be held back for so long.
 const HELD_BACK: Duration = Duration::from_secs(1);
@@ -121,6 +121,8 @@ pub struct Spool {
     options: Options,
     compressor: Option<Compressor<'static>>,
     block: Block,
+    /// Entries that are in the block, and not on the disk.
+    in_block: u64,
     block_began: Option<Instant>,
     blocks: u64,
     header: Part,
@@ -139,6 +141,7 @@ struct Part {
     path: PathBuf,
     from: Nanos,
     until: Nanos,
+    /// Entries that are on the disk.
     entries: u64,
     bytes: u64,
     /// Bytes of it on the disk that are whole blocks.
@@ -173,6 +176,7 @@ impl Spool {
         let mut spool = Self {
             compressor: is_compressed.then(block::compressor).transpose()?,
             block: Block::default(),
+            in_block: 0,
             block_began: None,
             blocks: 0,
             header: Part::new(&options.path, 0, 0),
@@ -202,8 +206,8 @@ impl Spool {
             return;
         }
         self.block.entry(entry);
+        self.in_block += 1;
         if let Some((part, _)) = &mut self.current {
-            part.entries += 1;
             part.from = part.from.min(entry.at);
             part.until = part.until.max(entry.at);
         }
@@ -253,24 +257,25 @@ impl Spool {
         let footer = footer(&kept);
         if let Err(error) = self.assemble(&footer) {
             let path = self.options.path.display();
-            kept.problem.get_or_insert_with(|| {
-                format!("cannot write the history to {path}: {error}; what there is of it is in {path}.part-*")
-            });
+            let problem =
+                format!("cannot write the history to {path}: {error}; what there is of it is in {path}.part-*");
+            kept.problem = Some(kept.problem.map_or_else(|| problem.clone(), |first| format!("{first}; {problem}")));
             self.forget_parts();
         }
         kept
     }
 
     fn assemble(&mut self, footer: &impl Serialize) -> io::Result<()> {
-        let mut file = File::create(&self.options.path)?;
-        for part in std::iter::once(&self.header).chain(&self.done) {
-            io::copy(&mut File::open(&part.path)?.take(part.on_disk), &mut file)?;
-        }
         self.block.clear();
         self.block.line(&PartLine { part: self.parts + 1, t: self.latest });
         self.block.line(&FooterLine { footer });
         let (_, bytes) = self.block.end(self.blocks, self.compressor.as_mut())?;
-        file.write_all(&bytes)
+        write_whole(&self.options.path, |file| {
+            for part in std::iter::once(&self.header).chain(&self.done) {
+                io::copy(&mut File::open(&part.path)?.take(part.on_disk), file)?;
+            }
+            file.write_all(&bytes)
+        })
     }
 
     /// Whether there is a part to write to; a new one is begun where the last has its time.
@@ -308,9 +313,11 @@ impl Spool {
         });
         self.block.clear();
         self.block_began = None;
+        let entries = std::mem::take(&mut self.in_block);
         match written {
             Ok((bytes, on_disk)) => {
                 self.blocks += 1;
+                part.entries += entries;
                 part.bytes += bytes;
                 part.on_disk += on_disk;
                 // A part is dropped as a whole: were it all that there is, nothing would be left around a violation.
@@ -373,6 +380,7 @@ impl Spool {
         let seconds = self.latest as f64 / 1e9;
         let problem = format!("the history ends at about {seconds:.1} s: cannot write {}: {error}", path.display());
         self.problem.get_or_insert(problem);
+        self.in_block = 0;
         self.block.clear();
         self.block_began = None;
         if let Some((part, _)) = self.current.take() {

@@ -38,12 +38,12 @@ pub fn write_preflight(
     let or_unknown = |known: Option<String>| known.unwrap_or_else(|| "unknown".to_owned());
     writeln!(
         out,
-        "{BOLD}{}{BOLD:#} on {} at {}: {}, {} slots, idle limit {}, {} -> {}",
+        "{BOLD}{}{BOLD:#} on {} at {}: {}, {}, idle limit {}, {} -> {}",
         model.name,
         model.server.as_deref().unwrap_or("a server"),
         scenario.target.endpoint,
         model.strategy.map_or_else(|| "strategy unknown".to_owned(), |strategy| strategy.to_string()),
-        or_unknown(model.slots.map(|slots| slots.to_string())),
+        model.slots.map_or_else(|| "slots unknown".to_owned(), |slots| counted(slots.into(), "slot")),
         or_unknown(model.idle_limit.map(milliseconds)),
         model.input,
         model.output,
@@ -270,15 +270,16 @@ fn write_slots(SlotCheck { finding, requests, took }: &SlotCheck, out: &mut impl
     let after = format!("counted in {} with {}", milliseconds(*took), counted(*requests, "request"));
     match finding {
         SlotFinding::AllThere { slots } => {
-            writeln!(out, "the slots: all {slots} there, and none twice; {after}")
+            let all = if *slots == 1 { "the one is".to_owned() } else { format!("all {slots} are") };
+            writeln!(out, "the slots: {all} there, and none twice; {after}")
         }
         SlotFinding::Leaked { slots, leaked, seen } => {
-            writeln!(out, "{RED}{leaked} of {slots} slots leaked:{RED:#} {seen}; {after}")
+            writeln!(out, "{RED}{leaked} of {} leaked:{RED:#} {seen}; {after}", counted((*slots).into(), "slot"))
         }
         SlotFinding::ReleasedTwice { slots, seen } => {
             writeln!(
                 out,
-                "{RED}a slot was released twice:{RED:#} with the {slots} slots taken, one more START got {seen}; {after}"
+                "{RED}a slot was released twice:{RED:#} with all slots taken, {slots} in number, one more START got {seen}; {after}"
             )
         }
         SlotFinding::NotCheckable { why } => writeln!(out, "{YELLOW}the slots are not checkable:{YELLOW:#} {why}"),

@@ -154,7 +154,7 @@ fn a_valid_run_says_so_to_people_and_machines() {
         "an answer is lost after",
         "VALID: ",
         "the server's counts agree",
-        "the slots: all 8 there, and none twice; counted in ",
+        "the slots: all 8 are there, and none twice; counted in ",
         &replay,
     ] {
         assert!(shown.contains(expected), "{shown}\n  should have {expected}");

@@ -24,6 +24,7 @@ const LAYERS: [&[&str]; 12] = [
         "sequence",
         "simulation",
         "tensor",
+        "whole_file",
     ],
     &["controls", "event", "model", "net"],
     &["scenario"],

@@ -12,6 +12,7 @@ mod controls;
 mod correct;
 mod detection;
 mod embedded;
+mod files;
 mod history;
 mod layers;
 mod model_repository;

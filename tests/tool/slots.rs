@@ -201,7 +201,7 @@ fn what_cannot_be_told_is_not_checkable() {
     let server = reference_server(models(), &[]);
     for (more, expected) in [
         ("slots.check = false", "slots.check"),
-        ("slots.max = 7", "8 slots are more than slots.max, 7"),
+        ("slots.max = 7", "the model has 8 slots, more than slots.max, 7"),
         ("slots.wait_ms = 399", "the idle limit, 400 ms, is above slots.wait_ms, 399"),
     ] {
         let result = run_on(&server, DIRECT, more);

@@ -67,8 +67,9 @@ impl Prepared {
             let path = recording.options.path.display();
             // After a gap nothing can be judged that what went before it may have touched.
             let options = recording.options.clone().and_before(preflight.limits.lawful);
-            Spool::create(options, header)
-                .map_err(|error| RunError::Endpoint(format!("cannot write the history to {path}: {error}")))
+            Spool::create(options, header).map_err(|error| {
+                RunError::History(format!("cannot write the history to {path}: {error}; nothing was sent"))
+            })
         });
         let ids = Arc::clone(&self.shared);
         let id = move |ContextId { worker, context }| correlation_id(&ids.scenario, worker, context);

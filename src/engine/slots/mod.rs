@@ -102,7 +102,7 @@ impl SlotCheck {
             ),
             SlotFinding::ReleasedTwice { slots, seen } => (
                 ViolationKind::SlotReleasedTwice,
-                format!("START on one more ID while {slots} sequences had the {slots} slots"),
+                format!("START on one more ID while every slot had a sequence, {slots} in number"),
                 "no answer before one of them ended".to_owned(),
                 seen,
             ),
@@ -167,7 +167,7 @@ impl Terms {
         let slots = model.slots.ok_or("the number of slots is not known (--slots)")?;
         let idle_limit = model.idle_limit.ok_or("the idle limit is not known (--idle-limit)")?;
         if slots > scenario.slots.max.get() {
-            return Err(format!("{slots} slots are more than slots.max, {}", scenario.slots.max));
+            return Err(format!("the model has {slots} slots, more than slots.max, {}", scenario.slots.max));
         }
         if may_have_left_sequences(shared, tally) && idle_limit > scenario.slots.wait_ms.duration() {
             return Err(format!(

@@ -1,0 +1,92 @@
+//! Files that cannot be written, as on a full disk.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+use tempfile::TempDir;
+
+use crate::support::tool::tool;
+
+/// A run of the tool in which no file can have more than so many blocks of 512 bytes.
+fn limited(blocks: u32, words: &[&str]) -> Output {
+    let script = r#"trap '' XFSZ; ulimit -f "$1"; shift; exec "$@""#;
+    let run = ["--embedded", "-t", "2", "-i", "5", "-r", "1", "--execution-time", "1ms", "--idle-limit", "50ms"];
+    let mut command = Command::new("sh");
+    command.args(["-c", script, "sh", &blocks.to_string()]).arg(tool().get_program()).args(run).args(words);
+    command.env_remove("SEQUENCE_STRESS_URL").env_remove("SEQUENCE_STRESS_METRICS");
+    command.output().expect("a shell")
+}
+
+fn told(output: &Output) -> (Option<i32>, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+fn files(folder: &Path) -> Vec<String> {
+    let all = fs::read_dir(folder).expect("a folder");
+    let mut names: Vec<_> =
+        all.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8")).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_result_that_cannot_be_written_does_not_hide_violations_and_leaves_what_was_there() {
+    for flag in ["--json", "--failure"] {
+        let folder = TempDir::new().expect("a folder");
+        let path = folder.path().join("file.json");
+        fs::write(&path, "old").expect("a file");
+        let name = path.to_str().expect("UTF-8");
+        let (code, out, err) = told(&limited(1, &["--fault", "off-by-one", flag, name]));
+        assert_eq!(code, Some(1), "{out}{err}");
+        assert!(out.contains("INVALID:"), "{out}");
+        assert!(
+            err.contains(&format!("to {name}: ")) && err.contains("the file that is there is from before"),
+            "{err}"
+        );
+        assert_eq!(
+            (fs::read(&path).expect("a file"), files(folder.path())),
+            (b"old".to_vec(), vec!["file.json".to_owned()])
+        );
+    }
+}
+
+#[test]
+fn a_result_that_cannot_be_written_is_an_error_where_there_are_no_violations() {
+    let folder = TempDir::new().expect("a folder");
+    let name = folder.path().join("file.json");
+    let (code, out, err) = told(&limited(1, &["--json", name.to_str().expect("UTF-8")]));
+    assert_eq!(code, Some(2), "{out}{err}");
+    assert!(err.contains("cannot write the result to "), "{err}");
+    assert_eq!(files(folder.path()), Vec::<String>::new());
+}
+
+#[test]
+fn a_history_that_cannot_be_begun_is_told_before_anything_is_sent() {
+    let folder = TempDir::new().expect("a folder");
+    let name = folder.path().join("h.jsonl");
+    let (code, out, err) = told(&limited(1, &["--history", name.to_str().expect("UTF-8")]));
+    assert_eq!(code, Some(2), "{out}{err}");
+    assert!(err.contains("cannot write the history to ") && err.contains("; nothing was sent"), "{err}");
+    assert!(!out.contains("VALID"), "{out}");
+}
+
+#[test]
+fn a_history_for_which_there_is_no_room_any_more_does_not_end_the_run() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("h.jsonl");
+    let name = path.to_str().expect("UTF-8");
+    // The header has some 7 KB, the events of such a run have some 30.
+    let (code, out, err) = told(&limited(24, &["-q", "--fault", "off-by-one", "--history", name]));
+    assert_eq!(code, Some(1), "{out}{err}");
+    assert!(out.contains("INVALID:"), "{out}");
+    assert!(err.contains("the history ends at about "), "{err}");
+    let left = files(folder.path());
+    // Either the file is whole, or what there is of it is in the parts.
+    let is_told = err.contains(&format!("what there is of it is in {name}.part-*"));
+    assert_eq!(path.exists(), !is_told, "{left:?} {err}");
+    assert!(left.iter().all(|file| is_told == file.contains(".part-")), "{left:?} {err}");
+}
