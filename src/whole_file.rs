@@ -8,26 +8,30 @@ use std::{
     process,
 };
 
-/// Writes a file beside the one that is wanted, which then takes its place. Where that fails, the place has what it had before. What
-/// is no file, such as `/dev/stdout`, is written to.
+/// Writes a file beside the one that is wanted, and then renames the new file. Where the writing fails, the old file stays as it was.
+/// What is no file, such as `/dev/stdout`, is written to; so is a file in a folder that takes no new one.
 ///
 /// # Errors
 /// When it cannot be written, as on a full disk.
 pub(crate) fn write_whole(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
     let before = fs::metadata(path).ok();
+    let in_place = || OpenOptions::new().write(true).truncate(true).open(path);
     if before.as_ref().is_some_and(|before| !before.is_file()) {
-        return write(&mut OpenOptions::new().write(true).open(path)?);
+        return write(&mut in_place()?);
     }
     // What a link leads to takes the new content, and the link stays.
     let place = if before.is_some() { fs::canonicalize(path)? } else { path.to_owned() };
     let beside = beside(&place);
-    let written = File::create_new(&beside).and_then(|mut file| {
-        write(&mut file)?;
-        if let Some(before) = before {
-            file.set_permissions(before.permissions())?;
+    // One of this name was left by a process that was killed, and had the same number.
+    let mut file = match File::create(&beside) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied && before.is_some() => {
+            return write(&mut in_place()?);
         }
-        fs::rename(&beside, &place)
-    });
+        file => file?,
+    };
+    let written = write(&mut file)
+        .and_then(|()| before.map_or(Ok(()), |before| file.set_permissions(before.permissions())))
+        .and_then(|()| fs::rename(&beside, &place));
     if written.is_err() {
         // It may never have been there.
         let _ = fs::remove_file(&beside);
@@ -75,6 +79,15 @@ mod tests {
             (fs::read(&path).expect("it is there"), names(&folder)),
             (b"second".to_vec(), vec!["result.json".to_owned()])
         );
+    }
+
+    #[test]
+    fn what_a_killed_process_of_the_same_number_left_is_not_in_the_way() {
+        let folder = TempDir::new().expect("a folder");
+        let path = folder.path().join("result.json");
+        fs::write(beside(&path), "a longer text than the new one").expect("a file");
+        write_whole(&path, |file| file.write_all(b"new")).expect("there is room");
+        assert_eq!((fs::read(&path).expect("it is there"), names(&folder).len()), (b"new".to_vec(), 1));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::{
     conversation::Lane,
     event::{Code, ContextId, Cut, Event, EventKind, Nanos, Received, Response},
     number::Number,
-    sequence::{RequestId, Step},
+    sequence::{Flaw, RequestId, Step},
 };
 
 /// How long behind the last answer to an iterative request the server may end its sequence.
@@ -182,9 +182,9 @@ impl<'o> Observation<'o> {
     /// An error in words that are not known: taken for a refusal for want of START, or for a time limit, where its code may be that of
     /// one, and a correct server may refuse the request just now. Returns whether it was.
     fn refused_in_other_words(&mut self, request: &Request, number: u64, code: Option<Code>, text: &str) -> bool {
-        let of = if !request.step.start && Reason::Invalid.may_have(code) && self.may_refuse(number) {
+        let of = if !request.step.start && Reason::Invalid.may_have(code) && self.take_for_refused(number) {
             "a step that needs START first"
-        } else if Reason::Unavailable.may_have(code) && self.may_expire(number) {
+        } else if Reason::Unavailable.may_have(code) && self.take_for_expired(number) {
             "a time limit that passed"
         } else {
             return false;
@@ -193,8 +193,8 @@ impl<'o> Observation<'o> {
         true
     }
 
-    /// Takes a request for refused for want of START, if it may be.
-    fn may_refuse(&mut self, number: u64) -> bool {
+    /// Takes a request for refused for want of START, where a correct server may refuse it. Returns whether one may.
+    fn take_for_refused(&mut self, number: u64) -> bool {
         let request = *self.id.stream(self.lane).get(number).expect("it has this number");
         let mut after = self.id.clone();
         let verdict = after.answer(self.lane, number, Answer::Refused, self.at, self.rules);
@@ -206,8 +206,8 @@ impl<'o> Observation<'o> {
         true
     }
 
-    /// Takes a request for refused for a time limit, if it may be.
-    fn may_expire(&mut self, number: u64) -> bool {
+    /// Takes a request for refused for a time limit, where a correct server may refuse it. Returns whether one may.
+    fn take_for_expired(&mut self, number: u64) -> bool {
         let request = *self.id.stream(self.lane).get(number).expect("it has this number");
         let mut after = self.id.clone();
         if !after.answer_expired(self.lane, number, self.at, self.rules) {
@@ -227,19 +227,23 @@ impl<'o> Observation<'o> {
             && !mem::replace(&mut self.id.met_an_end, true)
     }
 
+    /// Whether an error in words that are not known may be the refusal of a flaw.
+    fn is_refused_in_other_words(&self, flaw: Flaw, code: Option<Code>) -> bool {
+        self.rules.words == Words::Unknown && Reason::may_be_of_flaw(flaw, code)
+    }
+
     /// A request that has to be refused for its flaw, and changes nothing.
     fn flawed(&mut self, request: &Request, number: u64, received: &Received) {
         let step = &request.step;
         let Some(flaw) = step.flaw() else { return };
         let refusal = flaw.refusal();
         let (kind, outcome, seen) = match &received.result {
-            Err(text) if flaw.is_refused_with(text) => {
-                self.check_code(step, Reason::of_flaw(flaw, text), received.code, text);
-                self.id.answer_unchanged(self.lane, number, self.at, self.rules);
-                return self.settle(request, Outcome::Refused, None, None);
-            }
-            Err(text) if self.rules.words == Words::Unknown && Reason::may_be_of_flaw(flaw, received.code) => {
-                self.ruling.other_words = Some(OtherWords { of: flaw.name(), text: text.clone() });
+            Err(text) if flaw.is_refused_with(text) || self.is_refused_in_other_words(flaw, received.code) => {
+                if flaw.is_refused_with(text) {
+                    self.check_code(step, Reason::of_flaw(flaw, text), received.code, text);
+                } else {
+                    self.ruling.other_words = Some(OtherWords { of: flaw.name(), text: text.clone() });
+                }
                 self.id.answer_unchanged(self.lane, number, self.at, self.rules);
                 return self.settle(request, Outcome::Refused, None, None);
             }

@@ -5,7 +5,7 @@ use std::{
     path::PathBuf,
     pin::{Pin, pin},
     sync::{Arc, Weak},
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -18,7 +18,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::transport::Uri;
 use tower::Service;
 
-use super::{access::Access, goaway::Watched, process::ClientProcess, tls::Protocol};
+use super::{access::Access, goaway::Watch, process::ClientProcess, tls::Protocol};
 use crate::{
     endpoint::{Endpoint, Scheme},
     net::{Marks, Socket},
@@ -48,7 +48,7 @@ pub(super) struct Dial {
 }
 
 impl Service<Uri> for Connector {
-    type Response = TokioIo<Watched<Resettable>>;
+    type Response = TokioIo<Wire>;
     type Error = io::Error;
     type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
 
@@ -59,20 +59,21 @@ impl Service<Uri> for Connector {
     fn call(&mut self, _: Uri) -> Self::Future {
         let its = self.clone();
         Box::pin(async move {
-            let stream = its.connect().await?;
+            let wire = its.connect().await?;
             let Dial { told, access, .. } = &*its.0;
-            Ok(TokioIo::new(Watched::new(stream, told.connection(), access.go_aways())))
+            let watch = Some(Watch::new(told.connection(), access.go_aways()));
+            Ok(TokioIo::new(Wire { watch, ..wire }))
         })
     }
 }
 
 impl Connector {
     /// Makes a connection.
-    pub(super) async fn connect(&self) -> io::Result<Resettable> {
+    pub(super) async fn connect(&self) -> io::Result<Wire> {
         let dial = &self.0;
         let stream = timeout(dial.access.connect_limit(dial.limit), dial.dial()).await??;
         let reset = dial.reset.clone().map(|reset| Box::pin(reset.cancelled_owned()));
-        Ok(Resettable { stream, reset, is_reset: false })
+        Ok(Wire { stream, reset, is_reset: false, watch: None })
     }
 }
 
@@ -97,14 +98,16 @@ impl Dial {
     }
 }
 
-/// A connection that fails, and is reset when it is dropped, once it is told to, if it ever is.
-pub(super) struct Resettable {
+/// A connection. Once it is told to, it fails, and is reset when it is dropped.
+pub(super) struct Wire {
     stream: Socket,
     reset: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     is_reset: bool,
+    /// Looks at what comes, where that is HTTP/2.
+    watch: Option<Watch>,
 }
 
-impl Resettable {
+impl Wire {
     fn check(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         let Some(reset) = &mut self.reset else { return Ok(()) };
         if !self.is_reset && reset.as_mut().poll(context).is_ready() {
@@ -115,18 +118,23 @@ impl Resettable {
     }
 }
 
-impl AsyncRead for Resettable {
+impl AsyncRead for Wire {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         self.check(context)?;
-        pin!(&mut self.stream).poll_read(context, buffer)
+        let before = buffer.filled().len();
+        ready!(pin!(&mut self.stream).poll_read(context, buffer))?;
+        if let Some(watch) = &mut self.watch {
+            watch.came(&buffer.filled()[before..]);
+        }
+        Poll::Ready(Ok(()))
     }
 }
 
-impl AsyncWrite for Resettable {
+impl AsyncWrite for Wire {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.check(context)?;
         pin!(&mut self.stream).poll_write(context, bytes)

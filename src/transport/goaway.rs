@@ -3,17 +3,13 @@
 
 use std::{
     error::Error,
-    io,
-    pin::{Pin, pin},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    task::{Context, Poll, ready},
 };
 
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tonic::{Code, Status};
 
 use super::{
@@ -143,62 +139,27 @@ fn is_unprocessed(status: &Status) -> bool {
     false
 }
 
-/// A connection whose mark is set when the server says on it that the client should go away, without an error.
-pub(super) struct Watched<S> {
-    stream: S,
+/// Watches what comes over one connection, and sets its mark when the server tells the client to go away, without an error.
+#[derive(Debug)]
+pub(super) struct Watch {
     frames: Frames,
     mark: Mark,
     counts: Arc<Counts>,
     was_told: bool,
 }
 
-impl<S> Watched<S> {
-    pub(super) fn new(stream: S, mark: Mark, counts: Arc<Counts>) -> Self {
-        Self { stream, frames: Frames::default(), mark, counts, was_told: false }
+impl Watch {
+    pub(super) fn new(mark: Mark, counts: Arc<Counts>) -> Self {
+        Self { frames: Frames::default(), mark, counts, was_told: false }
     }
-}
 
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        ready!(pin!(&mut self.stream).poll_read(context, buffer))?;
-        if self.frames.tell_to_go_away(&buffer.filled()[before..]) && !self.was_told {
+    /// Takes in what came, before the library reads it and can make another connection.
+    pub(super) fn came(&mut self, bytes: &[u8]) {
+        if self.frames.tell_to_go_away(bytes) && !self.was_told {
             self.was_told = true;
-            // Before whoever reads it knows, and can make another connection.
             self.mark.set();
             self.counts.connections.fetch_add(1, Relaxed);
         }
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        pin!(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        pin!(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        pin!(&mut self.stream).poll_shutdown(context)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        pin!(&mut self.stream).poll_write_vectored(context, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
     }
 }
 
@@ -274,6 +235,8 @@ fn fill(to: &mut [u8], there: &mut usize, from: &mut &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use super::*;
 
     fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {

@@ -86,3 +86,42 @@ impl Stream for Sending {
 fn lock(steps: &Mutex<Steps>) -> MutexGuard<'_, Steps> {
     steps.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio_stream::StreamExt as _;
+
+    use super::*;
+    use crate::sequence::{Pattern, RequestId};
+
+    fn step(number: u32) -> Step {
+        let request = RequestId { worker: 0, context: 0, sequence: 0, step: number };
+        let (value, of) = (1.into(), 9);
+        Step { request, pattern: Pattern::Valid, start: false, end: false, value, of, special: None }
+    }
+
+    async fn next(sending: &mut Sending) -> Option<u32> {
+        sending.next().await.map(|step| step.request.step)
+    }
+
+    #[tokio::test]
+    async fn another_try_sends_all_steps_and_the_one_before_it_none() {
+        let (sender, receiver) = mpsc::channel(9);
+        let queue = Queue::new(receiver, None);
+        let mut first = queue.sending();
+        for number in 0..3 {
+            sender.send(step(number)).await.expect("there is room");
+        }
+        assert_eq!((next(&mut first).await, next(&mut first).await), (Some(0), Some(1)));
+        let mut second = queue.sending();
+        assert_eq!(next(&mut first).await, None, "it takes nothing from the second");
+        // The server answers before all that was kept is sent again.
+        assert_eq!(next(&mut second).await, Some(0));
+        queue.are_taken_in();
+        assert_eq!((next(&mut second).await, next(&mut second).await), (Some(1), Some(2)));
+        sender.send(step(3)).await.expect("there is room");
+        drop(sender);
+        assert_eq!((next(&mut second).await, next(&mut second).await), (Some(3), None));
+        assert!(lock(&queue.0).kept.is_empty(), "nothing is kept any more");
+    }
+}

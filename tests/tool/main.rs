@@ -13,6 +13,7 @@ mod correct;
 mod detection;
 mod embedded;
 mod files;
+mod goaway;
 mod history;
 mod layers;
 mod model_repository;
