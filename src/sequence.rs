@@ -299,8 +299,8 @@ flaws! {
 impl Flaw {
     /// What two elements in one batch are refused with where a model takes one, and that is looked at first.
     pub const BATCH_OF_ONE: &'static str = "inference request batch-size must be <= 1 for";
-    /// What an ID is refused with, since 25.01, that is a text where the model is told a number, or the other way round. That is looked
-    /// at before what the ID is.
+    /// The refusal, since 25.01, of a text as the correlation ID of a model that is told numbers, and the other way round. The server
+    /// looks at the type before it looks whether the ID is empty.
     pub const OF_ANOTHER_TYPE: &'static str = "sequence batching control 'CORRID' data-type is";
     /// What too few bytes are refused with where elements are texts, which have their lengths before them.
     pub const SHORT_TEXT: &'static str = "incomplete string length indicator for inference input";

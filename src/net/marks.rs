@@ -39,8 +39,8 @@ impl Marks {
         self.0.made.load(SeqCst)
     }
 
-    /// Whether something that began when so many were made can be on a connection that is marked: on one that was marked before and
-    /// is not yet known to be gone, too.
+    /// Whether a stream that began when there were so many connections can be on a marked one. That connection may have been marked
+    /// before, where the stream's owner does not know yet that the connection is gone.
     #[must_use]
     pub fn since(&self, made: u64) -> bool {
         self.latest() >= made.max(1)

@@ -41,8 +41,8 @@ impl fmt::Display for Like {
 }
 
 impl Like {
-    /// Refuses a correlation ID that is a text where the model is told a number, or the other way round, before anything looks at
-    /// what the ID is.
+    /// Refuses a text as the correlation ID of a model that is told numbers, and a number where the model is told texts. The real
+    /// server does this before it looks whether the ID is empty.
     pub(super) fn check(self, id: &SequenceId, model: &str, spec: &Spec) -> Result<(), Failure> {
         let told = spec.control(Signal::CorrelationId).filter(|_| self == Self::Release2501);
         let Some(told) = told else { return Ok(()) };

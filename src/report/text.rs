@@ -310,8 +310,8 @@ fn write_go_aways(go_aways: GoAways, out: &mut impl io::Write) -> io::Result<()>
     }
     writeln!(
         out,
-        "connections that the server ended in good order (GOAWAY): {connections}; streams and calls made again, because it had \
-         not taken them in: {retried}; cut: {cut}"
+        "connections that the server ended in good order (GOAWAY): {connections}; streams and calls that it had not processed, made \
+         again: {retried}; cut: {cut}"
     )
 }
 

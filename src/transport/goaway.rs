@@ -1,5 +1,5 @@
-//! Connections of HTTP/2 that the server ends in good order: it tells the client to go away (GOAWAY, RFC 9113, 6.8), lets some of what is
-//! under way finish, and closes them. Servers do that that limit the age of connections, and so do load balancers.
+//! HTTP/2 connections that the server ends in good order. The server tells the client to go away (GOAWAY, RFC 9113, 6.8), finishes some of
+//! the streams, and closes the connection. Load balancers do this, and servers that limit the age of connections.
 
 use std::{
     error::Error,
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::net::{Mark, Marks};
 
-/// How often a stream is opened anew, or a call made anew, that the server did not take in.
+/// How often the client begins one stream or call again.
 const RETRIES_MAX: u32 = 8;
 
 const HEADER_BYTES: usize = 9;
@@ -33,10 +33,9 @@ const NO_ERROR: [u8; 4] = [0; 4];
 pub struct GoAways {
     /// Connections on which the server said GOAWAY without an error.
     pub connections: u64,
-    /// Streams that were opened anew, and calls that were made anew, on another connection, because the server had certainly not taken
-    /// them in.
+    /// Streams and calls that the client began again on another connection. The server had certainly not processed them.
     pub retried: u64,
-    /// Streams and calls that were cut with such a connection.
+    /// Streams and calls that broke with such a connection.
     pub cut: u64,
 }
 
@@ -69,7 +68,7 @@ impl Counts {
 pub(super) struct Again(u32);
 
 impl Again {
-    /// Whether what failed so goes over another connection, because the server has certainly not taken it in.
+    /// Whether the client begins again on another connection: the server has certainly not processed the stream or call.
     pub(super) fn may_be_tried(&mut self, status: &Status, conduit: &Conduit) -> bool {
         let again = self.0 < RETRIES_MAX && is_unprocessed(status);
         if again {
@@ -80,12 +79,12 @@ impl Again {
     }
 }
 
-/// The connection of something that was begun on a conduit.
+/// Which connection of a conduit a stream or call is on, as far as the client knows.
 #[derive(Clone, Debug)]
 pub(super) struct Began {
     told: Marks,
     counts: Arc<Counts>,
-    /// The first connection that it can be on: nothing is begun on one that was told to go away.
+    /// The first of them that the stream or call can be on. The library begins none on a connection with a GOAWAY.
     first: u64,
 }
 
@@ -98,12 +97,12 @@ impl Began {
         Self { first: told.made().max(told.latest() + 1), told, counts }
     }
 
-    /// What is told of a stream that failed so.
+    /// The end of a stream that failed with this status.
     pub(super) fn failed(&self, status: &Status) -> Message {
         self.lapsed(status).unwrap_or_else(|| Message::Broken(describe(status)))
     }
 
-    /// What is told of what failed so, where it was lost with a connection that was told to go away.
+    /// The end of a stream or call that broke with a connection that had a GOAWAY; none where the status tells another reason.
     pub(super) fn lapsed(&self, status: &Status) -> Option<Message> {
         let is_of_the_connection = !is_from_the_server(status) || is_of_the_servers_connection(status);
         if !is_of_the_connection || !self.told.since(self.first) {
@@ -114,15 +113,15 @@ impl Began {
     }
 }
 
-/// Whether the server's gRPC library tells of the connection's end: 'enter idle' is what that of a tritonserver says, and others have
-/// other words, which speak of nothing that was asked for.
+/// Whether a status is that of the server's gRPC library, which ends a connection. A tritonserver's library says 'enter idle'. Other
+/// libraries have other words, none of which name a request, a sequence or a model.
 fn is_of_the_servers_connection(status: &Status) -> bool {
     let text = status.message().to_lowercase();
     status.code() == Code::Unavailable && !["model", "request", "sequence"].iter().any(|word| text.contains(word))
 }
 
-/// Whether the server has certainly not taken in what failed so: it never left the client, or its stream has a number above the last
-/// one that the server takes in (RFC 9113, 6.8), or was refused unread (RFC 9113, 8.7).
+/// Whether the server has certainly not processed a stream or call that failed with this status. Either it never left the client, or its
+/// number is above the last one of the GOAWAY (RFC 9113, 6.8), or the server refused it unread (RFC 9113, 8.7).
 fn is_unprocessed(status: &Status) -> bool {
     let mut next = status.source();
     while let Some(cause) = next {
@@ -139,7 +138,7 @@ fn is_unprocessed(status: &Status) -> bool {
     false
 }
 
-/// Watches what comes over one connection, and sets its mark when the server tells the client to go away, without an error.
+/// Watches the bytes that come over one connection, and marks the connection at a GOAWAY without an error.
 #[derive(Debug)]
 pub(super) struct Watch {
     frames: Frames,
@@ -153,7 +152,7 @@ impl Watch {
         Self { frames: Frames::default(), mark, counts, was_told: false }
     }
 
-    /// Takes in what came, before the library reads it and can make another connection.
+    /// Takes in bytes before the library does, which may then make another connection.
     pub(super) fn came(&mut self, bytes: &[u8]) {
         if self.frames.tell_to_go_away(bytes) && !self.was_told {
             self.was_told = true;

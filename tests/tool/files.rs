@@ -6,6 +6,7 @@ use std::{
     process::{Command, Output},
 };
 
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::tool::tool;
@@ -74,13 +75,20 @@ fn a_history_that_cannot_be_begun_is_told_before_anything_is_sent() {
     assert!(!out.contains("VALID"), "{out}");
 }
 
+/// How many events the blocks of a history have, as their last lines tell.
+fn entries(history: &str) -> u64 {
+    let blocks = history.lines().filter(|line| line.starts_with("{\"block\":"));
+    let told = blocks.map(|line| serde_json::from_str::<Value>(line).expect("JSON")["entries"].as_u64());
+    told.map(|entries| entries.expect("a number")).sum()
+}
+
 #[test]
 fn a_history_for_which_there_is_no_room_any_more_does_not_end_the_run() {
     let folder = TempDir::new().expect("a folder");
     let path = folder.path().join("h.jsonl");
     let name = path.to_str().expect("UTF-8");
     // The header has some 7 KB, the events of such a run have some 30.
-    let (code, out, err) = told(&limited(24, &["-q", "--fault", "off-by-one", "--history", name]));
+    let (code, out, err) = told(&limited(24, &["--fault", "off-by-one", "--history", name]));
     assert_eq!(code, Some(1), "{out}{err}");
     assert!(out.contains("INVALID:"), "{out}");
     assert!(err.contains("the history ends at about "), "{err}");
@@ -89,4 +97,8 @@ fn a_history_for_which_there_is_no_room_any_more_does_not_end_the_run() {
     let is_told = err.contains(&format!("what there is of it is in {name}.part-*"));
     assert_eq!(path.exists(), !is_told, "{left:?} {err}");
     assert!(left.iter().all(|file| is_told == file.contains(".part-")), "{left:?} {err}");
+    // What is told to be in the file is there.
+    let written = left.iter().map(|file| fs::read_to_string(folder.path().join(file)).expect("UTF-8"));
+    let entries: u64 = written.map(|text| entries(&text)).sum();
+    assert!(out.contains(&format!("history: {entries} events in ")), "{entries}: {out}");
 }
