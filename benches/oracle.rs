@@ -87,6 +87,7 @@ fn answer(step: &Step, sum: Number) -> EventKind {
 fn measure(rounds: u32, name: &str, mut conversation: impl FnMut(&mut Writer)) {
     let rules = Rules {
         model: "m".into(),
+        version: None,
         output: "OUTPUT".into(),
         shape: vec![1, 1].into(),
         arithmetic: Arithmetic::default(),

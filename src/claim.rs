@@ -71,6 +71,9 @@ claims! {
     KeptThroughAPause "kept-through-a-pause" [Pause]
         "A sequence went on rightly after nothing was sent for a quarter of the idle limit."
         "the pause has to be from a quarter of the idle limit, here {idle}, to all of it";
+    LivedOn "lived-on" [Steady]
+        "A sequence went on rightly more than two idle limits after its START, and was never idle for one."
+        "the pauses between steps have to stay below the idle limit, here {idle}";
     AllSlotsBusy "all-slots-busy" [ValidNoEnd NoEnd]
         "As many sequences certainly had a slot as there are slots: START answered, no END sent, the idle limit not reached."
         "as many sequences have to be left without END within the idle limit, here {idle}, as the model has slots, here {slots}: more workers (-t, here {workers})";

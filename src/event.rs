@@ -135,6 +135,8 @@ impl fmt::Display for Code {
 pub struct Response {
     /// The model that answered.
     pub model: String,
+    /// The version of the model, empty where the server does not tell it.
+    pub version: String,
     /// Its outputs.
     pub outputs: Vec<Tensor>,
     /// What came for the same request after it.

@@ -97,6 +97,9 @@ pub struct SlotRange {
 pub struct Model {
     /// The model's name.
     pub name: String,
+    /// Which of its versions answers where none is asked for, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
     /// The server's name and version, as far as it tells.
     pub server: Option<String>,
     /// The input that steps go to.

@@ -151,6 +151,7 @@ patterns! {
     SharedId "shared-id" false "Two sequences of one ID at once, over the own connection and another worker's, step by step.";
     Malformed "malformed" true "START … END, with steps in between that have a flaw and have to be refused for it.";
     Timeout "timeout" true "START … END, all sent at once, refused as a whole where it waits for a slot for longer than it may.";
+    Steady "steady" true "START … END, with four pauses of 60 % of the idle limit: the sequence has to live on.";
     MixedTransports "mixed-transports" true "START … END, each step over another transport than the one before it, when that is answered.";
 }
 
@@ -199,7 +200,13 @@ impl Pattern {
         let is_whole = self.is_of_single_steps()
             || matches!(
                 self,
-                Self::Pause | Self::HalfClose | Self::StopReading | Self::Restart | Self::SharedId | Self::Malformed
+                Self::Pause
+                    | Self::Steady
+                    | Self::HalfClose
+                    | Self::StopReading
+                    | Self::Restart
+                    | Self::SharedId
+                    | Self::Malformed
             );
         !is_whole
     }

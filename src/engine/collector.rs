@@ -52,6 +52,8 @@ pub(super) struct Collected {
     pub(super) of_all: BTreeMap<ViolationKind, u64>,
     /// Who had the slots while a START waited longest for one.
     pub(super) longest_wait: Option<LongestWait>,
+    /// A START that waited although a slot was free, if nobody else had it.
+    pub(super) withheld: Option<Violation>,
 }
 
 impl Collector {
@@ -119,8 +121,8 @@ impl Collector {
             spool.gap(lost, self.latest);
         }
         let Self { evidence, occupancy, spool, of_all, .. } = self;
-        let longest_wait = occupancy.longest_wait();
-        Collected { spool, scene: evidence.into_scene(), reached: occupancy.reached(), of_all, longest_wait }
+        let (longest_wait, withheld) = (occupancy.longest_wait(), occupancy.withheld());
+        Collected { spool, scene: evidence.into_scene(), reached: occupancy.reached(), of_all, longest_wait, withheld }
     }
 
     fn take_in(&mut self, Batch { gap, entries, violations, bytes }: Batch) {

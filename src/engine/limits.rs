@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     model::Model,
+    plan::steady_pauses,
     scenario::{Millis, Population, Scenario},
+    sequence::Pattern,
 };
 
 /// What no limit passes: nobody waits for so long, and it can be doubled and added to any time without an overflow.
@@ -34,7 +36,9 @@ impl RunLimits {
     /// usual second are taken.
     #[must_use]
     pub fn new(scenario: &Scenario, model: &Model) -> Self {
-        Self::with_pauses(scenario, model, Duration::ZERO)
+        let is_steady = scenario.draws(Pattern::Steady).anywhere();
+        let pauses = if is_steady { steady_pauses(idle_limit(model)) } else { Duration::ZERO };
+        Self::with_pauses(scenario, model, pauses)
     }
 
     /// The limits where a conversation may pause for so long in all, in the middle of its sequences.
@@ -119,6 +123,7 @@ mod tests {
         let tensor = || TensorSpec { name: String::new(), datatype: String::new(), shape: Vec::new() };
         Model {
             name: String::new(),
+            version: None,
             server: None,
             input: tensor(),
             output: tensor(),

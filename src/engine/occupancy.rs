@@ -7,6 +7,7 @@ mod full;
 mod merge;
 mod seats;
 mod wait;
+mod withheld;
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -16,6 +17,7 @@ use self::{
     merge::Merge,
     seats::{Seats, Visit},
     wait::{Holds, Waited},
+    withheld::{Share, Shares, Withheld},
 };
 use crate::{
     claim::{Claim, Claims},
@@ -42,6 +44,9 @@ pub(super) struct Occupancy {
     contexts: Vec<Context>,
     moves: Merge<Move>,
     board: Board,
+    /// By context; none where it cannot be judged whether a slot was free.
+    shares: Option<Vec<Share>>,
+    withheld: Withheld,
     /// How much is known to have been done to the server; none where entries are missing, which may have told it.
     disturbed: Option<u32>,
 }
@@ -91,6 +96,8 @@ enum Move {
     Leaves,
     /// Something is done to the server: all may be without one.
     Disturbed,
+    /// What it may have.
+    Shares(Shares),
 }
 
 /// What is certain of the slots, in the order of time.
@@ -120,6 +127,7 @@ impl Occupancy {
     ) -> Self {
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let contexts_per_worker = scenario.most_contexts();
+        let is_steady = idle_limit.is_some() && scenario.phases.iter().all(|phase| phase.server.is_none());
         let contexts = slots.map_or(0, |_| scenario.workers() as usize * contexts_per_worker as usize);
         Self {
             slots: slots.map(|slots| slots as usize),
@@ -130,6 +138,8 @@ impl Occupancy {
             contexts: vec![Context::default(); contexts],
             disturbed: Some(0),
             moves: Merge::default(),
+            shares: is_steady.then(|| vec![Share::default(); contexts]),
+            withheld: Withheld::new(idle_limit.map_or(0, nanos), nanos(scenario.limits.step_ms.duration())),
             board: Board { until: vec![None; contexts], waits: vec![None; contexts], ..Board::default() },
         }
     }
@@ -144,13 +154,16 @@ impl Occupancy {
         let visit = context.visit(entry);
         let is_near = self.scenario.population_of(entry.context.worker).network.is_clear();
         let forgoes = context.forgoes(entry);
+        let share = self.shares.as_mut().and_then(|shares| {
+            shares[index as usize].take(entry, self.idle_limit.unwrap_or(0), self.straggling, is_near).map(Move::Shares)
+        });
         let mut its = context.take(entry, self.idle_limit, self.straggling, is_near);
         // Each context tells it when it does something, and the first one for all of them.
         if matches!(entry.what, What::Disturbed(_)) && self.disturbed.is_none_or(|known| known < context.disturbed) {
             self.disturbed = self.disturbed.map(|_| context.disturbed);
             its = Some(Move::Disturbed);
         }
-        let moves = visit.map(Move::Visits).into_iter().chain(forgoes).chain(its);
+        let moves = visit.map(Move::Visits).into_iter().chain(forgoes).chain(its).chain(share);
         let is_moving = moves.fold(false, |_, its| {
             self.moves.add(entry.at, index, its);
             true
@@ -166,6 +179,12 @@ impl Occupancy {
         let (shown, overdue) = (self.board.seats.shown(), self.board.full.overdue());
         let intrusions = shown.iter().map(|intrusion| intrusion.violation(|context| self.place(context)));
         intrusions.chain(overdue.iter().map(|its| its.violation(|context| self.place(context)))).collect()
+    }
+
+    /// A START that waited although a slot was free. Where others used the model it may have been theirs.
+    pub(super) fn withheld(&self) -> Option<Violation> {
+        self.shares.as_ref()?;
+        Some(self.withheld.worst()?.violation(|context| self.place(context)))
     }
 
     /// Nothing more comes.
@@ -210,7 +229,7 @@ impl Occupancy {
     pub(super) fn forget(&mut self) {
         self.make(true);
         self.contexts.fill(Context::default());
-        self.disturbed = None;
+        (self.disturbed, self.shares) = (None, None);
         self.board.forget();
     }
 
@@ -224,7 +243,10 @@ impl Occupancy {
     fn make(&mut self, is_over: bool) {
         let Some(slots) = self.slots else { return };
         while let Some((at, index, its)) = self.moves.next(is_over) {
-            self.board.make(its, index, at, slots);
+            match its {
+                Move::Shares(its) => self.withheld.take(its, index, at, slots),
+                its => self.board.make(its, index, at, slots),
+            }
         }
     }
 }
@@ -360,6 +382,7 @@ impl Board {
             }
             Move::MayWaitUntil(deadline) => self.full.may_wait_until(context, deadline),
             Move::Forgoes => self.full.asks(context, None),
+            Move::Shares(_) => {}
             Move::Visits(visit) => self.seats.visited(context, visit, at),
             Move::Starts(until, slot) => {
                 self.full.starts(context, at);

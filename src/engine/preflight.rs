@@ -4,6 +4,7 @@ mod computes;
 mod known;
 mod probe;
 mod shapes;
+mod solo;
 
 use std::{cmp::Reverse, collections::BTreeSet, time::Duration};
 
@@ -27,7 +28,7 @@ use crate::{
     scenario::{Phase, Population, Reuse, Scenario},
     sequence::Pattern,
     tensor::{ELEMENTS_MAX, Shape, TensorSpec, elements},
-    transport::{CallError, Client, Configuration, speaks_tls},
+    transport::{CallError, Client, Configuration, Declared, speaks_tls},
 };
 
 /// How many models are named to who asked for one that is not there.
@@ -166,7 +167,7 @@ impl Preflight {
             return Err(format!("no stream of requests can be opened: {error}"));
         }
         let unwell = check_model(client, name).await?.or(unwell);
-        let tensors = missing(client.model_tensors(name).await)
+        let declared = missing(client.declared(name).await)
             .map_err(|error| format!("cannot read the metadata of model '{name}': {error}"))?;
         let configuration = missing(client.configuration(name).await)
             .map_err(|error| format!("cannot read the configuration of model '{name}': {error}"))?;
@@ -174,14 +175,15 @@ impl Preflight {
         let mut parts = vec![
             Part::of(Wanted::Health, unwell.as_ref()),
             Part::of(Wanted::Streaming, streaming.as_ref().err()),
-            Part::of(Wanted::Metadata, tensors.as_ref().err()),
+            Part::of(Wanted::Metadata, declared.as_ref().err()),
             Part::of(Wanted::Configuration, configuration.as_ref().err()),
         ];
-        let (inputs, outputs) = match (tensors, &configuration) {
-            (Ok(tensors), _) => tensors,
+        let declared = match (declared, &configuration) {
+            (Ok(declared), _) => declared,
             (Err(error), Ok(configuration)) => {
                 notes.push(note(Wanted::Metadata, &error));
-                configuration.tensors()
+                let (inputs, outputs) = configuration.tensors();
+                Declared { inputs, outputs, versions: Vec::new() }
             }
             (Err(error), Err(_)) => {
                 return Err(format!("neither metadata nor configuration tell the tensors of model '{name}': {error}"));
@@ -193,7 +195,7 @@ impl Preflight {
         let configuration = configuration.ok();
         let settings = configuration.as_ref().map(Configuration::settings);
         let batches = settings.as_ref().is_none_or(|settings| settings.batches);
-        let (input, output, shape, datatype) = choose_tensors(name, &inputs, &outputs, batches)?;
+        let (input, output, shape, datatype) = choose_tensors(name, &declared, batches)?;
         check_elements(name, &input, &shape, scenario)?;
         let mut told = match settings {
             Some(_) => {
@@ -227,8 +229,10 @@ impl Preflight {
         let arithmetic = arithmetic(name, settings.as_ref(), (datatype, &shape), scenario, &mut told, &mut notes)?;
         check_answers(name, arithmetic.answers, scenario)?;
         let mut model = known.model(name, server, (input, output), shape, arithmetic);
+        model.version = declared.newest().map(str::to_owned);
         if scenario.target.controls && !arithmetic.answers.are_iterative() {
-            model.controls = settings.as_ref().and_then(|settings| controls(settings, scenario, &outputs, &mut notes));
+            model.controls =
+                settings.as_ref().and_then(|settings| controls(settings, scenario, &declared.outputs, &mut notes));
         }
         notes.extend(sends_after_answers(scenario, &model));
         notes.extend(calls(scenario));
@@ -299,8 +303,7 @@ fn some_of(models: &[String], like: &str) -> String {
 /// The input and the output that the run uses, the shape that is sent, and the type.
 fn choose_tensors(
     model: &str,
-    inputs: &[TensorSpec],
-    outputs: &[TensorSpec],
+    Declared { inputs, outputs, .. }: &Declared,
     batches: bool,
 ) -> Result<(TensorSpec, TensorSpec, Shape, Datatype), String> {
     let list = |tensors: &[TensorSpec]| tensors.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
@@ -313,11 +316,11 @@ fn choose_tensors(
             Datatype::ALL.map(Datatype::name).join(" or ")
         ))
     };
-    let output = match outputs {
+    let output = match outputs.as_slice() {
         [output] => Some(output),
         _ => outputs.iter().find(|output| output.name == "OUTPUT"),
     };
-    let ([input], Some(output)) = (inputs, output) else { return refuse() };
+    let ([input], Some(output)) = (inputs.as_slice(), output) else { return refuse() };
     if input.datatype == BF16 {
         return Err(format!(
             "model '{model}' takes {input}, and sums of {BF16} are exact up to 256 alone, which is too little to tell answers apart: take \

@@ -177,6 +177,7 @@ pub(super) fn form(rules: &Rules) -> Form {
     let seen = rules.controls.as_ref().map(|controls| (controls.output.clone(), controls.shape.clone()));
     Form {
         model: rules.model.clone(),
+        version: rules.version.clone(),
         output: rules.output.clone(),
         datatype: rules.arithmetic.datatype,
         shape: rules.shape.clone(),

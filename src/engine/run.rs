@@ -8,6 +8,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use tokio::sync::mpsc;
 
+use self::during::Driven;
 use super::{
     Accounting, Given, Header, Hints, IdleSearch, Memory, PendingRequests, PhaseSpan, Preflight, Recorded, Recording,
     ResourceError, Restart, SlotCheck,
@@ -237,8 +238,8 @@ async fn run_either(
         }
         driven
     });
-    let (result, history) = driven.await?;
-    let result = Box::pin(prepared.conclude(result, observer, &mut interrupts)).await?;
+    let Driven { result, withheld, history } = driven.await?;
+    let result = Box::pin(prepared.conclude(result, withheld, observer, &mut interrupts)).await?;
     Ok(prepared.finish(result, history).await)
 }
 
@@ -246,6 +247,8 @@ async fn run_either(
 struct Prepared {
     client: Client,
     baseline: Option<Baseline>,
+    /// What a sequence that was alone before the run has shown.
+    alone: Vec<Violation>,
     hands: Hands,
     shared: Arc<Shared>,
     hints: Hints,

@@ -171,6 +171,7 @@ fn recorder(shared: &Shared) -> Recorder {
 pub(super) fn rules(scenario: &Scenario, preflight: &Preflight) -> Rules {
     Rules {
         model: preflight.model.name.clone(),
+        version: preflight.model.version.clone(),
         output: preflight.model.output.name.clone(),
         shape: preflight.model.shape.clone(),
         arithmetic: preflight.model.arithmetic,

@@ -59,6 +59,9 @@ pub enum What {
 pub struct Form {
     /// The model's name.
     pub model: String,
+    /// The model's version, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
     /// The output's name.
     pub output: String,
     /// The output's type.
@@ -140,7 +143,10 @@ fn received_bytes(received: &Received) -> usize {
         size_of::<Tensor>() + tensor.name.len() + tensor.datatype.len() + tensor.shape.len() * size_of::<i64>() + data
     };
     let response = |response: &Response| {
-        size_of::<Response>() + response.model.len() + response.outputs.iter().map(tensor).sum::<usize>()
+        size_of::<Response>()
+            + response.model.len()
+            + response.version.len()
+            + response.outputs.iter().map(tensor).sum::<usize>()
     };
     let result = match &received.result {
         Ok(first) => response(first) + first.series.further.iter().map(response).sum::<usize>(),
@@ -171,11 +177,17 @@ impl Form {
             ([output, seen], Some(form)) => (output, Some(seen_of(seen, form)?)),
             _ => return None,
         };
-        let is_right =
-            response.model == self.model && output.name == self.output && output.datatype == self.datatype.name();
+        let is_right = response.model == self.model
+            && response.version == self.version()
+            && output.name == self.output
+            && output.datatype == self.datatype.name();
         let size = self.shape.size_in(&output.shape).filter(|_| is_right)?;
         let sum = output.data.alike(self.datatype, self.shape.elements(size))?.ok()?;
         Some((sum.of_elements(size), seen))
+    }
+
+    fn version(&self) -> &str {
+        self.version.as_deref().unwrap_or_default()
     }
 
     /// What the answer with this number is where the first one is this. To an iterative model the request's own INPUT is what the
@@ -201,7 +213,12 @@ impl Form {
                 data: TensorData::Raw(sum.to_bytes().repeat(self.shape.elements(sum.elements()))),
             };
             let outputs = std::iter::once(output).chain(seen.clone()).collect();
-            Response { model: self.model.clone(), outputs, series: Series::default() }
+            Response {
+                model: self.model.clone(),
+                version: self.version().to_owned(),
+                outputs,
+                series: Series::default(),
+            }
         };
         let further = (1..self.answers.count()).map(|number| response(self.nth(number, sum))).collect();
         let series = Series { further, is_unfinished: false };
@@ -226,6 +243,7 @@ mod tests {
     fn an_answer_of_several_elements_is_kept_with_their_number() {
         let form = Form {
             model: "m".into(),
+            version: None,
             output: "OUTPUT".into(),
             datatype: Datatype::Uint64,
             shape: vec![1, -1].into(),
@@ -247,6 +265,7 @@ mod tests {
     fn an_entry_gives_the_event_back() {
         let bare = Form {
             model: "m".into(),
+            version: None,
             output: "OUTPUT".into(),
             datatype: Datatype::Int32,
             shape: vec![1, 1].into(),

@@ -210,6 +210,8 @@ struct Line<'l> {
 #[serde(deny_unknown_fields)]
 struct Answer {
     model: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    version: String,
     outputs: Vec<Output>,
     /// Further responses to the same request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -316,6 +318,7 @@ impl Answer {
         let Series { further, is_unfinished } = &response.series;
         Self {
             model: response.model.clone(),
+            version: response.version.clone(),
             outputs: response.outputs.iter().map(output).collect(),
             further: further.iter().map(Self::of).collect(),
             unfinished: *is_unfinished,
@@ -334,7 +337,12 @@ impl Answer {
         };
         let outputs = self.outputs.into_iter().map(tensor).collect::<Result<_, _>>()?;
         let further = self.further.into_iter().map(Self::response).collect::<Result<_, _>>()?;
-        Ok(Response { model: self.model, outputs, series: Series { further, is_unfinished: self.unfinished } })
+        Ok(Response {
+            model: self.model,
+            version: self.version,
+            outputs,
+            series: Series { further, is_unfinished: self.unfinished },
+        })
     }
 }
 
@@ -371,7 +379,12 @@ mod tests {
         };
         let tensor = |data| Tensor { name: "\"OUT\"\n".into(), datatype: "INT64".into(), shape: vec![-1, 2], data };
         let outputs = [TensorData::Raw(vec![0, 127, 255]), TensorData::Int32(vec![1, -2]), TensorData::Absent];
-        let answer = Response { model: "ö".into(), outputs: outputs.map(tensor).into(), series: Series::default() };
+        let answer = Response {
+            model: "ö".into(),
+            version: "2".into(),
+            outputs: outputs.map(tensor).into(),
+            series: Series::default(),
+        };
         let received = |id: &str, result| What::Received(Box::new(Received { id: id.into(), result, code: None }));
         let mut all = vec![
             What::Sent(step),
@@ -383,7 +396,7 @@ mod tests {
             What::Answered(request, 2.into(), Some(Seen::new([Some(true), None, Some(false)], i64::MIN, Some(12)))),
             What::Answered(request, 2.into(), Some(Seen::new([None; 3], -1, None))),
             received("3-1-4-2", Ok(answer)),
-            received("", Ok(Response { model: String::new(), outputs: Vec::new(), series: Series::default() })),
+            received("", Ok(Response::default())),
             received("what?", Err("an \u{0} error\n".into())),
             What::GaveUp,
             What::HalfClosed,

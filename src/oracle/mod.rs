@@ -41,6 +41,9 @@ use crate::{
 pub struct Rules {
     /// The model that was asked for.
     pub model: String,
+    /// The version of it that answers, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
     /// The output that was asked for.
     pub output: String,
     /// The output's shape: that of the input.

@@ -18,6 +18,18 @@ impl Observation<'_> {
             self.violation(ViolationKind::WrongModel, Some(step), expected, format!("one of '{}'", response.model));
         }
         let rules = self.rules;
+        // Not every server tells the version in its answers.
+        if let Some(version) = rules.version.as_ref().filter(|_| !response.version.is_empty())
+            && response.version != *version
+        {
+            let expected = format!("an answer of version {version} of the model");
+            self.violation(
+                ViolationKind::WrongVersion,
+                Some(step),
+                expected,
+                format!("version '{}'", response.version),
+            );
+        }
         let controls = rules.controls.as_ref();
         let is_seen = |output: &&Tensor| controls.is_some_and(|controls| controls.output == output.name);
         let seen = response.outputs.iter().find(is_seen);

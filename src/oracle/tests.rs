@@ -60,6 +60,7 @@ impl Conversation {
     fn of(form: IdForm, arithmetic: Arithmetic) -> Self {
         let rules = Rules {
             model: "m".into(),
+            version: None,
             output: "OUTPUT".into(),
             shape: vec![1, 1].into(),
             arithmetic,

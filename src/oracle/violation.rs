@@ -50,6 +50,7 @@ kinds! {
     Reordered = "reordered": "An answer came after that of a later request of its stream, or after a later one to its own request.";
     Misaddressed = "misaddressed": "A stream brought an answer to a request that was not sent on it.";
     WrongModel = "wrong-model": "An answer carries another model's name.";
+    WrongVersion = "wrong-version": "An answer carries another version of the model.";
     WrongOutputName = "wrong-output-name": "An answer has other outputs than the one that was asked for.";
     WrongOutputType = "wrong-output-type": "An answer's output has another type than the model declares.";
     WrongOutputShape = "wrong-output-shape": "An answer's output has another shape than its input.";
@@ -62,6 +63,7 @@ kinds! {
     Hang = "hang": "The server is there, and no request at all was answered for a long time.";
     Statistics = "statistics": "The model's own statistics do not account for what was sent and answered.";
     SlotLeak = "slot-leak": "After the run fewer sequences could be open at a time than the model has slots.";
+    SlotWithheld = "slot-withheld": "A START waited for a slot although one was free.";
     SlotReleasedTwice = "slot-released-twice": "After the run more sequences could be open at a time than the model has slots.";
     MissingReap = "missing-reap": "After the run no idle sequence was ended, however long its idle limit had passed.";
     PendingLeft = "pending-left": "Requests were still pending when all were answered and the server had had its time.";

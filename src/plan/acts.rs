@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroU16, ops::Range, time::Duration};
 
-use super::{LANES, Pass, Twist};
+use super::{LANES, Pass, STEADY_PERCENT, STEADY_STEPS, Twist};
 use crate::{
     conversation::{Act, Connection, Lane, Transport},
     scenario::{Population, Reuse, Sending, StreamLife},
@@ -33,6 +33,12 @@ pub fn fresh_connections_of(population: &Population) -> usize {
         let one = [Pattern::Reset, Pattern::ContinueElsewhere, Pattern::StopReading, Pattern::KillClient];
         usize::from(one.into_iter().any(is_drawn))
     }
+}
+
+/// For how long a steady sequence does nothing, all its pauses together.
+#[must_use]
+pub fn steady_pauses(idle_limit: Duration) -> Duration {
+    idle_limit.saturating_mul((STEADY_STEPS - 1) * STEADY_PERCENT) / 100
 }
 
 /// How long the client waits before it cancels a request that is to be executing: long enough for it to reach the server.
@@ -109,6 +115,7 @@ impl Script<'_> {
                 self.await_all(Lane::FIRST);
                 self.finish();
             }
+            Pattern::Steady => self.live_on(),
             Pattern::CancelQueued => self.cancel_with_steps_queued(),
             Pattern::CancelExecuting => {
                 for step in before.clone() {
@@ -193,6 +200,19 @@ impl Script<'_> {
             | Pattern::Malformed
             | Pattern::Timeout => self.send_bursts(),
         }
+    }
+
+    /// A step at a time, with a pause before each but the first.
+    fn live_on(&mut self) {
+        for step in 0..self.steps(0) {
+            if step > 0 {
+                let us = self.share_of_the_idle_limit(STEADY_PERCENT);
+                self.acts.push(Act::Pause { us });
+            }
+            self.send(Lane::FIRST, 0, step..step + 1);
+            self.await_all(Lane::FIRST);
+        }
+        self.finish();
     }
 
     fn share_of_the_idle_limit(&self, percent: u32) -> u64 {

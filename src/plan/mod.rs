@@ -6,7 +6,7 @@ mod pacing;
 
 use std::collections::BTreeMap;
 
-pub use acts::{Manner, fresh_connections_of};
+pub use acts::{Manner, fresh_connections_of, steady_pauses};
 pub use ids::correlation_id;
 pub use pacing::{Pace, Pacer};
 use rand::RngExt as _;
@@ -70,6 +70,9 @@ const LANES: std::ops::RangeInclusive<u8> = 2..=4;
 
 /// The most sequences of a burst.
 const BURST_MAX: u32 = 64;
+/// How many steps a steady sequence has, and how long it does nothing before each but its first, in percent of the idle limit.
+const STEADY_STEPS: u32 = 5;
+const STEADY_PERCENT: u32 = 60;
 /// How many steps of a malformed sequence have a flaw, at the most; two may be drawn for one step.
 const FLAWS: std::ops::RangeInclusive<u32> = 1..=4;
 
@@ -198,6 +201,10 @@ impl WorkerPlan {
             Pattern::EndTwice => vec![self.draw_sequence(true), self.draw_step(false, true)],
             Pattern::SharedId => vec![self.draw_longer_sequence(2), self.draw_longer_sequence(2)],
             Pattern::Malformed => vec![self.draw_malformed_sequence()],
+            Pattern::Steady => {
+                let values = (0..STEADY_STEPS).map(|_| self.draw_value()).collect();
+                vec![Sequence { values, ..self.draw_step(true, true) }]
+            }
             Pattern::Pause
             | Pattern::CancelExecuting
             | Pattern::CancelIdle

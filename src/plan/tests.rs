@@ -59,6 +59,7 @@ fn patterns_are_what_they_say() {
             Pattern::ValidNoEnd => &[(true, true), (true, false)],
             Pattern::NoStart => &[(false, false)],
             Pattern::NoEnd => &[(true, false)],
+            Pattern::AfterEnd => &[(true, true), (false, false)],
             other => panic!("{other} has no weight"),
         };
         assert_eq!(shape, expected, "{pass:?}");
@@ -68,7 +69,7 @@ fn patterns_are_what_they_say() {
         }
         *seen.entry(pass.pattern).or_insert(0) += 1;
     }
-    assert_eq!(seen.len(), 5, "{seen:?}");
+    assert_eq!(seen.len(), 6, "{seen:?}");
 }
 
 #[test]
@@ -125,9 +126,15 @@ fn the_weights_hold() {
     let passes = passes(&scenario, 11, 0, 40_000);
     let rare: Vec<_> = passes.iter().filter(|pass| pass.context >= 2).collect();
     assert_share("rare", rare.len(), passes.len(), 0.25);
-    for (name, odds) in
-        [("no-end", 0.33), ("valid-no-end", 0.33), ("valid-valid", 0.34), ("valid", 0.0), ("no-start", 0.0)]
-    {
+    for (name, odds) in [
+        ("no-end", 0.33),
+        ("valid-no-end", 0.33),
+        ("valid-valid", 0.34),
+        ("after-end", 0.33),
+        ("valid", 0.0),
+        ("no-start", 0.0),
+    ] {
+        let odds = odds / 1.33;
         let hits = rare.iter().filter(|pass| pass.pattern.name() == name).count();
         if odds == 0.0 { assert_eq!(hits, 0, "{name}") } else { assert_share(name, hits, rare.len(), odds) }
     }
@@ -145,8 +152,8 @@ fn lengths_and_values_are_distributed_as_the_scenario_says() {
     let scenario = scenario("");
     let sequences: Vec<_> = (0..8)
         .flat_map(|worker| passes(&scenario, 13, worker, 5000))
-        .filter(|pass| pass.pattern != Pattern::NoStart)
         .flat_map(|pass| pass.sequences)
+        .filter(|sequence| sequence.start)
         .collect();
     // max(1, trunc(Normal(16, 8))): the shares of a few ranges, from the normal distribution's table.
     for (what, range, odds) in [
@@ -173,8 +180,8 @@ fn lengths_are_kept_within_their_bounds() {
     let scenario = scenario("length = { min = 3, max = 5, normal = { mean = 4, stdev = 100 } }");
     let mut lengths: Vec<_> = passes(&scenario, 1, 0, 500)
         .into_iter()
-        .filter(|pass| pass.pattern != Pattern::NoStart)
         .flat_map(|pass| pass.sequences)
+        .filter(|sequence| sequence.start)
         .map(|sequence| sequence.values.len())
         .collect();
     lengths.sort_unstable();

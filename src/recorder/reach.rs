@@ -23,6 +23,8 @@ pub(super) struct Reach {
     last: Option<Answered>,
     /// The latest step that was sent in some special way, as long as it is unanswered.
     special: Option<(RequestId, Special)>,
+    /// When the START of its sequence was answered, where that was never idle for the idle limit since.
+    alive_since: Option<Nanos>,
     /// Whether a step with a flaw was sent and refused since, in the middle of a sequence.
     is_flawed: bool,
     /// Whether a stream was cut with steps under way, and none was answered since.
@@ -147,6 +149,7 @@ impl Reach {
         match outcome {
             Outcome::Completed if is_right => {
                 self.accepted(step, last, special.unwrap_or_default(), here, claims);
+                self.lives_on(step, last, *sent_at, here, claims);
                 // A sequence that was overtaken may end after the one that overtook it.
                 let is_latest = last.is_none_or(|last| last.request.sequence <= step.request.sequence);
                 let Here { at, lane, .. } = here;
@@ -171,6 +174,16 @@ impl Reach {
                 claims.reach(Claim::IdleReap);
             }
             Outcome::Completed | Outcome::Refused | Outcome::Expired | Outcome::Failed | Outcome::Indeterminate => {}
+        }
+    }
+
+    fn lives_on(&mut self, step: &Step, last: Option<Answered>, sent_at: Nanos, here: Here, claims: &mut Claims) {
+        let Some(limit) = here.idle_limit else { return };
+        let was_busy =
+            last.is_some_and(|last| last.goes_on_in(step.request) && sent_at < last.sent_at.saturating_add(limit));
+        self.alive_since = if step.start { Some(here.at) } else { self.alive_since.filter(|_| was_busy) };
+        if self.alive_since.is_some_and(|since| sent_at >= since.saturating_add(2 * limit)) {
+            claims.reach(Claim::LivedOn);
         }
     }
 

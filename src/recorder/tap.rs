@@ -256,6 +256,7 @@ mod tests {
     fn taps(batches: usize, bytes: usize) -> (Taps, Batches) {
         let form = Form {
             model: "m".into(),
+            version: None,
             output: "OUTPUT".into(),
             datatype: crate::number::Datatype::Int32,
             shape: vec![1].into(),

@@ -51,6 +51,7 @@ impl Decoded {
             id: self.id,
             start: self.start,
             end: self.end,
+            goes_on: false,
             batch_size: self.batch_size,
             timeout: self.timeout,
             cancelled,

@@ -87,6 +87,7 @@ faults! {
     Misdeliver "misdeliver" "an answer is sent on another stream", "misaddressed response", "server#8078";
     WrongRequestId "wrong-request-id" "an answer carries an ID that no request has", "misaddressed response", "";
     WrongModelName "wrong-model-name" "an answer carries another model's name", "misaddressed response", "";
+    WrongModelVersion "wrong-model-version" "an answer carries another version of the model", "misaddressed response", "";
     WrongOutputName "wrong-output-name" "the output has another name", "malformed response", "";
     WrongOutputType "wrong-output-type" "the output is said to be FP32, or INT32 where that is its type", "malformed response", "";
     WrongOutputShape "wrong-output-shape" "the output's shape has one dimension less", "malformed response", "";
@@ -106,9 +107,11 @@ faults! {
     LeakSlotAtCancel "leak-slot-at-cancel" "a slot is not released when its queued requests are cancelled", "slot leak", "server#7167";
     OrphanAtCancel "orphan-at-cancel" "the slot of a cancelled sequence is released with the ID's newer sequence, which is in another slot", "slot leak", "seen on tritonserver 2.51.0";
     LeakSlotAtDisconnect "leak-slot-at-disconnect" "the slot of a sequence whose client went away is never released", "slot leak", "server#7840";
+    LoseEnd "lose-end" "a sequence goes on after its END, which is executed", "wrong END signal", "";
     ExtraSlot "extra-slot" "a sequence that belongs in the backlog gets a slot that is not configured", "more slots than configured", "core#341";
     ReapEarly "reap-early" "a sequence is reaped after a tenth of the idle limit", "premature reap", "server#3577, server#3160";
     NeverReap "never-reap" "an idle sequence keeps its slot for ever", "missing reap", "server#8390";
+    ClockFromStart "clock-from-start" "a step does not reset the idle clock of its sequence, which has a slot", "premature reap", "server#3577";
     RefuseMidSequence "refuse-mid-sequence" "a step of a live sequence gets the START error", "spurious START error", "server#3577, server#8167";
     RefuseStart "refuse-start" "a START gets the START error", "spurious START error", "server#8167";
     AcceptNoStart "accept-no-start" "a step without START and without a sequence is taken", "missing START error", "server#3103";

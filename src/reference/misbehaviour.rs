@@ -147,6 +147,9 @@ impl Misbehaviour {
         if self.happens(Fault::WrongModelName) {
             "another".clone_into(&mut response.model_name);
         }
+        if self.happens(Fault::WrongModelVersion) {
+            response.model_version.push('7');
+        }
         if self.happens(Fault::EmptyResponse) {
             response.outputs.clear();
             response.raw_output_contents.clear();

@@ -445,6 +445,7 @@ mod tests {
             id: SequenceId::Number(7),
             start,
             end,
+            goes_on: false,
             batch_size: 1,
             timeout: None,
             cancelled: Arc::default(),

@@ -94,6 +94,7 @@ impl Simulated {
             id: SequenceId::Number(step.id),
             start: step.start,
             end: step.end,
+            goes_on: false,
             batch_size: if step.is_flawed { 2 } else { 1 },
             timeout: step.timeout,
             cancelled: step.cancelled,

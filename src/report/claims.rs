@@ -77,7 +77,7 @@ fn follows_from(claim: Claim, population: &Population, preflight: &Preflight) ->
                 claim.patterns().iter().any(|pattern| drawn(pattern).common)
                     && comes_back_in_time(population, preflight)
             }
-            Claim::IdleReap | Claim::KeptThroughAPause => has_idle_limit,
+            Claim::IdleReap | Claim::KeptThroughAPause | Claim::LivedOn => has_idle_limit,
             // With more steps under way it is chance whether the one before is answered when the one with the flaw is sent.
             Claim::SurvivedAFlaw => !population.sending.window().has_room(1),
             // How the slots are taken depends on how many there are, and on how fast the server is.

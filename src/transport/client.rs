@@ -54,6 +54,25 @@ pub struct Counted {
     pub execution: u64,
 }
 
+/// What a model's metadata declares.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Declared {
+    /// Its inputs.
+    pub inputs: Vec<TensorSpec>,
+    /// Its outputs.
+    pub outputs: Vec<TensorSpec>,
+    /// The versions that are served.
+    pub versions: Vec<String>,
+}
+
+impl Declared {
+    /// The version that answers where none is asked for: of several the highest.
+    #[must_use]
+    pub fn newest(&self) -> Option<&str> {
+        self.versions.iter().map(String::as_str).max_by_key(|version| version.parse::<u64>().ok())
+    }
+}
+
 impl Client {
     /// A connection to `endpoint`, made with the first call.
     ///
@@ -292,17 +311,17 @@ impl Client {
         Ok(())
     }
 
-    /// The model's inputs and outputs.
+    /// What the model's metadata declares.
     ///
     /// # Errors
     /// When the call fails.
-    pub async fn model_tensors(&self, model: &str) -> Result<(Vec<TensorSpec>, Vec<TensorSpec>), CallError> {
+    pub async fn declared(&self, model: &str) -> Result<Declared, CallError> {
         let conduit = match &self.over {
             Over::Grpc(conduit) => conduit,
-            Over::Http(rest) => return self.limited(rest.model_tensors(model)).await,
+            Over::Http(rest) => return self.limited(rest.declared(model)).await,
         };
         let request = ModelMetadataRequest { name: model.to_owned(), ..Default::default() };
-        let ModelMetadataResponse { inputs, outputs, .. } = self
+        let ModelMetadataResponse { inputs, outputs, versions, .. } = self
             .call(conduit, request, |mut service, request| async move { service.model_metadata(request).await })
             .await?;
         let specs = |tensors: Vec<TensorMetadata>| {
@@ -311,7 +330,7 @@ impl Client {
                 .map(|TensorMetadata { name, datatype, shape }| TensorSpec { name, datatype, shape })
                 .collect()
         };
-        Ok((specs(inputs), specs(outputs)))
+        Ok(Declared { inputs: specs(inputs), outputs: specs(outputs), versions })
     }
 
     pub(super) async fn model_config(&self, model: &str) -> Result<ModelConfig, CallError> {

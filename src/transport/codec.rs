@@ -129,7 +129,7 @@ fn received(message: ModelStreamInferResponse) -> Piece {
 }
 
 fn answered(response: ModelInferResponse) -> Piece {
-    let ModelInferResponse { model_name, id, outputs, raw_output_contents, parameters, .. } = response;
+    let ModelInferResponse { model_name, model_version, id, outputs, raw_output_contents, parameters, .. } = response;
     let mark = parameters.get(FINAL).and_then(|mark| mark.parameter_choice.as_ref());
     let is_last = mark.map(|mark| *mark == ParameterChoice::BoolParam(true));
     let mut raw = raw_output_contents.into_iter();
@@ -147,7 +147,7 @@ fn answered(response: ModelInferResponse) -> Piece {
         .collect();
     // Bytes that belong to no output are one output too many.
     outputs.extend(raw.map(|bytes| Tensor { data: TensorData::Raw(bytes), ..Tensor::default() }));
-    let response = Response { model: model_name, outputs, series: Series::default() };
+    let response = Response { model: model_name, version: model_version, outputs, series: Series::default() };
     Piece { received: Received { id, result: Ok(response), code: None }, is_last }
 }
 

@@ -112,7 +112,7 @@ impl Gathered {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{event::Series, tensor::Tensor};
+    use crate::tensor::Tensor;
 
     fn piece(id: &str, output: Option<&str>, is_last: Option<bool>) -> Piece {
         Piece { received: Received { id: id.to_owned(), result: Ok(response(output)), code: None }, is_last }
@@ -120,7 +120,7 @@ mod tests {
 
     fn response(output: Option<&str>) -> Response {
         let outputs = output.map(|name| Tensor { name: name.to_owned(), ..Tensor::default() });
-        Response { model: "m".to_owned(), outputs: outputs.into_iter().collect(), series: Series::default() }
+        Response { model: "m".to_owned(), outputs: outputs.into_iter().collect(), ..Response::default() }
     }
 
     /// The request, and the outputs of its responses.

@@ -21,7 +21,7 @@ mod tls;
 
 pub use access::{Access, Conduit};
 pub use call_error::CallError;
-pub use client::{Client, Counted};
+pub use client::{Client, Counted, Declared};
 pub use configuration::Configuration;
 pub(crate) use connection::Dialer;
 pub use connection::{Link, Severer};

@@ -404,8 +404,17 @@ fn the_release_that_gives_cancelled_slots_away_twice_is_found() {
 #[test]
 #[ignore = "needs the real tritonserver: run scripts/test"]
 fn the_release_that_does_not_give_cancelled_slots_away_twice_is_not_accused_of_it() {
-    // This release may lose slots behind a cancel (docs/FINDINGS.md), and must be accused of nothing else.
-    let (causes, result) = cancel(&Triton::native(), 1);
-    assert!(causes.iter().all(|cause| cause == "slot-leak"), "{causes:?} {result:#}");
-    assert_eq!(result["exit_code"], i32::from(!causes.is_empty()), "{result:#}");
+    // This release may lose slots behind a cancel. Once in some 300 runs the state of a cancelled sequence reaches the next one of its slot
+    // (docs/FINDINGS.md), and three of these four have it less often than once in a million times. Of a release that gives slots away
+    // twice all four would have it.
+    let accused = Mutex::new(Vec::new());
+    at_the_same_time(&[1, 2, 3, 4], |seed| {
+        let (causes, result) = cancel(&Triton::native(), *seed);
+        assert_eq!(result["exit_code"], i32::from(!causes.is_empty()), "{result:#}");
+        if causes.iter().any(|cause| cause != "slot-leak") {
+            accused.lock().expect("no thread panics with it").push((causes, result["violations"].clone()));
+        }
+    });
+    let accused = accused.into_inner().expect("all threads are done");
+    assert!(accused.len() < 3, "{accused:#?}");
 }

@@ -73,6 +73,9 @@ pub const LATE: Duration = Duration::from_secs(6);
 
 pub const MODEL: &str = "custom_sequence_int32";
 
+/// The requests of the sequence that is alone before each run.
+pub const SOLO: u64 = 3;
+
 /// What is behind the proxy, and what the proxy changes.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one thing that an endpoint may lack")]

@@ -3,10 +3,10 @@
 use std::{io::Write as _, net::TcpListener, num::NonZeroU64, time::Duration};
 
 use crate::support::{
-    Setup, TestServer,
+    SOLO, Setup, TestServer,
     runs::{self, block_on},
 };
-use sequence_stress::reference::{Fault, ModelOptions, Planted};
+use sequence_stress::reference::{Fault, ModelOptions, Planted, When};
 use sequence_stress::{
     engine::{
         Accounting, Hints, Interrupted, Observer, Preflight, Progress, RunError, RunResult, Setup as RunSetup, run,
@@ -78,12 +78,17 @@ fn run_scenario(scenario: Scenario, hints: Hints) -> (Result<RunResult, RunError
 
 #[track_caller]
 fn assert_cannot_test(server: Setup, more: &str, expected: &str) {
+    assert_cannot_test_after(0, server, more, expected);
+}
+
+/// The same, when so many requests were answered.
+fn assert_cannot_test_after(requests: u64, server: Setup, more: &str, expected: &str) {
     let _simulation = Simulation::begin();
     let server = TestServer::start(server);
     let (result, _) = run_scenario(scenario(&server.address.to_string(), more), Hints::default());
     let error = result.expect_err("it cannot be tested").to_string();
     assert!(error.contains(expected) && error.lines().count() == 1, "{error}\n  should have {expected}");
-    assert_eq!(server.requests(), 0, "nothing may be sent");
+    assert_eq!(server.requests(), requests, "nothing else may be sent");
 }
 
 #[test]
@@ -104,6 +109,70 @@ fn what_cannot_be_tested_is_told_before_anything_is_sent() {
         "is decoupled, and so answers over streams alone",
     );
     assert_cannot_test(Setup { formula: Some("product"), ..Setup::default() }, "", "computes 'product'");
+}
+
+#[test]
+fn a_model_that_computes_something_else_is_not_accused_of_wrong_sums() {
+    // It sums, and says that it does not.
+    let setup = Setup { formula: Some("ready-times-input-plus-start"), ..Setup::default() };
+    assert_cannot_test_after(
+        2 * SOLO,
+        setup,
+        "",
+        "does not compute ready-times-input-plus-start: 1009, 20011, -21020 were sent in a sequence that was alone, the answers were \
+         1009, 21020, 0 both times, and should have been 1010, 20011, -21020; either the model computes something else",
+    );
+    // All that it answers is wrong, in two ways at once.
+    let faults = vec![Planted::always(Fault::ExecuteTwice), Planted::always(Fault::OffByOne)];
+    assert_cannot_test_after(
+        2 * SOLO,
+        Setup { faults, ..Setup::default() },
+        "",
+        "the answers were 2019, 42041, 1 both times",
+    );
+}
+
+#[test]
+fn a_server_whose_answers_fit_in_part_is_tested() {
+    for faults in [
+        vec![Planted::always(Fault::OffByOne)],
+        vec![Planted::always(Fault::ExecuteTwice)],
+        vec![Planted::always(Fault::SkipStep)],
+        vec![Planted::always(Fault::ResetState)],
+        // The second try differs from the first.
+        vec![Planted { fault: Fault::ExecuteTwice, when: When::Probability(0.5) }, Planted::always(Fault::OffByOne)],
+    ] {
+        let _simulation = Simulation::begin();
+        let server = TestServer::start(Setup { faults: faults.clone(), ..Setup::default() });
+        let scenario = scenario(&server.address.to_string(), "");
+        let result = run_setup(RunSetup::new(scenario, Seed(1)), &mut Watcher::default(), None).expect("a run");
+        assert!(
+            result.tally.violations.contains_key(&ViolationKind::WrongSum),
+            "{faults:?}: {:?}",
+            result.tally.violations
+        );
+    }
+}
+
+#[test]
+fn what_happens_once_before_the_run_is_told() {
+    for (fault, chance, kind) in [
+        (Fault::OffByOne, 2, ViolationKind::WrongSum),
+        (Fault::DropResponse, 1, ViolationKind::Lost),
+        (Fault::RefuseMidSequence, 1, ViolationKind::SpuriousStartError),
+        (Fault::NeverClose, 1, ViolationKind::StreamNotClosed),
+        (Fault::WrongModelVersion, 1, ViolationKind::WrongVersion),
+    ] {
+        let _simulation = Simulation::begin();
+        let server = TestServer::start(Setup { faults: vec![Planted::once(fault, chance)], ..Setup::default() });
+        let scenario = scenario(&server.address.to_string(), "");
+        let result = run_setup(RunSetup::new(scenario, Seed(1)), &mut Watcher::default(), None).expect("a run");
+        let told: Vec<_> = result.violations.iter().map(|violation| (violation.kind, &violation.sent)).collect();
+        assert!(
+            matches!(told[..], [(its, sent)] if its == kind && sent.ends_with("before the run")),
+            "{fault}: {told:?}"
+        );
+    }
 }
 
 #[test]
@@ -212,14 +281,14 @@ fn an_interrupted_run_drains_and_tells() {
     assert_eq!(result.interrupted, Interrupted(true));
     assert_eq!(result.violations, []);
     let total = result.tally.total();
-    assert_eq!((total.indeterminate, total.requests), (0, server.requests()));
+    assert_eq!((total.indeterminate, total.requests), (0, server.requests() - SOLO));
     assert!(matches!(result.accounting, Accounting::Agrees { .. }), "{:?}", result.accounting);
 }
 
 #[test]
 fn what_is_not_answered_when_an_interrupted_run_has_drained_is_not_known() {
     let _simulation = Simulation::begin();
-    let server = TestServer::that_freezes(1);
+    let server = TestServer::that_freezes(1 + SOLO);
     let mut watcher = Watcher::default();
     let scenario = scenario(&server.address.to_string(), "");
     let setup = RunSetup::new(scenario, Seed(1));

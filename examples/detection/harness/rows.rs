@@ -18,11 +18,21 @@ pub enum Scene {
     Crowd,
     Unusual,
     Waits,
+    Ends,
 }
 
 impl Scene {
-    pub const ALL: [Self; 8] =
-        [Self::Base, Self::Stepwise, Self::Steady, Self::Pauses, Self::Cuts, Self::Crowd, Self::Unusual, Self::Waits];
+    pub const ALL: [Self; 9] = [
+        Self::Base,
+        Self::Stepwise,
+        Self::Steady,
+        Self::Pauses,
+        Self::Cuts,
+        Self::Crowd,
+        Self::Unusual,
+        Self::Waits,
+        Self::Ends,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -34,6 +44,7 @@ impl Scene {
             Self::Crowd => "crowd",
             Self::Unusual => "unusual",
             Self::Waits => "waits",
+            Self::Ends => "ends",
         }
     }
 
@@ -56,6 +67,7 @@ impl Scene {
             Self::Crowd => include_str!("../../../scenarios/detection/crowd.toml"),
             Self::Unusual => include_str!("../../../scenarios/detection/unusual.toml"),
             Self::Waits => include_str!("../../../scenarios/detection/waits.toml"),
+            Self::Ends => include_str!("../../../scenarios/detection/ends.toml"),
         }
     }
 }
@@ -156,6 +168,7 @@ rows! {
     Misdeliver DIRECT Base STEPS => Misaddressed;
     WrongRequestId DIRECT Base STEPS => Misaddressed;
     WrongModelName DIRECT Base STEPS => WrongModel;
+    WrongModelVersion DIRECT Base STEPS => WrongVersion;
     WrongOutputName DIRECT Base STEPS => WrongOutputName;
     WrongOutputType DIRECT Base STEPS => WrongOutputType;
     WrongOutputShape DIRECT Base STEPS => WrongOutputShape;
@@ -174,9 +187,11 @@ rows! {
     LeakSlotAtCancel DIRECT Cuts SELDOM => SlotLeak;
     OrphanAtCancel DIRECT Cuts SELDOM => SlotLeak;
     LeakSlotAtDisconnect DIRECT Cuts LATE => SlotLeak;
+    LoseEnd DIRECT Ends SEQUENCES => MissingStartError;
     ExtraSlot DIRECT Crowd SEQUENCES => WrongSlot;
     ReapEarly DIRECT Steady FIRST 15 => SpuriousStartError;
     NeverReap DIRECT Cuts LATE => SlotLeak;
+    ClockFromStart DIRECT Pauses STEPS => SpuriousStartError;
     RefuseMidSequence DIRECT Base STEPS => SpuriousStartError;
     RefuseStart OLDEST Base SEQUENCES => SpuriousStartError;
     AcceptNoStart DIRECT Base SELDOM => MissingStartError;

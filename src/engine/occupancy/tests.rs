@@ -395,3 +395,94 @@ fn a_sequence_behind_a_slow_network_may_have_come_late() {
     held_for(&mut story, 18);
     assert!(story.answer(waits).overdue().is_empty());
 }
+
+/// A run in which a START was answered at once, long after it began.
+fn steady_story() -> Story {
+    let mut story = story();
+    story.wait(2500).step(1, "START").step(1, "END");
+    story
+}
+
+impl Story {
+    /// What is told of a START that waited although a slot was free.
+    fn withheld(&mut self) -> Option<String> {
+        self.occupancy.conclude();
+        let violation = self.occupancy.withheld()?;
+        assert_eq!(violation.kind, ViolationKind::SlotWithheld);
+        Some(format!("{}: {}", violation.expected, violation.seen))
+    }
+
+    /// A START that is answered after so long.
+    fn start_after(&mut self, worker: u32, ms: u64) -> &mut Self {
+        let start = self.send(worker, "START");
+        self.wait(ms).answer(start)
+    }
+}
+
+#[test]
+fn a_start_that_waits_although_a_slot_is_free_is_told() {
+    let mut story = steady_story();
+    story.step(2, "START");
+    // The slot of the sequence that ended is given to nobody for two seconds.
+    assert_eq!(story.start_after(0, 900).withheld(), None, "as long as that a busy machine may take");
+    let mut story = steady_story();
+    story.start_after(0, 2000);
+    let told = "a slot at once: at most 0 sequences may have had one of the 2: an answer after 2001 ms, in the last 2001 ms of which \
+                a slot was free, and no START was answered";
+    assert_eq!(story.withheld().as_deref(), Some(told));
+}
+
+#[test]
+fn a_start_that_may_have_to_wait_for_a_slot_is_not_told() {
+    // Two sequences without END have the slots until they were idle for too long.
+    let mut story = steady_story();
+    story.step(2, "START").step(3, "START");
+    assert_eq!(story.start_after(0, 2900).withheld(), None);
+
+    // Steps of a stream that is gone may still begin a sequence.
+    let mut story = steady_story();
+    story.step(2, "START");
+    story.send(3, "START");
+    story.now += MS;
+    let now = story.now;
+    story.tell(now, 3, What::Cut(Cut::Cancelled));
+    assert_eq!(story.start_after(0, 2900).withheld(), None);
+
+    // Others are given the slot, one after the other.
+    let mut story = steady_story();
+    let start = story.send(0, "START");
+    for _ in 0..5 {
+        story.wait(600).step(1, "START END");
+    }
+    assert_eq!(story.answer(start).withheld(), None);
+
+    // Whoever used the model before the run.
+    let mut story = story_from_the_beginning();
+    assert_eq!(story.start_after(0, 1900).withheld(), None);
+
+    // Steps take that long.
+    let mut story = steady_story();
+    story.step(2, "START");
+    let step = story.send(2, "");
+    story.wait(600).answer(step);
+    assert_eq!(story.start_after(0, 2300).withheld(), None);
+
+    // The client may not have read the answer.
+    let mut story = steady_story();
+    let start = story.send(0, "START");
+    story.now += MS;
+    let now = story.now;
+    story.tell(now, 0, What::StoppedReading(2_500_000));
+    assert_eq!(story.wait(2500).answer(start).withheld(), None);
+
+    // Entries are missing.
+    let mut story = steady_story();
+    story.occupancy.forget();
+    assert_eq!(story.start_after(0, 2900).withheld(), None);
+}
+
+fn story_from_the_beginning() -> Story {
+    let mut story = story();
+    story.step(1, "START END");
+    story
+}

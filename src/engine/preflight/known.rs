@@ -136,6 +136,7 @@ impl Known {
             self;
         Model {
             name: name.to_owned(),
+            version: None,
             server,
             input,
             output,

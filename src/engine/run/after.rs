@@ -21,10 +21,14 @@ impl Prepared {
     pub(super) async fn conclude(
         &self,
         mut result: Result,
+        withheld: Option<Violation>,
         observer: &mut dyn Observer,
         interrupts: &mut mpsc::Receiver<()>,
     ) -> std::result::Result<Result, RunError> {
-        let Self { client, baseline, shared, .. } = self;
+        let Self { client, baseline, shared, alone, .. } = self;
+        for violation in alone {
+            result.add(violation.clone(), observer);
+        }
         let counts = result.tally.total();
         if shared.disturbances.any() {
             let why = "the model was loaded anew, or the server restarted, and the counts with it".to_owned();
@@ -40,6 +44,10 @@ impl Prepared {
                     Accounting::NotCheckable { why: "the run was interrupted".to_owned() }
                 }
             };
+        }
+        // Only where nobody else can have had the slot.
+        if let Some(withheld) = withheld.filter(|_| matches!(result.accounting, Accounting::Agrees { .. })) {
+            result.add(withheld, observer);
         }
         if let Some(violation) = result.accounting.violation(shared.now(), &counts) {
             result.add(violation, observer);

@@ -41,6 +41,12 @@ impl Prepared {
             return Err(RunError::Endpoint(why));
         }
         preflight.probe(&scenario, &access).await.map_err(RunError::Endpoint)?;
+        // What is given was drawn for a model that had been tried, and the server in this process has no other models.
+        let alone = if given.is_some() || embedded {
+            Vec::new()
+        } else {
+            preflight.try_alone(&client, &scenario, &access).await.map_err(RunError::Endpoint)?
+        };
         // Only then, because trying whether the model can be loaded anew does something to the server.
         let hands = Hands::new(client.clone(), &scenario, restart).await.map_err(RunError::Endpoint)?;
         if let Some(given) = &given {
@@ -57,7 +63,7 @@ impl Prepared {
         });
         let threads = thread_count(&scenario);
         let shared = Arc::new(Shared::new(scenario, seed, given, (preflight, access), fail_fast, program, threads));
-        Ok(Self { client, baseline, hands, shared, hints, recording })
+        Ok(Self { client, baseline, alone, hands, shared, hints, recording })
     }
 
     /// What collects what the taps hand over, and the end at which violations arrive.

@@ -17,12 +17,23 @@ use super::{
 };
 use crate::{
     history::Spool,
-    oracle::diagnosis::{Known, explain},
+    oracle::{
+        Violation,
+        diagnosis::{Known, explain},
+    },
     transport::GoAways,
 };
 
 /// How long the collector may take to come to its end when the run is over.
 const COLLECTING: Duration = Duration::from_secs(60);
+
+/// What the workers have shown.
+pub(super) struct Driven {
+    pub(super) result: Result,
+    /// A START that waited although a slot was free, if nobody else had it.
+    pub(super) withheld: Option<Violation>,
+    pub(super) history: Option<Spool>,
+}
 
 impl Prepared {
     /// Lets the workers work, and watches them.
@@ -30,7 +41,7 @@ impl Prepared {
         &self,
         observer: &mut dyn Observer,
         interrupts: &mut mpsc::Receiver<()>,
-    ) -> std::result::Result<(Result, Option<Spool>), RunError> {
+    ) -> std::result::Result<Driven, RunError> {
         let shared = &self.shared;
         let drain = shared.scenario.limits.drain_ms.duration();
         let (taps, collector, mut seen) = self.collector()?;
@@ -84,7 +95,7 @@ impl Prepared {
             collected.await.unwrap_or_default()
         };
         // Longer than this only a disk takes that does not answer.
-        let Collected { spool: history, scene, reached, of_all, longest_wait } =
+        let Collected { spool: history, scene, reached, of_all, longest_wait, withheld } =
             tokio::time::timeout(COLLECTING, rest).await.unwrap_or_default();
         let mut tally = done.map_err(RunError::Endpoint)?;
         let Conducted { spans: phases, broken_off } = phases.unwrap_or_default();
@@ -121,6 +132,6 @@ impl Prepared {
             }
             result.add(hang, observer);
         }
-        Ok((result, history))
+        Ok(Driven { result, withheld, history })
     }
 }

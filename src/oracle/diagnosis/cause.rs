@@ -64,7 +64,7 @@ causes! {
     StartNotTold = "start-not-told": "The model was not told START.";
     StartTold = "start-told-wrongly": "The model was told START in the middle of a sequence.";
     "wrong END signal":
-    EndNotTold = "end-not-told": "The model was not told END.";
+    EndNotTold = "end-not-told": "END had no effect: the model was not told it, or its sequence went on.";
     EndTold = "end-told-wrongly": "The model was told END in the middle of a sequence.";
     "wrong READY signal":
     ReadyNotTold = "ready-not-told": "A request was handed to the model as not ready.";
@@ -86,6 +86,7 @@ causes! {
     AnswerElsewhere = "answer-elsewhere": "The answer was sent on another stream.";
     UnknownRequestId = "unknown-request-id": "An answer carries an ID that no request has.";
     OtherModelsName = "other-models-name": "An answer carries another model's name.";
+    OtherVersion = "other-version": "An answer carries another version of the model.";
     "malformed response":
     OutputMissing = "output-missing": "An answer has no output.";
     OutputName = "output-name": "An answer's output has another name.";
@@ -106,6 +107,7 @@ causes! {
     StreamKeptOpen = "stream-kept-open": "A stream stayed open after its last answer.";
     "slot leak":
     SlotLeak = "slot-leak": "A slot was not given back.";
+    SlotKept = "slot-kept": "A slot was kept for a time although its sequence had ended.";
     "more slots than configured":
     ExtraSlot = "extra-slot": "More sequences had a slot than there are slots.";
     "premature reap":

@@ -83,6 +83,7 @@ pub(super) fn malformed(question: &Question) -> Vec<Hypothesis> {
     let seen = question.violation.seen.clone();
     let cause = match question.violation.kind {
         ViolationKind::WrongModel => Cause::OtherModelsName,
+        ViolationKind::WrongVersion => Cause::OtherVersion,
         ViolationKind::WrongOutputType => Cause::OutputType,
         ViolationKind::WrongOutputShape => Cause::OutputShape,
         ViolationKind::WrongOutputSize => size(question),

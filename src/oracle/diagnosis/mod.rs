@@ -123,6 +123,7 @@ impl Question<'_> {
             Kind::Lost => self.spot.map_or_else(lost::alone, |spot| lost::explain(self, spot)),
             Kind::Duplicate | Kind::Reordered | Kind::Misaddressed => messages::misplaced(self),
             Kind::WrongModel
+            | Kind::WrongVersion
             | Kind::WrongOutputName
             | Kind::WrongOutputType
             | Kind::WrongOutputShape

@@ -153,8 +153,8 @@ pub(super) fn missing(question: &Question, spot: Spot) -> Vec<Hypothesis> {
         let name = told.name();
         let evidence = format!("the step went on from {base}, the sum of the ID's previous sequence, {name}");
         if told.has_ended() {
-            let executed = new(Cause::RefusalMissing, 1, format!("{evidence}, which was over"));
-            return vec![executed, new(Cause::EndNotTold, 2, evidence)];
+            let ended = format!("{evidence}, which had ended");
+            return vec![new(Cause::EndNotTold, 1, ended.clone()), new(Cause::RefusalMissing, 2, ended)];
         }
         let idle = Duration::from_nanos(asked.at().saturating_sub(told.last_at())).as_millis();
         let lived = format!("{evidence}, which got no request for {idle} ms");

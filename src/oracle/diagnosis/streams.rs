@@ -33,6 +33,7 @@ pub(super) fn explain(question: &Question) -> Vec<Hypothesis> {
         kind => match kind.name() {
             "slot-leak" => vec![new(Cause::SlotLeak, 1, seen.clone()), new(Cause::MissingReap, 2, seen)],
             "slot-released-twice" => released_twice(question),
+            "slot-withheld" => vec![new(Cause::SlotKept, 1, seen.clone()), new(Cause::EndNotTold, 2, seen)],
             "missing-reap" => vec![new(Cause::MissingReap, 1, seen)],
             "pending-left" => vec![new(Cause::SlotLeak, 1, seen.clone()), new(Cause::Starvation, 2, seen)],
             _ => Vec::new(),

@@ -26,6 +26,7 @@ const STRAGGLING: Duration = Duration::from_millis(1);
 fn oracle() -> Oracle {
     let rules = Rules {
         model: "m".into(),
+        version: None,
         output: "OUTPUT".into(),
         shape: vec![1, 1].into(),
         arithmetic: Arithmetic::default(),

@@ -207,6 +207,7 @@ impl World {
         };
         let rules = Rules {
             model: "m".into(),
+            version: None,
             output: "OUTPUT".into(),
             shape: vec![1, -1].into(),
             arithmetic: kind.arithmetic,

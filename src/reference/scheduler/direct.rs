@@ -93,7 +93,7 @@ impl<T> Direct<T> {
                 rows.push(Row { slot, request: None, arrived: Moment::ZERO });
                 continue;
             };
-            if first.request.end {
+            if first.request.ends() {
                 seats.release_at_end(Seat { slot, instance }, lane);
             }
             rows.push(Row { slot, request: Some(first.request), arrived: first.arrived });

@@ -98,6 +98,8 @@ pub struct Request<T> {
     pub start: bool,
     /// Whether it ends the sequence.
     pub end: bool,
+    /// Whether the sequence goes on all the same (a fault).
+    pub goes_on: bool,
     /// How many requests are in it; only one is allowed.
     pub batch_size: u32,
     /// How long its sequence may wait in the backlog because of it.
@@ -111,6 +113,11 @@ pub struct Request<T> {
 }
 
 impl<T> Request<T> {
+    /// Whether the sequence is over with it.
+    fn ends(&self) -> bool {
+        self.end && !self.goes_on
+    }
+
     fn is_cancelled(&self) -> bool {
         self.cancelled.load(Relaxed)
     }
@@ -227,7 +234,7 @@ impl<T> Scheduler<T> {
     ///
     /// # Errors
     /// When the request is refused at once; it is then in no statistics.
-    pub fn enqueue(&mut self, request: Request<T>, now: Moment) -> Result<(), (Refusal, Request<T>)> {
+    pub fn enqueue(&mut self, mut request: Request<T>, now: Moment) -> Result<(), (Refusal, Request<T>)> {
         if let Some(refusal) = self.refusal(&request) {
             if refusal == Refusal::BatchSize {
                 let reaped = self.seats.refused(&request);
@@ -235,6 +242,7 @@ impl<T> Scheduler<T> {
             }
             return Err((refusal, request));
         }
+        request.goes_on = request.end && self.faults.happens(Fault::LoseEnd);
         let Some(seat) = self.seats.take(&request, now) else {
             self.seats.queue_in_backlog(request, now);
             return Ok(());

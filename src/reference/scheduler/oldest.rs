@@ -94,7 +94,7 @@ impl<T> Oldest<T> {
                     Some(Item::Release) => seats.release_at_idle(seat, &mut slot.lane),
                     Some(Item::Step(step)) => {
                         slot.in_flight = true;
-                        if step.request.end {
+                        if step.request.ends() {
                             seats.release_at_end(seat, &mut slot.lane);
                         }
                         self.pending.push_back((number, step));

@@ -154,15 +154,18 @@ impl<T> Seats<T> {
 
     /// Remembers where the request's sequence is, and that it was not idle now; END forgets it.
     fn record(&mut self, request: &Request<T>, place: Place, now: Moment) {
+        let before = self.live.get(&request.id).and_then(|live| live.deadline).map(|(at, _)| at);
         self.forget(&request.id);
-        if request.end {
+        if request.ends() {
             return;
         }
         let looks_early = self.faults.has(Fault::ReapEarly);
         let limit = if looks_early { self.idle_limit / EARLY } else { self.idle_limit };
         let live = Live { place, deadline: None, looks_early, disconnected: false };
         self.live.insert(request.id.clone(), live);
-        self.set_deadline(&request.id, now + limit);
+        let has_seat = matches!(place, Place::Seat(_));
+        let kept = before.filter(|_| has_seat && !request.start && self.faults.happens(Fault::ClockFromStart));
+        self.set_deadline(&request.id, kept.unwrap_or(now + limit));
     }
 
     fn set_deadline(&mut self, id: &SequenceId, at: Moment) {

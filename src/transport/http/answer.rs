@@ -17,6 +17,8 @@ struct Answer {
     #[serde(default)]
     model_name: String,
     #[serde(default)]
+    model_version: String,
+    #[serde(default)]
     id: String,
     outputs: Vec<Output>,
 }
@@ -68,17 +70,15 @@ fn response(answered: &Answered) -> Result<Received, String> {
         .body
         .split_at_checked(json_bytes)
         .ok_or_else(|| format!("{json_bytes} bytes of JSON in {} bytes", answered.body.len()))?;
-    let Answer { model_name, id, outputs } = serde_json::from_slice(json).map_err(|error| error.to_string())?;
+    let Answer { model_name, model_version, id, outputs } =
+        serde_json::from_slice(json).map_err(|error| error.to_string())?;
     let mut tensors = outputs.into_iter().map(|output| tensor(output, &mut bytes)).collect::<Result<Vec<_>, _>>()?;
     if !bytes.is_empty() {
         // Bytes that belong to no output are one output too many.
         tensors.push(Tensor { data: TensorData::Raw(bytes.into()), ..Tensor::default() });
     }
-    Ok(Received {
-        id,
-        result: Ok(Response { model: model_name, outputs: tensors, series: Series::default() }),
-        code: None,
-    })
+    let response = Response { model: model_name, version: model_version, outputs: tensors, series: Series::default() };
+    Ok(Received { id, result: Ok(response), code: None })
 }
 
 fn tensor(output: Output, bytes: &mut &[u8]) -> Result<Tensor, String> {

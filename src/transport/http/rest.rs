@@ -5,7 +5,10 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::json;
 
 use super::{
-    super::{call_error::CallError, client::Counted},
+    super::{
+        call_error::CallError,
+        client::{Counted, Declared},
+    },
     Body, Connections, over_http, path_of,
 };
 use crate::{scenario::Compression, tensor::TensorSpec};
@@ -30,6 +33,8 @@ struct Listed {
 struct Metadata {
     inputs: Vec<TensorMetadata>,
     outputs: Vec<TensorMetadata>,
+    #[serde(default)]
+    versions: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -129,16 +134,13 @@ impl Rest {
         self.bytes(Method::POST, &repository_path(model, "load"), body.unwrap_or_default()).await.map(drop)
     }
 
-    pub(in crate::transport) async fn model_tensors(
-        &self,
-        model: &str,
-    ) -> Result<(Vec<TensorSpec>, Vec<TensorSpec>), CallError> {
-        let Metadata { inputs, outputs } = self.get(&path_of(model, "")).await?;
+    pub(in crate::transport) async fn declared(&self, model: &str) -> Result<Declared, CallError> {
+        let Metadata { inputs, outputs, versions } = self.get(&path_of(model, "")).await?;
         let specs = |tensors: Vec<TensorMetadata>| {
             let spec = |TensorMetadata { name, datatype, shape }| TensorSpec { name, datatype, shape };
             tensors.into_iter().map(spec).collect()
         };
-        Ok((specs(inputs), specs(outputs)))
+        Ok(Declared { inputs: specs(inputs), outputs: specs(outputs), versions })
     }
 
     /// The model's configuration as JSON.

@@ -17,7 +17,7 @@ use crate::{
     scenario::{Overrides, Scenario, Source},
     sequence::{Flaw, Pattern, RequestId, Special, WireId},
     tensor::TensorData,
-    transport::{Client, Link, Stream},
+    transport::{Client, Declared, Link, Stream},
 };
 
 /// Only a hang takes longer.
@@ -427,7 +427,7 @@ async fn the_calls_before_and_after_a_run_are_understood() {
         ("POST", "/v2/repository/index") => in_json(200, &json!([{ "name": "m", "state": "READY" }])),
         ("GET", "/v2/models/m") => in_json(
             200,
-            &json!({ "inputs": [{ "name": "I", "datatype": "INT32", "shape": [-1, 1] }], "outputs": [] }),
+            &json!({ "inputs": [{ "name": "I", "datatype": "INT32", "shape": [-1, 1] }], "outputs": [], "versions": ["1"] }),
         ),
         ("GET", "/v2/models/m/config") => in_json(
             200,
@@ -449,8 +449,9 @@ async fn the_calls_before_and_after_a_run_are_understood() {
     assert_eq!(client.model_ready("other").await, Err(CallError::Unimplemented));
     assert_eq!(client.server_name().await.as_deref(), Ok("triton 2"));
     assert_eq!(client.models().await, Ok(vec!["m".to_owned()]));
-    let (inputs, outputs) = client.model_tensors("m").await.expect("tensors");
+    let Declared { inputs, outputs, versions } = client.declared("m").await.expect("tensors");
     assert_eq!((inputs[0].name.as_str(), inputs[0].shape.as_slice(), outputs.len()), ("I", [-1, 1].as_slice(), 0));
+    assert_eq!(versions, ["1"]);
     let settings = client.configuration("m").await.expect("a configuration").settings();
     assert_eq!((settings.slots, settings.idle_limit), (6, Duration::from_micros(7)));
     let counted = client.counted("m").await.expect("counts");

@@ -173,6 +173,7 @@ fn request(name: &str) -> Request<String> {
         id,
         start: flags.contains('S'),
         end: flags.contains('E'),
+        goes_on: false,
         batch_size: 1,
         timeout: None,
         cancelled: Arc::default(),
