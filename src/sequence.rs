@@ -1,93 +1,13 @@
 //! What the tool and the server talk about: correlation IDs, patterns, sequences and their steps.
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    num::{NonZeroU16, NonZeroU64},
-    str::FromStr,
-};
+mod id;
+
+use std::{collections::BTreeMap, fmt, num::NonZeroU16, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
+pub use self::id::{CorrelationId, IdForm, WireId};
 use crate::number::Number;
-
-/// The number that makes requests one sequence. Zero would mean 'no sequence', so it cannot be written down.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct CorrelationId(pub NonZeroU64);
-
-impl CorrelationId {
-    /// The ID as requests carry it. A number of 2^63 and more turns negative there.
-    #[must_use]
-    pub fn on_the_wire(self, form: IdForm) -> WireId {
-        match form {
-            IdForm::Integer => WireId::Number(self.0.get().cast_signed()),
-            IdForm::Text | IdForm::LongText | IdForm::NonAscii => WireId::Text(self.written(form)),
-        }
-    }
-
-    /// The ID as the server's messages have it.
-    #[must_use]
-    pub fn written(self, form: IdForm) -> String {
-        match form {
-            IdForm::Integer => self.to_string(),
-            IdForm::Text => format!("id-{self}"),
-            IdForm::LongText => format!("{:->width$}", self.0, width = LONGEST_TEXT),
-            IdForm::NonAscii => format!("séquence-№{self}"),
-        }
-    }
-
-    /// The ID that comes so many IDs later.
-    ///
-    /// # Panics
-    /// When there are not that many; the blocks of a scenario are known to fit.
-    #[must_use]
-    pub fn after(self, ids: u32) -> Self {
-        Self(self.0.checked_add(ids.into()).expect("a scenario's blocks do not overflow"))
-    }
-}
-
-/// The most bytes of a correlation ID that is a text.
-const LONGEST_TEXT: usize = 128;
-
-/// What correlation IDs are on the wire; inside the tool they are numbers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum IdForm {
-    /// The number itself.
-    #[default]
-    Integer,
-    /// A text with the number in it.
-    Text,
-    /// A text as long as it may be.
-    #[serde(rename = "text-128")]
-    LongText,
-    /// A text with characters that are more than a byte each.
-    NonAscii,
-}
-
-impl IdForm {
-    /// Whether it is a text.
-    #[must_use]
-    pub fn is_text(self) -> bool {
-        self != Self::Integer
-    }
-}
-
-/// A correlation ID as requests carry it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WireId {
-    /// In an `int64_param`.
-    Number(i64),
-    /// In a `string_param`.
-    Text(String),
-}
-
-impl fmt::Display for CorrelationId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 macro_rules! patterns {
     ($($pattern:ident $name:literal $leaves_none:literal $what:literal;)*) => {
@@ -511,27 +431,6 @@ mod tests {
             "7-3-4-00",
         ] {
             assert_eq!(text.parse::<RequestId>(), Err(NotARequestId), "{text:?}");
-        }
-    }
-
-    #[test]
-    fn large_correlation_ids_are_negative_on_the_wire() {
-        let id = CorrelationId(NonZeroU64::MAX);
-        assert_eq!(id.on_the_wire(IdForm::Integer), WireId::Number(-1));
-        assert_eq!(id.written(IdForm::Integer), u64::MAX.to_string());
-    }
-
-    #[test]
-    fn ids_are_texts_of_every_length_and_none_is_too_long_or_like_another() {
-        let forms = [IdForm::Integer, IdForm::Text, IdForm::LongText, IdForm::NonAscii];
-        let mut seen = Vec::new();
-        for id in [1, 10, u64::MAX] {
-            let id = CorrelationId(NonZeroU64::new(id).expect("not zero"));
-            let written = forms.map(|form| id.written(form));
-            assert!(written[2].len() == LONGEST_TEXT && written.iter().all(|text| text.len() <= LONGEST_TEXT));
-            assert!(!written[3].is_ascii() && !seen.iter().any(|text| written.contains(text)), "{written:?}");
-            assert_eq!(id.on_the_wire(IdForm::Text), WireId::Text(written[1].clone()));
-            seen.extend(written);
         }
     }
 

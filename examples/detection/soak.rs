@@ -45,8 +45,8 @@ pub(crate) struct Soaked {
 
 /// Runs all scenarios with all models, with ever new seeds, until so many requests were sent.
 pub(crate) fn soak(requests: u64, first_seed: u64, at_a_time: usize, real: Option<SocketAddr>) -> Soaked {
-    let kinds: Vec<_> =
-        Scene::ALL.into_iter().flat_map(|scene| MODELS.iter().map(move |model| (scene, *model))).collect();
+    let kinds = Scene::ALL.into_iter().flat_map(|scene| MODELS.iter().map(move |model| (scene, *model)));
+    let kinds: Vec<_> = kinds.filter(|(scene, model)| scene.suits(model)).collect();
     let (next, sent, soaked) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::new(Soaked::default()));
     let began = Instant::now();
     let at_a_time = if real.is_some() { at_a_time.min(MODELS.len()) } else { at_a_time };
@@ -54,7 +54,8 @@ pub(crate) fn soak(requests: u64, first_seed: u64, at_a_time: usize, real: Optio
         for thread in 0..at_a_time {
             let (next, sent, soaked, kinds) = (&next, &sent, &soaked, &kinds);
             // On one real server a model has one run at a time.
-            let own = move |index: usize| real.is_none() || index % MODELS.len() % at_a_time == thread;
+            let of_model = |index: usize| MODELS.iter().position(|model| *model == kinds[index].1).unwrap_or_default();
+            let own = move |index: usize| real.is_none() || of_model(index) % at_a_time == thread;
             let of_thread: Vec<_> = (0..kinds.len()).filter(|index| own(*index)).collect();
             scope.spawn(move || {
                 // Each thread begins elsewhere, so that all kinds have their turn.

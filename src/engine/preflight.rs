@@ -26,7 +26,7 @@ use crate::{
     number::Datatype,
     plan::Manner,
     scenario::{Phase, Population, Reuse, Scenario},
-    sequence::Pattern,
+    sequence::{IdForm, Pattern},
     tensor::{ELEMENTS_MAX, Shape, TensorSpec, elements},
     transport::{CallError, Client, Configuration, Declared, speaks_tls},
 };
@@ -133,6 +133,13 @@ impl Preflight {
     /// Why the model cannot take correlation IDs of the scenario's form, if it cannot.
     fn cannot_take_ids(&self, scenario: &Scenario) -> Option<String> {
         let name = &self.model.name;
+        let keeps_by_id = self.model.mixes_pipelined.is_some() || self.model.told_ids != ToldIds::None;
+        if keeps_by_id && scenario.id_forms().any(IdForm::is_near) {
+            return Some(format!(
+                "model '{name}' is told correlation IDs, and may lawfully take IDs for one that are nearly the same: another \
+                 correlation_ids.form, or another model (-m)"
+            ));
+        }
         let has = |texts: bool| scenario.id_forms().any(|form| form.is_text() == texts);
         // The real server does not refuse them: it tells the model whatever lies in memory, and can die of it.
         let (told, other) = match self.model.told_ids {

@@ -127,7 +127,7 @@ impl<'o> Observation<'o> {
 
     fn completed(&mut self, request: &Request, number: u64, answer: Number) {
         let step = &request.step;
-        let (arithmetic, id) = (self.rules.arithmetic, self.id.correlation_id);
+        let (arithmetic, id) = (self.rules.arithmetic, self.id.correlation_id.told(self.id.form));
         let alone = arithmetic.stateless_answer(step, id);
         // Where a model has no state, no sum tells of any.
         let sum = if alone.is_some() { step.value } else { arithmetic.sum(answer, step, id) };

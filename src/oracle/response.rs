@@ -111,7 +111,7 @@ impl Observation<'_> {
         if self.id.has_to_refuse(step) {
             return true;
         }
-        let differences = controls.told.differences(step, self.id.correlation_id, told);
+        let differences = controls.told.differences(step, self.id.correlation_id.told(self.id.form), told);
         if !differences.is_empty() {
             let count = self.rules.shape.elements(step.value.elements());
             let answer = match sum.and_then(|sum| sum.data.alike(self.rules.arithmetic.datatype, count)) {

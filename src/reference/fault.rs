@@ -126,6 +126,9 @@ faults! {
     LateRelease "late-release" "a request is released only some time after its answer (--fault-hold)", "late response", "";
     ReaperLivelock "reaper-livelock" "the reaper meets an idle sequence in the backlog and the model serves nothing any more", "livelock, hang", "server#8449";
     "server":
+    CutIds "cut-ids" "of a correlation ID that is a number the lower 32 bits are looked at alone", "contamination from another sequence", "";
+    FoldIds "fold-ids" "of a correlation ID that is a number the lower 8 bits are looked at alone", "contamination from another sequence", "";
+    FoldTexts "fold-texts" "correlation IDs that are nearly the same text are taken for one", "contamination from another sequence", "";
     Crash "crash" "the server is gone when a request arrives", "crash", "server#8391, server#6594";
     Restart "restart" "all connections are cut and all state is lost when a request arrives; the server goes on", "restart", "server#8391";
     GoAway "goaway" "all connections are told to go away when a request arrives; what is under way is finished", "restart", "";

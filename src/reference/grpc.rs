@@ -124,8 +124,9 @@ impl Service {
             return Err(Failure::new(tonic::Code::Unimplemented, text));
         }
         let name = request.model_name.clone();
-        let decoded = decode(request, &spec)?;
+        let mut decoded = decode(request, &spec)?;
         self.like.check(&decoded.id, &name, &spec)?;
+        decoded.id = self.misbehaviour.fold(decoded.id);
         let (sender, receiver) = oneshot::channel();
         let mut guard = CancelsWhenDropped {
             cancelled: Arc::default(),
@@ -206,8 +207,9 @@ impl Service {
         let request_id = request.id.clone();
         let accepted = self.repository.find(&request.model_name, &request.model_version).and_then(|model| {
             let (name, spec) = (request.model_name.clone(), model.spec());
-            let decoded = decode(request, &spec)?;
+            let mut decoded = decode(request, &spec)?;
             self.like.check(&decoded.id, &name, &spec)?;
+            decoded.id = self.misbehaviour.fold(decoded.id);
             outbox.uses(&model, &decoded.id);
             let reply = Reply::Stream { outbox: Arc::clone(outbox), place };
             let request = decoded.request(Arc::clone(&outbox.cancelled), |request_id, inputs, wants| Ticket {

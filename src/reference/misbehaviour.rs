@@ -8,6 +8,7 @@ use tonic::{Code, Status};
 use super::{
     failure::Failure,
     fault::{Fault, Faults},
+    request::SequenceId,
     stream::Outbox,
     tensor::width,
 };
@@ -34,6 +35,25 @@ impl Misbehaviour {
 
     pub(super) fn has(&self, fault: Fault) -> bool {
         self.faults.has(fault)
+    }
+
+    /// The correlation ID that is looked at for this one.
+    pub(super) fn fold(&self, id: SequenceId) -> SequenceId {
+        if ![Fault::CutIds, Fault::FoldIds, Fault::FoldTexts].into_iter().any(|fault| self.has(fault)) {
+            return id;
+        }
+        let alone =
+            |number: u64, bits: u64, fault| if number > bits && self.happens(fault) { number & bits } else { number };
+        match id {
+            SequenceId::Number(number) => {
+                SequenceId::Number(alone(alone(number, u32::MAX.into(), Fault::CutIds), u8::MAX.into(), Fault::FoldIds))
+            }
+            SequenceId::Text(text) => {
+                let folded = fold_text(&text);
+                let its = SequenceId::Text(text);
+                if folded != its && self.happens(Fault::FoldTexts) { folded } else { its }
+            }
+        }
     }
 
     /// A stream was opened.
@@ -189,4 +209,14 @@ impl Misbehaviour {
         let is_other = failure.code != Code::Internal && self.happens(Fault::WrongErrorCode);
         Failure { code: if is_other { Code::Internal } else { failure.code }, ..failure }
     }
+}
+
+/// A text without what texts that are nearly the same differ in; a number, where it is the digits of one.
+fn fold_text(text: &str) -> SequenceId {
+    if let Ok(number) = text.parse() {
+        return SequenceId::Number(number);
+    }
+    let folded = text.replace("e\u{301}", "\u{e9}").to_lowercase();
+    let folded = folded.trim_end_matches([' ', '\0']);
+    SequenceId::Text(folded.chars().take(127).collect::<String>().into())
 }

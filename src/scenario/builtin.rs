@@ -34,6 +34,8 @@ scenarios! {
     "bad-network"
     "correlation-id-routing"
     "correlation-id-routing-text"
+    "correlation-id-pairs"
+    "correlation-id-pairs-text"
     "ordering"
     "starvation"
     "backlog"

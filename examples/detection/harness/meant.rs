@@ -76,6 +76,8 @@ pub const MEANT: &[(&str, &[Fault])] = &[
     ("bad-network", &[LeakSlotAtDisconnect, LateRelease]),
     ("correlation-id-routing", &[CorridOther, CorridZero, Misdeliver]),
     ("correlation-id-routing-text", &[AcceptNoStart]),
+    ("correlation-id-pairs", &[CutIds, FoldIds]),
+    ("correlation-id-pairs-text", &[FoldTexts]),
     ("ordering", &[OutOfOrder, SwapResponses, ExecuteTwice, EndBeforeLast]),
     ("starvation", &[StarveBacklog, SlowExecution]),
     ("backlog", &[ExtraSlot, ReaperLivelock]),

@@ -19,6 +19,10 @@ pub fn causes_of(fault: Fault) -> &'static [Cause] {
         Fault::KeepState | Fault::StaleState | Fault::StartMissing => NOT_RESET,
         Fault::ResetState | Fault::StartSpurious | Fault::EndSpurious => RESET,
         Fault::SwapStates => &[SwappedStates],
+        // Two sequences of which each goes on from the other's steps.
+        Fault::CutIds | Fault::FoldIds | Fault::FoldTexts => {
+            &[SharedState, StrayStep, LeakedState, SwappedStates, SlotWrong]
+        }
         Fault::DoubleRelease => &[SharedState],
         Fault::ExecuteTwice => &[ExecutedTwice],
         Fault::SkipStep => &[NotExecuted],

@@ -19,10 +19,12 @@ pub enum Scene {
     Unusual,
     Waits,
     Ends,
+    Pairs,
+    Alike,
 }
 
 impl Scene {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Base,
         Self::Stepwise,
         Self::Steady,
@@ -32,6 +34,8 @@ impl Scene {
         Self::Unusual,
         Self::Waits,
         Self::Ends,
+        Self::Pairs,
+        Self::Alike,
     ];
 
     pub fn name(self) -> &'static str {
@@ -45,6 +49,8 @@ impl Scene {
             Self::Unusual => "unusual",
             Self::Waits => "waits",
             Self::Ends => "ends",
+            Self::Pairs => "pairs",
+            Self::Alike => "alike",
         }
     }
 
@@ -55,6 +61,11 @@ impl Scene {
             Self::Waits => Duration::from_millis(400),
             _ => IDLE_LIMIT,
         }
+    }
+
+    /// Whether the model can be sent its correlation IDs: one that is told them may lawfully take some of them for one.
+    pub fn suits(self, model: &str) -> bool {
+        !matches!(self, Self::Pairs | Self::Alike) || !(model == OLDEST || model.contains("dyna"))
     }
 
     pub fn text(self) -> &'static str {
@@ -68,6 +79,8 @@ impl Scene {
             Self::Unusual => include_str!("../../../scenarios/detection/unusual.toml"),
             Self::Waits => include_str!("../../../scenarios/detection/waits.toml"),
             Self::Ends => include_str!("../../../scenarios/detection/ends.toml"),
+            Self::Pairs => include_str!("../../../scenarios/detection/pairs.toml"),
+            Self::Alike => include_str!("../../../scenarios/detection/alike.toml"),
         }
     }
 }
@@ -205,6 +218,9 @@ rows! {
     SlowExecution DIRECT Base STEPS => Lost;
     LateRelease OLDEST Base STEPS => Lost;
     ReaperLivelock DIRECT Crowd SELDOM 8 => Lost;
+    CutIds DIRECT Pairs STEPS => WrongSum;
+    FoldIds DIRECT Pairs STEPS => WrongSum;
+    FoldTexts DIRECT Alike STEPS => WrongSum;
     Crash DIRECT Base AFTER_FIRST => ServerDied;
     Restart DIRECT Base AFTER_FIRST => StreamBroken;
     GoAway DIRECT Base STEPS => StreamBroken;

@@ -94,7 +94,9 @@ fn of_gap(question: &Question, gap: &Gap, went_on: Option<bool>) -> Vec<Hypothes
     let gone = Fit::of(went_on.map(|went_on| !went_on));
     let share = question.known.idle_limit.map(|limit| limit / SHARE_OF_LIMIT);
     let is_gone_after_some = went_on == Some(false) && share.is_some_and(|share| gap.pause() >= share);
-    let is_pause = gap.is_pause || is_gone_after_some;
+    // Where all pauses are that long none stands out.
+    let is_long = went_on != Some(true) && question.known.idle_limit.is_some_and(|limit| gap.pause() >= limit / 2);
+    let is_pause = gap.is_pause || is_gone_after_some || is_long;
     let (reap, refusal) = if is_pause { (1, 2) } else { (2, 1) };
     // A refusal that takes every step looks like a sequence that is gone: only the pause tells them apart.
     let there = if went_on == Some(true) { Fit::Yes } else { Fit::NotKnown };

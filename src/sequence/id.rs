@@ -1,0 +1,212 @@
+//! Correlation IDs, and what they are on the wire.
+
+use std::{fmt, num::NonZeroU64};
+
+use serde::{Deserialize, Serialize};
+
+/// The number that makes requests one sequence. Zero would mean 'no sequence', so it cannot be written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CorrelationId(pub NonZeroU64);
+
+impl CorrelationId {
+    /// The ID as requests carry it. A number of 2^63 and more turns negative there.
+    #[must_use]
+    pub fn on_the_wire(self, form: IdForm) -> WireId {
+        match form {
+            IdForm::Integer | IdForm::OneBit => WireId::Number(self.told(form).0.get().cast_signed()),
+            IdForm::Alike if self.alike() == Alike::Number => WireId::Number(self.group().cast_signed()),
+            IdForm::Text | IdForm::LongText | IdForm::NonAscii | IdForm::Alike => WireId::Text(self.written(form)),
+        }
+    }
+
+    /// The number that the server is told, where it is told one.
+    #[must_use]
+    pub fn told(self, form: IdForm) -> Self {
+        if form != IdForm::OneBit {
+            return self;
+        }
+        let (triple, member) = (self.0.get() / 3 + 1, self.0.get() % 3);
+        let bit = match member {
+            0 => return Self(NonZeroU64::MIN.saturating_add(triple - 1)),
+            1 => 32 + triple % 32,
+            _ => 6 + triple % 26,
+        };
+        // 0 is no ID: a triple whose number is one bit alone has another bit besides.
+        Self(NonZeroU64::new(triple ^ (1 << bit)).unwrap_or(NonZeroU64::MAX))
+    }
+
+    fn alike(self) -> Alike {
+        let index = self.0.get() % Alike::ALL.len() as u64;
+        Alike::ALL[usize::try_from(index).expect("there are few")]
+    }
+
+    /// What those have in common that are alike.
+    fn group(self) -> u64 {
+        self.0.get() / Alike::ALL.len() as u64 + 1
+    }
+
+    /// The ID as the server's messages have it.
+    #[must_use]
+    pub fn written(self, form: IdForm) -> String {
+        match form {
+            IdForm::Integer | IdForm::OneBit => self.told(form).to_string(),
+            IdForm::Alike => self.alike().written(self.group()),
+            IdForm::Text => format!("id-{self}"),
+            IdForm::LongText => format!("{:->width$}", self.0, width = LONGEST_TEXT),
+            IdForm::NonAscii => format!("séquence-№{self}"),
+        }
+    }
+
+    /// The ID that comes so many IDs later.
+    ///
+    /// # Panics
+    /// When there are not that many; the blocks of a scenario are known to fit.
+    #[must_use]
+    pub fn after(self, ids: u32) -> Self {
+        Self(self.0.checked_add(ids.into()).expect("a scenario's blocks do not overflow"))
+    }
+}
+
+/// The most bytes of a correlation ID that is a text.
+const LONGEST_TEXT: usize = 128;
+
+/// What correlation IDs are on the wire; inside the tool they are numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum IdForm {
+    /// The number itself.
+    #[default]
+    Integer,
+    /// A text with the number in it.
+    Text,
+    /// A text as long as it may be.
+    #[serde(rename = "text-128")]
+    LongText,
+    /// A text with characters that are more than a byte each.
+    NonAscii,
+    /// Numbers in threes, of which two differ from the first by one bit each: one of the upper 32, and one of the lower.
+    OneBit,
+    /// Texts that are nearly the same, in nines, and one of the nine a number.
+    Alike,
+}
+
+/// In what way one of nine correlation IDs that are alike differs from the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Alike {
+    Plain,
+    Decomposed,
+    Capitals,
+    SpaceAtTheEnd,
+    NulAtTheEnd,
+    Long,
+    LongWithAnotherEnd,
+    Digits,
+    Number,
+}
+
+impl Alike {
+    const ALL: [Self; 9] = [
+        Self::Plain,
+        Self::Decomposed,
+        Self::Capitals,
+        Self::SpaceAtTheEnd,
+        Self::NulAtTheEnd,
+        Self::Long,
+        Self::LongWithAnotherEnd,
+        Self::Digits,
+        Self::Number,
+    ];
+
+    fn written(self, group: u64) -> String {
+        match self {
+            Self::Plain => format!("suite-{group}-caf\u{e9}"),
+            Self::Decomposed => format!("suite-{group}-cafe\u{301}"),
+            Self::Capitals => format!("SUITE-{group}-CAF\u{c9}"),
+            Self::SpaceAtTheEnd => format!("suite-{group}-caf\u{e9} "),
+            Self::NulAtTheEnd => format!("suite-{group}-caf\u{e9}\0"),
+            Self::Long => format!("{group:->width$}a", width = LONGEST_TEXT - 1),
+            Self::LongWithAnotherEnd => format!("{group:->width$}b", width = LONGEST_TEXT - 1),
+            Self::Digits | Self::Number => group.to_string(),
+        }
+    }
+}
+
+impl IdForm {
+    /// Whether it is a text.
+    #[must_use]
+    pub fn is_text(self) -> bool {
+        !matches!(self, Self::Integer | Self::OneBit)
+    }
+
+    /// Whether a model that keeps its state by correlation ID may lawfully take two of them for one.
+    #[must_use]
+    pub fn is_near(self) -> bool {
+        matches!(self, Self::OneBit | Self::Alike)
+    }
+}
+
+/// A correlation ID as requests carry it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WireId {
+    /// In an `int64_param`.
+    Number(i64),
+    /// In a `string_param`.
+    Text(String),
+}
+
+impl fmt::Display for CorrelationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    fn ids(first: u64, count: u64) -> impl Iterator<Item = CorrelationId> {
+        (first..first + count).map(|id| CorrelationId(NonZeroU64::new(id).expect("not 0")))
+    }
+
+    #[test]
+    fn ids_that_are_nearly_the_same_are_not() {
+        for first in [1, 2, 3, 10_000_001, 250_000_001] {
+            let numbers: HashSet<_> = ids(first, 96).map(|id| id.told(IdForm::OneBit)).collect();
+            let texts: HashSet<_> = ids(first, 96).map(|id| format!("{:?}", id.on_the_wire(IdForm::Alike))).collect();
+            assert_eq!((numbers.len(), texts.len()), (96, 96), "from {first}");
+        }
+        assert!(ids(1, 54).all(|id| id.written(IdForm::Alike).len() <= LONGEST_TEXT));
+    }
+
+    #[test]
+    fn two_of_three_ids_differ_from_the_first_by_one_bit_each() {
+        let differences = ids(3, 96).map(|id| id.told(IdForm::OneBit).0.get() ^ (id.0.get() / 3 + 1));
+        let bits: HashSet<_> = differences.filter(|bits| *bits > 0).collect();
+        let every: HashSet<_> = (6..64).map(|bit| 1 << bit).collect();
+        assert_eq!(bits, every);
+    }
+
+    #[test]
+    fn large_correlation_ids_are_negative_on_the_wire() {
+        let id = CorrelationId(NonZeroU64::MAX);
+        assert_eq!(id.on_the_wire(IdForm::Integer), WireId::Number(-1));
+        assert_eq!(id.written(IdForm::Integer), u64::MAX.to_string());
+    }
+
+    #[test]
+    fn ids_are_texts_of_every_length_and_none_is_too_long_or_like_another() {
+        let forms = [IdForm::Integer, IdForm::Text, IdForm::LongText, IdForm::NonAscii];
+        let mut seen = Vec::new();
+        for id in [1, 10, u64::MAX] {
+            let id = CorrelationId(NonZeroU64::new(id).expect("not zero"));
+            let written = forms.map(|form| id.written(form));
+            assert!(written[2].len() == LONGEST_TEXT && written.iter().all(|text| text.len() <= LONGEST_TEXT));
+            assert!(!written[3].is_ascii() && !seen.iter().any(|text| written.contains(text)), "{written:?}");
+            assert_eq!(id.on_the_wire(IdForm::Text), WireId::Text(written[1].clone()));
+            seen.extend(written);
+        }
+    }
+}
