@@ -51,6 +51,7 @@ scenarios! {
     "cancel-restart";
     outside the suite:
     "long-sequences"
+    "correlation-id-nul"
 }
 
 impl Builtin {

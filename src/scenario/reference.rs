@@ -41,7 +41,7 @@ keys! {
     "contexts.rare_probability" "0 to 1" "the odds that a pass goes to the next rare one";
     "correlation_ids.first" "1 up" "the first correlation ID of worker 0";
     "correlation_ids.block" "1 up" "how many correlation IDs belong to one worker";
-    "correlation_ids.form" "\"integer\", \"text\", \"text-128\", \"non-ascii\", \"one-bit\" or \"alike\"" "what correlation IDs are on the wire: text-128 is as long as a text may be, and those of one-bit and alike are nearly the same";
+    "correlation_ids.form" "\"integer\", \"text\", \"text-128\", \"non-ascii\", \"one-bit\", \"alike\" or \"nul\"" "what correlation IDs are on the wire: text-128 is as long as a text may be, and those of one-bit, alike and nul are nearly the same";
     "patterns.common" "table of weights" "how often each pattern is drawn on common IDs; one that is left out is not drawn";
     "patterns.rare" "table of weights" "how often each pattern is drawn on rare IDs; one that is left out is not drawn";
     "length.min" "1 to 1000000" "the fewest steps of a sequence";

@@ -403,6 +403,21 @@ fn the_release_that_gives_cancelled_slots_away_twice_is_found() {
 
 #[test]
 #[ignore = "needs the real tritonserver: run scripts/test"]
+fn texts_that_are_cut_at_a_nul_are_found() {
+    let server = Triton::native();
+    let model = server.load(&Own { execute_ms: 1, ..Own::like("custom_sequence_int32").shape(2, 4) });
+    let scenario =
+        |name: &str| fs::read_to_string(format!("scenarios/{name}.toml")).expect("a scenario of this project");
+    let cut = stress(&server, &model, &scenario("correlation-id-nul"), 1);
+    assert_eq!(cut["verdict"], "invalid", "{cut:#}");
+    assert!(cut["violations_by_kind"]["wrong-sum"].as_u64() > Some(10), "{:#}", cut["violations_by_kind"]);
+    // Other texts that are nearly the same it tells apart.
+    let whole = stress(&server, &model, &scenario("correlation-id-pairs-text"), 1);
+    assert_eq!(whole["verdict"], "valid", "{whole:#}");
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
 fn the_release_that_does_not_give_cancelled_slots_away_twice_is_not_accused_of_it() {
     // This release may lose slots behind a cancel. Once in some 300 runs the state of a cancelled sequence reaches the next one of its slot
     // (docs/FINDINGS.md), and three of these four have it less often than once in a million times. Of a release that gives slots away
