@@ -21,7 +21,7 @@ pub fn causes_of(fault: Fault) -> &'static [Cause] {
         Fault::SwapStates => &[SwappedStates],
         // Two sequences of which each goes on from the other's steps.
         Fault::CutIds | Fault::FoldIds | Fault::FoldTexts => {
-            &[SharedState, StrayStep, LeakedState, SwappedStates, SlotWrong]
+            &[SharedState, StrayStep, LeakedState, SwappedStates, SlotWrong, IdTakenForAnother]
         }
         Fault::DoubleRelease => &[SharedState],
         Fault::ExecuteTwice => &[ExecutedTwice],

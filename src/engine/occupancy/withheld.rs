@@ -30,6 +30,9 @@ pub(super) struct Share {
     unanswered: u32,
     /// When something was answered last, or sent where nothing was under way.
     last: Nanos,
+    /// Whether it was told last that it may have a slot without an end, and how long its slowest step took.
+    is_told: bool,
+    slowest: Nanos,
 }
 
 /// What a correlation ID may have of the slots from now on.
@@ -49,6 +52,20 @@ impl Share {
     /// Takes in what happened next; `idle` is for how long an idle sequence keeps its slot, `straggling` how long requests of a stream that
     /// is gone may still come.
     pub(super) fn take(&mut self, entry: &Entry, idle: Nanos, straggling: Nanos, is_near: bool) -> Option<Shares> {
+        self.changed_by(entry, idle, straggling, is_near).filter(|its| self.is_news(*its))
+    }
+
+    /// Whether it was not told before. Most steps tell nothing new.
+    fn is_news(&mut self, its: Shares) -> bool {
+        let is_known = matches!(its, Shares::May(Nanos::MAX, took) if self.is_told && took <= self.slowest);
+        self.is_told = matches!(its, Shares::May(Nanos::MAX, _));
+        if let Shares::May(_, took) | Shares::Not(took) = its {
+            self.slowest = self.slowest.max(took);
+        }
+        !is_known
+    }
+
+    fn changed_by(&mut self, entry: &Entry, idle: Nanos, straggling: Nanos, is_near: bool) -> Option<Shares> {
         let while_idle = entry.at.saturating_add(idle).saturating_add(LATE);
         let took = entry.at.saturating_sub(self.last);
         let at_rest = |share: &Self| if share.unanswered == 0 { while_idle } else { Nanos::MAX };
@@ -96,7 +113,7 @@ impl Share {
                 Some(Shares::May(at_rest(self).max(entry.at.saturating_add(straggling)), 0))
             }
             What::GaveUp | What::Cut(_) => {
-                *self = Self { sequence: self.sequence.or(Some(0)), ..Self::default() };
+                *self = Self { sequence: self.sequence.or(Some(0)), slowest: self.slowest, ..Self::default() };
                 Some(Shares::May(while_idle.saturating_add(straggling), 0))
             }
             // Its answer may lie there unread.

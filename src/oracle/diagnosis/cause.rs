@@ -40,6 +40,9 @@ macro_rules! causes {
 causes! {
     "wrong sum":
     ExecutedTwice = "executed-twice": "A step was executed twice.";
+    CorridAdded = "corrid-added": "The correlation ID was added to an answer.";
+    BitFlipped = "bit-flipped": "An answer differs in one bit.";
+    Saturated = "saturated": "A sum stopped at the limit of its type, and should have wrapped.";
     EffectLost = "effect-lost": "The state that an earlier step left was not kept.";
     StateReset = "state-reset": "A step in the middle of a sequence found no state.";
     WrongArithmetic = "wrong-arithmetic": "An answer is wrong by a small number: the model computes wrongly.";
@@ -71,11 +74,13 @@ causes! {
     ReadyTold = "ready-told-wrongly": "An idle slot was handed to the model as ready.";
     "wrong CORRID signal":
     CorridWrong = "wrong-corrid": "The model was told another correlation ID than the request's.";
+    IdTakenForAnother = "id-taken-for-another": "The server took a correlation ID for another one.";
     "wrong slot":
     SlotWrong = "wrong-slot-of-sequence": "A step was executed in another slot than its sequence's.";
     "lost response":
     AnswerDropped = "answer-dropped": "An answer was not sent, and later ones of its stream were.";
     StreamClosedEarly = "stream-closed-early": "The server closed a stream with requests under way.";
+    StreamEndedBadly = "stream-ended-badly": "The server ended a stream with an error when every answer had come.";
     FinalAnswersLost = "final-answers-lost": "The server closed a stream at half-close without the answers that were due.";
     "duplicated response":
     AnsweredTwice = "answered-twice": "A request was answered twice.";
@@ -90,6 +95,7 @@ causes! {
     "malformed response":
     OutputMissing = "output-missing": "An answer has no output.";
     OutputName = "output-name": "An answer's output has another name.";
+    OutputSurplus = "output-surplus": "An answer has an output that was not asked for, or one twice.";
     OutputType = "output-type": "An answer's output has another type.";
     OutputShape = "output-shape": "An answer's output has another shape.";
     OutputTooLong = "output-too-long": "An answer's output holds more than its shape says.";
@@ -134,8 +140,10 @@ causes! {
     "restart":
     Restart = "restart": "The server cut its connections, or was started anew.";
     "statistics that do not add up":
-    CountedTwice = "counted-twice": "The server counted more than it executed.";
-    NotCounted = "not-counted": "The server executed more than it counted.";
+    CountedTwice = "counted-twice": "The server counted an execution more than once.";
+    ExecutedBesides = "executed-besides": "The model executed more than the client asked for: a retry, or another client.";
+    AnsweredElsewhere = "answered-elsewhere": "Something before the model answered, such as a cache or a gateway.";
+    NotCounted = "not-counted": "The server did not count an execution.";
 }
 
 impl fmt::Display for Cause {

@@ -3,7 +3,7 @@
 use super::{
     Cause, Question,
     hypothesis::{Fit, Hypothesis},
-    story::{Said, Spot},
+    story::{Said, Spot, Told},
 };
 use crate::oracle::Violation;
 
@@ -25,6 +25,13 @@ pub(super) fn explain(question: &Question, spot: Spot) -> Vec<Hypothesis> {
         return vec![new(Cause::ErrorText, 1), new(Cause::ModelError, 2)];
     }
     if wants_start {
+        let named =
+            text.split_once("for sequence ").and_then(|(_, rest)| rest.split_once(" to model")).map(|(id, _)| id);
+        let own = question.story.told(spot).correlation_id;
+        let is_named = |told: &Told| told.correlation_id != own && named == Some(&told.correlation_id.to_string());
+        if question.story.sequences.iter().any(is_named) {
+            return vec![new(Cause::IdTakenForAnother, 1), new(Cause::ErrorText, 2)];
+        }
         return vec![new(Cause::ErrorText, 1), new(Cause::SpuriousRefusal, 2)];
     }
     if text.contains("output") {

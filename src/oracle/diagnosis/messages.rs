@@ -87,7 +87,8 @@ pub(super) fn malformed(question: &Question) -> Vec<Hypothesis> {
         ViolationKind::WrongOutputType => Cause::OutputType,
         ViolationKind::WrongOutputShape => Cause::OutputShape,
         ViolationKind::WrongOutputSize => size(question),
-        _ if has_no_output(question) => return no_output(question),
+        _ if outputs_of(question) == Some(0) => return no_output(question),
+        _ if outputs_of(question).is_some_and(|outputs| outputs > 1) => Cause::OutputSurplus,
         _ => Cause::OutputName,
     };
     vec![new(cause, 1, format!("the answer has {seen}"))]
@@ -112,11 +113,11 @@ fn size(question: &Question) -> Cause {
     if held > due { Cause::OutputTooLong } else { Cause::OutputTooShort }
 }
 
-fn has_no_output(question: &Question) -> bool {
-    let response = received(question).and_then(|received| received.result.as_ref().ok());
-    // What the model says of the request comes all the same.
-    let is_output = |output: &Tensor| question.known.controls.as_ref() != Some(&output.name);
-    response.is_some_and(|response| !response.outputs.iter().any(is_output))
+/// How many outputs the answer has; what the model says of the request comes all the same.
+fn outputs_of(question: &Question) -> Option<usize> {
+    let response = received(question)?.result.as_ref().ok()?;
+    let is_output = |output: &&Tensor| question.known.controls.as_ref() != Some(&output.name);
+    Some(response.outputs.iter().filter(is_output).count())
 }
 
 /// A model that is told that a request is not ready answers it with nothing, and does not execute it.

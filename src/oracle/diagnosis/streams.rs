@@ -64,12 +64,14 @@ fn broken(question: &Question) -> Vec<Hypothesis> {
         }
         return all;
     }
+    let waits = violation.place.as_ref().is_some_and(|place| place.request_id.is_some());
     // What takes a whole connection is more than a stream's end.
     let took_the_connection = CONNECTION_ENDS.iter().any(|text| reason.contains(text));
     let (restart, early) = if together.len() > 1 || took_the_connection { (1, 3) } else { (2, 1) };
+    let of_stream = if waits { Cause::StreamClosedEarly } else { Cause::StreamEndedBadly };
     vec![
         new(Cause::Restart, restart, evidence.clone()),
-        new(Cause::StreamClosedEarly, early, evidence.clone()),
+        new(of_stream, early, evidence.clone()),
         new(Cause::Crash, 4, evidence),
     ]
 }
@@ -97,11 +99,13 @@ fn statistics(question: &Question) -> Vec<Hypothesis> {
     let (Some(seen), Some(expected)) = (number(&violation.seen), number(&violation.expected)) else {
         return Vec::new();
     };
-    let more = new(Cause::CountedTwice, 1, evidence.clone());
-    let less = new(Cause::NotCounted, 1, evidence);
-    match seen.cmp(&expected) {
-        Ordering::Greater => vec![more],
-        Ordering::Less => vec![less],
-        Ordering::Equal => vec![more, less],
-    }
+    // What else stands before the model would decide it, and the model's own count.
+    let more = [(Cause::CountedTwice, 1), (Cause::ExecutedBesides, 2)];
+    let less = [(Cause::NotCounted, 1), (Cause::AnsweredElsewhere, 2)];
+    let causes = match seen.cmp(&expected) {
+        Ordering::Greater => more.to_vec(),
+        Ordering::Less => less.to_vec(),
+        Ordering::Equal => [more[0], less[0]].to_vec(),
+    };
+    causes.into_iter().map(|(cause, rank)| new(cause, rank, evidence.clone())).collect()
 }

@@ -110,7 +110,8 @@ pub(super) fn explain(story: &Story, known: &Known, spot: Spot, expected: Number
 }
 
 fn of_case(case: &Case) -> Vec<Hypothesis> {
-    let own = [small(case), twice(case), not_executed(case)].into_iter().flatten();
+    let own = [small(case), twice(case), earlier_twice(case), not_executed(case)].into_iter().flatten();
+    let own = own.chain([corrid_added(case), bit_flipped(case), saturated(case)].into_iter().flatten());
     own.chain(out_of_order(case)).chain(effect_lost(case)).chain(reset(case)).chain(others::explain(case)).collect()
 }
 
@@ -127,6 +128,56 @@ fn twice(case: &Case) -> Option<Hypothesis> {
     let evidence = format!("the answer is too high by the step's own value, {value}");
     let fit = case.if_taken_or_again(|next| case.sum.wrapping_add(next));
     (case.off_by() == value).then(|| case.hypothesis(Cause::ExecutedTwice, 1, fit, &evidence))
+}
+
+/// A step before was executed once more, after it was answered.
+fn earlier_twice(case: &Case) -> Option<Hypothesis> {
+    let (steps, here) = (case.own_steps(), case.spot.step);
+    let back = (1..=here).find(|back| steps[here - back].step.value == case.off_by())?;
+    let evidence = format!("the answer is too high by {}, the value of the step {back} before", case.off_by());
+    Some(case.hypothesis(Cause::ExecutedTwice, 2 * back, case.if_taken(), &evidence))
+}
+
+fn corrid_added(case: &Case) -> Option<Hypothesis> {
+    let id = case.story.told(case.spot).correlation_id;
+    let number = case.right().datatype().number(id.0.get().cast_signed());
+    // Small IDs are as likely a small mistake.
+    let tried = if number.magnitude() <= SMALL.into() { 8 * SMALL as usize } else { 2 };
+    let evidence = format!("the answer is too high by the correlation ID, {id}");
+    (case.off_by() == number).then(|| case.hypothesis(Cause::CorridAdded, tried, Fit::NotKnown, &evidence))
+}
+
+/// How many bits a whole number of the type has; none where it is no type of whole numbers.
+fn width(case: &Case) -> Option<u32> {
+    let datatype = case.sum.datatype();
+    let bits = u32::try_from(datatype.bytes() * 8).ok().filter(|bits| (8..=64).contains(bits))?;
+    datatype.exact_bits().is_none().then_some(bits)
+}
+
+fn bit_flipped(case: &Case) -> Option<Hypothesis> {
+    let width = width(case)?;
+    let differing = (case.sum.value() ^ case.right().value()).cast_unsigned() << (u64::BITS - width);
+    if differing.count_ones() != 1 || case.off_by().magnitude() <= SMALL.into() {
+        return None;
+    }
+    let bit = differing.trailing_zeros() - (u64::BITS - width);
+    let evidence = format!("the answer differs from {} in bit {bit} alone", case.right());
+    Some(case.hypothesis(Cause::BitFlipped, width as usize, Fit::NotKnown, &evidence))
+}
+
+fn saturated(case: &Case) -> Option<Hypothesis> {
+    let (width, datatype) = (width(case)?, case.sum.datatype());
+    let is_signed = datatype.number(-1).off_by(case.sum.zero()) < 0;
+    let limits = if is_signed {
+        [i64::MAX, i64::MIN].map(|limit| datatype.number(limit >> (u64::BITS - width)))
+    } else {
+        [datatype.number(-1); 2]
+    };
+    let is_at_the_limit = limits.iter().any(|limit| limit.value() == case.sum.value());
+    let evidence = format!("the answer, {}, is the limit of {datatype}", case.sum);
+    // The state may have more bits than the answer.
+    let fit = if case.if_taken() == Fit::Yes { Fit::Yes } else { Fit::NotKnown };
+    is_at_the_limit.then(|| case.hypothesis(Cause::Saturated, 1, fit, &evidence))
 }
 
 fn not_executed(case: &Case) -> Option<Hypothesis> {

@@ -61,6 +61,12 @@ fn streams_that_broke_and_servers_that_died() {
     assert_eq!(broken("connection reset", 3)[0], Restart);
     assert_eq!(broken("connection reset", 0)[0], Restart, "a connection is more than its stream");
     assert_eq!(broken("stream error received", 0)[0], StreamClosedEarly);
+    let mut all_answered = Tale::default();
+    all_answered.open(0).send(0, 0, &A).answer(0, 0, 0, &sums(&A)).broken(0, "stream error received");
+    let (at, seen) = (all_answered.now, "stream error received".to_owned());
+    let violation = Violation::of_the_run(ViolationKind::StreamBroken, at, String::new(), String::new(), seen);
+    let explained = explain(&violation, &all_answered.entries, &known());
+    assert_eq!(causes(&explained)[0], StreamEndedBadly);
     let mut half_closed = Tale::default();
     half_closed.open(0).send(0, 0, &A).tell(0, What::HalfClosed).broken(0, "the server ended the stream");
     let seen = "the server ended the stream";
@@ -81,8 +87,8 @@ fn counts_that_differ() {
         let kind = ViolationKind::Statistics;
         causes(&explain(&Violation::of_the_run(kind, MS, String::new(), expected, seen), &[], &known()))
     };
-    assert_eq!(differ("10 successes and as many inferences", "11 successes"), [CountedTwice]);
-    assert_eq!(differ("10 to 12 successes", "9 successes"), [NotCounted]);
+    assert_eq!(differ("10 successes and as many inferences", "11 successes"), [CountedTwice, ExecutedBesides]);
+    assert_eq!(differ("10 to 12 successes", "9 successes"), [NotCounted, AnsweredElsewhere]);
     assert_eq!(differ("nothing", "something"), []);
     // That is no match of values, so there are no odds.
     let violation =

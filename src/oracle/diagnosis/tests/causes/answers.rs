@@ -23,6 +23,9 @@ fn answers_of_another_form() {
     let named = |name: &str| crate::tensor::Tensor { name: name.to_owned(), ..output(4) };
     for (kind, outputs, expected) in [
         (ViolationKind::WrongOutputName, vec![named("OTHER")], OutputName),
+        (ViolationKind::WrongOutputName, vec![output(4), named("OTHER")], OutputSurplus),
+        (ViolationKind::WrongOutputName, vec![output(4), output(4)], OutputSurplus),
+        (ViolationKind::WrongVersion, vec![output(4)], OtherVersion),
         (ViolationKind::WrongOutputType, vec![output(4)], OutputType),
         (ViolationKind::WrongOutputShape, vec![output(4)], OutputShape),
         (ViolationKind::WrongOutputSize, vec![output(8)], OutputTooLong),
@@ -33,6 +36,21 @@ fn answers_of_another_form() {
         tale.send(0, 0, &A).malformed(0, 0, 0, outputs);
         assert_eq!(causes(&tale.other(kind, (0, 0, 0), "")), [expected]);
     }
+}
+
+#[test]
+fn an_error_that_names_another_live_id() {
+    let told = |id: u32| {
+        let mut tale = Tale::default();
+        tale.send(0, 0, &A).send(4, 0, &B).answer(0, 0, 0, &[A[0]]).answer(4, 0, 0, &[B[0]]);
+        let text = format!(
+            "inference request for sequence {id} to model 'm' must specify the START flag on the first request"
+        );
+        tale.error(0, 0, 1, &text);
+        causes(&tale.other(ViolationKind::UnexpectedError, (0, 0, 1), &text))
+    };
+    assert_eq!(told(5), [IdTakenForAnother, ErrorText]);
+    assert_eq!(told(77), [ErrorText, SpuriousRefusal]);
 }
 
 #[test]

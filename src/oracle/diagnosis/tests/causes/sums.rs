@@ -19,6 +19,8 @@ fn from_step(step: usize, rest: &[i32]) -> Vec<i32> {
 fn an_answer_that_is_a_little_too_high() {
     let mut answers = sums(&A);
     answers[2] += 1;
+    assert_eq!(alone(&known(), &answers, 2), [WrongArithmetic, CorridAdded], "its ID is 1");
+    answers[2] += 1;
     assert_eq!(alone(&known(), &answers, 2), [WrongArithmetic]);
 }
 
@@ -27,6 +29,28 @@ fn a_step_that_was_executed_twice() {
     let state = sums(&A)[2].wrapping_add(A[2]);
     let answers = from_step(2, &[&[state][..], &sums_from(state, &A[3..])].concat());
     assert_eq!(alone(&known(), &answers, 2), [ExecutedTwice]);
+}
+
+#[test]
+fn a_step_that_was_executed_once_more_when_it_was_answered() {
+    let state = sums(&A)[2].wrapping_add(A[1]);
+    let answers = from_step(2, &[&[state][..], &sums_from(state, &A[3..])].concat());
+    assert_eq!(alone(&known(), &answers, 2)[0], ExecutedTwice);
+}
+
+#[test]
+fn an_answer_with_something_in_it() {
+    let wrong_by = |wrong: i32| {
+        let mut answers = sums(&A);
+        answers[2] = wrong;
+        alone(&known(), &answers, 2)[0]
+    };
+    assert_eq!(wrong_by(sums(&A)[2] ^ (1 << 20)), BitFlipped);
+    assert_eq!(wrong_by(i32::MAX), Saturated);
+    assert_eq!(wrong_by(i32::MIN), Saturated);
+    let mut tale = Tale::default();
+    tale.send(30, 0, &A).answer(30, 0, 0, &[A[0].wrapping_add(31)]);
+    assert_eq!(causes(&tale.wrong_sum(&known(), (30, 0, 0), A[0]))[0], CorridAdded);
 }
 
 #[test]
