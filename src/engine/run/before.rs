@@ -1,6 +1,6 @@
 //! What is found out and made ready before anything is sent.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use tokio::sync::mpsc;
 
@@ -27,6 +27,9 @@ use crate::{
     transport::{Access, Client},
 };
 
+/// How long nothing is said of what is waited for before the run.
+const QUIET: Duration = Duration::from_secs(3);
+
 impl Prepared {
     pub(super) async fn new(setup: Setup, given: Option<Given>, observer: &mut dyn Observer) -> Result<Self, RunError> {
         let Setup { scenario, seed, hints, fail_fast, embedded, recording, restart, program } = setup;
@@ -45,7 +48,19 @@ impl Prepared {
         let alone = if given.is_some() || embedded {
             Vec::new()
         } else {
-            preflight.try_alone(&client, &scenario, &access).await.map_err(RunError::Endpoint)?
+            let limit = preflight.limits.lost_after.as_secs();
+            let mut tried = Box::pin(preflight.try_alone(&client, &scenario, &access));
+            let tried = tokio::select! {
+                tried = &mut tried => tried,
+                () = tokio::time::sleep(QUIET) => {
+                    observer.trouble(&format!(
+                        "a sequence that is alone before the run waits for its answers, each for at most {limit} s; sequences of an earlier \
+                         run may still have the slots"
+                    ));
+                    tried.await
+                }
+            };
+            tried.map_err(RunError::Endpoint)?
         };
         // Only then, because trying whether the model can be loaded anew does something to the server.
         let hands = Hands::new(client.clone(), &scenario, restart).await.map_err(RunError::Endpoint)?;
