@@ -16,6 +16,8 @@ from triton import native, server
 # The release profile for figures: slow to build, as the published binary is.
 PROFILE = "dist"
 POLL_SECONDS = 0.05
+# The requests of the sequence that the tool sends before a run.
+SOLO = 3
 SETTLE_SECONDS = 10
 MODEL = "custom_sequence_int32"
 IDLE_LIMIT_MS = 1000
@@ -142,6 +144,8 @@ class Sent:
     requests_per_second: float
     ran: Ran
     document: dict | None = None
+    # The requests of the sequence that the tool sends before a run; they are in no count of the run.
+    alone: int = 0
 
     def row(self):
         """The client's figures, by column."""
@@ -180,7 +184,7 @@ class Load:
     def sent(self, name, responses, requests_per_second, ran, document=None):
         if not responses:
             raise BenchError(f"{name} received no response; its last output: {last_line(self.log)}")
-        return Sent(responses, requests_per_second, ran, document)
+        return Sent(responses, requests_per_second, ran, document, alone=SOLO if document else 0)
 
 
 class Reference:
@@ -276,7 +280,7 @@ def counted(name, triton, model, send):
     try:
         before = statistics_of(triton, model)
         sent = send()
-        wanted = before["success"]["count"] + sent.responses
+        wanted = before["success"]["count"] + sent.responses + sent.alone
         deadline = time.monotonic() + SETTLE_SECONDS
         # The server counts a request a moment after its response.
         while (after := statistics_of(triton, model))["success"]["count"] < wanted and time.monotonic() < deadline:
@@ -285,7 +289,7 @@ def counted(name, triton, model, send):
         if triton.death():
             raise BenchError(f"tritonserver {triton.release} {triton.death()} while {name} ran")
         raise
-    successes = after["success"]["count"] - before["success"]["count"]
+    successes = after["success"]["count"] - before["success"]["count"] - sent.alone
     if successes != sent.responses:
         raise BenchError(f"{name} counted {sent.responses} responses and the server {successes} successes")
     return sent, before, after

@@ -92,10 +92,10 @@ class Programs(InAFolder):
 
 
 class Counting(unittest.TestCase):
-    def counted(self, successes, death=None):
+    def counted(self, successes, death=None, alone=0):
         statistics = [{"success": {"count": count}} for count in successes]
         triton = types.SimpleNamespace(release="24.10", death=lambda: death)
-        sent = measuring.Sent(32, 1.0, None)
+        sent = measuring.Sent(32, 1.0, None, alone=alone)
         with (
             unittest.mock.patch.object(measuring, "statistics_of", side_effect=statistics + statistics[-1:] * 1000),
             unittest.mock.patch.object(measuring, "SETTLE_SECONDS", 0.2),
@@ -105,6 +105,11 @@ class Counting(unittest.TestCase):
     def test_the_servers_count_may_come_late(self):
         _, before, after = self.counted([100, 110, 132])
         self.assertEqual((before["success"]["count"], after["success"]["count"]), (100, 132))
+
+    def test_what_is_sent_before_the_run_counts_for_the_server_alone(self):
+        self.counted([100, 132, 135], alone=3)
+        with self.assertRaisesRegex(BenchError, "^it counted 32 responses and the server 29 successes$"):
+            self.counted([100, 132], alone=3)
 
     def test_another_count_is_an_error(self):
         for successes in (131, 158):
