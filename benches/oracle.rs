@@ -81,7 +81,12 @@ fn answer(step: &Step, sum: Number) -> EventKind {
     let data = TensorData::Raw(sum.to_bytes());
     let output = Tensor { name: "OUTPUT".into(), datatype: "INT32".into(), shape: vec![1, 1], data };
     let response = Response { model: "m".into(), outputs: vec![output], ..Response::default() };
-    EventKind::Received(Received { id: step.request.to_string(), result: Ok(response), code: None })
+    EventKind::Received(Box::new(Received {
+        id: step.request.to_string(),
+        result: Ok(response),
+        code: None,
+        outputs: 0,
+    }))
 }
 
 fn measure(rounds: u32, name: &str, mut conversation: impl FnMut(&mut Writer)) {
@@ -107,6 +112,7 @@ fn measure(rounds: u32, name: &str, mut conversation: impl FnMut(&mut Writer)) {
         requests += events.iter().filter(|event| matches!(event.kind, EventKind::Sent(_))).count();
         let began = Instant::now();
         for event in events {
+            let event = oracle.read(event);
             let ruling = oracle.observe(event);
             assert!(ruling.violations.is_empty(), "{:?}", ruling.violations);
             undetermined += usize::from(ruling.settled.is_some_and(|settled| !settled.judged));

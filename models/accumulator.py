@@ -63,7 +63,7 @@ class Fault:
         if self.name not in FAULTS:
             raise ValueError(f"parameter 'fault': unknown fault '{self.name}', known are {', '.join(FAULTS)}")
         self.chances = 0
-        self.once_at = int(when[len("once@"):]) if when.startswith("once@") else None
+        self.once_at = int(when[len("once@") :]) if when.startswith("once@") else None
         self.probability = float(when) if when and self.once_at is None else 1.0
         self.random = random.Random(seed)
         self.marker = marker
@@ -135,7 +135,7 @@ class Texts(Integers):
         try:
             return self.parsed(text)
         except ValueError:
-            raise ValueError(f"tensor 'INPUT': '{text}' is no INT32 in decimal")
+            raise ValueError(f"tensor 'INPUT': '{text}' is no INT32 in decimal") from None
 
     def elements(self, shape, number):
         return np.full(shape, str(number).encode(), dtype=np.object_)
@@ -251,7 +251,7 @@ class TritonPythonModel:
         try:
             return None if text is None else self.arithmetic.parsed(text)
         except ValueError as problem:
-            raise ValueError(f"parameter '{name}': {problem}")
+            raise ValueError(f"parameter '{name}': {problem}") from problem
 
     def execute(self, requests):
         if self.delay_s:

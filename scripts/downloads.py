@@ -84,9 +84,9 @@ def pip(what, *arguments):
     """Runs pip; `what` names the packages in an error."""
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q", *arguments]
     try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PIP_SECONDS)
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PIP_SECONDS, check=False)
     except subprocess.TimeoutExpired:
-        raise InstallError(f"pip {arguments[0]} of {what} took over {PIP_SECONDS} s: is the package index reachable?")
+        raise InstallError(f"pip {arguments[0]} of {what} took over {PIP_SECONDS} s: is the package index reachable?") from None
     if done.returncode:
         other = re.search(r"Got +([0-9a-f]{64})", done.stdout)
         if other:
@@ -102,9 +102,9 @@ def apt_download(packages, folder):
     download = ["apt-get", "download", "-q", *(f"{package}={version}" if version else package for package, version in packages)]
     for attempt in (download, ["apt-get", "update", "-q"], download):
         try:
-            done = subprocess.run(attempt, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PIP_SECONDS)
+            done = subprocess.run(attempt, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PIP_SECONDS, check=False)
         except subprocess.TimeoutExpired:
-            raise InstallError(f"{' '.join(attempt[:2])} took over {PIP_SECONDS} s: are the system's package sources reachable?")
+            raise InstallError(f"{' '.join(attempt[:2])} took over {PIP_SECONDS} s: are the system's package sources reachable?") from None
         # The exit code tells that each file is what its source's signed index says.
         if attempt is download and done.returncode == 0 and len(list(folder.glob("*.deb"))) == len(packages):
             return
@@ -223,7 +223,8 @@ def fetched(items, home, what=None):
             folder.mkdir(parents=True, exist_ok=True)
             files = Store(folder, is_cache=True).files(items, home, what)
         except OSError as problem:
-            raise InstallError(f"{VARIABLE} is '{folder}', where no files can be kept: {problem.strerror}: name another folder, or unset {VARIABLE}")
+            why = f"{VARIABLE} is '{folder}', where no files can be kept: {problem.strerror}"
+            raise InstallError(f"{why}: name another folder, or unset {VARIABLE}") from problem
         yield files
     else:
         with tempfile.TemporaryDirectory(dir=home) as scratch:

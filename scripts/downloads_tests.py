@@ -255,7 +255,7 @@ class Debian(Scratch):
         self.change(UNVERIFIED="Hash Sum mismatch")
         with self.refused("libx could not be downloaded (E: Hash Sum mismatch): install it with 'apt-get install libx'"):
             self.content()
-        self.assertEqual([path for path in self.cache.rglob("*.deb")], [])
+        self.assertEqual(list(self.cache.rglob("*.deb")), [])
 
     def test_without_the_variable_nothing_is_kept(self):
         self.change(**{downloads.VARIABLE: ""})

@@ -1,11 +1,12 @@
 //! How often a model answers a request.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::number::Number;
 
 /// How often a model answers a request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answers {
     /// Once.

@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -10,42 +11,26 @@ use crate::{
     sequence::{CorrelationId, Step},
 };
 
-macro_rules! formulas {
-    ($($(#[$default:ident])? $formula:ident $name:literal $what:literal;)*) => {
-        /// What a model computes.
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-        pub enum Formula {
-            $(#[doc = $what] #[serde(rename = $name)] $(#[$default])? $formula,)*
-        }
-
-        impl Formula {
-            /// The names of all formulas.
-            pub const NAMES: &[&str] = &[$($name),*];
-
-            /// The formula of this name.
-            #[must_use]
-            pub fn named(name: &str) -> Option<Self> {
-                match name { $($name => Some(Self::$formula),)* _ => None }
-            }
-
-            /// The formula's name, as configurations have it.
-            #[must_use]
-            pub fn name(self) -> &'static str {
-                match self { $(Self::$formula => $name,)* }
-            }
-        }
-    };
+table! {
+    /// What a model computes.
+    #[derive(Default)]
+    pub enum Formula: Traits {
+        /// OUTPUT is the sum of the sequence's INPUTs so far, in the arithmetic of their type.
+        #[default]
+        RunningSum = "running-sum", Traits { is_stateless: false, adds_corrid: false };
+        /// The same, and the answer to END has the correlation ID added.
+        RunningSumPlusCorrid = "running-sum-plus-corrid-at-end", Traits { is_stateless: false, adds_corrid: true };
+        /// OUTPUT is INPUT, and one more at START, whatever was before.
+        Stateless = "ready-times-input-plus-start", Traits { is_stateless: true, adds_corrid: false };
+        /// The same, and the answer to END has the correlation ID added.
+        StatelessPlusCorrid = "ready-times-input-plus-start-plus-corrid-at-end",
+            Traits { is_stateless: true, adds_corrid: true };
+    }
 }
 
-formulas! {
-    #[default] RunningSum "running-sum"
-        "OUTPUT is the sum of the sequence's INPUTs so far, in the arithmetic of their type.";
-    RunningSumPlusCorrid "running-sum-plus-corrid-at-end"
-        "The same, and the answer to END has the correlation ID added.";
-    Stateless "ready-times-input-plus-start"
-        "OUTPUT is INPUT, and one more at START, whatever was before.";
-    StatelessPlusCorrid "ready-times-input-plus-start-plus-corrid-at-end"
-        "The same, and the answer to END has the correlation ID added.";
+struct Traits {
+    is_stateless: bool,
+    adds_corrid: bool,
 }
 
 impl FromStr for Formula {
@@ -63,19 +48,19 @@ impl Formula {
     /// Whether an answer depends on its request alone, so that it tells nothing of the sequence's state.
     #[must_use]
     pub fn is_stateless(self) -> bool {
-        matches!(self, Self::Stateless | Self::StatelessPlusCorrid)
+        self.row().is_stateless
     }
 
     /// Whether the answer to END has the correlation ID added.
     #[must_use]
     pub fn adds_corrid(self) -> bool {
-        matches!(self, Self::RunningSumPlusCorrid | Self::StatelessPlusCorrid)
+        self.row().adds_corrid
     }
 }
 
 /// How a model computes. Inside the tool a sum is that of the sequence's inputs alone, so that nothing but this knows what else
 /// an answer has in it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Arithmetic {
     /// In which numbers.
     #[serde(default)]
@@ -125,7 +110,7 @@ impl Arithmetic {
         let farthest = (1_u64 << exact).saturating_sub(besides) / steps;
         let bits = farthest.checked_ilog2().map_or(0, |bits| bits + 1).min(Self::VALUE_BITS_MAX);
         // With fewer sums do not tell values apart. FP16 has never many.
-        let fewest = if datatype == Datatype::Fp16 { 2 } else { 4 };
+        let fewest = if datatype.exact_bits().is_some_and(|bits| bits < 16) { 2 } else { 4 };
         if bits < fewest {
             return Err(format!(
                 "sums over {longest} steps are not exact in {datatype}: set a smaller length.max, or take a model of another type"
@@ -184,14 +169,6 @@ impl Arithmetic {
     /// Where an answer depends on its request alone: what it has to be without what else is in it.
     fn alone(&self, value: Number, start: bool) -> Option<Number> {
         self.formula.is_stateless().then(|| value.wrapping_add(self.datatype.number(start.into())))
-    }
-
-    /// The answer, of several the first, to a step with START or END that tells a sum, where it is the same for every correlation ID.
-    #[must_use]
-    pub fn known_answer(&self, sum: Number, value: Number, (start, end): (bool, bool)) -> Option<Number> {
-        let sum = self.alone(value, start).unwrap_or(sum);
-        let besides = self.datatype.number(self.initial_state).wrapping_add(self.answers.besides(0, value));
-        (!(end && self.formula.adds_corrid())).then(|| sum.wrapping_add(besides))
     }
 }
 

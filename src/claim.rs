@@ -8,137 +8,109 @@ use serde::{
     ser::SerializeMap as _,
 };
 
-use crate::{keys, sequence::Pattern};
+use crate::keys;
+#[allow(clippy::enum_glob_use, reason = "the table names them all")]
+use crate::sequence::Pattern::{self, *};
 
-macro_rules! claims {
-    ($($claim:ident $name:literal [$($pattern:ident)*] $what:literal $needs:literal;)*) => {
-        /// Something that a run may claim to exercise. It is counted from what was answered, never from what was planned.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum Claim {
-            $(#[doc = $what] $claim,)*
-        }
+/// What the claims need that are about all slots.
+const SLOTS: &str = "as many sequences have to be left without END within the idle limit, here {idle}, as the model has slots, here {slots}: \
+                     more workers (-t, here {workers})";
 
-        impl Claim {
-            /// All claims.
-            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$claim),*];
-
-            /// The names of all claims, in the same order.
-            pub const NAMES: &[&str] = &[$($name),*];
-
-            /// The claim's name, as scenario files and reports have it.
-            #[must_use]
-            pub fn name(self) -> &'static str {
-                match self { $(Self::$claim => $name,)* }
-            }
-
-            /// What is counted, in a sentence.
-            #[must_use]
-            pub fn what(self) -> &'static str {
-                match self { $(Self::$claim => $what,)* }
-            }
-
-            /// The patterns that are for it.
-            #[must_use]
-            pub fn patterns(self) -> &'static [Pattern] {
-                match self { $(Self::$claim => &[$(Pattern::$pattern),*],)* }
-            }
-
-            /// What it needs besides those patterns, if anything; `{slots}`, `{idle}` and `{workers}` stand for the run's.
-            #[must_use]
-            pub fn needs(self) -> &'static str {
-                match self { $(Self::$claim => $needs,)* }
-            }
-        }
-    };
+table! {
+    /// Something that a run may claim to exercise. It is counted from what was answered, never from what was planned.
+    pub enum Claim: Row {
+        /// A START was answered rightly, and before it an END of the same ID.
+        ReuseOfAnId = "reuse-of-an-id", Row(&[ValidValid, ValidNoEnd], "");
+        /// The same, where the START was sent before the END was answered.
+        BackToBack = "back-to-back", Row(
+            &[ValidValid, ValidNoEnd],
+            "it needs sending.reuse = \"pipelined\", sending.window above 1, and a model that keeps no state by correlation ID"
+        );
+        /// A START was answered rightly while the ID's sequence was certainly live: a step without END was answered, and the idle limit not reached.
+        RestartOfALiveId = "restart-of-a-live-id", Row(
+            &[ValidNoEnd, NoEnd, Restart],
+            "the START has to be answered within the idle limit, here {idle}, of the sending of the step before it"
+        );
+        /// A step without START was refused for want of START, as it had to be.
+        RefusedNoStart = "refused-no-start", Row(&[NoStart], "");
+        /// A step was refused whose sequence was certainly live before a pause beyond the idle limit.
+        IdleReap = "idle-reap", Row(&[Pause], "the pause has to be longer than the idle limit, here {idle}");
+        /// A sequence went on rightly after nothing was sent for a quarter of the idle limit.
+        KeptThroughAPause = "kept-through-a-pause", Row(
+            &[Pause],
+            "the pause has to be from a quarter of the idle limit, here {idle}, to all of it"
+        );
+        /// A sequence went on rightly more than two idle limits after its START, with pauses below the idle limit.
+        LivedOn = "lived-on", Row(&[Steady], "the pauses between steps, and the wait for a slot, have to stay below the idle limit, here {idle}");
+        /// As many sequences certainly had a slot as there are slots: START answered, no END sent, the idle limit not reached.
+        AllSlotsBusy = "all-slots-busy", Row(&[ValidNoEnd, NoEnd], SLOTS);
+        /// A START was sent while every slot was certainly taken, and was answered when one was free.
+        Backlog = "backlog", Row(&[ValidNoEnd, NoEnd], SLOTS);
+        /// The same, and the client had ended none of the sequences that had the slots: the server had to.
+        SlotReclaim = "slot-reclaim", Row(&[ValidNoEnd, NoEnd], SLOTS);
+        /// The client cut a stream while steps of a sequence that had been answered before were under way.
+        CutWithStepsUnderWay = "cut-with-steps-under-way", Row(
+            &[CancelQueued, CancelExecuting, CancelRestart, Reset, KillClient],
+            ""
+        );
+        /// The client cut a stream in the middle of a sequence, all that was sent answered.
+        CutWhileIdle = "cut-while-idle", Row(&[CancelIdle], "");
+        /// The client reset a connection while steps of a sequence that had been answered before were under way.
+        ConnectionReset = "connection-reset", Row(&[Reset], "");
+        /// A START was answered rightly, as the first step of its ID since a stream was cut with steps under way.
+        StartAfterACut = "start-after-a-cut", Row(&[CancelRestart], "");
+        /// A stream was half-closed while answers were due, and all of them came rightly.
+        HalfClosed = "half-closed-with-answers-due", Row(&[HalfClose], "");
+        /// A step of a sequence was answered rightly over another stream than the step before it.
+        ContinuedElsewhere = "continued-elsewhere", Row(&[ContinueElsewhere, ContinueByNeighbour], "");
+        /// A START was answered rightly that was sent while the ID's sequence was under way on another stream.
+        RestartElsewhere = "restart-elsewhere", Row(&[RestartElsewhere, SharedId], "");
+        /// A step was answered rightly while another one of its sequence was under way on another stream.
+        ConcurrentSubmission = "concurrent-submission", Row(&[Concurrent], "");
+        /// A stream was not read while more answers were due than flow control lets through, and all of them came rightly.
+        ReadOn = "read-on-after-stopping", Row(&[StopReading], "");
+        /// The process of a client was killed while steps of a sequence that had been answered before were under way.
+        ClientKilled = "client-killed", Row(&[KillClient], "");
+        /// The faulty network cut a connection while steps of a sequence that had been answered before were under way.
+        CutByTheNetwork = "cut-by-the-network", Row(
+            &[],
+            "it needs a population with network.cut or network.black_hole"
+        );
+        /// A step with START and END was answered rightly, and before it an END of the same ID.
+        OneStepSequences = "one-step-sequences", Row(&[Burst], "");
+        /// A step with neither START nor END was refused for want of START, right after an END of its ID was answered.
+        RefusedAfterEnd = "refused-after-end", Row(&[AfterEnd], "");
+        /// An END without START was refused for want of START, right after an END of its ID was answered.
+        RefusedSecondEnd = "refused-second-end", Row(&[EndTwice], "");
+        /// A sequence went on rightly after a step was refused for a flaw that was sent when a step of it had been answered: the sequence had its slot.
+        SurvivedAFlaw = "survived-a-flaw", Row(
+            &[Malformed],
+            "the step with the flaw has to be sent after a step of its sequence was answered: sending.window = 1"
+        );
+        /// A step was refused because its sequence waited for a slot for longer than it might.
+        ExpiredInBacklog = "expired-in-the-backlog", Row(
+            &[Timeout],
+            "slots have to be taken for longer than the steps may wait, a share of the idle limit, here {idle}: sequences without END, and more workers (-t, here {workers}) than slots, here {slots}"
+        );
+        /// A step was answered rightly over another transport than the step before it of its sequence.
+        MixedTransports = "mixed-transports", Row(&[MixedTransports], "");
+    }
 }
 
-claims! {
-    ReuseOfAnId "reuse-of-an-id" [ValidValid ValidNoEnd]
-        "A START was answered rightly, and before it an END of the same ID."
-        "";
-    BackToBack "back-to-back" [ValidValid ValidNoEnd]
-        "The same, where the START was sent before the END was answered."
-        "it needs sending.reuse = \"pipelined\", sending.window above 1, and a model that keeps no state by correlation ID";
-    RestartOfALiveId "restart-of-a-live-id" [ValidNoEnd NoEnd Restart]
-        "A START was answered rightly while the ID's sequence was certainly live: a step without END was answered, and the idle limit not reached."
-        "the START has to be answered within the idle limit, here {idle}, of the sending of the step before it";
-    RefusedNoStart "refused-no-start" [NoStart]
-        "A step without START was refused for want of START, as it had to be."
-        "";
-    IdleReap "idle-reap" [Pause]
-        "A step was refused whose sequence was certainly live before a pause beyond the idle limit."
-        "the pause has to be longer than the idle limit, here {idle}";
-    KeptThroughAPause "kept-through-a-pause" [Pause]
-        "A sequence went on rightly after nothing was sent for a quarter of the idle limit."
-        "the pause has to be from a quarter of the idle limit, here {idle}, to all of it";
-    LivedOn "lived-on" [Steady]
-        "A sequence went on rightly more than two idle limits after its START, and was never idle for one."
-        "the pauses between steps have to stay below the idle limit, here {idle}";
-    AllSlotsBusy "all-slots-busy" [ValidNoEnd NoEnd]
-        "As many sequences certainly had a slot as there are slots: START answered, no END sent, the idle limit not reached."
-        "as many sequences have to be left without END within the idle limit, here {idle}, as the model has slots, here {slots}: more workers (-t, here {workers})";
-    Backlog "backlog" [ValidNoEnd NoEnd]
-        "A START was sent while every slot was certainly taken, and was answered when one was free."
-        "as many sequences have to be left without END within the idle limit, here {idle}, as the model has slots, here {slots}: more workers (-t, here {workers})";
-    SlotReclaim "slot-reclaim" [ValidNoEnd NoEnd]
-        "The same, and the client had ended none of the sequences that had the slots: the server had to."
-        "as many sequences have to be left without END within the idle limit, here {idle}, as the model has slots, here {slots}: more workers (-t, here {workers})";
-    CutWithStepsUnderWay "cut-with-steps-under-way" [CancelQueued CancelExecuting CancelRestart Reset KillClient]
-        "The client cut a stream while steps of a sequence that had been answered before were under way."
-        "";
-    CutWhileIdle "cut-while-idle" [CancelIdle]
-        "The client cut a stream in the middle of a sequence, all that was sent answered."
-        "";
-    ConnectionReset "connection-reset" [Reset]
-        "The client reset a connection while steps of a sequence that had been answered before were under way."
-        "";
-    StartAfterACut "start-after-a-cut" [CancelRestart]
-        "A START was answered rightly, as the first step of its ID since a stream was cut with steps under way."
-        "";
-    HalfClosed "half-closed-with-answers-due" [HalfClose]
-        "A stream was half-closed while answers were due, and all of them came rightly."
-        "";
-    ContinuedElsewhere "continued-elsewhere" [ContinueElsewhere ContinueByNeighbour]
-        "A step of a sequence was answered rightly over another stream than the step before it."
-        "";
-    RestartElsewhere "restart-elsewhere" [RestartElsewhere SharedId]
-        "A START was answered rightly that was sent while the ID's sequence was under way on another stream."
-        "";
-    ConcurrentSubmission "concurrent-submission" [Concurrent]
-        "A step was answered rightly while another one of its sequence was under way on another stream."
-        "";
-    ReadOn "read-on-after-stopping" [StopReading]
-        "A stream was not read while more answers were due than flow control lets through, and all of them came rightly."
-        "";
-    ClientKilled "client-killed" [KillClient]
-        "The process of a client was killed while steps of a sequence that had been answered before were under way."
-        "";
-    CutByTheNetwork "cut-by-the-network" []
-        "The faulty network cut a connection while steps of a sequence that had been answered before were under way."
-        "it needs a population with network.cut or network.black_hole";
-    OneStepSequences "one-step-sequences" [Burst]
-        "A step with START and END was answered rightly, and before it an END of the same ID."
-        "";
-    RefusedAfterEnd "refused-after-end" [AfterEnd]
-        "A step with neither START nor END was refused for want of START, right after an END of its ID was answered."
-        "";
-    RefusedSecondEnd "refused-second-end" [EndTwice]
-        "An END without START was refused for want of START, right after an END of its ID was answered."
-        "";
-    SurvivedAFlaw "survived-a-flaw" [Malformed]
-        "A sequence went on rightly after a step was refused for a flaw that was sent when a step of it had been answered: the sequence had its slot."
-        "the step with the flaw has to be sent after a step of its sequence was answered: sending.window = 1";
-    ExpiredInBacklog "expired-in-the-backlog" [Timeout]
-        "A step was refused because its sequence waited for a slot for longer than it might."
-        "slots have to be taken for longer than the steps may wait, a share of the idle limit, here {idle}: sequences without END, and more workers (-t, here {workers}) than slots, here {slots}";
-    MixedTransports "mixed-transports" [MixedTransports]
-        "A step was answered rightly over another transport than the step before it of its sequence."
-        "";
-}
+/// The patterns that are for a claim, and what it needs besides them.
+struct Row(&'static [Pattern], &'static str);
 
-impl fmt::Display for Claim {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+impl Claim {
+    /// The patterns that are for it.
+    #[must_use]
+    pub fn patterns(self) -> &'static [Pattern] {
+        self.row().0
+    }
+
+    /// What it needs besides those patterns, if anything; `{slots}`, `{idle}` and `{workers}` stand for the run's.
+    #[must_use]
+    pub fn needs(self) -> &'static str {
+        self.row().1
     }
 }
 

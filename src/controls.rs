@@ -1,5 +1,6 @@
 //! What a model says that it saw of a request, beside its answer.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::sequence::{CorrelationId, Step};
@@ -74,7 +75,7 @@ impl Seen {
 }
 
 /// The controls that a model declares.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Told {
     /// Whether it is told START.
     pub start: bool,
@@ -87,7 +88,7 @@ pub struct Told {
 }
 
 /// In which output a model says what it saw, and what it can have seen.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Controls {
     /// The output's name.
     pub output: String,
@@ -99,26 +100,55 @@ pub struct Controls {
     pub slots: Option<u32>,
 }
 
+/// A control that says something else to the model than the request does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", untagged)]
+pub enum Difference {
+    /// A control that is true or false.
+    Flag {
+        /// Which.
+        control: Flag,
+        /// What it says to the model; none where it says nothing.
+        told: Option<bool>,
+        /// What the request says.
+        said: bool,
+    },
+    /// The control CORRID.
+    Corrid {
+        /// The correlation ID that it tells the model, of as many bits as that gets.
+        told: u64,
+        /// The same bits of the request's.
+        said: u64,
+    },
+}
+
+/// A control that is true or false.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Flag {
+    /// The sequence begins.
+    Start,
+    /// The sequence ends.
+    End,
+    /// The slot has a request.
+    Ready,
+}
+
 impl Told {
-    /// What of a step the model saw otherwise, a phrase for each control; nothing where it saw what was sent.
+    /// What of a step the model saw otherwise, by control; nothing where it saw what was sent.
     #[must_use]
-    pub fn differences(self, step: &Step, id: CorrelationId, seen: Seen) -> Vec<String> {
-        let phrase = |name: &str, told: &str, said: &str| {
-            format!("control '{name}' says {told} to the model and the request says {said}")
-        };
+    pub fn differences(self, step: &Step, id: CorrelationId, seen: Seen) -> Vec<Difference> {
         let flags = [
-            ("START", self.start, seen.start, step.start),
-            ("END", self.end, seen.end, step.end),
-            ("READY", self.ready, seen.ready, true),
+            (Flag::Start, self.start, seen.start, step.start),
+            (Flag::End, self.end, seen.end, step.end),
+            (Flag::Ready, self.ready, seen.ready, true),
         ];
         let flags = flags.into_iter().filter(|(_, is_told, told, said)| *is_told && *told != Some(*said));
-        let flags = flags.map(|(name, _, told, said)| {
-            phrase(name, &told.map_or("nothing".to_owned(), |told| told.to_string()), &said.to_string())
-        });
+        let flags = flags.map(|(control, _, told, said)| Difference::Flag { control, told, said });
         let corrid = self.corrid_bits.and_then(|bits| {
             let low = |id: u64| if bits >= u64::BITS { id } else { id & ((1 << bits) - 1) };
             let (told, said) = (low(seen.corrid.cast_unsigned()), low(id.0.get()));
-            (told != said).then(|| phrase("CORRID", &told.to_string(), &said.to_string()))
+            (told != said).then_some(Difference::Corrid { told, said })
         });
         flags.chain(corrid).collect()
     }
@@ -155,17 +185,17 @@ mod tests {
             Step { request, pattern: Pattern::Valid, start: true, end: false, value: 1.into(), of: 2, special: None };
         let id = CorrelationId(0x1_0000_0007.try_into().expect("not zero"));
         let right = Seen::new([Some(true), Some(false), Some(true)], 0x1_0000_0007, None);
-        assert_eq!(told(Some(64)).differences(&step, id, right), [""; 0]);
+        assert_eq!(told(Some(64)).differences(&step, id, right), []);
         let narrow = Seen { corrid: 7, ..right };
-        assert_eq!(told(Some(32)).differences(&step, id, narrow), [""; 0]);
+        assert_eq!(told(Some(32)).differences(&step, id, narrow), []);
         assert_eq!(told(Some(64)).differences(&step, id, narrow).len(), 1);
         let nothing = Seen::new([None; 3], -1, None);
         assert_eq!(told(Some(32)).differences(&step, id, nothing).len(), 4);
         let none = Told { start: false, end: false, ready: false, ..told(None) };
-        assert_eq!(none.differences(&step, id, nothing), [""; 0]);
+        assert_eq!(none.differences(&step, id, nothing), []);
         assert_eq!(
             told(None).differences(&step, id, Seen { start: Some(false), ..right }),
-            ["control 'START' says false to the model and the request says true"]
+            [Difference::Flag { control: Flag::Start, told: Some(false), said: true }]
         );
     }
 }

@@ -9,44 +9,60 @@ use serde::{
 
 use crate::conversation::Transport;
 
-/// What is spoken at an endpoint, and whether it is secured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Scheme {
-    /// gRPC.
-    #[default]
-    Grpc,
-    /// gRPC over TLS.
-    Grpcs,
-    /// HTTP.
-    Http,
-    /// HTTP over TLS.
-    Https,
+table! {
+    /// What is spoken at an endpoint.
+    pub enum Protocol: Scheme {
+        /// gRPC.
+        Grpc = "gRPC", Scheme::Grpc;
+        /// HTTP.
+        Http = "HTTP", Scheme::Http;
+    }
 }
 
-impl Scheme {
-    const ALL: [Self; 4] = [Self::Grpc, Self::Grpcs, Self::Http, Self::Https];
-
-    /// The scheme as a URL has it.
+impl Protocol {
+    /// Its scheme without TLS.
     #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Grpc => "grpc",
-            Self::Grpcs => "grpcs",
-            Self::Http => "http",
-            Self::Https => "https",
-        }
+    pub fn scheme(self) -> Scheme {
+        *self.row()
+    }
+}
+
+table! {
+    /// What is spoken at an endpoint, and whether it is secured.
+    #[derive(Default)]
+    pub enum Scheme: Secured {
+        /// gRPC.
+        #[default]
+        Grpc = "grpc", Secured(Protocol::Grpc, false);
+        /// gRPC over TLS.
+        Grpcs = "grpcs", Secured(Protocol::Grpc, true);
+        /// HTTP.
+        Http = "http", Secured(Protocol::Http, false);
+        /// HTTP over TLS.
+        Https = "https", Secured(Protocol::Http, true);
+    }
+}
+
+/// A protocol, and whether it goes over TLS.
+struct Secured(Protocol, bool);
+
+impl Scheme {
+    /// What is spoken there.
+    #[must_use]
+    pub fn protocol(self) -> Protocol {
+        self.row().0
     }
 
     /// Whether it is gRPC, secured or not.
     #[must_use]
     pub fn is_grpc(self) -> bool {
-        matches!(self, Self::Grpc | Self::Grpcs)
+        self.protocol() == Protocol::Grpc
     }
 
     /// Whether it goes over TLS.
     #[must_use]
     pub fn is_secured(self) -> bool {
-        matches!(self, Self::Grpcs | Self::Https)
+        self.row().1
     }
 }
 
@@ -93,7 +109,7 @@ impl FromStr for Endpoint {
     fn from_str(text: &str) -> Result<Self, String> {
         let (scheme, address) = match text.split_once("://") {
             None => (Scheme::default(), text),
-            Some((name, address)) => match Scheme::ALL.into_iter().find(|scheme| scheme.name() == name) {
+            Some((name, address)) => match Scheme::named(name) {
                 Some(scheme) => (scheme, address),
                 None => {
                     return Err(format!(
@@ -178,19 +194,19 @@ impl Endpoints {
     /// One of gRPC, taken in turn by who comes at which place.
     #[must_use]
     pub fn grpc(&self, place: usize) -> Option<&Endpoint> {
-        self.in_turn(place, true)
+        self.of(Protocol::Grpc, place)
     }
 
     /// One of HTTP, taken in turn by who comes at which place.
     #[must_use]
     pub fn http(&self, place: usize) -> Option<&Endpoint> {
-        self.in_turn(place, false)
+        self.of(Protocol::Http, place)
     }
 
     /// Whether one of them speaks what this transport is.
     #[must_use]
     pub fn speak(&self, transport: Transport) -> bool {
-        if transport.is_http() { self.http(0).is_some() } else { self.grpc(0).is_some() }
+        self.of(transport.protocol(), 0).is_some()
     }
 
     /// The transport for who has no other wish.
@@ -204,8 +220,10 @@ impl Endpoints {
         self.0.push(endpoint);
     }
 
-    fn in_turn(&self, place: usize, is_grpc: bool) -> Option<&Endpoint> {
-        let such = || self.0.iter().filter(|endpoint| endpoint.scheme.is_grpc() == is_grpc);
+    /// One of a protocol, taken in turn by who comes at which place.
+    #[must_use]
+    pub fn of(&self, protocol: Protocol, place: usize) -> Option<&Endpoint> {
+        let such = || self.0.iter().filter(|endpoint| endpoint.scheme.protocol() == protocol);
         such().nth(place % such().count().max(1))
     }
 }

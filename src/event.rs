@@ -1,13 +1,19 @@
 //! What happens after something was sent: the one thing that the oracle and the recorder look at.
 
+mod form;
+
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use self::form::Form;
 use crate::{
+    controls::Seen,
     conversation::{Connection, Lane, Transport},
+    number::Number,
     sequence::{RequestId, Step},
-    tensor::Tensor,
+    tensor::{Tensor, TensorData},
 };
 
 /// Nanoseconds since the run began, from the monotonic clock.
@@ -27,7 +33,7 @@ pub struct Event {
 }
 
 /// One context of one worker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct ContextId {
     /// The worker's index.
     pub worker: u32,
@@ -42,8 +48,11 @@ pub enum EventKind {
     Opened(Connection, Transport),
     /// A step was handed to the stream.
     Sent(Step),
-    /// The stream brought a message.
-    Received(Received),
+    /// The stream brought an answer that is in every way as it should be, but for its sum: to this request, with this sum, and with
+    /// what the model saw, where that is asked for.
+    Answered(RequestId, Number, Option<Seen>),
+    /// The stream brought a message of any other form, or one that [`Form::read`] has not looked at.
+    Received(Box<Received>),
     /// The client gave up waiting for the oldest request in flight.
     GaveUp,
     /// The client said that no further step follows; answers may still be due.
@@ -58,6 +67,18 @@ pub enum EventKind {
     NotClosed,
     /// The model or the server is being exchanged for another, as the scenario has it; it concerns all of the context's streams.
     Disturbed(Disturbance),
+}
+
+impl EventKind {
+    /// About how many bytes of memory it takes besides its own size.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        match self {
+            Self::Received(received) => received.memory(),
+            Self::Cut(Cut::Broken(reason)) => reason.len(),
+            _ => 0,
+        }
+    }
 }
 
 /// How far an exchange of the model or the server is.
@@ -88,8 +109,21 @@ pub enum Cut {
     Lapsed,
     /// The run was ended and did not wait any longer.
     Interrupted,
-    /// The server or the network ended it, for the reason given.
+    /// The server ended it without an error.
+    Ended,
+    /// The server or the network ended it with an error, for the reason given.
     Broken(String),
+}
+
+impl Cut {
+    /// Why, in the words of the transport, where the server or the network ended the stream.
+    #[must_use]
+    pub fn reason(&self) -> &str {
+        match self {
+            Self::Broken(reason) => reason,
+            _ => "the server ended the stream",
+        }
+    }
 }
 
 /// A message that came over a stream.
@@ -101,10 +135,12 @@ pub struct Received {
     pub result: Result<Response, String>,
     /// The error's code, where the transport has one.
     pub code: Option<Code>,
+    /// How many outputs an error carries besides.
+    pub outputs: u32,
 }
 
 /// The code of an error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Code {
     /// A status code of gRPC.
@@ -114,6 +150,32 @@ pub enum Code {
 }
 
 impl Received {
+    fn memory(&self) -> usize {
+        let tensor = |tensor: &Tensor| {
+            let data = match &tensor.data {
+                TensorData::Raw(bytes) => bytes.len(),
+                TensorData::Int32(elements) => elements.len() * size_of::<i32>(),
+                TensorData::Absent => 0,
+            };
+            size_of::<Tensor>()
+                + tensor.name.len()
+                + tensor.datatype.len()
+                + tensor.shape.len() * size_of::<i64>()
+                + data
+        };
+        let response = |response: &Response| {
+            size_of::<Response>()
+                + response.model.len()
+                + response.version.len()
+                + response.outputs.iter().map(tensor).sum::<usize>()
+        };
+        let result = match &self.result {
+            Ok(first) => response(first) + first.series.further.iter().map(response).sum::<usize>(),
+            Err(text) => text.len(),
+        };
+        size_of::<Self>() + self.id.len() + result
+    }
+
     /// The request that the message says it answers; none where that is no request of this tool.
     #[must_use]
     pub fn request(&self) -> Option<RequestId> {

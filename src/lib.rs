@@ -3,6 +3,9 @@
 //! The modules stand in the order in which data flows; each uses only those above it. `docs/ARCHITECTURE.md` has the
 //! whole picture.
 
+#[macro_use]
+mod table;
+
 #[cfg(test)]
 mod rounds;
 
@@ -24,6 +27,7 @@ pub mod sequence;
 pub mod simulation;
 pub mod tensor;
 mod whole_file;
+mod wording;
 
 // What to send: pure.
 pub mod plan;

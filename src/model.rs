@@ -2,6 +2,7 @@
 
 use std::{borrow::Cow, collections::BTreeMap, fmt, time::Duration};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{
@@ -12,7 +13,7 @@ use crate::{
 };
 
 /// How the sequence batcher puts sequences into batches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strategy {
     /// A sequence has a fixed slot of the batch.
@@ -29,6 +30,19 @@ impl fmt::Display for Strategy {
             Self::Oldest => "Oldest",
         })
     }
+}
+
+/// What a model's statistics say of requests, or how far they rose.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Counted {
+    /// Requests that succeeded.
+    pub success: u64,
+    /// Requests that failed.
+    pub fail: u64,
+    /// Inferences.
+    pub inference: u64,
+    /// Executions, each of one batch.
+    pub execution: u64,
 }
 
 /// What a model's configuration says.
@@ -62,7 +76,7 @@ pub struct Settings {
 }
 
 /// As what a model is told correlation IDs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ToldIds {
     /// Not at all, or it is not known.
@@ -84,7 +98,7 @@ pub struct Turn {
 }
 
 /// How many slots a model has in the course of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SlotRange {
     /// The fewest.
     pub fewest: u32,
@@ -93,7 +107,7 @@ pub struct SlotRange {
 }
 
 /// The model under test, as the server and the command line tell it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Model {
     /// The model's name.
     pub name: String,
@@ -107,6 +121,7 @@ pub struct Model {
     /// The output that sums come from.
     pub output: TensorSpec,
     /// The shape that is sent, of input and output alike.
+    #[schemars(with = "Vec<i64>")]
     pub shape: Shape,
     /// What the model computes.
     #[serde(flatten)]
@@ -119,9 +134,11 @@ pub struct Model {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slots_in_phases: Option<SlotRange>,
     /// The idle limit, where it is known.
+    #[schemars(with = "Option<u64>")]
     #[serde(rename = "idle_limit_us", serialize_with = "micros", deserialize_with = "from_micros")]
     pub idle_limit: Option<Duration>,
     /// How long the model says that it takes to execute.
+    #[schemars(with = "u64")]
     #[serde(rename = "execution_us", serialize_with = "some_micros", deserialize_with = "from_some_micros")]
     pub execution: Duration,
     /// How long a step may take in the server besides that: the scheduler's delay, and its turn among the slots.

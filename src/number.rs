@@ -1,67 +1,86 @@
 //! The numbers that steps add and models answer, in the types that tensors have.
 
 use std::{
+    borrow::Cow,
     fmt,
     hash::{Hash, Hasher},
     num::NonZeroU16,
     str::FromStr,
 };
 
-use serde::{Deserialize, Serialize};
+use half::f16;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-mod half;
-
-macro_rules! datatypes {
-    ($($(#[$default:ident])? $datatype:ident $name:literal $what:literal;)*) => {
-        /// A tensor's type, of those that can be added up.
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-        pub enum Datatype {
-            $(#[doc = $what] #[serde(rename = $name)] $(#[$default])? $datatype,)*
-        }
-
-        impl Datatype {
-            /// All of them.
-            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$datatype),*];
-
-            /// The type in the protocol's spelling.
-            #[must_use]
-            pub fn name(self) -> &'static str {
-                match self { $(Self::$datatype => $name,)* }
-            }
-        }
-    };
+table! {
+    /// A tensor's type, of those that can be added up, in the protocol's spelling.
+    #[derive(Default)]
+    pub enum Datatype: Row {
+        /// Whole numbers of 8 bits.
+        Int8 = "INT8", Row(Kind::Signed(8), "UINT8");
+        /// Whole numbers of 16 bits.
+        Int16 = "INT16", Row(Kind::Signed(16), "UINT16");
+        /// Whole numbers of 32 bits.
+        #[default]
+        Int32 = "INT32", Row(Kind::Signed(32), "FP32");
+        /// Whole numbers of 64 bits.
+        Int64 = "INT64", Row(Kind::Signed(64), "FP64");
+        /// Whole numbers of 8 bits without a sign.
+        Uint8 = "UINT8", Row(Kind::Unsigned(8), "INT8");
+        /// Whole numbers of 16 bits without a sign.
+        Uint16 = "UINT16", Row(Kind::Unsigned(16), "INT16");
+        /// Whole numbers of 32 bits without a sign.
+        Uint32 = "UINT32", Row(Kind::Unsigned(32), "FP32");
+        /// Whole numbers of 64 bits without a sign.
+        Uint64 = "UINT64", Row(Kind::Unsigned(64), "FP64");
+        /// Floating-point numbers of 16 bits, of which few whole ones are sent.
+        Fp16 = "FP16", Row(Kind::Float(16), "INT16");
+        /// Floating-point numbers of 32 bits, of which whole ones are sent.
+        Fp32 = "FP32", Row(Kind::Float(32), "INT32");
+        /// Floating-point numbers of 64 bits, of which whole ones are sent.
+        Fp64 = "FP64", Row(Kind::Float(64), "INT64");
+        /// Decimal texts of whole numbers of 32 bits.
+        Bytes = "BYTES", Row(Kind::Text, "FP32");
+    }
 }
 
-datatypes! {
-    Int8 "INT8" "Whole numbers of 8 bits.";
-    Int16 "INT16" "Whole numbers of 16 bits.";
-    #[default] Int32 "INT32" "Whole numbers of 32 bits.";
-    Int64 "INT64" "Whole numbers of 64 bits.";
-    Uint8 "UINT8" "Whole numbers of 8 bits without a sign.";
-    Uint16 "UINT16" "Whole numbers of 16 bits without a sign.";
-    Uint32 "UINT32" "Whole numbers of 32 bits without a sign.";
-    Uint64 "UINT64" "Whole numbers of 64 bits without a sign.";
-    Fp16 "FP16" "Floating-point numbers of 16 bits, of which few whole ones are sent.";
-    Fp32 "FP32" "Floating-point numbers of 32 bits, of which whole ones are sent.";
-    Fp64 "FP64" "Floating-point numbers of 64 bits, of which whole ones are sent.";
-    Bytes "BYTES" "Decimal texts of whole numbers of 32 bits.";
+/// What the elements are, and the name of another type that has as many bytes to an element, where there is one.
+struct Row(Kind, &'static str);
+
+/// What the elements of a type are; numbers by their bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Whole numbers.
+    Signed(u32),
+    /// Whole numbers without a sign.
+    Unsigned(u32),
+    /// Floating-point numbers.
+    Float(u32),
+    /// Decimal texts of whole numbers of 32 bits.
+    Text,
 }
 
 impl Datatype {
-    /// The type with this name.
+    /// What its elements are.
     #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|datatype| datatype.name() == name)
+    pub fn kind(self) -> Kind {
+        self.row().0
+    }
+
+    /// The name of another type, with as many bytes to an element where there is one.
+    #[must_use]
+    pub fn other(self) -> &'static str {
+        self.row().1
     }
 
     /// Of floating-point numbers, up to which power of two they have all whole numbers.
     #[must_use]
     pub fn exact_bits(self) -> Option<u32> {
-        match self {
-            Self::Fp16 => Some(half::EXACT_BITS),
-            Self::Fp32 => Some(f32::MANTISSA_DIGITS),
-            Self::Fp64 => Some(f64::MANTISSA_DIGITS),
-            _ => None,
+        match self.kind() {
+            Kind::Float(16) => Some(f16::MANTISSA_DIGITS),
+            Kind::Float(32) => Some(f32::MANTISSA_DIGITS),
+            Kind::Float(_) => Some(f64::MANTISSA_DIGITS),
+            Kind::Signed(_) | Kind::Unsigned(_) | Kind::Text => None,
         }
     }
 
@@ -71,54 +90,47 @@ impl Datatype {
     /// Whether HTTP has it in JSON, too, and not as bytes alone.
     #[must_use]
     pub fn is_in_json(self) -> bool {
-        self != Self::Fp16
+        self.kind() != Kind::Float(16)
     }
 
     /// How many bytes an element has; the fewest, of texts.
     #[must_use]
     pub fn bytes(self) -> usize {
-        match self {
-            Self::Int8 | Self::Uint8 => 1,
-            Self::Int16 | Self::Uint16 | Self::Fp16 => 2,
-            Self::Int32 | Self::Uint32 | Self::Fp32 => 4,
-            Self::Bytes => 5,
-            Self::Int64 | Self::Uint64 | Self::Fp64 => 8,
+        match self.kind() {
+            Kind::Signed(bits) | Kind::Unsigned(bits) | Kind::Float(bits) => bytes_of(bits),
+            Kind::Text => 5,
         }
     }
 
     /// What an element has to be, in words.
     #[must_use]
-    pub fn what(self) -> &'static str {
-        match self {
-            Self::Bytes => "the decimal text of an INT32",
-            _ => "a whole number",
+    pub fn in_words(self) -> &'static str {
+        match self.kind() {
+            Kind::Text => "the decimal text of an INT32",
+            Kind::Signed(_) | Kind::Unsigned(_) | Kind::Float(_) => "a whole number",
         }
     }
 
     /// How many bytes an element has, in words.
     #[must_use]
     pub fn size(self) -> &'static str {
-        match self {
-            Self::Int8 | Self::Uint8 => "1 byte",
-            Self::Int16 | Self::Uint16 | Self::Fp16 => "2 bytes",
-            Self::Int32 | Self::Uint32 | Self::Fp32 => "4 bytes",
-            Self::Int64 | Self::Uint64 | Self::Fp64 => "8 bytes",
-            Self::Bytes => "a length of 4 bytes and so many bytes",
+        match self.bytes() {
+            1 => "1 byte",
+            2 => "2 bytes",
+            4 => "4 bytes",
+            8 => "8 bytes",
+            _ => "a length of 4 bytes and so many bytes",
         }
     }
 
     /// The number that the type has for this one: modulo its width.
     #[must_use]
     pub fn number(self, value: i64) -> Number {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "that is how these types wrap")]
-        let value = match self {
-            Self::Int8 => i64::from(value as i8),
-            Self::Int16 => i64::from(value as i16),
-            Self::Int32 | Self::Bytes => i64::from(value as i32),
-            Self::Uint8 => i64::from(value as u8),
-            Self::Uint16 => i64::from(value as u16),
-            Self::Uint32 => i64::from(value as u32),
-            Self::Int64 | Self::Uint64 | Self::Fp16 | Self::Fp32 | Self::Fp64 => value,
+        let value = match self.kind() {
+            Kind::Signed(bits) => with_sign(value, bits),
+            Kind::Text => with_sign(value, i32::BITS),
+            Kind::Unsigned(bits) => (value.cast_unsigned() << (u64::BITS - bits) >> (u64::BITS - bits)).cast_signed(),
+            Kind::Float(_) => value,
         };
         Number { value, datatype: self, others: 0 }
     }
@@ -129,19 +141,17 @@ impl Datatype {
         fn first<const N: usize>(bytes: &[u8], read: impl Fn([u8; N]) -> Element) -> Option<(Element, &[u8])> {
             bytes.split_first_chunk().map(|(element, rest)| (read(*element), rest))
         }
-        let right = |value| Ok(self.number(value));
-        match self {
-            Self::Int8 => first(bytes, |element| right(i8::from_le_bytes(element).into())),
-            Self::Int16 => first(bytes, |element| right(i16::from_le_bytes(element).into())),
-            Self::Int32 => first(bytes, |element| right(i32::from_le_bytes(element).into())),
-            Self::Uint8 => first(bytes, |element| right(u8::from_le_bytes(element).into())),
-            Self::Uint16 => first(bytes, |element| right(u16::from_le_bytes(element).into())),
-            Self::Uint32 => first(bytes, |element| right(u32::from_le_bytes(element).into())),
-            Self::Int64 | Self::Uint64 => first(bytes, |element| right(i64::from_le_bytes(element))),
-            Self::Fp16 => first(bytes, |element| self.whole(half::number(u16::from_le_bytes(element)))),
-            Self::Fp32 => first(bytes, |element| self.whole(f32::from_le_bytes(element).into())),
-            Self::Fp64 => first(bytes, |element| self.whole(f64::from_le_bytes(element))),
-            Self::Bytes => {
+        match self.kind() {
+            Kind::Signed(bits) | Kind::Unsigned(bits) => {
+                let (element, rest) = bytes.split_at_checked(bytes_of(bits))?;
+                let mut value = [0; size_of::<i64>()];
+                value[..element.len()].copy_from_slice(element);
+                Some((Ok(self.number(i64::from_le_bytes(value))), rest))
+            }
+            Kind::Float(16) => first(bytes, |element| self.whole(f16::from_le_bytes(element).into())),
+            Kind::Float(32) => first(bytes, |element| self.whole(f32::from_le_bytes(element).into())),
+            Kind::Float(_) => first(bytes, |element| self.whole(f64::from_le_bytes(element))),
+            Kind::Text => {
                 let (length, rest) = bytes.split_first_chunk()?;
                 let (text, rest) = rest.split_at_checked(u32::from_le_bytes(*length).try_into().ok()?)?;
                 Some((self.decimal(text), rest))
@@ -157,24 +167,47 @@ impl Datatype {
             #[expect(clippy::cast_possible_truncation, reason = "it is whole, and near enough to zero")]
             return Ok(self.number(number as i64));
         }
-        Err(format!("{number:?}"))
+        Err(NotWhole::Fraction(format!("{number:?}")))
     }
 
     fn decimal(self, text: &[u8]) -> Element {
         let number = str::from_utf8(text).ok().and_then(|text| text.parse::<i32>().ok());
         number
             .map(|number| self.number(number.into()))
-            .ok_or_else(|| format!("the text {:?}", String::from_utf8_lossy(text)))
+            .ok_or_else(|| NotWhole::Text(String::from_utf8_lossy(text).into_owned()))
     }
 }
 
-/// An element of a tensor: a number, or in words what is there in place of a whole one.
-pub type Element = Result<Number, String>;
+/// An element of a tensor: a number, or what is there in place of a whole one.
+pub type Element = Result<Number, NotWhole>;
 
-impl fmt::Display for Datatype {
+/// What an element is that is no whole number.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum NotWhole {
+    /// A floating-point number, which may be infinite or none at all, in decimal.
+    Fraction(String),
+    /// A text that is not the decimal text of an INT32.
+    Text(String),
+}
+
+impl fmt::Display for NotWhole {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+        match self {
+            Self::Fraction(number) => f.write_str(number),
+            Self::Text(text) => write!(f, "the text {text:?}"),
+        }
     }
+}
+
+/// How many bytes so many bits are.
+fn bytes_of(bits: u32) -> usize {
+    (bits / 8) as usize
+}
+
+/// The low bits of a value as a number with a sign.
+fn with_sign(value: i64, bits: u32) -> i64 {
+    value << (i64::BITS - bits) >> (i64::BITS - bits)
 }
 
 /// Of floating-point numbers, what elements are below: [`ELEMENTS_MAX`](crate::tensor::ELEMENTS_MAX) of them together are far below
@@ -230,12 +263,9 @@ impl Number {
     /// How far from nought it is, in either direction.
     #[must_use]
     pub fn magnitude(self) -> u64 {
-        #[expect(clippy::cast_possible_truncation, reason = "the type has no more bits")]
-        match self.datatype {
-            Datatype::Uint8 => (self.value as i8).unsigned_abs().into(),
-            Datatype::Uint16 => (self.value as i16).unsigned_abs().into(),
-            Datatype::Uint32 => (self.value as i32).unsigned_abs().into(),
-            _ => self.value.unsigned_abs(),
+        match self.datatype.kind() {
+            Kind::Unsigned(bits) => with_sign(self.value, bits).unsigned_abs(),
+            Kind::Signed(_) | Kind::Float(_) | Kind::Text => self.value.unsigned_abs(),
         }
     }
 
@@ -288,16 +318,15 @@ impl Number {
     /// Appends it as tensors have it.
     pub fn put(self, bytes: &mut Vec<u8>) {
         let value = self.value;
-        #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "numbers fit their types")]
-        match self.datatype {
-            Datatype::Int8 | Datatype::Uint8 => bytes.extend_from_slice(&(value as i8).to_le_bytes()),
-            Datatype::Int16 | Datatype::Uint16 => bytes.extend_from_slice(&(value as i16).to_le_bytes()),
-            Datatype::Int32 | Datatype::Uint32 => bytes.extend_from_slice(&(value as i32).to_le_bytes()),
-            Datatype::Int64 | Datatype::Uint64 => bytes.extend_from_slice(&value.to_le_bytes()),
-            Datatype::Fp16 => bytes.extend_from_slice(&half::of(value).to_le_bytes()),
-            Datatype::Fp32 => bytes.extend_from_slice(&(value as f32).to_le_bytes()),
-            Datatype::Fp64 => bytes.extend_from_slice(&(value as f64).to_le_bytes()),
-            Datatype::Bytes => {
+        #[expect(clippy::cast_precision_loss, reason = "numbers fit their types")]
+        match self.datatype.kind() {
+            Kind::Signed(bits) | Kind::Unsigned(bits) => {
+                bytes.extend_from_slice(&value.to_le_bytes()[..bytes_of(bits)]);
+            }
+            Kind::Float(16) => bytes.extend_from_slice(&f16::from_f32(value as f32).to_le_bytes()),
+            Kind::Float(32) => bytes.extend_from_slice(&(value as f32).to_le_bytes()),
+            Kind::Float(_) => bytes.extend_from_slice(&(value as f64).to_le_bytes()),
+            Kind::Text => {
                 let mut buffer = itoa::Buffer::new();
                 let text = buffer.format(value);
                 bytes.extend_from_slice(&u32::try_from(text.len()).expect("a number is short").to_le_bytes());
@@ -320,10 +349,10 @@ impl Number {
     #[must_use]
     pub fn strays(datatype: Datatype, elements: usize) -> u64 {
         let others = u64::try_from(elements.saturating_sub(1)).unwrap_or(u64::MAX);
-        match datatype {
-            Datatype::Fp16 => others.div_ceil(2),
-            Datatype::Fp32 | Datatype::Fp64 => others.saturating_mul(PART_MAX.unsigned_abs()),
-            _ => 0,
+        match datatype.kind() {
+            Kind::Float(16) => others.div_ceil(2),
+            Kind::Float(_) => others.saturating_mul(PART_MAX.unsigned_abs()),
+            Kind::Signed(_) | Kind::Unsigned(_) | Kind::Text => 0,
         }
     }
 
@@ -334,16 +363,14 @@ impl Number {
         bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         let drawn = (bits ^ (bits >> 31)).cast_signed();
-        let width = match self.datatype {
-            Datatype::Int64 | Datatype::Uint64 => i64::BITS,
-            Datatype::Int32 | Datatype::Uint32 | Datatype::Bytes => i32::BITS,
-            Datatype::Int16 | Datatype::Uint16 => i16::BITS,
-            Datatype::Int8 | Datatype::Uint8 => i8::BITS,
-            Datatype::Fp16 => {
+        let width = match self.datatype.kind() {
+            Kind::Signed(bits) | Kind::Unsigned(bits) => bits,
+            Kind::Text => i32::BITS,
+            Kind::Float(16) => {
                 let sign = if index.is_multiple_of(2) { 1 } else { -1 };
                 return self.datatype.number(sign * drawn.rem_euclid(HALF_PART_MAX));
             }
-            Datatype::Fp32 | Datatype::Fp64 => return self.datatype.number(drawn % PART_MAX),
+            Kind::Float(_) => return self.datatype.number(drawn % PART_MAX),
         };
         // The uppermost bits, so that there are small ones and large ones.
         self.datatype.number(drawn >> (u64::from(i64::BITS - width) + bits % u64::from(width)))
@@ -376,8 +403,31 @@ impl fmt::Debug for Number {
     }
 }
 
+/// As a number alone, so that it is read back as one of 64 bits.
+impl Serialize for Number {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Written::from(*self).serialize(serializer)
+    }
+}
+
+impl JsonSchema for Number {
+    fn schema_name() -> Cow<'static, str> {
+        "Number".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "integer", "description": "A whole number of a tensor's type." })
+    }
+}
+
+impl<'de> Deserialize<'de> for Number {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Written::deserialize(deserializer).map(Self::from)
+    }
+}
+
 /// A whole number of 64 bits with a sign or without, as files have it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Written {
     /// One with a sign.
@@ -394,6 +444,20 @@ impl Written {
             Self::Signed(value) => value,
             Self::Unsigned(value) => value.cast_signed(),
         }
+    }
+}
+
+impl From<Number> for Written {
+    fn from(number: Number) -> Self {
+        i64::try_from(number.unwrapped()).map_or(Self::Unsigned(number.value.cast_unsigned()), Self::Signed)
+    }
+}
+
+/// The number in the widest type that has it.
+impl From<Written> for Number {
+    fn from(written: Written) -> Self {
+        let datatype = if matches!(written, Written::Signed(_)) { Datatype::Int64 } else { Datatype::Uint64 };
+        datatype.number(written.value())
     }
 }
 

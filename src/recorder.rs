@@ -1,19 +1,22 @@
 //! What a run amounts to: verdicts, counts and times, kept by each runtime thread for itself and merged at the end.
 
+mod collector;
 mod reach;
 mod tap;
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 use hdrhistogram::Histogram;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::collector::{Collected, Collector};
 use self::reach::{Here, Reach};
 pub use self::tap::{Batch, Batches, Gap, Tap, Taps, TapsAreGone};
 use crate::{
     claim::Claims,
     event::{ContextId, Cut, Event, EventKind, Nanos},
-    oracle::{Oracle, OtherWords, Outcome, Ruling, Settled, Violation, ViolationKind},
+    oracle::{Oracle, OtherWords, Outcome, Ruling, Sent, Settled, Violation, ViolationKind},
     sequence::{Pattern, RequestId},
 };
 
@@ -21,7 +24,7 @@ use crate::{
 const LONGEST_US: u64 = 3_600_000_000;
 
 /// What was sent and what became of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Counts {
     /// Requests sent.
     pub requests: u64,
@@ -57,6 +60,12 @@ impl Counts {
         self.sequences_as_planned += other.sequences_as_planned;
     }
 
+    /// How many requests were sent, and answered.
+    #[must_use]
+    pub fn sent(&self) -> Sent {
+        Sent { requests: self.requests, answered: self.answered() }
+    }
+
     /// Requests that were answered in whatever way.
     #[must_use]
     pub fn answered(&self) -> u64 {
@@ -81,6 +90,16 @@ impl Default for Times {
 }
 
 impl Times {
+    /// These times, in µs.
+    #[cfg(test)]
+    pub(crate) fn of(us: &[u64]) -> Self {
+        let mut times = Self::default();
+        for us in us {
+            times.record(0, us * 1000);
+        }
+        times
+    }
+
     fn record(&mut self, from: Nanos, to: Nanos) {
         self.0.saturating_record((to.saturating_sub(from) / 1000).max(1));
     }
@@ -198,7 +217,7 @@ impl Tally {
 
 /// What is told to whoever watches the run, after each event.
 #[derive(Debug, Default)]
-pub struct Record {
+pub struct Noted {
     /// The request that the event settled, if any.
     pub settled: Option<Settled>,
     /// How many further requests nobody waits for any more.
@@ -273,7 +292,8 @@ impl Recorder {
     }
 
     /// Takes an event in.
-    pub fn record(&mut self, event: Event) -> Record {
+    pub fn record(&mut self, event: Event) -> Noted {
+        let event = self.oracle.read(event);
         let (at, context) = (event.at, event.context);
         let here = Here { at, lane: event.lane, idle_limit: self.idle_limit };
         let index = self.index(context);
@@ -292,6 +312,7 @@ impl Recorder {
             }
             EventKind::GaveUp | EventKind::Cut(_) => self.tally.cut = true,
             EventKind::Opened(..)
+            | EventKind::Answered(..)
             | EventKind::Received(_)
             | EventKind::HalfClosed
             | EventKind::Closed
@@ -320,7 +341,7 @@ impl Recorder {
         if let Some(tap) = &mut self.tap {
             tap.violations(&violations);
         }
-        Record { settled, abandoned, violations, distrust }
+        Noted { settled, abandoned, violations, distrust }
     }
 
     fn settled(&mut self, at: Nanos, context: ContextId, settled: &Settled) {

@@ -4,15 +4,36 @@ use std::fmt;
 
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::number::Written;
 
 /// The number that fixes a run's plan.
 ///
 /// The generator is `ChaCha` with 8 rounds, keyed by the seed; each worker draws from the stream of its own index, so what
 /// one worker sends depends on the seed and on that index alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Seed(pub u64);
+
+impl From<Seed> for Written {
+    fn from(Seed(seed): Seed) -> Self {
+        i64::try_from(seed).map_or(Self::Unsigned(seed), Self::Signed)
+    }
+}
+
+impl TryFrom<Written> for Seed {
+    type Error = &'static str;
+
+    fn try_from(written: Written) -> Result<Self, Self::Error> {
+        match written {
+            Written::Signed(seed) => u64::try_from(seed).map_err(|_| "a seed is not negative"),
+            Written::Unsigned(seed) => Ok(seed),
+        }
+        .map(Self)
+    }
+}
 
 impl Seed {
     /// The generator of the worker with this index.

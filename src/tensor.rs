@@ -2,12 +2,13 @@
 
 use std::{fmt, num::NonZeroU16};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::number::{Datatype, Element, Number};
+use crate::number::{Datatype, Element, NotWhole, Number};
 
 /// What a model declares of one of its tensors.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TensorSpec {
     /// The tensor's name.
     pub name: String,
@@ -158,13 +159,13 @@ pub enum TensorData {
 impl TensorData {
     /// The element of a tensor that holds exactly one of this type.
     #[must_use]
-    pub fn single(&self, datatype: Datatype) -> Option<Element> {
+    pub fn single(&self, datatype: Datatype) -> Option<Result<Number, Unlike>> {
         self.alike(datatype, 1)
     }
 
-    /// What all elements of a tensor are that holds exactly so many of this type; where they differ that is told in words.
+    /// The number that all elements of a tensor are that holds exactly so many of this type.
     #[must_use]
-    pub fn alike(&self, datatype: Datatype, count: usize) -> Option<Element> {
+    pub fn alike(&self, datatype: Datatype, count: usize) -> Option<Result<Number, Unlike>> {
         match self {
             Self::Raw(bytes) => {
                 let mut rest = bytes.as_slice();
@@ -184,26 +185,80 @@ impl TensorData {
     }
 }
 
-fn alike(mut elements: impl Iterator<Item = Element>, count: usize) -> Option<Element> {
+fn alike(mut elements: impl Iterator<Item = Element>, count: usize) -> Option<Result<Number, Unlike>> {
     let first = elements.next()?;
-    let mut told = first.clone();
+    let mut other = None;
     let mut seen = 1;
-    for (number, element) in (2..).zip(elements) {
+    for (element, content) in (2..).zip(elements) {
         seen += 1;
-        if let (Ok(one), true) = (&first, element != first && told.is_ok()) {
-            let other = element.map_or_else(|words| words, |other| other.to_string());
-            told = Err(format!("{one}, and {other} in element {number} of {count}"));
+        if first.is_ok() && other.is_none() && content != first {
+            other = Some(Other { content: content.into(), element, of: count });
         }
     }
-    (seen == count).then_some(told)
+    let alike = match (first, other) {
+        (Ok(number), None) => Ok(number),
+        (first, other) => Err(Unlike { first: first.into(), other }),
+    };
+    (seen == count).then_some(alike)
 }
 
-impl fmt::Display for TensorData {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+/// The elements of a tensor that are not one whole number.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Unlike {
+    /// The first one.
+    pub first: Content,
+    /// The first one that is unlike the first of all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other: Option<Other>,
+}
+
+/// An element that is unlike the first one of its tensor.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Other {
+    /// What it is.
+    pub content: Content,
+    /// Its number, from 1.
+    pub element: usize,
+    /// How many elements the tensor has.
+    pub of: usize,
+}
+
+/// What an element is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Content {
+    /// A whole number.
+    Whole(Number),
+    /// Anything else.
+    NotWhole(NotWhole),
+}
+
+impl From<Element> for Content {
+    fn from(element: Element) -> Self {
+        element.map_or_else(Self::NotWhole, Self::Whole)
+    }
+}
+
+/// What a tensor holds, as far as it can be counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Held {
+    /// So many bytes.
+    Bytes(usize),
+    /// So many elements.
+    Elements(usize),
+    /// No elements of its type.
+    Nothing,
+}
+
+impl TensorData {
+    /// What it holds.
+    #[must_use]
+    pub fn held(&self) -> Held {
         match self {
-            Self::Raw(bytes) => write!(f, "{} bytes", bytes.len()),
-            Self::Int32(elements) => write!(f, "{} elements", elements.len()),
-            Self::Absent => f.write_str("no elements of its type"),
+            Self::Raw(bytes) => Held::Bytes(bytes.len()),
+            Self::Int32(elements) => Held::Elements(elements.len()),
+            Self::Absent => Held::Nothing,
         }
     }
 }

@@ -15,7 +15,6 @@ mod accumulator;
 mod boundary;
 mod controls;
 mod fault;
-mod half;
 mod instance;
 mod late;
 mod model;

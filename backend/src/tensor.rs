@@ -4,7 +4,9 @@
 
 use std::{ffi::c_uint, fmt};
 
-use crate::{half, name::Name};
+use half::f16;
+
+use crate::name::Name;
 
 macro_rules! datatypes {
     ($($variant:ident $code:literal $name:literal;)*) => {
@@ -151,7 +153,7 @@ impl Arithmetic {
     #[expect(clippy::cast_possible_truncation, reason = "that is what rounding is")]
     fn round(self, number: f64) -> f64 {
         match self.0 {
-            Datatype::Fp16 => half::from_bits(half::to_bits(number)),
+            Datatype::Fp16 => to_half(number).into(),
             Datatype::Fp32 => f64::from(number as f32),
             _ => number,
         }
@@ -190,7 +192,7 @@ impl Arithmetic {
             Datatype::Int32 => chunks(data, |bytes| Number::Integer(i32::from_le_bytes(bytes).into())),
             Datatype::Uint32 => chunks(data, |bytes| Number::Integer(u32::from_le_bytes(bytes).into())),
             Datatype::Int64 | Datatype::Uint64 => chunks(data, |bytes| Number::Integer(i64::from_le_bytes(bytes))),
-            Datatype::Fp16 => chunks(data, |bytes| Number::Float(half::from_bits(u16::from_le_bytes(bytes)))),
+            Datatype::Fp16 => chunks(data, |bytes| Number::Float(f16::from_le_bytes(bytes).into())),
             Datatype::Fp32 => chunks(data, |bytes| Number::Float(f32::from_le_bytes(bytes).into())),
             Datatype::Fp64 => chunks(data, |bytes| Number::Float(f64::from_le_bytes(bytes))),
             Datatype::Bytes => self.texts(data)?,
@@ -253,11 +255,18 @@ impl Arithmetic {
                 Datatype::Bytes => text_element(&number.to_string()),
                 _ => number.to_le_bytes().into(),
             },
-            Number::Float(number) if self.0 == Datatype::Fp16 => half::to_bits(number).to_le_bytes().into(),
+            Number::Float(number) if self.0 == Datatype::Fp16 => to_half(number).to_le_bytes().into(),
             Number::Float(number) if self.0 == Datatype::Fp32 => (number as f32).to_le_bytes().into(),
             Number::Float(number) => number.to_le_bytes().into(),
         }
     }
+}
+
+/// The number of FP16 that is nearest to this one. The way over `f32` does not change the sum of two numbers of FP16, because an `f32`
+/// has more than twice their bits. `f16::from_f64` may ignore the low 32 bits of an `f64`: it rounds 2049 and a little more down.
+#[expect(clippy::cast_possible_truncation, reason = "that is what rounding is")]
+fn to_half(number: f64) -> f16 {
+    f16::from_f32(number as f32)
 }
 
 fn chunks<const N: usize>(data: &[u8], read: impl Fn([u8; N]) -> Number) -> Vec<Number> {
@@ -298,6 +307,7 @@ mod tests {
         assert_eq!(sum("TYPE_UINT16", "65535", "2"), [1, 0]);
         assert_eq!(sum("TYPE_FP16", "2048", "1"), 0x6800_u16.to_le_bytes());
         assert_eq!(sum("TYPE_FP16", "2048", "3"), 0x6802_u16.to_le_bytes());
+        assert_eq!(sum("TYPE_FP16", "2048", "1.0009765625"), 0x6801_u16.to_le_bytes());
         assert_eq!(sum("TYPE_FP16", "1000", "-995"), 0x4500_u16.to_le_bytes());
         assert_eq!(sum("TYPE_INT32", "2147483647", "2"), (-2_147_483_647_i32).to_le_bytes());
         assert_eq!(sum("TYPE_UINT32", "4294967295", "2"), 1_u32.to_le_bytes());

@@ -83,7 +83,7 @@ fn correct(args: &Args, requests: u64) -> Result<ExitCode, Box<dyn Error>> {
 
 fn detect(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     let began = Instant::now();
-    let rows: Vec<_> = ROWS.iter().filter(|row| row.fault.info().name.contains(&args.only)).copied().collect();
+    let rows: Vec<_> = ROWS.iter().filter(|row| row.fault.name().contains(&args.only)).copied().collect();
     eprintln!("the reference server: {} faults, always and with {} seeds once", rows.len(), args.seeds);
     let reference = in_the_reference(&rows, args);
     eprintln!("{} s; the smallest counterexamples", began.elapsed().as_secs());
@@ -115,7 +115,7 @@ fn in_the_reference(rows: &[Row], args: &Args) -> Outcomes {
     let mut all = Outcomes::new();
     for ((row, seed), outcome) in runs.iter().zip(done) {
         if outcome.found().is_some() && !outcome.is_named_rightly(&[Planted::always(row.fault)]) {
-            eprintln!("{}, seed {seed}, is not named rightly: {}", row.fault.info().name, outcome.told());
+            eprintln!("{}, seed {seed}, is not named rightly: {}", row.fault.name(), outcome.told());
         }
         gather(&mut all, row.fault, *seed == 0, outcome);
     }
@@ -152,8 +152,7 @@ fn smallest_of_all(rows: &[Row], found: &Outcomes, at_a_time: usize) -> BTreeMap
 
 /// The built-in scenarios with the faults that they are meant for, each always there; some take a race that not every run has.
 fn in_built_in_scenarios(args: &Args) -> Vec<BuiltIn> {
-    let meant: Vec<_> =
-        meant::all().into_iter().filter(|meant| meant.row.fault.info().name.contains(&args.only)).collect();
+    let meant: Vec<_> = meant::all().into_iter().filter(|meant| meant.row.fault.name().contains(&args.only)).collect();
     let outcomes = for_each(&meant, args.at_a_time, |meant| {
         (1..=SEEDS_MAX).map(|seed| meant.run(true, seed, program())).find(Outcome::is_noticed)
     });

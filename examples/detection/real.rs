@@ -41,15 +41,14 @@ pub(crate) struct Trial {
 
 /// The rows of the faults that native models can commit.
 pub(crate) fn rows(only: &str) -> Vec<Row> {
-    let has =
-        |row: &&Row| NATIVE_FAULTS.contains(&format!(" \"{}\" ", row.fault)) && row.fault.info().name.contains(only);
+    let has = |row: &&Row| NATIVE_FAULTS.contains(&format!(" \"{}\" ", row.fault)) && row.fault.name().contains(only);
     ROWS.iter().filter(has).copied().collect()
 }
 
 /// All runs: each fault always, and once with so many seeds.
 pub(crate) fn trials(rows: &[Row], seeds: u64) -> Vec<Trial> {
     let new = |row: &Row, planted, seed, always: bool| {
-        let model = format!("{}_{}_{seed}_{}", row.fault.info().name.replace('-', "_"), u8::from(always), row.model);
+        let model = format!("{}_{}_{seed}_{}", row.fault.name().replace('-', "_"), u8::from(always), row.model);
         Trial { row: *row, planted, seed, always, model }
     };
     let of_row = |row: &Row| {

@@ -6,6 +6,7 @@ use sequence_stress::{
     engine::{Given, Setup, run_given},
     failure::{Failure, Run, shrink},
     reference::{Planted, Server},
+    report::describe,
     seed::Seed,
 };
 use tokio::sync::mpsc;
@@ -33,7 +34,8 @@ pub(crate) fn smallest(row: &Row, seed: u64) -> Option<(usize, bool)> {
     drop(server);
     let arithmetic = result.preflight.model.arithmetic;
     let run = Run { scenario: &scenario, seed: Seed(seed), manner, arithmetic, scene: &result.scene, embedded: None };
-    let failure = Failure::found(result.violations.first()?, &run)?;
+    let first = result.violations.first()?;
+    let failure = Failure::found(first, describe(first), &run)?;
     let began = Instant::now();
     if !shows(row, &failure, seed) {
         return None;

@@ -12,7 +12,7 @@ use std::{
     time::Instant,
 };
 
-use sequence_stress::{engine::SlotFinding, reference::Server};
+use sequence_stress::{engine::SlotFinding, reference::Server, report::describe};
 
 use crate::harness::{
     rows::{MODELS, Scene},
@@ -118,7 +118,7 @@ fn one(
             }
             *soaked.by_kind.entry((scene, model)).or_default() += total.requests;
             for violation in &result.violations {
-                let line = format!("{name}: {violation}");
+                let line = format!("{name}: {}", describe(violation));
                 eprintln!("accused: {line}");
                 soaked.accused.push(line);
             }

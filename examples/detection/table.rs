@@ -186,7 +186,6 @@ impl Table<'_> {
     fn faults(&self, out: &mut String) -> std::fmt::Result {
         let mut group = "";
         for row in self.rows {
-            let info = row.fault.info();
             if group != row.fault.group() {
                 group = row.fault.group();
                 writeln!(out, "\n## {}{} faults\n", group[..1].to_uppercase(), &group[1..])?;
@@ -206,9 +205,9 @@ impl Table<'_> {
             writeln!(
                 out,
                 "| `{}` | {} | {} | {}, {} | {} | {} | {smallest} | {} | {} | {} | {} |",
-                info.name,
-                info.does,
-                info.resembles,
+                row.fault,
+                row.fault.what(),
+                row.fault.resembles(),
                 row.scene.name(),
                 row.model.trim_end_matches("_sequence_int32"),
                 always(row.fault, of),

@@ -3,7 +3,7 @@
 use std::fmt;
 
 macro_rules! elements {
-    ($($variant:ident $name:literal $what:literal;)*) => {
+    ($($variant:ident $name:literal $what:literal $row:expr;)*) => {
         /// What the elements of a tensor are.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum ElementType { $(#[doc = $what] $variant,)* }
@@ -17,25 +17,68 @@ macro_rules! elements {
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }
+
+            fn row(self) -> Row {
+                match self { $(Self::$variant => $row,)* }
+            }
         }
     };
 }
 
+/// What a type is like, and what it is called in the files of each format.
+struct Row {
+    kind: Kind,
+    /// Its number in ONNX, in `TensorProto.DataType`.
+    onnx: i32,
+    /// Its number in TensorFlow, in `DataType`.
+    tensorflow: i32,
+    /// OpenVINO's name for it in attributes, and in ports.
+    openvino: Option<(&'static str, &'static str)>,
+    /// Its number in the code of TorchScript, and the name of a storage of it; none where torch has no such type, or only stores it.
+    torch: Option<(u8, &'static str)>,
+}
+
+/// What the elements are; numbers by their bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Truth,
+    Signed(u32),
+    Unsigned(u32),
+    /// The bits of the exponent and of the fraction.
+    Float(u32, u32),
+    Text,
+}
+use Kind::{Float, Signed, Text, Truth, Unsigned};
+
 elements! {
-    Bool "BOOL" "True or false.";
-    Int8 "INT8" "Whole numbers of 8 bits.";
-    Int16 "INT16" "Whole numbers of 16 bits.";
-    Int32 "INT32" "Whole numbers of 32 bits.";
-    Int64 "INT64" "Whole numbers of 64 bits.";
-    Uint8 "UINT8" "Whole numbers of 8 bits without a sign.";
-    Uint16 "UINT16" "Whole numbers of 16 bits without a sign.";
-    Uint32 "UINT32" "Whole numbers of 32 bits without a sign.";
-    Uint64 "UINT64" "Whole numbers of 64 bits without a sign.";
-    Fp16 "FP16" "Floating-point numbers of 16 bits, 10 of them for the fraction.";
-    Bf16 "BF16" "Floating-point numbers of 16 bits, 7 of them for the fraction.";
-    Fp32 "FP32" "Floating-point numbers of 32 bits.";
-    Fp64 "FP64" "Floating-point numbers of 64 bits.";
-    Text "TEXT" "Texts.";
+    Bool "BOOL" "True or false."
+        Row { kind: Truth, onnx: 9, tensorflow: 10, openvino: Some(("boolean", "BOOL")), torch: Some((11, "BoolStorage")) };
+    Int8 "INT8" "Whole numbers of 8 bits."
+        Row { kind: Signed(8), onnx: 3, tensorflow: 6, openvino: Some(("i8", "I8")), torch: Some((1, "CharStorage")) };
+    Int16 "INT16" "Whole numbers of 16 bits."
+        Row { kind: Signed(16), onnx: 5, tensorflow: 5, openvino: Some(("i16", "I16")), torch: Some((2, "ShortStorage")) };
+    Int32 "INT32" "Whole numbers of 32 bits."
+        Row { kind: Signed(32), onnx: 6, tensorflow: 3, openvino: Some(("i32", "I32")), torch: Some((3, "IntStorage")) };
+    Int64 "INT64" "Whole numbers of 64 bits."
+        Row { kind: Signed(64), onnx: 7, tensorflow: 9, openvino: Some(("i64", "I64")), torch: Some((4, "LongStorage")) };
+    Uint8 "UINT8" "Whole numbers of 8 bits without a sign."
+        Row { kind: Unsigned(8), onnx: 2, tensorflow: 4, openvino: Some(("u8", "U8")), torch: Some((0, "ByteStorage")) };
+    Uint16 "UINT16" "Whole numbers of 16 bits without a sign."
+        Row { kind: Unsigned(16), onnx: 4, tensorflow: 17, openvino: Some(("u16", "U16")), torch: None };
+    Uint32 "UINT32" "Whole numbers of 32 bits without a sign."
+        Row { kind: Unsigned(32), onnx: 12, tensorflow: 22, openvino: Some(("u32", "U32")), torch: None };
+    Uint64 "UINT64" "Whole numbers of 64 bits without a sign."
+        Row { kind: Unsigned(64), onnx: 13, tensorflow: 23, openvino: Some(("u64", "U64")), torch: None };
+    Fp16 "FP16" "Floating-point numbers of 16 bits, 10 of them for the fraction."
+        Row { kind: Float(5, 10), onnx: 10, tensorflow: 19, openvino: Some(("f16", "FP16")), torch: Some((5, "HalfStorage")) };
+    Bf16 "BF16" "Floating-point numbers of 16 bits, 7 of them for the fraction."
+        Row { kind: Float(8, 7), onnx: 16, tensorflow: 14, openvino: Some(("bf16", "BF16")), torch: Some((15, "BFloat16Storage")) };
+    Fp32 "FP32" "Floating-point numbers of 32 bits."
+        Row { kind: Float(8, 23), onnx: 1, tensorflow: 1, openvino: Some(("f32", "FP32")), torch: Some((6, "FloatStorage")) };
+    Fp64 "FP64" "Floating-point numbers of 64 bits."
+        Row { kind: Float(11, 52), onnx: 11, tensorflow: 2, openvino: Some(("f64", "FP64")), torch: Some((7, "DoubleStorage")) };
+    Text "TEXT" "Texts."
+        Row { kind: Text, onnx: 8, tensorflow: 7, openvino: None, torch: None };
 }
 
 impl fmt::Display for ElementType {
@@ -48,36 +91,60 @@ impl ElementType {
     /// It has sums: all but truth values and texts.
     #[must_use]
     pub fn is_number(self) -> bool {
-        !matches!(self, Self::Bool | Self::Text)
+        !matches!(self.row().kind, Truth | Text)
     }
 
     /// The least and the greatest whole number of the type; none where it is not of whole numbers.
     #[must_use]
     pub fn range(self) -> Option<(i128, i128)> {
-        let (bits, signed) = match self {
-            Self::Int8 => (8, true),
-            Self::Int16 => (16, true),
-            Self::Int32 => (32, true),
-            Self::Int64 => (64, true),
-            Self::Uint8 => (8, false),
-            Self::Uint16 => (16, false),
-            Self::Uint32 => (32, false),
-            Self::Uint64 => (64, false),
-            Self::Bool | Self::Fp16 | Self::Bf16 | Self::Fp32 | Self::Fp64 | Self::Text => return None,
-        };
-        let values = 1_i128 << bits;
-        Some(if signed { (-values / 2, values / 2 - 1) } else { (0, values - 1) })
+        match self.row().kind {
+            Signed(bits) => Some((-(1_i128 << (bits - 1)), (1_i128 << (bits - 1)) - 1)),
+            Unsigned(bits) => Some((0, (1_i128 << bits) - 1)),
+            Truth | Float(..) | Text => None,
+        }
     }
 
     /// The bits of the exponent and of the fraction of a floating-point type.
     fn float(self) -> Option<(u32, u32)> {
-        match self {
-            Self::Fp16 => Some((5, 10)),
-            Self::Bf16 => Some((8, 7)),
-            Self::Fp32 => Some((8, 23)),
-            Self::Fp64 => Some((11, 52)),
-            _ => None,
+        match self.row().kind {
+            Float(exponent, fraction) => Some((exponent, fraction)),
+            Truth | Signed(_) | Unsigned(_) | Text => None,
         }
+    }
+
+    /// FP32 of the smaller floating-point types, else the type itself.
+    pub(crate) fn with_wider_floats(self) -> Self {
+        let is_small = self.float().is_some_and(|(exponent, fraction)| 1 + exponent + fraction < 32);
+        if is_small { Self::Fp32 } else { self }
+    }
+
+    /// The type that computes its numbers, of INT32, INT64, FP32 and FP64; whole numbers of both wrap alike. Of others the type itself.
+    pub(crate) fn widened(self) -> Self {
+        match self.row().kind {
+            Signed(bits) | Unsigned(bits) if bits < 32 => Self::Int32,
+            Unsigned(_) => Self::Int64,
+            _ => self.with_wider_floats(),
+        }
+    }
+
+    /// Its number in ONNX.
+    pub(crate) fn onnx(self) -> i32 {
+        self.row().onnx
+    }
+
+    /// Its number in TensorFlow.
+    pub(crate) fn tensorflow(self) -> i32 {
+        self.row().tensorflow
+    }
+
+    /// OpenVINO's name for it in attributes, and in ports; none where OpenVINO computes nothing with it.
+    pub(crate) fn openvino(self) -> Option<(&'static str, &'static str)> {
+        self.row().openvino
+    }
+
+    /// Its number in the code of TorchScript, and the name of a storage of it; none where torch has no such type, or only stores it.
+    pub(crate) fn torch(self) -> Option<(u8, &'static str)> {
+        self.row().torch
     }
 }
 

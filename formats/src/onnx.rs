@@ -27,7 +27,8 @@ pub fn model(graph: &Graph) -> Result<Vec<u8>, Refusal> {
             "a graph keeps nothing from one execution to the next; let the server keep the state (implicit state)";
         return Err(Refusal::new(FORMAT, reason));
     }
-    let graph = widened(graph, computed_in);
+    // Of these onnxruntime has kernels on a CPU for `Add`, `Mul`, `Where`, `CumSum` and `Expand`.
+    let graph = widened(graph, ElementType::widened);
     let reads_texts = graph.nodes.iter().any(|node| matches!(node.operation, Operation::Parse(_)));
     let (ir_version, version) = if reads_texts { (9, 20) } else { (8, 13) };
     let model = proto::Model {
@@ -37,36 +38,6 @@ pub fn model(graph: &Graph) -> Result<Vec<u8>, Refusal> {
         opset_import: vec![proto::OperatorSet { domain: String::new(), version }],
     };
     Ok(model.encode_to_vec())
-}
-
-/// The types that onnxruntime has kernels for on a CPU: for `Add`, `Mul`, `Where`, `CumSum` and `Expand` all of them.
-fn computed_in(element: ElementType) -> ElementType {
-    match element {
-        ElementType::Int8 | ElementType::Int16 | ElementType::Uint8 | ElementType::Uint16 => ElementType::Int32,
-        ElementType::Uint32 | ElementType::Uint64 => ElementType::Int64,
-        ElementType::Fp16 | ElementType::Bf16 => ElementType::Fp32,
-        other => other,
-    }
-}
-
-/// The number of a type in `TensorProto.DataType`.
-fn code(element: ElementType) -> i32 {
-    match element {
-        ElementType::Fp32 => 1,
-        ElementType::Uint8 => 2,
-        ElementType::Int8 => 3,
-        ElementType::Uint16 => 4,
-        ElementType::Int16 => 5,
-        ElementType::Int32 => 6,
-        ElementType::Int64 => 7,
-        ElementType::Text => 8,
-        ElementType::Bool => 9,
-        ElementType::Fp16 => 10,
-        ElementType::Fp64 => 11,
-        ElementType::Uint32 => 12,
-        ElementType::Uint64 => 13,
-        ElementType::Bf16 => 16,
-    }
 }
 
 struct Writer<'a> {
@@ -132,7 +103,7 @@ impl<'a> Writer<'a> {
     }
 
     fn cast(&mut self, operands: &[String], made: String, to: ElementType) {
-        self.operator("Cast", operands, made, vec![proto::Attribute::integer("to", code(to).into())]);
+        self.operator("Cast", operands, made, vec![proto::Attribute::integer("to", to.onnx().into())]);
     }
 
     /// A constant of one element.
@@ -140,7 +111,7 @@ impl<'a> Writer<'a> {
         let bytes = scalar.bytes(element).expect("the builder checked it");
         let (raw_data, string_data) =
             if element == ElementType::Text { (None, vec![bytes]) } else { (Some(bytes), Vec::new()) };
-        let tensor = proto::Tensor { dims: Vec::new(), data_type: code(element), string_data, name, raw_data };
+        let tensor = proto::Tensor { dims: Vec::new(), data_type: element.onnx(), string_data, name, raw_data };
         self.written.initializer.push(tensor);
     }
 
@@ -179,7 +150,7 @@ impl<'a> Writer<'a> {
     fn integers(&mut self, name: String, numbers: &[i64]) {
         self.written.initializer.push(proto::Tensor {
             dims: vec![i64::try_from(numbers.len()).expect("a list is short")],
-            data_type: code(ElementType::Int64),
+            data_type: ElementType::Int64.onnx(),
             name,
             raw_data: Some(numbers.iter().flat_map(|number| number.to_le_bytes()).collect()),
             ..proto::Tensor::default()
@@ -212,7 +183,7 @@ fn described(name: &str, tensor: &Tensor) -> proto::ValueInfo {
         Dim::Open => proto::Size::Named("elements".into()),
     };
     let dim = tensor.shape.dims().iter().map(|dim| proto::Dimension { size: Some(size(dim)) }).collect();
-    let tensor = proto::TensorType { elem_type: code(tensor.element), shape: Some(proto::Shape { dim }) };
+    let tensor = proto::TensorType { elem_type: tensor.element.onnx(), shape: Some(proto::Shape { dim }) };
     proto::ValueInfo { name: name.into(), kind: Some(proto::Type { tensor: Some(tensor) }) }
 }
 

@@ -23,7 +23,7 @@ const BROADCAST: &str = "auto_broadcast=\"numpy\"";
 /// # Errors
 /// When the graph has texts.
 pub fn model(graph: &Graph) -> Result<Ir, Refusal> {
-    if graph.elements().any(|element| element == ElementType::Text) {
+    if graph.elements().any(|element| element.openvino().is_none()) {
         return Err(Refusal::new(FORMAT, "its operations neither read nor write numbers as texts"));
     }
     let graph = widened(graph, computed_in);

@@ -17,7 +17,7 @@ use crate::{
     shape::{Dim, Shape},
     widening::widened,
 };
-use nodes::{Nodes, code, of_type, shape};
+use nodes::{Nodes, of_type, shape};
 
 const SIGNATURE: &str = "serving_default";
 /// Both the signature and its output have this name, by which loaders find what to run once.
@@ -29,7 +29,7 @@ const PRODUCER: i32 = 440;
 /// The `saved_model.pb` of a graph.
 #[must_use]
 pub fn saved_model(graph: &Graph) -> Vec<u8> {
-    let graph = widened(graph, computed_in);
+    let graph = widened(graph, ElementType::widened);
     let mut signatures = BTreeMap::from([(SIGNATURE.to_owned(), signature(&graph))]);
     if graph.has_state() {
         signatures.insert(INITIALIZATION.into(), initialization());
@@ -50,25 +50,15 @@ pub fn graph_def(graph: &Graph) -> Result<Vec<u8>, Refusal> {
     if graph.has_state() {
         return Err(Refusal::new("TensorFlow GraphDef", "a frozen graph has no variables; a SavedModel has"));
     }
-    let graph = widened(graph, computed_in);
+    let graph = widened(graph, ElementType::widened);
     Ok(Writer::new(&graph).graph().encode_to_vec())
-}
-
-/// The types that everything has a kernel for.
-fn computed_in(element: ElementType) -> ElementType {
-    match element {
-        ElementType::Int8 | ElementType::Int16 | ElementType::Uint8 | ElementType::Uint16 => ElementType::Int32,
-        ElementType::Uint32 | ElementType::Uint64 => ElementType::Int64,
-        ElementType::Fp16 | ElementType::Bf16 => ElementType::Fp32,
-        other => other,
-    }
 }
 
 fn signature(graph: &Graph) -> proto::Signature {
     let described = |(name, tensor): (&str, &Tensor)| {
         let info = proto::TensorInfo {
             name: format!("{name}:0"),
-            dtype: code(tensor.element),
+            dtype: tensor.element.tensorflow(),
             shape: Some(shape(&tensor.shape)),
         };
         (name.to_owned(), info)

@@ -38,7 +38,7 @@ pub fn model(graph: &Graph) -> Result<Vec<u8>, Refusal> {
     if let Some(obstacle) = texts::obstacle(graph) {
         return Err(Refusal::new(FORMAT, obstacle));
     }
-    let is_unknown = |element: &ElementType| *element != ElementType::Text && kind(*element).is_none();
+    let is_unknown = |element: &ElementType| *element != ElementType::Text && element.torch().is_none();
     if let Some(element) = graph.elements().find(is_unknown) {
         return Err(Refusal::new(FORMAT, format!("torch has no tensors of {element} that it computes with")));
     }
@@ -46,7 +46,8 @@ pub fn model(graph: &Graph) -> Result<Vec<u8>, Refusal> {
     if let Some(name) = graph.inputs().map(|(name, _)| name).chain(variables).find(|name| WORDS.contains(name)) {
         return Err(Refusal::new(FORMAT, format!("'{name}' is a word of its language; call the tensor otherwise")));
     }
-    let graph = widened(graph, computed_in);
+    // Of these torch has all operations on a CPU.
+    let graph = widened(graph, ElementType::with_wider_floats);
     let mut files = vec![
         ("data.pkl".to_owned(), pickle(&module(&graph))),
         ("code/__torch__.py".to_owned(), code(&graph).into_bytes()),
@@ -56,31 +57,6 @@ pub fn model(graph: &Graph) -> Result<Vec<u8>, Refusal> {
     files.extend(storages);
     files.push(("version".to_owned(), VERSION.into()));
     Ok(archive(&files.into_iter().map(|(name, bytes)| (format!("{FOLDER}/{name}"), bytes)).collect::<Vec<_>>()))
-}
-
-/// The types that torch has all operations for on a CPU.
-fn computed_in(element: ElementType) -> ElementType {
-    match element {
-        ElementType::Fp16 | ElementType::Bf16 => ElementType::Fp32,
-        other => other,
-    }
-}
-
-/// A type's number in code, and the name of a storage of it; none where torch has no such type, or only to be stored.
-fn kind(element: ElementType) -> Option<(u8, &'static str)> {
-    match element {
-        ElementType::Uint8 => Some((0, "ByteStorage")),
-        ElementType::Int8 => Some((1, "CharStorage")),
-        ElementType::Int16 => Some((2, "ShortStorage")),
-        ElementType::Int32 => Some((3, "IntStorage")),
-        ElementType::Int64 => Some((4, "LongStorage")),
-        ElementType::Fp16 => Some((5, "HalfStorage")),
-        ElementType::Fp32 => Some((6, "FloatStorage")),
-        ElementType::Fp64 => Some((7, "DoubleStorage")),
-        ElementType::Bool => Some((11, "BoolStorage")),
-        ElementType::Bf16 => Some((15, "BFloat16Storage")),
-        ElementType::Uint16 | ElementType::Uint32 | ElementType::Uint64 | ElementType::Text => None,
-    }
 }
 
 /// The module as an object: its buffers, and what every module has.
@@ -94,7 +70,7 @@ fn module(graph: &Graph) -> Object {
 
 /// A tensor over a storage, which is a file of the archive.
 fn buffer(index: usize, kept: &Kept) -> Object {
-    let (_, storage) = kind(kept.element).expect("a graph with other types was refused");
+    let (_, storage) = kept.element.torch().expect("a graph with other types was refused");
     let dims = kept.dims();
     let integers = |numbers: &[u32]| Object::Tuple(numbers.iter().copied().map(Object::Integer).collect());
     // Every axis but the first is 1.
@@ -176,7 +152,7 @@ fn expression(graph: &Graph, node: &Node) -> Option<String> {
     let operands: Vec<_> = node.operation.operands().into_iter().map(|operand| name(graph, operand)).collect();
     let all = operands.join(", ");
     let element = node.tensor.element;
-    let dtype = kind(element).map_or(0, |(number, _)| number);
+    let dtype = element.torch().map_or(0, |(number, _)| number);
     Some(match &node.operation {
         Operation::Input(_) => return None,
         Operation::Constant(scalar) => {

@@ -14,9 +14,11 @@ from triton import install, repository, server
 from triton.arguments import not_negative, shape
 
 from .measuring import IDLE_LIMIT_MS, LENGTH, MODEL, BenchError, Load, Overdue, Sent, bare_client, counted, last_line, native_backend, run, tool
-from .rounds import CLIENT_COLUMNS, QUICK, Pair, Stuck, measured, report
+from .rounds import CLIENT_COLUMNS, Pair, Stuck, measured, report
+from .rounds import QUICK as QUICK_ROUNDS
 from .rounds import add_options as add_round_options
 
+QUICK = QUICK_ROUNDS
 OURS, BARE, ANALYZER = "sequence-stress", "bare client", "perf_analyzer"
 # Far from the correlation IDs of the scenario, which begin at 1. Where the range has no end, perf_analyzer 2.50 uses a random end and
 # often refuses the range.
@@ -26,7 +28,9 @@ ANALYZER_IDS = "1000000000:2000000000"
 def add_options(parser):
     add_round_options(parser, rounds=7, iterations=250)
     parser.add_argument("--model", default=MODEL, help="the model (default: %(default)s)")
-    parser.add_argument("--python", action="store_true", help="serve the model on Triton's Python backend; the native backend takes less CPU time from the clients")
+    parser.add_argument(
+        "--python", action="store_true", help="serve the model on Triton's Python backend; the native backend takes less CPU time from the clients"
+    )
     parser.add_argument("--shape", type=shape, default=(1, 4), metavar="NxB", help="instances x max_batch_size of the model (default: 1x4)")
     parser.add_argument("--execute-delay-ms", type=not_negative, default=0, metavar="MS", help="additional duration of each execution (default: %(default)s)")
     parser.add_argument("--skip-perf-analyzer", action="store_true", help="compare with the bare client alone")
@@ -52,7 +56,7 @@ class Analyzer:
         try:
             ran = run(ANALYZER, command, self.log, options.time_limit, self.environment)
         except Overdue as problem:
-            raise Stuck(str(problem), "pass --skip-perf-analyzer, or a longer --time-limit")
+            raise Stuck(str(problem), "pass --skip-perf-analyzer, or a longer --time-limit") from problem
         count = re.search(r"Request count: (\d+)", ran.output)
         throughput = re.search(r"Throughput: ([\d.]+) infer/sec", ran.output)
         if not count or not throughput:

@@ -8,9 +8,11 @@ measured.
 from pathlib import Path
 
 from .measuring import MODEL, BenchError, Load, Reference, tool
-from .rounds import CLIENT_COLUMNS, QUICK, Pair, measured, report
+from .rounds import CLIENT_COLUMNS, Pair, measured, report
+from .rounds import QUICK as QUICK_ROUNDS
 from .rounds import add_options as add_round_options
 
+QUICK = QUICK_ROUNDS
 OFF, PLAIN, COMPRESSED, BEFORE = "no history", "history", "history, .zst", "before"
 COLUMNS = {**CLIENT_COLUMNS, "lost": ("events lost", 0)}
 # The limits of the additional CPU time per request, in us.

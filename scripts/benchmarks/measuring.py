@@ -106,7 +106,7 @@ def run(name, command, log, time_limit, environment=None, codes=(0,)):
                 preexec_fn=server.prepare_child,
             )
     except OSError as problem:
-        raise BenchError(f"cannot run {name} ('{command[0]}'): {problem.strerror}")
+        raise BenchError(f"cannot run {name} ('{command[0]}'): {problem.strerror}") from problem
     deadline = time.monotonic() + time_limit
     peak_kib = 0
     pid = 0
@@ -195,9 +195,7 @@ class Reference:
         self.command = [binary, "serve", *ports, "--execution-time", "0ms", *options]
 
     def __enter__(self):
-        self.process = subprocess.Popen(
-            self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, preexec_fn=server.prepare_child
-        )
+        self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, preexec_fn=server.prepare_child)
         # The server prints these lines when it listens, and ends by itself where it cannot.
         lines = self.process.stdout.readline() + self.process.stdout.readline()
         match = re.match(r"serving gRPC at (\S+)\nserving HTTP at (\S+)\n", lines)
@@ -249,7 +247,7 @@ def cpu_seconds(root):
         try:
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         except OSError:
-            raise BenchError(f"process {pid} ended while it was measured")
+            raise BenchError(f"process {pid} ended while it was measured") from None
         ticks += int(fields[11]) + int(fields[12])
     return ticks / os.sysconf("SC_CLK_TCK")
 
@@ -268,7 +266,7 @@ def statistics_of(triton, model):
         with opener.open(url, timeout=SETTLE_SECONDS) as answer:
             (version,) = json.load(answer)["model_stats"]
     except OSError as problem:
-        raise BenchError(f"cannot read the statistics of '{model}': {problem}")
+        raise BenchError(f"cannot read the statistics of '{model}': {problem}") from problem
     return version["inference_stats"]
 
 
@@ -287,7 +285,7 @@ def counted(name, triton, model, send):
             time.sleep(POLL_SECONDS)
     except BenchError:
         if triton.death():
-            raise BenchError(f"tritonserver {triton.release} {triton.death()} while {name} ran")
+            raise BenchError(f"tritonserver {triton.release} {triton.death()} while {name} ran") from None
         raise
     successes = after["success"]["count"] - before["success"]["count"] - sent.alone
     if successes != sent.responses:

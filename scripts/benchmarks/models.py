@@ -11,9 +11,11 @@ from triton import install, repository, server
 from triton.arguments import shape
 
 from .measuring import IDLE_LIMIT_MS, MODEL, BenchError, Load, counted, cpu_seconds, native_backend, tool
-from .rounds import QUICK, Pair, measured, report
+from .rounds import QUICK as QUICK_ROUNDS
+from .rounds import Pair, measured, report
 from .rounds import add_options as add_round_options
 
+QUICK = QUICK_ROUNDS
 NATIVE, PYTHON = "native", "Python"
 COLUMNS = {
     "requests_per_second": ("requests/s", 0),

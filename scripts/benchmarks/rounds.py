@@ -62,9 +62,23 @@ class Pair:
 
 def add_options(parser, rounds, iterations, time_limit=120):
     parser.add_argument("--rounds", type=positive, default=rounds, metavar="N", help="number of rounds (default: %(default)s)")
-    parser.add_argument("--concurrency", type=positive, default=16, metavar="N", help="number of workers, each with one sequence at a time (default: %(default)s)")
-    parser.add_argument("--iterations", type=positive, default=iterations, metavar="N", help=f"iterations of each worker in a round, each a sequence of {LENGTH} steps (default: %(default)s)")
-    parser.add_argument("--time-limit", type=positive, default=time_limit, metavar="SECONDS", help="for each run of a program; then the program is killed (default: %(default)s)")
+    parser.add_argument(
+        "--concurrency", type=positive, default=16, metavar="N", help="number of workers, each with one sequence at a time (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--iterations",
+        type=positive,
+        default=iterations,
+        metavar="N",
+        help=f"iterations of each worker in a round, each a sequence of {LENGTH} steps (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--time-limit",
+        type=positive,
+        default=time_limit,
+        metavar="SECONDS",
+        help="for each run of a program; then the program is killed (default: %(default)s)",
+    )
 
 
 def measured(options, groups):
@@ -81,7 +95,8 @@ def measured(options, groups):
 
 
 def one_round(number, of, groups):
-    for attempt in range(1, ATTEMPTS + 1):
+    attempt = 1
+    while True:
         try:
             rows = {}
             for group in groups:
@@ -92,8 +107,9 @@ def one_round(number, of, groups):
             return {row: rows[row] for group in groups for row, _ in group}
         except Stuck as problem:
             if attempt == ATTEMPTS:
-                raise BenchError(f"round {number} of {of} did not end in {ATTEMPTS} attempts: {problem}; {problem.remedy}")
+                raise BenchError(f"round {number} of {of} did not end in {ATTEMPTS} attempts: {problem}; {problem.remedy}") from problem
             say(f"{problem}; repeating round {number} of {of} (attempt {attempt + 1} of {ATTEMPTS})")
+            attempt += 1
 
 
 def spread(values):
@@ -130,9 +146,9 @@ def report(options, scratch, what, rounds, columns, pairs, more=()):
     cells = [["", *(title for title, _ in columns.values())]]
     for row, values in summary["rows"].items():
         cells.append([row, *(shown(values[column], digits) for column, (_, digits) in columns.items())])
-    widths = [max(map(len, column)) for column in zip(*cells)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for line in cells:
-        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip())
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
     for pair in pairs:
         print(f"{pair.label}: {shown(summary['compared'][pair.label], 2)}" + f" (limit: {pair.limit()})" * bool(pair.limit()))
     for sentence, _, _ in more:
@@ -146,7 +162,7 @@ def commit():
     """The commit of the measured tree; `None` where git cannot tell."""
     command = ["git", "describe", "--always", "--dirty"]
     try:
-        done = subprocess.run(command, cwd=install.ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=10)
+        done = subprocess.run(command, cwd=install.ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=10, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() or None

@@ -72,6 +72,9 @@ def bench(options, scratch):
     live = memory(options, scratch, binary)
     label = f"requests/s per core, {REFERENCE} / {REAL}"
     pairs = [Pair(label, REFERENCE, REAL, "requests_per_core_second", at_least=RATIO_MIN)]
-    told = f"memory of the {REFERENCE}: {live['empty_mb']:.1f} MB when empty, {live['resident_mb']:.1f} MB with {live['sequences']} live sequences (limit: {LIVE_MB_MAX} MB)"
+    told = (
+        f"memory of the {REFERENCE}: {live['empty_mb']:.1f} MB when empty, "
+        f"{live['resident_mb']:.1f} MB with {live['sequences']} live sequences (limit: {LIVE_MB_MAX} MB)"
+    )
     more = [(told, live["resident_mb"] < LIVE_MB_MAX, live)]
     return report(options, scratch, "to each server", rounds, COLUMNS, pairs, more)

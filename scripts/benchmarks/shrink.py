@@ -41,7 +41,9 @@ def add_options(parser):
     parser.add_argument("--runs", type=positive, default=10, metavar="K", help="replays of each failure (default: %(default)s)")
     parser.add_argument("--allowed", type=positive, default=120, metavar="SECONDS", help="limit of one shrink (default: %(default)s)")
     parser.add_argument("--fault", action="append", metavar="NAME", help="only this fault, named as in the table (repeatable)")
-    parser.add_argument("--time-limit", type=positive, default=900, metavar="SECONDS", help="for each run of the tool; then the tool is killed (default: %(default)s)")
+    parser.add_argument(
+        "--time-limit", type=positive, default=900, metavar="SECONDS", help="for each run of the tool; then the tool is killed (default: %(default)s)"
+    )
 
 
 class Shrinking:

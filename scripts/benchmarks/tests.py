@@ -20,7 +20,9 @@ REPORT = "echo 'Request count: 32'; echo 'Throughput: 512.5 infer/sec'"
 
 
 def options(**more):
-    return types.SimpleNamespace(**{"benchmark": "clients", "rounds": 1, "concurrency": 1, "iterations": 2, "model": "m", "time_limit": 20, "quick": False, **more})
+    return types.SimpleNamespace(
+        **{"benchmark": "clients", "rounds": 1, "concurrency": 1, "iterations": 2, "model": "m", "time_limit": 20, "quick": False, **more}
+    )
 
 
 @contextlib.contextmanager
@@ -156,7 +158,9 @@ class PerfAnalyzer(InAFolder):
             self.round("exec sleep 300", time_limit=0.3)
         self.assertEqual(self.ran, [1, 1, 1])
         self.assertEqual(text.getvalue().count("repeating round 1 of 1"), 2)
-        self.assertRegex(str(caught.exception), r"^round 1 of 1 did not end in 3 attempts: perf_analyzer ran .*; pass --skip-perf-analyzer, or a longer --time-limit$")
+        self.assertRegex(
+            str(caught.exception), r"^round 1 of 1 did not end in 3 attempts: perf_analyzer ran .*; pass --skip-perf-analyzer, or a longer --time-limit$"
+        )
 
 
 class Rounds(InAFolder):

@@ -10,9 +10,11 @@ import contextlib
 import subprocess
 
 from .measuring import MODEL, BenchError, Load, Reference, bare_client, tool
-from .rounds import CLIENT_COLUMNS, QUICK, Pair, measured, report
+from .rounds import CLIENT_COLUMNS, Pair, measured, report
+from .rounds import QUICK as QUICK_ROUNDS
 from .rounds import add_options as add_round_options
 
+QUICK = QUICK_ROUNDS
 OURS, BARE = "sequence-stress", "bare client"
 TRANSPORTS = ("grpc-stream", "grpc-unary", "http", "http-binary")
 # The limit of the tool's CPU time, as a multiple of the bare client's.
@@ -22,7 +24,9 @@ LIMITED = TRANSPORTS[1:]
 
 def add_options(parser):
     add_round_options(parser, rounds=7, iterations=120)
-    parser.add_argument("--transport", choices=TRANSPORTS, action="append", metavar="NAME", help=f"only this transport, of {', '.join(TRANSPORTS)} (repeatable; default: all)")
+    parser.add_argument(
+        "--transport", choices=TRANSPORTS, action="append", metavar="NAME", help=f"only this transport, of {', '.join(TRANSPORTS)} (repeatable; default: all)"
+    )
     parser.add_argument("--skip-tls", action="store_true", help="leave TLS out")
 
 
@@ -40,9 +44,10 @@ def certificate(folder):
     command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
     command += ["-subj", "/CN=bench", "-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"]
     try:
-        done = subprocess.run([*command, "-keyout", str(key), "-out", str(cert)], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30)
+        words = [*command, "-keyout", str(key), "-out", str(cert)]
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired) as problem:
-        raise BenchError(f"cannot make a certificate: {problem}; pass --skip-tls to go without one")
+        raise BenchError(f"cannot make a certificate: {problem}; pass --skip-tls to go without one") from problem
     if done.returncode:
         raise BenchError(f"openssl made no certificate: {' '.join(done.stderr.split()[-20:])}; pass --skip-tls to go without one")
     return key, cert
@@ -91,10 +96,7 @@ def bench(options, scratch):
             return send(name, path, endpoint, MODEL, seed, "--transport", transport, *trust[is_secured]).row()
 
         groups = [
-            [
-                (row_name(kind_name(*kind), program), lambda seed, program=program, kind=kind: measure(program, *kind, seed))
-                for program in (OURS, BARE)
-            ]
+            [(row_name(kind_name(*kind), program), lambda seed, program=program, kind=kind: measure(program, *kind, seed)) for program in (OURS, BARE)]
             for kind in kinds
         ]
         rounds = measured(options, groups)

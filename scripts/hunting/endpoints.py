@@ -44,7 +44,7 @@ class Tritons:
                     running.load(model)
                 yield running
         except (install.InstallError, server.ServerError) as problem:
-            raise EndpointError(str(problem))
+            raise EndpointError(str(problem)) from problem
 
     def starter(self, release):
         """The command that starts such a server for another command."""
@@ -81,7 +81,7 @@ class Triton:
             with opener.open(urllib.request.Request(url, b"{}"), timeout=ANSWER_SECONDS):
                 pass
         except OSError as problem:
-            raise EndpointError(f"tritonserver {self.triton.release} does not load {model}: {self.triton.death() or problem}")
+            raise EndpointError(f"tritonserver {self.triton.release} does not load {model}: {self.triton.death() or problem}") from problem
 
     def death(self):
         """How it died, or None."""
@@ -104,11 +104,9 @@ class Commanded:
     def at(self, _release, _model=None):
         with tempfile.TemporaryFile("w+") as errors:
             try:
-                process = subprocess.Popen(
-                    self.words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True
-                )
+                process = subprocess.Popen(self.words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True)
             except OSError as problem:
-                raise EndpointError(f"cannot run '{self.words[0]}': {problem.strerror}")
+                raise EndpointError(f"cannot run '{self.words[0]}': {problem.strerror}") from problem
             try:
                 yield Started(process, errors, first_line(process))
             finally:

@@ -104,7 +104,7 @@ class Hunt:
         if not ran.in_time and limit == most:
             how = "and had to be killed" if ran.hung else "and ended when it was told to"
             return Case(turn, DID_NOT_END, "", f"The run went on for over {most} s, {how}: {ran.last_line()}", **told)
-        if ran.code == tool.WRONG_INPUT or ran.code not in VERDICTS and ran.in_time:
+        if ran.code == tool.WRONG_INPUT or (ran.code not in VERDICTS and ran.in_time):
             self.note(f"{turn.scenario} on {turn.release}, {turn.model}: exit code {ran.code}: {ran.last_line()}")
         return None
 
@@ -122,7 +122,7 @@ class Hunt:
         """Makes small what was met, as far as there is time for it; in the end what there is no time for is told as it is."""
         while self.cases:
             # What was not looked into yet comes first, and what is likely to be something else.
-            self.cases.sort(key=lambda case: (self.looks[case.kind, case.cause] + self.looks[case]))
+            self.cases.sort(key=lambda case: self.looks[case.kind, case.cause] + self.looks[case])
             case = self.cases[0]
             limit = schedule.share(self.clock.left(), sweep_took, len(self.cases))
             if not limit and sweep_took:

@@ -27,10 +27,7 @@ def sweeps(releases, models, scenarios, first_seed, seeds=None):
     numbers = range(seeds) if seeds else itertools.count()
     for number, place in ((number, place) for number in numbers for place in range(len(scenarios))):
         yield [
-            [
-                Turn(release, model, scenarios[(place + row * len(models) + column) % len(scenarios)], first_seed + number)
-                for column, model in enumerate(models)
-            ]
+            [Turn(release, model, scenarios[(place + row * len(models) + column) % len(scenarios)], first_seed + number) for column, model in enumerate(models)]
             for row, release in enumerate(releases)
         ]
 

@@ -114,7 +114,8 @@ class Outputs(unittest.TestCase):
         self.assertEqual(tool.replayed(broken, "slot-leak", 5).problem, "sequence-stress: cannot test 127.0.0.1:1: nobody is there")
 
     def test_the_last_chart_and_its_cause_are_found(self):
-        text = "a\n-> is sent by the client, x\nold\nwrong-sum: failed in 1 of 3 runs\n-> is sent by the client, x\n row\n✗ wrong-sum: w\n  cause shared-state: Two\n5 messages left of 9"
+        earlier = "a\n-> is sent by the client, x\nold\nwrong-sum: failed in 1 of 3 runs\n"
+        text = f"{earlier}-> is sent by the client, x\n row\n✗ wrong-sum: w\n  cause shared-state: Two\n5 messages left of 9"
         self.assertEqual(tool.chart(text), "-> is sent by the client, x\n row\n✗ wrong-sum: w\n  cause shared-state: Two")
         self.assertEqual(tool.cause(text), "shared-state")
         self.assertEqual((tool.chart("none"), tool.cause("none")), ("", ""))

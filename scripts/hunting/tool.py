@@ -74,7 +74,7 @@ class Tool:
                     preexec_fn=heed_interrupts,
                 )
             except OSError as problem:
-                raise ToolError(f"cannot run '{self.binary}': {problem.strerror}")
+                raise ToolError(f"cannot run '{self.binary}': {problem.strerror}") from problem
             in_time, hung = True, False
             try:
                 child.wait(limit)

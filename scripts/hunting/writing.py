@@ -61,7 +61,11 @@ def how_again(finding, endpoints):
     lines.append(f"{starter} -- {case.command}" if endpoints.can_reload else case.command)
     if finding.failure:
         lines.append("# the failure, in runs of its own")
-        lines += [f"{starter} --explicit -- sequence-stress replay failure.toml -n 10 --reload"] if endpoints.can_reload else ["sequence-stress replay failure.toml -n 10 -u HOST:PORT"]
+        lines += (
+            [f"{starter} --explicit -- sequence-stress replay failure.toml -n 10 --reload"]
+            if endpoints.can_reload
+            else ["sequence-stress replay failure.toml -n 10 -u HOST:PORT"]
+        )
     if finding.script:
         lines.append("# the same with NVIDIA's client alone")
         lines.append(f"{starter} -- sh -c {shlex.quote('python3 repeat.py $TRITON_GRPC')}" if endpoints.can_reload else "python3 repeat.py HOST:PORT")
@@ -73,7 +77,7 @@ def summary(findings, names, releases, coverage, notes, took):
     lines = ["# What the hunt found", ""]
     if findings:
         lines += ["| finding | fails in | messages | replays that failed, by release |", "|---|---|---|---|"]
-        for finding, name in zip(findings, names):
+        for finding, name in zip(findings, names, strict=True):
             rates = "; ".join(f"{release}: {rate(finding.releases[release])}" for release in releases if release in finding.releases)
             size = finding.messages if finding.is_small else f"{finding.messages or '?'}, {finding.shrunk}"
             lines.append(f"| [{heading(finding)}]({name}/finding.md) | {span(releases, finding.failed_in())} | {size} | {rates} |")

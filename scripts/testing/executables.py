@@ -68,11 +68,11 @@ def build():
     environment = {"CARGO_INCREMENTAL": "0", **os.environ}
     command = [*BUILD, "--message-format=json-render-diagnostics"]
     try:
-        done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, timeout=BUILD_SECONDS)
+        done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, timeout=BUILD_SECONDS, check=False)
     except subprocess.TimeoutExpired:
-        raise BuildError(f"'{' '.join(BUILD)}' took over {BUILD_SECONDS} s: does another cargo hold the lock of target/?")
+        raise BuildError(f"'{' '.join(BUILD)}' took over {BUILD_SECONDS} s: does another cargo hold the lock of target/?") from None
     except FileNotFoundError:
-        raise BuildError("there is no cargo in PATH: install Rust, from https://rustup.rs for example")
+        raise BuildError("there is no cargo in PATH: install Rust, from https://rustup.rs for example") from None
     if done.returncode:
         raise BuildError(f"'{' '.join(BUILD)}' failed; the compiler's messages stand above")
     messages = map(json.loads, done.stdout.splitlines())

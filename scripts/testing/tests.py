@@ -152,7 +152,11 @@ class Words(unittest.TestCase):
             ]
         )
         self.assertEqual([test.name for test in built.tests], ["lib", "tool", "oracle", "real"])
-        variables = {"SEQUENCE_STRESS_TOOL": "/bin/tool", "SEQUENCE_STRESS_BARE_CLIENT": "/bin/bare", "SEQUENCE_STRESS_BACKEND": "/lib/libtriton_sequence_stress.so"}
+        variables = {
+            "SEQUENCE_STRESS_TOOL": "/bin/tool",
+            "SEQUENCE_STRESS_BARE_CLIENT": "/bin/bare",
+            "SEQUENCE_STRESS_BACKEND": "/lib/libtriton_sequence_stress.so",
+        }
         self.assertEqual(built.environment(), variables)
 
     def test_the_summary_ends_with_what_failed_and_how_many_passed(self):

@@ -68,7 +68,7 @@ class Messages:
         try:
             return self.form.Parse(path.read_text(), self.types.ModelConfig())
         except (OSError, UnicodeDecodeError, self.form.ParseError) as problem:
-            raise HostingError(f"'{path}' is no model configuration: {getattr(problem, 'strerror', None) or problem}")
+            raise HostingError(f"'{path}' is no model configuration: {getattr(problem, 'strerror', None) or problem}") from problem
 
     def text(self, config):
         return self.form.MessageToString(config)
@@ -219,7 +219,7 @@ class Hosting:
         try:
             folders = sorted(path for path in self.folder.iterdir() if path.is_dir() and not path.name.startswith("."))
         except OSError as problem:
-            raise HostingError(f"cannot read the models in '{self.folder}': {problem.strerror}")
+            raise HostingError(f"cannot read the models in '{self.folder}': {problem.strerror}") from problem
         if not folders:
             raise HostingError(f"'{self.folder}' is no model repository: it has no folders, each of a model")
         return folders
@@ -281,7 +281,7 @@ class Hosting:
                 for version in versions(target / model.name):
                     shutil.copy(HOST, version / "model.py")
         except (OSError, shutil.Error) as problem:
-            raise HostingError(f"cannot copy the models of '{self.folder}': {getattr(problem, 'strerror', None) or problem}")
+            raise HostingError(f"cannot copy the models of '{self.folder}': {getattr(problem, 'strerror', None) or problem}") from problem
 
 
 def main():

@@ -210,9 +210,9 @@ class Runtimes(unittest.TestCase):
     def test_one_of_another_python_is_refused(self):
         python = ([str(hosting.runtimes.DEBIAN_PYTHON)], {"PYTHONPATH": "/a", "LD_LIBRARY_PATH": "/b:/c"})
         with mock.patch.object(hosting.runtimes, "python_of", lambda *_, **__: python):
-            with mock.patch.object(hosting.runtimes, "debian_python_version", lambda: "2.7"):
-                with self.assertRaisesRegex(install.InstallError, "it comes from Debian for Python 2.7, and with-triton runs with 3"):
-                    hosting.Runtime("torch")
+            refused = self.assertRaisesRegex(install.InstallError, "it comes from Debian for Python 2.7, and with-triton runs with 3")
+            with mock.patch.object(hosting.runtimes, "debian_python_version", lambda: "2.7"), refused:
+                hosting.Runtime("torch")
             with mock.patch.object(hosting.runtimes, "debian_python_version", lambda: install.PYTHON_VERSION):
                 runtime = hosting.Runtime("torch")
         self.assertEqual((runtime.packages, runtime.libraries), ("/a", ["/b", "/c"]))
@@ -371,9 +371,9 @@ class Host(unittest.TestCase):
             def __init__(self, file, inputs, outputs):
                 super().__init__(file, ["X"], outputs)
 
-        with mock.patch.dict(globals(), {"Sum": Other}):
-            with self.assertRaisesRegex(ValueError, "the configuration has the inputs INPUT, the model's file X"):
-                self.host()
+        refused = self.assertRaisesRegex(ValueError, "the configuration has the inputs INPUT, the model's file X")
+        with mock.patch.dict(globals(), {"Sum": Other}), refused:
+            self.host()
 
     def test_a_control_that_the_file_has_not_is_not_given_to_it(self):
         class WithoutReady(Sum):

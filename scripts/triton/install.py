@@ -96,10 +96,16 @@ def python_backend(release):
     stubs = triton / "python_backend_stubs"
     stub = stubs / PYTHON_VERSION / STUB
     if not stubs.is_dir():
-        raise InstallError(f"release {release} has no Python-backend stub for the Python in use, so it cannot serve the Python models: pick 23.07 or a later one, or serve native models alone")
+        raise InstallError(
+            f"release {release} has no Python-backend stub for the Python in use, so it cannot serve the Python models: "
+            "pick 23.07 or a later one, or serve native models alone"
+        )
     if not stub.is_file():
         versions = ", ".join(sorted(path.name for path in stubs.iterdir()))
-        raise InstallError(f"release {release} has Python-backend stubs for Python {versions}, not for {PYTHON_VERSION}: run with-triton with one of those, or serve native models alone")
+        raise InstallError(
+            f"release {release} has Python-backend stubs for Python {versions}, not for {PYTHON_VERSION}: "
+            "run with-triton with one of those, or serve native models alone"
+        )
 
     def make(folder):
         for source in (*(triton / "backends/python").glob("*.*"), stub):
@@ -118,7 +124,10 @@ def model_python():
 
     def make(folder):
         if sys.version_info >= (3, 13):
-            raise InstallError(f"the Python backend needs numpy 1, which Python {PYTHON_VERSION} does not have: run with-triton with Python 3.9 to 3.12, or serve native models alone")
+            raise InstallError(
+                f"the Python backend needs numpy 1, which Python {PYTHON_VERSION} does not have: "
+                "run with-triton with Python 3.9 to 3.12, or serve native models alone"
+            )
         # Without pip: some systems ship the module venv without what it needs to install pip.
         venv.create(folder, with_pip=False)
         (packages,) = folder.glob("lib/python*/site-packages")
@@ -169,7 +178,8 @@ def unpack_debian_package(package, folder):
 def unpack(archives, folder):
     """Unpacks files of Debian packages into `folder`."""
     for archive in archives:
-        done = subprocess.run(["dpkg", "-x", str(archive), str(folder)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PIP_SECONDS)
+        command = ["dpkg", "-x", str(archive), str(folder)]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PIP_SECONDS, check=False)
         if done.returncode:
             raise InstallError(f"dpkg cannot unpack '{archive}': {done.stdout.strip()}")
 

@@ -50,13 +50,11 @@ def built(file_name, what, *target, profile="release"):
     told.daemon = True
     told.start()
     try:
-        done = subprocess.run(
-            [*command, "--message-format=json"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=BUILD_SECONDS
-        )
+        done = subprocess.run([*command, "--message-format=json"], cwd=ROOT, capture_output=True, text=True, timeout=BUILD_SECONDS, check=False)
     except OSError as problem:
-        raise InstallError(f"cannot run cargo, which builds {what} ({problem.strerror}): install Rust")
+        raise InstallError(f"cannot run cargo, which builds {what} ({problem.strerror}): install Rust") from problem
     except subprocess.TimeoutExpired:
-        raise InstallError(f"'{shown}' took over {BUILD_SECONDS} s")
+        raise InstallError(f"'{shown}' took over {BUILD_SECONDS} s") from None
     finally:
         told.cancel()
     messages = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
@@ -85,7 +83,7 @@ def fault_names():
     try:
         source = FAULTS.read_text()
     except OSError as problem:
-        raise InstallError(f"cannot read the table of faults in '{FAULTS}': {problem.strerror}")
+        raise InstallError(f"cannot read the table of faults in '{FAULTS}': {problem.strerror}") from problem
     table = re.search(r"^faults! \{\n(.*?)^\}", source, re.MULTILINE | re.DOTALL)
     names = re.findall(r'^    \w+ "([^"]+)" ".*";$', table[1], re.MULTILINE) if table else []
     if not names:

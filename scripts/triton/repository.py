@@ -22,8 +22,8 @@ class RepositoryError(Exception):
 
 def dtypes():
     """The names of the data types, from the table of them."""
-    table = re.search(r"^dtypes! \{\n(.*?)^\}", TABLE.read_text(), re.MULTILINE | re.DOTALL)
-    names = re.findall(r'^    \w+ "([^"]+)"', table[1], re.MULTILINE) if table else []
+    table = re.search(r"^    pub enum Dtype: Row \{\n(.*?)^    \}", TABLE.read_text(), re.MULTILINE | re.DOTALL)
+    names = re.findall(r'^        \w+ = "([^"]+)"', table[1], re.MULTILINE) if table else []
     if not names:
         raise InstallError(f"{TABLE.relative_to(ROOT)} has no table of data types")
     return names
@@ -53,11 +53,9 @@ def selections(python, chosen):
 def run(words):
     """What the tool prints."""
     try:
-        done = subprocess.run(
-            [native.tool(), "repository", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=WRITE_SECONDS
-        )
+        done = subprocess.run([native.tool(), "repository", *words], capture_output=True, text=True, timeout=WRITE_SECONDS, check=False)
     except subprocess.TimeoutExpired:
-        raise RepositoryError(f"the models were not written in {WRITE_SECONDS} s")
+        raise RepositoryError(f"the models were not written in {WRITE_SECONDS} s") from None
     if done.returncode:
         said = done.stderr.strip().splitlines() or ["it said nothing"]
         # What it says of flags of its own is of no use here.

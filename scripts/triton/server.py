@@ -1,5 +1,6 @@
 """Runs a real tritonserver on free loopback ports, with models that are written for it."""
 
+import contextlib
 import ctypes
 import os
 import random
@@ -145,7 +146,7 @@ class Server:
             shutil.copy(self.native_backend, backends / native.NAME / native.LIBRARY)
 
     def _start(self):
-        for attempt in range(START_ATTEMPTS):
+        for _ in range(START_ATTEMPTS):
             if self.ports:
                 self.ports.release()
             self.ports = Ports(3)
@@ -188,9 +189,7 @@ class Server:
             command.append(f"--backend-config=python,stub-timeout-seconds={STUB_SECONDS}")
             environment["PATH"] = f"{self.interpreter / 'bin'}:{environment.get('PATH', '')}"
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, preexec_fn=prepare_child
-            )
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, preexec_fn=prepare_child)
 
     def _wait_until_ready(self):
         deadline = time.monotonic() + READY_SECONDS
@@ -235,10 +234,8 @@ class Server:
 
     def _end_group(self):
         # A server that dies leaves the processes of its Python models behind; they are in its group.
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
 
     def death(self):
         """How the server died, or None where it is running."""

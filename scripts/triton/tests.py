@@ -57,7 +57,12 @@ class Models(unittest.TestCase):
     def test_what_is_asked_for_is_in_the_configurations(self):
         files = written(dtypes=["int32", "float32"])
         config = files["custom_sequence_float32/config.pbtxt"].decode()
-        for expected in ["max_batch_size: 4", "max_sequence_idle_microseconds: 1000000", '"execute_delay_ms" value { string_value: "3" }', "data_type: TYPE_FP32"]:
+        for expected in [
+            "max_batch_size: 4",
+            "max_sequence_idle_microseconds: 1000000",
+            '"execute_delay_ms" value { string_value: "3" }',
+            "data_type: TYPE_FP32",
+        ]:
             self.assertIn(expected, config)
         self.assertEqual(len(written()), 20 + 1 + len(repository.dtypes()) - 1)
 

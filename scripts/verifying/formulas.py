@@ -32,7 +32,7 @@ def step(model, row, state):
     for number in row["input"]:
         total = wrapped(element, total + number)
     answer = after = total
-    if formula == "implicit" and row["ready"] and not row["start"] or formula == "implicit-with-initial-state":
+    if (formula == "implicit" and row["ready"] and not row["start"]) or formula == "implicit-with-initial-state":
         answer = after = wrapped(element, total + state)
     elif formula == "stateless":
         answer = wrapped(element, total + row["start"]) if row["ready"] else 0

@@ -100,9 +100,9 @@ def run(command, **more):
     """What a command prints."""
     what = " ".join(command[:3])
     try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PIP_SECONDS, **more)
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PIP_SECONDS, check=False, **more)
     except subprocess.TimeoutExpired:
-        raise InstallError(f"{what} took over {PIP_SECONDS} s: are the system's package sources reachable?")
+        raise InstallError(f"{what} took over {PIP_SECONDS} s: are the system's package sources reachable?") from None
     if done.returncode:
         last = (done.stdout.strip().splitlines() or ["no output"])[-1]
         raise InstallError(f"{what} failed: {last}")

@@ -26,7 +26,7 @@ def manifest(directory):
             else:
                 models.append(described(messages, config, path.parent / VERSION))
     except (hosting.HostingError, KeyError) as problem:
-        raise InstallError(f"{directory} is no repository that `sequence-stress repository` wrote: {problem}")
+        raise InstallError(f"{directory} is no repository that `sequence-stress repository` wrote: {problem}") from problem
     return models, programs
 
 

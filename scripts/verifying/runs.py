@@ -55,13 +55,12 @@ def number(element, answer):
 
 def check(model, where, row, count, states, slot, answers):
     element, width = model["element"], len(row["input"])
-    is_garbage = any(isinstance(one, str) or isinstance(one, float) and not math.isfinite(one) for one in row["input"])
-    if is_garbage and not model["formula"].startswith("stateful"):
-        # Whatever such a row is answered with, nobody reads it. A text that is no number counts as 0.
-        if element != "TEXT":
-            return
+    is_garbage = any(isinstance(one, str) or (isinstance(one, float) and not math.isfinite(one)) for one in row["input"])
+    # Whatever such a row is answered with, nobody reads it. A text that is no number counts as 0.
+    if is_garbage and not model["formula"].startswith("stateful") and element != "TEXT":
+        return
     counted = {**row, "input": [counting(one) for one in row["input"]]}
-    before = counting(states[slot]) if model["formula"] != "implicit" or row["ready"] and not row["start"] else 0
+    before = counting(states[slot]) if model["formula"] != "implicit" or (row["ready"] and not row["start"]) else 0
     answer, after = formulas.step(model, counted, before)
     shape, output = answers["OUTPUT"]
     wanted = row_shape(model, width)

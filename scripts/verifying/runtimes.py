@@ -1,5 +1,7 @@
 """The runtimes: each loads a model and executes it. What is imported is there in the process of that runtime alone."""
 
+from typing import ClassVar
+
 NUMPY = {
     "BOOL": "bool",
     "INT8": "int8",
@@ -42,8 +44,8 @@ def numbers(element, values):
 class Onnxruntime:
     """The onnx checker, and then onnxruntime on a CPU; of TensorRT's models, the file that a plan is made of."""
 
-    formats = ["onnx", "tensorrt"]
-    exact = {}
+    formats = ("onnx", "tensorrt")
+    exact: ClassVar = {}
 
     def __init__(self):
         import onnx
@@ -92,10 +94,10 @@ class Onnxruntime:
 class OpenVino:
     """OpenVINO on a CPU, which reads TensorFlow's files, too."""
 
-    formats = ["openvino", "savedmodel", "graphdef"]
-    FILES = {"openvino": "model.xml", "savedmodel": "model.savedmodel", "graphdef": "model.graphdef"}
+    formats = ("openvino", "savedmodel", "graphdef")
+    FILES: ClassVar = {"openvino": "model.xml", "savedmodel": "model.savedmodel", "graphdef": "model.graphdef"}
     # Its CPU plugin has no more than 32 bits, and up to 2024 31 of UINT32.
-    exact = {"INT64": "INT32", "UINT32": "INT32", "UINT64": "INT32", "FP64": "FP32"}
+    exact: ClassVar = {"INT64": "INT32", "UINT32": "INT32", "UINT64": "INT32", "FP64": "FP32"}
 
     def __init__(self):
         import openvino
@@ -147,8 +149,8 @@ class OpenVino:
 class TensorFlow:
     """TensorFlow on a CPU, as servers run it: a session, and of a SavedModel the signature."""
 
-    formats = ["savedmodel", "graphdef"]
-    exact = {}
+    formats = ("savedmodel", "graphdef")
+    exact: ClassVar = {}
 
     def __init__(self):
         import tensorflow
@@ -196,8 +198,8 @@ class TensorFlow:
 class Torch:
     """torch on a CPU."""
 
-    formats = ["torchscript"]
-    exact = {}
+    formats = ("torchscript",)
+    exact: ClassVar = {}
 
     def __init__(self):
         import torch

@@ -74,7 +74,7 @@ class Slot:
         self.model, self.generator, self.left, self.corrid, self.idle = model, generator, 0, None, 0
 
     def row(self, width):
-        if not self.left and self.generator.random() < 0.2 or self.left and self.generator.random() < 0.1:
+        if (not self.left and self.generator.random() < 0.2) or (self.left and self.generator.random() < 0.1):
             return self.idle_row(width)
         start = not self.left
         if start:

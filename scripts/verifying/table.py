@@ -5,7 +5,6 @@ import concurrent.futures
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 from . import install, runtimes
@@ -41,7 +40,7 @@ def manifest(matrix):
         models = json.loads((matrix / "manifest.json").read_text())
         return [{**model, "folder": str(matrix / model["name"])} for model in models]
     except (OSError, ValueError) as problem:
-        raise install.InstallError(f"{matrix} is no folder that the example 'matrix' wrote: {problem}")
+        raise install.InstallError(f"{matrix} is no folder that the example 'matrix' wrote: {problem}") from problem
 
 
 def python_of(name, options):
@@ -81,9 +80,9 @@ def run_worker(name, command, environment, models):
     environment = {**os.environ, **environment, "PYTHONPATH": f"{SCRIPTS}:{environment['PYTHONPATH']}", "PYTHONDONTWRITEBYTECODE": "1"}
     command = [*command, "-m", "verifying.worker", name]
     try:
-        done = subprocess.run(command, env=environment, input=json.dumps(models), capture_output=True, text=True, timeout=SECONDS)
+        done = subprocess.run(command, env=environment, input=json.dumps(models), capture_output=True, text=True, timeout=SECONDS, check=False)
     except subprocess.TimeoutExpired:
-        raise install.InstallError(f"{name} was not done in {SECONDS} s")
+        raise install.InstallError(f"{name} was not done in {SECONDS} s") from None
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     if not lines:
         last = (done.stderr.strip().splitlines() or ["no output"])[-1]
@@ -98,11 +97,11 @@ def print_table(models, results, details):
         counts[model["format"], runtime, model["element"]][what] += 1
         if why:
             about = (model["element"], "") if what == "failed" else ("", why)
-            reasons[what, model["format"], runtime, *about].append((model["name"], why))
+            reasons[(what, model["format"], runtime, *about)].append((model["name"], why))
     # Types of which the same is to be said share a line.
     lines = collections.defaultdict(list)
     for (format_, runtime, element), count in counts.items():
-        lines[format_, runtime, *(count[column] for column in COLUMNS)].append(element)
+        lines[(format_, runtime, *(count[column] for column in COLUMNS))].append(element)
     print(f"\n{'format':<12} {'run by':<12}" + "".join(f"{column:>9}" for column in COLUMNS) + "  of each of the types")
     for (format_, runtime, *numbers), elements in sorted(lines.items()):
         print(f"{format_:<12} {runtime:<12}" + "".join(f"{number or '':>9}" for number in numbers) + f"  {' '.join(elements)}")

@@ -9,7 +9,16 @@ def model(formula, element="INT32", **more):
     of_state = [{"name": "INPUT_STATE", "element": element}] if formula.startswith("implicit") else []
     controls = [{"name": name, "element": "INT32"} for name in ("START", "READY")]
     of_end = [{"name": "END", "element": "INT32"}, {"name": "CORRID", "element": more["corrid"]}] if more.get("corrid") else []
-    plain = {"name": f"x_{formula}_{element}", "formula": formula, "element": element, "batch": 4, "width": 1, "corrid": None, "adds_corrid": True, "initial": None}
+    plain = {
+        "name": f"x_{formula}_{element}",
+        "formula": formula,
+        "element": element,
+        "batch": 4,
+        "width": 1,
+        "corrid": None,
+        "adds_corrid": True,
+        "initial": None,
+    }
     inputs = [{"name": "INPUT", "element": element, "dims": [-1, -1]}, *of_state, *controls, *of_end]
     plain = {**plain, "inputs": inputs, **more}
     return {**plain, "exact_element": element, "exact_corrid": plain["corrid"]}

@@ -13,9 +13,9 @@ use crate::{
     arithmetic::Formula,
     conversation::Transport,
     endpoint::{Endpoint, Endpoints},
-    engine::Hints,
+    engine::{Hints, MemorySource},
     model::Strategy,
-    reference::{Options, strategy_of},
+    reference::{MEMORY_GAUGE, Options, strategy_of},
     scenario::{Millis, Overrides},
     seed::Seed,
 };
@@ -61,6 +61,11 @@ pub struct EndpointArgs {
     /// environment's or the default endpoint SEQUENCE_STRESS_METRICS of the environment, or the scenario's]
     #[arg(long, value_name = "HOST:PORT", value_parser = metrics)]
     pub metrics_url: Option<Endpoint>,
+    #[expect(clippy::doc_markdown, reason = "clap shows it as it is")]
+    /// Read the server's memory each second, and find memory that grows with the sequences in runs of 80 s and more: the server's
+    /// process ID on this machine, or the name of a gauge of its metrics in bytes, such as process_resident_memory_bytes
+    #[arg(long, value_name = "PID|GAUGE", conflicts_with = "embedded")]
+    pub server_memory: Option<MemorySource>,
     #[expect(clippy::doc_markdown, reason = "clap shows it as it is")]
     /// The model [default: custom_sequence_int32, or the scenario's]
     #[arg(short, long, value_name = "MODEL", value_parser = NonEmptyStringValueParser::new())]
@@ -117,6 +122,13 @@ impl EndpointArgs {
             access: self.access.overrides(),
             ..Overrides::default()
         }
+    }
+
+    /// Where the server's memory is read.
+    #[must_use]
+    pub fn server_memory(&self) -> Option<MemorySource> {
+        let of_the_reference = || self.embedded.then(|| MemorySource::Gauge(MEMORY_GAUGE.to_owned()));
+        self.server_memory.clone().or_else(of_the_reference)
     }
 
     /// The endpoints that flags or the environment name.

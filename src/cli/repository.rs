@@ -154,8 +154,8 @@ pub(super) trait Named: Copy + 'static {
 }
 
 impl Named for Family {
-    const EACH: &'static [Self] = Self::ALL;
-    const GROUPS: &'static [(&'static str, &'static [Self])] = &[("all", Self::ALL)];
+    const EACH: &'static [Self] = &Self::ALL;
+    const GROUPS: &'static [(&'static str, &'static [Self])] = &[("all", &Self::ALL)];
 
     fn named(self) -> &'static str {
         self.name()
@@ -163,9 +163,9 @@ impl Named for Family {
 }
 
 impl Named for Backend {
-    const EACH: &'static [Self] = Self::ALL;
+    const EACH: &'static [Self] = &Self::ALL;
     const GROUPS: &'static [(&'static str, &'static [Self])] =
-        &[("tensorflow", &[Self::Savedmodel, Self::Graphdef]), ("all", Self::ALL)];
+        &[("tensorflow", &[Self::Savedmodel, Self::Graphdef]), ("all", &Self::ALL)];
 
     fn named(self) -> &'static str {
         self.name()
@@ -173,8 +173,8 @@ impl Named for Backend {
 }
 
 impl Named for Dtype {
-    const EACH: &'static [Self] = Self::ALL;
-    const GROUPS: &'static [(&'static str, &'static [Self])] = &[("all", Self::ALL)];
+    const EACH: &'static [Self] = &Self::ALL;
+    const GROUPS: &'static [(&'static str, &'static [Self])] = &[("all", &Self::ALL)];
 
     fn named(self) -> &'static str {
         self.name()
@@ -233,8 +233,8 @@ impl RepositoryArgs {
     /// # Errors
     /// What does not go together, or a file that cannot be read, in one line.
     pub fn matrix(&self) -> Result<Matrix, String> {
-        let dtypes = if self.all { Dtype::ALL } else { &[Dtype::Int32][..] };
-        let backends = all_of(&self.backend, if self.tester { &[Backend::Native] } else { Backend::ALL });
+        let dtypes = if self.all { &Dtype::ALL[..] } else { &[Dtype::Int32] };
+        let backends = all_of(&self.backend, if self.tester { &[Backend::Native] } else { &Backend::ALL });
         if self.tester && !matches!(backends[..], [Backend::Native | Backend::Python]) {
             return Err("--tester is of one backend, native or python".to_owned());
         }

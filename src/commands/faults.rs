@@ -9,12 +9,12 @@ use crate::reference::Fault;
 pub(super) fn list() {
     print(|out| {
         let mut group = "";
-        for info in Fault::TABLE {
-            if group != info.fault.group() {
-                group = info.fault.group();
+        for fault in Fault::ALL {
+            if group != fault.group() {
+                group = fault.group();
                 writeln!(out, "{group} faults")?;
             }
-            writeln!(out, "  {:<24}{} ({})", info.name, info.does, info.class)?;
+            writeln!(out, "  {:<24}{} ({})", fault, fault.what(), fault.class())?;
         }
         Ok(())
     });

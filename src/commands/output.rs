@@ -11,7 +11,7 @@ use super::WRONG_INPUT;
 use crate::{
     failure::{Failure, Run},
     history::Spool,
-    report::{Summary, Verdict, write_json},
+    report::{Summary, Verdict, describe, write_json},
     whole_file::write_whole,
 };
 
@@ -147,7 +147,7 @@ fn write_failure(summary: &Summary, embedded: Option<&[String]>, file: ResultFil
         scene: &result.scene,
         embedded,
     };
-    let Some(failure) = Failure::found(violation, &run) else {
+    let Some(failure) = Failure::found(violation, describe(violation), &run) else {
         file.leave("it is not known what had been sent before the violation");
         return Ok(());
     };

@@ -158,6 +158,7 @@ mod tests {
             passes: 400,
             requests: 6000,
             answered: 5900,
+            completed: 5900,
             abandoned: 0,
             sequences: 420,
             violations: 2,

@@ -28,7 +28,7 @@ use crate::{
     history::Scene,
     oracle::{Violation, ViolationKind},
     reference::{Options, Server},
-    report::{counted, write_chart},
+    report::{counted, describe, write_chart},
     scenario::{Millis, Scenario, Target},
     transport::{Access, Client},
 };
@@ -165,7 +165,7 @@ impl<'a> Stage<'a> {
         let failure = Failure { embedded: failure.embedded.or(unused), ..failure };
         // Of the last that failed often enough; a candidate that failed less often may have failed after it.
         let failure = match &best {
-            Some((violation, _)) => failure.as_seen(violation),
+            Some((violation, _)) => failure.as_seen(violation, describe(violation)),
             None => failure,
         };
         file.write(failure.to_text().as_bytes()).map_err(CommandFailure::wrong_input)?;
@@ -228,7 +228,7 @@ impl<'a> Stage<'a> {
                 *shown.otherwise.entry(*kind).or_default() += 1;
             }
             if !self.args.quiet && !self.args.shrink {
-                let (run, seen) = (shown.runs, describe(&result));
+                let (run, seen) = (shown.runs, first_of(&result));
                 print(|out| writeln!(out, "run {run} of {runs}: {seen}"));
             }
         }
@@ -354,6 +354,8 @@ impl<'a> Stage<'a> {
             embedded: server.is_some(),
             recording: None,
             program: env::current_exe().ok(),
+            // The file's server is another process.
+            server_memory: None,
         };
         Ok((server, setup))
     }
@@ -470,8 +472,8 @@ fn move_ids(scenario: &mut Scenario, run: u64) {
     scenario.correlation_ids.first = NonZeroU64::new(fits.unwrap_or(first)).expect("it was not zero");
 }
 
-fn describe(result: &RunResult) -> String {
-    let first = result.violations.first().map_or_else(|| "no violation".to_owned(), ToString::to_string);
+fn first_of(result: &RunResult) -> String {
+    let first = result.violations.first().map_or_else(|| "no violation".to_owned(), describe);
     let requests = result.tally.total().requests;
     format!("{first} ({})", counted(requests, "request"))
 }

@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     cli::{EndpointArgs, StressArgs},
-    engine::{Observer, Preflight, Progress, Recording, Restart, RunError, Setup, run},
+    engine::{HistoryPlan, Observer, Preflight, Progress, Restart, RunError, Setup, run},
     oracle::Violation,
     reference::{Planted, Server},
     report::{PlantedFault, Summary, violation_line, write_not_shown, write_preflight, write_text, write_verdict},
@@ -65,7 +65,7 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
     let replay = replay_line(&args.endpoint, &source, &load_words(args, &scenario), seed, &scenario.target);
     let mut terminal = Terminal::new(args, &source, &scenario, seed, replay.clone());
     let saw_violation = Arc::clone(&terminal.saw_violation);
-    let recording = args.history.options().map(|options| Recording {
+    let recording = args.history.options().map(|options| HistoryPlan {
         options,
         scenario_name: source.name().to_owned(),
         replay: replay.clone(),
@@ -80,6 +80,7 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
         recording,
         restart: restart(&args.endpoint, server.as_ref()),
         program: env::current_exe().ok(),
+        server_memory: args.endpoint.server_memory(),
     };
     let runtime =
         runtime::Builder::new_current_thread().enable_all().build().map_err(CommandFailure::could_not_test)?;
@@ -205,6 +206,9 @@ pub(super) fn replay_line(
     }
     if let (Some(metrics), false) = (&endpoint.metrics_url, endpoint.metrics_from_environment && starter.is_some()) {
         words.push(format!("--metrics-url {metrics}"));
+    }
+    if let (Some(memory), None) = (&endpoint.server_memory, &starter) {
+        words.push(format!("--server-memory {memory}"));
     }
     words.extend(endpoint.access.words().into_iter().map(|(flag, value)| format!("{flag} {}", quoted(&value))));
     words.extend(endpoint.transport.map(|transport| format!("--transport {transport}")));

@@ -25,7 +25,7 @@ use crate::{
     endpoint::Endpoints,
     engine::{Observer, Preflight, RunError, Setup, cannot_disturb, run},
     oracle::Violation,
-    report::{Line, Outcome, Summary, suite_exit_code, violation_line, write_suite},
+    report::{ScenarioOutcome, SuiteRow, Summary, counted, suite_exit_code, violation_line, write_suite},
     scenario::{BUILTIN, Builtin, Overrides, Scenario, Source},
     seed::Seed,
     transport::{Access, Client},
@@ -63,15 +63,15 @@ pub(super) fn suite(args: &SuiteArgs) -> Result<u8, CommandFailure> {
         for (place, builtin) in chosen {
             let began = Instant::now();
             let mut line = |outcome| {
-                lines.push(Line { name: builtin.name.to_owned(), outcome, took: began.elapsed() });
+                lines.push(SuiteRow { name: builtin.name.to_owned(), outcome, took: began.elapsed() });
             };
             if is_over {
-                line(Outcome::NotBegun);
+                line(ScenarioOutcome::NotBegun);
                 continue;
             }
             let source = Source::from_text(builtin.name, builtin.text);
             if let Some(why) = not_for_the_transport(&source, &overrides)? {
-                line(Outcome::Skipped(why));
+                line(ScenarioOutcome::Skipped(why));
                 continue;
             }
             let mut scenario = Scenario::resolve(&source, overrides.clone())?;
@@ -81,6 +81,14 @@ pub(super) fn suite(args: &SuiteArgs) -> Result<u8, CommandFailure> {
             }
             let replay = replay_line(&args.endpoint, &source, &[], seed, &scenario.target);
             let mut lookout = Lookout { replay, saw_violation: Arc::clone(&saw_violation), shown: 0 };
+            // A scenario before may have restarted the server, which is another process since.
+            let mut server_memory = args.endpoint.server_memory();
+            if let Some(gone) = server_memory.take_if(|source| place > 0 && source.has_ended()) {
+                say_error(&format!(
+                    "{}: memory is not read, because process {gone} (--server-memory) has ended",
+                    builtin.name
+                ));
+            }
             let setup = Setup {
                 scenario,
                 seed,
@@ -90,12 +98,13 @@ pub(super) fn suite(args: &SuiteArgs) -> Result<u8, CommandFailure> {
                 recording: None,
                 restart: restart(&args.endpoint, server.as_ref()),
                 program: env::current_exe().ok(),
+                server_memory,
             };
             let interrupts = interrupts(Arc::clone(&saw_violation))?;
             let outcome = Box::pin(one(setup, builtin.name, &mut lookout, interrupts)).await;
             // An endpoint that cannot be tested any more cannot be so with the next scenario either.
-            is_over = matches!(&outcome, Outcome::Run(summary) if summary.result.interrupted.0)
-                || matches!(&outcome, Outcome::NotTested(_) | Outcome::Interrupted);
+            is_over = matches!(&outcome, ScenarioOutcome::Run(summary) if summary.result.interrupted.0)
+                || matches!(&outcome, ScenarioOutcome::NotTested(_) | ScenarioOutcome::Interrupted);
             line(outcome);
         }
         Ok::<_, CommandFailure>(lines)
@@ -126,16 +135,16 @@ fn chosen(only: &[String]) -> Result<Vec<(u64, &'static Builtin)>, CommandFailur
     Ok((0..).zip(BUILTIN).filter(|(_, builtin)| is_asked_for(builtin)).collect())
 }
 
-async fn one(setup: Setup, name: &str, lookout: &mut Lookout, interrupts: mpsc::Receiver<()>) -> Outcome {
+async fn one(setup: Setup, name: &str, lookout: &mut Lookout, interrupts: mpsc::Receiver<()>) -> ScenarioOutcome {
     let scenario = setup.scenario.clone();
     let access = match Access::new(&scenario.target) {
         Ok(access) => access,
-        Err(why) => return Outcome::NotTested(why),
+        Err(why) => return ScenarioOutcome::NotTested(why),
     };
     let client = match Client::new(scenario.target.endpoint.for_calls(), &access, scenario.limits.connect_ms.duration())
     {
         Ok(client) => client,
-        Err(error) => return Outcome::NotTested(error.to_string()),
+        Err(error) => return ScenarioOutcome::NotTested(error.to_string()),
     };
     match Preflight::ask(&client, &scenario, setup.hints).await {
         Ok(preflight) => {
@@ -145,21 +154,21 @@ async fn one(setup: Setup, name: &str, lookout: &mut Lookout, interrupts: mpsc::
                 None => cannot_disturb(&client, &scenario, setup.restart.as_ref()).await,
             };
             if let Some(why) = unable {
-                return Outcome::Skipped(why);
+                return ScenarioOutcome::Skipped(why);
             }
         }
-        Err(why) => return Outcome::NotTested(why),
+        Err(why) => return ScenarioOutcome::NotTested(why),
     }
     let (seed, embedded) = (setup.seed, setup.embedded.then(Vec::new));
     match run(setup, lookout, interrupts).await {
         Ok(result) => {
             let replay = result.preflight.told.added_to(&lookout.replay);
             let scenario_name = name.to_owned();
-            Outcome::Run(Box::new(Summary { scenario, scenario_name, seed, replay, embedded, result }))
+            ScenarioOutcome::Run(Box::new(Summary { scenario, scenario_name, seed, replay, embedded, result }))
         }
-        Err(RunError::Interrupted) => Outcome::Interrupted,
+        Err(RunError::Interrupted) => ScenarioOutcome::Interrupted,
         Err(error @ (RunError::Endpoint(_) | RunError::Access(_) | RunError::History(_) | RunError::Resources(_))) => {
-            Outcome::NotTested(error.to_string())
+            ScenarioOutcome::NotTested(error.to_string())
         }
     }
 }
@@ -191,8 +200,9 @@ fn beyond(scenario: &Scenario, preflight: &Preflight) -> Option<String> {
             }
             Some(slots) if slots >= scenario.workers() => {
                 return Some(format!(
-                    "it is about full slots, and there are {slots} of them for {} workers",
-                    scenario.workers()
+                    "it is about full slots, and the model has {} for {}",
+                    counted(slots.into(), "slot"),
+                    counted(scenario.workers().into(), "worker")
                 ));
             }
             Some(_) => {}

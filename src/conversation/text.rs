@@ -86,8 +86,8 @@ fn parse(text: &str) -> Result<Act, String> {
              send LANE [START] [END] VALUE [in N elements] [with FLAW | within N us], await LANE [<= N], pause N us, stop-reading N us, \
              half-close LANE, close LANE, cancel LANE, reset LANE or kill LANE, where lanes are 0 to {}, transports are {} and flaws are {}",
             Lane::MAX - 1,
-            Transport::ALL.map(Transport::name).join(", "),
-            Flaw::ALL.map(Flaw::name).join(", ")
+            Transport::NAMES.join(", "),
+            Flaw::NAMES.join(", ")
         )
     })
 }
@@ -112,7 +112,7 @@ fn connection(text: &str) -> Option<Connection> {
 }
 
 fn named(flaw: &str) -> Option<Special> {
-    Flaw::ALL.into_iter().find(|its| its.name() == flaw).map(Special::Flaw)
+    Flaw::named(flaw).map(Special::Flaw)
 }
 
 fn send(lane: &str, said: &[&str], special: Option<Special>) -> Option<Act> {

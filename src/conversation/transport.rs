@@ -1,56 +1,71 @@
 //! How steps travel.
 
-use std::{fmt, str::FromStr};
+use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use crate::endpoint::Protocol;
 
-/// How steps travel, and their answers back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Transport {
-    /// A gRPC stream, `ModelStreamInfer`.
-    #[default]
-    GrpcStream,
-    /// One gRPC call each, `ModelInfer`.
-    GrpcUnary,
-    /// One HTTP request each, its tensors in JSON.
-    Http,
-    /// One HTTP request each, its tensors as bytes behind the JSON.
-    HttpBinary,
+table! {
+    /// How steps travel, and their answers back.
+    #[derive(Default)]
+    pub enum Transport: Row {
+        /// A gRPC stream, `ModelStreamInfer`.
+        #[default]
+        GrpcStream = "grpc-stream",
+            Row { is_stream: true, ..Row::of(Protocol::Grpc, "opens the stream") };
+        /// One gRPC call each, `ModelInfer`.
+        GrpcUnary = "grpc-unary", Row::of(Protocol::Grpc, "calls ModelInfer");
+        /// One HTTP request each, its tensors in JSON.
+        Http = "http", Row { is_json: true, ..Row::of(Protocol::Http, "calls over HTTP") };
+        /// One HTTP request each, its tensors as bytes behind the JSON.
+        HttpBinary = "http-binary", Row::of(Protocol::Http, "calls over HTTP, binary");
+    }
+}
+
+/// What a transport is like.
+struct Row {
+    protocol: Protocol,
+    opens: &'static str,
+    is_stream: bool,
+    is_json: bool,
+}
+
+impl Row {
+    /// Calls, whose tensors are bytes.
+    const fn of(protocol: Protocol, opens: &'static str) -> Self {
+        Self { protocol, opens, is_stream: false, is_json: false }
+    }
 }
 
 impl Transport {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::GrpcStream, Self::GrpcUnary, Self::Http, Self::HttpBinary];
-
-    /// The name that scenario files and reports have.
+    /// What has to be spoken at an endpoint.
     #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::GrpcStream => "grpc-stream",
-            Self::GrpcUnary => "grpc-unary",
-            Self::Http => "http",
-            Self::HttpBinary => "http-binary",
-        }
+    pub fn protocol(self) -> Protocol {
+        self.row().protocol
+    }
+
+    /// What the client does when it begins to send, in words.
+    #[must_use]
+    pub fn opens(self) -> &'static str {
+        self.row().opens
     }
 
     /// Whether steps go over one stream. If not, each is a call of its own; nothing orders two calls, so that each is made when the
     /// one before it is answered.
     #[must_use]
     pub fn is_stream(self) -> bool {
-        self == Self::GrpcStream
+        self.row().is_stream
     }
 
     /// Whether it is HTTP, and not gRPC.
     #[must_use]
     pub fn is_http(self) -> bool {
-        matches!(self, Self::Http | Self::HttpBinary)
+        self.protocol() == Protocol::Http
     }
-}
 
-impl fmt::Display for Transport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+    /// Whether tensors are JSON, which does not have every type, and not bytes.
+    #[must_use]
+    pub fn is_json(self) -> bool {
+        self.row().is_json
     }
 }
 
@@ -58,7 +73,6 @@ impl FromStr for Transport {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let named = Self::ALL.into_iter().find(|transport| transport.name() == text);
-        named.ok_or_else(|| format!("it has to be one of {}", Self::ALL.map(Self::name).join(", ")))
+        Self::named(text).ok_or_else(|| format!("it has to be one of {}", Self::NAMES.join(", ")))
     }
 }

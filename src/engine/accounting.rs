@@ -2,21 +2,22 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::{
     answers::Answers,
-    model::Model,
-    oracle::{Violation, ViolationKind},
+    model::{Counted, Model},
+    oracle::{CountBounds, Evidence, Violation, ViolationKind},
     recorder::Counts,
-    transport::{CallError, Client, Counted},
+    transport::{CallError, Client},
 };
 
 const POLL: Duration = Duration::from_millis(50);
 
 /// What the server's counts say about the run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "result")]
 pub enum Accounting {
     /// They account for every request.
@@ -28,8 +29,8 @@ pub enum Accounting {
     Differs {
         /// How far they rose.
         rose: Counted,
-        /// What they had to be.
-        expected: String,
+        /// What a correct server counts.
+        expected: CountBounds,
     },
     /// They cannot tell.
     NotCheckable {
@@ -68,7 +69,7 @@ impl Baseline {
             Ok(before) => *before,
             Err(why) => return Accounting::NotCheckable { why: why.clone() },
         };
-        let bounds = Bounds::new(counts, model.arithmetic.answers);
+        let bounds = CountBounds::new(counts, model.arithmetic.answers);
         let model = &model.name;
         wait_until_settled(client, model, settle, |now| rise(before, now).is_some_and(|rose| bounds.reached_by(&rose)))
             .await;
@@ -98,9 +99,16 @@ impl Ledger {
         client.counted(model).await.map(Self).map_err(|error| format!("the statistics cannot be read: {error}"))
     }
 
+    /// Waits until the server has counted this many requests since, for at most `settle`: a server may count a request after
+    /// it has answered it.
+    pub(super) async fn wait_for(self, client: &Client, model: &str, completed: u64, settle: Duration) {
+        let reached = |now| rise(self.0, now).is_none_or(|rose| rose.success >= completed);
+        wait_until_settled(client, model, settle, reached).await;
+    }
+
     /// Compares how far the counts rose with what was sent and answered since.
     pub(super) async fn compare(self, client: &Client, model: &str, counts: &Counts, settle: Duration) -> Accounting {
-        let bounds = Bounds::new(counts, Answers::One);
+        let bounds = CountBounds::new(counts, Answers::One);
         let reached = |now| rise(self.0, now).is_none_or(|rose| bounds.reached_by(&rose));
         wait_until_settled(client, model, settle, reached).await;
         match client.counted(model).await {
@@ -152,16 +160,8 @@ fn rise(before: Counted, after: Counted) -> Option<Counted> {
     })
 }
 
-/// What a correct server counts: of the requests whose outcome is not known anything from none to all. Refused ones are in
-/// no count, but those that waited for too long, which may count as failures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Bounds {
-    success_min: u64,
-    success_max: u64,
-    fail_max: u64,
-}
-
-impl Bounds {
+impl CountBounds {
+    /// Refused requests are in no count, but those that waited for too long, which may count as failures.
     fn new(counts: &Counts, answers: Answers) -> Self {
         // The server's own END of a request that is a whole sequence is a failure to it.
         let own_ends = if answers.are_iterative() { counts.completed } else { 0 };
@@ -187,23 +187,16 @@ impl Bounds {
         if successes.contains(&rose.success) && successes.contains(&rose.inference) && rose.fail <= self.fail_max {
             return Accounting::Agrees { rose };
         }
-        let range = |min: u64, max: u64| if min == max { min.to_string() } else { format!("{min} to {max}") };
-        let expected = format!(
-            "{} successes and as many inferences, {} failures",
-            range(self.success_min, self.success_max),
-            range(0, self.fail_max)
-        );
-        Accounting::Differs { rose, expected }
+        Accounting::Differs { rose, expected: *self }
     }
 }
 
 impl Accounting {
     /// The violation that a difference is.
     pub(super) fn violation(&self, at_ns: u64, counts: &Counts) -> Option<Violation> {
-        let Self::Differs { rose, expected } = self else { return None };
-        let sent = format!("{} requests", counts.requests);
-        let seen = format!("{} successes, {} inferences, {} failures", rose.success, rose.inference, rose.fail);
-        Some(Violation::of_the_run(ViolationKind::Statistics, at_ns, sent, expected.clone(), seen))
+        let Self::Differs { rose: seen, expected } = *self else { return None };
+        let evidence = Evidence::Counts { requests: counts.requests, expected, seen };
+        Some(Violation::of_the_run(ViolationKind::Statistics, at_ns, evidence))
     }
 }
 
@@ -228,7 +221,7 @@ mod tests {
     }
 
     fn agrees(counts: &Counts, rose: Option<Counted>) -> bool {
-        matches!(Bounds::new(counts, Answers::One).judge(rose), Accounting::Agrees { .. })
+        matches!(CountBounds::new(counts, Answers::One).judge(rose), Accounting::Agrees { .. })
     }
 
     #[test]
@@ -236,9 +229,9 @@ mod tests {
         let counts = counts(10, 0, 0);
         assert!(agrees(&counts, rose(10, 10, 0)));
         for (success, inference, fail) in [(9, 10, 0), (11, 10, 0), (10, 9, 0), (10, 11, 0), (10, 10, 1), (13, 13, 0)] {
-            let judged = Bounds::new(&counts, Answers::One).judge(rose(success, inference, fail));
+            let judged = CountBounds::new(&counts, Answers::One).judge(rose(success, inference, fail));
             let violation = judged.violation(0, &counts).expect("a violation");
-            assert_eq!(violation.kind, ViolationKind::Statistics, "{violation}");
+            assert_eq!(violation.kind, ViolationKind::Statistics, "{violation:?}");
         }
     }
 
@@ -255,7 +248,7 @@ mod tests {
     #[test]
     fn sequences_that_end_by_themselves_may_each_count_as_a_failure_too() {
         let agrees = |fail| {
-            let judged = Bounds::new(&counts(10, 0, 0), Answers::EachOf(3)).judge(rose(10, 10, fail));
+            let judged = CountBounds::new(&counts(10, 0, 0), Answers::EachOf(3)).judge(rose(10, 10, fail));
             matches!(judged, Accounting::Agrees { .. })
         };
         assert_eq!([0, 10, 11].map(agrees), [true, true, false]);
@@ -264,7 +257,7 @@ mod tests {
     #[test]
     fn counts_that_fell_tell_nothing() {
         let before = Counted { success: 5, ..Counted::default() };
-        let judged = Bounds::new(&counts(1, 0, 0), Answers::One).judge(rise(before, Counted::default()));
+        let judged = CountBounds::new(&counts(1, 0, 0), Answers::One).judge(rise(before, Counted::default()));
         assert!(matches!(judged, Accounting::NotCheckable { .. }), "{judged:?}");
     }
 }

@@ -7,22 +7,18 @@ use std::{mem, path::Path, sync::Arc, time::Duration};
 use self::timeline::Timeline;
 use super::{
     Accounting, Footer, Header, IdleSearch, Interrupted, Memory, PendingRequests, RunResult, SlotCheck,
-    evidence::Evidence,
-    occupancy::{LongestWait, Occupancy},
-    record::RunViolation,
-    run::VIOLATIONS_KEPT,
     threads::recorder_of,
 };
 use crate::{
     conversation::Lane,
     event::{Cut, Event, EventKind, Nanos},
-    history::{Damage, Entry, Form, Item, Reader, Scene},
-    oracle::{Violation, diagnosis::Known},
+    history::{Damage, Entry, Item, Reader, Scene},
+    oracle::{Explainer, LongestWait, Occupancy, VIOLATIONS_KEPT, Violation, diagnosis::ModelFacts},
     recorder::{Recorder, Tally},
     transport::GoAways,
 };
 
-/// How many entries the evidence gets at a time, where nothing waits for them.
+/// How many entries the explainer gets at a time, where nothing waits for them.
 const BATCH: usize = 512;
 
 /// What a history shows.
@@ -57,9 +53,11 @@ pub fn check(path: &Path, seen: &mut dyn FnMut(&Violation)) -> Result<Checked, D
         .map_err(|error| unusable(format!("the first line is not that of such a history: {error}")))?;
     let scenario = header.scenario.clone().checked().map_err(|problem| unusable(format!("its scenario: {problem}")))?;
     let mut check = Check {
-        form: header.form(),
         recorder: recorder_of(&scenario, header.rules.clone(), header.preflight.limits.threshold),
-        evidence: Evidence::new(Known::of(&header.preflight.model), header.preflight.limits.lost_after),
+        explainer: Explainer::new(
+            ModelFacts::of(&header.preflight.model).with_ids(header.scenario.id_forms()),
+            header.preflight.limits.lost_after,
+        ),
         batch: Vec::new(),
         occupancy: Occupancy::new(
             &scenario,
@@ -94,10 +92,9 @@ pub fn check(path: &Path, seen: &mut dyn FnMut(&Violation)) -> Result<Checked, D
 
 /// A history, being judged.
 struct Check<'c> {
-    form: Form,
     recorder: Recorder,
-    evidence: Evidence,
-    /// What the evidence gets next.
+    explainer: Explainer,
+    /// What the explainer gets next.
     batch: Vec<Entry>,
     occupancy: Occupancy,
     timeline: Timeline,
@@ -120,7 +117,7 @@ impl Check<'_> {
             Item::Gap(until) => {
                 self.timeline.gap(until);
                 self.occupancy.forget();
-                self.evidence.gap(self.until, until);
+                self.explainer.gap(self.until, until);
                 self.until = self.until.max(until);
                 Ok(())
             }
@@ -144,15 +141,15 @@ impl Check<'_> {
         self.occupancy.take(&entry);
         violations.extend(self.of_all());
         if self.timeline.is_known(&entry) {
-            violations.extend(self.record(entry.event(&self.form)));
+            violations.extend(self.record(entry.clone().event()));
         }
         self.batch.push(entry);
-        let is_waited_for = self.evidence.waits(Duration::ZERO).is_some();
+        let is_waited_for = self.explainer.waits(Duration::ZERO).is_some();
         if is_waited_for || !violations.is_empty() || self.batch.len() >= BATCH {
             self.give_evidence();
         }
         for violation in violations {
-            self.evidence.accuse(violation, Duration::from_nanos(self.until));
+            self.explainer.accuse(violation, Duration::from_nanos(self.until));
         }
         self.hand_on(false);
         Ok(())
@@ -170,7 +167,7 @@ impl Check<'_> {
     fn give_evidence(&mut self) {
         let batch = mem::take(&mut self.batch);
         let bytes = batch.iter().map(Entry::memory).sum();
-        self.evidence.take(batch, bytes);
+        self.explainer.take(batch, bytes);
     }
 
     fn record(&mut self, event: Event) -> Vec<Violation> {
@@ -183,7 +180,7 @@ impl Check<'_> {
     }
 
     fn hand_on(&mut self, is_over: bool) {
-        while let Some(violation) = self.evidence.explained(Duration::from_nanos(self.until), is_over) {
+        while let Some(violation) = self.explainer.explained(Duration::from_nanos(self.until), is_over) {
             if self.violations.len() < VIOLATIONS_KEPT {
                 (self.seen)(&violation);
                 self.violations.push(violation);
@@ -195,7 +192,7 @@ impl Check<'_> {
         self.give_evidence();
         self.occupancy.conclude();
         for violation in self.of_all() {
-            self.evidence.accuse(violation, Duration::from_nanos(self.until));
+            self.explainer.accuse(violation, Duration::from_nanos(self.until));
         }
         self.hand_on(true);
         // What a cut-off history leaves waiting is not known.
@@ -205,7 +202,7 @@ impl Check<'_> {
         let longest_wait = self.occupancy.longest_wait();
         tally.reached.add(&self.occupancy.reached());
         let mut violations = self.violations;
-        for violation in self.footer.iter().flat_map(|footer| &footer.violations).map(RunViolation::violation) {
+        for violation in self.footer.iter().flat_map(|footer| &footer.violations).cloned() {
             tally.violation(violation.kind);
             violations.truncate(VIOLATIONS_KEPT - 1);
             (self.seen)(&violation);
@@ -216,7 +213,7 @@ impl Check<'_> {
             complete(&mut tally, footer);
         }
         let covered = Duration::from_nanos(self.covered);
-        let scene = self.evidence.into_scene();
+        let scene = self.explainer.into_scene();
         let result = result(&header, self.footer.as_ref(), tally, (violations, scene), (covered, longest_wait));
         let (footer, entries, until) = (self.footer, self.entries, self.until);
         Checked { header, footer, result, entries, until, gaps, damage, damages }
@@ -255,13 +252,14 @@ fn result(
         memory: footer.map_or(Memory::default(), |footer| footer.memory),
         interrupted: Interrupted(footer.is_some_and(|footer| footer.interrupted)),
         is_end_known: footer.is_some(),
-        beside: footer.iter().flat_map(|footer| &footer.violations).map(RunViolation::violation).collect(),
+        beside: footer.iter().flat_map(|footer| &footer.violations).cloned().collect(),
         recorded: None,
         scene: Arc::new(scene),
         phases: footer.map_or_else(Vec::new, |footer| footer.phases.clone()),
         broken_off: footer.and_then(|footer| footer.broken_off.clone()),
         longest_wait,
         go_aways: footer.map_or(GoAways::default(), |footer| footer.go_aways),
+        health: footer.and_then(|footer| footer.health.clone()),
         tally,
         violations,
     }

@@ -2,24 +2,20 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::{
     Preflight, RunResult, SlotCheck, SlotFinding,
-    record::form as answers_of,
+    aside::{Aside, Trail},
     shared::Shared,
     slots::{excuse, free_ids},
-    threads::rules,
 };
 use crate::{
-    conversation::{Connection, Lane},
-    event::{ContextId, Event, EventKind, Nanos},
-    history::{Entry, Form},
-    oracle::{
-        Oracle, Outcome, Settled, Violation, ViolationKind,
-        diagnosis::{Known, explain},
-    },
+    conversation::Connection,
+    event::{ContextId, EventKind},
+    oracle::{Evidence, Outcome, Purpose, Settled, Violation, ViolationKind, diagnosis::ModelFacts},
     sequence::{CorrelationId, Pattern, RequestId, Step},
     transport::{Link, Message, RequestTemplate, Stream},
 };
@@ -35,11 +31,9 @@ const AROUND: u32 = 10;
 const NARROW: Duration = Duration::from_millis(4);
 /// A server whose reaper is late ends some sequence within so many idle limits; one that ends none until then ends none.
 const LATE: u32 = 3;
-/// What the oracle of one sequence knows it by.
-const CONTEXT: ContextId = ContextId { worker: 0, context: 0 };
 
 /// How long a sequence may be idle before the server ends it, as trials have shown.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "status", rename_all = "kebab-case")]
 pub enum IdleSearch {
     /// The scenario does not ask for it.
@@ -211,13 +205,9 @@ pub(super) async fn search(
     let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     let Search { kept, ended, trials, .. } = search;
     if ended.is_none() && kept >= limit * LATE {
-        violations.push(Violation::of_the_run(
-            ViolationKind::MissingReap,
-            shared.now(),
-            format!("{trials} sequences of two steps, with a pause of up to {} ms between them", kept.as_millis()),
-            format!("some of them refused: the idle limit is {} ms", limit.as_millis()),
-            "every one of them go on".to_owned(),
-        ));
+        let ms = |time: Duration| us(time) / 1000;
+        let evidence = Evidence::NoneReaped { sequences: trials, pause_ms: ms(kept), limit_ms: ms(limit) };
+        violations.push(Violation::of_the_run(ViolationKind::MissingReap, shared.now(), evidence));
     }
     IdleSearch::Found { configured_us: us(limit), kept_us: us(kept), ended_us: ended.map(us), trials }
 }
@@ -233,35 +223,25 @@ async fn rest(
     let model = &preflight.model;
     let form = shared.scenario.correlation_ids.form;
     let template = RequestTemplate::of(model, id.on_the_wire(form));
-    let rules = rules(&shared.scenario, preflight);
-    let answers = answers_of(&rules);
-    let oracle = Oracle::new(rules, 1, 1, |_| (id, form));
+    let aside = Aside::new(&shared.scenario, preflight, vec![id], Purpose::IdleSearch);
     let by = preflight.looks_go_over(&shared.scenario);
     let stream = match Stream::open(&connection, by, template) {
         Ok(stream) => stream,
         Err(error) => return (Err(error.to_string()), Vec::new()),
     };
-    let mut resting = Resting { shared, oracle, id, answers, stream, number, entries: Vec::new(), seen: Vec::new() };
+    let mut resting = Resting { shared, aside, stream, number, trail: Trail::default() };
     resting.observe(EventKind::Opened(Connection::Own, by));
     let trial = resting.run(pause).await;
-    let Resting { entries, seen, .. } = resting;
-    let known = Known::of(model);
-    let explained = |violation| Violation { explanations: explain(&violation, &entries, &known), ..violation };
-    (trial, seen.into_iter().map(explained).collect())
+    (trial, resting.trail.explained(&ModelFacts::of(model)))
 }
 
 /// One sequence, and the oracle that listens to it.
 struct Resting<'r> {
     shared: &'r Shared,
-    oracle: Oracle,
-    id: CorrelationId,
-    /// The form of its answers.
-    answers: Form,
+    aside: Aside,
     stream: Stream,
     number: u32,
-    /// What happened, by which what is seen is explained.
-    entries: Vec<Entry>,
-    seen: Vec<Violation>,
+    trail: Trail,
 }
 
 impl Resting<'_> {
@@ -286,7 +266,8 @@ impl Resting<'_> {
     }
 
     fn send(&mut self, step: u32) -> Result<(), String> {
-        let request = RequestId { worker: self.shared.scenario.workers(), context: 0, sequence: self.number, step };
+        let ContextId { worker, context } = self.aside.place(0);
+        let request = RequestId { worker, context, sequence: self.number, step };
         let value = self.shared.preflight.model.arithmetic.number(self.number.into());
         let step =
             Step { request, pattern: Pattern::Pause, start: step == 0, end: step == 1, value, of: 2, special: None };
@@ -299,7 +280,7 @@ impl Resting<'_> {
         let patience = self.shared.preflight.limits.lost_after;
         match tokio::time::timeout(patience, self.stream.incoming.next()).await {
             Ok(Message::Received(received)) => self
-                .observe(EventKind::Received(received))
+                .observe(EventKind::Received(Box::new(received)))
                 .ok_or_else(|| "a stream brought what was not asked for".to_owned()),
             Ok(Message::End) => Err("the server ended a stream".to_owned()),
             Ok(Message::Broken(reason)) => Err(format!("a stream broke: {reason}")),
@@ -312,19 +293,7 @@ impl Resting<'_> {
     }
 
     fn observe(&mut self, kind: EventKind) -> Option<Settled> {
-        let at: Nanos = self.shared.now();
-        let worker = self.shared.scenario.workers();
-        let event = Event { at, context: ContextId { worker, ..CONTEXT }, lane: Lane::FIRST, kind };
-        self.entries.push(Entry::new(&event, self.id, &self.answers));
-        let ruling = self.oracle.observe(Event { context: CONTEXT, ..event });
-        for mut violation in ruling.violations {
-            if let Some(accused) = &mut violation.place {
-                accused.worker = worker;
-            }
-            violation.sent.push_str(", of the search for the idle limit");
-            self.seen.push(violation);
-        }
-        ruling.settled
+        self.aside.observe(&mut self.trail, self.shared.now(), 0, kind).settled
     }
 }
 

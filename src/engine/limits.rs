@@ -6,9 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     model::Model,
-    plan::steady_pauses,
+    plan::pauses_of,
     scenario::{Millis, Population, Scenario},
-    sequence::Pattern,
 };
 
 /// What no limit passes: nobody waits for so long, and it can be doubled and added to any time without an overflow.
@@ -36,9 +35,7 @@ impl RunLimits {
     /// usual second are taken.
     #[must_use]
     pub fn new(scenario: &Scenario, model: &Model) -> Self {
-        let is_steady = scenario.draws(Pattern::Steady).anywhere();
-        let pauses = if is_steady { steady_pauses(idle_limit(model)) } else { Duration::ZERO };
-        Self::with_pauses(scenario, model, pauses)
+        Self::with_pauses(scenario, model, pauses_of(scenario, idle_limit(model)))
     }
 
     /// The limits where a conversation may pause for so long in all, in the middle of its sequences.

@@ -1,23 +1,23 @@
 //! Drives a run: finds out about the model, lets the workers work, and adds up.
 
 mod accounting;
+mod aside;
 mod check;
-mod collector;
 mod context;
 mod disturbance;
-mod evidence;
+mod driver;
+mod frame;
+mod health;
 mod held_up;
 mod idle_search;
 mod limits;
-mod line;
-mod occupancy;
+mod note;
 mod out;
 mod parts;
 mod passes;
 mod pending;
 mod phases;
 mod preflight;
-mod record;
 mod resources;
 mod run;
 mod shared;
@@ -29,15 +29,20 @@ mod worker;
 pub use accounting::Accounting;
 pub use check::{Checked, check};
 pub use disturbance::{Restart, cannot_disturb};
+pub use frame::{Footer, Header, HistoryPlan, HistoryWritten};
+pub use health::{Growth, Health, MemorySource, NotReady, ServerMemory};
 pub use idle_search::IdleSearch;
 pub use limits::RunLimits;
-pub use occupancy::{Holder, LongestWait};
+pub use note::Note;
 pub use parts::Part;
+#[cfg(test)]
+pub(crate) use parts::every_note as every_part_note;
 pub use passes::Given;
 pub use pending::PendingRequests;
 pub use phases::PhaseSpan;
+#[cfg(test)]
+pub(crate) use preflight::tests as preflight_tests;
 pub use preflight::{Hints, Preflight};
-pub use record::{Footer, Header, Recorded, Recording};
 pub use resources::{Memory, ResourceError};
-pub use run::{Interrupted, Observer, Progress, Result as RunResult, RunError, Setup, run, run_given};
+pub use run::{Interrupted, Observer, Progress, RunError, RunResult, Setup, run, run_given};
 pub use slots::{SlotCheck, SlotFinding};

@@ -6,7 +6,7 @@ use super::shared::Shared;
 use crate::{
     conversation::Lane,
     event::{ContextId, Event, EventKind, Nanos},
-    recorder::{Record, Recorder},
+    recorder::{Noted, Recorder},
     sequence::Step,
 };
 
@@ -19,11 +19,11 @@ pub(super) struct Out {
 
 impl Out {
     /// Tells what happened just now.
-    pub(super) fn tell(&self, context: ContextId, lane: Lane, kind: EventKind) -> Record {
+    pub(super) fn tell(&self, context: ContextId, lane: Lane, kind: EventKind) -> Noted {
         self.tell_at(self.shared.now(), context, lane, kind)
     }
 
-    pub(super) fn tell_at(&self, at: Nanos, context: ContextId, lane: Lane, kind: EventKind) -> Record {
+    pub(super) fn tell_at(&self, at: Nanos, context: ContextId, lane: Lane, kind: EventKind) -> Noted {
         if let EventKind::Sent(step) = &kind {
             self.shared.sent(self.thread, step.is_first());
             trace_step(context, step, "sent");

@@ -2,12 +2,14 @@
 
 use std::borrow::Cow;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Note;
 use crate::transport::CallError;
 
 /// A part of the protocol, as the preflight found it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Part {
     /// What it is called.
     pub part: Cow<'static, str>,
@@ -47,10 +49,10 @@ impl Wanted {
     /// What cannot be checked without it.
     fn checks(self) -> &'static str {
         match self {
-            Self::Health => "that server and model say that they are ready",
+            Self::Health => "whether the server and the model are ready",
             Self::Streaming => "anything that goes over streams",
-            Self::Metadata => "that the model's metadata fit its configuration, which tells its tensors",
-            Self::Configuration => "that the model has a sequence batcher",
+            Self::Metadata => "whether the model's metadata fit its configuration",
+            Self::Configuration => "whether the model has a sequence batcher",
             Self::Statistics => "the server's own counts",
             Self::TextIds => "sequences whose correlation IDs are texts",
         }
@@ -64,7 +66,7 @@ impl Wanted {
             Self::Metadata => "ModelMetadata",
             Self::Configuration => "ModelConfig",
             Self::Statistics => "ModelStatistics",
-            Self::TextIds => "correlation IDs that are texts",
+            Self::TextIds => "support of text correlation IDs",
         }
     }
 }
@@ -92,15 +94,33 @@ impl Part {
 }
 
 /// What is said of a part that is missing.
-pub(super) fn note(wanted: Wanted, error: &CallError) -> String {
+pub(super) fn note(wanted: Wanted, error: &CallError) -> Note {
     let (checks, call) = (wanted.checks(), wanted.call());
-    match error {
-        CallError::Unimplemented => format!("not checked: {checks}, because the server has no {call}"),
-        CallError::Restricted(why) => {
-            format!("not checked: {checks}, because {call} is only for some (-H): {why}")
-        }
-        other => format!("not checked: {checks}, because {call} cannot be read: {other}"),
-    }
+    Note::NotChecked(match error {
+        CallError::Unimplemented => format!("{checks}, because the server has no {call}"),
+        CallError::Restricted(why) => format!("{checks}, because {call} is only for some callers (-H): {why}"),
+        other => format!("{checks}, because {call} cannot be read: {other}"),
+    })
+}
+
+/// Every note that there may be of a part.
+#[cfg(test)]
+pub(crate) fn every_note() -> Vec<Note> {
+    let why = || "WHY".to_owned();
+    let missing = [CallError::Unimplemented, CallError::Restricted(why())];
+    let others = [
+        CallError::Unreachable(why()),
+        CallError::TimedOut(std::time::Duration::from_secs(5)),
+        CallError::NotSecured(why()),
+        CallError::NotThisProtocol("gRPC (WHY)".to_owned()),
+        CallError::Refused(why()),
+        CallError::TooLarge(4096),
+        CallError::NoEndpoint("HTTP"),
+    ];
+    // Without these the run goes on only where they are missing.
+    let parts = [Wanted::Health, Wanted::Metadata, Wanted::Configuration, Wanted::Statistics];
+    let notes = parts.iter().flat_map(|part| missing.iter().map(|error| note(*part, error)));
+    notes.chain(others.iter().map(|error| note(Wanted::Statistics, error))).collect()
 }
 
 /// Whether a server lives that gives this answer, and only does not have, or not for everybody, what it was asked for.

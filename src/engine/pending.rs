@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use super::{Accounting, run::Result as RunResult};
+use super::{Accounting, run::RunResult};
 use crate::{
-    oracle::{Violation, ViolationKind},
+    oracle::{Evidence, Violation, ViolationKind},
     recorder::Tally,
     scenario::Scenario,
     transport::{Access, pending_requests},
@@ -16,7 +17,7 @@ use crate::{
 const POLL: Duration = Duration::from_millis(50);
 
 /// What the server's count of pending requests says after the run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "result")]
 pub enum PendingRequests {
     /// None is left.
@@ -69,9 +70,7 @@ impl PendingRequests {
     /// The violation that requests left behind are.
     pub(super) fn violation(&self, at_ns: u64, tally: &Tally) -> Option<Violation> {
         let Self::Left { count } = self else { return None };
-        let total = tally.total();
-        let sent = format!("{} requests, {} of them answered", total.requests, total.answered());
-        let (expected, seen) = ("none pending".to_owned(), format!("{count} pending"));
-        Some(Violation::of_the_run(ViolationKind::PendingLeft, at_ns, sent, expected, seen))
+        let evidence = Evidence::Pending { sent: tally.total().sent(), seen: *count };
+        Some(Violation::of_the_run(ViolationKind::PendingLeft, at_ns, evidence))
     }
 }

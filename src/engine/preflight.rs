@@ -1,7 +1,7 @@
 //! What is found out about server and model before anything is sent.
 
 mod computes;
-mod known;
+mod configured;
 mod probe;
 mod shapes;
 mod solo;
@@ -12,10 +12,13 @@ use serde::{Deserialize, Serialize};
 
 use self::{
     computes::{arithmetic, check_answers, check_json, value_bits},
-    known::{Known, loaded_in_phases},
+    configured::{Configured, loaded_in_phases},
     shapes::check_elements,
 };
-use super::parts::{Part, Wanted, is_missing, missing, note};
+use super::{
+    Note,
+    parts::{Part, Wanted, is_missing, missing, note},
+};
 use crate::{
     arithmetic::Formula,
     controls::{self, Controls, Told},
@@ -95,7 +98,7 @@ pub struct Preflight {
     #[serde(default)]
     pub told: Hints,
     /// What the run will do otherwise than asked, and what it cannot check, a sentence each.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
 }
 
 /// What pauses are shares of where the idle limit is not known: the server's default.
@@ -111,6 +114,11 @@ impl Preflight {
             batches: self.model.batches,
             one_step: self.model.arithmetic.answers.are_iterative(),
         }
+    }
+
+    /// Whether the endpoint says whether the server and the model are ready.
+    pub(super) fn tells_readiness(&self) -> bool {
+        self.parts.iter().any(|part| part.part == Wanted::Health.name() && part.has)
     }
 
     /// What the looks after the run go over: streams, where there are some and they are open to everybody.
@@ -136,8 +144,8 @@ impl Preflight {
         let keeps_by_id = self.model.mixes_pipelined.is_some() || self.model.told_ids != ToldIds::None;
         if keeps_by_id && scenario.id_forms().any(IdForm::is_near) {
             return Some(format!(
-                "model '{name}' is told correlation IDs, and may lawfully take IDs for one that are nearly the same: another \
-                 correlation_ids.form, or another model (-m)"
+                "model '{name}' may keep its state by correlation ID, and may then lawfully take two that are nearly the same for \
+                 one: use another correlation_ids.form, or another model (-m)"
             ));
         }
         let has = |texts: bool| scenario.id_forms().any(|form| form.is_text() == texts);
@@ -148,8 +156,8 @@ impl Preflight {
             ToldIds::None | ToldIds::Integers | ToldIds::Texts => return None,
         };
         Some(format!(
-            "model '{name}' is told correlation IDs as {told}, so it cannot be sent {other}: another correlation_ids.form, or \
-             another model (-m)"
+            "model '{name}' is told correlation IDs as {told}, so it cannot be sent {other}: use another correlation_ids.form, \
+             or another model (-m)"
         ))
     }
 
@@ -222,7 +230,7 @@ impl Preflight {
         };
         parts.push(Part::of(Wanted::Statistics, unreadable.as_ref()));
         let server = client.server_name().await.ok().filter(|server| !server.is_empty());
-        let mut known = Known::new(name, settings.as_ref(), hints, &mut notes)?;
+        let mut known = Configured::new(name, settings.as_ref(), hints, &mut notes)?;
         if !settings.as_ref().is_some_and(|settings| settings.implicit_state) {
             known.may_become_oldest(scenario);
         }
@@ -237,6 +245,10 @@ impl Preflight {
         check_answers(name, arithmetic.answers, scenario)?;
         let mut model = known.model(name, server, (input, output), shape, arithmetic);
         model.version = declared.newest().map(str::to_owned);
+        if model.version.is_none() {
+            let what = "the model's version, because the server does not say which versions it has";
+            notes.push(Note::NotChecked(what.to_owned()));
+        }
         if scenario.target.controls && !arithmetic.answers.are_iterative() {
             model.controls =
                 settings.as_ref().and_then(|settings| controls(settings, scenario, &declared.outputs, &mut notes));
@@ -316,11 +328,11 @@ fn choose_tensors(
     let list = |tensors: &[TensorSpec]| tensors.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let refuse = || {
         Err(format!(
-            "model '{model}' takes [{}] and gives [{}]: this test needs one input and an output of the same type, {}, \
-             and of the same shape, of at most {ELEMENTS_MAX} elements",
+            "model '{model}' takes [{}] and gives [{}]: the tool needs one input and an output of the same shape, of at most \
+             {ELEMENTS_MAX} elements, and of the same type, one of {}",
             list(inputs),
             list(outputs),
-            Datatype::ALL.map(Datatype::name).join(" or ")
+            Datatype::ALL.map(Datatype::name).join(", ")
         ))
     };
     let output = match outputs.as_slice() {
@@ -346,11 +358,11 @@ fn controls(
     settings: &Settings,
     scenario: &Scenario,
     outputs: &[TensorSpec],
-    notes: &mut Vec<String>,
+    notes: &mut Vec<Note>,
 ) -> Option<Controls> {
     let Some(name) = settings.parameters.get(controls::PARAMETER) else {
-        let what = "what the model saw of each request, which it does not tell";
-        notes.push(format!("not checked: {what} (parameter {})", controls::PARAMETER));
+        let what = "what the model saw of each request, because it does not report it";
+        notes.push(Note::NotChecked(format!("{what} (parameter {})", controls::PARAMETER)));
         return None;
     };
     let output = outputs.iter().find(|output| output.name == *name);
@@ -359,20 +371,23 @@ fn controls(
         .and_then(TensorSpec::smallest_shape)
         .filter(|shape| elements(shape) == controls::ELEMENTS);
     if shape.is_none() {
-        notes.push(format!(
-            "not checked: what the model saw of each request, because its parameter {} names '{name}', which is no output \
-             of {} {}",
+        notes.push(Note::NotChecked(format!(
+            "what the model saw of each request, because its parameter {} names '{name}', which is no output of {} {}",
             controls::PARAMETER,
             controls::ELEMENTS,
             controls::DATATYPE
-        ));
+        )));
     }
     let shape = shape?;
     let Told { start, end, ready, corrid_bits } = settings.told;
     let controls = [("START", start), ("END", end), ("READY", ready), ("CORRID", corrid_bits.is_some())];
     let untold: Vec<_> = controls.into_iter().filter(|(_, is_told)| !is_told).map(|(name, _)| name).collect();
     if !untold.is_empty() {
-        notes.push(format!("not checked: what the model saw of {}, which it does not tell", untold.join(" and ")));
+        notes.push(Note::NotChecked(format!(
+            "{}, because the model does not report {}",
+            listed(&untold),
+            if untold.len() == 1 { "it" } else { "them" }
+        )));
     }
     // With another strategy there may be another number of slots.
     let is_switched = |phase: &Phase| phase.server.is_some_and(|action| action.strategy().is_some());
@@ -380,31 +395,45 @@ fn controls(
     Some(Controls { output: name.clone(), shape, told: settings.told, slots })
 }
 
+/// Words as a sentence lists them.
+fn listed(words: &[&str]) -> String {
+    match words {
+        [] => String::new(),
+        [alone] => (*alone).to_owned(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
 /// What is said where steps are calls, and so do not go out as asked for.
-fn calls(scenario: &Scenario) -> Vec<String> {
+fn calls(scenario: &Scenario) -> Vec<Note> {
     let of_calls = || scenario.populations.iter().filter(|population| !population.sending.transport().is_stream());
     let mut notes = Vec::new();
     if of_calls().any(|population| population.sending.window.has_room(1)) {
         notes.push(
             "window is 1 where steps are calls of their own: nothing orders two calls but the answer to the first"
-                .to_owned(),
+                .into(),
         );
     }
     let left_out: BTreeSet<_> = of_calls().flat_map(Population::left_out).map(Pattern::name).collect();
     if !left_out.is_empty() {
         let patterns = left_out.into_iter().collect::<Vec<_>>().join(", ");
-        notes.push(format!("left out where steps are calls of their own, because they need a stream: {patterns}"));
+        let left_out = "left out where steps are calls of their own, because they need a stream";
+        notes.push(format!("{left_out}: {patterns}").into());
     }
     notes
 }
 
 /// What is said where the sequences of an ID do not go out as asked for.
-fn sends_after_answers(scenario: &Scenario, model: &Model) -> Option<String> {
+fn sends_after_answers(scenario: &Scenario, model: &Model) -> Option<Note> {
     let why = model.mixes_pipelined.as_ref().filter(|_| !model.arithmetic.answers.are_iterative())?;
     scenario.populations.iter().any(|population| population.sending.reuse == Reuse::Pipelined).then(|| {
         format!(
             "reuse is after-answer: {why}, so it may keep state by correlation ID, and a START sent before the END's answer \
              could lawfully be mixed with its predecessor"
         )
+        .into()
     })
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

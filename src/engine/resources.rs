@@ -3,9 +3,10 @@
 use std::{fmt, fs, time::Duration};
 
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Given, Setup};
+use super::{Given, Setup, health::kilobytes};
 use crate::{
     conversation::{Act, Connection, fresh_connections},
     plan::fresh_connections_of,
@@ -22,6 +23,13 @@ const BESIDES: u64 = 256;
 pub struct ResourceError {
     needed: u64,
     allowed: u64,
+}
+
+impl ResourceError {
+    #[cfg(test)]
+    pub(crate) fn new(needed: u64, allowed: u64) -> Self {
+        Self { needed, allowed }
+    }
 }
 
 /// Raises the limit of open files as far as the scenario's connections need it.
@@ -50,7 +58,7 @@ pub(super) fn ensure_program(setup: &Setup, given: Option<&Given>) -> Result<(),
     let over_process = |act: &Act| matches!(act, Act::Open { over: Connection::Process, .. });
     let is_needed = match given {
         Some(given) => given.conversations.iter().flat_map(|its| &its.acts).any(over_process),
-        None => setup.scenario.draws(Pattern::KillClient).anywhere(),
+        None => setup.scenario.draws_any(Pattern::is_killed),
     };
     if is_needed && setup.program.is_none() {
         let why = "kill-client needs processes that can be killed, and where this program's executable is is not known";
@@ -71,7 +79,7 @@ fn connections(scenario: &Scenario, given: Option<&Given>) -> u64 {
         let fresh = given.unwrap_or_else(|| fresh_connections_of(population));
         // A faulty network has two more ends of each; a process has two pipes.
         let ends = if population.network.is_clear() { 1 } else { 3 };
-        let pipes = if population.draws(Pattern::KillClient).anywhere() { 2 } else { 0 };
+        let pipes = if population.draws_any(Pattern::is_killed) { 2 } else { 0 };
         // One that was given up may take a moment to be gone, when the next is made already.
         u64::from(population.load.workers.get()) * (owned * ends + 2 * fresh as u64 * (ends + pipes))
     };
@@ -79,7 +87,7 @@ fn connections(scenario: &Scenario, given: Option<&Given>) -> u64 {
 }
 
 /// How much memory a process has, in bytes; none where the system does not tell.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Memory {
     /// Resident when the run had gone on for ten seconds; a run that needs more and more has more at its end.
     pub after_10_s: Option<u64>,
@@ -105,10 +113,7 @@ impl Memory {
 }
 
 fn memory_of_this_process(key: &str) -> Option<u64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix(key))?;
-    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kilobytes * 1024)
+    kilobytes(&fs::read_to_string("/proc/self/status").ok()?, key)
 }
 
 /// The CPU time that this process has used, user and system, in µs.

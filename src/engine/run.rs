@@ -10,26 +10,23 @@ use tokio::sync::mpsc;
 
 use self::during::Driven;
 use super::{
-    Accounting, Given, Header, Hints, IdleSearch, Memory, PendingRequests, PhaseSpan, Preflight, Recorded, Recording,
-    ResourceError, Restart, SlotCheck,
+    Accounting, Given, Health, Hints, HistoryPlan, HistoryWritten, IdleSearch, Memory, MemorySource, PendingRequests,
+    PhaseSpan, Preflight, ResourceError, Restart, SlotCheck,
     accounting::Baseline,
     disturbance::Hands,
-    evidence::explained_alone,
-    occupancy::LongestWait,
+    health::Looker,
     resources::{ensure_open_files, ensure_program},
     shared::Shared,
 };
 use crate::{
     history::Scene,
-    oracle::Violation,
+    oracle::{LongestWait, VIOLATIONS_KEPT, Violation, diagnosis::ModelFacts, explained_alone},
     recorder::Tally,
     scenario::Scenario,
     seed::Seed,
     transport::{Client, GoAways},
 };
 
-/// How many violations are kept with their evidence; all are counted.
-pub(super) const VIOLATIONS_KEPT: usize = 1000;
 /// How often the run is looked at.
 pub(super) const TICK: Duration = Duration::from_millis(100);
 
@@ -47,11 +44,13 @@ pub struct Setup {
     /// Whether the server is in this process too.
     pub embedded: bool,
     /// The history that is to be written, if any.
-    pub recording: Option<Recording>,
+    pub recording: Option<HistoryPlan>,
     /// How the server is restarted, where a scenario does that.
     pub restart: Option<Restart>,
     /// This tool's executable, for the pattern `kill-client`; none where it is not known, and then the pattern is refused.
     pub program: Option<PathBuf>,
+    /// Where the server's memory is read, if anywhere.
+    pub server_memory: Option<MemorySource>,
 }
 
 impl Setup {
@@ -67,6 +66,7 @@ impl Setup {
             recording: None,
             restart: None,
             program: None,
+            server_memory: None,
         }
     }
 }
@@ -99,6 +99,8 @@ pub struct Progress {
     pub requests: u64,
     /// Requests answered.
     pub answered: u64,
+    /// Of these, requests executed.
+    pub completed: u64,
     /// Requests whose answer nobody waits for any more, because their stream is gone or they were given up.
     pub abandoned: u64,
     /// Sequences begun.
@@ -122,7 +124,7 @@ pub struct Interrupted(pub bool);
 
 /// What a run has shown.
 #[derive(Clone, Debug)]
-pub struct Result {
+pub struct RunResult {
     /// What was known of the model.
     pub preflight: Preflight,
     /// What was counted.
@@ -152,7 +154,7 @@ pub struct Result {
     /// Whether its end is known; of a history that is cut off it is not.
     pub is_end_known: bool,
     /// What became of its history, where one was written.
-    pub recorded: Option<Recorded>,
+    pub recorded: Option<HistoryWritten>,
     /// What happened around the first violation.
     pub scene: Arc<Scene>,
     /// When its phases were.
@@ -163,6 +165,8 @@ pub struct Result {
     pub longest_wait: Option<LongestWait>,
     /// What became of connections that the server ended in good order.
     pub go_aways: GoAways,
+    /// What the server said of itself during the run; none where that is not known.
+    pub health: Option<Health>,
 }
 
 /// Why nothing could be tested.
@@ -200,7 +204,7 @@ pub async fn run(
     setup: Setup,
     observer: &mut dyn Observer,
     interrupts: mpsc::Receiver<()>,
-) -> std::result::Result<Result, RunError> {
+) -> Result<RunResult, RunError> {
     run_either(setup, None, observer, interrupts).await
 }
 
@@ -213,7 +217,7 @@ pub async fn run_given(
     given: Given,
     observer: &mut dyn Observer,
     interrupts: mpsc::Receiver<()>,
-) -> std::result::Result<Result, RunError> {
+) -> Result<RunResult, RunError> {
     run_either(setup, Some(given), observer, interrupts).await
 }
 
@@ -222,15 +226,15 @@ async fn run_either(
     given: Option<Given>,
     observer: &mut dyn Observer,
     mut interrupts: mpsc::Receiver<()>,
-) -> std::result::Result<Result, RunError> {
+) -> Result<RunResult, RunError> {
     ensure_open_files(&setup, given.as_ref()).map_err(RunError::Resources)?;
     ensure_program(&setup, given.as_ref()).map_err(RunError::Endpoint)?;
-    let prepared = tokio::select! {
+    let (prepared, spool) = tokio::select! {
         prepared = Box::pin(Prepared::new(setup, given, observer)) => prepared?,
         Some(()) = interrupts.recv() => return Err(RunError::Interrupted),
     };
     let driven = Box::pin(async {
-        let driven = prepared.drive(observer, &mut interrupts).await;
+        let driven = prepared.drive(spool, observer, &mut interrupts).await;
         if driven.is_err()
             && let Err(why) = prepared.hands.put_back().await
         {
@@ -247,20 +251,24 @@ async fn run_either(
 struct Prepared {
     client: Client,
     baseline: Option<Baseline>,
-    /// What a sequence that was alone before the run has shown.
+    /// The violations of the sequence before the run.
     alone: Vec<Violation>,
     hands: Hands,
+    looker: Looker,
     shared: Arc<Shared>,
     hints: Hints,
-    /// The history's first line with where it goes.
-    recording: Option<(Recording, Header)>,
+    /// The history's file.
+    history: Option<PathBuf>,
 }
 
-impl Result {
+impl RunResult {
     /// Adds a violation that concerns the whole run; it is kept even where there is no room any more.
     fn add(&mut self, violation: Violation, observer: &mut dyn Observer) {
-        let violation =
-            if violation.explanations.is_empty() { explained_alone(violation, &self.preflight) } else { violation };
+        let violation = if violation.explanations.is_empty() {
+            explained_alone(violation, &ModelFacts::of(&self.preflight.model))
+        } else {
+            violation
+        };
         self.tally.violation(violation.kind);
         self.beside.push(violation.clone());
         self.violations.truncate(VIOLATIONS_KEPT - 1);

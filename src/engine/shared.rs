@@ -19,7 +19,7 @@ use crate::{
     event::{ContextId, Nanos},
     oracle::Outcome,
     proxy::Path,
-    recorder::Record,
+    recorder::Noted,
     scenario::{Population, Scenario},
     seed::Seed,
     transport::{Access, CallError, Client, Dialer, Link},
@@ -73,6 +73,7 @@ struct ThreadProgress {
     passes: AtomicU64,
     requests: AtomicU64,
     answered: AtomicU64,
+    completed: AtomicU64,
     abandoned: AtomicU64,
     sequences: AtomicU64,
     violations: AtomicU64,
@@ -214,12 +215,13 @@ impl Shared {
     }
 
     /// Takes note of what an event meant.
-    pub(super) fn noticed(&self, thread: usize, context: ContextId, at: Nanos, record: &Record) {
+    pub(super) fn noticed(&self, thread: usize, context: ContextId, at: Nanos, record: &Noted) {
         let progress = &self.threads[thread];
         if let Some(settled) = &record.settled {
             let is_answered = settled.outcome != Outcome::Indeterminate;
             let count = if is_answered { &progress.answered } else { &progress.abandoned };
             count.fetch_add(1, Relaxed);
+            progress.completed.fetch_add(u64::from(settled.outcome == Outcome::Completed), Relaxed);
             if tracing::enabled!(tracing::Level::DEBUG) {
                 let sum = settled.sum.map_or(String::new(), |sum| format!(" {sum}"));
                 let ms = Duration::from_nanos(at.saturating_sub(settled.sent_at)).as_secs_f64() * 1000.0;
@@ -275,6 +277,7 @@ impl Shared {
             passes: sum(|thread| &thread.passes),
             requests: sum(|thread| &thread.requests),
             answered: sum(|thread| &thread.answered),
+            completed: sum(|thread| &thread.completed),
             abandoned: sum(|thread| &thread.abandoned),
             sequences: sum(|thread| &thread.sequences),
             violations: sum(|thread| &thread.violations),

@@ -9,7 +9,7 @@ use super::{
     run::TICK,
     shared::{PATIENCE_MAX, Shared},
 };
-use crate::oracle::{Violation, ViolationKind};
+use crate::oracle::{Evidence, Sent, Violation, ViolationKind};
 
 /// Looks at the run some times a second.
 pub(super) struct Watch {
@@ -54,10 +54,9 @@ impl Watch {
         let silent = self.answered_at.elapsed();
         let taken_within = if shared.network_takes { PATIENCE_MAX } else { Duration::ZERO };
         if self.hang.is_none() && silent > shared.preflight.limits.silence * 2 + taken_within {
-            let sent = format!("{} requests, {} of them answered", progress.requests, progress.answered);
-            let seen = format!("none for {} s", silent.as_secs());
-            self.hang =
-                Some(Violation::of_the_run(ViolationKind::Hang, shared.now(), sent, "answers".to_owned(), seen));
+            let sent = Sent { requests: progress.requests, answered: progress.answered };
+            let evidence = Evidence::Silence { sent, seconds: silent.as_secs() };
+            self.hang = Some(Violation::of_the_run(ViolationKind::Hang, shared.now(), evidence));
             shared.stop();
         }
         if !shared.is_stopping() {

@@ -4,7 +4,7 @@ use std::{cell::RefCell, rc::Rc, sync::Arc, time::Duration};
 
 use super::{
     context::StreamContext,
-    line::{End, Line},
+    driver::{Driver, End},
     out::Out,
     passes::{Held, Passes},
     shared::Shared,
@@ -22,8 +22,8 @@ use crate::{
 pub(super) struct Worker {
     index: u32,
     passes: Passes,
-    lines: Vec<Line>,
-    /// How many of the lines have a connection of their own that has to be proven.
+    drivers: Vec<Driver>,
+    /// How many of the drivers have a connection of their own that has to be proven.
     to_prove: usize,
     sequences_begun: u32,
     out: Out,
@@ -46,7 +46,7 @@ impl Worker {
         Ok(Self {
             index,
             passes: passes(&shared, index),
-            lines: lines(&shared, index)?,
+            drivers: drivers(&shared, index)?,
             to_prove,
             sequences_begun: 0,
             out: Out { shared, recorder, thread },
@@ -55,7 +55,7 @@ impl Worker {
 
     /// The connections that the worker will use, each once, but for those over a faulty network.
     pub(super) fn connections(&self) -> impl Iterator<Item = (Link, Transport)> {
-        self.lines.iter().take(self.to_prove).map(|line| (line.link().clone(), line.context.transport()))
+        self.drivers.iter().take(self.to_prove).map(|driver| (driver.link().clone(), driver.context.transport()))
     }
 
     /// Holds its passes until there are no more, or the run says stop.
@@ -70,8 +70,8 @@ impl Worker {
             None => Duration::ZERO,
         };
         self.hold_all(began).await;
-        for line in &mut self.lines {
-            line.close_all(&self.out).await;
+        for driver in &mut self.drivers {
+            driver.close_all(&self.out).await;
         }
         if let Some(phase) = phase {
             shared.phases.leave(phase);
@@ -93,12 +93,12 @@ impl Worker {
     }
 
     async fn hold(&mut self, Held { context, pattern, acts, sequences, .. }: Held) {
-        let line = &mut self.lines[context as usize];
-        line.context.begin(pattern, acts, self.sequences_begun);
+        let driver = &mut self.drivers[context as usize];
+        driver.context.begin(pattern, acts, self.sequences_begun);
         self.sequences_begun += sequences;
         // After a cut the rest of the pass is left out: its ID is in doubt, and the next pass begins with a new stream.
-        if line.converse(&self.out).await == End::Suspicious {
-            line.close_all(&self.out).await;
+        if driver.converse(&self.out).await == End::Suspicious {
+            driver.close_all(&self.out).await;
         }
     }
 }
@@ -116,14 +116,14 @@ fn passes(shared: &Shared, worker: u32) -> Passes {
     }
 }
 
-fn lines(shared: &Shared, worker: u32) -> Result<Vec<Line>, CallError> {
+fn drivers(shared: &Shared, worker: u32) -> Result<Vec<Driver>, CallError> {
     let scenario = &shared.scenario;
     let population = scenario.population_of(worker);
     let model = &shared.preflight.model;
     let dialer = shared.dialer(worker, 0);
     let common = dialer.link()?;
     shared.lend_connection(worker, common.clone());
-    let line = |context| {
+    let driver = |context| {
         let (dialer, link) = match population.sending.connection {
             ConnectionOwner::PerContext if context > 0 => {
                 let dialer = shared.dialer(worker, context);
@@ -137,7 +137,7 @@ fn lines(shared: &Shared, worker: u32) -> Result<Vec<Line>, CallError> {
         let sending = &population.sending;
         let context =
             StreamContext::new(ContextId { worker, context }, sending.window, sending.transport(), model.arithmetic);
-        Ok(Line::new(context, dialer, link, template))
+        Ok(Driver::new(context, dialer, link, template))
     };
-    (0..population.contexts.count()).map(line).collect()
+    (0..population.contexts.count()).map(driver).collect()
 }

@@ -4,7 +4,7 @@ use std::{fmt, fs, io::Read as _, num::NonZeroU32, path::Path};
 
 use serde::{Deserialize, Serialize};
 
-use super::Failure;
+use super::{Accused, Failure};
 use crate::{
     arithmetic::Arithmetic,
     conversation::{Conversation, parse_acts},
@@ -47,6 +47,7 @@ struct Document {
     version: u32,
     found: String,
     kind: ViolationKind,
+    #[serde(with = "super::wide")]
     seed: Seed,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     embedded: Option<Vec<String>>,
@@ -55,6 +56,8 @@ struct Document {
     /// Where it is more than the running sum in INT32.
     #[serde(default, skip_serializing_if = "is_usual")]
     arithmetic: Arithmetic,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    accused: Option<Accused>,
     conversation: Vec<Written>,
     /// As scenario files have it.
     scenario: toml::Table,
@@ -90,6 +93,7 @@ impl Failure {
             embedded: self.embedded.clone(),
             at_the_slots: self.at_the_slots,
             arithmetic: self.arithmetic,
+            accused: self.accused,
             conversation: self.conversations.iter().map(written).collect(),
             scenario,
         };
@@ -160,6 +164,7 @@ impl Failure {
             embedded: document.embedded,
             at_the_slots: document.at_the_slots,
             arithmetic: document.arithmetic,
+            accused: document.accused.map(|accused| accused.in_type(document.arithmetic.datatype)),
             conversations,
         };
         failure.check()?;

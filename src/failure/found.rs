@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::Failure;
+use super::{Accused, Failure};
 use crate::{
     arithmetic::Arithmetic,
     conversation::{Act, Connection, Conversation, Lane, Transport},
@@ -41,10 +41,10 @@ pub struct Run<'r> {
 
 impl Failure {
     /// The failure that a violation of a run is: the conversations that had begun by then, as the plan has them, at the times at
-    /// which they began. None where it is not known what had.
+    /// which they began. `words` are the violation's. None where it is not known what had.
     #[must_use]
-    pub fn found(violation: &Violation, run: &Run<'_>) -> Option<Self> {
-        let request = accused(violation);
+    pub fn found(violation: &Violation, words: String, run: &Run<'_>) -> Option<Self> {
+        let request = violation.request();
         // An answer is missed long after the request was sent.
         let around = request.and_then(|request| run.scene.sent_at(request)).unwrap_or(violation.at_ns);
         let mut begun: BTreeMap<u32, HashMap<u32, Nanos>> = BTreeMap::new();
@@ -63,21 +63,18 @@ impl Failure {
         conversations.truncate(enough.unwrap_or(usize::MAX).max(1));
         conversations.sort_by_key(|its| its.at_us);
         let failure = Self {
-            found: violation.to_string(),
+            found: words,
             kind: violation.kind,
             scenario: alike(run.scenario, request),
             seed: run.seed,
             embedded: run.embedded.map(<[_]>::to_vec),
             at_the_slots: request.is_some_and(|request| request.worker >= run.scenario.workers()),
             arithmetic: run.arithmetic,
+            accused: Accused::of(violation),
             conversations,
         };
         (!failure.conversations.is_empty()).then(|| failure.renumbered())
     }
-}
-
-fn accused(violation: &Violation) -> Option<RequestId> {
-    violation.place.as_ref()?.request_id.as_ref()?.parse().ok()
 }
 
 /// The passes of a worker that are known to have begun, and those in between.

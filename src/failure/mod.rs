@@ -4,16 +4,19 @@ mod file;
 mod found;
 mod server;
 mod shrink;
+mod wide;
 
 use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
 
 use crate::{
     arithmetic::Arithmetic,
     conversation::Conversation,
-    oracle::{Violation, ViolationKind},
+    number::{Datatype, Number},
+    oracle::{Evidence, Violation, ViolationKind},
     scenario::Scenario,
     seed::Seed,
-    sequence::RequestId,
 };
 
 pub use file::FailureError;
@@ -38,8 +41,64 @@ pub struct Failure {
     pub at_the_slots: bool,
     /// What the model computes.
     pub arithmetic: Arithmetic,
+    /// The step that the violation is about, in a conversation that is accused; none where no step is, or that is not known.
+    pub accused: Option<Accused>,
     /// What is sent.
     pub conversations: Vec<Conversation>,
+}
+
+/// The step that a violation is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Accused {
+    /// The step's index in its sequence.
+    pub step: u32,
+    /// What it sends.
+    #[serde(with = "wide")]
+    pub value: Number,
+    /// What it had to be answered with, where that is one thing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due: Option<Due>,
+}
+
+/// What a step has to be answered with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Due {
+    /// An error that says that it was not executed.
+    Refusal,
+    /// Any answer.
+    Answer,
+    /// This answer.
+    Sum(#[serde(with = "wide")] Number),
+}
+
+impl Accused {
+    /// The same with numbers of this type; those that are read have the widest one.
+    fn in_type(self, datatype: Datatype) -> Self {
+        let number = |number: Number| datatype.number(number.value());
+        let due = self.due.map(|due| match due {
+            Due::Sum(sum) => Due::Sum(number(sum)),
+            due => due,
+        });
+        Self { value: number(self.value), due, ..self }
+    }
+
+    /// The step that a violation is about.
+    #[must_use]
+    pub fn of(violation: &Violation) -> Option<Self> {
+        let step = violation.place.as_ref()?.step?;
+        let due = match &violation.evidence {
+            Evidence::NotRefused { .. } | Evidence::Failed { has_to_be_refused: true, .. } => Some(Due::Refusal),
+            Evidence::Refused { .. } | Evidence::Failed { has_to_be_refused: false, .. } => Some(Due::Answer),
+            Evidence::Sum { expected, .. } => match expected.as_slice() {
+                [expected] => Some(Due::Sum(*expected)),
+                _ => None,
+            },
+            _ => None,
+        };
+        Some(Self { step: step.request.step, value: step.value, due })
+    }
 }
 
 impl Failure {
@@ -78,13 +137,12 @@ impl Failure {
         Self { conversations, ..self }
     }
 
-    /// The same as a run has shown it last: with its words, and with the conversation in which that was seen.
+    /// The same as a run has shown it last: with these words, and with the conversation in which that was seen.
     #[must_use]
-    pub fn as_seen(mut self, violation: &Violation) -> Self {
-        self.found = violation.to_string();
-        let place = violation.place.as_ref();
-        let request: Option<RequestId> = place.and_then(|place| place.request_id.as_ref()?.parse().ok());
-        if let Some(request) = request {
+    pub fn as_seen(mut self, violation: &Violation, found: String) -> Self {
+        self.found = found;
+        self.accused = Accused::of(violation);
+        if let Some(request) = violation.request() {
             let mut begun = 0;
             for conversation in self.conversations.iter_mut().filter(|its| its.worker == request.worker) {
                 let sequences = begun..begun + conversation.sequences();

@@ -2,14 +2,18 @@ use super::*;
 use crate::{
     arithmetic::{Arithmetic, Formula},
     conversation::{Act, Connection, Lane, parse_acts},
-    event::ContextId,
-    history::{Begun, Entry, Scene, What},
+    event::{ContextId, EventKind},
+    history::{Begun, Entry, Scene},
     number::Datatype,
     oracle::Place,
     plan::{Manner, WorkerPlan},
     scenario::{ConnectionOwner, Overrides, Source},
-    sequence::{CorrelationId, Flaw, Pattern, Step},
+    sequence::{CorrelationId, Flaw, Pattern, RequestId, Step},
 };
+
+fn words() -> String {
+    "words".to_owned()
+}
 
 fn texts(acts: &[&str]) -> Vec<String> {
     acts.iter().map(|act| (*act).to_owned()).collect()
@@ -32,6 +36,7 @@ fn failure(conversations: Vec<Conversation>) -> Failure {
         embedded: Some(vec!["--fault".to_owned(), "off-by-one".to_owned()]),
         at_the_slots: false,
         arithmetic: Arithmetic::default(),
+        accused: Some(Accused { step: 1, value: 7.into(), due: Some(Due::Sum((-12).into())) }),
         conversations,
     }
 }
@@ -143,6 +148,21 @@ fn a_failure_is_read_as_it_is_written() {
 }
 
 #[test]
+fn numbers_that_toml_does_not_have_are_read_as_they_are_written() {
+    let number = |value| Datatype::Uint64.number(value);
+    for (value, sum) in [(-1, i64::MIN), (i64::MIN, -1), (i64::MAX, 7)] {
+        let failure = Failure {
+            seed: Seed(u64::MAX),
+            arithmetic: Arithmetic { datatype: Datatype::Uint64, ..Arithmetic::default() },
+            accused: Some(Accused { step: 0, value: number(value), due: Some(Due::Sum(number(sum))) }),
+            ..failure(vec![conversation(0, 0, 0, &["send 0 START END 1"])])
+        };
+        let text = failure.to_text();
+        assert_eq!(Failure::from_text(&text), Ok(failure), "{text}");
+    }
+}
+
+#[test]
 fn what_is_no_failure_file_is_refused() {
     let good = failure(vec![conversation(0, 0, 0, &["send 0 START END 1"])]).to_text();
     for (from, to, problem) in [
@@ -152,7 +172,9 @@ fn what_is_no_failure_file_is_refused() {
         ("kind = ", "kin = ", "unknown key `kin`"),
         ("wrong-sum", "wrong", "and is `wrong`"),
         ("version = 1", "", "it lacks its version"),
-        ("seed = 42", "seed = \"42\"", "it has to be a whole number from 0 up, and is \"42\""),
+        ("seed = 42", "seed = \"many\"", "line 7: 'many' is no whole number of 64 bits"),
+        ("seed = 42", "seed = 1.5", "line 7: it has to be a whole number of 64 bits"),
+        ("seed = 42", "seed = -1", "line 7: a seed is not negative"),
         ("seed = 42", "", "the key `seed` is missing"),
         ("seed = 42", "seed = ", "line "),
         ("format = \"sequence-stress-failure\"", "", "it is no failure file; --failure of a run"),
@@ -229,20 +251,15 @@ fn scene(scenario: &Scenario, seed: Seed, sequences: u32) -> Scene {
 }
 
 fn violation(at_ns: u64, request: &str) -> Violation {
-    let text = String::new;
-    let place = Place {
-        worker: 0,
-        context: 0,
-        correlation_id: CorrelationId(std::num::NonZeroU64::MIN),
-        request_id: Some(request.to_owned()),
-    };
-    let of_run = Violation::of_the_run(ViolationKind::WrongSum, at_ns, text(), text(), text());
-    Violation { place: Some(place), ..of_run }
+    let context = ContextId { worker: 0, context: 0 };
+    let place = Place::new(context, CorrelationId(std::num::NonZeroU64::MIN), None);
+    let place = place.of_request(request.parse().expect("an ID"));
+    Violation::at(place, ViolationKind::WrongSum, at_ns, Evidence::Overtaken)
 }
 
 fn found(violation: &Violation, scene: &Scene) -> Option<Failure> {
     let scenario = Scenario::resolve(&Source::default_scenario(), Overrides::default()).expect("the built-in scenario");
-    Failure::found(violation, &run_of(&scenario, scene))
+    Failure::found(violation, words(), &run_of(&scenario, scene))
 }
 
 #[test]
@@ -294,7 +311,7 @@ fn of_several_populations_a_failure_has_what_each_did() {
     let scenario = Scenario::resolve(&Source::from_text("test", text), Overrides::default()).expect("a scenario");
     let scene = scene(&scenario, Seed(42), 5);
     let run = run_of(&scenario, &scene);
-    let failure = Failure::found(&violation(u64::MAX, "2-0-3-0"), &run).expect("a failure");
+    let failure = Failure::found(&violation(u64::MAX, "2-0-3-0"), words(), &run).expect("a failure");
     let [population] = &failure.scenario.populations[..] else { panic!("{failure:?}") };
     assert_eq!((population.name.as_str(), population.sending.connection), ("", ConnectionOwner::PerWorker));
     let slow = failure.conversations.iter().find(|its| its.worker == 0).expect("one of the slow");
@@ -323,7 +340,7 @@ fn a_failure_of_a_run_in_phases_is_read_again() {
     let scenario = Scenario::resolve(&Source::from_text("test", text), Overrides::default()).expect("a scenario");
     let scene = scene(&scenario, Seed(42), 5);
     let run = run_of(&scenario, &scene);
-    let failure = Failure::found(&violation(u64::MAX, "9-0-3-0"), &run).expect("a failure");
+    let failure = Failure::found(&violation(u64::MAX, "9-0-3-0"), words(), &run).expect("a failure");
     assert_eq!(Failure::from_text(&failure.to_text()).as_ref(), Ok(&failure));
     assert!(failure.fitted_scenario().is_ok());
 }
@@ -334,7 +351,7 @@ fn a_failure_of_ids_that_are_negative_on_the_wire_is_written_and_read() {
     let scenario = Scenario::resolve(&Source::from_text("test", text), Overrides::default()).expect("a scenario");
     let scene = scene(&scenario, Seed(42), 5);
     let run = run_of(&scenario, &scene);
-    let failure = Failure::found(&violation(u64::MAX, "5-0-3-0"), &run).expect("a failure");
+    let failure = Failure::found(&violation(u64::MAX, "5-0-3-0"), words(), &run).expect("a failure");
     assert_eq!(failure.scenario.correlation_ids.first.get(), 18_446_744_073_709_540_000);
     assert_eq!(Failure::from_text(&failure.to_text()).as_ref(), Ok(&failure));
 }
@@ -360,7 +377,7 @@ fn of_a_long_run_a_failure_has_what_is_nearest_in_time() {
         context: ContextId { worker: 5, context: 0 },
         correlation_id: CorrelationId(std::num::NonZeroU64::MIN),
         lane: Lane::FIRST,
-        what: What::Sent(step),
+        what: EventKind::Sent(step),
     };
     let lost = Scene { entries: vec![sent], before: scene(&scenario, Seed(42), 400).before };
     let failure = found(&violation(u64::MAX, "5-0-3-0"), &lost).expect("a failure");
@@ -374,9 +391,9 @@ fn a_failure_is_as_it_was_seen_last() {
     let mut failure =
         failure(vec![conversation(0, 0, 0, &two), conversation(1, 0, 0, &two), conversation(0, 1, 0, &two)]);
     failure.conversations[1].accused = true;
-    let seen = failure.as_seen(&violation(5, "0-1-3-0"));
+    let seen = failure.as_seen(&violation(5, "0-1-3-0"), words());
     assert_eq!(seen.conversations.iter().map(|its| its.accused).collect::<Vec<_>>(), [false, false, true]);
-    assert!(seen.found.contains("request 0-1-3-0"), "{}", seen.found);
+    assert_eq!((seen.found, seen.accused), (words(), None), "that request's step is not known");
 }
 
 #[test]
@@ -519,8 +536,32 @@ fn what_the_model_computes_is_kept_where_it_is_not_the_usual() {
         answers: crate::answers::Answers::Several(2),
         value_bits: Some(16),
     };
-    let other = Failure { arithmetic, ..plain };
+    let accused = Some(Accused { step: 0, value: Datatype::Fp32.number(5), due: Some(Due::Refusal) });
+    let other = Failure { arithmetic, accused, ..plain };
     let text = other.to_text();
     assert!(text.contains("datatype = \"FP32\"") && text.contains("START END -9223372036854775808"), "{text}");
     assert_eq!(Failure::from_text(&text).expect("the same"), other.renumbered());
+}
+
+#[test]
+fn what_a_step_had_to_be_answered_with_is_known_where_the_violation_tells_it() {
+    use crate::event::Code;
+    let request = RequestId { worker: 3, context: 1, sequence: 7, step: 1 };
+    let pattern = Pattern::NoStart;
+    let step = Step { request, pattern, start: false, end: true, value: 7.into(), of: 2, special: None };
+    let place =
+        Place::new(ContextId { worker: 3, context: 1 }, CorrelationId(9.try_into().expect("not zero")), Some(step));
+    let due = |evidence| {
+        let violation = Violation {
+            place: Some(place.clone()),
+            ..Violation::of_the_run(ViolationKind::UnexpectedError, 0, evidence)
+        };
+        Accused::of(&violation).expect("a step").due
+    };
+    let failed = |has_to_be_refused| Evidence::Failed { has_to_be_refused, code: None, error: words() };
+    assert_eq!(due(failed(true)), Some(Due::Refusal));
+    assert_eq!(due(failed(false)), Some(Due::Answer));
+    // Several reasons have a code, and which of them was due is not told.
+    let other_code = Evidence::CodeOfRefusal { expected: Code::Grpc(3), seen: Code::Grpc(13), error: words() };
+    assert_eq!(due(other_code), None);
 }

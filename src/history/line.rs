@@ -4,7 +4,8 @@ use std::{borrow::Cow, num::NonZeroU16};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Entry, What};
+use super::Entry;
+use crate::event::EventKind;
 use crate::{
     controls::{self, Seen},
     conversation::{Connection, Lane, Transport},
@@ -34,15 +35,15 @@ pub(super) fn write(entry: &Entry, out: &mut Vec<u8>) {
         number(u64::from(entry.lane.0), out);
     }
     match &entry.what {
-        What::Opened(connection, transport) => {
+        EventKind::Opened(connection, transport) => {
             event("opened", out);
             json("over", connection, out);
             if *transport != Transport::default() {
                 json("by", transport, out);
             }
         }
-        What::Sent(step) => sent(step, out),
-        What::Answered(request, sum, seen) => {
+        EventKind::Sent(step) => sent(step, out),
+        EventKind::Answered(request, sum, seen) => {
             event("answered", out);
             request_id(*request, out);
             field("sum", out);
@@ -51,7 +52,7 @@ pub(super) fn write(entry: &Entry, out: &mut Vec<u8>) {
                 saw(*seen, out);
             }
         }
-        What::Received(received) => {
+        EventKind::Received(received) => {
             event("received", out);
             json("r", &received.id, out);
             match &received.result {
@@ -61,22 +62,26 @@ pub(super) fn write(entry: &Entry, out: &mut Vec<u8>) {
             if let Some(code) = &received.code {
                 json("code", code, out);
             }
+            if received.outputs > 0 {
+                field("outputs", out);
+                number(received.outputs, out);
+            }
         }
-        What::GaveUp => event("gave-up", out),
-        What::HalfClosed => event("half-closed", out),
-        What::StoppedReading(us) => {
+        EventKind::GaveUp => event("gave-up", out),
+        EventKind::HalfClosed => event("half-closed", out),
+        EventKind::StoppedReading(us) => {
             event("stopped-reading", out);
             field("us", out);
             number(*us, out);
         }
-        What::Cut(cut) => {
+        EventKind::Cut(cut) => {
             event("cut", out);
             json("why", cut, out);
         }
-        What::Closed => event("closed", out),
-        What::NotClosed => event("not-closed", out),
-        What::Disturbed(Disturbance::Begins) => event("disturbed", out),
-        What::Disturbed(Disturbance::IsOver) => event("undisturbed", out),
+        EventKind::Closed => event("closed", out),
+        EventKind::NotClosed => event("not-closed", out),
+        EventKind::Disturbed(Disturbance::Begins) => event("disturbed", out),
+        EventKind::Disturbed(Disturbance::IsOver) => event("undisturbed", out),
     }
     out.extend_from_slice(b"}\n");
 }
@@ -202,6 +207,8 @@ struct Line<'l> {
     why: Option<Cut>,
     error: Option<String>,
     code: Option<Code>,
+    #[serde(default)]
+    outputs: u32,
     answer: Option<Answer>,
 }
 
@@ -250,12 +257,12 @@ pub(super) fn read(text: &[u8]) -> Result<Entry, String> {
 }
 
 impl Line<'_> {
-    fn what(self) -> Result<What, String> {
+    fn what(self) -> Result<EventKind, String> {
         let event = self.e.clone();
         let wants = |key: &str| format!("an event '{event}' needs '{key}'");
         Ok(match &*event {
-            "opened" => What::Opened(self.over.ok_or_else(|| wants("over"))?, self.by),
-            "sent" => What::Sent(Step {
+            "opened" => EventKind::Opened(self.over.ok_or_else(|| wants("over"))?, self.by),
+            "sent" => EventKind::Sent(Step {
                 request: self.request()?,
                 pattern: self.p.ok_or_else(|| wants("p"))?,
                 start: self.start,
@@ -265,7 +272,7 @@ impl Line<'_> {
                 special: self.special,
             }),
             "answered" => {
-                What::Answered(self.request()?, self.number(self.sum).ok_or_else(|| wants("sum"))?, self.seen()?)
+                EventKind::Answered(self.request()?, self.number(self.sum).ok_or_else(|| wants("sum"))?, self.seen()?)
             }
             "received" => {
                 let result = match (self.answer, self.error) {
@@ -274,16 +281,16 @@ impl Line<'_> {
                     _ => return Err(wants("answer' or 'error")),
                 };
                 let id = self.r.ok_or_else(|| wants("r"))?.into_owned();
-                What::Received(Box::new(Received { id, result, code: self.code }))
+                EventKind::Received(Box::new(Received { id, result, code: self.code, outputs: self.outputs }))
             }
-            "gave-up" => What::GaveUp,
-            "half-closed" => What::HalfClosed,
-            "stopped-reading" => What::StoppedReading(self.us.ok_or_else(|| wants("us"))?),
-            "cut" => What::Cut(self.why.ok_or_else(|| wants("why"))?),
-            "closed" => What::Closed,
-            "not-closed" => What::NotClosed,
-            "disturbed" => What::Disturbed(Disturbance::Begins),
-            "undisturbed" => What::Disturbed(Disturbance::IsOver),
+            "gave-up" => EventKind::GaveUp,
+            "half-closed" => EventKind::HalfClosed,
+            "stopped-reading" => EventKind::StoppedReading(self.us.ok_or_else(|| wants("us"))?),
+            "cut" => EventKind::Cut(self.why.ok_or_else(|| wants("why"))?),
+            "closed" => EventKind::Closed,
+            "not-closed" => EventKind::NotClosed,
+            "disturbed" => EventKind::Disturbed(Disturbance::Begins),
+            "undisturbed" => EventKind::Disturbed(Disturbance::IsOver),
             other => return Err(format!("no event is called '{other}'")),
         })
     }
@@ -366,7 +373,7 @@ mod tests {
     use super::*;
     use crate::sequence::Flaw;
 
-    fn every_kind() -> Vec<What> {
+    fn every_kind() -> Vec<EventKind> {
         let request = RequestId { worker: 3, context: 1, sequence: 4_000_000_000, step: 2 };
         let step = Step {
             request,
@@ -385,46 +392,60 @@ mod tests {
             outputs: outputs.map(tensor).into(),
             series: Series::default(),
         };
-        let received = |id: &str, result| What::Received(Box::new(Received { id: id.into(), result, code: None }));
+        let received = |id: &str, result| {
+            EventKind::Received(Box::new(Received { id: id.into(), result, code: None, outputs: 0 }))
+        };
         let mut all = vec![
-            What::Sent(step),
-            What::Sent(Step { start: false, end: true, value: 7.into(), pattern: Pattern::Concurrent, ..step }),
-            What::Sent(Step { start: true, end: true, ..step }),
-            What::Sent(Step { special: Some(Special::Flaw(Flaw::BatchOfTwo)), ..step }),
-            What::Sent(Step { special: Some(Special::TimeoutUs(u64::MAX)), ..step }),
-            What::Answered(request, (-1).into(), None),
-            What::Answered(request, 2.into(), Some(Seen::new([Some(true), None, Some(false)], i64::MIN, Some(12)))),
-            What::Answered(request, 2.into(), Some(Seen::new([None; 3], -1, None))),
+            EventKind::Sent(step),
+            EventKind::Sent(Step { start: false, end: true, value: 7.into(), pattern: Pattern::Concurrent, ..step }),
+            EventKind::Sent(Step { start: true, end: true, ..step }),
+            EventKind::Sent(Step { special: Some(Special::Flaw(Flaw::BatchOfTwo)), ..step }),
+            EventKind::Sent(Step { special: Some(Special::TimeoutUs(u64::MAX)), ..step }),
+            EventKind::Answered(request, (-1).into(), None),
+            EventKind::Answered(
+                request,
+                2.into(),
+                Some(Seen::new([Some(true), None, Some(false)], i64::MIN, Some(12))),
+            ),
+            EventKind::Answered(request, 2.into(), Some(Seen::new([None; 3], -1, None))),
             received("3-1-4-2", Ok(answer)),
             received("", Ok(Response::default())),
             received("what?", Err("an \u{0} error\n".into())),
-            What::GaveUp,
-            What::HalfClosed,
-            What::StoppedReading(u64::MAX),
-            What::Closed,
-            What::NotClosed,
-            What::Disturbed(Disturbance::Begins),
-            What::Disturbed(Disturbance::IsOver),
+            EventKind::GaveUp,
+            EventKind::HalfClosed,
+            EventKind::StoppedReading(u64::MAX),
+            EventKind::Closed,
+            EventKind::NotClosed,
+            EventKind::Disturbed(Disturbance::Begins),
+            EventKind::Disturbed(Disturbance::IsOver),
         ];
         for datatype in Datatype::ALL {
-            all.push(What::Answered(request, datatype.number(-1), None));
-            all.push(What::Sent(Step { value: datatype.number(i64::MAX), ..step }));
+            all.push(EventKind::Answered(request, datatype.number(-1), None));
+            all.push(EventKind::Sent(Step { value: datatype.number(i64::MAX), ..step }));
             let spread = datatype.number(-7).of_elements(NonZeroU16::MAX);
-            all.push(What::Sent(Step { value: spread, ..step }));
-            all.push(What::Answered(step.request, spread, None));
+            all.push(EventKind::Sent(Step { value: spread, ..step }));
+            all.push(EventKind::Answered(step.request, spread, None));
         }
         let connections =
             [Connection::Own, Connection::Fresh, Connection::Neighbour, Connection::Narrow, Connection::Process];
-        all.extend(connections.map(|over| What::Opened(over, Transport::GrpcStream)));
-        all.extend(Transport::ALL.map(|by| What::Opened(Connection::Own, by)));
+        all.extend(connections.map(|over| EventKind::Opened(over, Transport::GrpcStream)));
+        all.extend(Transport::ALL.map(|by| EventKind::Opened(Connection::Own, by)));
         for code in [Code::Grpc(3), Code::Http(400)] {
-            let received = Received { id: "3-1-4-2".into(), result: Err("no".into()), code: Some(code) };
-            all.push(What::Received(Box::new(received)));
+            let received = Received { id: "3-1-4-2".into(), result: Err("no".into()), code: Some(code), outputs: 2 };
+            all.push(EventKind::Received(Box::new(received)));
         }
-        let cuts =
-            [Cut::ByClient, Cut::Cancelled, Cut::Reset, Cut::Killed, Cut::ByNetwork, Cut::Lapsed, Cut::Interrupted];
-        all.extend(cuts.map(What::Cut));
-        all.push(What::Cut(Cut::Broken("a \"reason\"\u{7f}".into())));
+        let cuts = [
+            Cut::ByClient,
+            Cut::Cancelled,
+            Cut::Reset,
+            Cut::Killed,
+            Cut::ByNetwork,
+            Cut::Lapsed,
+            Cut::Interrupted,
+            Cut::Ended,
+        ];
+        all.extend(cuts.map(EventKind::Cut));
+        all.push(EventKind::Cut(Cut::Broken("a \"reason\"\u{7f}".into())));
         all
     }
 

@@ -7,7 +7,7 @@ mod reader;
 mod scene;
 mod spool;
 
-pub use entry::{Entry, Form, What};
+pub use entry::Entry;
 pub use reader::{Damage, FORMAT, Item, Lines, Reader, VERSION, is_history};
 pub use scene::{Begun, Scene};
 pub use spool::{Keep, Kept, Options, Spool};

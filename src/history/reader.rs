@@ -17,7 +17,7 @@ use crate::event::Nanos;
 /// What the first line says that a history is.
 pub const FORMAT: &str = "sequence-stress-history";
 /// The version that is written, and the newest that is read. It rises when an old reader could misread the new form.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The longest line that is read: an answer may have 4 MiB, each byte of which is escaped.
 const LONGEST_LINE: u64 = 32 << 20;
@@ -130,7 +130,7 @@ struct FooterLine {
 }
 
 /// What a line is, besides an entry.
-enum Line {
+enum Parsed {
     Items(Option<Item>),
     End(End),
 }
@@ -139,7 +139,7 @@ impl Reader {
     /// Opens a history and reads its first line, a JSON object.
     ///
     /// # Errors
-    /// When it cannot be read, is no history, or one of a newer version.
+    /// When it cannot be read, is no history, or one of another version.
     pub fn open(path: &Path) -> Result<(Self, Value), Damage> {
         let source = open(path).map_err(|error| Damage {
             line: 1,
@@ -176,9 +176,10 @@ impl Reader {
         if format != FORMAT {
             return Err(self.damage(format!("it is no history of sequence-stress but '{format}'")));
         }
-        if version > VERSION {
+        if version != VERSION {
+            let other = if version > VERSION { "a newer" } else { "an older" };
             return Err(self.damage(format!(
-                "the history is of version {version}, and this tool reads up to version {VERSION}: use a newer one"
+                "the history is of version {version}, and this tool reads version {VERSION}: use {other} one"
             )));
         }
         let header = serde_json::from_slice(&self.text);
@@ -269,7 +270,7 @@ impl Reader {
             let line = self.parse(&text, bytes == 0).map_err(|problem| self.damage(problem))?;
             self.text = text;
             match line {
-                Line::End(end) => {
+                Parsed::End(end) => {
                     *is_at_its_end = true;
                     let is_next = self.next_block.is_none_or(|next| next == end.block);
                     if !is_next || (end.entries, end.crc32) != (entries, hasher.finalize()) {
@@ -278,7 +279,7 @@ impl Reader {
                     self.next_block = end.block.checked_add(1);
                     return Ok(true);
                 }
-                Line::Items(item) => {
+                Parsed::Items(item) => {
                     entries += u64::from(matches!(item, Some(Item::Entry(..))));
                     items.extend(item);
                 }
@@ -292,24 +293,24 @@ impl Reader {
         if bytes == 0 { Ok(false) } else { Err(self.cut_off()) }
     }
 
-    fn parse(&mut self, text: &[u8], is_first_of_block: bool) -> Result<Line, String> {
+    fn parse(&mut self, text: &[u8], is_first_of_block: bool) -> Result<Parsed, String> {
         if text.starts_with(line::BEGINNING) {
-            return Ok(Line::Items(Some(Item::Entry(line::read(text)?, self.line))));
+            return Ok(Parsed::Items(Some(Item::Entry(line::read(text)?, self.line))));
         }
         if let Ok(FooterLine { footer }) = serde_json::from_slice(text) {
             self.saw_footer = true;
-            return Ok(Line::Items(Some(Item::Footer(footer))));
+            return Ok(Parsed::Items(Some(Item::Footer(footer))));
         }
         match serde_json::from_slice(text) {
-            Ok(Other::End { block, entries, crc32 }) => Ok(Line::End(End { block, entries, crc32 })),
-            Ok(Other::Gap { t, .. }) => Ok(Line::Items(Some(Item::Gap(t)))),
+            Ok(Other::End { block, entries, crc32 }) => Ok(Parsed::End(End { block, entries, crc32 })),
+            Ok(Other::Gap { t, .. }) => Ok(Parsed::Items(Some(Item::Gap(t)))),
             Ok(Other::Part { part, t }) if is_first_of_block && part >= self.next_part => {
                 let is_next = part == self.next_part;
                 if !is_next {
                     self.next_block = None;
                 }
                 self.next_part = part.saturating_add(1);
-                Ok(Line::Items((!is_next).then_some(Item::Gap(t))))
+                Ok(Parsed::Items((!is_next).then_some(Item::Gap(t))))
             }
             Ok(Other::Part { .. }) => Err("the parts are not in order".to_owned()),
             Err(_) => Err(match serde_json::from_slice::<IgnoredAny>(text) {

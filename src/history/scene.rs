@@ -1,6 +1,7 @@
 //! What was going on around a violation, kept for those who want to see it or have it again.
 
-use super::{Entry, What};
+use super::Entry;
+use crate::event::EventKind;
 use crate::{
     event::{ContextId, Nanos},
     sequence::RequestId,
@@ -31,7 +32,7 @@ impl Begun {
     #[must_use]
     pub fn of(entry: &Entry) -> Option<Self> {
         match &entry.what {
-            What::Sent(step) if step.is_first() => {
+            EventKind::Sent(step) if step.is_first() => {
                 Some(Self { context: entry.context, sequence: step.request.sequence, at: entry.at })
             }
             _ => None,
@@ -48,7 +49,7 @@ impl Scene {
     /// When a request was sent, where that is known.
     #[must_use]
     pub fn sent_at(&self, request: RequestId) -> Option<Nanos> {
-        let is_it = |entry: &&Entry| matches!(&entry.what, What::Sent(step) if step.request == request);
+        let is_it = |entry: &&Entry| matches!(&entry.what, EventKind::Sent(step) if step.request == request);
         self.entries.iter().rfind(is_it).map(|entry| entry.at)
     }
 }

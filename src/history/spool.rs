@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use zstd::bulk::Compressor;
 
@@ -82,7 +83,7 @@ impl Keep {
 }
 
 /// What came of a history.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Kept {
     /// Entries that are in the file.
@@ -198,6 +199,12 @@ impl Spool {
         spool.block.clear();
         spool.blocks = 1;
         Ok(spool)
+    }
+
+    /// Takes a history back of which there is only the first line.
+    pub fn discard(self) {
+        // A file that cannot be removed does no harm.
+        let _ = fs::remove_file(&self.header.path);
     }
 
     /// Adds an entry.

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::{
     conversation::{Connection, Lane, Transport},
-    event::{ContextId, Nanos},
+    event::{ContextId, EventKind, Nanos},
     sequence::{CorrelationId, RequestId},
 };
 
@@ -22,9 +22,9 @@ fn entry(at: Nanos) -> Entry {
     let request = RequestId { worker: 0, context: 0, sequence: 0, step: 0 };
     let context = ContextId { worker: 0, context: 0 };
     let what = if at.is_multiple_of(2) {
-        What::Opened(Connection::Own, Transport::GrpcStream)
+        EventKind::Opened(Connection::Own, Transport::GrpcStream)
     } else {
-        What::Answered(request, 1.into(), None)
+        EventKind::Answered(request, 1.into(), None)
     };
     Entry { at, context, correlation_id: id, lane: Lane::FIRST, what }
 }
@@ -312,8 +312,15 @@ fn other_files_are_refused_with_the_reason() {
         (&b""[..], "it is empty"),
         (b"hello\n", "no history of sequence-stress"),
         (b"{\"format\":\"other\",\"version\":1}\n", "but 'other'"),
-        (b"{\"format\":\"sequence-stress-history\",\"version\":2}\n", "version 2, and this tool reads up to version 1"),
-        (b"{\"format\":\"sequence-stress-history\",\"version\":1}\n", "ends after its first line"),
+        (
+            b"{\"format\":\"sequence-stress-history\",\"version\":3}\n",
+            "version 3, and this tool reads version 2: use a newer one",
+        ),
+        (
+            b"{\"format\":\"sequence-stress-history\",\"version\":1}\n",
+            "version 1, and this tool reads version 2: use an older one",
+        ),
+        (b"{\"format\":\"sequence-stress-history\",\"version\":2}\n", "ends after its first line"),
         (b"{\"format\":\"sequence-stress-history\"", "it ends here"),
         (b"\x28\xb5\x2f\xfd\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", "cannot be read"),
         (&long_line, "more than 33554432 bytes"),

@@ -127,18 +127,19 @@ fn numbers_are_equal_however_many_elements_they_are() {
 
 #[test]
 fn what_is_no_whole_number_is_told() {
+    let fraction = |number: &str| Err(NotWhole::Fraction(number.to_owned()));
     let fp16 = |bits: u16| Datatype::Fp16.split(&bits.to_le_bytes()).expect("an element").0;
     assert_eq!((fp16(0x8000), fp16(0xc500)), (Ok(Datatype::Fp16.number(0)), Ok(Datatype::Fp16.number(-5))));
-    assert_eq!((fp16(0x7c00), fp16(0x3e00)), (Err("inf".to_owned()), Err("1.5".to_owned())));
+    assert_eq!((fp16(0x7c00), fp16(0x3e00)), (fraction("inf"), fraction("1.5")));
     let fp32 = |number: f32| Datatype::Fp32.split(&number.to_le_bytes()).expect("an element").0;
     let fp64 = |number: f64| Datatype::Fp64.split(&number.to_le_bytes()).expect("an element").0;
     assert_eq!(fp32(-0.0), Ok(Datatype::Fp32.number(0)));
-    assert_eq!(fp32(f32::NAN), Err("NaN".to_owned()));
-    assert_eq!(fp32(f32::INFINITY), Err("inf".to_owned()));
-    assert_eq!(fp64(-2.5), Err("-2.5".to_owned()));
-    assert_eq!(fp64(1e300), Err("1e300".to_owned()));
+    assert_eq!(fp32(f32::NAN), fraction("NaN"));
+    assert_eq!(fp32(f32::INFINITY), fraction("inf"));
+    assert_eq!(fp64(-2.5), fraction("-2.5"));
+    assert_eq!(fp64(1e300), fraction("1e300"));
     let text = |text: &[u8]| Datatype::Bytes.split(&[&[4, 0, 0, 0], text].concat()).map(|(element, _)| element);
     assert_eq!(text(b"-123"), Some(Ok(Datatype::Bytes.number(-123))));
-    assert_eq!(text(b"1.25"), Some(Err("the text \"1.25\"".to_owned())));
+    assert_eq!(text(b"1.25"), Some(Err(NotWhole::Text("1.25".to_owned()))));
     assert_eq!(text(b"123"), None);
 }

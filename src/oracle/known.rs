@@ -26,7 +26,7 @@ const EVIDENCE_MAX: usize = 4096;
 
 /// What is known of one correlation ID.
 #[derive(Clone, Debug)]
-pub(super) struct Known {
+pub(super) struct Knowledge {
     pub(super) correlation_id: CorrelationId,
     pub(super) form: IdForm,
     streams: Vec<Stream>,
@@ -58,7 +58,7 @@ pub(super) struct Known {
 
 /// What an answer shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Judged {
     Right,
     Undetermined(Doubt),
     /// None of these sums came.
@@ -71,7 +71,7 @@ pub(super) enum Verdict {
     WronglyRefused,
 }
 
-impl Known {
+impl Knowledge {
     pub(super) fn new((correlation_id, form): (CorrelationId, IdForm)) -> Self {
         Self {
             correlation_id,

@@ -1,10 +1,13 @@
 //! Decides whether what came back was allowed, from what was sent and answered so far; never from the plan.
 
 pub mod diagnosis;
+mod evidence;
 mod expiry;
+mod explainer;
 mod histories;
 mod known;
 mod observation;
+mod occupancy;
 mod order;
 mod overlap;
 mod refusal;
@@ -21,16 +24,24 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use self::{known::Known, observation::Observation};
 pub use self::{
-    violation::{Place, Violation, ViolationKind},
+    evidence::{CountBounds, Disorder, Evidence, Leak, Sender, Sent, Subject},
+    occupancy::{Holder, LongestWait},
+    order::{Answer, Taken},
+    states::State,
+    violation::{Place, Purpose, Violation, ViolationKind},
     words::{OtherWords, Words},
 };
+pub(crate) use self::{
+    explainer::{Explainer, VIOLATIONS_KEPT, explained_alone},
+    occupancy::Occupancy,
+};
+use self::{known::Knowledge, observation::Observation};
 use crate::{
     arithmetic::Arithmetic,
     controls::Controls,
     conversation::Lane,
-    event::{ContextId, Event, Nanos},
+    event::{ContextId, Event, Form, Nanos},
     number::Number,
     sequence::{CorrelationId, IdForm, Step},
     tensor::Shape,
@@ -70,13 +81,32 @@ pub struct Rules {
     pub controls: Option<Controls>,
 }
 
+impl Rules {
+    /// What an answer looks like that is as it should be.
+    #[must_use]
+    pub fn form(&self) -> Form {
+        let seen = self.controls.as_ref().map(|controls| (controls.output.clone(), controls.shape.clone()));
+        Form {
+            model: self.model.clone(),
+            version: self.version.clone(),
+            output: self.output.clone(),
+            datatype: self.arithmetic.datatype,
+            shape: self.shape.clone(),
+            answers: self.arithmetic.answers,
+            initial_state: self.arithmetic.initial_state,
+            seen,
+        }
+    }
+}
+
 /// The oracle of a run.
 #[derive(Clone, Debug)]
 pub struct Oracle {
+    form: Form,
     rules: Rules,
     contexts_per_worker: u32,
     /// By worker, then context.
-    ids: Vec<Known>,
+    ids: Vec<Knowledge>,
 }
 
 /// What became of a request.
@@ -156,14 +186,20 @@ impl Oracle {
     ) -> Self {
         let contexts =
             (0..workers).flat_map(|worker| (0..contexts_per_worker).map(move |context| ContextId { worker, context }));
-        let ids = contexts.map(|context| Known::new(identity(context))).collect();
-        Self { rules, contexts_per_worker, ids }
+        let ids = contexts.map(|context| Knowledge::new(identity(context))).collect();
+        Self { form: rules.form(), rules, contexts_per_worker, ids }
     }
 
     /// How long a sequence may get no request before the server ends it, where it is known.
     #[must_use]
     pub fn idle_limit(&self) -> Option<Duration> {
         self.rules.idle_limit
+    }
+
+    /// The event with its message read, which is done once for everything that looks at the event.
+    #[must_use]
+    pub fn read(&self, event: Event) -> Event {
+        Event { kind: self.form.read(event.kind), ..event }
     }
 
     /// Takes an event in.
@@ -188,7 +224,7 @@ impl Oracle {
         })
     }
 
-    fn contexts(&self) -> impl Iterator<Item = (ContextId, &Known)> {
+    fn contexts(&self) -> impl Iterator<Item = (ContextId, &Knowledge)> {
         let per_worker = self.contexts_per_worker as usize;
         self.ids.iter().enumerate().map(move |(index, id)| {
             let number = |n: usize| u32::try_from(n).expect("indices come from 32-bit counts");

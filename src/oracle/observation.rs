@@ -3,14 +3,15 @@
 use std::{mem, time::Duration};
 
 use super::{
-    Doubt, Outcome, Place, Rules, Ruling, Settled, Violation, ViolationKind,
-    known::{Known, Verdict},
+    Disorder, Doubt, Evidence, Outcome, Place, Rules, Ruling, Sender, Settled, Violation, ViolationKind,
+    known::{Judged, Knowledge},
     order::Answer,
     refusal::Reason,
     stream::Request,
     words::{self, OtherWords, Words},
 };
 use crate::{
+    controls::Seen,
     conversation::Lane,
     event::{Code, ContextId, Cut, Event, EventKind, Nanos, Received, Response},
     number::Number,
@@ -23,7 +24,7 @@ const END_COMES_WITHIN: Duration = Duration::from_millis(20);
 /// One event, being judged.
 pub(super) struct Observation<'o> {
     pub(super) rules: &'o Rules,
-    pub(super) id: &'o mut Known,
+    pub(super) id: &'o mut Knowledge,
     at: Nanos,
     context: ContextId,
     lane: Lane,
@@ -31,7 +32,7 @@ pub(super) struct Observation<'o> {
 }
 
 impl<'o> Observation<'o> {
-    pub(super) fn new(rules: &'o Rules, id: &'o mut Known, event: &Event) -> Self {
+    pub(super) fn new(rules: &'o Rules, id: &'o mut Knowledge, event: &Event) -> Self {
         let Event { at, context, lane, .. } = *event;
         Self { rules, id, at, context, lane, ruling: Ruling::default() }
     }
@@ -41,6 +42,7 @@ impl<'o> Observation<'o> {
             EventKind::Opened(..) => self.id.stream(self.lane).open(self.at),
             EventKind::Disturbed(disturbance) => self.id.disturb(disturbance, self.at),
             EventKind::Sent(step) => self.id.send(self.lane, step, self.at, self.rules),
+            EventKind::Answered(request, sum, seen) => self.answered(request, sum, seen),
             EventKind::Received(received) => self.received(&received),
             EventKind::GaveUp => self.gave_up(),
             EventKind::Cut(cut) => self.cut(cut),
@@ -50,29 +52,71 @@ impl<'o> Observation<'o> {
             }
             EventKind::NotClosed if self.id.is_disturbed(self.lane) => {}
             EventKind::NotClosed => {
-                let seen = "nothing for the longest lawful wait".to_owned();
-                self.violation(ViolationKind::StreamNotClosed, None, "the stream to end".to_owned(), seen);
+                self.violation(ViolationKind::StreamNotClosed, None, Evidence::StillOpen);
             }
         }
         self.ruling
     }
 
-    fn received(&mut self, received: &Received) {
-        let number = received.request().and_then(|request| self.id.stream(self.lane).number_of(request));
-        let Some(number) = number else { return self.not_asked_for(received) };
-        let request = *self.id.stream(self.lane).get(number).expect("it has this number");
-        // Those to a decoupled model's next request may come before the last ones to this.
+    /// An answer that is as it should be, but for what it says.
+    fn answered(&mut self, id: RequestId, sum: Number, seen: Option<Seen>) {
+        let Some((number, request)) = self.asked(id) else {
+            return self.not_asked_for(Some(id), id.to_string(), None);
+        };
+        if sum.elements() != request.step.value.elements() {
+            // Its form is that of another request.
+            return self.received(&self.rules.form().answer(id, sum, seen));
+        }
+        self.check_order(&request);
+        let rules = self.rules;
+        if request.step.flaw().is_some() {
+            self.flawed(&request, number, Ok(()), None);
+        } else if rules.arithmetic.answers.are_iterative() && self.id.is_in_fog(request.sent_at) {
+            self.without_news(number, Doubt::Stragglers);
+            self.settle(&request, Outcome::Completed, None, Some(Doubt::Stragglers));
+        } else if let (Some(controls), Some(seen)) = (&rules.controls, seen)
+            && !self.is_right(&request, controls, seen, Some(sum))
+        {
+            self.without_news(number, Doubt::State);
+            self.settle(&request, Outcome::Completed, None, None);
+        } else {
+            self.completed(&request, number, sum);
+        }
+    }
+
+    /// A request of this stream that waits for its answer, and its number.
+    fn asked(&mut self, id: RequestId) -> Option<(u64, Request)> {
+        let stream = self.id.stream(self.lane);
+        let number = stream.number_of(id)?;
+        Some((number, *stream.get(number).expect("it has this number")))
+    }
+
+    fn check_order(&mut self, request: &Request) {
+        // Answers to a decoupled model's next request may come before the last ones to this.
         if request.overtaken && !self.rules.arithmetic.answers.are_series() {
-            let expected = "answers in the order of the requests".to_owned();
-            let seen = "its answer after a later one's".to_owned();
-            self.violation(ViolationKind::Reordered, Some(&request.step), expected, seen);
+            self.violation(ViolationKind::Reordered, Some(&request.step), Evidence::Overtaken);
+        }
+    }
+
+    fn received(&mut self, received: &Received) {
+        let Some((number, request)) = received.request().and_then(|request| self.asked(request)) else {
+            let error = received.result.as_ref().err().cloned();
+            return self.not_asked_for(received.request(), received.id.clone(), error);
+        };
+        self.check_order(&request);
+        if received.outputs > 0 {
+            let error = received.result.as_ref().err().cloned().unwrap_or_default();
+            let evidence = Evidence::OutputsBesideError { outputs: received.outputs, error };
+            self.violation(ViolationKind::WrongOutputName, Some(&request.step), evidence);
         }
         match &received.result {
             Err(text) if self.id.may_be_disturbed(request.sent_at) && self.rules.words.say_out_of_service(text) => {
                 self.without_news(number, Doubt::Disturbed);
                 self.settle(&request, Outcome::Failed, None, Some(Doubt::Disturbed));
             }
-            _ if request.step.flaw().is_some() => self.flawed(&request, number, received),
+            result if request.step.flaw().is_some() => {
+                self.flawed(&request, number, result.as_ref().map(|_| ()).map_err(String::as_str), received.code);
+            }
             // Two requests to an iterative model share what they add up.
             result if self.rules.arithmetic.answers.are_iterative() && self.id.is_in_fog(request.sent_at) => {
                 let outcome = if result.is_ok() { Outcome::Completed } else { Outcome::Failed };
@@ -133,28 +177,23 @@ impl<'o> Observation<'o> {
         let sum = if alone.is_some() { step.value } else { arithmetic.sum(answer, step, id) };
         let mut verdict = self.id.answer(self.lane, number, Answer::Sum(sum), self.at, self.rules);
         if let Some(right) = alone
-            && verdict != Verdict::NotRefused
+            && verdict != Judged::NotRefused
         {
             let is_wrong = answer != right;
-            verdict = if is_wrong { Verdict::Wrong { expected: vec![step.value] } } else { Verdict::Right };
+            verdict = if is_wrong { Judged::Wrong { expected: vec![step.value] } } else { Judged::Right };
         }
         match &verdict {
-            Verdict::Wrong { expected } => {
+            Judged::Wrong { expected } => {
                 let right = |sum: &Number| alone.unwrap_or_else(|| arithmetic.answer(*sum, step, id));
-                let expected: Vec<_> = expected.iter().map(right).collect();
-                let seen = match expected.as_slice() {
-                    [expected] => format!("{answer} (off by {})", answer.off_by(*expected)),
-                    _ => answer.to_string(),
-                };
-                let expected: Vec<_> = expected.iter().map(ToString::to_string).collect();
-                self.violation(ViolationKind::WrongSum, Some(step), expected.join(" or "), self.with_order(seen));
+                let expected = expected.iter().map(right).collect();
+                let evidence = Evidence::Sum { expected, seen: answer, disorder: self.disorder() };
+                self.violation(ViolationKind::WrongSum, Some(step), evidence);
             }
-            Verdict::NotRefused => {
-                let expected = "a refusal: the ID had no sequence".to_owned();
-                let seen = self.with_order(format!("the answer {answer}"));
-                self.violation(ViolationKind::MissingStartError, Some(step), expected, seen);
+            Judged::NotRefused => {
+                let evidence = Evidence::NotRefused { seen: answer, disorder: self.disorder() };
+                self.violation(ViolationKind::MissingStartError, Some(step), evidence);
             }
-            Verdict::Right | Verdict::Undetermined(_) | Verdict::WronglyRefused => {}
+            Judged::Right | Judged::Undetermined(_) | Judged::WronglyRefused => {}
         }
         self.settle(request, Outcome::Completed, Some(answer), verdict.doubt());
     }
@@ -165,16 +204,12 @@ impl<'o> Observation<'o> {
             self.without_news(number, Doubt::Overlap);
             return self.settle(request, Outcome::Refused, None, Some(Doubt::Overlap));
         }
-        let since = Duration::from_nanos(self.at.saturating_sub(self.id.last_accepted()));
+        let since_ms = ms(self.at.saturating_sub(self.id.last_accepted()));
         let verdict = self.id.answer(self.lane, number, Answer::Refused, self.at, self.rules);
-        if verdict == Verdict::WronglyRefused {
-            let expected = if step.start {
-                "an answer: the request carries START".to_owned()
-            } else {
-                format!("an answer: the last accepted step was sent only {} ms before", since.as_millis())
-            };
-            let seen = self.with_order(format!("the error '{text}'"));
-            self.violation(ViolationKind::SpuriousStartError, Some(step), expected, seen);
+        if verdict == Judged::WronglyRefused {
+            let since_ms = (!step.start).then_some(since_ms);
+            let evidence = Evidence::Refused { since_ms, error: text.to_owned(), disorder: self.disorder() };
+            self.violation(ViolationKind::SpuriousStartError, Some(step), evidence);
         }
         self.settle(request, Outcome::Refused, None, verdict.doubt());
     }
@@ -198,7 +233,7 @@ impl<'o> Observation<'o> {
         let request = *self.id.stream(self.lane).get(number).expect("it has this number");
         let mut after = self.id.clone();
         let verdict = after.answer(self.lane, number, Answer::Refused, self.at, self.rules);
-        if verdict == Verdict::WronglyRefused {
+        if verdict == Judged::WronglyRefused {
             return false;
         }
         *self.id = after;
@@ -233,24 +268,23 @@ impl<'o> Observation<'o> {
     }
 
     /// A request that has to be refused for its flaw, and changes nothing.
-    fn flawed(&mut self, request: &Request, number: u64, received: &Received) {
+    fn flawed(&mut self, request: &Request, number: u64, result: Result<(), &str>, code: Option<Code>) {
         let step = &request.step;
         let Some(flaw) = step.flaw() else { return };
-        let refusal = flaw.refusal();
-        let (kind, outcome, seen) = match &received.result {
-            Err(text) if flaw.is_refused_with(text) || self.is_refused_in_other_words(flaw, received.code) => {
+        let (kind, outcome, error) = match result {
+            Err(text) if flaw.is_refused_with(text) || self.is_refused_in_other_words(flaw, code) => {
                 if flaw.is_refused_with(text) {
-                    self.check_code(step, Reason::of_flaw(flaw, text), received.code, text);
+                    self.check_code(step, Reason::of_flaw(flaw, text), code, text);
                 } else {
-                    self.ruling.other_words = Some(OtherWords { of: flaw.name(), text: text.clone() });
+                    self.ruling.other_words = Some(OtherWords { of: flaw.name(), text: text.to_owned() });
                 }
                 self.id.answer_unchanged(self.lane, number, self.at, self.rules);
                 return self.settle(request, Outcome::Refused, None, None);
             }
-            Err(text) => (ViolationKind::UnexpectedError, Outcome::Failed, format!("the error '{text}'")),
-            Ok(_) => (ViolationKind::FlawAccepted, Outcome::Completed, "an answer".to_owned()),
+            Err(text) => (ViolationKind::UnexpectedError, Outcome::Failed, Some(text.to_owned())),
+            Ok(()) => (ViolationKind::FlawAccepted, Outcome::Completed, None),
         };
-        self.violation(kind, Some(step), format!("the error '… {refusal} …'"), seen);
+        self.violation(kind, Some(step), Evidence::Flaw { flaw, error });
         self.without_news(number, Doubt::State);
         self.settle(request, outcome, None, None);
     }
@@ -260,75 +294,60 @@ impl<'o> Observation<'o> {
         let step = &request.step;
         let allowed = self.id.answer_expired(self.lane, number, self.at, self.rules);
         if !allowed {
-            let expected = "an answer: its sequence had a slot, or no time limit of its ID had passed".to_owned();
-            self.violation(ViolationKind::SpuriousTimeout, Some(step), expected, format!("the error '{text}'"));
+            let evidence = Evidence::Expired { error: text.to_owned() };
+            self.violation(ViolationKind::SpuriousTimeout, Some(step), evidence);
         }
         self.settle(request, Outcome::Expired, None, None);
     }
 
     /// The server may have executed the step, and may have ended the sequence.
     fn failed(&mut self, request: &Request, number: u64, received: &Received) {
-        let has_to_refuse = self.id.has_to_refuse(&request.step);
-        let expected = if has_to_refuse { "to be refused for want of START" } else { "an answer" };
-        let text = received.result.as_ref().err().map_or("", String::as_str);
-        // An error that says nothing has a code yet, where steps are calls.
-        let code = received.code.map_or_else(String::new, |code| format!("{code} with "));
-        let seen = format!("{code}the error '{text}'");
-        self.violation(ViolationKind::UnexpectedError, Some(&request.step), expected.to_owned(), seen);
+        let has_to_be_refused = self.id.has_to_refuse(&request.step);
+        let error = received.result.as_ref().err().cloned().unwrap_or_default();
+        let evidence = Evidence::Failed { has_to_be_refused, code: received.code, error };
+        self.violation(ViolationKind::UnexpectedError, Some(&request.step), evidence);
         self.without_news(number, Doubt::State);
         self.settle(request, Outcome::Failed, None, None);
     }
 
-    /// What was seen, and what the order of the steps has to do with it.
-    fn with_order(&self, seen: String) -> String {
+    /// What the order of the steps has to do with an answer.
+    fn disorder(&self) -> Option<Disorder> {
         // Without sums no order shows.
-        match self.id.order().filter(|_| !self.rules.arithmetic.formula.is_stateless()) {
-            Some(order) => format!("{seen}; {order}"),
-            None => seen,
-        }
+        self.id.disorder().filter(|_| !self.rules.arithmetic.formula.is_stateless())
     }
 
     /// A message that answers no request in flight on this stream.
-    fn not_asked_for(&mut self, received: &Received) {
-        let request = received.request();
+    fn not_asked_for(&mut self, request: Option<RequestId>, id: String, error: Option<String>) {
         let answered_before = request.is_some_and(|request| self.id.stream(self.lane).has_carried(request));
-        let what = match &received.result {
-            Ok(_) => "an answer".to_owned(),
-            Err(text) => format!("the error '{text}'"),
-        };
         let front = self.id.stream(self.lane).waiting().next().map(|waiting| waiting.step);
-        let (kind, expected) = if answered_before {
-            (ViolationKind::Duplicate, "one answer to each request".to_owned())
+        let (kind, evidence) = if answered_before {
+            (ViolationKind::Duplicate, Evidence::AnsweredAgain { id, error })
         } else {
-            let waiting_for =
-                front.map_or("nothing".to_owned(), |step| format!("an answer to request {}", step.request));
-            (ViolationKind::Misaddressed, waiting_for)
+            let waiting_for = front.map(|step| step.request);
+            let sender = request.and_then(|request| self.sender(request));
+            (ViolationKind::Misaddressed, Evidence::NotAskedFor { waiting_for, id, error, sender })
         };
-        let whose = request.filter(|_| !answered_before).and_then(|request| self.sender(request)).unwrap_or_default();
-        self.violation(kind, front.as_ref(), expected, format!("{what} to request '{}'{whose}", received.id));
+        self.violation(kind, front.as_ref(), evidence);
         self.ruling.distrust = true;
     }
 
     /// Who sent a request that this stream did not carry.
-    fn sender(&self, request: RequestId) -> Option<String> {
-        let ContextId { worker, context } = self.context;
-        if (request.worker, request.context) != (worker, context) {
-            return Some(format!(" of worker {} context {}", request.worker, request.context));
+    fn sender(&self, request: RequestId) -> Option<Sender> {
+        let context = ContextId { worker: request.worker, context: request.context };
+        if context != self.context {
+            return Some(Sender::Context(context));
         }
         let (lane, _) = self.id.streams().find(|(_, stream)| stream.has_carried(request))?;
-        Some(format!(" of this context's stream {}", lane.0))
+        Some(Sender::Stream(lane.0))
     }
 
     fn gave_up(&mut self) {
         let Some(request) = self.id.stream(self.lane).give_up() else { return };
         // A server that was restarted does not know of what it was sent before.
         if !self.id.may_be_disturbed(request.sent_at) {
-            let waited = Duration::from_nanos(self.at.saturating_sub(request.sent_at));
-            let expected = "an answer within the longest lawful wait".to_owned();
-            let others = self.id.stream(self.lane).waiting().count();
-            let seen =
-                format!("none for {} ms, and {others} later requests of the stream unanswered", waited.as_millis());
-            self.violation(ViolationKind::Lost, Some(&request.step), expected, seen);
+            let waited_ms = ms(self.at.saturating_sub(request.sent_at));
+            let later = self.id.stream(self.lane).waiting().count();
+            self.violation(ViolationKind::Lost, Some(&request.step), Evidence::Unanswered { waited_ms, later });
         }
         self.settle(&request, Outcome::Indeterminate, None, None);
     }
@@ -338,12 +357,14 @@ impl<'o> Observation<'o> {
             self.ruling.abandoned = self.id.interrupt(self.lane, self.at, self.rules);
             return;
         }
-        if let Cut::Broken(reason) = cut
-            && !self.id.may_break(self.lane, self.rules)
-        {
+        let evidence = match cut {
+            Cut::Broken(reason) => Some(Evidence::Broken { reason }),
+            Cut::Ended => Some(Evidence::Ended),
+            _ => None,
+        };
+        if let Some(evidence) = evidence.filter(|_| !self.id.may_break(self.lane, self.rules)) {
             let front = self.id.stream(self.lane).waiting().next().map(|waiting| waiting.step);
-            let expected = "the stream to last until the client closes it".to_owned();
-            self.violation(ViolationKind::StreamBroken, front.as_ref(), expected, reason);
+            self.violation(ViolationKind::StreamBroken, front.as_ref(), evidence);
         }
         self.ruling.abandoned = self.id.cut(self.lane, self.at, self.rules);
     }
@@ -353,15 +374,17 @@ impl<'o> Observation<'o> {
         self.ruling.settled = Some(Settled { step, sent_at, outcome, sum, judged: doubt.is_none(), doubt });
     }
 
-    pub(super) fn violation(&mut self, kind: ViolationKind, step: Option<&Step>, expected: String, seen: String) {
-        let place = Some(Place::new(self.context, self.id.correlation_id, step));
-        let sent = step.map_or("nothing".to_owned(), ToString::to_string);
-        let explanations = Vec::new();
-        self.ruling.violations.push(Violation { kind, at_ns: self.at, place, sent, expected, seen, explanations });
+    pub(super) fn violation(&mut self, kind: ViolationKind, step: Option<&Step>, evidence: Evidence) {
+        let place = Place::new(self.context, self.id.correlation_id, step.copied());
+        self.ruling.violations.push(Violation::at(place, kind, self.at, evidence));
     }
 }
 
-impl Verdict {
+fn ms(nanos: Nanos) -> u64 {
+    nanos / 1_000_000
+}
+
+impl Judged {
     fn doubt(&self) -> Option<Doubt> {
         match self {
             Self::Undetermined(doubt) => Some(*doubt),

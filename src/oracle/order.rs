@@ -3,10 +3,10 @@
 //! A step that was answered before another one was sent came before it; else either may have come first. A sum names the sum
 //! before it, so the next step of an order is looked up and seldom searched for.
 
-use std::{
-    collections::{HashMap, HashSet},
-    fmt,
-};
+use std::collections::{HashMap, HashSet};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::states::State;
 use crate::{
@@ -17,8 +17,6 @@ use crate::{
 
 /// How many orders' beginnings are looked at.
 const LOOKS_MAX: usize = 500_000;
-/// How many steps of each kind a text names.
-const NAMED_MAX: usize = 8;
 
 /// A step, and what came of it.
 #[derive(Clone, Copy, Debug)]
@@ -30,15 +28,18 @@ pub(super) struct Operation {
 }
 
 /// What a step was answered with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// A sum.
     Sum(Number),
+    /// A refusal for want of START.
     Refused,
 }
 
 /// What was decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum OrderFound {
     /// In this order the answers are right; steps without an answer that are not in it were not executed.
     Explained(Vec<Taken>),
     /// No order explains all answers.
@@ -53,14 +54,16 @@ pub(super) enum Verdict {
 }
 
 /// A step, and its answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Taken {
-    pub(super) request: RequestId,
-    pub(super) answer: Option<Answer>,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Taken {
+    /// The step's request.
+    pub request: RequestId,
+    /// The answer; none where none has come.
+    pub answer: Option<Answer>,
 }
 
 /// Decides whether some order explains the answers, from this state on.
-pub(super) fn decide(operations: &[Operation], from: State) -> Verdict {
+pub(super) fn decide(operations: &[Operation], from: State) -> OrderFound {
     Search::new(operations).run(from)
 }
 
@@ -139,17 +142,17 @@ impl<'o> Search<'o> {
         search
     }
 
-    fn run(&mut self, from: State) -> Verdict {
+    fn run(&mut self, from: State) -> OrderFound {
         let mut state = from;
         let mut candidates = self.candidates(state);
         let mut looks = 0;
         loop {
             if self.open == 0 {
-                return Verdict::Explained(self.taken(self.path.iter().map(|place| place.operation)));
+                return OrderFound::Explained(self.taken(self.path.iter().map(|place| place.operation)));
             }
             looks += 1;
             if looks > LOOKS_MAX + self.operations.len() {
-                return Verdict::Undecided;
+                return OrderFound::Undecided;
             }
             if let Some(operation) = candidates.pop() {
                 let before = state;
@@ -160,7 +163,7 @@ impl<'o> Search<'o> {
             }
             self.remember_the_longest();
             let Some(place) = self.path.pop() else {
-                return Verdict::Contradiction {
+                return OrderFound::Contradiction {
                     prefix: self.taken(self.longest.iter().copied()),
                     unexplained: self.taken(self.unexplained.iter().copied()),
                 };
@@ -262,39 +265,6 @@ fn mixed(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     number ^ (number >> 31)
-}
-
-impl fmt::Display for Taken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.answer {
-            Some(Answer::Sum(sum)) => write!(f, "{} = {sum}", self.request),
-            Some(Answer::Refused) => write!(f, "{} refused", self.request),
-            None => write!(f, "{} (no answer yet)", self.request),
-        }
-    }
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |taken: &[Taken]| taken.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        let newest = |taken: &[Taken]| {
-            let left_out = if taken.len() > NAMED_MAX { "… " } else { "" };
-            format!("{left_out}{}", list(&taken[taken.len().saturating_sub(NAMED_MAX)..]))
-        };
-        match self {
-            Self::Explained(order) => write!(f, "this order of the steps explains it: {}", newest(order)),
-            Self::Contradiction { prefix, unexplained } => {
-                let next = list(&unexplained[..unexplained.len().min(NAMED_MAX)]);
-                f.write_str("no order of the steps explains it: ")?;
-                if prefix.is_empty() {
-                    write!(f, "none begins with {next}")
-                } else {
-                    write!(f, "after {} none goes on to {next}", newest(prefix))
-                }
-            }
-            Self::Undecided => f.write_str("there are too many orders of the steps to look at"),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Why a request is refused, and the codes that are told with it.
 
-use super::ViolationKind;
+use super::{Evidence, ViolationKind};
 use crate::{
     event::Code,
     sequence::{Flaw, Step},
@@ -68,8 +68,8 @@ impl super::observation::Observation<'_> {
         let Some(seen) = code else { return };
         let expected = reason.code(seen);
         if seen != expected {
-            let seen = format!("{seen} with the error '{text}'");
-            self.violation(ViolationKind::UnexpectedError, Some(step), format!("{expected} with this refusal"), seen);
+            let evidence = Evidence::CodeOfRefusal { expected, seen, error: text.to_owned() };
+            self.violation(ViolationKind::UnexpectedError, Some(step), evidence);
         }
     }
 }

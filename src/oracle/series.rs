@@ -1,6 +1,6 @@
 //! Whether the responses of a decoupled model to one request are what it has to give, together.
 
-use super::{ViolationKind, observation::Observation, stream::Request};
+use super::{Evidence, ViolationKind, observation::Observation, stream::Request};
 use crate::{
     answers::Answers,
     event::{Response, Series},
@@ -8,9 +8,9 @@ use crate::{
     sequence::Step,
 };
 
-/// The most responses that an order is looked for in, and that are told one by one.
+/// The most responses that an order is looked for in, and of which a violation has the sums.
 const LOOKED_AT_MAX: usize = 64;
-const TOLD_MAX: usize = 8;
+const KEPT_MAX: usize = LOOKED_AT_MAX;
 
 impl Observation<'_> {
     /// The number that the first response to a request holds; none, and a violation, where a response is not as it should be, or
@@ -25,29 +25,25 @@ impl Observation<'_> {
         let came = if first.is_empty() { 0 } else { 1 + further.len() };
         let count = answers.count() as usize;
         if came != count || *is_unfinished {
-            let end = if *is_unfinished { ", none of which is said to be the last" } else { "" };
-            let expected = format!("{}, the last marked as final", responses(count));
             let kind = if came > count { ViolationKind::Duplicate } else { ViolationKind::Lost };
-            self.violation(kind, Some(step), expected, format!("{}{end}", responses(came)));
+            let evidence = Evidence::Responses { expected: count, seen: came, is_unfinished: *is_unfinished };
+            self.violation(kind, Some(step), evidence);
             return None;
         }
         let all = std::iter::once(first).chain(further);
         let numbers = all.map(|response| self.sum_of(request, response)).collect::<Option<Vec<_>>>()?;
         let told = Told { answers, step, numbers: &numbers };
         let Some(first) = told.first() else {
-            let (expected, seen) = (told.from(numbers[0]), list(numbers.iter().copied()));
-            self.violation(ViolationKind::WrongSum, Some(step), format!("such as {expected}"), seen);
+            self.violation(ViolationKind::WrongSum, Some(step), told.beside_those_from(numbers[0]));
             return None;
         };
         if told.is_in_another_order(first) {
-            let (expected, seen) = (told.from(first), list(numbers.iter().copied()));
-            self.violation(ViolationKind::Reordered, Some(step), expected, seen);
+            self.violation(ViolationKind::Reordered, Some(step), told.beside_those_from(first));
         } else {
             for (number, seen) in (0..).zip(&numbers).filter(|(number, seen)| told.nth(first, *number) != **seen) {
-                let right = told.nth(first, number);
-                let expected = format!("{right} as response {} of {count}", number + 1);
-                let seen = format!("{seen} (off by {})", seen.off_by(right));
-                self.violation(ViolationKind::WrongSum, Some(step), expected, seen);
+                let expected = told.nth(first, number);
+                let evidence = Evidence::SumOfResponse { response: number + 1, of: count, expected, seen: *seen };
+                self.violation(ViolationKind::WrongSum, Some(step), evidence);
             }
         }
         Some(first)
@@ -92,22 +88,12 @@ impl Told<'_> {
             && sorted(&mut right()) == sorted(&mut self.numbers.iter().copied())
     }
 
-    /// What the responses are where the first is this.
-    fn from(&self, first: Number) -> String {
-        list((0..self.answers.count()).map(|number| self.nth(first, number)))
+    /// What came beside what has to come where the first is this; of very many the first ones.
+    fn beside_those_from(&self, first: Number) -> Evidence {
+        let right = (0..self.answers.count()).map(|number| self.nth(first, number));
+        Evidence::Sums {
+            expected: right.take(KEPT_MAX).collect(),
+            seen: self.numbers.iter().copied().take(KEPT_MAX).collect(),
+        }
     }
-}
-
-fn responses(count: usize) -> String {
-    match count {
-        0 => "no response".to_owned(),
-        1 => "1 response".to_owned(),
-        _ => format!("{count} responses"),
-    }
-}
-
-fn list(numbers: impl ExactSizeIterator<Item = Number>) -> String {
-    let more = if numbers.len() > TOLD_MAX { ", …" } else { "" };
-    let shown: Vec<_> = numbers.take(TOLD_MAX).map(|number| number.to_string()).collect();
-    format!("the responses {}{more}", shown.join(", "))
 }

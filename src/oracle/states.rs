@@ -1,10 +1,14 @@
 //! What the server may hold for one correlation ID while nothing is under way on it.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::{number::Number, sequence::Step};
 
 /// What the server holds for a correlation ID.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum State {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
     /// No sequence.
     Absent,
     /// A sequence with this sum; none where it is not known.

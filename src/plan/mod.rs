@@ -6,7 +6,7 @@ mod pacing;
 
 use std::collections::BTreeMap;
 
-pub use acts::{Manner, fresh_connections_of, steady_pauses};
+pub use acts::{Manner, fresh_connections_of, pauses_of};
 pub use ids::correlation_id;
 pub use pacing::{Pace, Pacer};
 use rand::RngExt as _;
@@ -18,7 +18,7 @@ use crate::{
     conversation::Transport,
     scenario::{Length, Population, Scenario, Sending, Weights},
     seed::Seed,
-    sequence::{CorrelationId, Flaw, Pattern, Sequence, UNREAD_MAX},
+    sequence::{CorrelationId, Flaw, Pattern, Sequence, Shape},
 };
 
 /// One draw from the patterns: what a worker sends on one of its contexts before it goes on to the next.
@@ -70,9 +70,6 @@ const LANES: std::ops::RangeInclusive<u8> = 2..=4;
 
 /// The most sequences of a burst.
 const BURST_MAX: u32 = 64;
-/// How many steps a steady sequence has, and how long it does nothing before each but its first, in percent of the idle limit.
-const STEADY_STEPS: u32 = 5;
-const STEADY_PERCENT: u32 = 60;
 /// How many steps of a malformed sequence have a flaw, at the most; two may be drawn for one step.
 const FLAWS: std::ops::RangeInclusive<u32> = 1..=4;
 
@@ -121,7 +118,7 @@ impl WorkerPlan {
     pub fn next_pass(&mut self) -> Pass {
         let (context, pattern) = self.draw_pattern();
         self.has_no_sequence[context as usize] = pattern.leaves_no_sequence();
-        let mut sequences = self.draw_sequences(pattern);
+        let mut sequences: Vec<_> = pattern.shapes().iter().flat_map(|shape| self.draw_sequences(*shape)).collect();
         if let Some(elements) = self.population.values.elements {
             for sequence in &mut sequences {
                 let draw = |_: &i64| elements.draw(&mut self.generator);
@@ -133,9 +130,8 @@ impl WorkerPlan {
                 self.draw_thinking(sequence);
             }
         }
-        let twist = (pattern.index() > Pattern::NoEnd.index()).then(|| self.draw_twist(&sequences[0]));
-        let over =
-            if pattern == Pattern::MixedTransports { self.draw_transports(sequences[0].steps()) } else { Vec::new() };
+        let twist = (!pattern.is_of_triton()).then(|| self.draw_twist(&sequences[0]));
+        let over = if pattern.mixes_transports() { self.draw_transports(sequences[0].steps()) } else { Vec::new() };
         let pass = self.next_pass;
         self.next_pass += 1;
         Pass {
@@ -163,7 +159,7 @@ impl WorkerPlan {
             if is_rare { (self.take_rare(), &self.rare) } else { (self.draw_common(), &self.common) };
         let weighted = drawn.as_ref().expect("a scenario's odds lead to contexts that exist");
         let pattern = Pattern::ALL[weighted.sample(&mut self.generator)];
-        if pattern == Pattern::NoStart && !self.has_no_sequence[context as usize] {
+        if pattern.begins_without_start() && !self.has_no_sequence[context as usize] {
             // The server would rightly take the step for the continuation of a sequence that still lives.
             let patterns = &self.population.patterns;
             let weights = if is_rare { &patterns.rare } else { &patterns.common };
@@ -183,59 +179,31 @@ impl WorkerPlan {
         self.population.contexts.common + taken
     }
 
-    fn draw_sequences(&mut self, pattern: Pattern) -> Vec<Sequence> {
-        match pattern {
-            Pattern::Valid | Pattern::HalfClose => vec![self.draw_sequence(true)],
-            Pattern::ValidValid => vec![self.draw_sequence(true), self.draw_sequence(true)],
-            Pattern::ValidNoEnd => vec![self.draw_sequence(true), self.draw_sequence(false)],
-            Pattern::NoEnd => vec![self.draw_sequence(false)],
-            Pattern::NoStart => {
-                vec![self.draw_step(false, false)]
+    fn draw_sequences(&mut self, shape: Shape) -> Vec<Sequence> {
+        match shape {
+            Shape::Whole(least) => vec![self.draw_sequence(least, true)],
+            Shape::Open => vec![self.draw_sequence(1, false)],
+            // With END queued the slot is given back where the requests are cancelled; without, also by the idle limit.
+            Shape::EndOrNot(least) => {
+                let end = self.generator.random_bool(0.5);
+                vec![self.draw_sequence(least, end)]
             }
-            Pattern::Restart => vec![self.draw_sequence(false), self.draw_sequence(true)],
-            Pattern::Burst => {
+            Shape::Exactly(steps) => {
+                let values = (0..steps).map(|_| self.draw_value()).collect();
+                // The value of the step that the others replace is drawn, too: a seed's plan depends on it.
+                vec![Sequence { values, ..self.draw_step(true, true) }]
+            }
+            Shape::Stray { end } => vec![self.draw_step(false, end)],
+            Shape::Burst => {
                 let sequences = self.draw_length().clamp(2, BURST_MAX);
                 (0..sequences).map(|_| self.draw_step(true, true)).collect()
             }
-            Pattern::AfterEnd => vec![self.draw_sequence(true), self.draw_step(false, false)],
-            Pattern::EndTwice => vec![self.draw_sequence(true), self.draw_step(false, true)],
-            Pattern::SharedId => vec![self.draw_longer_sequence(2), self.draw_longer_sequence(2)],
-            Pattern::Malformed => vec![self.draw_malformed_sequence()],
-            Pattern::Steady => {
-                let values = (0..STEADY_STEPS).map(|_| self.draw_value()).collect();
-                vec![Sequence { values, ..self.draw_step(true, true) }]
-            }
-            Pattern::Pause
-            | Pattern::CancelExecuting
-            | Pattern::CancelIdle
-            | Pattern::ContinueElsewhere
-            | Pattern::ContinueByNeighbour
-            | Pattern::Timeout
-            | Pattern::MixedTransports => vec![self.draw_longer_sequence(2)],
-            Pattern::Concurrent => vec![self.draw_longer_sequence(3)],
-            // More answers than go through while nobody reads.
-            Pattern::StopReading => vec![self.draw_longer_sequence(UNREAD_MAX + 4)],
-            // With END queued the slot is given back where the requests are cancelled; without, also by the idle limit.
-            Pattern::CancelQueued | Pattern::Reset | Pattern::KillClient => {
-                let end = self.generator.random_bool(0.5);
-                vec![Sequence { end, ..self.draw_longer_sequence(3) }]
-            }
-            Pattern::CancelRestart | Pattern::RestartElsewhere => {
-                vec![self.draw_longer_sequence(3), self.draw_longer_sequence(2)]
-            }
+            Shape::Flawed => vec![self.draw_flawed_sequence()],
         }
     }
 
-    fn draw_sequence(&mut self, end: bool) -> Sequence {
-        self.draw_sequence_of(0, end)
-    }
-
-    /// A sequence with START and END, of at least so many steps.
-    fn draw_longer_sequence(&mut self, least: u32) -> Sequence {
-        self.draw_sequence_of(least, true)
-    }
-
-    fn draw_sequence_of(&mut self, least: u32, end: bool) -> Sequence {
+    /// A sequence with START, and with END or not, of at least so many steps.
+    fn draw_sequence(&mut self, least: u32, end: bool) -> Sequence {
         let length = self.draw_length().max(least);
         let values = (0..length).map(|_| self.draw_value()).collect();
         Sequence { start: true, end, values, elements: Vec::new(), flaws: BTreeMap::new(), think_ms: Vec::new() }
@@ -254,9 +222,9 @@ impl WorkerPlan {
     }
 
     /// A sequence with START and END in which some steps but the last have a flaw, those before START among them.
-    fn draw_malformed_sequence(&mut self) -> Sequence {
+    fn draw_flawed_sequence(&mut self) -> Sequence {
         let flaws = self.generator.random_range(FLAWS);
-        let sequence = self.draw_longer_sequence(2 + flaws);
+        let sequence = self.draw_sequence(2 + flaws, true);
         let last = sequence.steps() - 1;
         let mut draw_flaw = |_| {
             let flaw = Flaw::ALL[self.generator.random_range(0..Flaw::ALL.len())];

@@ -57,7 +57,7 @@ impl Pace {
 
 /// What is under way.
 #[derive(Default)]
-struct Line {
+struct InTransit {
     pieces: VecDeque<(Instant, Vec<u8>)>,
     bytes: usize,
 }
@@ -72,7 +72,7 @@ pub(super) async fn pass(
     gate: &Gate,
     mut pace: Pace,
 ) -> io::Result<()> {
-    let mut line = Line::default();
+    let mut line = InTransit::default();
     let mut buffer = vec![0; PIECE];
     let mut end = None;
     loop {

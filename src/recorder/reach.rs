@@ -23,7 +23,7 @@ pub(super) struct Reach {
     last: Option<Answered>,
     /// The latest step that was sent in some special way, as long as it is unanswered.
     special: Option<(RequestId, Special)>,
-    /// When the START of its sequence was answered, where that was never idle for the idle limit since.
+    /// When the server answered the START of its sequence, if the sequence was never idle for the idle limit since.
     alive_since: Option<Nanos>,
     /// Whether a step with a flaw was sent and refused since, in the middle of a sequence.
     is_flawed: bool,
@@ -99,7 +99,11 @@ impl Reach {
             // What was answered before is no measure of what comes.
             EventKind::Disturbed(_) => (self.special, self.last) = (None, None),
             EventKind::Opened(_, by) => self.lanes[here.lane.index()].by = *by,
-            EventKind::Received(_) | EventKind::GaveUp | EventKind::Closed | EventKind::NotClosed => {}
+            EventKind::Answered(..)
+            | EventKind::Received(_)
+            | EventKind::GaveUp
+            | EventKind::Closed
+            | EventKind::NotClosed => {}
         }
     }
 
@@ -248,6 +252,7 @@ impl Reach {
             | Cut::ByClient
             | Cut::Lapsed
             | Cut::Interrupted
+            | Cut::Ended
             | Cut::Broken(_) => {}
         }
     }

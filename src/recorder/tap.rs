@@ -13,7 +13,7 @@ use std::{
 
 use crate::{
     event::{ContextId, Event, Nanos},
-    history::{Entry, Form},
+    history::Entry,
     oracle::Violation,
     sequence::CorrelationId,
 };
@@ -57,7 +57,6 @@ pub struct Gap {
 
 /// Where the taps of a run come from.
 pub struct Taps {
-    form: Form,
     correlation_id: Arc<CorrelationIds>,
     sender: SyncSender<Batch>,
     under_way: Arc<AtomicUsize>,
@@ -69,7 +68,6 @@ type CorrelationIds = dyn Fn(ContextId) -> CorrelationId + Send + Sync;
 
 /// The tap of one recorder.
 pub struct Tap {
-    form: Form,
     correlation_id: Arc<CorrelationIds>,
     sender: SyncSender<Batch>,
     under_way: Arc<AtomicUsize>,
@@ -87,17 +85,13 @@ pub struct Batches {
 }
 
 impl Taps {
-    /// Taps for answers of this form, and where what they hand over arrives.
-    pub fn new(
-        form: Form,
-        correlation_id: impl Fn(ContextId) -> CorrelationId + Send + Sync + 'static,
-    ) -> (Self, Batches) {
-        Self::with_bounds(form, correlation_id, BATCHES, BYTES)
+    /// Taps, and where what they hand over arrives.
+    pub fn new(correlation_id: impl Fn(ContextId) -> CorrelationId + Send + Sync + 'static) -> (Self, Batches) {
+        Self::with_bounds(correlation_id, BATCHES, BYTES)
     }
 
     /// The same with other bounds: so many batches, of so many bytes together.
     pub fn with_bounds(
-        form: Form,
         correlation_id: impl Fn(ContextId) -> CorrelationId + Send + Sync + 'static,
         batches: usize,
         bytes: usize,
@@ -105,7 +99,6 @@ impl Taps {
         let (sender, receiver) = sync_channel(batches);
         let (under_way, lost_at_end) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicU64::new(0)));
         let taps = Self {
-            form,
             correlation_id: Arc::new(correlation_id),
             sender,
             under_way: Arc::clone(&under_way),
@@ -119,7 +112,6 @@ impl Taps {
     #[must_use]
     pub fn tap(&self) -> Tap {
         Tap {
-            form: self.form.clone(),
             correlation_id: Arc::clone(&self.correlation_id),
             sender: self.sender.clone(),
             under_way: Arc::clone(&self.under_way),
@@ -160,7 +152,7 @@ pub struct TapsAreGone;
 
 impl Tap {
     pub(super) fn event(&mut self, event: &Event) {
-        let entry = Entry::new(event, (self.correlation_id)(event.context), &self.form);
+        let entry = Entry::new(event.clone(), (self.correlation_id)(event.context));
         self.batch.bytes += entry.memory();
         if self.batch.entries.capacity() == 0 {
             self.batch.entries.reserve_exact(BATCH_ENTRIES);
@@ -250,21 +242,11 @@ mod tests {
     use crate::{
         conversation::{Connection, Lane, Transport},
         event::EventKind,
-        oracle::ViolationKind,
+        oracle::{Evidence, ViolationKind},
     };
 
     fn taps(batches: usize, bytes: usize) -> (Taps, Batches) {
-        let form = Form {
-            model: "m".into(),
-            version: None,
-            output: "OUTPUT".into(),
-            datatype: crate::number::Datatype::Int32,
-            shape: vec![1].into(),
-            answers: crate::answers::Answers::One,
-            initial_state: 0,
-            seen: None,
-        };
-        Taps::with_bounds(form, |_| CorrelationId(1.try_into().expect("not zero")), batches, bytes)
+        Taps::with_bounds(|_| CorrelationId(1.try_into().expect("not zero")), batches, bytes)
     }
 
     fn tell(tap: &mut Tap, times: std::ops::Range<u64>) {
@@ -276,7 +258,7 @@ mod tests {
     }
 
     fn violation(at: u64) -> Violation {
-        Violation::of_the_run(ViolationKind::Hang, at, String::new(), String::new(), String::new())
+        Violation::of_the_run(ViolationKind::Hang, at, Evidence::StillOpen)
     }
 
     fn all(batches: &Batches) -> Vec<Batch> {

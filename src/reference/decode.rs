@@ -13,7 +13,7 @@ use super::{
     failure::Failure,
     request::SequenceId,
     spec::{Spec, TensorSpec},
-    tensor::{Tensor, texts},
+    tensor::{Tensor, is_known, texts},
 };
 use crate::proto::{
     InferParameter, InferTensorContents, ModelInferRequest,
@@ -286,11 +286,7 @@ fn in_list_of(list: &str, datatype: &str) -> Option<usize> {
 
 /// A type's name, where the protocol knows it.
 fn known(datatype: &str) -> &str {
-    const KNOWN: [&str; 14] = [
-        "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64",
-        "BYTES", "BF16",
-    ];
-    if KNOWN.contains(&datatype) { datatype } else { "<invalid>" }
+    if is_known(datatype) { datatype } else { "<invalid>" }
 }
 
 /// Checks a request's inputs against what the model declares.

@@ -72,11 +72,11 @@ pub(super) struct Instance {
 #[derive(Debug)]
 pub(super) struct Executed<T> {
     pub(super) request: Request<T>,
-    pub(super) outcome: Outcome,
+    pub(super) outcome: RequestResult,
 }
 
 /// What a request is answered with.
-pub(super) type Outcome = Result<Vec<Outputs>, Failure>;
+pub(super) type RequestResult = Result<Vec<Outputs>, Failure>;
 
 impl Instance {
     /// The instance with this number.
@@ -93,7 +93,7 @@ impl Instance {
             .map(|row| row.request.as_mut().map(|request| std::mem::take(request.payload.inputs())))
             .collect();
         let ends: Vec<_> = rows.iter().map(|row| row.request.as_ref().is_none_or(|request| request.end)).collect();
-        let mut outcomes: Vec<Outcome> = rows.iter().map(|_| Ok(Vec::new())).collect();
+        let mut outcomes: Vec<RequestResult> = rows.iter().map(|_| Ok(Vec::new())).collect();
         for left in (0..self.spec.iterations).rev() {
             let given = if left == 0 { std::mem::take(&mut inputs) } else { inputs.clone() };
             for (request, ends) in rows.iter_mut().map(|row| row.request.as_mut()).zip(&ends) {
@@ -117,7 +117,7 @@ impl Instance {
         executed.filter_map(|(row, outcome)| row.request.map(|request| Executed { request, outcome })).collect()
     }
 
-    fn execute_once<T: Asks>(&mut self, rows: &[Row<T>], mut inputs: Vec<Option<Inputs>>) -> Vec<Outcome> {
+    fn execute_once<T: Asks>(&mut self, rows: &[Row<T>], mut inputs: Vec<Option<Inputs>>) -> Vec<RequestResult> {
         // READY says that padding is not to be looked at, so it has an input only where the fault is planted that it is.
         let looks_at_padding = self.faults.has(Fault::ReadySpurious);
         let padding = looks_at_padding.then(|| inputs.iter().flatten().next().cloned()).flatten().unwrap_or_default();

@@ -15,145 +15,196 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::seed::Seed;
 
-/// One row of the table of faults.
-#[derive(Clone, Copy, Debug)]
-pub struct FaultInfo {
-    /// The fault.
-    pub fault: Fault,
-    /// Its name on the command line.
-    pub name: &'static str,
-    /// What the server does wrong, and by that what is a chance to do it.
-    pub does: &'static str,
-    /// The fault class that it stands for.
-    pub class: &'static str,
-    /// What it resembles of what happened to users: issues and pull requests of Triton's `server` and `core`.
-    pub resembles: &'static str,
+table! {
+    /// What the reference server can do wrong; its sentence is what the server does wrong, and by that what is a chance to do it.
+    pub enum Fault: Row {
+        /// an answer is one too high; the state stays right
+        OffByOne = "off-by-one", Row("state", "wrong sum", "");
+        /// of several elements of an answer the last is one too high; the state stays right
+        WrongElement = "wrong-element", Row("state", "wrong sum", "");
+        /// START does not reset the state that the slot or the ID had before
+        KeepState = "keep-state", Row("state", "stale state after a restart", "server#4064");
+        /// a step in the middle of a sequence finds its state reset
+        ResetState = "reset-state", Row("state", "wrong sum", "server#4178");
+        /// START takes over the last state of the ID's previous sequence
+        StaleState = "stale-state", Row("state", "stale state after a restart", "server#2229");
+        /// two sequences of one batch exchange their states
+        SwapStates = "swap-states", Row("state", "contamination from another sequence", "server#8586");
+        /// a slot is released twice at END, and two sequences share it
+        DoubleRelease = "double-release", Row("state", "contamination from another sequence", "server#7117, core#341, server#7167");
+        /// a step is executed twice
+        ExecuteTwice = "execute-twice", Row("state", "wrong sum", "server#7840");
+        /// a step is answered and not executed
+        SkipStep = "skip-step", Row("state", "lost request", "server#4178");
+        /// two queued steps of a sequence change places
+        OutOfOrder = "out-of-order", Row("state", "reordering within a sequence", "server#3406");
+        /// END is executed before the step that came before it
+        EndBeforeLast = "end-before-last", Row("state", "reordering within a sequence", "server#3406");
+        /// the implicit state that a step gives back is not kept
+        StateNotSaved = "state-not-saved", Row("state", "wrong sum", "server#8586");
+        /// a step gets the implicit state of another slot
+        StateOfAnotherSlot = "state-of-another-slot", Row("state", "contamination from another sequence", "server#8586");
+        /// the model is not told START
+        StartMissing = "start-missing", Row("control", "wrong START signal", "server#3406");
+        /// the model is told START in the middle of a sequence
+        StartSpurious = "start-spurious", Row("control", "wrong START signal", "server#3406");
+        /// the model is not told END
+        EndMissing = "end-missing", Row("control", "wrong END signal", "");
+        /// the model is told END in the middle of a sequence
+        EndSpurious = "end-spurious", Row("control", "wrong END signal", "");
+        /// a request is handed to the model as not ready
+        ReadyMissing = "ready-missing", Row("control", "wrong READY signal", "");
+        /// an idle slot is handed to the model as ready
+        ReadySpurious = "ready-spurious", Row("control", "wrong READY signal", "");
+        /// the model is told correlation ID 0
+        CorridZero = "corrid-zero", Row("control", "wrong CORRID signal", "server#5276");
+        /// the model is told the correlation ID of another sequence
+        CorridOther = "corrid-other", Row("control", "wrong CORRID signal", "server#5276");
+        /// an answer is not sent
+        DropResponse = "drop-response", Row("response", "lost response", "server#3652");
+        /// an answer is sent twice
+        DuplicateResponse = "duplicate-response", Row("response", "duplicated response", "");
+        /// two answers of a stream change places
+        SwapResponses = "swap-responses", Row("response", "reordered response", "server#4918");
+        /// of several answers to a request the first is not sent
+        LoseOwnResponse = "lose-own-response", Row("response", "lost response", "");
+        /// of several answers to a request the first and the last change places
+        SwapOwnResponses = "swap-own-responses", Row("response", "reordered response", "");
+        /// the last of several answers to a request is not marked as the final one
+        LoseFinalMark = "lose-final-mark", Row("response", "malformed response", "");
+        /// of several answers to a request the first is sent twice
+        SurplusResponse = "surplus-response", Row("response", "duplicated response", "");
+        /// an answer is sent on another stream
+        Misdeliver = "misdeliver", Row("response", "misaddressed response", "server#8078");
+        /// an answer carries an ID that no request has
+        WrongRequestId = "wrong-request-id", Row("response", "misaddressed response", "");
+        /// an answer carries another model's name
+        WrongModelName = "wrong-model-name", Row("response", "misaddressed response", "");
+        /// an answer carries another version of the model
+        WrongModelVersion = "wrong-model-version", Row("response", "misaddressed response", "");
+        /// the output has another name
+        WrongOutputName = "wrong-output-name", Row("response", "malformed response", "");
+        /// the output is said to be FP32, or INT32 where that is its type
+        WrongOutputType = "wrong-output-type", Row("response", "malformed response", "");
+        /// the output's shape has one dimension less
+        WrongOutputShape = "wrong-output-shape", Row("response", "malformed response", "");
+        /// the output holds an element more than its shape says
+        WrongOutputLength = "wrong-output-length", Row("response", "malformed response", "");
+        /// the output's last byte is missing
+        TruncateOutput = "truncate-output", Row("response", "malformed response", "");
+        /// an answer has no output
+        EmptyResponse = "empty-response", Row("response", "malformed response", "server#4064");
+        /// an answer is held back (--fault-hold)
+        LateResponse = "late-response", Row("response", "late response", "server#3652");
+        /// a step that should be executed is answered with an error
+        ModelError = "model-error", Row("response", "unexpected error", "");
+        /// an error is told with other words
+        WrongErrorText = "wrong-error-text", Row("response", "unexpected code or text", "");
+        /// an error carries an output besides (over streams)
+        OutputBesideError = "output-beside-error", Row("response", "malformed response", "");
+        /// an error is told with the code INTERNAL (where codes are told)
+        WrongErrorCode = "wrong-error-code", Row("response", "unexpected code or text", "");
+        /// a stream is closed while requests are under way
+        CloseStream = "close-stream", Row("response", "lost response", "server#5951");
+        /// a stream is closed at half-close without the answers that are still due
+        LoseFinalAnswers = "lose-final-answers", Row("response", "lost response", "server#7265");
+        /// a stream stays open after half-close and the last answer
+        NeverClose = "never-close", Row("response", "hang", "server#5951");
+        /// a slot is not released at END
+        LeakSlotAtEnd = "leak-slot-at-end", Row("scheduling", "slot leak", "core#337");
+        /// a slot is not released when its sequence is reaped
+        LeakSlotAtIdle = "leak-slot-at-idle", Row("scheduling", "slot leak", "core#456");
+        /// a slot is not released when its queued requests are cancelled
+        LeakSlotAtCancel = "leak-slot-at-cancel", Row("scheduling", "slot leak", "server#7167");
+        /// the slot of a cancelled sequence is released with the ID's newer sequence, which is in another slot
+        OrphanAtCancel = "orphan-at-cancel", Row("scheduling", "slot leak", "seen on tritonserver 2.51.0");
+        /// the slot of a sequence whose client went away is never released
+        LeakSlotAtDisconnect = "leak-slot-at-disconnect", Row("scheduling", "slot leak", "server#7840");
+        /// a sequence goes on after its END, which is executed
+        LoseEnd = "lose-end", Row("scheduling", "wrong END signal", "");
+        /// a sequence that belongs in the backlog gets a slot that is not configured
+        ExtraSlot = "extra-slot", Row("scheduling", "more slots than configured", "core#341");
+        /// a sequence is reaped after a tenth of the idle limit
+        ReapEarly = "reap-early", Row("scheduling", "premature reap", "server#3577, server#3160");
+        /// an idle sequence keeps its slot for ever
+        NeverReap = "never-reap", Row("scheduling", "missing reap", "server#8390");
+        /// a step does not reset the idle clock of its sequence, which has a slot
+        ClockFromStart = "clock-from-start", Row("scheduling", "premature reap", "server#3577");
+        /// a step of a live sequence gets the START error
+        RefuseMidSequence = "refuse-mid-sequence", Row("scheduling", "spurious START error", "server#3577, server#8167");
+        /// a START gets the START error
+        RefuseStart = "refuse-start", Row("scheduling", "spurious START error", "server#8167");
+        /// a step without START and without a sequence is taken
+        AcceptNoStart = "accept-no-start", Row("scheduling", "missing START error", "server#3103");
+        /// a request of two elements in one batch is executed
+        AcceptBatch = "accept-batch", Row("scheduling", "missing refusal of a flaw", "");
+        /// a request that is refused for its batch size ends its sequence, which has a slot
+        RefusalEndsSequence = "refusal-ends-sequence", Row("scheduling", "sequence lost by a refusal", "");
+        /// a sequence that waits for a slot is refused for a time limit that it does not have
+        ExpireEarly = "expire-early", Row("scheduling", "premature time limit", "");
+        /// a sequence that waits for a slot beyond its time limit is not refused
+        IgnoreTimeout = "ignore-timeout", Row("scheduling", "missing time limit", "");
+        /// a free slot is kept for new sequences while the backlog waits
+        StarveBacklog = "starve-backlog", Row("scheduling", "starvation", "server#4841");
+        /// the newest sequence of the backlog gets the free slot
+        BacklogOrder = "backlog-order", Row("scheduling", "starvation", "server#4841");
+        /// an instance executes nothing any more
+        HangInstance = "hang-instance", Row("scheduling", "hang", "server#5951");
+        /// an execution takes longer (--fault-hold)
+        SlowExecution = "slow-execution", Row("scheduling", "late response", "");
+        /// a request is released only some time after its answer (--fault-hold)
+        LateRelease = "late-release", Row("scheduling", "late response", "");
+        /// the reaper meets an idle sequence in the backlog and the model serves nothing any more
+        ReaperLivelock = "reaper-livelock", Row("scheduling", "livelock, hang", "server#8449");
+        /// of a correlation ID that is a number the lower 32 bits are looked at alone
+        CutIds = "cut-ids", Row("server", "contamination from another sequence", "");
+        /// of a correlation ID that is a number the lower 8 bits are looked at alone
+        FoldIds = "fold-ids", Row("server", "contamination from another sequence", "");
+        /// correlation IDs that are nearly the same text are taken for one
+        FoldTexts = "fold-texts", Row("server", "contamination from another sequence", "");
+        /// the server is gone when a request arrives
+        Crash = "crash", Row("server", "crash", "server#8391, server#6594");
+        /// all connections are cut and all state is lost when a request arrives; the server goes on
+        Restart = "restart", Row("server", "restart", "server#8391");
+        /// all connections are told to go away when a request arrives; what is under way is finished
+        GoAway = "goaway", Row("server", "restart", "");
+        /// an execution is counted twice
+        CountTwice = "count-twice", Row("server", "statistics that do not add up", "server#3778");
+        /// an execution is not counted
+        CountNot = "count-not", Row("server", "statistics that do not add up", "server#3778");
+        /// ModelReady is answered with no when the model has executed a request
+        SayNotReady = "say-not-ready", Row("server", "wrong readiness", "");
+        /// 1 MiB is kept for ever at a START
+        LeakMemory = "leak-memory", Row("server", "memory growth", "server#6781");
+    }
 }
 
-macro_rules! faults {
-    ($($group:literal: $($variant:ident $name:literal $does:literal, $class:literal, $resembles:literal;)*)*) => {
-        /// What the reference server can do wrong; [`Fault::TABLE`] says what each is.
-        #[expect(missing_docs, reason = "the table has the words")]
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum Fault { $($($variant,)*)* }
-
-        impl Fault {
-            /// All faults, with what they are.
-            pub const TABLE: &[FaultInfo] = &[$($(FaultInfo {
-                fault: Fault::$variant, name: $name, does: $does, class: $class, resembles: $resembles,
-            },)*)*];
-
-            /// The part of the server that commits it.
-            #[must_use]
-            pub fn group(self) -> &'static str {
-                match self { $($(Self::$variant => $group,)*)* }
-            }
-        }
-    };
-}
-
-faults! {
-    "state":
-    OffByOne "off-by-one" "an answer is one too high; the state stays right", "wrong sum", "";
-    WrongElement "wrong-element" "of several elements of an answer the last is one too high; the state stays right", "wrong sum", "";
-    KeepState "keep-state" "START does not reset the state that the slot or the ID had before", "stale state after a restart", "server#4064";
-    ResetState "reset-state" "a step in the middle of a sequence finds its state reset", "wrong sum", "server#4178";
-    StaleState "stale-state" "START takes over the last state of the ID's previous sequence", "stale state after a restart", "server#2229";
-    SwapStates "swap-states" "two sequences of one batch exchange their states", "contamination from another sequence", "server#8586";
-    DoubleRelease "double-release" "a slot is released twice at END, and two sequences share it", "contamination from another sequence", "server#7117, core#341, server#7167";
-    ExecuteTwice "execute-twice" "a step is executed twice", "wrong sum", "server#7840";
-    SkipStep "skip-step" "a step is answered and not executed", "lost request", "server#4178";
-    OutOfOrder "out-of-order" "two queued steps of a sequence change places", "reordering within a sequence", "server#3406";
-    EndBeforeLast "end-before-last" "END is executed before the step that came before it", "reordering within a sequence", "server#3406";
-    StateNotSaved "state-not-saved" "the implicit state that a step gives back is not kept", "wrong sum", "server#8586";
-    StateOfAnotherSlot "state-of-another-slot" "a step gets the implicit state of another slot", "contamination from another sequence", "server#8586";
-    "control":
-    StartMissing "start-missing" "the model is not told START", "wrong START signal", "server#3406";
-    StartSpurious "start-spurious" "the model is told START in the middle of a sequence", "wrong START signal", "server#3406";
-    EndMissing "end-missing" "the model is not told END", "wrong END signal", "";
-    EndSpurious "end-spurious" "the model is told END in the middle of a sequence", "wrong END signal", "";
-    ReadyMissing "ready-missing" "a request is handed to the model as not ready", "wrong READY signal", "";
-    ReadySpurious "ready-spurious" "an idle slot is handed to the model as ready", "wrong READY signal", "";
-    CorridZero "corrid-zero" "the model is told correlation ID 0", "wrong CORRID signal", "server#5276";
-    CorridOther "corrid-other" "the model is told the correlation ID of another sequence", "wrong CORRID signal", "server#5276";
-    "response":
-    DropResponse "drop-response" "an answer is not sent", "lost response", "server#3652";
-    DuplicateResponse "duplicate-response" "an answer is sent twice", "duplicated response", "";
-    SwapResponses "swap-responses" "two answers of a stream change places", "reordered response", "server#4918";
-    LoseOwnResponse "lose-own-response" "of several answers to a request the first is not sent", "lost response", "";
-    SwapOwnResponses "swap-own-responses" "of several answers to a request the first and the last change places", "reordered response", "";
-    LoseFinalMark "lose-final-mark" "the last of several answers to a request is not marked as the final one", "malformed response", "";
-    SurplusResponse "surplus-response" "of several answers to a request the first is sent twice", "duplicated response", "";
-    Misdeliver "misdeliver" "an answer is sent on another stream", "misaddressed response", "server#8078";
-    WrongRequestId "wrong-request-id" "an answer carries an ID that no request has", "misaddressed response", "";
-    WrongModelName "wrong-model-name" "an answer carries another model's name", "misaddressed response", "";
-    WrongModelVersion "wrong-model-version" "an answer carries another version of the model", "misaddressed response", "";
-    WrongOutputName "wrong-output-name" "the output has another name", "malformed response", "";
-    WrongOutputType "wrong-output-type" "the output is said to be FP32, or INT32 where that is its type", "malformed response", "";
-    WrongOutputShape "wrong-output-shape" "the output's shape has one dimension less", "malformed response", "";
-    WrongOutputLength "wrong-output-length" "the output holds an element more than its shape says", "malformed response", "";
-    TruncateOutput "truncate-output" "the output's last byte is missing", "malformed response", "";
-    EmptyResponse "empty-response" "an answer has no output", "malformed response", "server#4064";
-    LateResponse "late-response" "an answer is held back (--fault-hold)", "late response", "server#3652";
-    ModelError "model-error" "a step that should be executed is answered with an error", "unexpected error", "";
-    WrongErrorText "wrong-error-text" "an error is told with other words", "unexpected code or text", "";
-    WrongErrorCode "wrong-error-code" "an error is told with the code INTERNAL (where codes are told)", "unexpected code or text", "";
-    CloseStream "close-stream" "a stream is closed while requests are under way", "lost response", "server#5951";
-    LoseFinalAnswers "lose-final-answers" "a stream is closed at half-close without the answers that are still due", "lost response", "server#7265";
-    NeverClose "never-close" "a stream stays open after half-close and the last answer", "hang", "server#5951";
-    "scheduling":
-    LeakSlotAtEnd "leak-slot-at-end" "a slot is not released at END", "slot leak", "core#337";
-    LeakSlotAtIdle "leak-slot-at-idle" "a slot is not released when its sequence is reaped", "slot leak", "core#456";
-    LeakSlotAtCancel "leak-slot-at-cancel" "a slot is not released when its queued requests are cancelled", "slot leak", "server#7167";
-    OrphanAtCancel "orphan-at-cancel" "the slot of a cancelled sequence is released with the ID's newer sequence, which is in another slot", "slot leak", "seen on tritonserver 2.51.0";
-    LeakSlotAtDisconnect "leak-slot-at-disconnect" "the slot of a sequence whose client went away is never released", "slot leak", "server#7840";
-    LoseEnd "lose-end" "a sequence goes on after its END, which is executed", "wrong END signal", "";
-    ExtraSlot "extra-slot" "a sequence that belongs in the backlog gets a slot that is not configured", "more slots than configured", "core#341";
-    ReapEarly "reap-early" "a sequence is reaped after a tenth of the idle limit", "premature reap", "server#3577, server#3160";
-    NeverReap "never-reap" "an idle sequence keeps its slot for ever", "missing reap", "server#8390";
-    ClockFromStart "clock-from-start" "a step does not reset the idle clock of its sequence, which has a slot", "premature reap", "server#3577";
-    RefuseMidSequence "refuse-mid-sequence" "a step of a live sequence gets the START error", "spurious START error", "server#3577, server#8167";
-    RefuseStart "refuse-start" "a START gets the START error", "spurious START error", "server#8167";
-    AcceptNoStart "accept-no-start" "a step without START and without a sequence is taken", "missing START error", "server#3103";
-    AcceptBatch "accept-batch" "a request of two elements in one batch is executed", "missing refusal of a flaw", "";
-    RefusalEndsSequence "refusal-ends-sequence" "a request that is refused for its batch size ends its sequence, which has a slot", "sequence lost by a refusal", "";
-    ExpireEarly "expire-early" "a sequence that waits for a slot is refused for a time limit that it does not have", "premature time limit", "";
-    IgnoreTimeout "ignore-timeout" "a sequence that waits for a slot beyond its time limit is not refused", "missing time limit", "";
-    StarveBacklog "starve-backlog" "a free slot is kept for new sequences while the backlog waits", "starvation", "server#4841";
-    BacklogOrder "backlog-order" "the newest sequence of the backlog gets the free slot", "starvation", "server#4841";
-    HangInstance "hang-instance" "an instance executes nothing any more", "hang", "server#5951";
-    SlowExecution "slow-execution" "an execution takes longer (--fault-hold)", "late response", "";
-    LateRelease "late-release" "a request is released only some time after its answer (--fault-hold)", "late response", "";
-    ReaperLivelock "reaper-livelock" "the reaper meets an idle sequence in the backlog and the model serves nothing any more", "livelock, hang", "server#8449";
-    "server":
-    CutIds "cut-ids" "of a correlation ID that is a number the lower 32 bits are looked at alone", "contamination from another sequence", "";
-    FoldIds "fold-ids" "of a correlation ID that is a number the lower 8 bits are looked at alone", "contamination from another sequence", "";
-    FoldTexts "fold-texts" "correlation IDs that are nearly the same text are taken for one", "contamination from another sequence", "";
-    Crash "crash" "the server is gone when a request arrives", "crash", "server#8391, server#6594";
-    Restart "restart" "all connections are cut and all state is lost when a request arrives; the server goes on", "restart", "server#8391";
-    GoAway "goaway" "all connections are told to go away when a request arrives; what is under way is finished", "restart", "";
-    CountTwice "count-twice" "an execution is counted twice", "statistics that do not add up", "server#3778";
-    CountNot "count-not" "an execution is not counted", "statistics that do not add up", "server#3778";
-    LeakMemory "leak-memory" "1 MiB is kept for ever at a START", "memory growth", "server#6781";
-}
+/// The part of the server that commits a fault, the class that the fault stands for, and what it resembles.
+struct Row(&'static str, &'static str, &'static str);
 
 impl Fault {
-    /// The fault's row.
+    /// The part of the server that commits it.
     #[must_use]
-    pub fn info(self) -> &'static FaultInfo {
-        &Self::TABLE[self as usize]
+    pub fn group(self) -> &'static str {
+        self.row().0
+    }
+
+    /// The fault class that it stands for.
+    #[must_use]
+    pub fn class(self) -> &'static str {
+        self.row().1
+    }
+
+    /// What it resembles of what happened to users: issues and pull requests of Triton's `server` and `core`.
+    #[must_use]
+    pub fn resembles(self) -> &'static str {
+        self.row().2
     }
 
     /// Whether it holds something up, for as long as the server is told.
     #[must_use]
     pub fn holds_up(self) -> bool {
         matches!(self, Self::LateResponse | Self::SlowExecution | Self::LateRelease)
-    }
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.info().name)
     }
 }
 
@@ -194,7 +245,7 @@ impl FromStr for Planted {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, when) = text.split_once(':').map_or((text, None), |(name, when)| (name, Some(when)));
-        let Some(info) = Fault::TABLE.iter().find(|info| info.name == name) else {
+        let Some(fault) = Fault::named(name) else {
             return Err(format!("'{name}' is no fault; `sequence-stress faults` lists them"));
         };
         let when = match when {
@@ -202,7 +253,7 @@ impl FromStr for Planted {
             Some(when) => read_when(when)
                 .ok_or_else(|| format!("'{when}' is neither a probability from 0 to 1 nor once@N with N from 1"))?,
         };
-        Ok(Self { fault: info.fault, when })
+        Ok(Self { fault, when })
     }
 }
 
@@ -247,7 +298,7 @@ impl Faults {
         if planted.is_empty() {
             return Self::default();
         }
-        let mut by_fault: Vec<Vec<Decision>> = Fault::TABLE.iter().map(|_| Vec::new()).collect();
+        let mut by_fault: Vec<Vec<Decision>> = Fault::ALL.map(|_| Vec::new()).into();
         for (index, &Planted { fault, when }) in (0..).zip(planted) {
             by_fault[fault as usize].push(Decision {
                 when,
@@ -322,11 +373,10 @@ mod tests {
 
     #[test]
     fn each_fault_has_its_row_and_its_own_name() {
-        for (index, info) in Fault::TABLE.iter().enumerate() {
-            assert_eq!(info.fault as usize, index);
-            assert_eq!(info.name.parse(), Ok(Planted::always(info.fault)));
-            assert!(!info.does.is_empty() && !info.class.is_empty());
-            assert_eq!(info.fault.holds_up(), info.does.contains("--fault-hold"), "{}", info.name);
+        for fault in Fault::ALL {
+            assert_eq!(fault.name().parse(), Ok(Planted::always(fault)));
+            assert!(!fault.what().is_empty() && !fault.class().is_empty());
+            assert_eq!(fault.holds_up(), fault.what().contains("--fault-hold"), "{fault}");
         }
     }
 

@@ -74,7 +74,7 @@ pub(super) struct Service {
     pub(super) exiting: Arc<AtomicBool>,
 }
 
-type Outcome<T> = Result<Response<T>, Status>;
+type CallResult<T> = Result<Response<T>, Status>;
 
 /// Cancels a call's request when the call goes before its answer is there.
 struct CancelsWhenDropped {
@@ -246,23 +246,23 @@ fn refuse_named_repository(name: &str) -> Result<(), Status> {
 
 #[tonic::async_trait]
 impl GrpcInferenceService for Service {
-    async fn server_live(&self, _: Request<ServerLiveRequest>) -> Outcome<ServerLiveResponse> {
+    async fn server_live(&self, _: Request<ServerLiveRequest>) -> CallResult<ServerLiveResponse> {
         self.check_not_exiting("Server exiting")?;
         Ok(Response::new(ServerLiveResponse { live: true }))
     }
 
-    async fn server_ready(&self, _: Request<ServerReadyRequest>) -> Outcome<ServerReadyResponse> {
+    async fn server_ready(&self, _: Request<ServerReadyRequest>) -> CallResult<ServerReadyResponse> {
         self.check_not_exiting("Server exiting")?;
         Ok(Response::new(ServerReadyResponse { ready: true }))
     }
 
-    async fn model_ready(&self, request: Request<ModelReadyRequest>) -> Outcome<ModelReadyResponse> {
+    async fn model_ready(&self, request: Request<ModelReadyRequest>) -> CallResult<ModelReadyResponse> {
         self.check_not_exiting("Server not ready")?;
         let ModelReadyRequest { name, version } = request.into_inner();
         Ok(Response::new(ModelReadyResponse { ready: self.repository.is_ready(&name, &version)? }))
     }
 
-    async fn server_metadata(&self, _: Request<ServerMetadataRequest>) -> Outcome<ServerMetadataResponse> {
+    async fn server_metadata(&self, _: Request<ServerMetadataRequest>) -> CallResult<ServerMetadataResponse> {
         Ok(Response::new(ServerMetadataResponse {
             name: env!("CARGO_PKG_NAME").to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -270,7 +270,7 @@ impl GrpcInferenceService for Service {
         }))
     }
 
-    async fn model_metadata(&self, request: Request<ModelMetadataRequest>) -> Outcome<ModelMetadataResponse> {
+    async fn model_metadata(&self, request: Request<ModelMetadataRequest>) -> CallResult<ModelMetadataResponse> {
         let ModelMetadataRequest { name, version } = request.into_inner();
         let spec = self.repository.find(&name, &version)?.spec();
         Ok(Response::new(ModelMetadataResponse {
@@ -282,13 +282,13 @@ impl GrpcInferenceService for Service {
         }))
     }
 
-    async fn model_config(&self, request: Request<ModelConfigRequest>) -> Outcome<ModelConfigResponse> {
+    async fn model_config(&self, request: Request<ModelConfigRequest>) -> CallResult<ModelConfigResponse> {
         let ModelConfigRequest { name, version } = request.into_inner();
         let spec = self.repository.find(&name, &version)?.spec();
         Ok(Response::new(ModelConfigResponse { config: Some(spec.config.clone()) }))
     }
 
-    async fn model_statistics(&self, request: Request<ModelStatisticsRequest>) -> Outcome<ModelStatisticsResponse> {
+    async fn model_statistics(&self, request: Request<ModelStatisticsRequest>) -> CallResult<ModelStatisticsResponse> {
         self.check_not_exiting("Server not ready")?;
         let ModelStatisticsRequest { name, version } = request.into_inner();
         let models = self.repository.counting(&name, &version)?;
@@ -296,7 +296,7 @@ impl GrpcInferenceService for Service {
         Ok(Response::new(ModelStatisticsResponse { model_stats }))
     }
 
-    async fn repository_index(&self, request: Request<RepositoryIndexRequest>) -> Outcome<RepositoryIndexResponse> {
+    async fn repository_index(&self, request: Request<RepositoryIndexRequest>) -> CallResult<RepositoryIndexResponse> {
         self.check_not_exiting("Server not ready")?;
         let RepositoryIndexRequest { repository_name, ready } = request.into_inner();
         refuse_named_repository(&repository_name)?;
@@ -306,7 +306,7 @@ impl GrpcInferenceService for Service {
     async fn repository_model_load(
         &self,
         request: Request<RepositoryModelLoadRequest>,
-    ) -> Outcome<RepositoryModelLoadResponse> {
+    ) -> CallResult<RepositoryModelLoadResponse> {
         self.check_not_exiting("Server not ready")?;
         let RepositoryModelLoadRequest { repository_name, model_name, parameters } = request.into_inner();
         refuse_named_repository(&repository_name)?;
@@ -326,7 +326,7 @@ impl GrpcInferenceService for Service {
     async fn repository_model_unload(
         &self,
         request: Request<RepositoryModelUnloadRequest>,
-    ) -> Outcome<RepositoryModelUnloadResponse> {
+    ) -> CallResult<RepositoryModelUnloadResponse> {
         self.check_not_exiting("Server not ready")?;
         let RepositoryModelUnloadRequest { repository_name, model_name, .. } = request.into_inner();
         refuse_named_repository(&repository_name)?;
@@ -334,14 +334,14 @@ impl GrpcInferenceService for Service {
         Ok(Response::new(RepositoryModelUnloadResponse {}))
     }
 
-    async fn model_infer(&self, request: Request<ModelInferRequest>) -> Outcome<ModelInferResponse> {
+    async fn model_infer(&self, request: Request<ModelInferRequest>) -> CallResult<ModelInferResponse> {
         Ok(Response::new(self.infer(request.into_inner(), Gone::Cancels).await?))
     }
 
     async fn model_stream_infer(
         &self,
         request: Request<Streaming<ModelInferRequest>>,
-    ) -> Outcome<BoxStream<ModelStreamInferResponse>> {
+    ) -> CallResult<BoxStream<ModelStreamInferResponse>> {
         let closes_on_error = request.metadata().get("triton_grpc_error").is_some_and(|value| value == "true");
         let (outbox, mut responses) = Outbox::new(closes_on_error, Arc::clone(&self.misbehaviour));
         tokio::spawn(self.clone().read_stream(request.into_inner(), outbox));

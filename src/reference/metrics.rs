@@ -15,7 +15,10 @@ use super::{repository::Repository, statistics::Metrics, web::Answered};
 /// What a counter counts, and how a model's value is found.
 type Row = (&'static str, &'static str, &'static str, fn(&Metrics) -> u64);
 
-const ROWS: [Row; 9] = [
+/// The gauge of the memory that models hold.
+pub const MEMORY_GAUGE: &str = "sequence_stress_memory_bytes";
+
+const ROWS: [Row; 10] = [
     ("nv_inference_request_success", "counter", "Requests that succeeded", |of| of.success),
     ("nv_inference_count", "counter", "Inferences that were executed", |of| of.success),
     ("nv_inference_exec_count", "counter", "Executions of the model, of a batch each", |of| of.executions),
@@ -27,6 +30,9 @@ const ROWS: [Row; 9] = [
     }),
     ("nv_inference_compute_output_duration_us", "counter", "How long outputs took, in microseconds", |_| 0),
     ("nv_inference_pending_request_count", "gauge", "Requests that wait to be executed", |of| of.pending),
+    (MEMORY_GAUGE, "gauge", "Bytes that the model keeps for sequences that were begun and requests that wait", |of| {
+        of.memory
+    }),
 ];
 const FAILURES: &str = "nv_inference_request_failure";
 

@@ -14,7 +14,6 @@ mod folder;
 #[doc(hidden)]
 pub mod fuzzing;
 mod grpc;
-mod half;
 mod health;
 mod http;
 mod like;
@@ -47,6 +46,7 @@ pub use builtin::{model_names, models_in_short, strategies, strategy_of};
 pub use fault::{Fault, Planted, When};
 pub use folder::Models;
 pub use like::Like;
+pub use metrics::MEMORY_GAUGE;
 pub use server::{Ended, Options, Server};
 pub use tls::Tls;
 

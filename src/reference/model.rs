@@ -48,7 +48,7 @@ pub(super) struct Step {
 }
 
 /// What became of one row, or why the model refuses it.
-pub(super) type Outcome = Result<Step, Failure>;
+pub(super) type RowResult = Result<Step, Failure>;
 
 /// The accumulator of one instance.
 #[derive(Debug)]
@@ -94,7 +94,7 @@ impl Accumulator {
     }
 
     /// Executes a batch.
-    pub(super) fn execute(&mut self, rows: &[ModelRow]) -> Vec<Outcome> {
+    pub(super) fn execute(&mut self, rows: &[ModelRow]) -> Vec<RowResult> {
         let told: Vec<_> = rows.iter().map(|row| self.told(row)).collect();
         let mut before: Vec<_> = rows.iter().zip(&told).map(|(row, told)| self.before(row, told)).collect();
         self.swap_states(&told, &mut before);
@@ -205,7 +205,7 @@ impl Accumulator {
         }
     }
 
-    fn step(&mut self, row: &ModelRow, told: &Told, before: Number) -> Outcome {
+    fn step(&mut self, row: &ModelRow, told: &Told, before: Number) -> RowResult {
         let (name, datatype, zero) = (&self.spec.inputs[0].name, self.spec.datatype(), self.zero());
         let input = row.tensor(name);
         let values = input.map_or(Ok(Vec::new()), Tensor::numbers);

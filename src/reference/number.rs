@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use super::{half::Half, tensor::Datatype};
+use half::f16;
+
+use super::tensor::Datatype;
 
 /// A number of one of the types.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -15,7 +17,7 @@ pub(super) enum Number {
     Uint16(u16),
     Uint32(u32),
     Uint64(u64),
-    Fp16(Half),
+    Fp16(f16),
     Fp32(f32),
     Fp64(f64),
     /// The decimal text of an INT32, as an element of BYTES has it.
@@ -38,7 +40,7 @@ impl Number {
             Datatype::Uint16 => Self::Uint16(bits as u16),
             Datatype::Uint32 => Self::Uint32(bits as u32),
             Datatype::Uint64 => Self::Uint64(bits),
-            Datatype::Fp16 => Self::Fp16(Half::nearest(low.into())),
+            Datatype::Fp16 => Self::Fp16(f16::from_f32(low as f32)),
             Datatype::Fp32 => Self::Fp32(low as f32),
             Datatype::Fp64 => Self::Fp64(low.into()),
             Datatype::Bytes => Self::Text(low),
@@ -58,7 +60,7 @@ impl Number {
             Datatype::Uint16 => Self::Uint16(text.parse().ok()?),
             Datatype::Uint32 => Self::Uint32(text.parse().ok()?),
             Datatype::Uint64 => Self::Uint64(text.parse().ok()?),
-            Datatype::Fp16 => Self::Fp16(Half::nearest(text.parse().ok()?)),
+            Datatype::Fp16 => Self::Fp16(text.parse().ok()?),
             Datatype::Fp32 => Self::Fp32(text.parse().ok()?),
             Datatype::Fp64 => Self::Fp64(text.parse().ok()?),
             Datatype::Bytes => Self::Text(text.parse().ok()?),
@@ -77,7 +79,7 @@ impl Number {
             Datatype::Int64 => Self::Int64(i64::from_le_bytes(bytes.try_into().ok()?)),
             Datatype::Uint32 => Self::Uint32(u32::from_le_bytes(bytes.try_into().ok()?)),
             Datatype::Uint64 => Self::Uint64(u64::from_le_bytes(bytes.try_into().ok()?)),
-            Datatype::Fp16 => Self::Fp16(Half(u16::from_le_bytes(bytes.try_into().ok()?))),
+            Datatype::Fp16 => Self::Fp16(f16::from_le_bytes(bytes.try_into().ok()?)),
             Datatype::Fp32 => Self::Fp32(f32::from_le_bytes(bytes.try_into().ok()?)),
             Datatype::Fp64 => Self::Fp64(f64::from_le_bytes(bytes.try_into().ok()?)),
         })
@@ -94,7 +96,7 @@ impl Number {
             Self::Int64(number) => number.to_le_bytes().to_vec(),
             Self::Uint32(number) => number.to_le_bytes().to_vec(),
             Self::Uint64(number) => number.to_le_bytes().to_vec(),
-            Self::Fp16(Half(bits)) => bits.to_le_bytes().to_vec(),
+            Self::Fp16(number) => number.to_le_bytes().to_vec(),
             Self::Fp32(number) => number.to_le_bytes().to_vec(),
             Self::Fp64(number) => number.to_le_bytes().to_vec(),
             Self::Text(number) => {
@@ -116,7 +118,7 @@ impl Number {
             (Self::Int64(one), Self::Int64(other)) => Self::Int64(one.wrapping_add(other)),
             (Self::Uint32(one), Self::Uint32(other)) => Self::Uint32(one.wrapping_add(other)),
             (Self::Uint64(one), Self::Uint64(other)) => Self::Uint64(one.wrapping_add(other)),
-            (Self::Fp16(one), Self::Fp16(other)) => Self::Fp16(Half::nearest(one.number() + other.number())),
+            (Self::Fp16(one), Self::Fp16(other)) => Self::Fp16(one + other),
             (Self::Fp32(one), Self::Fp32(other)) => Self::Fp32(one + other),
             (Self::Fp64(one), Self::Fp64(other)) => Self::Fp64(one + other),
             (Self::Text(one), Self::Text(other)) => Self::Text(one.wrapping_add(other)),
@@ -135,7 +137,7 @@ impl Number {
             Self::Int64(number) => number == 0,
             Self::Uint32(number) => number == 0,
             Self::Uint64(number) => number == 0,
-            Self::Fp16(half) => half.number() == 0.0,
+            Self::Fp16(number) => number == f16::ZERO,
             Self::Fp32(number) => number == 0.0,
             Self::Fp64(number) => number == 0.0,
         }
@@ -153,7 +155,7 @@ impl fmt::Display for Number {
             Self::Int64(number) => number.fmt(f),
             Self::Uint32(number) => number.fmt(f),
             Self::Uint64(number) => number.fmt(f),
-            Self::Fp16(half) => half.number().fmt(f),
+            Self::Fp16(number) => number.to_f64().fmt(f),
             Self::Fp32(number) => number.fmt(f),
             Self::Fp64(number) => number.fmt(f),
         }
@@ -192,6 +194,8 @@ mod tests {
             (Datatype::Uint64, "18446744073709551615", "2", "1"),
             (Datatype::Fp16, "2048", "1", "2048"),
             (Datatype::Fp16, "2047", "1", "2048"),
+            (Datatype::Fp16, "2048", "3", "2052"),
+            (Datatype::Fp16, "2048", "1.0009765625", "2050"),
             (Datatype::Fp16, "65504", "65504", "inf"),
             (Datatype::Fp32, "16777216", "1", "16777216"),
             (Datatype::Fp32, "3e38", "3e38", "inf"),
@@ -231,7 +235,7 @@ mod tests {
             (Datatype::Int16, Number::Int16(-2)),
             (Datatype::Uint8, Number::Uint8(0xfe)),
             (Datatype::Uint16, Number::Uint16(0xfffe)),
-            (Datatype::Fp16, Number::Fp16(Half::nearest(-2.0))),
+            (Datatype::Fp16, Number::Fp16(f16::from_f32(-2.0))),
             (Datatype::Int32, Number::Int32(-2)),
             (Datatype::Int64, Number::Int64(0x1234_5678_ffff_fffe)),
             (Datatype::Uint32, Number::Uint32(0xffff_fffe)),

@@ -113,7 +113,7 @@ impl Repository {
     /// Whether the model can serve.
     pub(super) fn is_ready(&self, name: &str, version: &str) -> Result<bool, Failure> {
         parse_version(version)?;
-        Ok(self.find(name, version).is_ok())
+        Ok(self.find(name, version).is_ok_and(|served| served.says_ready()))
     }
 
     /// The models whose statistics were asked for; an empty name is all.

@@ -28,6 +28,8 @@ use super::{
 };
 use crate::proto::{ModelInferResponse, ModelStatistics, model_infer_response::InferOutputTensor};
 
+/// What a request that waits is taken to need, in bytes.
+const REQUEST_BYTES: u64 = 512;
 /// The most that the fault of growing memory keeps: enough to be seen, and not to take the machine down.
 const LEAKED_PIECES_MAX: usize = 1024;
 
@@ -217,10 +219,17 @@ impl Served {
         self.core().statistics.report(&self.name)
     }
 
+    /// Whether the model is said to be ready.
+    pub(super) fn says_ready(&self) -> bool {
+        !(self.core().statistics.has_executed() && self.faults.happens(Fault::SayNotReady))
+    }
+
     /// What the metrics tell of the model.
     pub(super) fn metrics(&self) -> Metrics {
         let core = self.core();
-        core.statistics.metrics(core.pending)
+        // A request is some hundred bytes; what a fault keeps is all else that can grow.
+        let leaked: usize = core.leaked.iter().map(Vec::len).sum();
+        core.statistics.metrics(core.pending, core.pending * REQUEST_BYTES + leaked as u64)
     }
 
     /// Does what the scheduler has due.

@@ -51,6 +51,7 @@ pub(super) struct Metrics {
     pub(super) success: u64,
     pub(super) executions: u64,
     pub(super) pending: u64,
+    pub(super) memory: u64,
     pub(super) request_us: u64,
     pub(super) queue_us: u64,
     pub(super) compute_us: u64,
@@ -132,12 +133,18 @@ impl Statistics {
     }
 
     /// The counts as the metrics have them, with what waits.
-    pub(super) fn metrics(&self, pending: u64) -> Metrics {
+    /// Whether anything was executed.
+    pub(super) fn has_executed(&self) -> bool {
+        self.executions > 0
+    }
+
+    pub(super) fn metrics(&self, pending: u64, memory: u64) -> Metrics {
         let us = |count: Count| u64::try_from(count.time.as_micros()).unwrap_or(u64::MAX);
         Metrics {
             success: self.success.count,
             executions: self.executions,
             pending,
+            memory,
             request_us: us(self.success),
             queue_us: us(self.queue),
             compute_us: us(self.compute),

@@ -17,7 +17,10 @@ use tonic::Status;
 use super::{
     failure::Failure, fault::Fault, misbehaviour::Misbehaviour, reply::Answers, request::SequenceId, served::Served,
 };
-use crate::proto::{InferParameter, ModelInferResponse, ModelStreamInferResponse, infer_parameter::ParameterChoice};
+use crate::proto::{
+    InferParameter, ModelInferResponse, ModelStreamInferResponse, infer_parameter::ParameterChoice,
+    model_infer_response::InferOutputTensor,
+};
 
 /// How many requests of a stream may be unanswered, or answered and not yet read by the client, before no more are taken
 /// from it.
@@ -29,7 +32,7 @@ type Item = Result<ModelStreamInferResponse, Status>;
 /// Collects a stream's answers and sends them in order.
 #[derive(Debug)]
 pub(super) struct Outbox {
-    line: Mutex<Line>,
+    line: Mutex<Queue>,
     room: Arc<Semaphore>,
     /// Shared by all the stream's requests.
     pub(super) cancelled: Arc<AtomicBool>,
@@ -48,7 +51,7 @@ struct Used {
 }
 
 #[derive(Debug)]
-struct Line {
+struct Queue {
     /// The number of the first request that waits.
     first: u64,
     /// The answers of that request and those behind it, where they are there; none or two where a fault says so.
@@ -63,7 +66,7 @@ struct Line {
 impl Outbox {
     pub(super) fn new(closes_on_error: bool, misbehaviour: Arc<Misbehaviour>) -> (Arc<Self>, Responses) {
         let (sender, receiver) = mpsc::unbounded_channel();
-        let line = Line { first: 0, waiting: VecDeque::new(), half_closed: false, sender: Some(sender), held: None };
+        let line = Queue { first: 0, waiting: VecDeque::new(), half_closed: false, sender: Some(sender), held: None };
         let outbox = Arc::new(Self {
             line: Mutex::new(line),
             room: Arc::new(Semaphore::new(UNREAD_MAX)),
@@ -76,7 +79,7 @@ impl Outbox {
         (Arc::clone(&outbox), Responses { receiver, outbox })
     }
 
-    fn line(&self) -> MutexGuard<'_, Line> {
+    fn line(&self) -> MutexGuard<'_, Queue> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -87,7 +90,7 @@ impl Outbox {
     }
 
     /// Takes what sends away, so that the stream ends, and nobody waits for room on it any more.
-    fn end(&self, line: &mut Line) -> Option<mpsc::UnboundedSender<Item>> {
+    fn end(&self, line: &mut Queue) -> Option<mpsc::UnboundedSender<Item>> {
         self.room.close();
         line.sender.take()
     }
@@ -128,7 +131,17 @@ impl Outbox {
         self.send_error(place, failure, ModelInferResponse { id: request_id, ..Default::default() });
     }
 
-    fn send_error(self: &Arc<Self>, place: u64, failure: Failure, response: ModelInferResponse) {
+    fn send_error(self: &Arc<Self>, place: u64, failure: Failure, mut response: ModelInferResponse) {
+        if self.misbehaviour.happens(Fault::OutputBesideError) {
+            let output = InferOutputTensor {
+                name: "OUTPUT".to_owned(),
+                datatype: "INT32".to_owned(),
+                shape: vec![1, 1],
+                ..InferOutputTensor::default()
+            };
+            response.outputs.push(output);
+            response.raw_output_contents.push(vec![0; 4]);
+        }
         let error_message = self.misbehaviour.spoil_error(failure).text;
         let answer = ModelStreamInferResponse { error_message, infer_response: Some(response) };
         Misbehaviour::deliver(&self.misbehaviour.clone(), self, place, answer);
@@ -153,7 +166,7 @@ impl Outbox {
         self.close_if_done(line);
     }
 
-    fn send(&self, line: &mut Line, answer: ModelStreamInferResponse) {
+    fn send(&self, line: &mut Queue, answer: ModelStreamInferResponse) {
         let Some(sender) = &line.sender else { return };
         if let Some(held) = line.held.take() {
             let _ = sender.send(Ok(answer));
@@ -173,7 +186,7 @@ impl Outbox {
         }
     }
 
-    fn close_if_done(&self, line: &mut Line) {
+    fn close_if_done(&self, line: &mut Queue) {
         if line.half_closed && line.waiting.is_empty() && line.sender.is_some() {
             let sender = self.end(line);
             if let (Some(held), Some(sender)) = (line.held.take(), &sender) {

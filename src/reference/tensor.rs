@@ -3,85 +3,69 @@
 use super::number::Number;
 use crate::proto::DataType;
 
-/// The types that the reference server knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Datatype {
-    Bool,
-    Int8,
-    Int16,
-    Int32,
-    Int64,
-    Uint8,
-    Uint16,
-    Uint32,
-    Uint64,
-    Fp16,
-    Fp32,
-    Fp64,
-    Bytes,
+table! {
+    /// The types that models have, as the protocol spells them.
+    pub(super) enum Datatype: Row {
+        /// True or false; models do not compute with it.
+        Bool = "BOOL", Row(DataType::TypeBool, Some(1), true);
+        /// Whole numbers of 8 bits.
+        Int8 = "INT8", Row(DataType::TypeInt8, Some(1), true);
+        /// Whole numbers of 16 bits.
+        Int16 = "INT16", Row(DataType::TypeInt16, Some(2), true);
+        /// Whole numbers of 32 bits.
+        Int32 = "INT32", Row(DataType::TypeInt32, Some(4), true);
+        /// Whole numbers of 64 bits.
+        Int64 = "INT64", Row(DataType::TypeInt64, Some(8), true);
+        /// Whole numbers of 8 bits without a sign.
+        Uint8 = "UINT8", Row(DataType::TypeUint8, Some(1), true);
+        /// Whole numbers of 16 bits without a sign.
+        Uint16 = "UINT16", Row(DataType::TypeUint16, Some(2), true);
+        /// Whole numbers of 32 bits without a sign.
+        Uint32 = "UINT32", Row(DataType::TypeUint32, Some(4), true);
+        /// Whole numbers of 64 bits without a sign.
+        Uint64 = "UINT64", Row(DataType::TypeUint64, Some(8), true);
+        /// Floating-point numbers of 16 bits.
+        Fp16 = "FP16", Row(DataType::TypeFp16, Some(2), false);
+        /// Floating-point numbers of 32 bits.
+        Fp32 = "FP32", Row(DataType::TypeFp32, Some(4), true);
+        /// Floating-point numbers of 64 bits.
+        Fp64 = "FP64", Row(DataType::TypeFp64, Some(8), true);
+        /// Texts.
+        Bytes = "BYTES", Row(DataType::TypeString, None, true);
+    }
 }
+
+/// The type in a configuration, the bytes of an element where all have as many, and whether elements may stand in JSON.
+struct Row(DataType, Option<usize>, bool);
+
+/// A type that the protocol knows, and no model has.
+const BF16: &str = "BF16";
 
 impl Datatype {
     /// A configuration's type.
     pub(super) fn of(datatype: DataType) -> Option<Self> {
-        Some(match datatype {
-            DataType::TypeBool => Self::Bool,
-            DataType::TypeInt8 => Self::Int8,
-            DataType::TypeInt16 => Self::Int16,
-            DataType::TypeInt32 => Self::Int32,
-            DataType::TypeInt64 => Self::Int64,
-            DataType::TypeUint8 => Self::Uint8,
-            DataType::TypeUint16 => Self::Uint16,
-            DataType::TypeUint32 => Self::Uint32,
-            DataType::TypeUint64 => Self::Uint64,
-            DataType::TypeFp16 => Self::Fp16,
-            DataType::TypeFp32 => Self::Fp32,
-            DataType::TypeFp64 => Self::Fp64,
-            DataType::TypeString => Self::Bytes,
-            _ => return None,
-        })
-    }
-
-    /// The type as the protocol spells it.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Bool => "BOOL",
-            Self::Int8 => "INT8",
-            Self::Int16 => "INT16",
-            Self::Int32 => "INT32",
-            Self::Int64 => "INT64",
-            Self::Uint8 => "UINT8",
-            Self::Uint16 => "UINT16",
-            Self::Uint32 => "UINT32",
-            Self::Uint64 => "UINT64",
-            Self::Fp16 => "FP16",
-            Self::Fp32 => "FP32",
-            Self::Fp64 => "FP64",
-            Self::Bytes => "BYTES",
-        }
+        Self::ALL.into_iter().find(|its| its.row().0 == datatype)
     }
 
     /// The bytes of an element; none where elements differ in that.
     pub(super) fn size(self) -> Option<usize> {
-        match self {
-            Self::Bool | Self::Int8 | Self::Uint8 => Some(1),
-            Self::Int16 | Self::Uint16 | Self::Fp16 => Some(2),
-            Self::Int32 | Self::Uint32 | Self::Fp32 => Some(4),
-            Self::Int64 | Self::Uint64 | Self::Fp64 => Some(8),
-            Self::Bytes => None,
-        }
+        self.row().1
     }
 }
 
 /// How many bytes an element takes; none where elements differ in it, or there is no such type.
 pub(super) fn width(datatype: &str) -> Option<usize> {
-    Some(match datatype {
-        "BOOL" | "INT8" | "UINT8" => 1,
-        "INT16" | "UINT16" | "FP16" | "BF16" => 2,
-        "INT32" | "UINT32" | "FP32" => 4,
-        "INT64" | "UINT64" | "FP64" => 8,
-        _ => return None,
-    })
+    if datatype == BF16 { Some(2) } else { Datatype::named(datatype)?.size() }
+}
+
+/// Whether the protocol knows the type.
+pub(super) fn is_known(datatype: &str) -> bool {
+    datatype == BF16 || Datatype::named(datatype).is_some()
+}
+
+/// Whether elements of the type are in no JSON.
+pub(super) fn is_bytes_alone(datatype: &str) -> bool {
+    datatype == BF16 || Datatype::named(datatype).is_some_and(|its| !its.row().2)
 }
 
 /// A tensor.

@@ -4,12 +4,12 @@ use std::{collections::BTreeMap, io};
 
 use anstyle::{AnsiColor, Style};
 
-use super::{seats::write_seats, text::causes};
+use super::{Description, seats::write_seats, text::causes};
 use crate::{
     controls::Seen,
-    conversation::{Connection, Lane, Transport},
-    event::{ContextId, Cut, Disturbance, Nanos, Received},
-    history::{Entry, Scene, What},
+    conversation::{Connection, Lane},
+    event::{ContextId, Cut, Disturbance, EventKind, Nanos, Received},
+    history::{Entry, Scene},
     oracle::{Place, Violation},
     sequence::{CorrelationId, RequestId, Step},
 };
@@ -45,7 +45,7 @@ pub fn write_chart(scene: &Scene, violation: &Violation, out: &mut impl io::Writ
         write_seats(&scene.entries, (chart.rows[first].at, chart.rows[last].at), WIDTH, out)?;
     }
     writeln!(out, "{RED}✗ {}{RED:#}: {}", violation.kind, violation.kind.what())?;
-    let Violation { sent, expected, seen, .. } = violation;
+    let Description { sent, expected, seen } = Description::of(violation);
     for line in wrapped(&format!("sent {sent}; expected {expected}; saw {seen}"), WIDTH - 2) {
         writeln!(out, "  {line}")?;
     }
@@ -86,7 +86,7 @@ impl Chart {
             at: entry.at,
             stream: stream(entry),
             words: numbers.words(entry),
-            is_message: matches!(entry.what, What::Sent(_) | What::Answered(..) | What::Received(_)),
+            is_message: matches!(entry.what, EventKind::Sent(_) | EventKind::Answered(..) | EventKind::Received(_)),
             is_wrong: Some(place) == wrong,
         };
         let shown = shown(entries, violation, wrong);
@@ -95,7 +95,7 @@ impl Chart {
             streams: ids.collect(),
             rows: entries.iter().enumerate().map(row).collect(),
             shown,
-            expected: violation.expected.clone(),
+            expected: Description::of(violation).expected,
         }
     }
 
@@ -209,7 +209,7 @@ fn messages(rows: &[Row]) -> usize {
 fn wrong_entry(entries: &[Entry], violation: &Violation) -> Option<usize> {
     let Place { worker, context, .. } = *violation.place.as_ref()?;
     let is_it = |entry: &Entry| {
-        let shows = !matches!(entry.what, What::Sent(_) | What::Opened(..) | What::HalfClosed);
+        let shows = !matches!(entry.what, EventKind::Sent(_) | EventKind::Opened(..) | EventKind::HalfClosed);
         shows && entry.at == violation.at_ns && entry.context == ContextId { worker, context }
     };
     entries.iter().position(is_it)
@@ -219,10 +219,10 @@ fn wrong_entry(entries: &[Entry], violation: &Violation) -> Option<usize> {
 fn shown(entries: &[Entry], violation: &Violation, wrong: Option<usize>) -> Vec<usize> {
     let around = wrong.or_else(|| entries.iter().rposition(|entry| entry.at <= violation.at_ns)).unwrap_or(0);
     let own = violation.place.as_ref().map(|place| ContextId { worker: place.worker, context: place.context });
-    let request: Option<RequestId> = violation.place.as_ref().and_then(|place| place.request_id.as_ref()?.parse().ok());
+    let request = violation.request();
     let is_needed = |place: usize| {
         let sent = match &entries[place].what {
-            What::Sent(Step { request, start, .. }) => Some((*request, *start)),
+            EventKind::Sent(Step { request, start, .. }) => Some((*request, *start)),
             _ => None,
         };
         let of_it = |request: RequestId| {
@@ -266,7 +266,7 @@ impl Numbers {
         let mut counts: BTreeMap<ContextId, usize> = BTreeMap::new();
         let mut numbers = BTreeMap::new();
         for entry in entries {
-            if let What::Sent(step) = &entry.what {
+            if let EventKind::Sent(step) = &entry.what {
                 let count = counts.entry(entry.context).or_default();
                 *count += 1;
                 numbers.insert(step.request, *count);
@@ -286,14 +286,9 @@ impl Numbers {
 
     fn words(&self, entry: &Entry) -> String {
         match &entry.what {
-            What::Opened(over, by) => format!(
+            EventKind::Opened(over, by) => format!(
                 "{}{}",
-                match by {
-                    Transport::GrpcStream => "opens the stream",
-                    Transport::GrpcUnary => "calls ModelInfer",
-                    Transport::Http => "calls over HTTP",
-                    Transport::HttpBinary => "calls over HTTP, binary",
-                },
+                by.opens(),
                 match over {
                     Connection::Own => "",
                     Connection::Fresh => ", new connection",
@@ -302,7 +297,7 @@ impl Numbers {
                     Connection::Process => ", through a process",
                 }
             ),
-            What::Sent(step) => {
+            EventKind::Sent(step) => {
                 let flags = match (step.start, step.end) {
                     (true, true) => " START END",
                     (true, false) => " START",
@@ -311,15 +306,17 @@ impl Numbers {
                 };
                 format!("#{}{flags} {} ->", self.0[&step.request], step.value)
             }
-            What::Answered(request, sum, seen) => {
+            EventKind::Answered(request, sum, seen) => {
                 let slot = seen.and_then(Seen::slot).map_or_else(String::new, |slot| format!(", slot {slot}"));
                 format!("<- {}: {sum}{slot}", self.of(Some(*request), ""))
             }
-            What::Received(received) => format!("<- {}{}", self.of(received.request(), &received.id), result(received)),
-            What::GaveUp => "gives up waiting".to_owned(),
-            What::HalfClosed => "half-closes the stream".to_owned(),
-            What::StoppedReading(us) => format!("reads nothing for {} ms", us / 1000),
-            What::Cut(cut) => match cut {
+            EventKind::Received(received) => {
+                format!("<- {}{}", self.of(received.request(), &received.id), result(received))
+            }
+            EventKind::GaveUp => "gives up waiting".to_owned(),
+            EventKind::HalfClosed => "half-closes the stream".to_owned(),
+            EventKind::StoppedReading(us) => format!("reads nothing for {} ms", us / 1000),
+            EventKind::Cut(cut) => match cut {
                 Cut::ByClient => "drops the stream, not to be trusted".to_owned(),
                 Cut::Cancelled => "cancels the stream".to_owned(),
                 Cut::Reset => "resets the connection".to_owned(),
@@ -327,12 +324,13 @@ impl Numbers {
                 Cut::ByNetwork => "the network takes the connection".to_owned(),
                 Cut::Lapsed => "<- the connection ends in good order".to_owned(),
                 Cut::Interrupted => "the run ends".to_owned(),
+                Cut::Ended => "<- the server ends the stream".to_owned(),
                 Cut::Broken(reason) => format!("<- the stream breaks: {reason}"),
             },
-            What::Closed => "the stream is closed".to_owned(),
-            What::NotClosed => "the stream stays open".to_owned(),
-            What::Disturbed(Disturbance::Begins) => "the server is disturbed".to_owned(),
-            What::Disturbed(Disturbance::IsOver) => "the disturbance is over".to_owned(),
+            EventKind::Closed => "the stream is closed".to_owned(),
+            EventKind::NotClosed => "the stream stays open".to_owned(),
+            EventKind::Disturbed(Disturbance::Begins) => "the server is disturbed".to_owned(),
+            EventKind::Disturbed(Disturbance::IsOver) => "the disturbance is over".to_owned(),
         }
     }
 }

@@ -2,20 +2,22 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::counted;
 use crate::{
     claim::{Claim, Claims},
     engine::Preflight,
     scenario::{Drawn, Population, Reuse, Scenario, Sending},
     sequence::Pattern,
+    wording::counted,
 };
 
 /// A claim, and how far the run came with it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Claimed {
     /// Its name.
+    #[schemars(with = "String")]
     #[serde(rename = "name", serialize_with = "name")]
     pub claim: Claim,
     /// How often it has to be reached; zero where the run does not claim it.
@@ -72,7 +74,7 @@ fn follows_from(claim: Claim, population: &Population, preflight: &Preflight) ->
             // They end by themselves.
             Claim::RestartOfALiveId if preflight.model.arithmetic.answers.are_iterative() => false,
             // In rare contexts sequences are meant to go idle.
-            Claim::RestartOfALiveId if drawn(&Pattern::Restart).anywhere() => has_idle_limit,
+            Claim::RestartOfALiveId if population.draws_any(Pattern::restarts) => has_idle_limit,
             Claim::RestartOfALiveId => {
                 claim.patterns().iter().any(|pattern| drawn(pattern).common)
                     && comes_back_in_time(population, preflight)
@@ -99,7 +101,8 @@ fn comes_back_in_time(population: &Population, preflight: &Preflight) -> bool {
 fn hint(claim: Claim, scenario: &Scenario, preflight: &Preflight) -> String {
     let model = &preflight.model;
     let needs = claim.needs();
-    let mut parts = vec![drawing(claim, scenario)];
+    // What no pattern is for cannot be drawn.
+    let mut parts: Vec<_> = (!claim.patterns().is_empty()).then(|| drawing(claim, scenario)).into_iter().collect();
     if needs.contains("{slots}") && model.slots.is_none() {
         parts.push("the number of slots is not known: tell it (--slots)".to_owned());
     } else if needs.contains("{idle}") && model.idle_limit.is_none() {

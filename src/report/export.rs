@@ -8,12 +8,11 @@ use std::{
     num::NonZeroU16,
 };
 
-use self::expect::Expecting;
+use self::expect::{Expecting, Sent};
 use crate::{
     arithmetic::Arithmetic,
     conversation::{Act, Connection, Conversation, Lane, Transport},
-    failure::Failure,
-    number::Written,
+    failure::{Due, Failure},
     oracle::ViolationKind,
     scenario::{ConnectionOwner, Sending, Window},
     sequence::{Flaw, Special},
@@ -149,6 +148,7 @@ impl<'f> Script<'f> {
         #[expect(clippy::cast_precision_loss, reason = "it is shown")]
         let begins = conversation.at_us as f64 / 1e6;
         self.lines.push(format!("at({begins})"));
+        self.expecting(conversation.context).pause();
         for act in &conversation.acts {
             self.act(conversation, *act);
         }
@@ -208,20 +208,18 @@ impl<'f> Script<'f> {
         {
             self.wait(stream, most.get() - 1);
         }
-        let elsewhere =
-            self.open.iter().any(|(other, open)| other.0 == stream.0 && *other != stream && open.unanswered > 0);
+        let of_elements = self.failure.arithmetic.number(value).of_elements(elements);
+        let sent = Sent { start, end, value: of_elements, special };
+        let expected = self.expecting(stream.0).send(stream.1, sent).map(due);
         let expected = match special {
-            // It changes nothing.
             Some(Special::Flaw(flaw)) => Some(quoted(flaw.refusal())),
-            Some(Special::TimeoutUs(_)) => {
-                self.expecting(stream.0).send(start, end, value, elsewhere);
-                self.expecting(stream.0).may_expire();
-                None
-            }
-            None => self.expecting(stream.0).send(start, end, value, elsewhere),
+            Some(Special::TimeoutUs(_)) | None => expected,
         };
-        let words = Accused::of(self.failure, conversation, step, value, elements);
-        let expected = expected.or_else(|| words.as_ref().and_then(Accused::expected));
+        let accused = self.failure.accused.filter(|accused| {
+            conversation.accused
+                && (accused.step, accused.value.value()) == (step, self.failure.arithmetic.number(value).value())
+        });
+        let expected = expected.or_else(|| accused.and_then(|accused| Some(due(accused.due?))));
         let arguments = [
             Some(self.failure.arithmetic.number(value).to_string()),
             start.then(|| "start=True".to_owned()),
@@ -233,8 +231,8 @@ impl<'f> Script<'f> {
                 Special::TimeoutUs(us) => format!("timeout={us}"),
             }),
         ];
-        if let Some(Accused { words, .. }) = words {
-            self.lines.push(format!("# Here it was seen: {words}"));
+        if accused.is_some() {
+            self.lines.push("# Here it was seen.".to_owned());
         }
         self.call(stream, &format!("send({})", arguments.into_iter().flatten().collect::<Vec<_>>().join(", ")));
         if let Some(open) = self.open.get_mut(&stream) {
@@ -265,27 +263,30 @@ impl<'f> Script<'f> {
         self.lines.push(format!("stream_{context}_{lane} = {made}"));
         let open = Open { is_fresh: over.is_made_for_it(), is_half_closed: false, unanswered: 0 };
         self.open.insert(stream, open);
+        self.expecting(context).open(stream.1);
     }
 
     fn wait(&mut self, stream: (u32, Lane), most: u32) {
         let Some(open) = self.open.get_mut(&stream).filter(|open| open.unanswered > most) else { return };
         open.unanswered = most;
+        self.expecting(stream.0).take(stream.1, most as usize);
         self.call(stream, &if most == 0 { "wait()".to_owned() } else { format!("wait({most})") });
     }
 
     fn close(&mut self, stream: (u32, Lane)) {
         let Some(open) = self.open.remove(&stream) else { return };
+        self.expecting(stream.0).close(stream.1);
         self.call(stream, "close()");
         self.release(stream, open);
     }
 
     fn cut(&mut self, stream: (u32, Lane), how: &str) {
         let Some(open) = self.open.remove(&stream) else { return };
+        self.expecting(stream.0).cut(stream.1);
         self.call(stream, how);
         if how != "reset()" {
             self.release(stream, open);
         }
-        self.expecting(stream.0).cut(open.unanswered);
     }
 
     /// A connection that was made for one stream ends with it.
@@ -305,40 +306,12 @@ impl<'f> Script<'f> {
     }
 }
 
-/// What was wrong with the step that is accused.
-struct Accused<'f> {
-    kind: ViolationKind,
-    words: &'f str,
-}
-
-impl<'f> Accused<'f> {
-    /// It, if this step is the one.
-    fn of(
-        failure: &'f Failure,
-        conversation: &Conversation,
-        step: u32,
-        value: i64,
-        elements: NonZeroU16,
-    ) -> Option<Self> {
-        let (_, sent) = failure.found.split_once(": sent ").filter(|_| conversation.accused)?;
-        let (sent, words) = sent.split_once("; ")?;
-        let spread = if elements > NonZeroU16::MIN { format!(" in {elements} elements") } else { String::new() };
-        let is_it = sent.contains(&format!("step {}/", step + 1))
-            && sent.ends_with(&format!("value {}{spread}", failure.arithmetic.number(value)));
-        is_it.then_some(Self { kind: failure.kind, words })
-    }
-
-    /// What the step had to be answered with, as Python has it, where that is more than 'not this'.
-    fn expected(&self) -> Option<String> {
-        match self.kind {
-            ViolationKind::MissingStartError => Some("REFUSED".to_owned()),
-            ViolationKind::SpuriousStartError | ViolationKind::UnexpectedError => Some("ACCEPTED".to_owned()),
-            ViolationKind::WrongSum => {
-                let sum = self.words.strip_prefix("expected ")?.split(';').next()?;
-                sum.parse::<Written>().is_ok().then(|| sum.to_owned())
-            }
-            _ => None,
-        }
+/// What a step has to be answered with, as Python has it.
+fn due(due: Due) -> String {
+    match due {
+        Due::Refusal => "REFUSED".to_owned(),
+        Due::Answer => "ACCEPTED".to_owned(),
+        Due::Sum(sum) => sum.to_string(),
     }
 }
 

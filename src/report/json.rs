@@ -2,13 +2,18 @@
 
 use std::{collections::BTreeMap, io};
 
+use schemars::{JsonSchema, Schema, generate::SchemaSettings, transform::transform_subschemas};
 use serde::Serialize;
 
-use super::{Claimed, PlantedFault, Summary, Verdict};
+use super::{Claimed, Description, PlantedFault, Summary, Verdict, evidence};
 use crate::{
-    engine::{Accounting, IdleSearch, LongestWait, Memory, Part, PendingRequests, PhaseSpan, Recorded, SlotCheck},
+    engine::{Accounting, Health, HistoryWritten, IdleSearch, Memory, Part, PendingRequests, PhaseSpan, SlotCheck},
+    event::Nanos,
     model::Model,
-    oracle::{Violation, ViolationKind},
+    oracle::{
+        Evidence, LongestWait, Place, Violation, ViolationKind,
+        diagnosis::{Cause, Clue, Explanation},
+    },
     recorder::{self, Counts, Times},
     scenario::{Population, Scenario},
     seed::Seed,
@@ -17,61 +22,156 @@ use crate::{
 };
 
 /// The version of the result's form. It rises when a reader of the old form could misread the new one.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Document<'s> {
+    /// Rises when a reader of the old form could misread the new one.
+    #[schemars(extend("const" = SCHEMA_VERSION))]
     schema_version: u32,
+    /// The version of sequence-stress.
     tool_version: &'static str,
+    /// valid: every check passed; invalid: there are violations; unknown: nothing failed, and not enough was tested.
     verdict: Verdict,
+    /// The process's exit code.
     exit_code: u8,
+    /// Why the verdict is not valid although nothing failed.
     doubts: Vec<String>,
+    /// What the run claims to exercise. One that was not reached makes the verdict 'unknown', unless there are
+    /// violations or the run was interrupted.
     claims: Vec<Claimed>,
+    /// What the threshold says, where it was missed.
     missed_threshold: Option<String>,
+    /// What fixes every choice.
     seed: Seed,
+    /// The command line that sends the same again.
     replay: &'s str,
+    /// Requests sent.
     requests: u64,
+    /// Sequences begun.
     sequences: u64,
+    /// Of all patterns together.
     outcomes: Counts,
+    /// By pattern.
     patterns: BTreeMap<&'static str, Counts>,
+    /// Violations of all kinds.
     violation_count: u64,
+    /// How many violations of each kind there were.
     violations_by_kind: &'s BTreeMap<ViolationKind, u64>,
+    /// The first ones, in the order in which they were seen.
     violations: Vec<Replayable<'s>>,
     latency_us: Latencies<'s>,
+    /// Requests sent in a second.
     requests_per_second: f64,
+    /// Sequences begun in a second.
     sequences_per_second: f64,
+    /// CPU time of the client, user and system, for each request; with an embedded server, its own is in it.
     client_cpu_us_per_request: f64,
     client_memory_bytes: Memory,
+    /// Whether the reference server ran in the client's process, and so is in its CPU time and memory.
     embedded: bool,
+    /// The faults that were planted in the embedded server.
     planted_faults: &'s [PlantedFault],
+    /// From the start of the first pass to the end of the last stream.
     elapsed_s: f64,
+    /// What the model's own statistics say.
     server_counts: &'s Accounting,
+    /// Whether requests were still pending in the server after the run.
     pending_requests: &'s PendingRequests,
+    /// What the model's slots were like after the run.
     slots_check: &'s SlotCheck,
+    /// The idle limit that the server really keeps, where the scenario has it searched for.
     idle_limit: &'s IdleSearch,
+    /// The scenario's phases, where it has any.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     phases: &'s [PhaseSpan],
+    /// The longest wait for a slot of a START that was sent when every slot was certainly taken; where there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     longest_wait: Option<&'s LongestWait>,
+    /// What became of connections that the server ended in good order (GOAWAY); where there were any.
     #[serde(skip_serializing_if = "GoAways::is_none")]
     go_aways: GoAways,
+    /// What the server said of itself during the run, each second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    health: Option<&'s Health>,
+    /// How long answers were waited for, and how long a lawful one may take, in microseconds.
     limits_us: Limits,
+    /// Which parts of the protocol the endpoint has, as the run found them before it began.
     endpoint_parts: &'s [Part],
+    /// What the run did otherwise than asked, and what it could not check.
     notes: Vec<String>,
-    history: Option<&'s Recorded>,
+    /// What became of the history, where one was written.
+    history: Option<&'s HistoryWritten>,
+    /// The model under test; null is what is not known.
     model: &'s Model,
+    /// The scenario's name or file.
     scenario_name: &'s str,
+    /// The whole scenario; docs/SCENARIOS.md has its keys.
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     scenario: &'s Scenario,
 }
 
-#[derive(Serialize)]
+/// A violation with its words beside the values.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Violation")]
 struct Replayable<'s> {
+    kind: ViolationKind,
+    /// When the client saw it, in nanoseconds since the run began.
+    at_ns: Nanos,
     #[serde(flatten)]
-    violation: &'s Violation,
+    place: Option<&'s Place>,
+    /// What was sent, in words.
+    sent: String,
+    /// What had to come back, in words.
+    expected: String,
+    /// What came back, in words.
+    seen: String,
+    /// What had to come back, and what came, as values.
+    evidence: &'s Evidence,
+    /// What it may come from, the likeliest first.
+    explanations: Vec<Explained<'s>>,
+    /// The command line that sends the same again.
     replay: &'s str,
 }
 
-#[derive(Serialize)]
+/// A cause, and what speaks for it.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Explanation")]
+struct Explained<'s> {
+    cause: Cause,
+    /// What speaks for it, in words.
+    evidence: String,
+    /// What speaks for it, as values.
+    clues: &'s [Clue],
+    /// That quantities match as they do happens by chance in one of so many cases; absent where it hardly ever does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by_chance: Option<u64>,
+}
+
+impl<'s> Replayable<'s> {
+    fn new(violation: &'s Violation, replay: &'s str) -> Self {
+        let Description { sent, expected, seen } = Description::of(violation);
+        let explained = |explanation: &'s Explanation| Explained {
+            cause: explanation.cause,
+            evidence: evidence(violation, explanation),
+            clues: &explanation.clues,
+            by_chance: explanation.by_chance,
+        };
+        Self {
+            kind: violation.kind,
+            at_ns: violation.at_ns,
+            place: violation.place.as_ref(),
+            sent,
+            expected,
+            seen,
+            evidence: &violation.evidence,
+            explanations: violation.explanations.iter().map(explained).collect(),
+            replay,
+        }
+    }
+}
+
+#[derive(Serialize, JsonSchema)]
 struct Latencies<'s> {
     step: Percentiles,
     sequence: Percentiles,
@@ -80,7 +180,7 @@ struct Latencies<'s> {
     populations: BTreeMap<&'s str, Waits>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Waits {
     sequence: Percentiles,
     slot_wait: Percentiles,
@@ -90,7 +190,7 @@ fn waits<'s>((population, waits): (&'s Population, &recorder::Waits)) -> (&'s st
     (&population.name, Waits { sequence: (&waits.sequence).into(), slot_wait: (&waits.slot).into() })
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Percentiles {
     count: u64,
     mean: f64,
@@ -101,7 +201,7 @@ struct Percentiles {
     max: u64,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Limits {
     longest_lawful_wait: u128,
     lost_after: u128,
@@ -120,6 +220,38 @@ impl From<&Times> for Percentiles {
             max: times.max_us(),
         }
     }
+}
+
+/// Whether an object may have other properties.
+const OPEN: &str = "additionalProperties";
+
+fn each_variant(schema: &mut Schema, change: impl Fn(&mut serde_json::Map<String, serde_json::Value>)) {
+    let variants = schema.get_mut("oneOf").and_then(serde_json::Value::as_array_mut);
+    variants.into_iter().flatten().filter_map(serde_json::Value::as_object_mut).for_each(change);
+}
+
+/// The form of the result, as JSON Schema.
+#[must_use]
+pub fn result_schema() -> serde_json::Value {
+    /// An object has no other properties than those that its type has.
+    fn close(schema: &mut Schema) {
+        let is_enum_beside_fields = schema.get("properties").is_some() && schema.get("oneOf").is_some();
+        if is_enum_beside_fields {
+            // Each variant leaves room for the fields.
+            schema.insert("unevaluatedProperties".to_owned(), false.into());
+            each_variant(schema, |variant| _ = variant.insert(OPEN.to_owned(), true.into()));
+        } else if schema.get("properties").is_some() && schema.get(OPEN).is_none() {
+            schema.insert(OPEN.to_owned(), false.into());
+        }
+        transform_subschemas(&mut close, schema);
+        if is_enum_beside_fields {
+            each_variant(schema, |variant| _ = variant.remove(OPEN));
+        }
+    }
+    let settings = SchemaSettings::draft2020_12().for_serialize().with_transform(close);
+    let mut schema = settings.into_generator().into_root_schema_for::<Document<'static>>();
+    schema.insert("title".to_owned(), "The result of a run of sequence-stress".into());
+    schema.to_value()
 }
 
 /// Writes the result as one JSON object.
@@ -148,7 +280,7 @@ pub fn write_json(summary: &Summary, out: &mut impl io::Write) -> io::Result<()>
         patterns: Pattern::ALL.iter().map(|pattern| (pattern.name(), tally.patterns[pattern.index()])).collect(),
         violation_count: tally.violation_count(),
         violations_by_kind: &tally.violations,
-        violations: result.violations.iter().map(|violation| Replayable { violation, replay }).collect(),
+        violations: result.violations.iter().map(|violation| Replayable::new(violation, replay)).collect(),
         latency_us: Latencies {
             step: (&tally.step).into(),
             sequence: (&tally.sequence).into(),
@@ -169,13 +301,14 @@ pub fn write_json(summary: &Summary, out: &mut impl io::Write) -> io::Result<()>
         phases: &result.phases,
         longest_wait: result.longest_wait.as_ref(),
         go_aways: result.go_aways,
+        health: result.health.as_ref(),
         limits_us: Limits {
             longest_lawful_wait: limits.lawful.as_micros(),
             lost_after: limits.lost_after.as_micros(),
             response: limits.threshold.map(|limit| limit.as_micros()),
         },
         endpoint_parts: &result.preflight.parts,
-        notes: result.preflight.notes.iter().cloned().chain(summary.other_words()).collect(),
+        notes: result.preflight.notes.iter().map(ToString::to_string).chain(summary.other_words()).collect(),
         history: result.recorded.as_ref(),
         model: &result.preflight.model,
         scenario_name,
@@ -184,3 +317,6 @@ pub fn write_json(summary: &Summary, out: &mut impl io::Write) -> io::Result<()>
     serde_json::to_writer_pretty(&mut *out, &document)?;
     writeln!(out)
 }
+
+#[cfg(test)]
+mod tests;

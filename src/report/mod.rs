@@ -8,11 +8,14 @@ mod seats;
 mod suite;
 mod summary;
 mod text;
+mod words;
 
+pub use crate::wording::counted;
 pub use chart::write_chart;
 pub use claims::Claimed;
 pub use export::write_python;
-pub use json::{SCHEMA_VERSION, write_json};
-pub use suite::{Line, Outcome, exit_code as suite_exit_code, write_suite};
+pub use json::{SCHEMA_VERSION, result_schema, write_json};
+pub use suite::{ScenarioOutcome, SuiteRow, exit_code as suite_exit_code, write_suite};
 pub use summary::{PlantedFault, Summary, Verdict};
-pub use text::{counted, violation_line, write_not_shown, write_preflight, write_text, write_verdict};
+pub use text::{violation_line, write_not_shown, write_preflight, write_text, write_verdict};
+pub use words::{Description, describe, evidence};

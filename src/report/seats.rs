@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, io};
 
 use crate::{
     controls::Seen,
-    event::{ContextId, Nanos},
-    history::{Entry, What},
+    event::{ContextId, EventKind, Nanos},
+    history::Entry,
     sequence::CorrelationId,
 };
 
@@ -62,7 +62,7 @@ pub(super) fn write_seats(
 fn lines<'e>(entries: impl Iterator<Item = &'e Entry>) -> Vec<(u32, Vec<Stay>)> {
     let mut stays: BTreeMap<(u32, ContextId, u32), Stay> = BTreeMap::new();
     for entry in entries {
-        let What::Answered(request, _, seen) = &entry.what else { continue };
+        let EventKind::Answered(request, _, seen) = &entry.what else { continue };
         let Some(slot) = seen.and_then(Seen::slot) else { continue };
         let first = || Stay { id: entry.correlation_id, from: entry.at, to: entry.at };
         stays.entry((slot, entry.context, request.sequence)).or_insert_with(first).to = entry.at;
@@ -90,7 +90,13 @@ mod tests {
         let request = RequestId { worker, context: 0, sequence, step: 0 };
         let seen = Seen::new([None; 3], -1, Some(slot));
         let correlation_id = CorrelationId((u64::from(worker) + 101).try_into().expect("not zero"));
-        Entry { at, context, correlation_id, lane: Lane::FIRST, what: What::Answered(request, 1.into(), Some(seen)) }
+        Entry {
+            at,
+            context,
+            correlation_id,
+            lane: Lane::FIRST,
+            what: EventKind::Answered(request, 1.into(), Some(seen)),
+        }
     }
 
     fn drawn(entries: &[Entry]) -> String {
@@ -117,7 +123,7 @@ the slots meanwhile, each sequence from its first answer to its last, by correla
     fn sequences_that_are_in_one_slot_at_a_time_have_a_line_each_and_unknown_slots_none() {
         let shared = [answered(0, 0, 0, 3), answered(10, 1, 0, 3), answered(20, 0, 0, 3), answered(30, 1, 0, 3)];
         assert_eq!(drawn(&shared).lines().filter(|line| line.contains("slot 3")).count(), 2);
-        let untold = Entry { what: What::Closed, ..answered(0, 0, 0, 0) };
+        let untold = Entry { what: EventKind::Closed, ..answered(0, 0, 0, 0) };
         assert_eq!(drawn(&[untold]), "");
     }
 }

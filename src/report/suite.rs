@@ -2,23 +2,23 @@
 
 use std::{io, time::Duration};
 
-use super::{Summary, Verdict};
+use super::{Summary, Verdict, counted};
 use crate::engine::SlotFinding;
 
 /// What came of one scenario of a suite.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct SuiteRow {
     /// The scenario's name.
     pub name: String,
     /// What came of it.
-    pub outcome: Outcome,
+    pub outcome: ScenarioOutcome,
     /// How long it took, with all that is looked at before and after it.
     pub took: Duration,
 }
 
 /// What came of a scenario.
 #[derive(Clone, Debug)]
-pub enum Outcome {
+pub enum ScenarioOutcome {
     /// It was run.
     Run(Box<Summary>),
     /// The endpoint cannot do it, for this reason.
@@ -31,23 +31,23 @@ pub enum Outcome {
     NotBegun,
 }
 
-impl Line {
+impl SuiteRow {
     /// The exit code that it stands for; none where it was skipped.
     #[must_use]
     pub fn exit_code(&self) -> Option<u8> {
         match &self.outcome {
-            Outcome::Run(summary) => Some(summary.exit_code()),
-            Outcome::NotTested(_) => Some(4),
-            Outcome::Interrupted => Some(3),
-            Outcome::Skipped(_) | Outcome::NotBegun => None,
+            ScenarioOutcome::Run(summary) => Some(summary.exit_code()),
+            ScenarioOutcome::NotTested(_) => Some(4),
+            ScenarioOutcome::Interrupted => Some(3),
+            ScenarioOutcome::Skipped(_) | ScenarioOutcome::NotBegun => None,
         }
     }
 }
 
 /// The exit code of a whole suite: violations first, then what could not be tested, thresholds, and doubts.
 #[must_use]
-pub fn exit_code(lines: &[Line]) -> u8 {
-    let codes: Vec<_> = lines.iter().filter_map(Line::exit_code).collect();
+pub fn exit_code(lines: &[SuiteRow]) -> u8 {
+    let codes: Vec<_> = lines.iter().filter_map(SuiteRow::exit_code).collect();
     let first = [1, 4, 5, 3].into_iter().find(|code| codes.contains(code));
     // A suite of which nothing was run shows nothing.
     first.unwrap_or(if codes.is_empty() { 3 } else { 0 })
@@ -60,16 +60,16 @@ const UNJUDGED_PERCENT_TOLD: u64 = 10;
 ///
 /// # Errors
 /// When it cannot be written.
-pub fn write_suite(lines: &[Line], out: &mut impl io::Write) -> io::Result<()> {
+pub fn write_suite(lines: &[SuiteRow], out: &mut impl io::Write) -> io::Result<()> {
     let width = lines.iter().map(|line| line.name.len()).max().unwrap_or(0).max("scenario".len());
     writeln!(
         out,
         "{:width$}  {:<10} {:>9} {:>10} {:>10}  {:>6}",
         "scenario", "verdict", "requests", "sequences", "violations", "took"
     )?;
-    for Line { name, outcome, took } in lines {
+    for SuiteRow { name, outcome, took } in lines {
         match outcome {
-            Outcome::Run(summary) => {
+            ScenarioOutcome::Run(summary) => {
                 let total = summary.result.tally.total();
                 write!(
                     out,
@@ -92,21 +92,21 @@ pub fn write_suite(lines: &[Line], out: &mut impl io::Write) -> io::Result<()> {
                     doubts.into_iter().chain(unjudged).chain(summary.missed_threshold()).chain(slots).collect();
                 writeln!(out, "{}{}", if remarks.is_empty() { "" } else { "  " }, remarks.join("; "))?;
             }
-            Outcome::Skipped(why) => writeln!(out, "{name:width$}  {:<10} {why}", "skipped")?,
-            Outcome::Interrupted => writeln!(out, "{name:width$}  interrupted before anything was sent")?,
-            Outcome::NotBegun => writeln!(out, "{name:width$}  {:<10} the suite ended before it", "not run")?,
-            Outcome::NotTested(why) => writeln!(out, "{name:width$}  {:<10} {why}", "not tested")?,
+            ScenarioOutcome::Skipped(why) => writeln!(out, "{name:width$}  {:<10} {why}", "skipped")?,
+            ScenarioOutcome::Interrupted => writeln!(out, "{name:width$}  interrupted before anything was sent")?,
+            ScenarioOutcome::NotBegun => writeln!(out, "{name:width$}  {:<10} the suite ended before it", "not run")?,
+            ScenarioOutcome::NotTested(why) => writeln!(out, "{name:width$}  {:<10} {why}", "not tested")?,
         }
     }
     let count = |wanted: fn(&Summary) -> bool| {
-        let is_so = |line: &&Line| matches!(&line.outcome, Outcome::Run(summary) if wanted(summary));
+        let is_so = |line: &&SuiteRow| matches!(&line.outcome, ScenarioOutcome::Run(summary) if wanted(summary));
         lines.iter().filter(is_so).count()
     };
     let run = count(|_| true);
     writeln!(
         out,
-        "{run} of {} scenarios run: {} valid, {} invalid, {} unknown; {} s",
-        lines.len(),
+        "{run} of {} run: {} valid, {} invalid, {} unknown; {} s",
+        counted(lines.len() as u64, "scenario"),
         count(|summary| summary.verdict() == Verdict::Valid),
         count(|summary| summary.verdict() == Verdict::Invalid),
         count(|summary| summary.verdict() == Verdict::Unknown),

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::claims::{self, Claimed};
@@ -10,6 +11,7 @@ use crate::{
     recorder::Times,
     scenario::{Millis, Percentile, Population, Scenario, Thresholds},
     seed::Seed,
+    wording::counted,
 };
 
 /// A run in which a greater share of the answers could not be judged says too little.
@@ -18,7 +20,7 @@ const UNJUDGED_PERCENT_MAX: u64 = 50;
 const UNANSWERED_PERCENT_MAX: u64 = 90;
 
 /// Whether the server behaved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// Every check passed.
@@ -30,7 +32,7 @@ pub enum Verdict {
 }
 
 /// A fault of the embedded server.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PlantedFault {
     /// Its name.
     pub fault: String,
@@ -93,14 +95,14 @@ impl Summary {
             doubts.push("no sequence ran to its end with answers that could be judged".to_owned());
         } else if self.unjudged_percent() > UNJUDGED_PERCENT_MAX {
             doubts.push(format!(
-                "{} of {} answers could not be judged: IDs that rest for longer than the idle limit clear that up (contexts.rare)",
+                "{} of {} could not be judged: IDs that rest for longer than the idle limit clear that up (contexts.rare)",
                 total.undetermined,
-                total.answered()
+                counted(total.answered(), "answer")
             ));
         }
         let unanswered = total.requests.saturating_sub(total.answered());
         if unanswered * 100 > total.requests * UNANSWERED_PERCENT_MAX {
-            doubts.push(format!("{unanswered} of {} requests got no answer", total.requests));
+            doubts.push(format!("{unanswered} of {} got no answer", counted(total.requests, "request")));
         }
         doubts.extend(self.unmeasured_thresholds());
         let missed: Vec<_> = self.missed_claims().iter().map(|missed| missed.claim.name()).collect();
@@ -140,8 +142,9 @@ impl Summary {
     pub fn missed_threshold(&self) -> Option<String> {
         let RunResult { preflight, tally, .. } = &self.result;
         let of_answers = preflight.limits.threshold.filter(|_| tally.slow > 0);
-        let of_answers =
-            of_answers.map(|limit| format!("{} answers took longer than {} ms", tally.slow, limit.as_millis()));
+        let took =
+            |limit: Duration| format!("{} took longer than {} ms", counted(tally.slow, "answer"), limit.as_millis());
+        let of_answers = of_answers.map(took);
         let populations = self.scenario.populations.iter().enumerate();
         let missed: Vec<_> =
             of_answers.into_iter().chain(populations.flat_map(|(i, p)| self.missed_by(i, p))).collect();

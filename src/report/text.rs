@@ -4,18 +4,19 @@ use std::{collections::BTreeMap, io, time::Duration};
 
 use anstyle::{AnsiColor, Style};
 
-use super::{Claimed, PlantedFault, Summary, Verdict, chart::wrapped};
+use super::{Claimed, PlantedFault, Summary, Verdict, chart::wrapped, words};
 use crate::{
     engine::{
-        Accounting, Holder, IdleSearch, LongestWait, Memory, PendingRequests, PhaseSpan, Preflight, Recorded,
-        SlotCheck, SlotFinding,
+        Accounting, Growth, Health, HistoryWritten, IdleSearch, Memory, NotReady, Note, PendingRequests, PhaseSpan,
+        Preflight, ServerMemory, SlotCheck, SlotFinding,
     },
-    oracle::{Violation, diagnosis::Explanation},
+    oracle::{Holder, LongestWait, Violation},
     recorder::{Counts, Times},
     scenario::{Population, Scenario},
     seed::Seed,
     sequence::Pattern,
     transport::GoAways,
+    wording::counted,
 };
 
 const BOLD: Style = Style::new().bold();
@@ -72,7 +73,11 @@ pub fn write_preflight(
         preflight.parts.iter().filter(|part| part.has == has).map(|part| part.part.as_ref()).collect()
     };
     if let lacking @ [_, ..] = &named(false)[..] {
-        writeln!(out, "the endpoint has {}; it lacks {}", named(true).join(", "), lacking.join(", "))?;
+        let (has, lacks) = (named(true).join(", "), lacking.join(", "));
+        match has.as_str() {
+            "" => writeln!(out, "the endpoint lacks {lacks}")?,
+            _ => writeln!(out, "the endpoint has {has}; it lacks {lacks}")?,
+        }
     }
     for note in &preflight.notes {
         writeln!(out, "{YELLOW}note:{YELLOW:#} {note}")?;
@@ -85,7 +90,7 @@ pub fn write_preflight(
 /// # Errors
 /// When it cannot be written.
 pub fn violation_line(violation: &Violation, replay: &str, out: &mut impl io::Write) -> io::Result<()> {
-    writeln!(out, "{RED}violation{RED:#} {violation}")?;
+    writeln!(out, "{RED}violation{RED:#} {}", words::describe(violation))?;
     causes(violation, usize::MAX, out)?;
     writeln!(out, "  {} replay: {replay}", violation.kind.what())
 }
@@ -108,7 +113,7 @@ pub fn write_not_shown(
     let has = if kept == all { "all".to_owned() } else { kept.to_string() };
     if is_ended_by_first {
         let more = counted(all - shown, "more violation");
-        writeln!(out, "{more} seen while what was under way was finished; --json FILE has {has}")
+        writeln!(out, "{more} seen while the run waited for its last answers; --json FILE has {has}")
     } else {
         writeln!(out, "{shown} of {} are shown; --json FILE has {has}", counted(all, "violation"))
     }
@@ -116,7 +121,8 @@ pub fn write_not_shown(
 
 /// What a violation may come from, in lines of at most so many columns.
 pub(super) fn causes(violation: &Violation, width: usize, out: &mut impl io::Write) -> io::Result<()> {
-    for (place, Explanation { cause, evidence }) in violation.explanations.iter().enumerate() {
+    for (place, explanation) in violation.explanations.iter().enumerate() {
+        let (cause, evidence) = (explanation.cause, words::evidence(violation, explanation));
         let likely = if place == 0 { "cause" } else { "   or" };
         let before = 2 + likely.len() + 1 + cause.name().len();
         // What stands there already takes the room of a first word.
@@ -172,12 +178,15 @@ pub fn write_text(summary: &Summary, out: &mut impl io::Write) -> io::Result<()>
     if total.undetermined > 0 {
         writeln!(
             out,
-            "{} of {} answers could not be judged, because more than one was lawful",
+            "{} of {} could not be judged, because more than one was lawful",
             total.undetermined,
-            total.answered()
+            counted(total.answered(), "answer")
         )?;
     }
     write_go_aways(result.go_aways, out)?;
+    if let Some(health) = &result.health {
+        write_health(health, summary.embedded.is_some(), out)?;
+    }
     if let Some(longest) = &result.longest_wait {
         write_longest_wait(longest, out)?;
     }
@@ -185,7 +194,7 @@ pub fn write_text(summary: &Summary, out: &mut impl io::Write) -> io::Result<()>
     if !reached.is_empty() {
         writeln!(out, "reached: {}", reached.join(", "))?;
     }
-    for note in result.preflight.notes.iter().filter(|note| note.starts_with("not checked")) {
+    for note in result.preflight.notes.iter().filter(|note| matches!(note, Note::NotChecked(_))) {
         writeln!(out, "{note}")?;
     }
     for note in summary.other_words() {
@@ -206,7 +215,7 @@ fn write_planted(planted: &PlantedFault, is_found: bool, out: &mut impl io::Writ
             out,
             "{YELLOW}planted:{YELLOW:#} {fault}, which had no chance to happen: this run or this model has nothing that it can spoil"
         ),
-        0 => writeln!(out, "{YELLOW}planted:{YELLOW:#} {fault}, which did not happen at any of its {chances}"),
+        0 => writeln!(out, "{YELLOW}planted:{YELLOW:#} {fault}, which had {chances} to happen and did not"),
         _ if is_found => writeln!(out, "planted: {fault}, which happened {times}"),
         _ => writeln!(
             out,
@@ -219,7 +228,7 @@ fn write_planted(planted: &PlantedFault, is_found: bool, out: &mut impl io::Writ
 fn write_phases(phases: &[PhaseSpan], out: &mut impl io::Write) -> io::Result<()> {
     let seconds = |us: u64| Duration::from_micros(us).as_secs_f64();
     for PhaseSpan { name, began_us, ended_us, server } in phases {
-        let server = server.as_ref().map_or_else(String::new, |done| format!("; before it {done}"));
+        let server = server.as_ref().map_or_else(String::new, |done| format!("; before it, {done}"));
         writeln!(out, "phase {name}: from {:.1} to {:.1} s{server}", seconds(*began_us), seconds(*ended_us))?;
     }
     Ok(())
@@ -228,7 +237,7 @@ fn write_phases(phases: &[PhaseSpan], out: &mut impl io::Write) -> io::Result<()
 /// A population in a line.
 fn described(population: &Population) -> String {
     let Population { name, load, sending, .. } = population;
-    let passes = load.iterations.map(|passes| format!("passes of each: {passes}"));
+    let passes = load.iterations.map(|passes| format!("{} each", counted(passes.get(), "pass")));
     let duration = load.duration_s.map(|seconds| format!("{seconds} s"));
     let name = if name.is_empty() { String::new() } else { format!("{name}: ") };
     format!(
@@ -243,13 +252,17 @@ fn described(population: &Population) -> String {
 fn write_accounting(accounting: &Accounting, out: &mut impl io::Write) -> io::Result<()> {
     match accounting {
         Accounting::Agrees { rose } => {
-            writeln!(out, "the server's counts agree: {} successes in {} executions", rose.success, rose.execution)
+            let (successes, executions) = (counted(rose.success, "success"), counted(rose.execution, "execution"));
+            writeln!(out, "the server's counts agree: {successes} in {executions}")
         }
         Accounting::Differs { rose, expected } => {
             writeln!(
                 out,
-                "{RED}the server's counts differ:{RED:#} {} successes, {} inferences, {} failures; they had to be {expected}",
-                rose.success, rose.inference, rose.fail
+                "{RED}the server's counts differ:{RED:#} {}, {}, {}; they had to be {}",
+                counted(rose.success, "success"),
+                counted(rose.inference, "inference"),
+                counted(rose.fail, "failure"),
+                words::bounds(*expected),
             )
         }
         Accounting::NotCheckable { why } => {
@@ -270,16 +283,22 @@ fn write_slots(SlotCheck { finding, requests, took }: &SlotCheck, out: &mut impl
     let after = format!("counted in {} with {}", milliseconds(*took), counted(*requests, "request"));
     match finding {
         SlotFinding::AllThere { slots } => {
-            let all = if *slots == 1 { "the one is".to_owned() } else { format!("all {slots} are") };
-            writeln!(out, "the slots: {all} there, and none twice; {after}")
+            let all = match slots {
+                1 => "the only one is there, and not twice".to_owned(),
+                _ => format!("all {slots} are there, and none twice"),
+            };
+            writeln!(out, "the slots: {all}; {after}")
         }
         SlotFinding::Leaked { slots, leaked, seen } => {
+            let seen = words::leak(*slots, *seen);
             writeln!(out, "{RED}{leaked} of {} leaked:{RED:#} {seen}; {after}", counted((*slots).into(), "slot"))
         }
-        SlotFinding::ReleasedTwice { slots, seen } => {
+        SlotFinding::ReleasedTwice { slots, within_ms } => {
+            let seen = words::surplus(*slots, *within_ms);
             writeln!(
                 out,
-                "{RED}a slot was released twice:{RED:#} with all slots taken, {slots} in number, one more START got {seen}; {after}"
+                "{RED}a slot was released twice:{RED:#} with {slots} of {} taken, one more START got {seen}; {after}",
+                counted((*slots).into(), "slot")
             )
         }
         SlotFinding::NotCheckable { why } => writeln!(out, "{YELLOW}the slots are not checkable:{YELLOW:#} {why}"),
@@ -293,13 +312,64 @@ fn write_idle_limit(found: &IdleSearch, out: &mut impl io::Write) -> io::Result<
         IdleSearch::NotCheckable { why } => writeln!(out, "{YELLOW}the idle limit was not found:{YELLOW:#} {why}"),
         IdleSearch::Found { configured_us, kept_us, ended_us, trials } => {
             let ended = match ended_us {
-                Some(ended_us) => format!("the first was ended within {}", ms(*ended_us)),
+                Some(ended_us) => format!("the shortest that ended one was at most {}", ms(*ended_us)),
                 None => "none was ended".to_owned(),
             };
-            let of = counted(u64::from(*trials), "sequence");
+            let rested = counted(u64::from(*trials), "sequence");
             let (configured, kept) = (ms(*configured_us), ms(*kept_us));
-            writeln!(out, "the idle limit, {configured}: of {of} the last went on after {kept}, and {ended}")
+            writeln!(
+                out,
+                "the idle limit, {configured}: {rested} rested; the longest rest that one survived was {kept}, {ended}"
+            )
         }
+    }
+}
+
+/// What the server said of itself, where that is worth a line.
+fn write_health(health: &Health, is_embedded: bool, out: &mut impl io::Write) -> io::Result<()> {
+    let Health { asked, unanswered, not_ready, memory } = health;
+    let seconds = |at: u64| Duration::from_nanos(at).as_secs_f64();
+    for NotReady { of, from_ns, until_ns, executed, asked_for } in not_ready {
+        let until = until_ns.map_or("the end".to_owned(), |until| format!("{:.1} s", seconds(until)));
+        let (colour, why) = if *asked_for { (YELLOW, " (asked for by the scenario)") } else { (RED, "") };
+        writeln!(
+            out,
+            "{colour}{} said that it was not ready:{colour:#} from {:.1} s to {until}{why}; {} executed meanwhile",
+            words::subject(*of),
+            seconds(*from_ns),
+            counted(*executed, "request"),
+        )?;
+    }
+    if *unanswered > 0 {
+        writeln!(
+            out,
+            "{} of {} whether the server and the model are ready had no answer",
+            unanswered,
+            counted(*asked, "question")
+        )?;
+    }
+    let Some(ServerMemory { first, last, growth }) = memory else { return Ok(()) };
+    match growth {
+        Some(Growth { bytes, sequences, is_steady }) => {
+            let each = words::bytes_for_each(*bytes, *sequences);
+            let how =
+                if *is_steady { format!("{RED}it grew steadily:{RED:#}") } else { "no steady growth:".to_owned() };
+            writeln!(
+                out,
+                "the server's memory: {} at first, {} at the end; {how} {each} bytes a sequence, in {}",
+                megabytes(*first),
+                megabytes(*last),
+                counted(*sequences, "sequence"),
+            )
+        }
+        // The memory of a server in this process is that of the client, too.
+        None if is_embedded => Ok(()),
+        None => writeln!(
+            out,
+            "the server's memory: {} at first, {} at the end; whether it grows shows in runs of 80 s and more",
+            megabytes(*first),
+            megabytes(*last),
+        ),
     }
 }
 
@@ -344,13 +414,13 @@ fn write_longest_wait(longest: &LongestWait, out: &mut impl io::Write) -> io::Re
     Ok(())
 }
 
-fn describe_history(Recorded { path, kept }: &Recorded, out: &mut impl io::Write) -> io::Result<()> {
-    write!(out, "history: {} events in {}", kept.entries, path.display())?;
+fn describe_history(HistoryWritten { path, kept }: &HistoryWritten, out: &mut impl io::Write) -> io::Result<()> {
+    write!(out, "history: {} in {}", counted(kept.entries, "event"), path.display())?;
     if kept.left_out > 0 {
         write!(out, ", {} left out", kept.left_out)?;
     }
     if kept.lost > 0 {
-        write!(out, ", {YELLOW}{} lost{YELLOW:#}: they came faster than they could be written", kept.lost)?;
+        write!(out, ", {YELLOW}{} lost{YELLOW:#}: events came faster than they could be written", kept.lost)?;
     }
     writeln!(out)
 }
@@ -372,9 +442,13 @@ pub fn write_verdict(summary: &Summary, out: &mut impl io::Write) -> io::Result<
         writeln!(out, "{YELLOW}broken off:{YELLOW:#} {why}")?;
     }
     let (style, why) = match summary.verdict() {
-        Verdict::Valid => {
-            (GREEN, format!("{} answers checked, no violations", tally.total().answered() - tally.total().undetermined))
-        }
+        Verdict::Valid => (
+            GREEN,
+            format!(
+                "{} checked, no violations",
+                counted(tally.total().answered() - tally.total().undetermined, "answer")
+            ),
+        ),
         Verdict::Invalid => {
             let kinds: Vec<_> = tally.violations.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
             (RED, format!("{}: {}", counted(tally.violation_count(), "violation"), kinds.join(", ")))
@@ -424,15 +498,8 @@ fn write_times(name: &str, times: &Times, out: &mut impl io::Write) -> io::Resul
     writeln!(out, "{:>10.1}", ms(times.max_us()))
 }
 
-/// A number and what it counts.
-#[must_use]
-pub fn counted(count: u64, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
-}
-
-#[expect(clippy::cast_precision_loss)]
 fn describe_memory(memory: &Memory) -> String {
-    let mb = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
+    let mb = megabytes;
     match (memory.after_10_s, memory.at_end, memory.peak) {
         (Some(early), Some(end), Some(peak)) => {
             format!("memory {} after 10 s, {} at the end, at most {}", mb(early), mb(end), mb(peak))
@@ -442,6 +509,14 @@ fn describe_memory(memory: &Memory) -> String {
     }
 }
 
+#[expect(clippy::cast_precision_loss, reason = "for people")]
+fn megabytes(bytes: u64) -> String {
+    format!("{:.1} MB", bytes as f64 / 1e6)
+}
+
 fn milliseconds(time: Duration) -> String {
     format!("{} ms", time.as_millis())
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,58 +7,57 @@ use crate::{
     proto::DataType,
 };
 
-macro_rules! dtypes {
-    ($($dtype:ident $name:literal $data_type:ident $datatype:ident $element:ident;)*) => {
-        /// A data type, called as NumPy calls it.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[expect(missing_docs, reason = "their names say it; of Bool the controls are BOOL and the numbers INT32")]
-        pub enum Dtype { $($dtype,)* }
-
-        impl Dtype {
-            /// All of them.
-            pub const ALL: &[Self] = &[$(Self::$dtype),*];
-
-            /// Its name.
-            #[must_use]
-            pub fn name(self) -> &'static str {
-                match self { $(Self::$dtype => $name,)* }
-            }
-
-            /// The type of the tensors, as configurations have it.
-            pub(super) fn data_type(self) -> DataType {
-                match self { $(Self::$dtype => DataType::$data_type,)* }
-            }
-
-            /// The type of the tensors, as model files have it.
-            pub(super) fn element(self) -> ElementType {
-                match self { $(Self::$dtype => ElementType::$element,)* }
-            }
-
-            /// The type that is computed in.
-            pub(super) fn datatype(self) -> Datatype {
-                match self { $(Self::$dtype => Datatype::$datatype,)* }
-            }
-        }
-    };
+table! {
+    /// A data type, called as NumPy calls it.
+    pub enum Dtype: Row {
+        /// Whole numbers of 8 bits.
+        Int8 = "int8", Row(DataType::TypeInt8, Datatype::Int8, ElementType::Int8);
+        /// Whole numbers of 16 bits.
+        Int16 = "int16", Row(DataType::TypeInt16, Datatype::Int16, ElementType::Int16);
+        /// Whole numbers of 32 bits.
+        Int32 = "int32", Row(DataType::TypeInt32, Datatype::Int32, ElementType::Int32);
+        /// Whole numbers of 64 bits.
+        Int64 = "int64", Row(DataType::TypeInt64, Datatype::Int64, ElementType::Int64);
+        /// Whole numbers of 8 bits without a sign.
+        Uint8 = "uint8", Row(DataType::TypeUint8, Datatype::Uint8, ElementType::Uint8);
+        /// Whole numbers of 16 bits without a sign.
+        Uint16 = "uint16", Row(DataType::TypeUint16, Datatype::Uint16, ElementType::Uint16);
+        /// Whole numbers of 32 bits without a sign.
+        Uint32 = "uint32", Row(DataType::TypeUint32, Datatype::Uint32, ElementType::Uint32);
+        /// Whole numbers of 64 bits without a sign.
+        Uint64 = "uint64", Row(DataType::TypeUint64, Datatype::Uint64, ElementType::Uint64);
+        /// Floating-point numbers of 16 bits.
+        Float16 = "float16", Row(DataType::TypeFp16, Datatype::Fp16, ElementType::Fp16);
+        /// Floating-point numbers of 32 bits.
+        Float32 = "float32", Row(DataType::TypeFp32, Datatype::Fp32, ElementType::Fp32);
+        /// Floating-point numbers of 64 bits.
+        Float64 = "float64", Row(DataType::TypeFp64, Datatype::Fp64, ElementType::Fp64);
+        /// Decimal texts of whole numbers.
+        Object = "object", Row(DataType::TypeString, Datatype::Bytes, ElementType::Text);
+        /// Controls are BOOL, and numbers INT32.
+        Bool = "bool", Row(DataType::TypeInt32, Datatype::Int32, ElementType::Int32);
+    }
 }
 
-dtypes! {
-    Int8 "int8" TypeInt8 Int8 Int8;
-    Int16 "int16" TypeInt16 Int16 Int16;
-    Int32 "int32" TypeInt32 Int32 Int32;
-    Int64 "int64" TypeInt64 Int64 Int64;
-    Uint8 "uint8" TypeUint8 Uint8 Uint8;
-    Uint16 "uint16" TypeUint16 Uint16 Uint16;
-    Uint32 "uint32" TypeUint32 Uint32 Uint32;
-    Uint64 "uint64" TypeUint64 Uint64 Uint64;
-    Float16 "float16" TypeFp16 Fp16 Fp16;
-    Float32 "float32" TypeFp32 Fp32 Fp32;
-    Float64 "float64" TypeFp64 Fp64 Fp64;
-    Object "object" TypeString Bytes Text;
-    Bool "bool" TypeInt32 Int32 Int32;
-}
+/// The type of the tensors as configurations have it, the type that is computed in, and that of the tensors as model files have it.
+struct Row(DataType, Datatype, ElementType);
 
 impl Dtype {
+    /// The type of the tensors, as configurations have it.
+    pub(super) fn data_type(self) -> DataType {
+        self.row().0
+    }
+
+    /// The type that is computed in.
+    pub(super) fn datatype(self) -> Datatype {
+        self.row().1
+    }
+
+    /// The type of the tensors, as model files have it.
+    pub(super) fn element(self) -> ElementType {
+        self.row().2
+    }
+
     /// A number of the type.
     pub(super) fn number(self, value: i64) -> Number {
         self.datatype().number(value)
@@ -73,7 +72,7 @@ impl Dtype {
         match datatype.split(bytes) {
             Some((Ok(number), [])) => Ok(number),
             Some((Err(what), [])) => {
-                Err(format!("a state of {name} has to be {}, and the file is {what}", datatype.what()))
+                Err(format!("a state of {name} has to be {}, and the file is {what}", datatype.in_words()))
             }
             _ => Err(format!("a state of {name} has {}, and the file {size}", datatype.size())),
         }

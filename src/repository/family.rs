@@ -32,29 +32,6 @@ pub(super) struct Traits {
     pub(super) answers: Answers,
 }
 
-macro_rules! families {
-    ($($family:ident $name:literal $what:literal $traits:expr;)*) => {
-        /// A family of models.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Family { $(#[doc = $what] $family,)* }
-
-        impl Family {
-            /// All of them.
-            pub const ALL: &[Self] = &[$(Self::$family),*];
-
-            /// Its name on the command line.
-            #[must_use]
-            pub fn name(self) -> &'static str {
-                match self { $(Self::$family => $name,)* }
-            }
-
-            pub(super) fn traits(self) -> Traits {
-                match self { $(Self::$family => $traits,)* }
-            }
-        }
-    };
-}
-
 const PLAIN: Traits = Traits {
     word: "",
     is_dyna: false,
@@ -68,23 +45,44 @@ const PLAIN: Traits = Traits {
 const OLDEST: Traits = Traits { strategy: Some(Strategy::Oldest), ..PLAIN };
 const DYNA: Traits = Traits { is_dyna: true, ..OLDEST };
 
-families! {
-    Sequence "sequence" "The running sum, kept by the model by slot." PLAIN;
-    DynaSequence "dyna_sequence" "The running sum, and CORRID at END, kept by the model by CORRID." DYNA;
-    Implicit "implicit" "The running sum, kept by the server." Traits { word: "implicit", is_implicit: true, ..PLAIN };
-    DynaImplicit "dyna_implicit" "The same under Oldest." Traits { word: "implicit", is_implicit: true, ..DYNA };
-    Stateless "stateless" "READY * (INPUT + START)." Traits { word: "stateless", is_stateless: true, ..PLAIN };
-    DynaStateless "dyna_stateless" "The same, and CORRID at END." Traits { word: "stateless", is_stateless: true, ..DYNA };
-    Oldest "oldest" "The running sum, kept by the model by CORRID." Traits { word: "oldest", ..OLDEST };
-    Ragged "ragged" "The same, of batches whose rows have different sizes." Traits { word: "ragged", ragged: true, ..OLDEST };
-    Echo "echo" "The running sum by slot, and what the model saw." Traits { word: "echo", echoes: true, ..PLAIN };
-    DynaEcho "dyna_echo" "The same by CORRID." Traits { word: "echo", echoes: true, ..DYNA };
-    Decoupled "decoupled" "Each request has three answers." Traits { word: "decoupled", answers: Answers::Decoupled, ..PLAIN };
-    DecoupledOldest "decoupled_oldest" "The same by CORRID." Traits { word: "decoupled_oldest", answers: Answers::Decoupled, ..OLDEST };
-    Iterative "iterative" "Each request is executed three times." Traits { word: "iterative", answers: Answers::Iterative, ..PLAIN };
+table! {
+    /// A family of models.
+    pub enum Family: Traits {
+        /// The running sum, kept by the model by slot.
+        Sequence = "sequence", PLAIN;
+        /// The running sum, and CORRID at END, kept by the model by CORRID.
+        DynaSequence = "dyna_sequence", DYNA;
+        /// The running sum, kept by the server.
+        Implicit = "implicit", Traits { word: "implicit", is_implicit: true, ..PLAIN };
+        /// The same under Oldest.
+        DynaImplicit = "dyna_implicit", Traits { word: "implicit", is_implicit: true, ..DYNA };
+        /// READY * (INPUT + START).
+        Stateless = "stateless", Traits { word: "stateless", is_stateless: true, ..PLAIN };
+        /// The same, and CORRID at END.
+        DynaStateless = "dyna_stateless", Traits { word: "stateless", is_stateless: true, ..DYNA };
+        /// The running sum, kept by the model by CORRID.
+        Oldest = "oldest", Traits { word: "oldest", ..OLDEST };
+        /// The same, of batches whose rows have different sizes.
+        Ragged = "ragged", Traits { word: "ragged", ragged: true, ..OLDEST };
+        /// The running sum by slot, and what the model saw.
+        Echo = "echo", Traits { word: "echo", echoes: true, ..PLAIN };
+        /// The same by CORRID.
+        DynaEcho = "dyna_echo", Traits { word: "echo", echoes: true, ..DYNA };
+        /// Each request has three answers.
+        Decoupled = "decoupled", Traits { word: "decoupled", answers: Answers::Decoupled, ..PLAIN };
+        /// The same by CORRID.
+        DecoupledOldest = "decoupled_oldest",
+            Traits { word: "decoupled_oldest", answers: Answers::Decoupled, ..OLDEST };
+        /// Each request is executed three times.
+        Iterative = "iterative", Traits { word: "iterative", answers: Answers::Iterative, ..PLAIN };
+    }
 }
 
 impl Family {
+    pub(super) fn traits(self) -> Traits {
+        *self.row()
+    }
+
     /// Those that Triton's own repositories have.
     pub const OF_TRITON: &[Self] = &[Self::Sequence, Self::DynaSequence, Self::Implicit, Self::DynaImplicit];
 }

@@ -302,6 +302,18 @@ impl Scenario {
             .fold(Drawn::default(), |all, its| Drawn { common: all.common || its.common, rare: all.rare || its.rare })
     }
 
+    /// The first pattern of this kind that is drawn anywhere.
+    #[must_use]
+    pub fn drawn(&self, is_of_kind: impl Fn(Pattern) -> bool) -> Option<Pattern> {
+        Pattern::ALL.into_iter().find(|pattern| is_of_kind(*pattern) && self.draws(*pattern).anywhere())
+    }
+
+    /// Whether a pattern of this kind is drawn anywhere.
+    #[must_use]
+    pub fn draws_any(&self, is_of_kind: impl Fn(Pattern) -> bool) -> bool {
+        self.drawn(is_of_kind).is_some()
+    }
+
     /// Gives the scenario so many workers, and so many contexts to each.
     ///
     /// # Errors

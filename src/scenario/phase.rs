@@ -48,10 +48,10 @@ impl ServerAction {
     #[must_use]
     pub fn what(self) -> &'static str {
         match self {
-            Self::Reload => "the model is reloaded",
-            Self::ReloadDirect => "the model is reloaded with Direct",
-            Self::ReloadOldest => "the model is reloaded with Oldest",
-            Self::Restart => "the server is restarted",
+            Self::Reload => "the model was reloaded",
+            Self::ReloadDirect => "the model was reloaded with Direct",
+            Self::ReloadOldest => "the model was reloaded with Oldest",
+            Self::Restart => "the server was restarted",
         }
     }
 }

@@ -372,6 +372,12 @@ impl Population {
         }
     }
 
+    /// Whether a pattern of this kind is drawn anywhere.
+    #[must_use]
+    pub fn draws_any(&self, is_of_kind: impl Fn(Pattern) -> bool) -> bool {
+        Pattern::ALL.into_iter().any(|pattern| is_of_kind(pattern) && self.draws(pattern).anywhere())
+    }
+
     /// The odds of the patterns, in their order: those that the transport cannot do are left out.
     pub fn odds(&self, weights: &Weights) -> impl Iterator<Item = f64> {
         let odds: Vec<_> =

@@ -113,7 +113,10 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::scenario::{DEFAULT, Overrides, Scenario, Source};
+    use crate::{
+        conversation::Transport,
+        scenario::{DEFAULT, Overrides, Scenario, Source},
+    };
 
     /// The paths of a table, down to where names are keys and to distributions.
     fn paths(table: &toml::Table, path: &str, out: &mut BTreeSet<String>) {
@@ -127,6 +130,13 @@ mod tests {
                 _ => _ = out.insert(here),
             }
         }
+    }
+
+    #[test]
+    fn the_key_of_transports_names_them_all() {
+        let key = KEYS.iter().find(|key| key.path == "sending.transport").expect("a key");
+        let named: Vec<_> = key.takes.split('"').skip(1).step_by(2).collect();
+        assert_eq!(named, Transport::NAMES);
     }
 
     #[test]

@@ -10,7 +10,7 @@ impl Scenario {
             sending.transport = transport.or(sending.transport).or(only_http.then_some(Transport::HttpBinary));
         }
         let asks_for_http = self.populations.iter().any(|population| {
-            population.sending.transport().is_http() || population.draws(Pattern::MixedTransports).anywhere()
+            population.sending.transport().is_http() || population.draws_any(Pattern::mixes_transports)
         });
         if let Some(http) = http.filter(|_| asks_for_http && self.target.endpoint.http(0).is_none()) {
             self.target.endpoint.add(http);
@@ -29,10 +29,11 @@ impl Scenario {
     pub fn lacks_an_endpoint(&self) -> Option<String> {
         let transport =
             self.populations.iter().map(|its| its.sending.transport()).find(|its| !self.target.endpoint.speak(*its))?;
-        let (kind, scheme) = if transport.is_http() { ("HTTP", "http") } else { ("gRPC", "grpc") };
+        let protocol = transport.protocol();
         Some(format!(
-            "the transport {transport} needs an endpoint that speaks {kind}, and {} does not: add one (-u {scheme}://HOST:PORT)",
-            self.target.endpoint
+            "the transport {transport} needs an endpoint that speaks {protocol}, and {} does not: add one (-u {}://HOST:PORT)",
+            self.target.endpoint,
+            protocol.scheme()
         ))
     }
 

@@ -61,11 +61,11 @@ impl<'de> Deserialize<'de> for Weights {
 }
 
 impl Serialize for Weights {
-    /// Patterns of weight 0 are left out, but for those of the default scenario.
+    /// Patterns of weight 0 are left out, but for those of Triton's own stress test.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         for pattern in Pattern::ALL {
-            if self.of(pattern) > 0.0 || pattern.index() <= Pattern::NoEnd.index() {
+            if self.of(pattern) > 0.0 || pattern.is_of_triton() {
                 map.serialize_entry(pattern.name(), &self.0[pattern.index()])?;
             }
         }

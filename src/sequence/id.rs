@@ -2,10 +2,11 @@
 
 use std::{fmt, num::NonZeroU64};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The number that makes requests one sequence. Zero would mean 'no sequence', so it cannot be written down.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct CorrelationId(pub NonZeroU64);
 
@@ -22,20 +23,22 @@ impl CorrelationId {
         }
     }
 
-    /// The number that the server is told, where it is told one.
+    /// The ID as the server receives it, if that is a number.
     #[must_use]
     pub fn told(self, form: IdForm) -> Self {
         if form != IdForm::OneBit {
             return self;
         }
-        let (triple, member) = (self.0.get() / 3 + 1, self.0.get() % 3);
-        let bit = match member {
-            0 => return Self(NonZeroU64::MIN.saturating_add(triple - 1)),
-            1 => 32 + triple % 32,
-            _ => 6 + triple % 26,
+        let (triple, member) = (self.0.get() / 3 % (u64::MAX >> 2) + 1, self.0.get() % 3);
+        let (lower, upper) = (6 + triple % 64 % 26, 32 + triple % 32);
+        // Both bits are 0 in the first of three, and follow from its last six: so no number is in two triples.
+        let first = with_zero_at(upper, with_zero_at(lower, triple));
+        let number = match member {
+            0 => first,
+            1 => first | 1 << upper,
+            _ => first | 1 << lower,
         };
-        // 0 is no ID: a triple whose number is one bit alone has another bit besides.
-        Self(NonZeroU64::new(triple ^ (1 << bit)).unwrap_or(NonZeroU64::MAX))
+        Self(NonZeroU64::new(number).expect("a triple is not 0"))
     }
 
     fn alike(self) -> Alike {
@@ -43,7 +46,7 @@ impl CorrelationId {
         Alike::ALL[usize::try_from(index).expect("there are few")]
     }
 
-    /// What those have in common that are alike.
+    /// The number that eight IDs share.
     fn group(self) -> u64 {
         self.0.get() / Alike::ALL.len() as u64 + 1
     }
@@ -71,6 +74,12 @@ impl CorrelationId {
     }
 }
 
+/// The number with a 0 put in as its bit `bit`. Its highest bit is lost.
+fn with_zero_at(bit: u64, number: u64) -> u64 {
+    let below = (1 << bit) - 1;
+    (number & !below) << 1 | number & below
+}
+
 /// The most bytes of a correlation ID that is a text.
 const LONGEST_TEXT: usize = 128;
 
@@ -88,15 +97,15 @@ pub enum IdForm {
     LongText,
     /// A text with characters that are more than a byte each.
     NonAscii,
-    /// Numbers in threes, of which two differ from the first by one bit each: one of the upper 32, and one of the lower.
+    /// Numbers in threes: the second and the third differ from the first by one bit, of the upper 32 and of the lower.
     OneBit,
-    /// Texts that are nearly the same, in eights, and one of the eight a number.
+    /// Texts in eights that are nearly the same; one of the eight is a number.
     Alike,
-    /// Texts in pairs: one has a NUL behind the other.
+    /// Texts in pairs: the second is the first with a NUL at the end.
     Nul,
 }
 
-/// In what way one of eight correlation IDs that are alike differs from the others.
+/// How one of eight similar correlation IDs differs from the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Alike {
     Plain,
@@ -135,6 +144,18 @@ impl Alike {
 }
 
 impl IdForm {
+    /// Whether two IDs are made to be nearly the same.
+    #[must_use]
+    pub fn makes_near(self, one: CorrelationId, other: CorrelationId) -> bool {
+        let of = match self {
+            Self::OneBit => 3,
+            Self::Alike => Alike::ALL.len() as u64,
+            Self::Nul => 2,
+            Self::Integer | Self::Text | Self::LongText | Self::NonAscii => return false,
+        };
+        one != other && one.0.get() / of == other.0.get() / of
+    }
+
     /// Whether it is a text.
     #[must_use]
     pub fn is_text(self) -> bool {
@@ -175,18 +196,19 @@ mod tests {
 
     #[test]
     fn ids_that_are_nearly_the_same_are_not() {
-        for first in [1, 2, 3, 10_000_001, 250_000_001] {
-            let numbers: HashSet<_> = ids(first, 96).map(|id| id.told(IdForm::OneBit)).collect();
-            let texts: HashSet<_> = ids(first, 96).map(|id| format!("{:?}", id.on_the_wire(IdForm::Alike))).collect();
-            assert_eq!((numbers.len(), texts.len()), (96, 96), "from {first}");
+        for first in [1, 2, 3, 250_000_001, 3 << 32, 1 << 63, u64::MAX - 100_000] {
+            let numbers: HashSet<_> = ids(first, 100_000).map(|id| id.told(IdForm::OneBit)).collect();
+            let texts: HashSet<_> =
+                ids(first, 100_000).map(|id| format!("{:?}", id.on_the_wire(IdForm::Alike))).collect();
+            assert_eq!((numbers.len(), texts.len()), (100_000, 100_000), "from {first}");
         }
         assert!(ids(1, 48).all(|id| id.written(IdForm::Alike).len() <= LONGEST_TEXT));
     }
 
     #[test]
     fn two_of_three_ids_differ_from_the_first_by_one_bit_each() {
-        let differences = ids(3, 96).map(|id| id.told(IdForm::OneBit).0.get() ^ (id.0.get() / 3 + 1));
-        let bits: HashSet<_> = differences.filter(|bits| *bits > 0).collect();
+        let told: Vec<_> = ids(3, 96).map(|id| id.told(IdForm::OneBit).0.get()).collect();
+        let bits: HashSet<_> = told.chunks(3).flat_map(|its| [its[0] ^ its[1], its[0] ^ its[2]]).collect();
         let every: HashSet<_> = (6..64).map(|bit| 1 << bit).collect();
         assert_eq!(bits, every);
     }

@@ -57,6 +57,11 @@ impl From<&Status> for CallError {
             return Self::Restricted(text);
         }
         match (status.code(), !is_from_the_server(status)) {
+            // Triton has this code, too, for what it does not do: "explicit model load / unload is not allowed". A proxy that
+            // stands before a server that is gone says "upstream request timeout", which is about no call.
+            (Code::Unavailable, false) if is_about_the_call(status) && !text.contains("upstream") => {
+                Self::Refused(text)
+            }
             (Code::Unavailable, _) => Self::Unreachable(text),
             (_, true) => Self::NotThisProtocol(format!("gRPC ({text})")),
             // Which is said of a call, too, whose compression a server does not have.
@@ -83,6 +88,12 @@ pub(super) fn is_from_the_server(status: &Status) -> bool {
     status.source().is_none() && !of_the_library.iter().any(|text| status.message().starts_with(text))
 }
 
+/// Whether a server's words are about what it was asked for, and not about its connection: they name a model, a request or a sequence.
+pub(super) fn is_about_the_call(status: &Status) -> bool {
+    let text = status.message().to_lowercase();
+    ["model", "request", "sequence"].iter().any(|word| text.contains(word))
+}
+
 /// A status in words for people.
 pub(super) fn describe(status: &Status) -> String {
     if let Some(cause) = status.source() {
@@ -90,6 +101,11 @@ pub(super) fn describe(status: &Status) -> String {
     }
     let message = status.message().trim();
     if message.is_empty() { status.code().description().to_owned() } else { message.to_owned() }
+}
+
+/// The same, with the code that the server ended a stream with.
+pub(super) fn describe_with_code(status: &Status) -> String {
+    if is_from_the_server(status) { format!("{:?}: {}", status.code(), describe(status)) } else { describe(status) }
 }
 
 /// An error and what it came from, innermost last, each said once.
@@ -135,3 +151,29 @@ impl fmt::Display for CallError {
 }
 
 impl Error for CallError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_stream_is_told_with_its_code() {
+        assert_eq!(describe_with_code(&Status::unavailable("enter idle")), "Unavailable: enter idle");
+        let of_the_library = Status::from_error("connection reset".into());
+        assert_eq!(describe_with_code(&of_the_library), "connection reset");
+    }
+
+    #[test]
+    fn a_server_that_refuses_a_call_is_there() {
+        let of = |status| CallError::from(&status);
+        let text = "explicit model load / unload is not allowed if polling is enabled";
+        assert_eq!(of(Status::unavailable(text)), CallError::Refused(text.to_owned()));
+        for text in ["enter idle", "connection refused", "upstream request timeout", ""] {
+            assert!(matches!(of(Status::unavailable(text)), CallError::Unreachable(_)), "{text}");
+        }
+        let of_the_library = Status::from_error("no request could be sent".into());
+        assert!(!matches!(of(of_the_library), CallError::Refused(_)));
+        let restricted = "This protocol is restricted, expecting header 'triton-grpc-protocol-key'";
+        assert!(matches!(of(Status::unavailable(restricted)), CallError::Restricted(_)));
+    }
+}

@@ -98,5 +98,10 @@ fn refusal(step: &Step, status: &Status) -> Message {
         return Message::Broken(describe(status));
     }
     let code = u16::try_from(i32::from(status.code())).ok().map(Code::Grpc);
-    Message::Received(Received { id: step.request.to_string(), result: Err(status.message().to_owned()), code })
+    Message::Received(Received {
+        id: step.request.to_string(),
+        result: Err(status.message().to_owned()),
+        code,
+        outputs: 0,
+    })
 }

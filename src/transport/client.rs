@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     endpoint::Endpoint,
+    model::Counted,
     proto::{
         ModelConfig, ModelConfigRequest, ModelInferRequest, ModelMetadataRequest, ModelMetadataResponse,
         ModelReadyRequest, ModelRepositoryParameter, ModelStatisticsRequest, RepositoryIndexRequest,
@@ -40,19 +41,6 @@ enum Over {
 }
 
 const RETRY_AFTER: Duration = Duration::from_millis(50);
-
-/// What a model's statistics say of requests.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Counted {
-    /// Requests that succeeded.
-    pub success: u64,
-    /// Requests that failed.
-    pub fail: u64,
-    /// Inferences.
-    pub inference: u64,
-    /// Executions, each of one batch.
-    pub execution: u64,
-}
 
 /// What a model's metadata declares.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -11,6 +11,7 @@ use tonic::{
 use super::template::RequestTemplate;
 use crate::{
     event::{Received, Response, Series},
+    number::{Datatype, Kind, Number},
     proto::{InferTensorContents, ModelInferResponse, ModelStreamInferResponse, infer_parameter::ParameterChoice},
     sequence::Step,
     tensor::{Tensor, TensorData},
@@ -123,7 +124,9 @@ fn received(message: ModelStreamInferResponse) -> Piece {
     if message.error_message.is_empty() {
         answered(response)
     } else {
-        let received = Received { id: response.id, result: Err(message.error_message), code: None };
+        let outputs = response.outputs.len().max(response.raw_output_contents.len());
+        let outputs = u32::try_from(outputs).unwrap_or(u32::MAX);
+        let received = Received { id: response.id, result: Err(message.error_message), code: None, outputs };
         Piece { received, is_last: None }
     }
 }
@@ -148,7 +151,7 @@ fn answered(response: ModelInferResponse) -> Piece {
     // Bytes that belong to no output are one output too many.
     outputs.extend(raw.map(|bytes| Tensor { data: TensorData::Raw(bytes), ..Tensor::default() }));
     let response = Response { model: model_name, version: model_version, outputs, series: Series::default() };
-    Piece { received: Received { id, result: Ok(response), code: None }, is_last }
+    Piece { received: Received { id, result: Ok(response), code: None, outputs: 0 }, is_last }
 }
 
 /// The elements that came in the protocol's own lists; the type says in which list they have to be.
@@ -161,28 +164,29 @@ fn typed(datatype: &str, contents: InferTensorContents) -> TensorData {
         }
     }
     // Of the smaller types elements are in lists of 32 bits: what does not fit is none.
-    fn small<T: Copy, S: TryFrom<T>, const N: usize>(elements: &[T], bytes: impl Fn(S) -> [u8; N]) -> TensorData {
-        let all: Option<Vec<_>> = elements.iter().map(|element| S::try_from(*element).ok().map(&bytes)).collect();
+    fn small(datatype: Datatype, elements: impl Iterator<Item = i64>) -> TensorData {
+        let bytes = |element| Some(datatype.number(element)).filter(|its| its.value() == element).map(Number::to_bytes);
+        let all: Option<Vec<_>> = elements.map(bytes).collect();
         all.filter(|all| !all.is_empty()).map_or(TensorData::Absent, |all| TensorData::Raw(all.concat()))
     }
-    match datatype {
-        "INT8" => small(&contents.int_contents, i8::to_le_bytes),
-        "INT16" => small(&contents.int_contents, i16::to_le_bytes),
-        "UINT8" => small(&contents.uint_contents, u8::to_le_bytes),
-        "UINT16" => small(&contents.uint_contents, u16::to_le_bytes),
-        "INT64" => raw(&contents.int64_contents, |element| element.to_le_bytes()),
-        "UINT32" => raw(&contents.uint_contents, |element| element.to_le_bytes()),
-        "UINT64" => raw(&contents.uint64_contents, |element| element.to_le_bytes()),
-        "FP32" => raw(&contents.fp32_contents, |element| element.to_le_bytes()),
-        "FP64" => raw(&contents.fp64_contents, |element| element.to_le_bytes()),
-        "BYTES" if !contents.bytes_contents.is_empty() => {
+    let Some(datatype) = Datatype::named(datatype) else { return TensorData::Int32(contents.int_contents) };
+    match datatype.kind() {
+        Kind::Signed(32) => TensorData::Int32(contents.int_contents),
+        Kind::Signed(64) => raw(&contents.int64_contents, |element| element.to_le_bytes()),
+        Kind::Signed(_) => small(datatype, contents.int_contents.into_iter().map(i64::from)),
+        Kind::Unsigned(32) => raw(&contents.uint_contents, |element| element.to_le_bytes()),
+        Kind::Unsigned(64) => raw(&contents.uint64_contents, |element| element.to_le_bytes()),
+        Kind::Unsigned(_) => small(datatype, contents.uint_contents.into_iter().map(i64::from)),
+        Kind::Float(32) => raw(&contents.fp32_contents, |element| element.to_le_bytes()),
+        Kind::Float(64) => raw(&contents.fp64_contents, |element| element.to_le_bytes()),
+        // The protocol has no list for FP16.
+        Kind::Float(_) => TensorData::Absent,
+        Kind::Text if contents.bytes_contents.is_empty() => TensorData::Absent,
+        Kind::Text => {
             let length = |text: &[u8]| u32::try_from(text.len()).expect("a message is smaller").to_le_bytes();
             let element = |text: &Vec<u8>| [&length(text)[..], text].concat();
             TensorData::Raw(contents.bytes_contents.iter().flat_map(element).collect())
         }
-        // The protocol has no list for FP16.
-        "BYTES" | "FP16" => TensorData::Absent,
-        _ => TensorData::Int32(contents.int_contents),
     }
 }
 

@@ -54,14 +54,14 @@ impl Gathered {
         if !request.is_some_and(|request| self.outstanding.requests().contains(&request)) {
             return Some(received);
         }
-        let Received { id, result, code } = received;
+        let Received { id, result, code, outputs } = received;
         let place = self.open.iter().position(|(of, _)| *of == id);
         let response = match result {
             Ok(response) => response,
             Err(text) => {
                 place.map(|place| self.open.swap_remove(place));
                 self.is_answered(request);
-                return Some(Received { id, result: Err(text), code });
+                return Some(Received { id, result: Err(text), code, outputs });
             }
         };
         self.marks |= is_last.is_some();
@@ -85,7 +85,7 @@ impl Gathered {
         is_whole.then(|| {
             let (id, response) = self.open.swap_remove(place);
             self.is_answered(request);
-            Received { id, result: Ok(response), code: None }
+            Received { id, result: Ok(response), code: None, outputs: 0 }
         })
     }
 
@@ -105,7 +105,7 @@ impl Gathered {
         let place = self.open.iter().position(|(id, _)| id.parse() == Ok(request))?;
         let (id, mut response) = self.open.swap_remove(place);
         response.series.is_unfinished = true;
-        Some(Received { id, result: Ok(response), code: None })
+        Some(Received { id, result: Ok(response), code: None, outputs: 0 })
     }
 }
 
@@ -115,7 +115,10 @@ mod tests {
     use crate::tensor::Tensor;
 
     fn piece(id: &str, output: Option<&str>, is_last: Option<bool>) -> Piece {
-        Piece { received: Received { id: id.to_owned(), result: Ok(response(output)), code: None }, is_last }
+        Piece {
+            received: Received { id: id.to_owned(), result: Ok(response(output)), code: None, outputs: 0 },
+            is_last,
+        }
     }
 
     fn response(output: Option<&str>) -> Response {
@@ -186,7 +189,7 @@ mod tests {
             assert_eq!(outputs(gathered.take(piece("1-0-0-0", Some("a"), Some(false)))), None);
         }
         assert_eq!(gathered.open[0].1.series.further.len(), 3 + SURPLUS_KEPT);
-        let error = Received { id: "1-0-0-0".to_owned(), result: Err("no".to_owned()), code: None };
+        let error = Received { id: "1-0-0-0".to_owned(), result: Err("no".to_owned()), code: None, outputs: 0 };
         assert_eq!(gathered.take(Piece { received: error.clone(), is_last: None }), Some(error));
         assert!(gathered.open.is_empty());
     }

@@ -9,12 +9,13 @@ use std::{
     },
 };
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tonic::{Code, Status};
 
 use super::{
     access::Conduit,
-    call_error::{describe, is_from_the_server},
+    call_error::{describe, describe_with_code, is_about_the_call, is_from_the_server},
     stream::Message,
 };
 use crate::net::{Mark, Marks};
@@ -29,7 +30,7 @@ const GOAWAY_BYTES: usize = 8;
 const NO_ERROR: [u8; 4] = [0; 4];
 
 /// What became of connections that the server ended in good order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GoAways {
     /// Connections on which the server said GOAWAY without an error.
     pub connections: u64,
@@ -99,7 +100,7 @@ impl Began {
 
     /// The end of a stream that failed with this status.
     pub(super) fn failed(&self, status: &Status) -> Message {
-        self.lapsed(status).unwrap_or_else(|| Message::Broken(describe(status)))
+        self.lapsed(status).unwrap_or_else(|| Message::Broken(describe_with_code(status)))
     }
 
     /// The end of a stream or call that broke with a connection that had a GOAWAY; none where the status tells another reason.
@@ -116,8 +117,7 @@ impl Began {
 /// Whether a status is that of the server's gRPC library, which ends a connection. A tritonserver's library says 'enter idle'. Other
 /// libraries have other words, none of which name a request, a sequence or a model.
 fn is_of_the_servers_connection(status: &Status) -> bool {
-    let text = status.message().to_lowercase();
-    status.code() == Code::Unavailable && !["model", "request", "sequence"].iter().any(|word| text.contains(word))
+    status.code() == Code::Unavailable && !is_about_the_call(status)
 }
 
 /// Whether the server has certainly not processed a stream or call that failed with this status. Either it never left the client, or its

@@ -24,12 +24,24 @@ pub async fn pending_requests(
     model: &str,
     limit: Duration,
 ) -> Result<u64, String> {
-    let place = format!("{}/metrics", metrics.uri());
-    let page = tokio::time::timeout(limit, page(metrics, access))
+    let page = page_within(metrics, access, limit).await?;
+    pending_in(&page, model).ok_or_else(|| format!("{}/metrics has no {PENDING} of model '{model}'", metrics.uri()))
+}
+
+/// The value of a gauge; of several with this name, such as one for each GPU, the sum.
+///
+/// # Errors
+/// Why it cannot be told, in one line.
+pub async fn gauge(metrics: &Endpoint, access: &Access, name: &str, limit: Duration) -> Result<u64, String> {
+    let page = page_within(metrics, access, limit).await?;
+    gauge_in(&page, name).ok_or_else(|| format!("{}/metrics has no {name}", metrics.uri()))
+}
+
+async fn page_within(metrics: &Endpoint, access: &Access, limit: Duration) -> Result<String, String> {
+    tokio::time::timeout(limit, page(metrics, access))
         .await
         .unwrap_or_else(|_| Err(format!("no answer within {} ms", limit.as_millis())))
-        .map_err(|why| format!("{place} cannot be read: {why}"))?;
-    pending_in(&page, model).ok_or_else(|| format!("{place} has no {PENDING} of model '{model}'"))
+        .map_err(|why| format!("{}/metrics cannot be read: {why}", metrics.uri()))
 }
 
 async fn page(metrics: &Endpoint, access: &Access) -> Result<String, String> {
@@ -68,11 +80,26 @@ fn count_in(line: &str, model: &str) -> Option<u64> {
     let escaped = model.replace('\\', r"\\").replace('"', "\\\"");
     let is_of_the_model =
         labels.starts_with(&format!("model=\"{escaped}\"")) || labels.contains(&format!(",model=\"{escaped}\""));
+    is_of_the_model.then(|| whole(value)).flatten()
+}
+
+/// A value in its line, which may have a time behind it.
+fn whole(value: &str) -> Option<u64> {
     let value: f64 = value.split_whitespace().next()?.parse().ok()?;
     // A cast from floating point rounds towards zero and saturates: a negative count is none.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    let count = value as u64;
-    is_of_the_model.then_some(count)
+    Some(value as u64)
+}
+
+/// The sum of the gauge's values; none where the page does not have it.
+fn gauge_in(page: &str, name: &str) -> Option<u64> {
+    let value = |line: &str| {
+        let rest = line.strip_prefix(name)?;
+        let value = if rest.starts_with('{') { rest.rsplit_once('}')?.1 } else { rest.strip_prefix(' ')? };
+        whole(value)
+    };
+    let values: Vec<_> = page.lines().filter_map(value).collect();
+    (!values.is_empty()).then(|| values.iter().sum())
 }
 
 #[cfg(test)]

@@ -21,12 +21,12 @@ mod tls;
 
 pub use access::{Access, Conduit};
 pub use call_error::CallError;
-pub use client::{Client, Counted, Declared};
+pub use client::{Client, Declared};
 pub use configuration::Configuration;
 pub(crate) use connection::Dialer;
 pub use connection::{Link, Severer};
 pub use goaway::GoAways;
-pub use metrics::pending_requests;
+pub use metrics::{gauge, pending_requests};
 pub use stream::{Incoming, Message, Outgoing, Stream};
 pub use template::RequestTemplate;
 pub(crate) use tls::speaks_tls;

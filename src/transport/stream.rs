@@ -182,8 +182,8 @@ impl Incoming {
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Message> {
         let said = ready!(self.poll_said(context));
         Poll::Ready(match said {
-            Message::Received(Received { id, result: Err(text), code }) => {
-                Message::Received(Received { id, result: Err(self.access.shown(text)), code })
+            Message::Received(Received { id, result: Err(text), code, outputs }) => {
+                Message::Received(Received { id, result: Err(self.access.shown(text)), code, outputs })
             }
             Message::Broken(reason) => Message::Broken(self.access.shown(reason)),
             Message::Lapsed(reason) => Message::Lapsed(self.access.shown(reason)),

@@ -222,16 +222,7 @@ pub(super) fn shorten(bytes: &mut Vec<u8>) {
 
 /// Another type, with as many bytes to an element where there is one.
 pub(super) fn other_type(datatype: &str) -> &'static str {
-    match datatype {
-        "INT8" => "UINT8",
-        "UINT8" => "INT8",
-        "UINT16" | "FP16" => "INT16",
-        "INT16" => "UINT16",
-        "FP32" => "INT32",
-        "FP64" => "INT64",
-        "INT64" | "UINT64" => "FP64",
-        _ => "FP32",
-    }
+    Datatype::named(datatype).map_or("FP32", Datatype::other)
 }
 
 fn requested(output: &str) -> InferRequestedOutputTensor {

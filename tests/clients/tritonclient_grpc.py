@@ -90,9 +90,7 @@ class Stream:
         client.start_stream(lambda result, error: self.answers.put((result, error)), stream_timeout=LIMIT_S)
 
     def send(self, model, value, sequence, start=False, end=False, **keywords):
-        self.client.async_stream_infer(
-            model, tensors(value), sequence_id=sequence, sequence_start=start, sequence_end=end, **keywords
-        )
+        self.client.async_stream_infer(model, tensors(value), sequence_id=sequence, sequence_start=start, sequence_end=end, **keywords)
 
     def answer(self):
         result, error = self.answers.get(timeout=LIMIT_S)

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use sequence_stress::proto::ModelStatisticsRequest;
+use sequence_stress::proto::{ModelStatisticsRequest, ServerLiveRequest};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::{
@@ -53,14 +53,14 @@ struct Runner<'a> {
     lines: Vec<String>,
 }
 
-/// Carries `conversation` out against the server and returns the transcript. Where this process was held up
-/// meanwhile, it may have done in another order, or too late, what it was to do, and does it all again, unless what was said is
-/// what has to be said.
+/// Carries `conversation` out against the server and returns the transcript. Where this process or the
+/// server was held up meanwhile, things may have happened in another order, or too late. Then it is all done again, unless the
+/// transcript is as it has to be.
 pub(crate) async fn run(endpoint: &Endpoint, conversation: &Conversation, kept: Option<&str>) -> String {
     let mut attempt = 1;
     loop {
         let held_up = Arc::<HeldUp>::default();
-        let watch = tokio::spawn(watch(Arc::clone(&held_up)));
+        let watch = tokio::spawn(watch(Arc::clone(&held_up), service(endpoint.addresses.grpc)));
         let note = format!("{} {attempt}", conversation.name);
         let loading = Loading { backend: endpoint.backend, note };
         let transcript = run_once(endpoint.addresses, conversation, loading).await;
@@ -75,17 +75,19 @@ pub(crate) async fn run(endpoint: &Endpoint, conversation: &Conversation, kept: 
     }
 }
 
-/// By how much short sleeps were too long.
+/// By how much short sleeps, and the server's answers to what it can answer at once, were too long.
 #[derive(Debug, Default)]
 struct HeldUp {
     longest_ms: AtomicU64,
     all_ms: AtomicU64,
 }
 
-async fn watch(held_up: Arc<HeldUp>) {
+async fn watch(held_up: Arc<HeldUp>, mut service: Service) {
     loop {
         let began = Instant::now();
         sleep(POLL).await;
+        // A server that has to wait for a core takes requests of different links in another order, too. What it answers does not matter.
+        let _ = service.server_live(ServerLiveRequest {}).await;
         let late = u64::try_from(began.elapsed().saturating_sub(POLL).as_millis()).unwrap_or(u64::MAX);
         held_up.longest_ms.fetch_max(late, Relaxed);
         held_up.all_ms.fetch_add(late.saturating_sub(USUAL_MS), Relaxed);

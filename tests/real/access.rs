@@ -106,7 +106,7 @@ fn a_restricted_protocol_wants_its_header() {
     assert!(!found[0].1.contains("is only for some"), "{}", found[0].1);
     assert_nothing_wrong(&found[1]);
     for lacking in
-        ["that server and model say that they are ready", "the server's own counts", "that the model's metadata fit"]
+        ["whether the server and the model are ready", "the server's own counts", "whether the model's metadata fit"]
     {
         let not_checked = format!("not checked: {lacking}");
         assert!(found[1].1.contains(&not_checked), "'{not_checked}' is not in: {}", found[1].1);

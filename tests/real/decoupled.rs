@@ -9,6 +9,7 @@ use sequence_stress::{
     engine::{Accounting, RunError, RunResult, Setup, SlotFinding},
     oracle::{Violation, ViolationKind},
     reference::Server,
+    report::Description,
     seed::Seed,
 };
 
@@ -181,7 +182,7 @@ fn is_start_behind_an_end(model: &str, violation: &Violation) -> bool {
     let kinds = [ViolationKind::SpuriousStartError, ViolationKind::UnexpectedError];
     // A step that meets the END is refused, or executed without the rest of its request.
     let texts = ["must specify the START flag on the first request", "TRITONSERVER_REQUEST_RELEASE_RESCHEDULE"];
-    let is_told = texts.iter().any(|text| violation.seen.contains(text));
+    let is_told = texts.iter().any(|text| Description::of(violation).seen.contains(text));
     model.starts_with("iterative") && kinds.contains(&violation.kind) && is_told
 }
 

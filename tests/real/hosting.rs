@@ -89,8 +89,8 @@ fn a_graph_that_computes_something_else_is_told() {
     assert_ne!(wrong, written);
     fs::write(&config, &wrong).expect("it can be written");
     let said = text(&run_on(&folder, &["onnx_sequence_int32"]));
-    let told = "model 'onnx_sequence_int32' does not compute running-sum: 1009, 20011, -21020 were sent in a sequence that was alone, the \
-                answers were 1010, 20011, -21020 both times, and should have been 1009, 21020, 0";
+    let told = "model 'onnx_sequence_int32' does not compute running-sum: it answered the only sequence, 1009, 20011, -21020, twice with \
+                1010, 20011, -21020 instead of 1009, 21020, 0";
     assert!(said.contains(told), "{said}");
     assert_eq!(fs::read_to_string(&config).expect("a file"), wrong, "what is given is left as it is");
 }

@@ -9,7 +9,7 @@ use sequence_stress::{
     engine::{RunError, Setup},
     oracle::ViolationKind,
     reference::{ModelOptions, Planted, Server},
-    report::{Summary, Verdict},
+    report::{Summary, Verdict, describe},
     repository::Dtype,
     scenario::{Overrides, Scenario, Source},
     seed::Seed,
@@ -48,7 +48,7 @@ fn run(endpoints: &Endpoints, model: &str, by: Transport, more: &str) -> Result<
 
 fn assert_valid(endpoints: &Endpoints, model: &str, by: Transport, more: &str) {
     let summary = run(endpoints, model, by, more).unwrap_or_else(|error| panic!("{model} by {by}: {error}"));
-    let accused: Vec<_> = summary.result.violations.iter().map(ToString::to_string).collect();
+    let accused: Vec<_> = summary.result.violations.iter().map(describe).collect();
     let total = summary.result.tally.total();
     let is_right = summary.verdict() == Verdict::Valid && total.completed > 30;
     assert!(is_right, "{model} by {by}: {accused:?} {:?} {total:?}", summary.doubts());

@@ -17,7 +17,7 @@ use sequence_stress::{
     model::Strategy,
     oracle::ViolationKind,
     reference::{Fault, ModelOptions, Planted, model_names},
-    report::{Summary, Verdict},
+    report::{Summary, Verdict, describe},
     repository::{Backend, Dtype, Form, Matrix, Options},
     scenario::Scenario,
     seed::Seed,
@@ -78,7 +78,7 @@ fn problem(model: &str, summary: Result<Summary, RunError>) -> Option<String> {
         Err(error) => return Some(format!("{model}: {error}")),
     };
     let total = summary.result.tally.total();
-    let accused: Vec<_> = summary.result.violations.iter().map(ToString::to_string).collect();
+    let accused: Vec<_> = summary.result.violations.iter().map(describe).collect();
     // Some may be undetermined where the process is held up for as long as the idle limit.
     let is_judged = total.completed > 40 && total.undetermined * 10 < total.completed;
     let is_right = summary.verdict() == Verdict::Valid && is_judged;
@@ -174,7 +174,7 @@ fn what_is_wrong_with_one_answer_or_one_element_is_found_with_each_type() {
 fn a_model_is_not_sent_elements_that_it_does_not_take() {
     let server = reference_server(models(Strategy::Direct), &[]);
     let refused = run(server.address, "implicit_sequence_int64", SEVERAL).expect_err("its shape is fixed").to_string();
-    let expected = "model 'implicit_sequence_int64' takes INPUT INT64[-1, 1], which are always 1 elements, and values.elements \
+    let expected = "model 'implicit_sequence_int64' takes INPUT INT64[-1, 1], always of 1 element, and values.elements \
         asks for 1 to 16: leave it out, or take a model with an open dimension (-m)";
     assert!(refused.contains(expected) && refused.lines().count() == 1, "{refused}");
     let one = run(server.address, "implicit_sequence_int64", "values.elements = { min = 1, max = 1 }");

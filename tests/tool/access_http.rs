@@ -1,10 +1,15 @@
 //! What it takes to be let in over HTTP: TLS, headers, compression, and correlation IDs that are texts.
 
-use std::{fs, process::Output};
+use std::{
+    fs,
+    process::Output,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
 use crate::support::{
     Setup, TestServer,
     front::{Asked, HttpFront},
+    http,
     runs::reference_server,
     tls::{Authority, TlsFront},
     tool::tool,
@@ -218,5 +223,31 @@ fn texts_as_correlation_ids_are_tried_before_the_run() {
                 assert_eq!(lacks_texts(&integers.1), None, "{}", integers.1);
             }
         }
+    }
+}
+
+/// A server may count a request after it has answered it. The run's first count then has to wait for the sequence before it.
+#[test]
+fn requests_that_are_counted_late_before_the_run_are_no_other_clients() {
+    const STEPS_BEFORE: usize = 3;
+    let server = server();
+    for late in 1..4 {
+        let stats = "/v2/models/custom_sequence_int32/stats";
+        // Some bytes for each round of the test.
+        let before: &str = Box::leak(http::ask(server.http, "GET", stats, &[], b"").text().into_boxed_str());
+        let (executed, counted) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let front = HttpFront::start(server.http, move |asked| {
+            let path = asked.uri().path();
+            if path.ends_with("/infer") && asked.body() != "{}" {
+                executed.fetch_add(1, Ordering::Relaxed);
+            }
+            let is_late = path == stats
+                && executed.load(Ordering::Relaxed) >= STEPS_BEFORE
+                && counted.fetch_add(1, Ordering::Relaxed) < late;
+            is_late.then_some((200, before))
+        });
+        let done = run("", &["-u", &format!("http://{}", front.address)]);
+        assert_valid(&done);
+        assert_eq!(done.1["server_counts"]["result"], "agrees", "{late} late: {}", done.1["server_counts"]);
     }
 }

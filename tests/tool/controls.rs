@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use crate::support::runs::{reference_server, run_alone, scenario};
 use sequence_stress::{
+    controls::Difference,
     engine::{RunResult, Setup},
-    oracle::{ViolationKind, diagnosis::Cause},
+    oracle::{Evidence, ViolationKind, diagnosis::Cause},
     reference::{ModelOptions, Planted},
     seed::Seed,
     simulation::Simulation,
@@ -57,8 +58,8 @@ fn a_control_that_the_model_sees_wrongly_is_one_violation_that_names_it() {
     ] {
         let result = stress(model, Some(fault), PATTERNS);
         let [violation] = &result.violations[..] else { panic!("{model}, {fault}: {:#?}", result.violations) };
-        assert_eq!(violation.kind, ViolationKind::WrongControl, "{model}, {fault}: {violation}");
-        assert_eq!(violation.explanations[0].cause, cause, "{model}, {fault}: {violation}");
+        assert_eq!(violation.kind, ViolationKind::WrongControl, "{model}, {fault}: {violation:?}");
+        assert_eq!(violation.explanations[0].cause, cause, "{model}, {fault}: {violation:?}");
         assert_eq!(result.tally.violation_count(), 1, "{model}, {fault}");
     }
 }
@@ -69,8 +70,9 @@ fn a_wrong_correlation_id_is_told_with_the_one_that_the_model_saw() {
     let wrong = result.violations.iter().find(|violation| violation.kind == ViolationKind::WrongControl);
     let wrong = wrong.unwrap_or_else(|| panic!("{:#?}", result.violations));
     assert_eq!(wrong.explanations[0].cause, Cause::CorridWrong);
-    let id = wrong.place.as_ref().expect("a place").correlation_id;
-    assert!(wrong.seen.contains(&format!("to the model and the request says {id}")), "{wrong}");
+    let id = wrong.place.as_ref().expect("a place").correlation_id.0.get();
+    let Evidence::Controls { differences, .. } = &wrong.evidence else { panic!("{wrong:?}") };
+    assert!(matches!(differences[..], [Difference::Corrid { said, .. }] if said == id), "{wrong:?}");
 }
 
 #[test]
@@ -79,7 +81,7 @@ fn two_sequences_in_one_slot_are_found_by_the_slot() {
     let result = stress(DIRECT, Some("double-release"), one_at_a_time);
     let wrong = result.violations.iter().find(|violation| violation.kind == ViolationKind::WrongSlot);
     let wrong = wrong.unwrap_or_else(|| panic!("{:#?}", result.violations));
-    assert!(wrong.expected.contains("has had it for"), "{wrong}");
+    assert!(matches!(wrong.evidence, Evidence::TakenSlot { .. }), "{wrong:?}");
     assert_eq!(wrong.explanations[0].cause, Cause::SharedState);
     assert!(result.tally.violations[&ViolationKind::WrongSlot] > 0);
 }
@@ -108,8 +110,9 @@ fn a_correct_server_is_not_accused_whatever_its_clients_do() {
 fn what_a_model_does_not_tell_is_told() {
     let notes = |model, more: &str| {
         let notes = stress(model, None, &format!("{PATTERNS}\n{more}")).preflight.notes;
-        notes.into_iter().filter(|note| note.contains("what the model saw")).collect::<Vec<_>>()
+        let notes = notes.iter().map(ToString::to_string);
+        notes.filter(|note| note.contains("does not report")).collect::<Vec<_>>()
     };
-    assert_eq!(notes(DIRECT, ""), ["not checked: what the model saw of END and CORRID, which it does not tell"]);
+    assert_eq!(notes(DIRECT, ""), ["not checked: END and CORRID, because the model does not report them"]);
     assert_eq!(notes(OLDEST, ""), [""; 0]);
 }

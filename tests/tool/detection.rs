@@ -25,11 +25,12 @@ const AT_A_TIME: usize = 2;
 const SEEDS: &[(Fault, u64)] = &[];
 /// What a fault that happens once may be called besides: a request that is taken in spite of its flaw is refused all the same
 /// where its sequence was gone, with the wrong words; a slot too many may be seen by nothing but the count of the slots; and where
-/// a step was so late that it might be refused it is the next one that must not be executed.
+/// a step was so late that it might be refused it is the next one that must not be executed; a step that is taken for another ID's is refused where that ID has no sequence.
 const ALSO_CALLED: &[(Fault, ViolationKind)] = &[
     (Fault::AcceptBatch, ViolationKind::UnexpectedError),
     (Fault::ExtraSlot, ViolationKind::SlotReleasedTwice),
     (Fault::RefuseMidSequence, ViolationKind::MissingStartError),
+    (Fault::FoldTexts, ViolationKind::UnexpectedError),
 ];
 /// Of what is found so much has to be named rightly.
 const NAMED_PERCENT: usize = 95;
@@ -67,8 +68,8 @@ fn is_called_so((row, _, outcome): &(Row, Planted, Outcome)) -> bool {
 
 #[test]
 fn every_fault_has_its_row() {
-    for info in Fault::TABLE {
-        assert_eq!(ROWS.iter().filter(|row| row.fault == info.fault).count(), 1, "{}", info.name);
+    for fault in Fault::ALL {
+        assert_eq!(ROWS.iter().filter(|row| row.fault == fault).count(), 1, "{fault}");
     }
 }
 
@@ -110,7 +111,9 @@ fn each_built_in_scenario_finds_the_faults_that_it_is_meant_for() {
     for builtin in BUILTIN.iter().filter(|builtin| builtin.in_suite) {
         assert!(pairs.iter().any(|meant| meant.scenario == builtin.name), "{} is meant for nothing", builtin.name);
     }
-    for row in ROWS.iter().filter(|row| not_found_because(row.fault, true).is_none()) {
+    // Memory that grows shows in runs of 80 s and more, which scenarios have with --duration.
+    let is_short = |row: &&Row| row.fault != Fault::LeakMemory && not_found_because(row.fault, true).is_none();
+    for row in ROWS.iter().filter(is_short) {
         assert!(pairs.iter().any(|meant| meant.row.fault == row.fault), "no scenario is meant for {}", row.fault);
     }
 }

@@ -9,7 +9,7 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::tool::tool;
+use crate::support::{Setup, TestServer, tool::tool};
 
 /// A run of the tool in which no file can have more than so many blocks of 512 bytes.
 fn limited(blocks: u32, words: &[&str]) -> Output {
@@ -73,6 +73,33 @@ fn a_history_that_cannot_be_begun_is_told_before_anything_is_sent() {
     assert_eq!(code, Some(2), "{out}{err}");
     assert!(err.contains("cannot write the history to ") && err.contains("; nothing was sent"), "{err}");
     assert!(!out.contains("VALID"), "{out}");
+}
+
+#[test]
+fn a_history_that_cannot_be_begun_costs_the_server_nothing() {
+    let server = TestServer::start(Setup::default());
+    let output = tool()
+        .args(["-u", &server.address.to_string(), "-t", "2", "-i", "5", "--history", "/no/such/folder/h.jsonl"])
+        .output()
+        .expect("it runs");
+    let (code, out, err) = told(&output);
+    assert_eq!(code, Some(2), "{out}{err}");
+    assert!(err.contains("cannot write the history to /no/such/folder/h.jsonl: "), "{err}");
+    assert_eq!(server.requests(), 0);
+}
+
+#[test]
+fn a_run_that_cannot_begin_leaves_no_history() {
+    let server = TestServer::start(Setup { formula: Some("ready-times-input-plus-start"), ..Setup::default() });
+    let folder = TempDir::new().expect("a folder");
+    let history = folder.path().join("h.jsonl");
+    let address = server.address.to_string();
+    let output = tool()
+        .args(["-u", &address, "-t", "2", "-i", "5", "--history", history.to_str().expect("UTF-8")])
+        .output()
+        .expect("it runs");
+    assert_eq!(told(&output).0, Some(4), "{output:?}");
+    assert_eq!(files(folder.path()), Vec::<String>::new());
 }
 
 /// How many events the blocks of a history have, as their last lines tell.

@@ -14,7 +14,7 @@ use crate::support::{
     tool::tool,
 };
 use sequence_stress::{
-    engine::{Checked, Interrupted, Observer, Progress, Recording, RunResult, Setup as RunSetup, check, run},
+    engine::{Checked, HistoryPlan, Interrupted, Observer, Progress, RunResult, Setup as RunSetup, check, run},
     history::{Keep, Options},
     oracle::Violation,
     reference::{Fault, ModelOptions, Planted},
@@ -67,7 +67,7 @@ fn options(path: &Path) -> Options {
 }
 
 fn record(scenario: &Scenario, options: Options, interrupt_after: Option<u64>) -> RunResult {
-    let recording = Recording { options, scenario_name: "test".into(), replay: "again".into(), server: None };
+    let recording = HistoryPlan { options, scenario_name: "test".into(), replay: "again".into(), server: None };
     let setup = RunSetup { recording: Some(recording), ..RunSetup::new(scenario.clone(), Seed(7)) };
     let (sender, interrupts) = mpsc::channel(1);
     let mut observer = Interrupter(interrupt_after.map(|after| (after, sender.clone())));
@@ -100,7 +100,7 @@ fn summary(scenario: &Scenario, result: &RunResult) -> Summary {
 fn in_order(violations: &[Violation]) -> Vec<&Violation> {
     let mut all: Vec<_> = violations.iter().collect();
     // Two threads' violations may have been seen in either order.
-    all.sort_by(|a, b| (a.at_ns, &a.sent).cmp(&(b.at_ns, &b.sent)));
+    all.sort_by_key(|violation| (violation.at_ns, violation.request()));
     all
 }
 
@@ -213,7 +213,7 @@ fn an_interrupted_run_is_unknown_again() {
 
 #[test]
 fn a_server_that_died_died_again() {
-    let server = Setup { dies_at_statistics: Some(4), ..Setup::default() };
+    let server = Setup { dies_at_statistics: Some(6), ..Setup::default() };
     let (verdict, live) = record_and_check(server, "", "h.jsonl", None);
     assert_eq!((verdict, live.violations.len()), (Verdict::Invalid, 1));
     let (verdict, _) = record_and_check(faulty(Fault::Crash, 300), "", "h.jsonl", None);
@@ -310,7 +310,7 @@ fn the_command_says_of_a_damaged_history_what_is_good() {
     let lines: Vec<_> = whole.lines().collect();
     let file = folder.path().join("damaged.jsonl");
     let name = file.to_str().expect("UTF-8");
-    let newer = whole.replacen("\"version\":1,", "\"version\":9,", 1);
+    let newer = whole.replacen("\"version\":2,", "\"version\":9,", 1);
     let cut_off = format!("{}\n", lines[..lines.len() - 40].join("\n"));
     let good = cut_off.lines().filter(|line| line.starts_with("{\"t\":")).count();
     let good = format!("good are {good} entries, up to t = ");
@@ -318,7 +318,7 @@ fn the_command_says_of_a_damaged_history_what_is_good() {
     for (content, code, expected, violations) in [
         (&cut_off, 2, ["it ends here, without the run's end", &good], 1),
         (&changed, 2, ["no event is called 'sunt'", "good are 0 entries"], 0),
-        (&newer, 2, ["version 9, and this tool reads up to version 1", "nothing of it is good"], 0),
+        (&newer, 2, ["version 9, and this tool reads version 2", "nothing of it is good"], 0),
     ] {
         fs::write(&file, content).expect("a file");
         let output = output(&["check", name]);

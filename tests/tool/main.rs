@@ -14,6 +14,7 @@ mod detection;
 mod embedded;
 mod files;
 mod goaway;
+mod health;
 mod history;
 mod layers;
 mod model_repository;

@@ -9,7 +9,7 @@ use crate::support::{
 use sequence_stress::{
     engine::{IdleSearch, Interrupted, RunResult, Setup, SlotFinding, run},
     oracle::{
-        Violation,
+        Leak, Purpose, Violation,
         ViolationKind::{self, *},
         diagnosis::{Cause, Explanation},
     },
@@ -125,11 +125,10 @@ fn a_slot_that_is_gone_is_missed() {
     side_by_side(AT_A_TIME, &rows, |&(fault, model)| {
         let result = assert_found(fault, 2, model, SlotLeak);
         assert_eq!(kinds(&result), [SlotLeak], "{fault} on {model}: {:#?}", result.violations);
-        let SlotFinding::Leaked { slots: 8, leaked: 1, seen } = &result.slots.finding else {
+        let SlotFinding::Leaked { slots: 8, leaked: 1, seen } = result.slots.finding else {
             panic!("{fault} on {model}: {:?}", result.slots)
         };
-        assert!(seen.contains("7 of 8 open at a time"), "{seen}");
-        assert!(seen.contains("when these ended, 1 of the others got an answer"), "{seen}");
+        assert!(matches!(seen, Leak::Unanswered { open: 7, leaked: 1, later: Some(1), .. }), "{seen:?}");
     });
 }
 
@@ -144,7 +143,7 @@ fn a_slot_that_there_is_twice_is_found() {
             kinds(&result).into_iter().filter(|kind| ![SlotReleasedTwice, WrongSum].contains(kind)).collect();
         assert_eq!(rest, [], "{fault} on {model}: {:#?}", result.violations);
         // What the check itself sees is explained by what the check itself sent.
-        let of_the_check = result.violations.iter().filter(|its| its.sent.ends_with("of the slot check"));
+        let of_the_check = result.violations.iter().filter(|its| its.aside() == Some(Purpose::SlotCheck));
         for violation in of_the_check {
             // Behind the last step nothing shows whose state it is from then on.
             let is_named = |its: &&Explanation| matches!(its.cause, Cause::SharedState | Cause::LeakedState);
@@ -177,6 +176,31 @@ fn an_answer_that_is_lost_does_not_hide_that_all_slots_are_gone() {
     let result = run_on(&server, DIRECT, more);
     assert_eq!(kinds(&result), [Lost, SlotLeak], "{:#?} {:#?}", result.slots, result.violations);
     assert!(matches!(result.slots.finding, SlotFinding::Leaked { slots: 1, leaked: 1, .. }), "{:?}", result.slots);
+}
+
+#[test]
+fn a_start_that_waits_beside_a_free_slot_is_found() {
+    let rows: &[(&[Planted], &[ViolationKind])] = &[
+        (&[], &[]),
+        // The server keeps the slot of a sequence that ended until the idle limit.
+        (&[Planted::once(Fault::LoseEnd, 40)], &[SlotWithheld]),
+        (&[Planted::always(Fault::LoseEnd)], &[SlotWithheld]),
+    ];
+    let more = "load = { workers = 8, iterations = 12 }\nlength = { min = 2, max = 4 }\npatterns.common = { valid = 1 }\n\
+                contexts = { common = 1, rare = 0, rare_probability = 0 }\nclaims = {}\n\
+                think.pass_ms.uniform = { min = 3000, max = 9000 }";
+    // A START comes every 750 ms, and the ID whose END was lost begins its next sequence after 3 s at the earliest: one has to wait.
+    for (faults, found) in rows {
+        let _simulation = Simulation::begin();
+        let idle_limit = Duration::from_secs(5);
+        let one = ModelOptions { instances: 1, max_batch_size: 1, candidates: 1, idle_limit, ..models() };
+        let server = reference_server(one, faults);
+        let result = run_on(&server, DIRECT, more);
+        assert!(faults.iter().all(|planted| server.committed(planted.fault) > 0), "{faults:?}");
+        assert_eq!(kinds(&result), *found, "{faults:?} {:#?} {:#?}", result.accounting, result.violations);
+        let causes = result.violations.iter().map(|violation| violation.explanations[0].cause);
+        assert!(causes.eq(found.iter().map(|_| Cause::SlotKept)), "{:#?}", result.violations);
+    }
 }
 
 #[test]
@@ -272,7 +296,7 @@ fn the_idle_limit_that_the_server_keeps_is_searched_for() {
     };
     // One that ends sequences too early is accused, and one that is late is measured.
     let is_early = |result: &RunResult| {
-        let of_the_search = |its: &&Violation| its.sent.ends_with("of the search for the idle limit");
+        let of_the_search = |its: &&Violation| its.aside() == Some(Purpose::IdleSearch);
         let seen = result.violations.iter().find(of_the_search).unwrap_or_else(|| panic!("{:?}", result.violations));
         let cause = seen.explanations.first().map(|first| first.cause);
         assert_eq!((seen.kind, cause), (SpuriousStartError, Some(Cause::PrematureReap)), "{seen:?}");

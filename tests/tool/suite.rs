@@ -136,7 +136,7 @@ fn what_needs_another_endpoint_is_skipped_and_why_is_told() {
 fn what_the_endpoint_cannot_do_is_skipped_and_why_is_told() {
     let (code, told) = suite(&["--only", "slot-exhaustion", "--instances", "8", "--max-batch-size", "4"]);
     assert_eq!(code, Some(3), "nothing was run: {told}");
-    assert!(told.contains("skipped") && told.contains("there are 32 of them for 32 workers"), "{told}");
+    assert!(told.contains("skipped") && told.contains("the model has 32 slots for 32 workers"), "{told}");
     let texts = ["--only", "correlation-id-routing-text", "-m", "oldest_sequence_int32"];
     let (code, told) = suite(&texts);
     assert!(

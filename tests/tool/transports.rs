@@ -4,7 +4,8 @@ use crate::support::runs::{run_alone, scenario, server_with as server};
 use sequence_stress::{
     claim::Claim,
     engine::{Accounting, RunError, RunResult, Setup},
-    oracle::ViolationKind,
+    event::Code,
+    oracle::{Evidence, ViolationKind},
     reference::Server,
     seed::Seed,
     simulation::Simulation,
@@ -78,15 +79,13 @@ fn a_wrong_code_is_told_with_the_right_one() {
     // The first refusal is that of the look before the run.
     let result = stress(&server(Some("wrong-error-code:once@2")), DIRECT, patterns);
     let [violation] = result.violations.as_slice() else { panic!("{:#?}", result.violations) };
-    assert_eq!(violation.expected, "gRPC code 3 with this refusal");
-    assert!(
-        violation.seen.starts_with("gRPC code 13 with the error 'inference request for sequence"),
-        "{}",
-        violation.seen
-    );
+    let Evidence::CodeOfRefusal { expected: Code::Grpc(3), seen: Code::Grpc(13), error } = &violation.evidence else {
+        panic!("{violation:?}")
+    };
+    assert!(error.starts_with("inference request for sequence"), "{error}");
     let result = stress(&server(Some("wrong-error-text:once@2")), DIRECT, patterns);
     let [violation] = result.violations.as_slice() else { panic!("{:#?}", result.violations) };
-    assert!(violation.seen.starts_with("gRPC code 3 with the error '"), "{}", violation.seen);
+    assert!(matches!(violation.evidence, Evidence::Failed { code: Some(Code::Grpc(3)), .. }), "{violation:?}");
 }
 
 #[test]
@@ -95,7 +94,7 @@ fn what_calls_cannot_do_is_left_out_and_told() {
     let weights = "slots.check = false\npatterns.common = { valid = 1, half-close = 5, cancel-queued = 5 }";
     let result = stress(&server(None), DIRECT, weights);
     assert_eq!(result.violations, []);
-    let notes = result.preflight.notes.join("\n");
+    let notes = result.preflight.notes.iter().map(ToString::to_string).collect::<String>();
     assert!(notes.contains("because they need a stream: cancel-queued, half-close"), "{notes}");
     assert!(notes.contains("window is 1 where steps are calls"), "{notes}");
     assert_eq!(result.tally.reached.of(Claim::HalfClosed), 0);

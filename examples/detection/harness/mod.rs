@@ -3,7 +3,6 @@
 #![allow(dead_code, unreachable_pub, reason = "the short form, a test, uses its part")]
 
 pub mod meant;
-pub mod naming;
 pub mod plain;
 pub mod rows;
 pub mod trial;

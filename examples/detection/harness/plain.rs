@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use sequence_stress::{
-    event::{ContextId, Cut, Received},
-    history::{Entry, What},
+    event::{ContextId, Cut, EventKind, Received},
+    history::Entry,
     number::{Datatype, Number},
     sequence::{Pattern, Step},
 };
@@ -47,7 +47,7 @@ pub fn judge(entries: &[Entry]) -> Plain {
         if !context.takes(entry.lane.0, &entry.what) {
             return Plain::Fails;
         }
-        if matches!(entry.what, What::GaveUp | What::NotClosed) {
+        if matches!(entry.what, EventKind::GaveUp | EventKind::NotClosed) {
             verdict = Plain::Hangs;
         }
     }
@@ -56,15 +56,15 @@ pub fn judge(entries: &[Entry]) -> Plain {
 
 impl Context {
     /// Takes in what happened; whether it is right.
-    fn takes(&mut self, lane: u8, what: &What) -> bool {
+    fn takes(&mut self, lane: u8, what: &EventKind) -> bool {
         let waiting = self.waiting.entry(lane).or_default();
         match what {
-            What::Opened(..) => waiting.clear(),
-            What::Sent(step) => {
+            EventKind::Opened(..) => waiting.clear(),
+            EventKind::Sent(step) => {
                 let expected = self.expect(step);
                 self.waiting.entry(lane).or_default().push_back(expected);
             }
-            What::Answered(_, sum, _) => {
+            EventKind::Answered(_, sum, _) => {
                 return match waiting.pop_front() {
                     Some(Expected::Sum(expected)) => expected == *sum,
                     Some(Expected::Refusal) => false,
@@ -72,24 +72,26 @@ impl Context {
                     Some(Expected::Anything) | None => true,
                 };
             }
-            What::Received(received) => {
+            EventKind::Received(received) => {
                 return match waiting.pop_front() {
                     Some(Expected::Sum(expected)) => is_sum(received, expected),
                     Some(Expected::Refusal) => is_refusal(received),
                     Some(Expected::Anything) | None => true,
                 };
             }
-            What::Cut(Cut::Broken(_)) => return waiting.iter().all(|its| matches!(its, Expected::Anything)),
-            What::Cut(Cut::Cancelled | Cut::Reset | Cut::Killed | Cut::ByNetwork | Cut::Lapsed) => {
+            EventKind::Cut(Cut::Broken(_) | Cut::Ended) => {
+                return waiting.iter().all(|its| matches!(its, Expected::Anything));
+            }
+            EventKind::Cut(Cut::Cancelled | Cut::Reset | Cut::Killed | Cut::ByNetwork | Cut::Lapsed) => {
                 self.is_in_doubt = true;
             }
-            What::Cut(Cut::ByClient | Cut::Interrupted)
-            | What::GaveUp
-            | What::HalfClosed
-            | What::StoppedReading(_)
-            | What::Disturbed(_)
-            | What::Closed
-            | What::NotClosed => {}
+            EventKind::Cut(Cut::ByClient | Cut::Interrupted)
+            | EventKind::GaveUp
+            | EventKind::HalfClosed
+            | EventKind::StoppedReading(_)
+            | EventKind::Disturbed(_)
+            | EventKind::Closed
+            | EventKind::NotClosed => {}
         }
         true
     }

@@ -1,8 +1,16 @@
-//! In which model and scenario each fault shows, and which do not show at all.
+//! In which model and scenario each fault shows, which causes name it rightly, and which faults do not show at all.
+
+#![allow(clippy::enum_glob_use, reason = "a table of them")]
 
 use std::time::Duration;
 
-use sequence_stress::{oracle::ViolationKind, reference::Fault};
+use sequence_stress::{
+    oracle::{
+        ViolationKind,
+        diagnosis::Cause::{self, *},
+    },
+    reference::Fault,
+};
 
 /// The idle limit of models where a scene needs no other.
 pub const IDLE_LIMIT: Duration = Duration::from_millis(100);
@@ -21,10 +29,11 @@ pub enum Scene {
     Ends,
     Pairs,
     Alike,
+    Minutes,
 }
 
 impl Scene {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Base,
         Self::Stepwise,
         Self::Steady,
@@ -36,6 +45,7 @@ impl Scene {
         Self::Ends,
         Self::Pairs,
         Self::Alike,
+        Self::Minutes,
     ];
 
     pub fn name(self) -> &'static str {
@@ -51,6 +61,7 @@ impl Scene {
             Self::Ends => "ends",
             Self::Pairs => "pairs",
             Self::Alike => "alike",
+            Self::Minutes => "minutes",
         }
     }
 
@@ -81,6 +92,7 @@ impl Scene {
             Self::Ends => include_str!("../../../scenarios/detection/ends.toml"),
             Self::Pairs => include_str!("../../../scenarios/detection/pairs.toml"),
             Self::Alike => include_str!("../../../scenarios/detection/alike.toml"),
+            Self::Minutes => include_str!("../../../scenarios/detection/minutes.toml"),
         }
     }
 }
@@ -105,6 +117,10 @@ pub struct Row {
     pub chances: (u64, u64),
     /// What it has to be called where it happens once; more may come of it.
     pub called: ViolationKind,
+    /// The causes that name it rightly; of those that cannot be told apart from outside all.
+    pub causes: &'static [Cause],
+    /// Those that name it rightly, too, where it always happens: where nothing else is ever seen, less can be told.
+    pub more_causes: &'static [Cause],
 }
 
 /// Why a fault is not found, or is found only where it is always there: short, and by design.
@@ -114,7 +130,7 @@ pub fn not_found_because(fault: Fault, always: bool) -> Option<&'static str> {
         Fault::WrongElement => {
             Some("what these runs send has one element; `tests/real/types.rs` finds it where there are several")
         }
-        Fault::LeakMemory => Some("no answer tells what memory a server has"),
+        Fault::LeakMemory if !always => Some("a server's memory goes up and down by more than 1 MiB"),
         Fault::GoAway => Some("lawful: what was under way is finished, and the client connects again"),
         Fault::StarveBacklog | Fault::BacklogOrder if !always => {
             Some("one sequence begins some ms later than it might have, within the longest lawful wait")
@@ -132,11 +148,23 @@ const IDLE_SLOTS: (u64, u64) = (1, 250);
 const FIRST: (u64, u64) = (1, 15);
 /// Towards the end of a run, so that its ID is not used again: that would give the slot back.
 const LATE: (u64, u64) = (16, 40);
+/// The looks at a server in a scene of a hundred seconds.
+const LOOKS: (u64, u64) = (1, 90);
 /// A server that goes before its first answer came could not be tested.
 const AFTER_FIRST: (u64, u64) = (300, 800);
 
+/// Causes of a START that goes on from an old sum: what it is, and whether it was told, cannot be seen from outside.
+const NOT_RESET: &[Cause] = &[StaleStateOfId, StaleStateOfSlot, StartNotTold];
+/// Causes of a step in the middle of a sequence that finds nothing.
+const RESET: &[Cause] = &[StateReset, StartTold, EndTold];
+/// Causes of two sequences of which each goes on from the other's steps.
+const MIXED_UP: &[Cause] = &[SharedState, StrayStep, LeakedState, SwappedStates, SlotWrong, IdTakenForAnother];
+
 macro_rules! rows {
-    ($($fault:ident $model:ident $scene:ident $chances:ident $($execution_ms:literal)? => $kind:ident;)*) => {
+    ($(
+        $fault:ident $model:ident $scene:ident $chances:ident $($execution_ms:literal)? => $kind:ident, $causes:expr
+        $(, always $more:expr)?;
+    )*) => {
         /// Every fault, where it shows.
         pub const ROWS: &[Row] = &[$(Row {
             fault: Fault::$fault,
@@ -145,86 +173,109 @@ macro_rules! rows {
             execution_ms: [$($execution_ms,)? 1][0],
             chances: $chances,
             called: ViolationKind::$kind,
+            causes: $causes,
+            more_causes: [$($more as &[Cause],)? &[]][0],
         },)*];
     };
 }
 
 rows! {
-    OffByOne DIRECT Base STEPS => WrongSum;
-    WrongElement DIRECT Base STEPS => WrongSum;
-    KeepState DIRECT Base SEQUENCES => WrongSum;
-    ResetState DIRECT Base STEPS => WrongSum;
-    StaleState DIRECT Base SEQUENCES => WrongSum;
-    SwapStates DIRECT Base STEPS => WrongSum;
-    DoubleRelease DIRECT Stepwise SELDOM => WrongSum;
-    ExecuteTwice OLDEST Base STEPS => WrongSum;
-    SkipStep DIRECT Base STEPS => WrongSum;
-    OutOfOrder DIRECT Base STEPS => WrongSum;
-    EndBeforeLast DIRECT Base SEQUENCES => WrongSum;
-    StateNotSaved IMPLICIT Base STEPS => WrongSum;
-    StateOfAnotherSlot IMPLICIT Base STEPS => WrongSum;
-    StartMissing DIRECT Base SEQUENCES => WrongControl;
-    StartSpurious DIRECT Base STEPS => WrongControl;
-    EndMissing OLDEST Base SEQUENCES => WrongControl;
-    EndSpurious OLDEST Base STEPS => WrongControl;
-    ReadyMissing DIRECT Base STEPS => WrongControl;
-    ReadySpurious DIRECT Steady IDLE_SLOTS => WrongSum;
-    CorridZero OLDEST Base STEPS => WrongControl;
-    CorridOther OLDEST Base STEPS => WrongControl;
-    DropResponse DIRECT Base STEPS => Lost;
-    DuplicateResponse DIRECT Base STEPS => Duplicate;
-    SwapResponses DIRECT Base STEPS => Reordered;
-    LoseOwnResponse DECOUPLED Base STEPS => Lost;
-    SwapOwnResponses DECOUPLED Base STEPS => Reordered;
-    LoseFinalMark DECOUPLED Base STEPS => Lost;
-    SurplusResponse DECOUPLED Base STEPS => Duplicate;
-    Misdeliver DIRECT Base STEPS => Misaddressed;
-    WrongRequestId DIRECT Base STEPS => Misaddressed;
-    WrongModelName DIRECT Base STEPS => WrongModel;
-    WrongModelVersion DIRECT Base STEPS => WrongVersion;
-    WrongOutputName DIRECT Base STEPS => WrongOutputName;
-    WrongOutputType DIRECT Base STEPS => WrongOutputType;
-    WrongOutputShape DIRECT Base STEPS => WrongOutputShape;
-    WrongOutputLength DIRECT Base STEPS => WrongOutputSize;
-    TruncateOutput DIRECT Base STEPS => WrongOutputSize;
-    EmptyResponse DIRECT Base STEPS => WrongOutputName;
-    LateResponse DIRECT Base STEPS => Lost;
-    ModelError DIRECT Base STEPS => UnexpectedError;
-    WrongErrorText DIRECT Base SELDOM => UnexpectedError;
-    WrongErrorCode DIRECT Base SELDOM => UnexpectedError;
-    CloseStream DIRECT Base STEPS => StreamBroken;
-    LoseFinalAnswers DIRECT Base SELDOM => StreamBroken;
-    NeverClose DIRECT Base SEQUENCES => StreamNotClosed;
-    LeakSlotAtEnd DIRECT Base SEQUENCES => SlotLeak;
-    LeakSlotAtIdle DIRECT Stepwise LATE => SlotLeak;
-    LeakSlotAtCancel DIRECT Cuts SELDOM => SlotLeak;
-    OrphanAtCancel DIRECT Cuts SELDOM => SlotLeak;
-    LeakSlotAtDisconnect DIRECT Cuts LATE => SlotLeak;
-    LoseEnd DIRECT Ends SEQUENCES => MissingStartError;
-    ExtraSlot DIRECT Crowd SEQUENCES => WrongSlot;
-    ReapEarly DIRECT Steady FIRST 15 => SpuriousStartError;
-    NeverReap DIRECT Cuts LATE => SlotLeak;
-    ClockFromStart DIRECT Pauses STEPS => SpuriousStartError;
-    RefuseMidSequence DIRECT Base STEPS => SpuriousStartError;
-    RefuseStart OLDEST Base SEQUENCES => SpuriousStartError;
-    AcceptNoStart DIRECT Base SELDOM => MissingStartError;
-    AcceptBatch DIRECT Unusual SELDOM => FlawAccepted;
-    RefusalEndsSequence DIRECT Unusual SELDOM => SpuriousStartError;
-    ExpireEarly DIRECT Unusual SELDOM => SpuriousTimeout;
-    IgnoreTimeout DIRECT Waits SELDOM => MissingTimeout;
-    StarveBacklog DIRECT Crowd SEQUENCES 8 => Lost;
-    BacklogOrder DIRECT Crowd SEQUENCES 8 => Lost;
-    HangInstance DIRECT Base STEPS => Lost;
-    SlowExecution DIRECT Base STEPS => Lost;
-    LateRelease OLDEST Base STEPS => Lost;
-    ReaperLivelock DIRECT Crowd SELDOM 8 => Lost;
-    CutIds DIRECT Pairs STEPS => WrongSum;
-    FoldIds DIRECT Pairs STEPS => WrongSum;
-    FoldTexts DIRECT Alike STEPS => WrongSum;
-    Crash DIRECT Base AFTER_FIRST => ServerDied;
-    Restart DIRECT Base AFTER_FIRST => StreamBroken;
-    GoAway DIRECT Base STEPS => StreamBroken;
-    CountTwice DIRECT Base STEPS => Statistics;
-    CountNot OLDEST Base STEPS => Statistics;
-    LeakMemory DIRECT Base SEQUENCES => ServerDied;
+    OffByOne DIRECT Base STEPS => WrongSum, &[WrongArithmetic];
+    WrongElement DIRECT Base STEPS => WrongSum, &[WrongArithmetic];
+    KeepState DIRECT Base SEQUENCES => WrongSum, NOT_RESET;
+    ResetState DIRECT Base STEPS => WrongSum, RESET;
+    StaleState DIRECT Base SEQUENCES => WrongSum, NOT_RESET;
+    SwapStates DIRECT Base STEPS => WrongSum, &[SwappedStates];
+    DoubleRelease DIRECT Stepwise SELDOM => WrongSum, &[SharedState];
+    ExecuteTwice OLDEST Base STEPS => WrongSum, &[ExecutedTwice];
+    SkipStep DIRECT Base STEPS => WrongSum, &[NotExecuted];
+    // Where START is always executed last there is no state until then.
+    OutOfOrder DIRECT Base STEPS => WrongSum, &[OutOfOrder], always RESET;
+    EndBeforeLast DIRECT Base SEQUENCES => WrongSum, &[EndBeforeLast];
+    // A state that is never kept is one that is always reset.
+    StateNotSaved IMPLICIT Base STEPS => WrongSum, &[EffectLost], always RESET;
+    // Two slots that each get the other's state.
+    StateOfAnotherSlot IMPLICIT Base STEPS => WrongSum, &[LeakedState], always &[SwappedStates];
+    StartMissing DIRECT Base SEQUENCES => WrongControl, NOT_RESET;
+    StartSpurious DIRECT Base STEPS => WrongControl, RESET;
+    EndMissing OLDEST Base SEQUENCES => WrongControl, &[EndNotTold];
+    EndSpurious OLDEST Base STEPS => WrongControl, RESET;
+    ReadyMissing DIRECT Base STEPS => WrongControl, &[ReadyNotTold, OutputMissing];
+    ReadySpurious DIRECT Steady IDLE_SLOTS => WrongSum, &[ReadyTold];
+    // Where START always has another ID the second step finds no state.
+    CorridZero OLDEST Base STEPS => WrongControl, &[CorridWrong], always RESET;
+    CorridOther OLDEST Base STEPS => WrongControl, &[CorridWrong], always RESET;
+    // Where the server keeps the order of a stream's answers, those behind one that is dropped are late for ever.
+    // Where it always happens nothing is answered at all.
+    DropResponse DIRECT Base STEPS => Lost, &[AnswerDropped, AnswerLate], always &[ServerHang];
+    DuplicateResponse DIRECT Base STEPS => Duplicate, &[AnsweredTwice];
+    SwapResponses DIRECT Base STEPS => Reordered, &[AnswersReordered];
+    LoseOwnResponse DECOUPLED Base STEPS => Lost, &[AnswerDropped];
+    SwapOwnResponses DECOUPLED Base STEPS => Reordered, &[AnswersReordered];
+    LoseFinalMark DECOUPLED Base STEPS => Lost, &[AnswerDropped], always &[ServerHang];
+    SurplusResponse DECOUPLED Base STEPS => Duplicate, &[AnsweredTwice];
+    Misdeliver DIRECT Base STEPS => Misaddressed, &[AnswerElsewhere, AnswerOfAnother];
+    WrongRequestId DIRECT Base STEPS => Misaddressed, &[UnknownRequestId];
+    WrongModelName DIRECT Base STEPS => WrongModel, &[OtherModelsName];
+    WrongModelVersion DIRECT Base STEPS => WrongVersion, &[OtherVersion];
+    WrongOutputName DIRECT Base STEPS => WrongOutputName, &[OutputName, OutputRefused];
+    WrongOutputType DIRECT Base STEPS => WrongOutputType, &[OutputType];
+    WrongOutputShape DIRECT Base STEPS => WrongOutputShape, &[OutputShape];
+    WrongOutputLength DIRECT Base STEPS => WrongOutputSize, &[OutputTooLong];
+    TruncateOutput DIRECT Base STEPS => WrongOutputSize, &[OutputTooShort];
+    // No step after an empty answer has one that is not.
+    EmptyResponse DIRECT Base STEPS => WrongOutputName, &[OutputMissing], always &[ReadyNotTold];
+    LateResponse DIRECT Base STEPS => Lost, &[AnswerLate], always &[ServerHang];
+    ModelError DIRECT Base STEPS => UnexpectedError, &[ModelError];
+    WrongErrorText DIRECT Base SELDOM => UnexpectedError, &[ErrorText];
+    OutputBesideError DIRECT Base SELDOM => WrongOutputName, &[OutputBesideError];
+    WrongErrorCode DIRECT Base SELDOM => UnexpectedError, &[ErrorText];
+    CloseStream DIRECT Base STEPS => StreamBroken, &[StreamClosedEarly];
+    LoseFinalAnswers DIRECT Base SELDOM => StreamBroken, &[FinalAnswersLost];
+    NeverClose DIRECT Base SEQUENCES => StreamNotClosed, &[StreamKeptOpen];
+    LeakSlotAtEnd DIRECT Base SEQUENCES => SlotLeak, &[SlotLeak];
+    // Whether the slot or the sequence is kept cannot be seen while nobody uses either.
+    LeakSlotAtIdle DIRECT Stepwise LATE => SlotLeak, &[SlotLeak, MissingReap];
+    LeakSlotAtCancel DIRECT Cuts SELDOM => SlotLeak, &[SlotLeak];
+    OrphanAtCancel DIRECT Cuts SELDOM => SlotLeak, &[SlotLeak];
+    LeakSlotAtDisconnect DIRECT Cuts LATE => SlotLeak, &[SlotLeak];
+    LoseEnd DIRECT Ends SEQUENCES => MissingStartError, &[EndNotTold];
+    // It gets the place of another one's.
+    ExtraSlot DIRECT Crowd SEQUENCES => WrongSlot, &[ExtraSlot, SharedState];
+    ReapEarly DIRECT Steady FIRST 15 => SpuriousStartError, &[PrematureReap];
+    NeverReap DIRECT Cuts LATE => SlotLeak, &[SlotLeak, MissingReap];
+    ClockFromStart DIRECT Pauses STEPS => SpuriousStartError, &[PrematureReap];
+    RefuseMidSequence DIRECT Base STEPS => SpuriousStartError, &[SpuriousRefusal];
+    RefuseStart OLDEST Base SEQUENCES => SpuriousStartError, &[StartRefused];
+    // In the slot of the ID's last sequence it goes on from that one's sum, as after an END without effect.
+    AcceptNoStart DIRECT Base SELDOM => MissingStartError, &[RefusalMissing, EndNotTold];
+    AcceptBatch DIRECT Unusual SELDOM => FlawAccepted, &[FlawTaken];
+    RefusalEndsSequence DIRECT Unusual SELDOM => SpuriousStartError, &[EndedByRefusal];
+    ExpireEarly DIRECT Unusual SELDOM => SpuriousTimeout, &[ExpiredEarly];
+    IgnoreTimeout DIRECT Waits SELDOM => MissingTimeout, &[ExpiryMissing];
+    // Where all wait nobody shows that there is a slot for who comes later.
+    StarveBacklog DIRECT Crowd SEQUENCES 8 => Lost, &[Starvation], always &[SlotLeak];
+    BacklogOrder DIRECT Crowd SEQUENCES 8 => Lost, &[Starvation];
+    // An instance that does nothing for longer than an answer is waited for.
+    HangInstance DIRECT Base STEPS => Lost, &[Stall, ServerHang], always &[ServerHang];
+    SlowExecution DIRECT Base STEPS => Lost, &[Stall, ServerHang], always &[ServerHang];
+    LateRelease OLDEST Base STEPS => Lost, &[Stall, ServerHang];
+    // What was executing is still answered, so others may have been answered meanwhile.
+    ReaperLivelock DIRECT Crowd SELDOM 8 => Lost, &[ServerHang, Stall];
+    CutIds DIRECT Pairs STEPS => WrongSum, MIXED_UP;
+    FoldIds DIRECT Pairs STEPS => WrongSum, MIXED_UP;
+    FoldTexts DIRECT Alike STEPS => WrongSum, MIXED_UP;
+    Crash DIRECT Base AFTER_FIRST => ServerDied, &[Crash, Restart];
+    Restart DIRECT Base AFTER_FIRST => StreamBroken, &[Restart];
+    GoAway DIRECT Base STEPS => StreamBroken, &[];
+    CountTwice DIRECT Base STEPS => Statistics, &[CountedTwice];
+    CountNot OLDEST Base STEPS => Statistics, &[NotCounted];
+    SayNotReady DIRECT Minutes LOOKS => NotReady, &[ReadinessWrong];
+    LeakMemory DIRECT Minutes SEQUENCES => MemoryGrowth, &[MemoryLeak];
+}
+
+/// Whether a cause names a fault rightly that happens once, or always.
+pub fn names_rightly(fault: Fault, named: Cause, always: bool) -> bool {
+    let row = ROWS.iter().find(|row| row.fault == fault).expect("every fault has its row");
+    row.causes.contains(&named) || always && row.more_causes.contains(&named)
 }

@@ -4,10 +4,12 @@ use std::{collections::BTreeSet, mem, net::SocketAddr, path::Path, time::Duratio
 
 use rand::RngExt as _;
 use sequence_stress::{
-    engine::{Observer, Progress, Recording, RunResult, Setup, SlotFinding, run},
-    history::{self, Entry, Item, Keep, Reader, What},
+    engine::{HistoryPlan, MemorySource, Observer, Progress, RunResult, Setup, SlotFinding, run},
+    event::EventKind,
+    history::{self, Entry, Item, Keep, Reader},
     oracle::{Violation, ViolationKind, diagnosis::Cause},
-    reference::{ModelOptions, Options, Planted, Server},
+    reference::{MEMORY_GAUGE, ModelOptions, Options, Planted, Server},
+    report::{describe, evidence},
     scenario::{Millis, Overrides, Scenario, Source},
     seed::Seed,
     simulation::{self, Simulation},
@@ -16,9 +18,8 @@ use tempfile::TempDir;
 use tokio::{runtime::Handle, sync::mpsc};
 
 use super::{
-    naming::names_rightly,
     plain::{self, Plain},
-    rows::{Row, Scene},
+    rows::{Row, Scene, names_rightly},
 };
 
 /// A run tells its progress every 100 ms. Who comes to it later than this was kept from running.
@@ -90,7 +91,7 @@ impl Outcome {
         let Some(named) = self.named() else { return false };
         planted.iter().any(|planted| {
             let always = *planted == Planted::always(planted.fault);
-            names_rightly(planted.fault.info().name, named, always)
+            names_rightly(planted.fault, named, always)
         })
     }
 
@@ -101,8 +102,9 @@ impl Outcome {
             Seen::CouldNotTest(why) => format!("could not test: {why}"),
             Seen::Found(found) => {
                 let causes = found.first.explanations.iter();
-                let causes: Vec<_> = causes.map(|one| format!("\n      {}: {}", one.cause, one.evidence)).collect();
-                format!("{}{}", found.first, causes.concat())
+                let causes: Vec<_> =
+                    causes.map(|one| format!("\n      {}: {}", one.cause, evidence(&found.first, one))).collect();
+                format!("{}{}", describe(&found.first), causes.concat())
             }
         }
     }
@@ -130,7 +132,7 @@ pub fn options(scene: Scene, execution_ms: u64, faults: Vec<Planted>, seed: u64)
 pub fn in_reference(row: &Row, planted: &[Planted], seed: u64) -> Outcome {
     let _simulation = Simulation::begin();
     let server = Server::start(options(row.scene, row.execution_ms, planted.to_vec(), seed)).expect("a free port");
-    let outcome = against(server.address, row.scene, row.model, seed);
+    let outcome = run_and_judge(watching(scenario(row.scene, server.address, row.model), &server, seed));
     let committed = planted.iter().map(|planted| server.committed(planted.fault)).sum();
     Outcome { committed: Some(committed), ..outcome }
 }
@@ -139,7 +141,14 @@ pub fn in_reference(row: &Row, planted: &[Planted], seed: u64) -> Outcome {
 pub fn correct_in_reference(scene: Scene, model: &str, seed: u64) -> Outcome {
     let _simulation = Simulation::begin();
     let server = Server::start(options(scene, 1, Vec::new(), seed)).expect("a free port");
-    run_and_judge(Setup::new(unhurried(scenario(scene, server.address, model)), Seed(seed)))
+    run_and_judge(watching(unhurried(scenario(scene, server.address, model)), &server, seed))
+}
+
+/// A run that looks at the reference server's memory, too.
+fn watching(mut scenario: Scenario, server: &Server, seed: u64) -> Setup {
+    scenario.target.metrics = Some(server.metrics.into());
+    let server_memory = Some(MemorySource::Gauge(MEMORY_GAUGE.to_owned()));
+    Setup { server_memory, ..Setup::new(scenario, Seed(seed)) }
 }
 
 /// The same where a machine that is too busy for its servers makes no answer late.
@@ -175,7 +184,7 @@ pub fn run_and_judge(setup: Setup) -> Outcome {
         limit: history::Options::LIMIT,
         part: history::Options::PART,
     };
-    let recording = Recording { options, scenario_name: "detection".to_owned(), replay: String::new(), server: None };
+    let recording = HistoryPlan { options, scenario_name: "detection".to_owned(), replay: String::new(), server: None };
     match run_until_found(Setup { recording: Some(recording), ..setup }) {
         Err(why) => Outcome {
             committed: None,
@@ -248,7 +257,8 @@ fn entries(path: &Path) -> Vec<Entry> {
 
 fn judge(result: &RunResult, entries: &[Entry]) -> Outcome {
     let requests = result.tally.total().requests;
-    let sent_by = |at| entries.iter().filter(|entry| entry.at <= at && matches!(entry.what, What::Sent(_))).count();
+    let sent_by =
+        |at| entries.iter().filter(|entry| entry.at <= at && matches!(entry.what, EventKind::Sent(_))).count();
     let seen = match result.violations.first() {
         None => Seen::Nothing,
         Some(first) => Seen::Found(Box::new(Found {
@@ -266,7 +276,8 @@ fn judge(result: &RunResult, entries: &[Entry]) -> Outcome {
 /// The chance at which a seed has the fault committed once.
 pub fn chance(row: &Row, seed: u64) -> u64 {
     let (first, last) = row.chances;
-    Seed(seed).generator(row.fault as u32).random_range(first..=last)
+    // By its name, so that a new fault changes nothing for the others.
+    Seed(seed).generator(crc32fast::hash(row.fault.name().as_bytes())).random_range(first..=last)
 }
 
 /// A run with the fault committed once: where it does not come to that many chances, at half as many.

@@ -22,22 +22,7 @@ pub struct Ir {
 
 /// A type as attributes have it, and as ports have it.
 pub(super) fn names(element: ElementType) -> (&'static str, &'static str) {
-    match element {
-        ElementType::Bool => ("boolean", "BOOL"),
-        ElementType::Int8 => ("i8", "I8"),
-        ElementType::Int16 => ("i16", "I16"),
-        ElementType::Int32 => ("i32", "I32"),
-        ElementType::Int64 => ("i64", "I64"),
-        ElementType::Uint8 => ("u8", "U8"),
-        ElementType::Uint16 => ("u16", "U16"),
-        ElementType::Uint32 => ("u32", "U32"),
-        ElementType::Uint64 => ("u64", "U64"),
-        ElementType::Fp16 => ("f16", "FP16"),
-        ElementType::Bf16 => ("bf16", "BF16"),
-        ElementType::Fp32 => ("f32", "FP32"),
-        ElementType::Fp64 => ("f64", "FP64"),
-        ElementType::Text => unreachable!("a graph with texts was refused"),
-    }
+    element.openvino().expect("a graph with other types was refused")
 }
 
 /// An output port of a layer, and what comes out of it.

@@ -10,27 +10,7 @@ use crate::{
 pub(super) type Attributes<'a> = &'a [(&'static str, proto::Given)];
 
 pub(super) fn of_type(element: ElementType) -> proto::Given {
-    proto::Given::Type(code(element))
-}
-
-/// The number of a type in `DataType`.
-pub(super) fn code(element: ElementType) -> i32 {
-    match element {
-        ElementType::Fp32 => 1,
-        ElementType::Fp64 => 2,
-        ElementType::Int32 => 3,
-        ElementType::Uint8 => 4,
-        ElementType::Int16 => 5,
-        ElementType::Int8 => 6,
-        ElementType::Text => 7,
-        ElementType::Int64 => 9,
-        ElementType::Bool => 10,
-        ElementType::Bf16 => 14,
-        ElementType::Uint16 => 17,
-        ElementType::Fp16 => 19,
-        ElementType::Uint32 => 22,
-        ElementType::Uint64 => 23,
-    }
+    proto::Given::Type(element.tensorflow())
 }
 
 pub(super) fn shape(shape: &Shape) -> proto::Shape {
@@ -52,7 +32,7 @@ impl Nodes {
         let shape = shape(&Shape::new(dims.iter().copied().map(Dim::Fixed).collect()));
         let is_text = element == ElementType::Text;
         let (content, texts) = if is_text { (Vec::new(), vec![content]) } else { (content, Vec::new()) };
-        let tensor = proto::Tensor { dtype: code(element), shape: Some(shape), content, texts };
+        let tensor = proto::Tensor { dtype: element.tensorflow(), shape: Some(shape), content, texts };
         self.operation(name, "Const", &[], &[("dtype", of_type(element)), ("value", proto::Given::Tensor(tensor))]);
     }
 

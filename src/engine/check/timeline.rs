@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use super::missed;
 use crate::{
     conversation::Lane,
-    event::{ContextId, Event, Nanos},
-    history::{Entry, What},
+    event::{ContextId, Event, EventKind, Nanos},
+    history::Entry,
     plan::correlation_id,
     scenario::Scenario,
     sequence::RequestId,
@@ -64,7 +64,7 @@ impl Timeline {
         if entry.lane.0 >= Lane::MAX {
             return Err(format!("lane {} is none", entry.lane.0));
         }
-        if let What::Sent(step) = &entry.what {
+        if let EventKind::Sent(step) = &entry.what {
             let request = step.request;
             if (request.worker, request.context) != (worker, context) || request.step >= step.of {
                 return Err(format!("request {request} cannot be sent on worker {worker} context {context}"));
@@ -77,14 +77,14 @@ impl Timeline {
         let has_missed = state.gaps < self.gaps;
         let lane = 1 << entry.lane.0;
         match entry.what {
-            What::GaveUp => state.given_up |= lane,
-            What::Cut(_) | What::Opened(..) => state.given_up &= !lane,
-            What::Closed if !has_missed && state.given_up & lane != 0 => {
+            EventKind::GaveUp => state.given_up |= lane,
+            EventKind::Cut(_) | EventKind::Opened(..) => state.given_up &= !lane,
+            EventKind::Closed if !has_missed && state.given_up & lane != 0 => {
                 return Err("a stream is closed in good order on which the client gave up".to_owned());
             }
             _ => {}
         }
-        if entry.what == What::Closed && !has_missed && state.in_flight[entry.lane.index()] > 0 {
+        if entry.what == EventKind::Closed && !has_missed && state.in_flight[entry.lane.index()] > 0 {
             return Err("a stream is closed in good order on which requests are unanswered".to_owned());
         }
         Ok(())
@@ -111,17 +111,17 @@ impl Timeline {
         let state = self.contexts.entry(entry.context).or_default();
         let in_flight = &mut state.in_flight[entry.lane.index()];
         let answered = match &entry.what {
-            What::Sent(step) => {
+            EventKind::Sent(step) => {
                 *in_flight = in_flight.saturating_add(1);
                 state.first_known.get_or_insert(step.request);
                 return true;
             }
-            What::Cut(_) => {
+            EventKind::Cut(_) => {
                 *in_flight = 0;
                 return true;
             }
-            What::Answered(request, ..) => Some(*request),
-            What::Received(received) => received.request(),
+            EventKind::Answered(request, ..) => Some(*request),
+            EventKind::Received(received) => received.request(),
             _ => return true,
         };
         let is_of_the_gap = |request: RequestId| {

@@ -7,11 +7,13 @@ use crate::{
     answers::Answers,
     arithmetic::{Arithmetic, Formula},
     conversation::Transport,
+    engine::Note,
     model::Settings,
     number::{Datatype, Number, Written},
-    scenario::{Population, Scenario},
+    scenario::{Network, Population, Scenario},
     sequence::{IdForm, Pattern},
     tensor::Shape,
+    wording::counted,
 };
 
 /// What the model computes: what its configuration says, or else the command line, or else the running sum from 0. What the
@@ -22,7 +24,7 @@ pub(super) fn arithmetic(
     (datatype, shape): (Datatype, &Shape),
     scenario: &Scenario,
     told: &mut Hints,
-    notes: &mut Vec<String>,
+    notes: &mut Vec<Note>,
 ) -> Result<Arithmetic, String> {
     let parameter = |key| settings.and_then(|settings| settings.parameters.get(key));
     let mut unused = Hints::default();
@@ -33,7 +35,7 @@ pub(super) fn arithmetic(
             let known = Formula::NAMES.join(", ");
             let unknown = || {
                 format!(
-                    "model '{name}' says that it computes '{text}' ({}): this test knows {known}",
+                    "model '{name}' says that it computes '{text}' ({}): the tool knows {known}",
                     Formula::PARAMETER
                 )
             };
@@ -54,7 +56,9 @@ pub(super) fn arithmetic(
         }
     };
     let answers = answers(name, settings, told, &mut unused)?;
-    notes.extend(unused.words().iter().map(|flag| format!("not used: {flag}: the model's configuration tells it")));
+    notes.extend(
+        unused.words().iter().map(|flag| Note::Other(format!("not used: {flag}: the model's configuration tells it"))),
+    );
     let arithmetic = Arithmetic { datatype, formula, initial_state, answers, value_bits: None };
     // Where there are none that do, nothing is sent.
     let value_bits = value_bits(name, &arithmetic, shape, scenario).unwrap_or_default();
@@ -97,7 +101,7 @@ fn answers(name: &str, settings: Option<&Settings>, told: &mut Hints, unused: &m
 
 /// What is asked of a model that answers otherwise than once has to be such as it can do.
 pub(super) fn check_answers(name: &str, answers: Answers, scenario: &Scenario) -> Result<(), String> {
-    let mixes = scenario.draws(Pattern::MixedTransports).anywhere();
+    let mixes = scenario.draws_any(Pattern::mixes_transports);
     let mut transports = scenario.populations.iter().map(|population| population.sending.transport());
     if answers.are_series() && (mixes || transports.any(|transport| !transport.is_stream())) {
         return Err(format!(
@@ -105,9 +109,8 @@ pub(super) fn check_answers(name: &str, answers: Answers, scenario: &Scenario) -
             Transport::GrpcStream
         ));
     }
-    let left_out = |pattern: &Pattern| scenario.draws(*pattern).anywhere() && !pattern.is_of_single_steps();
     if answers.are_iterative()
-        && let Some(pattern) = Pattern::ALL.into_iter().find(left_out)
+        && let Some(pattern) = scenario.drawn(|pattern| !pattern.is_of_single_steps())
     {
         let can = Pattern::ALL.into_iter().filter(|pattern| pattern.is_of_single_steps()).map(Pattern::name);
         return Err(format!(
@@ -156,8 +159,8 @@ pub(super) fn value_bits(
 /// are cut, steps of sequences that were cut before may be added to a later one.
 fn sequences_together(scenario: &Scenario) -> u32 {
     let is_cut = |population: &Population| {
-        let cuts = |pattern: &Pattern| pattern.cuts() && population.draws(*pattern).anywhere();
-        population.network.cut.is_some() || population.network.black_hole.is_some() || Pattern::ALL.iter().any(cuts)
+        let Network { cut, black_hole, .. } = &population.network;
+        cut.is_some() || black_hole.is_some() || population.draws_any(Pattern::cuts)
     };
     let is_disturbed = scenario.phases.iter().any(|phase| phase.server.is_some());
     if is_disturbed || scenario.populations.iter().any(is_cut) { 8 } else { 2 }
@@ -168,50 +171,53 @@ pub(super) fn check_json(name: &str, datatype: Datatype, scenario: &Scenario) ->
     if datatype.is_in_json() {
         return Ok(());
     }
-    let is_json = |population: &Population| population.sending.transport() == Transport::Http;
+    let is_json = |population: &Population| population.sending.transport().is_json();
     if scenario.populations.iter().any(is_json) {
         return Err(format!(
             "model '{name}' takes {datatype}, which HTTP has as bytes alone: --transport {} (sending.transport)",
             Transport::HttpBinary
         ));
     }
-    if scenario.draws(Pattern::MixedTransports).anywhere() && scenario.transports().contains(&Transport::Http) {
+    if let Some(pattern) = scenario.drawn(Pattern::mixes_transports)
+        && scenario.transports().into_iter().any(Transport::is_json)
+    {
         return Err(format!(
-            "model '{name}' takes {datatype}, which HTTP has as bytes alone, and pattern '{}' sends it in JSON, too: leave the pattern out",
-            Pattern::MixedTransports
+            "model '{name}' takes {datatype}, which HTTP has as bytes alone, and pattern '{pattern}' sends it in JSON, too: leave the pattern out"
         ));
     }
     Ok(())
 }
 
 /// What follows from what the model computes.
-fn of_arithmetic(arithmetic: &Arithmetic, scenario: &Scenario) -> Vec<String> {
+fn of_arithmetic(arithmetic: &Arithmetic, scenario: &Scenario) -> Vec<Note> {
     let mut notes = Vec::new();
     let changed = |value: i64| arithmetic.number(value) != arithmetic.datatype.number(value);
     if let Some(bits) = arithmetic.value_bits
         && scenario.populations.iter().any(|population| population.values.extremes().into_iter().any(changed))
     {
         let most = (1_i64 << (bits - 1)) - 1;
-        notes.push(format!(
+        notes.push(Note::Other(format!(
             "values are sent modulo 2^{bits}, from {} to {most}: so all sums are exact in {}",
             -most - 1,
             arithmetic.datatype
-        ));
+        )));
     }
     match arithmetic.answers {
         Answers::One => {}
-        Answers::Several(count) => notes.push(format!(
-            "each request is answered when its last response has come: the model is decoupled and gives {count}"
-        )),
-        Answers::EachOf(times) | Answers::LastOf(times) => notes.push(format!(
-            "sequences have one step and no END: the model is iterative and executes each request {times} times, as a sequence of its own"
-        )),
+        Answers::Several(count) => notes.push(Note::Other(format!(
+            "a request is answered when its last response has come: the model is decoupled, and gives {} to each request",
+            counted(count.into(), "response")
+        ))),
+        Answers::EachOf(times) | Answers::LastOf(times) => notes.push(Note::Other(format!(
+            "sequences have one step and no END: the model is iterative and executes each request {}, as a sequence of its own",
+            counted(times.into(), "time")
+        ))),
     }
     if arithmetic.formula.is_stateless() {
-        notes.push(format!(
-            "not checked: the state of sequences, because {} has none: each answer is judged by its request alone",
+        notes.push(Note::NotChecked(format!(
+            "the state of sequences, because {} has none: each answer is judged by its request alone",
             arithmetic.formula.name()
-        ));
+        )));
     }
     notes
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::Preflight;
 use crate::{
     conversation::Transport,
+    engine::Note,
     engine::{
         parts::{Part, Wanted},
         slots::free_ids,
@@ -77,10 +78,10 @@ impl Preflight {
                 ));
             }
         }
-        self.notes.push(format!(
+        self.notes.push(Note::Other(format!(
             "not known before the run: whether correlation IDs such as '{text}' are taken over {by}, because a sequence of one \
              step had no output"
-        ));
+        )));
         Ok(false)
     }
 
@@ -121,7 +122,7 @@ fn transports(scenario: &Scenario) -> BTreeSet<Transport> {
 }
 
 fn transports_of(scenario: &Scenario, population: &Population) -> Vec<Transport> {
-    let mixes = population.draws(Pattern::MixedTransports).anywhere();
+    let mixes = population.draws_any(Pattern::mixes_transports);
     let others = if mixes { scenario.transports() } else { Vec::new() };
     others.into_iter().chain([population.sending.transport()]).collect()
 }

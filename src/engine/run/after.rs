@@ -5,13 +5,16 @@ use std::borrow::Cow;
 use tokio::sync::mpsc;
 
 use super::{
-    super::{Accounting, Footer, IdleSearch, PendingRequests, Preflight, Recorded, SlotCheck, idle_search, slots},
-    Interrupted, Observer, Prepared, Result, RunError,
+    super::{
+        Accounting, Footer, HistoryWritten, IdleSearch, PendingRequests, Preflight, SlotCheck, aside::Trail,
+        idle_search, slots,
+    },
+    Interrupted, Observer, Prepared, RunError, RunResult,
 };
 use crate::{
     event::Nanos,
     history::{Kept, Spool},
-    oracle::{Violation, ViolationKind, diagnosis::Known},
+    oracle::{Evidence, Violation, ViolationKind, diagnosis::ModelFacts},
     recorder::Tally,
     scenario::Scenario,
 };
@@ -20,11 +23,11 @@ impl Prepared {
     /// Compares with the server's own counts, counts its slots, and looks whether it is still there.
     pub(super) async fn conclude(
         &self,
-        mut result: Result,
+        mut result: RunResult,
         withheld: Option<Violation>,
         observer: &mut dyn Observer,
         interrupts: &mut mpsc::Receiver<()>,
-    ) -> std::result::Result<Result, RunError> {
+    ) -> Result<RunResult, RunError> {
         let Self { client, baseline, shared, alone, .. } = self;
         for violation in alone {
             result.add(violation.clone(), observer);
@@ -45,7 +48,7 @@ impl Prepared {
                 }
             };
         }
-        // Only where nobody else can have had the slot.
+        // Where the counts agree no other client had the slot.
         if let Some(withheld) = withheld.filter(|_| matches!(result.accounting, Accounting::Agrees { .. })) {
             result.add(withheld, observer);
         }
@@ -62,7 +65,7 @@ impl Prepared {
         }
         if let Err(why) = put_back {
             observer.trouble(&why);
-            result.preflight.notes.push(why);
+            result.preflight.notes.push(why.into());
         }
         // One that is gone because nobody started it again did nothing wrong.
         let failed = shared.disturbances.failed();
@@ -74,18 +77,17 @@ impl Prepared {
     }
 
     /// Writes the end of the history.
-    pub(super) async fn finish(self, result: Result, history: Option<Spool>) -> Result {
-        let Some((recording, _)) = self.recording else { return result };
-        let path = recording.options.path;
+    pub(super) async fn finish(self, result: RunResult, history: Option<Spool>) -> RunResult {
+        let Some(path) = self.history else { return result };
         let Some(spool) = history else {
             let problem = Some(format!("{} took too long to be written", path.display()));
             let kept = Kept { problem, ..Kept::default() };
-            return Result { recorded: Some(Recorded { path, kept }), ..result };
+            return RunResult { recorded: Some(HistoryWritten { path, kept }), ..result };
         };
         // Elsewhere, because an interrupt has to be heard meanwhile.
         let written = tokio::task::spawn_blocking(move || {
             let kept = spool.finish(|kept| Footer::new(&result, kept));
-            Result { recorded: Some(Recorded { path, kept }), ..result }
+            RunResult { recorded: Some(HistoryWritten { path, kept }), ..result }
         });
         written.await.expect("the writing of a history does not fail, it tells")
     }
@@ -93,12 +95,12 @@ impl Prepared {
     /// Looks for requests that are still pending, and whether each slot is there once.
     async fn look_at_what_is_left(
         &self,
-        result: &mut Result,
+        result: &mut RunResult,
         observer: &mut dyn Observer,
         interrupts: &mut mpsc::Receiver<()>,
     ) {
         let Self { client, shared, hints, .. } = self;
-        let (mut trail, mut of_the_search) = (slots::Trail::default(), Vec::new());
+        let (mut trail, mut of_the_search) = (Trail::default(), Vec::new());
         let looked = async {
             let pending = PendingRequests::look(&shared.scenario, &shared.access, result).await;
             // A model that was loaded anew may have other slots.
@@ -123,7 +125,7 @@ impl Prepared {
             looked = looked => Some(looked),
             Some(()) = interrupts.recv() => None,
         };
-        let mut seen = trail.explained(&Known::of(&shared.preflight.model));
+        let mut seen = trail.explained(&ModelFacts::of(&shared.preflight.model));
         seen.append(&mut of_the_search);
         match looked {
             Some((pending, slots, idle_limit)) => {
@@ -139,17 +141,12 @@ impl Prepared {
     }
 }
 
-fn server_died(
-    scenario: &Scenario,
-    at: Nanos,
-    reason: &str,
-    tally: &Tally,
-) -> std::result::Result<Violation, RunError> {
-    let answered = tally.total().answered();
-    if answered == 0 {
+fn server_died(scenario: &Scenario, at: Nanos, reason: &str, tally: &Tally) -> Result<Violation, RunError> {
+    let sent = tally.total().sent();
+    if sent.answered == 0 {
         return Err(RunError::Endpoint(format!("the server stopped answering before its first response: {reason}")));
     }
-    let sent = format!("{} requests, {answered} of them answered", tally.total().requests);
-    let expected = format!("{} to go on answering", scenario.target.endpoint);
-    Ok(Violation::of_the_run(ViolationKind::ServerDied, at, sent, expected, reason.to_owned()))
+    let endpoint = scenario.target.endpoint.to_string();
+    let evidence = Evidence::Died { sent, endpoint, reason: reason.to_owned() };
+    Ok(Violation::of_the_run(ViolationKind::ServerDied, at, evidence))
 }

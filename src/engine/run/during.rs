@@ -7,20 +7,22 @@ use tokio::sync::{mpsc, watch};
 use super::{
     super::{
         Accounting, IdleSearch, Memory, PendingRequests, SlotCheck,
-        collector::Collected,
+        health::Watched,
         phases::{Conducted, conduct},
         resources::cpu_us,
+        shared::Shared,
         threads::work,
         watch::Watch,
     },
-    Interrupted, Observer, Prepared, Result, RunError, TICK, keep,
+    Interrupted, Observer, Prepared, RunError, RunResult, TICK, keep,
 };
 use crate::{
     history::Spool,
     oracle::{
         Violation,
-        diagnosis::{Known, explain},
+        diagnosis::{ModelFacts, explain},
     },
+    recorder::{Collected, Tally},
     transport::GoAways,
 };
 
@@ -29,8 +31,8 @@ const COLLECTING: Duration = Duration::from_secs(60);
 
 /// What the workers have shown.
 pub(super) struct Driven {
-    pub(super) result: Result,
-    /// A START that waited although a slot was free, if nobody else had it.
+    pub(super) result: RunResult,
+    /// A START that waited although a slot was free, unless another client had it.
     pub(super) withheld: Option<Violation>,
     pub(super) history: Option<Spool>,
 }
@@ -39,22 +41,25 @@ impl Prepared {
     /// Lets the workers work, and watches them.
     pub(super) async fn drive(
         &self,
+        spool: Option<Spool>,
         observer: &mut dyn Observer,
         interrupts: &mut mpsc::Receiver<()>,
-    ) -> std::result::Result<Driven, RunError> {
+    ) -> Result<Driven, RunError> {
         let shared = &self.shared;
         let drain = shared.scenario.limits.drain_ms.duration();
-        let (taps, collector, mut seen) = self.collector()?;
+        let (taps, collector, mut seen) = self.collector(spool);
         let cpu_before = cpu_us();
         let collected = collector.start();
         let (abort, aborted) = watch::channel(false);
         let mut joined = work(shared, &taps, &aborted).map_err(RunError::Endpoint)?;
         // The collector comes to its end when the threads' taps are gone.
         drop(taps);
-        let mut kept = Vec::new();
+        let (mut kept, mut beside) = (Vec::new(), Vec::new());
         let mut watch = Watch::new();
         let mut ticks = tokio::time::interval(TICK);
         let mut memory = Memory::default();
+        let mut watched = Watched::default();
+        let mut looking = Box::pin(self.looker.look(shared));
         let mut conducted = Box::pin(conduct(shared, &self.hands));
         let mut phases = None;
         let mut ended = None;
@@ -69,6 +74,14 @@ impl Prepared {
                 Some(violation) = seen.recv() => {
                     keep(violation, &mut kept, observer);
                     shared.stop_at_violation();
+                }
+                look = &mut looking => {
+                    looking.set(self.looker.look(shared));
+                    for violation in watched.take(look, shared.now(), &shared.progress()) {
+                        keep(violation.clone(), &mut kept, observer);
+                        beside.push(violation);
+                        shared.stop_at_violation();
+                    }
                 }
                 Some(()) = interrupts.recv() => {
                     watch.interrupted = true;
@@ -100,38 +113,68 @@ impl Prepared {
         let mut tally = done.map_err(RunError::Endpoint)?;
         let Conducted { spans: phases, broken_off } = phases.unwrap_or_default();
         tally.reached.add(&reached);
+        for violation in &beside {
+            tally.violation(violation.kind);
+        }
+        let (health, left) = watched.conclude(shared.now(), &shared.progress());
         for (kind, count) in of_all {
             (0..count).for_each(|_| tally.violation(kind));
         }
-        let mut result = Result {
-            preflight: shared.preflight.clone(),
-            accounting: Accounting::NotCheckable { why: "the server's statistics cannot be read".to_owned() },
-            passes: shared.progress().passes,
-            pending: PendingRequests::NotChecked { why: "the run was interrupted".to_owned() },
-            slots: SlotCheck::not_checkable("the run was interrupted"),
-            idle_limit: IdleSearch::NotAsked,
+        let mut result = RunResult {
             elapsed,
             cpu_us: cpu_us().saturating_sub(cpu_before),
             memory,
             interrupted: Interrupted(watch.interrupted),
-            is_end_known: true,
             tally,
             violations: kept,
-            beside: Vec::new(),
-            recorded: None,
+            beside,
             scene: Arc::new(scene),
             phases,
             broken_off,
             longest_wait,
-            go_aways: GoAways::default(),
+            health: Some(health),
+            ..RunResult::of_a_run(shared)
         };
+        for violation in left {
+            result.add(violation, observer);
+        }
         if let Some(mut hang) = watch.hang {
             // What is kept is what happened around the first violation.
             if result.violations.is_empty() {
-                hang.explanations = explain(&hang, &result.scene.entries, &Known::of(&shared.preflight.model));
+                hang.explanations = explain(&hang, &result.scene.entries, &ModelFacts::of(&shared.preflight.model));
             }
             result.add(hang, observer);
         }
         Ok(Driven { result, withheld, history })
+    }
+}
+
+impl RunResult {
+    /// A run of which only the passes are known: what is looked at after it is as in one that was interrupted.
+    fn of_a_run(shared: &Shared) -> Self {
+        let why = || "the run was interrupted".to_owned();
+        Self {
+            preflight: shared.preflight.clone(),
+            tally: Tally::default(),
+            violations: Vec::new(),
+            beside: Vec::new(),
+            accounting: Accounting::NotCheckable { why: "the server's statistics cannot be read".to_owned() },
+            passes: shared.progress().passes,
+            pending: PendingRequests::NotChecked { why: why() },
+            slots: SlotCheck::not_checkable(why()),
+            idle_limit: IdleSearch::NotAsked,
+            elapsed: Duration::ZERO,
+            cpu_us: 0,
+            memory: Memory::default(),
+            interrupted: Interrupted(false),
+            is_end_known: true,
+            recorded: None,
+            scene: Arc::default(),
+            phases: Vec::new(),
+            broken_off: None,
+            longest_wait: None,
+            go_aways: GoAways::default(),
+            health: None,
+        }
     }
 }

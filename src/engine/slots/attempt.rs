@@ -8,18 +8,22 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval},
 };
 
-use super::{SlotFinding, Terms, Trail, line::Line};
+use super::{SlotFinding, Terms, open_sequence::OpenSequence};
 use crate::{
-    conversation::{Connection, Lane},
+    conversation::Connection,
     engine::{
-        Accounting, Preflight, accounting::Ledger, out::trace_step, record::form, shared::Shared, threads::rules,
+        Accounting, Preflight,
+        accounting::Ledger,
+        aside::{Aside, Trail},
+        out::trace_step,
+        shared::Shared,
     },
-    event::{ContextId, Cut, Event, EventKind},
-    history::{Entry, Form},
-    oracle::{Oracle, Outcome, Ruling},
+    event::{ContextId, Cut, EventKind},
+    oracle::{Leak, Outcome, Purpose, Ruling},
     recorder::Counts,
     sequence::{CorrelationId, RequestId},
     transport::{Client, Link, Message, Outgoing, RequestTemplate, Stream},
+    wording::counted,
 };
 
 /// How many streams share a connection: fewer than any server should refuse, because one that has to wait for a stream
@@ -49,12 +53,11 @@ pub(super) struct Attempt<'r> {
     shared: &'r Shared,
     preflight: &'r Preflight,
     trail: &'r mut Trail,
-    oracle: Oracle,
-    form: Form,
+    aside: Aside,
     /// The model's counts before.
     ledger: Ledger,
     counts: Counts,
-    lines: Vec<Line>,
+    lines: Vec<OpenSequence>,
     outgoing: Vec<Outgoing>,
     connection: Option<Link>,
     readers: JoinSet<()>,
@@ -76,11 +79,8 @@ impl<'r> Attempt<'r> {
         let ledger = Ledger::open(client, model).await.map_err(|why| Void { why, again: false })?;
         let lines = terms.slots as usize + 1;
         let (sender, arrivals) = mpsc::channel(lines);
-        let id_form = shared.scenario.correlation_ids.form;
-        let id = |ContextId { context, .. }| (correlation_id(&terms, number, context), id_form);
-        let rules = rules(&shared.scenario, preflight);
-        let form = form(&rules);
-        let oracle = Oracle::new(rules, 1, terms.slots + 1, id);
+        let ids = (0..=terms.slots).map(|context| correlation_id(&terms, number, context)).collect();
+        let aside = Aside::new(&shared.scenario, preflight, ids, Purpose::SlotCheck);
         Ok(Self {
             number,
             terms,
@@ -88,8 +88,7 @@ impl<'r> Attempt<'r> {
             shared,
             preflight,
             trail,
-            oracle,
-            form,
+            aside,
             ledger,
             counts: Counts::default(),
             lines: Vec::with_capacity(lines),
@@ -105,7 +104,7 @@ impl<'r> Attempt<'r> {
     pub(super) async fn run(mut self) -> Result<SlotFinding, Void> {
         let finding = self.look().await?;
         if !self.end_all().await? {
-            let lost = |line: &Line| !line.is_at_rest();
+            let lost = |line: &OpenSequence| !line.is_at_rest();
             return Err(self.gave_up(lost));
         }
         let mut compared = self.compare_counts().await;
@@ -129,7 +128,8 @@ impl<'r> Attempt<'r> {
         // An early one may be idle and gone by now, and its slot another's.
         self.prove_open(0..slots).await?;
         if self.started() == 0 && self.terms.stuck {
-            let why = format!("none of {slots} STARTs was answered, as requests of the run were not");
+            let why =
+                format!("none of {} was answered, as requests of the run were not", counted(slots as u64, "START"));
             return Err(Void { why, again: false });
         }
         if self.started() < slots {
@@ -138,9 +138,9 @@ impl<'r> Attempt<'r> {
         let sent = Instant::now();
         self.start()?;
         if self.is_answered_early().await? {
-            let seen = format!("an answer within {} ms, and all {slots} went on behind it", sent.elapsed().as_millis());
+            let within_ms = millis(sent.elapsed());
             self.prove_open(0..slots).await?;
-            return Ok(SlotFinding::ReleasedTwice { slots: self.terms.slots, seen });
+            return Ok(SlotFinding::ReleasedTwice { slots: self.terms.slots, within_ms });
         }
         self.send(0, true)?;
         let handed_on = |attempt: &Self| attempt.lines[0].is_ended() && attempt.lines[slots].is_started();
@@ -168,24 +168,15 @@ impl<'r> Attempt<'r> {
         let ended = matches!(self.end_all().await, Ok(true));
         // A slot that is free now goes to one that waits.
         let _ = self.until(patience / 4, |attempt| attempt.started() == attempt.lines.len()).await;
-        let later = self.started() - started;
-        let then = match (started, ended) {
-            (0, _) | (_, false) => String::new(),
-            _ => format!("; when these ended, {later} of the others got an answer"),
-        };
-        let seen =
-            format!("{started} of {slots} open at a time, {leaked} unanswered for {} ms{then}", patience.as_millis());
+        let later = u32::try_from(self.started() - started).ok().filter(|_| started > 0 && ended);
+        let seen = Leak::Unanswered { open: slots - leaked, leaked, waited_ms: millis(patience), later };
         SlotFinding::Leaked { slots, leaked, seen }
     }
 
     /// After an END, the START that waits for the slot got no answer.
     fn not_handed_on(&self) -> SlotFinding {
         let Terms { slots, patience, .. } = self.terms;
-        let seen = format!(
-            "all {slots} open at a time; after one of them ended, a START that waited for its slot stayed unanswered for {} ms",
-            patience.as_millis()
-        );
-        SlotFinding::Leaked { slots, leaked: 1, seen }
+        SlotFinding::Leaked { slots, leaked: 1, seen: Leak::NotHandedOn { waited_ms: millis(patience) } }
     }
 
     fn started(&self) -> usize {
@@ -209,7 +200,7 @@ impl<'r> Attempt<'r> {
     }
 
     /// Steps of such sequences have waited for too long.
-    fn gave_up(&mut self, such: impl Fn(&Line) -> bool) -> Void {
+    fn gave_up(&mut self, such: impl Fn(&OpenSequence) -> bool) -> Void {
         let lost: Vec<_> = (0..self.lines.len()).filter(|&line| such(&self.lines[line])).collect();
         for line in lost {
             self.observe(line, EventKind::GaveUp);
@@ -222,7 +213,7 @@ impl<'r> Attempt<'r> {
         self.ending = true;
         self.keep_open()?;
         let limit = self.terms.patience;
-        self.until(limit, |attempt| attempt.lines.iter().all(Line::is_at_rest)).await
+        self.until(limit, |attempt| attempt.lines.iter().all(OpenSequence::is_at_rest)).await
     }
 
     /// Takes in what comes, and keeps the open sequences from going idle, until something is so; returns whether it is.
@@ -301,8 +292,8 @@ impl<'r> Attempt<'r> {
         self.outgoing.push(outgoing);
         // A worker's sequences are numbered through.
         let sequence = self.number * (self.terms.slots + 1) + context;
-        let first = RequestId { worker: self.worker(), context, sequence, step: 0 };
-        self.lines.push(Line::new(first, self.shared.preflight.model.arithmetic));
+        let first = RequestId { worker: self.aside.place(context).worker, context, sequence, step: 0 };
+        self.lines.push(OpenSequence::new(first, self.shared.preflight.model.arithmetic));
         self.observe(index, EventKind::Opened(Connection::Own, by));
         self.send(index, false)
     }
@@ -321,18 +312,12 @@ impl<'r> Attempt<'r> {
         Ok(connection)
     }
 
-    /// The index that stands for this check where a worker's would; no worker has it.
-    fn worker(&self) -> u32 {
-        self.shared.scenario.workers()
-    }
-
     fn send(&mut self, line: usize, end: bool) -> Result<(), Void> {
         // Told before it is handed over: the server cannot see the step before this time.
         let now = self.shared.now();
         let step = self.lines[line].next_step(end, now);
         self.observe(line, EventKind::Sent(step));
         self.counts.requests += 1;
-        self.trail.requests += 1;
         trace_step(self.place(line), &step, "sent");
         match self.outgoing[line].room_now() {
             Some(room) => room.send(step),
@@ -342,28 +327,29 @@ impl<'r> Attempt<'r> {
     }
 
     fn place(&self, line: usize) -> ContextId {
-        ContextId { worker: self.worker(), context: u32::try_from(line).unwrap_or(u32::MAX) }
+        self.aside.place(u32::try_from(line).expect("slots are counted in 32 bits"))
     }
 
     async fn take_in(&mut self, line: usize, message: Message) -> Result<(), Void> {
-        let reason = match message {
-            Message::Received(received) => return self.answered(line, EventKind::Received(received)),
-            Message::End => "the server ended the stream".to_owned(),
-            Message::Broken(reason) => reason,
+        let cut = match message {
+            Message::Received(received) => return self.answered(line, EventKind::Received(Box::new(received))),
+            Message::End => Cut::Ended,
+            Message::Broken(reason) => Cut::Broken(reason),
             Message::Lapsed(reason) => {
                 self.observe(line, EventKind::Cut(Cut::Lapsed));
                 return Err(Void { why: format!("the connection of one of its streams ended: {reason}"), again: true });
             }
         };
+        let reason = cut.reason().to_owned();
         if !self.shared.server_is_there(&reason).await {
             return Err(Void { why: "the server died".to_owned(), again: false });
         }
-        self.observe(line, EventKind::Cut(Cut::Broken(reason.clone())));
+        self.observe(line, EventKind::Cut(cut));
         Err(Void { why: format!("one of its streams broke: {reason}"), again: true })
     }
 
     fn answered(&mut self, line: usize, received: EventKind) -> Result<(), Void> {
-        let before = self.trail.violations.len();
+        let before = self.trail.violations();
         let Ruling { settled, distrust, .. } = self.observe(line, received);
         let Some(settled) = settled.filter(|_| !distrust) else {
             return Err(Void { why: "a stream brought what it should not".to_owned(), again: true });
@@ -372,7 +358,7 @@ impl<'r> Attempt<'r> {
         let ms = Duration::from_nanos(self.shared.now().saturating_sub(settled.sent_at)).as_secs_f64() * 1000.0;
         let outcome = format!("{:?}{sum} after {ms:.1} ms:", settled.outcome).to_lowercase();
         trace_step(self.place(line), &settled.step, &outcome);
-        let lawful = self.trail.violations.len() == before;
+        let lawful = self.trail.violations() == before;
         let why = match settled.outcome {
             Outcome::Completed => {
                 self.counts.completed += 1;
@@ -397,21 +383,8 @@ impl<'r> Attempt<'r> {
 
     /// Has the oracle judge what happened; what it objects to is kept.
     fn observe(&mut self, line: usize, kind: EventKind) -> Ruling {
-        let place = self.place(line);
-        let event = Event { at: self.shared.now(), context: place, lane: Lane::FIRST, kind };
-        let id = correlation_id(&self.terms, self.number, place.context);
-        self.trail.happened(Entry::new(&event, id, &self.form));
-        // The oracle of this attempt knows one worker.
-        let context = ContextId { worker: 0, ..place };
-        let mut ruling = self.oracle.observe(Event { context, ..event });
-        for mut violation in ruling.violations.drain(..) {
-            if let Some(accused) = &mut violation.place {
-                accused.worker = place.worker;
-            }
-            violation.sent.push_str(", of the slot check");
-            self.trail.violations.push(violation);
-        }
-        ruling
+        let context = self.place(line).context;
+        self.aside.observe(self.trail, self.shared.now(), context, kind)
     }
 
     /// Whether the model's counts rose by what was answered here, and nobody else's requests.
@@ -422,8 +395,9 @@ impl<'r> Attempt<'r> {
             Accounting::Agrees { .. } => Ok(()),
             Accounting::Differs { rose, expected } => Err(Void {
                 why: format!(
-                    "others may use the model: its counts rose by {} successes while this was looked at, and had to by {expected}",
-                    rose.success
+                    "others may use the model: its counts rose by {} during the slot check, and had to by {}",
+                    counted(rose.success, "success"),
+                    expected.success_min
                 ),
                 again: false,
             }),
@@ -439,6 +413,10 @@ impl<'r> Attempt<'r> {
         let _ = tokio::time::timeout(CLOSING, closed).await;
         drop(readers);
     }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The correlation ID of one of an attempt's sequences.

@@ -1,21 +1,18 @@
 //! Whether every slot is there after a run, and none of them twice.
 
 mod attempt;
-mod line;
+mod open_sequence;
 
-use std::{collections::VecDeque, num::NonZeroU64, time::Duration};
+use std::{num::NonZeroU64, time::Duration};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tokio::time::Instant;
 
 use self::attempt::{Attempt, Void};
-use super::{Accounting, Preflight, run::Result as RunResult, shared::Shared};
+use super::{Accounting, Preflight, aside::Trail, run::RunResult, shared::Shared};
 use crate::{
-    history::Entry,
-    oracle::{
-        Violation, ViolationKind,
-        diagnosis::{Known, explain},
-    },
+    oracle::{Evidence, Leak, Violation, ViolationKind},
     recorder::Tally,
     scenario::Scenario,
     sequence::Pattern,
@@ -30,11 +27,9 @@ const REAPER_LATE: Duration = Duration::from_millis(50);
 const ATTEMPTS: u32 = 3;
 const MORE_ATTEMPTS: u32 = 9;
 const MORE_WITHIN: Duration = Duration::from_secs(15);
-/// The most events that are kept for violations to be explained by.
-const ENTRIES: usize = 100_000;
 
 /// What the slots of the model are like after the run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SlotCheck {
     /// What was found.
     #[serde(flatten)]
@@ -42,12 +37,13 @@ pub struct SlotCheck {
     /// How many requests were sent for it, which no other count of the run has.
     pub requests: u64,
     /// How long it took, the wait for sequences to go idle included.
+    #[schemars(with = "u64")]
     #[serde(rename = "took_us", serialize_with = "micros", deserialize_with = "from_micros")]
     pub took: Duration,
 }
 
 /// What was found of the slots.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "result")]
 pub enum SlotFinding {
     /// As many sequences as the model has slots were open at a time, and one more had to wait for the first to end.
@@ -62,14 +58,14 @@ pub enum SlotFinding {
         /// How many of them are gone.
         leaked: u32,
         /// What was seen.
-        seen: String,
+        seen: Leak,
     },
     /// More could be open at a time.
     ReleasedTwice {
         /// How many slots the model has.
         slots: u32,
-        /// What was seen.
-        seen: String,
+        /// How soon one START more was answered, in ms.
+        within_ms: u64,
     },
     /// It could not be told.
     NotCheckable {
@@ -93,50 +89,14 @@ impl SlotCheck {
 
     /// The violation that a wrong number of slots is.
     pub(super) fn violation(&self, at_ns: u64) -> Option<Violation> {
-        let (kind, sent, expected, seen) = match &self.finding {
-            SlotFinding::Leaked { slots, seen, .. } => (
-                ViolationKind::SlotLeak,
-                format!("START on {slots} new IDs, as many as there are slots, and steps that keep each sequence open"),
-                format!("{slots} sequences open at a time, and the slot of each handed on at its END"),
-                seen,
-            ),
-            SlotFinding::ReleasedTwice { slots, seen } => (
-                ViolationKind::SlotReleasedTwice,
-                format!("START on one more ID while every slot had a sequence, {slots} in number"),
-                "no answer before one of them ended".to_owned(),
-                seen,
-            ),
+        let (kind, evidence) = match self.finding {
+            SlotFinding::Leaked { slots, seen, .. } => (ViolationKind::SlotLeak, Evidence::SlotsLeaked { slots, seen }),
+            SlotFinding::ReleasedTwice { slots, within_ms } => {
+                (ViolationKind::SlotReleasedTwice, Evidence::SlotsSurplus { slots, within_ms })
+            }
             SlotFinding::AllThere { .. } | SlotFinding::NotCheckable { .. } => return None,
         };
-        Some(Violation::of_the_run(kind, at_ns, sent, expected, seen.clone()))
-    }
-}
-
-/// What an attempt leaves besides its finding.
-#[derive(Debug, Default)]
-pub(super) struct Trail {
-    /// What a correct server does not do.
-    pub(super) violations: Vec<Violation>,
-    /// What happened, as far as it is kept: what those are explained by.
-    entries: VecDeque<Entry>,
-    /// Requests sent.
-    requests: u64,
-}
-
-impl Trail {
-    fn happened(&mut self, entry: Entry) {
-        if self.entries.len() >= ENTRIES {
-            self.entries.pop_front();
-        }
-        self.entries.push_back(entry);
-    }
-
-    /// The violations, with what they may come from.
-    pub(super) fn explained(self, known: &Known) -> Vec<Violation> {
-        let Self { violations, entries, requests: _ } = self;
-        let entries = Vec::from(entries);
-        let explained = |violation| Violation { explanations: explain(&violation, &entries, known), ..violation };
-        violations.into_iter().map(explained).collect()
+        Some(Violation::of_the_run(kind, at_ns, evidence))
     }
 }
 
@@ -285,7 +245,7 @@ pub(super) async fn check(
         // What the attempt left open goes idle.
         tokio::time::sleep(terms.idle_limit + REAPER_LATE).await;
     };
-    SlotCheck { finding, requests: trail.requests, took: began.elapsed() }
+    SlotCheck { finding, requests: trail.requests(), took: began.elapsed() }
 }
 
 #[cfg(test)]
@@ -316,11 +276,8 @@ mod tests {
         };
         assert_eq!(kind(SlotFinding::AllThere { slots: 4 }), None);
         assert_eq!(kind(SlotFinding::NotCheckable { why: String::new() }), None);
-        let seen = String::new();
-        assert_eq!(
-            kind(SlotFinding::Leaked { slots: 4, leaked: 1, seen: seen.clone() }),
-            Some(ViolationKind::SlotLeak)
-        );
-        assert_eq!(kind(SlotFinding::ReleasedTwice { slots: 4, seen }), Some(ViolationKind::SlotReleasedTwice));
+        let seen = Leak::NotHandedOn { waited_ms: 1 };
+        assert_eq!(kind(SlotFinding::Leaked { slots: 4, leaked: 1, seen }), Some(ViolationKind::SlotLeak));
+        assert_eq!(kind(SlotFinding::ReleasedTwice { slots: 4, within_ms: 1 }), Some(ViolationKind::SlotReleasedTwice));
     }
 }

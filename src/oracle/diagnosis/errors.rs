@@ -1,20 +1,23 @@
 //! Errors that nothing gave cause for.
 
 use super::{
-    Cause, Question,
+    Cause, Clue, Evidence, Question,
     hypothesis::{Fit, Hypothesis},
-    story::{Said, Spot, Told},
+    story::{Said, Spot},
 };
-use crate::oracle::Violation;
+use crate::{
+    controls::{Difference, Flag},
+    sequence::CorrelationId,
+};
 
 /// What may explain an error.
 pub(super) fn explain(question: &Question, spot: Spot) -> Vec<Hypothesis> {
     let asked = question.story.asked(spot);
     let Some((_, Said::Error(text))) = asked.answer else { return Vec::new() };
-    let told = format!("the error says '{text}'");
-    let new = |cause, tried| Hypothesis::of_rank(cause, tried, Fit::NotKnown, told.clone());
+    let clue = Clue::ErrorSays { error: (*text).to_owned() };
+    let new = |cause, rank| Hypothesis::of_rank(cause, rank, Fit::NotKnown, [clue.clone()]);
     if let Some(cause) = of_control(text) {
-        return vec![Hypothesis::of_rank(cause, 1, Fit::Yes, told)];
+        return vec![Hypothesis::of_rank(cause, 1, Fit::Yes, [clue])];
     }
     let wants_start = text.contains("must specify the START flag");
     if asked.step.flaw().is_some() && wants_start {
@@ -27,9 +30,13 @@ pub(super) fn explain(question: &Question, spot: Spot) -> Vec<Hypothesis> {
     if wants_start {
         let named =
             text.split_once("for sequence ").and_then(|(_, rest)| rest.split_once(" to model")).map(|(id, _)| id);
+        let is = |id: CorrelationId| question.known.id_forms.iter().any(|form| named == Some(&id.written(*form)));
         let own = question.story.told(spot).correlation_id;
-        let is_named = |told: &Told| told.correlation_id != own && named == Some(&told.correlation_id.to_string());
-        if question.story.sequences.iter().any(is_named) {
+        let is_near = || {
+            named.is_some_and(|named| question.known.id_forms.iter().any(|form| is_nearly(&own.written(*form), named)))
+        };
+        let is_of_another = || question.story.sequences.iter().any(|told| is(told.correlation_id));
+        if !is(own) && (is_of_another() || is_near()) {
             return vec![new(Cause::IdTakenForAnother, 1), new(Cause::ErrorText, 2)];
         }
         return vec![new(Cause::ErrorText, 1), new(Cause::SpuriousRefusal, 2)];
@@ -40,57 +47,76 @@ pub(super) fn explain(question: &Question, spot: Spot) -> Vec<Hypothesis> {
     vec![new(Cause::ModelError, 1)]
 }
 
+/// Whether an ID as the server names it is nearly another one: the lower bits of a number, or a text that begins alike.
+fn is_nearly(own: &str, named: &str) -> bool {
+    if let (Ok(own), Ok(named)) = (own.parse::<u64>(), named.parse::<u64>()) {
+        return (8..64).any(|bits| own & ((1 << bits) - 1) == named) && own != named;
+    }
+    let letters = |text: &str| text.to_lowercase().chars().collect::<Vec<_>>();
+    let (own, named) = (letters(own), letters(named));
+    let alike = own.iter().zip(&named).take_while(|(own, named)| own == named).count();
+    alike >= 8 && alike * 4 >= own.len().max(named.len()) * 3
+}
+
 /// What may explain that the model saw another control than the request has: nothing but that.
 pub(super) fn control(question: &Question) -> Vec<Hypothesis> {
-    let seen = &question.violation.seen;
-    let told = format!("the model tells what it saw: {seen}");
-    of_control(seen).map(|cause| Hypothesis::of_rank(cause, 1, Fit::Yes, told)).into_iter().collect()
+    let Evidence::Controls { differences, .. } = &question.violation.evidence else { return Vec::new() };
+    let cause = differences.first().map(|difference| match *difference {
+        Difference::Flag { control, told, .. } => of_flag(control, told == Some(true)),
+        Difference::Corrid { .. } => Cause::CorridWrong,
+    });
+    cause.map(|cause| Hypothesis::of_rank(cause, 1, Fit::Yes, [Clue::Seen])).into_iter().collect()
 }
 
 /// What may explain that a sequence was executed in a slot that is not its own.
 pub(super) fn slot(question: &Question) -> Vec<Hypothesis> {
-    let Violation { expected, seen, .. } = question.violation;
-    let new = |cause, tried| {
-        Hypothesis::of_rank(cause, tried, Fit::NotKnown, format!("the model tells {seen}; it had to be {expected}"))
-    };
-    match () {
-        // There is no such slot.
-        () if expected.starts_with("one of") => vec![new(Cause::ExtraSlot, 1)],
-        // Another sequence has it.
-        () if expected.starts_with("not ") => vec![new(Cause::SharedState, 1), new(Cause::SlotWrong, 2)],
-        () => vec![new(Cause::SlotWrong, 1)],
+    let new = |cause, rank| Hypothesis::of_rank(cause, rank, Fit::NotKnown, [Clue::SeenAndExpected]);
+    match question.violation.evidence {
+        Evidence::NoSuchSlot { .. } => vec![new(Cause::ExtraSlot, 1)],
+        Evidence::TakenSlot { .. } => vec![new(Cause::SharedState, 1), new(Cause::SlotWrong, 2)],
+        _ => vec![new(Cause::SlotWrong, 1)],
     }
 }
 
-/// What a native model says of a control that is not as its request is: `control 'NAME' says TOLD to the model and the
-/// request says SAID`.
+fn of_flag(control: Flag, is_told: bool) -> Cause {
+    match (control, is_told) {
+        (Flag::Start, true) => Cause::StartTold,
+        (Flag::Start, false) => Cause::StartNotTold,
+        (Flag::End, true) => Cause::EndTold,
+        (Flag::End, false) => Cause::EndNotTold,
+        (Flag::Ready, true) => Cause::ReadyTold,
+        (Flag::Ready, false) => Cause::ReadyNotTold,
+    }
+}
+
+/// What the error of a native model says of a control that is not as its request is: `control 'NAME' says TOLD to the model and
+/// the request says SAID`.
 fn of_control(text: &str) -> Option<Cause> {
     let (_, rest) = text.split_once("control '")?;
     let (name, rest) = rest.split_once("' says ")?;
     let (told, _) = rest.split_once(" to the model and the request says ")?;
-    let is_told = told == "true";
-    Some(match name {
-        _ if name.contains("START") => {
-            if is_told {
-                Cause::StartTold
-            } else {
-                Cause::StartNotTold
-            }
+    let flags = [("START", Flag::Start), ("END", Flag::End), ("READY", Flag::Ready)];
+    let flag = flags.into_iter().find(|(word, _)| name.contains(word));
+    Some(flag.map_or(Cause::CorridWrong, |(_, flag)| of_flag(flag, told == "true")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_nearly;
+
+    #[test]
+    fn an_id_that_is_nearly_another_is_told_from_others() {
+        for (own, named) in [
+            ("4294967299", "3"),
+            ("777", "9"),
+            ("suite-1-cafe\u{301}", "suite-1-caf\u{e9}"),
+            ("SUITE-1-CAF\u{c9}", "suite-1-caf\u{e9}"),
+            ("suite-1-caf\u{e9} ", "suite-1-caf\u{e9}"),
+        ] {
+            assert!(is_nearly(own, named), "{own} {named}");
         }
-        _ if name.contains("END") => {
-            if is_told {
-                Cause::EndTold
-            } else {
-                Cause::EndNotTold
-            }
+        for (own, named) in [("3", "3"), ("3", "4294967299"), ("5", "1"), ("id-12", "id-1"), ("12", "x")] {
+            assert!(!is_nearly(own, named), "{own} {named}");
         }
-        _ if name.contains("READY") => {
-            if is_told {
-                Cause::ReadyTold
-            } else {
-                Cause::ReadyNotTold
-            }
-        }
-        _ => Cause::CorridWrong,
-    })
+    }
 }

@@ -1,6 +1,6 @@
 //! One possible explanation, and how likely it is that it only seems so.
 
-use super::{Cause, Explanation};
+use super::{Cause, Clue, Explanation};
 
 /// Odds of a match by chance that are told.
 const TOLD_ABOVE: f64 = 1.0 / 1000.0;
@@ -14,7 +14,7 @@ const RANK_BITS: f64 = 32.0;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Hypothesis {
     pub(super) cause: Cause,
-    pub(super) evidence: String,
+    pub(super) clues: Vec<Clue>,
     /// How many quantities were compared with, one of which matched; or else its rank among others.
     pub(super) tried: usize,
     /// It is no match of quantities.
@@ -44,20 +44,19 @@ impl Fit {
 }
 
 impl Hypothesis {
-    pub(super) fn new(cause: Cause, tried: usize, fit: Fit, evidence: String) -> Self {
-        Self { cause, evidence, tried: tried.max(1), is_rank: false, fit, confirmed: 0 }
+    pub(super) fn new(cause: Cause, tried: usize, fit: Fit, clues: impl Into<Vec<Clue>>) -> Self {
+        Self { cause, clues: clues.into(), tried: tried.max(1), is_rank: false, fit, confirmed: 0 }
     }
 
     /// One that is no match of quantities: its rank, from 1, says how likely it is.
-    pub(super) fn of_rank(cause: Cause, rank: usize, fit: Fit, evidence: String) -> Self {
-        Self { is_rank: true, ..Self::new(cause, rank, fit, evidence) }
+    pub(super) fn of_rank(cause: Cause, rank: usize, fit: Fit, clues: impl Into<Vec<Clue>>) -> Self {
+        Self { is_rank: true, ..Self::new(cause, rank, fit, clues) }
     }
 
-    pub(super) fn confirmed(mut self, times: u32, evidence: &str) -> Self {
+    pub(super) fn confirmed(mut self, times: u32, clue: Clue) -> Self {
         if times > 0 {
             self.confirmed += times;
-            self.evidence.push_str("; ");
-            self.evidence.push_str(evidence);
+            self.clues.push(clue);
         }
         self
     }
@@ -82,11 +81,9 @@ impl Hypothesis {
 
     fn told(self, bits: u32) -> Explanation {
         let odds = self.odds(bits);
-        let mut evidence = self.evidence;
-        if odds > TOLD_ABOVE {
-            evidence = format!("{evidence}; by chance this matches in 1 of {:.0} cases", 1.0 / odds);
-        }
-        Explanation { cause: self.cause, evidence }
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "odds are from 0 to 1")]
+        let by_chance = (odds > TOLD_ABOVE).then(|| (1.0 / odds).round() as u64);
+        Explanation { cause: self.cause, clues: self.clues, by_chance }
     }
 }
 

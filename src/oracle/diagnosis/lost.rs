@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    Cause, Question,
+    Cause, Clue, Question,
     hypothesis::{Fit, Hypothesis},
     story::{Asked, Spot, Story, Told},
 };
@@ -11,6 +11,11 @@ use crate::event::Nanos;
 
 /// What was sent so much later was certainly sent later: in parts of the wait.
 const LATER: Nanos = 8;
+
+/// How many steps it takes to see that answers take longer and longer.
+const SLOW_STEPS: usize = 40;
+/// The share of the wait that they take in the end.
+const SLOW_SHARE: Nanos = 8;
 
 /// What else was answered, or not, while an answer was waited for.
 struct Around {
@@ -34,8 +39,7 @@ struct Around {
 
 /// What may explain that an answer did not come to a step of which nothing else is known.
 pub(super) fn alone() -> Vec<Hypothesis> {
-    let evidence = "nothing that was sent beside it is known";
-    let new = |(rank, cause)| Hypothesis::of_rank(cause, rank, Fit::NotKnown, evidence.to_owned());
+    let new = |(rank, cause)| Hypothesis::of_rank(cause, rank, Fit::NotKnown, [Clue::NothingBeside]);
     (1..).zip([Cause::Stall, Cause::ServerHang, Cause::AnswerLate, Cause::AnswerDropped]).map(new).collect()
 }
 
@@ -47,7 +51,7 @@ pub(super) fn by_anybody(question: &Question) -> Vec<Hypothesis> {
         .flat_map(|sequence| steps(sequence).map(move |step| Spot { sequence, step }));
     let waited = |spot: &Spot| question.story.asked(*spot).waited(0, until);
     let longest = spots.filter(|spot| waited(spot) > 0).max_by_key(waited);
-    let unknown = || vec![Hypothesis::of_rank(Cause::ServerHang, 1, Fit::NotKnown, question.violation.seen.clone())];
+    let unknown = || vec![Hypothesis::of_rank(Cause::ServerHang, 1, Fit::NotKnown, [Clue::Seen])];
     longest.map_or_else(unknown, |spot| explain(question, spot))
 }
 
@@ -55,14 +59,17 @@ pub(super) fn by_anybody(question: &Question) -> Vec<Hypothesis> {
 pub(super) fn explain(question: &Question, spot: Spot) -> Vec<Hypothesis> {
     let asked = question.story.asked(spot);
     if let Some((_, entry)) = question.story.strays.iter().find(|(request, _)| *request == asked.step.request) {
-        let evidence = format!("its answer came to worker {} context {}", entry.context.worker, entry.context.context);
-        return vec![Hypothesis::of_rank(Cause::AnswerElsewhere, 1, Fit::Yes, evidence)];
+        let clue = Clue::CameTo { context: entry.context };
+        return vec![Hypothesis::of_rank(Cause::AnswerElsewhere, 1, Fit::Yes, [clue])];
     }
     if asked.answer.is_some() && asked.at() <= question.violation.at_ns {
-        let evidence = format!("of its answers there came {}", question.violation.seen);
-        return vec![Hypothesis::of_rank(Cause::AnswerDropped, 1, Fit::Yes, evidence)];
+        return vec![Hypothesis::of_rank(Cause::AnswerDropped, 1, Fit::Yes, [Clue::OfItsAnswers])];
     }
     let around = Around::new(question, spot);
+    // Later answers of its stream show more than slow ones.
+    if let Some(slow) = slowing_down(question, spot).filter(|_| around.behind == 0) {
+        return vec![slow];
+    }
     let has_begun = question.story.told(spot).steps[..=spot.step].iter().any(|step| step.answer.is_some());
     let causes = if around.behind > 0 {
         vec![Cause::AnswerDropped]
@@ -75,16 +82,43 @@ pub(super) fn explain(question: &Question, spot: Spot) -> Vec<Hypothesis> {
     } else {
         no_slot(question, &around)
     };
-    let evidence = around.told();
-    (1..).zip(causes).map(|(rank, cause)| Hypothesis::of_rank(cause, rank, Fit::NotKnown, evidence.clone())).collect()
+    let clues = |cause| match cause {
+        Cause::StreamDead => vec![around.clue(), Clue::WaitLonger],
+        _ => vec![around.clue()],
+    };
+    (1..).zip(causes).map(|(rank, cause)| Hypothesis::of_rank(cause, rank, Fit::NotKnown, clues(cause))).collect()
 }
 
 fn mid_sequence(around: &Around) -> Vec<Cause> {
     if around.stuck + around.begun_in_vain > 0 {
         vec![Cause::Stall, Cause::AnswerLate]
     } else {
-        vec![Cause::AnswerLate, Cause::Stall, Cause::AnswerDropped]
+        vec![Cause::AnswerLate, Cause::StreamDead, Cause::Stall, Cause::AnswerDropped]
     }
+}
+
+/// Where steps of sequences that had their slots took longer and longer, and in the end a good part of the wait.
+fn slowing_down(question: &Question, spot: Spot) -> Option<Hypothesis> {
+    let since = question.story.asked(spot).sent_at;
+    let wait = question.violation.at_ns.saturating_sub(since);
+    let steps = question.story.sequences.iter().flat_map(|told| &told.steps);
+    let answered = steps.filter(|asked| asked.answer.is_some() && !asked.step.start);
+    let mut took: Vec<_> = answered.map(|asked| (asked.sent_at, asked.at().saturating_sub(asked.sent_at))).collect();
+    if took.len() < SLOW_STEPS {
+        return None;
+    }
+    took.sort_unstable();
+    let median = |steps: &[(Nanos, Nanos)]| {
+        let mut times: Vec<_> = steps.iter().map(|(_, took)| *took).collect();
+        times.sort_unstable();
+        times[times.len() / 2]
+    };
+    let quarter = took.len() / 4;
+    let (early, late) = (median(&took[..quarter]), median(&took[took.len() - quarter..]));
+    let ms = |nanos: Nanos| nanos / 1_000_000;
+    let clue = Clue::SlowingDown { early_ms: ms(early), late_ms: ms(late), waited_ms: ms(wait) };
+    let is_slow = late >= early.saturating_add(early / 2) && late >= wait / SLOW_SHARE;
+    is_slow.then(|| Hypothesis::of_rank(Cause::SlowingDown, 1, Fit::Yes, [clue]))
 }
 
 fn no_slot(question: &Question, around: &Around) -> Vec<Cause> {
@@ -146,13 +180,9 @@ impl Around {
         self.before > 0 && self.begun_in_vain > 0 && self.stuck == 0
     }
 
-    fn told(&self) -> String {
-        let Self { behind, anything, before: _, stuck, begun_in_vain, overtook, left, live } = self;
-        format!(
-            "while it was waited for, {behind} later requests of its stream were answered, and {anything} of others; {overtook} \
-             sequences that began later got their slots; {stuck} other sequences stopped in the middle and {begun_in_vain} at \
-             START; {left} were left without END; {live} were live when it was sent"
-        )
+    fn clue(&self) -> Clue {
+        let Self { behind, anything: others, before: _, stuck, begun_in_vain, overtook, left, live } = *self;
+        Clue::Meanwhile { behind, others, overtook, stuck, begun_in_vain, left, live }
     }
 }
 

@@ -1,34 +1,29 @@
 //! Answers that came where they should not, or in another form.
 
 use super::{
-    Cause, Question, ViolationKind,
+    Cause, Clue, Question, ViolationKind,
     hypothesis::{Fit, Hypothesis},
     story::Spot,
 };
 use crate::{
-    event::Received,
-    history::{Entry, What},
+    event::{EventKind, Received},
+    history::Entry,
     sequence::RequestId,
     tensor::{Tensor, TensorData, elements},
 };
 
-fn new(cause: Cause, tried: usize, evidence: String) -> Hypothesis {
-    Hypothesis::of_rank(cause, tried, Fit::NotKnown, evidence)
+fn new(cause: Cause, rank: usize, clue: Clue) -> Hypothesis {
+    Hypothesis::of_rank(cause, rank, Fit::NotKnown, [clue])
 }
 
 /// An answer too many, one behind a later one's, and one that was not asked for here.
 pub(super) fn misplaced(question: &Question) -> Vec<Hypothesis> {
-    let seen = &question.violation.seen;
     match question.violation.kind {
         ViolationKind::Duplicate if question.known.arithmetic.answers.are_series() => {
-            vec![new(
-                Cause::AnsweredTwice,
-                1,
-                format!("the stream brought {seen}, and there should be {}", question.violation.expected),
-            )]
+            vec![new(Cause::AnsweredTwice, 1, Clue::SeenAndExpected)]
         }
-        ViolationKind::Duplicate => vec![new(Cause::AnsweredTwice, 1, format!("the stream brought {seen} again"))],
-        ViolationKind::Reordered => vec![new(Cause::AnswersReordered, 1, seen.clone())],
+        ViolationKind::Duplicate => vec![new(Cause::AnsweredTwice, 1, Clue::SeenAgain)],
+        ViolationKind::Reordered => vec![new(Cause::AnswersReordered, 1, Clue::Seen)],
         _ => misaddressed(question),
     }
 }
@@ -40,11 +35,11 @@ fn message<'q>(question: &Question<'q>) -> Option<&'q Entry> {
     let is_here = |entry: &&Entry| {
         (entry.context.worker, entry.context.context) == (place.worker, place.context)
             && entry.at == question.violation.at_ns
-            && matches!(entry.what, What::Answered(..) | What::Received(_))
+            && matches!(entry.what, EventKind::Answered(..) | EventKind::Received(_))
     };
     let oddness = |entry: &&Entry| match &entry.what {
-        What::Answered(request, ..) if (request.worker, request.context) == (place.worker, place.context) => 2,
-        What::Answered(..) => 1,
+        EventKind::Answered(request, ..) if (request.worker, request.context) == (place.worker, place.context) => 2,
+        EventKind::Answered(..) => 1,
         _ => 0,
     };
     question.story.window.iter().filter(is_here).min_by_key(oddness)
@@ -52,51 +47,46 @@ fn message<'q>(question: &Question<'q>) -> Option<&'q Entry> {
 
 fn id_of(entry: &Entry) -> (String, Option<RequestId>) {
     match &entry.what {
-        What::Answered(request, ..) => (request.to_string(), Some(*request)),
-        What::Received(received) => (received.id.clone(), received.request()),
+        EventKind::Answered(request, ..) => (request.to_string(), Some(*request)),
+        EventKind::Received(received) => (received.id.clone(), received.request()),
         _ => (String::new(), None),
     }
 }
 
 fn misaddressed(question: &Question) -> Vec<Hypothesis> {
     let Some(entry) = message(question) else {
-        return vec![new(Cause::AnswerElsewhere, 1, question.violation.seen.clone())];
+        return vec![new(Cause::AnswerElsewhere, 1, Clue::Seen)];
     };
-    let (text, request) = id_of(entry);
+    let (id, request) = id_of(entry);
     let known = request.and_then(|request| question.story.find(request));
     let Some(spot) = known else {
-        let evidence = format!("the answer carries the ID '{text}', and no request with it is known");
-        return vec![new(Cause::UnknownRequestId, 1, evidence)];
+        return vec![new(Cause::UnknownRequestId, 1, Clue::UnknownId { id })];
     };
     let told = question.story.told(spot);
-    let whose = if told.context == entry.context {
-        "which an earlier stream of this context carried".to_owned()
-    } else {
-        format!("of worker {} context {}", told.context.worker, told.context.context)
-    };
-    let evidence = format!("the answer is to request {text}, {whose}; correlation ID {}", told.correlation_id);
-    vec![new(Cause::AnswerElsewhere, 1, evidence)]
+    let request = question.story.asked(spot).step.request;
+    let context = Some(told.context).filter(|context| *context != entry.context);
+    vec![new(Cause::AnswerElsewhere, 1, Clue::AnswerTo { request, id: told.correlation_id, context })]
 }
 
 /// An answer in another form.
 pub(super) fn malformed(question: &Question) -> Vec<Hypothesis> {
-    let seen = question.violation.seen.clone();
     let cause = match question.violation.kind {
         ViolationKind::WrongModel => Cause::OtherModelsName,
         ViolationKind::WrongVersion => Cause::OtherVersion,
         ViolationKind::WrongOutputType => Cause::OutputType,
         ViolationKind::WrongOutputShape => Cause::OutputShape,
         ViolationKind::WrongOutputSize => size(question),
+        _ if received(question).is_some_and(|received| received.outputs > 0) => Cause::OutputBesideError,
         _ if outputs_of(question) == Some(0) => return no_output(question),
         _ if outputs_of(question).is_some_and(|outputs| outputs > 1) => Cause::OutputSurplus,
         _ => Cause::OutputName,
     };
-    vec![new(cause, 1, format!("the answer has {seen}"))]
+    vec![new(cause, 1, Clue::Seen)]
 }
 
 fn received<'q>(question: &Question<'q>) -> Option<&'q Received> {
     match &message(question)?.what {
-        What::Received(received) => Some(received),
+        EventKind::Received(received) => Some(received),
         _ => None,
     }
 }
@@ -123,14 +113,8 @@ fn outputs_of(question: &Question) -> Option<usize> {
 /// A model that is told that a request is not ready answers it with nothing, and does not execute it.
 fn no_output(question: &Question) -> Vec<Hypothesis> {
     let executed = question.spot.and_then(|spot| was_executed(question, spot));
-    let evidence = match executed {
-        None => "no later answer shows whether the step was executed",
-        Some(true) => "later answers have the step's value in them",
-        Some(false) => "later answers are as if the step had not been",
-    };
     let fit = |as_it_is| Fit::of(executed.map(|executed| executed == as_it_is));
-    let new =
-        |cause, tried, fit| Hypothesis::of_rank(cause, tried, fit, format!("the answer has no output; {evidence}"));
+    let new = |cause, rank, fit| Hypothesis::of_rank(cause, rank, fit, [Clue::NoOutput { executed }]);
     vec![new(Cause::OutputMissing, 1, fit(true)), new(Cause::ReadyNotTold, 2, fit(false))]
 }
 

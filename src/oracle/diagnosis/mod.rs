@@ -3,6 +3,7 @@
 //! `docs/DIAGNOSIS.md` has what each cause needs for evidence, which cannot be told apart, and how often it may be wrong.
 
 mod cause;
+mod clue;
 mod errors;
 mod hypothesis;
 mod lost;
@@ -18,23 +19,26 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::cause::Cause;
+pub use self::{
+    cause::Cause,
+    clue::{Clue, Left, Relation, SequenceId, WentOn},
+};
 use self::{
     hypothesis::{Hypothesis, ranked},
     story::{Spot, Story},
 };
-use super::{Violation, ViolationKind};
+use super::{Evidence, Violation, ViolationKind};
 use crate::{
     arithmetic::Arithmetic,
     history::Entry,
     model::{Model, Strategy},
-    number::Written,
-    sequence::RequestId,
+    number::Number,
+    sequence::IdForm,
 };
 
 /// What is known of the model.
 #[derive(Clone, Debug, Default)]
-pub struct Known {
+pub struct ModelFacts {
     /// Its name.
     pub model: String,
     /// How long a sequence may get no request before the server ends it, where it is known.
@@ -49,9 +53,17 @@ pub struct Known {
     pub arithmetic: Arithmetic,
     /// The output in which it says what it saw of a request, where it does.
     pub controls: Option<String>,
+    /// What correlation IDs are on the wire.
+    pub id_forms: Vec<IdForm>,
 }
 
-impl Known {
+impl ModelFacts {
+    /// The same where correlation IDs have these forms.
+    #[must_use]
+    pub fn with_ids(self, forms: impl Iterator<Item = IdForm>) -> Self {
+        Self { id_forms: forms.collect(), ..self }
+    }
+
     /// What a run knows of its model.
     #[must_use]
     pub fn of(model: &Model) -> Self {
@@ -63,6 +75,7 @@ impl Known {
             keyed_by_id: model.mixes_pipelined.is_some(),
             arithmetic: model.arithmetic,
             controls: model.controls.as_ref().map(|controls| controls.output.clone()),
+            id_forms: vec![IdForm::default()],
         }
     }
 }
@@ -73,7 +86,18 @@ pub struct Explanation {
     /// What may have gone wrong.
     pub cause: Cause,
     /// What speaks for it.
-    pub evidence: String,
+    pub clues: Vec<Clue>,
+    /// That quantities match as they do happens by chance in one of so many cases; none where it hardly ever does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_chance: Option<u64>,
+}
+
+impl Explanation {
+    /// A cause that needs no weighing.
+    #[must_use]
+    pub fn new(cause: Cause, clues: impl Into<Vec<Clue>>) -> Self {
+        Self { cause, clues: clues.into(), by_chance: None }
+    }
 }
 
 /// What may be the cause of a violation, most likely first.
@@ -82,25 +106,24 @@ pub struct Explanation {
 /// accused sequence was answered again, or longer. It has to have the accused request: where an answer is lost, that was sent
 /// as long before as it was waited for.
 #[must_use]
-pub fn explain(violation: &Violation, window: &[Entry], known: &Known) -> Vec<Explanation> {
+pub fn explain(violation: &Violation, window: &[Entry], known: &ModelFacts) -> Vec<Explanation> {
     explain_in(&Story::new(window, known.arithmetic), violation, known)
 }
 
-fn explain_in(story: &Story, violation: &Violation, known: &Known) -> Vec<Explanation> {
+fn explain_in(story: &Story, violation: &Violation, known: &ModelFacts) -> Vec<Explanation> {
     let question = Question { violation, known, story, spot: accused(violation, story) };
     ranked(question.hypotheses(), story.bits)
 }
 
 /// The step that a violation is about, where the window has it.
 fn accused(violation: &Violation, story: &Story) -> Option<Spot> {
-    let request: RequestId = violation.place.as_ref()?.request_id.as_ref()?.parse().ok()?;
-    story.find(request)
+    story.find(violation.request()?)
 }
 
 /// A violation, and what is known around it.
 struct Question<'q> {
     violation: &'q Violation,
-    known: &'q Known,
+    known: &'q ModelFacts,
     story: &'q Story<'q>,
     spot: Option<Spot>,
 }
@@ -138,9 +161,13 @@ impl Question<'_> {
             return Vec::new();
         }
         let asked = self.story.asked(spot);
-        let told = self.violation.expected.parse::<Written>().ok();
-        let sum = |told: Written| {
-            let answer = asked.step.value.datatype().number(told.value());
+        let told = match &self.violation.evidence {
+            Evidence::Sum { expected, .. } => <[Number; 1]>::try_from(expected.as_slice()).ok(),
+            _ => None,
+        };
+        let sum = |[answer]: [Number; 1]| {
+            // One that was read from a file has the widest type.
+            let answer = asked.step.value.datatype().number(answer.value());
             self.known.arithmetic.sum(answer, &asked.step, self.story.told(spot).correlation_id)
         };
         let expected = told.map(sum).or(asked.right);

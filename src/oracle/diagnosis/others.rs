@@ -1,7 +1,7 @@
 //! Wrong sums that another sequence explains.
 
 use super::{
-    Cause,
+    Cause, Clue, Relation,
     hypothesis::{Fit, Hypothesis},
     pair,
     story::{Asked, Said, Spot, Told},
@@ -59,8 +59,8 @@ fn of_state(case: &Case, other: Spot) -> Vec<Hypothesis> {
     let told = case.story.told(other);
     let same_id = told.context == case.story.told(case.spot).context;
     if same_id && case.known.keyed_by_id && overlaps(case, other) {
-        let evidence = format!("the step went on from {}, of sequence {}", case.base, told.name());
-        return vec![Hypothesis::new(Cause::Overlap, 1, Fit::Yes, evidence)];
+        let clue = Clue::FromSequence { state: case.base, sequence: told.id() };
+        return vec![Hypothesis::new(Cause::Overlap, 1, Fit::Yes, [clue])];
     }
     if case.asked.step.start && (same_id || is_left(case, other)) {
         stale(case, other)
@@ -89,10 +89,8 @@ pub(super) fn ended_by_another(case: &Case) -> Option<Hypothesis> {
     let others = (0..case.story.sequences.len()).filter(|index| *index != case.spot.sequence);
     let mut live = others.filter(|index| of_id(&case.story.sequences[*index]));
     let other = live.find(|index| overlaps(case, Spot { sequence: *index, step: 0 }))?;
-    let name = case.story.sequences[other].name();
-    let evidence =
-        format!("the step found no state; sequence {name} of its ID was live too, and its END takes the state away");
-    Some(Hypothesis::new(Cause::Overlap, 1, Fit::Yes, evidence))
+    let clue = Clue::EndOfAnother { sequence: case.story.sequences[other].id() };
+    Some(Hypothesis::new(Cause::Overlap, 1, Fit::Yes, [clue]))
 }
 
 /// START went on from a sum.
@@ -101,20 +99,16 @@ fn stale(case: &Case, other: Spot) -> Vec<Hypothesis> {
     let told = story.told(other);
     let is_predecessor = story.predecessor(case.spot.sequence) == Some(other.sequence);
     let tried = if is_predecessor { 1 } else { story.nearer(case.spot.sequence, case.at, story.asked(other).at()) };
-    let whose = match (is_predecessor, told.context == story.told(case.spot).context) {
-        (true, _) => "the ID's previous sequence",
-        (false, true) => "an earlier sequence of the ID",
-        (false, false) => "a sequence of another ID",
-    };
-    let (name, id) = (told.name(), told.correlation_id);
-    let evidence = format!(
-        "START went on from {}, the sum after step {} of {name}, {whose} (correlation ID {id}); {}",
-        case.base,
-        story.asked(other).step.request.step + 1,
-        case.went_on()
-    );
     let same_id = told.context == story.told(case.spot).context;
-    let hypothesis = |cause, tried| Hypothesis::new(cause, tried, case.if_taken(), evidence.clone());
+    let relation = match (is_predecessor, same_id) {
+        (true, _) => Relation::Predecessor,
+        (false, true) => Relation::SameId,
+        (false, false) => Relation::OtherId,
+    };
+    let step = story.asked(other).step.request.step + 1;
+    let (sequence, id) = (told.id(), told.correlation_id);
+    let clues = [Clue::StaleState { state: case.base, step, sequence, id, relation }, case.went_on()];
+    let hypothesis = |cause, tried| Hypothesis::new(cause, tried, case.if_taken(), clues.clone());
     let mut all = vec![hypothesis(Cause::StartNotTold, 3 * tried)];
     if same_id {
         all.push(hypothesis(Cause::StaleStateOfId, tried));
@@ -139,9 +133,7 @@ fn constant(case: &Case) -> Option<Hypothesis> {
         return None;
     }
     let why = if case.asked.step.start { Cause::StartNotTold } else { Cause::EffectLost };
-    let evidence =
-        format!("the step found {}, which no sequence left, and {times} other steps found the same", case.base);
-    Some(Hypothesis::new(why, 2, Fit::NotKnown, evidence))
+    Some(Hypothesis::new(why, 2, Fit::NotKnown, [Clue::SameFound { state: case.base, times }]))
 }
 
 /// The answer is what had to be answered to another request.
@@ -150,20 +142,12 @@ fn answer_of_another(case: &Case) -> Vec<Hypothesis> {
     let left = who_left(case, case.sum).into_iter();
     let all = left.map(|other| {
         let asked = story.asked(other);
-        let told = story.told(other);
         let tried = story.nearer(case.spot.sequence, case.at, asked.at());
-        let evidence = format!(
-            "the answer, {}, belongs to request {} (worker {}, context {}, lane {}); {}",
-            case.sum,
-            asked.step.request,
-            told.context.worker,
-            told.context.context,
-            asked.lane.0,
-            case.went_on()
-        );
+        let clue = Clue::BelongsTo { answer: case.sum, request: asked.step.request, stream: asked.lane.0 };
         let exchanged = asked.sum() == Some(case.right());
-        let hypothesis = Hypothesis::new(Cause::AnswerOfAnother, tried, case.if_only_answered(), evidence);
-        hypothesis.confirmed(exchanged.into(), "that one was answered with what belongs here")
+        let hypothesis =
+            Hypothesis::new(Cause::AnswerOfAnother, tried, case.if_only_answered(), [clue, case.went_on()]);
+        hypothesis.confirmed(exchanged.into(), Clue::Exchanged)
     });
     all.collect()
 }
@@ -208,9 +192,9 @@ fn stray(case: &Case, first: Spot, last: usize, tried: usize) -> Vec<Hypothesis>
     let story = case.story;
     let told = story.told(first);
     let steps = &told.steps[first.step..=last];
-    let named: Vec<_> = steps.iter().map(|asked| asked.step.request.to_string()).collect();
-    let evidence = format!("the answer has the values of {} in it; {}", named.join(", "), case.went_on());
-    let new = |cause, tried| Hypothesis::new(cause, tried, case.if_taken(), evidence.clone());
+    let requests = steps.iter().map(|asked| asked.step.request).collect();
+    let clues = [Clue::HasValuesOf { requests }, case.went_on()];
+    let new = |cause, tried| Hypothesis::new(cause, tried, case.if_taken(), clues.clone());
     if told.context == story.told(case.spot).context {
         let why = if case.known.keyed_by_id && overlaps(case, first) { Cause::Overlap } else { Cause::Straggler };
         return vec![new(why, tried)];

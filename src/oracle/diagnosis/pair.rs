@@ -1,20 +1,20 @@
 //! A step that went on from the state of another sequence: how the two came to be mixed.
 
 use super::{
-    Cause,
+    Cause, Clue,
     hypothesis::{Fit, Hypothesis},
     others::who_left,
     story::{Asked, Spot},
     sums::Case,
 };
-use crate::{event::ContextId, number::Number};
+use crate::number::Number;
 
 /// What may explain that a step found the state of a sequence of another ID, or of one that is long over.
 pub(super) fn explain(case: &Case, other: Spot) -> Vec<Hypothesis> {
     let pair = Pair::new(case, other);
     if pair.swapped() {
         let swapped = pair.hypothesis(Cause::SwappedStates, Fit::Yes);
-        return vec![swapped.confirmed(1, "that one went on from this one's state")];
+        return vec![swapped.confirmed(1, Clue::ThatWentOnFromThis)];
     }
     [pair.wrong_id(), pair.shared(), Some(pair.leaked())].into_iter().flatten().collect()
 }
@@ -79,17 +79,13 @@ impl<'p> Pair<'p> {
 
     fn hypothesis(&self, why: Cause, fit: Fit) -> Hypothesis {
         let told = self.case.story.told(self.other);
-        let evidence = format!(
-            "the step went on from {}, the state of sequence {} (worker {}, context {}, correlation ID {}) after step {}; {}",
-            self.case.base,
-            told.name(),
-            told.context.worker,
-            told.context.context,
-            told.correlation_id,
-            self.their.step.request.step + 1,
-            self.case.went_on()
-        );
-        Hypothesis::new(why, self.tried, fit, evidence)
+        let clue = Clue::StateOf {
+            state: self.case.base,
+            step: self.their.step.request.step + 1,
+            sequence: told.id(),
+            id: told.correlation_id,
+        };
+        Hypothesis::new(why, self.tried, fit, [clue, self.case.went_on()])
     }
 
     fn wrong_id(&self) -> Option<Hypothesis> {
@@ -98,7 +94,7 @@ impl<'p> Pair<'p> {
         let fits = times > 0 || self.found_anothers_again();
         let wrong_id = || self.hypothesis(Cause::CorridWrong, Fit::of(fits.then_some(true)));
         let keyed = self.case.known.keyed_by_id;
-        keyed.then(|| wrong_id().confirmed(times, "steps of both sequences used the state"))
+        keyed.then(|| wrong_id().confirmed(times, Clue::BothUsedTheState))
     }
 
     fn is_shared(&self) -> bool {
@@ -116,12 +112,10 @@ impl<'p> Pair<'p> {
         };
         let times = u32::from(self.went_on_from_mine());
         let shared = self.hypothesis(Cause::SharedState, fit);
-        let mut shared = shared.confirmed(times, "that one went on from this one's answer");
+        let mut shared = shared.confirmed(times, Clue::ThatWentOnFromTheAnswer);
         if let Some(cut) = cut {
             let ms = (self.case.at - cut.at) / 1_000_000;
-            let ContextId { worker, context } = cut.context;
-            let told = format!("worker {worker} cut its stream of context {context} {ms} ms before");
-            shared.evidence = format!("{}; two sequences in one slot after a cancel: {told}", shared.evidence);
+            shared.clues.push(Clue::AfterACancel { context: cut.context, ms });
         }
         Some(shared)
     }
@@ -133,6 +127,6 @@ impl<'p> Pair<'p> {
         let telling = self.untouched() && (!keyed || fit == Fit::Yes);
         let mut leaked = self.hypothesis(Cause::LeakedState, fit);
         leaked.tried *= if keyed { 2 } else { 1 };
-        leaked.confirmed(telling.into(), "that one went on as if nothing had been")
+        leaked.confirmed(telling.into(), Clue::ThatWentOnUntouched)
     }
 }

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
+use super::SequenceId;
 use crate::{
     arithmetic::Arithmetic,
-    conversation::Lane,
-    event::{ContextId, Cut, Nanos, Received},
-    history::{Entry, What},
+    conversation::{Connection, Lane},
+    event::{ContextId, Cut, EventKind, Nanos, Received},
+    history::Entry,
     number::Number,
     sequence::{CorrelationId, RequestId, Step},
 };
@@ -23,8 +24,8 @@ pub(super) struct Story<'w> {
     pub(super) strays: Vec<(RequestId, &'w Entry)>,
     /// How many random bits a value has.
     pub(super) bits: u32,
-    /// How many streams each context opened in each lane.
-    opened: HashMap<(ContextId, Lane), usize>,
+    /// Over which connections each context opened streams in each lane.
+    opened: HashMap<(ContextId, Lane), Vec<Connection>>,
     /// How often [`Self::asked`] was called.
     #[cfg(test)]
     pub(super) looks: std::cell::Cell<usize>,
@@ -50,6 +51,8 @@ pub(super) struct Asked<'w> {
     pub(super) lane: Lane,
     /// Which of its lane's streams it was sent on.
     stream: usize,
+    /// Over which connection that is.
+    over: Connection,
     pub(super) sent_at: Nanos,
     pub(super) answer: Option<(Nanos, Said<'w>)>,
     /// When the client stopped waiting for an answer that had not come.
@@ -103,6 +106,12 @@ impl Asked<'_> {
         (self.lane, self.stream) == (other.lane, other.stream) && self.step.request > other.step.request
     }
 
+    /// Whether it was sent over the same connection, by a context.
+    pub(super) fn is_over_the_connection_of(&self, other: &Self) -> bool {
+        let own = |its: &Self| its.over.is_made_for_it().then_some((its.lane, its.stream));
+        self.over == other.over && own(self) == own(other)
+    }
+
     /// When it was answered, or else sent.
     pub(super) fn at(&self) -> Nanos {
         self.answer.as_ref().map_or(self.sent_at, |(at, _)| *at)
@@ -129,9 +138,9 @@ impl Told<'_> {
         self.steps.last().is_some_and(|last| last.step.end && last.sum().is_some())
     }
 
-    /// The name of its requests up to the step's number.
-    pub(super) fn name(&self) -> String {
-        format!("{}-{}-{}", self.context.worker, self.context.context, self.serial)
+    pub(super) fn id(&self) -> SequenceId {
+        let ContextId { worker, context } = self.context;
+        SequenceId { worker, context, sequence: self.serial }
     }
 
     fn find_right_sums(&mut self) {
@@ -163,17 +172,17 @@ impl<'w> Story<'w> {
         };
         for entry in window {
             match &entry.what {
-                What::Opened(..) => *story.opened.entry((entry.context, entry.lane)).or_default() += 1,
-                What::Sent(step) => story.sent(entry, step),
-                What::Answered(request, answer, _) => {
+                EventKind::Opened(over, _) => story.opened.entry((entry.context, entry.lane)).or_default().push(*over),
+                EventKind::Sent(step) => story.sent(entry, step),
+                EventKind::Answered(request, answer, _) => {
                     let asked = story.find(*request).map(|spot| story.asked(spot).step);
                     // What else is in an answer tells nothing of what befell the sum.
                     let sum = asked.map_or(*answer, |step| arithmetic.sum(*answer, &step, entry.correlation_id));
                     story.answered(entry, *request, Said::Sum(sum));
                 }
-                What::Received(received) => story.received(entry, received),
-                What::GaveUp => story.gave_up(entry, 1),
-                What::Cut(_) => story.gave_up(entry, usize::MAX),
+                EventKind::Received(received) => story.received(entry, received),
+                EventKind::GaveUp => story.gave_up(entry, 1),
+                EventKind::Cut(_) => story.gave_up(entry, usize::MAX),
                 _ => {}
             }
         }
@@ -190,11 +199,13 @@ impl<'w> Story<'w> {
             self.sequences.push(Told { context, correlation_id, serial, steps: Vec::new() });
         }
         let (lane, sent_at) = (entry.lane, entry.at);
-        let stream = self.opened.get(&(entry.context, lane)).copied().unwrap_or(0);
+        let opened = self.opened.get(&(entry.context, lane)).map_or(&[][..], Vec::as_slice);
+        let (stream, over) = (opened.len(), opened.last().copied().unwrap_or_default());
         self.sequences[index].steps.push(Asked {
             step: *step,
             lane,
             stream,
+            over,
             sent_at,
             answer: None,
             given_up: None,
@@ -288,15 +299,19 @@ impl<'w> Story<'w> {
     pub(super) fn cut_before(&self, at: Nanos) -> Option<&'w Entry> {
         let before = self.window.iter().rev().filter(|entry| entry.at < at);
         before.into_iter().find(|entry| {
-            matches!(entry.what, What::Cut(Cut::Cancelled | Cut::Reset | Cut::Killed | Cut::ByNetwork | Cut::Lapsed))
+            matches!(
+                entry.what,
+                EventKind::Cut(Cut::Cancelled | Cut::Reset | Cut::Killed | Cut::ByNetwork | Cut::Lapsed)
+            )
         })
     }
 
-    /// The streams that the server or the network ended within so long of a moment.
-    pub(super) fn broken_near(&self, at: Nanos, within: Nanos) -> impl Iterator<Item = (&'w Entry, &'w str)> {
+    /// The streams that the server or the network ended within so long of a moment, with the reason where that was an error.
+    pub(super) fn broken_near(&self, at: Nanos, within: Nanos) -> impl Iterator<Item = (&'w Entry, Option<&'w str>)> {
         let near = self.window.iter().filter(move |entry| entry.at.abs_diff(at) <= within);
         near.filter_map(|entry| match &entry.what {
-            What::Cut(Cut::Broken(reason)) => Some((entry, reason.as_str())),
+            EventKind::Cut(Cut::Broken(reason)) => Some((entry, Some(reason.as_str()))),
+            EventKind::Cut(Cut::Ended) => Some((entry, None)),
             _ => None,
         })
     }
@@ -305,7 +320,7 @@ impl<'w> Story<'w> {
 /// How many random bits the values have, from the range that they are seen in.
 fn bits_of(window: &[Entry]) -> u32 {
     let values = window.iter().filter_map(|entry| match &entry.what {
-        What::Sent(step) => Some(step.value.value()),
+        EventKind::Sent(step) => Some(step.value.value()),
         _ => None,
     });
     let (least, most) = values.fold((i64::MAX, i64::MIN), |(least, most), value| (least.min(value), most.max(value)));

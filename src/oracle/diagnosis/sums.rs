@@ -1,7 +1,7 @@
 //! Wrong sums: exact arithmetic on what was answered before, after and beside them.
 
 use super::{
-    Cause, Known,
+    Cause, Clue, ModelFacts, WentOn,
     hypothesis::{Fit, Hypothesis},
     others,
     story::{Asked, Spot, Story},
@@ -15,7 +15,7 @@ pub(super) const SMALL: u32 = 8;
 #[derive(Debug)]
 pub(super) struct Case<'c> {
     pub(super) story: &'c Story<'c>,
-    pub(super) known: &'c Known,
+    pub(super) known: &'c ModelFacts,
     pub(super) spot: Spot,
     pub(super) asked: &'c Asked<'c>,
     pub(super) at: Nanos,
@@ -31,7 +31,7 @@ pub(super) struct Case<'c> {
 
 impl<'c> Case<'c> {
     /// The case of an answered step; `expected` is the sum that had to come.
-    pub(super) fn new(story: &'c Story<'c>, known: &'c Known, spot: Spot, expected: Number) -> Option<Self> {
+    pub(super) fn new(story: &'c Story<'c>, known: &'c ModelFacts, spot: Spot, expected: Number) -> Option<Self> {
         let asked = story.asked(spot);
         let (sum, base) = (asked.sum()?, asked.base()?);
         let before = expected.wrapping_sub(asked.step.value);
@@ -74,19 +74,20 @@ impl<'c> Case<'c> {
         Fit::of(self.went_on_from(self.before))
     }
 
-    /// What the next step went on from, in words.
-    pub(super) fn went_on(&self) -> String {
-        match self.after {
-            None => "no later answer shows from what the sequence went on".to_owned(),
-            Some(after) if after == self.sum => "the sequence went on from the wrong sum".to_owned(),
-            Some(after) if after == self.right() => "the sequence went on from the right sum".to_owned(),
-            Some(after) if after == self.before => "the sequence went on as if the step had not been".to_owned(),
-            Some(after) => format!("the sequence went on from {after}"),
-        }
+    /// What the next step went on from.
+    pub(super) fn went_on(&self) -> Clue {
+        let from = match self.after {
+            None => WentOn::NotKnown,
+            Some(after) if after == self.sum => WentOn::WrongSum,
+            Some(after) if after == self.right() => WentOn::RightSum,
+            Some(after) if after == self.before => WentOn::StateBefore,
+            Some(after) => WentOn::Other(after),
+        };
+        Clue::WentOn { from }
     }
 
-    fn hypothesis(&self, cause: Cause, tried: usize, fit: Fit, evidence: &str) -> Hypothesis {
-        Hypothesis::new(cause, tried, fit, format!("{evidence}; {}", self.went_on()))
+    fn hypothesis(&self, cause: Cause, tried: usize, fit: Fit, clue: Clue) -> Hypothesis {
+        Hypothesis::new(cause, tried, fit, [clue, self.went_on()])
     }
 
     pub(super) fn own_steps(&self) -> &'c [Asked<'c>] {
@@ -95,7 +96,7 @@ impl<'c> Case<'c> {
 }
 
 /// What may explain a wrong sum.
-pub(super) fn explain(story: &Story, known: &Known, spot: Spot, expected: Number) -> Vec<Hypothesis> {
+pub(super) fn explain(story: &Story, known: &ModelFacts, spot: Spot, expected: Number) -> Vec<Hypothesis> {
     let mut frames = vec![expected];
     // After a wrong answer the state may be as that answer or as it had to be: the step is looked at in either way.
     frames.extend(story.asked(spot).right.filter(|right| *right != expected));
@@ -117,25 +118,23 @@ fn of_case(case: &Case) -> Vec<Hypothesis> {
 
 fn small(case: &Case) -> Option<Hypothesis> {
     let off_by = case.off_by();
-    let evidence = format!("the answer is wrong by {off_by}");
     // Whether the state takes it depends on the mistake.
     (off_by.magnitude() <= SMALL.into())
-        .then(|| case.hypothesis(Cause::WrongArithmetic, 2 * SMALL as usize, Fit::NotKnown, &evidence))
+        .then(|| case.hypothesis(Cause::WrongArithmetic, 2 * SMALL as usize, Fit::NotKnown, Clue::WrongBy { off_by }))
 }
 
 fn twice(case: &Case) -> Option<Hypothesis> {
     let value = case.asked.step.value;
-    let evidence = format!("the answer is too high by the step's own value, {value}");
     let fit = case.if_taken_or_again(|next| case.sum.wrapping_add(next));
-    (case.off_by() == value).then(|| case.hypothesis(Cause::ExecutedTwice, 1, fit, &evidence))
+    (case.off_by() == value).then(|| case.hypothesis(Cause::ExecutedTwice, 1, fit, Clue::TooHighByOwnValue { value }))
 }
 
 /// A step before was executed once more, after it was answered.
 fn earlier_twice(case: &Case) -> Option<Hypothesis> {
     let (steps, here) = (case.own_steps(), case.spot.step);
     let back = (1..=here).find(|back| steps[here - back].step.value == case.off_by())?;
-    let evidence = format!("the answer is too high by {}, the value of the step {back} before", case.off_by());
-    Some(case.hypothesis(Cause::ExecutedTwice, 2 * back, case.if_taken(), &evidence))
+    let clue = Clue::TooHighByEarlierValue { value: case.off_by(), back };
+    Some(case.hypothesis(Cause::ExecutedTwice, 2 * back, case.if_taken(), clue))
 }
 
 fn corrid_added(case: &Case) -> Option<Hypothesis> {
@@ -143,8 +142,8 @@ fn corrid_added(case: &Case) -> Option<Hypothesis> {
     let number = case.right().datatype().number(id.0.get().cast_signed());
     // Small IDs are as likely a small mistake.
     let tried = if number.magnitude() <= SMALL.into() { 8 * SMALL as usize } else { 2 };
-    let evidence = format!("the answer is too high by the correlation ID, {id}");
-    (case.off_by() == number).then(|| case.hypothesis(Cause::CorridAdded, tried, Fit::NotKnown, &evidence))
+    (case.off_by() == number)
+        .then(|| case.hypothesis(Cause::CorridAdded, tried, Fit::NotKnown, Clue::TooHighById { id }))
 }
 
 /// How many bits a whole number of the type has; none where it is no type of whole numbers.
@@ -161,8 +160,8 @@ fn bit_flipped(case: &Case) -> Option<Hypothesis> {
         return None;
     }
     let bit = differing.trailing_zeros() - (u64::BITS - width);
-    let evidence = format!("the answer differs from {} in bit {bit} alone", case.right());
-    Some(case.hypothesis(Cause::BitFlipped, width as usize, Fit::NotKnown, &evidence))
+    let clue = Clue::OneBit { right: case.right(), bit };
+    Some(case.hypothesis(Cause::BitFlipped, width as usize, Fit::NotKnown, clue))
 }
 
 fn saturated(case: &Case) -> Option<Hypothesis> {
@@ -174,16 +173,15 @@ fn saturated(case: &Case) -> Option<Hypothesis> {
         [datatype.number(-1); 2]
     };
     let is_at_the_limit = limits.iter().any(|limit| limit.value() == case.sum.value());
-    let evidence = format!("the answer, {}, is the limit of {datatype}", case.sum);
     // The state may have more bits than the answer.
     let fit = if case.if_taken() == Fit::Yes { Fit::Yes } else { Fit::NotKnown };
-    is_at_the_limit.then(|| case.hypothesis(Cause::Saturated, 1, fit, &evidence))
+    is_at_the_limit.then(|| case.hypothesis(Cause::Saturated, 1, fit, Clue::AtTheLimit { answer: case.sum }))
 }
 
 fn not_executed(case: &Case) -> Option<Hypothesis> {
-    let evidence = format!("the answer is the state before the step, {}", case.before);
+    let clue = Clue::StateBefore { state: case.before };
     let fit = case.if_taken_or_again(|next| case.sum.wrapping_sub(next));
-    (case.sum == case.before).then(|| case.hypothesis(Cause::NotExecuted, 1, fit, &evidence))
+    (case.sum == case.before).then(|| case.hypothesis(Cause::NotExecuted, 1, fit, clue))
 }
 
 /// A step found the sum of a later one, or an earlier one found this one's.
@@ -194,14 +192,10 @@ fn out_of_order(case: &Case) -> Vec<Hypothesis> {
     let moved = found_later.map(|later| (here, later)).or(found_here.map(|earlier| (earlier, here)));
     let Some((late, early)) = moved else { return earlier_missing_or_later_there(case).into_iter().collect() };
     let number = |step: usize| steps[step].step.request.step + 1;
-    let evidence = format!(
-        "step {} was executed after step {}: its answer goes on from that one's, {}",
-        number(late),
-        number(early),
-        steps[early].sum().unwrap_or(case.base)
-    );
+    let sum = steps[early].sum().unwrap_or(case.base);
+    let clue = Clue::AfterALaterStep { late: number(late), early: number(early), sum };
     let why = if steps[early].step.end { Cause::EndBeforeLast } else { Cause::OutOfOrder };
-    vec![Hypothesis::new(why, steps.len(), Fit::Yes, evidence)]
+    vec![Hypothesis::new(why, steps.len(), Fit::Yes, [clue])]
 }
 
 /// The sum has a later step's value in it, although that step's own answer does not show it.
@@ -213,9 +207,9 @@ fn earlier_missing_or_later_there(case: &Case) -> Option<Hypothesis> {
         there == case.off_by()
     });
     let (last, asked) = last.filter(|_| !case.off_by().is_zero())?;
-    let evidence = format!("the answer has the values of steps up to {} in it", asked.step.request.step + 1);
+    let clue = Clue::HasLaterValues { up_to: asked.step.request.step + 1 };
     let why = if asked.step.end && last == here + 1 { Cause::EndBeforeLast } else { Cause::OutOfOrder };
-    Some(Hypothesis::new(why, steps.len() - here, Fit::NotKnown, evidence))
+    Some(Hypothesis::new(why, steps.len() - here, Fit::NotKnown, [clue]))
 }
 
 /// The answer lacks the values of earlier steps.
@@ -232,14 +226,10 @@ fn effect_lost(case: &Case) -> Option<Hypothesis> {
     });
     let alone = (0..here).rev().find(|earlier| steps[*earlier].step.value == missing);
     let first = together.or(alone)?;
-    let which = match here - first {
-        1 => "the step before".to_owned(),
-        back => format!("the steps from {back} before on"),
-    };
-    let evidence = format!("the answer lacks the value of {which}, {missing}");
+    let clue = Clue::LacksEarlierValues { back: here - first, missing };
     // The nearer, the fewer were tried. Where nothing is left the state may as well be reset.
     let tried = 2 * (here - first) - 1 + 2 * usize::from(case.base.is_zero());
-    Some(case.hypothesis(Cause::EffectLost, tried, case.if_taken(), &evidence))
+    Some(case.hypothesis(Cause::EffectLost, tried, case.if_taken(), clue))
 }
 
 /// The step found no state.
@@ -247,19 +237,18 @@ fn reset(case: &Case) -> Vec<Hypothesis> {
     if case.asked.step.start || !case.base.is_zero() {
         return Vec::new();
     }
-    let evidence = "the answer is the step's own value";
     let keyed = case.known.keyed_by_id;
     let fit = case.if_taken_or_again(Number::zero);
-    let mut all =
-        vec![case.hypothesis(Cause::StateReset, 1, fit, evidence), case.hypothesis(Cause::StartTold, 2, fit, evidence)];
+    let mut all = [(Cause::StateReset, 1), (Cause::StartTold, 2)]
+        .map(|(cause, tried)| case.hypothesis(cause, tried, fit, Clue::OwnValue))
+        .to_vec();
     if keyed {
-        let evidence = "the answer is the step's own value: END before it would have removed the state";
-        all.push(case.hypothesis(Cause::EndTold, 3, fit, evidence));
+        all.push(case.hypothesis(Cause::EndTold, 3, fit, Clue::OwnValueAsBehindEnd));
         let taken_by = others::who_found(case, case.before);
         // Where the step before was executed as another's, this one's own state is new, and stays.
         let fit = if taken_by.is_some() { Fit::Yes } else { case.if_elsewhere() };
-        let hypothesis = case.hypothesis(Cause::CorridWrong, 4, fit, "the step found no state");
-        all.push(hypothesis.confirmed(u32::from(taken_by.is_some()), "another sequence went on from this one's state"));
+        let hypothesis = case.hypothesis(Cause::CorridWrong, 4, fit, Clue::NoState);
+        all.push(hypothesis.confirmed(u32::from(taken_by.is_some()), Clue::TakenByAnother));
         all.extend(end_came_first(case));
         // What the server allows comes first.
         all.splice(0..0, others::ended_by_another(case));
@@ -270,24 +259,24 @@ fn reset(case: &Case) -> Vec<Hypothesis> {
 /// END was executed before its step before, and took the state away.
 fn end_came_first(case: &Case) -> Option<Hypothesis> {
     let ends = case.story.next(case.spot).is_some_and(|next| next.step.end);
-    let evidence = "the step found no state, and END behind it had found the one that the step should have";
-    (ends && case.if_elsewhere() == Fit::Yes).then(|| case.hypothesis(Cause::EndBeforeLast, 1, Fit::Yes, evidence))
+    (ends && case.if_elsewhere() == Fit::Yes)
+        .then(|| case.hypothesis(Cause::EndBeforeLast, 1, Fit::Yes, Clue::EndFoundTheState))
 }
 
 /// What remains where nothing is known that explains it.
 fn unexplained(case: &Case) -> Vec<Hypothesis> {
     let tried = 1 << case.story.bits.min(30);
     let follows_start = case.story.previous(case.spot).is_some_and(|previous| previous.step.start);
-    let evidence = format!("wrong by {}, which no known sequence explains", case.off_by());
-    let mut all = vec![case.hypothesis(Cause::Unexplained, tried, Fit::NotKnown, &evidence)];
+    let clue = Clue::NothingExplains { off_by: case.off_by() };
+    let mut all = vec![case.hypothesis(Cause::Unexplained, tried, Fit::NotKnown, clue)];
     if case.asked.step.start && case.if_taken() == Fit::Yes {
-        let evidence = format!("START went on from {}, of an older sequence or of none", case.base);
-        all.push(case.hypothesis(Cause::StartNotTold, tried / 4, Fit::NotKnown, &evidence));
-        all.push(case.hypothesis(Cause::StaleStateOfSlot, tried / 2, Fit::NotKnown, &evidence));
+        let clue = Clue::StartWentOn { from: case.base };
+        all.push(case.hypothesis(Cause::StartNotTold, tried / 4, Fit::NotKnown, clue.clone()));
+        all.push(case.hypothesis(Cause::StaleStateOfSlot, tried / 2, Fit::NotKnown, clue));
     }
     if follows_start && case.if_taken() == Fit::Yes {
-        let evidence = format!("the step after START found {}, as if START's own state had not been kept", case.base);
-        all.insert(0, case.hypothesis(Cause::EffectLost, tried / 2, Fit::NotKnown, &evidence));
+        let clue = Clue::StartNotKept { found: case.base };
+        all.insert(0, case.hypothesis(Cause::EffectLost, tried / 2, Fit::NotKnown, clue));
     }
     all
 }

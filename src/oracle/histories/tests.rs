@@ -10,7 +10,7 @@ use crate::{
     oracle::{
         Oracle, Rules, Ruling, Words,
         order::{
-            Answer, Operation, Verdict, decide,
+            Answer, Operation, OrderFound, decide,
             tests::{random_operations, serve, spoil},
         },
         states::State,
@@ -53,7 +53,7 @@ fn received(step: &Step, answer: Answer) -> EventKind {
         Answer::Sum(sum) => Ok(Response { model: "m".into(), outputs: vec![output(sum)], ..Response::default() }),
         Answer::Refused => Err("sequence 5 to model 'm' must specify the START flag".to_owned()),
     };
-    EventKind::Received(Received { id: step.request.to_string(), result, code: None })
+    EventKind::Received(Box::new(Received { id: step.request.to_string(), result, code: None, outputs: 0 }))
 }
 
 /// A step START END and its answer: then the ID has no sequence.
@@ -88,7 +88,7 @@ fn the_oracle_finds_steps_right_where_some_order_explains_them() {
         if case % 3 > 0 {
             spoil(&mut random, &mut operations);
         }
-        let expected = matches!(decide(&operations, State::Absent), Verdict::Explained(_));
+        let expected = matches!(decide(&operations, State::Absent), OrderFound::Explained(_));
         assert_eq!(is_right(&operations), expected, "case {case}: {operations:#?}");
         found[usize::from(expected)] += 1;
     }

@@ -9,11 +9,11 @@ use super::{
         strays::Explained,
         stream::{Request, Stream},
     },
-    Known, Verdict, nanos,
+    Judged, Knowledge, nanos,
 };
 use crate::{conversation::Lane, event::Nanos, number::Number, sequence::Step};
 
-impl Known {
+impl Knowledge {
     /// Narrows what is known by the answer to a request that waits.
     pub(in crate::oracle) fn answer(
         &mut self,
@@ -22,7 +22,7 @@ impl Known {
         answer: order::Answer,
         at: Nanos,
         rules: &Rules,
-    ) -> Verdict {
+    ) -> Judged {
         if rules.mixes {
             self.look_for_overlap(at, rules);
         }
@@ -125,7 +125,7 @@ impl Known {
         waiting().any(|other| other.serial != request.serial && expiry.allows(other, waiting(), at))
     }
 
-    fn answered_alone(&mut self, request: &Request, answer: order::Answer, at: Nanos, rules: &Rules) -> Verdict {
+    fn answered_alone(&mut self, request: &Request, answer: order::Answer, at: Nanos, rules: &Rules) -> Judged {
         let before = self.possible;
         let latest = self.times.latest;
         let verdict = match answer {
@@ -141,7 +141,7 @@ impl Known {
         verdict
     }
 
-    fn sum_alone(&mut self, request: &Request, sum: Number) -> Verdict {
+    fn sum_alone(&mut self, request: &Request, sum: Number) -> Judged {
         let step = &request.step;
         let before = self.possible;
         let judgement = self.possible.accept(step, sum);
@@ -151,26 +151,26 @@ impl Known {
         let latest = self.times.latest;
         let begun_by_stray = || self.strays.left(latest).any(|stray| stray.step.start);
         match judgement {
-            Judgement::Right if request.mixed && !step.start => Verdict::Undetermined(Doubt::Overlap),
-            Judgement::Right => Verdict::Right,
+            Judgement::Right if request.mixed && !step.start => Judged::Undetermined(Doubt::Overlap),
+            Judgement::Right => Judged::Right,
             _ if request.mixed && !step.start && (before.may_be_live() || begun_by_stray()) => {
-                Verdict::Undetermined(Doubt::Overlap)
+                Judged::Undetermined(Doubt::Overlap)
             }
-            Judgement::Undetermined => Verdict::Undetermined(Doubt::State),
-            Judgement::Wrong { expected } if step.start => Verdict::Wrong { expected: vec![expected] },
+            Judgement::Undetermined => Judged::Undetermined(Doubt::State),
+            Judgement::Wrong { expected } if step.start => Judged::Wrong { expected: vec![expected] },
             Judgement::Wrong { .. } | Judgement::NotRefused => {
                 match self.strays.explain(before.sums(), sum.wrapping_sub(step.value), latest) {
                     Explained::No if before.may_be_live() => {
-                        Verdict::Wrong { expected: before.sums().map(|sum| sum.wrapping_add(step.value)).collect() }
+                        Judged::Wrong { expected: before.sums().map(|sum| sum.wrapping_add(step.value)).collect() }
                     }
-                    Explained::No => Verdict::NotRefused,
+                    Explained::No => Judged::NotRefused,
                     explained => {
                         // The answer was not wrong, so the state is no other than it says.
                         self.possible = Possible::UNKNOWN;
                         self.possible.accept(step, sum);
                         match explained {
-                            Explained::Yes => Verdict::Right,
-                            _ => Verdict::Undetermined(Doubt::Stragglers),
+                            Explained::Yes => Judged::Right,
+                            _ => Judged::Undetermined(Doubt::Stragglers),
                         }
                     }
                 }
@@ -178,7 +178,7 @@ impl Known {
         }
     }
 
-    fn refusal_alone(&mut self, step: &Step, before: Possible, at: Nanos, rules: &Rules) -> Verdict {
+    fn refusal_alone(&mut self, step: &Step, before: Possible, at: Nanos, rules: &Rules) -> Judged {
         let mut strays = self.strays.left(self.times.latest).peekable();
         let doubt = match () {
             () if step.start => None,
@@ -190,9 +190,9 @@ impl Known {
         let had_to = before.has_to_refuse(step) && !strays.any(|stray| stray.step.start);
         self.possible = if doubt.is_some() { Possible::ABSENT } else { before.after_wrong_refusal(step) };
         match doubt {
-            None => Verdict::WronglyRefused,
-            Some(_) if had_to => Verdict::Right,
-            Some(doubt) => Verdict::Undetermined(doubt),
+            None => Judged::WronglyRefused,
+            Some(_) if had_to => Judged::Right,
+            Some(doubt) => Judged::Undetermined(doubt),
         }
     }
 
@@ -203,7 +203,7 @@ impl Known {
         answer: order::Answer,
         at: Nanos,
         rules: &Rules,
-    ) -> Verdict {
+    ) -> Judged {
         let request = *self.streams[lane.index()].get(number).expect("the request waits");
         let mut histories = self.histories.take().unwrap_or_else(|| Box::new(self.begin_histories()));
         let given = Given { streams: &self.streams, strays: &self.strays, idle_limit: rules.idle_limit.map(nanos), at };
@@ -233,10 +233,10 @@ impl Known {
                 self.lose_sight(Doubt::State);
                 match answer {
                     // Its START may have been refused before, and that be told later.
-                    order::Answer::Refused if may_have_expired => Verdict::Undetermined(Doubt::State),
-                    order::Answer::Refused => Verdict::WronglyRefused,
-                    order::Answer::Sum(_) if could.sums.is_empty() => Verdict::NotRefused,
-                    order::Answer::Sum(_) => Verdict::Wrong { expected: could.sums },
+                    order::Answer::Refused if may_have_expired => Judged::Undetermined(Doubt::State),
+                    order::Answer::Refused => Judged::WronglyRefused,
+                    order::Answer::Sum(_) if could.sums.is_empty() => Judged::NotRefused,
+                    order::Answer::Sum(_) => Judged::Wrong { expected: could.sums },
                 }
             }
             Found::TooMany => {
@@ -256,19 +256,19 @@ fn is_idle(times: Times, at: Nanos, rules: &Rules) -> bool {
 }
 
 /// Where nothing is known, a START is accepted all the same, and its sum is its value.
-fn judge_in_doubt(step: &Step, answer: order::Answer, doubt: Doubt) -> Verdict {
+fn judge_in_doubt(step: &Step, answer: order::Answer, doubt: Doubt) -> Judged {
     match answer {
-        order::Answer::Sum(sum) if step.start && sum != step.value => Verdict::Wrong { expected: vec![step.value] },
-        order::Answer::Sum(_) if step.start => Verdict::Right,
-        order::Answer::Refused if step.start => Verdict::WronglyRefused,
-        _ => Verdict::Undetermined(doubt),
+        order::Answer::Sum(sum) if step.start && sum != step.value => Judged::Wrong { expected: vec![step.value] },
+        order::Answer::Sum(_) if step.start => Judged::Right,
+        order::Answer::Refused if step.start => Judged::WronglyRefused,
+        _ => Judged::Undetermined(doubt),
     }
 }
 
-fn judge_possible(answer: order::Answer, could: &Possibilities, doubt: Doubt) -> Verdict {
+fn judge_possible(answer: order::Answer, could: &Possibilities, doubt: Doubt) -> Judged {
     match answer {
-        order::Answer::Sum(_) if could.any_sum => Verdict::Undetermined(doubt),
-        order::Answer::Refused if could.any_sum || !could.sums.is_empty() => Verdict::Undetermined(Doubt::State),
-        _ => Verdict::Right,
+        order::Answer::Sum(_) if could.any_sum => Judged::Undetermined(doubt),
+        order::Answer::Refused if could.any_sum || !could.sums.is_empty() => Judged::Undetermined(Doubt::State),
+        _ => Judged::Right,
     }
 }

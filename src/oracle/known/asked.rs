@@ -1,19 +1,18 @@
 //! What is asked of what is known of a correlation ID.
 
 #[cfg(test)]
-use super::super::histories::Given;
+use super::super::{histories::Given, states::State};
 use super::{
     super::{
-        Rules,
+        Disorder, Rules,
         order::{self, Operation},
-        states::State,
         stream::{Request, Stream},
     },
-    EVIDENCE_MAX, Known, nanos,
+    EVIDENCE_MAX, Knowledge, nanos,
 };
 use crate::{conversation::Lane, event::Nanos, sequence::Step};
 
-impl Known {
+impl Knowledge {
     /// Whether something that happened at this time may have met an exchange of the model or the server.
     pub(in crate::oracle) fn may_be_disturbed(&self, at: Nanos) -> bool {
         at < self.disturbed_until
@@ -64,19 +63,18 @@ impl Known {
         self.strays.may_sweep(request.sent_at)
     }
 
-    /// That no order of the steps explains the answers, in a sentence; none where one does, or it cannot be told.
-    pub(in crate::oracle) fn order(&self) -> Option<String> {
+    /// That no order of the steps explains the answers; none where one does, or it cannot be told.
+    pub(in crate::oracle) fn disorder(&self) -> Option<Disorder> {
         let is_whole = !self.evidence.is_empty() && self.evidence.len() < EVIDENCE_MAX;
         let open = self.streams.iter().flat_map(Stream::waiting).filter(|request| request.counts());
         let open = open.map(|request| Operation { step: request.step, sent_at: request.sent_at, answer: None });
         let all: Vec<_> = self.evidence.iter().copied().chain(open).collect();
-        let verdict = is_whole.then(|| order::decide(&all, self.held_before))?;
-        let before = match self.held_before {
-            State::Absent => "there was no sequence".to_owned(),
-            State::Live(Some(sum)) => format!("the sum was {sum}"),
-            State::Live(None) => "the sum was not known".to_owned(),
-        };
-        matches!(verdict, order::Verdict::Contradiction { .. }).then(|| format!("before, {before}; {verdict}"))
+        match is_whole.then(|| order::decide(&all, self.held_before))? {
+            order::OrderFound::Contradiction { prefix, unexplained } => {
+                Some(Disorder { before: self.held_before, prefix, unexplained })
+            }
+            order::OrderFound::Explained(_) | order::OrderFound::Undecided => None,
+        }
     }
 
     /// How many states and orders are kept, and how many requests.

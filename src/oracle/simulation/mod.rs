@@ -5,7 +5,7 @@ mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use world::{Alteration, Kind, Seen, Tampering, World};
+use world::{Alteration, Kind, Seen, Tampering, World, Wrong};
 
 use crate::{
     answers::Answers,
@@ -13,7 +13,6 @@ use crate::{
     controls::Told,
     number::Datatype,
     oracle::{Words, histories::NODES_MAX},
-    reference::fault::Faults,
     rounds::rounds,
 };
 
@@ -77,10 +76,10 @@ fn decoupled() -> [Kind; 3] {
 
 /// Runs a world; where it fails, again with all that happens.
 fn run(kind: Kind, seed: u64) -> Seen {
-    let mut world = World::new(kind, seed, Faults::default());
+    let mut world = World::new(kind, seed);
     let ended = catch_unwind(AssertUnwindSafe(|| world.run()));
     if ended.is_err() || !world.seen.violations.is_empty() {
-        let mut again = World::new(kind, seed, Faults::default());
+        let mut again = World::new(kind, seed);
         again.log = Some(Vec::new());
         let _ = catch_unwind(AssertUnwindSafe(|| again.run()));
         let log = again.log.unwrap_or_default();
@@ -166,7 +165,7 @@ fn so_it_is_in_every_type_and_formula() {
 /// Runs one world, in which one answer is altered. Returns the world, and whether the world ran to its end. The world has a log
 /// where `logs`.
 fn run_altered(kind: Kind, seed: u64, logs: bool) -> (World, bool) {
-    let mut world = World::new(kind, seed, Faults::default()).tampering(Tampering { answer: seed % 50 });
+    let mut world = World::new(kind, seed).tampering(Tampering { answer: seed % 50 });
     world.log = logs.then(Vec::new);
     let ended = catch_unwind(AssertUnwindSafe(|| world.run())).is_ok();
     (world, ended)
@@ -189,4 +188,29 @@ fn altered(kinds: &[Kind], worlds: u64) -> Vec<(usize, Alteration)> {
         altered.extend(tampered.map(|(how, _)| (number, how)));
     }
     altered
+}
+
+/// Runs worlds whose server does something wrong. Returns in how many it was found.
+fn found(wrong: Wrong, worlds: u64) -> usize {
+    let is_found = |seed: &u64| {
+        let kind = KINDS[usize::try_from(*seed).expect("few") % KINDS.len()];
+        let mut world = World::wrong(kind, *seed, wrong);
+        let ended = catch_unwind(AssertUnwindSafe(|| world.run()));
+        assert!(ended.is_ok(), "seed {seed}, {kind:?}: it did not end");
+        !world.seen.violations.is_empty()
+    };
+    (0..)
+        .filter(|seed| World::new(KINDS[0], *seed).clients() > 1)
+        .take(usize::try_from(worlds).expect("few"))
+        .filter(is_found)
+        .count()
+}
+
+#[test]
+fn lost_ends_and_folded_ids_are_found() {
+    for wrong in [Wrong::LosesEnds, Wrong::FoldsIds] {
+        let worlds = rounds(200, 5000);
+        let found = found(wrong, worlds);
+        assert!(found as u64 * 100 > worlds * 90, "{wrong:?}: {found} of {worlds}");
+    }
 }

@@ -30,7 +30,7 @@ use crate::{
     oracle::{Doubt, Oracle, Rules, Ruling, Words},
     reference::{
         ModelOptions,
-        fault::Faults,
+        fault::{Fault, Faults, Planted},
         simulated::{Answer, Simulated},
     },
     seed::Seed,
@@ -87,6 +87,15 @@ impl Kind {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tampering {
     pub(super) answer: u64,
+}
+
+/// What the simulated server does wrong by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wrong {
+    /// A sequence goes on after its END, which is executed.
+    LosesEnds,
+    /// It takes all correlation IDs for one.
+    FoldsIds,
 }
 
 /// How an answer is altered.
@@ -185,6 +194,7 @@ pub(super) struct World {
     oracle: Oracle,
     small_values: bool,
     tampering: Option<Tampering>,
+    wrong: Option<Wrong>,
     pub(super) seen: Seen,
     /// What happened, for whoever has to find out why a test fails.
     pub(super) log: Option<Vec<String>>,
@@ -195,7 +205,20 @@ fn id(client: usize) -> CorrelationId {
 }
 
 impl World {
-    pub(super) fn new(kind: Kind, seed: u64, faults: Faults) -> Self {
+    pub(super) fn new(kind: Kind, seed: u64) -> Self {
+        Self::with(kind, seed, None)
+    }
+
+    /// A world with a server that does this.
+    pub(super) fn wrong(kind: Kind, seed: u64, wrong: Wrong) -> Self {
+        Self::with(kind, seed, Some(wrong))
+    }
+
+    fn with(kind: Kind, seed: u64, wrong: Option<Wrong>) -> Self {
+        let faults = match wrong {
+            Some(Wrong::LosesEnds) => Faults::new(&[Planted::always(Fault::LoseEnd)], Seed(seed)),
+            Some(Wrong::FoldsIds) | None => Faults::default(),
+        };
         let mut random = Seed(seed).generator(0);
         let clients = random.random_range(1..=4);
         let options = ModelOptions {
@@ -241,6 +264,7 @@ impl World {
             }),
             small_values: random.random_bool(0.2),
             tampering: None,
+            wrong,
             seen: Seen::default(),
             log: None,
             random,
@@ -249,6 +273,16 @@ impl World {
             world.schedule(0, What::Client(client));
         }
         world
+    }
+
+    /// The ID that the server takes a client's for.
+    fn id_on_the_server(&self, client: usize) -> u64 {
+        let client = if self.wrong == Some(Wrong::FoldsIds) { 0 } else { client };
+        id(client).0.get()
+    }
+
+    pub(super) fn clients(&self) -> usize {
+        self.clients.len()
     }
 
     /// Alters the answer with this number.
@@ -292,13 +326,14 @@ impl World {
             log.push(format!("{} µs, client {client} {lane:?}: {kind:?}", self.now));
         }
         let event = self.event(client, lane, kind);
+        let event = self.oracle.read(event);
         let ruling = self.oracle.observe(event);
         let (states, requests) = self.oracle.ids[client].size();
         self.seen.states_max = self.seen.states_max.max(states);
         self.seen.requests_max = self.seen.requests_max.max(requests);
-        self.seen.violations.extend(ruling.violations.iter().map(ToString::to_string));
+        self.seen.violations.extend(ruling.violations.iter().map(|violation| format!("{violation:?}")));
         if let Some(log) = &mut self.log {
-            log.extend(ruling.violations.iter().map(ToString::to_string));
+            log.extend(ruling.violations.iter().map(|violation| format!("{violation:?}")));
         }
         ruling
     }

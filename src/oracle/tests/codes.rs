@@ -1,15 +1,18 @@
 //! Errors with a code: the text alone does not make a refusal right.
 
 use super::*;
-use crate::{event::Code, sequence::Flaw};
+use crate::{
+    event::{Code, EventKind},
+    sequence::Flaw,
+};
 
 fn refused(flaw: Option<Flaw>, text: &str, code: Code) -> Conversation {
     let mut c = Conversation::new();
     c.tell(EventKind::Opened(Connection::Own, Transport::GrpcUnary));
     c.send_special(flaw.is_some(), false, &[1], &[flaw.map(Special::Flaw)]);
-    let received = Received { id: "0-0-0-0".into(), result: Err(text.into()), code: Some(code) };
+    let received = Received { id: "0-0-0-0".into(), result: Err(text.into()), code: Some(code), outputs: 0 };
     // What comes before a step without START is not known at first, so that it may be refused.
-    c.tell(EventKind::Received(received));
+    c.tell(EventKind::Received(Box::new(received)));
     c
 }
 
@@ -28,8 +31,8 @@ fn a_refusal_has_the_code_of_its_reason() {
             refused(flaw, text, code).assert(&[]);
             let c = refused(flaw, text, other);
             c.assert(&[ViolationKind::UnexpectedError]);
-            let violation = &c.rulings.last().expect("a ruling").violations[0];
-            assert!(violation.expected.starts_with(&code.to_string()), "{}", violation.expected);
+            let evidence = Evidence::CodeOfRefusal { expected: code, seen: other, error: text.to_owned() };
+            assert_eq!(c.first().evidence, evidence);
         }
     }
     let c = refused(None, expired, Code::Http(400));

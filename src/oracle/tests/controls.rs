@@ -1,7 +1,7 @@
 //! Conversations with a model that says what it saw.
 
 use super::*;
-use crate::controls::{Controls, Seen, Told};
+use crate::controls::{Controls, Difference, Flag, Seen, Told};
 
 fn conversation() -> Conversation {
     let mut c = Conversation::new();
@@ -33,20 +33,21 @@ impl Conversation {
 #[test]
 fn a_wrong_control_is_one_violation_and_its_sum_none() {
     type Mistake = fn(&mut Seen);
-    let mistakes: [(&str, Mistake); 5] = [
-        ("'START' says true to the model and the request says false", |seen| seen.start = Some(true)),
-        ("'END' says true to the model and the request says false", |seen| seen.end = Some(true)),
-        ("'READY' says false to the model and the request says true", |seen| seen.ready = Some(false)),
-        ("'CORRID' says 6 to the model and the request says 5", |seen| seen.corrid = 6),
-        ("'START' says nothing to the model", |seen| seen.start = None),
+    let flag = |control, told, said| Difference::Flag { control, told, said };
+    let mistakes: [(Difference, Mistake); 5] = [
+        (flag(Flag::Start, Some(true), false), |seen| seen.start = Some(true)),
+        (flag(Flag::End, Some(true), false), |seen| seen.end = Some(true)),
+        (flag(Flag::Ready, Some(false), true), |seen| seen.ready = Some(false)),
+        (Difference::Corrid { told: 6, said: 5 }, |seen| seen.corrid = 6),
+        (flag(Flag::Start, None, false), |seen| seen.start = None),
     ];
-    for (text, mistake) in mistakes {
+    for (difference, mistake) in mistakes {
         for sum in [3, 2] {
             let mut c = conversation();
             c.send(true, false, &[1, 2]).answer_in(None, "0-0-0-0", 1).answer_with("0-0-0-1", sum, mistake);
             c.assert(&[ViolationKind::WrongControl]);
-            let seen = &c.rulings.iter().flat_map(|ruling| &ruling.violations).next().expect("one").seen;
-            assert!(seen.contains(text) && seen.ends_with(&format!("the answer is {sum}")), "{seen}");
+            let evidence = Evidence::Controls { differences: vec![difference], answer: Some(sum.into()) };
+            assert_eq!(c.first().evidence, evidence);
             // Which of the two the server holds is not known.
             c.send(false, true, &[10]).answer_in(None, "0-0-1-0", sum + 10).assert(&[ViolationKind::WrongControl]);
             c.send(true, true, &[4]).answer_in(None, "0-0-2-0", 5);

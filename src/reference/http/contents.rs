@@ -4,10 +4,7 @@ use super::{
     json::{Json, write_double, write_text},
     refusal::Refusal,
 };
-use crate::reference::tensor::width;
-
-/// Types that are in no JSON.
-const BYTES_ALONE: [&str; 2] = ["FP16", "BF16"];
+use crate::reference::tensor::{is_bytes_alone, width};
 
 /// Reads the elements of a tensor of this type and shape from `data`, which may have arrays in it to any depth.
 ///
@@ -17,7 +14,7 @@ pub(super) fn read(input: &str, datatype: &str, shape: &[i64], data: &Json) -> R
     if width(datatype).is_none() && datatype != "BYTES" {
         return Err(Refusal::bad_request(format!("invalid datatype for input {input}")));
     }
-    if BYTES_ALONE.contains(&datatype) {
+    if is_bytes_alone(datatype) {
         return Err(Refusal::bad_request(format!(
             "receiving {datatype} data via JSON is not supported. Please use the binary data format for input {input}"
         )));
@@ -79,7 +76,7 @@ fn element(datatype: &str, value: &Json, bytes: &mut Vec<u8>) -> Result<(), &'st
 /// # Errors
 /// Where the type is in no JSON, as the real server says it.
 pub(super) fn write(out: &mut Vec<u8>, datatype: &str, data: &[u8]) -> Result<(), Refusal> {
-    if BYTES_ALONE.contains(&datatype) {
+    if is_bytes_alone(datatype) {
         let text =
             format!("sending {datatype} data via JSON is not supported. Please use the binary data format for output");
         return Err(Refusal::bad_request(text).said_as_text());

@@ -2,9 +2,10 @@ use std::num::NonZeroU64;
 
 use super::*;
 use crate::{
+    conversation::Transport,
     oracle::{
-        ViolationKind,
-        diagnosis::{Cause, Explanation},
+        Evidence, Sent, ViolationKind,
+        diagnosis::{Cause, Clue, Explanation, SequenceId},
     },
     sequence::Pattern,
 };
@@ -15,7 +16,7 @@ const MS: Nanos = 1_000_000;
 struct Scribe(Vec<Entry>);
 
 impl Scribe {
-    fn tell(&mut self, ms: u64, (worker, lane): (u32, u8), what: What) -> &mut Self {
+    fn tell(&mut self, ms: u64, (worker, lane): (u32, u8), what: EventKind) -> &mut Self {
         let correlation_id = CorrelationId(NonZeroU64::MIN.saturating_add(worker.into()));
         let context = ContextId { worker, context: 0 };
         self.0.push(Entry { at: 7 * MS + ms * MS, context, correlation_id, lane: Lane(lane), what });
@@ -27,11 +28,11 @@ impl Scribe {
         let (of, value) = (step + u32::from(end), value.into());
         let step =
             Step { request: request(place.0, step), pattern: Pattern::Valid, start, end, value, of, special: None };
-        self.tell(ms, place, What::Sent(step))
+        self.tell(ms, place, EventKind::Sent(step))
     }
 
     fn answered(&mut self, ms: u64, place: (u32, u8), step: u32, sum: i32) -> &mut Self {
-        self.tell(ms, place, What::Answered(request(place.0, step), sum.into(), None))
+        self.tell(ms, place, EventKind::Answered(request(place.0, step), sum.into(), None))
     }
 }
 
@@ -40,18 +41,16 @@ fn request(worker: u32, step: u32) -> RequestId {
 }
 
 fn violation(kind: ViolationKind, ms: u64, worker: u32, step: u32) -> Violation {
-    let place = Place {
-        worker,
-        context: 0,
-        correlation_id: CorrelationId(NonZeroU64::MIN.saturating_add(worker.into())),
-        request_id: Some(request(worker, step).to_string()),
-    };
-    let words = ["valid step 2/2 END value 7", "12", "107 (off by 95)"].map(str::to_owned);
-    let [sent, expected, seen] = words;
-    let of_run = Violation::of_the_run(kind, 7 * MS + ms * MS, sent, expected, seen);
-    let evidence = "It is what ID 2 had after its START at 0.009 s, 100, with the 7 of this step.".to_owned();
-    let explanations = vec![Explanation { cause: Cause::SwappedStates, evidence }];
-    Violation { place: Some(place), explanations, ..of_run }
+    let id = CorrelationId(NonZeroU64::MIN.saturating_add(worker.into()));
+    let request = request(worker, step);
+    let (pattern, value) = (Pattern::Valid, 7.into());
+    let step = Step { request, pattern, start: false, end: true, value, of: 2, special: None };
+    let place = Place::new(ContextId { worker, context: 0 }, id, Some(step));
+    let evidence = Evidence::Sum { expected: vec![12.into()], seen: 107.into(), disorder: None };
+    let sequence = SequenceId { worker: 1, context: 0, sequence: 0 };
+    let clue = Clue::StateOf { state: 100.into(), step: 1, sequence, id };
+    let explanations = vec![Explanation::new(Cause::SwappedStates, [clue])];
+    Violation { explanations, ..Violation::at(place, kind, 7 * MS + ms * MS, evidence) }
 }
 
 fn chart(scribe: Scribe, violation: &Violation) -> String {
@@ -66,10 +65,10 @@ fn chart(scribe: Scribe, violation: &Violation) -> String {
 #[test]
 fn two_streams_are_two_columns() {
     let mut scribe = Scribe(Vec::new());
-    scribe.tell(0, (0, 0), What::Opened(Connection::Own, Transport::GrpcStream)).sent(1, (0, 0), 0, "START", 5);
-    scribe.tell(2, (1, 0), What::Opened(Connection::Own, Transport::GrpcStream)).sent(2, (1, 0), 0, "START", 100);
+    scribe.tell(0, (0, 0), EventKind::Opened(Connection::Own, Transport::GrpcStream)).sent(1, (0, 0), 0, "START", 5);
+    scribe.tell(2, (1, 0), EventKind::Opened(Connection::Own, Transport::GrpcStream)).sent(2, (1, 0), 0, "START", 100);
     scribe.answered(4, (0, 0), 0, 5).answered(4, (1, 0), 0, 100);
-    scribe.sent(154, (0, 0), 1, "END", 7).answered(156, (0, 0), 1, 107).tell(157, (0, 0), What::Closed);
+    scribe.sent(154, (0, 0), 1, "END", 7).answered(156, (0, 0), 1, 107).tell(157, (0, 0), EventKind::Closed);
     assert_eq!(
         chart(scribe, &violation(ViolationKind::WrongSum, 156, 0, 1)),
         "\
@@ -88,18 +87,25 @@ fn two_streams_are_two_columns() {
     157.0 │ the stream is closed                       │
 ✗ wrong-sum: An answer is not the running sum of its sequence.
   sent valid step 2/2 END value 7; expected 12; saw 107 (off by 95)
-  cause swapped-states: Two sequences were given each other's states. Evidence: It is what
-        ID 2 had after its START at 0.009 s, 100, with the 7 of this step."
+  cause swapped-states: Two sequences were given each other's states. Evidence: the step
+        went on from 100, the state of sequence 1-0-0 (worker 1, context 0, correlation ID 1) after
+        step 1"
     );
 }
 
 #[test]
 fn everything_that_can_happen_has_words() {
-    let error =
-        |text: &str| What::Received(Box::new(Received { id: "0-0-0-0".into(), result: Err(text.into()), code: None }));
+    let error = |text: &str| {
+        EventKind::Received(Box::new(Received {
+            id: "0-0-0-0".into(),
+            result: Err(text.into()),
+            code: None,
+            outputs: 0,
+        }))
+    };
     let refusal = "inference request for sequence 1 to model 'm' must specify the START flag on the first request of the sequence";
     let mut scribe = Scribe(Vec::new());
-    scribe.tell(0, (0, 1), What::Opened(Connection::Fresh, Transport::GrpcStream)).sent(
+    scribe.tell(0, (0, 1), EventKind::Opened(Connection::Fresh, Transport::GrpcStream)).sent(
         1,
         (0, 1),
         0,
@@ -108,16 +114,20 @@ fn everything_that_can_happen_has_words() {
     );
     scribe.tell(2, (0, 1), error(refusal)).tell(3, (0, 1), error("")).tell(4, (0, 1), error("the model is broken"));
     scribe.answered(5, (0, 1), 9, 1);
-    scribe.tell(6, (0, 1), What::Received(Box::new(Received { id: "x".into(), result: Err("no".into()), code: None })));
-    scribe.tell(7, (0, 1), What::HalfClosed).tell(8, (0, 1), What::Cut(Cut::Cancelled));
-    scribe.tell(9, (0, 1), What::Cut(Cut::Reset)).tell(10, (0, 1), What::Cut(Cut::Broken("gone".into())));
-    scribe.tell(11, (0, 1), What::Cut(Cut::ByClient)).tell(12, (0, 1), What::Cut(Cut::Interrupted));
-    scribe.tell(13, (0, 1), What::NotClosed).tell(
+    scribe.tell(
+        6,
+        (0, 1),
+        EventKind::Received(Box::new(Received { id: "x".into(), result: Err("no".into()), code: None, outputs: 0 })),
+    );
+    scribe.tell(7, (0, 1), EventKind::HalfClosed).tell(8, (0, 1), EventKind::Cut(Cut::Cancelled));
+    scribe.tell(9, (0, 1), EventKind::Cut(Cut::Reset)).tell(10, (0, 1), EventKind::Cut(Cut::Broken("gone".into())));
+    scribe.tell(11, (0, 1), EventKind::Cut(Cut::ByClient)).tell(12, (0, 1), EventKind::Cut(Cut::Interrupted));
+    scribe.tell(13, (0, 1), EventKind::NotClosed).tell(
         14,
         (0, 1),
-        What::Opened(Connection::Neighbour, Transport::GrpcStream),
+        EventKind::Opened(Connection::Neighbour, Transport::GrpcStream),
     );
-    scribe.tell(15, (0, 1), What::GaveUp);
+    scribe.tell(15, (0, 1), EventKind::GaveUp);
     let mut lost = violation(ViolationKind::Lost, 15, 0, 0);
     lost.explanations.clear();
     assert_eq!(
@@ -143,7 +153,7 @@ fn everything_that_can_happen_has_words() {
      15.0 │ gives up waiting
           │ ✗ expected 12
 ✗ lost: An answer, or one of several to a request, did not come within the longest lawful wait.
-  sent valid step 2/2 END value 7; expected 12; saw 107 (off by 95)"
+  sent valid step 1/2 END value 7; expected 12; saw 107 (off by 95)"
     );
 }
 
@@ -198,11 +208,10 @@ fn of_much_there_is_what_matters_and_it_fits_a_screen() {
 fn a_violation_of_the_whole_run_and_one_without_events_have_charts_too() {
     let mut scribe = Scribe(Vec::new());
     scribe.sent(0, (0, 0), 0, "START END", 5).answered(1, (0, 0), 0, 5);
-    let words = ["1 requests", "1 successes", "2 successes"].map(str::to_owned);
-    let [sent, expected, seen] = words;
-    let statistics = Violation::of_the_run(ViolationKind::Statistics, 90 * MS, sent, expected, seen);
+    let evidence = Evidence::Pending { sent: Sent { requests: 1, answered: 1 }, seen: 2 };
+    let statistics = Violation::of_the_run(ViolationKind::PendingLeft, 90 * MS, evidence);
     let text = chart(scribe, &statistics);
-    assert!(text.contains("<- #1: 5\n✗ statistics: ") && !text.contains("✗ expected"), "{text}");
+    assert!(text.contains("<- #1: 5\n✗ pending-left: ") && !text.contains("✗ expected"), "{text}");
     let text = chart(Scribe(Vec::new()), &statistics);
-    assert!(text.starts_with("what was sent and answered is not known\n✗ statistics: "), "{text}");
+    assert!(text.starts_with("what was sent and answered is not known\n✗ pending-left: "), "{text}");
 }

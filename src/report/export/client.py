@@ -190,9 +190,7 @@ class Stream:
         self.begin()
 
     def begin(self):
-        self.client = CLIENTS["grpc"].InferenceServerClient(
-            ENDPOINTS["grpc"], channel_args=[("connection", self.connection)]
-        )
+        self.client = CLIENTS["grpc"].InferenceServerClient(ENDPOINTS["grpc"], channel_args=[("connection", self.connection)])
         self.client.start_stream(self.answered)
         self.say("opens the stream")
 
@@ -329,7 +327,7 @@ class Calls(Stream):
                     answer = client.infer(MODEL, tensors, **request), None
                 else:
                     answers = queue.Queue()
-                    self.call = client.async_infer(MODEL, tensors, lambda result, error: answers.put((result, error)), **request)
+                    self.call = client.async_infer(MODEL, tensors, lambda result, error, answers=answers: answers.put((result, error)), **request)
                     answer = answers.get()
             except CLIENTS[protocol].InferenceServerException as error:
                 answer = None, error

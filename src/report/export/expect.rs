@@ -1,72 +1,188 @@
-//! What the answers to a conversation's steps have to be, as far as that follows from what was sent before.
+//! What the answers to a script's steps have to be, by the oracle that judges runs.
 
-use crate::{arithmetic::Arithmetic, number::Number};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    num::NonZeroU64,
+    time::Duration,
+};
 
-/// What is known of the sequence of one correlation ID. It is less than the oracle knows: where the order of requests, a cut or the
-/// idle limit may decide, it knows nothing.
+use crate::{
+    arithmetic::Arithmetic,
+    conversation::{Connection, Lane, Transport},
+    event::{ContextId, Cut, Event, EventKind, Nanos, Received},
+    failure::Due,
+    number::Number,
+    oracle::{Evidence, Oracle, Rules, Ruling, Words},
+    sequence::{CorrelationId, IdForm, Pattern, RequestId, Special, Step},
+};
+
+const MODEL: &str = "m";
+const CONTEXT: ContextId = ContextId { worker: 0, context: 0 };
+/// What the answers to the END of a sequence may have added, in a script: the script's correlation IDs are chosen when it runs.
+const ID: CorrelationId = CorrelationId(NonZeroU64::MIN);
+/// Any pause may be too long, because the script is not as quick as the run was; and what was cut may arrive at any time later.
+const IDLE_LIMIT: Duration = Duration::from_nanos(1);
+const STRAGGLING: Duration = Duration::from_secs(1_000_000);
+const PAUSE: Nanos = 1_000_000_000;
+
+/// One correlation ID of a script.
 #[derive(Debug)]
 pub(super) struct Expecting {
     arithmetic: Arithmetic,
-    state: State,
-    /// What was cut may still arrive.
-    has_strays: bool,
+    oracle: Oracle,
+    at: Nanos,
+    sent: u32,
+    /// By stream, the requests that the script has not taken the answers of, and what each has to be answered with.
+    unanswered: BTreeMap<Lane, VecDeque<(RequestId, Answer)>>,
 }
 
-#[derive(Debug, Default, Clone, Copy)]
-enum State {
-    /// The ID has no sequence. So it is at first, because a script's IDs are its own.
-    #[default]
-    Nothing,
-    Sum(Number),
-    Unknown,
+/// How the oracle is told that a request is answered.
+#[derive(Clone, Copy, Debug)]
+enum Answer {
+    Due(Due),
+    /// The request's flaw is what it is refused for.
+    Flaw(Step),
+    /// It may be answered in more than one way.
+    Open,
+}
+
+/// A step of a script.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sent {
+    pub(super) start: bool,
+    pub(super) end: bool,
+    pub(super) value: Number,
+    pub(super) special: Option<Special>,
 }
 
 impl Expecting {
-    /// Of an ID that is not used yet, of a model that computes like this.
+    /// Of a script's own ID, which has no sequence yet, of a model that computes like this.
     pub(super) fn new(arithmetic: Arithmetic) -> Self {
-        Self { arithmetic, state: State::default(), has_strays: false }
+        let rules = Rules {
+            model: MODEL.to_owned(),
+            version: None,
+            output: String::new(),
+            shape: vec![1].into(),
+            arithmetic,
+            idle_limit: Some(IDLE_LIMIT),
+            straggling: STRAGGLING,
+            mixes: false,
+            restarts: false,
+            words: Words::Known,
+            controls: None,
+        };
+        let oracle = Oracle::new(rules, 1, 1, |_| (ID, IdForm::Integer));
+        let mut new = Self { arithmetic, oracle, at: 0, sent: 0, unanswered: BTreeMap::new() };
+        // An ID that was ended has no sequence for certain; the oracle knows nothing of one that was never used.
+        new.open(Lane::FIRST);
+        let sent = Sent { start: true, end: true, value: arithmetic.number(0), special: None };
+        new.send(Lane::FIRST, sent);
+        new.take(Lane::FIRST, 0);
+        new.close(Lane::FIRST);
+        new
     }
 
-    /// A step is sent; returns what it has to be answered with, as Python has it. `elsewhere` says whether requests of the ID may be
-    /// under way on other streams.
-    pub(super) fn send(&mut self, start: bool, end: bool, value: i64, elsewhere: bool) -> Option<String> {
-        let value = self.arithmetic.number(value);
-        let answer = match self.state {
-            _ if start => State::Sum(value),
-            State::Sum(sum) => State::Sum(sum.wrapping_add(value)),
-            other => other,
+    /// A stream is opened.
+    pub(super) fn open(&mut self, lane: Lane) {
+        self.tell(lane, EventKind::Opened(Connection::Own, Transport::GrpcStream));
+    }
+
+    /// A step is sent; returns what it has to be answered with, where that is one thing that the script can know.
+    pub(super) fn send(&mut self, lane: Lane, Sent { start, end, value, special }: Sent) -> Option<Due> {
+        let request = RequestId { sequence: self.sent, worker: 0, context: 0, step: 0 };
+        self.sent += 1;
+        let step = Step { request, pattern: Pattern::Valid, start, end, value, of: 1, special };
+        self.tell(lane, EventKind::Sent(step));
+        let due = match special {
+            None => self.due(lane, &step),
+            Some(Special::Flaw(_) | Special::TimeoutUs(_)) => None,
         };
-        let is_open = elsewhere || (self.has_strays && !start);
-        self.state = match answer {
-            _ if elsewhere || self.has_strays => State::Unknown,
-            State::Sum(_) if end => State::Nothing,
-            other => other,
+        let answer = match special {
+            Some(Special::Flaw(_)) => Answer::Flaw(step),
+            _ => due.map_or(Answer::Open, Answer::Due),
         };
-        match answer {
-            _ if is_open => None,
-            State::Sum(sum) => self.arithmetic.known_answer(sum, value, (start, end)).map(|answer| answer.to_string()),
-            State::Nothing => Some("REFUSED".to_owned()),
-            State::Unknown => None,
+        self.unanswered.entry(lane).or_default().push_back((request, answer));
+        let adds_the_id = end && self.arithmetic.formula.adds_corrid();
+        due.filter(|due| !adds_the_id || matches!(due, Due::Refusal))
+    }
+
+    /// The script takes the answers of a stream, but for the last so many.
+    pub(super) fn take(&mut self, lane: Lane, most: usize) {
+        while let Some((request, answer)) = self.next_of(lane, most) {
+            self.tell(lane, event(request, answer));
         }
     }
 
-    /// A step is sent that may be refused because its sequence waited for too long; then the whole sequence is.
-    pub(super) fn may_expire(&mut self) {
-        self.state = State::Unknown;
-    }
-
-    /// Nothing is sent for a while: the sequence may go idle.
+    /// The script does nothing for a while.
     pub(super) fn pause(&mut self) {
-        if matches!(self.state, State::Sum(_)) {
-            self.state = State::Unknown;
+        self.at += PAUSE;
+    }
+
+    /// A stream is closed, its answers taken.
+    pub(super) fn close(&mut self, lane: Lane) {
+        self.take(lane, 0);
+        self.tell(lane, EventKind::Closed);
+    }
+
+    /// A stream is cut, whatever is under way.
+    pub(super) fn cut(&mut self, lane: Lane) {
+        self.unanswered.remove(&lane);
+        self.tell(lane, EventKind::Cut(Cut::Cancelled));
+    }
+
+    /// What the oracle would accuse tells what is due: a sum is what it expects in place of another one, where it does not take a
+    /// refusal either.
+    fn due(&self, lane: Lane, step: &Step) -> Option<Due> {
+        let mut oracle = self.oracle.clone();
+        // Those before it on the same stream are answered first.
+        for (request, answer) in self.unanswered.get(&lane).into_iter().flatten() {
+            oracle.observe(self.event(lane, event(*request, *answer)));
+        }
+        let would_say = |answer| oracle.clone().observe(self.event(lane, event(step.request, answer)));
+        // One of two sums is wrong.
+        let sums = [7, 8].map(|sum| self.arithmetic.number(sum).of_elements(step.value.elements()));
+        let accused = sums.into_iter().find_map(|sum| {
+            let ruling = would_say(Answer::Due(Due::Sum(sum)));
+            ruling.violations.into_iter().next()
+        })?;
+        let may_be_refused = would_say(Answer::Due(Due::Refusal)).violations.is_empty();
+        match accused.evidence {
+            Evidence::NotRefused { .. } => Some(Due::Refusal),
+            Evidence::Sum { expected, .. } => match expected.as_slice() {
+                [sum] if !may_be_refused => Some(Due::Sum(*sum)),
+                _ => None,
+            },
+            _ => None,
         }
     }
 
-    /// A stream was cut while so many requests may have been under way.
-    pub(super) fn cut(&mut self, unanswered: u32) {
-        self.has_strays |= unanswered > 0;
-        if unanswered > 0 {
-            self.state = State::Unknown;
-        }
+    fn next_of(&mut self, lane: Lane, most: usize) -> Option<(RequestId, Answer)> {
+        let unanswered = self.unanswered.get_mut(&lane)?;
+        if unanswered.len() > most { unanswered.pop_front() } else { None }
+    }
+
+    fn tell(&mut self, lane: Lane, kind: EventKind) -> Ruling {
+        let event = self.event(lane, kind);
+        self.oracle.observe(event)
+    }
+
+    fn event(&self, lane: Lane, kind: EventKind) -> Event {
+        Event { at: self.at, context: CONTEXT, lane, kind }
+    }
+}
+
+/// How an answer arrives.
+fn event(request: RequestId, answer: Answer) -> EventKind {
+    let error = |text: String| {
+        let id = request.to_string();
+        EventKind::Received(Box::new(Received { id, result: Err(text), code: None, outputs: 0 }))
+    };
+    match answer {
+        Answer::Due(Due::Sum(sum)) => EventKind::Answered(request, sum, None),
+        Answer::Due(Due::Refusal) => error(format!(
+            "inference request for sequence {ID} to model '{MODEL}' must specify the START flag on the first request of the sequence"
+        )),
+        Answer::Flaw(step) => error(step.flaw().map_or_else(String::new, |flaw| flaw.refusal().to_owned())),
+        Answer::Due(Due::Answer) | Answer::Open => error("not known".to_owned()),
     }
 }

@@ -2,6 +2,7 @@ use super::*;
 use crate::{
     arithmetic::{Arithmetic, Formula},
     conversation::parse_acts,
+    failure::Accused,
     number::Datatype,
     scenario::{Overrides, Scenario, Source},
     seed::Seed,
@@ -24,6 +25,7 @@ fn failure(conversations: Vec<Conversation>) -> Failure {
         embedded: None,
         at_the_slots: false,
         arithmetic: Arithmetic::default(),
+        accused: Some(Accused { step: 1, value: 7.into(), due: Some(Due::Sum(12.into())) }),
         conversations,
     }
 }
@@ -46,7 +48,7 @@ def worker_0():
     stream_0_0 = Stream(ID + 0, \"worker 0 context 0\")
     stream_0_0.send(5, start=True, expect=5)
     stream_0_0.wait()
-    # Here it was seen: expected 12; saw \"8\"
+    # Here it was seen.
     stream_0_0.send(7, expect=12)
     stream_0_0.send(-1, end=True, expect=11, size=3)
     stream_0_0.wait()
@@ -152,26 +154,77 @@ fn a_window_is_waited_for() {
     assert!(seen.contains("expect=3)\n    stream_0_0.wait(1)\n    stream_0_0.send(3"), "{seen}");
 }
 
+/// A script's own ID: what each step has to be answered with, all of them sent on one stream at once.
+fn due(steps: &[(bool, bool)]) -> Vec<Option<Due>> {
+    let mut its = Expecting::new(Arithmetic::default());
+    its.open(Lane::FIRST);
+    steps.iter().map(|&(start, end)| its.send(Lane::FIRST, plain(start, end, 5))).collect()
+}
+
+fn plain(start: bool, end: bool, value: i64) -> Sent {
+    Sent { start, end, value: Arithmetic::default().number(value), special: None }
+}
+
+fn sum(sum: i32) -> Due {
+    Due::Sum(sum.into())
+}
+
 #[test]
-fn what_is_not_determined_is_not_expected() {
-    let expected = |steps: &[(bool, bool, bool)]| {
-        let mut its = Expecting::new(Arithmetic::default());
-        steps.iter().map(|&(start, end, elsewhere)| its.send(start, end, 5, elsewhere)).collect::<Vec<_>>()
-    };
-    let some = |text: &str| Some(text.to_owned());
-    let (start, step, end) = ((true, false, false), (false, false, false), (false, true, false));
-    assert_eq!(expected(&[step, start, step, end, step]), ["REFUSED", "5", "10", "15", "REFUSED"].map(some));
-    assert_eq!(expected(&[start, (false, false, true), step, start]), [some("5"), None, None, some("5")]);
+fn what_has_to_come_follows_from_what_was_sent() {
+    let refused = Some(Due::Refusal);
+    assert_eq!(due(&[(true, false), (false, false), (false, true)]), [sum(5), sum(10), sum(15)].map(Some));
+    assert_eq!(due(&[(false, false), (true, true), (false, false)]), [Due::Refusal, sum(5), Due::Refusal].map(Some));
+    assert_eq!(due(&[(true, false), (true, false), (false, true)]), [sum(5), sum(5), sum(10)].map(Some));
+
+    // A sum wraps. After a pause its sequence may be gone.
     let mut paused = Expecting::new(Arithmetic::default());
-    assert_eq!(paused.send(true, false, i32::MAX.into(), false), some("2147483647"));
-    assert_eq!(paused.send(false, false, 1, false), some("-2147483648"));
+    paused.open(Lane::FIRST);
+    assert_eq!(paused.send(Lane::FIRST, plain(true, false, i32::MAX.into())), Some(sum(i32::MAX)));
+    assert_eq!(paused.send(Lane::FIRST, plain(false, false, 1)), Some(sum(i32::MIN)));
+    paused.take(Lane::FIRST, 0);
     paused.pause();
-    assert_eq!(paused.send(false, false, 1, false), None);
+    assert_eq!(paused.send(Lane::FIRST, plain(false, false, 1)), None);
+    assert_eq!(paused.send(Lane::FIRST, plain(true, false, 2)), Some(sum(2)));
+
+    // What is under way on another stream may come before or after.
+    let mut two = Expecting::new(Arithmetic::default());
+    two.open(Lane::FIRST);
+    two.open(Lane(1));
+    assert_eq!(two.send(Lane::FIRST, plain(true, false, 1)), Some(sum(1)));
+    assert_eq!(two.send(Lane(1), plain(false, false, 2)), None);
+
+    // What was cut may arrive later; where nothing was under way nothing does.
     let mut cut = Expecting::new(Arithmetic::default());
-    cut.cut(0);
-    assert_eq!(cut.send(false, false, 1, false), some("REFUSED"));
-    cut.cut(1);
-    assert_eq!((cut.send(true, false, 1, false), cut.send(false, false, 1, false)), (some("1"), None));
+    cut.open(Lane::FIRST);
+    cut.cut(Lane::FIRST);
+    cut.open(Lane::FIRST);
+    assert_eq!(cut.send(Lane::FIRST, plain(false, false, 1)), refused);
+    cut.cut(Lane::FIRST);
+    cut.open(Lane::FIRST);
+    assert_eq!(cut.send(Lane::FIRST, plain(true, false, 1)), Some(sum(1)));
+    assert_eq!(cut.send(Lane::FIRST, plain(false, false, 1)), None);
+
+    // A step that waits for too long is refused with its whole sequence, and a flaw changes nothing.
+    let mut special = Expecting::new(Arithmetic::default());
+    special.open(Lane::FIRST);
+    let flaw = Sent { special: Some(Special::Flaw(Flaw::IdZero)), ..plain(false, false, 9) };
+    assert_eq!(special.send(Lane::FIRST, plain(true, false, 1)), Some(sum(1)));
+    assert_eq!(special.send(Lane::FIRST, flaw), None);
+    assert_eq!(special.send(Lane::FIRST, plain(false, false, 2)), Some(sum(3)));
+    let limited = Sent { special: Some(Special::TimeoutUs(5)), ..plain(false, false, 4) };
+    assert_eq!(special.send(Lane::FIRST, limited), None);
+    assert_eq!(special.send(Lane::FIRST, plain(false, false, 2)), None);
+}
+
+/// The answer to END has the correlation ID in it, and the script chooses that when it runs.
+#[test]
+fn an_answer_with_the_correlation_id_is_not_known() {
+    let arithmetic = Arithmetic { formula: Formula::RunningSumPlusCorrid, ..Arithmetic::default() };
+    let mut its = Expecting::new(arithmetic);
+    its.open(Lane::FIRST);
+    assert_eq!(its.send(Lane::FIRST, plain(true, false, 5)), Some(sum(5)));
+    assert_eq!(its.send(Lane::FIRST, plain(false, true, 5)), None);
+    assert_eq!(its.send(Lane::FIRST, plain(false, true, 5)), Some(Due::Refusal));
 }
 
 #[test]

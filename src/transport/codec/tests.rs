@@ -117,9 +117,15 @@ fn answers_are_read_in_both_encodings_and_errors_with_their_request() {
     assert_eq!(sum_of(response.clone()), None);
 
     let error = ModelStreamInferResponse { error_message: "no".into(), infer_response: Some(response) };
-    assert_eq!(received(error).received, Received { id: "0-1-2".into(), result: Err("no".into()), code: None });
+    assert_eq!(
+        received(error).received,
+        Received { id: "0-1-2".into(), result: Err("no".into()), code: None, outputs: 1 }
+    );
     let bare = ModelStreamInferResponse { error_message: "no".into(), infer_response: None };
-    assert_eq!(received(bare).received, Received { id: String::new(), result: Err("no".into()), code: None });
+    assert_eq!(
+        received(bare).received,
+        Received { id: String::new(), result: Err("no".into()), code: None, outputs: 0 }
+    );
 }
 
 #[test]

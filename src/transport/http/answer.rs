@@ -21,6 +21,8 @@ struct Answer {
     #[serde(default)]
     id: String,
     outputs: Vec<Output>,
+    /// No answer has one.
+    error: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -49,8 +51,8 @@ pub(super) fn message(step: &Step, answered: &Answered) -> Message {
     let status = answered.status.as_u16();
     match answered.error() {
         Some(text) => {
-            let code = Some(Code::Http(status));
-            Message::Received(Received { id: step.request.to_string(), result: Err(text), code })
+            let (code, outputs) = (Some(Code::Http(status)), answered.outputs());
+            Message::Received(Received { id: step.request.to_string(), result: Err(text), code, outputs })
         }
         // As a proxy says it.
         None if answered.restricts() => Message::Broken(answered.refusal().to_string()),
@@ -70,15 +72,19 @@ fn response(answered: &Answered) -> Result<Received, String> {
         .body
         .split_at_checked(json_bytes)
         .ok_or_else(|| format!("{json_bytes} bytes of JSON in {} bytes", answered.body.len()))?;
-    let Answer { model_name, model_version, id, outputs } =
+    let Answer { model_name, model_version, id, outputs, error } =
         serde_json::from_slice(json).map_err(|error| error.to_string())?;
+    if let Some(text) = error {
+        let (code, outputs) = (Some(Code::Http(answered.status.as_u16())), answered.outputs());
+        return Ok(Received { id, result: Err(text), code, outputs });
+    }
     let mut tensors = outputs.into_iter().map(|output| tensor(output, &mut bytes)).collect::<Result<Vec<_>, _>>()?;
     if !bytes.is_empty() {
         // Bytes that belong to no output are one output too many.
         tensors.push(Tensor { data: TensorData::Raw(bytes.into()), ..Tensor::default() });
     }
     let response = Response { model: model_name, version: model_version, outputs: tensors, series: Series::default() };
-    Ok(Received { id, result: Ok(response), code: None })
+    Ok(Received { id, result: Ok(response), code: None, outputs: 0 })
 }
 
 fn tensor(output: Output, bytes: &mut &[u8]) -> Result<Tensor, String> {

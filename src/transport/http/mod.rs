@@ -218,6 +218,13 @@ impl Answered {
         Some(json.get("error")?.as_str()?.to_owned())
     }
 
+    /// How many outputs there are, of an answer that is an error.
+    fn outputs(&self) -> u32 {
+        let json: Option<serde_json::Value> = serde_json::from_slice(&self.body).ok();
+        let outputs = json.as_ref().and_then(|json| json.get("outputs")?.as_array()).map_or(0, Vec::len);
+        u32::try_from(outputs).unwrap_or(u32::MAX)
+    }
+
     /// What an answer says that is none.
     fn refusal(&self) -> CallError {
         match (self.status, self.error()) {

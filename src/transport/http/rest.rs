@@ -5,13 +5,10 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::json;
 
 use super::{
-    super::{
-        call_error::CallError,
-        client::{Counted, Declared},
-    },
+    super::{call_error::CallError, client::Declared},
     Body, Connections, over_http, path_of,
 };
-use crate::{scenario::Compression, tensor::TensorSpec};
+use crate::{model::Counted, scenario::Compression, tensor::TensorSpec};
 
 /// Calls to one server.
 #[derive(Clone, Debug)]

@@ -182,18 +182,30 @@ async fn steps_go_out_in_json_and_as_bytes_and_answers_are_read_in_both() {
 
 #[tokio::test]
 async fn an_error_is_received_with_its_status_and_what_is_none_breaks() {
-    let (endpoints, _asked) = server(|asked| match asked.json["parameters"]["timeout"].as_u64() {
+    let output = || json!({ "name": "O", "datatype": "FP16", "shape": [1], "data": [0.5] });
+    let (endpoints, _asked) = server(move |asked| match asked.json["parameters"]["timeout"].as_u64() {
         Some(1) => in_json(503, &json!({ "error": "too late" })),
         Some(2) => (502, None, b"<html>".to_vec()),
         Some(3) => in_json(200, &json!({ "outputs": "none" })),
         Some(4) => (200, Some(99), b"{}".to_vec()),
-        _ => in_json(200, &json!({ "outputs": [{ "name": "O", "datatype": "FP16", "shape": [1], "data": [0.5] }] })),
+        Some(5) => in_json(200, &json!({ "id": "1-2-3-4", "error": "no", "outputs": [output()] })),
+        Some(6) => in_json(400, &json!({ "error": "no", "outputs": [output()] })),
+        _ => in_json(200, &json!({ "outputs": [output()] })),
     })
     .await;
     let messages = sent(&endpoints, Transport::Http, &[step(Some(Special::TimeoutUs(1)))]).await;
     let refused = received(&messages[0]);
-    let expected = Received { id: "1-2-3-4".into(), result: Err("too late".into()), code: Some(Code::Http(503)) };
+    let expected =
+        Received { id: "1-2-3-4".into(), result: Err("too late".into()), code: Some(Code::Http(503)), outputs: 0 };
     assert_eq!(refused, &expected);
+    for (us, status) in [(5, 200), (6, 400)] {
+        let messages = sent(&endpoints, Transport::Http, &[step(Some(Special::TimeoutUs(us)))]).await;
+        let code = Some(Code::Http(status));
+        assert_eq!(
+            received(&messages[0]),
+            &Received { id: "1-2-3-4".into(), result: Err("no".into()), code, outputs: 1 }
+        );
+    }
     for (us, why) in [(2, "the HTTP status 502 came"), (3, "no inference response"), (4, "99 bytes of JSON")] {
         let messages = sent(&endpoints, Transport::Http, &[step(Some(Special::TimeoutUs(us)))]).await;
         let [Message::Broken(reason)] = messages.as_slice() else { panic!("{messages:?}") };

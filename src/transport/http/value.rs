@@ -2,18 +2,18 @@
 
 use serde_json::Value;
 
-use crate::number::{Datatype, Number};
+use crate::number::{Datatype, Kind, Number};
 
 /// An element as JSON.
 pub(super) fn to_json(element: Number) -> Value {
     let value = element.value();
-    match element.datatype() {
-        Datatype::Uint64 => value.cast_unsigned().into(),
+    match element.datatype().kind() {
+        Kind::Unsigned(64) => value.cast_unsigned().into(),
         // Servers take no FP16 in JSON, so that it is asked for only where something else is wanted.
         #[expect(clippy::cast_precision_loss, reason = "what is sent is exact")]
-        Datatype::Fp16 | Datatype::Fp32 | Datatype::Fp64 => (value as f64).into(),
-        Datatype::Bytes => value.to_string().into(),
-        _ => value.into(),
+        Kind::Float(_) => (value as f64).into(),
+        Kind::Text => value.to_string().into(),
+        Kind::Signed(_) | Kind::Unsigned(_) => value.into(),
     }
 }
 
@@ -23,20 +23,15 @@ pub(super) fn from_json(datatype: &str, data: &Value) -> Option<Vec<u8>> {
         let bytes: Option<Vec<_>> = all.iter().map(|element| from_json(datatype, element)).collect();
         return bytes.map(|bytes| bytes.concat());
     }
-    #[expect(clippy::cast_possible_truncation, reason = "the nearest of its type is meant")]
-    match Datatype::named(datatype)? {
-        Datatype::Int8 => Some(i8::try_from(data.as_i64()?).ok()?.to_le_bytes().into()),
-        Datatype::Int16 => Some(i16::try_from(data.as_i64()?).ok()?.to_le_bytes().into()),
-        Datatype::Int32 => Some(i32::try_from(data.as_i64()?).ok()?.to_le_bytes().into()),
-        Datatype::Int64 => Some(data.as_i64()?.to_le_bytes().into()),
-        Datatype::Uint8 => Some(u8::try_from(data.as_u64()?).ok()?.to_le_bytes().into()),
-        Datatype::Uint16 => Some(u16::try_from(data.as_u64()?).ok()?.to_le_bytes().into()),
-        Datatype::Uint32 => Some(u32::try_from(data.as_u64()?).ok()?.to_le_bytes().into()),
-        Datatype::Uint64 => Some(data.as_u64()?.to_le_bytes().into()),
-        Datatype::Fp16 => None,
-        Datatype::Fp32 => Some((data.as_f64()? as f32).to_le_bytes().into()),
-        Datatype::Fp64 => Some(data.as_f64()?.to_le_bytes().into()),
-        Datatype::Bytes => {
+    let datatype = Datatype::named(datatype).filter(|datatype| datatype.is_in_json())?;
+    let whole = |value| Some(datatype.number(value)).filter(|its| its.value() == value).map(Number::to_bytes);
+    match datatype.kind() {
+        Kind::Signed(_) => whole(data.as_i64()?),
+        Kind::Unsigned(_) => whole(data.as_u64()?.cast_signed()),
+        #[expect(clippy::cast_possible_truncation, reason = "the nearest of its type is meant")]
+        Kind::Float(32) => Some((data.as_f64()? as f32).to_le_bytes().into()),
+        Kind::Float(_) => Some(data.as_f64()?.to_le_bytes().into()),
+        Kind::Text => {
             let text = data.as_str()?;
             Some([&u32::try_from(text.len()).ok()?.to_le_bytes(), text.as_bytes()].concat())
         }

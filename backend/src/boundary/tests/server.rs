@@ -8,13 +8,13 @@ use std::{
     thread,
 };
 
+use half::f16;
 use serde_json::{Value, json};
 
 use super::super::{
     c, entry,
     mock::{self, Account, Ask, Id, Instance, Model, StatePointer, Tensor, World, world},
 };
-use crate::half;
 
 /// One test at a time has the world.
 static TURN: Mutex<()> = Mutex::new(());
@@ -63,7 +63,7 @@ pub(super) fn encoded(datatype: &str, numbers: &[i64]) -> (c_uint, Vec<u8>) {
         "TYPE_INT16" | "TYPE_UINT16" => number.to_le_bytes()[..2].to_vec(),
         "TYPE_INT32" | "TYPE_UINT32" => number.to_le_bytes()[..4].to_vec(),
         "TYPE_INT64" | "TYPE_UINT64" => number.to_le_bytes().to_vec(),
-        "TYPE_FP16" => half::to_bits(*number as f64).to_le_bytes().to_vec(),
+        "TYPE_FP16" => f16::from_f32(*number as f32).to_le_bytes().to_vec(),
         "TYPE_FP32" => (*number as f32).to_le_bytes().to_vec(),
         "TYPE_FP64" => (*number as f64).to_le_bytes().to_vec(),
         "TYPE_STRING" => text_element(&number.to_string()),
@@ -273,7 +273,7 @@ pub(super) fn decoded(tensor: &Tensor) -> Vec<i64> {
             6 => element[0].cast_signed().into(),
             3 => u16::from_le_bytes(two()).into(),
             7 => i16::from_le_bytes(two()).into(),
-            10 => half::from_bits(u16::from_le_bytes(two())) as i64,
+            10 => f16::from_le_bytes(two()).to_f64() as i64,
             4 => u32::from_le_bytes(four()).into(),
             8 => i32::from_le_bytes(four()).into(),
             5 | 9 => i64::from_le_bytes(eight()),

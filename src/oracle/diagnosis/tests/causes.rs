@@ -8,15 +8,15 @@ mod sums;
 use super::{
     super::{
         Cause::{self, *},
-        Known,
+        Clue, Explanation, ModelFacts,
     },
     windows::{MS, Tale, causes, keyed, known, output},
 };
 use crate::{
-    event::Cut,
-    history::What,
-    oracle::{Violation, ViolationKind, diagnosis::explain},
-    sequence::Flaw,
+    event::{Cut, EventKind, Received},
+    model::Counted,
+    oracle::{CountBounds, Evidence, Sent, Violation, ViolationKind, diagnosis::explain},
+    sequence::{Flaw, IdForm},
     tensor::Tensor,
 };
 
@@ -42,8 +42,8 @@ fn sums(values: &[i32]) -> Vec<i32> {
 fn a_slot_for_more_sequences_than_there_are_slots() {
     let causes_where = |keyed_by_id| {
         let kind = ViolationKind::SlotReleasedTwice;
-        let violation = Violation::of_the_run(kind, MS, String::new(), String::new(), "an answer".to_owned());
-        causes(&explain(&violation, &[], &Known { keyed_by_id, ..known() }))
+        let violation = Violation::of_the_run(kind, MS, Evidence::SlotsSurplus { slots: 2, within_ms: 1 });
+        causes(&explain(&violation, &[], &ModelFacts { keyed_by_id, ..known() }))
     };
     assert_eq!(causes_where(false), [ExtraSlot, SharedState], "two sequences of one slot get wrong sums");
     assert_eq!(causes_where(true), [SharedState, ExtraSlot]);
@@ -55,45 +55,46 @@ fn streams_that_broke_and_servers_that_died() {
         let mut tale = Tale::default();
         tale.open(0).send(0, 0, &A).broken(0, reason);
         (1..=others).for_each(|other| _ = tale.broken(other, reason));
-        causes(&tale.other(ViolationKind::StreamBroken, (0, 0, 0), reason))
+        causes(&tale.of_break(Cut::Broken(reason.to_owned())))
     };
-    assert_eq!(broken("the server ended the stream", 0), [StreamClosedEarly]);
+    let mut ended = Tale::default();
+    ended.open(0).send(0, 0, &A).ended(0);
+    assert_eq!(causes(&ended.of_break(Cut::Ended)), [StreamClosedEarly]);
     assert_eq!(broken("connection reset", 3)[0], Restart);
     assert_eq!(broken("connection reset", 0)[0], Restart, "a connection is more than its stream");
     assert_eq!(broken("stream error received", 0)[0], StreamClosedEarly);
     let mut all_answered = Tale::default();
     all_answered.open(0).send(0, 0, &A).answer(0, 0, 0, &sums(&A)).broken(0, "stream error received");
-    let (at, seen) = (all_answered.now, "stream error received".to_owned());
-    let violation = Violation::of_the_run(ViolationKind::StreamBroken, at, String::new(), String::new(), seen);
+    let evidence = Evidence::Broken { reason: "stream error received".to_owned() };
+    let violation = Violation::of_the_run(ViolationKind::StreamBroken, all_answered.now, evidence);
     let explained = explain(&violation, &all_answered.entries, &known());
     assert_eq!(causes(&explained)[0], StreamEndedBadly);
     let mut half_closed = Tale::default();
-    half_closed.open(0).send(0, 0, &A).tell(0, What::HalfClosed).broken(0, "the server ended the stream");
-    let seen = "the server ended the stream";
-    assert_eq!(causes(&half_closed.other(ViolationKind::StreamBroken, (0, 0, 0), seen))[0], FinalAnswersLost);
+    half_closed.open(0).send(0, 0, &A).tell(0, EventKind::HalfClosed).ended(0);
+    assert_eq!(causes(&half_closed.of_break(Cut::Ended))[0], FinalAnswersLost);
     for (kind, expected) in [
         (ViolationKind::StreamNotClosed, StreamKeptOpen),
         (ViolationKind::ServerDied, Crash),
         (ViolationKind::Hang, ServerHang),
     ] {
-        assert_eq!(causes(&Tale::default().other(kind, (0, 0, 0), "")), [expected]);
+        assert_eq!(causes(&Tale::default().other(kind, (0, 0, 0))), [expected]);
     }
 }
 
 #[test]
 fn counts_that_differ() {
-    let differ = |expected: &str, seen: &str| {
-        let (expected, seen) = (expected.to_owned(), seen.to_owned());
-        let kind = ViolationKind::Statistics;
-        causes(&explain(&Violation::of_the_run(kind, MS, String::new(), expected, seen), &[], &known()))
+    let differ = |success_max, success| {
+        let expected = CountBounds { success_min: 10, success_max, fail_max: 0 };
+        let seen = Counted { success, inference: success, ..Counted::default() };
+        let evidence = Evidence::Counts { requests: 10, expected, seen };
+        causes(&explain(&Violation::of_the_run(ViolationKind::Statistics, MS, evidence), &[], &known()))
     };
-    assert_eq!(differ("10 successes and as many inferences", "11 successes"), [CountedTwice, ExecutedBesides]);
-    assert_eq!(differ("10 to 12 successes", "9 successes"), [NotCounted, AnsweredElsewhere]);
-    assert_eq!(differ("nothing", "something"), []);
+    assert_eq!(differ(10, 11), [CountedTwice, ExecutedBesides]);
+    assert_eq!(differ(12, 9), [NotCounted, AnsweredElsewhere]);
     // That is no match of values, so there are no odds.
-    let violation =
-        Violation::of_the_run(ViolationKind::Hang, MS, String::new(), String::new(), "none for 5 s".to_owned());
-    assert_eq!(explain(&violation, &[], &known())[0].evidence, "none for 5 s");
+    let sent = Sent { requests: 2, answered: 1 };
+    let hang = Violation::of_the_run(ViolationKind::Hang, MS, Evidence::Silence { sent, seconds: 5 });
+    assert_eq!(explain(&hang, &[], &known()), [Explanation::new(ServerHang, [Clue::Seen])]);
 }
 
 #[test]

@@ -7,23 +7,19 @@ use super::{
     world::{Mutation, World},
 };
 use crate::{
+    event::{ContextId, EventKind},
     number::{Datatype, Number},
-    oracle::{Place, Violation, ViolationKind},
+    oracle::{Evidence, Place, Violation, ViolationKind},
     rounds::{is_long, rounds},
     sequence::RequestId,
 };
 
 /// The violation that an answer's wrong sum is.
 fn wrong_sum(world: &World, request: RequestId, right: Number) -> Violation {
-    let place = Place {
-        worker: request.worker,
-        context: 0,
-        correlation_id: world.entries[0].correlation_id,
-        request_id: Some(request.to_string()),
-    };
-    let text = String::new;
-    let of_run = Violation::of_the_run(ViolationKind::WrongSum, 0, text(), right.to_string(), text());
-    Violation { place: Some(place), ..of_run }
+    let context = ContextId { worker: request.worker, context: 0 };
+    let place = Place::new(context, world.entries[0].correlation_id, None).of_request(request);
+    let evidence = Evidence::Sum { expected: vec![right], seen: right.zero(), disorder: None };
+    Violation::at(place, ViolationKind::WrongSum, 0, evidence)
 }
 
 /// Gives random wrong sums to answers of random conversations; returns how many, and how many of them were explained.
@@ -80,7 +76,7 @@ fn the_odds_of_chance_are_told_where_values_have_few_bits() {
         let Some((request, right)) = world.wrong.first().copied() else { continue };
         let violation = wrong_sum(&world, request, right);
         let explanations = explain(&violation, &world.entries, &known);
-        told += usize::from(explanations.iter().any(|one| one.evidence.contains("by chance this matches in 1 of")));
+        told += usize::from(explanations.iter().any(|one| one.by_chance.is_some()));
     }
     assert!(told > 10, "{told}");
 }
@@ -96,12 +92,12 @@ fn a_large_window_is_explained_at_once() {
             let mut entry = entry.clone();
             let serial = |request: &mut crate::sequence::RequestId| request.sequence += (copy + 1) * 10_000;
             match &mut entry.what {
-                crate::history::What::Sent(step) => {
+                EventKind::Sent(step) => {
                     serial(&mut step.request);
                     let value = step.value.value().wrapping_mul(31).wrapping_add(copy.into());
                     step.value = Datatype::Int32.number(value);
                 }
-                crate::history::What::Answered(request, sum, _) => {
+                EventKind::Answered(request, sum, _) => {
                     serial(request);
                     *sum = Datatype::Int32.number(sum.value().wrapping_mul(37).wrapping_add(copy.into()));
                 }

@@ -8,28 +8,23 @@ use super::{
     windows::{causes, keyed, known},
     world::{Mutation, World},
 };
-use crate::oracle::{Place, Violation, ViolationKind};
+use crate::{
+    event::{ContextId, EventKind},
+    oracle::{Evidence, Place, Violation, ViolationKind},
+};
 
 /// What the first wrong answer of a world is put down to; none where nothing came to be wrong.
 fn explained(mutation: Mutation, bits: u32, seed: u64) -> Option<Vec<Explanation>> {
     let world = World::run(mutation, bits, seed);
     let (request, right) = *world.wrong.first()?;
-    let text = request.to_string();
     let entry = world
         .entries
         .iter()
-        .find(|entry| matches!(entry.what, crate::history::What::Answered(answered, ..) if answered == request))?;
-    let place =
-        Place { worker: request.worker, context: 0, correlation_id: entry.correlation_id, request_id: Some(text) };
-    let violation = Violation {
-        kind: ViolationKind::WrongSum,
-        at_ns: entry.at,
-        place: Some(place),
-        sent: String::new(),
-        expected: right.to_string(),
-        seen: String::new(),
-        explanations: Vec::new(),
-    };
+        .find(|entry| matches!(entry.what, EventKind::Answered(answered, ..) if answered == request))?;
+    let context = ContextId { worker: request.worker, context: 0 };
+    let place = Place::new(context, entry.correlation_id, None).of_request(request);
+    let evidence = Evidence::Sum { expected: vec![right], seen: right.zero(), disorder: None };
+    let violation = Violation::at(place, ViolationKind::WrongSum, entry.at, evidence);
     let known = if mutation == Mutation::OtherId { keyed() } else { known() };
     Some(explain(&violation, &world.entries, &known))
 }

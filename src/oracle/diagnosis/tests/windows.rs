@@ -2,21 +2,21 @@
 
 use std::num::NonZeroU64;
 
-use super::super::{Cause, Explanation, Known, explain};
+use super::super::{Cause, Explanation, ModelFacts, explain};
 use crate::{
     conversation::{Connection, Lane, Transport},
-    event::{ContextId, Cut, Nanos, Received, Response},
-    history::{Entry, What},
-    oracle::{Place, Violation, ViolationKind},
-    sequence::{CorrelationId, Flaw, Pattern, RequestId, Special, Step},
+    event::{ContextId, Cut, EventKind, Nanos, Received, Response},
+    history::Entry,
+    oracle::{Evidence, Place, Violation, ViolationKind},
+    sequence::{CorrelationId, Flaw, IdForm, Pattern, RequestId, Special, Step},
     tensor::{Tensor, TensorData},
 };
 
 pub(super) const MS: Nanos = 1_000_000;
 
 /// What the hand-made windows know of the model: two slots, 500 ms, Direct.
-pub(super) fn known() -> Known {
-    Known {
+pub(super) fn known() -> ModelFacts {
+    ModelFacts {
         arithmetic: crate::arithmetic::Arithmetic::default(),
         model: "m".to_owned(),
         idle_limit: Some(std::time::Duration::from_millis(500)),
@@ -24,11 +24,12 @@ pub(super) fn known() -> Known {
         strategy: Some(crate::model::Strategy::Direct),
         keyed_by_id: false,
         controls: Some("SEEN".to_owned()),
+        id_forms: vec![IdForm::default()],
     }
 }
 
-pub(super) fn keyed() -> Known {
-    Known { keyed_by_id: true, ..known() }
+pub(super) fn keyed() -> ModelFacts {
+    ModelFacts { keyed_by_id: true, ..known() }
 }
 
 /// A window that is told event by event. Each worker has one context.
@@ -55,7 +56,7 @@ impl Tale {
         Self { apart: 0, ..Self::default() }
     }
 
-    pub(super) fn tell(&mut self, worker: u32, what: What) -> &mut Self {
+    pub(super) fn tell(&mut self, worker: u32, what: EventKind) -> &mut Self {
         self.now += self.apart;
         let correlation_id = CorrelationId(NonZeroU64::new(u64::from(worker) + 1).expect("not zero"));
         let context = ContextId { worker, context: 0 };
@@ -69,7 +70,12 @@ impl Tale {
     }
 
     pub(super) fn open(&mut self, worker: u32) -> &mut Self {
-        self.tell(worker, What::Opened(Connection::Own, Transport::GrpcStream))
+        self.tell(worker, EventKind::Opened(Connection::Own, Transport::GrpcStream))
+    }
+
+    /// Opens its next stream over a connection that is made for it.
+    pub(super) fn open_elsewhere(&mut self, worker: u32) -> &mut Self {
+        self.tell(worker, EventKind::Opened(Connection::Fresh, Transport::GrpcStream))
     }
 
     /// Sends steps `from..` of a sequence; the first has START, the last END.
@@ -91,7 +97,7 @@ impl Tale {
             of: step + 2,
             special,
         };
-        self.tell(worker, What::Sent(step))
+        self.tell(worker, EventKind::Sent(step))
     }
 
     pub(super) fn send_part(&mut self, worker: u32, sequence: u32, from: u32, of: u32, values: &[i32]) -> &mut Self {
@@ -100,7 +106,7 @@ impl Tale {
             let request = request(worker, sequence, step);
             self.tell(
                 worker,
-                What::Sent(Step { request, pattern: Pattern::Valid, start, end, value, of, special: None }),
+                EventKind::Sent(Step { request, pattern: Pattern::Valid, start, end, value, of, special: None }),
             );
         }
         self
@@ -109,60 +115,68 @@ impl Tale {
     /// Answers steps from the first on.
     pub(super) fn answer(&mut self, worker: u32, sequence: u32, from: u32, sums: &[i32]) -> &mut Self {
         for (step, &sum) in (from..).zip(sums) {
-            self.tell(worker, What::Answered(request(worker, sequence, step), sum.into(), None));
+            self.tell(worker, EventKind::Answered(request(worker, sequence, step), sum.into(), None));
         }
         self
     }
 
     pub(super) fn error(&mut self, worker: u32, sequence: u32, step: u32, text: &str) -> &mut Self {
         let id = request(worker, sequence, step).to_string();
-        self.tell(worker, What::Received(Box::new(Received { id, result: Err(text.to_owned()), code: None })))
+        self.tell(
+            worker,
+            EventKind::Received(Box::new(Received { id, result: Err(text.to_owned()), code: None, outputs: 0 })),
+        )
     }
 
     pub(super) fn malformed(&mut self, worker: u32, sequence: u32, step: u32, outputs: Vec<Tensor>) -> &mut Self {
         let id = request(worker, sequence, step).to_string();
         let result = Ok(Response { model: "m".to_owned(), outputs, ..Response::default() });
-        self.tell(worker, What::Received(Box::new(Received { id, result, code: None })))
+        self.tell(worker, EventKind::Received(Box::new(Received { id, result, code: None, outputs: 0 })))
     }
 
     pub(super) fn broken(&mut self, worker: u32, reason: &str) -> &mut Self {
-        self.tell(worker, What::Cut(Cut::Broken(reason.to_owned())))
+        self.tell(worker, EventKind::Cut(Cut::Broken(reason.to_owned())))
+    }
+
+    pub(super) fn ended(&mut self, worker: u32) -> &mut Self {
+        self.tell(worker, EventKind::Cut(Cut::Ended))
     }
 
     pub(super) fn explain(
         &self,
-        known: &Known,
+        known: &ModelFacts,
         kind: ViolationKind,
         (worker, sequence, step): (u32, u32, u32),
-        expected: &str,
-        seen: &str,
+        evidence: Evidence,
     ) -> Vec<Explanation> {
-        let text = request(worker, sequence, step).to_string();
+        let asked = request(worker, sequence, step);
         let about = |entry: &&Entry| match &entry.what {
-            What::Answered(request, ..) => request.to_string() == text,
-            What::Received(received) => received.id == text,
-            What::Cut(_) | What::NotClosed => entry.context.worker == worker,
+            EventKind::Answered(request, ..) => *request == asked,
+            EventKind::Received(received) => received.request() == Some(asked),
+            EventKind::Cut(_) | EventKind::NotClosed => entry.context.worker == worker,
             _ => false,
         };
         let at_ns = self.entries.iter().find(about).map_or(self.now, |entry| entry.at);
         let correlation_id = CorrelationId(NonZeroU64::new(u64::from(worker) + 1).expect("not zero"));
-        let place = Some(Place { worker, context: 0, correlation_id, request_id: Some(text) });
-        let (expected, seen) = (expected.to_owned(), seen.to_owned());
-        explain(
-            &Violation { kind, at_ns, place, sent: String::new(), expected, seen, explanations: Vec::new() },
-            &self.entries,
-            known,
-        )
+        let place = Place::new(ContextId { worker, context: 0 }, correlation_id, None).of_request(asked);
+        explain(&Violation::at(place, kind, at_ns, evidence), &self.entries, known)
     }
 
     /// What a wrong sum is put down to.
-    pub(super) fn wrong_sum(&self, known: &Known, at: (u32, u32, u32), expected: i32) -> Vec<Explanation> {
-        self.explain(known, ViolationKind::WrongSum, at, &expected.to_string(), "")
+    pub(super) fn wrong_sum(&self, known: &ModelFacts, at: (u32, u32, u32), expected: i32) -> Vec<Explanation> {
+        let evidence = Evidence::Sum { expected: vec![expected.into()], seen: 0.into(), disorder: None };
+        self.explain(known, ViolationKind::WrongSum, at, evidence)
     }
 
     /// What another violation is put down to.
-    pub(super) fn other(&self, kind: ViolationKind, at: (u32, u32, u32), seen: &str) -> Vec<Explanation> {
-        self.explain(&known(), kind, at, "", seen)
+    pub(super) fn other(&self, kind: ViolationKind, at: (u32, u32, u32)) -> Vec<Explanation> {
+        self.explain(&known(), kind, at, Evidence::Overtaken)
+    }
+
+    /// What a stream's end is put down to.
+    pub(super) fn of_break(&self, cut: Cut) -> Vec<Explanation> {
+        let evidence = if let Cut::Broken(reason) = cut { Evidence::Broken { reason } } else { Evidence::Ended };
+        self.explain(&known(), ViolationKind::StreamBroken, (0, 0, 0), evidence)
     }
 }
 

@@ -7,8 +7,8 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::{
     conversation::Lane,
-    event::{ContextId, Nanos},
-    history::{Entry, What},
+    event::{ContextId, EventKind, Nanos},
+    history::Entry,
     number::Number,
     seed::Seed,
     sequence::{CorrelationId, Pattern, RequestId, Step},
@@ -102,7 +102,7 @@ impl World {
         (word >> (32 - self.bits)).cast_signed().into()
     }
 
-    fn tell(&mut self, client: usize, what: What) {
+    fn tell(&mut self, client: usize, what: EventKind) {
         self.now += self.generator.random_range(1_000..200_000);
         let worker = u32::try_from(client).expect("few");
         let correlation_id = CorrelationId(NonZeroU64::new(u64::from(worker) + 1).expect("not zero"));
@@ -117,7 +117,7 @@ impl World {
             self.begin(client);
         } else if !it.to_send.is_empty() && (it.under_way.is_empty() || self.generator.random_bool(0.55)) {
             let step = self.clients[client].to_send.pop_front().expect("there is one");
-            self.tell(client, What::Sent(step));
+            self.tell(client, EventKind::Sent(step));
             self.clients[client].under_way.push_back((step, None));
         } else if !it.under_way.is_empty() {
             self.answer(client);
@@ -163,7 +163,7 @@ impl World {
         if let Some(right) = right.filter(|right| *right != sum) {
             self.wrong.push((step.request, right));
         }
-        self.tell(client, What::Answered(step.request, sum, None));
+        self.tell(client, EventKind::Answered(step.request, sum, None));
         if step.end {
             let it = &mut self.clients[client];
             (it.live, it.last) = (false, sum);
@@ -178,7 +178,7 @@ impl World {
         }
         let before = RequestId { step: step.request.step - 1, ..step.request };
         let answered = self.entries.iter().rev().find_map(|entry| match entry.what {
-            What::Answered(request, sum, _) if request == before => Some(sum),
+            EventKind::Answered(request, sum, _) if request == before => Some(sum),
             _ => None,
         });
         // After the first wrong answer only it is looked at.
@@ -282,7 +282,7 @@ impl World {
         let sum = it.state;
         for entry in self.entries.iter_mut().rev() {
             match &mut entry.what {
-                What::Sent(step) if step.request == request => *step = end,
+                EventKind::Sent(step) if step.request == request => *step = end,
                 _ => {}
             }
         }

@@ -69,6 +69,8 @@ impl World {
                     self.tell(client, lane, EventKind::Closed);
                 }
             }
+            // The server may end a connection in good order at any time.
+            Act::Cancel { lane } if self.random.random_bool(0.3) => self.lapse(client, lane),
             Act::Cancel { lane } => self.cut(client, lane, Cut::Cancelled),
             Act::Reset { lane } => self.cut(client, lane, Cut::Reset),
             Act::Kill { lane } => self.cut(client, lane, Cut::Killed),
@@ -126,8 +128,21 @@ impl World {
         self.schedule(self.now + delay, What::Cancelled(stream));
     }
 
+    /// The server ends the connection of a stream in good order: it executes what it has read, and perhaps what is under way.
+    fn lapse(&mut self, client: usize, lane: Lane) {
+        if self.random.random_bool(0.5) {
+            return self.cut(client, lane, Cut::Lapsed);
+        }
+        let Some(stream) = self.clients[client].lanes[lane.index()].take() else { return };
+        self.streams[stream].is_open = false;
+        self.tell(client, lane, EventKind::Cut(Cut::Lapsed));
+    }
+
     /// Where nothing of an ID is under way, what the server holds has to be among what it may hold.
     fn check_state(&mut self, client: usize) {
+        if self.wrong.is_some() {
+            return;
+        }
         let is_quiet = |stream: &Stream| stream.order.is_empty() && stream.under_way == 0 && stream.unanswered == 0;
         let of_client = self.streams.iter().filter(|stream| {
             stream.client == client && (stream.is_open || stream.under_way > 0 || !stream.order.is_empty())

@@ -12,7 +12,7 @@ use crate::{
     controls,
     conversation::Lane,
     event::{EventKind, Received, Response, Series},
-    oracle::Words,
+    oracle::{Ruling, Words},
     reference::simulated::{Answer, SEEN_BYTES, Submitted},
     sequence::{Special, Step},
     tensor::{Tensor, TensorData},
@@ -27,9 +27,10 @@ impl World {
             return;
         }
         order.push_back(request);
+        let cancelled = Arc::clone(cancelled);
         let submitted = Submitted {
             name: request,
-            id: id(client).0.get(),
+            id: self.id_on_the_server(client),
             start: step.start,
             end: step.end,
             value: given,
@@ -38,7 +39,7 @@ impl World {
                 Some(Special::TimeoutUs(us)) => Some(Duration::from_micros(us)),
                 _ => None,
             },
-            cancelled: Arc::clone(cancelled),
+            cancelled,
         };
         let lag = Duration::from_micros(self.random.random_range(0..IDLE_US / 2));
         let refused = self.server.submit(submitted, Duration::from_micros(self.now), lag);
@@ -113,11 +114,17 @@ impl World {
     }
 
     /// The answer, altered where it is the one to be altered and is determined.
+    /// What the oracle would say of an event.
+    fn judge(&self, client: usize, lane: Lane, kind: EventKind) -> Ruling {
+        let event = self.oracle.read(self.event(client, lane, kind));
+        self.oracle.clone().observe(event)
+    }
+
     fn tampered(&mut self, client: usize, lane: Lane, (step, given): (&Step, i32), answer: Answer) -> Answer {
         if self.tampering.is_none_or(|tampering| self.seen.answers < tampering.answer) || self.seen.tampered.is_some() {
             return answer;
         }
-        let right = self.oracle.clone().observe(self.event(client, lane, received(&self.kind, client, step, answer)));
+        let right = self.judge(client, lane, received(&self.kind, client, step, answer));
         let is_determined = right.settled.is_some_and(|settled| settled.judged) && !self.small_values;
         let (how, altered) = match answer {
             Answer::Sum(..) if step.start && self.random.random_bool(0.2) => (Alteration::Refused, Answer::NoStart),
@@ -142,7 +149,7 @@ impl World {
         if !is_determined {
             return answer;
         }
-        let wrong = self.oracle.clone().observe(self.event(client, lane, received(&self.kind, client, step, altered)));
+        let wrong = self.judge(client, lane, received(&self.kind, client, step, altered));
         if wrong.violations.is_empty() && self.kind.has_few_numbers() {
             return answer;
         }
@@ -198,5 +205,5 @@ fn received(kind: &Kind, client: usize, step: &Step, answer: Answer) -> EventKin
         Words::Known => result,
         Words::Unknown => result.map_err(|_| "no".to_owned()),
     };
-    EventKind::Received(Received { id: step.request.to_string(), result, code: None })
+    EventKind::Received(Box::new(Received { id: step.request.to_string(), result, code: None, outputs: 0 }))
 }

@@ -6,7 +6,7 @@ const START_ERROR: &str =
     "inference request for sequence 1 to model 'm' must specify the START flag on the first request";
 
 fn refused(tale: &Tale, step: u32) -> Vec<Cause> {
-    causes(&tale.other(ViolationKind::SpuriousStartError, (0, 0, step), START_ERROR))
+    causes(&tale.other(ViolationKind::SpuriousStartError, (0, 0, step)))
 }
 
 #[test]
@@ -19,11 +19,60 @@ fn refusals_in_the_middle_of_a_sequence() {
     early.send_part(0, 0, 0, 5, &A[..2]).answer(0, 0, 0, &sums(&A)[..2]).wait(200);
     early.send_part(0, 0, 2, 5, &A[2..]).error(0, 0, 2, START_ERROR).error(0, 0, 3, START_ERROR);
     assert_eq!(refused(&early, 2)[0], PrematureReap);
-    let evidence = &early.other(ViolationKind::SpuriousStartError, (0, 0, 2), "")[0].evidence;
-    assert!(evidence.contains("of 500 ms that it may be idle"), "{evidence}");
+    let clues = &early.other(ViolationKind::SpuriousStartError, (0, 0, 2))[0].clues;
+    assert!(matches!(clues[..], [Clue::Idle { limit_ms: Some(500), went_on: Some(false), .. }]), "{clues:?}");
+    // No pause before the refused step: what tells is whether START was 500 ms ago by then, and not yet at the step before.
+    let steady = |wait| {
+        let mut tale = Tale::default();
+        tale.send_part(0, 0, 0, 5, &A[..1]).answer(0, 0, 0, &sums(&A)[..1]).wait(wait);
+        tale.send_part(0, 0, 1, 5, &A[1..2]).answer(0, 0, 1, &sums(&A)[1..2]).wait(40);
+        tale.send_part(0, 0, 2, 5, &A[2..3]).error(0, 0, 2, START_ERROR);
+        tale.send_part(0, 0, 3, 5, &A[3..]).error(0, 0, 3, START_ERROR);
+        let first = tale.other(ViolationKind::SpuriousStartError, (0, 0, 2)).remove(0);
+        (first.cause, first.clues.iter().any(|clue| matches!(clue, Clue::LimitSinceStart { .. })))
+    };
+    assert_eq!([steady(470), steady(100)], [(PrematureReap, true), (SpuriousRefusal, false)]);
     let mut start = Tale::default();
     start.send(0, 0, &A).error(0, 0, 0, START_ERROR);
     assert_eq!(refused(&start, 0), [StartRefused]);
+}
+
+#[test]
+fn refusals_of_steps_over_another_connection() {
+    let elsewhere = |went_on: bool| {
+        let mut tale = Tale::default();
+        tale.open(0).send_part(0, 0, 0, 5, &A[..2]).answer(0, 0, 0, &sums(&A)[..2]);
+        tale.open_elsewhere(0).send_part(0, 0, 2, 5, &A[2..]).error(0, 0, 2, START_ERROR).error(0, 0, 3, START_ERROR);
+        tale.open(1).send_part(1, 0, 0, 5, &B[..2]).answer(1, 0, 0, &sums(&B)[..2]);
+        tale.open_elsewhere(1).send_part(1, 0, 2, 5, &B[2..]);
+        if went_on {
+            tale.answer(1, 0, 2, &sums(&B)[2..]);
+        }
+        refused(&tale, 2)
+    };
+    assert_eq!(elsewhere(false), [BoundToConnection, PrematureReap]);
+    assert!(!elsewhere(true).contains(&BoundToConnection), "another sequence went on over another connection");
+
+    // A step over the first connection was refused, too.
+    let mut tale = Tale::default();
+    tale.open(0).send_part(0, 0, 0, 5, &A[..3]).answer(0, 0, 0, &sums(&A)[..2]).error(0, 0, 2, START_ERROR);
+    tale.open_elsewhere(0).send_part(0, 0, 3, 5, &A[3..]).error(0, 0, 3, START_ERROR);
+    assert!(!refused(&tale, 3).contains(&BoundToConnection));
+}
+
+#[test]
+fn a_sequence_that_another_id_ended() {
+    // Workers 2 and 3 have the IDs 3 and 4, of which one bit differs in that form.
+    let refused = |form: IdForm| {
+        let mut tale = Tale::default();
+        tale.send_part(2, 0, 0, 5, &A[..2]).answer(2, 0, 0, &sums(&A)[..2]);
+        tale.send(3, 0, &B).answer(3, 0, 0, &sums(&B));
+        tale.send_part(2, 0, 2, 5, &A[2..]).error(2, 0, 2, START_ERROR).error(2, 0, 3, START_ERROR);
+        let known = ModelFacts { id_forms: vec![form], ..known() };
+        causes(&tale.explain(&known, ViolationKind::SpuriousStartError, (2, 0, 2), Evidence::Overtaken))
+    };
+    assert_eq!(refused(IdForm::OneBit), [IdTakenForAnother, PrematureReap]);
+    assert!(!refused(IdForm::Integer).contains(&IdTakenForAnother));
 }
 
 #[test]
@@ -33,7 +82,7 @@ fn refusals_that_should_have_come() {
         let last = if end { 5 } else { 4 };
         tale.send_part(0, 0, 0, 5, &A[..last]).answer(0, 0, 0, &sums(&A)[..last]).wait(900);
         tale.send_part(0, 1, 1, 3, &[B[0]]).answer(0, 1, 1, &[sum]);
-        causes(&tale.other(ViolationKind::MissingStartError, (0, 1, 1), ""))
+        causes(&tale.other(ViolationKind::MissingStartError, (0, 1, 1)))
     };
     assert_eq!(step(B[0], true), [RefusalMissing]);
     assert_eq!(step(sums(&A)[4].wrapping_add(B[0]), true), [EndNotTold, RefusalMissing]);
@@ -57,7 +106,7 @@ fn errors_by_what_they_say() {
     ] {
         let mut tale = Tale::default();
         tale.send(0, 0, &A).error(0, 0, 2, text);
-        assert_eq!(causes(&tale.other(ViolationKind::UnexpectedError, (0, 0, 2), text))[0], expected, "{text}");
+        assert_eq!(causes(&tale.other(ViolationKind::UnexpectedError, (0, 0, 2)))[0], expected, "{text}");
     }
 }
 
@@ -66,7 +115,7 @@ fn a_flaw_that_only_the_lack_of_a_sequence_was_refused_for() {
     for (text, expected) in [("must specify the START flag", FlawTaken), ("bad request", ErrorText)] {
         let mut tale = Tale::default();
         tale.send_flawed(0, 0, 2, Flaw::ALL[0]).error(0, 0, 2, text);
-        assert_eq!(causes(&tale.other(ViolationKind::UnexpectedError, (0, 0, 2), text))[0], expected, "{text}");
+        assert_eq!(causes(&tale.other(ViolationKind::UnexpectedError, (0, 0, 2)))[0], expected, "{text}");
     }
 }
 
@@ -75,6 +124,6 @@ fn a_refusal_after_which_the_sequence_is_there() {
     let mut tale = Tale::default();
     tale.send(0, 0, &A).answer(0, 0, 0, &sums(&A)[..2]).error(0, 0, 2, START_ERROR);
     tale.answer(0, 0, 3, &[sums(&A)[1].wrapping_add(A[3])]);
-    let explained = tale.other(ViolationKind::MissingStartError, (0, 0, 3), "");
+    let explained = tale.other(ViolationKind::MissingStartError, (0, 0, 3));
     assert_eq!(causes(&explained), [SpuriousRefusal, RefusalMissing]);
 }

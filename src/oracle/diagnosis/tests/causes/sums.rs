@@ -1,9 +1,10 @@
 //! Wrong sums.
 
-use super::*;
+use super::{super::windows::request, *};
+use crate::oracle::diagnosis::SequenceId;
 
 /// Worker 0 sends A, and is answered with these sums; the answer at `step` is the wrong one.
-fn alone(known: &Known, answers: &[i32], step: usize) -> Vec<Cause> {
+fn alone(known: &ModelFacts, answers: &[i32], step: usize) -> Vec<Cause> {
     let mut tale = Tale::default();
     tale.send(0, 0, &A).answer(0, 0, 0, answers);
     let place = (0, 0, u32::try_from(step).expect("short"));
@@ -123,8 +124,12 @@ fn a_start_that_went_on_from_another_sequence_in_its_slot() {
     tale.send(0, 0, &B).answer(0, 0, 0, &sums_from(sums(&A)[4], &B));
     let explanations = tale.wrong_sum(&known(), (0, 0, 0), B[0]);
     assert_eq!(causes(&explanations), [StaleStateOfSlot, StartNotTold]);
-    assert!(explanations[0].evidence.contains("1-0-0"), "{explanations:?}");
+    let told = matches!(explanations[0].clues[0], Clue::StaleState { step: 5, sequence: OF_B, .. });
+    assert!(told, "{explanations:?}");
 }
+
+/// The first sequence of worker 1.
+const OF_B: SequenceId = SequenceId { worker: 1, context: 0, sequence: 0 };
 
 /// A and B, each answered step by step in turn with these sums.
 fn in_turn(a: &[i32], b: &[i32]) -> Tale {
@@ -152,8 +157,8 @@ fn a_state_that_leaked() {
     let of_a = [&a[..2], &sums_from(b[1], &A[2..])].concat();
     let explanations = in_turn(&of_a, &b).wrong_sum(&known(), (0, 0, 2), a[2]);
     assert_eq!(causes(&explanations), [LeakedState]);
-    let evidence = &explanations[0].evidence;
-    assert!(evidence.contains("sequence 1-0-0 (worker 1, context 0, correlation ID 2) after step 2"), "{evidence}");
+    let told = matches!(explanations[0].clues[0], Clue::StateOf { step: 2, sequence: OF_B, .. });
+    assert!(told, "{explanations:?}");
 }
 
 #[test]
@@ -168,17 +173,20 @@ fn two_sequences_in_one_slot() {
     let mut tale = in_turn(&of_a, &of_b);
     let explanations = tale.wrong_sum(&known(), (0, 0, 1), sums(&A)[1]);
     assert_eq!(causes(&explanations)[0], SharedState);
-    assert!(!explanations[0].evidence.contains("cancel"), "{explanations:?}");
+    let cancel = |explanations: &[Explanation]| {
+        explanations[0].clues.iter().find_map(|clue| match clue {
+            Clue::AfterACancel { context, .. } => Some(context.worker),
+            _ => None,
+        })
+    };
+    assert_eq!(cancel(&explanations), None, "{explanations:?}");
     // A cancel before it may be what led to it, and is told.
     let mut after_cut = Tale::default();
-    after_cut.tell(2, What::Cut(Cut::Cancelled));
+    after_cut.tell(2, EventKind::Cut(Cut::Cancelled));
     tale.entries.insert(0, after_cut.entries.remove(0));
     tale.entries[0].at = 0;
     let explanations = tale.wrong_sum(&known(), (0, 0, 1), sums(&A)[1]);
-    assert!(
-        explanations[0].evidence.contains("after a cancel: worker 2 cut its stream of context 0"),
-        "{explanations:?}"
-    );
+    assert_eq!(cancel(&explanations), Some(2), "{explanations:?}");
     // Where the model is told IDs, a wrong one does the same.
     assert_eq!(causes(&tale.wrong_sum(&keyed(), (0, 0, 1), sums(&A)[1]))[..2], [CorridWrong, SharedState]);
 }
@@ -192,7 +200,7 @@ fn a_state_of_a_sequence_of_one_step_leaked_or_after_a_cancel_was_shared() {
     let right = A[0].wrapping_add(A[1]);
     assert_eq!(causes(&tale.wrong_sum(&known(), (0, 0, 1), right))[0], LeakedState);
     let mut cut = Tale::default();
-    cut.tell(2, What::Cut(Cut::Reset));
+    cut.tell(2, EventKind::Cut(Cut::Reset));
     cut.entries[0].at = 0;
     tale.entries.insert(0, cut.entries.remove(0));
     assert_eq!(causes(&tale.wrong_sum(&known(), (0, 0, 1), right))[..2], [SharedState, LeakedState]);
@@ -256,5 +264,6 @@ fn the_answer_of_another_request() {
     std::mem::swap(&mut a[2], &mut b[2]);
     let explanations = in_turn(&a, &b).wrong_sum(&known(), (0, 0, 2), sums(&A)[2]);
     assert_eq!(causes(&explanations)[0], AnswerOfAnother);
-    assert!(explanations[0].evidence.contains("request 1-0-0-2"), "{explanations:?}");
+    let told = |clue: &Clue| matches!(clue, Clue::BelongsTo { request: its, .. } if *its == request(1, 0, 2));
+    assert!(explanations[0].clues.iter().any(told), "{explanations:?}");
 }

@@ -1,0 +1,168 @@
+use super::*;
+
+const SECOND: Nanos = 1_000_000_000;
+
+fn progress(completed: u64, sequences: u64) -> Progress {
+    Progress { completed, sequences, ..Progress::default() }
+}
+
+fn look(server: Option<bool>, model: Option<bool>) -> Look {
+    Look { asked: true, server, model, ..Look::default() }
+}
+
+const YES: Look =
+    Look { is_disturbed: false, disturbances: 0, asked: true, server: Some(true), model: Some(true), bytes: None };
+
+/// What comes of these looks, one each second, with ten requests answered between them.
+fn watched(looks: &[Look]) -> (Health, Vec<Violation>) {
+    let (mut watched, mut violations) = (Watched::default(), Vec::new());
+    let mut now = 0;
+    for (look, answered) in looks.iter().zip((10..).step_by(10)) {
+        now += SECOND;
+        violations.extend(watched.take(*look, now, &progress(answered, 0)));
+    }
+    let answered = 10 * (looks.len() as u64 + 1);
+    let (health, rest) = watched.conclude(now + SECOND, &progress(answered, 0));
+    violations.extend(rest);
+    (health, violations)
+}
+
+#[test]
+fn a_server_that_is_always_ready_is_not_accused() {
+    let (health, violations) = watched(&[YES; 5]);
+    assert_eq!((health, violations), (Health { asked: 10, ..Health::default() }, Vec::new()));
+}
+
+#[test]
+fn an_endpoint_that_tells_no_readiness_is_not_asked() {
+    let (health, violations) = watched(&[Look::default(); 5]);
+    assert_eq!((health, violations), (Health::default(), Vec::new()));
+}
+
+#[test]
+fn a_model_that_is_said_not_to_be_ready_is_a_violation_with_its_time() {
+    let no = look(Some(true), Some(false));
+    let (health, violations) = watched(&[YES, no, no, YES, no]);
+    let of = Subject::Model;
+    let spans = [
+        NotReady { of, from_ns: 2 * SECOND, until_ns: Some(4 * SECOND), executed: 20, asked_for: false },
+        NotReady { of, from_ns: 5 * SECOND, until_ns: None, executed: 10, asked_for: false },
+    ];
+    assert_eq!(health.not_ready, spans);
+    let found: Vec<_> = violations.iter().map(|its| (its.kind, its.at_ns, its.explanations[0].cause)).collect();
+    let kind = ViolationKind::NotReady;
+    assert_eq!(found, [(kind, 2 * SECOND, Cause::ReadinessWrong), (kind, 5 * SECOND, Cause::ReadinessWrong)]);
+    assert_eq!(violations[0].evidence, Evidence::NotReady { of, executed: 10 });
+}
+
+#[test]
+fn a_server_that_is_not_ready_and_answers_nothing_may_be_ending() {
+    let mut watched = Watched::default();
+    assert_eq!(watched.take(look(Some(false), None), SECOND, &progress(7, 0)), []);
+    let violations = watched.take(look(None, None), 2 * SECOND, &progress(7, 0));
+    assert_eq!(violations[0].explanations[0].cause, Cause::Unloaded);
+    assert_eq!(violations.len(), 1);
+    let (health, rest) = watched.conclude(3 * SECOND, &progress(7, 0));
+    assert_eq!((health.asked, health.unanswered, rest), (4, 3, Vec::new()));
+}
+
+#[test]
+fn what_the_run_does_to_the_server_may_take_it_out_of_service() {
+    let no = look(Some(false), Some(false));
+    let disturbed = Look { is_disturbed: true, ..no };
+    let (health, violations) = watched(&[YES, disturbed, disturbed, YES]);
+    assert_eq!(violations, []);
+    assert!(health.not_ready.len() == 2 && health.not_ready.iter().all(|span| span.asked_for), "{health:?}");
+
+    // The model has to be ready again when that is done. The server may still load others, for a minute.
+    let (health, violations) = watched(&[YES, disturbed, no, YES]);
+    assert_eq!(violations.len(), 1, "{violations:#?}");
+    let spans: Vec<_> =
+        health.not_ready.iter().map(|span| (span.of, span.asked_for, span.from_ns / SECOND, span.until_ns)).collect();
+    let (third, fourth) = (Some(3 * SECOND), Some(4 * SECOND));
+    let (server, model) = (Subject::Server, Subject::Model);
+    assert_eq!(spans, [(server, true, 2, fourth), (model, true, 2, third), (model, false, 3, fourth)]);
+    let long: Vec<_> = [disturbed].into_iter().chain([look(Some(false), Some(true)); 62]).collect();
+    assert_eq!(watched(&long).1.len(), 1, "a minute is over");
+
+    // What began and ended between two looks counts, too.
+    let after = Look { disturbances: 2, ..look(Some(false), Some(true)) };
+    assert_eq!(watched(&[YES, after, Look { disturbances: 2, ..YES }]).1, []);
+}
+
+#[test]
+fn a_server_that_flips_for_ever_fills_nothing() {
+    let looks: Vec<_> = [look(Some(false), Some(true)), YES].repeat(500);
+    let (health, violations) = watched(&looks);
+    assert_eq!((health.not_ready.len(), violations.len()), (SPANS_MAX, SPANS_MAX));
+}
+
+/// What is said of a memory that is looked at each second, with 50 sequences between the looks.
+fn memory(seconds: u64, bytes: impl Fn(u64) -> u64) -> Option<ServerMemory> {
+    let mut watched = Watched::default();
+    for second in 1..=seconds {
+        let look = Look { bytes: Some(bytes(second)), ..YES };
+        watched.take(look, second * SECOND, &progress(0, second * 50));
+    }
+    let (health, violations) = watched.conclude(seconds * SECOND, &progress(0, seconds * 50));
+    let is_steady = health.memory.as_ref().and_then(|memory| memory.growth).is_some_and(|growth| growth.is_steady);
+    assert_eq!(violations.len(), usize::from(is_steady), "{violations:#?}");
+    health.memory
+}
+
+fn is_leak(seconds: u64, bytes: impl Fn(u64) -> u64) -> bool {
+    let growth = memory(seconds, bytes).and_then(|memory| memory.growth);
+    growth.expect("long enough").is_steady
+}
+
+const MB: u64 = 1 << 20;
+
+#[test]
+fn memory_that_grows_with_the_sequences_is_found() {
+    for seconds in [90, 600, 36_000] {
+        assert!(is_leak(seconds, |second| 200 * MB + second * MB / 2), "{seconds} s");
+        // Half as much again comes and goes.
+        assert!(is_leak(seconds, |second| 200 * MB + second * MB / 2 + second % 5 * 20 * MB), "{seconds} s");
+    }
+    let memory = memory(600, |second| 200 * MB + second * MB).expect("it was looked at");
+    let growth = memory.growth.expect("long enough");
+    let each = growth.bytes / growth.sequences.cast_signed();
+    assert!((19_000..23_000).contains(&each), "{growth:?}");
+}
+
+#[test]
+fn memory_that_does_not_grow_with_the_sequences_is_not_accused() {
+    let healthy: [(&str, &dyn Fn(u64) -> u64); 6] = [
+        ("the same", &|_| 200 * MB),
+        ("an allocator that warms up", &|second| 200 * MB + 100 * MB * second / (second + 30)),
+        ("a cache that fills", &|second| 200 * MB + second.min(300) * MB),
+        ("what comes and goes", &|second| 200 * MB + second % 17 * 10 * MB),
+        ("one step", &|second| if second > 350 { 400 * MB } else { 200 * MB }),
+        ("less and less", &|second| 900 * MB - second * MB / 2),
+    ];
+    for (what, bytes) in healthy {
+        assert!(!is_leak(600, bytes), "{what}");
+    }
+    // 60 bytes for each sequence, which the log of a server takes.
+    assert!(!is_leak(36_000, |second| 200 * MB + second * 50 * 60));
+}
+
+#[test]
+fn a_short_run_says_nothing_of_growth() {
+    let memory = memory(79, |second| 200 * MB + second * MB).expect("it was looked at");
+    assert_eq!(memory, ServerMemory { first: 201 * MB, last: 279 * MB, growth: None });
+    assert_eq!(self::memory(0, |_| 1), None);
+}
+
+#[test]
+fn sources_are_read_as_they_are_written() {
+    for text in ["4711", "process_resident_memory_bytes"] {
+        assert_eq!(text.parse::<MemorySource>().map(|source| source.to_string()), Ok(text.to_owned()));
+    }
+    for text in ["", "a b", "-1", "12x", "99999999999"] {
+        assert!(text.parse::<MemorySource>().is_err(), "{text}");
+    }
+    assert!(resident(std::process::id()).is_ok_and(|bytes| bytes > MB));
+    assert!(MemorySource::Process(u32::MAX).has_ended() && !MemorySource::Process(std::process::id()).has_ended());
+    assert!(resident(u32::MAX).is_err_and(|why| why.contains("there is no process")));
+}

@@ -1,0 +1,171 @@
+//! Takes in what all threads see, on a thread of its own: it has violations explained, and writes the history.
+
+use std::{collections::BTreeMap, thread, time::Duration};
+
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::Instant,
+};
+
+use super::{Batch, Batches, Gap, TapsAreGone};
+use crate::{
+    claim::Claims,
+    event::Nanos,
+    history::{Scene, Spool},
+    oracle::{Explainer, LongestWait, Occupancy, Violation, ViolationKind},
+    simulation,
+};
+
+/// How often the history is looked after when nothing comes.
+const LOOK: Duration = Duration::from_millis(500);
+/// How often it is looked for batches in a simulation, whose one thread must not wait for them.
+const LOOK_IN_SIMULATION: Duration = Duration::from_millis(20);
+
+/// What collects, until all taps are gone.
+pub(crate) struct Collector {
+    pub(crate) batches: Batches,
+    pub(crate) explainer: Explainer,
+    pub(crate) occupancy: Occupancy,
+    pub(crate) spool: Option<Spool>,
+    /// Where violations go. When it is full enough are kept already; all are counted.
+    pub(crate) seen: mpsc::Sender<Violation>,
+    began: Instant,
+    /// The latest that was taken in.
+    latest: Nanos,
+    /// Of the violations that only all contexts together show, by kind.
+    of_all: BTreeMap<ViolationKind, u64>,
+}
+
+/// What was collected.
+#[derive(Default)]
+pub(crate) struct Collected {
+    /// The history that was written so far.
+    pub(crate) spool: Option<Spool>,
+    pub(crate) scene: Scene,
+    /// What was reached on all correlation IDs together.
+    pub(crate) reached: Claims,
+    /// How many violations there were that only all contexts together show, by kind.
+    pub(crate) of_all: BTreeMap<ViolationKind, u64>,
+    /// Who had the slots while a START waited longest for one.
+    pub(crate) longest_wait: Option<LongestWait>,
+    /// A START that waited although a slot was free, unless another client had it.
+    pub(crate) withheld: Option<Violation>,
+}
+
+impl Collector {
+    pub(crate) fn new(
+        batches: Batches,
+        explainer: Explainer,
+        occupancy: Occupancy,
+        spool: Option<Spool>,
+        seen: mpsc::Sender<Violation>,
+    ) -> Self {
+        Self { batches, explainer, occupancy, spool, seen, began: Instant::now(), latest: 0, of_all: BTreeMap::new() }
+    }
+
+    /// Begins. It comes back when all is collected.
+    pub(crate) fn start(self) -> oneshot::Receiver<Collected> {
+        let (done, collected) = oneshot::channel();
+        // Nobody waits for it where nothing could be tested.
+        if simulation::is_on() {
+            tokio::spawn(async move { drop(done.send(self.collect_in_simulation().await)) });
+        } else {
+            thread::spawn(move || drop(done.send(self.collect())));
+        }
+        collected
+    }
+
+    fn collect(mut self) -> Collected {
+        loop {
+            let wait = self.explainer.waits(self.began.elapsed()).unwrap_or(LOOK).min(LOOK);
+            if let Err(TapsAreGone) = self.look(wait) {
+                return self.conclude();
+            }
+        }
+    }
+
+    async fn collect_in_simulation(mut self) -> Collected {
+        loop {
+            match self.look(Duration::ZERO) {
+                Ok(true) => {}
+                Ok(false) => tokio::time::sleep(LOOK_IN_SIMULATION).await,
+                Err(TapsAreGone) => return self.conclude(),
+            }
+        }
+    }
+
+    /// Takes in the next batch, if there comes one in this time, and hands on what is due. Returns whether there was one.
+    fn look(&mut self, wait: Duration) -> Result<bool, TapsAreGone> {
+        let batch = self.batches.next(wait)?;
+        let was_there = batch.is_some();
+        if let Some(batch) = batch {
+            self.take_in(batch);
+        }
+        // One at a time: while a violation is explained nothing is taken in.
+        self.hand_on(false);
+        if let Some(spool) = &mut self.spool {
+            spool.write_what_is_due();
+        }
+        Ok(was_there)
+    }
+
+    fn conclude(mut self) -> Collected {
+        self.occupancy.conclude();
+        self.accuse(Vec::new());
+        while self.hand_on(true) {}
+        if let (Some(spool), lost @ 1..) = (&mut self.spool, self.batches.lost_at_end()) {
+            spool.gap(lost, self.latest);
+        }
+        let Self { explainer, occupancy, spool, of_all, .. } = self;
+        let (longest_wait, withheld) = (occupancy.longest_wait(), occupancy.withheld());
+        Collected { spool, scene: explainer.into_scene(), reached: occupancy.reached(), of_all, longest_wait, withheld }
+    }
+
+    fn take_in(&mut self, Batch { gap, entries, violations, bytes }: Batch) {
+        if let Some(spool) = &mut self.spool {
+            for violation in &violations {
+                spool.violation(violation.at_ns);
+            }
+            if let Some(Gap { lost, until, .. }) = gap {
+                spool.gap(lost, entries.first().map_or(until, |entry| entry.at));
+            }
+            for entry in &entries {
+                spool.entry(entry);
+            }
+        }
+        if let Some(gap) = gap {
+            self.occupancy.forget();
+            self.explainer.gap(gap.since, gap.until);
+        }
+        for entry in &entries {
+            self.latest = self.latest.max(entry.at);
+            self.occupancy.take(entry);
+        }
+        self.explainer.take(entries, bytes);
+        self.accuse(violations);
+    }
+
+    /// Takes in violations that the threads found, and those that only all of them together show.
+    fn accuse(&mut self, violations: Vec<Violation>) {
+        let now = self.began.elapsed();
+        let of_all = self.occupancy.violations();
+        for violation in &of_all {
+            *self.of_all.entry(violation.kind).or_default() += 1;
+        }
+        if let Some(spool) = &mut self.spool {
+            for violation in &of_all {
+                spool.violation(violation.at_ns);
+            }
+        }
+        for violation in violations.into_iter().chain(of_all) {
+            self.explainer.accuse(violation, now);
+        }
+    }
+
+    /// Hands on the next violation, if it is time for one.
+    fn hand_on(&mut self, is_over: bool) -> bool {
+        let Some(violation) = self.explainer.explained(self.began.elapsed(), is_over) else { return false };
+        let _ = self.seen.try_send(violation);
+        true
+    }
+}

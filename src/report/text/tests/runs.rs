@@ -1,0 +1,271 @@
+//! Messages that take a whole run: its beginning, its verdict, and its line of a suite.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::{
+    claim::{Claim, Claims},
+    conversation::Transport,
+    engine::{
+        Hints, Interrupted, Note, Part, RunResult,
+        preflight_tests::{scenario, told},
+    },
+    history::Scene,
+    model::Strategy,
+    recorder::{Tally, Times, Waits},
+    report::{ScenarioOutcome, SuiteRow, write_suite},
+};
+
+/// All that the command line can tell.
+const HINTS: Hints = Hints {
+    slots: Some(4),
+    idle_limit: Some(Duration::from_secs(2)),
+    strategy: Some(Strategy::Direct),
+    formula: None,
+    initial_state: None,
+    responses: None,
+};
+
+const POPULATIONS: &str = "
+    [[population]]
+    name = 'fast'
+    load.workers = 1
+    thresholds = { sequence_ms.p99 = 5 }
+    [[population]]
+    name = 'slow'
+    load = { workers = 2, iterations = 3, duration_s = 60 }
+    thresholds = { slot_wait_ms = { p50 = 1, max = 2 } }
+";
+
+/// A run in which nothing was sent.
+fn summary(text: &str, hints: Hints) -> Summary {
+    let scenario = scenario(text);
+    let result = RunResult {
+        preflight: told(&scenario, hints),
+        tally: Tally::default(),
+        violations: Vec::new(),
+        beside: Vec::new(),
+        accounting: Accounting::NotCheckable { why: "WHY".to_owned() },
+        passes: 0,
+        pending: PendingRequests::None,
+        slots: SlotCheck { finding: SlotFinding::AllThere { slots: 4 }, requests: 9, took: Duration::from_millis(7) },
+        idle_limit: IdleSearch::NotAsked,
+        elapsed: Duration::from_secs(2),
+        cpu_us: 0,
+        memory: Memory::default(),
+        interrupted: Interrupted(false),
+        is_end_known: true,
+        recorded: None,
+        scene: Arc::new(Scene::default()),
+        phases: Vec::new(),
+        broken_off: None,
+        longest_wait: None,
+        go_aways: GoAways::default(),
+        health: None,
+    };
+    let scenario_name = "test".to_owned();
+    Summary { scenario, scenario_name, seed: Seed(42), replay: "REPLAY".to_owned(), embedded: None, result }
+}
+
+/// A run in which so many requests were answered rightly, each a sequence.
+fn answered(text: &str, count: u64) -> Summary {
+    let mut its = summary(text, HINTS);
+    its.result.tally.patterns[0] = Counts {
+        requests: count,
+        completed: count,
+        sequences: count,
+        sequences_as_planned: count,
+        ..Counts::default()
+    };
+    its
+}
+
+pub(super) fn preflights() -> String {
+    let of = |text: &str, change: &dyn Fn(&mut Preflight), hints| {
+        let scenario = scenario(text);
+        let mut preflight = told(&scenario, hints);
+        preflight.notes.clear();
+        change(&mut preflight);
+        plain(|out| write_preflight(&scenario, "test", Seed(42), &preflight, out))
+    };
+    let part = |part: &'static str, has| Part { part: part.into(), has, why: None, not_checked: None };
+    let slots = |slots| Hints { slots: Some(slots), ..HINTS };
+    [
+        of("load = { workers = 1, iterations = 1 }", &|_| (), Hints::default()),
+        of(
+            "load = { duration_s = 1, iterations = 2 }",
+            &|its| its.model.server = Some("triton 2.51.0".to_owned()),
+            slots(1),
+        ),
+        of(POPULATIONS, &|its| its.notes = vec!["NOTE".into()], slots(2)),
+        of(
+            "limits.response_ms = 100",
+            &|its| its.parts = vec![part("health", true), part("statistics", false)],
+            slots(0),
+        ),
+        of("", &|its| its.parts = vec![part("health", false), part("statistics", false)], HINTS),
+    ]
+    .concat()
+}
+
+pub(super) fn not_shown() -> String {
+    plain(|out| {
+        for (all, shown, kept) in [(1, 1, 1), (2, 1, 2), (21, 20, 21), (2000, 20, 1000)] {
+            let mut its = summary("", HINTS);
+            its.result.tally.violations.insert(ViolationKind::WrongSum, all);
+            its.result.violations = (0..kept).map(|_| violation()).collect();
+            for is_ended_by_first in [false, true] {
+                write_not_shown(shown, &its, is_ended_by_first, out)?;
+            }
+        }
+        Ok(())
+    })
+}
+
+fn violation() -> Violation {
+    Violation::of_the_run(ViolationKind::WrongSum, 0, crate::oracle::Evidence::StillOpen)
+}
+
+pub(super) fn verdicts() -> String {
+    let no_claims = |text: &str, count| {
+        let mut its = answered(text, count);
+        its.scenario.claims = Some(Claims::default());
+        its
+    };
+    let of = |text: &str, count, change: &dyn Fn(&mut Summary)| {
+        let mut its = no_claims(text, count);
+        change(&mut its);
+        plain(|out| write_verdict(&its, out))
+    };
+    let unanswered = |count| {
+        move |its: &mut Summary| {
+            let counts = &mut its.result.tally.patterns[0];
+            (counts.requests, counts.indeterminate) = (counts.requests + count, count);
+        }
+    };
+    let unjudged = |count| move |its: &mut Summary| its.result.tally.patterns[0].undetermined = count;
+    let found = |kinds: &'static [(ViolationKind, u64)]| {
+        move |its: &mut Summary| its.result.tally.violations = kinds.iter().copied().collect()
+    };
+    let slow = |count| move |its: &mut Summary| its.result.tally.slow = count;
+    let waits = |us: &'static [u64]| {
+        move |its: &mut Summary| {
+            let waits = || Waits { sequence: Times::of(us), slot: Times::of(us) };
+            its.result.tally.populations = vec![waits(), waits()];
+        }
+    };
+    let alone = "thresholds = { sequence_ms.p50 = 5, slot_wait_ms.p99_9 = 1 }";
+    [
+        of("", 1, &|_| ()),
+        of("", 2, &|_| ()),
+        of("", 2, &unjudged(1)),
+        of("", 0, &|_| ()),
+        of("", 1, &unjudged(1)),
+        of("", 3, &unjudged(2)),
+        of("", 1, &unanswered(10)),
+        of("", 0, &unanswered(1)),
+        of("", 2, &|its| its.result.interrupted = Interrupted(true)),
+        of("", 2, &|its| its.result.broken_off = Some("WHY".to_owned())),
+        of(alone, 2, &|_| ()),
+        of(POPULATIONS, 2, &|_| ()),
+        of("", 2, &found(&[(ViolationKind::WrongSum, 1)])),
+        of("", 2, &found(&[(ViolationKind::WrongSum, 1), (ViolationKind::Lost, 2)])),
+        of("", 2, &|its| {
+            found(&[(ViolationKind::WrongSum, 1)])(its);
+            its.result.broken_off = Some("WHY".to_owned());
+        }),
+        of("limits.response_ms = 100", 2, &slow(1)),
+        of("limits.response_ms = 100", 3, &slow(2)),
+        of(POPULATIONS, 2, &waits(&[10_000])),
+    ]
+    .concat()
+}
+
+/// The line of a claim that was not reached.
+fn not_reached(text: &str, claim: Claim, hints: Hints, change: &dyn Fn(&mut Summary)) -> String {
+    let mut its = summary(text, hints);
+    its.result.tally.patterns[0] = answered("", 2).result.tally.patterns[0];
+    let mut claims = Claims::default();
+    claims.set(claim, 2);
+    its.scenario.claims = Some(claims);
+    its.result.tally.reached.set(claim, 1);
+    change(&mut its);
+    let text = plain(|out| write_verdict(&its, out));
+    text.split_inclusive('\n').filter(|line| line.starts_with("not reached")).collect()
+}
+
+pub(super) fn claims() -> String {
+    let nothing = |_: &mut Summary| ();
+    let weights: Vec<_> = Pattern::ALL.iter().map(|pattern| format!("{pattern} = 1")).collect();
+    let all = format!("patterns.rare = {{ {} }}", weights.join(", "));
+    let drawn = Claim::ALL.map(|claim| not_reached(&all, claim, HINTS, &nothing)).concat();
+    let with_needs = Claim::ALL.iter().filter(|claim| claim.needs().contains('{'));
+    let unknown: String = with_needs.map(|claim| not_reached(&all, *claim, Hints::default(), &nothing)).collect();
+    let claim = Claim::HalfClosed;
+    let rare = "contexts = { common = 0, rare = 2, rare_probability = 1.0 }";
+    let two = "[[population]]\nname = 'a'\n[[population]]\nname = 'b'";
+    let half_closed = "patterns.common = { valid = 1, half-close = 1 }";
+    let over_http = |its: &mut Summary| {
+        its.scenario.populations[0].sending.transport = Some(Transport::Http);
+    };
+    let loads = ["load.duration_s = 1", "load.duration_s = 2", "load = { duration_s = 2, iterations = 3 }"];
+    let loads = loads.map(|load| not_reached(&format!("{load}\n{half_closed}"), claim, HINTS, &nothing)).concat();
+    let others = [
+        not_reached("", claim, HINTS, &nothing),
+        not_reached(rare, claim, HINTS, &nothing),
+        not_reached(two, claim, HINTS, &nothing),
+        not_reached(half_closed, claim, HINTS, &over_http),
+        not_reached("load.workers = 1", Claim::Backlog, HINTS, &nothing),
+    ];
+    [drawn, unknown, loads, others.concat()].concat()
+}
+
+pub(super) fn report() -> String {
+    let mut its = answered(POPULATIONS, 1);
+    its.result.tally.patterns[0].undetermined = 1;
+    its.result.tally.other_words.insert("a step without START", "no such sequence".to_owned());
+    its.result.tally.populations = vec![Waits::default(), Waits::default()];
+    its.result.tally.reached.set(Claim::Backlog, 1);
+    its.result.preflight.notes = vec![Note::NotChecked("WHAT".to_owned()), "another note".into()];
+    let mut nothing = summary("", HINTS);
+    nothing.embedded = Some(vec![PlantedFault { fault: "off-by-one".to_owned(), chances: 1, committed: 1 }]);
+    let mut cut_off = answered("", 3);
+    cut_off.result.is_end_known = false;
+    cut_off.result.tally.patterns[0].undetermined = 1;
+    for its in [&mut its, &mut nothing, &mut cut_off] {
+        its.scenario.claims = Some(Claims::default());
+    }
+    [&its, &nothing, &cut_off].map(|its| plain(|out| write_text(its, out))).join("\n")
+}
+
+pub(super) fn suite() -> String {
+    let run = |its: Summary| ScenarioOutcome::Run(Box::new(its));
+    let line = |name: &str, outcome| SuiteRow { name: name.to_owned(), outcome, took: Duration::from_secs(3) };
+    let valid = || {
+        let mut its = answered("", 10);
+        its.scenario.claims = Some(Claims::default());
+        its
+    };
+    let (mut unjudged, mut invalid, mut slow, mut slots) = (valid(), valid(), valid(), valid());
+    unjudged.result.tally.patterns[0].undetermined = 1;
+    invalid.result.tally.violations.insert(ViolationKind::Lost, 1);
+    (slow.result.tally.slow, slow.result.preflight.limits.threshold) = (1, Some(Duration::from_millis(100)));
+    slots.result.slots.finding = SlotFinding::NotCheckable { why: "WHY".to_owned() };
+    let lines = [
+        line("valid", run(valid())),
+        line("unjudged", run(unjudged)),
+        line("invalid", run(invalid)),
+        line("slow", run(slow)),
+        line("slots", run(slots)),
+        line("unknown", run(summary("", HINTS))),
+        line("skipped", ScenarioOutcome::Skipped("WHY".to_owned())),
+        line("not-tested", ScenarioOutcome::NotTested("WHY".to_owned())),
+        line("interrupted", ScenarioOutcome::Interrupted),
+        line("not-begun", ScenarioOutcome::NotBegun),
+    ];
+    plain(|out| {
+        write_suite(&lines, out)?;
+        write_suite(&lines[..1], out)?;
+        write_suite(&[], out)
+    })
+}

@@ -1,0 +1,383 @@
+//! Violations and their causes in words. Nothing else makes words of them, and nothing reads these back.
+
+mod clues;
+
+pub use self::clues::evidence;
+use crate::{
+    controls::{self, Difference, Flag},
+    number::{Datatype, Number},
+    oracle::{
+        Answer, CountBounds, Disorder, Evidence, Leak, Place, Purpose, Sender, State, Subject, Taken, Violation,
+        ViolationKind,
+    },
+    sequence::Step,
+    tensor::{Content, Held, Unlike},
+    wording::counted,
+};
+
+/// How many steps, or responses, a sentence names one by one.
+const NAMED_MAX: usize = 8;
+
+/// What was sent, what had to come back, and what came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Description {
+    /// What was sent.
+    pub sent: String,
+    /// What had to come back.
+    pub expected: String,
+    /// What came back.
+    pub seen: String,
+}
+
+/// A violation as one line.
+#[must_use]
+pub fn describe(violation: &Violation) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "it is shown")]
+    let seconds = violation.at_ns as f64 / 1e9;
+    let place = violation.place.as_ref().map_or_else(String::new, place);
+    let Description { sent, expected, seen } = Description::of(violation);
+    format!("{} at {seconds:.3} s{place}: sent {sent}; expected {expected}; saw {seen}", violation.kind)
+}
+
+fn place(Place { worker, context, correlation_id, request_id, .. }: &Place) -> String {
+    let request = request_id.map_or_else(String::new, |request| format!(" request {request}"));
+    format!(", worker {worker} context {context} correlation ID {correlation_id}{request}")
+}
+
+impl Description {
+    /// Those of a violation.
+    #[must_use]
+    pub fn of(violation: &Violation) -> Self {
+        let (expected, seen) = expected_and_seen(violation);
+        Self { sent: sent(violation), expected, seen }
+    }
+}
+
+fn sent(violation: &Violation) -> String {
+    let of_the_run =
+        |sent: &crate::oracle::Sent| format!("{} requests, {} of them answered", sent.requests, sent.answered);
+    match &violation.evidence {
+        Evidence::TakenSlot { .. } => "a step of another sequence".to_owned(),
+        Evidence::Overdue { limit_ms, .. } => format!("START of a sequence that may wait for a slot for {limit_ms} ms"),
+        Evidence::Withheld { .. } => "START".to_owned(),
+        Evidence::SlotsLeaked { slots, .. } => {
+            format!("START on {slots} new IDs, as many as there are slots, and steps that keep each sequence open")
+        }
+        Evidence::SlotsSurplus { slots, .. } => {
+            format!("START on one more ID while every slot had a sequence, {slots} in number")
+        }
+        Evidence::NoneReaped { sequences, pause_ms, .. } => {
+            format!("{sequences} sequences of two steps, with a pause of up to {pause_ms} ms between them")
+        }
+        Evidence::Pending { sent, .. } | Evidence::Silence { sent, .. } | Evidence::Died { sent, .. } => {
+            of_the_run(sent)
+        }
+        Evidence::Counts { requests, .. } => format!("{requests} requests"),
+        Evidence::NotReady { of: Subject::Server, .. } => "ServerReady".to_owned(),
+        Evidence::NotReady { of: Subject::Model, .. } => "ModelReady".to_owned(),
+        Evidence::Growth { sequences, .. } => format!("{sequences} sequences"),
+        _ => of_step(violation.place.as_ref()),
+    }
+}
+
+fn of_step(place: Option<&Place>) -> String {
+    let step = place.and_then(|place| place.step).map_or("nothing".to_owned(), |step: Step| step.to_string());
+    let aside = place.and_then(|place| place.aside).map_or("", |purpose| match purpose {
+        Purpose::Trial => ", before the run",
+        Purpose::SlotCheck => ", of the slot check",
+        Purpose::IdleSearch => ", of the search for the idle limit",
+    });
+    format!("{step}{aside}")
+}
+
+#[expect(clippy::too_many_lines, reason = "one arm for each evidence")]
+fn expected_and_seen(violation: &Violation) -> (String, String) {
+    let text = |expected: &str, seen: &str| (expected.to_owned(), seen.to_owned());
+    match &violation.evidence {
+        Evidence::Sum { expected, seen, disorder } => {
+            let off_by = match expected.as_slice() {
+                [expected] => off_by(*seen, *expected),
+                _ => String::new(),
+            };
+            (joined(expected, " or "), format!("{seen}{off_by}{}", ordered(disorder.as_ref())))
+        }
+        Evidence::SumOfResponse { response, of, expected, seen } => {
+            (format!("{expected} as response {response} of {of}"), format!("{seen}{}", off_by(*seen, *expected)))
+        }
+        Evidence::Sums { expected, seen } => {
+            let such_as = if violation.kind == ViolationKind::WrongSum { "such as " } else { "" };
+            (format!("{such_as}{}", responses(expected)), responses(seen))
+        }
+        Evidence::Elements { datatype, count, seen } => {
+            let each = if *count > 1 { " in all elements" } else { "" };
+            (format!("{}{each}", datatype.in_words()), unlike(seen))
+        }
+        Evidence::NotRefused { seen, disorder } => {
+            ("a refusal: the ID had no sequence".to_owned(), format!("the answer {seen}{}", ordered(disorder.as_ref())))
+        }
+        Evidence::Refused { since_ms, error, disorder } => {
+            let expected = match since_ms {
+                None => "an answer: the request carries START".to_owned(),
+                Some(ms) => format!("an answer: the last accepted step was sent only {ms} ms before"),
+            };
+            (expected, format!("{}{}", the_error(error), ordered(disorder.as_ref())))
+        }
+        Evidence::Flaw { flaw, error } => {
+            (format!("the error '… {} …'", flaw.refusal()), error.as_deref().map_or("an answer".to_owned(), the_error))
+        }
+        Evidence::Expired { error } => {
+            ("an answer: its sequence had a slot, or no time limit of its ID had passed".to_owned(), the_error(error))
+        }
+        Evidence::Failed { has_to_be_refused, code, error } => {
+            let expected = if *has_to_be_refused { "to be refused for want of START" } else { "an answer" };
+            // An error that says nothing has a code yet, where steps are calls.
+            let code = code.map_or_else(String::new, |code| format!("{code} with "));
+            (expected.to_owned(), format!("{code}{}", the_error(error)))
+        }
+        Evidence::CodeOfRefusal { expected, seen, error } => {
+            (format!("{expected} with this refusal"), format!("{seen} with {}", the_error(error)))
+        }
+        Evidence::AnsweredAgain { id, error } => {
+            ("one answer to each request".to_owned(), format!("{} to request '{id}'", message(error.as_deref())))
+        }
+        Evidence::NotAskedFor { waiting_for, id, error, sender } => {
+            let expected =
+                waiting_for.map_or("nothing".to_owned(), |request| format!("an answer to request {request}"));
+            let whose = sender.map_or_else(String::new, |sender| match sender {
+                Sender::Context(context) => format!(" of worker {} context {}", context.worker, context.context),
+                Sender::Stream(stream) => format!(" of this context's stream {stream}"),
+            });
+            (expected, format!("{} to request '{id}'{whose}", message(error.as_deref())))
+        }
+        Evidence::Overtaken => text("answers in the order of the requests", "its answer after a later one's"),
+        Evidence::Unanswered { waited_ms, later } => (
+            "an answer within the longest lawful wait".to_owned(),
+            format!("none for {waited_ms} ms, and {later} later requests of the stream unanswered"),
+        ),
+        Evidence::Responses { expected, seen, is_unfinished } => {
+            let end = if *is_unfinished { ", none of which is said to be the last" } else { "" };
+            (format!("{}, the last marked as final", of_responses(*expected)), format!("{}{end}", of_responses(*seen)))
+        }
+        Evidence::Model { expected, seen } => (format!("an answer of model '{expected}'"), format!("one of '{seen}'")),
+        Evidence::Version { expected, seen } => {
+            (format!("an answer of version {expected} of the model"), format!("version '{seen}'"))
+        }
+        Evidence::Outputs { expected, seen } => {
+            let expected = match expected.as_slice() {
+                [output] => format!("one output, '{output}'"),
+                outputs => format!("the outputs '{}'", outputs.join("' and '")),
+            };
+            (expected, format!("{} outputs {seen:?}", seen.len()))
+        }
+        Evidence::OutputName { expected, seen } => (format!("the output '{expected}'"), format!("'{seen}'")),
+        Evidence::OutputsBesideError { outputs, error } => {
+            ("no output beside an error".to_owned(), format!("{outputs} of them beside {}", the_error(error)))
+        }
+        Evidence::OutputType { expected, seen } => (expected.to_string(), seen.clone()),
+        Evidence::OutputShape { expected, seen } => (format!("the shape {expected:?}"), format!("{seen:?}")),
+        Evidence::OutputSize { datatype, count, seen } => (elements(*datatype, *count), held(*seen)),
+        Evidence::Controls { differences, answer } => {
+            let answer = answer.map_or("the answer has no sum".to_owned(), |answer| format!("the answer is {answer}"));
+            let differences: Vec<_> = differences.iter().map(difference).collect();
+            ("the model to see what was sent".to_owned(), format!("{}; {answer}", differences.join("; ")))
+        }
+        Evidence::ControlsUnreadable { output, datatype, shape, seen } => (
+            format!("the {} elements of '{output}', {}", controls::ELEMENTS, controls::DATATYPE),
+            format!("{datatype}{shape:?} of {}", held(*seen)),
+        ),
+        Evidence::NoSuchSlot { slots, seen } => {
+            (format!("one of the {slots} slots, 0 to {}", slots.max(&1) - 1), format!("slot {seen}"))
+        }
+        Evidence::OtherSlot { expected, seen } => {
+            (format!("slot {expected}, in which the sequence's step before was"), format!("slot {seen}"))
+        }
+        Evidence::TakenSlot { slot, holder, held_ms } => (
+            format!("not slot {slot}: the sequence of correlation ID {holder} has had it for {held_ms} ms"),
+            format!("slot {slot}"),
+        ),
+        Evidence::Broken { reason } => ("the stream to last until the client closes it".to_owned(), reason.clone()),
+        Evidence::Ended => text("the stream to last until the client closes it", "the server ended the stream"),
+        Evidence::StillOpen => text("the stream to end", "nothing for the longest lawful wait"),
+        Evidence::Overdue { answered_ms, waited_ms, .. } => (
+            "the error '… timeout of the corresponding sequence has been expired …'".to_owned(),
+            format!(
+                "an answer after {answered_ms} ms; {waited_ms} ms after it was sent other sequences had every slot"
+            ),
+        ),
+        Evidence::Withheld { holders, slots, answered_ms, free_ms } => (
+            format!("a slot at once: at most {holders} sequences may have had one of the {slots}"),
+            format!(
+                "an answer after {answered_ms} ms: meanwhile a slot was free for {free_ms} ms, and no START was answered"
+            ),
+        ),
+        Evidence::SlotsLeaked { slots, seen } => (
+            format!("{slots} sequences open at a time, and the slot of each handed on at its END"),
+            leak(*slots, *seen),
+        ),
+        Evidence::SlotsSurplus { slots, within_ms } => {
+            ("no answer before one of them ended".to_owned(), surplus(*slots, *within_ms))
+        }
+        Evidence::NoneReaped { limit_ms, .. } => {
+            (format!("some of them refused: the idle limit is {limit_ms} ms"), "every one of them go on".to_owned())
+        }
+        Evidence::Pending { seen, .. } => ("none pending".to_owned(), format!("{seen} pending")),
+        Evidence::Silence { seconds, .. } => ("answers".to_owned(), format!("none for {seconds} s")),
+        Evidence::Died { endpoint, reason, .. } => (format!("{endpoint} to go on answering"), reason.clone()),
+        Evidence::Counts { expected, seen, .. } => (
+            bounds(*expected),
+            format!("{} successes, {} inferences, {} failures", seen.success, seen.inference, seen.fail),
+        ),
+        Evidence::NotReady { executed, .. } => (
+            "ready: the run did nothing that takes it out of service".to_owned(),
+            format!("not ready; {executed} requests were executed until the next look"),
+        ),
+        Evidence::Growth { bytes, sequences } => {
+            let each = bytes_for_each(*bytes, *sequences);
+            (
+                "memory that does not grow with the sequences".to_owned(),
+                format!("{bytes} bytes more in {sequences} sequences: {each} for each"),
+            )
+        }
+    }
+}
+
+/// What memory grew by for each sequence; as wide as it is because a history may say anything.
+pub(super) fn bytes_for_each(bytes: i64, sequences: u64) -> i128 {
+    i128::from(bytes) / i128::from(sequences.max(1))
+}
+
+/// What a correct server counts.
+pub(super) fn bounds(CountBounds { success_min, success_max, fail_max }: CountBounds) -> String {
+    let range = |min: u64, max: u64, noun| {
+        if min == max { counted(min, noun) } else { format!("{min} to {}", counted(max, noun)) }
+    };
+    let (successes, failures) = (range(success_min, success_max, "success"), range(0, fail_max, "failure"));
+    format!("{successes} and as many inferences, {failures}")
+}
+
+/// How slots were missed, of so many.
+pub(super) fn leak(slots: u32, leak: Leak) -> String {
+    match leak {
+        Leak::Unanswered { open, leaked, waited_ms, later } => {
+            let then = later
+                .map_or_else(String::new, |later| format!("; when these ended, {later} of the others got an answer"));
+            format!("{open} of {slots} open at a time, {leaked} unanswered for {waited_ms} ms{then}")
+        }
+        Leak::NotHandedOn { waited_ms } => format!(
+            "all {slots} open at a time; after one of them ended, a START that waited for its slot stayed unanswered for {waited_ms} ms"
+        ),
+    }
+}
+
+/// How a slot was there twice, beside so many.
+pub(super) fn surplus(slots: u32, within_ms: u64) -> String {
+    format!("an answer within {within_ms} ms, and all {slots} went on behind it")
+}
+
+/// The server or its model, as the subject of a sentence.
+pub(super) fn subject(subject: Subject) -> &'static str {
+    match subject {
+        Subject::Server => "the server",
+        Subject::Model => "the model",
+    }
+}
+
+fn the_error(text: &str) -> String {
+    format!("the error '{text}'")
+}
+
+fn message(error: Option<&str>) -> String {
+    error.map_or("an answer".to_owned(), the_error)
+}
+
+fn off_by(seen: Number, expected: Number) -> String {
+    format!(" (off by {})", seen.off_by(expected))
+}
+
+fn joined(numbers: &[Number], separator: &str) -> String {
+    numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(separator)
+}
+
+fn responses(numbers: &[Number]) -> String {
+    let more = if numbers.len() > NAMED_MAX { ", …" } else { "" };
+    format!("the responses {}{more}", joined(&numbers[..numbers.len().min(NAMED_MAX)], ", "))
+}
+
+fn of_responses(count: usize) -> String {
+    if count == 0 { "no response".to_owned() } else { counted(count as u64, "response") }
+}
+
+fn content(content: &Content) -> String {
+    match content {
+        Content::Whole(number) => number.to_string(),
+        Content::NotWhole(other) => other.to_string(),
+    }
+}
+
+fn unlike(Unlike { first, other }: &Unlike) -> String {
+    let other = other.as_ref().map_or_else(String::new, |other| {
+        format!(", and {} in element {} of {}", content(&other.content), other.element, other.of)
+    });
+    format!("{}{other}", content(first))
+}
+
+fn elements(datatype: Datatype, count: usize) -> String {
+    let size = datatype.size();
+    if count > 1 { format!("{count} elements of {size}") } else { size.to_owned() }
+}
+
+fn held(held: Held) -> String {
+    match held {
+        Held::Bytes(bytes) => format!("{bytes} bytes"),
+        Held::Elements(elements) => format!("{elements} elements"),
+        Held::Nothing => "no elements of its type".to_owned(),
+    }
+}
+
+fn difference(difference: &Difference) -> String {
+    let phrase = |name: &str, told: String, said: String| {
+        format!("control '{name}' says {told} to the model and the request says {said}")
+    };
+    match *difference {
+        Difference::Flag { control, told, said } => {
+            let name = match control {
+                Flag::Start => "START",
+                Flag::End => "END",
+                Flag::Ready => "READY",
+            };
+            phrase(name, told.map_or("nothing".to_owned(), |told| told.to_string()), said.to_string())
+        }
+        Difference::Corrid { told, said } => phrase("CORRID", told.to_string(), said.to_string()),
+    }
+}
+
+/// That no order of the steps explains the answers, behind what was seen.
+fn ordered(disorder: Option<&Disorder>) -> String {
+    let Some(Disorder { before, prefix, unexplained }) = disorder else { return String::new() };
+    let before = match before {
+        State::Absent => "there was no sequence".to_owned(),
+        State::Live(Some(sum)) => format!("the sum was {sum}"),
+        State::Live(None) => "the sum was not known".to_owned(),
+    };
+    let next = list(&unexplained[..unexplained.len().min(NAMED_MAX)]);
+    let left_out = if prefix.len() > NAMED_MAX { "… " } else { "" };
+    let newest = list(&prefix[prefix.len().saturating_sub(NAMED_MAX)..]);
+    let how = if prefix.is_empty() {
+        format!("none begins with {next}")
+    } else {
+        format!("after {left_out}{newest} none goes on to {next}")
+    };
+    format!("; before, {before}; no order of the steps explains it: {how}")
+}
+
+fn list(steps: &[Taken]) -> String {
+    let taken = |Taken { request, answer }: &Taken| match answer {
+        Some(Answer::Sum(sum)) => format!("{request} = {sum}"),
+        Some(Answer::Refused) => format!("{request} refused"),
+        None => format!("{request} (no answer yet)"),
+    };
+    steps.iter().map(taken).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests;

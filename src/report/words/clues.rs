@@ -1,0 +1,240 @@
+//! What speaks for a cause, in words.
+
+use super::Description;
+use crate::{
+    event::ContextId,
+    oracle::{
+        Violation,
+        diagnosis::{Clue, Explanation, Left, Relation, SequenceId, WentOn},
+    },
+    wording::counted,
+};
+
+/// The evidence of a violation's explanation, in a sentence.
+#[must_use]
+pub fn evidence(violation: &Violation, explanation: &Explanation) -> String {
+    let words = Description::of(violation);
+    let mut phrases: Vec<_> = explanation.clues.iter().map(|clue| phrase(clue, violation, &words)).collect();
+    phrases.extend(explanation.by_chance.map(|cases| format!("by chance this matches in 1 of {cases} cases")));
+    phrases.join("; ")
+}
+
+#[expect(clippy::too_many_lines, reason = "one arm for each clue")]
+fn phrase(clue: &Clue, violation: &Violation, words: &Description) -> String {
+    match clue {
+        Clue::Seen => seen(violation, words),
+        Clue::SeenAndExpected => seen_and_expected(violation, words),
+        Clue::SeenAgain => format!("the stream brought {} again", words.seen),
+        Clue::OfItsAnswers => format!("of its answers there came {}", words.seen),
+        Clue::WrongBy { off_by } => format!("the answer is wrong by {off_by}"),
+        Clue::TooHighByOwnValue { value } => format!("the answer is too high by the step's own value, {value}"),
+        Clue::TooHighByEarlierValue { value, back } => {
+            format!("the answer is too high by {value}, the value of the step {back} before")
+        }
+        Clue::TooHighById { id } => format!("the answer is too high by the correlation ID, {id}"),
+        Clue::OneBit { right, bit } => format!("the answer differs from {right} in bit {bit} alone"),
+        Clue::AtTheLimit { answer } => format!("the answer, {answer}, is the limit of {}", answer.datatype()),
+        Clue::StateBefore { state } => format!("the answer is the state before the step, {state}"),
+        Clue::AfterALaterStep { late, early, sum } => {
+            format!("step {late} was executed after step {early}: its answer goes on from that one's, {sum}")
+        }
+        Clue::HasLaterValues { up_to } => format!("the answer has the values of steps up to {up_to} in it"),
+        Clue::LacksEarlierValues { back: 1, missing } => {
+            format!("the answer lacks the value of the step before, {missing}")
+        }
+        Clue::LacksEarlierValues { back, missing } => {
+            format!("the answer lacks the value of the steps from {back} before on, {missing}")
+        }
+        Clue::OwnValue => "the answer is the step's own value".to_owned(),
+        Clue::OwnValueAsBehindEnd => {
+            "the answer is the step's own value: END before it would have removed the state".to_owned()
+        }
+        Clue::NoState => "the step found no state".to_owned(),
+        Clue::EndFoundTheState => {
+            "the step found no state, and END behind it had found the one that the step should have".to_owned()
+        }
+        Clue::TakenByAnother => "another sequence went on from this one's state".to_owned(),
+        Clue::NothingExplains { off_by } => format!("wrong by {off_by}, which no known sequence explains"),
+        Clue::StartWentOn { from } => format!("START went on from {from}, of an older sequence or of none"),
+        Clue::StartNotKept { found } => {
+            format!("the step after START found {found}, as if START's own state had not been kept")
+        }
+        Clue::WentOn { from } => went_on(*from),
+        Clue::FromSequence { state, sequence } => {
+            format!("the step went on from {state}, of sequence {}", name(*sequence))
+        }
+        Clue::EndOfAnother { sequence } => format!(
+            "the step found no state; sequence {} of its ID was live too, and its END takes the state away",
+            name(*sequence)
+        ),
+        Clue::StaleState { state, step, sequence, id, relation } => {
+            let whose = match relation {
+                Relation::Predecessor => "the ID's previous sequence",
+                Relation::SameId => "an earlier sequence of the ID",
+                Relation::OtherId => "a sequence of another ID",
+            };
+            let name = name(*sequence);
+            format!("START went on from {state}, the sum after step {step} of {name}, {whose} (correlation ID {id})")
+        }
+        Clue::SameFound { state, times } => {
+            format!("the step found {state}, which no sequence left, and {times} other steps found the same")
+        }
+        Clue::BelongsTo { answer, request, stream } => format!(
+            "the answer, {answer}, belongs to request {request} (worker {}, context {}, lane {stream})",
+            request.worker, request.context
+        ),
+        Clue::Exchanged => "that one was answered with what belongs here".to_owned(),
+        Clue::HasValuesOf { requests } => {
+            let named: Vec<_> = requests.iter().map(ToString::to_string).collect();
+            format!("the answer has the values of {} in it", named.join(", "))
+        }
+        Clue::StateOf { state, step, sequence, id } => format!(
+            "the step went on from {state}, the state of sequence {} (worker {}, context {}, correlation ID {id}) after step {step}",
+            name(*sequence),
+            sequence.worker,
+            sequence.context
+        ),
+        Clue::ThatWentOnFromThis => "that one went on from this one's state".to_owned(),
+        Clue::ThatWentOnFromTheAnswer => "that one went on from this one's answer".to_owned(),
+        Clue::ThatWentOnUntouched => "that one went on as if nothing had been".to_owned(),
+        Clue::BothUsedTheState => "steps of both sequences used the state".to_owned(),
+        Clue::AfterACancel { context, ms } => format!(
+            "two sequences in one slot after a cancel: worker {} cut its stream of context {} {ms} ms before",
+            context.worker, context.context
+        ),
+        Clue::ErrorSays { error } => format!("the error says '{error}'"),
+        Clue::UnknownId { id } => format!("the answer carries the ID '{id}', and no request with it is known"),
+        Clue::AnswerTo { request, id, context } => {
+            let whose = context.map_or("which an earlier stream of this context carried".to_owned(), of_context);
+            format!("the answer is to request {request}, {whose}; correlation ID {id}")
+        }
+        Clue::NoOutput { executed } => {
+            let executed = match executed {
+                None => "no later answer shows whether the step was executed",
+                Some(true) => "later answers have the step's value in them",
+                Some(false) => "later answers are as if the step had not been",
+            };
+            format!("the answer has no output; {executed}")
+        }
+        Clue::CarriesStart => "the request carries START".to_owned(),
+        Clue::NoAcceptedStep => "no accepted step of the sequence is known".to_owned(),
+        Clue::RefusedForAFlaw { step } => format!("step {step} before it was refused for a flaw"),
+        Clue::StreamBroke { reason } => {
+            format!("a stream broke at about that time: {}", reason.as_deref().unwrap_or("the server ended the stream"))
+        }
+        Clue::OtherConnection { refused, executed } => format!(
+            "all {refused} refused steps of the sequence came over another connection than its START, and none of its {executed} \
+             executed ones; no sequence went on over another connection"
+        ),
+        Clue::NearIdEnded { sequence, id } => format!(
+            "between the last accepted step and the refusal sequence {} of correlation ID {id} ended, which is nearly the same ID",
+            name(*sequence)
+        ),
+        Clue::Idle { since_ms, limit_ms, pause_ms, went_on } => {
+            let limit = limit_ms.map_or("?".to_owned(), |limit| limit.to_string());
+            let after = match went_on {
+                None => "no later step tells whether the sequence was still there",
+                Some(true) => "later steps found the sequence still there",
+                Some(false) => "later steps were refused too",
+            };
+            format!(
+                "the last accepted step was sent {since_ms} ms before, of {limit} ms that it may be idle, and the pause before this \
+                 one was {pause_ms} ms; {after}"
+            )
+        }
+        Clue::LimitSinceStart { ms } => format!(
+            "the refusal came {ms} ms after START: an idle clock that steps do not reset ran out between the last accepted step and \
+             this one"
+        ),
+        Clue::Flaw { flaw } => format!("what is wrong with it: {}", flaw.what()),
+        Clue::RefusedAfter { ms } => format!("the refusal came {ms} ms after the step was sent"),
+        Clue::StartAnsweredAfter { ms } => format!("the answer to START came {ms} ms after it was sent"),
+        Clue::FromZero => "the step was executed from zero on".to_owned(),
+        Clue::FromBeforeARefusal { state, step } => {
+            format!("the sequence went on from {state}, its sum before step {step} was refused")
+        }
+        Clue::FromPredecessor { state, sequence, left } => {
+            let left = match left {
+                None => String::new(),
+                Some(Left::Ended) => ", which had ended".to_owned(),
+                Some(Left::IdleMs(ms)) => format!(", which got no request for {ms} ms"),
+            };
+            let name = name(*sequence);
+            format!("the step went on from {state}, the sum of the ID's previous sequence, {name}{left}")
+        }
+        Clue::FromState { state, sequence } => {
+            let whose = sequence.map_or("which no known sequence left".to_owned(), |sequence| {
+                format!("the state of sequence {}", name(sequence))
+            });
+            format!("the step went on from {state}, {whose}")
+        }
+        Clue::NothingBeside => "nothing that was sent beside it is known".to_owned(),
+        Clue::CameTo { context } => {
+            format!("its answer came to worker {} context {}", context.worker, context.context)
+        }
+        Clue::Meanwhile { behind, others, overtook, stuck, begun_in_vain, left, live } => format!(
+            "while it was waited for, {behind} later requests of its stream were answered, and {others} of others; {overtook} \
+             sequences that began later got their slots; {stuck} other sequences stopped in the middle and {begun_in_vain} at \
+             START; {left} were left without END; {live} were live when it was sent"
+        ),
+        Clue::WaitLonger => "a longer limits.lost_after_ms shows whether the stream brings it later".to_owned(),
+        Clue::SlowingDown { early_ms, late_ms, waited_ms } => format!(
+            "answers to steps that have a slot took {early_ms} ms in the first quarter of what is known and {late_ms} ms in the last; \
+             this one was waited for for {waited_ms} ms"
+        ),
+        Clue::HalfClosed => "the client had half-closed it".to_owned(),
+        Clue::BrokeTogether { contexts } => {
+            format!("streams of {} broke within half a second", counted(*contexts as u64, "context"))
+        }
+        Clue::SteadyGrowth => {
+            "in each eighth of them; a cache that fills looks alike, and ends where it is full".to_owned()
+        }
+        Clue::AskTheLog => {
+            "the server's log says whether another client loaded or unloaded a model, or the server was ending"
+                .to_owned()
+        }
+    }
+}
+
+/// What was seen, as evidence.
+fn seen(violation: &Violation, Description { seen, .. }: &Description) -> String {
+    use crate::oracle::ViolationKind as Kind;
+    match violation.kind {
+        Kind::WrongControl => format!("the model tells what it saw: {seen}"),
+        Kind::WrongModel
+        | Kind::WrongVersion
+        | Kind::WrongOutputName
+        | Kind::WrongOutputType
+        | Kind::WrongOutputShape
+        | Kind::WrongOutputSize => format!("the answer has {seen}"),
+        _ => seen.clone(),
+    }
+}
+
+/// What was seen beside what was expected, as evidence.
+fn seen_and_expected(violation: &Violation, Description { seen, expected, .. }: &Description) -> String {
+    use crate::oracle::ViolationKind as Kind;
+    match violation.kind {
+        Kind::Statistics => format!("the counts rose by {seen}, and had to by {expected}"),
+        Kind::WrongSlot => format!("the model tells {seen}; it had to be {expected}"),
+        _ => format!("the stream brought {seen}, and there should be {expected}"),
+    }
+}
+
+fn went_on(from: WentOn) -> String {
+    match from {
+        WentOn::NotKnown => "no later answer shows from what the sequence went on".to_owned(),
+        WentOn::WrongSum => "the sequence went on from the wrong sum".to_owned(),
+        WentOn::RightSum => "the sequence went on from the right sum".to_owned(),
+        WentOn::StateBefore => "the sequence went on as if the step had not been".to_owned(),
+        WentOn::Other(state) => format!("the sequence went on from {state}"),
+    }
+}
+
+fn name(SequenceId { worker, context, sequence }: SequenceId) -> String {
+    format!("{worker}-{context}-{sequence}")
+}
+
+fn of_context(ContextId { worker, context }: ContextId) -> String {
+    format!("of worker {worker} context {context}")
+}
