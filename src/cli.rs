@@ -29,10 +29,10 @@ pub use self::{
     repository::{InitialChoice, RepositoryArgs},
     server::ServerArgs,
 };
-use crate::{
+use reference::{Options, Tls, strategies};
+use workload::{
     endpoint::{Endpoint, Endpoints},
     model::Strategy,
-    reference::{Options, Tls, strategies},
     scenario::{Millis, Overrides},
     seed::Seed,
 };

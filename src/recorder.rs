@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 pub(crate) use self::collector::{Collected, Collector};
 use self::reach::{Here, Reach};
 pub use self::tap::{Batch, Batches, Gap, Tap, Taps, TapsAreGone};
-use crate::{
+use oracle::{Oracle, OtherWords, Outcome, Ruling, Sent, Settled, Violation, ViolationKind};
+use workload::{
     claim::Claims,
     event::{ContextId, Cut, Event, EventKind, Nanos},
-    oracle::{Oracle, OtherWords, Outcome, Ruling, Sent, Settled, Violation, ViolationKind},
     sequence::{Pattern, RequestId},
 };
 

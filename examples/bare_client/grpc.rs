@@ -3,16 +3,6 @@
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
-use sequence_stress::{
-    endpoint::Endpoint,
-    number::Datatype,
-    proto::{
-        InferParameter, ModelInferRequest, ModelInferResponse,
-        grpc_inference_service_client::GrpcInferenceServiceClient,
-        infer_parameter::ParameterChoice,
-        model_infer_request::{InferInputTensor, InferRequestedOutputTensor},
-    },
-};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{
@@ -20,6 +10,13 @@ use tonic::{
     transport::{Channel, Endpoint as TonicEndpoint, Uri},
 };
 use tower::service_fn;
+use wire::proto::{
+    InferParameter, ModelInferRequest, ModelInferResponse,
+    grpc_inference_service_client::GrpcInferenceServiceClient,
+    infer_parameter::ParameterChoice,
+    model_infer_request::{InferInputTensor, InferRequestedOutputTensor},
+};
+use workload::{endpoint::Endpoint, number::Datatype};
 
 use super::{Counts, Request, tls::Tls};
 

@@ -10,12 +10,12 @@ use hyper::{
     header::{CONTENT_TYPE, HOST},
 };
 use hyper_util::rt::TokioIo;
-use sequence_stress::{endpoint::Endpoint, number::Datatype};
 use serde::{Deserialize, Serialize};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
 };
+use workload::{endpoint::Endpoint, number::Datatype};
 
 use super::{Counts, Request, tls::Tls};
 

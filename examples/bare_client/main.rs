@@ -17,7 +17,8 @@ use std::{
 };
 
 use clap::Parser;
-use sequence_stress::{
+use tokio::task::JoinSet;
+use workload::{
     conversation::Transport,
     endpoint::Endpoint,
     plan::{WorkerPlan, correlation_id},
@@ -25,7 +26,6 @@ use sequence_stress::{
     seed::Seed,
     sequence::{CorrelationId, RequestId, Sequence},
 };
-use tokio::task::JoinSet;
 
 /// How long one sequence may take, from its first request to its end.
 const LIMIT: Duration = Duration::from_secs(60);

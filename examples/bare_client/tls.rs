@@ -7,9 +7,9 @@ use rustls::{
     crypto::ring,
     pki_types::{CertificateDer, ServerName, pem::PemObject as _},
 };
-use sequence_stress::endpoint::Endpoint;
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, client::TlsStream};
+use workload::endpoint::Endpoint;
 
 /// Secures connections to a server that an authority vouches for.
 #[derive(Clone, Debug)]

@@ -16,10 +16,8 @@ use std::{collections::BTreeMap, env, error::Error, path::PathBuf, process::Exit
 
 use clap::Parser;
 use rand::RngExt as _;
-use sequence_stress::{
-    reference::{Fault, Planted},
-    seed::Seed,
-};
+use reference::{Fault, Planted};
+use workload::seed::Seed;
 
 use harness::{
     for_each, meant,

@@ -9,7 +9,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use sequence_stress::reference::{Fault, Planted};
+use reference::{Fault, Planted};
 use tempfile::TempDir;
 
 use crate::harness::{

@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
+use reference::{Planted, Server};
 use sequence_stress::{
     engine::{Given, Setup, run_given},
     failure::{Failure, Run, shrink},
-    reference::{Planted, Server},
     report::describe,
-    seed::Seed,
 };
 use tokio::sync::mpsc;
+use workload::seed::Seed;
 
 use crate::harness::{
     rows::Row,
@@ -24,7 +24,7 @@ const TIME: Duration = Duration::from_secs(25);
 pub(crate) fn smallest(row: &Row, seed: u64) -> Option<(usize, bool)> {
     let server = Server::start(options(row.scene, row.execution_ms, vec![Planted::always(row.fault)], seed)).ok()?;
     let scenario = scenario(row.scene, server.address, row.model);
-    let manner = sequence_stress::plan::Manner {
+    let manner = workload::plan::Manner {
         after_answers: false,
         idle_limit: row.scene.idle_limit(),
         batches: true,

@@ -12,7 +12,8 @@ use std::{
     time::Instant,
 };
 
-use sequence_stress::{engine::SlotFinding, reference::Server, report::describe};
+use reference::Server;
+use sequence_stress::{engine::SlotFinding, report::describe};
 
 use crate::harness::{
     rows::{MODELS, Scene},

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
-use sequence_stress::reference::{Fault, Planted};
+use reference::{Fault, Planted};
 
 use crate::{
     Outcomes,

@@ -4,7 +4,7 @@
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
-use sequence_stress::reference::fuzzing;
+use reference::fuzzing;
 use serde_json::{Value, json};
 
 const CONTROLS: [&str; 4] =

@@ -5,5 +5,5 @@
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
-    let _ = sequence_stress::reference::fuzzing::config(text);
+    let _ = reference::fuzzing::config(text);
 });

@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sequence_stress::reference::fuzzing;
+use reference::fuzzing;
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((length, body)) = bytes.split_first_chunk::<2>() else { return };

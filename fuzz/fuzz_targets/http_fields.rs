@@ -4,7 +4,7 @@
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
-use sequence_stress::reference::fuzzing;
+use reference::fuzzing;
 use serde_json::{Map, Value, json};
 
 const PARAMETERS: [&str; 9] = [

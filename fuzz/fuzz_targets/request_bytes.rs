@@ -5,5 +5,5 @@
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    let _ = sequence_stress::reference::fuzzing::request(bytes);
+    let _ = reference::fuzzing::request(bytes);
 });

@@ -5,14 +5,12 @@
 use arbitrary::{Arbitrary, Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 use prost::Message as _;
-use sequence_stress::{
-    proto::{
+use wire::proto::{
         InferParameter, InferTensorContents, ModelInferRequest,
         infer_parameter::ParameterChoice,
         model_infer_request::{InferInputTensor, InferRequestedOutputTensor},
-    },
-    reference::fuzzing,
-};
+    };
+use reference::fuzzing;
 
 const PARAMETERS: [&str; 11] = [
     "sequence_id",

@@ -18,10 +18,11 @@ RUNNING = re.compile(r"^running (?P<count>\d+) tests?$")
 RESULT = re.compile(r"^test result: \w+\. (?P<passed>\d+) passed; (?P<failed>\d+) failed; (?P<ignored>\d+) ignored")
 BACKEND = "libtriton_sequence_stress.so"
 # The names of executables in filters and in the summary, and how many tests run at a time. Tests of `tool` and `real` mostly wait.
-LIBRARIES = {"sequence_stress": "lib", "triton_sequence_stress": "backend", "sequence_stress_formats": "formats"}
+LIBRARIES = {"sequence_stress": "lib", "triton_sequence_stress": "backend"}
 THREADS = {"tool": 6, "real": 6, "conformance": 4}
 THREADS_OF_OTHERS = 3
-ORDER = ["lib", "backend", "formats", "tool", "conformance", "real"]
+CRATES = ["workload", "oracle", "wire", "models", "reference", "formats"]
+ORDER = ["lib", *CRATES, "backend", "tool", "conformance", "real"]
 # Ten times what a build from nothing takes on two cores.
 BUILD_SECONDS = 3600
 
@@ -59,7 +60,7 @@ class Built:
 
 # One command builds everything that tests and quick benchmarks run. A command for a part would select other features of the
 # dependencies, and build them again.
-BUILD = ["cargo", "build", "--locked", "--workspace", "--lib", "--tests", "--bench", "oracle", "--example", "bare_client"]
+BUILD = ["cargo", "build", "--locked", "--workspace", "--lib", "--tests", "--bench", "judging", "--example", "bare_client"]
 
 
 def build():

@@ -29,10 +29,10 @@ UNIT_TESTS = [
     "verifying.tests",
 ]
 # What needs no real server.
-WITHOUT_SERVER = {"lib", "tool", "backend", "formats", "oracle", "python"}
+WITHOUT_SERVER = {"lib", *executables.CRATES, "backend", "tool", "judging", "python"}
 PYTHON, BENCHMARKS, LONG = "python", "benchmarks", "long"
 # What a filter begins with.
-NAMES = [*executables.ORDER, "oracle", PYTHON, BENCHMARKS, LONG]
+NAMES = [*executables.ORDER, "judging", PYTHON, BENCHMARKS, LONG]
 # A step that takes longer is ended. Each of them takes a tenth of that on a quiet machine with two cores.
 STEP_SECONDS = 1800
 LONG_STEP_SECONDS = 4 * 3600

@@ -144,14 +144,15 @@ class Words(unittest.TestCase):
             [
                 artifact("real"),
                 artifact("sequence_stress", "lib"),
-                artifact("oracle", "bench"),
+                artifact("judging", "bench"),
+                artifact("oracle", "lib"),
                 artifact("tool"),
                 artifact("sequence-stress", "bin", is_test=False, executable="/bin/tool"),
                 artifact("bare_client", "example", is_test=False, executable="/bin/bare"),
                 artifact("triton_sequence_stress", "cdylib", is_test=False, executable=None, files=["/lib/libtriton_sequence_stress.so"]),
             ]
         )
-        self.assertEqual([test.name for test in built.tests], ["lib", "tool", "oracle", "real"])
+        self.assertEqual([test.name for test in built.tests], ["lib", "oracle", "tool", "judging", "real"])
         variables = {
             "SEQUENCE_STRESS_TOOL": "/bin/tool",
             "SEQUENCE_STRESS_BARE_CLIENT": "/bin/bare",

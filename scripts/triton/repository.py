@@ -8,7 +8,7 @@ from . import native
 from .install import ROOT, InstallError
 
 ACCUMULATOR = ROOT / "models/accumulator.py"
-TABLE = ROOT / "src/repository/dtype.rs"
+TABLE = ROOT / "crates/models/src/dtype.rs"
 PYTHON = "python"
 DEFAULT_DTYPE = "int32"
 # Of the Python backend, each of whose instances is a process, where nobody asks for more: those that Triton's own tests have.

@@ -5,7 +5,7 @@ use std::{fs, path::PathBuf, str::FromStr};
 use clap::{Args, CommandFactory as _, builder::NonEmptyStringValueParser, error::ErrorKind};
 
 use super::Cli;
-use crate::{
+use workload::{
     header::{Header, Secret},
     scenario::{AccessOverrides, Compression, Tls},
 };

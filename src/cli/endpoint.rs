@@ -8,14 +8,14 @@ use super::{
     AccessArgs, Cli, ServerArgs,
     values::{metrics, milliseconds, whole},
 };
-use crate::{
+use crate::engine::{Hints, MemorySource};
+use reference::{MEMORY_GAUGE, Options, strategy_of};
+use workload::{
     answers::Answers,
     arithmetic::Formula,
     conversation::Transport,
     endpoint::{Endpoint, Endpoints},
-    engine::{Hints, MemorySource},
     model::Strategy,
-    reference::{MEMORY_GAUGE, Options, strategy_of},
     scenario::{Millis, Overrides},
     seed::Seed,
 };

@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args, builder::NonEmptyStringValueParser};
 
 use super::values::time;
-use crate::history::{Keep, Options};
+use oracle::history::{Keep, Options};
 
 /// What of a run is written down.
 #[derive(Clone, Debug, Default, Args)]

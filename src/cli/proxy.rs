@@ -8,7 +8,7 @@ use std::{
 use clap::Args;
 
 use super::values::whole;
-use crate::{
+use workload::{
     endpoint::Endpoint,
     scenario::{BlackHole, CutBy, Distribution, Network, NetworkCut, Uniform},
 };

@@ -5,11 +5,8 @@ use std::{fs, num::NonZeroU32, path::PathBuf, time::Duration};
 use clap::Args;
 
 use super::values::{any_milliseconds, milliseconds, share, time, whole};
-use crate::{
-    model::Strategy,
-    repository::{Backend, ControlType, CorridType, Dtype, Family, Form, InitialState, Matrix, ModelOptions, Options},
-    scenario::Millis,
-};
+use models::{Backend, ControlType, CorridType, Dtype, Family, Form, InitialState, Matrix, ModelOptions, Options};
+use workload::{model::Strategy, scenario::Millis};
 
 /// What stands below the options.
 const BELOW: &str = "\

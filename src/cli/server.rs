@@ -5,12 +5,9 @@ use std::{num::NonZeroU32, time::Duration};
 use clap::Args;
 
 use super::values::{any_milliseconds, share, some_milliseconds, time, whole};
-use crate::{
-    model::Strategy,
-    reference::{Like, Options, Planted, fault::When},
-    repository::ModelOptions,
-    seed::Seed,
-};
+use models::ModelOptions;
+use reference::{Like, Options, Planted, fault::When};
+use workload::{model::Strategy, seed::Seed};
 
 /// What the reference server is to do, whether alone or embedded.
 #[derive(Clone, Debug, Default, Args)]

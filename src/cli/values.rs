@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{
+use workload::{
     endpoint::{Endpoint, Scheme},
     scenario::Millis,
 };

@@ -9,9 +9,9 @@ use super::{
 use crate::{
     cli::CheckArgs,
     engine::{Checked, check as check_history},
-    history::Damage,
     report::{Summary, counted, violation_line, write_not_shown, write_preflight, write_text, write_verdict},
 };
+use oracle::history::Damage;
 
 /// How many violations of a history are shown in full; the rest are counted by kind.
 const VIOLATIONS_SHOWN: usize = 20;

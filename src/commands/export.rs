@@ -1,7 +1,8 @@
 //! `sequence-stress export`: a failure for people who do not have this tool.
 
 use super::{Failure as CommandFailure, output::print};
-use crate::{answers::Answers, cli::ExportArgs, failure::Failure, report::write_python};
+use crate::{cli::ExportArgs, failure::Failure, report::write_python};
+use workload::answers::Answers;
 
 /// Prints the script, and returns the exit code.
 pub(super) fn export(args: &ExportArgs) -> Result<u8, CommandFailure> {

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use super::output::print;
-use crate::reference::Fault;
+use reference::Fault;
 
 /// Lists what the reference server can do wrong.
 pub(super) fn list() {

@@ -19,8 +19,8 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use output::say_error;
 
-use crate::{
-    cli::{Cli, Command, PlanArgs},
+use crate::cli::{Cli, Command, PlanArgs};
+use workload::{
     scenario::{Overrides, Scenario, ScenarioError, Source},
     seed::Seed,
 };

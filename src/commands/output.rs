@@ -10,10 +10,10 @@ use std::{
 use super::WRONG_INPUT;
 use crate::{
     failure::{Failure, Run},
-    history::Spool,
     report::{Summary, Verdict, describe, write_json},
-    whole_file::write_whole,
 };
+use oracle::history::Spool;
+use workload::whole_file::write_whole;
 
 /// Says on standard error what went wrong.
 pub(super) fn say_error(problem: &str) {

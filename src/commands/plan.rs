@@ -4,7 +4,8 @@ use std::io::{self, BufWriter, Write};
 use std::num::NonZeroU64;
 
 use super::{Failure, output::say_error, resolve};
-use crate::{cli::PlanArgs, plan::WorkerPlan};
+use crate::cli::PlanArgs;
+use workload::plan::WorkerPlan;
 
 /// Prints the plan, a JSON line for each pass, worker by worker.
 pub(super) fn print(args: &PlanArgs) -> Result<u8, Failure> {

@@ -8,11 +8,8 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::{
-    engine::Progress,
-    report::counted,
-    scenario::{Load, Population, Scenario},
-};
+use crate::{engine::Progress, report::counted};
+use workload::scenario::{Load, Population, Scenario};
 
 const LINE_EVERY: Duration = Duration::from_secs(5);
 /// The rate that is shown is that of so long.
@@ -141,7 +138,7 @@ mod tests {
     use std::num::{NonZeroU32, NonZeroU64};
 
     use super::*;
-    use crate::scenario::{Distribution, Overrides, Source};
+    use workload::scenario::{Distribution, Overrides, Source};
 
     fn load(iterations: u64, duration_s: u64) -> Scenario {
         let workers = NonZeroU32::new(8).expect("not zero");

@@ -13,11 +13,9 @@ use tokio::{
 };
 
 use super::{Failure, output::print, seed_from_the_clock};
-use crate::{
-    cli::ProxyArgs,
-    proxy::{Path, serve},
-    seed::Seed,
-};
+use crate::cli::ProxyArgs;
+use wire::proxy::{Path, serve};
+use workload::seed::Seed;
 
 /// Carries connections until it is told to stop.
 pub(super) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {

@@ -25,13 +25,12 @@ use crate::{
     cli::{ReplayArgs, StressArgs},
     engine::{Given, Hints, Interrupted, RunError, RunResult, Setup, run_given},
     failure::{Failure, Shrunk, late_fault, shrink},
-    history::Scene,
-    oracle::{Violation, ViolationKind},
-    reference::{Options, Server},
     report::{counted, describe, write_chart},
-    scenario::{Millis, Scenario, Target},
-    transport::{Access, Client},
 };
+use oracle::{Violation, ViolationKind, history::Scene};
+use reference::{Options, Server};
+use wire::transport::{Access, Client};
+use workload::scenario::{Millis, Scenario, Target};
 
 /// How often each smaller failure is run where nothing else is asked for.
 const RUNS_OF_EACH: NonZeroU32 = NonZeroU32::new(3).expect("it is not zero");

@@ -6,12 +6,9 @@ use super::{
     COULD_NOT_TEST, Failure,
     output::{print, say_error},
 };
-use crate::{
-    cli::RepositoryArgs,
-    model::Strategy,
-    report::counted,
-    repository::{Made, Written, make_plans, write},
-};
+use crate::{cli::RepositoryArgs, report::counted};
+use models::{Made, Written, make_plans, write};
+use workload::model::Strategy;
 
 /// Writes the models that are asked for, or lists them.
 pub(super) fn repository(args: &RepositoryArgs) -> Result<u8, Failure> {

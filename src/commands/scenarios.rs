@@ -3,10 +3,8 @@
 use std::io::Write as _;
 
 use super::{Failure, output::print};
-use crate::{
-    cli::ScenariosArgs,
-    scenario::{BUILTIN, Builtin, KEYS, Key, Source},
-};
+use crate::cli::ScenariosArgs;
+use workload::scenario::{BUILTIN, Builtin, KEYS, Key, Source};
 
 /// Lists the scenarios that are compiled in, prints one of them, or lists what a file can say.
 pub(super) fn show(args: &ScenariosArgs) -> Result<u8, Failure> {

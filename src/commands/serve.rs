@@ -15,11 +15,8 @@ use super::{
     COULD_NOT_TEST, Failure,
     output::{print, say_error},
 };
-use crate::{
-    cli::ServeArgs,
-    reference::{Ended, Models, Planted, Server, models_in_short, scheduler::HoldUntil},
-    report::counted,
-};
+use crate::{cli::ServeArgs, report::counted};
+use reference::{Ended, Models, Planted, Server, models_in_short, scheduler::HoldUntil};
 
 /// What a second signal exits with.
 const ENDED_AT_ONCE: i32 = 3;

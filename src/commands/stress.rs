@@ -26,9 +26,11 @@ use super::{
 use crate::{
     cli::{EndpointArgs, StressArgs},
     engine::{HistoryPlan, Observer, Preflight, Progress, Restart, RunError, Setup, run},
-    oracle::Violation,
-    reference::{Planted, Server},
     report::{PlantedFault, Summary, violation_line, write_not_shown, write_preflight, write_text, write_verdict},
+};
+use oracle::Violation;
+use reference::{Planted, Server};
+use workload::{
     scenario::{Scenario, Source, Target},
     seed::Seed,
 };

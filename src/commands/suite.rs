@@ -20,15 +20,17 @@ use super::{
     stress::{interrupts, replay_line, restart, start_server},
 };
 use crate::{
-    claim::Claim,
     cli::SuiteArgs,
-    endpoint::Endpoints,
     engine::{Observer, Preflight, RunError, Setup, cannot_disturb, run},
-    oracle::Violation,
     report::{ScenarioOutcome, SuiteRow, Summary, counted, suite_exit_code, violation_line, write_suite},
+};
+use oracle::Violation;
+use wire::transport::{Access, Client};
+use workload::{
+    claim::Claim,
+    endpoint::Endpoints,
     scenario::{BUILTIN, Builtin, Overrides, Scenario, Source},
     seed::Seed,
-    transport::{Access, Client},
 };
 
 /// How many correlation IDs lie between those of one scenario and those of the next: what one leaves behind is none of the next one's.

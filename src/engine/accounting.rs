@@ -6,12 +6,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use crate::{
+use crate::recorder::Counts;
+use oracle::{CountBounds, Evidence, Violation, ViolationKind};
+use wire::transport::{CallError, Client};
+use workload::{
     answers::Answers,
     model::{Counted, Model},
-    oracle::{CountBounds, Evidence, Violation, ViolationKind},
-    recorder::Counts,
-    transport::{CallError, Client},
 };
 
 const POLL: Duration = Duration::from_millis(50);
@@ -69,9 +69,9 @@ impl Baseline {
             Ok(before) => *before,
             Err(why) => return Accounting::NotCheckable { why: why.clone() },
         };
-        let bounds = CountBounds::new(counts, model.arithmetic.answers);
+        let expected = bounds(counts, model.arithmetic.answers);
         let model = &model.name;
-        wait_until_settled(client, model, settle, |now| rise(before, now).is_some_and(|rose| bounds.reached_by(&rose)))
+        wait_until_settled(client, model, settle, |now| rise(before, now).is_some_and(|rose| reach(&rose, &expected)))
             .await;
         // The server may still work off what was cut.
         let patience = if counts.indeterminate > 0 { settle } else { Duration::ZERO };
@@ -80,7 +80,7 @@ impl Baseline {
                 why: "the model's counts still rose after the run: somebody else uses it, or it works off what was cut"
                     .to_owned(),
             },
-            Ok((_, last)) => bounds.judge(rise(before, last)),
+            Ok((_, last)) => judge(rise(before, last), expected),
             Err(error) => Accounting::NotCheckable { why: format!("the statistics cannot be read: {error}") },
         }
     }
@@ -108,11 +108,11 @@ impl Ledger {
 
     /// Compares how far the counts rose with what was sent and answered since.
     pub(super) async fn compare(self, client: &Client, model: &str, counts: &Counts, settle: Duration) -> Accounting {
-        let bounds = CountBounds::new(counts, Answers::One);
-        let reached = |now| rise(self.0, now).is_none_or(|rose| bounds.reached_by(&rose));
+        let expected = bounds(counts, Answers::One);
+        let reached = |now| rise(self.0, now).is_none_or(|rose| reach(&rose, &expected));
         wait_until_settled(client, model, settle, reached).await;
         match client.counted(model).await {
-            Ok(now) => bounds.judge(rise(self.0, now)),
+            Ok(now) => judge(rise(self.0, now), expected),
             Err(error) => Accounting::NotCheckable { why: format!("the statistics cannot be read: {error}") },
         }
     }
@@ -160,35 +160,33 @@ fn rise(before: Counted, after: Counted) -> Option<Counted> {
     })
 }
 
-impl CountBounds {
-    /// Refused requests are in no count, but those that waited for too long, which may count as failures.
-    fn new(counts: &Counts, answers: Answers) -> Self {
-        // The server's own END of a request that is a whole sequence is a failure to it.
-        let own_ends = if answers.are_iterative() { counts.completed } else { 0 };
-        Self {
-            success_min: counts.completed,
-            // A request that the model itself answers with an error counts as a success, or as a failure.
-            success_max: counts.completed + counts.failed + counts.indeterminate,
-            fail_max: counts.failed + counts.expired + counts.indeterminate + own_ends,
-        }
+/// What a correct server counts. Refused requests are in no count, but those that waited for too long, which may count as failures.
+fn bounds(counts: &Counts, answers: Answers) -> CountBounds {
+    // The server's own END of a request that is a whole sequence is a failure to it.
+    let own_ends = if answers.are_iterative() { counts.completed } else { 0 };
+    CountBounds {
+        success_min: counts.completed,
+        // A request that the model itself answers with an error counts as a success, or as a failure.
+        success_max: counts.completed + counts.failed + counts.indeterminate,
+        fail_max: counts.failed + counts.expired + counts.indeterminate + own_ends,
     }
+}
 
-    fn reached_by(&self, rose: &Counted) -> bool {
-        rose.success >= self.success_min && rose.inference >= self.success_min
-    }
+fn reach(rose: &Counted, expected: &CountBounds) -> bool {
+    rose.success >= expected.success_min && rose.inference >= expected.success_min
+}
 
-    fn judge(&self, rose: Option<Counted>) -> Accounting {
-        let Some(rose) = rose else {
-            return Accounting::NotCheckable {
-                why: "the model's counts fell: it was loaded anew during the run".to_owned(),
-            };
+fn judge(rose: Option<Counted>, expected: CountBounds) -> Accounting {
+    let Some(rose) = rose else {
+        return Accounting::NotCheckable {
+            why: "the model's counts fell: it was loaded anew during the run".to_owned(),
         };
-        let successes = self.success_min..=self.success_max;
-        if successes.contains(&rose.success) && successes.contains(&rose.inference) && rose.fail <= self.fail_max {
-            return Accounting::Agrees { rose };
-        }
-        Accounting::Differs { rose, expected: *self }
+    };
+    let successes = expected.success_min..=expected.success_max;
+    if successes.contains(&rose.success) && successes.contains(&rose.inference) && rose.fail <= expected.fail_max {
+        return Accounting::Agrees { rose };
     }
+    Accounting::Differs { rose, expected }
 }
 
 impl Accounting {
@@ -221,7 +219,7 @@ mod tests {
     }
 
     fn agrees(counts: &Counts, rose: Option<Counted>) -> bool {
-        matches!(CountBounds::new(counts, Answers::One).judge(rose), Accounting::Agrees { .. })
+        matches!(judge(rose, bounds(counts, Answers::One)), Accounting::Agrees { .. })
     }
 
     #[test]
@@ -229,7 +227,7 @@ mod tests {
         let counts = counts(10, 0, 0);
         assert!(agrees(&counts, rose(10, 10, 0)));
         for (success, inference, fail) in [(9, 10, 0), (11, 10, 0), (10, 9, 0), (10, 11, 0), (10, 10, 1), (13, 13, 0)] {
-            let judged = CountBounds::new(&counts, Answers::One).judge(rose(success, inference, fail));
+            let judged = judge(rose(success, inference, fail), bounds(&counts, Answers::One));
             let violation = judged.violation(0, &counts).expect("a violation");
             assert_eq!(violation.kind, ViolationKind::Statistics, "{violation:?}");
         }
@@ -248,7 +246,7 @@ mod tests {
     #[test]
     fn sequences_that_end_by_themselves_may_each_count_as_a_failure_too() {
         let agrees = |fail| {
-            let judged = CountBounds::new(&counts(10, 0, 0), Answers::EachOf(3)).judge(rose(10, 10, fail));
+            let judged = judge(rose(10, 10, fail), bounds(&counts(10, 0, 0), Answers::EachOf(3)));
             matches!(judged, Accounting::Agrees { .. })
         };
         assert_eq!([0, 10, 11].map(agrees), [true, true, false]);
@@ -257,7 +255,7 @@ mod tests {
     #[test]
     fn counts_that_fell_tell_nothing() {
         let before = Counted { success: 5, ..Counted::default() };
-        let judged = CountBounds::new(&counts(1, 0, 0), Answers::One).judge(rise(before, Counted::default()));
+        let judged = judge(rise(before, Counted::default()), bounds(&counts(1, 0, 0), Answers::One));
         assert!(matches!(judged, Accounting::NotCheckable { .. }), "{judged:?}");
     }
 }

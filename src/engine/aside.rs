@@ -3,14 +3,14 @@
 use std::collections::VecDeque;
 
 use super::{Preflight, threads::rules};
-use crate::{
+use oracle::{
+    Oracle, Purpose, Ruling, Violation,
+    diagnosis::{ModelFacts, explain},
+    history::Entry,
+};
+use workload::{
     conversation::Lane,
     event::{ContextId, Event, EventKind, Nanos},
-    history::Entry,
-    oracle::{
-        Oracle, Purpose, Ruling, Violation,
-        diagnosis::{ModelFacts, explain},
-    },
     scenario::Scenario,
     sequence::CorrelationId,
 };

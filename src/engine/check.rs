@@ -9,13 +9,16 @@ use super::{
     Accounting, Footer, Header, IdleSearch, Interrupted, Memory, PendingRequests, RunResult, SlotCheck,
     threads::recorder_of,
 };
-use crate::{
+use crate::recorder::{Recorder, Tally};
+use oracle::{
+    Explainer, LongestWait, Occupancy, VIOLATIONS_KEPT, Violation,
+    diagnosis::ModelFacts,
+    history::{Damage, Entry, Item, Reader, Scene},
+};
+use wire::transport::GoAways;
+use workload::{
     conversation::Lane,
     event::{Cut, Event, EventKind, Nanos},
-    history::{Damage, Entry, Item, Reader, Scene},
-    oracle::{Explainer, LongestWait, Occupancy, VIOLATIONS_KEPT, Violation, diagnosis::ModelFacts},
-    recorder::{Recorder, Tally},
-    transport::GoAways,
 };
 
 /// How many entries the explainer gets at a time, where nothing waits for them.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::{
+use workload::{
     arithmetic::Arithmetic,
     conversation::{Act, Connection, Lane, Transport},
     event::{ContextId, Nanos},

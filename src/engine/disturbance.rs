@@ -21,10 +21,10 @@ use tokio::{
 };
 
 use super::shared::Shared;
-use crate::{
+use wire::transport::{Client, Configuration};
+use workload::{
     event::Nanos,
     scenario::{Scenario, ServerAction},
-    transport::{Client, Configuration},
 };
 
 /// How long a server may take to be there again.

@@ -11,11 +11,11 @@ use super::{
     context::{Next, StreamContext},
     out::Out,
 };
-use crate::{
+use crate::recorder::Noted;
+use wire::transport::{Dialer, Link, Message, Outgoing, RequestTemplate, Stream};
+use workload::{
     conversation::{Connection, Lane, Transport},
     event::{Cut, Disturbance, EventKind, Nanos},
-    recorder::Noted,
-    transport::{Dialer, Link, Message, Outgoing, RequestTemplate, Stream},
 };
 
 /// How long a deadline that has passed waits on for what the process itself may have been too slow to read.
@@ -175,7 +175,7 @@ impl Driver {
     }
 
     /// Sends a step, if there is room for it.
-    fn send(&mut self, lane: Lane, step: crate::sequence::Step, out: &Out) -> bool {
+    fn send(&mut self, lane: Lane, step: workload::sequence::Step, out: &Out) -> bool {
         if !self.streams.is_open(lane) {
             // A stream that nobody opened is the context's own, which cannot fail.
             let _ = self.open(lane, Connection::Own, self.context.transport(), out);

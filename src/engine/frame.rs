@@ -13,15 +13,13 @@ use super::{
     Accounting, Health, Hints, IdleSearch, Interrupted, Memory, PendingRequests, PhaseSpan, Preflight, RunResult,
     SlotCheck,
 };
-use crate::{
-    claim::Claims,
+use crate::recorder::Counts;
+use oracle::{
+    Rules, Violation, ViolationKind,
     history::{FORMAT, Kept, Options, VERSION},
-    oracle::{Rules, Violation, ViolationKind},
-    recorder::Counts,
-    scenario::Scenario,
-    seed::Seed,
-    transport::GoAways,
 };
+use wire::transport::GoAways;
+use workload::{claim::Claims, scenario::Scenario, seed::Seed};
 
 /// What a run is to record.
 #[derive(Clone, Debug)]

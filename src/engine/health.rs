@@ -11,14 +11,14 @@ pub(super) use self::memory::kilobytes;
 pub use self::memory::{Growth, MemorySource, ServerMemory};
 use self::memory::{Series, resident};
 use super::{Progress, shared::Shared};
-use crate::{
+use oracle::{
+    Evidence, Subject, Violation, ViolationKind,
+    diagnosis::{Cause, Clue, Explanation},
+};
+use wire::transport::{Access, Client, gauge};
+use workload::{
     event::Nanos,
-    oracle::{
-        Evidence, Subject, Violation, ViolationKind,
-        diagnosis::{Cause, Clue, Explanation},
-    },
     scenario::{Scenario, Target},
-    transport::{Access, Client, gauge},
 };
 
 /// How often the server is asked.

@@ -12,12 +12,12 @@ use super::{
     shared::Shared,
     slots::{excuse, free_ids},
 };
-use crate::{
+use oracle::{Evidence, Outcome, Purpose, Settled, Violation, ViolationKind, diagnosis::ModelFacts};
+use wire::transport::{Link, Message, RequestTemplate, Stream};
+use workload::{
     conversation::Connection,
     event::{ContextId, EventKind},
-    oracle::{Evidence, Outcome, Purpose, Settled, Violation, ViolationKind, diagnosis::ModelFacts},
     sequence::{CorrelationId, Pattern, RequestId, Step},
-    transport::{Link, Message, RequestTemplate, Stream},
 };
 
 /// How many sequences rest at a time, at most; each in a slot.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
+use workload::{
     model::Model,
     plan::pauses_of,
     scenario::{Millis, Population, Scenario},
@@ -109,7 +109,7 @@ fn passage(population: &Population) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
+    use workload::{
         arithmetic::Arithmetic,
         model::Turn,
         scenario::{Overrides, Source},
@@ -132,7 +132,7 @@ mod tests {
             idle_limit: None,
             execution,
             turn: Turn::default(),
-            told_ids: crate::model::ToldIds::None,
+            told_ids: workload::model::ToldIds::None,
             batches: true,
             mixes_pipelined: None,
             controls: None,

@@ -3,10 +3,10 @@
 use std::{cell::RefCell, rc::Rc, sync::Arc};
 
 use super::shared::Shared;
-use crate::{
+use crate::recorder::{Noted, Recorder};
+use workload::{
     conversation::Lane,
     event::{ContextId, Event, EventKind, Nanos},
-    recorder::{Noted, Recorder},
     sequence::Step,
 };
 

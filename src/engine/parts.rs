@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Note;
-use crate::transport::CallError;
+use wire::transport::CallError;
 
 /// A part of the protocol, as the preflight found it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

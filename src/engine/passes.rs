@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use crate::{
+use workload::{
     conversation::{Act, Conversation},
     plan::{Manner, Pace, Pacer, WorkerPlan},
     sequence::Pattern,

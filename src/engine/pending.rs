@@ -7,12 +7,10 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::{Accounting, run::RunResult};
-use crate::{
-    oracle::{Evidence, Violation, ViolationKind},
-    recorder::Tally,
-    scenario::Scenario,
-    transport::{Access, pending_requests},
-};
+use crate::recorder::Tally;
+use oracle::{Evidence, Violation, ViolationKind};
+use wire::transport::{Access, pending_requests};
+use workload::scenario::Scenario;
 
 const POLL: Duration = Duration::from_millis(50);
 

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, watch};
 
 use super::{disturbance::Hands, shared::Shared};
-use crate::scenario::{Millis, Phase, Scenario, ServerAction};
+use workload::scenario::{Millis, Phase, Scenario, ServerAction};
 
 /// How far a run has come.
 #[derive(Debug)]

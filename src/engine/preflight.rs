@@ -19,19 +19,19 @@ use super::{
     Note,
     parts::{Part, Wanted, is_missing, missing, note},
 };
-use crate::{
+use crate::engine::RunLimits;
+use wire::transport::{CallError, Client, Configuration, Declared, speaks_tls};
+use workload::{
     arithmetic::Formula,
     controls::{self, Controls, Told},
     conversation::Transport,
     endpoint::Scheme,
-    engine::RunLimits,
     model::{Model, Settings, Strategy, ToldIds},
     number::Datatype,
     plan::Manner,
     scenario::{Phase, Population, Reuse, Scenario},
     sequence::{IdForm, Pattern},
     tensor::{ELEMENTS_MAX, Shape, TensorSpec, elements},
-    transport::{CallError, Client, Configuration, Declared, speaks_tls},
 };
 
 /// How many models are named to who asked for one that is not there.

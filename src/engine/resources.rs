@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Given, Setup, health::kilobytes};
-use crate::{
+use workload::{
     conversation::{Act, Connection, fresh_connections},
     plan::fresh_connections_of,
     scenario::{ConnectionOwner, Population, Scenario},
@@ -139,7 +139,7 @@ impl std::error::Error for ResourceError {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
+    use workload::{
         conversation::{Conversation, parse_acts},
         scenario::{Overrides, Source},
         sequence::Pattern,

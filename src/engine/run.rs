@@ -18,14 +18,10 @@ use super::{
     resources::{ensure_open_files, ensure_program},
     shared::Shared,
 };
-use crate::{
-    history::Scene,
-    oracle::{LongestWait, VIOLATIONS_KEPT, Violation, diagnosis::ModelFacts, explained_alone},
-    recorder::Tally,
-    scenario::Scenario,
-    seed::Seed,
-    transport::{Client, GoAways},
-};
+use crate::recorder::Tally;
+use oracle::{LongestWait, VIOLATIONS_KEPT, Violation, diagnosis::ModelFacts, explained_alone, history::Scene};
+use wire::transport::{Client, GoAways};
+use workload::{scenario::Scenario, seed::Seed};
 
 /// How often the run is looked at.
 pub(super) const TICK: Duration = Duration::from_millis(100);

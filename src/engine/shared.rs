@@ -15,14 +15,16 @@ use tokio::{
 };
 
 use super::{Given, Preflight, Progress, disturbance::Disturbances, held_up::HeldUp, out::trace_step, phases::Phases};
-use crate::{
-    event::{ContextId, Nanos},
-    oracle::Outcome,
+use crate::recorder::Noted;
+use oracle::Outcome;
+use wire::{
     proxy::Path,
-    recorder::Noted,
+    transport::{Access, CallError, Client, Dialer, Link},
+};
+use workload::{
+    event::{ContextId, Nanos},
     scenario::{Population, Scenario},
     seed::Seed,
-    transport::{Access, CallError, Client, Dialer, Link},
 };
 
 /// The server may be restarting when a stream breaks: it is asked twice whether it is there.

@@ -10,13 +10,13 @@ use tokio::{
 };
 
 use super::{Preflight, shared::Shared, worker::Worker};
-use crate::{
+use crate::recorder::{Recorder, Tally, Tap, Taps};
+use oracle::{Oracle, Rules, Words};
+use wire::simulation;
+use workload::{
     event::ContextId,
-    oracle::{Oracle, Rules, Words},
     plan::correlation_id,
-    recorder::{Recorder, Tally, Tap, Taps},
     scenario::{Scenario, ServerAction},
-    simulation,
 };
 
 /// How many workers one thread serves before there is another.

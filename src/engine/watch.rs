@@ -9,7 +9,7 @@ use super::{
     run::TICK,
     shared::{PATIENCE_MAX, Shared},
 };
-use crate::oracle::{Evidence, Sent, Violation, ViolationKind};
+use oracle::{Evidence, Sent, Violation, ViolationKind};
 
 /// Looks at the run some times a second.
 pub(super) struct Watch {

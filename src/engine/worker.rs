@@ -9,13 +9,13 @@ use super::{
     passes::{Held, Passes},
     shared::Shared,
 };
-use crate::{
+use crate::recorder::Recorder;
+use wire::transport::{CallError, Link, RequestTemplate};
+use workload::{
     conversation::Transport,
     event::ContextId,
     plan::{Pacer, WorkerPlan, correlation_id},
-    recorder::Recorder,
     scenario::{ConnectionOwner, Population},
-    transport::{CallError, Link, RequestTemplate},
 };
 
 /// A worker and what it owns.

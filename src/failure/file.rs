@@ -5,11 +5,10 @@ use std::{fmt, fs, io::Read as _, num::NonZeroU32, path::Path};
 use serde::{Deserialize, Serialize};
 
 use super::{Accused, Failure};
-use crate::{
+use oracle::{ViolationKind, history::is_history};
+use workload::{
     arithmetic::Arithmetic,
     conversation::{Conversation, parse_acts},
-    history::is_history,
-    oracle::ViolationKind,
     scenario::{Millis, Overrides, Scenario, Source, plain},
     seed::Seed,
     sequence::Pattern,

@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::{Accused, Failure};
-use crate::{
+use oracle::{Violation, history::Scene};
+use workload::{
     arithmetic::Arithmetic,
     conversation::{Act, Connection, Conversation, Lane, Transport},
     event::Nanos,
-    history::Scene,
-    oracle::Violation,
     plan::{Manner, Pass, WorkerPlan},
     scenario::{Population, Scenario, Sending, Window},
     seed::Seed,

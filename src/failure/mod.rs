@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
+use oracle::{Evidence, Violation, ViolationKind};
+use workload::{
     arithmetic::Arithmetic,
     conversation::Conversation,
     number::{Datatype, Number},
-    oracle::{Evidence, Violation, ViolationKind},
     scenario::Scenario,
     seed::Seed,
 };

@@ -1,6 +1,6 @@
 //! The reference server that a failure was found in, with simpler faults.
 
-use crate::reference::{Planted, When};
+use reference::{Planted, When};
 
 /// What stands before a fault in the options of the server.
 const FLAG: &str = "--fault";

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{Failure, server};
-use crate::conversation::{Act, Connection, Conversation, Lane};
+use workload::conversation::{Act, Connection, Conversation, Lane};
 
 /// What is left of a failure.
 #[derive(Clone, Debug)]

@@ -1,11 +1,13 @@
 use super::*;
-use crate::{
+use oracle::{
+    Place,
+    history::{Begun, Entry, Scene},
+};
+use workload::{
     arithmetic::{Arithmetic, Formula},
     conversation::{Act, Connection, Lane, parse_acts},
     event::{ContextId, EventKind},
-    history::{Begun, Entry, Scene},
     number::Datatype,
-    oracle::Place,
     plan::{Manner, WorkerPlan},
     scenario::{ConnectionOwner, Overrides, Source},
     sequence::{CorrelationId, Flaw, Pattern, RequestId, Step},
@@ -533,7 +535,7 @@ fn what_the_model_computes_is_kept_where_it_is_not_the_usual() {
         datatype: Datatype::Fp32,
         formula: Formula::RunningSumPlusCorrid,
         initial_state: -3,
-        answers: crate::answers::Answers::Several(2),
+        answers: workload::answers::Answers::Several(2),
         value_bits: Some(16),
     };
     let accused = Some(Accused { step: 0, value: Datatype::Fp32.number(5), due: Some(Due::Refusal) });
@@ -545,7 +547,7 @@ fn what_the_model_computes_is_kept_where_it_is_not_the_usual() {
 
 #[test]
 fn what_a_step_had_to_be_answered_with_is_known_where_the_violation_tells_it() {
-    use crate::event::Code;
+    use workload::event::Code;
     let request = RequestId { worker: 3, context: 1, sequence: 7, step: 1 };
     let pattern = Pattern::NoStart;
     let step = Step { request, pattern, start: false, end: true, value: 7.into(), of: 2, special: None };

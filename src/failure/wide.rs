@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
-use crate::number::Written;
+use workload::number::Written;
 
 /// What a file may have.
 #[derive(Deserialize)]

@@ -8,13 +8,12 @@ use tokio::{
 };
 
 use super::{Batch, Batches, Gap, TapsAreGone};
-use crate::{
-    claim::Claims,
-    event::Nanos,
+use oracle::{
+    Explainer, LongestWait, Occupancy, Violation, ViolationKind,
     history::{Scene, Spool},
-    oracle::{Explainer, LongestWait, Occupancy, Violation, ViolationKind},
-    simulation,
 };
+use wire::simulation;
+use workload::{claim::Claims, event::Nanos};
 
 /// How often the history is looked after when nothing comes.
 const LOOK: Duration = Duration::from_millis(500);

@@ -2,11 +2,11 @@
 
 use std::mem;
 
-use crate::{
+use oracle::{Doubt, Outcome, Settled};
+use workload::{
     claim::{Claim, Claims},
     conversation::{Lane, Transport},
     event::{Cut, EventKind, Nanos},
-    oracle::{Doubt, Outcome, Settled},
     sequence::{RequestId, Step, UNREAD_MAX},
 };
 

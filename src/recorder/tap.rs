@@ -11,10 +11,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{
+use oracle::{Violation, history::Entry};
+use workload::{
     event::{ContextId, Event, Nanos},
-    history::Entry,
-    oracle::Violation,
     sequence::CorrelationId,
 };
 
@@ -239,10 +238,10 @@ impl fmt::Debug for Taps {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
+    use oracle::{Evidence, ViolationKind};
+    use workload::{
         conversation::{Connection, Lane, Transport},
         event::EventKind,
-        oracle::{Evidence, ViolationKind},
     };
 
     fn taps(batches: usize, bytes: usize) -> (Taps, Batches) {

@@ -5,12 +5,14 @@ use std::{collections::BTreeMap, io};
 use anstyle::{AnsiColor, Style};
 
 use super::{Description, seats::write_seats, text::causes};
-use crate::{
+use oracle::{
+    Place, Violation,
+    history::{Entry, Scene},
+};
+use workload::{
     controls::Seen,
     conversation::{Connection, Lane},
     event::{ContextId, Cut, Disturbance, EventKind, Nanos, Received},
-    history::{Entry, Scene},
-    oracle::{Place, Violation},
     sequence::{CorrelationId, RequestId, Step},
 };
 
@@ -345,8 +347,9 @@ fn result(received: &Received) -> String {
         Ok(response) => match response.outputs.as_slice() {
             [] => " no output".to_owned(),
             outputs => {
-                let named =
-                    |output: &crate::tensor::Tensor| format!(" {} {}{:?}", output.name, output.datatype, output.shape);
+                let named = |output: &workload::tensor::Tensor| {
+                    format!(" {} {}{:?}", output.name, output.datatype, output.shape)
+                };
                 format!(":{} of {}", outputs.iter().map(named).collect::<String>(), response.model)
             }
         },

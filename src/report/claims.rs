@@ -5,9 +5,9 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::{
+use crate::engine::Preflight;
+use workload::{
     claim::{Claim, Claims},
-    engine::Preflight,
     scenario::{Drawn, Population, Reuse, Scenario, Sending},
     sequence::Pattern,
     wording::counted,

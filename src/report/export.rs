@@ -9,11 +9,11 @@ use std::{
 };
 
 use self::expect::{Expecting, Sent};
-use crate::{
+use crate::failure::{Due, Failure};
+use oracle::ViolationKind;
+use workload::{
     arithmetic::Arithmetic,
     conversation::{Act, Connection, Conversation, Lane, Transport},
-    failure::{Due, Failure},
-    oracle::ViolationKind,
     scenario::{ConnectionOwner, Sending, Window},
     sequence::{Flaw, Special},
 };

@@ -8,17 +8,19 @@ use serde::Serialize;
 use super::{Claimed, Description, PlantedFault, Summary, Verdict, evidence};
 use crate::{
     engine::{Accounting, Health, HistoryWritten, IdleSearch, Memory, Part, PendingRequests, PhaseSpan, SlotCheck},
+    recorder::{self, Counts, Times},
+};
+use oracle::{
+    Evidence, LongestWait, Place, Violation, ViolationKind,
+    diagnosis::{Cause, Clue, Explanation},
+};
+use wire::transport::GoAways;
+use workload::{
     event::Nanos,
     model::Model,
-    oracle::{
-        Evidence, LongestWait, Place, Violation, ViolationKind,
-        diagnosis::{Cause, Clue, Explanation},
-    },
-    recorder::{self, Counts, Times},
     scenario::{Population, Scenario},
     seed::Seed,
     sequence::Pattern,
-    transport::GoAways,
 };
 
 /// The version of the result's form. It rises when a reader of the old form could misread the new one.

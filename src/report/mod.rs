@@ -10,7 +10,6 @@ mod summary;
 mod text;
 mod words;
 
-pub use crate::wording::counted;
 pub use chart::write_chart;
 pub use claims::Claimed;
 pub use export::write_python;
@@ -19,3 +18,4 @@ pub use suite::{ScenarioOutcome, SuiteRow, exit_code as suite_exit_code, write_s
 pub use summary::{PlantedFault, Summary, Verdict};
 pub use text::{violation_line, write_not_shown, write_preflight, write_text, write_verdict};
 pub use words::{Description, describe, evidence};
+pub use workload::wording::counted;

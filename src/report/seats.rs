@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeMap, io};
 
-use crate::{
+use oracle::history::Entry;
+use workload::{
     controls::Seen,
     event::{ContextId, EventKind, Nanos},
-    history::Entry,
     sequence::CorrelationId,
 };
 
@@ -83,7 +83,7 @@ fn lines<'e>(entries: impl Iterator<Item = &'e Entry>) -> Vec<(u32, Vec<Stay>)> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{conversation::Lane, sequence::RequestId};
+    use workload::{conversation::Lane, sequence::RequestId};
 
     fn answered(at: Nanos, worker: u32, sequence: u32, slot: u32) -> Entry {
         let context = ContextId { worker, context: 0 };

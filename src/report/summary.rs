@@ -9,6 +9,8 @@ use super::claims::{self, Claimed};
 use crate::{
     engine::{Interrupted, RunResult},
     recorder::Times,
+};
+use workload::{
     scenario::{Millis, Percentile, Population, Scenario, Thresholds},
     seed::Seed,
     wording::counted,

@@ -10,12 +10,14 @@ use crate::{
         Accounting, Growth, Health, HistoryWritten, IdleSearch, Memory, NotReady, Note, PendingRequests, PhaseSpan,
         Preflight, ServerMemory, SlotCheck, SlotFinding,
     },
-    oracle::{Holder, LongestWait, Violation},
     recorder::{Counts, Times},
+};
+use oracle::{Holder, LongestWait, Violation};
+use wire::transport::GoAways;
+use workload::{
     scenario::{Population, Scenario},
     seed::Seed,
     sequence::Pattern,
-    transport::GoAways,
     wording::counted,
 };
 

@@ -3,13 +3,13 @@
 mod clues;
 
 pub use self::clues::evidence;
-use crate::{
+use oracle::{
+    Answer, CountBounds, Disorder, Evidence, Leak, Place, Purpose, Sender, State, Subject, Taken, Violation,
+    ViolationKind,
+};
+use workload::{
     controls::{self, Difference, Flag},
     number::{Datatype, Number},
-    oracle::{
-        Answer, CountBounds, Disorder, Evidence, Leak, Place, Purpose, Sender, State, Subject, Taken, Violation,
-        ViolationKind,
-    },
     sequence::Step,
     tensor::{Content, Held, Unlike},
     wording::counted,
@@ -54,8 +54,7 @@ impl Description {
 }
 
 fn sent(violation: &Violation) -> String {
-    let of_the_run =
-        |sent: &crate::oracle::Sent| format!("{} requests, {} of them answered", sent.requests, sent.answered);
+    let of_the_run = |sent: &oracle::Sent| format!("{} requests, {} of them answered", sent.requests, sent.answered);
     match &violation.evidence {
         Evidence::TakenSlot { .. } => "a step of another sequence".to_owned(),
         Evidence::Overdue { limit_ms, .. } => format!("START of a sequence that may wait for a slot for {limit_ms} ms"),

@@ -3,10 +3,6 @@
 use std::{future::Future, io, net::SocketAddr, time::Duration};
 
 use hyper_util::rt::TokioIo;
-use sequence_stress::{
-    net::{Place, Socket},
-    proto::{ModelInferRequest, RepositoryModelLoadRequest, grpc_inference_service_client::GrpcInferenceServiceClient},
-};
 use tokio::{
     sync::{
         mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
@@ -21,6 +17,10 @@ use tonic::{
     transport::{Channel, Endpoint, Uri},
 };
 use tower::service_fn;
+use wire::{
+    net::{Place, Socket},
+    proto::{ModelInferRequest, RepositoryModelLoadRequest, grpc_inference_service_client::GrpcInferenceServiceClient},
+};
 
 use crate::{
     conversation::{By, Opening},
@@ -201,7 +201,7 @@ fn proxy(upstream: SocketAddr) -> (SocketAddr, JoinHandle<()>) {
 
 /// A request to load a model, with a configuration or without.
 pub(crate) fn load_request(model: &str, config: Option<&str>) -> RepositoryModelLoadRequest {
-    use sequence_stress::proto::{ModelRepositoryParameter, model_repository_parameter::ParameterChoice};
+    use wire::proto::{ModelRepositoryParameter, model_repository_parameter::ParameterChoice};
     let parameter = |config: &str| {
         let parameter_choice = Some(ParameterChoice::StringParam(config.into()));
         ("config".to_owned(), ModelRepositoryParameter { parameter_choice })

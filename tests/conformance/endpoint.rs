@@ -7,7 +7,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use sequence_stress::reference::{Fault, Options, Planted, Server, scheduler::HoldUntil};
+use reference::{Fault, Options, Planted, Server, scheduler::HoldUntil};
 
 use crate::setup::Backend;
 

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use sequence_stress::simulation::Simulation;
+use wire::simulation::Simulation;
 
 use crate::{
     conversation::{Conversation, OnPython},

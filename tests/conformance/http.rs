@@ -6,11 +6,11 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::{Request, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use prost::bytes::Bytes;
-use sequence_stress::{
+use serde_json::{Map, Value, json};
+use wire::{
     net::Socket,
     proto::{ModelInferRequest, infer_parameter::ParameterChoice},
 };
-use serde_json::{Map, Value, json};
 
 use crate::{conversation::By, transcript};
 

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use sequence_stress::proto::{
+use tonic::{Response, Status};
+use wire::proto::{
     ModelConfig, ModelConfigRequest, ModelInstanceGroup, ModelMetadataRequest, ModelMetadataResponse,
     ModelReadyRequest, ModelSequenceBatching, ModelStatisticsRequest, RepositoryIndexRequest,
     RepositoryModelUnloadRequest, ServerLiveRequest, ServerMetadataRequest, ServerReadyRequest,
     model_config::SchedulingChoice, model_metadata_response::TensorMetadata, model_sequence_batching::ControlInput,
     repository_index_response::ModelIndex,
 };
-use tonic::{Response, Status};
 
 use crate::{
     client::{Service, load_request},

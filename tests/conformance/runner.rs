@@ -9,8 +9,8 @@ use std::{
     time::Duration,
 };
 
-use sequence_stress::proto::{ModelStatisticsRequest, ServerLiveRequest};
 use tokio::time::{Instant, sleep, timeout_at};
+use wire::proto::{ModelStatisticsRequest, ServerLiveRequest};
 
 use crate::{
     client::{Connection, Service, service},

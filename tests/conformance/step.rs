@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use sequence_stress::proto::{
+use wire::proto::{
     InferParameter, InferTensorContents, ModelInferRequest,
     infer_parameter::ParameterChoice,
     model_infer_request::{InferInputTensor, InferRequestedOutputTensor},

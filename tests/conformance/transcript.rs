@@ -2,12 +2,12 @@
 //!
 //! Left out are times, the order of a message's maps (they are sorted), and fields that are empty.
 
-use sequence_stress::proto::{
+use serde_json::Value;
+use tonic::Status;
+use wire::proto::{
     InferParameter, ModelInferResponse, ModelStatistics, ModelStreamInferResponse, infer_parameter::ParameterChoice,
     model_infer_response::InferOutputTensor,
 };
-use serde_json::Value;
-use tonic::Status;
 
 /// A parameter's value, with its type where it is not plain.
 pub(crate) fn parameter(value: &ParameterChoice) -> String {
@@ -113,7 +113,7 @@ pub(crate) fn status(status: &Status) -> String {
 /// A model's counts, without its times; with those of executions or not.
 pub(crate) fn statistics(of: &ModelStatistics, with_executions: bool) -> String {
     let stats = of.inference_stats.unwrap_or_default();
-    let count = |duration: &Option<sequence_stress::proto::StatisticDuration>| duration.map_or(0, |of| of.count);
+    let count = |duration: &Option<wire::proto::StatisticDuration>| duration.map_or(0, |of| of.count);
     let mut batches: Vec<(u64, u64)> =
         of.batch_stats.iter().map(|batch| (batch.batch_size, count(&batch.compute_infer))).collect();
     batches.sort_unstable();

@@ -12,8 +12,8 @@ use crate::support::{
     http::ask,
     tool::{Serve, tool},
 };
-use sequence_stress::sequence::Flaw;
 use tempfile::TempDir;
+use workload::sequence::Flaw;
 
 /// How long a client may take, many times what it does take.
 const LIMIT: Duration = Duration::from_secs(300);

@@ -1,6 +1,6 @@
 //! A tritonserver that ends connections in good order when they have an age: nobody may be accused of that.
 
-use sequence_stress::scenario::BUILTIN;
+use workload::scenario::BUILTIN;
 
 use crate::support::{
     at_the_same_time,

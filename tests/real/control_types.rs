@@ -3,16 +3,18 @@
 
 use std::{net::SocketAddr, time::Duration};
 
+use oracle::ViolationKind;
+use reference::ModelOptions;
 use sequence_stress::{
-    endpoint::Endpoints,
     engine::{Note, RunResult, Setup},
-    oracle::ViolationKind,
-    reference::ModelOptions,
     report::describe,
+};
+use serde_json::{Value, json};
+use workload::{
+    endpoint::Endpoints,
     scenario::{Overrides, Scenario, Source},
     seed::Seed,
 };
-use serde_json::{Value, json};
 
 use crate::support::{
     http,

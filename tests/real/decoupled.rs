@@ -3,15 +3,13 @@
 
 use std::fs;
 
+use oracle::{Violation, ViolationKind};
+use reference::Server;
 use sequence_stress::{
-    claim::Claim,
-    endpoint::Endpoint,
     engine::{Accounting, RunError, RunResult, Setup, SlotFinding},
-    oracle::{Violation, ViolationKind},
-    reference::Server,
     report::Description,
-    seed::Seed,
 };
+use workload::{claim::Claim, endpoint::Endpoint, seed::Seed};
 
 use crate::support::{
     at_the_same_time,

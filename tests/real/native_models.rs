@@ -7,11 +7,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sequence_stress::proto::{
+use serde_json::{Value, json};
+use wire::proto::{
     ModelInferRequest, ModelInferResponse, ModelStreamInferResponse,
     grpc_inference_service_client::GrpcInferenceServiceClient, infer_parameter::ParameterChoice,
 };
-use serde_json::{Value, json};
 
 use crate::support::{
     http,

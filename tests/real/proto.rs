@@ -83,7 +83,7 @@ fn client_descriptors() -> FileDescriptorSet {
 #[test]
 #[ignore = "needs NVIDIA's client: run scripts/test"]
 fn the_protocol_is_that_of_nvidias_client() {
-    let ours = FileDescriptorSet::decode(sequence_stress::proto::DESCRIPTORS).expect("descriptors");
+    let ours = FileDescriptorSet::decode(wire::proto::DESCRIPTORS).expect("descriptors");
     let (ours, theirs) = (Protocol::new(&ours.file), Protocol::new(&client_descriptors().file));
     assert!(ours.messages.len() > 30 && ours.methods.len() > 8, "the comparison compares something");
 

@@ -10,9 +10,9 @@ use std::{
     time::Duration,
 };
 
-use sequence_stress::scenario::BUILTIN;
 use serde_json::Value;
 use tempfile::TempDir;
+use workload::scenario::BUILTIN;
 
 use crate::support::{
     AddsStart, Setup, TestServer, at_the_same_time, http,

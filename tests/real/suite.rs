@@ -2,7 +2,7 @@
 
 use std::process::Output;
 
-use sequence_stress::scenario::{BUILTIN, Builtin};
+use workload::scenario::{BUILTIN, Builtin};
 
 use crate::support::{
     at_the_same_time,

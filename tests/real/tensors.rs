@@ -3,14 +3,16 @@
 
 use std::{fs, net::SocketAddr, path::Path, time::Duration};
 
+use models::Dtype;
+use oracle::ViolationKind;
+use reference::{ModelOptions, Planted, Server};
 use sequence_stress::{
+    engine::{RunError, Setup},
+    report::{Summary, Verdict, describe},
+};
+use workload::{
     conversation::Transport,
     endpoint::Endpoints,
-    engine::{RunError, Setup},
-    oracle::ViolationKind,
-    reference::{ModelOptions, Planted, Server},
-    report::{Summary, Verdict, describe},
-    repository::Dtype,
     scenario::{Overrides, Scenario, Source},
     seed::Seed,
 };

@@ -12,16 +12,14 @@ use std::{
     time::Duration,
 };
 
+use models::{Backend, Dtype, Form, Matrix, Options};
+use oracle::ViolationKind;
+use reference::{Fault, ModelOptions, Planted, model_names};
 use sequence_stress::{
     engine::{RunError, Setup},
-    model::Strategy,
-    oracle::ViolationKind,
-    reference::{Fault, ModelOptions, Planted, model_names},
     report::{Summary, Verdict, describe},
-    repository::{Backend, Dtype, Form, Matrix, Options},
-    scenario::Scenario,
-    seed::Seed,
 };
+use workload::{model::Strategy, scenario::Scenario, seed::Seed};
 
 use crate::support::{
     long::rounds,

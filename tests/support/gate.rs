@@ -8,16 +8,16 @@ use std::{
     time::Duration,
 };
 
-use sequence_stress::{
-    net::{Place, Socket},
-    simulation,
-};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf, split},
     sync::watch,
     time::sleep,
 };
 use tokio_util::sync::CancellationToken;
+use wire::{
+    net::{Place, Socket},
+    simulation,
+};
 
 /// What becomes of some bytes that the client sent.
 pub enum Pass {

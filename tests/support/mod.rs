@@ -25,7 +25,16 @@ use std::{
 
 use futures_util::stream::unfold;
 use hyper_util::rt::TokioIo;
-use sequence_stress::{
+use reference::{Fault, ModelOptions, Options, Planted, Server};
+use tokio::sync::{mpsc, oneshot};
+use tokio_stream::{StreamExt as _, wrappers::ReceiverStream};
+use tonic::{
+    Request, Response, Status, Streaming,
+    codegen::BoxStream,
+    transport::{Channel, Uri},
+};
+use tower::service_fn;
+use wire::{
     net::{Place, Socket},
     proto::{
         InferParameter, ModelConfigRequest, ModelConfigResponse, ModelInferRequest, ModelInferResponse,
@@ -37,17 +46,8 @@ use sequence_stress::{
         grpc_inference_service_server::{GrpcInferenceService, GrpcInferenceServiceServer},
         infer_parameter::ParameterChoice,
     },
-    reference::{Fault, ModelOptions, Options, Planted, Server},
     simulation,
 };
-use tokio::sync::{mpsc, oneshot};
-use tokio_stream::{StreamExt as _, wrappers::ReceiverStream};
-use tonic::{
-    Request, Response, Status, Streaming,
-    codegen::BoxStream,
-    transport::{Channel, Uri},
-};
-use tower::service_fn;
 
 /// Does a test for each of these, so many at a time.
 pub fn side_by_side<R: Sync>(at_a_time: usize, rows: &[R], test: impl Fn(&R) + Sync) {

@@ -2,7 +2,7 @@
 
 #![allow(unreachable_pub, reason = "it is a module of tests")]
 
-use sequence_stress::proto::InferTensorContents;
+use wire::proto::InferTensorContents;
 
 /// What a type makes of the inputs FIRST, 1 and 5.
 pub struct Type {

@@ -2,7 +2,7 @@
 
 #![allow(unreachable_pub, reason = "it is a module of tests, of which each uses its part")]
 
-use sequence_stress::proto::{
+use wire::proto::{
     InferParameter, ModelInferRequest,
     infer_parameter::ParameterChoice::{BoolParam, Int64Param},
     model_infer_request::{InferInputTensor, InferRequestedOutputTensor},

@@ -4,13 +4,11 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use sequence_stress::{
-    engine::{RunError, RunResult, Setup, run},
-    reference::{ModelOptions, Options, Planted, Server},
-    scenario::{Overrides, Scenario, Source},
-    simulation,
-};
+use reference::{ModelOptions, Options, Planted, Server};
+use sequence_stress::engine::{RunError, RunResult, Setup, run};
 use tokio::{runtime::Runtime, sync::mpsc};
+use wire::simulation;
+use workload::scenario::{Overrides, Scenario, Source};
 
 /// A runtime such as one of the tool's threads has.
 pub fn runtime() -> Runtime {

@@ -15,12 +15,10 @@ use std::{
     time::Duration,
 };
 
-use sequence_stress::{
-    endpoint::Endpoints,
-    repository::{Backend, Dtype, Form, Matrix, ModelOptions, Options},
-};
+use models::{Backend, Dtype, Form, Matrix, ModelOptions, Options};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use workload::endpoint::Endpoints;
 
 use super::{http, tool::tool};
 

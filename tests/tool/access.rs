@@ -16,12 +16,10 @@ use crate::support::{
     tool::tool,
     triton::text,
 };
-use sequence_stress::{
-    reference::{ModelOptions, Server},
-    transport::{Access, pending_requests},
-};
+use reference::{ModelOptions, Server};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use wire::transport::{Access, pending_requests};
 
 const SECRET: &str = "hunter2-and-nobody-knows";
 

@@ -15,7 +15,7 @@ use crate::support::{
     tool::tool,
     triton::text,
 };
-use sequence_stress::reference::{ModelOptions, Options, Server, Tls};
+use reference::{ModelOptions, Options, Server, Tls};
 use serde_json::Value;
 use tempfile::TempDir;
 

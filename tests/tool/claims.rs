@@ -8,18 +8,15 @@ use crate::support::{
     runs::{run_alone, scenario},
     tool::tool,
 };
+use reference::{Fault, ModelOptions, Planted};
 use sequence_stress::{
-    claim::Claim,
     engine::{Hints, Setup as RunSetup},
-    model::Strategy,
-    reference::{Fault, ModelOptions, Planted},
     report::{Summary, Verdict},
-    seed::Seed,
-    sequence::Pattern,
-    simulation::Simulation,
 };
 use serde_json::Value;
 use tempfile::TempDir;
+use wire::simulation::Simulation;
+use workload::{claim::Claim, model::Strategy, seed::Seed, sequence::Pattern};
 
 const SCENARIO: &str = "
 load.workers = 4

@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::support::{SOLO, Setup, TestServer, tool::tool};
-use sequence_stress::reference::{Fault, Planted};
+use reference::{Fault, Planted};
 use serde_json::Value;
 use tempfile::TempDir;
 

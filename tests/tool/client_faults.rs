@@ -4,16 +4,11 @@ use crate::support;
 use std::{net::SocketAddr, time::Duration};
 
 use crate::support::runs::{reference_server, run_alone, scenario_at};
-use sequence_stress::{
-    claim::Claim,
-    engine::{Accounting, RunResult, Setup, SlotFinding},
-    model::Strategy,
-    oracle::ViolationKind,
-    reference::{Fault, ModelOptions, Planted, Server},
-    seed::Seed,
-    sequence::Pattern,
-    simulation::Simulation,
-};
+use oracle::ViolationKind;
+use reference::{Fault, ModelOptions, Planted, Server};
+use sequence_stress::engine::{Accounting, RunResult, Setup, SlotFinding};
+use wire::simulation::Simulation;
+use workload::{claim::Claim, model::Strategy, seed::Seed, sequence::Pattern};
 
 const IDLE_LIMIT: Duration = Duration::from_millis(250);
 /// One for each worker.

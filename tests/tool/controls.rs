@@ -4,14 +4,11 @@
 use std::time::Duration;
 
 use crate::support::runs::{reference_server, run_alone, scenario};
-use sequence_stress::{
-    controls::Difference,
-    engine::{RunResult, Setup},
-    oracle::{Evidence, ViolationKind, diagnosis::Cause},
-    reference::{ModelOptions, Planted},
-    seed::Seed,
-    simulation::Simulation,
-};
+use oracle::{Evidence, ViolationKind, diagnosis::Cause};
+use reference::{ModelOptions, Planted};
+use sequence_stress::engine::{RunResult, Setup};
+use wire::simulation::Simulation;
+use workload::{controls::Difference, seed::Seed};
 
 /// One worker's sequences follow each other, so that a fault is committed early; nobody counts slots.
 const SCENARIO: &str = "

@@ -3,13 +3,10 @@
 use std::time::Duration;
 
 use crate::support::runs::{self, reference_server, run_alone};
-use sequence_stress::{
-    engine::{Accounting, RunResult, Setup},
-    reference::{ModelOptions, Server},
-    scenario::Scenario,
-    seed::Seed,
-    simulation::Simulation,
-};
+use reference::{ModelOptions, Server};
+use sequence_stress::engine::{Accounting, RunResult, Setup};
+use wire::simulation::Simulation;
+use workload::{scenario::Scenario, seed::Seed};
 
 /// Short limits, so that a missing answer is lost soon.
 const SCENARIO: &str = "

@@ -11,11 +11,9 @@ use harness::{
     rows::{MODELS, ROWS, Row, Scene, not_found_because},
     trial::{Outcome, Seen, correct_in_reference, in_reference, once},
 };
-use sequence_stress::{
-    oracle::ViolationKind,
-    reference::{Fault, Planted},
-    scenario::BUILTIN,
-};
+use oracle::ViolationKind;
+use reference::{Fault, Planted};
+use workload::scenario::BUILTIN;
 
 use crate::support::long::is_long;
 

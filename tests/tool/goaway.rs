@@ -8,15 +8,13 @@ use std::{
     },
 };
 
-use sequence_stress::{
-    engine::{RunError, RunResult, Setup},
-    seed::Seed,
-};
+use sequence_stress::engine::{RunError, RunResult, Setup};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional},
     net::{TcpListener, TcpStream},
     sync::oneshot,
 };
+use workload::seed::Seed;
 
 use crate::support::runs::{run_alone, runtime, scenario_at, server_with};
 

@@ -7,13 +7,11 @@ use crate::support::{
     runs::{reference_server, run_alone, scenario},
     tool::{Serve, tool},
 };
-use sequence_stress::{
-    engine::{MemorySource, RunResult, Setup},
-    oracle::{ViolationKind, diagnosis::Cause},
-    reference::{Fault, MEMORY_GAUGE, ModelOptions, Planted},
-    seed::Seed,
-    simulation::Simulation,
-};
+use oracle::{ViolationKind, diagnosis::Cause};
+use reference::{Fault, MEMORY_GAUGE, ModelOptions, Planted};
+use sequence_stress::engine::{MemorySource, RunResult, Setup};
+use wire::simulation::Simulation;
+use workload::seed::Seed;
 
 /// A run of so many seconds.
 fn run_for(seconds: u32, faults: &[Planted], over_http: bool) -> RunResult {

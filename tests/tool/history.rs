@@ -13,18 +13,19 @@ use crate::support::{
     runs::{self, block_on},
     tool::tool,
 };
+use oracle::{
+    Violation,
+    history::{Keep, Options},
+};
+use reference::{Fault, ModelOptions, Planted};
 use sequence_stress::{
     engine::{Checked, HistoryPlan, Interrupted, Observer, Progress, RunResult, Setup as RunSetup, check, run},
-    history::{Keep, Options},
-    oracle::Violation,
-    reference::{Fault, ModelOptions, Planted},
     report::{Summary, Verdict},
-    scenario::Scenario,
-    seed::Seed,
-    simulation::Simulation,
 };
 use tempfile::TempDir;
 use tokio::sync::mpsc;
+use wire::simulation::Simulation;
+use workload::{scenario::Scenario, seed::Seed};
 
 const SCENARIO: &str = "
 load.workers = 3

@@ -11,11 +11,11 @@ use std::{
 };
 
 use crate::support::tool::{Serve, tool};
-use sequence_stress::proto::{
+use tonic::{Code, transport::Channel};
+use wire::proto::{
     ModelConfigRequest, ModelInferRequest, ModelParameter, RepositoryIndexRequest, RepositoryModelLoadRequest,
     grpc_inference_service_client::GrpcInferenceServiceClient,
 };
-use tonic::{Code, transport::Channel};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const LIMIT: Duration = Duration::from_secs(60);

@@ -10,15 +10,11 @@ use std::{
 };
 
 use crate::support::runs::{reference_server, run_alone, scenario_at};
-use sequence_stress::{
-    claim::Claim,
-    engine::{Accounting, RunError, RunResult, Setup, SlotFinding},
-    oracle::ViolationKind,
-    reference::{Fault, ModelOptions, Planted, Server},
-    scenario::Scenario,
-    seed::Seed,
-    simulation::Simulation,
-};
+use oracle::ViolationKind;
+use reference::{Fault, ModelOptions, Planted, Server};
+use sequence_stress::engine::{Accounting, RunError, RunResult, Setup, SlotFinding};
+use wire::simulation::Simulation;
+use workload::{claim::Claim, scenario::Scenario, seed::Seed};
 
 const TOOL: &str = env!("CARGO_BIN_EXE_sequence-stress");
 const IDLE_LIMIT: Duration = Duration::from_millis(400);

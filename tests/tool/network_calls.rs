@@ -5,16 +5,16 @@ use crate::support;
 use std::time::Duration;
 
 use crate::support::runs::{reference_server, run_alone};
-use sequence_stress::{
+use oracle::ViolationKind;
+use reference::{ModelOptions, Planted, Server};
+use sequence_stress::engine::{Accounting, RunResult, Setup, SlotFinding};
+use wire::simulation::Simulation;
+use workload::{
     claim::Claim,
     conversation::Transport,
     endpoint::Endpoints,
-    engine::{Accounting, RunResult, Setup, SlotFinding},
-    oracle::ViolationKind,
-    reference::{ModelOptions, Planted, Server},
     scenario::{Overrides, Scenario, Source},
     seed::Seed,
-    simulation::Simulation,
 };
 
 const CALLS: [Transport; 3] = [Transport::GrpcUnary, Transport::Http, Transport::HttpBinary];

@@ -15,12 +15,10 @@ use crate::support::{
     runs::{reference_server, run_alone, scenario},
     tool::tool,
 };
-use sequence_stress::{
-    engine::{PendingRequests, RunResult, Setup},
-    oracle::ViolationKind,
-    reference::ModelOptions,
-    seed::Seed,
-};
+use oracle::ViolationKind;
+use reference::ModelOptions;
+use sequence_stress::engine::{PendingRequests, RunResult, Setup};
+use workload::seed::Seed;
 
 /// What a run says where these metrics are told.
 fn run_with_metrics(metrics: &str) -> RunResult {

@@ -7,16 +7,17 @@ use crate::support::{
     gate::{Gate, Pass},
     runs::{block_on, reference_server, run_alone, scenario_at},
 };
-use sequence_stress::{
-    engine::{Accounting, IdleSearch, Observer, Restart, RunError, RunResult, Setup, SlotFinding, run},
-    model::Strategy,
-    oracle::ViolationKind,
-    reference::{Fault, ModelOptions, Planted, Server},
-    seed::Seed,
+use oracle::ViolationKind;
+use reference::{Fault, ModelOptions, Planted, Server};
+use sequence_stress::engine::{
+    Accounting, IdleSearch, Observer, Restart, RunError, RunResult, Setup, SlotFinding, run,
+};
+use tokio::{sync::mpsc, time::sleep};
+use wire::{
     simulation::Simulation,
     transport::{Access, Client},
 };
-use tokio::{sync::mpsc, time::sleep};
+use workload::{model::Strategy, seed::Seed};
 
 fn server(faults: &[Planted]) -> Server {
     let models = ModelOptions {

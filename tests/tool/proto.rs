@@ -1,10 +1,10 @@
-//! The generated code in `src/proto/` against the protocol files in `proto/`.
+//! The generated code in `crates/wire/src/proto/` against the protocol files in `proto/`.
 
 use std::{env, fs, path::Path};
 
 use prost::Message as _;
 
-/// The files that `proto/` generates, each with its name in `src/proto/`.
+/// The files that `proto/` generates, each with its name in `crates/wire/src/proto/`.
 fn generated() -> [(&'static str, Vec<u8>); 2] {
     let folder = tempfile::tempdir().expect("a folder");
     let proto = concat!(env!("CARGO_MANIFEST_DIR"), "/proto");
@@ -20,7 +20,7 @@ fn generated() -> [(&'static str, Vec<u8>); 2] {
 
 #[test]
 fn what_is_generated_from_the_protocols_files_is_what_is_in_the_repository() {
-    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src/proto"));
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/crates/wire/src/proto"));
     for (name, content) in generated() {
         let path = folder.join(name);
         if env::var_os("SEQUENCE_STRESS_GENERATE").is_some() {
@@ -29,7 +29,7 @@ fn what_is_generated_from_the_protocols_files_is_what_is_in_the_repository() {
         let is_same = fs::read(&path).is_ok_and(|kept| kept == content);
         assert!(
             is_same,
-            "src/proto/{name} differs from what proto/ generates: run SEQUENCE_STRESS_GENERATE=1 scripts/test tool::proto, and commit the file"
+            "crates/wire/src/proto/{name} differs from what proto/ generates: run SEQUENCE_STRESS_GENERATE=1 scripts/test tool::proto, and commit the file"
         );
     }
 }

@@ -3,12 +3,10 @@
 use crate::support::request;
 use std::time::Duration;
 
-use sequence_stress::{
-    proto::{ModelInferRequest, ModelInferResponse, grpc_inference_service_client::GrpcInferenceServiceClient},
-    reference::{Fault, ModelOptions, Options, Planted, Server},
-};
+use reference::{Fault, ModelOptions, Options, Planted, Server};
 use tokio_stream::StreamExt as _;
 use tonic::{Code, Status, transport::Channel};
+use wire::proto::{ModelInferRequest, ModelInferResponse, grpc_inference_service_client::GrpcInferenceServiceClient};
 
 const LIMIT: Duration = Duration::from_secs(20);
 

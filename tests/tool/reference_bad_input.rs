@@ -4,13 +4,7 @@ use crate::support::request;
 use std::{net::SocketAddr, time::Duration};
 
 use prost::{Message as _, bytes::Buf as _};
-use sequence_stress::{
-    proto::{
-        InferParameter, ModelInferRequest, ModelStreamInferResponse,
-        grpc_inference_service_client::GrpcInferenceServiceClient, infer_parameter::ParameterChoice,
-    },
-    reference::{ModelOptions, Options, Server},
-};
+use reference::{ModelOptions, Options, Server};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -22,6 +16,10 @@ use tonic::{
     codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
     codegen::http::uri::PathAndQuery,
     transport::Channel,
+};
+use wire::proto::{
+    InferParameter, ModelInferRequest, ModelStreamInferResponse,
+    grpc_inference_service_client::GrpcInferenceServiceClient, infer_parameter::ParameterChoice,
 };
 
 const LIMIT: Duration = Duration::from_secs(120);

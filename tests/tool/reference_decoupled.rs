@@ -4,17 +4,15 @@
 use crate::support::request;
 use std::time::Duration;
 
-use sequence_stress::{
-    proto::{
-        InferParameter, ModelInferRequest, ModelRepositoryParameter, ModelStatisticsRequest, ModelStreamInferResponse,
-        RepositoryModelLoadRequest, grpc_inference_service_client::GrpcInferenceServiceClient,
-        infer_parameter::ParameterChoice::BoolParam, model_repository_parameter::ParameterChoice,
-    },
-    reference::{Fault, ModelOptions, Options, Planted, Server},
-};
+use reference::{Fault, ModelOptions, Options, Planted, Server};
 use serde_json::json;
 use tokio_stream::StreamExt as _;
 use tonic::{Code, transport::Channel};
+use wire::proto::{
+    InferParameter, ModelInferRequest, ModelRepositoryParameter, ModelStatisticsRequest, ModelStreamInferResponse,
+    RepositoryModelLoadRequest, grpc_inference_service_client::GrpcInferenceServiceClient,
+    infer_parameter::ParameterChoice::BoolParam, model_repository_parameter::ParameterChoice,
+};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const FAMILIES: [&str; 2] = ["decoupled_sequence_int32", "decoupled_oldest_sequence_int32"];

@@ -4,9 +4,9 @@ use crate::support::request;
 use std::{fs, time::Duration};
 
 use crate::support::tool::Serve;
-use sequence_stress::proto::{ModelInferRequest, grpc_inference_service_client::GrpcInferenceServiceClient};
 use tokio::{task::JoinSet, time::timeout};
 use tonic::transport::Channel;
+use wire::proto::{ModelInferRequest, grpc_inference_service_client::GrpcInferenceServiceClient};
 
 const LIMIT: Duration = Duration::from_secs(300);
 const MODEL: &str = "custom_sequence_int32";

@@ -3,18 +3,16 @@
 use std::time::Duration;
 
 use crate::support::numbers::{TYPES, Type, bytes_of, contents_of};
-use sequence_stress::{
-    proto::{
-        InferParameter, InferTensorContents, ModelInferRequest, ModelRepositoryParameter, RepositoryModelLoadRequest,
-        grpc_inference_service_client::GrpcInferenceServiceClient,
-        infer_parameter::ParameterChoice::{BoolParam, Int64Param},
-        model_infer_request::InferInputTensor,
-        model_repository_parameter,
-    },
-    reference::{Fault, ModelOptions, Options, Planted, Server, model_names},
-};
+use reference::{Fault, ModelOptions, Options, Planted, Server, model_names};
 use serde_json::{Value, json};
 use tonic::{Code, Status, transport::Channel};
+use wire::proto::{
+    InferParameter, InferTensorContents, ModelInferRequest, ModelRepositoryParameter, RepositoryModelLoadRequest,
+    grpc_inference_service_client::GrpcInferenceServiceClient,
+    infer_parameter::ParameterChoice::{BoolParam, Int64Param},
+    model_infer_request::InferInputTensor,
+    model_repository_parameter,
+};
 
 const LIMIT: Duration = Duration::from_secs(120);
 /// Its low 32 bits are 3.

@@ -9,13 +9,13 @@ use std::{
 };
 
 use crate::support::tool::tool;
-use sequence_stress::{
+use reference::{Fault, ModelOptions, Options, Planted, Server};
+use sequence_stress::failure::Failure;
+use tempfile::TempDir;
+use workload::{
     conversation::{Act, Conversation, parse_acts},
-    failure::Failure,
-    reference::{Fault, ModelOptions, Options, Planted, Server},
     sequence::Pattern,
 };
-use tempfile::TempDir;
 
 fn run(arguments: &[&str]) -> Output {
     tool().args(arguments).output().expect("the command runs")

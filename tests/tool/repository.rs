@@ -16,12 +16,10 @@ use std::{
     },
 };
 
-use sequence_stress::{
-    engine::Setup,
-    reference::{Models, Options, Server, scheduler::HoldUntil},
-    scenario::{Overrides, Scenario, Source},
-};
+use reference::{Models, Options, Server, scheduler::HoldUntil};
+use sequence_stress::engine::Setup;
 use tempfile::TempDir;
+use workload::scenario::{Overrides, Scenario, Source};
 
 /// What a run of the short form of the default scenario claims of itself with this seed.
 const SEED: u64 = 8;
@@ -447,7 +445,7 @@ fn run_short(server: &Server, model: &str) -> Result<(), String> {
     };
     let scenario = Scenario::resolve(&source, overrides).map_err(|error| error.to_string())?;
     let result =
-        runs::run_alone(Setup::new(scenario, sequence_stress::seed::Seed(SEED))).map_err(|error| error.to_string())?;
+        runs::run_alone(Setup::new(scenario, workload::seed::Seed(SEED))).map_err(|error| error.to_string())?;
     match &result.violations[..] {
         [] if result.tally.total().completed > 100 => Ok(()),
         [] => Err("next to nothing was answered".to_owned()),

@@ -6,18 +6,14 @@ use crate::support::{
     SOLO, Setup, TestServer,
     runs::{self, block_on},
 };
-use sequence_stress::reference::{Fault, ModelOptions, Planted, When};
-use sequence_stress::{
-    engine::{
-        Accounting, Hints, Interrupted, Observer, Preflight, Progress, RunError, RunResult, Setup as RunSetup, run,
-    },
-    model::Strategy,
-    oracle::{Purpose, ViolationKind},
-    scenario::Scenario,
-    seed::Seed,
-    simulation::Simulation,
+use oracle::{Purpose, ViolationKind};
+use reference::{Fault, ModelOptions, Planted, When};
+use sequence_stress::engine::{
+    Accounting, Hints, Interrupted, Observer, Preflight, Progress, RunError, RunResult, Setup as RunSetup, run,
 };
 use tokio::sync::mpsc;
+use wire::simulation::Simulation;
+use workload::{model::Strategy, scenario::Scenario, seed::Seed};
 
 fn with_models(change: impl FnOnce(&mut ModelOptions)) -> Setup {
     let mut setup = Setup::default();

@@ -6,18 +6,16 @@ use crate::support::{
     runs::{reference_server, scenario},
     side_by_side,
 };
-use sequence_stress::{
-    engine::{IdleSearch, Interrupted, RunResult, Setup, SlotFinding, run},
-    oracle::{
-        Leak, Purpose, Violation,
-        ViolationKind::{self, *},
-        diagnosis::{Cause, Explanation},
-    },
-    reference::{Fault, ModelOptions, Planted, Server},
-    seed::Seed,
-    simulation::{self, Simulation},
+use oracle::{
+    Leak, Purpose, Violation,
+    ViolationKind::{self, *},
+    diagnosis::{Cause, Explanation},
 };
+use reference::{Fault, ModelOptions, Planted, Server};
+use sequence_stress::engine::{IdleSearch, Interrupted, RunResult, Setup, SlotFinding, run};
 use tokio::sync::mpsc;
+use wire::simulation::{self, Simulation};
+use workload::seed::Seed;
 
 /// As many simulations as a small machine has cores.
 const AT_A_TIME: usize = 2;

@@ -2,16 +2,18 @@
 
 use std::{fs, process::Output, time::Duration};
 
+use reference::{ModelOptions, Options, Server};
 use sequence_stress::{
+    engine::{Restart, Setup},
+    report::{Summary, Verdict},
+};
+use wire::simulation::Simulation;
+use workload::{
     claim::Claim,
     endpoint::Endpoints,
-    engine::{Restart, Setup},
-    reference::{ModelOptions, Options, Server},
-    report::{Summary, Verdict},
     scenario::{BUILTIN, Builtin, KEYS, Overrides, Scenario, Source},
     seed::Seed,
     sequence::Pattern,
-    simulation::Simulation,
 };
 
 use crate::support::{

@@ -1,15 +1,11 @@
 //! Steps as calls of their own: a correct server is not accused, a broken one is, by its codes too, and what cannot be done is told.
 
 use crate::support::runs::{run_alone, scenario, server_with as server};
-use sequence_stress::{
-    claim::Claim,
-    engine::{Accounting, RunError, RunResult, Setup},
-    event::Code,
-    oracle::{Evidence, ViolationKind},
-    reference::Server,
-    seed::Seed,
-    simulation::Simulation,
-};
+use oracle::{Evidence, ViolationKind};
+use reference::Server;
+use sequence_stress::engine::{Accounting, RunError, RunResult, Setup};
+use wire::simulation::Simulation;
+use workload::{claim::Claim, event::Code, seed::Seed};
 
 const SCENARIO: &str = "
 load = { workers = 6, iterations = 30 }

@@ -6,13 +6,13 @@ use crate::support::{
     Setup, TestServer,
     runs::{self, run_alone},
 };
-use sequence_stress::{
-    engine::{RunResult, Setup as RunSetup},
-    oracle::ViolationKind,
-    reference::{Like, ModelOptions, Options, Server},
+use oracle::ViolationKind;
+use reference::{Like, ModelOptions, Options, Server};
+use sequence_stress::engine::{RunResult, Setup as RunSetup};
+use wire::simulation::Simulation;
+use workload::{
     scenario::{BUILTIN, Overrides, Scenario, Source},
     seed::Seed,
-    simulation::Simulation,
 };
 
 const SCENARIO: &str = "

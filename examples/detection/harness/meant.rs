@@ -7,16 +7,16 @@ use std::{
     time::Duration,
 };
 
-use sequence_stress::{
+use reference::{
+    Fault::{self, *},
+    Options, Planted, Server,
+};
+use sequence_stress::engine::{self, Setup};
+use wire::simulation::Simulation;
+use workload::{
     endpoint::Endpoints,
-    engine::{self, Setup},
-    reference::{
-        Fault::{self, *},
-        Options, Planted, Server,
-    },
     scenario::{Overrides, Scenario, Source},
     seed::Seed,
-    simulation::Simulation,
 };
 
 use super::{

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use sequence_stress::{
+use oracle::history::Entry;
+use workload::{
     event::{ContextId, Cut, EventKind, Received},
-    history::Entry,
     number::{Datatype, Number},
     sequence::{Pattern, Step},
 };

@@ -4,13 +4,11 @@
 
 use std::time::Duration;
 
-use sequence_stress::{
-    oracle::{
-        ViolationKind,
-        diagnosis::Cause::{self, *},
-    },
-    reference::Fault,
+use oracle::{
+    ViolationKind,
+    diagnosis::Cause::{self, *},
 };
+use reference::Fault;
 
 /// The idle limit of models where a scene needs no other.
 pub const IDLE_LIMIT: Duration = Duration::from_millis(100);

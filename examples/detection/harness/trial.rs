@@ -2,20 +2,25 @@
 
 use std::{collections::BTreeSet, mem, net::SocketAddr, path::Path, time::Duration};
 
+use oracle::{
+    Violation, ViolationKind,
+    diagnosis::Cause,
+    history::{self, Entry, Item, Keep, Reader},
+};
 use rand::RngExt as _;
+use reference::{MEMORY_GAUGE, ModelOptions, Options, Planted, Server};
 use sequence_stress::{
     engine::{HistoryPlan, MemorySource, Observer, Progress, RunResult, Setup, SlotFinding, run},
-    event::EventKind,
-    history::{self, Entry, Item, Keep, Reader},
-    oracle::{Violation, ViolationKind, diagnosis::Cause},
-    reference::{MEMORY_GAUGE, ModelOptions, Options, Planted, Server},
     report::{describe, evidence},
-    scenario::{Millis, Overrides, Scenario, Source},
-    seed::Seed,
-    simulation::{self, Simulation},
 };
 use tempfile::TempDir;
 use tokio::{runtime::Handle, sync::mpsc};
+use wire::simulation::{self, Simulation};
+use workload::{
+    event::EventKind,
+    scenario::{Millis, Overrides, Scenario, Source},
+    seed::Seed,
+};
 
 use super::{
     plain::{self, Plain},

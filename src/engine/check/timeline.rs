@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use super::missed;
-use crate::{
+use oracle::history::Entry;
+use workload::{
     conversation::Lane,
     event::{ContextId, Event, EventKind, Nanos},
-    history::Entry,
     plan::correlation_id,
     scenario::Scenario,
     sequence::RequestId,

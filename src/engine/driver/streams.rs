@@ -2,11 +2,13 @@
 
 use std::{future::poll_fn, task::Poll, time::Duration};
 
-use crate::{
-    conversation::{Lane, Transport},
-    event::Cut,
+use wire::{
     net::Marks,
     transport::{Incoming, Message, Outgoing, Severer},
+};
+use workload::{
+    conversation::{Lane, Transport},
+    event::Cut,
 };
 
 /// How long after a connection is gone a stream that still waits was certainly not on it: it would have been told.

@@ -5,13 +5,11 @@ use std::{fmt, fs, str::FromStr};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    event::Nanos,
-    oracle::{
-        Evidence, Violation, ViolationKind,
-        diagnosis::{Cause, Clue, Explanation},
-    },
+use oracle::{
+    Evidence, Violation, ViolationKind,
+    diagnosis::{Cause, Clue, Explanation},
 };
+use workload::event::Nanos;
 
 /// Where the server's memory is read.
 #[derive(Clone, Debug, PartialEq, Eq)]

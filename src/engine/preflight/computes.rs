@@ -3,11 +3,11 @@
 use std::num::NonZeroU16;
 
 use super::Hints;
-use crate::{
+use crate::engine::Note;
+use workload::{
     answers::Answers,
     arithmetic::{Arithmetic, Formula},
     conversation::Transport,
-    engine::Note,
     model::Settings,
     number::{Datatype, Number, Written},
     scenario::{Network, Population, Scenario},

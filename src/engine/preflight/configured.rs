@@ -3,13 +3,13 @@
 use std::{borrow::Cow, time::Duration};
 
 use super::Hints;
-use crate::{
+use crate::engine::Note;
+use wire::transport::Configuration;
+use workload::{
     arithmetic::Arithmetic,
-    engine::Note,
     model::{Model, Settings, SlotRange, Strategy, ToldIds, Turn},
     scenario::{Phase, Scenario, ServerAction},
     tensor::{Shape, TensorSpec},
-    transport::Configuration,
 };
 
 /// The name of the configuration parameter that tells how long a model takes to execute, in ms.

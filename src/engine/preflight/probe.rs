@@ -4,16 +4,18 @@ use std::collections::BTreeSet;
 
 use super::Preflight;
 use crate::{
-    conversation::Transport,
     engine::Note,
     engine::{
         parts::{Part, Wanted},
         slots::free_ids,
     },
+};
+use wire::transport::{Access, Client, Link, Message, RequestTemplate, Stream};
+use workload::{
+    conversation::Transport,
     model::ToldIds,
     scenario::{Population, Scenario},
     sequence::{CorrelationId, IdForm, Pattern, RequestId, Step, WireId},
-    transport::{Access, Client, Link, Message, RequestTemplate, Stream},
 };
 
 /// What came of a sequence of one step.

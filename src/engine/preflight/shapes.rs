@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU16;
 
-use crate::{
+use workload::{
     scenario::{Elements, Scenario},
     tensor::{ELEMENTS_MAX, Shape, TensorSpec},
     wording::counted,

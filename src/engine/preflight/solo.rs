@@ -5,20 +5,20 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 use super::Preflight;
-use crate::{
+use crate::engine::{
+    accounting::Ledger,
+    aside::{Aside, Trail},
+    slots::free_ids,
+};
+use oracle::{Outcome, Purpose, Settled, Violation, diagnosis::ModelFacts};
+use wire::transport::{Access, Client, Incoming, Link, Message, RequestTemplate, Stream};
+use workload::{
     arithmetic::Arithmetic,
     conversation::Connection,
-    engine::{
-        accounting::Ledger,
-        aside::{Aside, Trail},
-        slots::free_ids,
-    },
     event::{ContextId, Cut, EventKind},
     number::Number,
-    oracle::{Outcome, Purpose, Settled, Violation, diagnosis::ModelFacts},
     scenario::Scenario,
     sequence::{CorrelationId, Pattern, RequestId, Step},
-    transport::{Access, Client, Incoming, Link, Message, RequestTemplate, Stream},
     wording::counted,
 };
 

@@ -1,7 +1,7 @@
 //! A preflight without a server, and every sentence of the preflight in each of its variants.
 
 use super::*;
-use crate::{
+use workload::{
     answers::Answers,
     arithmetic::Arithmetic,
     number::Number,

@@ -11,13 +11,13 @@ use super::{
     },
     Interrupted, Observer, Prepared, RunError, RunResult,
 };
-use crate::{
-    event::Nanos,
+use crate::recorder::Tally;
+use oracle::{
+    Evidence, Violation, ViolationKind,
+    diagnosis::ModelFacts,
     history::{Kept, Spool},
-    oracle::{Evidence, Violation, ViolationKind, diagnosis::ModelFacts},
-    recorder::Tally,
-    scenario::Scenario,
 };
+use workload::{event::Nanos, scenario::Scenario};
 
 impl Prepared {
     /// Compares with the server's own counts, counts its slots, and looks whether it is still there.

@@ -15,15 +15,10 @@ use super::{
     },
     Observer, Prepared, RunError, Setup,
 };
-use crate::{
-    event::ContextId,
-    history::Spool,
-    oracle::{Explainer, Occupancy, VIOLATIONS_KEPT, Violation, diagnosis::ModelFacts},
-    plan::correlation_id,
-    recorder::{Collector, Taps},
-    scenario::Scenario,
-    transport::{Access, Client},
-};
+use crate::recorder::{Collector, Taps};
+use oracle::{Explainer, Occupancy, VIOLATIONS_KEPT, Violation, diagnosis::ModelFacts, history::Spool};
+use wire::transport::{Access, Client};
+use workload::{event::ContextId, plan::correlation_id, scenario::Scenario};
 
 /// After how long the user learns what the tool waits for before the run.
 const QUIET: Duration = Duration::from_secs(3);

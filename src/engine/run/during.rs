@@ -16,15 +16,13 @@ use super::{
     },
     Interrupted, Observer, Prepared, RunError, RunResult, TICK, keep,
 };
-use crate::{
+use crate::recorder::{Collected, Tally};
+use oracle::{
+    Violation,
+    diagnosis::{ModelFacts, explain},
     history::Spool,
-    oracle::{
-        Violation,
-        diagnosis::{ModelFacts, explain},
-    },
-    recorder::{Collected, Tally},
-    transport::GoAways,
 };
+use wire::transport::GoAways;
 
 /// How long the collector may take to come to its end when the run is over.
 const COLLECTING: Duration = Duration::from_secs(60);

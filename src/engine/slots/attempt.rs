@@ -10,7 +10,6 @@ use tokio::{
 
 use super::{SlotFinding, Terms, open_sequence::OpenSequence};
 use crate::{
-    conversation::Connection,
     engine::{
         Accounting, Preflight,
         accounting::Ledger,
@@ -18,11 +17,14 @@ use crate::{
         out::trace_step,
         shared::Shared,
     },
-    event::{ContextId, Cut, EventKind},
-    oracle::{Leak, Outcome, Purpose, Ruling},
     recorder::Counts,
+};
+use oracle::{Leak, Outcome, Purpose, Ruling};
+use wire::transport::{Client, Link, Message, Outgoing, RequestTemplate, Stream};
+use workload::{
+    conversation::Connection,
+    event::{ContextId, Cut, EventKind},
     sequence::{CorrelationId, RequestId},
-    transport::{Client, Link, Message, Outgoing, RequestTemplate, Stream},
     wording::counted,
 };
 

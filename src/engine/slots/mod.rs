@@ -11,13 +11,10 @@ use tokio::time::Instant;
 
 use self::attempt::{Attempt, Void};
 use super::{Accounting, Preflight, aside::Trail, run::RunResult, shared::Shared};
-use crate::{
-    oracle::{Evidence, Leak, Violation, ViolationKind},
-    recorder::Tally,
-    scenario::Scenario,
-    sequence::Pattern,
-    transport::Client,
-};
+use crate::recorder::Tally;
+use oracle::{Evidence, Leak, Violation, ViolationKind};
+use wire::transport::Client;
+use workload::{scenario::Scenario, sequence::Pattern};
 
 /// How late a correct server's reaper may be. A server that is later costs time and nothing else, because a START is
 /// waited for much longer.
@@ -251,7 +248,7 @@ pub(super) async fn check(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{Overrides, Source};
+    use workload::scenario::{Overrides, Source};
 
     fn scenario(text: &str) -> Scenario {
         Scenario::resolve(&Source::from_text("test", text), Overrides::default()).expect("a scenario")

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rand::RngExt as _;
 
-use crate::{
+use workload::{
     arithmetic::Arithmetic,
     event::Nanos,
     seed::Seed,

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{
+use workload::{
     conversation::{Connection, Transport},
     sequence::{Flaw, Pattern, Special},
 };

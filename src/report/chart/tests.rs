@@ -1,14 +1,11 @@
 use std::num::NonZeroU64;
 
 use super::*;
-use crate::{
-    conversation::Transport,
-    oracle::{
-        Evidence, Sent, ViolationKind,
-        diagnosis::{Cause, Clue, Explanation, SequenceId},
-    },
-    sequence::Pattern,
+use oracle::{
+    Evidence, Sent, ViolationKind,
+    diagnosis::{Cause, Clue, Explanation, SequenceId},
 };
+use workload::{conversation::Transport, sequence::Pattern};
 
 const MS: Nanos = 1_000_000;
 

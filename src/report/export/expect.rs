@@ -6,13 +6,13 @@ use std::{
     time::Duration,
 };
 
-use crate::{
+use crate::failure::Due;
+use oracle::{Evidence, Oracle, Rules, Ruling, Words};
+use workload::{
     arithmetic::Arithmetic,
     conversation::{Connection, Lane, Transport},
     event::{ContextId, Cut, Event, EventKind, Nanos, Received},
-    failure::Due,
     number::Number,
-    oracle::{Evidence, Oracle, Rules, Ruling, Words},
     sequence::{CorrelationId, IdForm, Pattern, RequestId, Special, Step},
 };
 

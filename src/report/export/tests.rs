@@ -1,8 +1,8 @@
 use super::*;
-use crate::{
+use crate::failure::Accused;
+use workload::{
     arithmetic::{Arithmetic, Formula},
     conversation::parse_acts,
-    failure::Accused,
     number::Datatype,
     scenario::{Overrides, Scenario, Source},
     seed::Seed,

@@ -5,13 +5,9 @@ use std::io::Write as _;
 mod runs;
 
 use super::*;
-use crate::{
-    engine::{ResourceError, RunError, every_part_note, preflight_tests::every_message},
-    history::Kept,
-    model::Counted,
-    oracle::{CountBounds, Leak, ViolationKind, diagnosis::Cause},
-    scenario::ServerAction,
-};
+use crate::engine::{ResourceError, RunError, every_part_note, preflight_tests::every_message};
+use oracle::{CountBounds, Leak, ViolationKind, diagnosis::Cause, history::Kept};
+use workload::{model::Counted, scenario::ServerAction};
 
 /// What is written, without colours.
 fn plain(write: impl FnOnce(&mut anstream::StripStream<&mut Vec<u8>>) -> io::Result<()>) -> String {
@@ -69,7 +65,7 @@ fn slots() -> String {
 }
 
 fn health() -> String {
-    use crate::oracle::Subject::{Model, Server};
+    use oracle::Subject::{Model, Server};
     let not_ready =
         |of, until_ns, asked_for, executed| NotReady { of, from_ns: 1_500_000_000, until_ns, executed, asked_for };
     let mut health = Health {
@@ -100,7 +96,7 @@ fn connections_and_waits() -> String {
         }
         for population in ["", "fast"] {
             let population = population.to_owned();
-            let correlation_id = crate::sequence::CorrelationId(std::num::NonZeroU64::MIN);
+            let correlation_id = workload::sequence::CorrelationId(std::num::NonZeroU64::MIN);
             let holder = |slot| Holder { population: population.clone(), correlation_id, slot, held_ms: 5 };
             let holders = vec![holder(None), holder(Some(3))];
             let longest =

@@ -1,14 +1,11 @@
 //! What speaks for a cause, in words.
 
 use super::Description;
-use crate::{
-    event::ContextId,
-    oracle::{
-        Violation,
-        diagnosis::{Clue, Explanation, Left, Relation, SequenceId, WentOn},
-    },
-    wording::counted,
+use oracle::{
+    Violation,
+    diagnosis::{Clue, Explanation, Left, Relation, SequenceId, WentOn},
 };
+use workload::{event::ContextId, wording::counted};
 
 /// The evidence of a violation's explanation, in a sentence.
 #[must_use]
@@ -198,7 +195,7 @@ fn phrase(clue: &Clue, violation: &Violation, words: &Description) -> String {
 
 /// What was seen, as evidence.
 fn seen(violation: &Violation, Description { seen, .. }: &Description) -> String {
-    use crate::oracle::ViolationKind as Kind;
+    use oracle::ViolationKind as Kind;
     match violation.kind {
         Kind::WrongControl => format!("the model tells what it saw: {seen}"),
         Kind::WrongModel
@@ -213,7 +210,7 @@ fn seen(violation: &Violation, Description { seen, .. }: &Description) -> String
 
 /// What was seen beside what was expected, as evidence.
 fn seen_and_expected(violation: &Violation, Description { seen, expected, .. }: &Description) -> String {
-    use crate::oracle::ViolationKind as Kind;
+    use oracle::ViolationKind as Kind;
     match violation.kind {
         Kind::Statistics => format!("the counts rose by {seen}, and had to by {expected}"),
         Kind::WrongSlot => format!("the model tells {seen}; it had to be {expected}"),

@@ -3,13 +3,13 @@
 use std::num::NonZeroU64;
 
 use super::*;
-use crate::{
+use oracle::{
+    Sent,
+    diagnosis::{Cause, Clue, Explanation, Left, Relation, SequenceId, WentOn},
+};
+use workload::{
     event::{Code, ContextId},
     model::Counted,
-    oracle::{
-        Sent,
-        diagnosis::{Cause, Clue, Explanation, Left, Relation, SequenceId, WentOn},
-    },
     sequence::{CorrelationId, Flaw, Pattern, RequestId, Special},
     tensor::Other,
 };
@@ -61,8 +61,8 @@ fn all() -> Vec<(ViolationKind, Evidence)> {
             other: (other > 0).then_some(Other { content: Content::Whole(6.into()), element: other, of: 4 }),
         },
     };
-    let fraction = Content::NotWhole(crate::number::NotWhole::Fraction(text("1.5")));
-    let words = Content::NotWhole(crate::number::NotWhole::Text(text("five")));
+    let fraction = Content::NotWhole(workload::number::NotWhole::Fraction(text("1.5")));
+    let words = Content::NotWhole(workload::number::NotWhole::Text(text("five")));
     let refused = |since_ms| Evidence::Refused { since_ms, error: text("NO"), disorder: None };
     let flaw = |error| Evidence::Flaw { flaw: Flaw::IdZero, error };
     let failed = |has_to_be_refused, code| Evidence::Failed { has_to_be_refused, code, error: text("NO") };

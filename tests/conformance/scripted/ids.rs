@@ -1,8 +1,6 @@
 //! Correlation IDs: numbers and strings, and the types in which a model may want them.
 
-use sequence_stress::proto::infer_parameter::ParameterChoice::{
-    BoolParam, DoubleParam, Int64Param, StringParam, Uint64Param,
-};
+use wire::proto::infer_parameter::ParameterChoice::{BoolParam, DoubleParam, Int64Param, StringParam, Uint64Param};
 
 use super::NO_TEXTS;
 use crate::{

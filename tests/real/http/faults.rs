@@ -1,6 +1,6 @@
 //! Faults of the reference server over HTTP.
 
-use sequence_stress::reference::{Ended, Fault, Planted};
+use reference::{Ended, Fault, Planted};
 use serde_json::{Value, json};
 
 use super::{

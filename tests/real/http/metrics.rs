@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sequence_stress::reference::{Fault, Planted};
+use reference::{Fault, Planted};
 use serde_json::json;
 
 use super::{ask, http::LIMIT, infer, step, sum, with_faults};

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use sequence_stress::reference::{ModelOptions, Options, Planted, Server};
+use reference::{ModelOptions, Options, Planted, Server};
 use serde_json::{Value, json};
 
 use crate::support::{

@@ -4,17 +4,15 @@ use std::{net::SocketAddr, sync::Arc};
 
 use hyper_util::rt::TokioIo;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use reference::{Options, Server, Tls};
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned,
     crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject as _},
 };
-use sequence_stress::{
-    proto::{ServerLiveRequest, grpc_inference_service_client::GrpcInferenceServiceClient},
-    reference::{Options, Server, Tls},
-};
 use tonic::transport::Endpoint;
 use tower::service_fn;
+use wire::proto::{ServerLiveRequest, grpc_inference_service_client::GrpcInferenceServiceClient};
 
 use super::{
     MODEL,

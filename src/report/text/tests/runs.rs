@@ -4,16 +4,18 @@ use std::sync::Arc;
 
 use super::*;
 use crate::{
-    claim::{Claim, Claims},
-    conversation::Transport,
     engine::{
         Hints, Interrupted, Note, Part, RunResult,
         preflight_tests::{scenario, told},
     },
-    history::Scene,
-    model::Strategy,
     recorder::{Tally, Times, Waits},
     report::{ScenarioOutcome, SuiteRow, write_suite},
+};
+use oracle::history::Scene;
+use workload::{
+    claim::{Claim, Claims},
+    conversation::Transport,
+    model::Strategy,
 };
 
 /// All that the command line can tell.
@@ -123,7 +125,7 @@ pub(super) fn not_shown() -> String {
 }
 
 fn violation() -> Violation {
-    Violation::of_the_run(ViolationKind::WrongSum, 0, crate::oracle::Evidence::StillOpen)
+    Violation::of_the_run(ViolationKind::WrongSum, 0, oracle::Evidence::StillOpen)
 }
 
 pub(super) fn verdicts() -> String {

@@ -1,0 +1,198 @@
+//! The configurations of models.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::{
+    family::{Answers, Traits},
+    model::{INITIAL_FILE, Model},
+    options::{ControlType, CorridType, InitialState, ModelOptions},
+};
+use wire::proto::{
+    DataType, ModelConfig, ModelInput, ModelInstanceGroup, ModelOutput, ModelParameter, ModelSequenceBatching,
+    ModelTransactionPolicy,
+    model_config::SchedulingChoice,
+    model_sequence_batching::{
+        Control, ControlInput, InitialState as InitialData, State, StrategyChoice, StrategyDirect, StrategyOldest,
+        control::Kind, initial_state::StateData,
+    },
+};
+use workload::{
+    arithmetic::{Arithmetic, Formula},
+    model::Strategy,
+};
+
+/// The output that tells what a model saw, and how many elements it has.
+const SEEN: &str = "SEEN";
+const SEEN_ELEMENTS: i64 = 5;
+/// What echo models tell besides, each in an output of its own.
+const ECHOES: [(&str, DataType); 6] = [
+    ("SAW_START", DataType::TypeInt32),
+    ("SAW_END", DataType::TypeInt32),
+    ("SAW_READY", DataType::TypeInt32),
+    ("SAW_CORRID", DataType::TypeUint64),
+    ("SLOT", DataType::TypeInt32),
+    ("INSTANCE", DataType::TypeInt32),
+];
+/// The answers to each request of the decoupled models, and the executions of each request of the iterative ones.
+const TIMES: &str = "3";
+
+pub(super) fn config(model: &Model<'_>) -> ModelConfig {
+    let Model { backend, dtype, form, options, .. } = *model;
+    let traits = form.family.traits();
+    let names = model.names();
+    let any = form.variable || backend.is_program() && !traits.is_implicit;
+    let dims = vec![if any { -1 } else { 1 }];
+    let output = |name: &str, data_type: DataType, dims| ModelOutput {
+        name: name.to_owned(),
+        data_type: data_type.into(),
+        dims,
+        ..Default::default()
+    };
+    let mut outputs = vec![output(&names.output, dtype.data_type(), dims.clone())];
+    if backend.is_program() {
+        outputs.push(output(SEEN, DataType::TypeInt64, vec![SEEN_ELEMENTS]));
+    }
+    if traits.echoes {
+        outputs.extend(ECHOES.map(|(name, data_type)| output(name, data_type, vec![1])));
+    }
+    ModelConfig {
+        name: model.name(),
+        platform: backend.platform().to_owned(),
+        backend: backend.in_config().to_owned(),
+        max_batch_size: if form.batches { size(options.models.max_batch_size) } else { 0 },
+        input: vec![ModelInput {
+            name: names.input,
+            data_type: dtype.data_type().into(),
+            dims,
+            allow_ragged_batch: traits.ragged,
+            ..Default::default()
+        }],
+        output: outputs,
+        instance_group: vec![ModelInstanceGroup {
+            kind: backend.kind().into(),
+            count: size(options.models.instances),
+            ..Default::default()
+        }],
+        scheduling_choice: Some(SchedulingChoice::SequenceBatching(batching(model))),
+        model_transaction_policy: (traits.answers != Answers::Once)
+            .then_some(ModelTransactionPolicy { decoupled: true }),
+        parameters: parameters(model)
+            .into_iter()
+            .map(|(key, string_value)| (key, ModelParameter { string_value }))
+            .collect(),
+        ..Default::default()
+    }
+}
+
+fn batching(model: &Model<'_>) -> ModelSequenceBatching {
+    let options = &model.options.models;
+    let traits = model.form.family.traits();
+    ModelSequenceBatching {
+        max_sequence_idle_microseconds: micros(options.idle_limit),
+        control_input: controls(model),
+        state: traits.is_implicit.then(|| state(model)).into_iter().collect(),
+        strategy_choice: Some(strategy_choice(model.strategy, model.form.batches, options)),
+        iterative_sequence: traits.answers == Answers::Iterative,
+    }
+}
+
+fn strategy_choice(strategy: Strategy, batches: bool, options: &ModelOptions) -> StrategyChoice {
+    let max_queue_delay_microseconds = micros(options.queue_delay);
+    match strategy {
+        Strategy::Direct => StrategyChoice::Direct(StrategyDirect {
+            max_queue_delay_microseconds,
+            minimum_slot_utilization: options.minimum_slot_utilization,
+        }),
+        Strategy::Oldest => StrategyChoice::Oldest(StrategyOldest {
+            max_candidate_sequences: size(options.candidates),
+            // Without a batch dimension there is nothing to prefer.
+            preferred_batch_size: options.preferred_batch_sizes.iter().filter(|_| batches).map(|s| size(*s)).collect(),
+            max_queue_delay_microseconds,
+            preserve_ordering: false,
+        }),
+    }
+}
+
+/// START and READY; with END and CORRID besides where the model is told correlation IDs.
+fn controls(model: &Model<'_>) -> Vec<ControlInput> {
+    let names = model.names();
+    let input = |name: String, control| ControlInput { name, control: vec![control] };
+    let flag = |name, kind: Kind| {
+        let mut control = Control { kind: kind.into(), ..Default::default() };
+        match model.control() {
+            ControlType::Int32 => control.int32_false_true = vec![0, 1],
+            ControlType::Fp32 => control.fp32_false_true = vec![0.0, 1.0],
+            ControlType::Bool => control.bool_false_true = vec![false, true],
+        }
+        input(name, control)
+    };
+    let id = |name, corrid: CorridType| {
+        let (kind, data_type) = (Kind::ControlSequenceCorrid.into(), corrid.data_type().into());
+        input(name, Control { kind, data_type, ..Default::default() })
+    };
+    let corrid = model.corrid();
+    let mut controls = vec![flag(names.start, Kind::ControlSequenceStart)];
+    controls.extend(corrid.map(|_| flag(names.end, Kind::ControlSequenceEnd)));
+    controls.push(flag(names.ready, Kind::ControlSequenceReady));
+    controls.extend(corrid.map(|corrid| id(names.corrid, corrid)));
+    controls
+}
+
+fn state(model: &Model<'_>) -> State {
+    let names = model.names();
+    let data_type = model.dtype.data_type().into();
+    let begins = |name: &str, state_data| InitialData {
+        name: name.to_owned(),
+        data_type,
+        dims: vec![1],
+        state_data: Some(state_data),
+    };
+    State {
+        input_name: names.input_state,
+        output_name: names.output_state,
+        data_type,
+        dims: vec![1],
+        initial_state: match model.form.initial {
+            InitialState::None => Vec::new(),
+            InitialState::Zero => vec![begins("zero", StateData::ZeroData(true))],
+            InitialState::File { .. } => vec![begins(INITIAL_FILE, StateData::DataFile(INITIAL_FILE.to_owned()))],
+        },
+        use_same_buffer_for_input_output: model.form.single_buffer,
+        ..Default::default()
+    }
+}
+
+fn parameters(model: &Model<'_>) -> BTreeMap<String, String> {
+    let traits: Traits = model.form.family.traits();
+    let mut parameters = BTreeMap::from([(Formula::PARAMETER.to_owned(), model.formula.name().to_owned())]);
+    let mut put = |key: &str, value: &str| _ = parameters.insert(key.to_owned(), value.to_owned());
+    if model.backend.is_program() {
+        put("execute_delay_ms", &model.options.models.execution.as_millis().to_string());
+        put("sequence_stress_controls", SEEN);
+    }
+    let initial = model.initial().expect("it was checked");
+    if !initial.is_zero() {
+        put(Arithmetic::INITIAL_STATE, &initial.to_string());
+    }
+    match traits.answers {
+        Answers::Once => {}
+        Answers::Decoupled => put("sequence_stress_responses", TIMES),
+        Answers::Iterative => put("sequence_stress_iterations", TIMES),
+    }
+    // Where it is told correlation IDs it would otherwise go by them.
+    if traits.echoes && !traits.is_dyna && model.strategy == Strategy::Direct {
+        put("state_key", "slot");
+    }
+    for (key, value) in &model.options.parameters {
+        put(key, value);
+    }
+    parameters
+}
+
+fn size(size: u32) -> i32 {
+    i32::try_from(size).unwrap_or(i32::MAX)
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,213 @@
+//! The families of models: what sets some apart from others, whatever their backend and data type.
+
+use super::{backend::Backend, options::InitialState};
+use workload::{arithmetic::Formula, model::Strategy};
+
+/// How often requests are answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answers {
+    Once,
+    /// So often, after one execution.
+    Decoupled,
+    /// At each of so many executions.
+    Iterative,
+}
+
+/// What a family is like.
+#[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "a family has them side by side")]
+pub(super) struct Traits {
+    /// What the names of its models have of it, before what else they have.
+    pub(super) word: &'static str,
+    /// Whether names say that it is the one by correlation ID.
+    pub(super) is_dyna: bool,
+    /// None: as the options say.
+    pub(super) strategy: Option<Strategy>,
+    /// The server keeps the state.
+    pub(super) is_implicit: bool,
+    /// Nothing is kept.
+    pub(super) is_stateless: bool,
+    pub(super) ragged: bool,
+    pub(super) echoes: bool,
+    pub(super) answers: Answers,
+}
+
+const PLAIN: Traits = Traits {
+    word: "",
+    is_dyna: false,
+    strategy: None,
+    is_implicit: false,
+    is_stateless: false,
+    ragged: false,
+    echoes: false,
+    answers: Answers::Once,
+};
+const OLDEST: Traits = Traits { strategy: Some(Strategy::Oldest), ..PLAIN };
+const DYNA: Traits = Traits { is_dyna: true, ..OLDEST };
+
+workload::table! {
+    /// A family of models.
+    pub enum Family: Traits {
+        /// The running sum, kept by the model by slot.
+        Sequence = "sequence", PLAIN;
+        /// The running sum, and CORRID at END, kept by the model by CORRID.
+        DynaSequence = "dyna_sequence", DYNA;
+        /// The running sum, kept by the server.
+        Implicit = "implicit", Traits { word: "implicit", is_implicit: true, ..PLAIN };
+        /// The same under Oldest.
+        DynaImplicit = "dyna_implicit", Traits { word: "implicit", is_implicit: true, ..DYNA };
+        /// READY * (INPUT + START).
+        Stateless = "stateless", Traits { word: "stateless", is_stateless: true, ..PLAIN };
+        /// The same, and CORRID at END.
+        DynaStateless = "dyna_stateless", Traits { word: "stateless", is_stateless: true, ..DYNA };
+        /// The running sum, kept by the model by CORRID.
+        Oldest = "oldest", Traits { word: "oldest", ..OLDEST };
+        /// The same, of batches whose rows have different sizes.
+        Ragged = "ragged", Traits { word: "ragged", ragged: true, ..OLDEST };
+        /// The running sum by slot, and what the model saw.
+        Echo = "echo", Traits { word: "echo", echoes: true, ..PLAIN };
+        /// The same by CORRID.
+        DynaEcho = "dyna_echo", Traits { word: "echo", echoes: true, ..DYNA };
+        /// Each request has three answers.
+        Decoupled = "decoupled", Traits { word: "decoupled", answers: Answers::Decoupled, ..PLAIN };
+        /// The same by CORRID.
+        DecoupledOldest = "decoupled_oldest",
+            Traits { word: "decoupled_oldest", answers: Answers::Decoupled, ..OLDEST };
+        /// Each request is executed three times.
+        Iterative = "iterative", Traits { word: "iterative", answers: Answers::Iterative, ..PLAIN };
+    }
+}
+
+impl Family {
+    pub(super) fn traits(self) -> Traits {
+        *self.row()
+    }
+
+    /// Those that Triton's own repositories have.
+    pub const OF_TRITON: &[Self] = &[Self::Sequence, Self::DynaSequence, Self::Implicit, Self::DynaImplicit];
+}
+
+/// One form of a family: what names say besides backend and data type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Form {
+    /// The family.
+    pub family: Family,
+    /// Whether requests have a batch dimension.
+    pub batches: bool,
+    /// Whether a request has any number of elements.
+    pub variable: bool,
+    /// What a new sequence's state is.
+    pub initial: InitialState,
+    /// Whether the server may give the model one buffer for the state that goes in and the one that comes out.
+    pub single_buffer: bool,
+}
+
+impl Form {
+    /// The plain form of a family.
+    #[must_use]
+    pub fn of(family: Family) -> Self {
+        Self { family, batches: true, variable: false, initial: InitialState::None, single_buffer: false }
+    }
+
+    fn without_batches(family: Family) -> Self {
+        Self { batches: false, ..Self::of(family) }
+    }
+
+    fn beginning_with(family: Family, initial: InitialState) -> Self {
+        Self { initial, ..Self::of(family) }
+    }
+
+    /// The forms that this project tests itself with, of the native and the Python backend.
+    #[must_use]
+    pub fn of_tester() -> Vec<Self> {
+        let file = || InitialState::File { data: None };
+        vec![
+            Self::of(Family::Sequence),
+            Self::of(Family::Oldest),
+            Self::of(Family::DynaSequence),
+            Self::without_batches(Family::Sequence),
+            Self::without_batches(Family::DynaSequence),
+            Self::beginning_with(Family::Sequence, file()),
+            Self::of(Family::Implicit),
+            Self::without_batches(Family::Implicit),
+            Self::beginning_with(Family::Implicit, InitialState::Zero),
+            Self::beginning_with(Family::Implicit, file()),
+            Self { single_buffer: true, ..Self::of(Family::Implicit) },
+            Self::of(Family::DynaImplicit),
+            Self::of(Family::Stateless),
+            Self::of(Family::DynaStateless),
+            Self::of(Family::Ragged),
+            Self::of(Family::Echo),
+            Self::of(Family::DynaEcho),
+            Self::of(Family::Decoupled),
+            Self::of(Family::DecoupledOldest),
+            Self::of(Family::Iterative),
+        ]
+    }
+
+    /// Whether there is a file of what state that the server keeps begins with.
+    #[must_use]
+    pub fn has_file(&self) -> bool {
+        self.family.traits().is_implicit && matches!(self.initial, InitialState::File { .. })
+    }
+
+    /// The name of a model of this form: `prefix` is the backend's token, or what stands in its place; `is_plain` as
+    /// [`Options::plain_names`](super::Options::plain_names) has it.
+    pub(super) fn name(&self, prefix: &str, dtype: &str, is_plain: bool) -> String {
+        let Traits { word, is_dyna, is_implicit, .. } = self.family.traits();
+        if is_plain {
+            let nobatch = if self.batches { "" } else { "_nobatch" };
+            return format!("{prefix}{nobatch}{}_sequence_{dtype}", if is_dyna { "_dyna" } else { "" });
+        }
+        // A family that has a word of its own is in Triton's own repositories no 'custom' one.
+        let token = if prefix == Backend::Native.token() && !word.is_empty() { "" } else { prefix };
+        let initial = match self.initial {
+            InitialState::None => "",
+            InitialState::File { .. } if is_implicit => "initial_file",
+            InitialState::Zero | InitialState::File { .. } => "initial",
+        };
+        let words = [
+            token,
+            word,
+            initial,
+            if self.single_buffer { "single_buffer" } else { "" },
+            if self.variable { "variable" } else { "" },
+            if self.batches { "" } else { "nobatch" },
+            if is_dyna { "dyna" } else { "" },
+            "sequence",
+            dtype,
+        ];
+        words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join("_")
+    }
+}
+
+/// What a model of a family computes on a backend.
+///
+/// # Errors
+/// Why there is no such model.
+pub(super) fn formula(family: Family, backend: Backend, strategy: Strategy) -> Result<Formula, String> {
+    let Traits { word, is_dyna, is_implicit, is_stateless, echoes, answers, ragged, .. } = family.traits();
+    let of_programs = word.starts_with("oldest") || ragged;
+    let of_native = echoes || answers != Answers::Once;
+    if is_implicit && backend == Backend::Python {
+        return Err("Triton's Python backend lets no model have state that the server keeps".to_owned());
+    }
+    if of_native && backend != Backend::Native || of_programs && !backend.is_program() {
+        return Err(format!(
+            "family {} is of the native backend{} alone",
+            family.name(),
+            if of_programs { " and the Python one" } else { "" }
+        ));
+    }
+    let by_row = backend.keeps_by_row() && strategy == Strategy::Direct && !is_dyna;
+    let keeps = is_implicit || !is_stateless && (backend.is_program() || by_row);
+    if !keeps && backend.keeps_by_row() && !is_dyna && !is_stateless {
+        return Err("its state is kept by row, and under Oldest a sequence has no row of its own".to_owned());
+    }
+    Ok(match (keeps, is_dyna && !is_implicit && !echoes) {
+        (true, false) => Formula::RunningSum,
+        (true, true) => Formula::RunningSumPlusCorrid,
+        (false, false) => Formula::Stateless,
+        (false, true) => Formula::StatelessPlusCorrid,
+    })
+}

@@ -1,0 +1,241 @@
+//! A model: its name, its configuration and its files.
+
+use std::borrow::Cow;
+
+use formats::{
+    formulas::{self, Names},
+    graph::Graph,
+};
+
+use super::{
+    backend::Backend,
+    config::config,
+    dtype::Dtype,
+    family::{self, Answers, Form},
+    options::{ControlType, CorridType, InitialState, Options},
+    tensorrt, text,
+};
+use wire::proto::ModelConfig;
+use workload::{arithmetic::Formula, model::Strategy, number::Number};
+
+/// What runs on Triton's Python backend.
+const PROGRAM: &[u8] = include_bytes!("../../../models/accumulator.py");
+/// What the files of initial states are called.
+pub(super) const INITIAL_FILE: &str = "thousand";
+/// The first release whose server knows iterative models, and one buffer for both states.
+const SINCE_24_01: &str = "24.01";
+
+/// A file of a model, by its name within the model's folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct File {
+    /// Its name, folders set apart by `/`.
+    pub name: String,
+    /// Its bytes.
+    pub bytes: Cow<'static, [u8]>,
+}
+
+/// What a model is to be, made up of one of each.
+#[derive(Clone, Copy, Debug)]
+pub struct Model<'a> {
+    pub(super) backend: Backend,
+    pub(super) dtype: Dtype,
+    pub(super) form: &'a Form,
+    pub(super) options: &'a Options,
+    pub(super) strategy: Strategy,
+    pub(super) formula: Formula,
+}
+
+impl<'a> Model<'a> {
+    /// A model of a form.
+    ///
+    /// # Errors
+    /// Why there is none, without its name.
+    pub fn new(backend: Backend, dtype: Dtype, form: &'a Form, options: &'a Options) -> Result<Self, String> {
+        let traits = form.family.traits();
+        let strategy = options.strategy.or(traits.strategy).unwrap_or(options.models.strategy);
+        let formula = family::formula(form.family, backend, strategy)?;
+        let model = Self { backend, dtype, form, options, strategy, formula };
+        model.check().map(|()| model)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let (form, traits) = (self.form, self.form.family.traits());
+        let release = self.options.release.as_deref();
+        if form.variable && self.backend.is_program() && !traits.is_implicit {
+            return Err("they take any number of elements without --variable".to_owned());
+        }
+        if self.backend == Backend::Openvino && matches!(self.dtype, Dtype::Int64 | Dtype::Uint64 | Dtype::Float64) {
+            return Err(
+                "OpenVINO's CPU plugin computes in 32 bits, whatever a file says: sums would be wrong".to_owned()
+            );
+        }
+        if form.single_buffer && !traits.is_implicit {
+            return Err("a single buffer is for state that the server keeps".to_owned());
+        }
+        if self.dtype == Dtype::Bool && self.options.control.is_some_and(|control| control != ControlType::Bool) {
+            return Err("dtype bool is INT32 with controls of BOOL".to_owned());
+        }
+        if let (Some(release), Some(last)) = (release, self.backend.last_release())
+            && release > last
+        {
+            return Err(format!("servers after {last} have no such backend"));
+        }
+        let is_new = form.single_buffer || traits.answers == Answers::Iterative;
+        if is_new && release.is_some_and(|release| release < SINCE_24_01) {
+            return Err(format!("servers before {SINCE_24_01} have no such models"));
+        }
+        if form.initial != InitialState::None {
+            self.check_initial(traits.is_implicit)?;
+        }
+        Ok(())
+    }
+
+    fn check_initial(&self, is_implicit: bool) -> Result<(), String> {
+        if self.formula.is_stateless() {
+            return Err("they keep nothing, which could not begin with anything".to_owned());
+        }
+        if self.form.initial == InitialState::Zero && !is_implicit {
+            return Err("state that models keep themselves begins with 0 without --initial-state".to_owned());
+        }
+        if self.form.has_file() && self.dtype == Dtype::Object {
+            return Err("the server sets texts that come of a file to zeros".to_owned());
+        }
+        self.initial().map(drop)
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let prefix = self.options.prefix.as_deref().unwrap_or(self.backend.token());
+        self.form.name(prefix, self.dtype.name(), self.options.plain_names)
+    }
+
+    /// Its backend.
+    #[must_use]
+    pub fn backend(&self) -> Backend {
+        self.backend
+    }
+
+    /// What it computes.
+    #[must_use]
+    pub fn formula(&self) -> Formula {
+        self.formula
+    }
+
+    /// How sequences are put into batches.
+    #[must_use]
+    pub fn strategy(&self) -> Strategy {
+        self.strategy
+    }
+
+    /// Its configuration.
+    #[must_use]
+    pub fn config(&self) -> ModelConfig {
+        config(self)
+    }
+
+    /// What a new sequence's state begins with.
+    ///
+    /// # Errors
+    /// When the bytes that are given are no number of the type.
+    pub(super) fn initial(&self) -> Result<Number, String> {
+        match &self.form.initial {
+            InitialState::None | InitialState::Zero => Ok(self.dtype.number(0)),
+            InitialState::File { data: None } => Ok(self.dtype.number(self.dtype.remarkable())),
+            InitialState::File { data: Some(bytes) } => self.dtype.read(bytes),
+        }
+    }
+
+    /// The type of START, END and READY.
+    pub(super) fn control(&self) -> ControlType {
+        let of_dtype = if self.dtype == Dtype::Bool { ControlType::Bool } else { ControlType::Int32 };
+        self.options.control.unwrap_or(of_dtype)
+    }
+
+    /// The type of CORRID; none where the model is not told it.
+    pub(super) fn corrid(&self) -> Option<CorridType> {
+        let traits = self.form.family.traits();
+        let is_told = traits.is_dyna || traits.echoes || self.strategy == Strategy::Oldest && self.keeps_itself();
+        is_told.then(|| self.options.corrid.unwrap_or(self.backend.corrid()))
+    }
+
+    fn keeps_itself(&self) -> bool {
+        !self.form.family.traits().is_implicit && !self.formula.is_stateless()
+    }
+
+    /// What its tensors are called.
+    pub(super) fn names(&self) -> Names {
+        let mut names = Names::default();
+        if self.backend == Backend::Pytorch {
+            let is_told = self.corrid().is_some();
+            let Names { input, input_state, start, end, ready, corrid, output, output_state } = &mut names;
+            let inputs = [
+                (input, true),
+                (input_state, self.form.family.traits().is_implicit),
+                (start, true),
+                (end, is_told),
+                (ready, true),
+                (corrid, is_told),
+            ];
+            // Their place among the inputs, by which TorchScript knows them.
+            for (place, (name, _)) in inputs.into_iter().filter(|(_, has)| *has).enumerate() {
+                *name = format!("{name}__{place}");
+            }
+            *output = format!("{output}__0");
+            *output_state = format!("{output_state}__1");
+        }
+        names
+    }
+
+    fn graph(&self) -> Result<Graph, String> {
+        let initial = self.initial()?.to_string().parse().map_err(|_| "its initial state is no whole number")?;
+        let formula = match self.formula {
+            Formula::Stateless | Formula::StatelessPlusCorrid => formulas::Formula::Stateless,
+            _ if self.keeps_itself() => formulas::Formula::Stateful { initial },
+            _ if self.form.initial == InitialState::None => formulas::Formula::Implicit,
+            _ => formulas::Formula::ImplicitWithInitialState,
+        };
+        let options = formulas::Options {
+            element: self.dtype.element(),
+            batch: self.form.batches.then_some(self.options.models.max_batch_size),
+            width: (!self.form.variable).then_some(1),
+            control: self.control().element(),
+            corrid: self.corrid().map(CorridType::element),
+            adds_corrid: self.formula.adds_corrid(),
+            names: self.names(),
+        };
+        formulas::graph(formula, &options).map_err(|error| error.to_string())
+    }
+
+    /// Its files, its configuration first; where it has none in its version's folder, that folder has to be made.
+    ///
+    /// # Errors
+    /// Why the format does not take it.
+    pub fn files(&self) -> Result<Vec<File>, String> {
+        let mut files = Vec::new();
+        let mut add = |name: String, bytes| files.push(File { name, bytes });
+        let mut note = String::new();
+        if let Some(format) = self.backend.format() {
+            let graph = self.graph()?;
+            if self.backend == Backend::Tensorrt {
+                note = format!("# {}\n", tensorrt::command(&graph, self.options.models.max_batch_size)?.join(" "));
+            }
+            for file in format.files(&graph).map_err(|refusal| refusal.to_string())? {
+                add(format!("{VERSION}/{}", file.name), file.bytes.into());
+            }
+        } else if self.backend == Backend::Python {
+            add(format!("{VERSION}/model.py"), PROGRAM.into());
+        }
+        if self.form.has_file() {
+            add(format!("initial_state/{INITIAL_FILE}"), self.initial()?.to_bytes().into());
+        }
+        let config = note + &text::print(&self.config());
+        files.insert(0, File { name: CONFIGURATION.to_owned(), bytes: config.into_bytes().into() });
+        Ok(files)
+    }
+}
+
+/// What a configuration's file is called.
+pub(super) const CONFIGURATION: &str = "config.pbtxt";
+/// The one version of each model, and the folder of its files.
+pub(super) const VERSION: &str = "1";

@@ -1,0 +1,136 @@
+//! Answers that came where they should not, or in another form.
+
+use super::{
+    Cause, Clue, Question, ViolationKind,
+    hypothesis::{Fit, Hypothesis},
+    story::Spot,
+};
+use crate::history::Entry;
+use workload::{
+    event::{EventKind, Received},
+    sequence::RequestId,
+    tensor::{Tensor, TensorData, elements},
+};
+
+fn new(cause: Cause, rank: usize, clue: Clue) -> Hypothesis {
+    Hypothesis::of_rank(cause, rank, Fit::NotKnown, [clue])
+}
+
+/// An answer too many, one behind a later one's, and one that was not asked for here.
+pub(super) fn misplaced(question: &Question) -> Vec<Hypothesis> {
+    match question.violation.kind {
+        ViolationKind::Duplicate if question.known.arithmetic.answers.are_series() => {
+            vec![new(Cause::AnsweredTwice, 1, Clue::SeenAndExpected)]
+        }
+        ViolationKind::Duplicate => vec![new(Cause::AnsweredTwice, 1, Clue::SeenAgain)],
+        ViolationKind::Reordered => vec![new(Cause::AnswersReordered, 1, Clue::Seen)],
+        _ => misaddressed(question),
+    }
+}
+
+/// The message that the violation is about. Of several that came at the same time this is the odd one: one that is kept whole, because
+/// something in it is wrong, or one that answers another context.
+fn message<'q>(question: &Question<'q>) -> Option<&'q Entry> {
+    let place = question.violation.place.as_ref()?;
+    let is_here = |entry: &&Entry| {
+        (entry.context.worker, entry.context.context) == (place.worker, place.context)
+            && entry.at == question.violation.at_ns
+            && matches!(entry.what, EventKind::Answered(..) | EventKind::Received(_))
+    };
+    let oddness = |entry: &&Entry| match &entry.what {
+        EventKind::Answered(request, ..) if (request.worker, request.context) == (place.worker, place.context) => 2,
+        EventKind::Answered(..) => 1,
+        _ => 0,
+    };
+    question.story.window.iter().filter(is_here).min_by_key(oddness)
+}
+
+fn id_of(entry: &Entry) -> (String, Option<RequestId>) {
+    match &entry.what {
+        EventKind::Answered(request, ..) => (request.to_string(), Some(*request)),
+        EventKind::Received(received) => (received.id.clone(), received.request()),
+        _ => (String::new(), None),
+    }
+}
+
+fn misaddressed(question: &Question) -> Vec<Hypothesis> {
+    let Some(entry) = message(question) else {
+        return vec![new(Cause::AnswerElsewhere, 1, Clue::Seen)];
+    };
+    let (id, request) = id_of(entry);
+    let known = request.and_then(|request| question.story.find(request));
+    let Some(spot) = known else {
+        return vec![new(Cause::UnknownRequestId, 1, Clue::UnknownId { id })];
+    };
+    let told = question.story.told(spot);
+    let request = question.story.asked(spot).step.request;
+    let context = Some(told.context).filter(|context| *context != entry.context);
+    vec![new(Cause::AnswerElsewhere, 1, Clue::AnswerTo { request, id: told.correlation_id, context })]
+}
+
+/// An answer in another form.
+pub(super) fn malformed(question: &Question) -> Vec<Hypothesis> {
+    let cause = match question.violation.kind {
+        ViolationKind::WrongModel => Cause::OtherModelsName,
+        ViolationKind::WrongVersion => Cause::OtherVersion,
+        ViolationKind::WrongOutputType => Cause::OutputType,
+        ViolationKind::WrongOutputShape => Cause::OutputShape,
+        ViolationKind::WrongOutputSize => size(question),
+        _ if received(question).is_some_and(|received| received.outputs > 0) => Cause::OutputBesideError,
+        _ if outputs_of(question) == Some(0) => return no_output(question),
+        _ if outputs_of(question).is_some_and(|outputs| outputs > 1) => Cause::OutputSurplus,
+        _ => Cause::OutputName,
+    };
+    vec![new(cause, 1, Clue::Seen)]
+}
+
+fn received<'q>(question: &Question<'q>) -> Option<&'q Received> {
+    match &message(question)?.what {
+        EventKind::Received(received) => Some(received),
+        _ => None,
+    }
+}
+
+fn size(question: &Question) -> Cause {
+    let output = received(question).and_then(|received| received.result.as_ref().ok()?.outputs.first());
+    let held = output.map_or(0, |output| match &output.data {
+        TensorData::Raw(bytes) => bytes.len(),
+        TensorData::Int32(elements) => elements.len() * 4,
+        TensorData::Absent => 0,
+    });
+    let due =
+        output.map_or(1, |output| elements(&output.shape)).saturating_mul(question.known.arithmetic.datatype.bytes());
+    if held > due { Cause::OutputTooLong } else { Cause::OutputTooShort }
+}
+
+/// How many outputs the answer has; what the model says of the request comes all the same.
+fn outputs_of(question: &Question) -> Option<usize> {
+    let response = received(question)?.result.as_ref().ok()?;
+    let is_output = |output: &&Tensor| question.known.controls.as_ref() != Some(&output.name);
+    Some(response.outputs.iter().filter(is_output).count())
+}
+
+/// A model that is told that a request is not ready answers it with nothing, and does not execute it.
+fn no_output(question: &Question) -> Vec<Hypothesis> {
+    let executed = question.spot.and_then(|spot| was_executed(question, spot));
+    let fit = |as_it_is| Fit::of(executed.map(|executed| executed == as_it_is));
+    let new = |cause, rank, fit| Hypothesis::of_rank(cause, rank, fit, [Clue::NoOutput { executed }]);
+    vec![new(Cause::OutputMissing, 1, fit(true)), new(Cause::ReadyNotTold, 2, fit(false))]
+}
+
+/// Whether the sequence's later answers have the step's value in them.
+fn was_executed(question: &Question, spot: Spot) -> Option<bool> {
+    let story = question.story;
+    let asked = story.asked(spot);
+    let before = match story.previous(spot) {
+        None if asked.step.start => asked.step.value.zero(),
+        previous => previous?.sum()?,
+    };
+    let (found, value) = (story.found_next(spot)?, asked.step.value);
+    // After a START that was not executed anything may be found.
+    if found == before.wrapping_add(value) {
+        Some(true)
+    } else {
+        (found == before || asked.step.start).then_some(false)
+    }
+}

@@ -1,0 +1,179 @@
+//! Says what may be the cause of a violation, from what else was sent and answered around it.
+//!
+//! `docs/DIAGNOSIS.md` has what each cause needs for evidence, which cannot be told apart, and how often it may be wrong.
+
+mod cause;
+mod clue;
+mod errors;
+mod hypothesis;
+mod lost;
+mod messages;
+mod others;
+mod pair;
+mod refusals;
+mod story;
+mod streams;
+mod sums;
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+pub use self::{
+    cause::Cause,
+    clue::{Clue, Left, Relation, SequenceId, WentOn},
+};
+use self::{
+    hypothesis::{Hypothesis, ranked},
+    story::{Spot, Story},
+};
+use super::{Evidence, Violation, ViolationKind};
+use crate::history::Entry;
+use workload::{
+    arithmetic::Arithmetic,
+    model::{Model, Strategy},
+    number::Number,
+    sequence::IdForm,
+};
+
+/// What is known of the model.
+#[derive(Clone, Debug, Default)]
+pub struct ModelFacts {
+    /// Its name.
+    pub model: String,
+    /// How long a sequence may get no request before the server ends it, where it is known.
+    pub idle_limit: Option<Duration>,
+    /// How many sequences can have a slot at a time, where it is known.
+    pub slots: Option<u32>,
+    /// The sequence batcher's strategy, where it is known.
+    pub strategy: Option<Strategy>,
+    /// Whether it may keep its state by correlation ID, so that it would mix two sequences of one ID.
+    pub keyed_by_id: bool,
+    /// What it computes.
+    pub arithmetic: Arithmetic,
+    /// The output in which it says what it saw of a request, where it does.
+    pub controls: Option<String>,
+    /// What correlation IDs are on the wire.
+    pub id_forms: Vec<IdForm>,
+}
+
+impl ModelFacts {
+    /// The same where correlation IDs have these forms.
+    #[must_use]
+    pub fn with_ids(self, forms: impl Iterator<Item = IdForm>) -> Self {
+        Self { id_forms: forms.collect(), ..self }
+    }
+
+    /// What a run knows of its model.
+    #[must_use]
+    pub fn of(model: &Model) -> Self {
+        Self {
+            model: model.name.clone(),
+            idle_limit: model.idle_limit,
+            slots: model.slots.filter(|_| model.slots_in_phases.is_none()),
+            strategy: model.strategy,
+            keyed_by_id: model.mixes_pipelined.is_some(),
+            arithmetic: model.arithmetic,
+            controls: model.controls.as_ref().map(|controls| controls.output.clone()),
+            id_forms: vec![IdForm::default()],
+        }
+    }
+}
+
+/// What may have gone wrong, and what speaks for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// What may have gone wrong.
+    pub cause: Cause,
+    /// What speaks for it.
+    pub clues: Vec<Clue>,
+    /// That quantities match as they do happens by chance in one of so many cases; none where it hardly ever does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_chance: Option<u64>,
+}
+
+impl Explanation {
+    /// A cause that needs no weighing.
+    #[must_use]
+    pub fn new(cause: Cause, clues: impl Into<Vec<Clue>>) -> Self {
+        Self { cause, clues: clues.into(), by_chance: None }
+    }
+}
+
+/// What may be the cause of a violation, most likely first.
+///
+/// `window` has what happened around it on all contexts, in the order of time: from some seconds before it until the
+/// accused sequence was answered again, or longer. It has to have the accused request: where an answer is lost, that was sent
+/// as long before as it was waited for.
+#[must_use]
+pub fn explain(violation: &Violation, window: &[Entry], known: &ModelFacts) -> Vec<Explanation> {
+    explain_in(&Story::new(window, known.arithmetic), violation, known)
+}
+
+fn explain_in(story: &Story, violation: &Violation, known: &ModelFacts) -> Vec<Explanation> {
+    let question = Question { violation, known, story, spot: accused(violation, story) };
+    ranked(question.hypotheses(), story.bits)
+}
+
+/// The step that a violation is about, where the window has it.
+fn accused(violation: &Violation, story: &Story) -> Option<Spot> {
+    story.find(violation.request()?)
+}
+
+/// A violation, and what is known around it.
+struct Question<'q> {
+    violation: &'q Violation,
+    known: &'q ModelFacts,
+    story: &'q Story<'q>,
+    spot: Option<Spot>,
+}
+
+impl Question<'_> {
+    fn hypotheses(&self) -> Vec<Hypothesis> {
+        use ViolationKind as Kind;
+        let of_step = |explain: &dyn Fn(Spot) -> Vec<Hypothesis>| self.spot.map(explain).unwrap_or_default();
+        match self.violation.kind {
+            Kind::WrongSum => of_step(&|spot| self.wrong_sum(spot)),
+            Kind::MissingStartError => of_step(&|spot| refusals::missing(self, spot)),
+            Kind::SpuriousStartError => of_step(&|spot| refusals::spurious(self, spot)),
+            Kind::FlawAccepted => of_step(&|spot| refusals::of_flaw(self, spot)),
+            Kind::SpuriousTimeout => of_step(&|spot| refusals::of_timeout(self, spot)),
+            Kind::MissingTimeout => of_step(&|spot| refusals::of_missing_timeout(self, spot)),
+            Kind::WrongControl => errors::control(self),
+            Kind::WrongSlot => errors::slot(self),
+            Kind::UnexpectedError => of_step(&|spot| errors::explain(self, spot)),
+            Kind::Hang => lost::by_anybody(self),
+            Kind::Lost => self.spot.map_or_else(lost::alone, |spot| lost::explain(self, spot)),
+            Kind::Duplicate | Kind::Reordered | Kind::Misaddressed => messages::misplaced(self),
+            Kind::WrongModel
+            | Kind::WrongVersion
+            | Kind::WrongOutputName
+            | Kind::WrongOutputType
+            | Kind::WrongOutputShape
+            | Kind::WrongOutputSize => messages::malformed(self),
+            _ => streams::explain(self),
+        }
+    }
+
+    fn wrong_sum(&self, spot: Spot) -> Vec<Hypothesis> {
+        // Where an answer depends on its request alone, no other request explains it.
+        if self.known.arithmetic.formula.is_stateless() {
+            return Vec::new();
+        }
+        let asked = self.story.asked(spot);
+        let told = match &self.violation.evidence {
+            Evidence::Sum { expected, .. } => <[Number; 1]>::try_from(expected.as_slice()).ok(),
+            _ => None,
+        };
+        let sum = |[answer]: [Number; 1]| {
+            // One that was read from a file has the widest type.
+            let answer = asked.step.value.datatype().number(answer.value());
+            self.known.arithmetic.sum(answer, &asked.step, self.story.told(spot).correlation_id)
+        };
+        let expected = told.map(sum).or(asked.right);
+        expected.map(|expected| sums::explain(self.story, self.known, spot, expected)).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,206 @@
+//! Wrong sums that another sequence explains.
+
+use super::{
+    Cause, Clue, Relation,
+    hypothesis::{Fit, Hypothesis},
+    pair,
+    story::{Asked, Said, Spot, Told},
+    sums::{Case, SMALL},
+};
+
+use workload::{event::Nanos, number::Number};
+
+/// How many of the matches nearest in time are looked at.
+const MATCHES: usize = 4;
+
+/// What other sequences may explain.
+pub(super) fn explain(case: &Case) -> Vec<Hypothesis> {
+    let mut all = of_states(case);
+    all.extend(constant(case));
+    all.extend(answer_of_another(case));
+    if !case.asked.step.start {
+        all.extend(stray_steps(case));
+    }
+    all
+}
+
+/// A step of another sequence that went on from a state.
+pub(super) fn who_found(case: &Case, state: Number) -> Option<Spot> {
+    let story = case.story;
+    let found = |spot: &Spot| !story.asked(*spot).step.start && story.asked(*spot).base() == Some(state);
+    let nearest = |spot: &Spot| story.asked(*spot).at().abs_diff(case.at);
+    story.others(case.spot.sequence).filter(found).min_by_key(nearest)
+}
+
+/// Steps of other sequences after which their state was this one, nearest first.
+pub(super) fn who_left(case: &Case, state: Number) -> Vec<Spot> {
+    let story = case.story;
+    let left = |spot: &Spot| {
+        let asked = story.asked(*spot);
+        let had_to = asked.right == Some(state) && !asked.has_failed();
+        // What was sent later cannot have been there.
+        (asked.sum() == Some(state) || had_to) && asked.sent_at <= case.at
+    };
+    let mut found: Vec<_> = story.others(case.spot.sequence).filter(left).collect();
+    found.sort_by_key(|spot| story.asked(*spot).at().abs_diff(case.at));
+    found.truncate(MATCHES);
+    found
+}
+
+/// The step found a state that another sequence left.
+fn of_states(case: &Case) -> Vec<Hypothesis> {
+    if case.base.is_zero() || case.base == case.before {
+        return Vec::new();
+    }
+    who_left(case, case.base).into_iter().flat_map(|other| of_state(case, other)).collect()
+}
+
+fn of_state(case: &Case, other: Spot) -> Vec<Hypothesis> {
+    let told = case.story.told(other);
+    let same_id = told.context == case.story.told(case.spot).context;
+    if same_id && case.known.keyed_by_id && overlaps(case, other) {
+        let clue = Clue::FromSequence { state: case.base, sequence: told.id() };
+        return vec![Hypothesis::new(Cause::Overlap, 1, Fit::Yes, [clue])];
+    }
+    if case.asked.step.start && (same_id || is_left(case, other)) {
+        stale(case, other)
+    } else {
+        pair::explain(case, other)
+    }
+}
+
+/// Whether the two were under way at once.
+fn overlaps(case: &Case, other: Spot) -> bool {
+    let (mine, theirs) = (case.story.told(case.spot), case.story.told(other));
+    let until = |one: &Told| if one.is_open() { Nanos::MAX } else { one.last_at() };
+    mine.first_sent() <= until(theirs) && theirs.first_sent() <= until(mine)
+}
+
+/// Whether the sequence was not heard of any more after the step, up to this case.
+fn is_left(case: &Case, other: Spot) -> bool {
+    let steps = &case.story.told(other).steps;
+    steps[other.step + 1..].iter().all(|later| later.sum().is_none() || later.at() > case.at)
+}
+
+/// END of another sequence of the ID, which was live too, took the state away.
+pub(super) fn ended_by_another(case: &Case) -> Option<Hypothesis> {
+    let mine = case.story.told(case.spot);
+    let of_id = |told: &Told| told.context == mine.context && told.steps.iter().any(|asked| asked.step.end);
+    let others = (0..case.story.sequences.len()).filter(|index| *index != case.spot.sequence);
+    let mut live = others.filter(|index| of_id(&case.story.sequences[*index]));
+    let other = live.find(|index| overlaps(case, Spot { sequence: *index, step: 0 }))?;
+    let clue = Clue::EndOfAnother { sequence: case.story.sequences[other].id() };
+    Some(Hypothesis::new(Cause::Overlap, 1, Fit::Yes, [clue]))
+}
+
+/// START went on from a sum.
+fn stale(case: &Case, other: Spot) -> Vec<Hypothesis> {
+    let story = case.story;
+    let told = story.told(other);
+    let is_predecessor = story.predecessor(case.spot.sequence) == Some(other.sequence);
+    let tried = if is_predecessor { 1 } else { story.nearer(case.spot.sequence, case.at, story.asked(other).at()) };
+    let same_id = told.context == story.told(case.spot).context;
+    let relation = match (is_predecessor, same_id) {
+        (true, _) => Relation::Predecessor,
+        (false, true) => Relation::SameId,
+        (false, false) => Relation::OtherId,
+    };
+    let step = story.asked(other).step.request.step + 1;
+    let (sequence, id) = (told.id(), told.correlation_id);
+    let clues = [Clue::StaleState { state: case.base, step, sequence, id, relation }, case.went_on()];
+    let hypothesis = |cause, tried| Hypothesis::new(cause, tried, case.if_taken(), clues.clone());
+    let mut all = vec![hypothesis(Cause::StartNotTold, 3 * tried)];
+    if same_id {
+        all.push(hypothesis(Cause::StaleStateOfId, tried));
+    }
+    if !same_id || !case.known.keyed_by_id {
+        all.push(hypothesis(Cause::StaleStateOfSlot, if same_id { 2 * tried } else { tried }));
+    }
+    all
+}
+
+/// The same state, which no sequence left, was found by several steps.
+fn constant(case: &Case) -> Option<Hypothesis> {
+    // A small one is a small mistake that each answer has.
+    if case.base.magnitude() <= SMALL.into() || case.base == case.before {
+        return None;
+    }
+    let story = case.story;
+    let own = case.own_steps().iter().filter(|asked| asked.base() == Some(case.base)).count() - 1;
+    let theirs = story.others(case.spot.sequence).filter(|spot| story.asked(*spot).base() == Some(case.base)).count();
+    let times = own + theirs;
+    if times == 0 || !who_left(case, case.base).is_empty() {
+        return None;
+    }
+    let why = if case.asked.step.start { Cause::StartNotTold } else { Cause::EffectLost };
+    Some(Hypothesis::new(why, 2, Fit::NotKnown, [Clue::SameFound { state: case.base, times }]))
+}
+
+/// The answer is what had to be answered to another request.
+fn answer_of_another(case: &Case) -> Vec<Hypothesis> {
+    let story = case.story;
+    let left = who_left(case, case.sum).into_iter();
+    let all = left.map(|other| {
+        let asked = story.asked(other);
+        let tried = story.nearer(case.spot.sequence, case.at, asked.at());
+        let clue = Clue::BelongsTo { answer: case.sum, request: asked.step.request, stream: asked.lane.0 };
+        let exchanged = asked.sum() == Some(case.right());
+        let hypothesis =
+            Hypothesis::new(Cause::AnswerOfAnother, tried, case.if_only_answered(), [clue, case.went_on()]);
+        hypothesis.confirmed(exchanged.into(), Clue::Exchanged)
+    });
+    all.collect()
+}
+
+/// Steps of another sequence were added to this one's state before the step.
+fn stray_steps(case: &Case) -> Vec<Hypothesis> {
+    let Some(previous) = case.story.previous(case.spot) else { return Vec::new() };
+    let (from, until) = (previous.sent_at, case.at);
+    // What was not answered may be executed at any time.
+    let under_way = |asked: &Asked| asked.sent_at <= until && (asked.at() >= from || asked.answer.is_none());
+    let mut tried = 0;
+    let mut found = Vec::new();
+    for (sequence, told) in case.story.sequences.iter().enumerate().filter(|(index, _)| *index != case.spot.sequence) {
+        if told.first_sent() > until || (told.last_at() < from && !told.is_open()) {
+            continue;
+        }
+        for first in (0..told.steps.len()).filter(|step| under_way(&told.steps[*step])) {
+            let run = run_that_adds_up_to(case.off_by(), &told.steps[first..], under_way, &mut tried);
+            found.extend(run.map(|length| (Spot { sequence, step: first }, first + length - 1)));
+        }
+    }
+    found.into_iter().take(MATCHES).flat_map(|(first, last)| stray(case, first, last, tried)).collect()
+}
+
+/// How many of the first steps add up to a number, of those that were under way; counts what was tried.
+fn run_that_adds_up_to(
+    number: Number,
+    steps: &[Asked],
+    under_way: impl Fn(&Asked) -> bool,
+    tried: &mut usize,
+) -> Option<usize> {
+    let mut added = number.zero();
+    let run = steps.iter().take_while(|asked| under_way(asked)).position(|asked| {
+        added = added.wrapping_add(asked.step.value);
+        *tried += 1;
+        added == number
+    });
+    run.map(|last| last + 1)
+}
+
+fn stray(case: &Case, first: Spot, last: usize, tried: usize) -> Vec<Hypothesis> {
+    let story = case.story;
+    let told = story.told(first);
+    let steps = &told.steps[first.step..=last];
+    let requests = steps.iter().map(|asked| asked.step.request).collect();
+    let clues = [Clue::HasValuesOf { requests }, case.went_on()];
+    let new = |cause, tried| Hypothesis::new(cause, tried, case.if_taken(), clues.clone());
+    if told.context == story.told(case.spot).context {
+        let why = if case.known.keyed_by_id && overlaps(case, first) { Cause::Overlap } else { Cause::Straggler };
+        return vec![new(why, tried)];
+    }
+    let answered_right =
+        steps.iter().all(|asked| !matches!(asked.answer, Some((_, Said::Sum(sum))) if Some(sum) != asked.right));
+    let stray = new(Cause::StrayStep, 2 * tried);
+    if answered_right { vec![new(Cause::ReadyTold, tried), stray] } else { vec![stray] }
+}

@@ -1,0 +1,205 @@
+//! START errors that should not have come, and such that should have.
+
+use std::{iter, time::Duration};
+
+use super::{
+    Cause, Clue, Left, Question,
+    hypothesis::{Fit, Hypothesis},
+    story::{Asked, Spot},
+};
+use workload::event::Nanos;
+
+/// A gap between steps that is so many times the usual one is a pause.
+const PAUSE: u64 = 8;
+/// No gap that is shorter is one.
+const PAUSE_MIN: Nanos = 10_000_000;
+/// This share of the idle limit is a pause too, where the sequence is gone for good after it.
+const SHARE_OF_LIMIT: u32 = 10;
+const MS: Nanos = 1_000_000;
+/// Streams that broke within this time before a refusal may have to do with it.
+const RESTART: Nanos = 2_000_000_000;
+
+/// A refusal for want of START that had no cause.
+pub(super) fn spurious(question: &Question, spot: Spot) -> Vec<Hypothesis> {
+    let asked = question.story.asked(spot);
+    if asked.step.start {
+        return vec![Hypothesis::of_rank(Cause::StartRefused, 1, Fit::Yes, [Clue::CarriesStart])];
+    }
+    let steps = &question.story.told(spot).steps;
+    let Some(last) = steps[..spot.step].iter().rev().find(|earlier| earlier.sum().is_some()) else {
+        return vec![Hypothesis::of_rank(Cause::SpuriousRefusal, 1, Fit::NotKnown, [Clue::NoAcceptedStep])];
+    };
+    if let Some(bound) = bound_to_connection(question, spot) {
+        let reap = Hypothesis::of_rank(Cause::PrematureReap, 2, Fit::NotKnown, bound.clues.clone());
+        return vec![bound, reap];
+    }
+    if let Some(taken) = ended_by_another_id(question, spot, last) {
+        let reap = Hypothesis::of_rank(Cause::PrematureReap, 2, Fit::NotKnown, taken.clues.clone());
+        return vec![taken, reap];
+    }
+    let gap = Gap::new(asked, last, &steps[..spot.step]);
+    let later = went_on(&steps[spot.step + 1..]);
+    let since_start = question.known.idle_limit.and_then(|limit| limit_since_start(limit, asked, last, steps.first()?));
+    let mut all = of_gap(question, &gap, since_start, later);
+    let before = steps[..spot.step].last().filter(|before| before.step.flaw().is_some() && before.has_failed());
+    if let Some(before) = before.filter(|_| later != Some(true)) {
+        let clue = Clue::RefusedForAFlaw { step: before.step.request.step + 1 };
+        all.insert(0, Hypothesis::of_rank(Cause::EndedByRefusal, 1, Fit::Yes, [clue]));
+    }
+    if let Some((_, reason)) = question.story.broken_near(asked.at(), RESTART).next() {
+        let clue = Clue::StreamBroke { reason: reason.map(str::to_owned) };
+        all.push(Hypothesis::of_rank(Cause::Restart, 1, Fit::NotKnown, [clue]));
+    }
+    all
+}
+
+/// Where every refused step of the sequence came over another connection than its START, and no sequence went on over another.
+fn bound_to_connection(question: &Question, spot: Spot) -> Option<Hypothesis> {
+    let story = question.story;
+    let told = story.told(spot);
+    let start = told.steps.first().filter(|first| first.step.start && first.sum().is_some())?;
+    let is_elsewhere = |asked: &&Asked| !asked.is_over_the_connection_of(start);
+    let refused = || told.steps.iter().filter(|asked| asked.has_failed());
+    if refused().count() == 0 || !refused().all(|asked| is_elsewhere(&asked)) {
+        return None;
+    }
+    let went_on_elsewhere = story.sequences.iter().any(|told| {
+        let Some(first) = told.steps.first().filter(|first| first.step.start) else { return false };
+        told.steps.iter().any(|asked| asked.sum().is_some() && !asked.is_over_the_connection_of(first))
+    });
+    if went_on_elsewhere {
+        return None;
+    }
+    let executed = told.steps.iter().filter(|asked| asked.sum().is_some()).count();
+    let clue = Clue::OtherConnection { refused: refused().count(), executed };
+    Some(Hypothesis::of_rank(Cause::BoundToConnection, 1, Fit::Yes, [clue]))
+}
+
+/// Where a sequence ended meanwhile whose ID is made to be nearly the same.
+fn ended_by_another_id(question: &Question, spot: Spot, last: &Asked) -> Option<Hypothesis> {
+    let (story, forms) = (question.story, &question.known.id_forms);
+    let (own, refused_at) = (story.told(spot).correlation_id, story.asked(spot).at());
+    let is_near = |other| forms.iter().any(|form| form.makes_near(own, other));
+    let ended = story.sequences.iter().find(|told| {
+        is_near(told.correlation_id) && told.has_ended() && (last.sent_at..=refused_at).contains(&told.last_at())
+    })?;
+    let clue = Clue::NearIdEnded { sequence: ended.id(), id: ended.correlation_id };
+    Some(Hypothesis::of_rank(Cause::IdTakenForAnother, 1, Fit::NotKnown, [clue]))
+}
+
+/// How long after START a refusal came, where an idle clock that only START sets ran out between the last accepted step and it.
+fn limit_since_start(limit: Duration, refused: &Asked, last: &Asked, first: &Asked) -> Option<Nanos> {
+    let limit = Nanos::try_from(limit.as_nanos()).ok()?;
+    // A server may look for idle sequences a little late.
+    let looked = limit + limit / u64::from(SHARE_OF_LIMIT);
+    let has_start = first.step.start && first.sum().is_some();
+    let ran_out = first.sent_at + limit <= refused.at() && last.sent_at <= first.at() + looked;
+    (has_start && ran_out).then(|| refused.at() - first.sent_at)
+}
+
+/// The time between an accepted step and the refusal.
+struct Gap {
+    /// From when the last accepted step was sent until the refusal came.
+    since: Nanos,
+    /// From when the step before was sent until this one was.
+    pause: Nanos,
+    is_pause: bool,
+}
+
+impl Gap {
+    fn new(asked: &Asked, last: &Asked, before: &[Asked]) -> Self {
+        let pause = asked.sent_at.saturating_sub(before.last().map_or(0, |previous| previous.sent_at));
+        let mut usual: Vec<_> = before.windows(2).map(|two| two[1].sent_at.saturating_sub(two[0].sent_at)).collect();
+        usual.sort_unstable();
+        let usual = usual.get(usual.len() / 2).copied().unwrap_or(0);
+        let since = asked.at().saturating_sub(last.sent_at);
+        Self { since, pause, is_pause: pause >= PAUSE_MIN && pause >= usual * PAUSE }
+    }
+}
+
+impl Gap {
+    fn pause(&self) -> Duration {
+        Duration::from_nanos(self.pause)
+    }
+}
+
+/// Whether a later step found the sequence still there; none where no later step tells.
+fn went_on(later: &[Asked]) -> Option<bool> {
+    later.iter().find(|asked| asked.sum().is_some() || asked.has_failed()).map(|asked| asked.sum().is_some())
+}
+
+fn of_gap(question: &Question, gap: &Gap, since_start: Option<Nanos>, went_on: Option<bool>) -> Vec<Hypothesis> {
+    let limit_ms = question.known.idle_limit.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
+    let clue = Clue::Idle { since_ms: gap.since / MS, limit_ms, pause_ms: gap.pause / MS, went_on };
+    let since_start = since_start.filter(|_| went_on != Some(true));
+    let clues: Vec<_> =
+        iter::once(clue).chain(since_start.map(|since| Clue::LimitSinceStart { ms: since / MS })).collect();
+    let new = |cause, rank, fit| Hypothesis::of_rank(cause, rank, fit, clues.clone());
+    let gone = Fit::of(went_on.map(|went_on| !went_on));
+    let share = question.known.idle_limit.map(|limit| limit / SHARE_OF_LIMIT);
+    let is_gone_after_some = went_on == Some(false) && share.is_some_and(|share| gap.pause() >= share);
+    // Where all pauses are that long none stands out.
+    let is_long = went_on != Some(true) && question.known.idle_limit.is_some_and(|limit| gap.pause() >= limit / 2);
+    let is_pause = gap.is_pause || is_gone_after_some || is_long || since_start.is_some();
+    let (reap, refusal) = if is_pause { (1, 2) } else { (2, 1) };
+    // A refusal that takes every step looks like a sequence that is gone: only the pause tells them apart.
+    let there = if went_on == Some(true) { Fit::Yes } else { Fit::NotKnown };
+    let gone = if is_pause || gone == Fit::No { gone } else { Fit::NotKnown };
+    let mut all = vec![new(Cause::PrematureReap, reap, gone), new(Cause::SpuriousRefusal, refusal, there)];
+    if went_on != Some(true) {
+        all.push(new(Cause::EndTold, 3, Fit::NotKnown));
+    }
+    all
+}
+
+/// A request with a flaw that was answered.
+pub(super) fn of_flaw(question: &Question, spot: Spot) -> Vec<Hypothesis> {
+    let clues: Vec<_> = question.story.asked(spot).step.flaw().map(|flaw| Clue::Flaw { flaw }).into_iter().collect();
+    vec![Hypothesis::of_rank(Cause::FlawTaken, 1, Fit::Yes, clues)]
+}
+
+/// A refusal for a time limit that had no cause.
+pub(super) fn of_timeout(question: &Question, spot: Spot) -> Vec<Hypothesis> {
+    let asked = question.story.asked(spot);
+    let clue = Clue::RefusedAfter { ms: asked.at().saturating_sub(asked.sent_at) / MS };
+    vec![Hypothesis::of_rank(Cause::ExpiredEarly, 1, Fit::Yes, [clue])]
+}
+
+/// A sequence that was executed although its time limit had passed.
+pub(super) fn of_missing_timeout(question: &Question, spot: Spot) -> Vec<Hypothesis> {
+    let asked = question.story.asked(spot);
+    let clue = Clue::StartAnsweredAfter { ms: asked.at().saturating_sub(asked.sent_at) / MS };
+    vec![Hypothesis::of_rank(Cause::ExpiryMissing, 1, Fit::Yes, [clue])]
+}
+
+/// A step without START that was executed although its ID had no sequence.
+pub(super) fn missing(question: &Question, spot: Spot) -> Vec<Hypothesis> {
+    let story = question.story;
+    let asked = story.asked(spot);
+    let Some(base) = asked.base() else { return Vec::new() };
+    let new = |cause, rank, clue| Hypothesis::of_rank(cause, rank, Fit::NotKnown, [clue]);
+    if base.is_zero() {
+        return vec![new(Cause::RefusalMissing, 1, Clue::FromZero)];
+    }
+    let own = &story.told(spot).steps[..spot.step];
+    if let Some(last) = own.iter().rposition(|its| its.sum() == Some(base))
+        && let Some(refused) = own[last + 1..].iter().find(|its| its.has_failed())
+    {
+        let clue = Clue::FromBeforeARefusal { state: base, step: refused.step.request.step + 1 };
+        return vec![new(Cause::SpuriousRefusal, 1, clue.clone()), new(Cause::RefusalMissing, 2, clue)];
+    }
+    let predecessor = story.predecessor(spot.sequence).map(|index| &story.sequences[index]);
+    let of_predecessor = predecessor.filter(|told| told.steps.iter().any(|its| its.sum() == Some(base)));
+    if let Some(told) = of_predecessor {
+        let of_it = |left| Clue::FromPredecessor { state: base, sequence: told.id(), left };
+        if told.has_ended() {
+            let ended = of_it(Some(Left::Ended));
+            return vec![new(Cause::EndNotTold, 1, ended.clone()), new(Cause::RefusalMissing, 2, ended)];
+        }
+        let lived = of_it(Some(Left::IdleMs(asked.at().saturating_sub(told.last_at()) / MS)));
+        return vec![new(Cause::MissingReap, 1, lived), new(Cause::RefusalMissing, 2, of_it(None))];
+    }
+    let whose = story.others(spot.sequence).find(|other| story.asked(*other).sum() == Some(base));
+    let sequence = whose.map(|other| story.told(other).id());
+    vec![new(Cause::RefusalMissing, 1, Clue::FromState { state: base, sequence })]
+}

@@ -1,0 +1,226 @@
+//! Answers of another form, in the wrong place, or that did not come.
+
+use super::{super::windows::request, *};
+use crate::Place;
+use workload::{
+    controls::{Difference, Flag},
+    event::{ContextId, EventKind},
+    tensor::Held,
+};
+
+#[test]
+fn what_the_model_saw_names_the_signal_and_the_slot() {
+    let explained = |kind, evidence| {
+        let mut tale = Tale::default();
+        tale.send(0, 0, &A).answer(0, 0, 0, &sums(&A));
+        causes(&tale.explain(&known(), kind, (0, 0, 2), evidence))
+    };
+    let flag = |control, told, said| Difference::Flag { control, told, said };
+    for (difference, cause) in [
+        (flag(Flag::Start, Some(true), false), StartTold),
+        (flag(Flag::Start, None, true), StartNotTold),
+        (flag(Flag::End, Some(true), false), EndTold),
+        (flag(Flag::End, Some(false), true), EndNotTold),
+        (flag(Flag::Ready, Some(false), true), ReadyNotTold),
+        (Difference::Corrid { told: 6, said: 5 }, CorridWrong),
+    ] {
+        let evidence = Evidence::Controls { differences: vec![difference], answer: Some(7.into()) };
+        assert_eq!(explained(ViolationKind::WrongControl, evidence), [cause]);
+    }
+    let (output, datatype, shape) = ("SEEN".to_owned(), "INT32".to_owned(), vec![1]);
+    let unreadable = Evidence::ControlsUnreadable { output, datatype, shape, seen: Held::Bytes(4) };
+    assert_eq!(explained(ViolationKind::WrongControl, unreadable), []);
+    let slot = |evidence| explained(ViolationKind::WrongSlot, evidence);
+    let holder = Tale::default().send(1, 0, &B).entries[0].correlation_id;
+    assert_eq!(slot(Evidence::NoSuchSlot { slots: 8, seen: 9 }), [ExtraSlot]);
+    assert_eq!(slot(Evidence::OtherSlot { expected: 7, seen: 9 }), [SlotWrong]);
+    assert_eq!(slot(Evidence::TakenSlot { slot: 9, holder, held_ms: 5 }), [SharedState, SlotWrong]);
+}
+
+#[test]
+fn answers_of_another_form() {
+    let named = |name: &str| workload::tensor::Tensor { name: name.to_owned(), ..output(4) };
+    for (kind, outputs, expected) in [
+        (ViolationKind::WrongOutputName, vec![named("OTHER")], OutputName),
+        (ViolationKind::WrongOutputName, vec![output(4), named("OTHER")], OutputSurplus),
+        (ViolationKind::WrongOutputName, vec![output(4), output(4)], OutputSurplus),
+        (ViolationKind::WrongVersion, vec![output(4)], OtherVersion),
+        (ViolationKind::WrongOutputType, vec![output(4)], OutputType),
+        (ViolationKind::WrongOutputShape, vec![output(4)], OutputShape),
+        (ViolationKind::WrongOutputSize, vec![output(8)], OutputTooLong),
+        (ViolationKind::WrongOutputSize, vec![output(3)], OutputTooShort),
+        (ViolationKind::WrongModel, vec![output(4)], OtherModelsName),
+    ] {
+        let mut tale = Tale::default();
+        tale.send(0, 0, &A).malformed(0, 0, 0, outputs);
+        assert_eq!(causes(&tale.other(kind, (0, 0, 0))), [expected]);
+    }
+}
+
+#[test]
+fn an_error_that_names_another_live_id() {
+    let told = |id: u32| {
+        let mut tale = Tale::default();
+        tale.send(0, 0, &A).send(4, 0, &B).answer(0, 0, 0, &[A[0]]).answer(4, 0, 0, &[B[0]]);
+        let text = format!(
+            "inference request for sequence {id} to model 'm' must specify the START flag on the first request"
+        );
+        tale.error(0, 0, 1, &text);
+        causes(&tale.other(ViolationKind::UnexpectedError, (0, 0, 1)))
+    };
+    assert_eq!(told(5), [IdTakenForAnother, ErrorText]);
+    assert_eq!(told(77), [ErrorText, SpuriousRefusal]);
+}
+
+#[test]
+fn an_answer_without_output_was_executed_or_not() {
+    for (state, expected) in [(sums(&A)[1], OutputMissing), (sums(&A)[0], ReadyNotTold)] {
+        for outputs in [Vec::new(), vec![Tensor { name: "SEEN".to_owned(), ..output(40) }]] {
+            let mut tale = Tale::default();
+            tale.send(0, 0, &A).answer(0, 0, 0, &[A[0]]).malformed(0, 0, 1, outputs);
+            tale.answer(0, 0, 2, &sums_from(state, &A[2..]));
+            assert_eq!(causes(&tale.other(ViolationKind::WrongOutputName, (0, 0, 1))), [expected]);
+        }
+    }
+}
+
+#[test]
+fn answers_in_the_wrong_place() {
+    let mut tale = Tale::default();
+    tale.send(0, 0, &A).send(1, 0, &B).answer(0, 0, 0, &[A[0], 3]);
+    for (kind, expected) in [(ViolationKind::Duplicate, AnsweredTwice), (ViolationKind::Reordered, AnswersReordered)] {
+        assert_eq!(causes(&tale.other(kind, (0, 0, 0))), [expected]);
+    }
+    let misaddressed = |what: EventKind| {
+        let mut tale = Tale::default();
+        tale.send(0, 0, &A).send(1, 0, &B).tell(0, what);
+        let place = Place::new(ContextId { worker: 0, context: 0 }, tale.entries[0].correlation_id, None);
+        let violation = Violation::at(place, ViolationKind::Misaddressed, tale.now, Evidence::Overtaken);
+        explain(&violation, &tale.entries, &known())
+    };
+    let elsewhere = misaddressed(EventKind::Answered(request(1, 0, 2), 5.into(), None));
+    assert_eq!(causes(&elsewhere), [AnswerElsewhere]);
+    let context = Some(ContextId { worker: 1, context: 0 });
+    let told = |clue: &Clue| matches!(clue, Clue::AnswerTo { request: its, context: of, .. } if (*its, *of) == (request(1, 0, 2), context));
+    assert!(elsewhere[0].clues.iter().any(told), "{elsewhere:?}");
+    assert_eq!(causes(&misaddressed(EventKind::Answered(request(99, 0, 2), 5.into(), None))), [UnknownRequestId]);
+}
+
+fn lost(tale: &Tale, step: u32) -> Vec<Cause> {
+    let place = (0, 0, step);
+    causes(&tale.other(ViolationKind::Lost, place))
+}
+
+#[test]
+fn answers_that_did_not_come() {
+    let mut dropped = Tale::default();
+    dropped.send(0, 0, &A).answer(0, 0, 0, &sums(&A)[..2]).answer(0, 0, 3, &sums(&A)[3..]).wait(1000).open(1);
+    assert_eq!(lost(&dropped, 2), [AnswerDropped]);
+    let mut elsewhere = Tale::default();
+    elsewhere.send(0, 0, &A).tell(1, EventKind::Answered(request(0, 0, 0), 1.into(), None)).wait(1000).open(1);
+    assert_eq!(lost(&elsewhere, 0), [AnswerElsewhere]);
+    let mut late = Tale::default();
+    late.send(0, 0, &A).answer(0, 0, 0, &sums(&A)[..2]).send(1, 0, &B).answer(1, 0, 0, &sums(&B)).wait(1000).open(1);
+    assert_eq!(lost(&late, 2)[0], AnswerLate);
+    let mut stall = Tale::default();
+    stall.send(0, 0, &A).send(2, 0, &A).answer(0, 0, 0, &sums(&A)[..2]).answer(2, 0, 0, &sums(&A)[..2]);
+    stall.send(1, 0, &B).answer(1, 0, 0, &sums(&B)).wait(1000).open(1);
+    assert_eq!(lost(&stall, 2)[0], Stall);
+    // Nobody waits any more for what another stream had asked before.
+    for given_up in [EventKind::GaveUp, EventKind::Cut(Cut::ByClient), EventKind::Cut(Cut::Cancelled)] {
+        let mut late = Tale::default();
+        late.send_part(2, 0, 0, 3, &A[..2]).answer(2, 0, 0, &sums(&A)[..1]).wait(1000).tell(2, given_up);
+        late.send(0, 0, &A).answer(0, 0, 0, &sums(&A)[..2]).send(1, 0, &B).answer(1, 0, 0, &sums(&B));
+        assert_eq!(lost(late.wait(1000).open(1), 2)[0], AnswerLate);
+    }
+    let mut hang = Tale::default();
+    hang.send(0, 0, &A).wait(1000).open(1);
+    assert_eq!(lost(&hang, 0)[0], ServerHang);
+}
+
+#[test]
+fn sequences_that_get_no_slot() {
+    let before = |tale: &mut Tale| {
+        for worker in [1, 2] {
+            tale.send_part(worker, 0, 0, 5, &B[..2]).answer(worker, 0, 0, &sums(&B)[..2]);
+        }
+        tale.send(0, 0, &A);
+    };
+    let mut starved = Tale::default();
+    before(&mut starved);
+    starved.wait(300).send(3, 0, &B).answer(3, 0, 0, &sums(&B)).wait(1000).open(1);
+    assert_eq!(lost(&starved, 0)[0], Starvation);
+    let mut leaked = Tale::default();
+    before(&mut leaked);
+    leaked.send(3, 0, &B).answer(3, 0, 0, &sums(&B)).wait(1000).open(1);
+    assert_eq!(lost(&leaked, 0)[0], SlotLeak);
+    // Who had a slot was served to its end, and nobody gets one any more.
+    let mut all_leaked = Tale::default();
+    all_leaked.send(1, 0, &B).answer(1, 0, 0, &sums(&B)).wait(10).send(0, 0, &A).send(2, 0, &B).wait(1000).open(1);
+    assert_eq!(lost(&all_leaked, 0)[0], SlotLeak);
+}
+
+#[test]
+fn nobody_is_answered_any_more() {
+    let hang = |tale: &Tale| {
+        let sent = Sent { requests: 2, answered: 1 };
+        let evidence = Evidence::Silence { sent, seconds: 5 };
+        let violation = Violation::of_the_run(ViolationKind::Hang, tale.now, evidence);
+        causes(&explain(&violation, &tale.entries, &known()))
+    };
+    // Who had a slot was served to its end, and then there was none.
+    let mut all_leaked = Tale::default();
+    all_leaked.send(1, 0, &B).answer(1, 0, 0, &sums(&B)).wait(10).send(0, 0, &A).send(2, 0, &B).wait(1000).open(1);
+    assert_eq!(hang(&all_leaked)[..2], [SlotLeak, MissingReap]);
+    // What is not waited for any more does not count.
+    let mut cut = Tale::default();
+    cut.send(1, 0, &B).tell(1, EventKind::Cut(Cut::ByClient)).wait(10).send(0, 0, &A).answer(0, 0, 0, &sums(&A)[..2]);
+    cut.wait(1000).open(1);
+    assert_eq!(hang(&cut)[0], ServerHang);
+    assert_eq!(hang(&Tale::default()), [ServerHang]);
+}
+
+#[test]
+fn an_answer_that_did_not_come_to_a_step_of_which_nothing_is_known() {
+    let other = Tale::default().other(ViolationKind::Lost, (0, 0, 3));
+    assert_eq!(causes(&other)[0], Stall);
+}
+
+#[test]
+fn answers_that_took_longer_and_longer() {
+    let slower = |by: u64| {
+        let mut tale = Tale::default();
+        tale.open(0).open(1);
+        let mut state = 0_i32;
+        for step in 0..60_u32 {
+            let value = A[step as usize % A.len()];
+            state = state.wrapping_add(value);
+            tale.send_part(0, 0, step, 99, &[value]).wait(5 + by * u64::from(step)).answer(0, 0, step, &[state]);
+        }
+        tale.send(1, 0, &B).wait(4000);
+        causes(&tale.other(ViolationKind::Lost, (1, 0, 0)))
+    };
+    assert_eq!(slower(12), [SlowingDown]);
+    assert!(!slower(0).contains(&SlowingDown), "answers took as long as before");
+    assert!(!slower(1).contains(&SlowingDown), "65 ms are no reason to lose an answer after 4 s");
+}
+
+#[test]
+fn a_stream_that_brings_no_more_while_others_do() {
+    let mut tale = Tale::default();
+    tale.open(0).open(1).send(0, 0, &A).answer(0, 0, 0, &sums(&A)[..2]);
+    for step in 0..5_u32 {
+        let index = step as usize;
+        tale.send_part(1, 0, step, 5, &B[index..=index]).wait(700).answer(1, 0, step, &sums(&B)[index..=index]);
+    }
+    assert_eq!(causes(&tale.other(ViolationKind::Lost, (0, 0, 2)))[..2], [AnswerLate, StreamDead]);
+}
+
+#[test]
+fn an_error_with_outputs() {
+    let mut tale = Tale::default();
+    tale.send(0, 0, &A);
+    let received = Received { id: request(0, 0, 0).to_string(), result: Err("no".to_owned()), code: None, outputs: 1 };
+    tale.tell(0, EventKind::Received(Box::new(received)));
+    assert_eq!(causes(&tale.other(ViolationKind::WrongOutputName, (0, 0, 0))), [OutputBesideError]);
+}

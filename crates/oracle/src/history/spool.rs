@@ -1,0 +1,426 @@
+//! Writes a history: into parts of some seconds beside the file, of which those that nobody will ask for go again, and which
+//! become the file when the run is over.
+
+use std::{
+    collections::VecDeque,
+    ffi::OsString,
+    fs::{self, File},
+    io::{self, Read as _, Write as _},
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use zstd::bulk::Compressor;
+
+use super::{
+    Entry,
+    block::{self, Block},
+};
+use workload::{event::Nanos, whole_file::write_whole};
+
+/// What is written may be held back for so long.
+const HELD_BACK: Duration = Duration::from_secs(1);
+
+/// The limit is at least so many parts, however fast they fill.
+const PARTS_MIN: u64 = 8;
+
+/// Where a history goes, and how much of it.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The file; compressed where its name ends in `.zst`.
+    pub path: PathBuf,
+    /// What is kept.
+    pub keep: Keep,
+    /// How many bytes are kept at most, before compression.
+    pub limit: u64,
+    /// How much time one part has: what is dropped is dropped by the part.
+    pub part: Duration,
+}
+
+impl Options {
+    /// As much as is kept where nothing else is said: 1 GiB.
+    pub const LIMIT: u64 = 1 << 30;
+    /// The part that is usual.
+    pub const PART: Duration = Duration::from_secs(10);
+}
+
+/// Which parts of a run are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// So much time before and after each violation, and before the end.
+    Around(Duration),
+    /// All.
+    All,
+}
+
+impl Options {
+    /// The same, where so much more has to be kept to judge what is.
+    #[must_use]
+    pub fn and_before(mut self, time: Duration) -> Self {
+        if let Keep::Around(around) = &mut self.keep {
+            *around = around.saturating_add(time);
+        }
+        self
+    }
+}
+
+impl Keep {
+    /// What is usual.
+    pub const DEFAULT: Self = Self::Around(Duration::from_secs(120));
+
+    /// What lies so near to a violation is the last to go.
+    fn around(self) -> Nanos {
+        let Self::Around(time) = (match self {
+            Self::All => Self::DEFAULT,
+            around @ Self::Around(_) => around,
+        }) else {
+            return 0;
+        };
+        u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+/// What came of a history.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Kept {
+    /// Entries that are in the file.
+    pub entries: u64,
+    /// Entries that were written and then left out, because nothing happened near them or the limit was reached.
+    pub left_out: u64,
+    /// Entries that were not written, because the writing could not keep up.
+    pub lost: u64,
+    /// Bytes of the file, before compression and without the lines at its end.
+    pub bytes: u64,
+    /// Where and why it is not complete, if the system did not take it.
+    pub problem: Option<String>,
+}
+
+/// The first line of a part.
+#[derive(Serialize)]
+struct PartLine {
+    part: u64,
+    t: Nanos,
+}
+
+/// A line that says that entries are missing.
+#[derive(Serialize)]
+struct GapLine {
+    gap: u64,
+    t: Nanos,
+}
+
+#[derive(Serialize)]
+struct FooterLine<F> {
+    footer: F,
+}
+
+/// A history that is being written. Nothing that goes wrong with it ends the run: it is told in [`Kept::problem`].
+pub struct Spool {
+    options: Options,
+    compressor: Option<Compressor<'static>>,
+    block: Block,
+    /// Entries that are in the block, and not on the disk.
+    in_block: u64,
+    block_began: Option<Instant>,
+    blocks: u64,
+    header: Part,
+    current: Option<(Part, File)>,
+    done: VecDeque<Part>,
+    parts: u64,
+    near_violations: Vec<(Nanos, Nanos)>,
+    left_out: u64,
+    lost: u64,
+    latest: Nanos,
+    problem: Option<String>,
+}
+
+#[derive(Debug)]
+struct Part {
+    path: PathBuf,
+    from: Nanos,
+    until: Nanos,
+    /// Entries that are on the disk.
+    entries: u64,
+    bytes: u64,
+    /// Bytes of it on the disk that are whole blocks.
+    on_disk: u64,
+}
+
+impl Spool {
+    /// Makes sure that a history can be written there, and leaves nothing behind.
+    ///
+    /// # Errors
+    /// What is in the way, in one line.
+    pub fn check(path: &Path) -> Result<(), String> {
+        let part = part_path(path, 0);
+        if part.symlink_metadata().is_ok() {
+            let path = path.display();
+            return Err(format!(
+                "cannot write the history to {path}: {path}.part-* are there, which a run that was killed left (or one that is \
+                 still under way writes): name another file; or keep what they tell with 'cat {path}.part-* > OTHER', which \
+                 'sequence-stress check OTHER' reads, and remove them with 'rm {path}.part-*'"
+            ));
+        }
+        let made = File::create_new(&part).and_then(|_| fs::remove_file(&part));
+        made.map_err(|error| format!("cannot write the history to {}: {error}", part.display()))
+    }
+
+    /// Begins a history with its first line, a JSON object.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn create(options: Options, header: &impl Serialize) -> io::Result<Self> {
+        let is_compressed = options.path.extension().is_some_and(|ending| ending == "zst");
+        let mut spool = Self {
+            compressor: is_compressed.then(block::compressor).transpose()?,
+            block: Block::default(),
+            in_block: 0,
+            block_began: None,
+            blocks: 0,
+            header: Part::new(&options.path, 0, 0),
+            current: None,
+            done: VecDeque::new(),
+            parts: 0,
+            near_violations: Vec::new(),
+            left_out: 0,
+            lost: 0,
+            latest: 0,
+            problem: None,
+            options,
+        };
+        let mut file = File::create(&spool.header.path)?;
+        spool.block.line(header);
+        let (_, bytes) = spool.block.end(0, spool.compressor.as_mut())?;
+        file.write_all(&bytes)?;
+        spool.header.on_disk = bytes.len() as u64;
+        spool.block.clear();
+        spool.blocks = 1;
+        Ok(spool)
+    }
+
+    /// Takes a history back of which there is only the first line.
+    pub fn discard(self) {
+        // A file that cannot be removed does no harm.
+        let _ = fs::remove_file(&self.header.path);
+    }
+
+    /// Adds an entry.
+    pub fn entry(&mut self, entry: &Entry) {
+        if !self.is_open_at(entry.at) {
+            return;
+        }
+        self.block.entry(entry);
+        self.in_block += 1;
+        if let Some((part, _)) = &mut self.current {
+            part.from = part.from.min(entry.at);
+            part.until = part.until.max(entry.at);
+        }
+        self.latest = self.latest.max(entry.at);
+        if self.block.is_full() {
+            self.write_block();
+        }
+    }
+
+    /// Says that so many entries before this time are missing.
+    pub fn gap(&mut self, lost: u64, at: Nanos) {
+        self.lost += lost;
+        let at = at.max(self.latest);
+        if self.is_open_at(at) {
+            self.block.line(&GapLine { gap: lost, t: at });
+        }
+    }
+
+    /// Says that a violation was seen at this time: what is near it is kept.
+    pub fn violation(&mut self, at: Nanos) {
+        let around = self.options.keep.around();
+        let (from, until) = (at.saturating_sub(around), at.saturating_add(around));
+        match self.near_violations.last_mut() {
+            Some(last) if (last.0..=last.1).contains(&from) => last.1 = last.1.max(until),
+            _ => self.near_violations.push((from, until)),
+        }
+    }
+
+    /// Writes what has been held back for long enough; to be called now and then.
+    pub fn write_what_is_due(&mut self) {
+        if self.block_began.is_some_and(|began| began.elapsed() >= HELD_BACK) {
+            self.write_block();
+        }
+    }
+
+    /// Makes the file. Its last line is what `footer` makes of what is kept.
+    #[must_use]
+    pub fn finish<F: Serialize>(mut self, footer: impl FnOnce(&Kept) -> F) -> Kept {
+        self.close_part();
+        let mut kept = Kept {
+            entries: self.done.iter().map(|part| part.entries).sum(),
+            left_out: self.left_out,
+            lost: self.lost,
+            bytes: self.done.iter().map(|part| part.bytes).sum(),
+            problem: self.problem.take(),
+        };
+        let footer = footer(&kept);
+        if let Err(error) = self.assemble(&footer) {
+            let path = self.options.path.display();
+            let problem =
+                format!("cannot write the history to {path}: {error}; what there is of it is in {path}.part-*");
+            kept.problem = Some(kept.problem.map_or_else(|| problem.clone(), |first| format!("{first}; {problem}")));
+            self.forget_parts();
+        }
+        kept
+    }
+
+    fn assemble(&mut self, footer: &impl Serialize) -> io::Result<()> {
+        self.block.clear();
+        self.block.line(&PartLine { part: self.parts + 1, t: self.latest });
+        self.block.line(&FooterLine { footer });
+        let (_, bytes) = self.block.end(self.blocks, self.compressor.as_mut())?;
+        write_whole(&self.options.path, |file| {
+            for part in std::iter::once(&self.header).chain(&self.done) {
+                io::copy(&mut File::open(&part.path)?.take(part.on_disk), file)?;
+            }
+            file.write_all(&bytes)
+        })
+    }
+
+    /// Whether there is a part to write to; a new one is begun where the last has its time.
+    fn is_open_at(&mut self, at: Nanos) -> bool {
+        let time = u64::try_from(self.options.part.as_nanos()).unwrap_or(u64::MAX);
+        if self.current.as_ref().is_some_and(|(part, _)| at.saturating_sub(part.from) >= time) {
+            self.close_part();
+            self.rotate();
+        }
+        if self.problem.is_some() {
+            return false;
+        }
+        if self.current.is_none() {
+            self.begin_part(at);
+        }
+        self.block_began.get_or_insert_with(Instant::now);
+        self.current.is_some()
+    }
+
+    fn begin_part(&mut self, at: Nanos) {
+        self.parts += 1;
+        let part = Part::new(&self.options.path, self.parts, at);
+        match File::create(&part.path) {
+            Ok(file) => self.current = Some((part, file)),
+            Err(error) => self.give_up(&part.path, &error),
+        }
+        self.block.line(&PartLine { part: self.parts, t: at });
+    }
+
+    fn write_block(&mut self) {
+        let Some((part, file)) = &mut self.current else { return };
+        let written = self.block.end(self.blocks, self.compressor.as_mut()).and_then(|(bytes, written)| {
+            file.write_all(&written)?;
+            Ok((bytes, written.len() as u64))
+        });
+        self.block.clear();
+        self.block_began = None;
+        let entries = std::mem::take(&mut self.in_block);
+        match written {
+            Ok((bytes, on_disk)) => {
+                self.blocks += 1;
+                part.entries += entries;
+                part.bytes += bytes;
+                part.on_disk += on_disk;
+                // A part is dropped as a whole: were it all that there is, nothing would be left around a violation.
+                if part.bytes > self.options.limit / PARTS_MIN || self.bytes() > self.options.limit {
+                    self.close_part();
+                    self.rotate();
+                }
+            }
+            Err(error) => {
+                let path = part.path.clone();
+                // Half a block would make the rest look damaged.
+                let _ = file.set_len(part.on_disk);
+                self.give_up(&path, &error);
+            }
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        let current = self.current.as_ref().map_or(0, |(part, _)| part.bytes);
+        current + self.done.iter().map(|part| part.bytes).sum::<u64>()
+    }
+
+    fn close_part(&mut self) {
+        if !self.block.is_empty() {
+            self.write_block();
+        }
+        if let Some((part, _)) = self.current.take() {
+            self.done.push_back(part);
+        }
+    }
+
+    /// Drops what nobody will ask for, and what there is no room for.
+    fn rotate(&mut self) {
+        if let Keep::Around(_) = self.options.keep {
+            let horizon = self.latest.saturating_sub(self.options.keep.around());
+            while let Some(index) = self.done.iter().position(|part| part.until < horizon && !self.is_near(part)) {
+                self.drop_part(index);
+            }
+        }
+        while self.bytes() > self.options.limit && !self.done.is_empty() {
+            // What led to the first violation is worth more than what came later.
+            let index = self.done.iter().position(|part| !self.is_near(part)).unwrap_or(self.done.len() - 1);
+            self.drop_part(index);
+        }
+    }
+
+    fn is_near(&self, part: &Part) -> bool {
+        self.near_violations.iter().any(|&(from, until)| part.from <= until && from <= part.until)
+    }
+
+    fn drop_part(&mut self, index: usize) {
+        let Some(part) = self.done.remove(index) else { return };
+        self.left_out += part.entries;
+        // Where it cannot be removed it takes room, and no more.
+        let _ = fs::remove_file(&part.path);
+    }
+
+    fn give_up(&mut self, path: &Path, error: &io::Error) {
+        #[expect(clippy::cast_precision_loss)]
+        let seconds = self.latest as f64 / 1e9;
+        let problem = format!("the history ends at about {seconds:.1} s: cannot write {}: {error}", path.display());
+        self.problem.get_or_insert(problem);
+        self.in_block = 0;
+        self.block.clear();
+        self.block_began = None;
+        if let Some((part, _)) = self.current.take() {
+            self.done.push_back(part);
+        }
+    }
+
+    /// Leaves the parts where they are.
+    fn forget_parts(&mut self) {
+        self.done.clear();
+        self.header.path = PathBuf::new();
+    }
+}
+
+impl Drop for Spool {
+    /// Removes the parts: they are in the file, or nothing was tested.
+    fn drop(&mut self) {
+        let current = self.current.take().map(|(part, _)| part);
+        for part in self.done.iter().chain(&current).chain([&self.header]) {
+            let _ = fs::remove_file(&part.path);
+        }
+    }
+}
+
+impl Part {
+    fn new(base: &Path, number: u64, from: Nanos) -> Self {
+        Self { path: part_path(base, number), from, until: from, entries: 0, bytes: 0, on_disk: 0 }
+    }
+}
+
+/// The file of a part, beside that of the history; such that a shell names them in order.
+fn part_path(base: &Path, number: u64) -> PathBuf {
+    let mut name = OsString::from(base);
+    name.push(format!(".part-{number:06}"));
+    name.into()
+}

@@ -1,0 +1,278 @@
+//! What is known of one correlation ID, from what was sent, what was cut, and how it was answered.
+
+mod answers;
+mod asked;
+
+use super::{
+    Doubt, Rules,
+    expiry::Expiry,
+    histories::{Histories, Node, Times},
+    order::{self, Operation},
+    overlap::{self, Overlap, Summary},
+    seat::Seat,
+    states::{Possible, State},
+    strays::{CUTS_MAX, Strays},
+    stream::{Fate, Request, Stream},
+};
+use workload::{
+    conversation::Lane,
+    event::{Disturbance, Nanos},
+    number::Number,
+    sequence::{CorrelationId, IdForm, Step},
+};
+
+/// The most steps whose order is kept as evidence.
+const EVIDENCE_MAX: usize = 4096;
+
+/// What is known of one correlation ID.
+#[derive(Clone, Debug)]
+pub(super) struct Knowledge {
+    pub(super) correlation_id: CorrelationId,
+    pub(super) form: IdForm,
+    streams: Vec<Stream>,
+    strays: Strays,
+    /// What the server may hold, where `histories` does not say it.
+    possible: Possible,
+    times: Times,
+    /// While several streams have requests under way.
+    histories: Option<Box<Histories>>,
+    /// Nothing is known until all that is under way is answered.
+    lost: Option<Doubt>,
+    overlap: Overlap,
+    expiry: Expiry,
+    seat: Seat,
+    sent: u64,
+    /// Where the last request was sent.
+    last_lane: Lane,
+    /// What was answered while several streams had requests under way.
+    evidence: Vec<Operation>,
+    /// What the server held before that.
+    held_before: State,
+    /// Until when the model or the server was being exchanged.
+    disturbed_until: Nanos,
+    /// Whether a START of an iterative model was refused because the sequence before may not have been ended yet.
+    pub(super) met_an_end: bool,
+    /// When the last answer came.
+    pub(super) last_answer: Nanos,
+}
+
+/// What an answer shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Judged {
+    Right,
+    Undetermined(Doubt),
+    /// None of these sums came.
+    Wrong {
+        expected: Vec<Number>,
+    },
+    /// The step had to be refused.
+    NotRefused,
+    /// The step had to be accepted.
+    WronglyRefused,
+}
+
+impl Knowledge {
+    pub(super) fn new((correlation_id, form): (CorrelationId, IdForm)) -> Self {
+        Self {
+            correlation_id,
+            form,
+            streams: Vec::new(),
+            strays: Strays::default(),
+            possible: Possible::UNKNOWN,
+            times: Times::default(),
+            histories: None,
+            lost: None,
+            overlap: Overlap::default(),
+            expiry: Expiry::default(),
+            seat: Seat::default(),
+            sent: 0,
+            last_lane: Lane::FIRST,
+            evidence: Vec::new(),
+            held_before: State::Live(None),
+            disturbed_until: 0,
+            met_an_end: false,
+            last_answer: 0,
+        }
+    }
+
+    /// The model or the server is being exchanged, or was: of what was begun before, anything may become.
+    pub(super) fn disturb(&mut self, disturbance: Disturbance, at: Nanos) {
+        self.disturbed_until = match disturbance {
+            Disturbance::Begins => Nanos::MAX,
+            Disturbance::IsOver => at,
+        };
+        self.strays.lose_while_disturbed(disturbance, at);
+        self.lose_sight(Doubt::Disturbed);
+        self.tidy();
+    }
+
+    pub(super) fn stream(&mut self, lane: Lane) -> &mut Stream {
+        if self.streams.len() <= lane.index() {
+            self.streams.resize_with(lane.index() + 1, Stream::default);
+        }
+        &mut self.streams[lane.index()]
+    }
+
+    pub(super) fn send(&mut self, lane: Lane, step: Step, at: Nanos, rules: &Rules) {
+        let follows = self.last_lane == lane;
+        self.last_lane = lane;
+        self.sent += 1;
+        if rules.mixes {
+            self.end_overlap(at);
+        }
+        let starts = step.start && step.flaw().is_none();
+        let sequence = self.seat.send(starts, at, others(&mut self.streams, lane));
+        let request = Request {
+            step,
+            sent_at: at,
+            serial: self.sent,
+            fate: Fate::Waiting,
+            overtaken: false,
+            mixed: self.overlap.is_possible() || rules.arithmetic.formula.is_stateless(),
+            sequence,
+        };
+        self.stream(lane).send(request, follows);
+        if rules.mixes {
+            self.look_for_overlap(at, rules);
+        }
+    }
+
+    /// A request was executed in a slot; returns the slot in which its sequence was before, where that is another.
+    pub(super) fn executed_in(&mut self, request: &Request, slot: u32) -> Option<u32> {
+        self.seat.executed(request, slot)
+    }
+
+    /// A stream is gone; returns how many of its requests will never be settled.
+    pub(super) fn cut(&mut self, lane: Lane, at: Nanos, rules: &Rules) -> usize {
+        let abandoned = self.stream(lane).waiting().count();
+        let until = at.saturating_add(nanos(rules.straggling));
+        let cut = Some(self.strays.cuts.len()).filter(|cut| *cut < CUTS_MAX);
+        let stream = &mut self.streams[lane.index()];
+        // What was taken in before an answered request may still be cancelled, and its sequence with it.
+        let is_overtaken = stream.waiting().any(|request| request.overtaken);
+        if let Some(histories) = &mut self.histories {
+            histories.cut(lane.index(), stream, cut.filter(|_| !stream.is_quiet()));
+        }
+        let requests: Vec<_> = stream.cut().into_iter().filter(Request::counts).collect();
+        self.seat.cut(&requests, until, others(&mut self.streams, lane));
+        if !self.evidence.is_empty() {
+            for request in &requests {
+                self.keep_evidence(request, None);
+            }
+        }
+        let may_come = !requests.is_empty();
+        self.strays.add(requests, 0, until);
+        if may_come && rules.arithmetic.answers.are_iterative() {
+            // Each of its executions may come in between those of a later one.
+            self.strays.lose_all(until);
+        }
+        if self.strays.in_fog(at) || is_overtaken {
+            if self.streams.iter().any(|stream| !stream.is_quiet()) {
+                self.lose_sight(Doubt::Stragglers);
+            } else {
+                self.histories = None;
+                self.possible = Possible::UNKNOWN;
+            }
+        }
+        self.tidy();
+        abandoned
+    }
+
+    /// What was sent, and what was answered, is not known up to this time; returns how many requests will never be settled.
+    pub(super) fn interrupt(&mut self, lane: Lane, at: Nanos, rules: &Rules) -> usize {
+        let abandoned = self.cut(lane, at, rules);
+        let until = at.saturating_add(nanos(rules.straggling));
+        self.strays.lose_all(until);
+        self.seat.lose(until, others(&mut self.streams, lane));
+        self.lose_sight(Doubt::Stragglers);
+        self.tidy();
+        abandoned
+    }
+
+    fn settle(&mut self, lane: Lane, number: u64, at: Nanos, rules: &Rules) {
+        self.last_answer = at;
+        self.streams[lane.index()].settle(number);
+        if rules.mixes {
+            self.end_overlap(at);
+        }
+        self.tidy();
+    }
+
+    /// Forgets what does not matter any more.
+    fn tidy(&mut self) {
+        if let Some(histories) = &mut self.histories {
+            histories.forget_settled(&self.streams);
+            if histories.are_one_set() {
+                self.possible = Possible::of(histories.ends().map(|node| node.state));
+                self.times = histories.ends().map(|node| node.times).reduce(Times::earlier).unwrap_or_default();
+                for (place, cut) in self.strays.cuts.iter_mut().enumerate() {
+                    cut.from = histories.ends().map(|node| node.from[place]).min().unwrap_or(0);
+                }
+                self.histories = None;
+            }
+        }
+        if self.histories.is_none() {
+            self.strays.expire(self.times.latest);
+        }
+        if self.lost.is_some() && self.streams.iter().all(Stream::is_quiet) {
+            self.lost = None;
+        }
+    }
+
+    /// Knows nothing until all that is under way is answered.
+    fn lose_sight(&mut self, doubt: Doubt) {
+        self.histories = None;
+        self.possible = Possible::UNKNOWN;
+        self.lost = Some(doubt);
+    }
+
+    fn begin_histories(&self) -> Histories {
+        let taken = std::array::from_fn(|lane| self.streams.get(lane).map_or(0, Stream::first));
+        let from = std::array::from_fn(|cut| self.strays.cuts.get(cut).map_or(0, |cut| cut.from));
+        let node = |state| Node { state, taken, from, times: self.times };
+        Histories::new(self.possible.states().map(node).collect())
+    }
+
+    /// Where sequences may overlap from now on in a model that would mix them, their sums tell nothing.
+    fn look_for_overlap(&mut self, at: Nanos, rules: &Rules) {
+        let idle_since = rules.idle_limit.map_or(Some(at), |limit| at.checked_sub(nanos(limit)));
+        let (cuts, fog) = self.strays.unfinished(at);
+        let cuts = cuts.map(|cut| Summary::of(cut.iter(), idle_since));
+        let streams = self.streams.iter().map(|stream| Summary::of(stream.requests(), idle_since));
+        let all: Vec<_> = streams.chain(cuts).chain(fog.map(Summary::unknown)).collect();
+        if overlap::may_overlap(&all, idle_since) {
+            self.overlap.begin(self.sent);
+            self.possible = self.possible.with_any_sum();
+            if let Some(histories) = &mut self.histories {
+                histories.forget_sums();
+            }
+            let strays = self.strays.cuts.iter_mut().flat_map(|cut| &mut cut.requests);
+            for request in self.streams.iter_mut().flat_map(Stream::requests_mut).chain(strays) {
+                request.mixed = true;
+            }
+        }
+    }
+
+    fn end_overlap(&mut self, at: Nanos) {
+        let (cuts, fog) = self.strays.unfinished(at);
+        let requests = self.streams.iter().flat_map(Stream::requests).chain(cuts.flatten());
+        let unfinished = requests.filter(|request| request.fate != Fate::Answered).map(|request| request.serial);
+        self.overlap.end_without(unfinished.chain(fog.map(|_| 0)).min());
+    }
+
+    /// Keeps what the order of the steps could be told from, since the state was last known.
+    fn keep_evidence(&mut self, request: &Request, answer: Option<(Nanos, order::Answer)>) {
+        if self.evidence.len() < EVIDENCE_MAX {
+            self.evidence.push(Operation { step: request.step, sent_at: request.sent_at, answer });
+        }
+    }
+}
+
+/// All streams but this one.
+fn others(streams: &mut [Stream], lane: Lane) -> impl Iterator<Item = &mut Stream> {
+    streams.iter_mut().enumerate().filter(move |(its, _)| *its != lane.index()).map(|(_, stream)| stream)
+}
+
+fn nanos(time: std::time::Duration) -> Nanos {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

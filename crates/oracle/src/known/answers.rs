@@ -1,0 +1,267 @@
+//! How an answer narrows what is known.
+
+use super::{
+    super::{
+        Doubt, Rules,
+        histories::{Found, Given, Possibilities, Prediction, Times},
+        order,
+        states::{Judgement, Possible, State},
+        strays::Explained,
+        stream::{Request, Stream},
+    },
+    Judged, Knowledge, nanos,
+};
+use workload::{conversation::Lane, event::Nanos, number::Number, sequence::Step};
+
+impl Knowledge {
+    /// Narrows what is known by the answer to a request that waits.
+    pub(crate) fn answer(
+        &mut self,
+        lane: Lane,
+        number: u64,
+        answer: order::Answer,
+        at: Nanos,
+        rules: &Rules,
+    ) -> Judged {
+        if rules.mixes {
+            self.look_for_overlap(at, rules);
+        }
+        let request = *self.streams[lane.index()].get(number).expect("the request waits");
+        if matches!(answer, order::Answer::Sum(_)) {
+            self.expiry.executed(&request);
+        }
+        let is_alone = self.is_alone(lane, number);
+        if !is_alone && self.evidence.is_empty() {
+            self.held_before = self
+                .possible
+                .states()
+                .next()
+                .filter(|_| self.possible.states().count() == 1)
+                .unwrap_or(State::Live(None));
+        }
+        let verdict = if is_alone {
+            self.evidence.clear();
+            self.answered_alone(&request, answer, at, rules)
+        } else if let Some(doubt) = self.lost {
+            self.times.latest = self.times.latest.max(request.sent_at);
+            judge_in_doubt(&request.step, answer, doubt)
+        } else {
+            self.answered_among_others(lane, number, answer, at, rules)
+        };
+        if !is_alone {
+            self.keep_evidence(&request, Some((at, answer)));
+        }
+        self.settle(lane, number, at, rules);
+        verdict
+    }
+
+    /// A request was answered in a way that does not tell what it did.
+    pub(crate) fn answer_without_news(&mut self, lane: Lane, number: u64, at: Nanos, rules: &Rules, doubt: Doubt) {
+        let request = *self.streams[lane.index()].get(number).expect("the request waits");
+        self.times.take(request.sent_at, true);
+        if self.is_alone(lane, number) {
+            self.possible = Possible::UNKNOWN;
+        } else {
+            self.lose_sight(doubt);
+        }
+        self.settle(lane, number, at, rules);
+    }
+
+    /// A request was refused that changes nothing.
+    pub(crate) fn answer_unchanged(&mut self, lane: Lane, number: u64, at: Nanos, rules: &Rules) {
+        let request = *self.streams[lane.index()].get(number).expect("the request waits");
+        if self.is_alone(lane, number) {
+            self.times.take(request.sent_at, false);
+        } else if self.lost.is_none() && (self.histories.is_some() || self.streams[lane.index()].first() < number) {
+            let mut histories = self.histories.take().unwrap_or_else(|| Box::new(self.begin_histories()));
+            let given =
+                Given { streams: &self.streams, strays: &self.strays, idle_limit: rules.idle_limit.map(nanos), at };
+            let found = histories.answer(&given, lane.index(), number, Prediction::Nothing);
+            self.histories = Some(histories);
+            if matches!(found, Found::TooMany) {
+                self.lose_sight(Doubt::Orders);
+            }
+        }
+        self.settle(lane, number, at, rules);
+    }
+
+    /// A request was refused with all of its sequence that waited for a slot; returns whether that may be.
+    pub(crate) fn answer_expired(&mut self, lane: Lane, number: u64, at: Nanos, rules: &Rules) -> bool {
+        let request = *self.streams[lane.index()].get(number).expect("the request waits");
+        let (cuts, fog) = self.strays.unfinished(at);
+        let waiting = self.streams.iter().flat_map(Stream::waiting).chain(cuts.flatten());
+        let allowed =
+            self.expiry.allows(&request, waiting, at) || fog.is_some() || self.may_be_disturbed(request.sent_at);
+        if allowed && self.is_alone(lane, number) {
+            self.times.take(request.sent_at, false);
+            self.possible = Possible::ABSENT;
+            self.settle(lane, number, at, rules);
+        } else {
+            self.answer_without_news(lane, number, at, rules, Doubt::State);
+        }
+        allowed
+    }
+
+    /// Whether no other request of the ID is under way that may come before this one, and the state is one set.
+    fn is_alone(&self, lane: Lane, number: u64) -> bool {
+        self.histories.is_none()
+            && self.lost.is_none()
+            && self.streams[lane.index()].first() == number
+            && self.streams().all(|(other, stream)| other == lane || stream.is_quiet())
+    }
+
+    /// Whether what else is under way may have been refused because it waited for a slot for too long.
+    fn others_may_have_expired(&self, request: &Request, at: Nanos) -> bool {
+        let waiting = || self.streams.iter().flat_map(Stream::waiting);
+        // That it may be is no news yet.
+        let mut expiry = self.expiry;
+        waiting().any(|other| other.serial != request.serial && expiry.allows(other, waiting(), at))
+    }
+
+    fn answered_alone(&mut self, request: &Request, answer: order::Answer, at: Nanos, rules: &Rules) -> Judged {
+        let before = self.possible;
+        let latest = self.times.latest;
+        let verdict = match answer {
+            _ if self.strays.in_fog(request.sent_at) => {
+                self.possible = Possible::UNKNOWN;
+                judge_in_doubt(&request.step, answer, Doubt::Stragglers)
+            }
+            order::Answer::Sum(sum) => self.sum_alone(request, sum),
+            order::Answer::Refused => self.refusal_alone(&request.step, before, at, rules),
+        };
+        self.times.take(request.sent_at, matches!(answer, order::Answer::Sum(_)));
+        debug_assert!(latest <= self.times.latest, "time goes on");
+        verdict
+    }
+
+    fn sum_alone(&mut self, request: &Request, sum: Number) -> Judged {
+        let step = &request.step;
+        let before = self.possible;
+        let judgement = self.possible.accept(step, sum);
+        if request.mixed && !step.end {
+            self.possible = self.possible.with_any_sum();
+        }
+        let latest = self.times.latest;
+        let begun_by_stray = || self.strays.left(latest).any(|stray| stray.step.start);
+        match judgement {
+            Judgement::Right if request.mixed && !step.start => Judged::Undetermined(Doubt::Overlap),
+            Judgement::Right => Judged::Right,
+            _ if request.mixed && !step.start && (before.may_be_live() || begun_by_stray()) => {
+                Judged::Undetermined(Doubt::Overlap)
+            }
+            Judgement::Undetermined => Judged::Undetermined(Doubt::State),
+            Judgement::Wrong { expected } if step.start => Judged::Wrong { expected: vec![expected] },
+            Judgement::Wrong { .. } | Judgement::NotRefused => {
+                match self.strays.explain(before.sums(), sum.wrapping_sub(step.value), latest) {
+                    Explained::No if before.may_be_live() => {
+                        Judged::Wrong { expected: before.sums().map(|sum| sum.wrapping_add(step.value)).collect() }
+                    }
+                    Explained::No => Judged::NotRefused,
+                    explained => {
+                        // The answer was not wrong, so the state is no other than it says.
+                        self.possible = Possible::UNKNOWN;
+                        self.possible.accept(step, sum);
+                        match explained {
+                            Explained::Yes => Judged::Right,
+                            _ => Judged::Undetermined(Doubt::Stragglers),
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn refusal_alone(&mut self, step: &Step, before: Possible, at: Nanos, rules: &Rules) -> Judged {
+        let mut strays = self.strays.left(self.times.latest).peekable();
+        let doubt = match () {
+            () if step.start => None,
+            () if before.may_be_absent() => Some(Doubt::State),
+            () if is_idle(self.times, at, rules) => Some(Doubt::Idle),
+            () if strays.peek().is_some() => Some(Doubt::Stragglers),
+            () => None,
+        };
+        let had_to = before.has_to_refuse(step) && !strays.any(|stray| stray.step.start);
+        self.possible = if doubt.is_some() { Possible::ABSENT } else { before.after_wrong_refusal(step) };
+        match doubt {
+            None => Judged::WronglyRefused,
+            Some(_) if had_to => Judged::Right,
+            Some(doubt) => Judged::Undetermined(doubt),
+        }
+    }
+
+    fn answered_among_others(
+        &mut self,
+        lane: Lane,
+        number: u64,
+        answer: order::Answer,
+        at: Nanos,
+        rules: &Rules,
+    ) -> Judged {
+        let request = *self.streams[lane.index()].get(number).expect("the request waits");
+        let mut histories = self.histories.take().unwrap_or_else(|| Box::new(self.begin_histories()));
+        let given = Given { streams: &self.streams, strays: &self.strays, idle_limit: rules.idle_limit.map(nanos), at };
+        let said = match answer {
+            order::Answer::Sum(sum) => Prediction::Sum(Some(sum)),
+            order::Answer::Refused => Prediction::Refused,
+        };
+        let found = if self.strays.in_fog(request.sent_at) {
+            Found::TooMany
+        } else {
+            histories.answer(&given, lane.index(), number, said)
+        };
+        match found {
+            Found::Explained(could) => {
+                if request.mixed {
+                    // Whose sum it is that the model keeps, or whether it keeps one, was decided where they were executed.
+                    histories.forget_sums();
+                }
+                self.histories = Some(histories);
+                let mixed = request.mixed && !request.step.start;
+                judge_possible(answer, &could, if mixed { Doubt::Overlap } else { Doubt::State })
+            }
+            Found::Contradiction(could) => {
+                self.times.latest = self.times.latest.max(request.sent_at);
+                // One fault is one violation: what it leaves is not known until all that is under way is answered.
+                let may_have_expired = self.others_may_have_expired(&request, at);
+                self.lose_sight(Doubt::State);
+                match answer {
+                    // Its START may have been refused before, and that be told later.
+                    order::Answer::Refused if may_have_expired => Judged::Undetermined(Doubt::State),
+                    order::Answer::Refused => Judged::WronglyRefused,
+                    order::Answer::Sum(_) if could.sums.is_empty() => Judged::NotRefused,
+                    order::Answer::Sum(_) => Judged::Wrong { expected: could.sums },
+                }
+            }
+            Found::TooMany => {
+                self.times.latest = self.times.latest.max(request.sent_at);
+                self.lose_sight(Doubt::Orders);
+                judge_in_doubt(&request.step, answer, Doubt::Orders)
+            }
+        }
+    }
+}
+
+/// Whether the sequence may have gone idle: the server counts from the arrival of the last step that it accepted, to some moment
+/// before the refusal came.
+fn is_idle(times: Times, at: Nanos, rules: &Rules) -> bool {
+    let since = at.saturating_sub(times.accepted);
+    rules.idle_limit.is_none_or(|limit| since >= nanos(limit))
+}
+
+/// Where nothing is known, a START is accepted all the same, and its sum is its value.
+fn judge_in_doubt(step: &Step, answer: order::Answer, doubt: Doubt) -> Judged {
+    match answer {
+        order::Answer::Sum(sum) if step.start && sum != step.value => Judged::Wrong { expected: vec![step.value] },
+        order::Answer::Sum(_) if step.start => Judged::Right,
+        order::Answer::Refused if step.start => Judged::WronglyRefused,
+        _ => Judged::Undetermined(doubt),
+    }
+}
+
+fn judge_possible(answer: order::Answer, could: &Possibilities, doubt: Doubt) -> Judged {
+    match answer {
+        order::Answer::Sum(_) if could.any_sum => Judged::Undetermined(doubt),
+        order::Answer::Refused if could.any_sum || !could.sums.is_empty() => Judged::Undetermined(Doubt::State),
+        _ => Judged::Right,
+    }
+}

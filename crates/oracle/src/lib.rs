@@ -1,0 +1,244 @@
+//! Decides whether what came back was allowed, from what was sent and answered so far; never from the plan.
+
+#[cfg(test)]
+#[path = "../../../tests/support/long.rs"]
+mod rounds;
+
+pub mod diagnosis;
+mod evidence;
+mod expiry;
+mod explainer;
+mod histories;
+pub mod history;
+mod known;
+mod observation;
+mod occupancy;
+mod order;
+mod overlap;
+mod refusal;
+mod response;
+mod seat;
+mod series;
+mod states;
+mod strays;
+mod stream;
+mod violation;
+mod words;
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+pub use self::{
+    evidence::{CountBounds, Disorder, Evidence, Leak, Sender, Sent, Subject},
+    occupancy::{Holder, LongestWait},
+    order::{Answer, Taken},
+    states::State,
+    violation::{Place, Purpose, Violation, ViolationKind},
+    words::{OtherWords, Words},
+};
+pub use self::{
+    explainer::{Explainer, VIOLATIONS_KEPT, explained_alone},
+    occupancy::Occupancy,
+};
+use self::{known::Knowledge, observation::Observation};
+use workload::{
+    arithmetic::Arithmetic,
+    controls::Controls,
+    conversation::Lane,
+    event::{ContextId, Event, Form, Nanos},
+    number::Number,
+    sequence::{CorrelationId, IdForm, Step},
+    tensor::Shape,
+};
+
+/// What a correct server may and may not do, for one model and one run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Rules {
+    /// The model that was asked for.
+    pub model: String,
+    /// The version of it that answers, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The output that was asked for.
+    pub output: String,
+    /// The output's shape: that of the input.
+    pub shape: Shape,
+    /// What the model computes.
+    #[serde(default)]
+    pub arithmetic: Arithmetic,
+    /// How long a sequence may get no request before the server ends it; where it is not known, a refusal in the middle
+    /// of a sequence cannot be judged.
+    pub idle_limit: Option<Duration>,
+    /// How long requests of a stream that was cut may still be under way in the server.
+    pub straggling: Duration,
+    /// Whether the model may keep its state by correlation ID, and so mix two sequences of one ID that are live at once, which
+    /// the server allows.
+    pub mixes: bool,
+    /// Whether the server is restarted in the run, so that the end of a connection may be on its way when it is there again.
+    #[serde(default)]
+    pub restarts: bool,
+    /// Whether the words of the server's errors are judged.
+    #[serde(default)]
+    pub words: Words,
+    /// Where the model says what it saw of each request, and is asked for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub controls: Option<Controls>,
+}
+
+impl Rules {
+    /// What an answer looks like that is as it should be.
+    #[must_use]
+    pub fn form(&self) -> Form {
+        let seen = self.controls.as_ref().map(|controls| (controls.output.clone(), controls.shape.clone()));
+        Form {
+            model: self.model.clone(),
+            version: self.version.clone(),
+            output: self.output.clone(),
+            datatype: self.arithmetic.datatype,
+            shape: self.shape.clone(),
+            answers: self.arithmetic.answers,
+            initial_state: self.arithmetic.initial_state,
+            seen,
+        }
+    }
+}
+
+/// The oracle of a run.
+#[derive(Clone, Debug)]
+pub struct Oracle {
+    form: Form,
+    rules: Rules,
+    contexts_per_worker: u32,
+    /// By worker, then context.
+    ids: Vec<Knowledge>,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The server executed it.
+    Completed,
+    /// The server certainly did not execute it: it wants a START first, or saw the request's flaw.
+    Refused,
+    /// The server certainly did not execute it: its sequence waited for a slot for longer than it might.
+    Expired,
+    /// The server answered with another error.
+    Failed,
+    /// It may or may not have been executed.
+    Indeterminate,
+}
+
+/// A request whose outcome is settled now.
+#[derive(Clone, Copy, Debug)]
+pub struct Settled {
+    /// The request.
+    pub step: Step,
+    /// When it was sent.
+    pub sent_at: Nanos,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// The answered sum, where there is one.
+    pub sum: Option<Number>,
+    /// Whether the answer could be judged; a completed step that could not is only counted.
+    pub judged: bool,
+    /// Why it could not.
+    pub doubt: Option<Doubt>,
+}
+
+/// Why any answer would have been lawful.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Doubt {
+    /// What the server held was not known.
+    State,
+    /// The sequence may have been idle for too long.
+    Idle,
+    /// Requests of a stream that was cut may have been taken in before.
+    Stragglers,
+    /// The sequence may have been cancelled with a request of another stream.
+    Cancelled,
+    /// Two sequences of one ID may overlap, which the server allows, in a model that keeps its state by correlation ID.
+    Overlap,
+    /// The requests of several streams may have come in more orders than can be looked at.
+    Orders,
+    /// The model or the server was exchanged for another.
+    Disturbed,
+}
+
+/// What an event means.
+#[derive(Debug, Default)]
+pub struct Ruling {
+    /// The request that the event settles, if any.
+    pub settled: Option<Settled>,
+    /// How many further requests will never be settled.
+    pub abandoned: usize,
+    /// What a correct server would not have done.
+    pub violations: Vec<Violation>,
+    /// Whether the stream has to be cut, because its further messages could not be told apart.
+    pub distrust: bool,
+    /// An error in words that are not known, which was taken for a refusal.
+    pub other_words: Option<OtherWords>,
+}
+
+impl Oracle {
+    /// An oracle for contexts whose correlation IDs, and what they are in error messages, are told by `identity`.
+    #[must_use]
+    pub fn new(
+        rules: Rules,
+        workers: u32,
+        contexts_per_worker: u32,
+        identity: impl Fn(ContextId) -> (CorrelationId, IdForm),
+    ) -> Self {
+        let contexts =
+            (0..workers).flat_map(|worker| (0..contexts_per_worker).map(move |context| ContextId { worker, context }));
+        let ids = contexts.map(|context| Knowledge::new(identity(context))).collect();
+        Self { form: rules.form(), rules, contexts_per_worker, ids }
+    }
+
+    /// How long a sequence may get no request before the server ends it, where it is known.
+    #[must_use]
+    pub fn idle_limit(&self) -> Option<Duration> {
+        self.rules.idle_limit
+    }
+
+    /// The event with its message read, which is done once for everything that looks at the event.
+    #[must_use]
+    pub fn read(&self, event: Event) -> Event {
+        Event { kind: self.form.read(event.kind), ..event }
+    }
+
+    /// Takes an event in.
+    pub fn observe(&mut self, event: Event) -> Ruling {
+        let ContextId { worker, context } = event.context;
+        let id = &mut self.ids[(worker * self.contexts_per_worker + context) as usize];
+        Observation::new(&self.rules, id, &event).of(event.kind)
+    }
+
+    /// The contexts that wait for answers.
+    pub fn waiting(&self) -> impl Iterator<Item = ContextId> {
+        self.contexts()
+            .filter(|(_, id)| id.streams().any(|(_, stream)| stream.waiting().next().is_some()))
+            .map(|(c, _)| c)
+    }
+
+    /// The streams that wait for answers.
+    pub fn waiting_streams(&self) -> impl Iterator<Item = (ContextId, Lane)> {
+        self.contexts().flat_map(|(context, id)| {
+            let waits = id.streams().filter(|(_, stream)| stream.waiting().next().is_some());
+            waits.map(move |(lane, _)| (context, lane))
+        })
+    }
+
+    fn contexts(&self) -> impl Iterator<Item = (ContextId, &Knowledge)> {
+        let per_worker = self.contexts_per_worker as usize;
+        self.ids.iter().enumerate().map(move |(index, id)| {
+            let number = |n: usize| u32::try_from(n).expect("indices come from 32-bit counts");
+            (ContextId { worker: number(index / per_worker), context: number(index % per_worker) }, id)
+        })
+    }
+}
+
+#[cfg(test)]
+mod simulation;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,394 @@
+//! Judges one event.
+
+use std::{mem, time::Duration};
+
+use super::{
+    Disorder, Doubt, Evidence, Outcome, Place, Rules, Ruling, Sender, Settled, Violation, ViolationKind,
+    known::{Judged, Knowledge},
+    order::Answer,
+    refusal::Reason,
+    stream::Request,
+    words::{self, OtherWords, Words},
+};
+use workload::{
+    controls::Seen,
+    conversation::Lane,
+    event::{Code, ContextId, Cut, Event, EventKind, Nanos, Received, Response},
+    number::Number,
+    sequence::{Flaw, RequestId, Step},
+};
+
+/// How long behind the last answer to an iterative request the server may end its sequence.
+const END_COMES_WITHIN: Duration = Duration::from_millis(20);
+
+/// One event, being judged.
+pub(super) struct Observation<'o> {
+    pub(super) rules: &'o Rules,
+    pub(super) id: &'o mut Knowledge,
+    at: Nanos,
+    context: ContextId,
+    lane: Lane,
+    ruling: Ruling,
+}
+
+impl<'o> Observation<'o> {
+    pub(super) fn new(rules: &'o Rules, id: &'o mut Knowledge, event: &Event) -> Self {
+        let Event { at, context, lane, .. } = *event;
+        Self { rules, id, at, context, lane, ruling: Ruling::default() }
+    }
+
+    pub(super) fn of(mut self, kind: EventKind) -> Ruling {
+        match kind {
+            EventKind::Opened(..) => self.id.stream(self.lane).open(self.at),
+            EventKind::Disturbed(disturbance) => self.id.disturb(disturbance, self.at),
+            EventKind::Sent(step) => self.id.send(self.lane, step, self.at, self.rules),
+            EventKind::Answered(request, sum, seen) => self.answered(request, sum, seen),
+            EventKind::Received(received) => self.received(&received),
+            EventKind::GaveUp => self.gave_up(),
+            EventKind::Cut(cut) => self.cut(cut),
+            EventKind::HalfClosed | EventKind::StoppedReading(_) => {}
+            EventKind::Closed => {
+                debug_assert!(self.id.stream(self.lane).is_quiet(), "a stream closes when all is answered");
+            }
+            EventKind::NotClosed if self.id.is_disturbed(self.lane) => {}
+            EventKind::NotClosed => {
+                self.violation(ViolationKind::StreamNotClosed, None, Evidence::StillOpen);
+            }
+        }
+        self.ruling
+    }
+
+    /// An answer that is as it should be, but for what it says.
+    fn answered(&mut self, id: RequestId, sum: Number, seen: Option<Seen>) {
+        let Some((number, request)) = self.asked(id) else {
+            return self.not_asked_for(Some(id), id.to_string(), None);
+        };
+        if sum.elements() != request.step.value.elements() {
+            // Its form is that of another request.
+            return self.received(&self.rules.form().answer(id, sum, seen));
+        }
+        self.check_order(&request);
+        let rules = self.rules;
+        if request.step.flaw().is_some() {
+            self.flawed(&request, number, Ok(()), None);
+        } else if rules.arithmetic.answers.are_iterative() && self.id.is_in_fog(request.sent_at) {
+            self.without_news(number, Doubt::Stragglers);
+            self.settle(&request, Outcome::Completed, None, Some(Doubt::Stragglers));
+        } else if let (Some(controls), Some(seen)) = (&rules.controls, seen)
+            && !self.is_right(&request, controls, seen, Some(sum))
+        {
+            self.without_news(number, Doubt::State);
+            self.settle(&request, Outcome::Completed, None, None);
+        } else {
+            self.completed(&request, number, sum);
+        }
+    }
+
+    /// A request of this stream that waits for its answer, and its number.
+    fn asked(&mut self, id: RequestId) -> Option<(u64, Request)> {
+        let stream = self.id.stream(self.lane);
+        let number = stream.number_of(id)?;
+        Some((number, *stream.get(number).expect("it has this number")))
+    }
+
+    fn check_order(&mut self, request: &Request) {
+        // Answers to a decoupled model's next request may come before the last ones to this.
+        if request.overtaken && !self.rules.arithmetic.answers.are_series() {
+            self.violation(ViolationKind::Reordered, Some(&request.step), Evidence::Overtaken);
+        }
+    }
+
+    fn received(&mut self, received: &Received) {
+        let Some((number, request)) = received.request().and_then(|request| self.asked(request)) else {
+            let error = received.result.as_ref().err().cloned();
+            return self.not_asked_for(received.request(), received.id.clone(), error);
+        };
+        self.check_order(&request);
+        if received.outputs > 0 {
+            let error = received.result.as_ref().err().cloned().unwrap_or_default();
+            let evidence = Evidence::OutputsBesideError { outputs: received.outputs, error };
+            self.violation(ViolationKind::WrongOutputName, Some(&request.step), evidence);
+        }
+        match &received.result {
+            Err(text) if self.id.may_be_disturbed(request.sent_at) && self.rules.words.say_out_of_service(text) => {
+                self.without_news(number, Doubt::Disturbed);
+                self.settle(&request, Outcome::Failed, None, Some(Doubt::Disturbed));
+            }
+            result if request.step.flaw().is_some() => {
+                self.flawed(&request, number, result.as_ref().map(|_| ()).map_err(String::as_str), received.code);
+            }
+            // Two requests to an iterative model share what they add up.
+            result if self.rules.arithmetic.answers.are_iterative() && self.id.is_in_fog(request.sent_at) => {
+                let outcome = if result.is_ok() { Outcome::Completed } else { Outcome::Failed };
+                self.without_news(number, Doubt::Stragglers);
+                self.settle(&request, outcome, None, Some(Doubt::Stragglers));
+            }
+            result if self.is_cancelled(result) && self.id.may_be_swept(&request) => {
+                self.without_news(number, Doubt::Cancelled);
+                self.settle(&request, Outcome::Failed, None, Some(Doubt::Cancelled));
+            }
+            Err(text) if words::say_expired(text) => {
+                self.check_code(&request.step, Reason::Unavailable, received.code, text);
+                self.expired(&request, number, text);
+            }
+            Err(text) if words::want_start(text, &self.id.correlation_id.written(self.id.form), &self.rules.model) => {
+                self.check_code(&request.step, Reason::Invalid, received.code, text);
+                self.refused(&request, number, text);
+            }
+            Err(text) => {
+                let is_taken = self.rules.words == Words::Unknown
+                    && self.refused_in_other_words(&request, number, received.code, text);
+                if !is_taken {
+                    self.failed(&request, number, received);
+                }
+            }
+            Ok(response) => {
+                if let Some(answer) = self.number_of(&request, response) {
+                    self.completed(&request, number, answer);
+                } else {
+                    self.without_news(number, Doubt::State);
+                    self.settle(&request, Outcome::Completed, None, None);
+                }
+            }
+        }
+    }
+
+    fn without_news(&mut self, number: u64, doubt: Doubt) {
+        self.id.answer_without_news(self.lane, number, self.at, self.rules, doubt);
+    }
+
+    /// Whether an answer is what a cancelled request gets: over a stream nothing, or no further responses; elsewhere an error without
+    /// a word.
+    fn is_cancelled(&self, result: &Result<Response, String>) -> bool {
+        match result {
+            Ok(response) => {
+                let came = 1 + response.series.further.len();
+                response.is_empty() || came < self.rules.arithmetic.answers.count() as usize
+            }
+            Err(text) => text.is_empty(),
+        }
+    }
+
+    fn completed(&mut self, request: &Request, number: u64, answer: Number) {
+        let step = &request.step;
+        let (arithmetic, id) = (self.rules.arithmetic, self.id.correlation_id.told(self.id.form));
+        let alone = arithmetic.stateless_answer(step, id);
+        // Where a model has no state, no sum tells of any.
+        let sum = if alone.is_some() { step.value } else { arithmetic.sum(answer, step, id) };
+        let mut verdict = self.id.answer(self.lane, number, Answer::Sum(sum), self.at, self.rules);
+        if let Some(right) = alone
+            && verdict != Judged::NotRefused
+        {
+            let is_wrong = answer != right;
+            verdict = if is_wrong { Judged::Wrong { expected: vec![step.value] } } else { Judged::Right };
+        }
+        match &verdict {
+            Judged::Wrong { expected } => {
+                let right = |sum: &Number| alone.unwrap_or_else(|| arithmetic.answer(*sum, step, id));
+                let expected = expected.iter().map(right).collect();
+                let evidence = Evidence::Sum { expected, seen: answer, disorder: self.disorder() };
+                self.violation(ViolationKind::WrongSum, Some(step), evidence);
+            }
+            Judged::NotRefused => {
+                let evidence = Evidence::NotRefused { seen: answer, disorder: self.disorder() };
+                self.violation(ViolationKind::MissingStartError, Some(step), evidence);
+            }
+            Judged::Right | Judged::Undetermined(_) | Judged::WronglyRefused => {}
+        }
+        self.settle(request, Outcome::Completed, Some(answer), verdict.doubt());
+    }
+
+    fn refused(&mut self, request: &Request, number: u64, text: &str) {
+        let step = &request.step;
+        if step.start && self.may_be_ended_by_the_one_before(request) {
+            self.without_news(number, Doubt::Overlap);
+            return self.settle(request, Outcome::Refused, None, Some(Doubt::Overlap));
+        }
+        let since_ms = ms(self.at.saturating_sub(self.id.last_accepted()));
+        let verdict = self.id.answer(self.lane, number, Answer::Refused, self.at, self.rules);
+        if verdict == Judged::WronglyRefused {
+            let since_ms = (!step.start).then_some(since_ms);
+            let evidence = Evidence::Refused { since_ms, error: text.to_owned(), disorder: self.disorder() };
+            self.violation(ViolationKind::SpuriousStartError, Some(step), evidence);
+        }
+        self.settle(request, Outcome::Refused, None, verdict.doubt());
+    }
+
+    /// An error in words that are not known: taken for a refusal for want of START, or for a time limit, where its code may be that of
+    /// one, and a correct server may refuse the request just now. Returns whether it was.
+    fn refused_in_other_words(&mut self, request: &Request, number: u64, code: Option<Code>, text: &str) -> bool {
+        let of = if !request.step.start && Reason::Invalid.may_have(code) && self.take_for_refused(number) {
+            "a step that needs START first"
+        } else if Reason::Unavailable.may_have(code) && self.take_for_expired(number) {
+            "a time limit that passed"
+        } else {
+            return false;
+        };
+        self.ruling.other_words = Some(OtherWords { of, text: text.to_owned() });
+        true
+    }
+
+    /// Takes a request for refused for want of START, where a correct server may refuse it. Returns whether one may.
+    fn take_for_refused(&mut self, number: u64) -> bool {
+        let request = *self.id.stream(self.lane).get(number).expect("it has this number");
+        let mut after = self.id.clone();
+        let verdict = after.answer(self.lane, number, Answer::Refused, self.at, self.rules);
+        if verdict == Judged::WronglyRefused {
+            return false;
+        }
+        *self.id = after;
+        self.settle(&request, Outcome::Refused, None, verdict.doubt());
+        true
+    }
+
+    /// Takes a request for refused for a time limit, where a correct server may refuse it. Returns whether one may.
+    fn take_for_expired(&mut self, number: u64) -> bool {
+        let request = *self.id.stream(self.lane).get(number).expect("it has this number");
+        let mut after = self.id.clone();
+        if !after.answer_expired(self.lane, number, self.at, self.rules) {
+            return false;
+        }
+        *self.id = after;
+        self.settle(&request, Outcome::Expired, None, None);
+        true
+    }
+
+    /// Whether a request to an iterative model may be ended with the one before it: the last answer to that one comes a moment before
+    /// the server ends its sequence. It is seldom enough to be met once by an ID.
+    fn may_be_ended_by_the_one_before(&mut self, request: &Request) -> bool {
+        let since = Duration::from_nanos(request.sent_at.saturating_sub(self.id.last_answer));
+        self.rules.arithmetic.answers.are_iterative()
+            && since < END_COMES_WITHIN
+            && !mem::replace(&mut self.id.met_an_end, true)
+    }
+
+    /// Whether an error in words that are not known may be the refusal of a flaw.
+    fn is_refused_in_other_words(&self, flaw: Flaw, code: Option<Code>) -> bool {
+        self.rules.words == Words::Unknown && Reason::may_be_of_flaw(flaw, code)
+    }
+
+    /// A request that has to be refused for its flaw, and changes nothing.
+    fn flawed(&mut self, request: &Request, number: u64, result: Result<(), &str>, code: Option<Code>) {
+        let step = &request.step;
+        let Some(flaw) = step.flaw() else { return };
+        let (kind, outcome, error) = match result {
+            Err(text) if flaw.is_refused_with(text) || self.is_refused_in_other_words(flaw, code) => {
+                if flaw.is_refused_with(text) {
+                    self.check_code(step, Reason::of_flaw(flaw, text), code, text);
+                } else {
+                    self.ruling.other_words = Some(OtherWords { of: flaw.name(), text: text.to_owned() });
+                }
+                self.id.answer_unchanged(self.lane, number, self.at, self.rules);
+                return self.settle(request, Outcome::Refused, None, None);
+            }
+            Err(text) => (ViolationKind::UnexpectedError, Outcome::Failed, Some(text.to_owned())),
+            Ok(()) => (ViolationKind::FlawAccepted, Outcome::Completed, None),
+        };
+        self.violation(kind, Some(step), Evidence::Flaw { flaw, error });
+        self.without_news(number, Doubt::State);
+        self.settle(request, outcome, None, None);
+    }
+
+    /// The step's sequence waited for a slot for too long, and is refused as a whole.
+    fn expired(&mut self, request: &Request, number: u64, text: &str) {
+        let step = &request.step;
+        let allowed = self.id.answer_expired(self.lane, number, self.at, self.rules);
+        if !allowed {
+            let evidence = Evidence::Expired { error: text.to_owned() };
+            self.violation(ViolationKind::SpuriousTimeout, Some(step), evidence);
+        }
+        self.settle(request, Outcome::Expired, None, None);
+    }
+
+    /// The server may have executed the step, and may have ended the sequence.
+    fn failed(&mut self, request: &Request, number: u64, received: &Received) {
+        let has_to_be_refused = self.id.has_to_refuse(&request.step);
+        let error = received.result.as_ref().err().cloned().unwrap_or_default();
+        let evidence = Evidence::Failed { has_to_be_refused, code: received.code, error };
+        self.violation(ViolationKind::UnexpectedError, Some(&request.step), evidence);
+        self.without_news(number, Doubt::State);
+        self.settle(request, Outcome::Failed, None, None);
+    }
+
+    /// What the order of the steps has to do with an answer.
+    fn disorder(&self) -> Option<Disorder> {
+        // Without sums no order shows.
+        self.id.disorder().filter(|_| !self.rules.arithmetic.formula.is_stateless())
+    }
+
+    /// A message that answers no request in flight on this stream.
+    fn not_asked_for(&mut self, request: Option<RequestId>, id: String, error: Option<String>) {
+        let answered_before = request.is_some_and(|request| self.id.stream(self.lane).has_carried(request));
+        let front = self.id.stream(self.lane).waiting().next().map(|waiting| waiting.step);
+        let (kind, evidence) = if answered_before {
+            (ViolationKind::Duplicate, Evidence::AnsweredAgain { id, error })
+        } else {
+            let waiting_for = front.map(|step| step.request);
+            let sender = request.and_then(|request| self.sender(request));
+            (ViolationKind::Misaddressed, Evidence::NotAskedFor { waiting_for, id, error, sender })
+        };
+        self.violation(kind, front.as_ref(), evidence);
+        self.ruling.distrust = true;
+    }
+
+    /// Who sent a request that this stream did not carry.
+    fn sender(&self, request: RequestId) -> Option<Sender> {
+        let context = ContextId { worker: request.worker, context: request.context };
+        if context != self.context {
+            return Some(Sender::Context(context));
+        }
+        let (lane, _) = self.id.streams().find(|(_, stream)| stream.has_carried(request))?;
+        Some(Sender::Stream(lane.0))
+    }
+
+    fn gave_up(&mut self) {
+        let Some(request) = self.id.stream(self.lane).give_up() else { return };
+        // A server that was restarted does not know of what it was sent before.
+        if !self.id.may_be_disturbed(request.sent_at) {
+            let waited_ms = ms(self.at.saturating_sub(request.sent_at));
+            let later = self.id.stream(self.lane).waiting().count();
+            self.violation(ViolationKind::Lost, Some(&request.step), Evidence::Unanswered { waited_ms, later });
+        }
+        self.settle(&request, Outcome::Indeterminate, None, None);
+    }
+
+    fn cut(&mut self, cut: Cut) {
+        if cut == Cut::Interrupted {
+            self.ruling.abandoned = self.id.interrupt(self.lane, self.at, self.rules);
+            return;
+        }
+        let evidence = match cut {
+            Cut::Broken(reason) => Some(Evidence::Broken { reason }),
+            Cut::Ended => Some(Evidence::Ended),
+            _ => None,
+        };
+        if let Some(evidence) = evidence.filter(|_| !self.id.may_break(self.lane, self.rules)) {
+            let front = self.id.stream(self.lane).waiting().next().map(|waiting| waiting.step);
+            self.violation(ViolationKind::StreamBroken, front.as_ref(), evidence);
+        }
+        self.ruling.abandoned = self.id.cut(self.lane, self.at, self.rules);
+    }
+
+    fn settle(&mut self, request: &Request, outcome: Outcome, sum: Option<Number>, doubt: Option<Doubt>) {
+        let Request { step, sent_at, .. } = *request;
+        self.ruling.settled = Some(Settled { step, sent_at, outcome, sum, judged: doubt.is_none(), doubt });
+    }
+
+    pub(super) fn violation(&mut self, kind: ViolationKind, step: Option<&Step>, evidence: Evidence) {
+        let place = Place::new(self.context, self.id.correlation_id, step.copied());
+        self.ruling.violations.push(Violation::at(place, kind, self.at, evidence));
+    }
+}
+
+fn ms(nanos: Nanos) -> u64 {
+    nanos / 1_000_000
+}
+
+impl Judged {
+    fn doubt(&self) -> Option<Doubt> {
+        match self {
+            Self::Undetermined(doubt) => Some(*doubt),
+            _ => None,
+        }
+    }
+}

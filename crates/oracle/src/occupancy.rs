@@ -1,0 +1,476 @@
+//! Counts what was exercised on all correlation IDs together: how the slots were taken, as far as that is certain.
+//!
+//! A sequence certainly has a slot from the answer to its START until its END is sent, or until its idle limit may have passed
+//! since a step was sent that was answered. One that was never ended keeps it unless the server ends it itself.
+
+mod full;
+mod merge;
+mod seats;
+mod wait;
+mod withheld;
+
+use std::{collections::BTreeSet, time::Duration};
+
+pub use self::wait::{Holder, LongestWait};
+use self::{
+    full::{Full, Limited},
+    merge::Merge,
+    seats::{Seats, Visit},
+    wait::{Holds, Waited},
+    withheld::{Share, Shares, Withheld},
+};
+use crate::{Place, Violation, history::Entry};
+use workload::{
+    claim::{Claim, Claims},
+    controls::Seen,
+    conversation::Lane,
+    event::{ContextId, EventKind, Nanos},
+    plan::correlation_id,
+    scenario::Scenario,
+    sequence::{RequestId, Special, Step},
+};
+
+/// How the slots of a run are taken.
+pub struct Occupancy {
+    /// None where it is not known how many slots there are, so that nothing is counted.
+    slots: Option<usize>,
+    idle_limit: Option<Nanos>,
+    /// How long requests of a stream that is gone may still come.
+    straggling: Nanos,
+    scenario: Scenario,
+    contexts_per_worker: u32,
+    /// By worker, then context.
+    contexts: Vec<Context>,
+    moves: Merge<Move>,
+    board: Board,
+    /// By context; none where the check of free slots is off: the idle limit is unknown, the server changes, or entries are missing.
+    shares: Option<Vec<Share>>,
+    /// How much is known to have been done to the server; none where entries are missing, which may have told it.
+    disturbed: Option<u32>,
+}
+
+/// What one correlation ID does, in its own order.
+#[derive(Clone, Copy, Debug, Default)]
+struct Context {
+    /// The START that is unanswered, and when it was sent.
+    start: Option<(RequestId, Nanos)>,
+    /// Whether the sequence that was started last may have been ended.
+    may_be_ended: bool,
+    /// Whether it was told that the ID has a slot, and not yet that it may be without.
+    has_slot: bool,
+    unanswered: u32,
+    /// When the first step was sent of those that went out since nothing was under way.
+    since: Nanos,
+    /// Until when its idle limit is certainly not reached.
+    until: Nanos,
+    /// Where the steps that are unanswered went, and whether some went elsewhere, so that their order is not certain.
+    lane: Lane,
+    is_spread: bool,
+    /// Until then steps of a stream that is gone may come in between.
+    unclear_until: Nanos,
+    /// How often it was told that something is done to the server, or was.
+    disturbed: u32,
+    /// The last sequence that was started, where its time limit can be judged.
+    limited: Option<u32>,
+}
+
+/// What a correlation ID does to the slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Move {
+    /// A START is sent, with or without END, and until when it may wait, where that can be judged.
+    Asks { ends: bool, limit: Option<(RequestId, Nanos)> },
+    /// The sequence whose START is under way may wait no longer than until then.
+    MayWaitUntil(Nanos),
+    /// The time limit of the START that is under way cannot be judged after all.
+    Forgoes,
+    /// A step was executed in a slot.
+    Visits(Visit),
+    /// A START is answered. There is a time where the sequence certainly keeps its slot: until then. The slot, where that is
+    /// certain too, and the sequence's number.
+    Starts(Option<Nanos>, Option<(u32, u32)>),
+    /// A further step was answered, so it certainly keeps it until then.
+    Stays(Nanos),
+    /// It may be without a slot.
+    Leaves,
+    /// Something is done to the server: all may be without one.
+    Disturbed,
+    /// What it may have of the slots.
+    Shares(Shares),
+}
+
+/// What is certain of the slots, in the order of time.
+#[derive(Debug, Default)]
+struct Board {
+    /// Sequences that certainly have a slot, by until when.
+    certain: BTreeSet<(Nanos, u32)>,
+    /// By worker and context: until when the sequence certainly has its slot, where it may still have it.
+    until: Vec<Option<Nanos>>,
+    /// By worker and context: where its START was sent when every slot was certainly taken, how many had left before, and when.
+    waits: Vec<Option<(u64, Nanos)>>,
+    seats: Seats,
+    full: Full,
+    holds: Holds,
+    withheld: Withheld,
+    longest: Option<Waited>,
+    /// How often a sequence that had a slot may have been ended by the client.
+    left: u64,
+    claims: Claims,
+}
+
+impl Occupancy {
+    /// Of a run of this scenario; without `slots` or `idle_limit` what needs them is not judged. `straggling` is how long steps may be
+    /// under way behind a stream's end.
+    #[must_use]
+    pub fn new(scenario: &Scenario, slots: Option<u32>, idle_limit: Option<Duration>, straggling: Duration) -> Self {
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let contexts_per_worker = scenario.most_contexts();
+        let is_steady = idle_limit.is_some() && scenario.phases.iter().all(|phase| phase.server.is_none());
+        let contexts = slots.map_or(0, |_| scenario.workers() as usize * contexts_per_worker as usize);
+        Self {
+            slots: slots.map(|slots| slots as usize),
+            idle_limit: idle_limit.map(nanos),
+            straggling: nanos(straggling),
+            scenario: scenario.clone(),
+            contexts_per_worker,
+            contexts: vec![Context::default(); contexts],
+            disturbed: Some(0),
+            moves: Merge::default(),
+            shares: is_steady.then(|| vec![Share::default(); contexts]),
+            board: Board {
+                until: vec![None; contexts],
+                waits: vec![None; contexts],
+                withheld: Withheld::new(idle_limit.map_or(0, nanos), nanos(scenario.limits.step_ms.duration())),
+                ..Board::default()
+            },
+        }
+    }
+
+    /// Takes in what happened next on a context; those of several threads may be a little out of order.
+    pub fn take(&mut self, entry: &Entry) {
+        if self.slots.is_none() {
+            return;
+        }
+        let index = entry.context.worker * self.contexts_per_worker + entry.context.context;
+        let Some(context) = self.contexts.get_mut(index as usize) else { return };
+        let visit = context.visit(entry);
+        let is_near = self.scenario.population_of(entry.context.worker).network.is_clear();
+        let forgoes = context.forgoes(entry);
+        let share = self.shares.as_mut().and_then(|shares| {
+            shares[index as usize].take(entry, self.idle_limit.unwrap_or(0), self.straggling, is_near).map(Move::Shares)
+        });
+        let mut its = context.take(entry, self.idle_limit, self.straggling, is_near);
+        // Each context tells it when it does something, and the first one for all of them.
+        if matches!(entry.what, EventKind::Disturbed(_)) && self.disturbed.is_none_or(|known| known < context.disturbed)
+        {
+            self.disturbed = self.disturbed.map(|_| context.disturbed);
+            its = Some(Move::Disturbed);
+        }
+        let moves = visit.map(Move::Visits).into_iter().chain(forgoes).chain(its).chain(share);
+        let is_moving = moves.fold(false, |_, its| {
+            self.moves.add(entry.at, index, its);
+            true
+        });
+        if is_moving {
+            self.make(false);
+        }
+    }
+
+    /// Steps that were executed in a slot that another sequence certainly had, and sequences that were executed although they
+    /// waited beyond their time limit, since the last time.
+    pub fn violations(&mut self) -> Vec<Violation> {
+        let (shown, overdue) = (self.board.seats.shown(), self.board.full.overdue());
+        let intrusions = shown.iter().map(|intrusion| intrusion.violation(|context| self.place(context)));
+        intrusions.chain(overdue.iter().map(|its| its.violation(|context| self.place(context)))).collect()
+    }
+
+    /// A START that waited although no sequence of the run had one of the slots. Another client may have had it.
+    #[must_use]
+    pub fn withheld(&self) -> Option<Violation> {
+        self.shares.as_ref()?;
+        Some(self.board.withheld.worst()?.violation(|context| self.place(context)))
+    }
+
+    /// Nothing more comes.
+    pub fn conclude(&mut self) {
+        self.make(true);
+    }
+
+    fn place(&self, context: u32) -> Place {
+        let ContextId { worker, context } = self.context(context);
+        let correlation_id = correlation_id(&self.scenario, worker, context);
+        Place::new(ContextId { worker, context }, correlation_id, None)
+    }
+
+    fn context(&self, index: u32) -> ContextId {
+        ContextId { worker: index / self.contexts_per_worker, context: index % self.contexts_per_worker }
+    }
+
+    /// The longest wait for a slot of a START that was sent when every slot was certainly taken, and who had the slots meanwhile.
+    #[must_use]
+    pub fn longest_wait(&self) -> Option<LongestWait> {
+        let waited = self.board.longest.as_ref()?;
+        let name = |place: &Place| self.scenario.population_of(place.worker).name.clone();
+        let place = self.place(waited.context);
+        let holder = |held: &wait::Held| {
+            let place = self.place(held.context);
+            Holder {
+                population: name(&place),
+                correlation_id: place.correlation_id,
+                slot: held.slot,
+                held_ms: waited.shared_with(held) / 1_000_000,
+            }
+        };
+        Some(LongestWait {
+            population: name(&place),
+            correlation_id: place.correlation_id,
+            at_ns: waited.since,
+            waited_ms: waited.until.saturating_sub(waited.since) / 1_000_000,
+            holders: waited.holders.iter().map(holder).collect(),
+        })
+    }
+
+    /// Entries are missing, so that nothing is certain any more.
+    pub fn forget(&mut self) {
+        self.make(true);
+        self.contexts.fill(Context::default());
+        (self.disturbed, self.shares) = (None, None);
+        self.board.forget();
+    }
+
+    /// How often what was reached.
+    #[must_use]
+    pub fn reached(mut self) -> Claims {
+        self.make(true);
+        self.board.claims
+    }
+
+    /// Makes the moves that are due, or all.
+    fn make(&mut self, is_over: bool) {
+        let Some(slots) = self.slots else { return };
+        while let Some((at, index, its)) = self.moves.next(is_over) {
+            self.board.make(its, index, at, slots);
+        }
+    }
+}
+
+impl Context {
+    /// The slot in which the step was executed that is answered, where the model tells it.
+    fn visit(&self, entry: &Entry) -> Option<Visit> {
+        let EventKind::Answered(request, _, seen) = &entry.what else { return None };
+        Some(Visit { request: *request, slot: (*seen)?.slot()?, since: self.since })
+    }
+
+    /// Until when a START may wait that the server has at once: nothing of its ID is before it, and no slow network.
+    fn limit(&self, step: &Step, at: Nanos, is_near: bool) -> Option<(RequestId, Nanos)> {
+        let is_had_at_once = is_near && self.unanswered == 0 && at >= self.unclear_until;
+        deadline(step, at).filter(|_| is_had_at_once).map(|deadline| (step.request, deadline))
+    }
+
+    /// A further step of a sequence that may still wait as a whole: until when, because of this step.
+    fn shorter_limit(&self, step: &Step, at: Nanos) -> Option<Move> {
+        let may_wait = self.start.is_some() && self.limited == Some(step.request.sequence);
+        deadline(step, at).filter(|_| may_wait && !self.is_spread).map(Move::MayWaitUntil)
+    }
+
+    /// What makes the time unclear at which a START that is under way was executed.
+    fn forgoes(&mut self, entry: &Entry) -> Option<Move> {
+        match entry.what {
+            // Its answer may lie there unread.
+            EventKind::StoppedReading(_) => self.limited.take().map(|_| Move::Forgoes),
+            _ => None,
+        }
+    }
+
+    fn take(&mut self, entry: &Entry, idle_limit: Option<Nanos>, straggling: Nanos, is_near: bool) -> Option<Move> {
+        match &entry.what {
+            EventKind::Sent(step) => {
+                let limit = self.limit(step, entry.at, is_near).filter(|_| step.start);
+                if self.unanswered == 0 {
+                    self.since = entry.at;
+                    (self.lane, self.is_spread) = (entry.lane, false);
+                }
+                self.is_spread |= self.lane != entry.lane;
+                self.unanswered += 1;
+                if step.start {
+                    self.start = Some((step.request, entry.at));
+                    self.may_be_ended = step.end;
+                    self.has_slot &= !step.end;
+                    self.limited = limit.map(|(start, _)| start.sequence);
+                    return Some(Move::Asks { ends: step.end, limit });
+                }
+                self.may_be_ended |= step.end;
+                step.end.then(|| self.leave()).flatten().or_else(|| self.shorter_limit(step, entry.at))
+            }
+            EventKind::Answered(request, _, seen) => {
+                self.unanswered = self.unanswered.saturating_sub(1);
+                if let Some((_, sent_at)) = self.start.take_if(|(start, _)| start == request) {
+                    self.until = sent_at.saturating_add(idle_limit.unwrap_or(0));
+                    self.has_slot = !self.may_be_ended;
+                    let is_certain = self.has_slot && !self.is_spread && sent_at >= self.unclear_until;
+                    let slot = seen.filter(|_| is_certain).and_then(Seen::slot).map(|slot| (slot, request.sequence));
+                    return Some(Move::Starts(self.has_slot.then_some(self.until), slot));
+                }
+                let until = self.since.saturating_add(idle_limit.unwrap_or(0));
+                if !self.has_slot || self.start.is_some() || until <= self.until {
+                    return None;
+                }
+                self.until = until;
+                Some(Move::Stays(until))
+            }
+            // What else comes, and what does not, may mean that the sequence is gone.
+            EventKind::Received(_) | EventKind::GaveUp => {
+                self.unanswered = self.unanswered.saturating_sub(1);
+                if entry.what == EventKind::GaveUp {
+                    self.unclear_until = entry.at.saturating_add(straggling);
+                }
+                self.lose()
+            }
+            EventKind::Cut(_) => {
+                if self.unanswered > 0 {
+                    self.unclear_until = entry.at.saturating_add(straggling);
+                }
+                self.unanswered = 0;
+                self.lose()
+            }
+            EventKind::Disturbed(_) => {
+                self.disturbed += 1;
+                self.lose()
+            }
+            EventKind::Opened(..)
+            | EventKind::HalfClosed
+            | EventKind::StoppedReading(_)
+            | EventKind::Closed
+            | EventKind::NotClosed => None,
+        }
+    }
+
+    /// Nothing is certain of the sequence any more, nor of one whose START is under way.
+    fn lose(&mut self) -> Option<Move> {
+        self.may_be_ended = true;
+        self.leave()
+    }
+
+    fn leave(&mut self) -> Option<Move> {
+        std::mem::take(&mut self.has_slot).then_some(Move::Leaves)
+    }
+}
+
+/// When the time limit of a step has passed.
+fn deadline(step: &Step, at: Nanos) -> Option<Nanos> {
+    match step.special {
+        Some(Special::TimeoutUs(us @ 1..)) => Some(at.saturating_add(us.saturating_mul(1000))),
+        _ => None,
+    }
+}
+
+impl Board {
+    fn make(&mut self, its: Move, context: u32, at: Nanos, slots: usize) {
+        // It is seen only now that they were not all taken any more, and may have been so for long.
+        if let Some(ended_at) = self.lapses_at(at, slots) {
+            self.full.is(false, ended_at);
+        }
+        self.lapse(at);
+        let were_certain = self.certain.len();
+        let index = context as usize;
+        match its {
+            Move::Asks { ends, limit } => {
+                // A sequence that is started anew keeps its slot, if it still has one.
+                if let Some(until) = self.until[index] {
+                    self.certain.remove(&(until, context));
+                }
+                self.seats.leaves(context);
+                self.holds.end(context, at);
+                if ends {
+                    self.leave(context);
+                }
+                self.waits[index] = (self.certain.len() >= slots).then_some((self.left, at));
+                self.full.asks(context, limit.map(|(request, deadline)| Limited { request, deadline, since: at }));
+            }
+            Move::MayWaitUntil(deadline) => self.full.may_wait_until(context, deadline),
+            Move::Forgoes => self.full.asks(context, None),
+            Move::Shares(its) => self.withheld.take(its, context, at, slots),
+            Move::Visits(visit) => self.seats.visited(context, visit, at),
+            Move::Starts(until, slot) => {
+                self.full.starts(context, at);
+                if let Some((left_before, since)) = self.waits[index].take() {
+                    if self.certain.len() < slots {
+                        self.claims.reach(Claim::Backlog);
+                        if left_before == self.left {
+                            self.claims.reach(Claim::SlotReclaim);
+                        }
+                    }
+                    if self.longest.as_ref().is_none_or(|longest| longest.until - longest.since < at - since) {
+                        self.longest = Some(self.holds.waited(context, since, at));
+                    }
+                }
+                if let Some(until) = until {
+                    self.stay(context, until);
+                    self.holds.begin(context, slot.map(|(slot, _)| slot), at);
+                    if let Some(slot) = slot {
+                        self.seats.takes(context, slot, at, until);
+                    }
+                }
+            }
+            Move::Stays(until) => {
+                self.seats.stays(context, until);
+                self.holds.goes_on(context);
+                self.stay(context, until);
+            }
+            Move::Disturbed => {
+                self.forget();
+                self.full.give_up();
+            }
+            Move::Leaves => {
+                self.seats.leaves(context);
+                self.holds.end(context, at);
+                self.leave(context);
+            }
+        }
+        self.lapse(at);
+        if were_certain < slots && self.certain.len() >= slots {
+            self.claims.reach(Claim::AllSlotsBusy);
+        }
+        self.full.is(self.certain.len() >= slots, at);
+    }
+
+    fn stay(&mut self, context: u32, until: Nanos) {
+        if let Some(before) = self.until[context as usize].replace(until) {
+            self.certain.remove(&(before, context));
+        }
+        self.certain.insert((until, context));
+    }
+
+    fn leave(&mut self, context: u32) {
+        if let Some(until) = self.until[context as usize].take() {
+            self.certain.remove(&(until, context));
+            self.left += 1;
+        }
+    }
+
+    /// What may have been idle for too long by now is not certain any more.
+    fn lapse(&mut self, now: Nanos) {
+        while self.certain.first().is_some_and(|(until, _)| *until <= now) {
+            if let Some((until, context)) = self.certain.pop_first() {
+                self.holds.end(context, until);
+            }
+        }
+    }
+
+    /// When fewer than all slots were certainly taken, if that is so by now because sequences may have been idle for too long.
+    fn lapses_at(&self, now: Nanos, slots: usize) -> Option<Nanos> {
+        let index = self.certain.len().checked_sub(slots)?;
+        self.certain.iter().nth(index).map(|(until, _)| *until).filter(|until| *until <= now)
+    }
+
+    fn forget(&mut self) {
+        self.full.forget();
+        self.certain.clear();
+        self.until.fill(None);
+        self.waits.fill(None);
+        self.seats.forget();
+        self.holds.forget();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,128 @@
+//! Sequences that were executed although they had waited for a slot for longer than their time limit allows.
+//!
+//! At a moment when other sequences certainly had every slot a START that had no answer was waiting for one, unless its answer was
+//! already on its way, or it had not arrived yet. So there has to be such a moment, a while after its limit had passed and a while
+//! before its answer came.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::{Evidence, Place, Violation, ViolationKind};
+use workload::{event::Nanos, sequence::RequestId};
+
+/// By how much a START may arrive late, and the server look at its limit late, on a busy machine: a third of a second was seen.
+const LATE: Nanos = 1_000_000_000;
+/// How long an answer may be on its way on a busy machine.
+const UNDER_WAY: Nanos = 500_000_000;
+/// The most times that are remembered in which every slot was taken.
+const SPANS_MAX: usize = 1000;
+
+/// A START that has a time limit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limited {
+    pub(super) request: RequestId,
+    /// Until when it may wait for a slot.
+    pub(super) deadline: Nanos,
+    /// When it was sent.
+    pub(super) since: Nanos,
+}
+
+/// A START that was executed when its limit had passed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Overdue {
+    context: u32,
+    its: Limited,
+    /// When it certainly waited still.
+    waited_at: Nanos,
+    at: Nanos,
+}
+
+/// When every slot was certainly taken, and who waits within a limit.
+#[derive(Debug, Default)]
+pub(super) struct Full {
+    since: Option<Nanos>,
+    /// From when until when, one after the other.
+    spans: VecDeque<(Nanos, Nanos)>,
+    /// By context.
+    limited: HashMap<u32, Limited>,
+    overdue: Vec<Overdue>,
+    /// The model was exchanged: what becomes of those that wait then is its own affair, and contexts learn of it one by one.
+    has_given_up: bool,
+}
+
+impl Full {
+    /// Whether every slot is certainly taken from now on.
+    pub(super) fn is(&mut self, full: bool, at: Nanos) {
+        match self.since {
+            None if full => self.since = Some(at),
+            Some(since) if !full => {
+                self.since = None;
+                if self.spans.len() >= SPANS_MAX {
+                    self.spans.pop_front();
+                }
+                self.spans.push_back((since, at));
+            }
+            _ => {}
+        }
+    }
+
+    /// A START is sent.
+    pub(super) fn asks(&mut self, context: u32, limited: Option<Limited>) {
+        match limited.filter(|_| !self.has_given_up) {
+            Some(limited) => _ = self.limited.insert(context, limited),
+            None => _ = self.limited.remove(&context),
+        }
+    }
+
+    /// Another step of a sequence has a time limit, too: the earliest counts.
+    pub(super) fn may_wait_until(&mut self, context: u32, deadline: Nanos) {
+        if let Some(limited) = self.limited.get_mut(&context) {
+            limited.deadline = limited.deadline.min(deadline);
+        }
+    }
+
+    /// A START was executed, and is answered now.
+    pub(super) fn starts(&mut self, context: u32, at: Nanos) {
+        let Some(its) = self.limited.remove(&context) else { return };
+        let from = its.deadline.saturating_add(LATE);
+        let until = at.saturating_sub(UNDER_WAY);
+        // One that still lasts does not count: the sequence got a slot at its end.
+        let mut spans = self.spans.iter().rev().copied();
+        let moment = |(begin, end): (Nanos, Nanos)| Some(end.min(until)).filter(|last| *last > begin.max(from));
+        // Those before end before it.
+        if let Some(waited_at) = spans.by_ref().take_while(|(_, end)| *end > from).find_map(moment) {
+            self.overdue.push(Overdue { context, its, waited_at, at });
+        }
+    }
+
+    /// What was found since the last time.
+    pub(super) fn overdue(&mut self) -> Vec<Overdue> {
+        std::mem::take(&mut self.overdue)
+    }
+
+    /// Nobody is accused any more.
+    pub(super) fn give_up(&mut self) {
+        self.has_given_up = true;
+        self.limited.clear();
+    }
+
+    /// What was before is not certain any more.
+    pub(super) fn forget(&mut self) {
+        self.since = None;
+        self.spans.clear();
+        self.limited.clear();
+    }
+}
+
+impl Overdue {
+    /// As a violation, of contexts that [`place`] tells, with their correlation IDs.
+    pub(super) fn violation(&self, place: impl Fn(u32) -> Place) -> Violation {
+        let Self { context, its: Limited { request, deadline, since }, waited_at, at } = *self;
+        let ms = |nanos: Nanos| nanos / 1_000_000;
+        let evidence = Evidence::Overdue {
+            limit_ms: ms(deadline.saturating_sub(since)),
+            answered_ms: ms(at.saturating_sub(since)),
+            waited_ms: ms(waited_at.saturating_sub(since)),
+        };
+        Violation::at(place(context).of_request(request), ViolationKind::MissingTimeout, at, evidence)
+    }
+}

@@ -1,0 +1,497 @@
+use std::num::NonZeroU64;
+
+use super::*;
+use crate::{Evidence, ViolationKind};
+use workload::{
+    conversation::Lane,
+    event::{ContextId, Cut, Disturbance, EventKind},
+    scenario::{Overrides, Source},
+    sequence::{CorrelationId, Pattern, Step},
+};
+
+const MS: Nanos = 1_000_000;
+const SLOTS: u32 = 2;
+const IDLE: Duration = Duration::from_secs(1);
+
+/// Contexts of one worker each, with two slots among them.
+struct Story {
+    occupancy: Occupancy,
+    sent: u32,
+    /// The number of all sequences that are told of.
+    sequence: u32,
+    now: Nanos,
+}
+
+fn story() -> Story {
+    let text = "load.workers = 4\ncontexts = { common = 1, rare = 0, rare_probability = 0 }";
+    let scenario = Scenario::resolve(&Source::from_text("test", text), Overrides::default()).expect("a scenario");
+    Story {
+        occupancy: Occupancy::new(&scenario, Some(SLOTS), Some(IDLE), Duration::from_millis(20)),
+        sent: 0,
+        sequence: 0,
+        now: 0,
+    }
+}
+
+impl Story {
+    fn tell(&mut self, at: Nanos, worker: u32, what: EventKind) {
+        let context = ContextId { worker, context: 0 };
+        let correlation_id = CorrelationId(NonZeroU64::MIN);
+        self.occupancy.take(&Entry { at, context, correlation_id, lane: Lane::FIRST, what });
+    }
+
+    fn wait(&mut self, ms: u64) -> &mut Self {
+        self.now += ms * MS;
+        self
+    }
+
+    fn send(&mut self, worker: u32, flags: &str) -> RequestId {
+        self.sent += 1;
+        self.now += MS;
+        let request = RequestId { worker, context: 0, sequence: self.sequence, step: self.sent };
+        let (start, end) = (flags.contains("START"), flags.contains("END"));
+        let step = Step { request, pattern: Pattern::Valid, start, end, value: 1.into(), of: 9, special: None };
+        self.tell(self.now, worker, EventKind::Sent(step));
+        request
+    }
+
+    /// A START with a time limit.
+    fn start_within(&mut self, worker: u32, limit_ms: u64) -> RequestId {
+        self.sent += 1;
+        self.now += MS;
+        let request = RequestId { worker, context: 0, sequence: self.sequence, step: self.sent };
+        self.limited_step(request, true, limit_ms);
+        request
+    }
+
+    fn limited_step(&mut self, request: RequestId, start: bool, limit_ms: u64) {
+        let special = Some(Special::TimeoutUs(limit_ms * 1000));
+        let step = Step { request, pattern: Pattern::Timeout, start, end: false, value: 1.into(), of: 9, special };
+        self.tell(self.now, request.worker, EventKind::Sent(step));
+    }
+
+    /// The requests that were executed beyond their limit.
+    fn overdue(&mut self) -> Vec<RequestId> {
+        self.occupancy.conclude();
+        let found = self.occupancy.violations().into_iter();
+        let overdue = found.filter(|violation| violation.kind == ViolationKind::MissingTimeout);
+        overdue.filter_map(|violation| violation.place?.request_id).collect()
+    }
+
+    fn answer(&mut self, request: RequestId) -> &mut Self {
+        self.now += MS;
+        self.tell(self.now, request.worker, EventKind::Answered(request, 1.into(), None));
+        self
+    }
+
+    /// The same, where the model tells in which slot it saw the step.
+    fn answer_in(&mut self, slot: u32, request: RequestId) -> &mut Self {
+        self.now += MS;
+        let seen = Seen::new([None; 3], -1, Some(slot));
+        self.tell(self.now, request.worker, EventKind::Answered(request, 1.into(), Some(seen)));
+        self
+    }
+
+    /// A step that is answered at once, from this slot.
+    fn step_in(&mut self, slot: u32, worker: u32, flags: &str) -> &mut Self {
+        let request = self.send(worker, flags);
+        self.answer_in(slot, request)
+    }
+
+    /// By worker and slot, the steps that were executed where another sequence was.
+    fn wrong_slots(&mut self) -> Vec<(u32, u32)> {
+        self.occupancy.conclude();
+        let found = self.occupancy.violations().into_iter();
+        let of = |violation: Violation| {
+            let Evidence::TakenSlot { slot, .. } = violation.evidence else { panic!("{violation:?}") };
+            (violation.place.expect("a place").worker, slot)
+        };
+        found.map(of).collect()
+    }
+
+    /// A step that is answered at once.
+    fn step(&mut self, worker: u32, flags: &str) -> &mut Self {
+        let request = self.send(worker, flags);
+        self.answer(request)
+    }
+
+    #[track_caller]
+    fn assert(&mut self, expected: [u64; 3]) {
+        self.occupancy.make(true);
+        let reached = self.occupancy.board.claims;
+        let counts = [Claim::AllSlotsBusy, Claim::Backlog, Claim::SlotReclaim].map(|claim| reached.of(claim));
+        assert_eq!(counts, expected, "all-slots-busy, backlog, slot-reclaim");
+    }
+}
+
+#[test]
+fn slots_are_busy_while_as_many_sequences_are_certainly_open() {
+    let mut story = story();
+    story.step(0, "START").step(1, "START").step(2, "START END").step(0, "END").step(0, "START");
+    story.assert([2, 0, 0]);
+}
+
+#[test]
+fn what_may_have_ended_or_gone_idle_has_no_slot_for_certain() {
+    let mut ended = story();
+    ended.step(0, "START END").step(1, "START").step(2, "START END").assert([0, 0, 0]);
+    let mut pipelined = story();
+    let start = pipelined.send(0, "START");
+    let end = pipelined.send(0, "END");
+    pipelined.step(1, "START").answer(start).answer(end).assert([0, 0, 0]);
+    let mut idle = story();
+    idle.step(0, "START").wait(1000).step(1, "START").assert([0, 0, 0]);
+    let mut kept = story();
+    kept.step(0, "START").wait(900).step(0, "").wait(900).step(1, "START").assert([1, 0, 0]);
+    for what in [EventKind::Cut(Cut::Cancelled), EventKind::GaveUp] {
+        let mut lost = story();
+        lost.step(0, "START");
+        lost.tell(lost.now, 0, what);
+        lost.step(1, "START").assert([0, 0, 0]);
+    }
+    let mut refused = story();
+    let start = refused.send(0, "START");
+    refused.step(1, "START");
+    let error = workload::event::Received { id: start.to_string(), result: Err("no".into()), code: None, outputs: 0 };
+    refused.tell(refused.now, 0, EventKind::Received(Box::new(error)));
+    refused.assert([0, 0, 0]);
+}
+
+#[test]
+fn a_start_waits_in_the_backlog_until_a_sequence_ends() {
+    let mut story = story();
+    let waits = story.step(0, "START").step(1, "START").send(2, "START");
+    story.step(0, "END").answer(waits).assert([2, 1, 0]);
+}
+
+#[test]
+fn a_slot_is_reclaimed_where_the_client_ended_nothing() {
+    let mut reclaimed = story();
+    let waits = reclaimed.step(0, "START").step(1, "START").send(2, "START");
+    reclaimed.wait(1100).answer(waits).assert([1, 1, 1]);
+    // A server that never reaps does not answer.
+    let mut never = story();
+    never.step(0, "START").step(1, "START").send(2, "START");
+    never.wait(5000).assert([1, 0, 0]);
+    // One that has more slots than it says is no backlog.
+    let mut extra = story();
+    extra.step(0, "START").step(1, "START").step(2, "START").assert([1, 0, 0]);
+    let mut restarted = story();
+    let waits = restarted.step(0, "START").step(1, "START").send(2, "START");
+    restarted.step(0, "START").wait(1100).answer(waits).assert([2, 1, 1]);
+    let mut restarted = story();
+    let waits = restarted.step(0, "START").step(1, "START").send(2, "START");
+    restarted.step(0, "START").step(0, "END").answer(waits).assert([3, 1, 0]);
+    let mut restarted = story();
+    let waits = restarted.step(0, "START").step(1, "START").send(2, "START");
+    restarted.step(0, "START END").answer(waits).assert([2, 1, 0]);
+}
+
+#[test]
+fn threads_may_tell_late_and_after_a_gap_nothing_is_certain() {
+    let mut late = story();
+    late.step(0, "START").step(1, "START").wait(500);
+    // It was ended before the other one was started; its thread tells so now.
+    let end = Step {
+        request: RequestId { worker: 0, context: 0, sequence: 0, step: 1 },
+        pattern: Pattern::Valid,
+        start: false,
+        end: true,
+        value: 1.into(),
+        of: 2,
+        special: None,
+    };
+    late.tell(3 * MS - 1, 0, EventKind::Sent(end));
+    late.assert([0, 0, 0]);
+    let mut gap = story();
+    gap.step(0, "START");
+    gap.occupancy.forget();
+    gap.step(1, "START").assert([0, 0, 0]);
+}
+
+#[test]
+fn what_is_done_to_the_server_may_end_every_sequence() {
+    let tell = |story: &mut Story, worker| {
+        for disturbance in [Disturbance::Begins, Disturbance::IsOver] {
+            story.tell(story.now, worker, EventKind::Disturbed(disturbance));
+        }
+    };
+    let mut told = story();
+    tell(told.step(0, "START"), 1);
+    told.step(1, "START").assert([0, 0, 0]);
+    // Told late by another context, it takes nothing from what began since.
+    tell(&mut told, 0);
+    told.step(2, "START").assert([1, 0, 0]);
+    let mut waited = story();
+    let waits = waited.step(0, "START").step(1, "START").send(2, "START");
+    tell(&mut waited, 0);
+    waited.answer(waits).assert([1, 0, 0]);
+}
+
+#[test]
+fn where_the_number_of_slots_is_not_known_nothing_is_counted() {
+    let mut story = story();
+    story.occupancy.slots = None;
+    story.step(0, "START").step(1, "START").assert([0, 0, 0]);
+}
+
+#[test]
+fn a_step_in_a_slot_that_another_sequence_has_is_found_when_that_goes_on() {
+    let mut story = story();
+    story.step_in(0, 0, "START").step_in(0, 1, "START").step_in(1, 2, "START");
+    assert_eq!(story.wrong_slots(), [], "the first one may be gone, whatever the client knows");
+    story.step_in(0, 0, "END");
+    assert_eq!(story.wrong_slots(), [(1, 0)], "one fault is one violation");
+}
+
+#[test]
+fn a_slot_that_may_be_free_is_lawfully_anothers() {
+    type Does = fn(&mut Story);
+    let cases: [(&str, Does); 5] = [
+        ("END is sent", |story| _ = story.send(0, "END")),
+        ("it may have been idle for too long", |story| _ = story.wait(1001)),
+        ("its stream is cut", |story| story.tell(story.now + 1, 0, EventKind::Cut(Cut::Cancelled))),
+        ("its answer is given up", |story| {
+            story.send(0, "");
+            story.tell(story.now + 1, 0, EventKind::GaveUp);
+        }),
+        ("it is started anew", |story| _ = story.send(0, "START")),
+    ];
+    for (what, does) in cases {
+        let mut story = story();
+        story.step_in(0, 0, "START");
+        does(&mut story);
+        story.step_in(0, 1, "START").step_in(0, 1, "END").step_in(0, 0, "END");
+        assert_eq!(story.wrong_slots(), [], "{what}");
+    }
+    let mut story = story();
+    let pending = story.send(1, "START");
+    story.step_in(0, 0, "START").answer_in(0, pending).step_in(0, 0, "END");
+    assert_eq!(story.wrong_slots(), [], "it may have been executed before");
+}
+
+#[test]
+fn a_sequence_that_was_started_anew_shows_nothing_of_the_one_before_it() {
+    let mut story = story();
+    story.step_in(0, 0, "START").step_in(0, 1, "START").step_in(0, 1, "END");
+    story.sequence += 1;
+    story.step_in(1, 0, "START").step_in(1, 0, "END");
+    assert_eq!(story.wrong_slots(), [], "the server may have been started anew in between");
+}
+
+#[test]
+fn the_longest_wait_tells_who_had_the_slots() {
+    let mut story = story();
+    story.step_in(0, 0, "START").step_in(1, 1, "START");
+    let waits = story.send(2, "START");
+    story.wait(40).step_in(0, 0, "END").step_in(0, 3, "START").wait(20).step_in(0, 3, "END");
+    story.answer_in(0, waits);
+    story.occupancy.conclude();
+    let longest = story.occupancy.longest_wait().expect("a START waited");
+    let holders: Vec<_> = longest.holders.iter().map(|holder| (holder.correlation_id.0.get(), holder.slot)).collect();
+    assert_eq!((longest.correlation_id.0.get(), longest.waited_ms), (201, 67));
+    assert_eq!(holders, [(101, Some(1)), (1, Some(0)), (301, Some(0))]);
+    assert_eq!(longest.holders[0].held_ms, 67);
+}
+
+#[test]
+fn who_went_on_had_the_slot_even_where_that_was_not_certain_meanwhile() {
+    let mut story = story();
+    // Its START took longer than the idle limit, so that it may have been gone again when it was answered.
+    let slow = story.send(0, "START");
+    story.wait(1100).answer_in(0, slow).step_in(1, 1, "START");
+    story.step_in(0, 0, "").wait(50).step_in(0, 0, "");
+    let waits = story.send(2, "START");
+    story.wait(40).step_in(0, 0, "END").answer_in(0, waits);
+    story.occupancy.conclude();
+    let longest = story.occupancy.longest_wait().expect("a START waited");
+    let holders: Vec<_> =
+        longest.holders.iter().map(|holder| (holder.correlation_id.0.get(), holder.held_ms >= 40)).collect();
+    assert_eq!(holders, [(101, true), (1, true)]);
+}
+
+/// Two sequences that go on for so many tenths of a second while a third one waits, and are ended.
+fn held_for(story: &mut Story, tenths: u64) {
+    for _ in 0..tenths {
+        story.wait(98).step(0, "");
+        story.now -= 2 * MS;
+        story.step(1, "");
+    }
+    story.step(0, "END");
+}
+
+#[test]
+fn a_sequence_that_was_executed_after_its_limit_had_passed_in_the_backlog_is_told() {
+    let busy = || {
+        let mut story = story();
+        story.step(0, "START").step(1, "START");
+        story
+    };
+    let overdue = |limit_ms, tenths, late_ms| {
+        let mut story = busy();
+        let waits = story.start_within(2, limit_ms);
+        held_for(&mut story, tenths);
+        story.wait(late_ms).answer(waits);
+        (story.overdue(), waits)
+    };
+    let (found, waits) = overdue(100, 18, 0);
+    assert_eq!(found, [waits]);
+    // The limit had hardly passed when a slot was free, or when the answer may have been on its way.
+    assert!(overdue(100, 10, 2000).0.is_empty());
+    assert!(overdue(900, 18, 2000).0.is_empty());
+    assert!(overdue(100, 13, 0).0.is_empty());
+    // Others had the slots meanwhile, so the answer was not on its way.
+    assert_eq!(overdue(100, 13, 500).0.len(), 1);
+
+    // No limit, no matter how long.
+    let mut without = busy();
+    let waits = without.send(2, "START");
+    held_for(&mut without, 18);
+    assert!(without.answer(waits).overdue().is_empty());
+
+    // The earliest limit of all steps counts.
+    let mut shorter = busy();
+    let waits = shorter.start_within(2, 60_000);
+    shorter.limited_step(RequestId { step: 1000, ..waits }, false, 100);
+    held_for(&mut shorter, 18);
+    assert_eq!(shorter.answer(waits).overdue(), [waits]);
+}
+
+#[test]
+fn nobody_is_told_to_have_waited_too_long_where_that_is_not_certain() {
+    let after = |before: &dyn Fn(&mut Story), meanwhile: &dyn Fn(&mut Story, RequestId)| {
+        let mut story = story();
+        story.step(0, "START").step(1, "START");
+        before(&mut story);
+        let waits = story.start_within(2, 100);
+        meanwhile(&mut story, waits);
+        held_for(&mut story, 18);
+        story.answer(waits).overdue().len()
+    };
+    assert_eq!(after(&|_| {}, &|_, _| {}), 1);
+    // A slot was free all the while.
+    assert_eq!(after(&|story| _ = story.step(1, "END"), &|_, _| {}), 0);
+    // The client did not read; or something of the ID was under way before; or the model was exchanged.
+    assert_eq!(after(&|_| {}, &|story, _| story.tell(story.now, 2, EventKind::StoppedReading(1))), 0);
+    assert_eq!(after(&|story| _ = story.send(2, ""), &|_, _| {}), 0);
+    let disturbed = EventKind::Disturbed(Disturbance::Begins);
+    assert_eq!(after(&|story| story.tell(story.now, 3, disturbed.clone()), &|_, _| {}), 0);
+    assert_eq!(after(&|_| {}, &|story, _| story.tell(story.now, 3, disturbed.clone())), 0);
+    // Entries are missing.
+    assert_eq!(after(&|_| {}, &|story, _| story.occupancy.forget()), 0);
+    // It was sent again.
+    let again = |story: &mut Story, waits: RequestId| {
+        story.send(2, "START");
+        assert_eq!(waits.worker, 2);
+    };
+    assert_eq!(after(&|_| {}, &again), 0);
+}
+
+#[test]
+fn a_sequence_behind_a_slow_network_may_have_come_late() {
+    let text =
+        "load.workers = 4\ncontexts = { common = 1, rare = 0, rare_probability = 0 }\nnetwork.latency_ms.constant = 1";
+    let scenario = Scenario::resolve(&Source::from_text("test", text), Overrides::default()).expect("a scenario");
+    let mut story = story();
+    story.occupancy = Occupancy::new(&scenario, Some(SLOTS), Some(IDLE), Duration::from_millis(20));
+    story.step(0, "START").step(1, "START");
+    let waits = story.start_within(2, 100);
+    held_for(&mut story, 18);
+    assert!(story.answer(waits).overdue().is_empty());
+}
+
+/// A run in which a START was answered at once, long after it began.
+fn steady_story() -> Story {
+    let mut story = story();
+    story.wait(2500).step(1, "START").step(1, "END");
+    story
+}
+
+impl Story {
+    /// What is told of a START that waited although a slot was free.
+    fn withheld(&mut self) -> Option<Evidence> {
+        self.occupancy.conclude();
+        let violation = self.occupancy.withheld()?;
+        assert_eq!(violation.kind, ViolationKind::SlotWithheld);
+        Some(violation.evidence)
+    }
+
+    /// A START that is answered after so long.
+    fn start_after(&mut self, worker: u32, ms: u64) -> &mut Self {
+        let start = self.send(worker, "START");
+        self.wait(ms).answer(start)
+    }
+}
+
+#[test]
+fn a_start_that_waits_although_a_slot_is_free_is_told() {
+    let mut story = steady_story();
+    story.step(2, "START");
+    // The slot of the sequence that ended is given to nobody for two seconds.
+    assert_eq!(story.start_after(0, 900).withheld(), None, "as long as that a busy machine may take");
+    let mut story = steady_story();
+    story.start_after(0, 2000);
+    let told = |answered_ms, free_ms| Some(Evidence::Withheld { holders: 0, slots: 2, answered_ms, free_ms });
+    assert_eq!(story.withheld(), told(2001, 2001));
+
+    // Another START comes later and is answered before: the server still had a slot for that ID.
+    let mut story = steady_story();
+    let start = story.send(0, "START");
+    story.wait(2000).step(1, "START");
+    assert_eq!(story.wait(300).answer(start).withheld(), told(2303, 2002));
+}
+
+#[test]
+fn a_start_that_may_have_to_wait_for_a_slot_is_not_told() {
+    // Two sequences without END have the slots until they were idle for too long.
+    let mut story = steady_story();
+    story.step(2, "START").step(3, "START");
+    assert_eq!(story.start_after(0, 2900).withheld(), None);
+
+    // Steps of a stream that is gone may still begin a sequence.
+    let mut story = steady_story();
+    story.step(2, "START");
+    story.send(3, "START");
+    story.now += MS;
+    let now = story.now;
+    story.tell(now, 3, EventKind::Cut(Cut::Cancelled));
+    assert_eq!(story.start_after(0, 2900).withheld(), None);
+
+    // Others are given the slot, one after the other.
+    let mut story = steady_story();
+    let start = story.send(0, "START");
+    for _ in 0..5 {
+        story.wait(600).step(1, "START END");
+    }
+    assert_eq!(story.answer(start).withheld(), None);
+
+    // Whoever used the model before the run.
+    let mut story = story_from_the_beginning();
+    assert_eq!(story.start_after(0, 1900).withheld(), None);
+
+    // Steps take that long.
+    let mut story = steady_story();
+    story.step(2, "START");
+    let step = story.send(2, "");
+    story.wait(600).answer(step);
+    assert_eq!(story.start_after(0, 2300).withheld(), None);
+
+    // The client may not have read the answer.
+    let mut story = steady_story();
+    let start = story.send(0, "START");
+    story.now += MS;
+    let now = story.now;
+    story.tell(now, 0, EventKind::StoppedReading(2_500_000));
+    assert_eq!(story.wait(2500).answer(start).withheld(), None);
+
+    // Entries are missing.
+    let mut story = steady_story();
+    story.occupancy.forget();
+    assert_eq!(story.start_after(0, 2900).withheld(), None);
+}
+
+fn story_from_the_beginning() -> Story {
+    let mut story = story();
+    story.step(1, "START END");
+    story
+}

@@ -1,0 +1,75 @@
+//! Why a request is refused, and the codes that are told with it.
+
+use super::{Evidence, ViolationKind};
+use workload::{
+    event::Code,
+    sequence::{Flaw, Step},
+};
+
+/// Why a request is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reason {
+    /// It cannot be as it is.
+    Invalid,
+    /// It asks for what there is not.
+    NotFound,
+    /// The server has no room for such a thing.
+    TooMuch,
+    /// It waited for too long.
+    Unavailable,
+    /// It cannot be read.
+    Unreadable,
+}
+
+impl Reason {
+    /// Why a step with a flaw was refused, where this is what it was refused with.
+    pub(super) fn of_flaw(flaw: Flaw, text: &str) -> Self {
+        match flaw {
+            _ if text.contains(Flaw::OF_ANOTHER_TYPE) => Self::Invalid,
+            Flaw::IdTooLong => Self::TooMuch,
+            Flaw::OtherVersion => Self::NotFound,
+            // What an HTTP server cannot read it does not look into.
+            _ if text.contains(Flaw::UNREADABLE) => Self::Unreadable,
+            _ => Self::Invalid,
+        }
+    }
+
+    /// Whether a step with a flaw may be refused with this code, or without one, in whatever words.
+    pub(super) fn may_be_of_flaw(flaw: Flaw, code: Option<Code>) -> bool {
+        // What cannot be read in JSON is Invalid in gRPC.
+        let may_be_unreadable = matches!(flaw, Flaw::ShortData | Flaw::IdOfOtherType);
+        Self::of_flaw(flaw, "").may_have(code) || may_be_unreadable && Self::Unreadable.may_have(code)
+    }
+
+    /// Whether it may be told with this code, or without one.
+    pub(super) fn may_have(self, code: Option<Code>) -> bool {
+        code.is_none_or(|code| self.code(code) == code)
+    }
+
+    /// The code that is told with it: the one that Triton tells, in the same kind.
+    fn code(self, like: Code) -> Code {
+        let (grpc, http) = match self {
+            Self::Invalid => (3, 400),
+            Self::NotFound => (5, 404),
+            Self::TooMuch => (12, 501),
+            Self::Unavailable => (14, 503),
+            Self::Unreadable => (13, 500),
+        };
+        match like {
+            Code::Grpc(_) => Code::Grpc(grpc),
+            Code::Http(_) => Code::Http(http),
+        }
+    }
+}
+
+impl super::observation::Observation<'_> {
+    /// Whether an error came with another code than its reason has.
+    pub(super) fn check_code(&mut self, step: &Step, reason: Reason, code: Option<Code>, text: &str) {
+        let Some(seen) = code else { return };
+        let expected = reason.code(seen);
+        if seen != expected {
+            let evidence = Evidence::CodeOfRefusal { expected, seen, error: text.to_owned() };
+            self.violation(ViolationKind::UnexpectedError, Some(step), evidence);
+        }
+    }
+}

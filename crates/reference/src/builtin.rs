@@ -1,0 +1,66 @@
+//! The models that the server has from the start: those that this project tests itself with, of every data type.
+
+use std::sync::LazyLock;
+
+use models::{Backend, Dtype, Family, Form, InitialState, Model, ModelOptions, Options};
+use wire::proto::ModelConfig;
+use workload::model::Strategy;
+
+/// The forms that there are of each data type: of those that a client can tell from others.
+static FORMS: LazyLock<Vec<Form>> = LazyLock::new(|| {
+    let is_served = |form: &Form| {
+        let is_told_apart = ![Family::Ragged, Family::Echo, Family::DynaEcho].contains(&form.family);
+        // State that begins with a file's data would need the file.
+        is_told_apart && !form.single_buffer && form.initial != InitialState::File { data: None }
+    };
+    Form::of_tester().into_iter().filter(is_served).collect()
+});
+
+/// The names of all of them.
+static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| models(&Options::default()).map(|model| model.name()).collect());
+
+/// The built-in models.
+fn models(options: &Options) -> impl Iterator<Item = Model<'_>> {
+    let of_dtype = move |dtype: &Dtype| {
+        let dtype = *dtype;
+        FORMS.iter().filter_map(move |form| Model::new(Backend::Native, dtype, form, options).ok())
+    };
+    Dtype::ALL.iter().flat_map(of_dtype)
+}
+
+fn options(models: &ModelOptions) -> Options {
+    Options { models: models.clone(), ..Options::default() }
+}
+
+/// The names of the built-in models.
+pub fn model_names() -> impl Iterator<Item = &'static str> {
+    NAMES.iter().map(String::as_str)
+}
+
+/// The names of the built-in models in short: families, and types that go behind each.
+#[must_use]
+pub fn models_in_short() -> String {
+    let families: Vec<_> = model_names().filter_map(|name| name.strip_suffix("_int32")).collect();
+    let types: Vec<_> = Dtype::ALL.iter().map(|dtype| dtype.name()).collect();
+    format!("{}, each with _{}", families.join(", "), types.join(", _"))
+}
+
+/// The strategy of a built-in model, where those that may have either have this one; none where there is no such model.
+#[must_use]
+pub fn strategy_of(name: &str, otherwise: Strategy) -> Option<Strategy> {
+    let options = options(&ModelOptions { strategy: otherwise, ..ModelOptions::default() });
+    models(&options).find(|model| model.name() == name).map(|model| model.strategy())
+}
+
+/// The strategies of the built-in models, where those that may have either have this one.
+#[must_use]
+pub fn strategies(otherwise: Strategy) -> Vec<Strategy> {
+    models(&options(&ModelOptions { strategy: otherwise, ..ModelOptions::default() }))
+        .map(|model| model.strategy())
+        .collect()
+}
+
+/// The configurations of all built-in models.
+pub(super) fn configs(models_are: &ModelOptions) -> Vec<ModelConfig> {
+    models(&options(models_are)).map(|model| model.config()).collect()
+}

@@ -1,0 +1,436 @@
+//! From a request on the wire to one that the scheduler takes, with the checks of the real server, in its order.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
+
+use tonic::Code;
+
+use super::{
+    execution::{Inputs, Wants},
+    failure::Failure,
+    request::SequenceId,
+    spec::{Spec, TensorSpec},
+    tensor::{Tensor, is_known, texts},
+};
+use wire::proto::{
+    InferParameter, InferTensorContents, ModelInferRequest,
+    infer_parameter::ParameterChoice,
+    model_infer_request::{InferInputTensor, InferRequestedOutputTensor},
+};
+
+/// What stands before each element of BYTES.
+const LENGTH_BYTES: usize = 4;
+/// The most bytes of a correlation ID that is a text.
+const TEXT_ID_BYTES_MAX: usize = 128;
+
+/// A request that is well formed.
+#[derive(Debug)]
+pub(super) struct Decoded {
+    pub(super) id: SequenceId,
+    pub(super) start: bool,
+    pub(super) end: bool,
+    pub(super) timeout: Option<Duration>,
+    pub(super) batch_size: u32,
+    pub(super) shape: Arc<[i64]>,
+    pub(super) request_id: String,
+    pub(super) inputs: Inputs,
+    pub(super) wants: Wants,
+}
+
+impl Decoded {
+    /// As the scheduler takes it.
+    pub(super) fn request<T>(
+        self,
+        cancelled: Arc<AtomicBool>,
+        payload: impl FnOnce(String, Inputs, Wants) -> T,
+    ) -> super::scheduler::Request<T> {
+        super::scheduler::Request {
+            id: self.id,
+            start: self.start,
+            end: self.end,
+            goes_on: false,
+            batch_size: self.batch_size,
+            timeout: self.timeout,
+            cancelled,
+            shape: self.shape,
+            payload: payload(self.request_id, self.inputs, self.wants),
+        }
+    }
+}
+
+/// Reads a request to a model.
+///
+/// # Errors
+/// What is wrong with it, as the real server says it.
+pub(super) fn decode(request: ModelInferRequest, spec: &Spec) -> Result<Decoded, Failure> {
+    let model = request.model_name;
+    let options = Parameters::read(&request.parameters)?;
+    let named = named_inputs(&request.inputs, &request.id)?;
+    for output in &request.outputs {
+        check_output_parameters(output)?;
+    }
+    let data = data(&request.inputs, request.raw_input_contents, &model)?;
+    if let Some(output) = request.outputs.iter().find(|o| spec.outputs.iter().all(|known| *known.name != *o.name)) {
+        return Err(Failure::invalid(format!("unexpected inference output '{}' for model '{model}'", output.name)));
+    }
+    let mut wants = wants(&request.outputs, spec);
+    wants.empty_final = options.empty_final;
+    let check = Check { spec, model: &model, request_id: &request.id };
+    check.count(&request.inputs, &named)?;
+    let batch_size = check.batch_size(&request.inputs)?;
+    let mut inputs = Inputs::new();
+    for (input, data) in request.inputs.into_iter().zip(data) {
+        inputs.push(check.input(input, data, batch_size)?);
+    }
+    Ok(Decoded {
+        id: options.id,
+        start: options.start,
+        end: options.end,
+        timeout: options.timeout,
+        batch_size,
+        shape: inputs.iter().flat_map(|(_, tensor)| tensor.shape.iter().copied()).collect(),
+        request_id: request.id,
+        inputs,
+        wants,
+    })
+}
+
+/// Which outputs a request asks for: all, where it names none.
+fn wants(named: &[InferRequestedOutputTensor], spec: &Spec) -> Wants {
+    if named.is_empty() {
+        return Wants::ALL;
+    }
+    let is_named = |output: &TensorSpec| named.iter().any(|name| *name.name == *output.name);
+    Wants::of((0..spec.outputs.len()).filter(|index| is_named(&spec.outputs[*index])))
+}
+
+/// What a request's parameters say.
+struct Parameters {
+    id: SequenceId,
+    start: bool,
+    end: bool,
+    timeout: Option<Duration>,
+    empty_final: bool,
+}
+
+impl Parameters {
+    fn read(parameters: &HashMap<String, InferParameter>) -> Result<Self, Failure> {
+        let mut read = Self { id: SequenceId::Number(0), start: false, end: false, timeout: None, empty_final: false };
+        // In the order of their names, so that of two errors it is always the same that is told.
+        let mut parameters: Vec<_> = parameters.iter().collect();
+        parameters.sort_unstable_by_key(|(name, _)| *name);
+        for (name, parameter) in parameters {
+            read.take(name, parameter.parameter_choice.as_ref())?;
+        }
+        Ok(read)
+    }
+
+    fn take(&mut self, name: &str, value: Option<&ParameterChoice>) -> Result<(), Failure> {
+        use ParameterChoice::{BoolParam, Int64Param, StringParam, Uint64Param};
+        let wrong_type = |expected| {
+            Err(Failure::invalid(format!("invalid value type for '{name}' parameter, expected {expected}.")))
+        };
+        match (name, value) {
+            ("sequence_id", Some(Int64Param(id))) => self.id = SequenceId::Number(id.cast_unsigned()),
+            ("sequence_id", Some(StringParam(id))) if id.len() > TEXT_ID_BYTES_MAX => {
+                let text = format!("string correlation ID cannot be longer than {TEXT_ID_BYTES_MAX} characters");
+                return Err(Failure::new(Code::Unimplemented, text));
+            }
+            ("sequence_id", Some(StringParam(id))) => self.id = SequenceId::Text(id.as_str().into()),
+            ("sequence_id", _) => return wrong_type("int64_param or string_param"),
+            ("sequence_start", Some(BoolParam(start))) => self.start = *start,
+            ("sequence_end", Some(BoolParam(end))) => self.end = *end,
+            ("triton_enable_empty_final_response", Some(BoolParam(wanted))) => self.empty_final = *wanted,
+            ("sequence_start" | "sequence_end" | "triton_enable_empty_final_response", _) => {
+                return wrong_type("bool_param");
+            }
+            ("timeout", Some(Int64Param(us))) => self.timeout = timeout(*us),
+            ("timeout", _) => return wrong_type("int64_param"),
+            ("priority", Some(Int64Param(priority))) if *priority < 0 => {
+                return Err(Failure::invalid("invalid value for 'priority', expected value >= 0."));
+            }
+            ("priority", Some(Int64Param(_) | Uint64Param(_))) => {}
+            ("priority", _) => return wrong_type("int64_param or uint64_param"),
+            (name, _) if name.starts_with("triton_") => {
+                return Err(Failure::invalid(
+                    "parameter keys starting with 'triton_' are reserved for Triton usage. Only the following keys starting with 'triton_' are allowed: triton_enable_empty_final_response",
+                ));
+            }
+            (_, Some(Uint64Param(_)) | None) => return wrong_type("int64_param, bool_param, or string_param"),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Zero is no limit, and a negative one is so long that it is none.
+fn timeout(us: i64) -> Option<Duration> {
+    u64::try_from(us).ok().filter(|us| *us > 0).map(Duration::from_micros)
+}
+
+fn prefix(request_id: &str) -> String {
+    format!("[request id: {}] ", if request_id.is_empty() { "<id_unknown>" } else { request_id })
+}
+
+fn named_inputs<'a>(inputs: &'a [InferInputTensor], request_id: &str) -> Result<HashSet<&'a str>, Failure> {
+    let mut names = HashSet::new();
+    for input in inputs {
+        if !names.insert(input.name.as_str()) {
+            let prefix = prefix(request_id);
+            return Err(Failure::invalid(format!("{prefix}input '{}' already exists in request", input.name)));
+        }
+    }
+    Ok(names)
+}
+
+fn check_output_parameters(output: &InferRequestedOutputTensor) -> Result<(), Failure> {
+    let shared_memory = shared_memory(&output.name, &output.parameters);
+    if let Some(failure) = shared_memory {
+        return Err(failure);
+    }
+    match output.parameters.get("classification").map(|parameter| &parameter.parameter_choice) {
+        None => Ok(()),
+        Some(Some(ParameterChoice::Int64Param(1..))) => {
+            Err(Failure::new(Code::Unimplemented, "the classification extension is not supported"))
+        }
+        Some(Some(ParameterChoice::Int64Param(_))) => {
+            Err(Failure::invalid("invalid value for 'classification' parameter, expected >= 0"))
+        }
+        Some(_) => Err(Failure::invalid("invalid value type for 'classification' parameter, expected int64_param")),
+    }
+}
+
+/// No region can be registered with this server, so none is ever found.
+fn shared_memory(tensor: &str, parameters: &HashMap<String, InferParameter>) -> Option<Failure> {
+    let region = parameters.get("shared_memory_region")?;
+    if !parameters.contains_key("shared_memory_byte_size") {
+        return Some(Failure::invalid(format!(
+            "'shared_memory_byte_size' must be specified along with 'shared_memory_region' parameter for tensor '{tensor}'"
+        )));
+    }
+    let Some(ParameterChoice::StringParam(region)) = &region.parameter_choice else {
+        return Some(Failure::invalid(format!(
+            "invalid value type for 'shared_memory_region' parameter for tensor '{tensor}', expected string_param."
+        )));
+    };
+    Some(Failure::new(Code::NotFound, format!("Unable to find shared memory region: '{region}'")))
+}
+
+/// The bytes of each input, as the request carries them in either of the two ways.
+fn data(inputs: &[InferInputTensor], raw: Vec<Vec<u8>>, model: &str) -> Result<Vec<Vec<u8>>, Failure> {
+    let is_raw = !raw.is_empty();
+    let mut raw = raw.into_iter();
+    let each = |input: &InferInputTensor| {
+        let name = &input.name;
+        if let Some(failure) = shared_memory(name, &input.parameters) {
+            return Err(failure);
+        }
+        let missing = || {
+            Failure::invalid(format!("unable to find data for input tensor '{name}' for model '{model}' in request."))
+        };
+        match &input.contents {
+            Some(_) if is_raw => Err(Failure::invalid(format!(
+                "contents field must not be specified when using raw_input_contents for '{name}' for model '{model}'"
+            ))),
+            Some(contents) => typed(contents).ok_or_else(missing).and_then(|(datatype, bytes)| {
+                if datatype == input.datatype {
+                    return Ok(bytes);
+                }
+                let expected = known(&input.datatype);
+                if let Some(size) = in_list_of(datatype, expected) {
+                    return Ok(bytes.chunks_exact(4).flat_map(|element| &element[..size]).copied().collect());
+                }
+                Err(Failure::invalid(format!(
+                    "unexpected explicit tensor data for input tensor '{name}' for model '{model}' of type '{datatype}', expected datatype '{expected}'"
+                )))
+            }),
+            None => raw.next().ok_or_else(missing),
+        }
+    };
+    inputs.iter().map(each).collect()
+}
+
+/// The elements of the one field that has some, with the type that the field is for.
+fn typed(contents: &InferTensorContents) -> Option<(&'static str, Vec<u8>)> {
+    fn bytes<const N: usize, T: Copy>(values: &[T], bytes: impl Fn(T) -> [u8; N]) -> Option<Vec<u8>> {
+        (!values.is_empty()).then(|| values.iter().flat_map(|value| bytes(*value)).collect())
+    }
+    let texts = || {
+        let one =
+            |text: &Vec<u8>| u32::try_from(text.len()).ok().map(|length| [&length.to_le_bytes()[..], text].concat());
+        let all = contents.bytes_contents.iter().map(one).collect::<Option<Vec<_>>>()?.concat();
+        (!contents.bytes_contents.is_empty()).then_some(all)
+    };
+    let c = contents;
+    None.or_else(|| Some(("BOOL", bytes(&c.bool_contents, |value| [u8::from(value)])?)))
+        .or_else(|| Some(("INT32", bytes(&c.int_contents, i32::to_le_bytes)?)))
+        .or_else(|| Some(("INT64", bytes(&c.int64_contents, i64::to_le_bytes)?)))
+        .or_else(|| Some(("UINT32", bytes(&c.uint_contents, u32::to_le_bytes)?)))
+        .or_else(|| Some(("UINT64", bytes(&c.uint64_contents, u64::to_le_bytes)?)))
+        .or_else(|| Some(("FP32", bytes(&c.fp32_contents, f32::to_le_bytes)?)))
+        .or_else(|| Some(("FP64", bytes(&c.fp64_contents, f64::to_le_bytes)?)))
+        .or_else(|| Some(("BYTES", texts()?)))
+}
+
+/// Of a small type whose elements stand in the list of a larger one, as many bytes of each as it has.
+fn in_list_of(list: &str, datatype: &str) -> Option<usize> {
+    match (list, datatype) {
+        ("INT32", "INT8") | ("UINT32", "UINT8") => Some(1),
+        ("INT32", "INT16") | ("UINT32", "UINT16") => Some(2),
+        _ => None,
+    }
+}
+
+/// A type's name, where the protocol knows it.
+fn known(datatype: &str) -> &str {
+    if is_known(datatype) { datatype } else { "<invalid>" }
+}
+
+/// Checks a request's inputs against what the model declares.
+struct Check<'a> {
+    spec: &'a Spec,
+    model: &'a str,
+    request_id: &'a str,
+}
+
+impl Check<'_> {
+    fn failure(&self, text: &str) -> Failure {
+        Failure::invalid(format!("{}{text}", prefix(self.request_id)))
+    }
+
+    fn count(&self, inputs: &[InferInputTensor], given: &HashSet<&str>) -> Result<(), Failure> {
+        let declared = &self.spec.inputs;
+        if given.len() == declared.len() {
+            return Ok(());
+        }
+        let quoted = |names: Vec<&str>| names.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(",");
+        // The real server tells them in this order.
+        let names: Vec<_> = inputs.iter().rev().map(|input| input.name.as_str()).collect();
+        let missing: Vec<_> = declared.iter().map(|input| &*input.name).filter(|name| !given.contains(name)).collect();
+        let missing = if missing.is_empty() { "]".to_owned() } else { format!("[{}]", quoted(missing)) };
+        Err(self.failure(&format!(
+            "expected {} inputs but got {} inputs for model '{}'. Got input(s) [{}], but missing required input(s) {missing}. Please provide all required input(s).",
+            declared.len(),
+            given.len(),
+            self.model,
+            quoted(names),
+        )))
+    }
+
+    /// The size of the batch dimension, as the wire's 32 bits have it; 1 where there is none.
+    fn batch_size(&self, inputs: &[InferInputTensor]) -> Result<u32, Failure> {
+        let most = self.spec.config.max_batch_size;
+        let Some(input) = inputs.first().filter(|_| most > 0) else { return Ok(1) };
+        let Some(size) = input.shape.first() else {
+            let text =
+                format!("input '{}' has no shape but model requires batch dimension for '{}'", input.name, self.model);
+            return Err(self.failure(&text));
+        };
+        #[expect(clippy::cast_possible_truncation, reason = "so does the real server")]
+        let size = *size as i32;
+        if size > most {
+            return Err(self.failure(&format!("inference request batch-size must be <= {most} for '{}'", self.model)));
+        }
+        Ok(size.cast_unsigned())
+    }
+
+    fn input(&self, input: InferInputTensor, data: Vec<u8>, batch_size: u32) -> Result<(Arc<str>, Tensor), Failure> {
+        let InferInputTensor { name, datatype, shape, .. } = input;
+        let Some(declared) = self.spec.inputs.iter().find(|declared| *declared.name == *name) else {
+            return Err(Failure::invalid(format!("unexpected inference input '{name}' for model '{}'", self.model)));
+        };
+        if declared.datatype.name() != datatype {
+            let (got, expects) = (known(&datatype), declared.datatype.name());
+            let text = format!(
+                "inference input '{name}' data-type is '{got}', but model '{}' expects '{expects}'",
+                self.model
+            );
+            return Err(self.failure(&text));
+        }
+        self.check_shape(declared, &shape)?;
+        let own = if self.spec.batches() { shape.get(1..).unwrap_or_default() } else { &shape[..] };
+        if own.contains(&-1) {
+            let text = format!(
+                "All input dimensions should be specified for input '{name}' for model '{}', got {}",
+                self.model,
+                listed(&shape)
+            );
+            return Err(self.failure(&text));
+        }
+        self.check_data(declared, own, &data, batch_size)?;
+        Ok((declared.name.clone(), Tensor { datatype: declared.datatype, shape, data }))
+    }
+
+    fn check_data(&self, declared: &TensorSpec, own: &[i64], data: &[u8], batch_size: u32) -> Result<(), Failure> {
+        // A product that does not fit into 64 bits differs from any data's length, and so does one of negative sizes.
+        let elements = own.iter().fold(i64::from(batch_size.max(1)), |product, size| product.saturating_mul(*size));
+        let has_negative = own.iter().any(|size| *size < 0);
+        let Some(size) = declared.datatype.size() else {
+            return self.check_texts(declared, if has_negative { i64::MAX } else { elements }, data);
+        };
+        let expected = elements.saturating_mul(i64::try_from(size).unwrap_or(i64::MAX));
+        if i64::try_from(data.len()) == Ok(expected) && !has_negative {
+            return Ok(());
+        }
+        Err(self.failure(&format!(
+            "input byte size mismatch for input '{}' for model '{}'. Expected {expected}, got {}",
+            declared.name,
+            self.model,
+            data.len()
+        )))
+    }
+
+    /// Texts are counted. One whose length is more than what is left is the last, and the model's affair.
+    fn check_texts(&self, declared: &TensorSpec, expected: i64, data: &[u8]) -> Result<(), Failure> {
+        let of = format!("for inference input '{}' for model '{}'", declared.name, self.model);
+        let got = texts(data).count();
+        let whole: usize = texts(data).flatten().map(|text| text.len() + LENGTH_BYTES).sum();
+        let left = data.len() - whole;
+        let got = i64::try_from(got).unwrap_or(i64::MAX);
+        if (1..LENGTH_BYTES).contains(&left) {
+            return Err(self.failure(&format!(
+                "incomplete string length indicator {of}, expecting {LENGTH_BYTES} bytes but only {left} bytes \
+                 available. Please make sure the string length indicator is in one buffer."
+            )));
+        }
+        if got > expected {
+            return Err(self.failure(&format!(
+                "unexpected number of string elements {} {of}, expecting {expected}",
+                expected + 1
+            )));
+        }
+        if got < expected {
+            return Err(self.failure(&format!("expected {expected} string elements {of}, got {got}")));
+        }
+        Ok(())
+    }
+
+    fn check_shape(&self, declared: &TensorSpec, shape: &[i64]) -> Result<(), Failure> {
+        // A size of -1, or a batch of any size, is looked at elsewhere.
+        let known: Vec<_> = self.spec.shape(declared);
+        let fits = known.len() == shape.len()
+            && known.iter().zip(shape).all(|(of, size)| *of == -1 || *size == -1 || of == size);
+        if fits {
+            return Ok(());
+        }
+        let note = if self.spec.batches() {
+            "NOTE: Setting a non-zero max_batch_size in the model config requires a batch dimension to be prepended to each input shape. If you want to specify the full shape including the batch dim in your input dims config, try setting max_batch_size to zero. See the model configuration docs for more info on max_batch_size."
+        } else {
+            ""
+        };
+        Err(self.failure(&format!(
+            "unexpected shape for input '{}' for model '{}'. Expected {}, got {}. {note}",
+            declared.name,
+            self.model,
+            listed(&known),
+            listed(shape)
+        )))
+    }
+}
+
+fn listed(shape: &[i64]) -> String {
+    format!("[{}]", shape.iter().map(ToString::to_string).collect::<Vec<_>>().join(","))
+}

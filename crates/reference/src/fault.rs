@@ -1,0 +1,429 @@
+//! Faults that the reference server can be told to commit, so that it is known what the tester finds.
+
+use std::{
+    fmt,
+    str::FromStr,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use rand::RngExt as _;
+use rand_chacha::ChaCha8Rng;
+
+use workload::seed::Seed;
+
+workload::table! {
+    /// What the reference server can do wrong; its sentence is what the server does wrong, and by that what is a chance to do it.
+    pub enum Fault: Row {
+        /// an answer is one too high; the state stays right
+        OffByOne = "off-by-one", Row("state", "wrong sum", "");
+        /// of several elements of an answer the last is one too high; the state stays right
+        WrongElement = "wrong-element", Row("state", "wrong sum", "");
+        /// START does not reset the state that the slot or the ID had before
+        KeepState = "keep-state", Row("state", "stale state after a restart", "server#4064");
+        /// a step in the middle of a sequence finds its state reset
+        ResetState = "reset-state", Row("state", "wrong sum", "server#4178");
+        /// START takes over the last state of the ID's previous sequence
+        StaleState = "stale-state", Row("state", "stale state after a restart", "server#2229");
+        /// two sequences of one batch exchange their states
+        SwapStates = "swap-states", Row("state", "contamination from another sequence", "server#8586");
+        /// a slot is released twice at END, and two sequences share it
+        DoubleRelease = "double-release", Row("state", "contamination from another sequence", "server#7117, core#341, server#7167");
+        /// a step is executed twice
+        ExecuteTwice = "execute-twice", Row("state", "wrong sum", "server#7840");
+        /// a step is answered and not executed
+        SkipStep = "skip-step", Row("state", "lost request", "server#4178");
+        /// two queued steps of a sequence change places
+        OutOfOrder = "out-of-order", Row("state", "reordering within a sequence", "server#3406");
+        /// END is executed before the step that came before it
+        EndBeforeLast = "end-before-last", Row("state", "reordering within a sequence", "server#3406");
+        /// the implicit state that a step gives back is not kept
+        StateNotSaved = "state-not-saved", Row("state", "wrong sum", "server#8586");
+        /// a step gets the implicit state of another slot
+        StateOfAnotherSlot = "state-of-another-slot", Row("state", "contamination from another sequence", "server#8586");
+        /// the model is not told START
+        StartMissing = "start-missing", Row("control", "wrong START signal", "server#3406");
+        /// the model is told START in the middle of a sequence
+        StartSpurious = "start-spurious", Row("control", "wrong START signal", "server#3406");
+        /// the model is not told END
+        EndMissing = "end-missing", Row("control", "wrong END signal", "");
+        /// the model is told END in the middle of a sequence
+        EndSpurious = "end-spurious", Row("control", "wrong END signal", "");
+        /// a request is handed to the model as not ready
+        ReadyMissing = "ready-missing", Row("control", "wrong READY signal", "");
+        /// an idle slot is handed to the model as ready
+        ReadySpurious = "ready-spurious", Row("control", "wrong READY signal", "");
+        /// the model is told correlation ID 0
+        CorridZero = "corrid-zero", Row("control", "wrong CORRID signal", "server#5276");
+        /// the model is told the correlation ID of another sequence
+        CorridOther = "corrid-other", Row("control", "wrong CORRID signal", "server#5276");
+        /// an answer is not sent
+        DropResponse = "drop-response", Row("response", "lost response", "server#3652");
+        /// an answer is sent twice
+        DuplicateResponse = "duplicate-response", Row("response", "duplicated response", "");
+        /// two answers of a stream change places
+        SwapResponses = "swap-responses", Row("response", "reordered response", "server#4918");
+        /// of several answers to a request the first is not sent
+        LoseOwnResponse = "lose-own-response", Row("response", "lost response", "");
+        /// of several answers to a request the first and the last change places
+        SwapOwnResponses = "swap-own-responses", Row("response", "reordered response", "");
+        /// the last of several answers to a request is not marked as the final one
+        LoseFinalMark = "lose-final-mark", Row("response", "malformed response", "");
+        /// of several answers to a request the first is sent twice
+        SurplusResponse = "surplus-response", Row("response", "duplicated response", "");
+        /// an answer is sent on another stream
+        Misdeliver = "misdeliver", Row("response", "misaddressed response", "server#8078");
+        /// an answer carries an ID that no request has
+        WrongRequestId = "wrong-request-id", Row("response", "misaddressed response", "");
+        /// an answer carries another model's name
+        WrongModelName = "wrong-model-name", Row("response", "misaddressed response", "");
+        /// an answer carries another version of the model
+        WrongModelVersion = "wrong-model-version", Row("response", "misaddressed response", "");
+        /// the output has another name
+        WrongOutputName = "wrong-output-name", Row("response", "malformed response", "");
+        /// the output is said to be FP32, or INT32 where that is its type
+        WrongOutputType = "wrong-output-type", Row("response", "malformed response", "");
+        /// the output's shape has one dimension less
+        WrongOutputShape = "wrong-output-shape", Row("response", "malformed response", "");
+        /// the output holds an element more than its shape says
+        WrongOutputLength = "wrong-output-length", Row("response", "malformed response", "");
+        /// the output's last byte is missing
+        TruncateOutput = "truncate-output", Row("response", "malformed response", "");
+        /// an answer has no output
+        EmptyResponse = "empty-response", Row("response", "malformed response", "server#4064");
+        /// an answer is held back (--fault-hold)
+        LateResponse = "late-response", Row("response", "late response", "server#3652");
+        /// a step that should be executed is answered with an error
+        ModelError = "model-error", Row("response", "unexpected error", "");
+        /// an error is told with other words
+        WrongErrorText = "wrong-error-text", Row("response", "unexpected code or text", "");
+        /// an error carries an output besides (over streams)
+        OutputBesideError = "output-beside-error", Row("response", "malformed response", "");
+        /// an error is told with the code INTERNAL (where codes are told)
+        WrongErrorCode = "wrong-error-code", Row("response", "unexpected code or text", "");
+        /// a stream is closed while requests are under way
+        CloseStream = "close-stream", Row("response", "lost response", "server#5951");
+        /// a stream is closed at half-close without the answers that are still due
+        LoseFinalAnswers = "lose-final-answers", Row("response", "lost response", "server#7265");
+        /// a stream stays open after half-close and the last answer
+        NeverClose = "never-close", Row("response", "hang", "server#5951");
+        /// a slot is not released at END
+        LeakSlotAtEnd = "leak-slot-at-end", Row("scheduling", "slot leak", "core#337");
+        /// a slot is not released when its sequence is reaped
+        LeakSlotAtIdle = "leak-slot-at-idle", Row("scheduling", "slot leak", "core#456");
+        /// a slot is not released when its queued requests are cancelled
+        LeakSlotAtCancel = "leak-slot-at-cancel", Row("scheduling", "slot leak", "server#7167");
+        /// the slot of a cancelled sequence is released with the ID's newer sequence, which is in another slot
+        OrphanAtCancel = "orphan-at-cancel", Row("scheduling", "slot leak", "seen on tritonserver 2.51.0");
+        /// the slot of a sequence whose client went away is never released
+        LeakSlotAtDisconnect = "leak-slot-at-disconnect", Row("scheduling", "slot leak", "server#7840");
+        /// a sequence goes on after its END, which is executed
+        LoseEnd = "lose-end", Row("scheduling", "wrong END signal", "");
+        /// a sequence that belongs in the backlog gets a slot that is not configured
+        ExtraSlot = "extra-slot", Row("scheduling", "more slots than configured", "core#341");
+        /// a sequence is reaped after a tenth of the idle limit
+        ReapEarly = "reap-early", Row("scheduling", "premature reap", "server#3577, server#3160");
+        /// an idle sequence keeps its slot for ever
+        NeverReap = "never-reap", Row("scheduling", "missing reap", "server#8390");
+        /// a step does not reset the idle clock of its sequence, which has a slot
+        ClockFromStart = "clock-from-start", Row("scheduling", "premature reap", "server#3577");
+        /// a step of a live sequence gets the START error
+        RefuseMidSequence = "refuse-mid-sequence", Row("scheduling", "spurious START error", "server#3577, server#8167");
+        /// a START gets the START error
+        RefuseStart = "refuse-start", Row("scheduling", "spurious START error", "server#8167");
+        /// a step without START and without a sequence is taken
+        AcceptNoStart = "accept-no-start", Row("scheduling", "missing START error", "server#3103");
+        /// a request of two elements in one batch is executed
+        AcceptBatch = "accept-batch", Row("scheduling", "missing refusal of a flaw", "");
+        /// a request that is refused for its batch size ends its sequence, which has a slot
+        RefusalEndsSequence = "refusal-ends-sequence", Row("scheduling", "sequence lost by a refusal", "");
+        /// a sequence that waits for a slot is refused for a time limit that it does not have
+        ExpireEarly = "expire-early", Row("scheduling", "premature time limit", "");
+        /// a sequence that waits for a slot beyond its time limit is not refused
+        IgnoreTimeout = "ignore-timeout", Row("scheduling", "missing time limit", "");
+        /// a free slot is kept for new sequences while the backlog waits
+        StarveBacklog = "starve-backlog", Row("scheduling", "starvation", "server#4841");
+        /// the newest sequence of the backlog gets the free slot
+        BacklogOrder = "backlog-order", Row("scheduling", "starvation", "server#4841");
+        /// an instance executes nothing any more
+        HangInstance = "hang-instance", Row("scheduling", "hang", "server#5951");
+        /// an execution takes longer (--fault-hold)
+        SlowExecution = "slow-execution", Row("scheduling", "late response", "");
+        /// a request is released only some time after its answer (--fault-hold)
+        LateRelease = "late-release", Row("scheduling", "late response", "");
+        /// the reaper meets an idle sequence in the backlog and the model serves nothing any more
+        ReaperLivelock = "reaper-livelock", Row("scheduling", "livelock, hang", "server#8449");
+        /// of a correlation ID that is a number the lower 32 bits are looked at alone
+        CutIds = "cut-ids", Row("server", "contamination from another sequence", "");
+        /// of a correlation ID that is a number the lower 8 bits are looked at alone
+        FoldIds = "fold-ids", Row("server", "contamination from another sequence", "");
+        /// correlation IDs that are nearly the same text are taken for one
+        FoldTexts = "fold-texts", Row("server", "contamination from another sequence", "");
+        /// the server is gone when a request arrives
+        Crash = "crash", Row("server", "crash", "server#8391, server#6594");
+        /// all connections are cut and all state is lost when a request arrives; the server goes on
+        Restart = "restart", Row("server", "restart", "server#8391");
+        /// all connections are told to go away when a request arrives; what is under way is finished
+        GoAway = "goaway", Row("server", "restart", "");
+        /// an execution is counted twice
+        CountTwice = "count-twice", Row("server", "statistics that do not add up", "server#3778");
+        /// an execution is not counted
+        CountNot = "count-not", Row("server", "statistics that do not add up", "server#3778");
+        /// ModelReady is answered with no when the model has executed a request
+        SayNotReady = "say-not-ready", Row("server", "wrong readiness", "");
+        /// 1 MiB is kept for ever at a START
+        LeakMemory = "leak-memory", Row("server", "memory growth", "server#6781");
+    }
+}
+
+/// The part of the server that commits a fault, the class that the fault stands for, and what it resembles.
+struct Row(&'static str, &'static str, &'static str);
+
+impl Fault {
+    /// The part of the server that commits it.
+    #[must_use]
+    pub fn group(self) -> &'static str {
+        self.row().0
+    }
+
+    /// The fault class that it stands for.
+    #[must_use]
+    pub fn class(self) -> &'static str {
+        self.row().1
+    }
+
+    /// What it resembles of what happened to users: issues and pull requests of Triton's `server` and `core`.
+    #[must_use]
+    pub fn resembles(self) -> &'static str {
+        self.row().2
+    }
+
+    /// Whether it holds something up, for as long as the server is told.
+    #[must_use]
+    pub fn holds_up(self) -> bool {
+        matches!(self, Self::LateResponse | Self::SlowExecution | Self::LateRelease)
+    }
+}
+
+/// When a planted fault is committed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum When {
+    /// At each chance with this probability.
+    Probability(f64),
+    /// At this chance, counted from 1, and never again.
+    Once(u64),
+}
+
+/// A fault and when it is committed: `NAME`, `NAME:PROBABILITY` or `NAME:once@N`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Planted {
+    /// The fault.
+    pub fault: Fault,
+    /// When.
+    pub when: When,
+}
+
+impl Planted {
+    /// The fault at each chance.
+    #[must_use]
+    pub fn always(fault: Fault) -> Self {
+        Self { fault, when: When::Probability(1.0) }
+    }
+
+    /// The fault at one chance, counted from 1.
+    #[must_use]
+    pub fn once(fault: Fault, chance: u64) -> Self {
+        Self { fault, when: When::Once(chance) }
+    }
+}
+
+impl FromStr for Planted {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, when) = text.split_once(':').map_or((text, None), |(name, when)| (name, Some(when)));
+        let Some(fault) = Fault::named(name) else {
+            return Err(format!("'{name}' is no fault; `sequence-stress faults` lists them"));
+        };
+        let when = match when {
+            None => When::Probability(1.0),
+            Some(when) => read_when(when)
+                .ok_or_else(|| format!("'{when}' is neither a probability from 0 to 1 nor once@N with N from 1"))?,
+        };
+        Ok(Self { fault, when })
+    }
+}
+
+fn read_when(text: &str) -> Option<When> {
+    if let Some(chance) = text.strip_prefix("once@") {
+        return chance.parse().ok().filter(|chance| *chance > 0).map(When::Once);
+    }
+    text.parse().ok().filter(|probability| (0.0..=1.0).contains(probability)).map(When::Probability)
+}
+
+impl fmt::Display for Planted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.when {
+            When::Once(chance) => write!(f, "{}:once@{chance}", self.fault),
+            When::Probability(1.0) => write!(f, "{}", self.fault),
+            When::Probability(probability) => write!(f, "{}:{probability}", self.fault),
+        }
+    }
+}
+
+/// Decides at each chance whether a fault is committed, from a seed: the same chances have the same faults.
+#[derive(Debug, Default)]
+pub struct Faults {
+    /// By [`Fault`]; empty where none is planted, which costs next to nothing.
+    planted: Vec<Vec<Decision>>,
+    /// For how long what is made late is held up.
+    hold: Duration,
+}
+
+#[derive(Debug)]
+struct Decision {
+    when: When,
+    generator: Mutex<ChaCha8Rng>,
+    chances: AtomicU64,
+    committed: AtomicU64,
+}
+
+impl Faults {
+    /// Plants these faults; one that is planted twice happens when either says so.
+    #[must_use]
+    pub fn new(planted: &[Planted], seed: Seed) -> Self {
+        if planted.is_empty() {
+            return Self::default();
+        }
+        let mut by_fault: Vec<Vec<Decision>> = Fault::ALL.map(|_| Vec::new()).into();
+        for (index, &Planted { fault, when }) in (0..).zip(planted) {
+            by_fault[fault as usize].push(Decision {
+                when,
+                generator: Mutex::new(seed.generator(index)),
+                chances: AtomicU64::new(0),
+                committed: AtomicU64::new(0),
+            });
+        }
+        Self { planted: by_fault, hold: Duration::ZERO }
+    }
+
+    /// The same faults, where those that hold something up do so for this long.
+    #[must_use]
+    pub fn holding(self, hold: Duration) -> Self {
+        Self { hold, ..self }
+    }
+
+    /// Whether the fault is planted at all.
+    #[must_use]
+    pub fn has(&self, fault: Fault) -> bool {
+        !self.decisions(fault).is_empty()
+    }
+
+    /// Whether the fault happens, at a chance to commit it.
+    #[must_use]
+    pub fn happens(&self, fault: Fault) -> bool {
+        // Each counts each chance, so all are asked.
+        self.decisions(fault).iter().filter(|decision| decision.happens()).count() > 0
+    }
+
+    /// For how long the fault holds something up, at a chance to do so: not at all where it does not happen.
+    #[must_use]
+    pub fn holds_up(&self, fault: Fault) -> Option<Duration> {
+        self.happens(fault).then_some(self.hold)
+    }
+
+    /// How many chances there were to commit the fault, whether it was or not.
+    #[must_use]
+    pub fn chances(&self, fault: Fault) -> u64 {
+        // Each of those that plant it counts every chance.
+        self.decisions(fault).iter().map(|decision| decision.chances.load(Relaxed)).max().unwrap_or(0)
+    }
+
+    /// How often the fault was committed.
+    #[must_use]
+    pub fn committed(&self, fault: Fault) -> u64 {
+        self.decisions(fault).iter().map(|decision| decision.committed.load(Relaxed)).sum()
+    }
+
+    fn decisions(&self, fault: Fault) -> &[Decision] {
+        self.planted.get(fault as usize).map_or(&[], Vec::as_slice)
+    }
+}
+
+impl Decision {
+    fn happens(&self) -> bool {
+        let chance = self.chances.fetch_add(1, Relaxed) + 1;
+        let happens = match self.when {
+            When::Once(at) => chance == at,
+            When::Probability(probability) => {
+                self.generator.lock().unwrap_or_else(PoisonError::into_inner).random_bool(probability)
+            }
+        };
+        self.committed.fetch_add(u64::from(happens), Relaxed);
+        happens
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_fault_has_its_row_and_its_own_name() {
+        for fault in Fault::ALL {
+            assert_eq!(fault.name().parse(), Ok(Planted::always(fault)));
+            assert!(!fault.what().is_empty() && !fault.class().is_empty());
+            assert_eq!(fault.holds_up(), fault.what().contains("--fault-hold"), "{fault}");
+        }
+    }
+
+    #[test]
+    fn faults_are_read_as_they_are_written() {
+        for text in ["off-by-one", "off-by-one:0.25", "crash:once@17", "crash:0"] {
+            assert_eq!(text.parse::<Planted>().map(|planted| planted.to_string()), Ok(text.to_owned()));
+        }
+        assert_eq!("crash:1".parse(), Ok(Planted::always(Fault::Crash)));
+        for (text, reason) in [
+            ("no-such", "is no fault"),
+            ("", "is no fault"),
+            ("crash:", "neither a probability"),
+            ("crash:1.5", "neither a probability"),
+            ("crash:-1", "neither a probability"),
+            ("crash:nan", "neither a probability"),
+            ("crash:once@0", "neither a probability"),
+            ("crash:once@", "neither a probability"),
+        ] {
+            let error = text.parse::<Planted>().expect_err(text);
+            assert!(error.contains(reason), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_fault_may_be_planted_twice() {
+        let twice = Faults::new(&[Planted::once(Fault::Crash, 2), Planted::once(Fault::Crash, 4)], Seed(1));
+        let seen: Vec<_> = (0..5).map(|_| twice.happens(Fault::Crash)).collect();
+        assert_eq!((seen, twice.committed(Fault::Crash)), (vec![false, true, false, true, false], 2));
+    }
+
+    #[test]
+    fn a_fault_happens_when_it_was_planted_for() {
+        let once = Faults::new(&[Planted::once(Fault::Crash, 3)], Seed(1));
+        let seen: Vec<_> = (0..5).map(|_| once.happens(Fault::Crash)).collect();
+        assert_eq!(seen, [false, false, true, false, false]);
+        assert_eq!((once.committed(Fault::Crash), once.committed(Fault::OffByOne)), (1, 0));
+        assert_eq!((once.chances(Fault::Crash), once.chances(Fault::OffByOne)), (5, 0));
+        assert!(!once.happens(Fault::OffByOne));
+
+        let half = [Planted { fault: Fault::Crash, when: When::Probability(0.5) }];
+        let draw = |seed| {
+            let faults = Faults::new(&half, Seed(seed));
+            (0..100).map(|_| faults.happens(Fault::Crash)).collect::<Vec<_>>()
+        };
+        assert_eq!(draw(1), draw(1));
+        assert_ne!(draw(1), draw(2));
+        assert!((20..80).contains(&draw(1).iter().filter(|happens| **happens).count()));
+    }
+}

@@ -1,0 +1,299 @@
+//! Model repositories on disk, as the real server has them: `NAME/config.pbtxt`, `NAME/1/` and what a configuration names.
+//! Nothing of a model's own files is run.
+
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    fs,
+    io::Read as _,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    builtin::configs,
+    pbtxt::{self, Remark},
+    scheduler::{HoldUntil, Strategy},
+    spec::{Files, STATE_BYTES_MAX, Spec},
+};
+use models::ModelOptions;
+use wire::proto::{ModelConfig, model_config::SchedulingChoice, model_sequence_batching::initial_state::StateData};
+
+const CONFIGURATION: &str = "config.pbtxt";
+const INITIAL_STATES: &str = "initial_state";
+/// The most that is read of a configuration, and the most models of a server.
+const CONFIGURATION_BYTES_MAX: u64 = 1 << 20;
+const MODELS_MAX: usize = 10_000;
+
+/// What a model is made of.
+#[derive(Clone, Debug)]
+pub(super) struct Source {
+    pub(super) config: ModelConfig,
+    /// What the configuration names, by what it names it.
+    pub(super) files: Files,
+}
+
+/// Models to be served.
+#[derive(Clone, Debug)]
+pub struct Models {
+    pub(super) sources: Vec<Source>,
+    /// What was left out, a sentence each.
+    pub notes: Vec<String>,
+    /// What each model computes, a line each.
+    pub served: Vec<String>,
+}
+
+impl Models {
+    /// The built-in models.
+    ///
+    /// # Errors
+    /// What is wrong with the options, in one line.
+    pub fn built_in(options: &ModelOptions, hold_until: HoldUntil) -> Result<Self, String> {
+        let source = |config| Source { config, files: Files::new() };
+        let sources: Vec<_> = configs(options).into_iter().map(source).collect();
+        sources.iter().try_for_each(|source| source.spec(hold_until).map(drop))?;
+        Ok(Self { sources, notes: Vec::new(), served: Vec::new() })
+    }
+
+    /// The models of these folders, all of which can be served.
+    ///
+    /// # Errors
+    /// What is wrong with one of them: its place, and what it is, in one line.
+    pub fn read(folders: &[PathBuf], hold_until: HoldUntil) -> Result<Self, String> {
+        let mut found = BTreeMap::new();
+        let mut notes = Vec::new();
+        for folder in folders {
+            for (name, path) in models_in(folder)? {
+                match found.entry(name) {
+                    Entry::Vacant(place) => _ = place.insert(read_model(&path, hold_until, &mut notes)?),
+                    Entry::Occupied(other) => {
+                        return Err(format!(
+                            "{}: there is another model '{}': name each once",
+                            path.display(),
+                            other.key()
+                        ));
+                    }
+                }
+                if found.len() > MODELS_MAX {
+                    return Err(format!("{}: over {MODELS_MAX} models", folder.display()));
+                }
+            }
+        }
+        let (sources, served) = found.into_values().unzip();
+        Ok(Self { sources, notes, served })
+    }
+}
+
+impl Source {
+    /// What the configuration means.
+    pub(super) fn spec(&self, hold_until: HoldUntil) -> Result<Spec, String> {
+        Spec::with_files(self.config.clone(), &self.files, hold_until)
+    }
+}
+
+/// The folders in a folder, by name; files are nobody's models.
+fn models_in(folder: &Path) -> Result<BTreeMap<String, PathBuf>, String> {
+    let cannot = |error| format!("{}: this model repository cannot be read: {error}", folder.display());
+    let mut models = BTreeMap::new();
+    for entry in fs::read_dir(folder).map_err(cannot)? {
+        let path = entry.map_err(cannot)?.path();
+        if path.is_dir() {
+            let name = path.file_name().and_then(|name| name.to_str());
+            let name = name.ok_or_else(|| format!("{}: a model's name has to be UTF-8", path.display()))?;
+            models.insert(name.to_owned(), path);
+        }
+    }
+    Ok(models)
+}
+
+fn read_file(path: &Path, most: u64) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let read = fs::File::open(path).and_then(|file| file.take(most + 1).read_to_end(&mut bytes));
+    read.map_err(|error| format!("{}: it cannot be read: {error}", path.display()))?;
+    if bytes.len() as u64 > most {
+        return Err(format!("{}: it is larger than {most} bytes", path.display()));
+    }
+    Ok(bytes)
+}
+
+/// Reads a model, and says what it computes.
+fn read_model(path: &Path, hold_until: HoldUntil, notes: &mut Vec<String>) -> Result<(Source, String), String> {
+    let file = path.join(CONFIGURATION);
+    if !file.is_file() {
+        return Err(format!(
+            "{}: there is no {CONFIGURATION}; each folder of a model repository is a model, and this server makes up no \
+             configuration",
+            path.display()
+        ));
+    }
+    let at = |Remark { line, text }: Remark| format!("{}:{line}: {text}", file.display());
+    let text = String::from_utf8(read_file(&file, CONFIGURATION_BYTES_MAX)?)
+        .map_err(|_| at(Remark { line: 1, text: "it is not UTF-8".to_owned() }))?;
+    let wrong = |problem: String| at(Remark { line: line_of_problem(&text, &problem), text: problem });
+    let (mut config, unknown) = pbtxt::read(&text).map_err(at)?;
+    notes.extend(unknown.into_iter().map(at));
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    if config.name.is_empty() {
+        name.clone_into(&mut config.name);
+    }
+    if config.name != name {
+        return Err(wrong(format!(
+            "model '{}' is in a folder named '{name}', and both names must be the same",
+            config.name
+        )));
+    }
+    notes.extend(check_version(path)?);
+    let files = initial_states(path, &config)?;
+    let source = Source { config, files };
+    let spec = source.spec(hold_until).map_err(wrong)?;
+    let line = served(&spec);
+    Ok((source, line))
+}
+
+/// The line that a problem is about: that of the first name in quotes that stands in the text.
+fn line_of_problem(text: &str, problem: &str) -> usize {
+    let mut quoted = problem.split('\'').skip(1).step_by(2);
+    quoted.find_map(|name| pbtxt::line_of(text, name)).unwrap_or(1)
+}
+
+/// Whether there is a version, as the real server wants it; a remark where it is not the one that is served.
+fn check_version(path: &Path) -> Result<Option<String>, String> {
+    let cannot = |error| format!("{}: it cannot be read: {error}", path.display());
+    let mut latest = None;
+    for entry in fs::read_dir(path).map_err(cannot)? {
+        let folder = entry.map_err(cannot)?.path();
+        let number = folder.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok());
+        latest = latest.max(number.filter(|number| *number > 0 && folder.is_dir()));
+    }
+    match latest {
+        Some(1) => Ok(None),
+        Some(other) => Ok(Some(format!("{}: version {other} is served as version 1", path.display()))),
+        None => Err(format!("{}: there is no version of the model: make a folder named 1 in it", path.display())),
+    }
+}
+
+/// The files of initial states that a configuration names.
+fn initial_states(path: &Path, config: &ModelConfig) -> Result<Files, String> {
+    let Some(SchedulingChoice::SequenceBatching(batching)) = &config.scheduling_choice else { return Ok(Files::new()) };
+    let mut files = Files::new();
+    for initial in batching.state.iter().flat_map(|state| &state.initial_state) {
+        if let Some(StateData::DataFile(name)) = &initial.state_data {
+            let file = path.join(INITIAL_STATES).join(name);
+            files.insert(name.clone(), read_file(&file, STATE_BYTES_MAX)?);
+        }
+    }
+    Ok(files)
+}
+
+/// What a model computes, in a line.
+fn served(spec: &Spec) -> String {
+    let strategy = match &spec.settings.strategy {
+        Strategy::Direct { .. } => "Direct",
+        Strategy::Oldest { .. } => "Oldest",
+    };
+    let state = if spec.state.is_some() { ", implicit state" } else { "" };
+    format!("{}: {} of {}, {strategy}{state}", spec.config.name, spec.formula.name(), spec.datatype().name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"name: "model"
+        input [ { name: "INPUT" data_type: TYPE_INT32 dims: [ 1 ] } ]
+        output [ { name: "OUTPUT" data_type: TYPE_INT32 dims: [ 1 ] } ]
+        sequence_batching {
+          STATE
+        }
+    "#;
+
+    /// A repository with one model of this configuration.
+    fn repository(text: &str) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().expect("a folder");
+        let model = folder.path().join("model");
+        fs::create_dir_all(model.join("1")).expect("a version");
+        fs::write(model.join(CONFIGURATION), text).expect("a configuration");
+        folder
+    }
+
+    fn good() -> String {
+        GOOD.replace("STATE", "")
+    }
+
+    fn read(folder: &tempfile::TempDir) -> Result<Models, String> {
+        Models::read(&[folder.path().to_owned()], HoldUntil::default())
+    }
+
+    /// What is said of a repository that is refused, without the folder's own name.
+    fn problem(folder: &tempfile::TempDir) -> String {
+        let problem = read(folder).expect_err("it is refused");
+        problem.replace(&folder.path().display().to_string(), "R")
+    }
+
+    #[test]
+    fn a_model_is_served_as_its_configuration_says() {
+        let folder = repository(&good().replace("name: \"model\"", ""));
+        fs::write(folder.path().join("notes.txt"), "no model").expect("a file");
+        let models = read(&folder).expect("it is right");
+        assert_eq!(models.served, ["model: running-sum of INT32, Direct"]);
+        assert_eq!((models.sources[0].config.name.as_str(), models.notes.len()), ("model", 0));
+        let models = read(&repository(&(good() + "\nflavour: 7"))).expect("it is right");
+        assert!(models.notes[0].ends_with("/model/config.pbtxt:8: 'flavour' is not known to this server, ignored"));
+    }
+
+    #[test]
+    fn what_cannot_be_served_is_refused_with_its_place() {
+        let folder = repository("max_batch_size: x");
+        assert!(problem(&folder).starts_with("R/model/config.pbtxt:1: "), "{}", problem(&folder));
+        for (from, to, said) in [
+            ("\"model\"", "\"other\"", "R/model/config.pbtxt:1: model 'other' is in a folder named 'model'"),
+            (
+                "TYPE_INT32",
+                "TYPE_BF16",
+                "R/model/config.pbtxt:2: tensor 'INPUT' is of BF16, whose sums are exact up to 256",
+            ),
+            (
+                "dims: [ 1 ] } ]\n        output",
+                "dims: [ 0 ] } ]\n        output",
+                "R/model/config.pbtxt:2: tensor 'INPUT': dims",
+            ),
+            (
+                "\"OUTPUT\" data_type: TYPE_INT32",
+                "\"OUTPUT\" data_type: TYPE_FP32",
+                "R/model/config.pbtxt:3: output 'OUTPUT' is FP32",
+            ),
+            ("sequence_batching", "dynamic_batching", "R/model/config.pbtxt:1: model 'model' has no sequence_batching"),
+        ] {
+            let folder = repository(&good().replace(from, to));
+            assert!(problem(&folder).starts_with(said), "{}", problem(&folder));
+        }
+        let folder = repository(&good());
+        fs::create_dir(folder.path().join("empty")).expect("a folder");
+        assert!(problem(&folder).starts_with("R/empty: there is no config.pbtxt"), "{}", problem(&folder));
+        let folder = repository(&good());
+        fs::remove_dir(folder.path().join("model/1")).expect("it is there");
+        assert!(problem(&folder).starts_with("R/model: there is no version"), "{}", problem(&folder));
+        let both = repository(&good());
+        let twice = Models::read(&[both.path().to_owned(), both.path().to_owned()], HoldUntil::default());
+        assert!(twice.is_err_and(|problem| problem.contains("there is another model 'model'")));
+        fs::rename(both.path().join("model/1"), both.path().join("model/3")).expect("it is there");
+        assert!(read(&both).expect("it is right").notes[0].ends_with("model: version 3 is served as version 1"));
+        let nowhere = Models::read(&[PathBuf::from("/nowhere")], HoldUntil::default());
+        assert!(nowhere.is_err_and(|problem| problem.starts_with("/nowhere: this model repository cannot be read")));
+    }
+
+    #[test]
+    fn files_of_initial_states_are_read_and_have_to_fit() {
+        let state = r#"state { input_name: "I" output_name: "O" data_type: TYPE_INT32 dims: [ 2 ]
+            initial_state { name: "init" data_type: TYPE_INT32 dims: [ 2 ] data_file: "ten" } }"#;
+        let folder = repository(&GOOD.replace("STATE", state));
+        assert!(problem(&folder).starts_with("R/model/initial_state/ten: it cannot be read"), "{}", problem(&folder));
+        let states = folder.path().join("model").join(INITIAL_STATES);
+        fs::create_dir(&states).expect("a folder");
+        fs::write(states.join("ten"), [0; 7]).expect("a file");
+        let said = "R/model/config.pbtxt:5: state 'I': its initial_state 'init' has 8 bytes, and its data_file 'ten' 7";
+        assert_eq!(problem(&folder), said);
+        fs::write(states.join("ten"), [10, 0, 0, 0, 10, 0, 0, 0]).expect("a file");
+        let spec = read(&folder).expect("it is right").sources[0].spec(HoldUntil::default()).expect("it is right");
+        let initial = spec.state.and_then(|state| state.initial);
+        assert_eq!(initial.as_deref(), Some(&[10, 0, 0, 0, 10, 0, 0, 0][..]));
+    }
+}

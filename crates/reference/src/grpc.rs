@@ -1,0 +1,352 @@
+//! The gRPC front end.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::Relaxed},
+};
+
+use tokio::sync::{mpsc, oneshot};
+use tokio_stream::StreamExt as _;
+use tonic::{Request, Response, Status, Streaming, codegen::BoxStream};
+
+use super::{
+    VERSION,
+    decode::decode,
+    failure::Failure,
+    fault::Fault,
+    like::Like,
+    misbehaviour::Misbehaviour,
+    reply::{Answer, Reply},
+    repository::Repository,
+    request::SequenceId,
+    scheduler::Moment,
+    served::{Served, Ticket},
+    spec::{Spec, TensorSpec},
+    stream::Outbox,
+    unreadable::is_unreadable,
+};
+use wire::proto::{
+    ModelConfigRequest, ModelConfigResponse, ModelInferRequest, ModelInferResponse, ModelMetadataRequest,
+    ModelMetadataResponse, ModelReadyRequest, ModelReadyResponse, ModelStatisticsRequest, ModelStatisticsResponse,
+    ModelStreamInferResponse, RepositoryIndexRequest, RepositoryIndexResponse, RepositoryModelLoadRequest,
+    RepositoryModelLoadResponse, RepositoryModelUnloadRequest, RepositoryModelUnloadResponse, ServerLiveRequest,
+    ServerLiveResponse, ServerMetadataRequest, ServerMetadataResponse, ServerReadyRequest, ServerReadyResponse,
+    grpc_inference_service_server::GrpcInferenceService, model_metadata_response::TensorMetadata,
+    model_repository_parameter::ParameterChoice,
+};
+
+/// The protocol's extensions that this server has.
+const EXTENSIONS: [&str; 7] = [
+    "sequence",
+    "model_repository",
+    "schedule_policy",
+    "model_configuration",
+    "binary_tensor_data",
+    "parameters",
+    "statistics",
+];
+
+/// What a fault does to the whole server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Blow {
+    Crash,
+    Restart,
+    GoAway,
+}
+
+/// What it means for a request that its client is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gone {
+    /// It is cancelled.
+    Cancels,
+    /// Nothing.
+    Ignored,
+}
+
+/// The service, for all connections.
+#[derive(Clone, Debug)]
+pub(super) struct Service {
+    pub(super) repository: Arc<Repository>,
+    pub(super) misbehaviour: Arc<Misbehaviour>,
+    pub(super) like: Like,
+    pub(super) blows: mpsc::UnboundedSender<Blow>,
+    /// The server was told to stop.
+    pub(super) exiting: Arc<AtomicBool>,
+}
+
+type CallResult<T> = Result<Response<T>, Status>;
+
+/// Cancels a call's request when the call goes before its answer is there.
+struct CancelsWhenDropped {
+    cancelled: Arc<AtomicBool>,
+    model: Arc<Served>,
+    sequence: SequenceId,
+    counts_disconnects: bool,
+    is_answered: bool,
+}
+
+impl Drop for CancelsWhenDropped {
+    fn drop(&mut self) {
+        if !self.is_answered && !self.cancelled.swap(true, Relaxed) {
+            if self.counts_disconnects {
+                self.model.disconnected([self.sequence.clone()]);
+            }
+            self.model.cancelled();
+        }
+    }
+}
+
+impl Service {
+    /// Commits the faults that happen when a request arrives.
+    async fn suffer(&self) {
+        for (fault, blow) in
+            [(Fault::Crash, Blow::Crash), (Fault::Restart, Blow::Restart), (Fault::GoAway, Blow::GoAway)]
+        {
+            if self.misbehaviour.happens(fault) {
+                // Nobody listens any more where it was struck before.
+                let _ = self.blows.send(blow);
+                if blow != Blow::GoAway {
+                    std::future::pending::<()>().await;
+                }
+            }
+        }
+    }
+
+    fn check_not_exiting(&self, otherwise: &str) -> Result<(), Status> {
+        if self.exiting.load(Relaxed) { Err(Status::unavailable(otherwise)) } else { Ok(()) }
+    }
+
+    async fn call(&self, request: ModelInferRequest) -> Answer {
+        let model = self.repository.find(&request.model_name, &request.model_version)?;
+        let spec = model.spec();
+        if spec.is_decoupled {
+            let text = "ModelInfer RPC doesn't support models with decoupled transaction policy";
+            return Err(Failure::new(tonic::Code::Unimplemented, text));
+        }
+        let name = request.model_name.clone();
+        let mut decoded = decode(request, &spec)?;
+        self.like.check(&decoded.id, &name, &spec)?;
+        decoded.id = self.misbehaviour.fold(decoded.id);
+        let (sender, receiver) = oneshot::channel();
+        let mut guard = CancelsWhenDropped {
+            cancelled: Arc::default(),
+            model: Arc::clone(&model),
+            sequence: decoded.id.clone(),
+            counts_disconnects: self.misbehaviour.has(Fault::LeakSlotAtDisconnect),
+            is_answered: false,
+        };
+        let reply = Reply::Call(sender);
+        let request = decoded.request(Arc::clone(&guard.cancelled), |request_id, inputs, wants| Ticket {
+            request_id,
+            inputs,
+            wants,
+            reply,
+            accepted: Moment::ZERO,
+        });
+        let answer = match model.submit(request) {
+            Err((failure, _)) => Err(failure),
+            // The sender is gone only with the model's runtime.
+            Ok(()) => receiver.await.unwrap_or_else(|_| Err(Failure::new(tonic::Code::Unavailable, "Socket closed"))),
+        };
+        guard.is_answered = true;
+        answer
+    }
+
+    /// Has a model execute a request, with the faults of calls.
+    pub(super) async fn infer(&self, request: ModelInferRequest, gone: Gone) -> Answer {
+        self.suffer().await;
+        let answer = match gone {
+            Gone::Cancels => self.call(request).await,
+            Gone::Ignored => {
+                let service = self.clone();
+                let call = tokio::spawn(async move { service.call(request).await });
+                call.await
+                    .unwrap_or_else(|_| Err(Failure::new(tonic::Code::Internal, "the request could not be handled")))
+            }
+        };
+        if self.misbehaviour.happens(Fault::DropResponse) {
+            std::future::pending::<()>().await;
+        }
+        self.misbehaviour.delay().await;
+        match answer {
+            Ok(mut response) => {
+                self.misbehaviour.spoil(&mut response);
+                Ok(response)
+            }
+            Err(failure) => Err(self.misbehaviour.spoil_code(self.misbehaviour.spoil_error(failure))),
+        }
+    }
+
+    async fn read_stream(self, mut requests: Streaming<ModelInferRequest>, outbox: Arc<Outbox>) {
+        loop {
+            if !outbox.room().await {
+                return;
+            }
+            let next = requests.next().await;
+            if !outbox.is_open() {
+                return;
+            }
+            match next {
+                None => return outbox.half_close(),
+                // What cannot be read ends the stream as if the client had closed it, as with the real server.
+                Some(Err(status)) if is_unreadable(&status) => return outbox.half_close(),
+                Some(Err(_)) => return outbox.cancel(),
+                Some(Ok(request)) => {
+                    self.suffer().await;
+                    if self.misbehaviour.happens(Fault::CloseStream) {
+                        return outbox.close();
+                    }
+                    self.take_from_stream(request, &outbox);
+                }
+            }
+        }
+    }
+
+    fn take_from_stream(&self, request: ModelInferRequest, outbox: &Arc<Outbox>) {
+        let place = outbox.reserve();
+        let request_id = request.id.clone();
+        let accepted = self.repository.find(&request.model_name, &request.model_version).and_then(|model| {
+            let (name, spec) = (request.model_name.clone(), model.spec());
+            let mut decoded = decode(request, &spec)?;
+            self.like.check(&decoded.id, &name, &spec)?;
+            decoded.id = self.misbehaviour.fold(decoded.id);
+            outbox.uses(&model, &decoded.id);
+            let reply = Reply::Stream { outbox: Arc::clone(outbox), place };
+            let request = decoded.request(Arc::clone(&outbox.cancelled), |request_id, inputs, wants| Ticket {
+                request_id,
+                inputs,
+                wants,
+                reply,
+                accepted: Moment::ZERO,
+            });
+            model.submit(request).map_err(|(failure, _)| failure)
+        });
+        if let Err(failure) = accepted {
+            outbox.refuse(place, request_id, failure);
+        }
+    }
+}
+
+fn metadata(tensors: &[TensorSpec], spec: &Spec) -> Vec<TensorMetadata> {
+    let one = |tensor: &TensorSpec| TensorMetadata {
+        name: tensor.name.to_string(),
+        datatype: tensor.datatype.name().to_owned(),
+        shape: spec.shape(tensor),
+    };
+    tensors.iter().map(one).collect()
+}
+
+fn refuse_named_repository(name: &str) -> Result<(), Status> {
+    if name.is_empty() {
+        Ok(())
+    } else {
+        Err(Status::unimplemented("'repository_name' specification is not supported"))
+    }
+}
+
+#[tonic::async_trait]
+impl GrpcInferenceService for Service {
+    async fn server_live(&self, _: Request<ServerLiveRequest>) -> CallResult<ServerLiveResponse> {
+        self.check_not_exiting("Server exiting")?;
+        Ok(Response::new(ServerLiveResponse { live: true }))
+    }
+
+    async fn server_ready(&self, _: Request<ServerReadyRequest>) -> CallResult<ServerReadyResponse> {
+        self.check_not_exiting("Server exiting")?;
+        Ok(Response::new(ServerReadyResponse { ready: true }))
+    }
+
+    async fn model_ready(&self, request: Request<ModelReadyRequest>) -> CallResult<ModelReadyResponse> {
+        self.check_not_exiting("Server not ready")?;
+        let ModelReadyRequest { name, version } = request.into_inner();
+        Ok(Response::new(ModelReadyResponse { ready: self.repository.is_ready(&name, &version)? }))
+    }
+
+    async fn server_metadata(&self, _: Request<ServerMetadataRequest>) -> CallResult<ServerMetadataResponse> {
+        Ok(Response::new(ServerMetadataResponse {
+            name: env!("CARGO_PKG_NAME").to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            extensions: EXTENSIONS.map(str::to_owned).into(),
+        }))
+    }
+
+    async fn model_metadata(&self, request: Request<ModelMetadataRequest>) -> CallResult<ModelMetadataResponse> {
+        let ModelMetadataRequest { name, version } = request.into_inner();
+        let spec = self.repository.find(&name, &version)?.spec();
+        Ok(Response::new(ModelMetadataResponse {
+            name,
+            versions: vec![VERSION.to_owned()],
+            platform: spec.config.backend.clone(),
+            inputs: metadata(&spec.inputs, &spec),
+            outputs: metadata(&spec.outputs, &spec),
+        }))
+    }
+
+    async fn model_config(&self, request: Request<ModelConfigRequest>) -> CallResult<ModelConfigResponse> {
+        let ModelConfigRequest { name, version } = request.into_inner();
+        let spec = self.repository.find(&name, &version)?.spec();
+        Ok(Response::new(ModelConfigResponse { config: Some(spec.config.clone()) }))
+    }
+
+    async fn model_statistics(&self, request: Request<ModelStatisticsRequest>) -> CallResult<ModelStatisticsResponse> {
+        self.check_not_exiting("Server not ready")?;
+        let ModelStatisticsRequest { name, version } = request.into_inner();
+        let models = self.repository.counting(&name, &version)?;
+        let model_stats = models.iter().map(|model| model.statistics()).collect();
+        Ok(Response::new(ModelStatisticsResponse { model_stats }))
+    }
+
+    async fn repository_index(&self, request: Request<RepositoryIndexRequest>) -> CallResult<RepositoryIndexResponse> {
+        self.check_not_exiting("Server not ready")?;
+        let RepositoryIndexRequest { repository_name, ready } = request.into_inner();
+        refuse_named_repository(&repository_name)?;
+        Ok(Response::new(RepositoryIndexResponse { models: self.repository.index(ready) }))
+    }
+
+    async fn repository_model_load(
+        &self,
+        request: Request<RepositoryModelLoadRequest>,
+    ) -> CallResult<RepositoryModelLoadResponse> {
+        self.check_not_exiting("Server not ready")?;
+        let RepositoryModelLoadRequest { repository_name, model_name, parameters } = request.into_inner();
+        refuse_named_repository(&repository_name)?;
+        let config = match parameters.get("config").map(|parameter| &parameter.parameter_choice) {
+            None => None,
+            Some(Some(ParameterChoice::StringParam(config))) => Some(config.as_str()),
+            Some(_) => {
+                return Err(Status::invalid_argument(
+                    "invalid value type for 'config' parameter, expected string_param.",
+                ));
+            }
+        };
+        self.repository.load(&model_name, config)?;
+        Ok(Response::new(RepositoryModelLoadResponse {}))
+    }
+
+    async fn repository_model_unload(
+        &self,
+        request: Request<RepositoryModelUnloadRequest>,
+    ) -> CallResult<RepositoryModelUnloadResponse> {
+        self.check_not_exiting("Server not ready")?;
+        let RepositoryModelUnloadRequest { repository_name, model_name, .. } = request.into_inner();
+        refuse_named_repository(&repository_name)?;
+        self.repository.unload(&model_name);
+        Ok(Response::new(RepositoryModelUnloadResponse {}))
+    }
+
+    async fn model_infer(&self, request: Request<ModelInferRequest>) -> CallResult<ModelInferResponse> {
+        Ok(Response::new(self.infer(request.into_inner(), Gone::Cancels).await?))
+    }
+
+    async fn model_stream_infer(
+        &self,
+        request: Request<Streaming<ModelInferRequest>>,
+    ) -> CallResult<BoxStream<ModelStreamInferResponse>> {
+        let closes_on_error = request.metadata().get("triton_grpc_error").is_some_and(|value| value == "true");
+        let (outbox, mut responses) = Outbox::new(closes_on_error, Arc::clone(&self.misbehaviour));
+        tokio::spawn(self.clone().read_stream(request.into_inner(), outbox));
+        // As the real server does, no headers are sent before there is something to send.
+        let first = responses.first().await;
+        Ok(Response::new(Box::pin(tokio_stream::iter(first).chain(responses))))
+    }
+}

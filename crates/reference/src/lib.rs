@@ -1,0 +1,57 @@
+//! The reference server: a Triton-compatible sequence batcher with accumulator models and faults to be planted.
+//!
+//! It is an independent derivation of what a correct server does: it shares the vocabulary and the wire with the tester,
+//! and nothing of what the tester plans or expects. From the wire inwards: [`server`] listens, `grpc` and `stream` speak
+//! the protocol, `http` turns JSON into it and back, `decode` checks a request, `repository` finds its model, `served` drives that
+//! model's [`scheduler`] by the clock, `execution` makes control tensors and keeps implicit state, and `model` adds up.
+
+#[cfg(test)]
+#[path = "../../../tests/support/long.rs"]
+mod rounds;
+
+mod builtin;
+mod decode;
+mod execution;
+mod failure;
+pub mod fault;
+mod folder;
+#[doc(hidden)]
+pub mod fuzzing;
+mod grpc;
+mod health;
+mod http;
+mod like;
+mod listen;
+mod metrics;
+mod misbehaviour;
+mod model;
+mod number;
+mod parameters;
+mod pbtxt;
+mod reply;
+mod repository;
+pub mod request;
+pub mod scheduler;
+mod served;
+pub mod server;
+pub mod simulated;
+mod spec;
+mod statistics;
+mod stream;
+mod tasks;
+mod tensor;
+mod tls;
+mod unreadable;
+mod web;
+
+pub use builtin::{model_names, models_in_short, strategies, strategy_of};
+pub use fault::{Fault, Planted, When};
+pub use folder::Models;
+pub use like::Like;
+pub use metrics::MEMORY_GAUGE;
+pub use models::ModelOptions;
+pub use server::{Ended, Options, Server};
+pub use tls::Tls;
+
+/// The version of all models.
+const VERSION: &str = "1";

@@ -1,0 +1,260 @@
+//! The models that the server has: loaded, unloaded, and loaded again with another configuration.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    time::Duration,
+};
+
+use prost_reflect::{DeserializeOptions, DynamicMessage};
+use tonic::Code;
+
+use super::{
+    VERSION,
+    failure::Failure,
+    fault::Faults,
+    folder::Source,
+    scheduler::HoldUntil,
+    served::Served,
+    spec::{Spec, check},
+    tasks::Tasks,
+};
+use models::text::DESCRIPTOR;
+use wire::proto::{ModelConfig, repository_index_response::ModelIndex};
+
+/// How long a shutdown waits for what is queued.
+const STOP_LIMIT: Duration = Duration::from_secs(10);
+const STOP_LOOK: Duration = Duration::from_millis(5);
+
+/// The models of a server.
+#[derive(Debug)]
+pub(super) struct Repository {
+    faults: Arc<Faults>,
+    /// What models run as.
+    tasks: Tasks,
+    hold_until: HoldUntil,
+    models: RwLock<BTreeMap<String, Entry>>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// What it is loaded with where a load says nothing else.
+    source: Source,
+    loaded: Option<Loaded>,
+    /// Whether it ever was: one that never was is not known to requests.
+    was_loaded: bool,
+    /// Still busy with what was queued when it was unloaded.
+    leaving: Vec<Arc<Served>>,
+}
+
+/// A model that is loaded. It begins to serve when somebody asks for it: there are many, and few are used.
+#[derive(Debug)]
+struct Loaded {
+    spec: Arc<Spec>,
+    faults: Arc<Faults>,
+    tasks: Tasks,
+    served: OnceLock<Arc<Served>>,
+}
+
+impl Loaded {
+    fn served(&self) -> Arc<Served> {
+        Arc::clone(self.served.get_or_init(|| Served::start(&self.spec, &self.faults, &self.tasks)))
+    }
+
+    /// Takes a configuration that differs in the number of instances alone.
+    fn resize(&self, spec: &Arc<Spec>) -> bool {
+        self.served.get().is_some_and(|served| served.resize(spec))
+    }
+}
+
+impl Repository {
+    /// A repository with these models; none is loaded. They will run as such tasks.
+    pub(super) fn new(sources: Vec<Source>, faults: Arc<Faults>, hold_until: HoldUntil, tasks: Tasks) -> Self {
+        let entry = |source: Source| {
+            let name = source.config.name.clone();
+            (name, Entry { source, loaded: None, was_loaded: false, leaving: Vec::new() })
+        };
+        Self { faults, tasks, hold_until, models: RwLock::new(sources.into_iter().map(entry).collect()) }
+    }
+
+    /// Loads all models.
+    pub(super) fn load_all(&self) -> Result<(), Failure> {
+        let names: Vec<_> = self.models().keys().cloned().collect();
+        names.iter().try_for_each(|name| self.load(name, None))
+    }
+
+    fn models(&self) -> RwLockReadGuard<'_, BTreeMap<String, Entry>> {
+        self.models.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn models_mut(&self) -> RwLockWriteGuard<'_, BTreeMap<String, Entry>> {
+        self.models.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The model of this name and version; an empty version is any.
+    pub(super) fn find(&self, name: &str, version: &str) -> Result<Arc<Served>, Failure> {
+        let version = parse_version(version)?;
+        let unknown = |code, rest: &str| Err(Failure::new(code, format!("Request for unknown model: '{name}' {rest}")));
+        let models = self.models();
+        let Some(entry) = models.get(name).filter(|entry| entry.was_loaded) else {
+            return unknown(Code::NotFound, "is not found");
+        };
+        match (&entry.loaded, version) {
+            (Some(_), Some(other)) if other != 1 => unknown(Code::NotFound, &format!("version {other} is not found")),
+            (Some(loaded), _) => Ok(loaded.served()),
+            (None, None) => unknown(Code::NotFound, "has no available versions"),
+            (None, Some(1)) => unknown(Code::Unavailable, "version 1 is not at ready state"),
+            (None, Some(other)) => unknown(Code::NotFound, &format!("version {other} is not found")),
+        }
+    }
+
+    /// Whether the model can serve.
+    pub(super) fn is_ready(&self, name: &str, version: &str) -> Result<bool, Failure> {
+        parse_version(version)?;
+        Ok(self.find(name, version).is_ok_and(|served| served.says_ready()))
+    }
+
+    /// The models whose statistics were asked for; an empty name is all.
+    pub(super) fn counting(&self, name: &str, version: &str) -> Result<Vec<Arc<Served>>, Failure> {
+        let version = parse_version(version)?;
+        let models = self.models();
+        if name.is_empty() {
+            return Ok(models.values().filter_map(|entry| entry.loaded.as_ref().map(Loaded::served)).collect());
+        }
+        let Some(served) = models.get(name).and_then(|entry| entry.loaded.as_ref().map(Loaded::served)) else {
+            return Err(Failure::invalid(format!("requested model '{name}' is not available")));
+        };
+        match version {
+            None | Some(1) => Ok(vec![served]),
+            Some(_) => Err(Failure::invalid(format!("requested model version is not available for model '{name}'"))),
+        }
+    }
+
+    /// What there is, and in which state.
+    pub(super) fn index(&self, only_ready: bool) -> Vec<ModelIndex> {
+        let mut models = self.models_mut();
+        models
+            .iter_mut()
+            .map(|(name, entry)| {
+                entry.leaving.retain(|served| !served.is_gone());
+                let (state, reason) = match (&entry.loaded, entry.leaving.is_empty()) {
+                    (Some(_), _) => ("READY", ""),
+                    (None, false) => ("UNLOADING", ""),
+                    (None, true) if entry.was_loaded => ("UNAVAILABLE", "unloaded"),
+                    (None, true) => ("", ""),
+                };
+                let [version, state, reason] = [VERSION, state, reason].map(str::to_owned);
+                ModelIndex { name: name.clone(), version, state, reason }
+            })
+            .filter(|model| !only_ready || model.state == "READY")
+            .collect()
+    }
+
+    /// Loads a model, with this configuration in place of its own where one is given. One that cannot be loaded leaves
+    /// what is there.
+    pub(super) fn load(&self, name: &str, config: Option<&str>) -> Result<(), Failure> {
+        let not_polled =
+            || Failure::new(Code::Internal, format!("failed to load '{name}', failed to poll from model repository"));
+        let mut models = self.models_mut();
+        let entry = models.get_mut(name).ok_or_else(not_polled)?;
+        let config = match config {
+            None if entry.loaded.is_some() => return Ok(()),
+            None => entry.source.config.clone(),
+            Some(json) => {
+                let config = read_config(name, json).and_then(|config| check(&config).map(|()| config));
+                config.map_err(|problem| {
+                    tracing::warn!("model '{name}': {problem}");
+                    not_polled()
+                })?
+            }
+        };
+        let spec = Spec::with_files(config, &entry.source.files, self.hold_until).map_err(|problem| {
+            Failure::invalid(format!(
+                "load failed for model '{name}': version 1 is at UNAVAILABLE state: Invalid argument: {problem};\n"
+            ))
+        })?;
+        let spec = Arc::new(spec);
+        if !entry.loaded.as_ref().is_some_and(|loaded| loaded.resize(&spec)) {
+            entry.unload();
+            let (faults, tasks) = (Arc::clone(&self.faults), self.tasks.clone());
+            entry.loaded = Some(Loaded { spec, faults, tasks, served: OnceLock::new() });
+            entry.was_loaded = true;
+        }
+        Ok(())
+    }
+
+    /// Unloads a model; one that is not there is unloaded already.
+    pub(super) fn unload(&self, name: &str) {
+        if let Some(entry) = self.models_mut().get_mut(name) {
+            entry.unload();
+        }
+    }
+
+    /// Refuses new sequences, and waits until what was accepted is answered.
+    pub(super) async fn stop(&self) {
+        let begun = |entry: &Entry| entry.loaded.as_ref().and_then(|loaded| loaded.served.get().cloned());
+        let served: Vec<_> = self.models().values().filter_map(begun).collect();
+        for model in &served {
+            model.stop();
+        }
+        let all_gone = async {
+            while served.iter().any(|served| !served.is_gone()) {
+                tokio::time::sleep(STOP_LOOK).await;
+            }
+        };
+        // What a fault made hang would keep the server.
+        let _ = tokio::time::timeout(STOP_LIMIT, all_gone).await;
+    }
+}
+
+impl Entry {
+    fn unload(&mut self) {
+        self.leaving.retain(|served| !served.is_gone());
+        if let Some(served) = self.loaded.take().and_then(|loaded| loaded.served.into_inner()) {
+            served.stop();
+            self.leaving.push(served);
+        }
+    }
+}
+
+/// A version as the real server reads it: what stands behind its digits does not count.
+fn parse_version(version: &str) -> Result<Option<i64>, Failure> {
+    if version.is_empty() {
+        return Ok(None);
+    }
+    let text = version.trim_start();
+    let (sign, digits) = match text.strip_prefix(['-', '+']) {
+        Some(rest) => (&text[..1], rest),
+        None => ("", text),
+    };
+    let digits: String = digits.chars().take_while(char::is_ascii_digit).collect();
+    let Ok(number) = format!("{sign}{digits}").parse::<i64>() else {
+        return Err(Failure::invalid(format!(
+            "failed to get model version from specified version string '{version}' (details: stol), version should be an integral value > 0"
+        )));
+    };
+    if number < 0 {
+        return Err(Failure::invalid(format!(
+            "invalid model version specified '{version}' , version should be an integral value > 0"
+        )));
+    }
+    Ok(Some(number))
+}
+
+/// Reads a configuration as JSON, in protobuf's mapping.
+pub(super) fn read_config(name: &str, json: &str) -> Result<ModelConfig, String> {
+    let mut reader = serde_json::Deserializer::from_str(json);
+    // Fields that this server has no use for are no reason to refuse a configuration that the real one takes.
+    let options = DeserializeOptions::new().deny_unknown_fields(false);
+    let message = DynamicMessage::deserialize_with_options(DESCRIPTOR.clone(), &mut reader, &options)
+        .and_then(|message| reader.end().map(|()| message))
+        .map_err(|error| error.to_string())?;
+    let mut config: ModelConfig = message.transcode_to().map_err(|error| error.to_string())?;
+    if config.name.is_empty() {
+        name.clone_into(&mut config.name);
+    }
+    if config.name != name {
+        return Err(format!("the configuration is that of '{}'", config.name));
+    }
+    Ok(config)
+}

@@ -1,0 +1,423 @@
+//! Who has which slot, who waits for one, and how long each may.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use super::{Event, Item, Lane, Moment, Queued, Refusal, Request};
+use crate::{
+    fault::{Fault, Faults},
+    request::SequenceId,
+};
+
+/// How soon a sequence that is past its idle limit and still in the backlog is looked at again.
+const BACKLOG_LOOK: Duration = Duration::from_millis(50);
+
+/// The part of the idle limit after which the fault of reaping too early does.
+const EARLY: u32 = 10;
+
+/// A slot of an instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Seat {
+    pub(super) slot: u32,
+    pub(super) instance: u32,
+}
+
+/// Where a live sequence is.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Seat(Seat),
+    /// The queue with this number.
+    Backlog(u64),
+}
+
+#[derive(Debug)]
+struct Live {
+    place: Place,
+    /// The key of its entry in `Seats::deadlines`, if it has one.
+    deadline: Option<(Moment, u64)>,
+    /// The deadline is that of reaping too early (a fault), not the right one.
+    looks_early: bool,
+    /// Its client is gone (kept for a fault alone).
+    disconnected: bool,
+}
+
+/// A sequence that waits for a slot.
+#[derive(Debug)]
+struct Waiting<T> {
+    id: SequenceId,
+    steps: VecDeque<Queued<T>>,
+    /// The earliest of its steps' time limits.
+    expires: Option<Moment>,
+}
+
+/// What the reaper found past its limit.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Reaped {
+    Seat(Seat),
+    /// It keeps its place, and is looked at again soon.
+    StillInBacklog,
+}
+
+#[derive(Debug)]
+pub(super) struct Seats<T> {
+    idle_limit: Duration,
+    faults: Arc<Faults>,
+    /// The sequences to which a step without START belongs.
+    live: HashMap<SequenceId, Live>,
+    /// When each of them will have been idle for too long; the number tells those of one moment apart.
+    deadlines: BTreeMap<(Moment, u64), SequenceId>,
+    /// By slot, and then by the time since which it is free, as a number; with the instance.
+    free: BTreeSet<(u32, u64, u32)>,
+    /// The free slots of each instance that gets no new sequences any more.
+    retired: BTreeMap<u32, Vec<Seat>>,
+    /// By age.
+    backlog: BTreeMap<u64, Waiting<T>>,
+    /// When those of its entries that have a time limit expire.
+    limits: BTreeSet<(Moment, u64)>,
+    numbers: u64,
+    /// The slots of one instance, those that a fault added included.
+    slots: u32,
+    /// A request was cancelled since the backlog was looked through.
+    has_cancelled: bool,
+    /// Cancelled while a slot was released.
+    cancelled: Vec<Request<T>>,
+}
+
+impl<T> Seats<T> {
+    pub(super) fn new(instances: u32, slots: u32, idle_limit: Duration, faults: Arc<Faults>) -> Self {
+        let mut seats = Self {
+            idle_limit,
+            faults,
+            live: HashMap::new(),
+            deadlines: BTreeMap::new(),
+            free: BTreeSet::new(),
+            retired: BTreeMap::new(),
+            backlog: BTreeMap::new(),
+            limits: BTreeSet::new(),
+            numbers: 0,
+            slots,
+            has_cancelled: false,
+            cancelled: Vec::new(),
+        };
+        // As with the real server, the last instance's slots come first.
+        for instance in (0..instances).rev() {
+            seats.add_instance(instance, slots);
+        }
+        seats
+    }
+
+    fn set_free(&mut self, Seat { slot, instance }: Seat) {
+        self.numbers += 1;
+        self.free.insert((slot, self.numbers, instance));
+    }
+
+    pub(super) fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    pub(super) fn is_live(&self, id: &SequenceId) -> bool {
+        self.live.contains_key(id)
+    }
+
+    pub(super) fn live(&self) -> usize {
+        self.live.len()
+    }
+
+    pub(super) fn queued_in_backlog(&self) -> usize {
+        self.backlog.values().map(|waiting| waiting.steps.len()).sum()
+    }
+
+    /// The slot that an accepted request goes to; none where it belongs in the backlog.
+    pub(super) fn take(&mut self, request: &Request<T>, now: Moment) -> Option<Seat> {
+        let place = match self.live.get(&request.id) {
+            Some(live) => live.place,
+            None => Place::Seat(self.free_seat()?),
+        };
+        let Place::Seat(seat) = place else { return None };
+        self.record(request, place, now);
+        Some(seat)
+    }
+
+    fn free_seat(&mut self) -> Option<Seat> {
+        if let Some((slot, _, instance)) = self.free.pop_first() {
+            return Some(Seat { slot, instance });
+        }
+        if self.faults.happens(Fault::ExtraSlot) {
+            self.slots += 1;
+            return Some(Seat { slot: self.slots - 1, instance: 0 });
+        }
+        None
+    }
+
+    /// Remembers where the request's sequence is, and that it was not idle now; END forgets it.
+    fn record(&mut self, request: &Request<T>, place: Place, now: Moment) {
+        let before = self.live.get(&request.id).and_then(|live| live.deadline).map(|(at, _)| at);
+        self.forget(&request.id);
+        if request.ends() {
+            return;
+        }
+        let looks_early = self.faults.has(Fault::ReapEarly);
+        let limit = if looks_early { self.idle_limit / EARLY } else { self.idle_limit };
+        let live = Live { place, deadline: None, looks_early, disconnected: false };
+        self.live.insert(request.id.clone(), live);
+        let has_seat = matches!(place, Place::Seat(_));
+        let kept = before.filter(|_| has_seat && !request.start && self.faults.happens(Fault::ClockFromStart));
+        self.set_deadline(&request.id, kept.unwrap_or(now + limit));
+    }
+
+    fn set_deadline(&mut self, id: &SequenceId, at: Moment) {
+        self.numbers += 1;
+        let key = (at, self.numbers);
+        if let Some(live) = self.live.get_mut(id) {
+            live.deadline = Some(key);
+            self.deadlines.insert(key, id.clone());
+        }
+    }
+
+    fn forget_deadline(&mut self, id: &SequenceId) {
+        if let Some(key) = self.live.get_mut(id).and_then(|live| live.deadline.take()) {
+            self.deadlines.remove(&key);
+        }
+    }
+
+    /// Queues a request that has no slot to go to.
+    pub(super) fn queue_in_backlog(&mut self, request: Request<T>, now: Moment) {
+        let number = match self.live.get(&request.id) {
+            Some(Live { place: Place::Backlog(number), .. }) => *number,
+            _ => self.new_queue(&request.id),
+        };
+        self.record(&request, Place::Backlog(number), now);
+        let waiting = self.backlog.get_mut(&number).expect("a live sequence's queue is there until it gets a slot");
+        let is_expired = request.start && request.timeout.is_none() && self.faults.happens(Fault::ExpireEarly);
+        let limit = request.timeout.or(is_expired.then_some(Duration::ZERO));
+        if let Some(limit) = limit.map(|limit| now + limit) {
+            let earliest = waiting.expires.map_or(limit, |earlier| earlier.min(limit));
+            if let Some(earlier) = waiting.expires.replace(earliest) {
+                self.limits.remove(&(earlier, number));
+            }
+            self.limits.insert((earliest, number));
+        }
+        waiting.steps.push_back(Queued { request, arrived: now });
+    }
+
+    fn new_queue(&mut self, id: &SequenceId) -> u64 {
+        self.numbers += 1;
+        self.backlog.insert(self.numbers, Waiting { id: id.clone(), steps: VecDeque::new(), expires: None });
+        self.numbers
+    }
+
+    /// Gives this instance no new sequences from now on.
+    pub(super) fn retire(&mut self, instance: u32) {
+        let seats =
+            self.free.iter().filter(|(_, _, of)| *of == instance).map(|(slot, ..)| Seat { slot: *slot, instance });
+        self.retired.insert(instance, seats.collect());
+        self.free.retain(|(_, _, of)| *of != instance);
+    }
+
+    /// Gives one that was retired new sequences again; returns whether there was one. The backlog has to wait for a slot
+    /// that is released.
+    pub(super) fn call_back(&mut self) -> bool {
+        let Some((_, seats)) = self.retired.pop_first() else { return false };
+        for seat in seats {
+            self.set_free(seat);
+        }
+        true
+    }
+
+    /// Adds an instance with all its slots free.
+    pub(super) fn add_instance(&mut self, instance: u32, slots: u32) {
+        for slot in 0..slots {
+            self.set_free(Seat { slot, instance });
+        }
+    }
+
+    /// Whether the instance gets new sequences.
+    pub(super) fn is_active(&self, instance: u32) -> bool {
+        !self.retired.contains_key(&instance)
+    }
+
+    /// A slot's sequence is over: the slot goes to the backlog's oldest sequence, whose steps are put into `lane`, or is free.
+    pub(super) fn release(&mut self, seat: Seat, lane: &mut Lane<T>) {
+        self.cancel_waiting();
+        if let Some(aside) = self.retired.get_mut(&seat.instance) {
+            aside.push(seat);
+        } else if self.has_waiting() && !self.faults.happens(Fault::StarveBacklog) {
+            self.seat_waiting(seat, lane);
+        } else {
+            self.set_free(seat);
+        }
+    }
+
+    /// As [`Self::release`], for a slot whose sequence ended.
+    pub(super) fn release_at_end(&mut self, seat: Seat, lane: &mut Lane<T>) {
+        if self.faults.happens(Fault::LeakSlotAtEnd) {
+            return;
+        }
+        self.release(seat, lane);
+        if self.faults.happens(Fault::DoubleRelease) {
+            self.set_free(seat);
+        }
+    }
+
+    /// As [`Self::release`], for a slot whose sequence was reaped.
+    pub(super) fn release_at_idle(&mut self, seat: Seat, lane: &mut Lane<T>) {
+        if !self.faults.happens(Fault::LeakSlotAtIdle) {
+            self.release(seat, lane);
+        }
+    }
+
+    /// As [`Self::release`], for a slot whose queued steps were cancelled; the sequence that has it is forgotten.
+    pub(super) fn release_at_cancel(&mut self, seat: Seat, lane: &mut Lane<T>, id: &SequenceId) {
+        let Some(place) = self.live.get(id).map(|live| live.place) else { return self.free_cancelled(seat, lane) };
+        let is_its_own = matches!(place, Place::Seat(its) if its == seat);
+        if is_its_own || self.faults.happens(Fault::OrphanAtCancel) {
+            self.forget(id);
+        }
+        self.free_cancelled(seat, lane);
+    }
+
+    fn free_cancelled(&mut self, seat: Seat, lane: &mut Lane<T>) {
+        if !self.faults.happens(Fault::LeakSlotAtCancel) {
+            self.release(seat, lane);
+        }
+    }
+
+    fn has_waiting(&self) -> bool {
+        !self.backlog.is_empty()
+    }
+
+    fn seat_waiting(&mut self, seat: Seat, lane: &mut Lane<T>) {
+        let newest_first = self.backlog.len() > 1 && self.faults.happens(Fault::BacklogOrder);
+        let next = if newest_first { self.backlog.pop_last() } else { self.backlog.pop_first() };
+        let (number, waiting) = next.expect("somebody waits");
+        self.forget_limit(number, &waiting);
+        if let Some(live) = self.live.get_mut(&waiting.id)
+            && matches!(live.place, Place::Backlog(its) if its == number)
+        {
+            live.place = Place::Seat(seat);
+        }
+        lane.extend(waiting.steps.into_iter().map(Item::Step));
+    }
+
+    fn forget_limit(&mut self, number: u64, waiting: &Waiting<T>) {
+        if let Some(limit) = waiting.expires {
+            self.limits.remove(&(limit, number));
+        }
+    }
+
+    /// The limits of a waiting sequence that there are so far do not count any more.
+    fn drop_limit(&mut self, number: u64) {
+        let limit = self.backlog.get_mut(&number).and_then(|waiting| waiting.expires.take());
+        if let Some(limit) = limit {
+            self.limits.remove(&(limit, number));
+        }
+    }
+
+    fn forget(&mut self, id: &SequenceId) {
+        self.forget_deadline(id);
+        self.live.remove(id);
+    }
+
+    /// Forgets the sequences that were idle for too long, and tells whose slots have to be released.
+    pub(super) fn reap(&mut self, now: Moment) -> Vec<Reaped> {
+        let mut reaped = Vec::new();
+        while let Some(entry) = self.deadlines.first_entry().filter(|entry| entry.key().0 <= now) {
+            let id = entry.remove();
+            let live = self.live.get_mut(&id).expect("what has a deadline is live");
+            live.deadline = None;
+            // In the backlog there is no slot to be lost.
+            let has_seat = matches!(live.place, Place::Seat(_));
+            let is_early = std::mem::take(&mut live.looks_early);
+            if is_early && !(has_seat && self.faults.happens(Fault::ReapEarly)) {
+                self.set_deadline(&id, now + self.idle_limit / EARLY * (EARLY - 1));
+                continue;
+            }
+            match live.place {
+                Place::Backlog(_) => {
+                    self.set_deadline(&id, now + BACKLOG_LOOK);
+                    reaped.push(Reaped::StillInBacklog);
+                }
+                Place::Seat(seat) => {
+                    let stays = self.faults.happens(Fault::NeverReap)
+                        || (live.disconnected && self.faults.happens(Fault::LeakSlotAtDisconnect));
+                    if !stays {
+                        self.live.remove(&id);
+                        reaped.push(Reaped::Seat(seat));
+                    }
+                }
+            }
+        }
+        reaped
+    }
+
+    /// A step was refused: as a fault its sequence, if it has a slot, is forgotten; the slot has to be released.
+    pub(super) fn refused(&mut self, step: &Request<T>) -> Option<Reaped> {
+        let Some(Live { place: Place::Seat(seat), .. }) = self.live.get(&step.id) else { return None };
+        let seat = *seat;
+        let ends = !step.start && self.faults.happens(Fault::RefusalEndsSequence);
+        ends.then(|| {
+            self.forget(&step.id);
+            Reaped::Seat(seat)
+        })
+    }
+
+    /// Refuses the waiting sequences of which a time limit has passed.
+    pub(super) fn expire(&mut self, now: Moment, out: &mut Vec<Event<T>>) {
+        while let Some((_, number)) = self.limits.first().copied().filter(|(limit, _)| *limit <= now) {
+            if self.faults.happens(Fault::IgnoreTimeout) {
+                self.drop_limit(number);
+                continue;
+            }
+            let expired = self.remove_waiting(number);
+            out.extend(expired.map(|request| Event::Refuse(Refusal::Expired, request)));
+        }
+    }
+
+    /// A request was cancelled: the backlog is looked through when a slot is released.
+    pub(super) fn note_cancellation(&mut self) {
+        self.has_cancelled = true;
+    }
+
+    /// Takes the waiting sequences out of which a request was cancelled.
+    fn cancel_waiting(&mut self) {
+        if std::mem::take(&mut self.has_cancelled) {
+            let is_cancelled = |waiting: &Waiting<T>| waiting.steps.iter().any(|step| step.request.is_cancelled());
+            let cancelled = self.backlog.iter().filter(|(_, waiting)| is_cancelled(waiting));
+            let numbers: Vec<_> = cancelled.map(|(number, _)| *number).collect();
+            for number in numbers {
+                let cancelled = self.remove_waiting(number);
+                self.cancelled.extend(cancelled);
+            }
+        }
+    }
+
+    /// What was cancelled in the backlog since it was asked last.
+    pub(super) fn take_cancelled(&mut self, out: &mut Vec<Event<T>>) {
+        out.extend(self.cancelled.drain(..).map(|request| Event::Refuse(Refusal::Cancelled, request)));
+    }
+
+    fn remove_waiting(&mut self, number: u64) -> impl Iterator<Item = Request<T>> + use<T> {
+        let waiting = self.backlog.remove(&number).expect("it waits");
+        self.forget_limit(number, &waiting);
+        if matches!(self.live.get(&waiting.id), Some(Live { place: Place::Backlog(its), .. }) if *its == number) {
+            self.forget(&waiting.id);
+        }
+        waiting.steps.into_iter().map(|step| step.request)
+    }
+
+    /// Marks a sequence whose client is gone.
+    pub(super) fn disconnected(&mut self, id: &SequenceId) {
+        if let Some(live) = self.live.get_mut(id) {
+            live.disconnected = true;
+        }
+    }
+
+    /// When something is due here.
+    pub(super) fn wake(&self) -> Option<Moment> {
+        let idle = self.deadlines.keys().next();
+        idle.into_iter().chain(self.limits.first()).map(|(at, _)| *at).min()
+    }
+}

@@ -1,0 +1,496 @@
+//! A model that is served: its scheduler, driven by the clock, and its instances, each a task.
+
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, RwLock,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use tokio::{
+    sync::{Notify, mpsc},
+    time::Instant,
+};
+
+use super::{
+    VERSION,
+    execution::{Asks, Executed, Inputs, Instance, Wants},
+    failure::Failure,
+    fault::{Fault, Faults},
+    model::Outputs,
+    reply::Reply,
+    request::SequenceId,
+    scheduler::{Batch, Event, Moment, Refusal, Request, Scheduler},
+    spec::Spec,
+    statistics::{Metrics, Span, Statistics},
+    tasks::Tasks,
+};
+use wire::proto::{ModelInferResponse, ModelStatistics, model_infer_response::InferOutputTensor};
+
+/// What a request that waits is taken to need, in bytes.
+const REQUEST_BYTES: u64 = 512;
+/// The most that the fault of growing memory keeps: enough to be seen, and not to take the machine down.
+const LEAKED_PIECES_MAX: usize = 1024;
+
+/// What is known of a request besides what the scheduler needs.
+#[derive(Debug)]
+pub(super) struct Ticket {
+    /// The client's name for it.
+    pub(super) request_id: String,
+    pub(super) inputs: Inputs,
+    pub(super) wants: Wants,
+    pub(super) reply: Reply,
+    pub(super) accepted: Moment,
+}
+
+impl Asks for Ticket {
+    fn inputs(&mut self) -> &mut Inputs {
+        &mut self.inputs
+    }
+
+    fn wants(&self) -> Wants {
+        self.wants
+    }
+}
+
+/// A model that is served.
+#[derive(Debug)]
+pub(super) struct Served {
+    pub(super) name: String,
+    spec: RwLock<Arc<Spec>>,
+    faults: Arc<Faults>,
+    tasks: Tasks,
+    epoch: Instant,
+    core: Mutex<Core>,
+    /// The timer has something to look at.
+    changed: Notify,
+    cancellations: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Core {
+    scheduler: Scheduler<Ticket>,
+    statistics: Statistics,
+    /// One for each instance; none when the model is not served any more.
+    instances: Vec<mpsc::UnboundedSender<Batch<Ticket>>>,
+    /// Batches that are executed.
+    executing: u32,
+    /// Requests that wait to be executed.
+    pending: u64,
+    /// When the timer wakes.
+    armed: Option<Moment>,
+    stopping: bool,
+    leaked: Vec<Vec<u8>>,
+}
+
+impl Served {
+    /// Begins to serve a model as such tasks, whoever asks for it first: the runtime of a front end may end before.
+    pub(super) fn start(spec: &Arc<Spec>, faults: &Arc<Faults>, tasks: &Tasks) -> Arc<Self> {
+        let scheduler = Scheduler::new(spec.settings.clone(), Arc::clone(faults));
+        let core = Core {
+            scheduler,
+            statistics: Statistics::default(),
+            instances: Vec::new(),
+            executing: 0,
+            pending: 0,
+            armed: None,
+            stopping: false,
+            leaked: Vec::new(),
+        };
+        let served = Arc::new(Self {
+            name: spec.config.name.clone(),
+            spec: RwLock::new(Arc::clone(spec)),
+            faults: Arc::clone(faults),
+            tasks: tasks.clone(),
+            epoch: Instant::now(),
+            core: Mutex::new(core),
+            changed: Notify::new(),
+            cancellations: AtomicBool::new(false),
+        });
+        served.start_instances(&mut served.core(), spec.settings.instances, spec);
+        tasks.spawn(Arc::clone(&served).run_timer());
+        served
+    }
+
+    /// Starts instances until there are so many.
+    fn start_instances(self: &Arc<Self>, core: &mut Core, count: u32, spec: &Arc<Spec>) {
+        let first = u32::try_from(core.instances.len()).expect("instances are few");
+        for index in first..count {
+            let (sender, batches) = mpsc::unbounded_channel();
+            core.instances.push(sender);
+            let instance = Instance::new(index, Arc::clone(spec), Arc::clone(&self.faults));
+            self.tasks.spawn(Arc::clone(self).run_instance(index, instance, batches));
+        }
+    }
+
+    /// What the model is.
+    pub(super) fn spec(&self) -> Arc<Spec> {
+        Arc::clone(&self.spec.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Takes a configuration that differs in the number of instances alone: sequences and counts stay. Returns whether it
+    /// is one.
+    pub(super) fn resize(self: &Arc<Self>, spec: &Arc<Spec>) -> bool {
+        let current = self.spec();
+        let mut same_but_for_instances = current.config.clone();
+        same_but_for_instances.instance_group.clone_from(&spec.config.instance_group);
+        if same_but_for_instances != spec.config {
+            return false;
+        }
+        *self.spec.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(spec);
+        let core = &mut *self.core();
+        if core.stopping {
+            return false;
+        }
+        let count = core.scheduler.resize(spec.settings.instances);
+        self.start_instances(core, count, spec);
+        true
+    }
+
+    fn core(&self) -> MutexGuard<'_, Core> {
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The time as the scheduler counts it.
+    pub(super) fn now(&self) -> Moment {
+        self.epoch.elapsed()
+    }
+
+    /// Hands a request to the scheduler.
+    ///
+    /// # Errors
+    /// When it is refused at once; nothing else is then said of it.
+    pub(super) fn submit(&self, mut request: Request<Ticket>) -> Result<(), (Failure, Ticket)> {
+        let now = self.now();
+        request.payload.accepted = now;
+        // A request to an iterative model is a whole sequence.
+        request.end |= self.spec().is_iterative;
+        let refused = {
+            let mut core = self.core();
+            if core.instances.is_empty() {
+                return Err((self.failure(Refusal::Stopping, &request.id), request.payload));
+            }
+            if request.start && core.leaked.len() < LEAKED_PIECES_MAX && self.faults.happens(Fault::LeakMemory) {
+                core.leaked.push(vec![1; 1 << 20]);
+            }
+            let taken = core.scheduler.enqueue(request, now);
+            core.pending += u64::from(taken.is_ok());
+            taken.map_err(|(refusal, request)| (self.failure(refusal, &request.id), request.payload))
+        };
+        if refused.is_ok() {
+            self.advance();
+        }
+        refused
+    }
+
+    fn failure(&self, refusal: Refusal, id: &SequenceId) -> Failure {
+        Failure::refused(refusal, id, &self.name)
+    }
+
+    /// Some requests were cancelled: looks for them soon.
+    pub(super) fn cancelled(&self) {
+        self.cancellations.store(true, Relaxed);
+        self.advance();
+    }
+
+    /// The clients of these sequences are gone.
+    pub(super) fn disconnected(&self, ids: impl IntoIterator<Item = SequenceId>) {
+        self.core().scheduler.disconnected(ids);
+    }
+
+    /// Ends serving: no START is accepted, and when the last sequence is over or reaped the instances go.
+    pub(super) fn stop(&self) {
+        {
+            let mut core = self.core();
+            core.stopping = true;
+            core.scheduler.stop();
+        }
+        self.advance();
+    }
+
+    /// Whether all is done after [`Self::stop`].
+    pub(super) fn is_gone(&self) -> bool {
+        self.core().instances.is_empty()
+    }
+
+    /// The model's counts.
+    pub(super) fn statistics(&self) -> ModelStatistics {
+        self.core().statistics.report(&self.name)
+    }
+
+    /// Whether the model is said to be ready.
+    pub(super) fn says_ready(&self) -> bool {
+        !(self.core().statistics.has_executed() && self.faults.happens(Fault::SayNotReady))
+    }
+
+    /// What the metrics tell of the model.
+    pub(super) fn metrics(&self) -> Metrics {
+        let core = self.core();
+        // A request is some hundred bytes; what a fault keeps is all else that can grow.
+        let leaked: usize = core.leaked.iter().map(Vec::len).sum();
+        core.statistics.metrics(core.pending, core.pending * REQUEST_BYTES + leaked as u64)
+    }
+
+    /// Does what the scheduler has due.
+    fn advance(&self) {
+        let mut refused = Vec::new();
+        let now = self.now();
+        {
+            let core = &mut *self.core();
+            let mut events = Vec::new();
+            if self.cancellations.swap(false, Relaxed) {
+                core.scheduler.cancelled();
+            }
+            core.scheduler.advance(now, &mut events);
+            for event in events {
+                match event {
+                    Event::Refuse(refusal, request) => {
+                        core.pending -= 1;
+                        core.statistics.failed(now.saturating_sub(request.payload.accepted), refusal.into());
+                        refused.push((refusal, request));
+                    }
+                    Event::Execute { instance, batch } => core.hand_out(instance, batch),
+                }
+            }
+            if core.stopping && core.executing == 0 && core.scheduler.is_idle() && core.scheduler.live() == 0 {
+                core.instances.clear();
+                self.changed.notify_one();
+            }
+            let wake = core.scheduler.next_wake();
+            if wake.is_some_and(|wake| core.armed.is_none_or(|armed| wake < armed)) {
+                core.armed = wake;
+                self.changed.notify_one();
+            }
+        }
+        for (refusal, Request { id, payload, .. }) in refused {
+            payload.reply.send(&self.name, payload.request_id, Err(self.failure(refusal, &id)));
+        }
+    }
+
+    async fn run_timer(self: Arc<Self>) {
+        loop {
+            let armed = {
+                let core = self.core();
+                if core.instances.is_empty() {
+                    return;
+                }
+                core.armed
+            };
+            let due = async {
+                match armed {
+                    Some(at) => tokio::time::sleep_until(self.epoch + at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = self.changed.notified() => {}
+                () = due => {
+                    self.core().armed = None;
+                    self.advance();
+                }
+            }
+        }
+    }
+
+    async fn run_instance(
+        self: Arc<Self>,
+        index: u32,
+        mut instance: Instance,
+        mut batches: mpsc::UnboundedReceiver<Batch<Ticket>>,
+    ) {
+        let spec = self.spec();
+        let execution = spec.execution * spec.iterations;
+        while let Some(batch) = batches.recv().await {
+            let began = self.now();
+            pause(execution).await;
+            self.hold_up(Fault::SlowExecution).await;
+            let size = batch.rows.len();
+            let slots: Vec<_> = batch.rows.iter().filter(|row| row.request.is_some()).map(|row| row.slot).collect();
+            let arrived: Vec<_> =
+                batch.rows.iter().filter(|row| row.request.is_some()).map(|row| row.arrived).collect();
+            let mut executed = instance.execute(batch);
+            self.spoil(&mut executed);
+            self.count(size, arrived.iter().zip(&executed), Span { began, ended: self.now() });
+            if spec.is_iterative {
+                self.core().statistics.iterated(size, spec.iterations, executed.len());
+            }
+            for executed in executed {
+                self.answer(executed);
+            }
+            self.hold_up(Fault::LateRelease).await;
+            {
+                let core = &mut *self.core();
+                core.executing -= 1;
+                for slot in slots {
+                    core.scheduler.released(index, slot);
+                }
+                core.scheduler.finished(index);
+            }
+            self.advance();
+        }
+    }
+
+    /// Waits where a fault holds the instance up.
+    async fn hold_up(&self, fault: Fault) {
+        pause(self.faults.holds_up(fault).unwrap_or_default()).await;
+    }
+
+    /// Lets requests fail, where that is planted.
+    fn spoil(&self, executed: &mut [Executed<Ticket>]) {
+        for executed in executed {
+            if self.faults.happens(Fault::ModelError) {
+                let text = "the model could not execute the request";
+                executed.outcome = Err(Failure::new(tonic::Code::Internal, text));
+            }
+        }
+    }
+
+    /// Counts an execution of these requests, each with its arrival.
+    fn count<'a>(
+        &self,
+        batch_size: usize,
+        requests: impl Iterator<Item = (&'a Moment, &'a Executed<Ticket>)> + Clone,
+        span: Span,
+    ) {
+        let each = requests.map(|(arrived, executed)| (*arrived, executed.outcome.is_ok()));
+        let epoch_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        let times = match () {
+            () if self.faults.happens(Fault::CountNot) => 0,
+            () if self.faults.happens(Fault::CountTwice) => 2,
+            () => 1,
+        };
+        let statistics = &mut self.core().statistics;
+        for _ in 0..times {
+            statistics.executed(batch_size, each.clone(), span, u64::try_from(epoch_ms).unwrap_or(u64::MAX));
+        }
+    }
+
+    fn answer(&self, executed: Executed<Ticket>) {
+        let Ticket { request_id, reply, wants, .. } = executed.request.payload;
+        let answers = executed.outcome.map(|responses| {
+            let mut all: Vec<_> = responses.into_iter().map(|outputs| self.response(&request_id, outputs)).collect();
+            if all.is_empty() && wants.empty_final {
+                // Nothing of the model is in it, not even its version.
+                let (model_name, id) = (self.name.clone(), request_id.clone());
+                all.push(ModelInferResponse { model_name, id, ..Default::default() });
+            }
+            all
+        });
+        reply.send(&self.name, request_id, answers);
+    }
+
+    fn response(&self, request_id: &str, outputs: Outputs) -> ModelInferResponse {
+        let mut response = ModelInferResponse {
+            model_name: self.name.clone(),
+            model_version: VERSION.to_owned(),
+            id: request_id.to_owned(),
+            ..Default::default()
+        };
+        for (name, tensor) in outputs {
+            response.outputs.push(InferOutputTensor {
+                name: name.to_string(),
+                datatype: tensor.datatype.name().to_owned(),
+                shape: tensor.shape,
+                ..Default::default()
+            });
+            response.raw_output_contents.push(tensor.data);
+        }
+        response
+    }
+}
+
+/// Sleeps; no time at all costs nothing.
+async fn pause(time: Duration) {
+    if !time.is_zero() {
+        tokio::time::sleep(time).await;
+    }
+}
+
+impl Core {
+    fn hand_out(&mut self, instance: u32, batch: Batch<Ticket>) {
+        self.executing += 1;
+        self.pending -= batch.rows.iter().filter(|row| row.request.is_some()).count() as u64;
+        // The instance lives as long as its sender.
+        if let Some(sender) = self.instances.get(instance as usize) {
+            let _ = sender.send(batch);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{sync::oneshot, time};
+
+    use super::*;
+    use crate::{builtin::configs, fault::Planted, reply::Answer, scheduler::HoldUntil, tensor::Tensor};
+    use models::ModelOptions;
+    use workload::seed::Seed;
+
+    const HOLD: Duration = Duration::from_secs(10);
+
+    fn served(model: &str, planted: &[Planted]) -> Arc<Served> {
+        // The reaper looks at another clock than the one that stands still here, so it is kept out.
+        let idle_limit = Duration::from_secs(3600);
+        let options = ModelOptions { idle_limit, execution: Duration::ZERO, ..ModelOptions::default() };
+        let config = configs(&options).into_iter().find(|config| config.name == model).expect("a built-in model");
+        let spec = Arc::new(Spec::new(config, HoldUntil::default()).expect("it is right"));
+        Served::start(&spec, &Arc::new(Faults::new(planted, Seed(0)).holding(HOLD)), &Tasks::here())
+    }
+
+    fn submit(served: &Served, start: bool, end: bool) -> oneshot::Receiver<Answer> {
+        let (reply, answer) = oneshot::channel();
+        let shape = [1, 1];
+        let payload = Ticket {
+            request_id: String::new(),
+            inputs: vec![("INPUT".into(), Tensor::int32(shape.to_vec(), [1]))],
+            wants: Wants::default(),
+            reply: Reply::Call(reply),
+            accepted: Moment::ZERO,
+        };
+        let request = Request {
+            id: SequenceId::Number(7),
+            start,
+            end,
+            goes_on: false,
+            batch_size: 1,
+            timeout: None,
+            cancelled: Arc::default(),
+            shape: shape.into(),
+            payload,
+        };
+        assert!(served.submit(request).is_ok());
+        answer
+    }
+
+    /// After how many holds the steps of a sequence are answered, and the model is gone that was stopped with the last one.
+    async fn holds(model: &str, planted: &[Planted]) -> [u64; 4] {
+        let began = time::Instant::now();
+        let holds = || began.elapsed().as_secs() / HOLD.as_secs();
+        let served = served(model, planted);
+        let answers = [(true, false), (false, false), (false, true)].map(|(start, end)| submit(&served, start, end));
+        let mut seen = [0; 4];
+        for (answer, seen) in answers.into_iter().zip(&mut seen) {
+            answer.await.expect("an answer").expect("a good one");
+            *seen = holds();
+        }
+        served.stop();
+        while !served.is_gone() {
+            time::sleep(Duration::from_millis(1)).await;
+        }
+        seen[3] = holds();
+        seen
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_instance_is_held_up_before_or_after_its_answers() {
+        use Fault::{LateRelease, SlowExecution};
+        for model in ["custom_sequence_int32", "oldest_sequence_int32"] {
+            assert_eq!(holds(model, &[]).await, [0, 0, 0, 0], "{model}");
+            assert_eq!(holds(model, &[Planted::always(SlowExecution)]).await, [1, 2, 3, 3], "{model}");
+            assert_eq!(holds(model, &[Planted::always(LateRelease)]).await, [0, 1, 2, 3], "{model}");
+            assert_eq!(holds(model, &[Planted::once(SlowExecution, 2)]).await, [0, 1, 1, 1], "{model}");
+            assert_eq!(holds(model, &[Planted::once(LateRelease, 2)]).await, [0, 0, 1, 1], "{model}");
+        }
+    }
+}

@@ -1,0 +1,485 @@
+//! A running server: its listener, its threads, its end.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    sync::{
+        Arc,
+        atomic::{
+            AtomicU64,
+            Ordering::{Acquire, Relaxed, Release},
+        },
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use futures_util::future::BoxFuture;
+use tokio::{
+    runtime,
+    sync::{Notify, mpsc, oneshot},
+    task,
+};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tonic::codec::CompressionEncoding;
+use tonic_health::pb::health_server::HealthServer;
+
+use super::{
+    fault::{Fault, Faults, Planted},
+    folder::{Models, Source},
+    grpc::{Blow, Service},
+    health::Healthy,
+    http,
+    like::Like,
+    listen::{Connections, connections},
+    metrics,
+    misbehaviour::Misbehaviour,
+    repository::Repository,
+    scheduler::HoldUntil,
+    tasks::Tasks,
+    tls::Tls,
+    unreadable::TellsUnreadable,
+    web,
+};
+use models::ModelOptions;
+use wire::{net::Place, proto::grpc_inference_service_server::GrpcInferenceServiceServer, simulation};
+use workload::seed::Seed;
+
+/// The largest message that is taken, as with the real server.
+const MESSAGE_BYTES_MAX: usize = i32::MAX as usize;
+/// Clients may cancel as many streams as they like.
+const RESETS_MAX: usize = 100_000;
+/// How long a shutdown waits for open streams.
+const CLOSE_LIMIT: Duration = Duration::from_secs(2);
+/// What is spoken over TLS.
+const GRPC_PROTOCOL: &str = "h2";
+const HTTP_PROTOCOL: &str = "http/1.1";
+/// How long it may take to start again, and how often that is looked at.
+const STARTED_AGAIN_WITHIN: Duration = Duration::from_secs(30);
+const LOOK: Duration = Duration::from_millis(2);
+
+/// A free port, for clients on this machine.
+const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// How a server is to be.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where it listens for gRPC; port 0 is a free one.
+    pub listen: SocketAddr,
+    /// Where it listens for HTTP.
+    pub listen_http: SocketAddr,
+    /// Where it tells its metrics.
+    pub listen_metrics: SocketAddr,
+    /// With what gRPC and HTTP are secured, if they are.
+    pub tls: Option<Tls>,
+    /// Its models.
+    pub models: ModelOptions,
+    /// Models to serve in place of those.
+    pub repository: Option<Models>,
+    /// Whether it begins with no model loaded.
+    pub explicit: bool,
+    /// The faults that it commits.
+    pub faults: Vec<Planted>,
+    /// What decides when they happen.
+    pub fault_seed: Seed,
+    /// For how long a fault holds up what it makes late.
+    pub fault_hold: Duration,
+    /// Whether executions wait until something is queued.
+    pub hold_until: HoldUntil,
+    /// Which release of Triton it is like.
+    pub like: Like,
+    /// The age at which a gRPC connection's client is told to go away, if it ever is; what is under way is finished.
+    pub max_connection_age: Option<Duration>,
+    /// How many threads serve.
+    pub threads: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            listen: ANY_PORT,
+            listen_http: ANY_PORT,
+            listen_metrics: ANY_PORT,
+            tls: None,
+            models: ModelOptions::default(),
+            repository: None,
+            explicit: false,
+            faults: Vec::new(),
+            fault_seed: Seed(0),
+            fault_hold: Duration::from_secs(30),
+            hold_until: HoldUntil::default(),
+            like: Like::default(),
+            max_connection_age: None,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+        }
+    }
+}
+
+impl Options {
+    /// Whether models can be made of it.
+    ///
+    /// # Errors
+    /// What is wrong, in one line.
+    pub fn check(&self) -> Result<(), String> {
+        self.acceptor(GRPC_PROTOCOL)?;
+        Models::built_in(&self.models, self.hold_until).map(drop)
+    }
+
+    fn acceptor(&self, protocol: &str) -> Result<Option<TlsAcceptor>, String> {
+        self.tls.as_ref().map(|tls| tls.acceptor(protocol)).transpose()
+    }
+}
+
+/// Why a server ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It was told to.
+    Stopped,
+    /// A fault made it crash.
+    Crashed,
+}
+
+/// A running server. Dropped, it ends at once.
+#[derive(Debug)]
+pub struct Server {
+    /// Where it listens for gRPC.
+    pub address: SocketAddr,
+    /// Where it listens for HTTP.
+    pub http: SocketAddr,
+    /// Where it tells its metrics.
+    pub metrics: SocketAddr,
+    faults: Arc<Faults>,
+    stop: Option<oneshot::Sender<()>>,
+    running: Option<Running>,
+    again: Arc<Again>,
+}
+
+/// Where a server lives.
+#[derive(Debug)]
+enum Running {
+    Thread(JoinHandle<Ended>),
+    /// In the simulation of the thread that started it.
+    Simulated(task::JoinHandle<Ended>),
+}
+
+/// Has a server end and start again, from outside.
+#[derive(Debug, Default)]
+struct Again {
+    asked: Notify,
+    /// How many lives have begun.
+    lives: AtomicU64,
+}
+
+impl Server {
+    /// Starts a server with threads of its own, or in the [`simulation`] of this thread; it listens when this returns.
+    ///
+    /// # Errors
+    /// Why it cannot, in one line.
+    pub fn start(options: Options) -> Result<Self, String> {
+        let models = match &options.repository {
+            Some(models) => models.clone(),
+            None => Models::built_in(&options.models, options.hold_until)?,
+        };
+        let (grpc, address) = listen(options.listen)?;
+        let (http, http_address) = listen(options.listen_http)?;
+        let (metrics, metrics_address) = listen(options.listen_metrics)?;
+        let faults = Arc::new(Faults::new(&options.faults, options.fault_seed).holding(options.fault_hold));
+        let (stop, stopped) = oneshot::channel();
+        let again = Arc::<Again>::default();
+        let listeners = Listeners {
+            grpc: Listener { socket: grpc, tls: options.acceptor(GRPC_PROTOCOL)? },
+            http: Listener { socket: http, tls: options.acceptor(HTTP_PROTOCOL)? },
+            metrics: Listener { socket: metrics, tls: None },
+        };
+        let sources = models.sources;
+        let life = Life { listeners, sources, options, faults: Arc::clone(&faults), again: Arc::clone(&again) };
+        let running = if simulation::is_on() {
+            Running::Simulated(simulation::spawn(life.live_here(stopped)))
+        } else {
+            let thread = std::thread::Builder::new()
+                .name("reference server".to_owned())
+                .spawn(move || life.live(stopped))
+                .map_err(|error| format!("cannot start a thread: {error}"))?;
+            Running::Thread(thread)
+        };
+        Ok(Self {
+            address,
+            http: http_address,
+            metrics: metrics_address,
+            faults,
+            stop: Some(stop),
+            running: Some(running),
+            again,
+        })
+    }
+
+    /// What ends this server at once and starts it again at the same address: its connections are cut, its sequences gone. The
+    /// error says in a line why the server did not start again.
+    pub fn restarter(&self) -> impl Fn() -> BoxFuture<'static, Result<(), String>> + Send + Sync + 'static {
+        let again = Arc::clone(&self.again);
+        move || {
+            let again = Arc::clone(&again);
+            Box::pin(async move {
+                let before = again.lives.load(Acquire);
+                again.asked.notify_one();
+                let started = async {
+                    while again.lives.load(Acquire) == before {
+                        tokio::time::sleep(LOOK).await;
+                    }
+                };
+                let in_time = tokio::time::timeout(STARTED_AGAIN_WITHIN, started).await;
+                in_time.map_err(|_| "the embedded server did not start again".to_owned())
+            })
+        }
+    }
+
+    /// How often a planted fault could have been committed.
+    #[must_use]
+    pub fn chances(&self, fault: Fault) -> u64 {
+        self.faults.chances(fault)
+    }
+
+    /// How often a planted fault was committed.
+    #[must_use]
+    pub fn committed(&self, fault: Fault) -> u64 {
+        self.faults.committed(fault)
+    }
+
+    /// Stops it in good order: sequences that live may come to their end, within ten seconds.
+    #[must_use]
+    pub fn stop(mut self) -> Ended {
+        if let Some(stop) = self.stop.take() {
+            // It may have ended by itself.
+            let _ = stop.send(());
+        }
+        self.ended()
+    }
+
+    /// Whether it is gone by itself.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.running.as_ref().is_none_or(|running| match running {
+            Running::Thread(thread) => thread.is_finished(),
+            Running::Simulated(task) => task.is_finished(),
+        })
+    }
+
+    fn ended(&mut self) -> Ended {
+        let ended = match self.running.take() {
+            Some(Running::Thread(thread)) => thread.join().ok(),
+            Some(Running::Simulated(task)) => simulation::wait_for(task).ok(),
+            None => None,
+        };
+        ended.unwrap_or(Ended::Crashed)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        match &self.running {
+            Some(Running::Thread(_)) => _ = self.ended(),
+            Some(Running::Simulated(task)) => task.abort(),
+            None => {}
+        }
+    }
+}
+
+/// Listens, and says where.
+fn listen(at: SocketAddr) -> Result<(Place, SocketAddr), String> {
+    Place::listen(at).map_err(|error| format!("cannot listen on {at}: {error}"))
+}
+
+/// A socket that stays from life to life, and with what its connections are secured.
+struct Listener {
+    socket: Place,
+    tls: Option<TlsAcceptor>,
+}
+
+impl Listener {
+    fn socket(&self) -> Result<Place, String> {
+        self.socket.try_clone().map_err(|error| error.to_string())
+    }
+
+    /// Its connections until they are closed.
+    fn connections(&self, close: &CancellationToken) -> Result<Connections, String> {
+        let socket = self.socket()?.into_listener().map_err(|error| error.to_string())?;
+        Ok(connections(socket, self.tls.clone(), close.clone()))
+    }
+}
+
+struct Listeners {
+    grpc: Listener,
+    http: Listener,
+    metrics: Listener,
+}
+
+impl Listeners {
+    /// Resets the connections that were made in memory.
+    fn reset_all(&self) {
+        for listener in [&self.grpc, &self.http, &self.metrics] {
+            listener.socket.reset_all();
+        }
+    }
+
+    /// Serves everything until told to close.
+    fn serve(
+        &self,
+        service: &Service,
+        max_age: Option<Duration>,
+        close: &CancellationToken,
+    ) -> Result<task::JoinHandle<Served>, String> {
+        let grpc = serve(service.clone(), max_age, self.grpc.connections(close)?);
+        let answering = service.clone();
+        let (socket, tls, closing) = (self.http.socket()?, self.http.tls.clone(), close.clone());
+        let http = web::in_order(move || async move {
+            match socket.into_listener() {
+                Ok(socket) => {
+                    let connections = connections(socket, tls, closing.clone());
+                    web::serve(connections, closing, move |request| http::answer(answering.clone(), request)).await;
+                }
+                Err(error) => tracing::error!("the reference server does not serve HTTP: {error}"),
+            }
+        });
+        let repository = Arc::clone(&service.repository);
+        let metrics = web::serve(self.metrics.connections(close)?, close.clone(), move |request| {
+            std::future::ready(Ok(metrics::answer(&repository, &request)))
+        });
+        Ok(tokio::spawn(async move {
+            let (grpc, http, ()) = tokio::join!(grpc, http, metrics);
+            grpc.map_err(|error| error.to_string()).and(http.map_err(|error| error.to_string()))
+        }))
+    }
+}
+
+type Served = Result<(), String>;
+
+/// What a server needs to live, several times where a fault restarts it.
+struct Life {
+    listeners: Listeners,
+    sources: Vec<Source>,
+    options: Options,
+    faults: Arc<Faults>,
+    again: Arc<Again>,
+}
+
+/// How one life ends.
+enum End {
+    Over(Ended),
+    Again,
+}
+
+impl End {
+    /// How the server ended, if this is its end.
+    fn of_the_server(ended: Result<Self, String>) -> Option<Ended> {
+        match ended {
+            Ok(Self::Again) => None,
+            Ok(Self::Over(ended)) => Some(ended),
+            Err(error) => {
+                tracing::error!("the reference server ends: {error}");
+                Some(Ended::Crashed)
+            }
+        }
+    }
+}
+
+impl Life {
+    fn live(self, mut stopped: oneshot::Receiver<()>) -> Ended {
+        loop {
+            let runtime = runtime::Builder::new_multi_thread()
+                .worker_threads(self.options.threads.max(1))
+                .thread_name("reference server")
+                .enable_all()
+                .build();
+            let Ok(runtime) = runtime else {
+                tracing::error!("the reference server cannot start its threads");
+                return Ended::Crashed;
+            };
+            let end = runtime.block_on(async { self.once(&Tasks::here(), &mut stopped).await });
+            // Connections that are still open are cut.
+            runtime.shutdown_background();
+            if let Some(ended) = End::of_the_server(end) {
+                return ended;
+            }
+        }
+    }
+
+    /// The same within a runtime that goes on behind its end.
+    async fn live_here(self, mut stopped: oneshot::Receiver<()>) -> Ended {
+        loop {
+            let tasks = Tasks::here();
+            let end = self.once(&tasks, &mut stopped).await;
+            tasks.end();
+            self.listeners.reset_all();
+            if let Some(ended) = End::of_the_server(end) {
+                return ended;
+            }
+        }
+    }
+
+    async fn once(&self, tasks: &Tasks, stopped: &mut oneshot::Receiver<()>) -> Result<End, String> {
+        let (sources, faults) = (self.sources.clone(), Arc::clone(&self.faults));
+        let repository = Repository::new(sources, faults, self.options.hold_until, tasks.clone());
+        if !self.options.explicit {
+            repository.load_all().map_err(|failure| failure.text)?;
+        }
+        self.again.lives.fetch_add(1, Release);
+        let (blows, mut struck) = mpsc::unbounded_channel();
+        let service = Service {
+            repository: Arc::new(repository),
+            misbehaviour: Arc::new(Misbehaviour::new(Arc::clone(&self.faults))),
+            like: self.options.like,
+            blows,
+            exiting: Arc::default(),
+        };
+        loop {
+            let close = tasks.over();
+            let mut front = self.listeners.serve(&service, self.options.max_connection_age, &close)?;
+            tokio::select! {
+                told = &mut *stopped => {
+                    if told.is_err() {
+                        return Ok(End::Over(Ended::Stopped));
+                    }
+                    service.exiting.store(true, Relaxed);
+                    service.repository.stop().await;
+                    close.cancel();
+                    let _ = tokio::time::timeout(CLOSE_LIMIT, &mut front).await;
+                    return Ok(End::Over(Ended::Stopped));
+                }
+                () = self.again.asked.notified() => return Ok(End::Again),
+                blow = struck.recv() => match blow {
+                    Some(Blow::GoAway) => close.cancel(),
+                    Some(Blow::Restart) => return Ok(End::Again),
+                    Some(Blow::Crash) | None => return Ok(End::Over(Ended::Crashed)),
+                },
+                ended = &mut front => return Err(format!("it does not accept connections any more: {ended:?}")),
+            }
+        }
+    }
+}
+
+/// Serves gRPC until the connections end, and then to the end of what is under way.
+async fn serve(
+    service: Service,
+    max_age: Option<Duration>,
+    connections: Connections,
+) -> Result<(), tonic::transport::Error> {
+    let inference = GrpcInferenceServiceServer::new(service)
+        .accept_compressed(CompressionEncoding::Gzip)
+        .accept_compressed(CompressionEncoding::Deflate)
+        .max_decoding_message_size(MESSAGE_BYTES_MAX)
+        .max_encoding_message_size(MESSAGE_BYTES_MAX);
+    let mut server = tonic::transport::Server::builder();
+    if let Some(max_age) = max_age {
+        server = server.max_connection_age(max_age);
+    }
+    server
+        .max_concurrent_streams(u32::MAX)
+        .http2_max_pending_accept_reset_streams(Some(RESETS_MAX))
+        .add_service(TellsUnreadable(inference))
+        .add_service(HealthServer::new(Healthy))
+        // A signal would make it drop connections that were taken and not served yet. Without one at all it would not
+        // tell those that are open to go away.
+        .serve_with_incoming_shutdown(connections, std::future::pending())
+        .await
+}

@@ -1,0 +1,186 @@
+//! What a model has counted, as `ModelStatistics` tells it.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::scheduler::{Moment, Refusal};
+use wire::proto::{InferBatchStatistics, InferStatistics, ModelStatistics, StatisticDuration};
+
+/// The counts of one model.
+#[derive(Debug, Default)]
+pub(super) struct Statistics {
+    /// Milliseconds since the epoch.
+    last_inference: u64,
+    executions: u64,
+    success: Count,
+    fail: Count,
+    queue: Count,
+    compute: Count,
+    /// Executions by batch size, padding included.
+    batches: BTreeMap<u64, Count>,
+    /// Requests that failed, by [`Reason`].
+    failures: [u64; Reason::NAMES.len()],
+}
+
+/// Why a request failed, as the metrics tell it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reason {
+    Cancelled,
+    Model,
+    Other,
+    Rejected,
+}
+
+impl Reason {
+    /// Their names, in order.
+    const NAMES: [&'static str; 4] = ["CANCELED", "BACKEND", "OTHER", "REJECTED"];
+}
+
+impl From<Refusal> for Reason {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Cancelled => Self::Cancelled,
+            Refusal::Expired => Self::Rejected,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// What the metrics tell of a model.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Metrics {
+    pub(super) success: u64,
+    pub(super) executions: u64,
+    pub(super) pending: u64,
+    pub(super) memory: u64,
+    pub(super) request_us: u64,
+    pub(super) queue_us: u64,
+    pub(super) compute_us: u64,
+    failures: [u64; Reason::NAMES.len()],
+}
+
+impl Metrics {
+    /// How many requests failed, by reason.
+    pub(super) fn failures(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        Reason::NAMES.into_iter().zip(self.failures)
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    count: u64,
+    time: Duration,
+}
+
+impl Count {
+    fn add(&mut self, count: u64, time: Duration) {
+        self.count += count;
+        self.time += time;
+    }
+}
+
+impl From<Count> for StatisticDuration {
+    fn from(Count { count, time }: Count) -> Self {
+        Self { count, ns: u64::try_from(time.as_nanos()).unwrap_or(u64::MAX) }
+    }
+}
+
+/// When an execution happened.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    pub(super) began: Moment,
+    pub(super) ended: Moment,
+}
+
+impl Statistics {
+    /// Counts one execution of a batch of this size: of each request when it arrived, and whether it succeeded.
+    pub(super) fn executed(
+        &mut self,
+        batch_size: usize,
+        requests: impl Iterator<Item = (Moment, bool)>,
+        span: Span,
+        epoch_ms: u64,
+    ) {
+        let took = span.ended.saturating_sub(span.began);
+        self.last_inference = epoch_ms;
+        self.executions += 1;
+        self.batches.entry(batch_size as u64).or_default().add(1, took);
+        for (arrived, succeeded) in requests {
+            let lived = span.ended.saturating_sub(arrived);
+            if !succeeded {
+                self.fail.add(1, lived);
+                self.failures[Reason::Model as usize] += 1;
+                continue;
+            }
+            self.success.add(1, lived);
+            self.queue.add(1, span.began.saturating_sub(arrived));
+            self.compute.add(1, took);
+        }
+    }
+
+    /// Counts what executions a batch of an iterative model had besides the first one. The server ends each request's sequence by
+    /// itself, and counts that as a failure.
+    pub(super) fn iterated(&mut self, batch_size: usize, iterations: u32, requests: usize) {
+        let more = u64::from(iterations).saturating_sub(1);
+        self.executions += more;
+        self.batches.entry(batch_size as u64).or_default().add(more, Duration::ZERO);
+        self.fail.add(requests as u64, Duration::ZERO);
+    }
+
+    /// Counts a request that was accepted and not executed.
+    pub(super) fn failed(&mut self, waited: Duration, reason: Reason) {
+        self.fail.add(1, waited);
+        self.failures[reason as usize] += 1;
+    }
+
+    /// The counts as the metrics have them, with what waits.
+    /// Whether anything was executed.
+    pub(super) fn has_executed(&self) -> bool {
+        self.executions > 0
+    }
+
+    pub(super) fn metrics(&self, pending: u64, memory: u64) -> Metrics {
+        let us = |count: Count| u64::try_from(count.time.as_micros()).unwrap_or(u64::MAX);
+        Metrics {
+            success: self.success.count,
+            executions: self.executions,
+            pending,
+            memory,
+            request_us: us(self.success),
+            queue_us: us(self.queue),
+            compute_us: us(self.compute),
+            failures: self.failures,
+        }
+    }
+
+    /// The counts as the wire has them.
+    pub(super) fn report(&self, model: &str) -> ModelStatistics {
+        // Inputs and outputs are not copied, so that takes no time worth telling.
+        let instant = |count: Count| Some(Count { time: Duration::ZERO, ..count }.into());
+        let each = |count: Count| Some(count.into());
+        let batch = |(size, count): (&u64, &Count)| InferBatchStatistics {
+            batch_size: *size,
+            compute_input: instant(*count),
+            compute_infer: each(*count),
+            compute_output: instant(*count),
+        };
+        ModelStatistics {
+            name: model.to_owned(),
+            version: super::VERSION.to_owned(),
+            last_inference: self.last_inference,
+            inference_count: self.success.count,
+            execution_count: self.executions,
+            inference_stats: Some(InferStatistics {
+                success: each(self.success),
+                fail: each(self.fail),
+                queue: each(self.queue),
+                compute_input: instant(self.compute),
+                compute_infer: each(self.compute),
+                compute_output: instant(self.compute),
+                cache_hit: each(Count::default()),
+                cache_miss: each(Count::default()),
+            }),
+            batch_stats: self.batches.iter().map(batch).collect(),
+            ..Default::default()
+        }
+    }
+}

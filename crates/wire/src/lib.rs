@@ -1,0 +1,12 @@
+//! Everything between client and server: Triton's protocol, the transports that speak it, and the networks that carry it.
+//!
+//! Modules of one paragraph may use each other; a paragraph uses those above it.
+
+pub mod proto;
+
+pub mod net;
+pub mod simulation;
+
+pub mod proxy;
+
+pub mod transport;

@@ -1,0 +1,237 @@
+//! What it takes to be let in at an endpoint: TLS, headers, and how connections are kept.
+
+use std::{env, fmt, io, sync::Arc, time::Duration};
+
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use tonic::{
+    codec::CompressionEncoding,
+    metadata::MetadataMap,
+    transport::{Channel, Endpoint as TonicEndpoint},
+};
+
+use super::{
+    call_error::{CallError, reasons},
+    goaway::{Counts, GoAways},
+    tls::{Protocol, Tls},
+};
+use crate::{
+    net::{Marks, Socket},
+    proto::grpc_inference_service_client::GrpcInferenceServiceClient as Service,
+};
+use workload::{
+    endpoint::Endpoint,
+    header::WITHHELD,
+    scenario::{Compression, Millis, Target},
+};
+
+/// The fewest bytes of a secret that is looked for in what a server says: shorter ones are in everything.
+const SECRET_BYTES: usize = 5;
+/// The most bytes of a text that a server sent.
+const SAID_MAX: usize = 4096;
+
+/// What it takes to be let in at an endpoint, and how connections are kept there. It is made once for a run, and costs nothing to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Access(Arc<Terms>, Arc<Counts>);
+
+#[derive(Debug, Default)]
+struct Terms {
+    headers: Headers,
+    /// None where nothing is secured.
+    tls: Option<Tls>,
+    compression: Compression,
+    connect_timeout: Option<Duration>,
+    keep_alive: Option<Duration>,
+    keep_alive_timeout: Option<Duration>,
+    message_bytes_max: Option<usize>,
+}
+
+/// Headers, whose values nobody is shown.
+#[derive(Default)]
+struct Headers(HeaderMap);
+
+/// A connection, made when it is first used, with what every call over it carries.
+#[derive(Clone, Debug)]
+pub struct Conduit {
+    pub(super) channel: Channel,
+    pub(super) access: Access,
+    /// On which of its connections the server said that the client should go away.
+    pub(super) told: Marks,
+}
+
+impl Access {
+    /// What a target asks for: files are read, and variables of the environment.
+    ///
+    /// # Errors
+    /// What cannot be had, in one line that has no secret in it.
+    pub fn new(target: &Target) -> Result<Self, String> {
+        let mut headers = HeaderMap::new();
+        for header in &target.headers {
+            let secret = header.value(|variable| env::var(variable).ok())?;
+            let problem = || format!("header '{}' cannot be sent", header.name());
+            let name = HeaderName::from_bytes(header.name().as_bytes()).map_err(|_| problem())?;
+            let mut value = HeaderValue::from_str(secret.reveal()).map_err(|_| problem())?;
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+        let terms = Terms {
+            headers: Headers(headers),
+            tls: target.is_secured().then(|| Tls::new(&target.tls)).transpose()?,
+            compression: target.compression,
+            connect_timeout: target.connect_timeout_ms.map(Millis::duration),
+            keep_alive: target.keep_alive_ms.map(Millis::duration),
+            keep_alive_timeout: target.keep_alive_timeout_ms.map(Millis::duration),
+            message_bytes_max: target.message_bytes_max.map(|max| usize::try_from(max.get()).unwrap_or(usize::MAX)),
+        };
+        Ok(Self(Arc::new(terms), Arc::default()))
+    }
+
+    /// What became so far of connections that the server ended in good order.
+    #[must_use]
+    pub fn gone_away(&self) -> GoAways {
+        self.1.so_far()
+    }
+
+    /// Where that is counted.
+    pub(super) fn go_aways(&self) -> Arc<Counts> {
+        Arc::clone(&self.1)
+    }
+
+    /// The headers that every call carries.
+    pub(super) fn headers(&self) -> &HeaderMap {
+        &self.0.headers.0
+    }
+
+    /// What a server said, as it may be shown and kept: without the values of headers, which it may repeat, and no longer than anybody
+    /// reads.
+    pub(super) fn shown(&self, mut said: String) -> String {
+        for value in self.headers().values().filter_map(|value| value.to_str().ok()) {
+            // What follows a scheme's name is a secret by itself, too.
+            let alone = value.split_once(' ').map_or("", |(_, alone)| alone.trim());
+            for secret in [value, alone].into_iter().filter(|secret| secret.len() >= SECRET_BYTES) {
+                if said.contains(secret) {
+                    said = said.replace(secret, WITHHELD);
+                }
+            }
+        }
+        if said.len() > SAID_MAX {
+            let end = (0..=SAID_MAX).rev().find(|end| said.is_char_boundary(*end)).unwrap_or(0);
+            said = format!("{} … ({} bytes)", &said[..end], said.len());
+        }
+        said
+    }
+
+    /// How messages are compressed.
+    pub(super) fn compression(&self) -> Compression {
+        self.0.compression
+    }
+
+    /// The same as gRPC has it.
+    fn encoding(&self) -> Option<CompressionEncoding> {
+        match self.0.compression {
+            Compression::None => None,
+            Compression::Gzip => Some(CompressionEncoding::Gzip),
+            Compression::Deflate => Some(CompressionEncoding::Deflate),
+        }
+    }
+
+    /// How many bytes an answer may have, where the target says that.
+    pub(super) fn message_bytes_max(&self) -> Option<usize> {
+        self.0.message_bytes_max
+    }
+
+    /// How long the making of a connection may take, where `limit` is what a call may.
+    pub(super) fn connect_limit(&self, limit: Duration) -> Duration {
+        self.0.connect_timeout.unwrap_or(limit)
+    }
+
+    /// An endpoint as the library has it.
+    pub(super) fn tonic(&self, endpoint: &Endpoint) -> Result<TonicEndpoint, CallError> {
+        let tonic =
+            TonicEndpoint::from_shared(endpoint.uri()).map_err(|error| CallError::Unreachable(reasons(&error)))?;
+        let Some(keep_alive) = self.0.keep_alive else { return Ok(tonic) };
+        let tonic = tonic.http2_keep_alive_interval(keep_alive).keep_alive_while_idle(true);
+        Ok(match self.0.keep_alive_timeout {
+            Some(limit) => tonic.keep_alive_timeout(limit),
+            None => tonic,
+        })
+    }
+
+    /// A connection to an endpoint.
+    pub(super) async fn connect(&self, endpoint: &Endpoint, protocol: Protocol) -> io::Result<Socket> {
+        let stream = Socket::connect(&endpoint.address()).await?;
+        self.secured(endpoint, stream, protocol).await
+    }
+
+    /// A connection that was made to an endpoint, whatever it goes through, secured where it has to be.
+    pub(super) async fn secured(&self, endpoint: &Endpoint, stream: Socket, protocol: Protocol) -> io::Result<Socket> {
+        match &self.0.tls {
+            Some(tls) if endpoint.scheme.is_secured() => tls.secure(endpoint, stream, protocol).await,
+            None if endpoint.scheme.is_secured() => {
+                Err(io::Error::other(format!("{endpoint} is secured, and nothing is known of how")))
+            }
+            _ => Ok(stream),
+        }
+    }
+
+    /// A call was answered: who calls was let in.
+    pub(super) fn was_answered(&self) {
+        if let Some(tls) = &self.0.tls {
+            tls.was_answered();
+        }
+    }
+
+    /// Why a call that failed was not answered, where TLS has to do with it.
+    pub(super) fn explain(&self, error: CallError) -> CallError {
+        let is_of_the_connection = matches!(error, CallError::Unreachable(_) | CallError::NotThisProtocol(_));
+        let missing = self.0.tls.as_ref().and_then(Tls::refused_caller).filter(|_| is_of_the_connection);
+        missing.map_or(error, CallError::NotSecured)
+    }
+}
+
+impl Conduit {
+    /// The channel.
+    #[must_use]
+    pub fn channel(&self) -> &Channel {
+        &self.channel
+    }
+
+    /// A call's message with what every call carries.
+    pub(super) fn request<T>(&self, message: T) -> tonic::Request<T> {
+        let mut request = tonic::Request::new(message);
+        let headers = self.access.headers();
+        if !headers.is_empty() {
+            *request.metadata_mut() = MetadataMap::from_headers(headers.clone());
+        }
+        request
+    }
+
+    /// The service behind it.
+    pub(super) fn service(&self) -> Service<Channel> {
+        let mut service = Service::new(self.channel.clone());
+        if let Some(encoding) = self.access.encoding() {
+            service = service.send_compressed(encoding).accept_compressed(encoding);
+        }
+        if let Some(max) = self.access.message_bytes_max() {
+            service = service.max_decoding_message_size(max);
+        }
+        service
+    }
+
+    /// The same for calls of a codec of one's own.
+    pub(super) fn grpc(&self) -> tonic::client::Grpc<Channel> {
+        let mut grpc = tonic::client::Grpc::new(self.channel.clone());
+        if let Some(encoding) = self.access.encoding() {
+            grpc = grpc.send_compressed(encoding).accept_compressed(encoding);
+        }
+        if let Some(max) = self.access.message_bytes_max() {
+            grpc = grpc.max_decoding_message_size(max);
+        }
+        grpc
+    }
+}
+
+impl fmt::Debug for Headers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}

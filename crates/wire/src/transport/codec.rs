@@ -1,0 +1,196 @@
+//! Steps as protobuf, and protobuf as what was received.
+
+use std::fmt::Write as _;
+
+use prost::{Message as _, bytes::BufMut};
+use tonic::{
+    Status,
+    codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
+};
+
+use super::template::RequestTemplate;
+use crate::proto::{
+    InferTensorContents, ModelInferResponse, ModelStreamInferResponse, infer_parameter::ParameterChoice,
+};
+use workload::{
+    event::{Received, Response, Series},
+    number::{Datatype, Kind, Number},
+    sequence::Step,
+    tensor::{Tensor, TensorData},
+};
+
+/// Small, because a stream carries small messages and every stream has buffers of its own.
+fn buffers() -> BufferSettings {
+    BufferSettings::new(1024, 16 * 1024)
+}
+
+/// The parameter of a response that says whether it is the last one to its request.
+const FINAL: &str = "triton_final_response";
+/// A message that a stream brings.
+#[derive(Debug)]
+pub(super) struct Piece {
+    pub(super) received: Received,
+    /// Whether it is the last one to its request, where it says that.
+    pub(super) is_last: Option<bool>,
+}
+
+/// The codec of one context's streams.
+#[derive(Clone, Debug)]
+pub(super) struct StepCodec {
+    template: RequestTemplate,
+    /// Whether answers come alone, and not as messages of a stream.
+    alone: bool,
+}
+
+impl StepCodec {
+    pub(super) fn of_streams(template: RequestTemplate) -> Self {
+        Self { template, alone: false }
+    }
+
+    pub(super) fn of_calls(template: RequestTemplate) -> Self {
+        Self { template, alone: true }
+    }
+}
+
+impl Codec for StepCodec {
+    type Encode = Step;
+    type Decode = Piece;
+    type Encoder = StepEncoder;
+    type Decoder = ReceivedDecoder;
+
+    fn encoder(&mut self) -> StepEncoder {
+        StepEncoder { template: self.template.clone(), id: String::new(), raw: Vec::new() }
+    }
+
+    fn decoder(&mut self) -> ReceivedDecoder {
+        ReceivedDecoder { alone: self.alone }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct StepEncoder {
+    template: RequestTemplate,
+    id: String,
+    raw: Vec<u8>,
+}
+
+impl StepEncoder {
+    fn put(&mut self, step: &Step, buffer: &mut impl BufMut) {
+        self.id.clear();
+        write!(self.id, "{}", step.request).expect("writing to a String does not fail");
+        self.template.put(step, &self.id, &mut self.raw, buffer);
+    }
+}
+
+impl Encoder for StepEncoder {
+    type Item = Step;
+    type Error = Status;
+
+    fn encode(&mut self, step: Step, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        self.put(&step, buffer);
+        Ok(())
+    }
+
+    fn buffer_settings(&self) -> BufferSettings {
+        buffers()
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct ReceivedDecoder {
+    alone: bool,
+}
+
+impl Decoder for ReceivedDecoder {
+    type Item = Piece;
+    type Error = Status;
+
+    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Piece>, Status> {
+        let (name, decoded) = if self.alone {
+            ("ModelInferResponse", ModelInferResponse::decode(buffer).map(answered))
+        } else {
+            ("ModelStreamInferResponse", ModelStreamInferResponse::decode(buffer).map(received))
+        };
+        decoded
+            .map(Some)
+            .map_err(|error| Status::from_error(format!("a message that is no {name} came: {error}").into()))
+    }
+
+    fn buffer_settings(&self) -> BufferSettings {
+        buffers()
+    }
+}
+
+fn received(message: ModelStreamInferResponse) -> Piece {
+    let response = message.infer_response.unwrap_or_default();
+    if message.error_message.is_empty() {
+        answered(response)
+    } else {
+        let outputs = response.outputs.len().max(response.raw_output_contents.len());
+        let outputs = u32::try_from(outputs).unwrap_or(u32::MAX);
+        let received = Received { id: response.id, result: Err(message.error_message), code: None, outputs };
+        Piece { received, is_last: None }
+    }
+}
+
+fn answered(response: ModelInferResponse) -> Piece {
+    let ModelInferResponse { model_name, model_version, id, outputs, raw_output_contents, parameters, .. } = response;
+    let mark = parameters.get(FINAL).and_then(|mark| mark.parameter_choice.as_ref());
+    let is_last = mark.map(|mark| *mark == ParameterChoice::BoolParam(true));
+    let mut raw = raw_output_contents.into_iter();
+    let mut outputs: Vec<_> = outputs
+        .into_iter()
+        .map(|output| {
+            let data = match (raw.next(), output.contents) {
+                (Some(bytes), None) => TensorData::Raw(bytes),
+                (None, Some(contents)) => typed(&output.datatype, contents),
+                // None at all, or two that may contradict each other.
+                (None, None) | (Some(_), Some(_)) => TensorData::Absent,
+            };
+            Tensor { name: output.name, datatype: output.datatype, shape: output.shape, data }
+        })
+        .collect();
+    // Bytes that belong to no output are one output too many.
+    outputs.extend(raw.map(|bytes| Tensor { data: TensorData::Raw(bytes), ..Tensor::default() }));
+    let response = Response { model: model_name, version: model_version, outputs, series: Series::default() };
+    Piece { received: Received { id, result: Ok(response), code: None, outputs: 0 }, is_last }
+}
+
+/// The elements that came in the protocol's own lists; the type says in which list they have to be.
+fn typed(datatype: &str, contents: InferTensorContents) -> TensorData {
+    fn raw<T, const N: usize>(elements: &[T], bytes: impl Fn(&T) -> [u8; N]) -> TensorData {
+        if elements.is_empty() {
+            TensorData::Absent
+        } else {
+            TensorData::Raw(elements.iter().flat_map(bytes).collect())
+        }
+    }
+    // Of the smaller types elements are in lists of 32 bits: what does not fit is none.
+    fn small(datatype: Datatype, elements: impl Iterator<Item = i64>) -> TensorData {
+        let bytes = |element| Some(datatype.number(element)).filter(|its| its.value() == element).map(Number::to_bytes);
+        let all: Option<Vec<_>> = elements.map(bytes).collect();
+        all.filter(|all| !all.is_empty()).map_or(TensorData::Absent, |all| TensorData::Raw(all.concat()))
+    }
+    let Some(datatype) = Datatype::named(datatype) else { return TensorData::Int32(contents.int_contents) };
+    match datatype.kind() {
+        Kind::Signed(32) => TensorData::Int32(contents.int_contents),
+        Kind::Signed(64) => raw(&contents.int64_contents, |element| element.to_le_bytes()),
+        Kind::Signed(_) => small(datatype, contents.int_contents.into_iter().map(i64::from)),
+        Kind::Unsigned(32) => raw(&contents.uint_contents, |element| element.to_le_bytes()),
+        Kind::Unsigned(64) => raw(&contents.uint64_contents, |element| element.to_le_bytes()),
+        Kind::Unsigned(_) => small(datatype, contents.uint_contents.into_iter().map(i64::from)),
+        Kind::Float(32) => raw(&contents.fp32_contents, |element| element.to_le_bytes()),
+        Kind::Float(64) => raw(&contents.fp64_contents, |element| element.to_le_bytes()),
+        // The protocol has no list for FP16.
+        Kind::Float(_) => TensorData::Absent,
+        Kind::Text if contents.bytes_contents.is_empty() => TensorData::Absent,
+        Kind::Text => {
+            let length = |text: &[u8]| u32::try_from(text.len()).expect("a message is smaller").to_le_bytes();
+            let element = |text: &Vec<u8>| [&length(text)[..], text].concat();
+            TensorData::Raw(contents.bytes_contents.iter().flat_map(element).collect())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,115 @@
+//! A model's configuration as it goes over the wire, to have the model loaded anew with it or with another strategy.
+
+use prost_reflect::{DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor};
+
+use super::{call_error::CallError, client::Client, settings::settings};
+use crate::proto::{
+    DESCRIPTORS, DataType, ModelConfig,
+    model_config::SchedulingChoice,
+    model_sequence_batching::{Control, ControlInput, StrategyChoice, StrategyDirect, StrategyOldest, control::Kind},
+};
+use workload::{
+    model::{Settings, Strategy},
+    tensor::TensorSpec,
+};
+
+/// The name of the tensor that tells a model the correlation ID, where its configuration did not have one.
+const CORRELATION_ID: &str = "CORRID";
+/// `TYPE_UINT64` of Triton's data types.
+const UINT64: i32 = 5;
+
+/// A model's configuration, as far as this tool knows its fields.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Configuration(ModelConfig);
+
+impl Configuration {
+    /// What it says.
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        settings(&self.0)
+    }
+
+    /// The model's inputs and outputs, as its metadata would have them.
+    #[must_use]
+    pub fn tensors(&self) -> (Vec<TensorSpec>, Vec<TensorSpec>) {
+        let batch = (self.0.max_batch_size > 0).then_some(-1);
+        let spec = |name: &str, datatype: DataType, dims: &[i64]| TensorSpec {
+            name: name.to_owned(),
+            datatype: match datatype {
+                DataType::TypeString => "BYTES".to_owned(),
+                other => other.as_str_name().trim_start_matches("TYPE_").to_owned(),
+            },
+            shape: batch.into_iter().chain(dims.iter().copied()).collect(),
+        };
+        let inputs = self.0.input.iter().map(|input| spec(&input.name, input.data_type(), &input.dims));
+        let outputs = self.0.output.iter().map(|output| spec(&output.name, output.data_type(), &output.dims));
+        (inputs.collect(), outputs.collect())
+    }
+
+    /// The same with this strategy, and then with as many slots as a batch has places; a model that keeps its own state is told
+    /// correlation IDs with Oldest, as integers. Where it has the strategy already nothing changes.
+    #[must_use]
+    pub fn with_strategy(&self, strategy: Strategy) -> Self {
+        if self.settings().strategy == Some(strategy) {
+            return self.clone();
+        }
+        let mut config = self.0.clone();
+        let slots = config.max_batch_size.max(1);
+        if let Some(SchedulingChoice::SequenceBatching(batching)) = &mut config.scheduling_choice {
+            batching.strategy_choice = Some(match strategy {
+                Strategy::Direct => StrategyChoice::Direct(StrategyDirect::default()),
+                Strategy::Oldest => {
+                    StrategyChoice::Oldest(StrategyOldest { max_candidate_sequences: slots, ..Default::default() })
+                }
+            });
+            let controls = batching.control_input.iter().flat_map(|input| &input.control);
+            let is_told = controls.into_iter().any(|control| control.kind() == Kind::ControlSequenceCorrid);
+            // With Oldest a model that keeps its own state knows a sequence by nothing else.
+            if strategy == Strategy::Oldest && batching.state.is_empty() && !is_told {
+                let control =
+                    Control { kind: Kind::ControlSequenceCorrid.into(), data_type: UINT64, ..Default::default() };
+                batching.control_input.push(ControlInput { name: CORRELATION_ID.to_owned(), control: vec![control] });
+            }
+        }
+        Self(config)
+    }
+
+    fn to_json(&self) -> Result<String, String> {
+        let mut message = DynamicMessage::new(descriptor()?);
+        message.transcode_from(&self.0).map_err(|error| error.to_string())?;
+        serde_json::to_string(&message).map_err(|error| error.to_string())
+    }
+}
+
+fn descriptor() -> Result<MessageDescriptor, String> {
+    let pool = DescriptorPool::decode(DESCRIPTORS).map_err(|error| error.to_string())?;
+    pool.get_message_by_name("inference.ModelConfig").ok_or_else(|| "the protocol has no ModelConfig".to_owned())
+}
+
+/// A configuration as JSON has it, which may have fields that are not known here.
+pub(super) fn config_of(json: &[u8]) -> Result<ModelConfig, String> {
+    let options = DeserializeOptions::new().deny_unknown_fields(false);
+    let mut deserializer = serde_json::Deserializer::from_slice(json);
+    let message = DynamicMessage::deserialize_with_options(descriptor()?, &mut deserializer, &options)
+        .map_err(|error| format!("its model configuration cannot be read: {error}"))?;
+    message.transcode_to().map_err(|error| error.to_string())
+}
+
+impl Client {
+    /// The model's configuration.
+    ///
+    /// # Errors
+    /// When the call fails, or brings none.
+    pub async fn configuration(&self, model: &str) -> Result<Configuration, CallError> {
+        Ok(Configuration(self.model_config(model).await?))
+    }
+
+    /// Loads a model with this configuration, in place of what is loaded.
+    ///
+    /// # Errors
+    /// When the call fails; only a server that is told to, as by `--model-control-mode=explicit`, loads models when it is asked.
+    pub async fn load(&self, model: &str, configuration: &Configuration) -> Result<(), CallError> {
+        let json = configuration.to_json().map_err(CallError::Refused)?;
+        self.load_with(model, json).await
+    }
+}

@@ -1,0 +1,233 @@
+//! How connections to a server are made, and how the client ends them.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use tokio_util::sync::CancellationToken;
+use tonic::transport::Endpoint as TonicEndpoint;
+
+use super::{
+    access::{Access, Conduit},
+    call_error::CallError,
+    client::Client,
+    dial::{Connector, Dial},
+    http::Connections,
+    process::ClientProcess,
+};
+use crate::{net::Marks, proxy::Path};
+use workload::{
+    conversation::{Connection, Transport},
+    endpoint::{Endpoint, Endpoints},
+    sequence::UNREAD_BYTES,
+};
+
+/// Makes connections to a server, each when it is first used.
+#[derive(Clone, Debug)]
+pub struct Dialer {
+    /// Where gRPC is spoken, if it is anywhere.
+    pub grpc: Option<Endpoint>,
+    /// Where HTTP is spoken, if it is anywhere.
+    pub http: Option<Endpoint>,
+    /// What it takes to be let in.
+    pub access: Access,
+    /// How long making a connection may take.
+    pub limit: Duration,
+    /// The faulty network on the way, if there is one.
+    pub path: Option<Arc<Path>>,
+    /// This program's executable, for connections that go through a process.
+    pub program: Option<PathBuf>,
+}
+
+/// What streams are opened over: a connection, and another one where it is lost; for HTTP as many as there are calls at a time.
+/// None is made before it is used. Beside each is which connections the network took.
+#[derive(Clone, Debug)]
+pub struct Link {
+    grpc: Option<(Conduit, Marks)>,
+    http: Option<(Connections, Marks)>,
+}
+
+/// Ends a connection that was made for one stream as no client should, and every one that takes its place. Dropped, it ends the
+/// process that the connection goes through.
+#[derive(Clone, Debug)]
+pub struct Severer(How);
+
+#[derive(Clone, Debug)]
+enum How {
+    /// The server gets a RST, and whatever is under way is lost.
+    Reset(CancellationToken),
+    /// The process is killed.
+    Kill(Arc<ClientProcess>),
+}
+
+impl Link {
+    /// A link to a server over nothing but the system's network.
+    ///
+    /// # Errors
+    /// When an address is none.
+    pub fn to(endpoints: &Endpoints, access: &Access, limit: Duration) -> Result<Self, CallError> {
+        Dialer::to(endpoints, 0, access, limit).link()
+    }
+
+    /// The connection for gRPC.
+    ///
+    /// # Errors
+    /// When no endpoint of the server speaks it.
+    pub fn conduit(&self) -> Result<&Conduit, CallError> {
+        self.grpc.as_ref().map(|(conduit, _)| conduit).ok_or_else(|| CallError::no_endpoint("gRPC"))
+    }
+
+    /// The connections for HTTP.
+    pub(super) fn connections(&self) -> Result<&Connections, CallError> {
+        self.http.as_ref().map(|(connections, _)| connections).ok_or_else(|| CallError::no_endpoint("HTTP"))
+    }
+
+    /// Which connections of this way the network took.
+    #[must_use]
+    pub fn taken(&self, by: Transport) -> Marks {
+        let taken =
+            if by.is_http() { self.http.as_ref().map(|its| &its.1) } else { self.grpc.as_ref().map(|its| &its.1) };
+        taken.cloned().unwrap_or_default()
+    }
+
+    /// Makes sure that a connection carries calls.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub async fn prove(self, by: Transport, limit: Duration) -> Result<(), CallError> {
+        let client = if by.is_http() {
+            Client::over_http(self.connections()?.clone(), limit)
+        } else {
+            Client::over_grpc(self.conduit()?.clone(), limit)
+        };
+        client.prove().await
+    }
+}
+
+impl Severer {
+    /// Ends the connection.
+    pub fn sever(&self) {
+        match &self.0 {
+            How::Reset(token) => token.cancel(),
+            How::Kill(process) => process.kill(),
+        }
+    }
+
+    /// Whether the connection ended here although nobody asked for it.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        matches!(&self.0, How::Kill(process) if process.is_gone())
+    }
+}
+
+impl Dialer {
+    /// One that makes connections over nothing but the system's network, to the endpoints whose turn it is at this place.
+    #[must_use]
+    pub fn to(endpoints: &Endpoints, place: usize, access: &Access, limit: Duration) -> Self {
+        let (grpc, http) = (endpoints.grpc(place).cloned(), endpoints.http(place).cloned());
+        Self { grpc, http, access: access.clone(), limit, path: None, program: None }
+    }
+
+    /// A connection of each kind that many streams share.
+    ///
+    /// # Errors
+    /// When an address is none.
+    pub fn link(&self) -> Result<Link, CallError> {
+        let grpc = self.grpc.as_ref().map(|endpoint| {
+            let (taken, told) = (Marks::default(), Marks::default());
+            let connector = self.connector(endpoint, None, None, taken.clone(), told.clone());
+            Ok::<_, CallError>((self.conduit(&self.access.tonic(endpoint)?, connector, told), taken))
+        });
+        let http = self.http.as_ref().map(|endpoint| {
+            let taken = Marks::default();
+            let connector = self.connector(endpoint, None, None, taken.clone(), Marks::default());
+            (Connections::new(endpoint, connector), taken)
+        });
+        Ok(Link { grpc: grpc.transpose()?, http })
+    }
+
+    /// A connection that is made for one stream, and what ends it.
+    ///
+    /// # Errors
+    /// When the address is none.
+    pub fn made_for_a_stream(&self, over: Connection, by: Transport) -> Result<(Link, Severer), CallError> {
+        let (taken, told, reset) = (Marks::default(), Marks::default(), CancellationToken::new());
+        let (process, how) = if over == Connection::Process {
+            let process = Arc::<ClientProcess>::default();
+            (Some(Arc::downgrade(&process)), How::Kill(process))
+        } else {
+            (None, How::Reset(reset.clone()))
+        };
+        let connector = |endpoint: &Endpoint| {
+            self.connector(endpoint, Some(reset.clone()), process.clone(), taken.clone(), told.clone())
+        };
+        let (mut grpc, mut http) = (None, None);
+        if let Some(endpoint) = self.http.as_ref().filter(|_| by.is_http()) {
+            http = Some((Connections::new(endpoint, connector(endpoint)), taken.clone()));
+        } else if let Some(endpoint) = self.grpc.as_ref().filter(|_| !by.is_http()) {
+            let tonic = match over {
+                Connection::Narrow => self.access.tonic(endpoint)?.initial_stream_window_size(UNREAD_BYTES),
+                _ => self.access.tonic(endpoint)?,
+            };
+            grpc = Some((self.conduit(&tonic, connector(endpoint), told.clone()), taken.clone()));
+        }
+        Ok((Link { grpc, http }, Severer(how)))
+    }
+
+    /// A connection for gRPC, made with the first call.
+    fn conduit(&self, tonic: &TonicEndpoint, connector: Connector, told: Marks) -> Conduit {
+        Conduit { channel: tonic.connect_with_connector_lazy(connector), access: self.access.clone(), told }
+    }
+
+    fn connector(
+        &self,
+        endpoint: &Endpoint,
+        reset: Option<CancellationToken>,
+        process: Option<Weak<ClientProcess>>,
+        taken: Marks,
+        told: Marks,
+    ) -> Connector {
+        let Self { access, limit, path, program, .. } = self.clone();
+        Connector(Arc::new(Dial {
+            endpoint: endpoint.clone(),
+            access,
+            limit,
+            path,
+            program,
+            reset,
+            process,
+            taken,
+            told,
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use tokio::{io::AsyncReadExt as _, net::TcpListener};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_reset_is_what_the_server_sees() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let endpoint = Endpoint::from(listener.local_addr().expect("an address"));
+        let limit = Duration::from_secs(60);
+        let dialer = Dialer::to(&endpoint.into(), 0, &Access::default(), limit);
+        let (link, severer) = dialer.made_for_a_stream(Connection::Fresh, Transport::GrpcStream).expect("an address");
+        // Nobody answers the call; it only makes the connection.
+        let call = tokio::spawn(link.prove(Transport::GrpcStream, limit));
+        let (mut server, _) = listener.accept().await.expect("a connection");
+        let mut preface = [0; 24];
+        server.read_exact(&mut preface).await.expect("a preface");
+        severer.sever();
+        let mut rest = Vec::new();
+        let error = server.read_to_end(&mut rest).await.expect_err("it is not closed in good order");
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+        call.abort();
+    }
+}

@@ -1,0 +1,101 @@
+//! Bodies that are compressed: what is sent to be inferred, and what comes back for it.
+
+use std::io::{Read, Write as _};
+
+use flate2::{
+    read::{MultiGzDecoder, ZlibDecoder},
+    write::{GzEncoder, ZlibEncoder},
+};
+use prost::bytes::Bytes;
+
+use workload::scenario::Compression;
+
+/// A body cannot be taken apart.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Problem {
+    /// It is larger than may be.
+    TooLarge,
+    /// It is not what its header says.
+    Unreadable(String),
+}
+
+/// What the headers call it; none where nothing is compressed.
+pub(super) fn name(compression: Compression) -> Option<&'static str> {
+    match compression {
+        Compression::None => None,
+        Compression::Gzip => Some("gzip"),
+        Compression::Deflate => Some("deflate"),
+    }
+}
+
+/// What a header's name stands for.
+pub(super) fn named(name: &str) -> Option<Compression> {
+    let name = name.trim();
+    let all = [(Compression::Gzip, "gzip"), (Compression::Deflate, "deflate"), (Compression::None, "identity")];
+    all.into_iter().find(|(_, its)| name.eq_ignore_ascii_case(its)).map(|(compression, _)| compression)
+}
+
+/// Compresses a body.
+pub(super) fn compress(compression: Compression, body: Vec<u8>) -> Vec<u8> {
+    const IN_MEMORY: &str = "writing to memory does not fail";
+    match compression {
+        Compression::None => body,
+        Compression::Gzip => {
+            let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            encoder.write_all(&body).expect(IN_MEMORY);
+            encoder.finish().expect(IN_MEMORY)
+        }
+        // What HTTP calls deflate is a zlib stream.
+        Compression::Deflate => {
+            let mut encoder = ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+            encoder.write_all(&body).expect(IN_MEMORY);
+            encoder.finish().expect(IN_MEMORY)
+        }
+    }
+}
+
+/// Takes a body apart that may have so many bytes.
+pub(super) fn decompress(compression: Compression, body: Bytes, most: usize) -> Result<Bytes, Problem> {
+    match compression {
+        Compression::None => Ok(body),
+        Compression::Gzip => read(MultiGzDecoder::new(&*body), most),
+        Compression::Deflate => read(ZlibDecoder::new(&*body), most),
+    }
+}
+
+fn read(from: impl Read, most: usize) -> Result<Bytes, Problem> {
+    let mut all = Vec::new();
+    let limit = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
+    from.take(limit).read_to_end(&mut all).map_err(|error| Problem::Unreadable(error.to_string()))?;
+    if all.len() > most { Err(Problem::TooLarge) } else { Ok(all.into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_are_taken_apart_up_to_their_limit() {
+        let body = b"a body, a body, a body, a body".to_vec();
+        for compression in [Compression::None, Compression::Gzip, Compression::Deflate] {
+            let compressed = Bytes::from(compress(compression, body.clone()));
+            assert_eq!(decompress(compression, compressed.clone(), 30).as_deref(), Ok(&*body));
+            assert_eq!(named(name(compression).unwrap_or("Identity")), Some(compression));
+            if compression != Compression::None {
+                assert_eq!(decompress(compression, compressed.clone(), 29), Err(Problem::TooLarge));
+                let part = compressed.slice(..compressed.len() - 5);
+                assert!(matches!(decompress(compression, part, 30), Err(Problem::Unreadable(_))), "{compression:?}");
+            }
+        }
+        let other = decompress(Compression::Gzip, Bytes::from_static(b"plain"), 30);
+        assert!(matches!(other, Err(Problem::Unreadable(_))), "{other:?}");
+        assert_eq!(named("br"), None);
+    }
+
+    #[test]
+    fn what_is_made_to_grow_is_not_kept() {
+        let bomb = Bytes::from(compress(Compression::Gzip, vec![0; 64 << 20]));
+        assert!(bomb.len() < 1 << 20, "{}", bomb.len());
+        assert_eq!(decompress(Compression::Gzip, bomb, 1 << 20), Err(Problem::TooLarge));
+    }
+}

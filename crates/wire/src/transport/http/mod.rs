@@ -1,0 +1,272 @@
+//! Calls over HTTP: one request each, over connections that are kept for the next ones.
+
+mod answer;
+mod compression;
+mod infer;
+mod pool;
+mod rest;
+mod value;
+
+use std::{fmt, io, sync::Arc, time::Duration};
+
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use hyper::{
+    HeaderMap, Method, Request, StatusCode, Uri,
+    body::Bytes,
+    header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderName, HeaderValue},
+};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+pub(super) use rest::Rest;
+
+use self::{compression::Problem, pool::Pool};
+use super::{
+    access::Access,
+    call_error::{CallError, reasons, too_large},
+    dial::Connector,
+    stream::Message,
+    template::RequestTemplate,
+    tls::tls_failure,
+};
+use workload::{endpoint::Endpoint, scenario::Compression, sequence::Step};
+
+/// The most bytes of an answer, as it comes and taken apart, where the target says nothing else; more are not read.
+const BODY_MAX: usize = 16 << 20;
+/// How many bytes of a request or an answer are JSON, where bytes of tensors follow.
+static HEADER_LENGTH: HeaderName = HeaderName::from_static("inference-header-content-length");
+static BYTES_AND_JSON: HeaderValue = HeaderValue::from_static("application/octet-stream");
+static JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// A server may close a connection that has carried nothing for so long, whatever is on its way to it.
+const MAY_LAPSE_AFTER: Duration = Duration::from_millis(10);
+/// What stands in a path as it is.
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+/// Connections to one endpoint, each made when all others carry a call. A call that is dropped takes its connection with it.
+#[derive(Clone)]
+pub(super) struct Connections {
+    pool: Arc<Pool>,
+    host: HeaderValue,
+    access: Access,
+}
+
+/// How the steps of one context are called.
+pub(super) struct Steps {
+    connections: Connections,
+    template: RequestTemplate,
+    /// Where they go.
+    place: Uri,
+    /// Whether tensors are bytes behind the JSON.
+    binary: bool,
+}
+
+/// What a request was answered with.
+#[derive(Debug)]
+struct Answered {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+/// Why a request was not answered.
+#[derive(Debug)]
+enum Failure {
+    /// There is no connection.
+    Connect(io::Error),
+    /// The connection did not bring an answer.
+    Call(hyper::Error),
+    /// The same of one that carried nothing for a while, so that the other end may have closed it just then, as HTTP lets it.
+    Lapsed(hyper::Error),
+    TooLarge(usize),
+    Other(String),
+}
+
+impl Failure {
+    fn of_call(error: hyper::Error, idle: Option<Duration>) -> Self {
+        if error.is_incomplete_message() && idle.is_some_and(|idle| idle >= MAY_LAPSE_AFTER) {
+            Self::Lapsed(error)
+        } else {
+            Self::Call(error)
+        }
+    }
+}
+
+/// A request's body.
+#[derive(Debug, Default)]
+struct Body {
+    bytes: Vec<u8>,
+    /// How many of them are JSON, where those of tensors follow.
+    json_bytes: Option<usize>,
+    /// Whether it is one that a server takes compressed, and answers so: only what is to be inferred is.
+    is_inference: bool,
+}
+
+impl Connections {
+    pub(super) fn new(endpoint: &Endpoint, connector: Connector) -> Self {
+        let access = connector.0.access.clone();
+        let host = HeaderValue::try_from(endpoint.address()).expect("an endpoint's host is one of a URI");
+        Self { pool: Arc::new(Pool::new(connector)), host, access }
+    }
+
+    /// What it takes to be let in.
+    pub(super) fn access(&self) -> &Access {
+        &self.access
+    }
+
+    async fn exchange<P>(&self, method: Method, path: P, body: Body) -> Result<Answered, Failure>
+    where
+        P: TryInto<Uri, Error: Into<hyper::http::Error>>,
+    {
+        let mut request = self.request(method, path, body)?;
+        let (connection, response) = loop {
+            let (mut connection, idle) = self.pool.take().await?;
+            match connection.try_send_request(request).await {
+                Ok(response) => break (connection, response),
+                Err(mut error) => match error.take_message().filter(|_| idle.is_some()) {
+                    // The other end had closed a connection that carried nothing, and none of the request was sent.
+                    Some(again) => request = again,
+                    // It is never sent again: a request that came twice would be two steps.
+                    None => return Err(Failure::of_call(error.into_error(), idle)),
+                },
+            }
+        };
+        let (head, body) = response.into_parts();
+        let most = self.access.message_bytes_max().unwrap_or(BODY_MAX);
+        let body = Limited::new(body, most).collect().await.map_err(|error| {
+            if error.is::<LengthLimitError>() { Failure::TooLarge(most) } else { Failure::Other(reasons(&*error)) }
+        })?;
+        self.pool.keep(connection);
+        let body = taken_apart(&head.headers, body.to_bytes(), most)?;
+        Ok(Answered { status: head.status, headers: head.headers, body })
+    }
+
+    fn request<P>(&self, method: Method, path: P, body: Body) -> Result<Request<Full<Bytes>>, Failure>
+    where
+        P: TryInto<Uri, Error: Into<hyper::http::Error>>,
+    {
+        let Body { bytes, json_bytes, is_inference } = body;
+        let compression = if is_inference { self.access.compression() } else { Compression::None };
+        let mut request = Request::builder().method(method).uri(path).header(HOST, &self.host);
+        request = match json_bytes {
+            Some(bytes) => request.header(CONTENT_TYPE, &BYTES_AND_JSON).header(&HEADER_LENGTH, bytes),
+            None if bytes.is_empty() => request,
+            None => request.header(CONTENT_TYPE, &JSON),
+        };
+        if let Some(name) = compression::name(compression) {
+            request = request.header(CONTENT_ENCODING, name).header(ACCEPT_ENCODING, name);
+        }
+        let body = Full::from(compression::compress(compression, bytes));
+        let mut request = request.body(body).map_err(|error| Failure::Other(reasons(&error)))?;
+        if !self.access.headers().is_empty() {
+            request.headers_mut().extend(self.access.headers().clone());
+        }
+        Ok(request)
+    }
+}
+
+impl Steps {
+    pub(super) fn new(connections: Connections, template: RequestTemplate, binary: bool) -> Self {
+        Self { place: infer::place_of(&template.parts), connections, template, binary }
+    }
+
+    /// Sends a step, and brings what came of it.
+    pub(super) async fn call(self: Arc<Self>, step: Step) -> Message {
+        let infer::Encoded { elsewhere, json_bytes, body } = infer::encode(&self.template.parts, &step, self.binary);
+        let body = Body { bytes: body, json_bytes, is_inference: true };
+        let answered = match elsewhere {
+            None => self.connections.exchange(Method::POST, self.place.clone(), body).await,
+            Some(path) => self.connections.exchange(Method::POST, path, body).await,
+        };
+        match answered {
+            Ok(answered) => answer::message(&step, &answered),
+            Err(failure @ Failure::Lapsed(_)) => Message::Lapsed(failure.to_string()),
+            Err(failure) => Message::Broken(failure.to_string()),
+        }
+    }
+}
+
+/// An answer's body as it was before it was compressed.
+fn taken_apart(headers: &HeaderMap, body: Bytes, most: usize) -> Result<Bytes, Failure> {
+    let Some(encoding) = headers.get(CONTENT_ENCODING).map(HeaderValue::as_bytes).map(String::from_utf8_lossy) else {
+        return Ok(body);
+    };
+    let unknown = || Failure::Other(format!("the answer is compressed as '{encoding}', which is not known here"));
+    let compression = compression::named(&encoding).ok_or_else(unknown)?;
+    compression::decompress(compression, body, most).map_err(|problem| match problem {
+        Problem::TooLarge => Failure::TooLarge(most),
+        Problem::Unreadable(why) => Failure::Other(format!("the answer is not {encoding}, as it says: {why}")),
+    })
+}
+
+/// What answers does not speak the protocol over HTTP.
+fn over_http(why: &str) -> String {
+    format!("HTTP ({why})")
+}
+
+/// The path of a model, and what comes below it.
+fn path_of(model: &str, below: &str) -> String {
+    format!("/v2/models/{}{below}", utf8_percent_encode(model, UNRESERVED))
+}
+
+impl Answered {
+    /// Whether the server, or what is before it, wants to know who calls.
+    fn restricts(&self) -> bool {
+        matches!(self.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
+    }
+
+    /// What the server says is wrong, where it says that as the protocol has it.
+    fn error(&self) -> Option<String> {
+        let json: serde_json::Value = serde_json::from_slice(&self.body).ok()?;
+        Some(json.get("error")?.as_str()?.to_owned())
+    }
+
+    /// How many outputs there are, of an answer that is an error.
+    fn outputs(&self) -> u32 {
+        let json: Option<serde_json::Value> = serde_json::from_slice(&self.body).ok();
+        let outputs = json.as_ref().and_then(|json| json.get("outputs")?.as_array()).map_or(0, Vec::len);
+        u32::try_from(outputs).unwrap_or(u32::MAX)
+    }
+
+    /// What an answer says that is none.
+    fn refusal(&self) -> CallError {
+        match (self.status, self.error()) {
+            (status, error) if self.restricts() => {
+                CallError::Restricted(error.unwrap_or_else(|| format!("HTTP status {status}")))
+            }
+            (_, Some(text)) => CallError::Refused(text),
+            (StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED, None) => CallError::Unimplemented,
+            (status, None) => CallError::NotThisProtocol(over_http(&format!("status {status}"))),
+        }
+    }
+}
+
+impl From<Failure> for CallError {
+    fn from(failure: Failure) -> Self {
+        match &failure {
+            Failure::Connect(error) => {
+                tls_failure(error).map_or(Self::Unreachable(failure.to_string()), Self::NotSecured)
+            }
+            Failure::TooLarge(most) => Self::TooLarge(*most),
+            Failure::Lapsed(_) => Self::Unreachable(failure.to_string()),
+            Failure::Call(_) | Failure::Other(_) => Self::NotThisProtocol(over_http(&failure.to_string())),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connect(error) => f.write_str(&reasons(error)),
+            Self::Call(error) | Self::Lapsed(error) => f.write_str(&reasons(error)),
+            Self::TooLarge(most) => too_large(f, *most),
+            Self::Other(text) => f.write_str(text),
+        }
+    }
+}
+
+impl fmt::Debug for Connections {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Connections").field(&self.host).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,124 @@
+//! The server's metrics: one page of Prometheus text over HTTP.
+
+use std::time::Duration;
+
+use http_body_util::{BodyExt as _, Empty, Limited};
+use hyper::{Request, StatusCode, client::conn::http1, header::HOST};
+use hyper_util::rt::TokioIo;
+use prost::bytes::Bytes;
+
+use super::{access::Access, tls::Protocol};
+use workload::endpoint::Endpoint;
+
+const PENDING: &str = "nv_inference_pending_request_count";
+/// The most that is read of a page.
+const PAGE_MAX: usize = 16 * 1024 * 1024;
+
+/// How many requests of the model wait to be executed, all its versions together.
+///
+/// # Errors
+/// Why it cannot be told, in one line.
+pub async fn pending_requests(
+    metrics: &Endpoint,
+    access: &Access,
+    model: &str,
+    limit: Duration,
+) -> Result<u64, String> {
+    let page = page_within(metrics, access, limit).await?;
+    pending_in(&page, model).ok_or_else(|| format!("{}/metrics has no {PENDING} of model '{model}'", metrics.uri()))
+}
+
+/// The value of a gauge; of several with this name, such as one for each GPU, the sum.
+///
+/// # Errors
+/// Why it cannot be told, in one line.
+pub async fn gauge(metrics: &Endpoint, access: &Access, name: &str, limit: Duration) -> Result<u64, String> {
+    let page = page_within(metrics, access, limit).await?;
+    gauge_in(&page, name).ok_or_else(|| format!("{}/metrics has no {name}", metrics.uri()))
+}
+
+async fn page_within(metrics: &Endpoint, access: &Access, limit: Duration) -> Result<String, String> {
+    tokio::time::timeout(limit, page(metrics, access))
+        .await
+        .unwrap_or_else(|_| Err(format!("no answer within {} ms", limit.as_millis())))
+        .map_err(|why| format!("{}/metrics cannot be read: {why}", metrics.uri()))
+}
+
+async fn page(metrics: &Endpoint, access: &Access) -> Result<String, String> {
+    let address = metrics.address();
+    let connection = access.connect(metrics, Protocol::Http1).await.map_err(|error| error.to_string())?;
+    let (mut sender, connection) =
+        http1::handshake(TokioIo::new(connection)).await.map_err(|error| error.to_string())?;
+    let request = Request::get("/metrics").header(HOST, &address).body(Empty::<Bytes>::new());
+    let mut request = request.map_err(|error| error.to_string())?;
+    request.headers_mut().extend(access.headers().clone());
+    let answer = async {
+        let response = sender.send_request(request).await.map_err(|error| error.to_string())?;
+        if response.status() != StatusCode::OK {
+            return Err(format!("the answer is {}", response.status()));
+        }
+        let body = Limited::new(response.into_body(), PAGE_MAX).collect().await.map_err(|error| error.to_string())?;
+        String::from_utf8(body.to_bytes().into()).map_err(|_| "it is not UTF-8".to_owned())
+    };
+    // The connection does its work only while somebody waits for it; where it ends first, the answer says why.
+    let mut answer = std::pin::pin!(answer);
+    tokio::select! {
+        answer = &mut answer => answer,
+        _ = connection => answer.await,
+    }
+}
+
+/// The sum over the model's versions; none where the page does not have it.
+fn pending_in(page: &str, model: &str) -> Option<u64> {
+    let counts: Vec<_> = page.lines().filter_map(|line| count_in(line, model)).collect();
+    (!counts.is_empty()).then(|| counts.iter().sum())
+}
+
+/// The count in a line such as `nv_inference_pending_request_count{model="m",version="1"} 0`.
+fn count_in(line: &str, model: &str) -> Option<u64> {
+    let (labels, value) = line.strip_prefix(PENDING)?.strip_prefix('{')?.rsplit_once('}')?;
+    let escaped = model.replace('\\', r"\\").replace('"', "\\\"");
+    let is_of_the_model =
+        labels.starts_with(&format!("model=\"{escaped}\"")) || labels.contains(&format!(",model=\"{escaped}\""));
+    is_of_the_model.then(|| whole(value)).flatten()
+}
+
+/// A value in its line, which may have a time behind it.
+fn whole(value: &str) -> Option<u64> {
+    let value: f64 = value.split_whitespace().next()?.parse().ok()?;
+    // A cast from floating point rounds towards zero and saturates: a negative count is none.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    Some(value as u64)
+}
+
+/// The sum of the gauge's values; none where the page does not have it.
+fn gauge_in(page: &str, name: &str) -> Option<u64> {
+    let value = |line: &str| {
+        let rest = line.strip_prefix(name)?;
+        let value = if rest.starts_with('{') { rest.rsplit_once('}')?.1 } else { rest.strip_prefix(' ')? };
+        whole(value)
+    };
+    let values: Vec<_> = page.lines().filter_map(value).collect();
+    (!values.is_empty()).then(|| values.iter().sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_models_pending_requests_are_read_from_the_page() {
+        let page = "# HELP nv_inference_pending_request_count Instantaneous number of pending requests\n\
+            # TYPE nv_inference_pending_request_count gauge\n\
+            nv_inference_pending_request_count{model=\"a\",version=\"1\"} 3\n\
+            nv_inference_pending_request_count{model=\"a\",version=\"2\"} 4.000000\n\
+            nv_inference_pending_request_count{version=\"1\",model=\"b\"} 0 1700000000\n\
+            nv_inference_request_success{model=\"c\",version=\"1\"} 9\n\
+            nv_inference_pending_request_count{model=\"q\\\"\\\\\",version=\"1\"} 5\n";
+        for (model, expected) in [("a", Some(7)), ("b", Some(0)), ("c", None), ("", None), ("q\"\\", Some(5))] {
+            assert_eq!(pending_in(page, model), expected, "{model}");
+        }
+        assert_eq!(pending_in("nv_inference_pending_request_count{model=\"a\"} -1", "a"), Some(0));
+        assert_eq!(pending_in("nv_inference_pending_request_count{model=\"a\"} many", "a"), None);
+    }
+}

@@ -1,0 +1,32 @@
+//! How requests reach a server and answers come back; with [`crate::proto`] the only place that sees the wire.
+
+mod access;
+mod call_error;
+mod calls;
+mod client;
+mod codec;
+mod configuration;
+mod connection;
+mod dial;
+mod gathered;
+mod goaway;
+mod http;
+mod metrics;
+mod process;
+mod queue;
+mod settings;
+mod stream;
+mod template;
+mod tls;
+
+pub use access::{Access, Conduit};
+pub use call_error::CallError;
+pub use client::{Client, Declared};
+pub use configuration::Configuration;
+pub use connection::Dialer;
+pub use connection::{Link, Severer};
+pub use goaway::GoAways;
+pub use metrics::{gauge, pending_requests};
+pub use stream::{Incoming, Message, Outgoing, Stream};
+pub use template::RequestTemplate;
+pub use tls::speaks_tls;

@@ -1,0 +1,241 @@
+//! What a context's requests have in common, and what a step adds.
+//!
+//! All requests of a context are alike but for four fields, and a protobuf message is the concatenation of its fields in
+//! any order. So the fields that stay are encoded once, by the generated code, and each request adds the four.
+
+use std::{num::NonZeroU16, sync::Arc};
+
+use prost::{
+    Message as _,
+    bytes::BufMut,
+    encoding::{encode_varint, encoded_len_varint},
+};
+
+use crate::proto::{
+    InferParameter, ModelInferRequest, infer_parameter::ParameterChoice, model_infer_request::InferInputTensor,
+    model_infer_request::InferRequestedOutputTensor,
+};
+use workload::{
+    answers::Answers,
+    model::Model,
+    number::Datatype,
+    sequence::{Flaw, Special, Step, WireId},
+    tensor::Shape,
+};
+
+/// `ModelInferRequest.id` and `.raw_input_contents`, both length-delimited.
+const ID_TAG: u8 = (3 << 3) | 2;
+const RAW_INPUT_CONTENTS_TAG: u8 = (7 << 3) | 2;
+/// `ModelInferRequest.inputs` and, in one of them, `.shape`, likewise.
+const INPUTS_TAG: u8 = (5 << 3) | 2;
+const SHAPE_TAG: u8 = (3 << 3) | 2;
+
+/// The parameter of a request that asks for a last response even where there is nothing in it.
+const EMPTY_FINAL: &str = "triton_enable_empty_final_response";
+
+/// What all requests of a context have in common, encoded.
+#[derive(Clone, Debug)]
+pub struct RequestTemplate {
+    same: Arc<[u8]>,
+    flags: Arc<[Vec<u8>; 4]>,
+    /// The input without its shape, where that is each step's own; else it is in `same`.
+    input: Option<Arc<[u8]>>,
+    /// The same as a request over HTTP has it.
+    pub(super) parts: Arc<Parts>,
+}
+
+/// What all requests of a context have in common.
+#[derive(Clone, Debug)]
+pub(super) struct Parts {
+    pub(super) model: String,
+    pub(super) input: String,
+    pub(super) datatype: Datatype,
+    pub(super) shape: Shape,
+    pub(super) outputs: Vec<String>,
+    pub(super) id: WireId,
+    /// How often the model answers.
+    pub(super) answers: Answers,
+}
+
+impl Parts {
+    /// Whether a step carries END: what ends by itself would end too early if it were told to.
+    pub(super) fn ends(&self, step: &Step) -> bool {
+        step.end && !self.answers.are_iterative()
+    }
+}
+
+impl RequestTemplate {
+    /// The template of requests for the sum over `input`, of this type and shape, answered in `outputs`.
+    #[must_use]
+    pub fn new(model: &str, (input, datatype): (&str, Datatype), shape: &Shape, outputs: &[&str], id: WireId) -> Self {
+        let parts = Parts {
+            model: model.to_owned(),
+            input: input.to_owned(),
+            datatype,
+            shape: shape.clone(),
+            outputs: outputs.iter().map(ToString::to_string).collect(),
+            id: id.clone(),
+            answers: Answers::One,
+        };
+        let input =
+            InferInputTensor { name: input.to_owned(), datatype: datatype.name().to_owned(), ..Default::default() };
+        let (input, inputs) = if shape.is_open() {
+            (Some(input.encode_to_vec().into()), Vec::new())
+        } else {
+            (None, vec![InferInputTensor { shape: shape.of(NonZeroU16::MIN), ..input }])
+        };
+        let same = ModelInferRequest {
+            model_name: model.to_owned(),
+            inputs,
+            outputs: outputs.iter().copied().map(requested).collect(),
+            parameters: [parameter("sequence_id", id.into())].into(),
+            ..Default::default()
+        };
+        let flags = [(false, false), (false, true), (true, false), (true, true)].map(|(start, end)| {
+            let start = parameter("sequence_start", ParameterChoice::BoolParam(start));
+            let end = parameter("sequence_end", ParameterChoice::BoolParam(end));
+            ModelInferRequest { parameters: [start, end].into(), ..Default::default() }.encode_to_vec()
+        });
+        let (same, flags) = (same.encode_to_vec().into(), Arc::new(flags));
+        Self { same, flags, input, parts: Arc::new(parts) }
+    }
+
+    /// The template of requests to a model, for the outputs that it is asked for.
+    #[must_use]
+    pub fn of(model: &Model, id: WireId) -> Self {
+        let template = Self::new(&model.name, model.input(), &model.shape, &model.outputs(), id);
+        let answers = model.arithmetic.answers;
+        let mut same = template.same.to_vec();
+        if answers.are_series() && model.asks_for_the_last() {
+            let wanted = [parameter(EMPTY_FINAL, ParameterChoice::BoolParam(true))].into();
+            same.extend(ModelInferRequest { parameters: wanted, ..Default::default() }.encode_to_vec());
+        }
+        let parts = Parts { answers, ..(*template.parts).clone() };
+        Self { same: same.into(), parts: Arc::new(parts), ..template }
+    }
+
+    /// The request that a step with a flaw is; seldom enough to be put together from what is encoded.
+    fn flawed(&self, step: &Step, flaw: Flaw, id: String) -> ModelInferRequest {
+        let mut bytes = self.same.to_vec();
+        bytes.extend_from_slice(self.flags(step));
+        self.put_input(step, &mut bytes);
+        let mut request = ModelInferRequest::decode(bytes.as_slice()).expect("it was encoded here");
+        request.id = id;
+        let mut raw = Vec::new();
+        self.parts.shape.spread(step.value).for_each(|part| part.put(&mut raw));
+        request.raw_input_contents = vec![raw];
+        request.spoil(flaw);
+        request
+    }
+
+    /// Puts the request that a step is, of this name; `raw` is room for its elements.
+    pub(super) fn put(&self, step: &Step, id: &str, raw: &mut Vec<u8>, buffer: &mut impl BufMut) {
+        if let Some(Special::Flaw(flaw)) = step.special {
+            let request = self.flawed(step, flaw, id.to_owned());
+            buffer.put_slice(&request.encode_to_vec());
+            return;
+        }
+        if let Some(Special::TimeoutUs(us)) = step.special {
+            let us = i64::try_from(us).unwrap_or(i64::MAX);
+            let timeout = [parameter("timeout", ParameterChoice::Int64Param(us))].into();
+            buffer.put_slice(&ModelInferRequest { parameters: timeout, ..Default::default() }.encode_to_vec());
+        }
+        buffer.put_slice(&self.same);
+        buffer.put_slice(self.flags(step));
+        self.put_input(step, buffer);
+        put_field(buffer, ID_TAG, id.as_bytes());
+        raw.clear();
+        self.parts.shape.spread(step.value).for_each(|part| part.put(raw));
+        put_field(buffer, RAW_INPUT_CONTENTS_TAG, raw);
+    }
+
+    /// Puts the input, where its shape is the step's own.
+    fn put_input(&self, step: &Step, buffer: &mut impl BufMut) {
+        let Some(input) = &self.input else { return };
+        let mut shape = Vec::new();
+        self.parts
+            .shape
+            .of(step.value.elements())
+            .into_iter()
+            .for_each(|size| encode_varint(size.cast_unsigned(), &mut shape));
+        let length = input.len() + 1 + encoded_len_varint(shape.len() as u64) + shape.len();
+        buffer.put_u8(INPUTS_TAG);
+        encode_varint(length as u64, buffer);
+        buffer.put_slice(input);
+        put_field(buffer, SHAPE_TAG, &shape);
+    }
+
+    fn flags(&self, step: &Step) -> &[u8] {
+        &self.flags[usize::from(step.start) * 2 + usize::from(self.parts.ends(step))]
+    }
+}
+
+impl From<WireId> for ParameterChoice {
+    fn from(id: WireId) -> Self {
+        match id {
+            WireId::Number(number) => Self::Int64Param(number),
+            WireId::Text(text) => Self::StringParam(text),
+        }
+    }
+}
+
+/// The fewest bytes of a text that is too long for a correlation ID.
+pub(super) const TOO_LONG: usize = 129;
+/// Names of what there is not.
+pub(super) const NO_SUCH_INPUT: &str = "NO_SUCH_INPUT";
+pub(super) const NO_SUCH_OUTPUT: &str = "NO_SUCH_OUTPUT";
+pub(super) const NO_SUCH_VERSION: &str = "999";
+
+impl ModelInferRequest {
+    /// Gives a request that is right a flaw.
+    fn spoil(&mut self, flaw: Flaw) {
+        let mut id = |choice| self.parameters.extend([parameter("sequence_id", choice)]);
+        match flaw {
+            Flaw::IdZero => id(ParameterChoice::Int64Param(0)),
+            Flaw::IdEmpty => id(ParameterChoice::StringParam(String::new())),
+            Flaw::IdTooLong => id(ParameterChoice::StringParam("x".repeat(TOO_LONG))),
+            Flaw::IdOfOtherType => id(ParameterChoice::BoolParam(true)),
+            Flaw::OtherOutput => self.outputs.push(requested(NO_SUCH_OUTPUT)),
+            Flaw::OtherVersion => NO_SUCH_VERSION.clone_into(&mut self.model_version),
+            Flaw::ShortData => self.raw_input_contents.iter_mut().for_each(shorten),
+            Flaw::NoInput => {
+                self.inputs.clear();
+                self.raw_input_contents.clear();
+            }
+            Flaw::BatchOfTwo => {
+                self.raw_input_contents.iter_mut().for_each(|bytes| bytes.extend_from_within(..));
+                self.inputs.iter_mut().filter_map(|input| input.shape.first_mut()).for_each(|batch| *batch = 2);
+            }
+            Flaw::OtherType => {
+                self.inputs.iter_mut().for_each(|input| other_type(&input.datatype).clone_into(&mut input.datatype));
+            }
+            Flaw::OtherShape => self.inputs.iter_mut().for_each(|input| input.shape.push(1)),
+            Flaw::OtherInput => self.inputs.iter_mut().for_each(|input| NO_SUCH_INPUT.clone_into(&mut input.name)),
+        }
+    }
+}
+
+/// Leaves fewer bytes than an element has; of a text not even its length.
+pub(super) fn shorten(bytes: &mut Vec<u8>) {
+    bytes.truncate(3.min(bytes.len().saturating_sub(1)));
+}
+
+/// Another type, with as many bytes to an element where there is one.
+pub(super) fn other_type(datatype: &str) -> &'static str {
+    Datatype::named(datatype).map_or("FP32", Datatype::other)
+}
+
+fn requested(output: &str) -> InferRequestedOutputTensor {
+    InferRequestedOutputTensor { name: output.to_owned(), ..Default::default() }
+}
+
+pub(super) fn parameter(name: &str, choice: ParameterChoice) -> (String, InferParameter) {
+    (name.to_owned(), InferParameter { parameter_choice: Some(choice) })
+}
+
+/// Puts a length-delimited field.
+fn put_field(buffer: &mut impl BufMut, tag: u8, bytes: &[u8]) {
+    buffer.put_u8(tag);
+    encode_varint(bytes.len() as u64, buffer);
+    buffer.put_slice(bytes);
+}

@@ -1,0 +1,28 @@
+//! What is sent to a server with a sequence batcher: the vocabulary, scenarios, and the plan that a seed draws from them.
+//!
+//! Pure: no clock, no socket, no generator that is not seeded. Modules of one paragraph may use each other; a paragraph uses those above it.
+
+#[macro_use]
+mod table;
+mod keys;
+pub mod whole_file;
+
+pub mod answers;
+pub mod arithmetic;
+pub mod claim;
+pub mod conversation;
+pub mod endpoint;
+pub mod header;
+pub mod number;
+pub mod seed;
+pub mod sequence;
+pub mod tensor;
+pub mod wording;
+
+pub mod controls;
+pub mod event;
+pub mod model;
+
+pub mod scenario;
+
+pub mod plan;

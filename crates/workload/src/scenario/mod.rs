@@ -1,0 +1,499 @@
+//! One resolved, valid description of a run; nothing after it sees a flag or a file.
+
+mod access;
+mod builtin;
+mod distribution;
+mod document;
+mod file;
+mod id;
+mod network;
+mod numbers;
+mod phase;
+mod population;
+mod reference;
+mod thresholds;
+mod transports;
+mod weights;
+mod wording;
+
+use std::{
+    iter,
+    num::{NonZeroU32, NonZeroU64},
+};
+
+pub use access::{AccessOverrides, Compression, Tls};
+pub use builtin::{BUILTIN, Builtin};
+pub use distribution::{Distribution, Geometric, Listed, LogNormal};
+use document::Document;
+pub use file::{ScenarioError, Source};
+pub use network::{BLACK_HOLE_MAX, LATENCY_MAX};
+pub use network::{BlackHole, CutBy, Network, NetworkCut};
+pub use numbers::{Millis, Normal, Probability, Uniform, Weight, Window};
+pub use phase::{Phase, ServerAction};
+pub use population::{
+    ConnectionOwner, Contexts, Drawn, DrawnValues, Elements, Length, ListedValues, Load, OwnIds, Patterns, Population,
+    Reuse, Sending, StreamLife, Think, Values,
+};
+pub use reference::{KEYS, Key};
+use serde::{Deserialize, Serialize};
+pub use thresholds::{Percentile, Thresholds};
+pub use weights::Weights;
+pub use wording::plain;
+
+use crate::{
+    claim::Claims,
+    conversation::Transport,
+    endpoint::{Endpoint, Endpoints},
+    header::Header,
+    sequence::{IdForm, Pattern},
+};
+
+/// The scenario that is used where none is named, and whose keys complete every other file.
+pub const DEFAULT: &str = include_str!("../../../../scenarios/l0-sequence-stress.toml");
+
+/// More than this is a slip of the finger: workers, contexts of all workers together, steps of a sequence, and populations.
+const WORKERS_MAX: u32 = 100_000;
+const CONTEXTS_MAX: u64 = 1_000_000;
+const STEPS_MAX: u32 = 1_000_000;
+const POPULATIONS_MAX: usize = 100;
+const PHASES_MAX: usize = 100;
+/// The slot check has a stream for each.
+const SLOTS_MAX: u32 = 10_000;
+
+/// What to send, to whom, how fast and within which limits.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Document", into = "Document")]
+pub struct Scenario {
+    /// Whom to send to.
+    pub target: Target,
+    /// Which correlation IDs belong to which worker.
+    pub correlation_ids: CorrelationIds,
+    /// Who sends what; never empty. The workers are numbered through all of them, in this order.
+    pub populations: Vec<Population>,
+    /// Its parts in time, in their order; none where there is one.
+    pub phases: Vec<Phase>,
+    /// How long things may take.
+    pub limits: Limits,
+    /// The count of the model's slots after the run.
+    pub slots: Slots,
+    /// How often the run has to reach what; none where that follows from the patterns.
+    pub claims: Option<Claims>,
+}
+
+/// Whom to send to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Target {
+    /// The server's endpoints.
+    pub endpoint: Endpoints,
+    /// The model's name.
+    pub model: String,
+    /// Where the server tells its metrics over HTTP, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<Endpoint>,
+    /// Whether a model that says what it saw of each request is asked for that.
+    #[serde(default = "yes")]
+    pub controls: bool,
+    /// What is sent with every call besides.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub headers: Vec<Header>,
+    /// Whom a secured endpoint has to be, and who calls there.
+    #[serde(default, skip_serializing_if = "Tls::is_empty")]
+    pub tls: Tls,
+    /// How messages are compressed.
+    #[serde(default, skip_serializing_if = "Compression::is_none")]
+    pub compression: Compression,
+    /// How long the making of a connection may take; without it `limits.connect_ms`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connect_timeout_ms: Option<Millis>,
+    /// How often a connection is asked whether it is still there; without it never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_alive_ms: Option<Millis>,
+    /// How long that may stay unanswered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_alive_timeout_ms: Option<Millis>,
+    /// The largest message that is taken, in bytes; without it 4 MiB over gRPC and 16 MiB over HTTP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_bytes_max: Option<NonZeroU32>,
+}
+
+/// What older files do not say.
+fn yes() -> bool {
+    true
+}
+
+/// Which correlation IDs belong to which worker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CorrelationIds {
+    /// The first ID of worker 0.
+    #[serde(with = "id")]
+    pub first: NonZeroU64,
+    /// How many IDs belong to one worker.
+    pub block: NonZeroU32,
+    /// What they are on the wire, but for populations that have a form of their own.
+    #[serde(default)]
+    pub form: IdForm,
+}
+
+/// How long things may take.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// A missing answer is lost after this and the longest lawful wait.
+    pub lost_after_ms: Millis,
+    /// What one step may take in the server, the model's own execution delay not counted.
+    pub step_ms: Millis,
+    /// For each call before and after the run.
+    pub connect_ms: Millis,
+    /// For what is still under way when the run is interrupted.
+    pub drain_ms: Millis,
+    /// For the model's statistics to settle after the last answer.
+    pub settle_ms: Millis,
+    /// How long nobody else may use the model before and after the run.
+    pub quiet_ms: Millis,
+    /// A threshold: an answer that takes longer misses it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_ms: Option<Millis>,
+}
+
+/// The count of the model's slots after the run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Slots {
+    /// Whether they are counted.
+    pub check: bool,
+    /// A model with more is left alone.
+    pub max: NonZeroU32,
+    /// The longest idle limit that is waited for where the run left sequences without END.
+    pub wait_ms: Millis,
+    /// Whether the idle limit that the server really keeps is searched for then.
+    #[serde(default)]
+    pub idle_limit_search: bool,
+}
+
+/// What the command line says in place of the file.
+#[derive(Clone, Debug, Default)]
+pub struct Overrides {
+    /// In place of `target.endpoint`.
+    pub endpoint: Option<Endpoints>,
+    /// Beside `target.endpoint`, where HTTP is asked for and no endpoint speaks it.
+    pub http: Option<Endpoint>,
+    /// In place of `sending.transport`.
+    pub transport: Option<Transport>,
+    /// In place of `target.model`.
+    pub model: Option<String>,
+    /// In place of `target.metrics`.
+    pub metrics: Option<Endpoint>,
+    /// In place of `load.workers`.
+    pub workers: Option<NonZeroU32>,
+    /// In place of `load.iterations`.
+    pub iterations: Option<NonZeroU64>,
+    /// In place of `load.duration_s`; without `iterations` it alone ends the run.
+    pub duration_s: Option<NonZeroU64>,
+    /// In place of `limits.response_ms`.
+    pub response_ms: Option<Millis>,
+    /// What it takes to be let in.
+    pub access: AccessOverrides,
+}
+
+impl Scenario {
+    /// Reads a scenario file, completed by the default one, and puts the command line's values in place of the file's.
+    ///
+    /// # Errors
+    /// When the file cannot be read, is not TOML, has an unknown key or a value that cannot be, or when its values do
+    /// not go together.
+    pub fn resolve(source: &Source, overrides: Overrides) -> Result<Self, ScenarioError> {
+        let mut scenario = source.parse()?;
+        if source.is_a_file()
+            && let Some((key, problem)) = scenario.cannot_be_sent()
+        {
+            return Err(source.error_at(&key, problem));
+        }
+        scenario.override_with(overrides);
+        scenario.check().map_err(|(key, problem)| source.error_at(&key, problem))?;
+        if source.is_a_file()
+            && let Some(key) = source.patterns_in_vain(&scenario)
+        {
+            let problem = "nothing of it can be drawn: there are no such contexts, or a pass goes to none of them";
+            return Err(source.error_at(&key, problem.to_owned()));
+        }
+        Ok(scenario)
+    }
+
+    /// How many workers there are.
+    #[must_use]
+    pub fn workers(&self) -> u32 {
+        self.populations.iter().map(|population| population.load.workers.get()).sum()
+    }
+
+    /// The population that a worker is one of.
+    ///
+    /// # Panics
+    /// When there is no such worker.
+    #[must_use]
+    pub fn population_of(&self, worker: u32) -> &Population {
+        let mut left = worker;
+        let is_its = |population: &&Population| {
+            let workers = population.load.workers.get();
+            let is_its = left < workers;
+            left = left.saturating_sub(workers);
+            is_its
+        };
+        self.populations.iter().find(is_its).expect("one of the scenario's workers")
+    }
+
+    /// What a worker's correlation IDs are on the wire.
+    ///
+    /// # Panics
+    /// When there is no such worker.
+    #[must_use]
+    pub fn id_form(&self, worker: u32) -> IdForm {
+        self.form_in(self.population_of(worker))
+    }
+
+    /// The form of a population's correlation IDs.
+    #[must_use]
+    pub fn form_in(&self, population: &Population) -> IdForm {
+        population.correlation_ids.as_ref().map_or(self.correlation_ids.form, |its| its.form)
+    }
+
+    /// All forms of correlation IDs; the looks after the run use the first.
+    pub fn id_forms(&self) -> impl Iterator<Item = IdForm> {
+        iter::once(self.correlation_ids.form).chain(self.populations.iter().map(|population| self.form_in(population)))
+    }
+
+    /// The phase in which a worker works; none where it works from the start.
+    #[must_use]
+    pub fn phase_of(&self, worker: u32) -> Option<usize> {
+        self.phase_named(self.population_of(worker).phase.as_ref()?)
+    }
+
+    fn phase_named(&self, name: &str) -> Option<usize> {
+        self.phases.iter().position(|phase| phase.name == name)
+    }
+
+    /// The most contexts that a worker has.
+    #[must_use]
+    pub fn most_contexts(&self) -> u32 {
+        self.populations.iter().map(|population| population.contexts.count()).max().unwrap_or(0)
+    }
+
+    /// How many contexts all workers have together.
+    #[must_use]
+    pub fn contexts(&self) -> u64 {
+        let of =
+            |population: &Population| u64::from(population.load.workers.get()) * u64::from(population.contexts.count());
+        self.populations.iter().map(of).sum()
+    }
+
+    /// The most steps of a sequence.
+    #[must_use]
+    pub fn longest(&self) -> u32 {
+        self.populations.iter().map(|population| population.length.max.get()).max().unwrap_or(1)
+    }
+
+    /// Where a pattern is drawn, in any population.
+    #[must_use]
+    pub fn draws(&self, pattern: Pattern) -> Drawn {
+        self.populations
+            .iter()
+            .map(|population| population.draws(pattern))
+            .fold(Drawn::default(), |all, its| Drawn { common: all.common || its.common, rare: all.rare || its.rare })
+    }
+
+    /// The first pattern of this kind that is drawn anywhere.
+    #[must_use]
+    pub fn drawn(&self, is_of_kind: impl Fn(Pattern) -> bool) -> Option<Pattern> {
+        Pattern::ALL.into_iter().find(|pattern| is_of_kind(*pattern) && self.draws(*pattern).anywhere())
+    }
+
+    /// Whether a pattern of this kind is drawn anywhere.
+    #[must_use]
+    pub fn draws_any(&self, is_of_kind: impl Fn(Pattern) -> bool) -> bool {
+        self.drawn(is_of_kind).is_some()
+    }
+
+    /// Gives the scenario so many workers, and so many contexts to each.
+    ///
+    /// # Errors
+    /// When that is more than a scenario may have.
+    pub fn fit(&mut self, workers: u32, contexts: u32) -> Result<(), String> {
+        let none = || "there are none".to_owned();
+        self.populations.truncate(1);
+        self.phases.clear();
+        let alone = &mut self.populations[0];
+        alone.phase = None;
+        alone.load.workers = NonZeroU32::new(workers).ok_or_else(none)?;
+        alone.contexts = Contexts { common: contexts, rare: 0, rare_probability: Probability(0.0) };
+        let block = self.correlation_ids.block.max(NonZeroU32::new(contexts).ok_or_else(none)?);
+        self.correlation_ids.block = block;
+        self.check().map_err(|(key, problem)| format!("{key}: {problem}"))
+    }
+
+    /// The scenario, where its values go together; one that was read as a whole is not yet known to be right.
+    ///
+    /// # Errors
+    /// What does not go together, with its key.
+    pub fn checked(self) -> Result<Self, String> {
+        self.check().map_err(|(key, problem)| format!("{key}: {problem}"))?;
+        Ok(self)
+    }
+
+    fn override_with(&mut self, overrides: Overrides) {
+        let Overrides {
+            endpoint,
+            http,
+            transport,
+            model,
+            metrics,
+            workers,
+            iterations,
+            duration_s,
+            response_ms,
+            access,
+        } = overrides;
+        self.target.override_access(access);
+        if let Some(endpoint) = endpoint {
+            self.target.endpoint = endpoint;
+        }
+        self.override_transports(transport, http);
+        if let Some(model) = model {
+            self.target.model = model;
+        }
+        if metrics.is_some() {
+            self.target.metrics = metrics;
+        }
+        if let Some(workers) = workers {
+            self.share_out(workers);
+        }
+        for Population { load, .. } in &mut self.populations {
+            if duration_s.is_some() {
+                load.duration_s = duration_s;
+                load.iterations = None;
+            }
+            if iterations.is_some() {
+                load.iterations = iterations;
+            }
+        }
+        if response_ms.is_some() {
+            self.limits.response_ms = response_ms;
+        }
+    }
+
+    /// Gives the populations so many workers together, in the proportions that they have, and one each at least.
+    fn share_out(&mut self, workers: NonZeroU32) {
+        let (all, mut before, mut given) = (u64::from(self.workers()), 0, 0);
+        for population in &mut self.populations {
+            before += u64::from(population.load.workers.get());
+            let until = u64::from(workers.get()) * before / all;
+            let share = u32::try_from(until.saturating_sub(given)).unwrap_or(u32::MAX);
+            population.load.workers = NonZeroU32::new(share).unwrap_or(NonZeroU32::MIN);
+            given += u64::from(population.load.workers.get());
+        }
+    }
+
+    /// What does not go together, by key.
+    fn check(&self) -> Result<(), (String, String)> {
+        let at = |key: &str, problem: String| Err((key.to_owned(), problem));
+        if self.populations.is_empty() {
+            return at("population", "there is none".to_owned());
+        }
+        if self.populations.len() > POPULATIONS_MAX {
+            return at("population", format!("{} are more than {POPULATIONS_MAX}", self.populations.len()));
+        }
+        let is_one_of_several = self.populations.len() > 1;
+        let mut workers = 0_u32;
+        for (index, population) in self.populations.iter().enumerate() {
+            let is_listed = is_one_of_several || !population.name.is_empty();
+            let place = |key: &str| if is_listed { format!("population[{index}].{key}") } else { key.to_owned() };
+            if is_one_of_several && population.name.is_empty() {
+                return at(&place("name"), "a population among others needs a name".to_owned());
+            }
+            if self.populations[..index].iter().any(|other| other.name == population.name) {
+                return at(&place("name"), format!("there are two populations '{}'", population.name));
+            }
+            workers = workers.saturating_add(population.load.workers.get());
+            if workers > WORKERS_MAX {
+                return at(&place("load.workers"), format!("{workers} is more than {WORKERS_MAX}"));
+            }
+            population.check(self.correlation_ids.block).map_err(|(key, problem)| (place(key), problem))?;
+        }
+        self.check_phases()?;
+        if self.slots.max.get() > SLOTS_MAX {
+            return at("slots.max", format!("{} is more than {SLOTS_MAX}", self.slots.max));
+        }
+        if self.target.model.is_empty() {
+            return at("target.model", "the name is empty".into());
+        }
+        self.target.check_access()?;
+        self.check_correlation_ids().map_err(|(key, problem)| (key.to_owned(), problem))?;
+        let contexts = self.contexts();
+        if contexts > CONTEXTS_MAX {
+            return at("contexts", format!("{contexts} contexts of all workers are more than {CONTEXTS_MAX}"));
+        }
+        Ok(())
+    }
+
+    fn check_phases(&self) -> Result<(), (String, String)> {
+        if self.phases.len() > PHASES_MAX {
+            return Err(("phase".to_owned(), format!("{} are more than {PHASES_MAX}", self.phases.len())));
+        }
+        for (index, population) in self.populations.iter().enumerate() {
+            let Some(name) = population.phase.as_ref().filter(|name| self.phase_named(name).is_none()) else {
+                continue;
+            };
+            let names: Vec<_> = self.phases.iter().map(|phase| phase.name.as_str()).collect();
+            let problem = match names.as_slice() {
+                [] => format!("there is no phase '{name}': the file has no [[phase]]"),
+                names => format!("there is no phase '{name}', but {}", names.join(", ")),
+            };
+            return Err((format!("population[{index}].phase"), problem));
+        }
+        for (index, phase) in self.phases.iter().enumerate() {
+            let Phase { name, pause_ms, server } = phase;
+            let problem = if name.is_empty() {
+                "a phase needs a name".to_owned()
+            } else if self.phase_named(name) != Some(index) {
+                format!("there are two phases '{name}'")
+            } else if pause_ms.is_none()
+                && server.is_none()
+                && !self.populations.iter().any(|population| population.phase.as_deref() == Some(name))
+            {
+                format!(
+                    "in phase '{name}' nothing happens: no population names it, and it has no pause_ms and no server"
+                )
+            } else {
+                continue;
+            };
+            return Err((format!("phase[{index}].name"), problem));
+        }
+        Ok(())
+    }
+
+    /// The last correlation ID that the workers may use.
+    #[must_use]
+    pub fn last_correlation_id(&self) -> u64 {
+        let CorrelationIds { first, block, .. } = self.correlation_ids;
+        first.get().saturating_add(u64::from(self.workers()) * u64::from(block.get()) - 1)
+    }
+
+    fn check_correlation_ids(&self) -> Result<(), (&'static str, String)> {
+        let CorrelationIds { first, block, .. } = self.correlation_ids;
+        let used = u64::from(self.workers()) * u64::from(block.get());
+        match first.get().checked_add(used - 1) {
+            Some(_) => Ok(()),
+            None => Err((
+                "correlation_ids",
+                format!(
+                    "{} blocks of {block} IDs from {first} on go past the largest ID, {}",
+                    self.workers(),
+                    u64::MAX
+                ),
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
