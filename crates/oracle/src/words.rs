@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use workload::model::REFERENCE_SERVER;
+
 /// The versions of tritonserver whose words the tests compare with what is expected here: releases 23.04, 23.07, 23.10, 24.01, 24.03,
 /// 24.05, 24.08 and 24.10.
 const KNOWN_TRITONS: [&str; 8] = ["2.33.0", "2.36.0", "2.39.0", "2.42.0", "2.44.0", "2.46.0", "2.49.0", "2.51.0"];
@@ -40,7 +42,7 @@ impl Words {
     pub fn of_server(server: Option<&str>) -> Self {
         let is_known = server.is_some_and(|server| match server.split_once(' ') {
             Some((TRITON, version)) => KNOWN_TRITONS.contains(&version),
-            name => name.map_or(server, |(name, _)| name) == env!("CARGO_PKG_NAME"),
+            name => name.map_or(server, |(name, _)| name) == REFERENCE_SERVER,
         });
         if is_known { Self::Known } else { Self::Unknown }
     }

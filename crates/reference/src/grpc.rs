@@ -34,6 +34,7 @@ use wire::proto::{
     grpc_inference_service_server::GrpcInferenceService, model_metadata_response::TensorMetadata,
     model_repository_parameter::ParameterChoice,
 };
+use workload::model::REFERENCE_SERVER;
 
 /// The protocol's extensions that this server has.
 const EXTENSIONS: [&str; 7] = [
@@ -264,7 +265,7 @@ impl GrpcInferenceService for Service {
 
     async fn server_metadata(&self, _: Request<ServerMetadataRequest>) -> CallResult<ServerMetadataResponse> {
         Ok(Response::new(ServerMetadataResponse {
-            name: env!("CARGO_PKG_NAME").to_owned(),
+            name: REFERENCE_SERVER.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             extensions: EXTENSIONS.map(str::to_owned).into(),
         }))

@@ -12,6 +12,9 @@ use crate::{
     tensor::{Shape, TensorSpec},
 };
 
+/// What the reference server calls itself in its metadata.
+pub const REFERENCE_SERVER: &str = "sequence-stress";
+
 /// How the sequence batcher puts sequences into batches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
