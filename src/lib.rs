@@ -8,9 +8,16 @@ mod rounds;
 
 pub mod recorder;
 
-pub mod failure;
+pub mod preflight;
 
-pub mod engine;
+pub mod probe;
+
+pub mod frame;
+pub mod run;
+
+pub mod check;
+
+pub mod failure;
 
 pub mod cli;
 pub mod report;

@@ -3,6 +3,7 @@
 mod collector;
 mod reach;
 mod tap;
+pub(crate) mod trace;
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
@@ -13,10 +14,12 @@ use serde::{Deserialize, Serialize};
 pub(crate) use self::collector::{Collected, Collector};
 use self::reach::{Here, Reach};
 pub use self::tap::{Batch, Batches, Gap, Tap, Taps, TapsAreGone};
-use oracle::{Oracle, OtherWords, Outcome, Ruling, Sent, Settled, Violation, ViolationKind};
+use oracle::{Oracle, OtherWords, Outcome, Rules, Ruling, Sent, Settled, Violation, ViolationKind};
 use workload::{
     claim::Claims,
     event::{ContextId, Cut, Event, EventKind, Nanos},
+    plan::correlation_id,
+    scenario::Scenario,
     sequence::{Pattern, RequestId},
 };
 
@@ -260,6 +263,15 @@ struct Begun {
 }
 
 impl Recorder {
+    /// A recorder for all the contexts of a scenario; an answer that takes longer than `threshold` is counted.
+    #[must_use]
+    pub fn of(scenario: &Scenario, rules: Rules, threshold: Option<Duration>) -> Self {
+        let (workers, contexts) = (scenario.workers(), scenario.most_contexts());
+        let id = |ContextId { worker, context }| (correlation_id(scenario, worker, context), scenario.id_form(worker));
+        let populations: Vec<_> = scenario.populations.iter().map(|population| population.load.workers.get()).collect();
+        Self::new(Oracle::new(rules, workers, contexts, id), &populations, contexts, threshold)
+    }
+
     /// A recorder for populations of so many workers each; an answer that takes longer than `threshold` is counted.
     #[must_use]
     pub fn new(oracle: Oracle, populations: &[u32], contexts_per_worker: u32, threshold: Option<Duration>) -> Self {

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use reference::{Planted, Server};
 use sequence_stress::{
-    engine::{Given, Setup, run_given},
     failure::{Failure, Run, shrink},
     report::describe,
+    run::{Given, Setup, run_given},
 };
 use tokio::sync::mpsc;
 use workload::seed::Seed;

@@ -13,7 +13,7 @@ use std::{
 };
 
 use reference::Server;
-use sequence_stress::{engine::SlotFinding, report::describe};
+use sequence_stress::{probe::SlotFinding, report::describe};
 
 use crate::harness::{
     rows::{MODELS, Scene},

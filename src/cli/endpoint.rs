@@ -8,7 +8,7 @@ use super::{
     AccessArgs, Cli, ServerArgs,
     values::{metrics, milliseconds, whole},
 };
-use crate::engine::{Hints, MemorySource};
+use crate::{preflight::Hints, run::MemorySource};
 use reference::{MEMORY_GAUGE, Options, strategy_of};
 use workload::{
     answers::Answers,

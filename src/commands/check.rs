@@ -7,8 +7,8 @@ use super::{
     output::{Files, ResultFile, check_different, print, say_error},
 };
 use crate::{
+    check::{Checked, check as check_history},
     cli::CheckArgs,
-    engine::{Checked, check as check_history},
     report::{Summary, counted, violation_line, write_not_shown, write_preflight, write_text, write_verdict},
 };
 use oracle::history::Damage;

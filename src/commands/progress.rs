@@ -8,7 +8,7 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::{engine::Progress, report::counted};
+use crate::{report::counted, run::Progress};
 use workload::scenario::{Load, Population, Scenario};
 
 const LINE_EVERY: Duration = Duration::from_secs(5);

@@ -23,9 +23,10 @@ use super::{
 };
 use crate::{
     cli::{ReplayArgs, StressArgs},
-    engine::{Given, Hints, Interrupted, RunError, RunResult, Setup, run_given},
     failure::{Failure, Shrunk, late_fault, shrink},
+    preflight::Hints,
     report::{counted, describe, write_chart},
+    run::{Given, Interrupted, RunError, RunResult, Setup, run_given},
 };
 use oracle::{Violation, ViolationKind, history::Scene};
 use reference::{Options, Server};

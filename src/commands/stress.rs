@@ -25,8 +25,10 @@ use super::{
 };
 use crate::{
     cli::{EndpointArgs, StressArgs},
-    engine::{HistoryPlan, Observer, Preflight, Progress, Restart, RunError, Setup, run},
+    frame::HistoryPlan,
+    preflight::Preflight,
     report::{PlantedFault, Summary, violation_line, write_not_shown, write_preflight, write_text, write_verdict},
+    run::{Observer, Progress, Restart, RunError, Setup, run},
 };
 use oracle::Violation;
 use reference::{Planted, Server};

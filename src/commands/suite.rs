@@ -21,8 +21,9 @@ use super::{
 };
 use crate::{
     cli::SuiteArgs,
-    engine::{Observer, Preflight, RunError, Setup, cannot_disturb, run},
+    preflight::Preflight,
     report::{ScenarioOutcome, SuiteRow, Summary, counted, suite_exit_code, violation_line, write_suite},
+    run::{Observer, RunError, Setup, cannot_disturb, run},
 };
 use oracle::Violation;
 use wire::transport::{Access, Client};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::engine::Preflight;
+use crate::preflight::Preflight;
 use workload::{
     claim::{Claim, Claims},
     scenario::{Drawn, Population, Reuse, Scenario, Sending},

@@ -7,8 +7,11 @@ use serde::Serialize;
 
 use super::{Claimed, Description, PlantedFault, Summary, Verdict, evidence};
 use crate::{
-    engine::{Accounting, Health, HistoryWritten, IdleSearch, Memory, Part, PendingRequests, PhaseSpan, SlotCheck},
+    frame::HistoryWritten,
+    preflight::Part,
+    probe::{Accounting, IdleSearch, PendingRequests, SlotCheck},
     recorder::{self, Counts, Times},
+    run::{Health, Memory, PhaseSpan},
 };
 use oracle::{
     Evidence, LongestWait, Place, Violation, ViolationKind,

@@ -3,7 +3,7 @@
 use std::{io, time::Duration};
 
 use super::{Summary, Verdict, counted};
-use crate::engine::SlotFinding;
+use crate::probe::SlotFinding;
 
 /// What came of one scenario of a suite.
 #[derive(Clone, Debug)]

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::claims::{self, Claimed};
 use crate::{
-    engine::{Interrupted, RunResult},
     recorder::Times,
+    run::{Interrupted, RunResult},
 };
 use workload::{
     scenario::{Millis, Percentile, Population, Scenario, Thresholds},

@@ -6,11 +6,11 @@ use anstyle::{AnsiColor, Style};
 
 use super::{Claimed, PlantedFault, Summary, Verdict, chart::wrapped, words};
 use crate::{
-    engine::{
-        Accounting, Growth, Health, HistoryWritten, IdleSearch, Memory, NotReady, Note, PendingRequests, PhaseSpan,
-        Preflight, ServerMemory, SlotCheck, SlotFinding,
-    },
+    frame::HistoryWritten,
+    preflight::{Note, Preflight},
+    probe::{Accounting, IdleSearch, PendingRequests, SlotCheck, SlotFinding},
     recorder::{Counts, Times},
+    run::{Growth, Health, Memory, NotReady, PhaseSpan, ServerMemory},
 };
 use oracle::{Holder, LongestWait, Violation};
 use wire::transport::GoAways;

@@ -6,8 +6,9 @@ use std::{net::SocketAddr, time::Duration};
 use oracle::ViolationKind;
 use reference::ModelOptions;
 use sequence_stress::{
-    engine::{Note, RunResult, Setup},
+    preflight::Note,
     report::describe,
+    run::{RunResult, Setup},
 };
 use serde_json::{Value, json};
 use workload::{

@@ -6,8 +6,9 @@ use std::fs;
 use oracle::{Violation, ViolationKind};
 use reference::Server;
 use sequence_stress::{
-    engine::{Accounting, RunError, RunResult, Setup, SlotFinding},
+    probe::{Accounting, SlotFinding},
     report::Description,
+    run::{RunError, RunResult, Setup},
 };
 use workload::{claim::Claim, endpoint::Endpoint, seed::Seed};
 

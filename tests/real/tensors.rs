@@ -7,8 +7,8 @@ use models::Dtype;
 use oracle::ViolationKind;
 use reference::{ModelOptions, Planted, Server};
 use sequence_stress::{
-    engine::{RunError, Setup},
     report::{Summary, Verdict, describe},
+    run::{RunError, Setup},
 };
 use workload::{
     conversation::Transport,

@@ -16,8 +16,8 @@ use models::{Backend, Dtype, Form, Matrix, Options};
 use oracle::ViolationKind;
 use reference::{Fault, ModelOptions, Planted, model_names};
 use sequence_stress::{
-    engine::{RunError, Setup},
     report::{Summary, Verdict, describe},
+    run::{RunError, Setup},
 };
 use workload::{model::Strategy, scenario::Scenario, seed::Seed};
 

@@ -5,7 +5,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use reference::{ModelOptions, Options, Planted, Server};
-use sequence_stress::engine::{RunError, RunResult, Setup, run};
+use sequence_stress::run::{RunError, RunResult, Setup, run};
 use tokio::{runtime::Runtime, sync::mpsc};
 use wire::simulation;
 use workload::scenario::{Overrides, Scenario, Source};

@@ -10,8 +10,9 @@ use crate::support::{
 };
 use reference::{Fault, ModelOptions, Planted};
 use sequence_stress::{
-    engine::{Hints, Setup as RunSetup},
+    preflight::Hints,
     report::{Summary, Verdict},
+    run::Setup as RunSetup,
 };
 use serde_json::Value;
 use tempfile::TempDir;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::support::runs::{reference_server, run_alone, scenario};
 use oracle::{Evidence, ViolationKind, diagnosis::Cause};
 use reference::{ModelOptions, Planted};
-use sequence_stress::engine::{RunResult, Setup};
+use sequence_stress::run::{RunResult, Setup};
 use wire::simulation::Simulation;
 use workload::{controls::Difference, seed::Seed};
 

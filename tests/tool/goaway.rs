@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use sequence_stress::engine::{RunError, RunResult, Setup};
+use sequence_stress::run::{RunError, RunResult, Setup};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional},
     net::{TcpListener, TcpStream},

@@ -9,7 +9,7 @@ use crate::support::{
 };
 use oracle::{ViolationKind, diagnosis::Cause};
 use reference::{Fault, MEMORY_GAUGE, ModelOptions, Planted};
-use sequence_stress::engine::{MemorySource, RunResult, Setup};
+use sequence_stress::run::{MemorySource, RunResult, Setup};
 use wire::simulation::Simulation;
 use workload::seed::Seed;
 

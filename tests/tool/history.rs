@@ -19,8 +19,10 @@ use oracle::{
 };
 use reference::{Fault, ModelOptions, Planted};
 use sequence_stress::{
-    engine::{Checked, HistoryPlan, Interrupted, Observer, Progress, RunResult, Setup as RunSetup, check, run},
+    check::{Checked, check},
+    frame::HistoryPlan,
     report::{Summary, Verdict},
+    run::{Interrupted, Observer, Progress, RunResult, Setup as RunSetup, run},
 };
 use tempfile::TempDir;
 use tokio::sync::mpsc;

@@ -7,7 +7,8 @@ use std::time::Duration;
 use crate::support::runs::{reference_server, run_alone};
 use oracle::ViolationKind;
 use reference::{ModelOptions, Planted, Server};
-use sequence_stress::engine::{Accounting, RunResult, Setup, SlotFinding};
+use sequence_stress::probe::{Accounting, SlotFinding};
+use sequence_stress::run::{RunResult, Setup};
 use wire::simulation::Simulation;
 use workload::{
     claim::Claim,

@@ -17,7 +17,8 @@ use crate::support::{
 };
 use oracle::ViolationKind;
 use reference::ModelOptions;
-use sequence_stress::engine::{PendingRequests, RunResult, Setup};
+use sequence_stress::probe::PendingRequests;
+use sequence_stress::run::{RunResult, Setup};
 use workload::seed::Seed;
 
 /// What a run says where these metrics are told.

@@ -9,9 +9,8 @@ use crate::support::{
 };
 use oracle::ViolationKind;
 use reference::{Fault, ModelOptions, Planted, Server};
-use sequence_stress::engine::{
-    Accounting, IdleSearch, Observer, Restart, RunError, RunResult, Setup, SlotFinding, run,
-};
+use sequence_stress::probe::{Accounting, IdleSearch, SlotFinding};
+use sequence_stress::run::{Observer, Restart, RunError, RunResult, Setup, run};
 use tokio::{sync::mpsc, time::sleep};
 use wire::{
     simulation::Simulation,

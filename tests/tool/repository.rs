@@ -17,7 +17,7 @@ use std::{
 };
 
 use reference::{Models, Options, Server, scheduler::HoldUntil};
-use sequence_stress::engine::Setup;
+use sequence_stress::run::Setup;
 use tempfile::TempDir;
 use workload::scenario::{Overrides, Scenario, Source};
 

@@ -8,9 +8,9 @@ use crate::support::{
 };
 use oracle::{Purpose, ViolationKind};
 use reference::{Fault, ModelOptions, Planted, When};
-use sequence_stress::engine::{
-    Accounting, Hints, Interrupted, Observer, Preflight, Progress, RunError, RunResult, Setup as RunSetup, run,
-};
+use sequence_stress::preflight::{Hints, Preflight};
+use sequence_stress::probe::Accounting;
+use sequence_stress::run::{Interrupted, Observer, Progress, RunError, RunResult, Setup as RunSetup, run};
 use tokio::sync::mpsc;
 use wire::simulation::Simulation;
 use workload::{model::Strategy, scenario::Scenario, seed::Seed};

@@ -12,7 +12,8 @@ use oracle::{
     diagnosis::{Cause, Explanation},
 };
 use reference::{Fault, ModelOptions, Planted, Server};
-use sequence_stress::engine::{IdleSearch, Interrupted, RunResult, Setup, SlotFinding, run};
+use sequence_stress::probe::{IdleSearch, SlotFinding};
+use sequence_stress::run::{Interrupted, RunResult, Setup, run};
 use tokio::sync::mpsc;
 use wire::simulation::{self, Simulation};
 use workload::seed::Seed;

@@ -4,8 +4,8 @@ use std::{fs, process::Output, time::Duration};
 
 use reference::{ModelOptions, Options, Server};
 use sequence_stress::{
-    engine::{Restart, Setup},
     report::{Summary, Verdict},
+    run::{Restart, Setup},
 };
 use wire::simulation::Simulation;
 use workload::{

@@ -8,7 +8,7 @@ use crate::support::{
 };
 use oracle::ViolationKind;
 use reference::{Like, ModelOptions, Options, Server};
-use sequence_stress::engine::{RunResult, Setup as RunSetup};
+use sequence_stress::run::{RunResult, Setup as RunSetup};
 use wire::simulation::Simulation;
 use workload::{
     scenario::{BUILTIN, Overrides, Scenario, Source},

@@ -11,7 +11,7 @@ use reference::{
     Fault::{self, *},
     Options, Planted, Server,
 };
-use sequence_stress::engine::{self, Setup};
+use sequence_stress::run::{Restart, Setup};
 use wire::simulation::Simulation;
 use workload::{
     endpoint::Endpoints,
@@ -129,11 +129,8 @@ impl Meant {
         };
         let source = Source::named(Path::new(self.scenario)).expect("it is built in");
         let scenario = Scenario::resolve(&source, overrides).expect("a scenario");
-        let setup = Setup {
-            restart: Some(engine::Restart::by(server.restarter())),
-            program,
-            ..Setup::new(scenario, Seed(seed))
-        };
+        let setup =
+            Setup { restart: Some(Restart::by(server.restarter())), program, ..Setup::new(scenario, Seed(seed)) };
         let outcome = run_and_judge(setup);
         Outcome { committed: Some(server.committed(self.row.fault)), ..outcome }
     }

@@ -10,8 +10,10 @@ use oracle::{
 use rand::RngExt as _;
 use reference::{MEMORY_GAUGE, ModelOptions, Options, Planted, Server};
 use sequence_stress::{
-    engine::{HistoryPlan, MemorySource, Observer, Progress, RunResult, Setup, SlotFinding, run},
+    frame::HistoryPlan,
+    probe::SlotFinding,
     report::{describe, evidence},
+    run::{MemorySource, Observer, Progress, RunResult, Setup, run},
 };
 use tempfile::TempDir;
 use tokio::{runtime::Handle, sync::mpsc};

@@ -5,7 +5,10 @@ use std::io::Write as _;
 mod runs;
 
 use super::*;
-use crate::engine::{ResourceError, RunError, every_part_note, preflight_tests::every_message};
+use crate::{
+    preflight::{every_part_note, tests::every_message},
+    run::{ResourceError, RunError},
+};
 use oracle::{CountBounds, Leak, ViolationKind, diagnosis::Cause, history::Kept};
 use workload::{model::Counted, scenario::ServerAction};
 

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use super::*;
 use crate::{
-    engine::{
-        Hints, Interrupted, Note, Part, RunResult,
-        preflight_tests::{scenario, told},
+    preflight::{
+        Hints, Note, Part,
+        tests::{scenario, told},
     },
     recorder::{Tally, Times, Waits},
     report::{ScenarioOutcome, SuiteRow, write_suite},
+    run::{Interrupted, RunResult},
 };
 use oracle::history::Scene;
 use workload::{

@@ -1,0 +1,316 @@
+//! Judges a run again from its history.
+
+mod timeline;
+
+use std::{mem, path::Path, sync::Arc, time::Duration};
+
+use self::timeline::Timeline;
+use crate::{
+    frame::{Footer, Header},
+    probe::{Accounting, IdleSearch, PendingRequests, SlotCheck},
+    recorder::{Recorder, Tally},
+    run::{Interrupted, Memory, RunResult},
+};
+use oracle::{
+    Explainer, LongestWait, Occupancy, VIOLATIONS_KEPT, Violation,
+    diagnosis::ModelFacts,
+    history::{Damage, Entry, Item, Reader, Scene},
+};
+use wire::transport::GoAways;
+use workload::{
+    conversation::Lane,
+    event::{Cut, Event, EventKind, Nanos},
+};
+
+/// How many entries the explainer gets at a time, where nothing waits for them.
+const BATCH: usize = 512;
+
+/// What a history shows.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    /// Its first line.
+    pub header: Header,
+    /// What the run's own end says; none where the history is cut off.
+    pub footer: Option<Footer>,
+    /// What its events amount to.
+    pub result: RunResult,
+    /// How many entries are good.
+    pub entries: u64,
+    /// The time of the latest of them.
+    pub until: Nanos,
+    /// How often entries are missing in between.
+    pub gaps: u64,
+    /// What is wrong with the history, where that begins.
+    pub damage: Option<Damage>,
+    /// In how many places something is.
+    pub damages: u64,
+}
+
+/// Judges the history in a file, and tells of each violation as soon as it is found.
+///
+/// # Errors
+/// When nothing can be said, because the history's first line is not as it should be.
+pub fn check(path: &Path, seen: &mut dyn FnMut(&Violation)) -> Result<Checked, Damage> {
+    let (mut reader, header) = Reader::open(path)?;
+    let unusable = |problem: String| Damage { line: 1, problem, is_cut_off: false };
+    let header: Header = serde_json::from_value(header)
+        .map_err(|error| unusable(format!("the first line is not that of such a history: {error}")))?;
+    let scenario = header.scenario.clone().checked().map_err(|problem| unusable(format!("its scenario: {problem}")))?;
+    let mut check = Check {
+        recorder: Recorder::of(&scenario, header.rules.clone(), header.preflight.limits.threshold),
+        explainer: Explainer::new(
+            ModelFacts::of(&header.preflight.model).with_ids(header.scenario.id_forms()),
+            header.preflight.limits.lost_after,
+        ),
+        batch: Vec::new(),
+        occupancy: Occupancy::new(
+            &scenario,
+            header.preflight.model.most_slots(),
+            header.preflight.model.idle_limit,
+            header.preflight.limits.lawful,
+        ),
+        timeline: Timeline::new(scenario),
+        violations: Vec::new(),
+        of_all: Tally::default(),
+        seen,
+        entries: 0,
+        until: 0,
+        covered: 0,
+        footer: None,
+    };
+    let (mut damage, mut damages) = (None, 0);
+    while let Some(lines) = reader.next_block() {
+        let read = lines.items.into_iter().try_for_each(|item| check.take_in(item, reader.line()));
+        // Behind what no run writes nothing can be believed; a block that was changed says so itself, and the next is as good as ever.
+        let is_unbelievable = read.is_err();
+        if let Some(found) = read.err().or(lines.damage) {
+            damages += 1;
+            damage.get_or_insert(found);
+        }
+        if is_unbelievable {
+            break;
+        }
+    }
+    Ok(check.conclude(header, damage, damages))
+}
+
+/// A history, being judged.
+struct Check<'c> {
+    recorder: Recorder,
+    explainer: Explainer,
+    /// What the explainer gets next.
+    batch: Vec<Entry>,
+    occupancy: Occupancy,
+    timeline: Timeline,
+    violations: Vec<Violation>,
+    /// Counts what the recorder does not.
+    of_all: Tally,
+    seen: &'c mut dyn FnMut(&Violation),
+    entries: u64,
+    until: Nanos,
+    /// Time that the entries cover, without the gaps.
+    covered: Nanos,
+    footer: Option<Footer>,
+}
+
+impl Check<'_> {
+    fn take_in(&mut self, item: Item, line: u64) -> Result<(), Damage> {
+        let damage = |line, problem| Damage { line, problem, is_cut_off: false };
+        match item {
+            Item::Entry(entry, line) => self.entry(entry).map_err(|problem| damage(line, problem)),
+            Item::Gap(until) => {
+                self.timeline.gap(until);
+                self.occupancy.forget();
+                self.explainer.gap(self.until, until);
+                self.until = self.until.max(until);
+                Ok(())
+            }
+            Item::Footer(footer) => {
+                let footer = serde_json::from_value(footer);
+                self.footer = Some(footer.map_err(|error| damage(line, format!("the run's end: {error}")))?);
+                Ok(())
+            }
+        }
+    }
+
+    fn entry(&mut self, entry: Entry) -> Result<(), String> {
+        self.timeline.check(&entry)?;
+        let mut violations = Vec::new();
+        for cut in self.timeline.missed(&entry) {
+            violations.extend(self.record(cut));
+        }
+        self.entries += 1;
+        self.covered += entry.at.saturating_sub(self.until);
+        self.until = self.until.max(entry.at);
+        self.occupancy.take(&entry);
+        violations.extend(self.of_all());
+        if self.timeline.is_known(&entry) {
+            violations.extend(self.record(entry.clone().event()));
+        }
+        self.batch.push(entry);
+        let is_waited_for = self.explainer.waits(Duration::ZERO).is_some();
+        if is_waited_for || !violations.is_empty() || self.batch.len() >= BATCH {
+            self.give_evidence();
+        }
+        for violation in violations {
+            self.explainer.accuse(violation, Duration::from_nanos(self.until));
+        }
+        self.hand_on(false);
+        Ok(())
+    }
+
+    /// Violations that only all contexts together show.
+    fn of_all(&mut self) -> Vec<Violation> {
+        let violations = self.occupancy.violations();
+        for violation in &violations {
+            self.of_all.violation(violation.kind);
+        }
+        violations
+    }
+
+    fn give_evidence(&mut self) {
+        let batch = mem::take(&mut self.batch);
+        let bytes = batch.iter().map(Entry::memory).sum();
+        self.explainer.take(batch, bytes);
+    }
+
+    fn record(&mut self, event: Event) -> Vec<Violation> {
+        let (context, lane) = (event.context, event.lane);
+        let record = self.recorder.record(event);
+        if record.settled.is_some() {
+            self.timeline.settled(context, lane);
+        }
+        record.violations
+    }
+
+    fn hand_on(&mut self, is_over: bool) {
+        while let Some(violation) = self.explainer.explained(Duration::from_nanos(self.until), is_over) {
+            if self.violations.len() < VIOLATIONS_KEPT {
+                (self.seen)(&violation);
+                self.violations.push(violation);
+            }
+        }
+    }
+
+    fn conclude(mut self, header: Header, damage: Option<Damage>, damages: u64) -> Checked {
+        self.give_evidence();
+        self.occupancy.conclude();
+        for violation in self.of_all() {
+            self.explainer.accuse(violation, Duration::from_nanos(self.until));
+        }
+        self.hand_on(true);
+        // What a cut-off history leaves waiting is not known.
+        self.recorder.interrupt(self.until);
+        let mut tally = self.recorder.into_tally();
+        tally.merge(&self.of_all);
+        let longest_wait = self.occupancy.longest_wait();
+        tally.reached.add(&self.occupancy.reached());
+        let mut violations = self.violations;
+        for violation in self.footer.iter().flat_map(|footer| &footer.violations).cloned() {
+            tally.violation(violation.kind);
+            violations.truncate(VIOLATIONS_KEPT - 1);
+            (self.seen)(&violation);
+            violations.push(violation);
+        }
+        let gaps = self.timeline.gaps();
+        if let Some(footer) = self.footer.as_ref().filter(|footer| gaps > 0 || footer.kept.problem.is_some()) {
+            complete(&mut tally, footer);
+        }
+        let covered = Duration::from_nanos(self.covered);
+        let scene = self.explainer.into_scene();
+        let result = result(&header, self.footer.as_ref(), tally, (violations, scene), (covered, longest_wait));
+        let (footer, entries, until) = (self.footer, self.entries, self.until);
+        Checked { header, footer, result, entries, until, gaps, damage, damages }
+    }
+}
+
+/// Counts what the run saw where entries are missing.
+fn complete(tally: &mut Tally, footer: &Footer) {
+    for (&kind, &counted) in &footer.violations_by_kind {
+        let found = tally.violations.entry(kind).or_default();
+        *found = counted.max(*found);
+    }
+    tally.slow = tally.slow.max(footer.slow);
+    tally.reached = footer.reached;
+}
+
+fn result(
+    header: &Header,
+    footer: Option<&Footer>,
+    tally: Tally,
+    (violations, scene): (Vec<Violation>, Scene),
+    (covered, longest_wait): (Duration, Option<LongestWait>),
+) -> RunResult {
+    let is_whole = footer.is_some_and(|footer| footer.counts.requests == tally.total().requests);
+    let unknown = || "the history does not tell".to_owned();
+    RunResult {
+        preflight: header.preflight.clone(),
+        accounting: footer
+            .map_or_else(|| Accounting::NotCheckable { why: unknown() }, |footer| footer.accounting.clone()),
+        pending: footer.map_or_else(|| PendingRequests::NotChecked { why: unknown() }, |footer| footer.pending.clone()),
+        slots: footer.map_or_else(|| SlotCheck::not_checkable(unknown()), |footer| footer.slots.clone()),
+        idle_limit: footer.and_then(|footer| footer.idle_limit.clone()).unwrap_or(IdleSearch::NotAsked),
+        passes: footer.map_or(0, |footer| footer.passes),
+        elapsed: footer.filter(|_| is_whole).map_or(covered, |footer| footer.elapsed),
+        cpu_us: footer.map_or(0, |footer| share(footer.cpu_us, tally.total().requests, footer.counts.requests)),
+        memory: footer.map_or(Memory::default(), |footer| footer.memory),
+        interrupted: Interrupted(footer.is_some_and(|footer| footer.interrupted)),
+        is_end_known: footer.is_some(),
+        beside: footer.iter().flat_map(|footer| &footer.violations).cloned().collect(),
+        recorded: None,
+        scene: Arc::new(scene),
+        phases: footer.map_or_else(Vec::new, |footer| footer.phases.clone()),
+        broken_off: footer.and_then(|footer| footer.broken_off.clone()),
+        longest_wait,
+        go_aways: footer.map_or(GoAways::default(), |footer| footer.go_aways),
+        health: footer.and_then(|footer| footer.health.clone()),
+        tally,
+        violations,
+    }
+}
+
+/// What falls to `part` of so many.
+fn share(all: u64, part: u64, of: u64) -> u64 {
+    let share = u128::from(all) * u128::from(part) / u128::from(of.max(1));
+    u64::try_from(share).unwrap_or(u64::MAX)
+}
+
+impl Checked {
+    /// What is missing, and where the run said otherwise: a sentence each.
+    #[must_use]
+    pub fn remarks(&self) -> Vec<String> {
+        let mut remarks = Vec::new();
+        let Some(footer) = &self.footer else { return remarks };
+        let kept = &footer.kept;
+        if self.damage.is_some() {
+            remarks.push(format!(
+                "{} of {} entries are good: what happened elsewhere is taken from the run's own counts",
+                self.entries, kept.entries
+            ));
+        }
+        if kept.left_out + kept.lost > 0 {
+            remarks.push(format!(
+                "{} entries are there, {} were left out and {} lost: what happened there is taken from the run's own counts",
+                kept.entries, kept.left_out, kept.lost
+            ));
+        }
+        remarks.extend(kept.problem.clone());
+        for (kind, found) in &self.result.tally.violations {
+            let counted = footer.violations_by_kind.get(kind).copied().unwrap_or(0);
+            if *found != counted {
+                remarks.push(format!("the run counted {counted} {kind} and this check {found}"));
+            }
+        }
+        for (kind, counted) in &footer.violations_by_kind {
+            if !self.result.tally.violations.contains_key(kind) {
+                remarks.push(format!("the run counted {counted} {kind} and this check none"));
+            }
+        }
+        remarks
+    }
+}
+
+/// What the oracle is told where it may have missed something.
+fn missed(at: Nanos, entry: &Entry, lane: Lane) -> Event {
+    Event { at, context: entry.context, lane, kind: EventKind::Cut(Cut::Interrupted) }
+}

@@ -1,0 +1,181 @@
+//! What a history says besides the events: its first line and its last.
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    preflight::{Hints, Preflight},
+    probe::{Accounting, IdleSearch, PendingRequests, SlotCheck},
+    recorder::Counts,
+    run::{Health, Interrupted, Memory, PhaseSpan, RunResult},
+};
+use oracle::{
+    Rules, Violation, ViolationKind,
+    history::{FORMAT, Kept, Options, VERSION},
+};
+use wire::transport::GoAways;
+use workload::{claim::Claims, scenario::Scenario, seed::Seed};
+
+/// What a run is to record.
+#[derive(Clone, Debug)]
+pub struct HistoryPlan {
+    /// Where it goes, and how much of it.
+    pub options: Options,
+    /// The scenario's name.
+    pub scenario_name: String,
+    /// The command line that sends the same again, without what it tells of the endpoint.
+    pub replay: String,
+    /// How the embedded server is, as the command line takes it, if there is one.
+    pub server: Option<Vec<String>>,
+}
+
+/// What became of a history.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct HistoryWritten {
+    /// The file.
+    pub path: PathBuf,
+    /// What is in it.
+    #[serde(flatten)]
+    pub kept: Kept,
+}
+
+/// The first line of a history: all that the events are judged by.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Header {
+    pub(super) format: String,
+    pub(super) version: u32,
+    /// The version of the tool that wrote it.
+    pub tool_version: String,
+    /// When the run began, in milliseconds since 1970.
+    pub began_unix_ms: u64,
+    /// The scenario's name.
+    pub scenario_name: String,
+    /// What was sent.
+    pub scenario: Scenario,
+    /// What fixed every choice.
+    pub seed: Seed,
+    /// The command line that sends the same again.
+    pub replay: String,
+    /// Whether the server was in the same process.
+    pub embedded: bool,
+    /// How it was, as the command line takes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<Vec<String>>,
+    /// What the command line told of the endpoint.
+    pub hints: Hints,
+    /// What was found out before anything was sent.
+    pub preflight: Preflight,
+    /// What a correct server may do.
+    pub rules: Rules,
+}
+
+/// The last line of a history: what the events do not tell.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Footer {
+    /// What is in the file.
+    pub kept: Kept,
+    /// From the start of the first pass to the end of the last stream.
+    pub elapsed: Duration,
+    /// CPU time of the run's process, in µs.
+    pub cpu_us: u64,
+    /// What it took of the memory.
+    pub memory: Memory,
+    /// Whether the run was ended before it was done.
+    pub interrupted: bool,
+    /// What the server's own counts said.
+    pub accounting: Accounting,
+    /// Whether requests were still pending after it.
+    pub pending: PendingRequests,
+    /// What the slots were like after it.
+    pub slots: SlotCheck,
+    /// Passes that were finished.
+    pub passes: u64,
+    /// What was found beside the events.
+    pub violations: Vec<Violation>,
+    /// What the run counted of each kind.
+    pub violations_by_kind: BTreeMap<ViolationKind, u64>,
+    /// What the run sent, and what became of it.
+    pub counts: Counts,
+    /// Answers that took longer than the threshold.
+    pub slow: u64,
+    /// How often each claim was reached.
+    #[serde(default)]
+    pub reached: Claims,
+    /// What idle limit the server really keeps, where it was searched for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_limit: Option<IdleSearch>,
+    /// What became of connections that the server ended in good order.
+    #[serde(default, skip_serializing_if = "GoAways::is_none")]
+    pub go_aways: GoAways,
+    /// What the server said of itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health: Option<Health>,
+    /// When the scenario's phases were.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<PhaseSpan>,
+    /// Why the run could not go on, where something could not be done to the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broken_off: Option<String>,
+}
+
+impl Header {
+    pub(super) fn new(
+        recording: &HistoryPlan,
+        scenario: &Scenario,
+        seed: Seed,
+        hints: Hints,
+        embedded: bool,
+        (preflight, rules): (&Preflight, Rules),
+    ) -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+            began_unix_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
+            scenario_name: recording.scenario_name.clone(),
+            scenario: scenario.clone(),
+            seed,
+            replay: preflight.told.added_to(&recording.replay),
+            embedded,
+            server: recording.server.clone(),
+            hints,
+            preflight: preflight.clone(),
+            rules,
+        }
+    }
+}
+
+impl Footer {
+    pub(super) fn new(result: &RunResult, kept: &Kept) -> Self {
+        Self {
+            kept: kept.clone(),
+            elapsed: result.elapsed,
+            cpu_us: result.cpu_us,
+            memory: result.memory,
+            interrupted: result.interrupted == Interrupted(true),
+            accounting: result.accounting.clone(),
+            pending: result.pending.clone(),
+            slots: result.slots.clone(),
+            passes: result.passes,
+            violations: result.beside.clone(),
+            violations_by_kind: result.tally.violations.clone(),
+            counts: result.tally.total(),
+            slow: result.tally.slow,
+            reached: result.tally.reached,
+            idle_limit: Some(result.idle_limit.clone()).filter(|found| *found != IdleSearch::NotAsked),
+            go_aways: result.go_aways,
+            health: result.health.clone(),
+            phases: result.phases.clone(),
+            broken_off: result.broken_off.clone(),
+        }
+    }
+}

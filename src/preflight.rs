@@ -1,0 +1,442 @@
+//! What is found out about server and model before anything is sent.
+
+mod computes;
+mod configured;
+mod limits;
+mod note;
+mod parts;
+mod rules;
+mod shapes;
+
+use std::{cmp::Reverse, collections::BTreeSet, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use self::{
+    computes::{arithmetic, check_answers, check_json, value_bits},
+    configured::{Configured, loaded_in_phases},
+    parts::{is_missing, missing, note},
+    shapes::check_elements,
+};
+use wire::transport::{CallError, Client, Configuration, Declared, speaks_tls};
+use workload::{
+    arithmetic::Formula,
+    controls::{self, Controls, Told},
+    conversation::Transport,
+    endpoint::Scheme,
+    model::{Model, Settings, Strategy, ToldIds},
+    number::Datatype,
+    plan::Manner,
+    scenario::{Phase, Population, Reuse, Scenario},
+    sequence::{IdForm, Pattern},
+    tensor::{ELEMENTS_MAX, Shape, TensorSpec, elements},
+};
+
+#[cfg(test)]
+pub(crate) use self::parts::every_note as every_part_note;
+pub use self::{limits::RunLimits, note::Note, parts::Part};
+pub(crate) use self::{parts::Wanted, rules::rules};
+
+/// How many models are named to who asked for one that is not there.
+const MODELS_SHOWN: usize = 12;
+/// A type whose sums cannot be checked.
+const BF16: &str = "BF16";
+
+/// What the command line tells of an endpoint that does not tell it itself.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct Hints {
+    /// How many sequences can have a slot at a time.
+    pub slots: Option<u32>,
+    /// The idle limit.
+    pub idle_limit: Option<Duration>,
+    /// The sequence batcher's strategy.
+    pub strategy: Option<Strategy>,
+    /// What the model computes.
+    #[serde(default)]
+    pub formula: Option<Formula>,
+    /// What a new sequence's state begins with.
+    #[serde(default)]
+    pub initial_state: Option<i64>,
+    /// How often a decoupled model answers a request.
+    #[serde(default)]
+    pub responses: Option<u32>,
+}
+
+impl Hints {
+    /// The flags that tell it.
+    #[must_use]
+    pub fn words(&self) -> Vec<String> {
+        let Self { slots, idle_limit, strategy, formula, initial_state, responses } = self;
+        let words = [
+            slots.map(|slots| format!("--slots {slots}")),
+            idle_limit.map(|limit| format!("--idle-limit {}ms", limit.as_millis())),
+            strategy.map(|strategy| format!("--strategy {}", strategy.to_string().to_lowercase())),
+            formula.map(|formula| format!("--formula {}", formula.name())),
+            initial_state.map(|initial| format!("--initial-state {initial}")),
+            responses.map(|responses| format!("--responses {responses}")),
+        ];
+        words.into_iter().flatten().collect()
+    }
+
+    /// A command line with these flags besides.
+    #[must_use]
+    pub fn added_to(&self, line: &str) -> String {
+        std::iter::once(line.to_owned()).chain(self.words()).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// What was found out, and what follows from it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Preflight {
+    /// The model under test.
+    pub model: Model,
+    /// How long the run waits.
+    pub limits: RunLimits,
+    /// Which parts of the protocol the endpoint has.
+    #[serde(default)]
+    pub parts: Vec<Part>,
+    /// Whether the server counts requests, so that its counts can be checked.
+    pub has_statistics: bool,
+    /// What was taken from the command line, because the endpoint does not tell it.
+    #[serde(default)]
+    pub told: Hints,
+    /// What the run will do otherwise than asked, and what it cannot check, a sentence each.
+    pub notes: Vec<Note>,
+}
+
+/// What pauses are shares of where the idle limit is not known: the server's default.
+const USUAL_IDLE_LIMIT: Duration = Duration::from_secs(1);
+
+impl Preflight {
+    /// What the model makes of how passes are carried out.
+    #[must_use]
+    pub fn manner(&self) -> Manner {
+        Manner {
+            after_answers: self.model.mixes_pipelined.is_some(),
+            idle_limit: self.model.idle_limit.unwrap_or(USUAL_IDLE_LIMIT),
+            batches: self.model.batches,
+            one_step: self.model.arithmetic.answers.are_iterative(),
+        }
+    }
+
+    /// Whether the endpoint says whether the server and the model are ready.
+    pub(super) fn tells_readiness(&self) -> bool {
+        self.parts.iter().any(|part| part.part == Wanted::Health.name() && part.has)
+    }
+
+    /// What the looks after the run go over: streams, where there are some and they are open to everybody.
+    #[must_use]
+    pub fn looks_go_over(&self, scenario: &Scenario) -> Transport {
+        let lacks_streams = self.parts.iter().any(|part| part.part == Wanted::Streaming.name() && !part.has);
+        let own = scenario.populations.first().map(|population| population.sending.transport());
+        own.filter(|_| lacks_streams).unwrap_or_else(|| scenario.target.endpoint.usual())
+    }
+
+    /// Why the model cannot be sent what the scenario has, if it cannot.
+    #[must_use]
+    pub fn cannot_be_sent(&self, scenario: &Scenario) -> Option<String> {
+        let Model { name, arithmetic, shape, .. } = &self.model;
+        let numbers = check_json(name, arithmetic.datatype, scenario)
+            .and_then(|()| value_bits(name, arithmetic, shape, scenario).map(drop));
+        numbers.err().or_else(|| self.cannot_take_ids(scenario))
+    }
+
+    /// Why the model cannot take correlation IDs of the scenario's form, if it cannot.
+    fn cannot_take_ids(&self, scenario: &Scenario) -> Option<String> {
+        let name = &self.model.name;
+        let keeps_by_id = self.model.mixes_pipelined.is_some() || self.model.told_ids != ToldIds::None;
+        if keeps_by_id && scenario.id_forms().any(IdForm::is_near) {
+            return Some(format!(
+                "model '{name}' may keep its state by correlation ID, and may then lawfully take two that are nearly the same for \
+                 one: use another correlation_ids.form, or another model (-m)"
+            ));
+        }
+        let has = |texts: bool| scenario.id_forms().any(|form| form.is_text() == texts);
+        // The real server does not refuse them: it tells the model whatever lies in memory, and can die of it.
+        let (told, other) = match self.model.told_ids {
+            ToldIds::Integers if has(true) => ("integers", "texts"),
+            ToldIds::Texts if has(false) => ("texts", "integers"),
+            ToldIds::None | ToldIds::Integers | ToldIds::Texts => return None,
+        };
+        Some(format!(
+            "model '{name}' is told correlation IDs as {told}, so it cannot be sent {other}: use another correlation_ids.form, \
+             or another model (-m)"
+        ))
+    }
+
+    /// Asks the server about itself and the scenario's model.
+    ///
+    /// # Errors
+    /// Why the model cannot be tested, in one line.
+    pub async fn ask(client: &Client, scenario: &Scenario, hints: Hints) -> Result<Self, String> {
+        let name = scenario.target.model.as_str();
+        let unwell = match check_server(client).await {
+            Ok(unwell) => unwell,
+            Err(error) => return Err(also_where_it_is_secured(error, scenario).await),
+        };
+        let sends_over_streams =
+            scenario.populations.iter().any(|population| population.sending.transport().is_stream());
+        let streaming = match client.streams().await {
+            // What else becomes of streams is for the run to tell.
+            Err(error) if !is_missing(&error) && !matches!(error, CallError::Refused(_)) => Ok(()),
+            streaming => streaming,
+        };
+        if let (Err(error), true) = (&streaming, sends_over_streams) {
+            return Err(format!("no stream of requests can be opened: {error}"));
+        }
+        let unwell = check_model(client, name).await?.or(unwell);
+        let declared = missing(client.declared(name).await)
+            .map_err(|error| format!("cannot read the metadata of model '{name}': {error}"))?;
+        let configuration = missing(client.configuration(name).await)
+            .map_err(|error| format!("cannot read the configuration of model '{name}': {error}"))?;
+        let mut notes: Vec<_> = unwell.iter().map(|error| note(Wanted::Health, error)).collect();
+        let mut parts = vec![
+            Part::of(Wanted::Health, unwell.as_ref()),
+            Part::of(Wanted::Streaming, streaming.as_ref().err()),
+            Part::of(Wanted::Metadata, declared.as_ref().err()),
+            Part::of(Wanted::Configuration, configuration.as_ref().err()),
+        ];
+        let declared = match (declared, &configuration) {
+            (Ok(declared), _) => declared,
+            (Err(error), Ok(configuration)) => {
+                notes.push(note(Wanted::Metadata, &error));
+                let (inputs, outputs) = configuration.tensors();
+                Declared { inputs, outputs, versions: Vec::new() }
+            }
+            (Err(error), Err(_)) => {
+                return Err(format!("neither metadata nor configuration tell the tensors of model '{name}': {error}"));
+            }
+        };
+        if let Err(error) = &configuration {
+            notes.push(note(Wanted::Configuration, error));
+        }
+        let configuration = configuration.ok();
+        let settings = configuration.as_ref().map(Configuration::settings);
+        let batches = settings.as_ref().is_none_or(|settings| settings.batches);
+        let (input, output, shape, datatype) = choose_tensors(name, &declared, batches)?;
+        check_elements(name, &input, &shape, scenario)?;
+        let mut told = match settings {
+            Some(_) => {
+                let Hints { formula, initial_state, responses, .. } = hints;
+                Hints { formula, initial_state, responses, ..Hints::default() }
+            }
+            None => hints,
+        };
+        let mut unreadable = None;
+        let has_statistics = match client.counted(name).await {
+            Ok(_) => true,
+            Err(error) => {
+                // A server may be built or set up without them.
+                unreadable = Some(error);
+                false
+            }
+        };
+        parts.push(Part::of(Wanted::Statistics, unreadable.as_ref()));
+        let server = client.server_name().await.ok().filter(|server| !server.is_empty());
+        let mut known = Configured::new(name, settings.as_ref(), hints, &mut notes)?;
+        if !settings.as_ref().is_some_and(|settings| settings.implicit_state) {
+            known.may_become_oldest(scenario);
+        }
+        if let Some(configuration) = &configuration {
+            known.also_with(&loaded_in_phases(configuration, scenario));
+        }
+        known.may_differ_in_length(scenario);
+        if let Some(error) = unreadable {
+            notes.push(note(Wanted::Statistics, &error));
+        }
+        let arithmetic = arithmetic(name, settings.as_ref(), (datatype, &shape), scenario, &mut told, &mut notes)?;
+        check_answers(name, arithmetic.answers, scenario)?;
+        let mut model = known.model(name, server, (input, output), shape, arithmetic);
+        model.version = declared.newest().map(str::to_owned);
+        if model.version.is_none() {
+            let what = "the model's version, because the server does not say which versions it has";
+            notes.push(Note::NotChecked(what.to_owned()));
+        }
+        if scenario.target.controls && !arithmetic.answers.are_iterative() {
+            model.controls =
+                settings.as_ref().and_then(|settings| controls(settings, scenario, &declared.outputs, &mut notes));
+        }
+        notes.extend(sends_after_answers(scenario, &model));
+        notes.extend(calls(scenario));
+        Ok(Self { limits: RunLimits::new(scenario, &model), model, parts, has_statistics, told, notes })
+    }
+}
+
+/// What is said of a server with which no call succeeds; of one that wants TLS, that.
+async fn also_where_it_is_secured(error: String, scenario: &Scenario) -> String {
+    let endpoint = scenario.target.endpoint.for_calls();
+    if !endpoint.scheme.is_secured() && speaks_tls(endpoint, scenario.limits.connect_ms.duration()).await {
+        let secured = if endpoint.scheme.is_grpc() { Scheme::Grpcs } else { Scheme::Https };
+        return format!(
+            "it speaks TLS there: use {} (with --ca FILE, if its authority is your own)",
+            endpoint.clone().speaking(secured)
+        );
+    }
+    error
+}
+
+/// Why the server does not say how it is, if it does not.
+async fn check_server(client: &Client) -> Result<Option<CallError>, String> {
+    // A call that a server does not have, or not for everybody, tells that it lives.
+    let unwell = match client.server_live().await {
+        Ok(true) => None,
+        Ok(false) => return Err("the server says that it is not live".to_owned()),
+        Err(error) if is_missing(&error) => Some(error),
+        Err(error) => return Err(error.to_string()),
+    };
+    match client.server_ready().await {
+        Ok(true) => Ok(unwell),
+        Err(error) if is_missing(&error) => Ok(Some(error)),
+        Ok(false) => Err("the server says that it is not ready: wait until its models are loaded".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Why the server does not say whether the model is ready, if it does not.
+async fn check_model(client: &Client, name: &str) -> Result<Option<CallError>, String> {
+    match client.model_ready(name).await {
+        Ok(true) => Ok(None),
+        Err(error) if is_missing(&error) => Ok(Some(error)),
+        Ok(false) | Err(CallError::Refused(_)) => Err(match client.models().await {
+            Ok(models) if models.iter().any(|model| model == name) => {
+                format!("the server has the model '{name}', and it is not ready")
+            }
+            Ok(models) if !models.is_empty() => {
+                format!("the server has no model '{name}'; it has {}", some_of(&models, name))
+            }
+            _ => format!("the server has no model '{name}' that is ready"),
+        }),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Models by name, those first whose names begin most like the one that is looked for; not all where they are many.
+fn some_of(models: &[String], like: &str) -> String {
+    let alike = |name: &String| name.bytes().zip(like.bytes()).take_while(|(one, other)| one == other).count();
+    let mut models: Vec<_> = models.iter().collect();
+    models.sort_by_key(|name| Reverse(alike(name)));
+    let shown = models.iter().take(MODELS_SHOWN).map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
+    match models.len().saturating_sub(MODELS_SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+/// The input and the output that the run uses, the shape that is sent, and the type.
+fn choose_tensors(
+    model: &str,
+    Declared { inputs, outputs, .. }: &Declared,
+    batches: bool,
+) -> Result<(TensorSpec, TensorSpec, Shape, Datatype), String> {
+    let list = |tensors: &[TensorSpec]| tensors.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let refuse = || {
+        Err(format!(
+            "model '{model}' takes [{}] and gives [{}]: the tool needs one input and an output of the same shape, of at most \
+             {ELEMENTS_MAX} elements, and of the same type, one of {}",
+            list(inputs),
+            list(outputs),
+            Datatype::ALL.map(Datatype::name).join(", ")
+        ))
+    };
+    let output = match outputs.as_slice() {
+        [output] => Some(output),
+        _ => outputs.iter().find(|output| output.name == "OUTPUT"),
+    };
+    let ([input], Some(output)) = (inputs.as_slice(), output) else { return refuse() };
+    if input.datatype == BF16 {
+        return Err(format!(
+            "model '{model}' takes {input}, and sums of {BF16} are exact up to 256 alone, which is too little to tell answers apart: take \
+             a model of another type (-m)"
+        ));
+    }
+    let datatype = Datatype::named(&input.datatype).filter(|_| input.datatype == output.datatype);
+    match (Shape::common(input, output, batches), datatype) {
+        (Some(shape), Some(datatype)) => Ok((input.clone(), output.clone(), shape, datatype)),
+        _ => refuse(),
+    }
+}
+
+/// The output in which the model says what it saw of a request, where its configuration names one.
+fn controls(
+    settings: &Settings,
+    scenario: &Scenario,
+    outputs: &[TensorSpec],
+    notes: &mut Vec<Note>,
+) -> Option<Controls> {
+    let Some(name) = settings.parameters.get(controls::PARAMETER) else {
+        let what = "what the model saw of each request, because it does not report it";
+        notes.push(Note::NotChecked(format!("{what} (parameter {})", controls::PARAMETER)));
+        return None;
+    };
+    let output = outputs.iter().find(|output| output.name == *name);
+    let shape = output
+        .filter(|output| output.datatype == controls::DATATYPE)
+        .and_then(TensorSpec::smallest_shape)
+        .filter(|shape| elements(shape) == controls::ELEMENTS);
+    if shape.is_none() {
+        notes.push(Note::NotChecked(format!(
+            "what the model saw of each request, because its parameter {} names '{name}', which is no output of {} {}",
+            controls::PARAMETER,
+            controls::ELEMENTS,
+            controls::DATATYPE
+        )));
+    }
+    let shape = shape?;
+    let Told { start, end, ready, corrid_bits } = settings.told;
+    let controls = [("START", start), ("END", end), ("READY", ready), ("CORRID", corrid_bits.is_some())];
+    let untold: Vec<_> = controls.into_iter().filter(|(_, is_told)| !is_told).map(|(name, _)| name).collect();
+    if !untold.is_empty() {
+        notes.push(Note::NotChecked(format!(
+            "{}, because the model does not report {}",
+            listed(&untold),
+            if untold.len() == 1 { "it" } else { "them" }
+        )));
+    }
+    // With another strategy there may be another number of slots.
+    let is_switched = |phase: &Phase| phase.server.is_some_and(|action| action.strategy().is_some());
+    let slots = Some(settings.slots).filter(|_| !scenario.phases.iter().any(is_switched));
+    Some(Controls { output: name.clone(), shape, told: settings.told, slots })
+}
+
+/// Words as a sentence lists them.
+fn listed(words: &[&str]) -> String {
+    match words {
+        [] => String::new(),
+        [alone] => (*alone).to_owned(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// What is said where steps are calls, and so do not go out as asked for.
+fn calls(scenario: &Scenario) -> Vec<Note> {
+    let of_calls = || scenario.populations.iter().filter(|population| !population.sending.transport().is_stream());
+    let mut notes = Vec::new();
+    if of_calls().any(|population| population.sending.window.has_room(1)) {
+        notes.push(
+            "window is 1 where steps are calls of their own: nothing orders two calls but the answer to the first"
+                .into(),
+        );
+    }
+    let left_out: BTreeSet<_> = of_calls().flat_map(Population::left_out).map(Pattern::name).collect();
+    if !left_out.is_empty() {
+        let patterns = left_out.into_iter().collect::<Vec<_>>().join(", ");
+        let left_out = "left out where steps are calls of their own, because they need a stream";
+        notes.push(format!("{left_out}: {patterns}").into());
+    }
+    notes
+}
+
+/// What is said where the sequences of an ID do not go out as asked for.
+fn sends_after_answers(scenario: &Scenario, model: &Model) -> Option<Note> {
+    let why = model.mixes_pipelined.as_ref().filter(|_| !model.arithmetic.answers.are_iterative())?;
+    scenario.populations.iter().any(|population| population.sending.reuse == Reuse::Pipelined).then(|| {
+        format!(
+            "reuse is after-answer: {why}, so it may keep state by correlation ID, and a START sent before the END's answer \
+             could lawfully be mixed with its predecessor"
+        )
+        .into()
+    })
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,261 @@
+//! Whether the server's own counts account for every request.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use crate::recorder::Counts;
+use oracle::{CountBounds, Evidence, Violation, ViolationKind};
+use wire::transport::{CallError, Client};
+use workload::{
+    answers::Answers,
+    model::{Counted, Model},
+};
+
+const POLL: Duration = Duration::from_millis(50);
+
+/// What the server's counts say about the run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", tag = "result")]
+pub enum Accounting {
+    /// They account for every request.
+    Agrees {
+        /// How far they rose.
+        rose: Counted,
+    },
+    /// They do not.
+    Differs {
+        /// How far they rose.
+        rose: Counted,
+        /// What a correct server counts.
+        expected: CountBounds,
+    },
+    /// They cannot tell.
+    NotCheckable {
+        /// Why.
+        why: String,
+    },
+}
+
+/// The counts before a run, if they stood still.
+#[derive(Clone, Debug)]
+pub(crate) struct Baseline(Result<Counted, String>);
+
+impl Baseline {
+    /// Takes the model's counts, and watches for a while whether anybody else uses the model.
+    pub(crate) async fn take(client: &Client, model: &str, quiet: Duration) -> Self {
+        Self(match still_counts(client, model, quiet).await {
+            Ok((before, after)) if before == after => Ok(after),
+            Ok((before, after)) => Err(format!(
+                "somebody else uses the model: its counts rose by {} before the run",
+                after.success.abs_diff(before.success)
+            )),
+            Err(error) => Err(format!("the statistics cannot be read: {error}")),
+        })
+    }
+
+    /// Compares how far the counts rose with what was sent and answered.
+    pub(crate) async fn compare(
+        &self,
+        client: &Client,
+        model: &Model,
+        counts: &Counts,
+        settle: Duration,
+        quiet: Duration,
+    ) -> Accounting {
+        let before = match &self.0 {
+            Ok(before) => *before,
+            Err(why) => return Accounting::NotCheckable { why: why.clone() },
+        };
+        let expected = bounds(counts, model.arithmetic.answers);
+        let model = &model.name;
+        wait_until_settled(client, model, settle, |now| rise(before, now).is_some_and(|rose| reach(&rose, &expected)))
+            .await;
+        // The server may still work off what was cut.
+        let patience = if counts.indeterminate > 0 { settle } else { Duration::ZERO };
+        match stood_still(client, model, quiet, patience).await {
+            Ok((first, last)) if first != last => Accounting::NotCheckable {
+                why: "the model's counts still rose after the run: somebody else uses it, or it works off what was cut"
+                    .to_owned(),
+            },
+            Ok((_, last)) => judge(rise(before, last), expected),
+            Err(error) => Accounting::NotCheckable { why: format!("the statistics cannot be read: {error}") },
+        }
+    }
+}
+
+/// The counts before something that is short enough to need no watch for others beforehand.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ledger(Counted);
+
+impl Ledger {
+    /// Takes the model's counts.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub(crate) async fn open(client: &Client, model: &str) -> Result<Self, String> {
+        client.counted(model).await.map(Self).map_err(|error| format!("the statistics cannot be read: {error}"))
+    }
+
+    /// Waits until the server has counted this many requests since, for at most `settle`: a server may count a request after
+    /// it has answered it.
+    pub(crate) async fn wait_for(self, client: &Client, model: &str, completed: u64, settle: Duration) {
+        let reached = |now| rise(self.0, now).is_none_or(|rose| rose.success >= completed);
+        wait_until_settled(client, model, settle, reached).await;
+    }
+
+    /// Compares how far the counts rose with what was sent and answered since.
+    pub(crate) async fn compare(self, client: &Client, model: &str, counts: &Counts, settle: Duration) -> Accounting {
+        let expected = bounds(counts, Answers::One);
+        let reached = |now| rise(self.0, now).is_none_or(|rose| reach(&rose, &expected));
+        wait_until_settled(client, model, settle, reached).await;
+        match client.counted(model).await {
+            Ok(now) => judge(rise(self.0, now), expected),
+            Err(error) => Accounting::NotCheckable { why: format!("the statistics cannot be read: {error}") },
+        }
+    }
+}
+
+async fn still_counts(client: &Client, model: &str, quiet: Duration) -> Result<(Counted, Counted), CallError> {
+    let first = client.counted(model).await?;
+    tokio::time::sleep(quiet).await;
+    Ok((first, client.counted(model).await?))
+}
+
+/// The counts before and after a time of quiet; where they rise, again until that much time has passed.
+async fn stood_still(
+    client: &Client,
+    model: &str,
+    quiet: Duration,
+    patience: Duration,
+) -> Result<(Counted, Counted), CallError> {
+    let deadline = Instant::now() + patience;
+    loop {
+        let (first, last) = still_counts(client, model, quiet).await?;
+        if first == last || Instant::now() >= deadline {
+            return Ok((first, last));
+        }
+    }
+}
+
+async fn wait_until_settled(client: &Client, model: &str, limit: Duration, settled: impl Fn(Counted) -> bool) {
+    let poll = async {
+        while !client.counted(model).await.is_ok_and(&settled) {
+            tokio::time::sleep(POLL).await;
+        }
+    };
+    // What has not settled by then is judged as it is.
+    let _ = tokio::time::timeout(limit, poll).await;
+}
+
+/// How far the counts rose; none where they fell, as they do when a model is loaded anew.
+fn rise(before: Counted, after: Counted) -> Option<Counted> {
+    Some(Counted {
+        success: after.success.checked_sub(before.success)?,
+        fail: after.fail.checked_sub(before.fail)?,
+        inference: after.inference.checked_sub(before.inference)?,
+        execution: after.execution.checked_sub(before.execution)?,
+    })
+}
+
+/// What a correct server counts. Refused requests are in no count, but those that waited for too long, which may count as failures.
+fn bounds(counts: &Counts, answers: Answers) -> CountBounds {
+    // The server's own END of a request that is a whole sequence is a failure to it.
+    let own_ends = if answers.are_iterative() { counts.completed } else { 0 };
+    CountBounds {
+        success_min: counts.completed,
+        // A request that the model itself answers with an error counts as a success, or as a failure.
+        success_max: counts.completed + counts.failed + counts.indeterminate,
+        fail_max: counts.failed + counts.expired + counts.indeterminate + own_ends,
+    }
+}
+
+fn reach(rose: &Counted, expected: &CountBounds) -> bool {
+    rose.success >= expected.success_min && rose.inference >= expected.success_min
+}
+
+fn judge(rose: Option<Counted>, expected: CountBounds) -> Accounting {
+    let Some(rose) = rose else {
+        return Accounting::NotCheckable {
+            why: "the model's counts fell: it was loaded anew during the run".to_owned(),
+        };
+    };
+    let successes = expected.success_min..=expected.success_max;
+    if successes.contains(&rose.success) && successes.contains(&rose.inference) && rose.fail <= expected.fail_max {
+        return Accounting::Agrees { rose };
+    }
+    Accounting::Differs { rose, expected }
+}
+
+impl Accounting {
+    /// The violation that a difference is.
+    pub(crate) fn violation(&self, at_ns: u64, counts: &Counts) -> Option<Violation> {
+        let Self::Differs { rose: seen, expected } = *self else { return None };
+        let evidence = Evidence::Counts { requests: counts.requests, expected, seen };
+        Some(Violation::of_the_run(ViolationKind::Statistics, at_ns, evidence))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(completed: u64, failed: u64, indeterminate: u64) -> Counts {
+        Counts {
+            requests: completed + failed + indeterminate + 3,
+            completed,
+            refused: 3,
+            failed,
+            indeterminate,
+            ..Counts::default()
+        }
+    }
+
+    #[expect(clippy::unnecessary_wraps, reason = "as rise() gives it")]
+    fn rose(success: u64, inference: u64, fail: u64) -> Option<Counted> {
+        Some(Counted { success, fail, inference, execution: 1 })
+    }
+
+    fn agrees(counts: &Counts, rose: Option<Counted>) -> bool {
+        matches!(judge(rose, bounds(counts, Answers::One)), Accounting::Agrees { .. })
+    }
+
+    #[test]
+    fn when_all_was_answered_the_counts_are_exact() {
+        let counts = counts(10, 0, 0);
+        assert!(agrees(&counts, rose(10, 10, 0)));
+        for (success, inference, fail) in [(9, 10, 0), (11, 10, 0), (10, 9, 0), (10, 11, 0), (10, 10, 1), (13, 13, 0)] {
+            let judged = judge(rose(success, inference, fail), bounds(&counts, Answers::One));
+            let violation = judged.violation(0, &counts).expect("a violation");
+            assert_eq!(violation.kind, ViolationKind::Statistics, "{violation:?}");
+        }
+    }
+
+    #[test]
+    fn after_a_cut_the_counts_are_bounded() {
+        let counts = counts(10, 1, 4);
+        for (success, fail, right) in
+            [(10, 0, true), (15, 1, true), (12, 5, true), (9, 0, false), (16, 0, false), (10, 6, false)]
+        {
+            assert_eq!(agrees(&counts, rose(success, success, fail)), right, "{success} {fail}");
+        }
+    }
+
+    #[test]
+    fn sequences_that_end_by_themselves_may_each_count_as_a_failure_too() {
+        let agrees = |fail| {
+            let judged = judge(rose(10, 10, fail), bounds(&counts(10, 0, 0), Answers::EachOf(3)));
+            matches!(judged, Accounting::Agrees { .. })
+        };
+        assert_eq!([0, 10, 11].map(agrees), [true, true, false]);
+    }
+
+    #[test]
+    fn counts_that_fell_tell_nothing() {
+        let before = Counted { success: 5, ..Counted::default() };
+        let judged = judge(rise(before, Counted::default()), bounds(&counts(1, 0, 0), Answers::One));
+        assert!(matches!(judged, Accounting::NotCheckable { .. }), "{judged:?}");
+    }
+}

@@ -1,0 +1,98 @@
+//! Sequences that the tool sends besides those of the run, each judged by an oracle that knows no others.
+
+use std::collections::VecDeque;
+
+use crate::preflight::{Preflight, rules};
+use oracle::{
+    Oracle, Purpose, Ruling, Violation,
+    diagnosis::{ModelFacts, explain},
+    history::Entry,
+};
+use workload::{
+    conversation::Lane,
+    event::{ContextId, Event, EventKind, Nanos},
+    scenario::Scenario,
+    sequence::CorrelationId,
+};
+
+/// The most events that are kept to explain violations by.
+const ENTRIES: usize = 100_000;
+
+/// Who judges such sequences. Each of them has a context, and all have the worker behind the run's last one.
+pub(crate) struct Aside {
+    purpose: Purpose,
+    worker: u32,
+    /// By context.
+    ids: Vec<CorrelationId>,
+    oracle: Oracle,
+}
+
+/// What such sequences have shown.
+#[derive(Debug, Default)]
+pub(crate) struct Trail {
+    /// What a correct server does not do.
+    violations: Vec<Violation>,
+    /// The latest events.
+    entries: VecDeque<Entry>,
+    requests: u64,
+}
+
+impl Aside {
+    /// Judges a sequence for each of these correlation IDs.
+    pub(crate) fn new(scenario: &Scenario, preflight: &Preflight, ids: Vec<CorrelationId>, purpose: Purpose) -> Self {
+        let rules = rules(scenario, preflight);
+        let (id_form, contexts) = (scenario.correlation_ids.form, u32::try_from(ids.len()).expect("there are few"));
+        let oracle = Oracle::new(rules, 1, contexts, |ContextId { context, .. }| (ids[context as usize], id_form));
+        Self { purpose, worker: scenario.workers(), ids, oracle }
+    }
+
+    /// The place of the sequence with this index.
+    pub(crate) fn place(&self, context: u32) -> ContextId {
+        ContextId { worker: self.worker, context }
+    }
+
+    /// Judges what happened on a sequence. Its violations go to the trail.
+    pub(crate) fn observe(&mut self, trail: &mut Trail, at: Nanos, context: u32, kind: EventKind) -> Ruling {
+        let place = self.place(context);
+        let event = self.oracle.read(Event { at, context: place, lane: Lane::FIRST, kind });
+        trail.happened(Entry::new(event.clone(), self.ids[context as usize]));
+        // The oracle knows one worker.
+        let mut ruling = self.oracle.observe(Event { context: ContextId { worker: 0, context }, ..event });
+        for mut violation in ruling.violations.drain(..) {
+            if let Some(accused) = &mut violation.place {
+                accused.worker = place.worker;
+                accused.aside = Some(self.purpose);
+            }
+            trail.violations.push(violation);
+        }
+        ruling
+    }
+}
+
+impl Trail {
+    fn happened(&mut self, entry: Entry) {
+        self.requests += u64::from(matches!(entry.what, EventKind::Sent(_)));
+        if self.entries.len() >= ENTRIES {
+            self.entries.pop_front();
+        }
+        self.entries.push_back(entry);
+    }
+
+    /// Requests sent.
+    pub(crate) fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    /// How many violations there are so far.
+    pub(crate) fn violations(&self) -> usize {
+        self.violations.len()
+    }
+
+    /// The violations, with their explanations.
+    pub(crate) fn explained(self, known: &ModelFacts) -> Vec<Violation> {
+        let Self { violations, entries, requests: _ } = self;
+        let entries = Vec::from(entries);
+        let explained = |violation| Violation { explanations: explain(&violation, &entries, known), ..violation };
+        violations.into_iter().map(explained).collect()
+    }
+}

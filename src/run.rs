@@ -1,0 +1,276 @@
+//! A run from its first look at the server to its last.
+
+mod after;
+mod before;
+mod context;
+mod disturbance;
+mod driver;
+mod during;
+mod gate;
+mod health;
+mod held_up;
+mod out;
+mod passes;
+mod phases;
+mod progress;
+mod resources;
+mod shared;
+mod threads;
+mod watch;
+mod worker;
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use tokio::sync::mpsc;
+
+use self::{
+    disturbance::Hands,
+    during::Driven,
+    health::Looker,
+    resources::{ensure_open_files, ensure_program},
+    shared::Shared,
+};
+use crate::{
+    frame::{HistoryPlan, HistoryWritten},
+    preflight::{Hints, Preflight},
+    probe::{Accounting, IdleSearch, PendingRequests, SlotCheck, accounting::Baseline},
+    recorder::Tally,
+};
+use oracle::{LongestWait, VIOLATIONS_KEPT, Violation, diagnosis::ModelFacts, explained_alone, history::Scene};
+use wire::transport::{Client, GoAways};
+use workload::{scenario::Scenario, seed::Seed};
+
+pub use self::{
+    disturbance::{Restart, cannot_disturb},
+    health::{Growth, Health, MemorySource, NotReady, ServerMemory},
+    passes::Given,
+    phases::PhaseSpan,
+    progress::Progress,
+    resources::{Memory, ResourceError},
+};
+
+/// How often the run is looked at.
+pub(super) const TICK: Duration = Duration::from_millis(100);
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// What to send.
+    pub scenario: Scenario,
+    /// What fixes every choice.
+    pub seed: Seed,
+    /// What the command line tells of the endpoint.
+    pub hints: Hints,
+    /// Whether the first violation ends the run.
+    pub fail_fast: bool,
+    /// Whether the server is in this process too.
+    pub embedded: bool,
+    /// The history that is to be written, if any.
+    pub recording: Option<HistoryPlan>,
+    /// How the server is restarted, where a scenario does that.
+    pub restart: Option<Restart>,
+    /// This tool's executable, for the pattern `kill-client`; none where it is not known, and then the pattern is refused.
+    pub program: Option<PathBuf>,
+    /// Where the server's memory is read, if anywhere.
+    pub server_memory: Option<MemorySource>,
+}
+
+impl Setup {
+    /// A run of this scenario, with everything else as it is where nobody asks for more.
+    #[must_use]
+    pub fn new(scenario: Scenario, seed: Seed) -> Self {
+        Self {
+            scenario,
+            seed,
+            hints: Hints::default(),
+            fail_fast: false,
+            embedded: false,
+            recording: None,
+            restart: None,
+            program: None,
+            server_memory: None,
+        }
+    }
+}
+
+/// Who watches a run.
+pub trait Observer {
+    /// What was found out before anything is sent.
+    fn found(&mut self, _preflight: &Preflight) {}
+    /// A violation, as soon as it is seen; only so many of them as are kept with their evidence.
+    fn violation(&mut self, _violation: &Violation) {}
+    /// How far the run is, some times a second.
+    fn progress(&mut self, _progress: &Progress) {}
+    /// The run was interrupted and waits for what is under way.
+    fn interrupted(&mut self, _drain: Duration) {}
+    /// What a person should know although it says nothing about the server's behaviour, in one line.
+    fn trouble(&mut self, _what: &str) {}
+}
+
+/// Nobody watches.
+impl Observer for () {}
+
+/// Whether a run was ended before it was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interrupted(pub bool);
+
+/// What a run has shown.
+#[derive(Clone, Debug)]
+pub struct RunResult {
+    /// What was known of the model.
+    pub preflight: Preflight,
+    /// What was counted.
+    pub tally: Tally,
+    /// The first violations, in the order in which they were seen.
+    pub violations: Vec<Violation>,
+    /// Those of them that the events do not show.
+    pub beside: Vec<Violation>,
+    /// What the server's own counts say.
+    pub accounting: Accounting,
+    /// Passes that were finished.
+    pub passes: u64,
+    /// Whether requests were still pending in the server after it.
+    pub pending: PendingRequests,
+    /// What the model's slots were like after it.
+    pub slots: SlotCheck,
+    /// What idle limit the server really keeps.
+    pub idle_limit: IdleSearch,
+    /// From the start of the first pass to the end of the last stream.
+    pub elapsed: Duration,
+    /// CPU time of this process for the run, the making of its connections included, in µs.
+    pub cpu_us: u64,
+    /// What this process took of the memory.
+    pub memory: Memory,
+    /// Whether the run was ended before it was done.
+    pub interrupted: Interrupted,
+    /// Whether its end is known; of a history that is cut off it is not.
+    pub is_end_known: bool,
+    /// What became of its history, where one was written.
+    pub recorded: Option<HistoryWritten>,
+    /// What happened around the first violation.
+    pub scene: Arc<Scene>,
+    /// When its phases were.
+    pub phases: Vec<PhaseSpan>,
+    /// Why it could not go on, where something could not be done to the server that its scenario has.
+    pub broken_off: Option<String>,
+    /// Who had the slots while a START waited longest for one.
+    pub longest_wait: Option<LongestWait>,
+    /// What became of connections that the server ended in good order.
+    pub go_aways: GoAways,
+    /// What the server said of itself during the run; none where that is not known.
+    pub health: Option<Health>,
+}
+
+/// Why nothing could be tested.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunError {
+    /// The server or the model is not such that it can be tested.
+    Endpoint(String),
+    /// What it takes to be let in cannot be had: a file, or a variable of the environment.
+    Access(String),
+    /// The history that was asked for cannot be begun.
+    History(String),
+    /// The system does not let the process have what the run needs.
+    Resources(ResourceError),
+    /// The run was interrupted before anything was sent.
+    Interrupted,
+}
+
+impl std::fmt::Display for RunError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Endpoint(why) | Self::Access(why) | Self::History(why) => f.write_str(why),
+            Self::Resources(error) => error.fmt(f),
+            Self::Interrupted => f.write_str("interrupted before anything was sent"),
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
+
+/// Runs a scenario. `interrupts` brings something each time that the run is to be ended before it is done.
+///
+/// # Errors
+/// When nothing could be tested.
+pub async fn run(
+    setup: Setup,
+    observer: &mut dyn Observer,
+    interrupts: mpsc::Receiver<()>,
+) -> Result<RunResult, RunError> {
+    run_either(setup, None, observer, interrupts).await
+}
+
+/// Runs conversations as they stand; the scenario has the workers and contexts that they name, and all else.
+///
+/// # Errors
+/// When nothing could be tested.
+pub async fn run_given(
+    setup: Setup,
+    given: Given,
+    observer: &mut dyn Observer,
+    interrupts: mpsc::Receiver<()>,
+) -> Result<RunResult, RunError> {
+    run_either(setup, Some(given), observer, interrupts).await
+}
+
+async fn run_either(
+    setup: Setup,
+    given: Option<Given>,
+    observer: &mut dyn Observer,
+    mut interrupts: mpsc::Receiver<()>,
+) -> Result<RunResult, RunError> {
+    ensure_open_files(&setup, given.as_ref()).map_err(RunError::Resources)?;
+    ensure_program(&setup, given.as_ref()).map_err(RunError::Endpoint)?;
+    let (prepared, spool) = tokio::select! {
+        prepared = Box::pin(Prepared::new(setup, given, observer)) => prepared?,
+        Some(()) = interrupts.recv() => return Err(RunError::Interrupted),
+    };
+    let driven = Box::pin(async {
+        let driven = prepared.drive(spool, observer, &mut interrupts).await;
+        if driven.is_err()
+            && let Err(why) = prepared.hands.put_back().await
+        {
+            observer.trouble(&why);
+        }
+        driven
+    });
+    let Driven { result, withheld, history } = driven.await?;
+    let result = Box::pin(prepared.conclude(result, withheld, observer, &mut interrupts)).await?;
+    Ok(prepared.finish(result, history).await)
+}
+
+/// A run that can begin.
+struct Prepared {
+    client: Client,
+    baseline: Option<Baseline>,
+    /// The violations of the sequence before the run.
+    alone: Vec<Violation>,
+    hands: Hands,
+    looker: Looker,
+    shared: Arc<Shared>,
+    hints: Hints,
+    /// The history's file.
+    history: Option<PathBuf>,
+}
+
+impl RunResult {
+    /// Adds a violation that concerns the whole run; it is kept even where there is no room any more.
+    fn add(&mut self, violation: Violation, observer: &mut dyn Observer) {
+        let violation = if violation.explanations.is_empty() {
+            explained_alone(violation, &ModelFacts::of(&self.preflight.model))
+        } else {
+            violation
+        };
+        self.tally.violation(violation.kind);
+        self.beside.push(violation.clone());
+        self.violations.truncate(VIOLATIONS_KEPT - 1);
+        keep(violation, &mut self.violations, observer);
+    }
+}
+
+fn keep(violation: Violation, kept: &mut Vec<Violation>, observer: &mut dyn Observer) {
+    if kept.len() < VIOLATIONS_KEPT {
+        observer.violation(&violation);
+        kept.push(violation);
+    }
+}

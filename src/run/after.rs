@@ -1,0 +1,193 @@
+//! What is looked at when the last stream has ended.
+
+use std::borrow::Cow;
+
+use tokio::sync::mpsc;
+
+use super::{Interrupted, Observer, Prepared, RunError, RunResult, shared::Shared};
+use crate::{
+    frame::{Footer, HistoryWritten},
+    preflight::Preflight,
+    probe::{
+        Accounting, IdleSearch, PendingRequests, SlotCheck,
+        aside::Trail,
+        idle_search,
+        slots::{self, Aftermath},
+    },
+    recorder::Tally,
+};
+use oracle::{
+    Evidence, Violation, ViolationKind,
+    diagnosis::ModelFacts,
+    history::{Kept, Spool},
+};
+use workload::{event::Nanos, scenario::Scenario};
+
+impl Prepared {
+    /// Compares with the server's own counts, counts its slots, and looks whether it is still there.
+    pub(super) async fn conclude(
+        &self,
+        mut result: RunResult,
+        withheld: Option<Violation>,
+        observer: &mut dyn Observer,
+        interrupts: &mut mpsc::Receiver<()>,
+    ) -> Result<RunResult, RunError> {
+        let Self { client, baseline, shared, alone, .. } = self;
+        for violation in alone {
+            result.add(violation.clone(), observer);
+        }
+        let counts = result.tally.total();
+        if shared.disturbances.any() {
+            let why = "the model was loaded anew, or the server restarted, and the counts with it".to_owned();
+            result.accounting = Accounting::NotCheckable { why };
+        } else if let Some(baseline) = baseline.as_ref().filter(|_| shared.liveness.gone().is_none()) {
+            let (model, limits) = (&shared.preflight.model, &shared.scenario.limits);
+            let compared =
+                baseline.compare(client, model, &counts, limits.settle_ms.duration(), limits.quiet_ms.duration());
+            result.accounting = tokio::select! {
+                accounting = compared => accounting,
+                Some(()) = interrupts.recv() => {
+                    result.interrupted = Interrupted(true);
+                    Accounting::NotCheckable { why: "the run was interrupted".to_owned() }
+                }
+            };
+        }
+        // Where the counts agree no other client had the slot.
+        if let Some(withheld) = withheld.filter(|_| matches!(result.accounting, Accounting::Agrees { .. })) {
+            result.add(withheld, observer);
+        }
+        if let Some(violation) = result.accounting.violation(shared.clock.now(), &counts) {
+            result.add(violation, observer);
+        }
+        self.look_at_what_is_left(&mut result, observer, interrupts).await;
+        result.go_aways = shared.access.gone_away();
+        let put_back = if shared.liveness.gone().is_none() { self.hands.put_back().await } else { Ok(()) };
+        // A server may die of what it was left with when the last stream closed, or of being put back.
+        if result.broken_off.is_none() {
+            let why = put_back.as_ref().err().map_or("it did not answer after the run", String::as_str);
+            shared.server_is_there(why).await;
+        }
+        if let Err(why) = put_back {
+            observer.trouble(&why);
+            result.preflight.notes.push(why.into());
+        }
+        // One that is gone because nobody started it again did nothing wrong.
+        let failed = shared.disturbances.failed();
+        if let Some((at, reason)) = shared.liveness.gone().filter(|(at, _)| failed.is_none_or(|began| *at < began)) {
+            result.accounting = Accounting::NotCheckable { why: "the server died".to_owned() };
+            result.add(server_died(&shared.scenario, *at, reason, &result.tally)?, observer);
+        }
+        Ok(result)
+    }
+
+    /// Writes the end of the history.
+    pub(super) async fn finish(self, result: RunResult, history: Option<Spool>) -> RunResult {
+        let Some(path) = self.history else { return result };
+        let Some(spool) = history else {
+            let problem = Some(format!("{} took too long to be written", path.display()));
+            let kept = Kept { problem, ..Kept::default() };
+            return RunResult { recorded: Some(HistoryWritten { path, kept }), ..result };
+        };
+        // Elsewhere, because an interrupt has to be heard meanwhile.
+        let written = tokio::task::spawn_blocking(move || {
+            let kept = spool.finish(|kept| Footer::new(&result, kept));
+            RunResult { recorded: Some(HistoryWritten { path, kept }), ..result }
+        });
+        written.await.expect("the writing of a history does not fail, it tells")
+    }
+
+    /// Looks for requests that are still pending, and whether each slot is there once.
+    async fn look_at_what_is_left(
+        &self,
+        result: &mut RunResult,
+        observer: &mut dyn Observer,
+        interrupts: &mut mpsc::Receiver<()>,
+    ) {
+        let Self { client, shared, hints, .. } = self;
+        let (mut trail, mut of_the_search) = (Trail::default(), Vec::new());
+        let looked = async {
+            let site = shared.site(&shared.preflight);
+            let (early, others) = (ended_early(result), others_may_use_the_model(shared, result));
+            let pending = PendingRequests::look(site, &result.tally, early.clone().or(others.clone())).await;
+            if let Some(why) = early.or_else(|| stopped(shared, result)).or(others) {
+                let idle_limit = IdleSearch::not_checkable(site.scenario, &why);
+                return (pending, SlotCheck::not_checkable(why), idle_limit);
+            }
+            // A model that was loaded anew may have other slots.
+            let asked = if shared.disturbances.any() {
+                Preflight::ask(client, &shared.scenario, *hints).await.map(Cow::Owned)
+            } else {
+                Ok(Cow::Borrowed(&shared.preflight))
+            };
+            let preflight = match asked {
+                Ok(preflight) => preflight,
+                Err(why) => {
+                    let idle_limit = IdleSearch::not_checkable(site.scenario, &why);
+                    return (pending, SlotCheck::not_checkable(why), idle_limit);
+                }
+            };
+            let site = shared.site(&preflight);
+            let RunResult { tally, elapsed, .. } = &*result;
+            let after = Aftermath { tally, elapsed: *elapsed, is_given: shared.given.is_some() };
+            let slots = slots::check(client, site, after, &mut trail).await;
+            let idle_limit = idle_search::search(site, &slots, &mut of_the_search).await;
+            (pending, slots, idle_limit)
+        };
+        let looked = tokio::select! {
+            looked = looked => Some(looked),
+            Some(()) = interrupts.recv() => None,
+        };
+        let mut seen = trail.explained(&ModelFacts::of(&shared.preflight.model));
+        seen.append(&mut of_the_search);
+        match looked {
+            Some((pending, slots, idle_limit)) => {
+                seen.extend(pending.violation(shared.clock.now(), &result.tally));
+                seen.extend(slots.violation(shared.clock.now()));
+                (result.pending, result.slots, result.idle_limit) = (pending, slots, idle_limit);
+            }
+            None => result.interrupted = Interrupted(true),
+        }
+        for violation in seen {
+            result.add(violation, observer);
+        }
+    }
+}
+
+/// Why a run says nothing of what it left, where it was not carried out.
+fn ended_early(result: &RunResult) -> Option<String> {
+    if result.interrupted.0 {
+        return Some("the run was interrupted".to_owned());
+    }
+    result.broken_off.is_some().then(|| "the server could not be disturbed as the scenario has it".to_owned())
+}
+
+/// Why no slot of the server can be looked at, or need be.
+fn stopped(shared: &Shared, result: &RunResult) -> Option<String> {
+    let why = if shared.liveness.gone().is_some() {
+        "the server died"
+    } else if result.tally.violations.contains_key(&ViolationKind::Hang) {
+        "the server answered nobody any more"
+    } else if shared.ended_by_violation() {
+        "the run was ended at its first violation"
+    } else {
+        return None;
+    };
+    Some(why.to_owned())
+}
+
+/// Why what is found may be another client's doing.
+fn others_may_use_the_model(shared: &Shared, result: &RunResult) -> Option<String> {
+    let Accounting::NotCheckable { why } = &result.accounting else { return None };
+    // Where the server was disturbed its counts tell nothing of others.
+    (!shared.disturbances.any()).then(|| format!("others may use the model: {why}"))
+}
+
+fn server_died(scenario: &Scenario, at: Nanos, reason: &str, tally: &Tally) -> Result<Violation, RunError> {
+    let sent = tally.total().sent();
+    if sent.answered == 0 {
+        return Err(RunError::Endpoint(format!("the server stopped answering before its first response: {reason}")));
+    }
+    let endpoint = scenario.target.endpoint.to_string();
+    let evidence = Evidence::Died { sent, endpoint, reason: reason.to_owned() };
+    Ok(Violation::of_the_run(ViolationKind::ServerDied, at, evidence))
+}

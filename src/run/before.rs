@@ -1,0 +1,134 @@
+//! What is found out and made ready before anything is sent.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::sync::mpsc;
+
+use super::{
+    Given, Observer, Prepared, RunError, Setup, disturbance::Hands, health::Looker, shared::Shared,
+    threads::thread_count,
+};
+use crate::{
+    frame::{Header, HistoryPlan},
+    preflight::{Preflight, RunLimits, rules},
+    probe::accounting::Baseline,
+    recorder::{Collector, Taps},
+};
+use oracle::{Explainer, Occupancy, VIOLATIONS_KEPT, Violation, diagnosis::ModelFacts, history::Spool};
+use wire::transport::{Access, Client};
+use workload::{event::ContextId, plan::correlation_id, scenario::Scenario};
+
+/// After how long the user learns what the tool waits for before the run.
+const QUIET: Duration = Duration::from_secs(3);
+
+/// A history that has its first line. Dropped, it takes its file with it.
+struct Begun(Option<Spool>);
+
+impl Begun {
+    fn new(recording: &HistoryPlan, header: &Header, lawful: Duration) -> Result<Self, RunError> {
+        let path = recording.options.path.display();
+        // After a gap nothing can be judged that what went before it may have touched.
+        let options = recording.options.clone().and_before(lawful);
+        let begun = Spool::create(options, header).map_err(|error| {
+            RunError::History(format!("cannot write the history to {path}: {error}; nothing was sent"))
+        })?;
+        Ok(Self(Some(begun)))
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        if let Some(spool) = self.0.take() {
+            spool.discard();
+        }
+    }
+}
+
+impl Prepared {
+    /// A run that can begin, and its history, which has the first line.
+    pub(super) async fn new(
+        setup: Setup,
+        given: Option<Given>,
+        observer: &mut dyn Observer,
+    ) -> Result<(Self, Option<Spool>), RunError> {
+        let Setup { scenario, seed, hints, fail_fast, embedded, recording, restart, program, server_memory } = setup;
+        let access = Access::new(&scenario.target).map_err(RunError::Access)?;
+        if let Some(why) = scenario.lacks_an_endpoint() {
+            return Err(RunError::Endpoint(why));
+        }
+        let client = Client::new(scenario.target.endpoint.for_calls(), &access, scenario.limits.connect_ms.duration())
+            .map_err(|error| RunError::Endpoint(error.to_string()))?;
+        let mut preflight = Preflight::ask(&client, &scenario, hints).await.map_err(RunError::Endpoint)?;
+        if let Some(why) = preflight.cannot_be_sent(&scenario) {
+            return Err(RunError::Endpoint(why));
+        }
+        preflight.probe(&scenario, &access).await.map_err(RunError::Endpoint)?;
+        if let Some(given) = &given {
+            // What is drawn pauses once in a sequence; a conversation that is given may keep its slot by many short pauses.
+            preflight.limits = RunLimits::with_pauses(&scenario, &preflight.model, given.longest_pauses());
+        }
+        let looker = Looker::new(&scenario, &access, preflight.tells_readiness(), server_memory)
+            .await
+            .map_err(RunError::Endpoint)?;
+        let begun = recording.as_ref().map(|recording| {
+            let judged_by = (&preflight, rules(&scenario, &preflight));
+            let header = Header::new(recording, &scenario, seed, hints, embedded, judged_by);
+            Begun::new(recording, &header, preflight.limits.lawful)
+        });
+        let begun = begun.transpose()?;
+        // A replay's model was tried by the run, and the server in this process has no models of users.
+        let alone = if given.is_some() || embedded {
+            Vec::new()
+        } else {
+            try_alone(&preflight, &client, &scenario, &access, observer).await.map_err(RunError::Endpoint)?
+        };
+        // Only then, because trying whether the model can be loaded anew does something to the server.
+        let hands = Hands::new(client.clone(), &scenario, restart).await.map_err(RunError::Endpoint)?;
+        observer.found(&preflight);
+        let (model, quiet) = (&scenario.target.model, scenario.limits.quiet_ms.duration());
+        let baseline = if preflight.has_statistics { Some(Baseline::take(&client, model, quiet).await) } else { None };
+        let threads = thread_count(&scenario);
+        let shared = Arc::new(Shared::new(scenario, seed, given, (preflight, access), fail_fast, program, threads));
+        let history = recording.map(|recording| recording.options.path);
+        let prepared = Self { client, baseline, alone, hands, looker, shared, hints, history };
+        Ok((prepared, begun.and_then(|mut begun| begun.0.take())))
+    }
+
+    /// What collects what the taps hand over, and the end at which violations arrive.
+    pub(super) fn collector(&self, spool: Option<Spool>) -> (Taps, Collector, mpsc::Receiver<Violation>) {
+        let preflight = &self.shared.preflight;
+        let ids = Arc::clone(&self.shared);
+        let id = move |ContextId { worker, context }| correlation_id(&ids.scenario, worker, context);
+        let (taps, batches) = Taps::new(id);
+        let (sender, seen) = mpsc::channel(VIOLATIONS_KEPT);
+        let explainer = Explainer::new(
+            ModelFacts::of(&preflight.model).with_ids(self.shared.scenario.id_forms()),
+            preflight.limits.lost_after,
+        );
+        let model = &preflight.model;
+        let occupancy =
+            Occupancy::new(&self.shared.scenario, model.most_slots(), model.idle_limit, preflight.limits.lawful);
+        (taps, Collector::new(batches, explainer, occupancy, spool, sender), seen)
+    }
+}
+
+/// The sequence before the run. Where that takes long the user learns why.
+async fn try_alone(
+    preflight: &Preflight,
+    client: &Client,
+    scenario: &Scenario,
+    access: &Access,
+    observer: &mut dyn Observer,
+) -> Result<Vec<Violation>, String> {
+    let mut tried = Box::pin(preflight.try_alone(client, scenario, access));
+    tokio::select! {
+        tried = &mut tried => return tried,
+        () = tokio::time::sleep(QUIET) => {}
+    }
+    observer.trouble(&format!(
+        "the tool sends the model one sequence first, and waits for each answer for at most {} s; sequences of an earlier run may \
+         hold the slots",
+        preflight.limits.lost_after.as_secs()
+    ));
+    tried.await
+}

@@ -1,0 +1,246 @@
+//! What a run does to the server in its middle: the model is loaded anew, or the server restarted.
+
+use std::{
+    fmt,
+    process::Stdio,
+    sync::{
+        Arc, OnceLock,
+        atomic::{
+            AtomicBool, AtomicU64,
+            Ordering::{AcqRel, Acquire, Relaxed, Release},
+        },
+    },
+    time::Duration,
+};
+
+use futures_util::future::BoxFuture;
+use tokio::{
+    process::Command,
+    sync::Notify,
+    time::{Instant, timeout},
+};
+
+use super::shared::Shared;
+use wire::transport::{Client, Configuration};
+use workload::{
+    event::Nanos,
+    scenario::{Scenario, ServerAction},
+};
+
+/// How long a server may take to be there again.
+const BACK_WITHIN: Duration = Duration::from_secs(60);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// A restart under way: it ends when the server is started again, or with one line that says why it is not.
+type Restarting = BoxFuture<'static, Result<(), String>>;
+
+/// How the server is ended and started again.
+#[derive(Clone)]
+pub struct Restart(Arc<dyn Fn() -> Restarting + Send + Sync>);
+
+impl Restart {
+    /// Restarts the server by this function.
+    pub fn by<R>(restart: impl Fn() -> R + Send + Sync + 'static) -> Self
+    where
+        R: Future<Output = Result<(), String>> + Send + 'static,
+    {
+        Self(Arc::new(move || Box::pin(restart())))
+    }
+
+    /// Restarts the server by a shell command, which may take a minute.
+    #[must_use]
+    pub fn by_command(command: &str) -> Self {
+        let command: Arc<str> = command.into();
+        Self::by(move || run_command(Arc::clone(&command)))
+    }
+}
+
+impl fmt::Debug for Restart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Restart")
+    }
+}
+
+async fn run_command(command: Arc<str>) -> Result<(), String> {
+    let failed = |why: String| Err(format!("the command that restarts the server, `{command}`, {why}"));
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &*command]).stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true);
+    match timeout(BACK_WITHIN, shell.status()).await {
+        Ok(Ok(status)) if status.success() => Ok(()),
+        Ok(Ok(status)) => failed(format!("failed: {status}")),
+        Ok(Err(error)) => failed(format!("cannot be run: {error}")),
+        Err(_) => failed(format!("took more than {} s", BACK_WITHIN.as_secs())),
+    }
+}
+
+/// What was done to the server so far, as those see it who talk to it.
+#[derive(Debug, Default)]
+pub(super) struct Disturbances {
+    /// Twice the number of those that are over, and one where one is under way.
+    count: AtomicU64,
+    /// When the last one was over.
+    over_at: AtomicU64,
+    /// When one began that failed, so that it never is.
+    failed: OnceLock<Nanos>,
+    over: Notify,
+}
+
+impl Disturbances {
+    /// Rises by one when a disturbance begins, and by one when it is over.
+    pub(super) fn count(&self) -> u64 {
+        self.count.load(Acquire)
+    }
+
+    /// Whether there was any.
+    pub(super) fn any(&self) -> bool {
+        self.count() > 0
+    }
+
+    /// Whether one is under way.
+    pub(super) fn is_under_way(&self) -> bool {
+        !self.count().is_multiple_of(2)
+    }
+
+    /// From when on what is awaited since this time has a right to come: not before the server served again. None while it does
+    /// not.
+    pub(super) fn due_since(&self, since: Nanos) -> Option<Nanos> {
+        (!self.is_under_way()).then(|| since.max(self.over_at.load(Acquire)))
+    }
+
+    /// When one began that failed: what the server does since then says nothing about it.
+    pub(super) fn failed(&self) -> Option<Nanos> {
+        self.failed.get().copied()
+    }
+
+    /// Waits until none is under way, or nobody cares any more; each comes to its end, also when the run is stopping.
+    pub(super) async fn over(&self) {
+        loop {
+            // Made before the look, so that an end behind the look wakes it.
+            let woken = self.over.notified();
+            if !self.is_under_way() || self.failed().is_some() {
+                return;
+            }
+            woken.await;
+        }
+    }
+
+    fn begin(&self) {
+        self.count.fetch_add(1, AcqRel);
+    }
+
+    /// The one that is under way failed, which began then: the server is in nobody knows which state, and stays disturbed.
+    pub(super) fn fail(&self, began: Nanos) {
+        // Nothing is done after it.
+        let _ = self.failed.set(began);
+        self.over.notify_waiters();
+    }
+
+    pub(super) fn end(&self, now: Nanos) {
+        // Told before the count, so that whoever sees the end sees when it was.
+        self.over_at.store(now, Release);
+        self.count.fetch_add(1, AcqRel);
+        self.over.notify_waiters();
+    }
+}
+
+/// What is needed to do something to the server.
+#[derive(Debug)]
+pub(super) struct Hands {
+    client: Client,
+    model: String,
+    /// How the model was configured before the run, where the scenario loads it anew.
+    before: Option<Configuration>,
+    /// Whether it may be loaded with another configuration now.
+    is_changed: AtomicBool,
+    restart: Option<Restart>,
+}
+
+impl Hands {
+    /// Makes sure that what the scenario does to the server can be done, as far as that does no harm.
+    pub(super) async fn new(client: Client, scenario: &Scenario, restart: Option<Restart>) -> Result<Self, String> {
+        // Loading may take as long as starting.
+        let client = client.with_limit(BACK_WITHIN);
+        let model = scenario.target.model.clone();
+        let mut before = None;
+        for phase in &scenario.phases {
+            let cannot = |why: String| format!("phase '{}' cannot be: {why}", phase.name);
+            match phase.server {
+                Some(ServerAction::Restart) if restart.is_none() => {
+                    return Err(cannot("it restarts the server, and how is not told (--restart-command)".to_owned()));
+                }
+                Some(ServerAction::Reload | ServerAction::ReloadDirect | ServerAction::ReloadOldest)
+                    if before.is_none() =>
+                {
+                    let why = |error| cannot(format!("it loads the model anew, and that fails: {error}"));
+                    let configuration = client.configuration(&model).await.map_err(why)?;
+                    client.load(&model, &configuration).await.map_err(why)?;
+                    before = Some(configuration);
+                }
+                _ => {}
+            }
+        }
+        let hands = Self { client, model, before, is_changed: AtomicBool::new(false), restart };
+        if hands.before.is_some() {
+            hands.await_service().await?;
+        }
+        Ok(hands)
+    }
+
+    /// Does something to the server, and waits until it serves again; says what came of it. Where it fails that is not told to be
+    /// over.
+    pub(super) async fn act(&self, action: ServerAction, shared: &Shared) -> Result<String, String> {
+        let began = Instant::now();
+        // Told before anything happens, so that nobody sees a consequence first.
+        shared.disturbances.begin();
+        self.carry_out(action).await?;
+        self.await_service().await?;
+        shared.disturbances.end(shared.clock.now());
+        Ok(format!("{}, in {} ms", action.what(), began.elapsed().as_millis()))
+    }
+
+    async fn carry_out(&self, action: ServerAction) -> Result<(), String> {
+        if action == ServerAction::Restart {
+            let Some(Restart(restart)) = &self.restart else { return Ok(()) };
+            restart().await?;
+            // It loads what it was set up with.
+            self.is_changed.store(false, Relaxed);
+            return Ok(());
+        }
+        let Some(before) = &self.before else { return Ok(()) };
+        let configuration = action.strategy().map_or_else(|| before.clone(), |its| before.with_strategy(its));
+        if configuration != *before {
+            // A load that seems to fail may be carried out all the same.
+            self.is_changed.store(true, Relaxed);
+        }
+        let loaded = self.client.load(&self.model, &configuration).await;
+        loaded.map_err(|error| format!("model '{}' could not be loaded anew: {error}", self.model))?;
+        self.is_changed.store(configuration != *before, Relaxed);
+        Ok(())
+    }
+
+    /// Loads the model as it was configured before the run, where it is not so now.
+    pub(super) async fn put_back(&self) -> Result<(), String> {
+        let Some(before) = self.before.as_ref().filter(|_| self.is_changed.swap(false, Relaxed)) else { return Ok(()) };
+        let loaded = self.client.load(&self.model, before).await;
+        loaded.map_err(|error| format!("model '{}' could not be put back as it was configured: {error}", self.model))
+    }
+
+    async fn await_service(&self) -> Result<(), String> {
+        let began = Instant::now();
+        loop {
+            match self.client.model_ready(&self.model).await {
+                Ok(true) => return Ok(()),
+                Ok(false) | Err(_) if began.elapsed() < BACK_WITHIN => tokio::time::sleep(LOOK_AGAIN).await,
+                Ok(false) => {
+                    return Err(format!("model '{}' is not ready after {} s", self.model, BACK_WITHIN.as_secs()));
+                }
+                Err(error) => return Err(format!("the server is not back after {} s: {error}", BACK_WITHIN.as_secs())),
+            }
+        }
+    }
+}
+
+/// Why what a scenario does to the server cannot be done to this one, if it cannot.
+pub async fn cannot_disturb(client: &Client, scenario: &Scenario, restart: Option<&Restart>) -> Option<String> {
+    Hands::new(client.clone(), scenario, restart.cloned()).await.err()
+}

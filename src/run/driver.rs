@@ -1,0 +1,412 @@
+//! A context and its streams: carries out what the context's conversation says, and takes in what comes.
+
+mod streams;
+
+use std::{future::pending, pin::Pin, time::Duration};
+
+use tokio::time::{Instant, Sleep};
+
+use self::streams::{Streams, Way, next_message};
+use super::{
+    context::{Next, StreamContext},
+    out::Out,
+};
+use crate::recorder::Noted;
+use wire::transport::{Dialer, Link, Message, Outgoing, RequestTemplate, Stream};
+use workload::{
+    conversation::{Connection, Lane, Transport},
+    event::{Cut, Disturbance, EventKind, Nanos},
+};
+
+/// How long a deadline that has passed waits on for what the process itself may have been too slow to read.
+const GRACE: Duration = Duration::from_millis(200);
+
+/// A context and what it sends over.
+pub(super) struct Driver {
+    pub(super) context: StreamContext,
+    dialer: Dialer,
+    link: Link,
+    template: RequestTemplate,
+    streams: Streams,
+    /// How much of what was done to the server was told.
+    heeded: u64,
+}
+
+/// How a conversation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// As it was written; what came gives no reason to distrust the streams.
+    Clean,
+    /// As it was written, not all of it answered rightly.
+    Suspicious,
+    /// Early: a stream is gone that should not be, and with it what was in flight.
+    Cut,
+}
+
+/// What a driver waits for besides messages.
+enum Wait {
+    /// Room on a lane for the next step.
+    Room(Lane),
+    Until(Option<Nanos>),
+}
+
+/// What came of an act.
+enum Done {
+    Ok,
+    Suspicious,
+    Cut,
+}
+
+impl Driver {
+    pub(super) fn new(context: StreamContext, dialer: Dialer, link: Link, template: RequestTemplate) -> Self {
+        Self { context, dialer, link, template, streams: Streams::default(), heeded: 0 }
+    }
+
+    /// The connection that the context sends over where nothing else is asked for.
+    pub(super) fn link(&self) -> &Link {
+        &self.link
+    }
+
+    /// Holds the context's conversation to its end.
+    pub(super) async fn converse(&mut self, out: &Out) -> End {
+        let limit = out.shared.preflight.limits.lost_after;
+        let held_up = &out.shared.threads[out.thread].held_up;
+        let mut timer = std::pin::pin!(tokio::time::sleep(limit));
+        // How long the thread had been held up when the timer was set.
+        let mut held_up_before = held_up.so_far();
+        let mut suspicious = false;
+        let mut began = false;
+        loop {
+            let wait = loop {
+                self.heed(out);
+                // When the run is stopping no pause lasts any longer.
+                let now = if out.shared.gate.is_stopping() { Nanos::MAX } else { out.shared.clock.now() };
+                match self.context.next(now) {
+                    Next::Done => return if suspicious { End::Suspicious } else { End::Clean },
+                    Next::Wait(until) => break Wait::Until(until),
+                    Next::Send(_, step)
+                        if step.start && began && self.context.is_at_rest() && out.shared.gate.is_stopping() =>
+                    {
+                        self.context.abandon();
+                        return End::Cut;
+                    }
+                    // It ends before another one takes its place.
+                    Next::Send(lane, _) if self.streams.is_open(lane) && self.streams.is_half_closed(lane) => {
+                        match self.close(lane, out).await {
+                            Done::Ok => {}
+                            Done::Suspicious => suspicious = true,
+                            Done::Cut => return self.cut(out),
+                        }
+                    }
+                    Next::Send(lane, step) => {
+                        if !self.send(lane, step, out) {
+                            break Wait::Room(lane);
+                        }
+                        began = true;
+                    }
+                    Next::Open(lane, over, by) => {
+                        // What an earlier conversation left open there is not what this one asks for.
+                        match self.close(lane, out).await {
+                            Done::Ok => {}
+                            Done::Suspicious => suspicious = true,
+                            Done::Cut => return self.cut(out),
+                        }
+                        if let Err(reason) = self.open(lane, over, by, out) {
+                            return self.broken(lane, Cut::Broken(reason), out).await;
+                        }
+                    }
+                    Next::Close(lane) => match self.close(lane, out).await {
+                        Done::Ok => {}
+                        Done::Suspicious => suspicious = true,
+                        Done::Cut => return self.cut(out),
+                    },
+                    Next::HalfClose(lane) => self.half_close(lane, out),
+                    Next::Cancel(lane) => self.end(lane, Cut::Cancelled, out),
+                    Next::Reset(lane) => self.end(lane, Cut::Reset, out),
+                    Next::Kill(lane) => self.end(lane, Cut::Killed, out),
+                    Next::StopReading(us) => self.stop_reading(us, out).await,
+                }
+            };
+            tokio::select! {
+                biased;
+                (lane, message) = next_message(&mut self.streams.incoming) => {
+                    match self.take_in(lane, message, out).await {
+                        Done::Ok => {}
+                        Done::Suspicious => suspicious = true,
+                        Done::Cut => return End::Cut,
+                    }
+                }
+                () = room(&self.streams.outgoing, &wait) => {}
+                () = pause(&wait, out) => {}
+                () = &mut timer => {
+                    let held_up_since = held_up.so_far().saturating_sub(held_up_before);
+                    held_up_before = held_up.so_far();
+                    if self.is_overdue(limit, timer.as_mut(), held_up_since, out) {
+                        return self.give_up(out);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Closes all streams in good order.
+    pub(super) async fn close_all(&mut self, out: &Out) {
+        for lane in self.streams.open_lanes() {
+            // What else comes is told; there is nothing more to send.
+            self.close(lane, out).await;
+        }
+    }
+
+    fn open(&mut self, lane: Lane, over: Connection, by: Transport, out: &Out) -> Result<(), String> {
+        let (link, severer) = match over {
+            Connection::Own => (self.link.clone(), None),
+            Connection::Neighbour => (out.shared.neighbour(self.context.id.worker).unwrap_or(&self.link).clone(), None),
+            Connection::Fresh | Connection::Narrow | Connection::Process => {
+                let (link, severer) = self.dialer.made_for_a_stream(over, by).map_err(|error| error.to_string())?;
+                (link, Some(severer))
+            }
+        };
+        out.tell(self.context.id, lane, EventKind::Opened(over, by));
+        let way = Way::new(link.taken(by), severer, by);
+        let Stream { outgoing, incoming } =
+            Stream::open(&link, by, self.template.clone()).map_err(|error| error.to_string())?;
+        self.streams.put(lane, outgoing, incoming, way);
+        Ok(())
+    }
+
+    /// Sends a step, if there is room for it.
+    fn send(&mut self, lane: Lane, step: workload::sequence::Step, out: &Out) -> bool {
+        if !self.streams.is_open(lane) {
+            // A stream that nobody opened is the context's own, which cannot fail.
+            let _ = self.open(lane, Connection::Own, self.context.transport(), out);
+        }
+        let Some(room) = self.streams.outgoing[lane.index()].as_ref().and_then(Outgoing::room_now) else {
+            return false;
+        };
+        // Told before it is handed over: the server cannot see the step before this time.
+        let now = out.shared.clock.now();
+        out.tell_at(now, self.context.id, lane, EventKind::Sent(step));
+        self.context.on_sent(lane, &step, now);
+        room.send(step);
+        true
+    }
+
+    fn half_close(&mut self, lane: Lane, out: &Out) {
+        if self.streams.outgoing.get_mut(lane.index()).and_then(Option::take).is_some() {
+            out.tell(self.context.id, lane, EventKind::HalfClosed);
+        }
+    }
+
+    /// Ends a stream as the conversation has it, whatever is under way.
+    fn end(&mut self, lane: Lane, cut: Cut, out: &Out) {
+        if let (Cut::Reset | Cut::Killed, Some(severer)) = (&cut, self.streams.severer(lane)) {
+            severer.sever();
+        }
+        if self.streams.drop_lane(lane) {
+            out.tell(self.context.id, lane, EventKind::Cut(cut));
+        }
+        self.context.forget(lane);
+    }
+
+    /// Does nothing for a while, not even read.
+    async fn stop_reading(&mut self, us: u64, out: &Out) {
+        for lane in self.streams.open_lanes() {
+            out.tell(self.context.id, lane, EventKind::StoppedReading(us));
+        }
+        let _ = tokio::time::timeout(Duration::from_micros(us), out.shared.gate.stopped()).await;
+        self.context.read_on(out.shared.clock.now());
+    }
+
+    /// An answer has not come for too long.
+    fn give_up(&mut self, out: &Out) -> End {
+        let lane = self.context.slowest();
+        self.streams.waited_long(lane);
+        if let Some(cut) = self.streams.taken_on_purpose(lane) {
+            self.end(lane, cut, out);
+        } else {
+            let request = self.context.oldest(lane);
+            // Some of what it is answered with may have come.
+            let part = request.and_then(|request| self.streams.incoming[lane.index()].as_mut()?.unfinished(request));
+            out.tell(
+                self.context.id,
+                lane,
+                part.map_or(EventKind::GaveUp, |received| EventKind::Received(Box::new(received))),
+            );
+        }
+        self.cut(out)
+    }
+
+    /// Ends all streams, because one of them cannot be trusted any more.
+    fn cut(&mut self, out: &Out) -> End {
+        for lane in self.streams.open_lanes() {
+            self.end(lane, Cut::ByClient, out);
+        }
+        self.context.abandon();
+        End::Cut
+    }
+
+    /// Tells what was done to the server since the last look: before anything that may be its consequence.
+    fn heed(&mut self, out: &Out) {
+        let count = out.shared.disturbances.count();
+        while self.heeded < count {
+            let begins = self.heeded.is_multiple_of(2);
+            let disturbance = if begins { Disturbance::Begins } else { Disturbance::IsOver };
+            out.tell(self.context.id, Lane::FIRST, EventKind::Disturbed(disturbance));
+            self.heeded += 1;
+        }
+    }
+
+    async fn take_in(&mut self, lane: Lane, message: Message, out: &Out) -> Done {
+        self.heed(out);
+        if matches!(message, Message::Received(_) | Message::End) {
+            self.streams.heard_of(lane);
+        }
+        let cut = match message {
+            Message::Received(received) => {
+                let record = out.tell(self.context.id, lane, EventKind::Received(Box::new(received)));
+                if let Some(settled) = &record.settled {
+                    self.context.on_outcome(lane, settled.step.request);
+                }
+                return self.weigh(&record, out);
+            }
+            Message::End if self.streams.is_half_closed(lane) && self.context.unanswered(lane) == 0 => {
+                self.streams.drop_lane(lane);
+                out.tell(self.context.id, lane, EventKind::Closed);
+                return Done::Ok;
+            }
+            Message::End => Cut::Ended,
+            // The server may have taken it in or not, and is not to blame.
+            Message::Lapsed(_) => {
+                self.end(lane, Cut::Lapsed, out);
+                self.cut(out);
+                return Done::Cut;
+            }
+            Message::Broken(reason) => Cut::Broken(reason),
+        };
+        self.broken(lane, cut, out).await;
+        Done::Cut
+    }
+
+    fn weigh(&mut self, record: &Noted, out: &Out) -> Done {
+        if record.distrust {
+            self.cut(out);
+            Done::Cut
+        } else if record.violations.is_empty() {
+            Done::Ok
+        } else {
+            Done::Suspicious
+        }
+    }
+
+    /// A stream broke; the others of the conversation end with it.
+    async fn broken(&mut self, lane: Lane, cut: Cut, out: &Out) -> End {
+        let on_purpose = self.streams.taken_on_purpose(lane);
+        self.streams.drop_lane(lane);
+        // A server that is being restarted is not gone.
+        out.shared.disturbances.over().await;
+        let cut = match on_purpose {
+            Some(cut) => cut,
+            None if out.shared.server_is_there(cut.reason()).await => cut,
+            None => Cut::Interrupted,
+        };
+        out.tell(self.context.id, lane, EventKind::Cut(cut));
+        self.context.forget(lane);
+        self.cut(out)
+    }
+
+    /// Closes a stream, if it is open, and takes in what still comes: on a correct server nothing but the end.
+    async fn close(&mut self, lane: Lane, out: &Out) -> Done {
+        self.streams.outgoing.get_mut(lane.index()).and_then(Option::take);
+        let Some(mut incoming) = self.streams.incoming.get_mut(lane.index()).and_then(Option::take) else {
+            return Done::Ok;
+        };
+        let limits = &out.shared.preflight.limits;
+        // A stream that owes no answer waits for nothing but its end.
+        let limit = if self.context.unanswered(lane) == 0 { limits.silence } else { limits.lost_after };
+        let asked_at = out.shared.clock.now();
+        let mut deadline = Instant::now() + limit;
+        let mut held_up_before = out.shared.threads[out.thread].held_up.so_far();
+        let mut done = Done::Ok;
+        loop {
+            match tokio::time::timeout_at(deadline, incoming.next()).await {
+                Err(_) => {
+                    let more = out.shared.time_left(asked_at, limit);
+                    if !more.is_zero() {
+                        deadline = Instant::now() + more;
+                        continue;
+                    }
+                    let held_up = out.shared.threads[out.thread].held_up.so_far();
+                    let more = held_up.saturating_sub(held_up_before).max(deadline.elapsed());
+                    if more > GRACE / 2 {
+                        (deadline, held_up_before) = (Instant::now() + more.max(GRACE), held_up);
+                        continue;
+                    }
+                    done = self.not_closed(lane, out);
+                }
+                Ok(Message::End) if self.context.unanswered(lane) == 0 => {
+                    out.tell(self.context.id, lane, EventKind::Closed);
+                }
+                Ok(message) => match self.take_in(lane, message, out).await {
+                    Done::Cut => return Done::Cut,
+                    Done::Ok => continue,
+                    Done::Suspicious => {
+                        done = Done::Suspicious;
+                        continue;
+                    }
+                },
+            }
+            self.streams.drop_lane(lane);
+            return done;
+        }
+    }
+
+    /// A stream does not end.
+    fn not_closed(&mut self, lane: Lane, out: &Out) -> Done {
+        self.streams.waited_long(lane);
+        if let Some(cut) = self.streams.taken_on_purpose(lane) {
+            out.tell(self.context.id, lane, EventKind::Cut(cut));
+            self.context.forget(lane);
+            Done::Ok
+        } else {
+            out.tell(self.context.id, lane, EventKind::NotClosed);
+            Done::Suspicious
+        }
+    }
+
+    /// Whether the oldest request has waited too long; else the timer is set to when it will have. What the thread was held up
+    /// for since the timer was set, the request may wait longer, and so it may for a server that was disturbed.
+    fn is_overdue(&self, limit: Duration, timer: Pin<&mut Sleep>, held_up: Duration, out: &Out) -> bool {
+        let Some(since) = self.context.waits_since() else {
+            timer.reset(Instant::now() + limit);
+            return false;
+        };
+        let left = out.shared.time_left(since, limit + GRACE);
+        let more = held_up.max(timer.deadline().elapsed());
+        if left.is_zero() && more <= GRACE / 2 {
+            return true;
+        }
+        timer.reset(Instant::now() + if left.is_zero() { more.max(GRACE) } else { left });
+        false
+    }
+}
+
+async fn room(outgoing: &[Option<Outgoing>], wait: &Wait) {
+    match wait {
+        Wait::Room(lane) => match &outgoing[lane.index()] {
+            Some(outgoing) => outgoing.room().await,
+            None => pending().await,
+        },
+        Wait::Until(_) => pending().await,
+    }
+}
+
+async fn pause(wait: &Wait, out: &Out) {
+    match wait {
+        Wait::Until(Some(until)) => {
+            let left = Duration::from_nanos(until.saturating_sub(out.shared.clock.now()));
+            // That it was woken early is seen by the next look at the pause.
+            let _ = tokio::time::timeout(left, out.shared.gate.stopped()).await;
+        }
+        _ => pending().await,
+    }
+}

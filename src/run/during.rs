@@ -1,0 +1,179 @@
+//! The time in which the workers work.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::sync::{mpsc, watch};
+
+use super::{
+    Interrupted, Memory, Observer, Prepared, RunError, RunResult, TICK,
+    health::Watched,
+    keep,
+    phases::{Conducted, conduct},
+    resources::cpu_us,
+    shared::Shared,
+    threads::work,
+    watch::Watch,
+};
+use crate::{
+    probe::{Accounting, IdleSearch, PendingRequests, SlotCheck},
+    recorder::{Collected, Tally},
+};
+use oracle::{
+    Violation,
+    diagnosis::{ModelFacts, explain},
+    history::Spool,
+};
+use wire::transport::GoAways;
+
+/// How long the collector may take to come to its end when the run is over.
+const COLLECTING: Duration = Duration::from_secs(60);
+
+/// What the workers have shown.
+pub(super) struct Driven {
+    pub(super) result: RunResult,
+    /// A START that waited although a slot was free, unless another client had it.
+    pub(super) withheld: Option<Violation>,
+    pub(super) history: Option<Spool>,
+}
+
+impl Prepared {
+    /// Lets the workers work, and watches them.
+    pub(super) async fn drive(
+        &self,
+        spool: Option<Spool>,
+        observer: &mut dyn Observer,
+        interrupts: &mut mpsc::Receiver<()>,
+    ) -> Result<Driven, RunError> {
+        let shared = &self.shared;
+        let drain = shared.scenario.limits.drain_ms.duration();
+        let (taps, collector, mut seen) = self.collector(spool);
+        let cpu_before = cpu_us();
+        let collected = collector.start();
+        let (abort, aborted) = watch::channel(false);
+        let mut joined = work(shared, &taps, &aborted).map_err(RunError::Endpoint)?;
+        // The collector comes to its end when the threads' taps are gone.
+        drop(taps);
+        let (mut kept, mut beside) = (Vec::new(), Vec::new());
+        let mut watch = Watch::new();
+        let mut ticks = tokio::time::interval(TICK);
+        let mut memory = Memory::default();
+        let mut watched = Watched::default();
+        let mut looking = Box::pin(self.looker.look(shared));
+        let mut conducted = Box::pin(conduct(shared, &self.hands));
+        let mut phases = None;
+        let mut ended = None;
+        let (done, elapsed) = loop {
+            // Phases may go on when no worker is left, and what is done to the server is not left half done.
+            if let Some(ended) = ended.take_if(|_| phases.is_some()) {
+                break ended;
+            }
+            tokio::select! {
+                done = &mut joined, if ended.is_none() => ended = Some((done, shared.clock.elapsed())),
+                done = &mut conducted, if phases.is_none() => phases = Some(done),
+                Some(violation) = seen.recv() => {
+                    keep(violation, &mut kept, observer);
+                    shared.stop_at_violation();
+                }
+                look = &mut looking => {
+                    looking.set(self.looker.look(shared));
+                    for violation in watched.take(look, shared.clock.now(), &shared.progress()) {
+                        keep(violation.clone(), &mut kept, observer);
+                        beside.push(violation);
+                        shared.stop_at_violation();
+                    }
+                }
+                Some(()) = interrupts.recv() => {
+                    watch.interrupted = true;
+                    observer.interrupted(drain);
+                    shared.gate.stop();
+                }
+                _ = ticks.tick() => {
+                    let progress = shared.progress();
+                    observer.progress(&progress);
+                    memory.look(progress.elapsed);
+                    if watch.should_abort(shared, &progress) {
+                        abort.send_replace(true);
+                    }
+                }
+            }
+        };
+        memory.look_at_end();
+        // Where a thread failed the others have nothing to wait for.
+        abort.send_replace(done.is_err());
+        let rest = async {
+            while let Some(violation) = seen.recv().await {
+                keep(violation, &mut kept, observer);
+            }
+            collected.await.unwrap_or_default()
+        };
+        // Longer than this only a disk takes that does not answer.
+        let Collected { spool: history, scene, reached, of_all, longest_wait, withheld } =
+            tokio::time::timeout(COLLECTING, rest).await.unwrap_or_default();
+        let mut tally = done.map_err(RunError::Endpoint)?;
+        let Conducted { spans: phases, broken_off } = phases.unwrap_or_default();
+        tally.reached.add(&reached);
+        for violation in &beside {
+            tally.violation(violation.kind);
+        }
+        let (health, left) = watched.conclude(shared.clock.now(), &shared.progress());
+        for (kind, count) in of_all {
+            (0..count).for_each(|_| tally.violation(kind));
+        }
+        let mut result = RunResult {
+            elapsed,
+            cpu_us: cpu_us().saturating_sub(cpu_before),
+            memory,
+            interrupted: Interrupted(watch.interrupted),
+            tally,
+            violations: kept,
+            beside,
+            scene: Arc::new(scene),
+            phases,
+            broken_off,
+            longest_wait,
+            health: Some(health),
+            ..RunResult::of_a_run(shared)
+        };
+        for violation in left {
+            result.add(violation, observer);
+        }
+        if let Some(mut hang) = watch.hang {
+            // What is kept is what happened around the first violation.
+            if result.violations.is_empty() {
+                hang.explanations = explain(&hang, &result.scene.entries, &ModelFacts::of(&shared.preflight.model));
+            }
+            result.add(hang, observer);
+        }
+        Ok(Driven { result, withheld, history })
+    }
+}
+
+impl RunResult {
+    /// A run of which only the passes are known: what is looked at after it is as in one that was interrupted.
+    fn of_a_run(shared: &Shared) -> Self {
+        let why = || "the run was interrupted".to_owned();
+        Self {
+            preflight: shared.preflight.clone(),
+            tally: Tally::default(),
+            violations: Vec::new(),
+            beside: Vec::new(),
+            accounting: Accounting::NotCheckable { why: "the server's statistics cannot be read".to_owned() },
+            passes: shared.progress().passes,
+            pending: PendingRequests::NotChecked { why: why() },
+            slots: SlotCheck::not_checkable(why()),
+            idle_limit: IdleSearch::NotAsked,
+            elapsed: Duration::ZERO,
+            cpu_us: 0,
+            memory: Memory::default(),
+            interrupted: Interrupted(false),
+            is_end_known: true,
+            recorded: None,
+            scene: Arc::default(),
+            phases: Vec::new(),
+            broken_off: None,
+            longest_wait: None,
+            go_aways: GoAways::default(),
+            health: None,
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! When a run begins, and when it is to end.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use tokio::sync::{Barrier, Notify, watch};
+
+/// What the threads of a run wait for: each other at its beginning and at its end, and the word to stop.
+#[derive(Debug)]
+pub(super) struct Gate {
+    start: Barrier,
+    /// Closed until the first request may go out.
+    open: watch::Sender<bool>,
+    stopping: AtomicBool,
+    /// Wakes those that sleep when the run is stopping.
+    stopped: Notify,
+    /// Closed when no thread works any more: until then each keeps its connections, some of which others use.
+    at_work: watch::Sender<()>,
+}
+
+impl Gate {
+    pub(super) fn new(threads: usize) -> Self {
+        Self {
+            start: Barrier::new(threads),
+            open: watch::Sender::new(false),
+            stopping: AtomicBool::new(false),
+            stopped: Notify::new(),
+            at_work: watch::Sender::new(()),
+        }
+    }
+
+    /// Waits until every thread is here.
+    pub(super) async fn all_are_here(&self) {
+        self.start.wait().await;
+    }
+
+    /// Lets go those that wait for the beginning.
+    pub(super) fn open(&self) {
+        self.open.send_replace(true);
+    }
+
+    /// Waits until the run has begun.
+    pub(super) async fn opened(&self) {
+        // It is not dropped before this future.
+        let _ = self.open.subscribe().wait_for(|open| *open).await;
+    }
+
+    /// Says that a thread is at work, for as long as what it gets is kept.
+    pub(super) fn works(&self) -> watch::Receiver<()> {
+        self.at_work.subscribe()
+    }
+
+    /// Waits until no thread is at work.
+    pub(super) async fn all_are_done(&self) {
+        self.at_work.closed().await;
+    }
+
+    /// Starts no more passes.
+    pub(super) fn stop(&self) {
+        self.stopping.store(true, Relaxed);
+        self.stopped.notify_waiters();
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping.load(Relaxed)
+    }
+
+    /// Waits until the run is stopping.
+    pub(super) async fn stopped(&self) {
+        // Made before the look, so that a stop behind the look wakes it.
+        let woken = self.stopped.notified();
+        if !self.is_stopping() {
+            woken.await;
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! What the server is asked each second of a run: whether it and its model are ready, and how much memory it has.
+
+mod memory;
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub(super) use self::memory::kilobytes;
+pub use self::memory::{Growth, MemorySource, ServerMemory};
+use self::memory::{Series, resident};
+use super::{Progress, shared::Shared};
+use oracle::{
+    Evidence, Subject, Violation, ViolationKind,
+    diagnosis::{Cause, Clue, Explanation},
+};
+use wire::transport::{Access, Client, gauge};
+use workload::{
+    event::Nanos,
+    scenario::{Scenario, Target},
+};
+
+/// How often the server is asked.
+const EVERY: Duration = Duration::from_secs(1);
+/// How long it may take to answer.
+const LIMIT: Duration = Duration::from_secs(5);
+/// For how long a server may load its other models when the run's own serves again.
+const OTHERS_LOAD: Nanos = 60_000_000_000;
+/// How many spans are kept, and are violations.
+const SPANS_MAX: usize = 100;
+
+/// What the server said of itself during the run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Health {
+    /// How often the server was asked whether it and its model are ready.
+    pub asked: u64,
+    /// Questions that the server did not answer.
+    pub unanswered: u64,
+    /// When the server said that it or its model was not ready; the first hundred times.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_ready: Vec<NotReady>,
+    /// The server's memory, where its source is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<ServerMemory>,
+}
+
+/// A time in which the server said that it or its model was not ready.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NotReady {
+    /// What was not ready.
+    pub of: Subject,
+    /// When the server first said so, in nanoseconds since the run began.
+    pub from_ns: Nanos,
+    /// When it said again that it was ready; none where it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until_ns: Option<Nanos>,
+    /// Requests that were executed meanwhile.
+    pub executed: u64,
+    /// Whether the run had the model loaded anew or the server restarted then.
+    pub asked_for: bool,
+}
+
+/// Who asks, on a connection of its own.
+pub(super) struct Looker {
+    client: Client,
+    access: Access,
+    target: Target,
+    /// Whether the endpoint tells readiness.
+    asks: bool,
+    memory: Option<MemorySource>,
+}
+
+/// What the server answered once.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Look {
+    /// Whether the run did something to the server when it was asked.
+    is_disturbed: bool,
+    /// How much the run had done to the server by then.
+    disturbances: u64,
+    /// Whether readiness was asked for.
+    asked: bool,
+    server: Option<bool>,
+    model: Option<bool>,
+    bytes: Option<u64>,
+}
+
+impl Looker {
+    /// # Errors
+    /// Why the server cannot be called, or its memory not be read, in one line.
+    pub(super) async fn new(
+        scenario: &Scenario,
+        access: &Access,
+        asks: bool,
+        memory: Option<MemorySource>,
+    ) -> Result<Self, String> {
+        let (target, limit) = (scenario.target.clone(), scenario.limits.connect_ms.duration().min(LIMIT));
+        let client = Client::new(target.endpoint.for_calls(), access, limit).map_err(|error| error.to_string())?;
+        let looker = Self { client, access: access.clone(), target, asks, memory };
+        if let Some(source) = &looker.memory {
+            let unreadable = |why| format!("the server's memory (--server-memory {source}) cannot be read: {why}");
+            looker.bytes(source).await.map_err(unreadable)?;
+        }
+        Ok(looker)
+    }
+
+    /// Waits for a second, and asks.
+    pub(super) async fn look(&self, shared: &Shared) -> Look {
+        shared.gate.opened().await;
+        tokio::time::sleep(EVERY).await;
+        let before = shared.disturbances.count();
+        let memory = async {
+            match &self.memory {
+                Some(source) => self.bytes(source).await.ok(),
+                None => None,
+            }
+        };
+        let readiness = async {
+            if !self.asks {
+                return (None, None);
+            }
+            let (server, model) = tokio::join!(self.client.server_ready(), self.client.model_ready(&self.target.model));
+            (server.ok(), model.ok())
+        };
+        let ((server, model), bytes) = tokio::join!(readiness, memory);
+        let is_disturbed = shared.disturbances.is_under_way() || shared.disturbances.count() != before;
+        Look { is_disturbed, disturbances: shared.disturbances.count(), asked: self.asks, server, model, bytes }
+    }
+
+    async fn bytes(&self, source: &MemorySource) -> Result<u64, String> {
+        match source {
+            MemorySource::Process(pid) => resident(*pid),
+            MemorySource::Gauge(name) => {
+                let metrics = self.target.metrics.as_ref();
+                let metrics = metrics.ok_or("the server's metrics are not known (--metrics-url)")?;
+                gauge(metrics, &self.access, name, LIMIT).await
+            }
+        }
+    }
+}
+
+/// What the answers come to.
+#[derive(Debug, Default)]
+pub(super) struct Watched {
+    health: Health,
+    /// The spans that have no end yet.
+    open: Vec<Open>,
+    memory: Series,
+    /// How much the run had done to the server by the last look, and when that was seen to be more than before.
+    disturbances: u64,
+    disturbed_at: Option<Nanos>,
+    /// Violations of the last look: the next one tells what was executed meanwhile.
+    found: Vec<Found>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    of: Subject,
+    /// Requests that were executed before it.
+    executed: u64,
+    asked_for: bool,
+    /// Its place in `Health::not_ready`.
+    index: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    of: Subject,
+    at: Nanos,
+    executed: u64,
+}
+
+impl Watched {
+    /// Takes in a look. Returns the violations of the look before.
+    pub(super) fn take(&mut self, look: Look, now: Nanos, progress: &Progress) -> Vec<Violation> {
+        let violations = self.violations(progress.completed);
+        let is_disturbed = look.is_disturbed || look.disturbances != self.disturbances;
+        if is_disturbed {
+            (self.disturbances, self.disturbed_at) = (look.disturbances, Some(now));
+        }
+        // A server is ready while each of its models is.
+        let others_load = self.disturbed_at.is_some_and(|at| now.saturating_sub(at) < OTHERS_LOAD);
+        let told = [(Subject::Server, look.server), (Subject::Model, look.model)];
+        for (of, is_ready) in told.into_iter().filter(|_| look.asked) {
+            self.health.asked += 1;
+            match is_ready {
+                Some(true) => self.is_ready(of, now, progress.completed),
+                Some(false) => {
+                    let asked_for = look.is_disturbed || (of == Subject::Server && others_load);
+                    self.is_not_ready(of, asked_for, now, progress.completed);
+                }
+                None => self.health.unanswered += 1,
+            }
+        }
+        if is_disturbed {
+            // Another process, or a model that was loaded anew.
+            self.memory = Series::default();
+        } else if let Some(bytes) = look.bytes {
+            self.memory.add(now, progress.sequences, bytes);
+        }
+        violations
+    }
+
+    fn is_ready(&mut self, of: Subject, at: Nanos, executed: u64) {
+        for span in self.open.extract_if(.., |span| span.of == of) {
+            let kept = &mut self.health.not_ready[span.index];
+            (kept.executed, kept.until_ns) = (executed.saturating_sub(span.executed), Some(at));
+        }
+    }
+
+    fn is_not_ready(&mut self, of: Subject, asked_for: bool, at: Nanos, executed: u64) {
+        // A span that outlasts what the run does to the server is followed by one that nobody asked for.
+        if self.open.iter().any(|span| span.of == of && span.asked_for && !asked_for) {
+            self.is_ready(of, at, executed);
+        }
+        if self.open.iter().any(|span| span.of == of) {
+            return;
+        }
+        let spans = &mut self.health.not_ready;
+        if spans.len() == SPANS_MAX {
+            return;
+        }
+        self.open.push(Open { of, executed, asked_for, index: spans.len() });
+        spans.push(NotReady { of, from_ns: at, until_ns: None, executed: 0, asked_for });
+        if !asked_for {
+            self.found.push(Found { of, at, executed });
+        }
+    }
+
+    fn violations(&mut self, executed: u64) -> Vec<Violation> {
+        self.found.drain(..).map(|found| found.violation(executed)).collect()
+    }
+
+    /// What is known when the run is over, and the violations that are left.
+    pub(super) fn conclude(mut self, now: Nanos, progress: &Progress) -> (Health, Vec<Violation>) {
+        let mut violations = self.violations(progress.completed);
+        for span in self.open {
+            self.health.not_ready[span.index].executed = progress.completed.saturating_sub(span.executed);
+        }
+        let memory = self.memory.judged();
+        violations.extend(memory.as_ref().and_then(|memory| memory.violation(now)));
+        (Health { memory, ..self.health }, violations)
+    }
+}
+
+impl Found {
+    fn violation(self, executed_now: u64) -> Violation {
+        let executed = executed_now.saturating_sub(self.executed);
+        let wrong = Explanation::new(Cause::ReadinessWrong, [Clue::Seen]);
+        let unloaded = Explanation::new(Cause::Unloaded, [Clue::Seen, Clue::AskTheLog]);
+        // Another model may be what a server is not ready for; a model that executes requests is ready itself.
+        let is_wrong = self.of == Subject::Model && executed > 0;
+        let explanations = if is_wrong { vec![wrong, unloaded] } else { vec![unloaded, wrong] };
+        let evidence = Evidence::NotReady { of: self.of, executed };
+        Violation { explanations, ..Violation::of_the_run(ViolationKind::NotReady, self.at, evidence) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,150 @@
+//! The parts of a run in time: each begins when the workers of the one before it are done.
+
+use std::{
+    sync::{
+        OnceLock,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio::sync::{Notify, watch};
+
+use super::{disturbance::Hands, shared::Shared};
+use workload::scenario::{Millis, Phase, Scenario, ServerAction};
+
+/// How far a run has come.
+#[derive(Debug)]
+pub(super) struct Phases {
+    /// How many phases have begun.
+    begun: watch::Sender<usize>,
+    by_index: Vec<Progress>,
+    /// Wakes the one who waits for the end of a phase.
+    left: Notify,
+}
+
+#[derive(Debug)]
+struct Progress {
+    /// Its workers that are not done.
+    workers: AtomicU32,
+    began: OnceLock<Duration>,
+}
+
+/// When a phase was, since the run began.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PhaseSpan {
+    /// Its name.
+    pub name: String,
+    /// When its workers could begin, in µs.
+    pub began_us: u64,
+    /// When they were done, in µs.
+    pub ended_us: u64,
+    /// What was done to the server before, and what came of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
+}
+
+impl Phases {
+    pub(super) fn new(scenario: &Scenario) -> Self {
+        let workers =
+            |index| (0..scenario.workers()).filter(|&worker| scenario.phase_of(worker) == Some(index)).count();
+        let progress = |index| Progress {
+            workers: AtomicU32::new(u32::try_from(workers(index)).unwrap_or(u32::MAX)),
+            began: OnceLock::new(),
+        };
+        Self {
+            begun: watch::Sender::new(0),
+            by_index: (0..scenario.phases.len()).map(progress).collect(),
+            left: Notify::new(),
+        }
+    }
+
+    /// Waits for a phase; returns when it began.
+    pub(super) async fn begins(&self, phase: usize) -> Duration {
+        let mut begun = self.begun.subscribe();
+        // The sender lives as long as this.
+        let _ = begun.wait_for(|begun| *begun > phase).await;
+        self.by_index[phase].began.get().copied().unwrap_or_default()
+    }
+
+    /// One of a phase's workers is done.
+    pub(super) fn leave(&self, phase: usize) {
+        self.by_index[phase].workers.fetch_sub(1, Relaxed);
+        self.left.notify_one();
+    }
+
+    fn begin(&self, phase: usize, now: Duration) {
+        // Each begins once.
+        let _ = self.by_index[phase].began.set(now);
+        self.begun.send_replace(phase + 1);
+    }
+
+    async fn ends(&self, phase: usize) {
+        while self.by_index[phase].workers.load(Relaxed) > 0 {
+            self.left.notified().await;
+        }
+    }
+}
+
+/// How far a run came with its phases.
+#[derive(Default)]
+pub(super) struct Conducted {
+    pub(super) spans: Vec<PhaseSpan>,
+    /// Why it cannot go on, where something could not be done to the server.
+    pub(super) broken_off: Option<String>,
+}
+
+/// Lets the phases of a run begin, one after the other; ends with the last, or when the run is stopping. What is done to the
+/// server is done to its end.
+pub(super) async fn conduct(shared: &Shared, hands: &Hands) -> Conducted {
+    let mut conducted = Conducted::default();
+    let mut goes_on = unless_stopped(shared, shared.gate.opened()).await;
+    for (index, phase) in shared.scenario.phases.iter().enumerate() {
+        let Phase { name, pause_ms, server } = phase;
+        let pause = tokio::time::sleep(pause_ms.map_or(Duration::ZERO, Millis::duration));
+        goes_on = goes_on && unless_stopped(shared, pause).await;
+        if !goes_on {
+            break;
+        }
+        let acts_at = shared.clock.now();
+        let server = match server {
+            Some(action) => match hands.act(*action, shared).await {
+                Ok(done) => Some(done),
+                // A server that dies of being asked to load a model is a finding; one that nobody starts again is not.
+                Err(why) if *action != ServerAction::Restart && !shared.server_is_there(&why).await => {
+                    shared.disturbances.end(shared.clock.now());
+                    break;
+                }
+                Err(why) => {
+                    shared.disturbances.fail(acts_at);
+                    shared.gate.stop();
+                    conducted.broken_off = Some(format!("the run ended before phase '{name}': {why}"));
+                    break;
+                }
+            },
+            None => None,
+        };
+        let began = shared.clock.elapsed();
+        shared.phases.begin(index, began);
+        goes_on = unless_stopped(shared, shared.phases.ends(index)).await;
+        let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        conducted.spans.push(PhaseSpan {
+            name: name.clone(),
+            began_us: us(began),
+            ended_us: us(shared.clock.elapsed()),
+            server,
+        });
+    }
+    conducted
+}
+
+/// Waits for something unless the run is stopping; returns whether it came.
+async fn unless_stopped(shared: &Shared, what: impl Future<Output = ()>) -> bool {
+    tokio::select! {
+        biased;
+        () = shared.gate.stopped() => false,
+        () = what => true,
+    }
+}

@@ -1,0 +1,95 @@
+//! How far a run is, as each of its threads counts it.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Duration,
+};
+
+use super::held_up::HeldUp;
+use crate::recorder::Noted;
+use oracle::Outcome;
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Progress {
+    /// Time since the run began.
+    pub elapsed: Duration,
+    /// Passes finished.
+    pub passes: u64,
+    /// Requests sent.
+    pub requests: u64,
+    /// Requests answered.
+    pub answered: u64,
+    /// Of these, requests executed.
+    pub completed: u64,
+    /// Requests whose answer nobody waits for any more, because their stream is gone or they were given up.
+    pub abandoned: u64,
+    /// Sequences begun.
+    pub sequences: u64,
+    /// Violations.
+    pub violations: u64,
+}
+
+impl Progress {
+    /// How many requests wait for their answer.
+    #[must_use]
+    pub fn waiting(&self) -> u64 {
+        // The counts are read one after the other, while they rise.
+        self.requests.saturating_sub(self.answered + self.abandoned)
+    }
+}
+
+/// What one thread has done so far. Each is on cache lines of its own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(super) struct ThreadProgress {
+    passes: AtomicU64,
+    requests: AtomicU64,
+    answered: AtomicU64,
+    completed: AtomicU64,
+    abandoned: AtomicU64,
+    sequences: AtomicU64,
+    violations: AtomicU64,
+    /// How long the thread was held up.
+    pub(super) held_up: HeldUp,
+}
+
+impl ThreadProgress {
+    /// Takes note of what an event meant.
+    pub(super) fn noticed(&self, noted: &Noted) {
+        if let Some(settled) = &noted.settled {
+            let is_answered = settled.outcome != Outcome::Indeterminate;
+            let count = if is_answered { &self.answered } else { &self.abandoned };
+            count.fetch_add(1, Relaxed);
+            self.completed.fetch_add(u64::from(settled.outcome == Outcome::Completed), Relaxed);
+        }
+        if noted.abandoned > 0 {
+            self.abandoned.fetch_add(noted.abandoned as u64, Relaxed);
+        }
+        self.violations.fetch_add(noted.violations.len() as u64, Relaxed);
+    }
+
+    pub(super) fn finished_a_pass(&self) {
+        self.passes.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn sent(&self, is_first_step: bool) {
+        self.requests.fetch_add(1, Relaxed);
+        self.sequences.fetch_add(u64::from(is_first_step), Relaxed);
+    }
+}
+
+/// The progress of all threads together.
+pub(super) fn of_all(threads: &[ThreadProgress], elapsed: Duration) -> Progress {
+    let sum = |count: fn(&ThreadProgress) -> &AtomicU64| threads.iter().map(|its| count(its).load(Relaxed)).sum();
+    Progress {
+        elapsed,
+        passes: sum(|its| &its.passes),
+        requests: sum(|its| &its.requests),
+        answered: sum(|its| &its.answered),
+        completed: sum(|its| &its.completed),
+        abandoned: sum(|its| &its.abandoned),
+        sequences: sum(|its| &its.sequences),
+        violations: sum(|its| &its.violations),
+    }
+}

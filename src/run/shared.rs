@@ -1,0 +1,172 @@
+//! What the threads of a run share.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use super::{
+    Given, Progress,
+    disturbance::Disturbances,
+    gate::Gate,
+    phases::Phases,
+    progress::{ThreadProgress, of_all},
+};
+use crate::{
+    preflight::Preflight,
+    probe::{Site, clock::Clock, liveness::Liveness},
+    recorder::Noted,
+};
+use wire::{
+    proxy::Path,
+    transport::{Access, Dialer, Link},
+};
+use workload::{
+    event::Nanos,
+    scenario::{Population, Scenario},
+    seed::Seed,
+};
+
+/// The longest that a client waits until it gives a connection up on which nothing passes any more.
+pub(super) const PATIENCE_MAX: Duration = Duration::from_secs(10);
+
+/// What the threads of a run share.
+pub(super) struct Shared {
+    pub(super) scenario: Scenario,
+    pub(super) seed: Seed,
+    /// What is sent in place of what the scenario draws.
+    pub(super) given: Option<Given>,
+    pub(super) preflight: Preflight,
+    pub(super) access: Access,
+    fail_fast: bool,
+    /// This program's executable.
+    program: Option<PathBuf>,
+    /// Whether a network takes connections away.
+    pub(super) network_takes: bool,
+    /// Starts when all connections stand.
+    pub(super) clock: Clock,
+    pub(super) gate: Gate,
+    pub(super) liveness: Liveness,
+    pub(super) phases: Phases,
+    /// What was done to the server.
+    pub(super) disturbances: Disturbances,
+    pub(super) threads: Vec<ThreadProgress>,
+    /// A connection of each worker, for its neighbour.
+    lent: Vec<OnceLock<Link>>,
+}
+
+impl Shared {
+    pub(super) fn new(
+        scenario: Scenario,
+        seed: Seed,
+        given: Option<Given>,
+        (preflight, access): (Preflight, Access),
+        fail_fast: bool,
+        program: Option<PathBuf>,
+        threads: usize,
+    ) -> Self {
+        let takes =
+            |population: &Population| population.network.cut.is_some() || population.network.black_hole.is_some();
+        let network_takes = scenario.populations.iter().any(takes);
+        Self {
+            phases: Phases::new(&scenario),
+            lent: (0..scenario.workers()).map(|_| OnceLock::new()).collect(),
+            scenario,
+            seed,
+            given,
+            preflight,
+            access,
+            fail_fast,
+            program,
+            network_takes,
+            clock: Clock::default(),
+            gate: Gate::new(threads),
+            liveness: Liveness::default(),
+            disturbances: Disturbances::default(),
+            threads: (0..threads).map(|_| ThreadProgress::default()).collect(),
+        }
+    }
+
+    /// The server, with the model as this preflight found it.
+    pub(super) fn site<'r>(&'r self, preflight: &'r Preflight) -> Site<'r> {
+        let Self { scenario, access, clock, liveness, .. } = self;
+        Site { scenario, access, preflight, clock, liveness }
+    }
+
+    /// How a worker makes the connections of one of its contexts: endpoints are taken in turn by both.
+    pub(super) fn dialer(&self, worker: u32, context: u32) -> Dialer {
+        let network = &self.scenario.population_of(worker).network;
+        // Longer than a sequence lives without a request, so that the server meets a client that is silent, and not gone.
+        let patience = (self.preflight.manner().idle_limit * 2).min(PATIENCE_MAX);
+        let path =
+            (!network.is_clear()).then(|| Arc::new(Path::new(network.clone(), Some(patience), self.seed, worker)));
+        let place = worker as usize + context as usize;
+        let limit = self.scenario.limits.connect_ms.duration();
+        let dialer = Dialer::to(&self.scenario.target.endpoint, place, &self.access, limit);
+        Dialer { path, program: self.program.clone(), ..dialer }
+    }
+
+    /// Lets the neighbour of a worker use a connection of that worker.
+    pub(super) fn lend_connection(&self, worker: u32, link: Link) {
+        // Each worker does it once.
+        let _ = self.lent[worker as usize].set(link);
+    }
+
+    /// The connection that the next worker lends.
+    pub(super) fn neighbour(&self, worker: u32) -> Option<&Link> {
+        self.lent[(worker as usize + 1) % self.lent.len()].get()
+    }
+
+    /// How much is left of the time that something may take for which the server is waited since then. While it is disturbed
+    /// that is all, and begins anew when it serves again.
+    pub(super) fn time_left(&self, since: Nanos, limit: Duration) -> Duration {
+        self.disturbances.due_since(since).map_or(limit, |since| {
+            let waited = Duration::from_nanos(self.clock.now().saturating_sub(since));
+            limit.saturating_sub(waited)
+        })
+    }
+
+    /// Waits until every thread has its connections; without them the run does not start.
+    pub(super) async fn ready_to_start(&self, connected: bool) {
+        if !connected {
+            self.gate.stop();
+        }
+        self.gate.all_are_here().await;
+        self.clock.start();
+        self.gate.open();
+    }
+
+    /// Takes note of what an event on this thread meant.
+    pub(super) fn noticed(&self, thread: usize, noted: &Noted) {
+        self.threads[thread].noticed(noted);
+        if !noted.violations.is_empty() {
+            self.stop_at_violation();
+        }
+    }
+
+    /// There was a violation.
+    pub(super) fn stop_at_violation(&self) {
+        if self.fail_fast {
+            self.gate.stop();
+        }
+    }
+
+    /// Whether a violation ended the run before it was done.
+    pub(super) fn ended_by_violation(&self) -> bool {
+        self.fail_fast && self.progress().violations > 0
+    }
+
+    pub(super) fn progress(&self) -> Progress {
+        of_all(&self.threads, self.clock.elapsed())
+    }
+
+    /// Whether the server still answers after a stream broke for `reason`; if not, the run is over.
+    pub(super) async fn server_is_there(&self, reason: &str) -> bool {
+        let is_there = self.liveness.is_there(&self.scenario, &self.access, &self.clock, reason).await;
+        if !is_there {
+            self.gate.stop();
+        }
+        is_there
+    }
+}

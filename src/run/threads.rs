@@ -1,0 +1,175 @@
+//! The runtime threads, each with its share of the workers.
+
+use std::{cell::RefCell, pin::Pin, rc::Rc, sync::Arc, time::Duration};
+
+use tokio::{
+    runtime::{self, Runtime},
+    sync::{oneshot, watch},
+    task::{JoinSet, LocalSet},
+    time::MissedTickBehavior,
+};
+
+use super::{shared::Shared, worker::Worker};
+use crate::{
+    preflight::rules,
+    recorder::{Recorder, Tally, Tap, Taps},
+};
+use wire::simulation;
+use workload::scenario::Scenario;
+
+/// How many workers one thread serves before there is another.
+const WORKERS_OF_A_THREAD: u32 = 64;
+
+/// How many connections each thread makes at a time.
+const CONNECTING_AT_ONCE: usize = 16;
+
+/// How long a recorder may hold back what the collector is to get.
+const HELD_BACK: Duration = Duration::from_millis(100);
+
+/// How many runtime threads a scenario gets: one for so many workers, and at most one for each core.
+///
+/// A thread that serves more connections finds more answers each time it looks, which costs less than to wake another.
+pub(super) fn thread_count(scenario: &Scenario) -> usize {
+    if simulation::is_on() {
+        return 1;
+    }
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    cores.min(scenario.workers().div_ceil(WORKERS_OF_A_THREAD) as usize)
+}
+
+/// Has the workers work, on their threads or in the simulation of this one, and brings what they counted.
+///
+/// # Errors
+/// When the system has no room for the threads' runtimes.
+pub(super) fn work(shared: &Arc<Shared>, taps: &Taps, aborted: &watch::Receiver<bool>) -> Result<Working, String> {
+    if simulation::is_on() {
+        let (shared, tap, aborted) = (Arc::clone(shared), taps.tap(), aborted.clone());
+        return Ok(Box::pin(async move { run_workers(0, 1, &shared, tap, aborted).await }));
+    }
+    let threads = thread_count(&shared.scenario);
+    let runtime = |_| runtime::Builder::new_current_thread().enable_all().build();
+    let runtimes: Result<Vec<_>, _> = (0..threads).map(runtime).collect();
+    let runtimes = runtimes.map_err(|error| format!("cannot start a runtime thread: {error}"))?;
+    let start =
+        |(thread, runtime)| spawn_thread(runtime, thread, threads, Arc::clone(shared), taps.tap(), aborted.clone());
+    Ok(Box::pin(join_all(runtimes.into_iter().enumerate().map(start).collect())))
+}
+
+/// What the threads will have counted, or why one of them failed.
+pub(super) type Working = Pin<Box<dyn Future<Output = Result<Tally, String>>>>;
+
+/// A runtime thread's work: its share of the workers, each `threads`-th from `thread` on.
+fn spawn_thread(
+    runtime: Runtime,
+    thread: usize,
+    threads: usize,
+    shared: Arc<Shared>,
+    tap: Tap,
+    aborted: watch::Receiver<bool>,
+) -> oneshot::Receiver<Result<Tally, String>> {
+    let (done, result) = oneshot::channel();
+    let at_work = shared.gate.works();
+    std::thread::spawn(move || {
+        runtime.block_on(async {
+            let counted = run_workers(thread, threads, &shared, tap, aborted).await;
+            drop(at_work);
+            // Nobody waits for it where the run was ended at once.
+            let _ = done.send(counted);
+            // The connections of this thread live as long as its runtime, and a neighbour of another thread may use them.
+            shared.gate.all_are_done().await;
+        });
+    });
+    result
+}
+
+async fn run_workers(
+    thread: usize,
+    threads: usize,
+    shared: &Arc<Shared>,
+    tap: Tap,
+    mut aborted: watch::Receiver<bool>,
+) -> Result<Tally, String> {
+    let recorder = Rc::new(RefCell::new(recorder(shared).with_tap(tap)));
+    let local = LocalSet::new();
+    let indices = (0..shared.scenario.workers()).skip(thread).step_by(threads);
+    let workers = indices.map(|index| Worker::new(index, thread, Arc::clone(shared), Rc::clone(&recorder)));
+    let workers = workers.collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string());
+    let mut running = JoinSet::new();
+    let all = async {
+        let connected = match workers {
+            Ok(workers) => connect(&workers, shared).await.map(|()| workers),
+            Err(error) => Err(error),
+        };
+        // The others wait for this thread, with or without workers.
+        shared.ready_to_start(connected.is_ok()).await;
+        for worker in connected? {
+            running.spawn_local(worker.run());
+        }
+        while let Some(worker) = running.join_next().await {
+            worker.map_err(|error| format!("a worker failed: {error}"))?;
+        }
+        Ok::<_, String>(())
+    };
+    let done = local.run_until(async {
+        tokio::select! {
+            done = all => done,
+            // An error means that the run is gone, which ends the thread too.
+            _ = aborted.wait_for(|aborted| *aborted) => Ok(()),
+            () = keep_flushing(&recorder) => Ok(()),
+            never = shared.threads[thread].held_up.measure() => match never {},
+        }
+    });
+    let done = done.await;
+    if done.is_err() {
+        // What the other threads would still find could not be reported.
+        shared.gate.stop();
+    }
+    done?;
+    drop((running, local));
+    recorder.borrow_mut().interrupt(shared.clock.now());
+    let recorder = Rc::into_inner(recorder).ok_or("a worker outlived its run")?;
+    Ok(recorder.into_inner().into_tally())
+}
+
+/// Lets go of what is held back for the collector, again and again.
+async fn keep_flushing(recorder: &RefCell<Recorder>) {
+    let mut ticks = tokio::time::interval(HELD_BACK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        recorder.borrow_mut().flush();
+    }
+}
+
+/// Makes the workers' connections, so many at a time that the server can take them in.
+async fn connect(workers: &[Worker], shared: &Shared) -> Result<(), String> {
+    let limit = shared.scenario.limits.connect_ms.duration();
+    let mut waiting = workers.iter().flat_map(Worker::connections);
+    let mut under_way = JoinSet::new();
+    loop {
+        while under_way.len() < CONNECTING_AT_ONCE {
+            let Some((link, by)) = waiting.next() else { break };
+            under_way.spawn_local(link.prove(by, limit));
+        }
+        match under_way.join_next().await {
+            None => return Ok(()),
+            Some(Ok(Ok(()))) => {}
+            Some(Ok(Err(error))) => return Err(format!("not every connection of the scenario could be made: {error}")),
+            Some(Err(error)) => return Err(format!("a connection task failed: {error}")),
+        }
+    }
+}
+
+fn recorder(shared: &Shared) -> Recorder {
+    let Shared { scenario, preflight, .. } = shared;
+    Recorder::of(scenario, rules(scenario, preflight), preflight.limits.threshold)
+}
+
+/// What all the threads have counted, together.
+async fn join_all(threads: Vec<oneshot::Receiver<Result<Tally, String>>>) -> Result<Tally, String> {
+    let mut tally = Tally::default();
+    for thread in threads {
+        tally.merge(&thread.await.map_err(|_| "a runtime thread failed")??);
+    }
+    Ok(tally)
+}

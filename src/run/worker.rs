@@ -1,0 +1,143 @@
+//! One worker: its passes one after the other, each a conversation on one of its contexts.
+
+use std::{cell::RefCell, rc::Rc, sync::Arc, time::Duration};
+
+use super::{
+    context::StreamContext,
+    driver::{Driver, End},
+    out::Out,
+    passes::{Held, Passes},
+    shared::Shared,
+};
+use crate::recorder::Recorder;
+use wire::transport::{CallError, Link, RequestTemplate};
+use workload::{
+    conversation::Transport,
+    event::ContextId,
+    plan::{Pacer, WorkerPlan, correlation_id},
+    scenario::{ConnectionOwner, Population},
+};
+
+/// A worker and what it owns.
+pub(super) struct Worker {
+    index: u32,
+    passes: Passes,
+    drivers: Vec<Driver>,
+    /// How many of the drivers have a connection of their own that has to be proven.
+    to_prove: usize,
+    sequences_begun: u32,
+    out: Out,
+}
+
+impl Worker {
+    pub(super) fn new(
+        index: u32,
+        thread: usize,
+        shared: Arc<Shared>,
+        recorder: Rc<RefCell<Recorder>>,
+    ) -> Result<Self, CallError> {
+        let Population { sending, network, contexts, .. } = shared.scenario.population_of(index);
+        let to_prove = match sending.connection {
+            // A faulty network may take what is only to be proven.
+            _ if !network.is_clear() => 0,
+            ConnectionOwner::PerContext => contexts.count() as usize,
+            ConnectionOwner::PerWorker => 1,
+        };
+        Ok(Self {
+            index,
+            passes: passes(&shared, index),
+            drivers: drivers(&shared, index)?,
+            to_prove,
+            sequences_begun: 0,
+            out: Out { shared, recorder, thread },
+        })
+    }
+
+    /// The connections that the worker will use, each once, but for those over a faulty network.
+    pub(super) fn connections(&self) -> impl Iterator<Item = (Link, Transport)> {
+        self.drivers.iter().take(self.to_prove).map(|driver| (driver.link().clone(), driver.context.transport()))
+    }
+
+    /// Holds its passes until there are no more, or the run says stop.
+    pub(super) async fn run(mut self) {
+        let shared = Arc::clone(&self.out.shared);
+        let phase = shared.scenario.phase_of(self.index).filter(|_| shared.given.is_none());
+        let began = match phase {
+            Some(phase) => tokio::select! {
+                began = shared.phases.begins(phase) => began,
+                () = shared.gate.stopped() => return,
+            },
+            None => Duration::ZERO,
+        };
+        self.hold_all(began).await;
+        for driver in &mut self.drivers {
+            driver.close_all(&self.out).await;
+        }
+        if let Some(phase) = phase {
+            shared.phases.leave(phase);
+        }
+    }
+
+    /// Holds its passes; the first may begin at this time.
+    async fn hold_all(&mut self, began: Duration) {
+        while !self.out.shared.gate.is_stopping()
+            && let Some(held) = self.passes.next(self.out.shared.clock.elapsed().saturating_sub(began))
+        {
+            let early = held.not_before.saturating_sub(self.out.shared.clock.elapsed());
+            if !early.is_zero() && tokio::time::timeout(early, self.out.shared.gate.stopped()).await.is_ok() {
+                break;
+            }
+            self.hold(held).await;
+            self.out.shared.threads[self.out.thread].finished_a_pass();
+        }
+    }
+
+    async fn hold(&mut self, Held { context, pattern, acts, sequences, .. }: Held) {
+        let driver = &mut self.drivers[context as usize];
+        driver.context.begin(pattern, acts, self.sequences_begun);
+        self.sequences_begun += sequences;
+        // After a cut the rest of the pass is left out: its ID is in doubt, and the next pass begins with a new stream.
+        if driver.converse(&self.out).await == End::Suspicious {
+            driver.close_all(&self.out).await;
+        }
+    }
+}
+
+fn passes(shared: &Shared, worker: u32) -> Passes {
+    if let Some(given) = &shared.given {
+        return given.of_worker(worker);
+    }
+    let scenario = &shared.scenario;
+    Passes::Drawn {
+        plan: Box::new(WorkerPlan::new(scenario, shared.seed, worker)),
+        pacer: Pacer::new(&scenario.population_of(worker).load),
+        manner: shared.preflight.manner(),
+        issued: 0,
+    }
+}
+
+fn drivers(shared: &Shared, worker: u32) -> Result<Vec<Driver>, CallError> {
+    let scenario = &shared.scenario;
+    let population = scenario.population_of(worker);
+    let model = &shared.preflight.model;
+    let dialer = shared.dialer(worker, 0);
+    let common = dialer.link()?;
+    shared.lend_connection(worker, common.clone());
+    let driver = |context| {
+        let (dialer, link) = match population.sending.connection {
+            ConnectionOwner::PerContext if context > 0 => {
+                let dialer = shared.dialer(worker, context);
+                let link = dialer.link()?;
+                (dialer, link)
+            }
+            ConnectionOwner::PerContext | ConnectionOwner::PerWorker => (dialer.clone(), common.clone()),
+        };
+        let id = correlation_id(scenario, worker, context).on_the_wire(scenario.id_form(worker));
+        let template = RequestTemplate::of(model, id);
+        let sending = &population.sending;
+        let context =
+            StreamContext::new(ContextId { worker, context }, sending.window, sending.transport(), model.arithmetic);
+        Ok(Driver::new(context, dialer, link, template))
+    };
+    (0..population.contexts.count()).map(driver).collect()
+}
