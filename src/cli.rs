@@ -2,6 +2,7 @@
 
 mod access;
 mod endpoint;
+mod flags;
 mod history;
 mod proxy;
 mod repository;
@@ -24,17 +25,17 @@ use self::values::{metrics, milliseconds, whole, whole_seconds};
 pub use self::{
     access::AccessArgs,
     endpoint::EndpointArgs,
+    flags::with_hints,
     history::{CheckArgs, HistoryArgs},
     proxy::ProxyArgs,
     repository::{InitialChoice, RepositoryArgs},
     server::ServerArgs,
 };
-use reference::{Options, Tls, strategies};
+use reference::{Options, ServerSetup, Tls, strategies};
 use workload::{
     endpoint::{Endpoint, Endpoints},
     model::Strategy,
     scenario::{Millis, Overrides},
-    seed::Seed,
 };
 
 /// What stands below the options in `--help`.
@@ -329,22 +330,6 @@ impl PlanArgs {
 }
 
 impl StressArgs {
-    /// How an embedded server was, from what [`Self::server_words`] says of it.
-    ///
-    /// # Errors
-    /// When these are no such flags.
-    pub fn embedded_options(words: &[String]) -> Result<Options, String> {
-        let flags = words.iter().flat_map(|words| words.split_whitespace());
-        let parsed = Cli::try_parse_from(["sequence-stress", "--embedded"].into_iter().chain(flags));
-        let first_line = |error: &clap::Error| {
-            let text = error.to_string();
-            let line = text.lines().next().unwrap_or_default();
-            line.trim_start_matches("error: ").replace("invalid digit found in string", "it has to be a whole number")
-        };
-        let cli = parsed.map_err(|error| first_line(&error))?;
-        Ok(cli.stress.endpoint.server_options(Seed(0)))
-    }
-
     /// What the flags say in place of the scenario.
     #[must_use]
     pub fn overrides(&self) -> Overrides {
@@ -392,14 +377,13 @@ impl ServeArgs {
     /// # Errors
     /// A file that cannot be read, in one line.
     pub fn options(&self) -> Result<Options, String> {
-        let mut options = self.server.options(Seed(0));
-        options.explicit = self.explicit;
+        let rest =
+            ServerSetup { strategy: self.strategy, idle_limit: self.idle_limit.duration(), ..ServerSetup::default() };
         let [listen, listen_http, listen_metrics] =
             [self.grpc_port, self.http_port, self.metrics_port].map(|port| SocketAddr::new(self.address, port));
-        options = Options { listen, listen_http, listen_metrics, tls: self.tls()?, ..options };
-        options.models.strategy = self.strategy;
-        options.models.idle_limit = self.idle_limit.duration();
-        Ok(options)
+        let options = Options::from(self.server.setup(&rest));
+        let explicit = self.explicit;
+        Ok(Options { listen, listen_http, listen_metrics, explicit, tls: self.tls()?, ..options })
     }
 
     fn tls(&self) -> Result<Option<Tls>, String> {

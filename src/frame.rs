@@ -19,6 +19,7 @@ use oracle::{
     Rules, Violation, ViolationKind,
     history::{FORMAT, Kept, Options, VERSION},
 };
+use reference::ServerSetup;
 use wire::transport::GoAways;
 use workload::{claim::Claims, scenario::Scenario, seed::Seed};
 
@@ -29,10 +30,10 @@ pub struct HistoryPlan {
     pub options: Options,
     /// The scenario's name.
     pub scenario_name: String,
-    /// The command line that sends the same again, without what it tells of the endpoint.
+    /// The command line that sends the same again, without the flags for what the run was told of the endpoint.
     pub replay: String,
-    /// How the embedded server is, as the command line takes it, if there is one.
-    pub server: Option<Vec<String>>,
+    /// How the embedded server is, if there is one.
+    pub server: Option<ServerSetup>,
 }
 
 /// What became of a history.
@@ -61,13 +62,13 @@ pub struct Header {
     pub scenario: Scenario,
     /// What fixed every choice.
     pub seed: Seed,
-    /// The command line that sends the same again.
+    /// The command line that sends the same again, but for the flags of `preflight.told`.
     pub replay: String,
     /// Whether the server was in the same process.
     pub embedded: bool,
-    /// How it was, as the command line takes it.
+    /// How it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub server: Option<Vec<String>>,
+    pub server: Option<ServerSetup>,
     /// What the command line told of the endpoint.
     pub hints: Hints,
     /// What was found out before anything was sent.
@@ -144,7 +145,7 @@ impl Header {
             scenario_name: recording.scenario_name.clone(),
             scenario: scenario.clone(),
             seed,
-            replay: preflight.told.added_to(&recording.replay),
+            replay: recording.replay.clone(),
             embedded,
             server: recording.server.clone(),
             hints,

@@ -44,10 +44,12 @@ const BF16: &str = "BF16";
 
 /// What the command line tells of an endpoint that does not tell it itself.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct Hints {
     /// How many sequences can have a slot at a time.
     pub slots: Option<u32>,
     /// The idle limit.
+    #[serde(default, with = "workload::time::optional")]
     pub idle_limit: Option<Duration>,
     /// The sequence batcher's strategy.
     pub strategy: Option<Strategy>,
@@ -60,29 +62,6 @@ pub struct Hints {
     /// How often a decoupled model answers a request.
     #[serde(default)]
     pub responses: Option<u32>,
-}
-
-impl Hints {
-    /// The flags that tell it.
-    #[must_use]
-    pub fn words(&self) -> Vec<String> {
-        let Self { slots, idle_limit, strategy, formula, initial_state, responses } = self;
-        let words = [
-            slots.map(|slots| format!("--slots {slots}")),
-            idle_limit.map(|limit| format!("--idle-limit {}ms", limit.as_millis())),
-            strategy.map(|strategy| format!("--strategy {}", strategy.to_string().to_lowercase())),
-            formula.map(|formula| format!("--formula {}", formula.name())),
-            initial_state.map(|initial| format!("--initial-state {initial}")),
-            responses.map(|responses| format!("--responses {responses}")),
-        ];
-        words.into_iter().flatten().collect()
-    }
-
-    /// A command line with these flags besides.
-    #[must_use]
-    pub fn added_to(&self, line: &str) -> String {
-        std::iter::once(line.to_owned()).chain(self.words()).collect::<Vec<_>>().join(" ")
-    }
 }
 
 /// What was found out, and what follows from it.

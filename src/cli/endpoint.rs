@@ -6,10 +6,11 @@ use clap::{ArgMatches, Args, CommandFactory as _, builder::NonEmptyStringValuePa
 
 use super::{
     AccessArgs, Cli, ServerArgs,
+    flags::flags,
     values::{metrics, milliseconds, whole},
 };
 use crate::{preflight::Hints, run::MemorySource};
-use reference::{MEMORY_GAUGE, Options, strategy_of};
+use reference::{MEMORY_GAUGE, ServerSetup, strategy_of};
 use workload::{
     answers::Answers,
     arithmetic::Formula,
@@ -203,28 +204,34 @@ impl EndpointArgs {
         Ok(())
     }
 
-    /// How the embedded server is to be, for a run with this seed.
+    /// How the embedded server is to be, for a run with this seed; none where there is none.
     #[must_use]
-    pub fn server_options(&self, seed: Seed) -> Options {
-        let mut options = self.server.options(seed);
-        options.models.strategy = self.strategy.unwrap_or(options.models.strategy);
-        options.models.idle_limit = self.idle_limit.map_or(options.models.idle_limit, Millis::duration);
-        options
+    pub fn server_setup(&self, seed: Seed) -> Option<ServerSetup> {
+        self.embedded.then(|| self.server.setup(&self.with_strategy_and_limit(seed)))
     }
 
-    /// The flags that say how the embedded server is to be, whatever the run's seed is; none where there is none.
-    #[must_use]
-    pub fn server_words(&self, seed: Seed) -> Option<Vec<String>> {
-        let mut all = self.clone();
-        all.server.fault_seed.get_or_insert(seed.0);
-        all.embedded_words()
+    fn with_strategy_and_limit(&self, seed: Seed) -> ServerSetup {
+        let rest = ServerSetup::default();
+        ServerSetup {
+            strategy: self.strategy.unwrap_or(rest.strategy),
+            idle_limit: self.idle_limit.map_or(rest.idle_limit, Millis::duration),
+            fault_seed: seed.0,
+            ..rest
+        }
     }
 
-    /// The same, for a run with the same seed.
+    /// The flags that say how the embedded server is to be, for a run with the same seed, but for those that do nothing with its faults.
     #[must_use]
-    pub fn embedded_words(&self) -> Option<Vec<String>> {
-        let told = Hints { slots: None, ..self.all_hints() };
-        self.embedded.then(|| told.words().into_iter().chain(self.server.words()).collect())
+    pub fn server_flags(&self, seed: Seed) -> Vec<String> {
+        let rest = ServerSetup { fault_seed: seed.0, ..ServerSetup::default() };
+        let Some(mut setup) = self.server_setup(seed) else { return Vec::new() };
+        if !setup.draws_faults() {
+            setup.fault_seed = rest.fault_seed;
+        }
+        if !setup.holds_up() {
+            setup.fault_hold = rest.fault_hold;
+        }
+        flags(&setup, &rest)
     }
 
     /// What the flags tell of the endpoint; nothing of an embedded server, which is as they say.

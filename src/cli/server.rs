@@ -5,9 +5,8 @@ use std::{num::NonZeroU32, time::Duration};
 use clap::Args;
 
 use super::values::{any_milliseconds, share, some_milliseconds, time, whole};
-use models::ModelOptions;
-use reference::{Like, Options, Planted, fault::When};
-use workload::{model::Strategy, seed::Seed};
+use reference::{Like, Planted, ServerSetup};
+use workload::model::Strategy;
 
 /// What the reference server is to do, whether alone or embedded.
 #[derive(Clone, Debug, Default, Args)]
@@ -54,27 +53,23 @@ pub struct ServerArgs {
 }
 
 impl ServerArgs {
-    pub(super) fn options(&self, seed: Seed) -> Options {
-        let defaults = ModelOptions::default();
-        let max_batch_size = self.max_batch_size.map_or(defaults.max_batch_size, NonZeroU32::get);
-        let models = ModelOptions {
-            instances: self.instances.map_or(defaults.instances, NonZeroU32::get),
-            max_batch_size,
-            candidates: self.candidates.map_or(max_batch_size, NonZeroU32::get),
-            execution: self.execution_time.unwrap_or(defaults.execution),
-            queue_delay: self.queue_delay.unwrap_or(defaults.queue_delay),
-            minimum_slot_utilization: self.minimum_slot_utilization.unwrap_or(defaults.minimum_slot_utilization),
-            preferred_batch_sizes: self.preferred_batch_size.iter().map(|size| size.get()).collect(),
-            ..defaults
-        };
-        let options = Options { models, ..Options::default() };
-        Options {
-            faults: self.fault.clone(),
-            fault_seed: self.fault_seed.map_or(seed, Seed),
-            fault_hold: self.fault_hold.unwrap_or(options.fault_hold),
-            like: self.like.unwrap_or_default(),
-            max_connection_age: self.grpc_max_connection_age,
-            ..options
+    /// The server that these flags say; what they leave open is as in `rest`.
+    pub(super) fn setup(&self, rest: &ServerSetup) -> ServerSetup {
+        let number = |given: Option<NonZeroU32>, rest| given.map_or(rest, NonZeroU32::get);
+        ServerSetup {
+            instances: number(self.instances, rest.instances),
+            max_batch_size: number(self.max_batch_size, rest.max_batch_size),
+            candidates: self.candidates.map(NonZeroU32::get).or(rest.candidates),
+            execution_time: self.execution_time.unwrap_or(rest.execution_time),
+            queue_delay: self.queue_delay.unwrap_or(rest.queue_delay),
+            minimum_slot_utilization: self.minimum_slot_utilization.unwrap_or(rest.minimum_slot_utilization),
+            preferred_batch_size: self.preferred_batch_size.iter().map(|size| size.get()).collect(),
+            like: self.like.unwrap_or(rest.like),
+            grpc_max_connection_age: self.grpc_max_connection_age.or(rest.grpc_max_connection_age),
+            fault: self.fault.clone(),
+            fault_seed: self.fault_seed.unwrap_or(rest.fault_seed),
+            fault_hold: self.fault_hold.unwrap_or(rest.fault_hold),
+            ..rest.clone()
         }
     }
 
@@ -94,6 +89,7 @@ impl ServerArgs {
                 ));
             }
         }
+        let setup = self.setup(&ServerSetup::default());
         let utilization = self.minimum_slot_utilization.is_some_and(|share| share > 0.0);
         let delay = self.queue_delay.is_some_and(|delay| !delay.is_zero());
         let notes = [
@@ -103,49 +99,14 @@ impl ServerArgs {
             ),
             (utilization && !delay, "--minimum-slot-utilization does nothing without --queue-delay"),
             (
-                self.fault_hold.is_some() && !self.holds_up(),
+                self.fault_hold.is_some() && !setup.holds_up(),
                 "--fault-hold does nothing here: it is for late-response, slow-execution and late-release, none of which is planted",
             ),
             (
-                self.fault_seed.is_some() && !self.draws_faults(),
+                self.fault_seed.is_some() && !setup.draws_faults(),
                 "--fault-seed does nothing here: no fault is planted with a probability",
             ),
         ];
         Ok(notes.into_iter().filter(|(applies, _)| *applies).map(|(_, note)| note.to_owned()).collect())
-    }
-
-    /// Whether a planted fault holds something up.
-    fn holds_up(&self) -> bool {
-        self.fault.iter().any(|planted| planted.fault.holds_up())
-    }
-
-    /// Whether chance decides when a planted fault happens.
-    fn draws_faults(&self) -> bool {
-        let is_drawn = |when| matches!(when, When::Probability(odds) if odds > 0.0 && odds < 1.0);
-        self.fault.iter().any(|planted| is_drawn(planted.when))
-    }
-
-    /// The flags that say the same again, but for those that do nothing with these faults.
-    #[must_use]
-    pub fn words(&self) -> Vec<String> {
-        let number = |flag: &str, value: Option<NonZeroU32>| value.map(|value| format!("--{flag} {value}"));
-        let time = |flag: &str, value: Option<Duration>| {
-            value.map(|value| format!("--{flag} {}", humantime::format_duration(value).to_string().replace(' ', "")))
-        };
-        let sizes: Vec<_> = self.preferred_batch_size.iter().map(ToString::to_string).collect();
-        let words = [
-            number("instances", self.instances),
-            number("max-batch-size", self.max_batch_size),
-            number("candidates", self.candidates),
-            time("execution-time", self.execution_time),
-            time("queue-delay", self.queue_delay),
-            self.minimum_slot_utilization.map(|share| format!("--minimum-slot-utilization {share}")),
-            (!sizes.is_empty()).then(|| format!("--preferred-batch-size {}", sizes.join(","))),
-            self.like.map(|like| format!("--like {like}")),
-            time("grpc-max-connection-age", self.grpc_max_connection_age),
-            self.fault_seed.filter(|_| self.draws_faults()).map(|seed| format!("--fault-seed {seed}")),
-            time("fault-hold", self.fault_hold.filter(|_| self.holds_up())),
-        ];
-        words.into_iter().flatten().chain(self.fault.iter().map(|fault| format!("--fault {fault}"))).collect()
     }
 }

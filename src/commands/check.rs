@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     check::{Checked, check as check_history},
-    cli::CheckArgs,
+    cli::{CheckArgs, with_hints},
     report::{Summary, counted, violation_line, write_not_shown, write_preflight, write_text, write_verdict},
 };
 use oracle::history::Damage;
@@ -80,7 +80,7 @@ fn check_one(file: &str, quiet: bool, files: Files) -> u8 {
     // Where there is nothing to count a table of zeros would look like a finding.
     let is_table = !quiet && checked.entries > 0;
     print(|out| if is_table { write_text(&summary, out) } else { write_verdict(&summary, out) });
-    let exit_code = files.write(&summary, checked.header.server.as_deref(), quiet);
+    let exit_code = files.write(&summary, checked.header.server.as_ref(), quiet);
     match &checked.damage {
         Some(damage) => {
             say_error(&describe(file, &checked, damage));
@@ -96,7 +96,7 @@ fn summary(checked: &Checked) -> Summary {
         scenario: header.scenario.clone(),
         scenario_name: header.scenario_name.clone(),
         seed: header.seed,
-        replay: header.replay.clone(),
+        replay: with_hints(&header.replay, &header.preflight.told),
         embedded: header.embedded.then(Vec::new),
         result: checked.result.clone(),
     }

@@ -13,6 +13,7 @@ use crate::{
     report::{Summary, Verdict, describe, write_json},
 };
 use oracle::history::Spool;
+use reference::ServerSetup;
 use workload::whole_file::write_whole;
 
 /// Says on standard error what went wrong.
@@ -87,7 +88,7 @@ pub(super) struct Files {
 impl Files {
     /// Writes them, and returns the exit code. What was found counts for more than a file that cannot be written. `embedded` is how the
     /// reference server was.
-    pub(super) fn write(self, summary: &Summary, embedded: Option<&[String]>, quiet: bool) -> u8 {
+    pub(super) fn write(self, summary: &Summary, embedded: Option<&ServerSetup>, quiet: bool) -> u8 {
         let result = self.result.map(|file| {
             let mut bytes = Vec::new();
             write_json(summary, &mut bytes).map_err(|error| error.to_string())?;
@@ -133,7 +134,12 @@ fn cannot_write(what: &str, path: &Path, error: &io::Error) -> String {
 }
 
 /// Writes the first violation as a failure that can be had again, or says why not.
-fn write_failure(summary: &Summary, embedded: Option<&[String]>, file: ResultFile, quiet: bool) -> Result<(), String> {
+fn write_failure(
+    summary: &Summary,
+    embedded: Option<&ServerSetup>,
+    file: ResultFile,
+    quiet: bool,
+) -> Result<(), String> {
     let Summary { scenario, seed, result, .. } = summary;
     let Some(violation) = result.violations.first() else {
         file.leave("no violation");

@@ -22,7 +22,7 @@ use super::{
     output::{ResultFile, print, say_error},
 };
 use crate::{
-    cli::{ReplayArgs, StressArgs},
+    cli::ReplayArgs,
     failure::{Failure, Shrunk, late_fault, shrink},
     preflight::Hints,
     report::{counted, describe, write_chart},
@@ -52,7 +52,7 @@ pub(super) fn replay(args: &ReplayArgs) -> Result<u8, CommandFailure> {
     if args.at_once {
         failure = failure.at_once();
     }
-    let mut stage = Stage::new(&failure, args)?;
+    let mut stage = Stage::new(args)?;
     if args.shrink { stage.shrink(failure, args) } else { stage.repeat(&failure, args) }
 }
 
@@ -83,13 +83,12 @@ struct Shown {
 }
 
 impl<'a> Stage<'a> {
-    fn new(failure: &Failure, args: &'a ReplayArgs) -> Result<Self, CommandFailure> {
+    fn new(args: &'a ReplayArgs) -> Result<Self, CommandFailure> {
         let runs = runs_of_each(args);
         if let Some(wanted) = args.at_least.filter(|wanted| wanted.get() > runs) {
             let problem = format!("--at-least {wanted} is more than the {runs} runs of each: raise -n");
             return Err(CommandFailure::wrong_input(problem));
         }
-        server_options(failure, args)?;
         let runtime =
             runtime::Builder::new_current_thread().enable_all().build().map_err(CommandFailure::could_not_test)?;
         let interrupts = runtime.block_on(async { Signals::new() }).map_err(CommandFailure::could_not_test)?;
@@ -131,7 +130,7 @@ impl<'a> Stage<'a> {
             Some(_) => (Failure { embedded: None, ..failure }, embedded),
             None => (Failure { embedded, ..failure }, None),
         };
-        if let Some(fault) = failure.embedded.as_deref().and_then(late_fault).filter(|_| !args.quiet) {
+        if let Some(fault) = failure.embedded.as_ref().and_then(late_fault).filter(|_| !args.quiet) {
             say_error(&format!(
                 "{fault} needs as many chances as that, and a smaller failure has fewer: earlier ones are tried first"
             ));
@@ -314,7 +313,7 @@ impl<'a> Stage<'a> {
 
     /// What a run needs: a server, where it gets one of its own, and what is asked for.
     fn prepare(&mut self, failure: &Failure) -> Result<(Option<Server>, Setup), CommandFailure> {
-        let server = server_options(failure, self.args)?.map(Server::start).transpose();
+        let server = server_options(failure, self.args).map(Server::start).transpose();
         let server = server.map_err(CommandFailure::could_not_test)?;
         let mut scenario = failure.fitted_scenario().map_err(CommandFailure::wrong_input)?;
         if server.is_some() {
@@ -421,11 +420,8 @@ impl Signals {
 }
 
 /// How the server is that each run gets anew; none where there is one.
-fn server_options(failure: &Failure, args: &ReplayArgs) -> Result<Option<Options>, CommandFailure> {
-    let words = failure.embedded.as_ref().filter(|_| args.url.is_empty());
-    words.map(|words| StressArgs::embedded_options(words)).transpose().map_err(|problem| {
-        CommandFailure::wrong_input(format!("{}: its embedded server: {problem}", args.file.display()))
-    })
+fn server_options(failure: &Failure, args: &ReplayArgs) -> Option<Options> {
+    failure.embedded.clone().filter(|_| args.url.is_empty()).map(Options::from)
 }
 
 /// Whether a violation is seen only after a wait for what does not come.
@@ -444,9 +440,9 @@ fn what_next(failure: &Failure, args: &ReplayArgs) -> String {
         (None, _) => hints.push("the server where it was found (-u)".to_owned()),
         (Some(_), [_, ..]) => hints.push("the reference server where it was found (without -u)".to_owned()),
         // That is where it ran; of a long run the file has only a part, which may have fewer chances.
-        (Some(options), []) => {
+        (Some(server), []) => {
             hints.extend(
-                late_fault(options).map(|fault| format!("an earlier chance than {fault} (embedded, in the file)")),
+                late_fault(server).map(|fault| format!("an earlier chance than {fault} (embedded, in the file)")),
             );
         }
     }

@@ -24,14 +24,14 @@ use super::{
     resolve,
 };
 use crate::{
-    cli::{EndpointArgs, StressArgs},
+    cli::{EndpointArgs, StressArgs, with_hints},
     frame::HistoryPlan,
     preflight::Preflight,
     report::{PlantedFault, Summary, violation_line, write_not_shown, write_preflight, write_text, write_verdict},
     run::{Observer, Progress, Restart, RunError, Setup, run},
 };
 use oracle::Violation;
-use reference::{Planted, Server};
+use reference::{Options, Planted, Server};
 use workload::{
     scenario::{Scenario, Source, Target},
     seed::Seed,
@@ -73,7 +73,7 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
         options,
         scenario_name: source.name().to_owned(),
         replay: replay.clone(),
-        server: args.endpoint.server_words(seed),
+        server: args.endpoint.server_setup(seed),
     });
     let setup = Setup {
         scenario: scenario.clone(),
@@ -102,18 +102,18 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
     });
     let scenario_name = source.name().to_owned();
     let result = result?;
-    let replay = result.preflight.told.added_to(&replay);
+    let replay = with_hints(&replay, &result.preflight.told);
     let summary = Summary { scenario, scenario_name, seed, replay, embedded, result };
     terminal.summarize(&summary);
     if let Some(problem) = summary.result.recorded.as_ref().and_then(|recorded| recorded.kept.problem.as_ref()) {
         say_error(problem);
     }
     let files = Files { result: result_file, failure: failure_file };
-    Ok(files.write(&summary, args.endpoint.server_words(seed).as_deref(), args.quiet))
+    Ok(files.write(&summary, args.endpoint.server_setup(seed).as_ref(), args.quiet))
 }
 
 pub(super) fn start_server(endpoint: &EndpointArgs, seed: Seed) -> Result<Server, CommandFailure> {
-    let options = endpoint.server_options(seed);
+    let options = Options::from(endpoint.server_setup(seed).unwrap_or_default());
     options.check().map_err(CommandFailure::wrong_input)?;
     Server::start(options).map_err(CommandFailure::could_not_test)
 }
@@ -204,7 +204,7 @@ pub(super) fn replay_line(
     words.push(format!("-r {seed}"));
     if endpoint.embedded {
         words.push("--embedded".to_owned());
-        words.extend(endpoint.embedded_words().into_iter().flatten());
+        words.extend(endpoint.server_flags(seed));
     } else if starter.is_none() {
         words.extend(target.endpoint.all().iter().map(|endpoint| format!("-u {endpoint}")));
     }
@@ -268,7 +268,7 @@ impl Terminal {
 
 impl Observer for Terminal {
     fn found(&mut self, preflight: &Preflight) {
-        self.replay = preflight.told.added_to(&self.replay);
+        self.replay = with_hints(&self.replay, &preflight.told);
         if !self.quiet {
             print(|out| write_preflight(&self.scenario, &self.source_name, self.seed, preflight, out));
         }

@@ -20,7 +20,7 @@ use super::{
     stress::{interrupts, replay_line, restart, start_server},
 };
 use crate::{
-    cli::SuiteArgs,
+    cli::{SuiteArgs, with_hints},
     preflight::Preflight,
     report::{ScenarioOutcome, SuiteRow, Summary, counted, suite_exit_code, violation_line, write_suite},
     run::{Observer, RunError, Setup, cannot_disturb, run},
@@ -165,7 +165,7 @@ async fn one(setup: Setup, name: &str, lookout: &mut Lookout, interrupts: mpsc::
     let (seed, embedded) = (setup.seed, setup.embedded.then(Vec::new));
     match run(setup, lookout, interrupts).await {
         Ok(result) => {
-            let replay = result.preflight.told.added_to(&lookout.replay);
+            let replay = with_hints(&lookout.replay, &result.preflight.told);
             let scenario_name = name.to_owned();
             ScenarioOutcome::Run(Box::new(Summary { scenario, scenario_name, seed, replay, embedded, result }))
         }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Accused, Failure};
 use oracle::{ViolationKind, history::is_history};
+use reference::{Options, ServerSetup};
 use workload::{
     arithmetic::Arithmetic,
     conversation::{Conversation, parse_acts},
@@ -46,10 +47,10 @@ struct Document {
     version: u32,
     found: String,
     kind: ViolationKind,
-    #[serde(with = "super::wide")]
+    #[serde(with = "workload::wide")]
     seed: Seed,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    embedded: Option<Vec<String>>,
+    embedded: Option<toml::Table>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     at_the_slots: bool,
     /// Where it is more than the running sum in INT32.
@@ -89,7 +90,7 @@ impl Failure {
             found: self.found.clone(),
             kind: self.kind,
             seed: self.seed,
-            embedded: self.embedded.clone(),
+            embedded: self.embedded.as_ref().map(said),
             at_the_slots: self.at_the_slots,
             arithmetic: self.arithmetic,
             accused: self.accused,
@@ -160,7 +161,7 @@ impl Failure {
             kind: document.kind,
             scenario,
             seed: document.seed,
-            embedded: document.embedded,
+            embedded: document.embedded.map(server).transpose()?,
             at_the_slots: document.at_the_slots,
             arithmetic: document.arithmetic,
             accused: document.accused.map(|accused| accused.in_type(document.arithmetic.datatype)),
@@ -214,6 +215,20 @@ impl Failure {
         let length = &mut scenario.populations[0].length;
         length.max = longest.max(length.min);
     }
+}
+
+/// What a server's setup says that is not so by default.
+fn said(server: &ServerSetup) -> toml::Table {
+    let table = |server: &ServerSetup| toml::Table::try_from(server).expect("it has texts, numbers and lists");
+    let default = table(&ServerSetup::default());
+    table(server).into_iter().filter(|(name, value)| default.get(name) != Some(value)).collect()
+}
+
+fn server(table: toml::Table) -> Result<ServerSetup, String> {
+    let problem = |error: &str| format!("its embedded server: {}", plain(error));
+    let server: ServerSetup = table.try_into().map_err(|error: toml::de::Error| problem(error.message()))?;
+    Options::from(server.clone()).check().map_err(|error| problem(&error))?;
+    Ok(server)
 }
 
 fn quoted(value: &toml::Value) -> String {

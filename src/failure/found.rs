@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::{Accused, Failure};
 use oracle::{Violation, history::Scene};
+use reference::ServerSetup;
 use workload::{
     arithmetic::Arithmetic,
     conversation::{Act, Connection, Conversation, Lane, Transport},
@@ -35,7 +36,7 @@ pub struct Run<'r> {
     /// What happened around the violation.
     pub scene: &'r Scene,
     /// How the embedded server was, if there was one.
-    pub embedded: Option<&'r [String]>,
+    pub embedded: Option<&'r ServerSetup>,
 }
 
 impl Failure {
@@ -66,7 +67,7 @@ impl Failure {
             kind: violation.kind,
             scenario: alike(run.scenario, request),
             seed: run.seed,
-            embedded: run.embedded.map(<[_]>::to_vec),
+            embedded: run.embedded.cloned(),
             at_the_slots: request.is_some_and(|request| request.worker >= run.scenario.workers()),
             arithmetic: run.arithmetic,
             accused: Accused::of(violation),

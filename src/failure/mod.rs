@@ -4,13 +4,13 @@ mod file;
 mod found;
 mod server;
 mod shrink;
-mod wide;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use oracle::{Evidence, Violation, ViolationKind};
+use reference::ServerSetup;
 use workload::{
     arithmetic::Arithmetic,
     conversation::Conversation,
@@ -35,8 +35,8 @@ pub struct Failure {
     pub scenario: Scenario,
     /// The seed of the run in which it was found.
     pub seed: Seed,
-    /// The options of the reference server that it was found in, as the command line takes them; none for another server.
-    pub embedded: Option<Vec<String>>,
+    /// The reference server that it was found in; none for another server.
+    pub embedded: Option<ServerSetup>,
     /// Whether it was seen while the slots were counted, after all conversations.
     pub at_the_slots: bool,
     /// What the model computes.
@@ -54,7 +54,7 @@ pub struct Accused {
     /// The step's index in its sequence.
     pub step: u32,
     /// What it sends.
-    #[serde(with = "wide")]
+    #[serde(with = "workload::wide")]
     pub value: Number,
     /// What it had to be answered with, where that is one thing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -70,7 +70,7 @@ pub enum Due {
     /// Any answer.
     Answer,
     /// This answer.
-    Sum(#[serde(with = "wide")] Number),
+    Sum(#[serde(with = "workload::wide")] Number),
 }
 
 impl Accused {

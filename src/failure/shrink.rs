@@ -74,7 +74,7 @@ impl Search<'_> {
             return false;
         }
         let mut hasher = DefaultHasher::new();
-        (&candidate.conversations, &candidate.embedded).hash(&mut hasher);
+        (&candidate.conversations, format!("{:?}", candidate.embedded)).hash(&mut hasher);
         let hash = hasher.finish();
         if self.tried.contains(&hash) {
             return false;
@@ -158,10 +158,10 @@ impl Search<'_> {
 
     /// Fewer faults, and earlier ones.
     fn simplify_server(&mut self) {
-        let mut options = self.best.embedded.as_deref().map(server::simpler).unwrap_or_default().into_iter();
-        while let Some(embedded) = options.next() {
+        let mut servers = self.best.embedded.as_ref().map(server::simpler).unwrap_or_default().into_iter();
+        while let Some(embedded) = servers.next() {
             if self.take(Failure { embedded: Some(embedded.clone()), ..self.best.clone() }) {
-                options = server::simpler(&embedded).into_iter();
+                servers = server::simpler(&embedded).into_iter();
             }
         }
     }

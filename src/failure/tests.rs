@@ -3,6 +3,7 @@ use oracle::{
     Place,
     history::{Begun, Entry, Scene},
 };
+use reference::{Fault, Planted};
 use workload::{
     arithmetic::{Arithmetic, Formula},
     conversation::{Act, Connection, Lane, parse_acts},
@@ -35,7 +36,7 @@ fn failure(conversations: Vec<Conversation>) -> Failure {
         kind: ViolationKind::WrongSum,
         scenario: Scenario::resolve(&Source::default_scenario(), Overrides::default()).expect("the built-in scenario"),
         seed: Seed(42),
-        embedded: Some(vec!["--fault".to_owned(), "off-by-one".to_owned()]),
+        embedded: Some(ServerSetup { fault: vec![Planted::always(Fault::OffByOne)], ..ServerSetup::default() }),
         at_the_slots: false,
         arithmetic: Arithmetic::default(),
         accused: Some(Accused { step: 1, value: 7.into(), due: Some(Due::Sum((-12).into())) }),
@@ -176,7 +177,7 @@ fn what_is_no_failure_file_is_refused() {
         ("version = 1", "", "it lacks its version"),
         ("seed = 42", "seed = \"many\"", "line 7: 'many' is no whole number of 64 bits"),
         ("seed = 42", "seed = 1.5", "line 7: it has to be a whole number of 64 bits"),
-        ("seed = 42", "seed = -1", "line 7: a seed is not negative"),
+        ("seed = 42", "seed = -1", "line 7: it has to be 0 or more"),
         ("seed = 42", "", "the key `seed` is missing"),
         ("seed = 42", "seed = ", "line "),
         ("format = \"sequence-stress-failure\"", "", "it is no failure file; --failure of a run"),

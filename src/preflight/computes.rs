@@ -56,9 +56,7 @@ pub(super) fn arithmetic(
         }
     };
     let answers = answers(name, settings, told, &mut unused)?;
-    notes.extend(
-        unused.words().iter().map(|flag| Note::Other(format!("not used: {flag}: the model's configuration tells it"))),
-    );
+    notes.extend(Note::not_used(&unused));
     let arithmetic = Arithmetic { datatype, formula, initial_state, answers, value_bits: None };
     // Where there are none that do, nothing is sent.
     let value_bits = value_bits(name, &arithmetic, shape, scenario).unwrap_or_default();

@@ -48,12 +48,7 @@ impl Configured {
             ));
         };
         let hints = Hints { formula: None, initial_state: None, responses: None, ..hints };
-        notes.extend(
-            hints
-                .words()
-                .iter()
-                .map(|flag| Note::Other(format!("not used: {flag}: the model's configuration tells it"))),
-        );
+        notes.extend(Note::not_used(&hints));
         let execution_ms = settings.parameters.get(EXECUTION_PARAMETER).and_then(|text| text.parse().ok()).unwrap_or(0);
         Ok(Self {
             strategy: Some(strategy),

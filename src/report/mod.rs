@@ -10,12 +10,13 @@ mod summary;
 mod text;
 mod words;
 
+pub use crate::verdict::Verdict;
 pub use chart::write_chart;
 pub use claims::Claimed;
 pub use export::write_python;
 pub use json::{SCHEMA_VERSION, result_schema, write_json};
 pub use suite::{ScenarioOutcome, SuiteRow, exit_code as suite_exit_code, write_suite};
-pub use summary::{PlantedFault, Summary, Verdict};
+pub use summary::{PlantedFault, Summary};
 pub use text::{violation_line, write_not_shown, write_preflight, write_text, write_verdict};
 pub use words::{Description, describe, evidence};
 pub use workload::wording::counted;

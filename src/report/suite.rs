@@ -85,7 +85,7 @@ pub fn write_suite(lines: &[SuiteRow], out: &mut impl io::Write) -> io::Result<(
                     SlotFinding::NotCheckable { why } => Some(format!("slots not checkable: {why}")),
                     _ => None,
                 };
-                let unjudged = summary.unjudged_percent();
+                let unjudged = summary.judged().unjudged_percent();
                 let unjudged = (unjudged >= UNJUDGED_PERCENT_TOLD && doubts.is_empty())
                     .then(|| format!("{unjudged} % of the answers could not be judged"));
                 let remarks: Vec<_> =

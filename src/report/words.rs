@@ -1,8 +1,10 @@
 //! Violations and their causes in words. Nothing else makes words of them, and nothing reads these back.
 
 mod clues;
+mod verdict;
 
 pub use self::clues::evidence;
+pub(super) use self::verdict::{doubt, missed};
 use oracle::{
     Answer, CountBounds, Disorder, Evidence, Leak, Place, Purpose, Sender, State, Subject, Taken, Violation,
     ViolationKind,

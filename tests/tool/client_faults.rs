@@ -6,8 +6,10 @@ use std::{net::SocketAddr, time::Duration};
 use crate::support::runs::{reference_server, run_alone, scenario_at};
 use oracle::ViolationKind;
 use reference::{Fault, ModelOptions, Planted, Server};
-use sequence_stress::probe::{Accounting, SlotFinding};
-use sequence_stress::run::{RunResult, Setup};
+use sequence_stress::{
+    probe::{Accounting, SlotFinding},
+    run::{RunResult, Setup},
+};
 use wire::simulation::Simulation;
 use workload::{claim::Claim, model::Strategy, seed::Seed, sequence::Pattern};
 

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use crate::support::runs::{self, reference_server, run_alone};
 use reference::{ModelOptions, Server};
-use sequence_stress::probe::Accounting;
-use sequence_stress::run::{RunResult, Setup};
+use sequence_stress::{
+    probe::Accounting,
+    run::{RunResult, Setup},
+};
 use wire::simulation::Simulation;
 use workload::{scenario::Scenario, seed::Seed};
 

@@ -27,7 +27,7 @@ fn an_embedded_run_is_valid_and_says_how_to_have_it_again() {
         run(&[&QUICK[..], &["--instances", "2", "--max-batch-size", "4", "--strategy", "oldest"]].concat());
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("Oldest, 8 slots") && text.contains("client and server: CPU"), "{text}");
-    let replay = "-t 2 -i 3 -r 5 --embedded --idle-limit 200ms --strategy oldest --instances 2 --max-batch-size 4 \
+    let replay = "-t 2 -i 3 -r 5 --embedded --idle-limit 200ms --instances 2 --max-batch-size 4 --strategy oldest \
         -m custom_sequence_int32 --scenario tests/support/claims-nothing.toml\n";
     assert!(text.contains(replay) && !text.contains("not used"), "{text}");
 }

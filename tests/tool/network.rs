@@ -12,8 +12,10 @@ use std::{
 use crate::support::runs::{reference_server, run_alone, scenario_at};
 use oracle::ViolationKind;
 use reference::{Fault, ModelOptions, Planted, Server};
-use sequence_stress::probe::{Accounting, SlotFinding};
-use sequence_stress::run::{RunError, RunResult, Setup};
+use sequence_stress::{
+    probe::{Accounting, SlotFinding},
+    run::{RunError, RunResult, Setup},
+};
 use wire::simulation::Simulation;
 use workload::{claim::Claim, scenario::Scenario, seed::Seed};
 

@@ -7,8 +7,10 @@ use std::time::Duration;
 use crate::support::runs::{reference_server, run_alone};
 use oracle::ViolationKind;
 use reference::{ModelOptions, Planted, Server};
-use sequence_stress::probe::{Accounting, SlotFinding};
-use sequence_stress::run::{RunResult, Setup};
+use sequence_stress::{
+    probe::{Accounting, SlotFinding},
+    run::{RunResult, Setup},
+};
 use wire::simulation::Simulation;
 use workload::{
     claim::Claim,

@@ -17,8 +17,10 @@ use crate::support::{
 };
 use oracle::ViolationKind;
 use reference::ModelOptions;
-use sequence_stress::probe::PendingRequests;
-use sequence_stress::run::{RunResult, Setup};
+use sequence_stress::{
+    probe::PendingRequests,
+    run::{RunResult, Setup},
+};
 use workload::seed::Seed;
 
 /// What a run says where these metrics are told.

@@ -9,8 +9,10 @@ use crate::support::{
 };
 use oracle::ViolationKind;
 use reference::{Fault, ModelOptions, Planted, Server};
-use sequence_stress::probe::{Accounting, IdleSearch, SlotFinding};
-use sequence_stress::run::{Observer, Restart, RunError, RunResult, Setup, run};
+use sequence_stress::{
+    probe::{Accounting, IdleSearch, SlotFinding},
+    run::{Observer, Restart, RunError, RunResult, Setup, run},
+};
 use tokio::{sync::mpsc, time::sleep};
 use wire::{
     simulation::Simulation,

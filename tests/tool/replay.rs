@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::support::tool::tool;
-use reference::{Fault, ModelOptions, Options, Planted, Server};
+use reference::{Fault, ModelOptions, Options, Planted, Server, ServerSetup};
 use sequence_stress::failure::Failure;
 use tempfile::TempDir;
 use workload::{
@@ -112,6 +112,11 @@ fn without_any_one_message_of_what_is_left_it_does_not_fail() {
     }
 }
 
+/// A server, as failure files have it.
+fn setup(server: &str) -> ServerSetup {
+    toml::from_str(server).expect("a server")
+}
+
 /// A failure that has to be written by hand, because a run has it only now and then.
 fn by_hand(folder: &TempDir, acts: &[&str], more: &[(u64, &[&str])], server: &str) -> PathBuf {
     let template = Failure::read(&failure(folder, "off-by-one")).expect("a failure");
@@ -122,7 +127,7 @@ fn by_hand(folder: &TempDir, acts: &[&str], more: &[(u64, &[&str])], server: &st
     let mut conversations = vec![conversation(0, 0, acts)];
     conversations.extend((1..).zip(more).map(|(worker, (at_us, acts))| conversation(worker, *at_us, acts)));
     let path = folder.path().join("by-hand.toml");
-    let failure = Failure { conversations, embedded: Some(vec![server.to_owned()]), ..template };
+    let failure = Failure { conversations, embedded: Some(setup(server)), ..template };
     fs::write(&path, failure.to_text()).expect("a file");
     path
 }
@@ -131,7 +136,7 @@ fn by_hand(folder: &TempDir, acts: &[&str], more: &[(u64, &[&str])], server: &st
 fn pauses_and_beginnings_are_kept_and_at_once_they_are_not() {
     let folder = TempDir::new().expect("a folder");
     let late: (u64, &[&str]) = (400_000, &["send 0 START END 1"]);
-    let path = by_hand(&folder, &["pause 300000 us", "send 0 START END 1"], &[late], "--idle-limit 1s");
+    let path = by_hand(&folder, &["pause 300000 us", "send 0 START END 1"], &[late], "idle-limit = '1s'");
     let began = Instant::now();
     let output = run(&["replay", words(&path)]);
     assert!(began.elapsed() >= Duration::from_millis(400), "{}", text(&output));
@@ -147,7 +152,7 @@ fn nothing_is_waited_for_once_it_has_failed() {
     let pauses: (u64, &[&str]) = (0, &["send 0 START 1", "await 0", "pause 3600000000 us", "send 0 END 2"]);
     let late: (u64, &[&str]) = (hour, &["send 0 START END 1"]);
     let path =
-        by_hand(&folder, &["pause 200000 us", "send 0 START END 1"], &[pauses, late], "--fault off-by-one:once@2");
+        by_hand(&folder, &["pause 200000 us", "send 0 START END 1"], &[pauses, late], "fault = ['off-by-one:once@2']");
     // It would take an hour.
     let output = run(&["replay", words(&path)]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
@@ -159,7 +164,7 @@ fn who_waits_for_nothing_after_a_cut_does_not_find_that_the_server_hangs() {
     let folder = TempDir::new().expect("a folder");
     // The pause is longer than the limit of an answer, which follows from the idle limit; and that is longer than a busy machine pauses.
     let acts = ["send 0 START 1", "cancel 0", "pause 4000000 us", "send 0 START END 2"];
-    let path = by_hand(&folder, &acts, &[], "--execution-time 1ms --idle-limit 500ms");
+    let path = by_hand(&folder, &acts, &[], "execution-time = '1ms'\nidle-limit = '500ms'");
     let quick = fs::read_to_string(&path).expect("a file").replace("lost_after_ms = 5000", "lost_after_ms = 1");
     assert!(quick.contains("lost_after_ms = 1\n"), "{quick}");
     fs::write(&path, quick).expect("a file");
@@ -170,7 +175,7 @@ fn who_waits_for_nothing_after_a_cut_does_not_find_that_the_server_hangs() {
 #[test]
 fn a_stream_that_is_half_closed_ends_before_another_takes_its_place() {
     let folder = TempDir::new().expect("a folder");
-    for (server, code) in [("--execution-time 1ms", 0), ("--execution-time 1ms --fault never-close", 1)] {
+    for (server, code) in [("execution-time = '1ms'", 0), ("execution-time = '1ms'\nfault = ['never-close']", 1)] {
         let path = by_hand(&folder, &["send 0 START END 1", "half-close 0", "await 0"], &[], server);
         let mut twice = Failure::read(&path).expect("a failure");
         let again = twice.conversations[0].clone();
@@ -188,7 +193,7 @@ fn who_waits_for_a_slot_behind_many_short_pauses_is_not_lost() {
     let acts =
         [&["send 0 START 1"][..], &["await 0", "pause 150000 us", "send 0 1"].repeat(12), &["send 0 END 2"]].concat();
     let waits: (u64, &[&str]) = (50_000, &["send 0 START END 1"]);
-    let server = "--instances 1 --max-batch-size 1 --execution-time 1ms --idle-limit 400ms";
+    let server = "instances = 1\nmax-batch-size = 1\nexecution-time = '1ms'\nidle-limit = '400ms'";
     let path = by_hand(&folder, &acts, &[waits], server);
     let output = run(&["replay", words(&path)]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
@@ -207,7 +212,7 @@ fn a_server_that_dies_too_early_does_not_end_the_shrinking() {
 #[test]
 fn what_is_seen_while_the_slots_are_counted_is_had_again() {
     let folder = TempDir::new().expect("a folder");
-    let path = by_hand(&folder, &["send 0 START END 1"], &[], "--execution-time 1ms --fault off-by-one:once@3");
+    let path = by_hand(&folder, &["send 0 START END 1"], &[], "execution-time = '1ms'\nfault = ['off-by-one:once@3']");
     let seen = Failure { at_the_slots: true, ..Failure::read(&path).expect("a failure") };
     fs::write(&path, seen.to_text()).expect("a file");
     let output = run(&["replay", words(&path)]);
@@ -219,7 +224,7 @@ fn what_is_seen_while_the_slots_are_counted_is_had_again() {
 fn a_fault_that_happens_once_is_made_to_happen_early_and_other_faults_go() {
     let folder = TempDir::new().expect("a folder");
     let one_after_the_other = ["send 0 START END 1", "await 0"].repeat(40);
-    let faults = "--execution-time 1ms --fault off-by-one:once@35 --fault keep-state:0";
+    let faults = "execution-time = '1ms'\nfault = ['off-by-one:once@35', 'keep-state:0']";
     let path = by_hand(&folder, &one_after_the_other, &[], faults);
     let small = folder.path().join("small.toml");
     let output = run(&["replay", words(&path), "--shrink", "-o", words(&small)]);
@@ -228,8 +233,8 @@ fn a_fault_that_happens_once_is_made_to_happen_early_and_other_faults_go() {
     assert!(said.contains("off-by-one:once@35 needs as many chances"), "{said}");
     let left = Failure::read(&small).expect("a failure");
     assert_eq!((left.messages(), said.contains("without any one of them it goes")), (1, true), "{said}");
-    let server = ["--execution-time 1ms", "--fault off-by-one:once@1"].map(str::to_owned);
-    assert_eq!(left.embedded.as_deref(), Some(&server[..]), "{said}");
+    let server = setup("execution-time = '1ms'\nfault = ['off-by-one:once@1']");
+    assert_eq!(left.embedded, Some(server), "{said}");
 }
 
 #[test]
@@ -252,7 +257,7 @@ fn pauses_and_faults_of_the_client_that_are_not_needed_go_and_those_that_are_sta
             "cancel 2",
         ],
         &[(100_000, &["send 0 START END 1"])],
-        "--execution-time 1ms --idle-limit 500ms --fault off-by-one",
+        "execution-time = '1ms'\nidle-limit = '500ms'\nfault = ['off-by-one']",
     );
     let small = folder.path().join("small.toml");
     let output = run(&["replay", words(&path), "--shrink", "-o", words(&small)]);
@@ -266,7 +271,7 @@ fn pauses_and_faults_of_the_client_that_are_not_needed_go_and_those_that_are_sta
     // A sequence that is reaped too early: without the pause it goes on; its END is not needed.
     let acts =
         ["send 0 START 1", "await 0", "pause 400000 us", "open 1 over fresh", "send 1 END 3", "await 1", "close 1"];
-    let path = by_hand(&folder, &acts, &[], "--execution-time 1ms --idle-limit 800ms --fault reap-early");
+    let path = by_hand(&folder, &acts, &[], "execution-time = '1ms'\nidle-limit = '800ms'\nfault = ['reap-early']");
     let early = fs::read_to_string(&path).expect("a file").replace("wrong-sum", "spurious-start-error");
     fs::write(&path, early).expect("a file");
     let output = run(&["replay", words(&path), "--shrink", "-o", words(&small)]);
@@ -328,12 +333,12 @@ fn a_chart_is_shown_of_what_is_small_or_asked_for() {
         let chart = said.lines().skip_while(|line| !line.contains(chart));
         assert!(chart.take_while(|line| !line.contains("failed in")).all(|line| line.chars().count() <= 100), "{said}");
     }
-    let path = by_hand(&folder, &["send 0 START END 1"], &[], "--fault off-by-one");
+    let path = by_hand(&folder, &["send 0 START END 1"], &[], "fault = ['off-by-one']");
     for (flags, is_shown) in [(&[][..], true), (&["-q"], false)] {
         let said = text(&run(&[&["replay", words(&path)], flags].concat()));
         assert_eq!(said.contains(chart), is_shown, "{said}");
     }
-    let path = by_hand(&folder, &["send 0 START END 1"], &[], "--execution-time 1ms");
+    let path = by_hand(&folder, &["send 0 START END 1"], &[], "execution-time = '1ms'");
     let said = text(&run(&["replay", words(&path), "--chart"]));
     assert!(said.contains("no chart: there is one of a run that failed, and none did"), "{said}");
 }
@@ -341,7 +346,7 @@ fn a_chart_is_shown_of_what_is_small_or_asked_for() {
 #[test]
 fn a_replay_that_is_interrupted_says_what_it_knows() {
     let folder = TempDir::new().expect("a folder");
-    let path = by_hand(&folder, &["send 0 START END 1"], &[], "--execution-time 1ms");
+    let path = by_hand(&folder, &["send 0 START END 1"], &[], "execution-time = '1ms'");
     let mut child =
         tool().args(["replay", words(&path), "-n", "100000"]).stdout(Stdio::piped()).spawn().expect("the command runs");
     let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
@@ -358,7 +363,7 @@ fn a_replay_that_is_interrupted_says_what_it_knows() {
 fn a_failure_does_not_show_on_a_correct_server() {
     let folder = TempDir::new().expect("a folder");
     let path = failure(&folder, "reset-state");
-    let mended = fs::read_to_string(&path).expect("a file").replace("--fault reset-state", "--fault reset-state:0");
+    let mended = fs::read_to_string(&path).expect("a file").replace("\"reset-state\"", "\"reset-state:0\"");
     fs::write(&path, mended).expect("a file");
     let output = run(&["replay", words(&path), "-n", "2"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
@@ -379,7 +384,7 @@ fn what_cannot_be_replayed_is_told_in_a_line() {
     let path = failure(&folder, "reset-state");
     let good = fs::read_to_string(&path).expect("a file");
     for (from, to, problem) in [
-        ("--fault reset-state", "--fault nothing", "its embedded server"),
+        ("\"reset-state\"", "\"nothing\"", "its embedded server: 'nothing' is no fault"),
         ("send 0 START", "send 0 STRAT", "is no act"),
         ("version = 1", "version = 9", "its version is 9"),
     ] {

@@ -8,9 +8,12 @@ use crate::support::{
 };
 use oracle::{Purpose, ViolationKind};
 use reference::{Fault, ModelOptions, Planted, When};
-use sequence_stress::preflight::{Hints, Preflight};
-use sequence_stress::probe::Accounting;
-use sequence_stress::run::{Interrupted, Observer, Progress, RunError, RunResult, Setup as RunSetup, run};
+use sequence_stress::{
+    cli::with_hints,
+    preflight::{Hints, Preflight},
+    probe::Accounting,
+    run::{Interrupted, Observer, Progress, RunError, RunResult, Setup as RunSetup, run},
+};
 use tokio::sync::mpsc;
 use wire::simulation::Simulation;
 use workload::{model::Strategy, scenario::Scenario, seed::Seed};
@@ -231,7 +234,7 @@ fn an_endpoint_that_tells_little_is_tested_as_far_as_it_goes() {
     assert_eq!(result.expect("a run").violations, []);
     let found = watcher.found.expect("a preflight");
     assert_eq!((found.manner().after_answers, found.model.slots), (false, Some(8)));
-    assert_eq!(found.told.added_to("again"), "again --slots 8 --idle-limit 500ms --strategy direct");
+    assert_eq!(with_hints("again", &found.told), "again --idle-limit 500ms --slots 8 --strategy direct");
     assert!(!found.notes.iter().any(|note| note.to_string().contains("--idle-limit")), "{:?}", found.notes);
 }
 

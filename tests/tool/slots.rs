@@ -12,8 +12,10 @@ use oracle::{
     diagnosis::{Cause, Explanation},
 };
 use reference::{Fault, ModelOptions, Planted, Server};
-use sequence_stress::probe::{IdleSearch, SlotFinding};
-use sequence_stress::run::{Interrupted, RunResult, Setup, run};
+use sequence_stress::{
+    probe::{IdleSearch, SlotFinding},
+    run::{Interrupted, RunResult, Setup, run},
+};
 use tokio::sync::mpsc;
 use wire::simulation::{self, Simulation};
 use workload::seed::Seed;

@@ -3,8 +3,10 @@
 use crate::support::runs::{run_alone, scenario, server_with as server};
 use oracle::{Evidence, ViolationKind};
 use reference::Server;
-use sequence_stress::probe::Accounting;
-use sequence_stress::run::{RunError, RunResult, Setup};
+use sequence_stress::{
+    probe::Accounting,
+    run::{RunError, RunResult, Setup},
+};
 use wire::simulation::Simulation;
 use workload::{claim::Claim, event::Code, seed::Seed};
 

@@ -12,6 +12,7 @@ use std::{
 
 use rand::RngExt as _;
 use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 use workload::seed::Seed;
 
@@ -262,6 +263,18 @@ fn read_when(text: &str) -> Option<When> {
         return chance.parse().ok().filter(|chance| *chance > 0).map(When::Once);
     }
     text.parse().ok().filter(|probability| (0.0..=1.0).contains(probability)).map(When::Probability)
+}
+
+impl Serialize for Planted {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Planted {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
 }
 
 impl fmt::Display for Planted {

@@ -34,6 +34,7 @@ pub mod request;
 pub mod scheduler;
 mod served;
 pub mod server;
+mod setup;
 pub mod simulated;
 mod spec;
 mod statistics;
@@ -51,6 +52,7 @@ pub use like::Like;
 pub use metrics::MEMORY_GAUGE;
 pub use models::ModelOptions;
 pub use server::{Ended, Options, Server};
+pub use setup::ServerSetup;
 pub use tls::Tls;
 
 /// The version of all models.

@@ -1,6 +1,6 @@
 //! Which release of Triton a server is like, where releases differ.
 
-use std::{fmt, str::FromStr};
+use std::str::FromStr;
 
 use super::{
     failure::Failure,
@@ -9,34 +9,23 @@ use super::{
     tensor::Datatype,
 };
 
-/// A release of Triton.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Like {
-    /// 24.10 (2.51.0).
-    #[default]
-    Release2410,
-    /// 25.01 (2.54.0): a correlation ID of another type than the model is told is refused.
-    Release2501,
+workload::table! {
+    /// A release of Triton.
+    #[derive(Default)]
+    pub enum Like {
+        /// 24.10 (2.51.0).
+        #[default]
+        Release2410 = "24.10";
+        /// 25.01 (2.54.0): a correlation ID of another type than the model is told is refused.
+        Release2501 = "25.01";
+    }
 }
 
 impl FromStr for Like {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "24.10" => Ok(Self::Release2410),
-            "25.01" => Ok(Self::Release2501),
-            _ => Err("give 24.10 or 25.01"),
-        }
-    }
-}
-
-impl fmt::Display for Like {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Release2410 => "24.10",
-            Self::Release2501 => "25.01",
-        })
+        Self::named(text).ok_or("give 24.10 or 25.01")
     }
 }
 

@@ -5,6 +5,8 @@
 #[macro_use]
 mod table;
 mod keys;
+pub mod said;
+pub mod time;
 pub mod whole_file;
 
 pub mod answers;
@@ -17,6 +19,7 @@ pub mod number;
 pub mod seed;
 pub mod sequence;
 pub mod tensor;
+pub mod wide;
 pub mod wording;
 
 pub mod controls;

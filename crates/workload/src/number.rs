@@ -453,6 +453,23 @@ impl From<Number> for Written {
     }
 }
 
+impl From<u64> for Written {
+    fn from(number: u64) -> Self {
+        i64::try_from(number).map_or(Self::Unsigned(number), Self::Signed)
+    }
+}
+
+impl TryFrom<Written> for u64 {
+    type Error = &'static str;
+
+    fn try_from(written: Written) -> Result<Self, Self::Error> {
+        match written {
+            Written::Signed(number) => Self::try_from(number).map_err(|_| "it has to be 0 or more"),
+            Written::Unsigned(number) => Ok(number),
+        }
+    }
+}
+
 /// The number in the widest type that has it.
 impl From<Written> for Number {
     fn from(written: Written) -> Self {

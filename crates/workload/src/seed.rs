@@ -19,19 +19,15 @@ pub struct Seed(pub u64);
 
 impl From<Seed> for Written {
     fn from(Seed(seed): Seed) -> Self {
-        i64::try_from(seed).map_or(Self::Unsigned(seed), Self::Signed)
+        seed.into()
     }
 }
 
 impl TryFrom<Written> for Seed {
-    type Error = &'static str;
+    type Error = <u64 as TryFrom<Written>>::Error;
 
     fn try_from(written: Written) -> Result<Self, Self::Error> {
-        match written {
-            Written::Signed(seed) => u64::try_from(seed).map_err(|_| "a seed is not negative"),
-            Written::Unsigned(seed) => Ok(seed),
-        }
-        .map(Self)
+        written.try_into().map(Self)
     }
 }
 

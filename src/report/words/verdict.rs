@@ -1,0 +1,41 @@
+//! The words of a verdict's reasons.
+
+use crate::verdict::{Doubt, Measured, Missed};
+use workload::wording::counted;
+
+/// Why a run cannot be called valid.
+pub(in crate::report) fn doubt(doubt: &Doubt) -> String {
+    match doubt {
+        Doubt::Interrupted => "the run was interrupted".to_owned(),
+        Doubt::BrokenOff(why) => why.clone(),
+        Doubt::NothingJudged => "no sequence ran to its end with answers that could be judged".to_owned(),
+        Doubt::Unjudged { undetermined, answered } => format!(
+            "{undetermined} of {} could not be judged: IDs that rest for longer than the idle limit clear that up (contexts.rare)",
+            counted(*answered, "answer")
+        ),
+        Doubt::Unanswered { unanswered, requests } => {
+            format!("{unanswered} of {} got no answer", counted(*requests, "request"))
+        }
+        Doubt::NotMeasured(of) => format!("the threshold for the {} was not measured: there were none", measured(of)),
+        Doubt::NotReached(claims) => {
+            format!("not reached: {}", claims.iter().map(|claim| claim.name()).collect::<Vec<_>>().join(", "))
+        }
+    }
+}
+
+/// What a threshold says that was missed.
+pub(in crate::report) fn missed(missed: &Missed) -> String {
+    match missed {
+        Missed::Answers { slow, limit } => {
+            format!("{} took longer than {} ms", counted(*slow, "answer"), limit.as_millis())
+        }
+        Missed::Times { of, percentile, found, limit } => {
+            let ms = found.as_secs_f64() * 1000.0;
+            format!("{percentile} of the {} is {ms:.1} ms, above {} ms", measured(of), limit.as_millis())
+        }
+    }
+}
+
+fn measured(Measured { what, population }: &Measured) -> String {
+    if population.is_empty() { what.to_string() } else { format!("{what} of {population}") }
+}

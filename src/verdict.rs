@@ -1,0 +1,244 @@
+//! The verdict on a run, and what it rests on.
+
+mod claims;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use crate::{
+    recorder::{Tally, Times},
+    run::{Interrupted, RunResult},
+};
+use workload::{
+    claim::Claim,
+    scenario::{Millis, Percentile, Population, Scenario},
+};
+
+/// A run in which a greater share of the answers could not be judged says too little.
+const UNJUDGED_PERCENT_MAX: u64 = 50;
+/// If more of the requests than this got no answer at all, a run says too little, whoever cut their streams.
+const UNANSWERED_PERCENT_MAX: u64 = 90;
+
+workload::table! {
+    /// Whether the server behaved.
+    pub enum Verdict {
+        /// Every check passed.
+        Valid = "valid";
+        /// A check failed.
+        Invalid = "invalid";
+        /// Nothing failed, and not enough was tested to say more.
+        Unknown = "unknown";
+    }
+}
+
+/// Why a run cannot be called valid although nothing failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Doubt {
+    /// It was interrupted.
+    Interrupted,
+    /// It could not go on, for this reason.
+    BrokenOff(String),
+    /// No sequence ran to its end with answers that could be judged.
+    NothingJudged,
+    /// Too many answers could not be judged.
+    Unjudged {
+        /// Answers that could not be judged.
+        undetermined: u64,
+        /// All answers.
+        answered: u64,
+    },
+    /// Too many requests got no answer.
+    Unanswered {
+        /// Requests without an answer.
+        unanswered: u64,
+        /// All requests.
+        requests: u64,
+    },
+    /// A threshold of which nothing was measured.
+    NotMeasured(Measured),
+    /// Claims that were not reached.
+    NotReached(Vec<Claim>),
+}
+
+/// What a threshold is of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Measured {
+    /// What was timed.
+    pub what: Timed,
+    /// The population's name; empty where there is one.
+    pub population: String,
+}
+
+workload::table! {
+    /// What thresholds are for.
+    pub enum Timed {
+        /// Whole sequences.
+        Sequences = "sequences";
+        /// The waits of STARTs for a slot.
+        SlotWaits = "waits for a slot";
+    }
+}
+
+/// A threshold that was missed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Missed {
+    /// Answers took longer than they may.
+    Answers {
+        /// How many.
+        slow: u64,
+        /// The threshold.
+        limit: Duration,
+    },
+    /// A percentile is above its threshold.
+    Times {
+        /// Of what.
+        of: Measured,
+        /// Which one.
+        percentile: Percentile,
+        /// What it is.
+        found: Duration,
+        /// The threshold.
+        limit: Duration,
+    },
+}
+
+/// How far a run came with a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reached {
+    /// The claim.
+    pub claim: Claim,
+    /// How often it has to be reached; zero where the run does not claim it.
+    pub least: u64,
+    /// How often it was.
+    pub times: u64,
+}
+
+impl Reached {
+    fn is_missed(&self) -> bool {
+        self.times < self.least
+    }
+}
+
+/// A run that is judged.
+#[derive(Clone, Copy, Debug)]
+pub struct Judged<'r> {
+    /// What was asked for.
+    pub scenario: &'r Scenario,
+    /// What came of it.
+    pub result: &'r RunResult,
+}
+
+impl Judged<'_> {
+    /// The verdict.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        if self.result.tally.violation_count() > 0 {
+            Verdict::Invalid
+        } else if self.doubts().is_empty() {
+            Verdict::Valid
+        } else {
+            Verdict::Unknown
+        }
+    }
+
+    /// The process's exit code.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self.verdict() {
+            Verdict::Invalid => 1,
+            _ if !self.missed_thresholds().is_empty() => 5,
+            Verdict::Unknown => 3,
+            Verdict::Valid => 0,
+        }
+    }
+
+    /// Why the run cannot be called valid although nothing failed.
+    #[must_use]
+    pub fn doubts(&self) -> Vec<Doubt> {
+        let RunResult { interrupted, broken_off, tally, .. } = self.result;
+        let total = tally.total();
+        let (answered, undetermined) = (total.answered(), total.undetermined);
+        let mut doubts = Vec::new();
+        if *interrupted == Interrupted(true) {
+            doubts.push(Doubt::Interrupted);
+        }
+        doubts.extend(broken_off.clone().map(Doubt::BrokenOff));
+        // What the client cuts short by itself does not run to its end.
+        let none_ended = total.sequences_as_planned == 0 && !tally.cut;
+        if none_ended || answered <= undetermined {
+            doubts.push(Doubt::NothingJudged);
+        } else if self.unjudged_percent() > UNJUDGED_PERCENT_MAX {
+            doubts.push(Doubt::Unjudged { undetermined, answered });
+        }
+        let unanswered = total.requests.saturating_sub(answered);
+        if unanswered * 100 > total.requests * UNANSWERED_PERCENT_MAX {
+            doubts.push(Doubt::Unanswered { unanswered, requests: total.requests });
+        }
+        let unmeasured = self.thresholds().filter(|(_, limits, times)| !limits.is_empty() && times.count() == 0);
+        doubts.extend(unmeasured.map(|(of, ..)| Doubt::NotMeasured(of)));
+        let missed = self.missed_claims();
+        if !missed.is_empty() {
+            doubts.push(Doubt::NotReached(missed.iter().map(|missed| missed.claim).collect()));
+        }
+        doubts
+    }
+
+    /// The share of the answers of which more than one was lawful, in percent.
+    #[must_use]
+    pub fn unjudged_percent(&self) -> u64 {
+        let total = self.result.tally.total();
+        (total.undetermined * 100).checked_div(total.answered()).unwrap_or(0)
+    }
+
+    /// All claims, and how far the run came with them.
+    #[must_use]
+    pub fn claims(&self) -> Vec<Reached> {
+        let RunResult { preflight, tally, .. } = self.result;
+        let least = claims::in_force(self.scenario, preflight);
+        let reached = |claim| Reached { claim, least: least.of(claim), times: tally.reached.of(claim) };
+        Claim::ALL.into_iter().map(reached).collect()
+    }
+
+    /// The claims that the run did not reach. They say nothing where it found something, was ended before it was done, or may
+    /// have gone on for longer than is known.
+    #[must_use]
+    pub fn missed_claims(&self) -> Vec<Reached> {
+        let RunResult { interrupted, broken_off, is_end_known, tally, .. } = self.result;
+        if *interrupted == Interrupted(true) || broken_off.is_some() || !is_end_known || tally.violation_count() > 0 {
+            return Vec::new();
+        }
+        self.claims().into_iter().filter(Reached::is_missed).collect()
+    }
+
+    /// The thresholds that were missed.
+    #[must_use]
+    pub fn missed_thresholds(&self) -> Vec<Missed> {
+        let RunResult { preflight, tally, .. } = self.result;
+        let limit = preflight.limits.threshold.filter(|_| tally.slow > 0);
+        let answers = limit.map(|limit| Missed::Answers { slow: tally.slow, limit });
+        let of_times = self.thresholds().filter(|(.., times)| times.count() > 0).flat_map(|(of, limits, times)| {
+            limits.iter().filter_map(move |(&percentile, limit)| {
+                let limit = limit.duration();
+                let found = Duration::from_micros(times.at_quantile_us(percentile.share()));
+                (found > limit).then(|| Missed::Times { of: of.clone(), percentile, found, limit })
+            })
+        });
+        answers.into_iter().chain(of_times).collect()
+    }
+
+    /// The thresholds of each population, with the times that were measured.
+    fn thresholds(&self) -> impl Iterator<Item = (Measured, &BTreeMap<Percentile, Millis>, &Times)> {
+        self.scenario.populations.iter().enumerate().flat_map(|its| thresholds_of(its, &self.result.tally))
+    }
+}
+
+fn thresholds_of<'r>(
+    (index, population): (usize, &'r Population),
+    tally: &'r Tally,
+) -> [(Measured, &'r BTreeMap<Percentile, Millis>, &'r Times); 2] {
+    // One that is alone is not told apart.
+    let alone = (&tally.sequence, &tally.slot_wait);
+    let (sequence, slot) = tally.populations.get(index).map_or(alone, |waits| (&waits.sequence, &waits.slot));
+    let limits = &population.thresholds;
+    let of = |what| Measured { what, population: population.name.clone() };
+    [(of(Timed::Sequences), &limits.sequence_ms, sequence), (of(Timed::SlotWaits), &limits.slot_wait_ms, slot)]
+}

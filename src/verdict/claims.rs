@@ -1,0 +1,65 @@
+//! What a run had to reach.
+
+use crate::preflight::Preflight;
+use workload::{
+    claim::{Claim, Claims},
+    scenario::{Drawn, Population, Reuse, Scenario, Sending},
+    sequence::Pattern,
+};
+
+/// How often each claim has to be reached.
+pub(super) fn in_force(scenario: &Scenario, preflight: &Preflight) -> Claims {
+    scenario.claims.unwrap_or_else(|| of_the_patterns(scenario, preflight))
+}
+
+/// What a scenario without a table of claims has to reach: what the patterns that it draws are for.
+fn of_the_patterns(scenario: &Scenario, preflight: &Preflight) -> Claims {
+    let mut claims = Claims::default();
+    for claim in Claim::ALL.into_iter().filter(|claim| follows(*claim, scenario, preflight)) {
+        claims.set(claim, 1);
+    }
+    claims
+}
+
+/// Whether a claim follows from the patterns: whether a pass of one of them reaches it, on whatever correct server.
+fn follows(claim: Claim, scenario: &Scenario, preflight: &Preflight) -> bool {
+    scenario.populations.iter().any(|population| follows_from(claim, population, preflight))
+}
+
+fn follows_from(claim: Claim, population: &Population, preflight: &Preflight) -> bool {
+    let drawn = |pattern: &Pattern| population.draws(*pattern);
+    let is_drawn = claim.patterns().iter().map(drawn).any(Drawn::anywhere);
+    let has_idle_limit = preflight.model.idle_limit.is_some();
+    let Sending { reuse, .. } = population.sending;
+    is_drawn
+        && match claim {
+            Claim::BackToBack => {
+                reuse == Reuse::Pipelined
+                    && !preflight.manner().after_answers
+                    && population.sending.window().has_room(1)
+            }
+            // They end by themselves.
+            Claim::RestartOfALiveId if preflight.model.arithmetic.answers.are_iterative() => false,
+            // In rare contexts sequences are meant to go idle.
+            Claim::RestartOfALiveId if population.draws_any(Pattern::restarts) => has_idle_limit,
+            Claim::RestartOfALiveId => {
+                claim.patterns().iter().any(|pattern| drawn(pattern).common)
+                    && comes_back_in_time(population, preflight)
+            }
+            Claim::IdleReap | Claim::KeptThroughAPause | Claim::LivedOn => has_idle_limit,
+            // With more steps under way it is chance whether the one before is answered when the one with the flaw is sent.
+            Claim::SurvivedAFlaw => !population.sending.window().has_room(1),
+            // How the slots are taken depends on how many there are, and on how fast the server is.
+            Claim::AllSlotsBusy | Claim::Backlog | Claim::SlotReclaim | Claim::ExpiredInBacklog => false,
+            _ => true,
+        }
+}
+
+/// Whether the next pass of a common context comes within the idle limit, if steps take as long as they may.
+fn comes_back_in_time(population: &Population, preflight: &Preflight) -> bool {
+    let Population { length, contexts, think, .. } = population;
+    let steps = length.drawn.typical().max(f64::from(length.min.get()));
+    let step = preflight.limits.step.as_secs_f64() + think.step_ms.typical() / 1000.0;
+    let between = (step * steps + think.pass_ms.typical() / 1000.0) * f64::from(contexts.common);
+    preflight.model.idle_limit.is_some_and(|limit| between <= limit.as_secs_f64())
+}
