@@ -2,6 +2,7 @@
 
 mod access;
 mod endpoint;
+mod files;
 mod flags;
 mod history;
 mod proxy;
@@ -25,6 +26,7 @@ use self::values::{metrics, milliseconds, whole, whole_seconds};
 pub use self::{
     access::AccessArgs,
     endpoint::EndpointArgs,
+    files::{FileArgs, ResultArgs},
     flags::with_hints,
     history::{CheckArgs, HistoryArgs},
     proxy::ProxyArgs,
@@ -271,13 +273,9 @@ pub struct StressArgs {
     /// End the run at the first violation; what is under way is finished
     #[arg(long)]
     pub fail_fast: bool,
-    /// Write the result to FILE as JSON (docs/result.schema.json describes it)
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-    /// Write the first violation to FILE as a failure that `sequence-stress replay` has again; where there is none nothing is
-    /// written, and that is told
-    #[arg(long, value_name = "FILE")]
-    pub failure: Option<PathBuf>,
+    /// What it leaves besides the history.
+    #[command(flatten)]
+    pub files: FileArgs,
     /// Show each step
     #[arg(short, long, conflicts_with = "quiet")]
     pub verbose: bool,

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, builder::NonEmptyStringValueParser};
 
-use super::values::time;
+use super::{FileArgs, values::time};
 use oracle::history::{Keep, Options};
 
 /// What of a run is written down.
@@ -29,12 +29,9 @@ pub struct CheckArgs {
     /// Histories that runs wrote with --history
     #[arg(value_name = "FILE", required = true, value_parser = NonEmptyStringValueParser::new())]
     pub files: Vec<String>,
-    /// Write the result to FILE as JSON, as a run does; for one history
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-    /// Write the first violation to FILE as a failure that `sequence-stress replay` has again; for one history
-    #[arg(long, value_name = "FILE")]
-    pub failure: Option<PathBuf>,
+    /// What it leaves, of one history.
+    #[command(flatten)]
+    pub out: FileArgs,
     /// Print nothing but violations, the verdict and how to have the run again
     #[arg(short, long)]
     pub quiet: bool,

@@ -4,7 +4,7 @@ use std::{io::Write as _, mem, path::Path};
 
 use super::{
     Failure,
-    output::{Files, ResultFile, check_different, print, say_error},
+    output::{Files, check_different, print, say_error},
 };
 use crate::{
     check::{Checked, check as check_history},
@@ -22,17 +22,11 @@ const GRAVITY: [u8; 5] = [DAMAGED, 1, 5, 3, 0];
 
 /// Checks each history, and returns the exit code of the gravest.
 pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
-    for (flag, file) in [("--json", &args.json), ("--failure", &args.failure)] {
-        if file.is_some() && args.files.len() > 1 {
-            return Err(Failure::wrong_input(format!("{flag} takes the result of one history: check them one by one")));
-        }
+    if let Some((flag, _)) = args.out.named().next().filter(|_| args.files.len() > 1) {
+        return Err(Failure::wrong_input(format!("--{flag} takes the result of one history: check them one by one")));
     }
-    let (json, failure) = (args.json.as_deref(), args.failure.as_deref());
-    check_different(&[("--json", json), ("--failure", failure)]).map_err(Failure::wrong_input)?;
-    let mut files = Files {
-        result: json.map(ResultFile::of_result).transpose().map_err(Failure::wrong_input)?,
-        failure: failure.map(ResultFile::of_failure).transpose().map_err(Failure::wrong_input)?,
-    };
+    check_different(args.out.named()).map_err(Failure::wrong_input)?;
+    let mut files = Files::check(&args.out).map_err(Failure::wrong_input)?;
     let check = |file: &String| check_one(file, args.quiet, mem::take(&mut files));
     let codes: Vec<_> = args.files.iter().map(check).collect();
     Ok(GRAVITY.into_iter().find(|code| codes.contains(code)).unwrap_or(DAMAGED))

@@ -2,6 +2,7 @@
 //! shows them and `NO_COLOR` does not forbid them.
 
 use std::{
+    collections::BTreeMap,
     fs::{self, OpenOptions},
     io::{self, Write},
     path::{Path, PathBuf},
@@ -9,8 +10,9 @@ use std::{
 
 use super::WRONG_INPUT;
 use crate::{
+    cli::FileArgs,
     failure::{Failure, Run},
-    report::{Summary, Verdict, describe, write_json},
+    report::{Format, Summary, Verdict, describe},
 };
 use oracle::history::Spool;
 use reference::ServerSetup;
@@ -39,24 +41,14 @@ pub(super) struct ResultFile {
 }
 
 impl ResultFile {
-    /// Makes sure that the file that `--json` names can be written.
-    pub(super) fn of_result(path: &Path) -> Result<Self, String> {
-        Self::named("--json", "the result", path)
-    }
-
-    /// Makes sure that the file that `--failure` names can be written.
-    pub(super) fn of_failure(path: &Path) -> Result<Self, String> {
-        Self::named("--failure", "the failure", path)
-    }
-
     /// Makes sure that the file that `--output` names can be written.
     pub(super) fn check(path: &Path) -> Result<Self, String> {
-        Self::named("--output", "the failure", path)
+        Self::named("output", "the failure", path)
     }
 
     fn named(flag: &str, what: &'static str, path: &Path) -> Result<Self, String> {
         if path == Path::new("-") {
-            return Err(format!("{flag} needs a file: '-' is not standard output here; /dev/stdout is"));
+            return Err(format!("--{flag} needs a file: '-' is not standard output here; /dev/stdout is"));
         }
         check_writable(path).map_err(|error| cannot_write(what, path, &error))?;
         Ok(Self { path: path.to_owned(), what })
@@ -81,22 +73,34 @@ impl ResultFile {
 /// The files that a run leaves, where they are asked for.
 #[derive(Debug, Default)]
 pub(super) struct Files {
-    pub(super) result: Option<ResultFile>,
-    pub(super) failure: Option<ResultFile>,
+    results: Vec<(Format, ResultFile)>,
+    failure: Option<ResultFile>,
 }
 
 impl Files {
+    /// Makes sure that each of these files can be written.
+    pub(super) fn check(args: &FileArgs) -> Result<Self, String> {
+        let result =
+            |(format, path): &(Format, PathBuf)| Ok((*format, ResultFile::named(format.name(), "the result", path)?));
+        let failure = args.failure.as_deref().map(|path| ResultFile::named("failure", "the failure", path));
+        Ok(Self {
+            results: args.results.0.iter().map(result).collect::<Result<_, String>>()?,
+            failure: failure.transpose()?,
+        })
+    }
+
     /// Writes them, and returns the exit code. What was found counts for more than a file that cannot be written. `embedded` is how the
     /// reference server was.
     pub(super) fn write(self, summary: &Summary, embedded: Option<&ServerSetup>, quiet: bool) -> u8 {
-        let result = self.result.map(|file| {
+        let result = |(format, file): (Format, ResultFile)| {
             let mut bytes = Vec::new();
-            write_json(summary, &mut bytes).map_err(|error| error.to_string())?;
+            format.write(summary, &mut bytes).map_err(|error| error.to_string())?;
             file.write(&bytes)
-        });
+        };
+        let results: Vec<_> = self.results.into_iter().map(result).collect();
         let failure = self.failure.map(|file| write_failure(summary, embedded, file, quiet));
         let mut exit_code = summary.exit_code();
-        for problem in [result, failure].into_iter().flatten().filter_map(Result::err) {
+        for problem in results.into_iter().chain(failure).filter_map(Result::err) {
             say_error(&problem);
             exit_code = if summary.verdict() == Verdict::Invalid { exit_code } else { WRONG_INPUT };
         }
@@ -105,10 +109,11 @@ impl Files {
 }
 
 /// Makes sure that no two flags name the same file.
-pub(super) fn check_different(files: &[(&str, Option<&Path>)]) -> Result<(), String> {
-    for (index, (flag, file)) in files.iter().enumerate() {
-        if let Some((other, _)) = files[..index].iter().find(|(_, other)| file.is_some() && other == file) {
-            return Err(format!("{other} and {flag} name the same file"));
+pub(super) fn check_different<'f>(files: impl Iterator<Item = (&'static str, &'f Path)>) -> Result<(), String> {
+    let mut seen = BTreeMap::new();
+    for (flag, file) in files {
+        if let Some(other) = seen.insert(file, flag) {
+            return Err(format!("--{other} and --{flag} name the same file"));
         }
     }
     Ok(())

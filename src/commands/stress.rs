@@ -19,7 +19,7 @@ use tracing_subscriber::{filter::Targets, layer::SubscriberExt as _, util::Subsc
 
 use super::{
     Failure as CommandFailure,
-    output::{Files, ResultFile, check_different, check_history_file, print, say_error},
+    output::{Files, check_different, check_history_file, print, say_error},
     progress::Display,
     resolve,
 };
@@ -48,13 +48,11 @@ const ENDED_AT_ONCE: i32 = 3;
 /// Runs a scenario and returns the exit code.
 pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
     let (source, mut scenario, seed) = resolve(&args.plan, args.overrides())?;
-    let (json, failure_path, history_path) =
-        (args.json.as_deref(), args.failure.as_deref(), args.history.history.as_deref());
-    check_different(&[("--json", json), ("--failure", failure_path), ("--history", history_path)])
-        .map_err(CommandFailure::wrong_input)?;
-    let result_file = json.map(ResultFile::of_result).transpose().map_err(CommandFailure::wrong_input)?;
-    let failure_file = failure_path.map(ResultFile::of_failure).transpose().map_err(CommandFailure::wrong_input)?;
-    history_path.map(check_history_file).transpose().map_err(CommandFailure::wrong_input)?;
+    let history = args.history.history.as_deref();
+    let named = args.files.named().chain(history.map(|path| ("history", path)));
+    check_different(named).map_err(CommandFailure::wrong_input)?;
+    let files = Files::check(&args.files).map_err(CommandFailure::wrong_input)?;
+    history.map(check_history_file).transpose().map_err(CommandFailure::wrong_input)?;
     if args.verbose {
         show_each_step();
     }
@@ -108,7 +106,6 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
     if let Some(problem) = summary.result.recorded.as_ref().and_then(|recorded| recorded.kept.problem.as_ref()) {
         say_error(problem);
     }
-    let files = Files { result: result_file, failure: failure_file };
     Ok(files.write(&summary, args.endpoint.server_setup(seed).as_ref(), args.quiet))
 }
 

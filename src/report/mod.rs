@@ -3,6 +3,7 @@
 mod chart;
 mod claims;
 mod export;
+mod format;
 mod json;
 mod seats;
 mod suite;
@@ -14,6 +15,7 @@ pub use crate::verdict::Verdict;
 pub use chart::write_chart;
 pub use claims::Claimed;
 pub use export::write_python;
+pub use format::Format;
 pub use json::{SCHEMA_VERSION, result_schema, write_json};
 pub use suite::{ScenarioOutcome, SuiteRow, exit_code as suite_exit_code, write_suite};
 pub use summary::{PlantedFault, Summary};
