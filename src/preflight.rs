@@ -30,6 +30,7 @@ use workload::{
     scenario::{Phase, Population, Reuse, Scenario},
     sequence::{IdForm, Pattern},
     tensor::{ELEMENTS_MAX, Shape, TensorSpec, elements},
+    wording::nearest,
 };
 
 #[cfg(test)]
@@ -38,7 +39,7 @@ pub use self::{limits::RunLimits, note::Note, parts::Part};
 pub(crate) use self::{parts::Wanted, rules::rules};
 
 /// How many models are named to who asked for one that is not there.
-const MODELS_SHOWN: usize = 12;
+const MODELS_SHOWN: usize = 5;
 /// A type whose sums cannot be checked.
 const BF16: &str = "BF16";
 
@@ -281,7 +282,9 @@ async fn check_model(client: &Client, name: &str) -> Result<Option<CallError>, S
                 format!("the server has the model '{name}', and it is not ready")
             }
             Ok(models) if !models.is_empty() => {
-                format!("the server has no model '{name}'; it has {}", some_of(&models, name))
+                let known = models.iter().map(String::as_str);
+                let meant = nearest(name, known).map(|near| format!("did you mean -m {near}? ")).unwrap_or_default();
+                format!("the server has no model '{name}'; {meant}It has {}", some_of(&models, name))
             }
             _ => format!("the server has no model '{name}' that is ready"),
         }),

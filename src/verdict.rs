@@ -176,10 +176,16 @@ impl Judged<'_> {
         let unmeasured = self.thresholds().filter(|(_, limits, times)| !limits.is_empty() && times.count() == 0);
         doubts.extend(unmeasured.map(|(of, ..)| Doubt::NotMeasured(of)));
         let missed = self.missed_claims();
-        if !missed.is_empty() {
+        if self.are_claims_required() && !missed.is_empty() {
             doubts.push(Doubt::NotReached(missed.iter().map(|missed| missed.claim).collect()));
         }
         doubts
+    }
+
+    /// Whether the run is as large as its scenario, so that a claim that it did not reach is a doubt.
+    #[must_use]
+    pub fn are_claims_required(&self) -> bool {
+        self.result.passes >= self.scenario.claims_from
     }
 
     /// The share of the answers of which more than one was lawful, in percent.

@@ -1,4 +1,4 @@
-//! The flags that say what it takes to be let in at an endpoint.
+//! The flags for authentication and TLS.
 
 use std::{fs, path::PathBuf, str::FromStr};
 
@@ -10,28 +10,31 @@ use workload::{
     scenario::{AccessOverrides, Compression, Tls},
 };
 
-/// What it takes to be let in.
+/// Authentication, TLS and compression.
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "What it takes to be let in")]
+#[command(next_help_heading = "Authentication and TLS")]
 pub struct AccessArgs {
-    /// Send this header with every call, as gRPC metadata or over HTTP (repeatable): 'NAME: VALUE'; 'NAME: $VARIABLE' or 'NAME:
-    /// Bearer $VARIABLE' takes the value from the environment, and can so be replayed; @FILE has one on each line. Values are
-    /// written down nowhere
+    /// Send a header with every call
+    ///
+    /// 'NAME: VALUE'; repeatable. 'NAME: $VARIABLE' and 'NAME: Bearer $VARIABLE' take the value from the environment. @FILE has one header a line. The
+    /// tool writes no value to a file.
     #[arg(short = 'H', long = "header", value_name = "HEADER|@FILE")]
     pub headers: Vec<Given>,
-    /// For grpcs:// and https://: trust the authorities whose certificates are in this PEM file, and not the system's
+    /// Trust the CA certificates in FILE
+    ///
+    /// PEM [default: the system's]
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
-    /// The client's certificate, as PEM, for servers that ask for one
+    /// Client certificate (PEM)
     #[arg(long, value_name = "FILE")]
     pub client_cert: Option<PathBuf>,
-    /// Its key, as PEM
+    /// Key of the client certificate (PEM)
     #[arg(long, value_name = "FILE")]
     pub client_key: Option<PathBuf>,
-    /// The name that the server's certificate has to be for [default: the endpoint's host]
+    /// Name that the server's certificate must have [default: the endpoint's host]
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub server_name: Option<String>,
-    /// Compress messages, both ways: none, gzip or deflate [default: none, or the scenario's]
+    /// Compress requests and responses: none, gzip or deflate [default: none]
     #[arg(long, value_name = "METHOD", value_parser = compression)]
     pub compression: Option<Compression>,
     /// What the headers are.
@@ -54,7 +57,7 @@ fn compression(text: &str) -> Result<Compression, String> {
         "none" => Ok(Compression::None),
         "gzip" => Ok(Compression::Gzip),
         "deflate" => Ok(Compression::Deflate),
-        _ => Err("it has to be none, gzip or deflate".to_owned()),
+        _ => Err("give none, gzip or deflate".to_owned()),
     }
 }
 

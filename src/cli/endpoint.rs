@@ -21,6 +21,12 @@ use workload::{
     seed::Seed,
 };
 
+/// The help of `--transport`.
+fn transports() -> String {
+    let names = Transport::NAMES.join(", ");
+    format!("How steps travel: {names} [default: grpc-stream; http-binary if all endpoints are HTTP]")
+}
+
 /// The environment variable that names the endpoint where no flag does.
 pub(super) const URL_VARIABLE: &str = "SEQUENCE_STRESS_URL";
 /// The one that says where HTTP is spoken besides, for those who ask for it.
@@ -30,25 +36,31 @@ pub(super) const METRICS_VARIABLE: &str = "SEQUENCE_STRESS_METRICS";
 /// The one that says how the server there is restarted.
 const RESTART_VARIABLE: &str = "SEQUENCE_STRESS_RESTART";
 
-/// Whom to stress, and what is known of it.
+/// The server to stress, and what the user says of it.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Target")]
 pub struct EndpointArgs {
-    /// Stress the reference server, which is started in this process and stopped at the end
-    #[arg(long)]
-    pub embedded: bool,
     #[expect(clippy::doc_markdown, reason = "clap shows it as it is")]
-    /// The server's endpoint: HOST:PORT or grpc://HOST:PORT for gRPC, http://HOST:PORT for HTTP, grpcs:// and https:// over TLS; of
-    /// several (repeatable, or with commas) workers and their contexts take those of a kind in turn [default: SEQUENCE_STRESS_URL of the environment,
-    /// localhost:8001, or the scenario's]
-    #[arg(short, long, value_name = "ENDPOINT", value_delimiter = ',')]
+    /// HOST:PORT, or a URL [default: localhost:8001]
+    ///
+    /// HOST:PORT and grpc://HOST:PORT speak gRPC, http://HOST:PORT speaks HTTP, grpcs:// and https:// use TLS. Several
+    /// endpoints share the load. The environment variable SEQUENCE_STRESS_URL replaces the default.
+    #[arg(value_name = "ENDPOINT", value_delimiter = ',', help_heading = "Target")]
+    pub endpoint: Vec<Endpoint>,
+    /// The same as ENDPOINT
+    #[arg(short, long, value_name = "ENDPOINT", value_delimiter = ',', conflicts_with = "endpoint")]
     pub url: Vec<Endpoint>,
     #[expect(clippy::doc_markdown, reason = "clap shows it as it is")]
-    /// What every step travels over: grpc-stream, grpc-unary, http or http-binary; HTTP needs an http:// endpoint, or
-    /// SEQUENCE_STRESS_HTTP_URL of the environment beside its other endpoint [default: the scenario's, or grpc-stream; http-binary
-    /// where there is no gRPC endpoint]
-    #[arg(long, value_name = "TRANSPORT")]
+    /// Model [default: custom_sequence_int32]
+    #[arg(short, long, value_name = "MODEL", value_parser = NonEmptyStringValueParser::new())]
+    pub model: Option<String>,
+    /// Stress a reference server in this process
+    #[arg(long)]
+    pub embedded: bool,
+    /// How steps travel.
+    #[arg(long, value_name = "TRANSPORT", help = "How steps travel [default: by the endpoint]", long_help = transports())]
     pub transport: Option<Transport>,
-    /// Where HTTP is spoken, as the environment says.
+    /// The HTTP endpoint of the environment.
     #[arg(skip)]
     pub http_from_environment: Option<Endpoint>,
     /// Whether the endpoint comes from the environment.
@@ -58,47 +70,52 @@ pub struct EndpointArgs {
     #[arg(skip)]
     pub metrics_from_environment: bool,
     #[expect(clippy::doc_markdown, reason = "clap shows it as it is")]
-    /// Where the server tells its metrics over HTTP; then requests that are left pending are found [default: with the
-    /// environment's or the default endpoint SEQUENCE_STRESS_METRICS of the environment, or the scenario's]
+    /// The server's metrics, to find requests that stay pending; Triton's port is 8002 [default: SEQUENCE_STRESS_METRICS of
+    /// the environment, if the endpoint comes from there]
     #[arg(long, value_name = "HOST:PORT", value_parser = metrics)]
     pub metrics_url: Option<Endpoint>,
     #[expect(clippy::doc_markdown, reason = "clap shows it as it is")]
-    /// Read the server's memory each second, and find memory that grows with the sequences in runs of 80 s and more: the server's
-    /// process ID on this machine, or the name of a gauge of its metrics in bytes, such as process_resident_memory_bytes
+    /// Read the server's memory each second, to find memory that grows with each sequence (runs of 80 s and more): a process
+    /// ID on this machine, or a gauge of the metrics in bytes, such as process_resident_memory_bytes
     #[arg(long, value_name = "PID|GAUGE", conflicts_with = "embedded")]
     pub server_memory: Option<MemorySource>,
     #[expect(clippy::doc_markdown, reason = "clap shows it as it is")]
-    /// The model [default: custom_sequence_int32, or the scenario's]
-    #[arg(short, long, value_name = "MODEL", value_parser = NonEmptyStringValueParser::new())]
-    pub model: Option<String>,
-    /// How many sequences can have a slot at a time, where the endpoint does not tell
-    #[arg(long, value_parser = whole::<NonZeroU32>, value_name = "N", allow_negative_numbers = true)]
-    pub slots: Option<NonZeroU32>,
-    /// The model's idle limit, such as 1s, where the endpoint does not tell; with --embedded, the server's [default: 1s]
-    #[arg(long, value_name = "TIME", value_parser = milliseconds)]
-    pub idle_limit: Option<Millis>,
-    /// The sequence batcher's strategy, where the endpoint does not tell; with --embedded, the server's [default: direct]
-    #[arg(long, value_enum, ignore_case = true)]
-    pub strategy: Option<Strategy>,
-    #[expect(clippy::doc_markdown, reason = "clap shows it as it is")]
-    /// A shell command that ends the server and starts it again at the same address, and returns when that is done; for
-    /// scenarios that restart it [default: with the environment's endpoint SEQUENCE_STRESS_RESTART]
+    /// Shell command that restarts the server at the same address and returns when that is done, for scenarios with restarts
+    /// [default: SEQUENCE_STRESS_RESTART of the environment, if the endpoint comes from there]
     #[arg(long, value_name = "COMMAND", conflicts_with = "embedded")]
     pub restart_command: Option<String>,
-    /// What the model computes, where its configuration does not say: running-sum, running-sum-plus-corrid-at-end,
+    /// Number of slots, if the server does not report its model configuration
+    #[arg(long, value_parser = whole::<NonZeroU32>, value_name = "N", allow_negative_numbers = true, help_heading = "What to check")]
+    pub slots: Option<NonZeroU32>,
+    /// Idle limit, such as 1s, if the server does not report it; with --embedded, the server's [default: 1s]
+    #[arg(long, value_name = "TIME", value_parser = milliseconds, help_heading = "What to check")]
+    pub idle_limit: Option<Millis>,
+    /// Strategy of the sequence batcher, if the server does not report it; with --embedded, the server's [default: direct]
+    #[arg(long, value_enum, ignore_case = true, help_heading = "What to check")]
+    pub strategy: Option<Strategy>,
+    /// What the model computes, if its configuration does not say so: running-sum, running-sum-plus-corrid-at-end,
     /// ready-times-input-plus-start or ready-times-input-plus-start-plus-corrid-at-end [default: running-sum]
-    #[arg(long, value_name = "FORMULA", conflicts_with = "embedded")]
+    #[arg(long, value_name = "FORMULA", conflicts_with = "embedded", help_heading = "What to check")]
     pub formula: Option<Formula>,
-    /// What a new sequence's state begins with, where the model's configuration does not say [default: 0]
-    #[arg(long, value_name = "N", conflicts_with = "embedded", allow_negative_numbers = true)]
+    /// State of a new sequence, if the model's configuration does not say so [default: 0]
+    #[arg(
+        long,
+        value_name = "N",
+        conflicts_with = "embedded",
+        allow_negative_numbers = true,
+        help_heading = "What to check"
+    )]
     pub initial_state: Option<i64>,
-    /// How often a decoupled model answers each request, where its configuration does not say [default: 1]
-    #[arg(long, value_name = "N", conflicts_with = "embedded", value_parser = clap::value_parser!(u32).range(1..=i64::from(Answers::MOST)))]
+    /// Number of responses of a decoupled model to each request, if its configuration does not say so [default: 1]
+    #[arg(
+        long, value_name = "N", conflicts_with = "embedded", help_heading = "What to check",
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(Answers::MOST))
+    )]
     pub responses: Option<u32>,
-    /// What it takes to be let in.
+    /// Authentication and TLS.
     #[command(flatten)]
     pub access: AccessArgs,
-    /// How the embedded server is to be.
+    /// The embedded server.
     #[command(flatten)]
     pub server: ServerArgs,
 }
@@ -106,6 +123,7 @@ pub struct EndpointArgs {
 impl EndpointArgs {
     /// Takes in what the environment says, and refuses what does not go together.
     pub(super) fn complete(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.url.append(&mut self.endpoint);
         self.check_embedding(matches.contains_id("reference server"))?;
         self.access.complete()?;
         self.look_into_the_environment()
@@ -183,23 +201,21 @@ impl EndpointArgs {
     fn check_embedding(&self, configures_server: bool) -> Result<(), clap::Error> {
         let conflict = |text| Err(Cli::command().error(ErrorKind::ArgumentConflict, text));
         if self.embedded && !self.url.is_empty() {
-            return conflict("--embedded starts a server of its own: leave --url out");
+            return conflict("--embedded starts its own server: leave the endpoint out");
         }
         if self.embedded && self.metrics_url.is_some() {
-            return conflict("--metrics-url: the embedded server's metrics are known: leave it out with --embedded");
+            return conflict("--embedded knows its server's metrics: leave --metrics-url out");
         }
         if self.embedded && !self.access.is_empty() {
             return conflict(
-                "--embedded starts a server that anybody may use: leave -H, --ca, --client-cert, --client-key and --server-name out",
+                "--embedded starts a server without access control: leave -H, --ca, --client-cert, --client-key and --server-name out",
             );
         }
         if self.embedded && self.slots.is_some() {
-            return conflict(
-                "--slots tells of an endpoint that does not tell itself: with --embedded use --max-batch-size",
-            );
+            return conflict("--slots describes another server: with --embedded use --max-batch-size");
         }
         if !self.embedded && configures_server {
-            return conflict("the options of the reference server need --embedded, or the subcommand serve");
+            return conflict("the options of the embedded server need --embedded, or the subcommand serve");
         }
         Ok(())
     }

@@ -12,9 +12,10 @@ pub struct FileArgs {
     /// The result.
     #[command(flatten)]
     pub results: ResultArgs,
-    /// Write the first violation to FILE as a failure that `sequence-stress replay` has again; where there is none nothing is
-    /// written, and that is told
-    #[arg(long, value_name = "FILE")]
+    /// Write the first violation to FILE
+    ///
+    /// `sequence-stress replay FILE` repeats the failure. Without a violation the tool says so and leaves FILE untouched.
+    #[arg(long, value_name = "FILE", help_heading = "Replay")]
     pub failure: Option<PathBuf>,
 }
 
@@ -34,7 +35,7 @@ impl Args for ResultArgs {
     fn augment_args(command: Command) -> Command {
         let flag = |format: Format| {
             let flag = Arg::new(format.name()).long(format.name());
-            flag.value_name("FILE").value_parser(value_parser!(PathBuf)).help(format.what())
+            flag.value_name("FILE").value_parser(value_parser!(PathBuf)).help(format.what()).help_heading("Output")
         };
         command.args(Format::ALL.map(flag))
     }

@@ -9,16 +9,17 @@ use oracle::history::{Keep, Options};
 
 /// What of a run is written down.
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "The history")]
+#[command(next_help_heading = "Replay")]
 pub struct HistoryArgs {
-    /// Write every event to FILE, for `sequence-stress check`; compressed where the name ends in .zst
+    /// Write every event to FILE
+    ///
+    /// `sequence-stress check FILE` judges the run again. A name that ends in .zst is compressed.
     #[arg(long, value_name = "FILE")]
     pub history: Option<PathBuf>,
-    /// What of it is kept: all, or so much time around each violation and before the end [default: 2m]
+    /// Keep all events, or those this long around violations and before the end [default: 2m]
     #[arg(long, value_name = "TIME|all", value_parser = keep, requires = "history")]
     pub history_keep: Option<Keep>,
-    /// The most that is kept, before compression, such as 500MB or 2GiB; what is far from violations goes first
-    /// [default: 1GiB]
+    /// Largest size of the history before compression, such as 500MB; events far from violations go first [default: 1GiB]
     #[arg(long, value_name = "SIZE", value_parser = size, requires = "history")]
     pub history_limit: Option<u64>,
 }
@@ -26,13 +27,13 @@ pub struct HistoryArgs {
 /// What `sequence-stress check` needs.
 #[derive(Clone, Debug, Args)]
 pub struct CheckArgs {
-    /// Histories that runs wrote with --history
+    /// Histories of runs with --history
     #[arg(value_name = "FILE", required = true, value_parser = NonEmptyStringValueParser::new())]
     pub files: Vec<String>,
     /// What it leaves, of one history.
     #[command(flatten)]
     pub out: FileArgs,
-    /// Print nothing but violations, the verdict and how to have the run again
+    /// Print only the verdict, violations and the replay command
     #[arg(short, long)]
     pub quiet: bool,
 }
@@ -56,7 +57,7 @@ fn keep(text: &str) -> Result<Keep, String> {
     }
     match time(text) {
         Ok(around) if around >= Duration::from_secs(1) => Ok(Keep::Around(around)),
-        Ok(_) => Err("it has to be a second or more".to_owned()),
+        Ok(_) => Err("give 1s or more".to_owned()),
         Err(problem) => Err(format!("{problem}, or 'all'")),
     }
 }
@@ -82,8 +83,8 @@ fn size(text: &str) -> Result<u64, String> {
     let number: u64 = digits.trim().parse().map_err(|_| "give a size such as 500MB or 2GiB")?;
     match number.checked_mul(unit) {
         Some(size) if size >= SMALLEST => Ok(size),
-        Some(_) => Err("it has to be 1MiB or more".to_owned()),
-        None => Err("it is too large".to_owned()),
+        Some(_) => Err("give 1MiB or more".to_owned()),
+        None => Err("the size is too large".to_owned()),
     }
 }
 

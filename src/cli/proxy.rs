@@ -15,55 +15,55 @@ use workload::{
 
 /// What stands below the options of `proxy --help`.
 const DRAWN: &str = "\
-N|MIN..MAX is one number, or any from MIN to MAX, drawn anew for each connection; the latency is drawn for each piece. Bytes are
-counted both ways together. Without options all passes as it comes.
+N|MIN..MAX is a number, or a range from which each connection draws one; latency is drawn for each piece. Byte
+counts add up both directions. Without options the proxy passes everything on unchanged.
 
-It runs until it is interrupted.";
+The proxy runs until it is interrupted.";
 
 /// What the fault proxy needs to stand alone.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = DRAWN)]
 pub struct ProxyArgs {
-    /// The server that connections are carried to
+    /// The server
     #[arg(long, value_name = "HOST:PORT")]
     pub to: Endpoint,
-    /// The port to listen on; 0 is a free one
+    /// Port to listen on; 0 picks a free port
     #[arg(long, value_parser = whole::<u16>, value_name = "PORT", default_value_t = 0)]
     pub port: u16,
-    /// The address to listen on
+    /// Address to listen on
     #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::from([127, 0, 0, 1]))]
     pub address: IpAddr,
-    /// How long each piece is under way, each way, in ms
+    /// Latency of each piece in each direction, in ms
     #[arg(long, value_parser = drawn, value_name = "N|MIN..MAX")]
     pub latency_ms: Option<Distribution>,
-    /// How many KiB pass in a second, each way
+    /// Bandwidth in each direction, in KiB/s
     #[arg(long, value_parser = whole::<NonZeroU32>, value_name = "N")]
     pub bandwidth_kib_s: Option<NonZeroU32>,
-    /// Write pieces of at most so many bytes, each by itself
+    /// Split data into pieces of at most N bytes
     #[arg(long, value_parser = whole::<NonZeroU32>, value_name = "N")]
     pub slice_bytes: Option<NonZeroU32>,
-    /// Cut each connection so long after it was made, in ms
+    /// Cut each connection at this age, in ms
     #[arg(long, value_parser = drawn, value_name = "N|MIN..MAX")]
     pub cut_after_ms: Option<Distribution>,
-    /// Cut each connection when so many bytes have passed
+    /// Cut each connection after this many bytes
     #[arg(long, value_parser = drawn, value_name = "N|MIN..MAX")]
     pub cut_after_bytes: Option<Distribution>,
-    /// How it is cut: reset (rst), or closed in good order (fin) [default: rst]
+    /// Cut by reset (rst) or by a graceful close (fin) [default: rst]
     #[arg(long, value_parser = cut_by, value_name = "rst|fin")]
     pub cut_by: Option<CutBy>,
-    /// Let nothing pass any more so long after a connection was made, in ms
+    /// Stop passing data on each connection at this age, in ms
     #[arg(long, value_parser = drawn, value_name = "N|MIN..MAX")]
     pub black_hole_after_ms: Option<Distribution>,
-    /// Let nothing pass any more when so many bytes have passed
+    /// Stop passing data on each connection after this many bytes
     #[arg(long, value_parser = drawn, value_name = "N|MIN..MAX")]
     pub black_hole_after_bytes: Option<Distribution>,
-    /// Go on so long after that, in ms [default: never]
+    /// Pass data again after this time, in ms [default: never]
     #[arg(long, value_parser = drawn, value_name = "N|MIN..MAX")]
     pub black_hole_for_ms: Option<Distribution>,
-    /// What every choice comes from; printed [default: from the clock]
+    /// Seed of every choice; printed [default: from the clock]
     #[arg(short, long, value_parser = whole::<u64>, value_name = "SEED", allow_negative_numbers = true)]
     pub random_seed: Option<u64>,
-    /// End at the end of the standard input, so that it does not outlive who started it
+    /// End when standard input ends, so that the proxy does not outlive its parent process
     #[arg(long)]
     pub while_stdin_is_open: bool,
 }

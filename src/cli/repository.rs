@@ -10,118 +10,120 @@ use workload::{model::Strategy, scenario::Millis};
 
 /// What stands below the options.
 const BELOW: &str = "\
-Families, and where their state is kept:
-  sequence       the running sum (START, READY; Direct). In the model: OpenVINO
-                 (ReadValue, Assign), TorchScript (a buffer), SavedModel (a
-                 variable), each by row; Python; native. ONNX, GraphDef and
-                 TensorRT keep nothing: READY * (INPUT + START)
-  dyna_sequence  the running sum, and CORRID at END besides (START, END, READY,
-                 CORRID; Oldest). In the model by CORRID: Python; native. No
-                 other keeps anything by ID: READY * (INPUT + START) + END * CORRID
-  implicit       the running sum, kept by the server (INPUT_STATE,
-                 OUTPUT_STATE). The Python backend has none
+Families:
+  sequence       running sum; controls START, READY; Direct. The model keeps the
+                 state: OpenVINO, TorchScript, SavedModel (by batch row), Python,
+                 native. ONNX, GraphDef and TensorRT keep no state and compute
+                 READY * (INPUT + START)
+  dyna_sequence  running sum, plus CORRID at END; controls START, END, READY,
+                 CORRID; Oldest. The model keeps the state by CORRID: Python,
+                 native. Others compute READY * (INPUT + START) + END * CORRID
+  implicit       running sum; the server keeps the state (INPUT_STATE,
+                 OUTPUT_STATE). Not on the Python backend
   dyna_implicit  the same under Oldest
-Further ones, with which this project tests itself: stateless, dyna_stateless
-(every backend), oldest, ragged (Python, native), echo, dyna_echo, decoupled,
+The project's own tests use further families: stateless, dyna_stateless (every
+backend), oldest, ragged (Python, native), echo, dyna_echo, decoupled,
 decoupled_oldest, iterative (native).
-Each config.pbtxt names its formula in sequence_stress_formula. What a format
-does not hold is left out, and why is said. TensorRT: model.onnx is written, and
-trtexec is run where it is there; its command is at the top of config.pbtxt.
 
-Exit codes: 0 written, 2 the command line is wrong, there is no such model, or
-nothing could be written, 4 all is written and trtexec made no plan of some of it";
+The parameter sequence_stress_formula of each config.pbtxt names the formula. The
+command leaves out what a format cannot hold, and prints why. For TensorRT it
+writes model.onnx and runs trtexec, if present; config.pbtxt has the command.
+
+Exit codes:
+  0  written
+  2  the command line is wrong, no such model, or the folder cannot be written
+  4  written, but trtexec failed for some models";
 
 /// Which models are written, and where.
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 #[derive(Clone, Debug, Args)]
 #[command(after_help = BELOW)]
 pub struct RepositoryArgs {
-    /// The folder, which is empty or not there yet
+    /// Folder to write; it must be empty or absent
     #[arg(required_unless_present = "list")]
     pub folder: Option<PathBuf>,
-    /// The families, such as sequence,implicit, or all [default: the first four below]
+    /// Families, such as sequence,implicit, or all [default: the first four below]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = several::<Family>)]
     pub family: Vec<Several<Family>>,
-    /// The backends: onnxruntime, openvino, pytorch, tensorflow (which is savedmodel,graphdef), tensorrt, python, native or all [default:
-    /// all]
+    /// Backends: onnxruntime, openvino, pytorch, tensorflow (savedmodel and graphdef), tensorrt, python, native or all
+    /// [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = several::<Backend>)]
     pub backend: Vec<Several<Backend>>,
     /// The data types.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = several::<Dtype>, help = dtypes())]
     pub dtype: Vec<Several<Dtype>>,
-    /// The full matrix: the four families, all backends and data types, with a batch dimension and without, of one element and of any
-    /// number; what is given besides narrows it, or goes for all of it
+    /// Write the whole matrix: four families, all backends and data types, with and without batch dimension, of one element
+    /// and of variable size; other options narrow it
     #[arg(long)]
     pub all: bool,
-    /// Without a batch dimension
+    /// Write models without a batch dimension
     #[arg(long)]
     pub nobatch: bool,
-    /// INPUT and OUTPUT of any number of elements, [-1], in place of one, [1]; native and Python models that keep their own state have that anyway
+    /// Give INPUT and OUTPUT the shape [-1] instead of [1]; native and Python models with their own state always have it
     #[arg(long)]
     pub variable: bool,
-    /// The strategy of all of them [default: what the family has]
+    /// Strategy of all models [default: that of the family]
     #[arg(long, value_enum, ignore_case = true)]
     pub strategy: Option<Strategy>,
-    /// What state begins with: none is 0 where models keep it and undefined where the server does; zero is what the server
-    /// gives; file is 1000 (of 8 bits and of float16 100), or --initial-state-file
+    /// State of a new sequence. none: 0 if the model keeps the state, undefined if the server does; zero: set by the server;
+    /// file: 1000 (100 for 8 bits and float16), or --initial-state-file
     #[arg(long, value_enum, ignore_case = true)]
     pub initial_state: Option<InitialChoice>,
-    /// The bytes of the one element that state begins with, as the server reads them: of texts, a length of 4 bytes before a decimal number
+    /// File with the one element of the initial state, as the server reads it; a text has its length in 4 bytes first
     #[arg(long, value_name = "FILE")]
     pub initial_state_file: Option<PathBuf>,
-    /// Let the server use one buffer for the state that goes in and the one that comes out (servers from 24.01)
+    /// Let the server use one buffer for input and output state (servers from 24.01)
     #[arg(long)]
     pub single_buffer: bool,
-    /// The type of START, END and READY [default: int32; of dtype bool, bool]
+    /// Type of START, END and READY [default: int32; with --dtype bool, bool]
     #[arg(long, value_enum, ignore_case = true, value_name = "TYPE")]
     pub control: Option<ControlType>,
-    /// The type of CORRID [default: uint64; of TorchScript int64, of TensorRT int32]
+    /// Type of CORRID [default: uint64; int64 for TorchScript, int32 for TensorRT]
     #[arg(long, value_enum, ignore_case = true, value_name = "TYPE")]
     pub corrid: Option<CorridType>,
-    /// Instances of each model
+    /// Number of instances of each model
     #[arg(long, value_parser = whole::<NonZeroU32>, value_name = "N", allow_negative_numbers = true, default_value = "1")]
     pub instances: NonZeroU32,
-    /// The most requests of one execution; with Direct, the slots of an instance
+    /// Largest batch; with Direct, the number of slots of each instance
     #[arg(long, value_parser = whole::<NonZeroU32>, value_name = "N", allow_negative_numbers = true, default_value = "8")]
     pub max_batch_size: NonZeroU32,
-    /// With Oldest, the slots of an instance [default: as --max-batch-size]
+    /// With Oldest: the number of slots of each instance [default: as --max-batch-size]
     #[arg(long, value_parser = whole::<NonZeroU32>, value_name = "N", allow_negative_numbers = true)]
     pub candidates: Option<NonZeroU32>,
-    /// The idle limit, such as 500ms
+    /// Idle limit, such as 500ms
     #[arg(long, value_name = "TIME", value_parser = milliseconds, default_value = "5s")]
     pub idle_limit: Millis,
-    /// How long the scheduler may hold a batch back [default: 0s]
+    /// Longest wait for more requests before an execution [default: 0s]
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub queue_delay: Option<Duration>,
-    /// With Direct: the share of slots, from 0 to 1, for which no batch is held back [default: 0]
+    /// With Direct: from this share of slots on, 0 to 1, an execution does not wait [default: 0]
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub minimum_slot_utilization: Option<f32>,
-    /// With Oldest: batch sizes for which no batch is held back, such as 2,4
+    /// With Oldest: at these batch sizes an execution does not wait, such as 2,4
     #[arg(long, value_name = "LIST", value_parser = whole::<NonZeroU32>, value_delimiter = ',')]
     pub preferred_batch_size: Vec<NonZeroU32>,
-    /// How long an execution takes, such as 3ms or 3, which are milliseconds; of native and Python models
+    /// Duration of one execution of native and Python models, such as 3ms, or 3 in milliseconds
     #[arg(long, value_name = "MS", value_parser = execution, default_value = "3")]
     pub execution_ms: Duration,
-    /// A parameter for each configuration (repeatable)
+    /// Add a parameter to each configuration (repeatable)
     #[arg(long, value_name = "NAME=VALUE", value_parser = parameter)]
     pub parameter: Vec<(String, String)>,
-    /// What names begin with in place of what the backend says, such as 'custom'
+    /// First part of each model's name, such as custom [default: the backend's]
     #[arg(long, value_name = "TEXT")]
     pub prefix: Option<String>,
-    /// Names that do not say what is implicit, initial, in a single buffer or variable, as in Triton's own repositories, of which it has one for each of
-    /// these
+    /// Leave implicit, initial, single buffer and variable out of the names, as Triton's own repositories do
     #[arg(long)]
     pub plain_names: bool,
-    /// The release that they are for, such as 24.10: what its server does not know is left out
+    /// Leave out what the server of this release does not know, such as 24.10
     #[arg(long, value_name = "YEAR.MONTH", value_parser = release)]
     pub release: Option<String>,
-    /// The models that this project tests itself with in place of the families, of the native backend or of the Python one
+    /// Write this project's test models instead, for the native or the Python backend
     #[arg(long, conflicts_with_all = ["family", "all", "nobatch", "variable", "initial_state", "initial_state_file", "single_buffer", "strategy", "plain_names"])]
     pub tester: bool,
-    /// Print what would be written, a line each, and write nothing
+    /// Print the models that the command would write, and write nothing
     #[arg(long)]
     pub list: bool,
-    /// Write into a folder that is not empty: models of the same names are replaced, the others stay
+    /// Write into a folder that is not empty; models of other names stay
     #[arg(long)]
     pub force: bool,
 }
@@ -184,13 +186,13 @@ fn several<T: Named + Send + Sync>(word: &str) -> Result<Several<T>, String> {
     one.or_else(group).map(Several).ok_or_else(|| {
         let names: Vec<_> =
             T::EACH.iter().map(|one| one.named()).chain(T::GROUPS.iter().map(|(name, _)| *name)).collect();
-        format!("there are {}", names.join(", "))
+        format!("give one of {}", names.join(", "))
     })
 }
 
 fn dtypes() -> String {
     let names: Vec<_> = Dtype::ALL.iter().map(|dtype| dtype.name()).collect();
-    format!("The data types: {} (INT32 with BOOL controls) or all [default: int32]", names.join(", "))
+    format!("Data types: {} (INT32 with BOOL controls) or all [default: int32]", names.join(", "))
 }
 
 fn execution(text: &str) -> Result<Duration, String> {

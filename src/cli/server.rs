@@ -11,43 +11,45 @@ use workload::model::Strategy;
 /// What the reference server is to do, whether alone or embedded.
 #[derive(Clone, Debug, Default, Args)]
 #[group(id = "reference server")]
-#[command(next_help_heading = "The reference server (alone, or with --embedded)")]
+#[command(next_help_heading = "Embedded server")]
 pub struct ServerArgs {
-    /// Instances of each model [default: 1]
+    /// Number of instances of each model [default: 1]
     #[arg(long, value_parser = whole::<NonZeroU32>, value_name = "N", allow_negative_numbers = true)]
     pub instances: Option<NonZeroU32>,
-    /// The most requests of one execution; with Direct, the slots of an instance [default: 8]
+    /// Largest batch; with Direct, the number of slots of each instance [default: 8]
     #[arg(long, value_parser = whole::<NonZeroU32>, value_name = "N", allow_negative_numbers = true)]
     pub max_batch_size: Option<NonZeroU32>,
-    /// The slots of an instance where the strategy is Oldest [default: as --max-batch-size]
+    /// With Oldest: the number of slots of each instance [default: as --max-batch-size]
     #[arg(long, value_parser = whole::<NonZeroU32>, value_name = "N", allow_negative_numbers = true)]
     pub candidates: Option<NonZeroU32>,
-    /// How long one execution takes, such as 10ms [default: 3ms]
+    /// Duration of one execution, such as 10ms [default: 3ms]
     #[arg(long, value_name = "TIME", value_parser = any_milliseconds)]
     pub execution_time: Option<Duration>,
-    /// How long the scheduler may hold a batch back for more requests; with Direct, below --minimum-slot-utilization [default: 0s]
+    /// Longest wait for more requests before an execution; with Direct, below --minimum-slot-utilization [default: 0s]
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub queue_delay: Option<Duration>,
-    /// With Direct: the share of slots, from 0 to 1, for which no batch is held back [default: 0]
+    /// With Direct: from this share of slots on, 0 to 1, an execution does not wait [default: 0]
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub minimum_slot_utilization: Option<f32>,
-    /// With Oldest: batch sizes for which no batch is held back, such as 2,4
+    /// With Oldest: at these batch sizes an execution does not wait, such as 2,4
     #[arg(long, value_name = "LIST", value_parser = whole::<NonZeroU32>, value_delimiter = ',')]
     pub preferred_batch_size: Vec<NonZeroU32>,
-    /// Which release of Triton to be like, where they differ; 25.01 refuses correlation IDs of another type than the model is told
-    /// [default: 24.10]
+    /// Behave like this release of Triton where releases differ: 24.10 or 25.01. 25.01 rejects a correlation ID whose type
+    /// is not that of the model's control [default: 24.10]
     #[arg(long, value_name = "RELEASE")]
     pub like: Option<Like>,
-    /// Tell the client to go away (GOAWAY) on each gRPC connection of this age, and let what is under way finish [default: never]
+    /// End each gRPC connection gracefully (GOAWAY) at this age [default: never]
     #[arg(long, value_name = "TIME", value_parser = some_milliseconds)]
     pub grpc_max_connection_age: Option<Duration>,
-    /// Plant a fault: NAME, NAME:PROBABILITY or NAME:once@N; `sequence-stress faults` lists the names (repeatable)
+    /// Plant a fault (list: `sequence-stress faults`)
+    ///
+    /// NAME always, NAME:PROBABILITY, or NAME:once@N for the N-th chance; repeatable.
     #[arg(long, value_name = "NAME[:WHEN]")]
     pub fault: Vec<Planted>,
-    /// What decides when faults happen that have a probability [default: the run's seed, or 0]
+    /// Seed of faults with a probability [default: the run's seed, or 0]
     #[arg(long, value_parser = whole::<u64>, value_name = "SEED")]
     pub fault_seed: Option<u64>,
-    /// How long late-response, slow-execution and late-release hold up what they make late [default: 30s]
+    /// Delay of the faults late-response, slow-execution and late-release [default: 30s]
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub fault_hold: Option<Duration>,
 }

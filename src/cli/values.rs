@@ -8,7 +8,7 @@ use std::{
 
 use workload::{
     endpoint::{Endpoint, Scheme},
-    scenario::Millis,
+    scenario::{Millis, WORKERS_MAX},
 };
 
 /// A whole number with its bounds, because the standard library's errors do not tell them.
@@ -34,7 +34,19 @@ whole! {
 
 pub(super) fn whole<N: Whole>(text: &str) -> Result<N, String> {
     let (least, most) = N::BOUNDS;
-    text.parse().map_err(|_| format!("it has to be a whole number from {least} to {most}"))
+    // Nobody comes near the limits of the wider types.
+    let wanted = if most > u64::from(u16::MAX) {
+        format!("give a whole number, {least} or more")
+    } else {
+        format!("give a whole number from {least} to {most}")
+    };
+    text.parse().map_err(|_| wanted)
+}
+
+/// A number of workers.
+pub(super) fn workers(text: &str) -> Result<NonZeroU32, String> {
+    let wanted = || format!("give a whole number from 1 to {WORKERS_MAX}");
+    text.parse::<NonZeroU32>().ok().filter(|workers| workers.get() <= WORKERS_MAX).ok_or_else(wanted)
 }
 
 /// `HOST:PORT`, `http://HOST:PORT/metrics` or the same with `https`.
@@ -51,18 +63,17 @@ pub(super) fn metrics(text: &str) -> Result<Endpoint, String> {
 }
 
 pub(super) fn share(text: &str) -> Result<f32, String> {
-    text.parse().ok().filter(|share| (0.0..=1.0).contains(share)).ok_or_else(|| "it has to be from 0 to 1".to_owned())
+    text.parse().ok().filter(|share| (0.0..=1.0).contains(share)).ok_or_else(|| "give a number from 0 to 1".to_owned())
 }
 
 pub(super) fn any_milliseconds(text: &str) -> Result<Duration, String> {
     let time = time(text)?;
     let is_whole = time.subsec_nanos().is_multiple_of(1_000_000) && time <= Duration::from_secs(3600);
-    if is_whole { Ok(time) } else { Err("it has to be whole milliseconds, at most an hour".to_owned()) }
+    if is_whole { Ok(time) } else { Err("give whole milliseconds, at most an hour".to_owned()) }
 }
 
 pub(super) fn some_milliseconds(text: &str) -> Result<Duration, String> {
-    any_milliseconds(text)
-        .and_then(|time| if time.is_zero() { Err("it has to be 1ms or more".to_owned()) } else { Ok(time) })
+    any_milliseconds(text).and_then(|time| if time.is_zero() { Err("give 1ms or more".to_owned()) } else { Ok(time) })
 }
 
 pub(super) fn time(text: &str) -> Result<Duration, String> {
@@ -72,9 +83,7 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
 pub(super) fn whole_seconds(text: &str) -> Result<NonZeroU64, String> {
     let time = time(text)?;
     let whole = time.subsec_nanos() == 0 && time.as_secs() <= Millis::MAX / 1000;
-    NonZeroU64::new(time.as_secs())
-        .filter(|_| whole)
-        .ok_or_else(|| "it has to be whole seconds, from 1s to a year".to_owned())
+    NonZeroU64::new(time.as_secs()).filter(|_| whole).ok_or_else(|| "give whole seconds, from 1s to a year".to_owned())
 }
 
 pub(super) fn milliseconds(text: &str) -> Result<Millis, String> {
@@ -91,7 +100,11 @@ mod tests {
         assert_eq!(whole::<NonZeroU32>("4294967295").map(NonZeroU32::get), Ok(u32::MAX));
         for text in ["", "x", "-1", "1.5", "0", "4294967296"] {
             let error = whole::<NonZeroU32>(text).expect_err(text);
-            assert_eq!(error, "it has to be a whole number from 1 to 4294967295");
+            assert_eq!(error, "give a whole number, 1 or more");
+        }
+        assert_eq!(whole::<u16>("70000"), Err("give a whole number from 0 to 65535".to_owned()));
+        for text in ["0", "100001", "x"] {
+            assert_eq!(workers(text), Err("give a whole number from 1 to 100000".to_owned()));
         }
     }
 

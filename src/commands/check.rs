@@ -9,12 +9,11 @@ use super::{
 use crate::{
     check::{Checked, check as check_history},
     cli::{CheckArgs, with_hints},
-    report::{Summary, counted, violation_line, write_not_shown, write_preflight, write_text, write_verdict},
+    report::{Extent, Summary, counted, write_preflight, write_text},
 };
 use oracle::history::Damage;
 
 /// How many violations of a history are shown in full; the rest are counted by kind.
-const VIOLATIONS_SHOWN: usize = 20;
 /// A damaged history is a wrong file, whatever its good part showed.
 const DAMAGED: u8 = 2;
 /// The exit codes from the gravest on.
@@ -33,11 +32,10 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
 }
 
 fn check_one(file: &str, quiet: bool, files: Files) -> u8 {
-    let mut found = Vec::new();
-    let checked = match check_history(Path::new(file), &mut |violation| found.push(violation.clone())) {
+    let checked = match check_history(Path::new(file), &mut |_| ()) {
         Ok(checked) => checked,
         Err(damage) => {
-            say_error(&format!("{file}: {damage}; nothing of it is good"));
+            say_error(&format!("{file}: {damage}; no part of the file is readable"));
             return DAMAGED;
         }
     };
@@ -50,14 +48,9 @@ fn check_one(file: &str, quiet: bool, files: Files) -> u8 {
         print(|out| {
             writeln!(out, "{file}: {}, from t = 0 s to {:.3} s", entries(&checked), seconds(checked.until))?;
             let Summary { scenario, scenario_name, seed, result, .. } = &summary;
-            write_preflight(scenario, scenario_name, *seed, &result.preflight, out)
+            write_preflight(scenario, scenario_name, *seed, &result.preflight, Extent::Usual, out)
         });
     }
-    let shown = found.iter().take(VIOLATIONS_SHOWN);
-    for violation in shown.clone() {
-        print(|out| violation_line(violation, &summary.replay, out));
-    }
-    print(|out| write_not_shown(shown.len() as u64, &summary, false, out));
     if !quiet {
         print(|out| checked.remarks().iter().try_for_each(|remark| writeln!(out, "note: {remark}")));
     }
@@ -66,14 +59,14 @@ fn check_one(file: &str, quiet: bool, files: Files) -> u8 {
         print(|out| {
             writeln!(
                 out,
-                "{file} is damaged or cut off: what follows is of its good part alone, {}{besides}",
+                "{file} is damaged or cut off: the verdict is of its readable part, {}{besides}",
                 entries(&checked)
             )
         });
     }
-    // Where there is nothing to count a table of zeros would look like a finding.
-    let is_table = !quiet && checked.entries > 0;
-    print(|out| if is_table { write_text(&summary, out) } else { write_verdict(&summary, out) });
+    // Without events a table of zeros would look like a finding.
+    let extent = if quiet || checked.entries == 0 { Extent::Short } else { Extent::Usual };
+    print(|out| write_text(&summary, extent, out));
     let exit_code = files.write(&summary, checked.header.server.as_ref(), quiet);
     match &checked.damage {
         Some(damage) => {
@@ -102,7 +95,7 @@ fn describe(file: &str, checked: &Checked, damage: &Damage) -> String {
         all => format!(", and {} behind it", counted(all - 1, "more place")),
     };
     let good = entries(checked);
-    format!("{file}: {damage}{others}; good are {good}, up to t = {:.3} s", seconds(checked.until))
+    format!("{file}: {damage}{others}; readable: {good}, up to t = {:.3} s", seconds(checked.until))
 }
 
 fn entries(checked: &Checked) -> String {

@@ -1,6 +1,7 @@
 //! What the command line asks for; the only place that prints.
 
 mod check;
+mod explain;
 mod export;
 mod faults;
 mod output;
@@ -14,17 +15,19 @@ mod serve;
 mod stress;
 mod suite;
 
-use std::process::ExitCode;
+use std::{io::Write as _, process::ExitCode};
 
 use clap::error::ErrorKind;
-use output::say_error;
+use output::{print, say_error};
 
-use crate::cli::{Cli, Command, PlanArgs};
+use crate::cli::{Cli, Command, CompletionsArgs, PlanArgs, problem};
 use workload::{
     scenario::{Overrides, Scenario, ScenarioError, Source},
     seed::Seed,
 };
 
+/// The name of the executable.
+const PROGRAM: &str = "sequence-stress";
 /// A command line, a file or an environment that is wrong.
 const WRONG_INPUT: u8 = 2;
 /// Interrupted before anything was known.
@@ -43,10 +46,13 @@ pub fn main() -> ExitCode {
         Ok(Cli { command: Some(Command::Proxy(args)), .. }) => proxy::proxy(&args),
         Ok(Cli { command: Some(Command::Replay(args)), .. }) => replay::replay(&args),
         Ok(Cli { command: Some(Command::Export(args)), .. }) => export::export(&args),
+        Ok(Cli { command: Some(Command::Explain(args)), .. }) => explain::explain(&args),
         Ok(Cli { command: Some(Command::Faults), .. }) => {
             faults::list();
             Ok(0)
         }
+        Ok(Cli { command: Some(Command::Completions(args)), .. }) => print_completions(&args),
+        Ok(Cli { command: Some(Command::Man), .. }) => print_manual(),
         Ok(Cli { command: Some(Command::Scenarios(args)), .. }) => scenarios::show(&args),
         Ok(Cli { command: Some(Command::Suite(args)), .. }) => suite::suite(&args),
         Ok(Cli { stress, command: None }) => stress::stress(&stress),
@@ -93,11 +99,21 @@ fn answer_usage(error: &clap::Error) -> ExitCode {
         let _ = error.print();
         return ExitCode::SUCCESS;
     }
-    let text = error.to_string();
-    let lines = text.lines().take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
-    let line = lines.map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
-    say_error(&format!("{}; see --help", line.trim_start_matches("error: ")));
+    say_error(&problem(error));
     ExitCode::from(WRONG_INPUT)
+}
+
+fn print_completions(args: &CompletionsArgs) -> Result<u8, Failure> {
+    let mut command = Cli::whole_command();
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut command, PROGRAM, &mut script);
+    print(|out| out.write_all(&script));
+    Ok(0)
+}
+
+fn print_manual() -> Result<u8, Failure> {
+    print(|out| clap_mangen::Man::new(Cli::whole_command()).render(out));
+    Ok(0)
 }
 
 /// The scenario's source, the scenario and the seed that the flags lead to.

@@ -46,6 +46,11 @@ impl ResultFile {
         Self::named("output", "the failure", path)
     }
 
+    /// Makes sure that the file that `suite --json` names can be written.
+    pub(super) fn of_suite(path: &Path) -> Result<Self, String> {
+        Self::named("json", "the results", path)
+    }
+
     fn named(flag: &str, what: &'static str, path: &Path) -> Result<Self, String> {
         if path == Path::new("-") {
             return Err(format!("--{flag} needs a file: '-' is not standard output here; /dev/stdout is"));

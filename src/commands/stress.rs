@@ -27,7 +27,7 @@ use crate::{
     cli::{EndpointArgs, StressArgs, with_hints},
     frame::HistoryPlan,
     preflight::Preflight,
-    report::{PlantedFault, Summary, violation_line, write_not_shown, write_preflight, write_text, write_verdict},
+    report::{Extent, LiveLines, PlantedFault, Summary, write_preflight, write_text},
     run::{Observer, Progress, Restart, RunError, Setup, run},
 };
 use oracle::Violation;
@@ -37,8 +37,6 @@ use workload::{
     seed::Seed,
 };
 
-/// How many violations are shown in full; the rest are counted by kind.
-const VIOLATIONS_SHOWN: u64 = 20;
 /// The environment variable in which whatever started the server says how it is started again.
 const STARTER: &str = "SEQUENCE_STRESS_STARTER";
 /// What a second interrupt exits with: what is known by then.
@@ -65,7 +63,7 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
         scenario.target.metrics = Some(server.metrics.into());
     }
     let replay = replay_line(&args.endpoint, &source, &load_words(args, &scenario), seed, &scenario.target);
-    let mut terminal = Terminal::new(args, &source, &scenario, seed, replay.clone());
+    let mut terminal = Terminal::new(args, &source, &scenario, seed);
     let saw_violation = Arc::clone(&terminal.saw_violation);
     let recording = args.history.options().map(|options| HistoryPlan {
         options,
@@ -180,6 +178,7 @@ fn load_words(args: &StressArgs, scenario: &Scenario) -> Vec<String> {
         passes.map(|passes| format!("-i {passes}")),
         args.duration.map(|seconds| format!("--duration {seconds}s")),
         args.response_limit.map(|limit| format!("--response-limit {}ms", limit.duration().as_millis())),
+        args.require_claims.then(|| "--require-claims".to_owned()),
     ];
     words.into_iter().flatten().collect()
 }
@@ -231,54 +230,43 @@ fn quoted(word: &str) -> String {
 /// Shows the run to a person.
 struct Terminal {
     display: Display,
-    quiet: bool,
+    extent: Extent,
     source_name: String,
     scenario: Scenario,
     seed: Seed,
-    replay: String,
-    fail_fast: bool,
-    /// Violations so far.
-    shown: u64,
+    live: LiveLines,
     saw_violation: Arc<AtomicBool>,
 }
 
 impl Terminal {
-    fn new(args: &StressArgs, source: &Source, scenario: &Scenario, seed: Seed, replay: String) -> Self {
+    fn new(args: &StressArgs, source: &Source, scenario: &Scenario, seed: Seed) -> Self {
         Self {
             display: Display::new(args.quiet, args.verbose),
-            quiet: args.quiet,
+            extent: args.extent(),
             source_name: source.name().to_owned(),
             scenario: scenario.clone(),
             seed,
-            replay,
-            fail_fast: args.fail_fast,
-            shown: 0,
+            live: LiveLines::default(),
             saw_violation: Arc::default(),
         }
     }
 
     fn summarize(&self, summary: &Summary) {
-        print(|out| write_not_shown(self.shown, summary, self.fail_fast, out));
-        print(|out| if self.quiet { write_verdict(summary, out) } else { write_text(summary, out) });
+        print(|out| write_text(summary, self.extent, out));
     }
 }
 
 impl Observer for Terminal {
     fn found(&mut self, preflight: &Preflight) {
-        self.replay = with_hints(&self.replay, &preflight.told);
-        if !self.quiet {
-            print(|out| write_preflight(&self.scenario, &self.source_name, self.seed, preflight, out));
+        if self.extent != Extent::Short {
+            print(|out| write_preflight(&self.scenario, &self.source_name, self.seed, preflight, self.extent, out));
         }
     }
 
     fn violation(&mut self, violation: &Violation) {
         self.saw_violation.store(true, Relaxed);
-        // What ends the run is shown; what comes of it while the rest is finished is no news, unless it concerns the whole run.
-        let most = if self.fail_fast { 1 } else { VIOLATIONS_SHOWN };
-        if self.shown < most || violation.place.is_none() {
-            self.shown += 1;
-            self.display.suspend(|| print(|out| violation_line(violation, &self.replay, out)));
-        }
+        let Self { display, live, .. } = self;
+        display.suspend(|| print(|out| live.write(violation, out)));
     }
 
     fn progress(&mut self, progress: &Progress) {
@@ -296,7 +284,7 @@ impl Observer for Terminal {
     fn interrupted(&mut self, drain: Duration) {
         self.display.suspend(|| {
             say_error(&format!(
-                "interrupted: waiting up to {drain:?} for what is under way; interrupt again to end at once"
+                "interrupted: waiting up to {drain:?} for responses to requests already sent; interrupt again to end at once"
             ));
         });
     }

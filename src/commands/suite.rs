@@ -1,31 +1,34 @@
-//! `sequence-stress suite`: the built-in scenarios, one after the other, against one endpoint.
+//! `sequence-stress suite`: the built-in scenarios against one endpoint, or each against a reference server of its own.
+
+mod board;
 
 use std::{
+    collections::VecDeque,
     env,
-    io::Write as _,
     path::Path,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
+    thread,
     time::{Duration, Instant},
 };
 
 use tokio::{runtime, sync::mpsc};
 
+use self::board::{Board, Lookout};
 use super::{
     Failure as CommandFailure,
-    output::{print, say_error},
+    output::{ResultFile, print, say_error},
     seed_from_the_clock,
     stress::{interrupts, replay_line, restart, start_server},
 };
 use crate::{
     cli::{SuiteArgs, with_hints},
     preflight::Preflight,
-    report::{ScenarioOutcome, SuiteRow, Summary, counted, suite_exit_code, violation_line, write_suite},
-    run::{Observer, RunError, Setup, cannot_disturb, run},
+    report::{ScenarioOutcome, SuiteResult, Summary, counted},
+    run::{RunError, Setup, cannot_disturb, run},
 };
-use oracle::Violation;
 use wire::transport::{Access, Client};
 use workload::{
     claim::Claim,
@@ -36,109 +39,158 @@ use workload::{
 
 /// How many correlation IDs lie between those of one scenario and those of the next: what one leaves behind is none of the next one's.
 const IDS_APART: u64 = 10_000_000;
-/// How many violations of a scenario are shown; the rest are counted.
-const VIOLATIONS_SHOWN: u64 = 5;
 /// A longer idle limit is not waited for.
 const IDLE_LIMIT_MAX: Duration = Duration::from_secs(5);
+/// How many scenarios run at a time, each against a reference server of its own.
+const JOBS: u32 = 4;
 
 /// Runs the suite and returns the exit code.
 pub(super) fn suite(args: &SuiteArgs) -> Result<u8, CommandFailure> {
-    let chosen = chosen(&args.only)?;
+    let chosen = chosen(args)?;
+    let file = args.json.as_deref().map(ResultFile::of_suite).transpose().map_err(CommandFailure::wrong_input)?;
     let seed = Seed(args.random_seed.unwrap_or_else(seed_from_the_clock));
     let first = Scenario::resolve(&Source::default_scenario(), args.endpoint.overrides())?;
     for note in args.endpoint.check_server(&first.target.model).map_err(CommandFailure::wrong_input)? {
         say_error(&note);
     }
-    let server = args.endpoint.embedded.then(|| start_server(&args.endpoint, seed)).transpose()?;
-    let mut overrides = args.endpoint.overrides();
-    if server.is_some() {
-        overrides.access.headers.clear();
-    }
-    let embedded = server.as_ref().map(|server| Endpoints::of_both(server.address, server.http));
-    overrides.endpoint = embedded.or(overrides.endpoint);
-    overrides.metrics = server.as_ref().map(|server| server.metrics.into()).or(overrides.metrics);
-    let runtime =
-        runtime::Builder::new_current_thread().enable_all().build().map_err(CommandFailure::could_not_test)?;
-    let lines = runtime.block_on(async {
-        let saw_violation = Arc::new(AtomicBool::new(false));
-        let mut lines = Vec::new();
-        let mut is_over = false;
-        for (place, builtin) in chosen {
-            let began = Instant::now();
-            let mut line = |outcome| {
-                lines.push(SuiteRow { name: builtin.name.to_owned(), outcome, took: began.elapsed() });
-            };
-            if is_over {
-                line(ScenarioOutcome::NotBegun);
-                continue;
-            }
-            let source = Source::from_text(builtin.name, builtin.text);
-            if let Some(why) = not_for_the_transport(&source, &overrides)? {
-                line(ScenarioOutcome::Skipped(why));
-                continue;
-            }
-            let mut scenario = Scenario::resolve(&source, overrides.clone())?;
-            scenario.correlation_ids.first = scenario.correlation_ids.first.saturating_add(place * IDS_APART);
-            if !args.quiet {
-                print(|out| writeln!(out, "{}: {}", builtin.name, builtin.what()));
-            }
-            let replay = replay_line(&args.endpoint, &source, &[], seed, &scenario.target);
-            let mut lookout = Lookout { replay, saw_violation: Arc::clone(&saw_violation), shown: 0 };
-            // A scenario before may have restarted the server, which is another process since.
-            let mut server_memory = args.endpoint.server_memory();
-            if let Some(gone) = server_memory.take_if(|source| place > 0 && source.has_ended()) {
-                say_error(&format!(
-                    "{}: memory is not read, because process {gone} (--server-memory) has ended",
-                    builtin.name
-                ));
-            }
-            let setup = Setup {
-                scenario,
-                seed,
-                hints: args.endpoint.hints(),
-                fail_fast: false,
-                embedded: args.endpoint.embedded,
-                recording: None,
-                restart: restart(&args.endpoint, server.as_ref()),
-                program: env::current_exe().ok(),
-                server_memory,
-            };
-            let interrupts = interrupts(Arc::clone(&saw_violation))?;
-            let outcome = Box::pin(one(setup, builtin.name, &mut lookout, interrupts)).await;
-            // An endpoint that cannot be tested any more cannot be so with the next scenario either.
-            is_over = matches!(&outcome, ScenarioOutcome::Run(summary) if summary.result.interrupted.0)
-                || matches!(&outcome, ScenarioOutcome::NotTested(_) | ScenarioOutcome::Interrupted);
-            line(outcome);
-        }
-        Ok::<_, CommandFailure>(lines)
+    let began = Instant::now();
+    let jobs = if args.endpoint.embedded { args.jobs.map_or(JOBS, std::num::NonZeroU32::get) } else { 1 };
+    let suite = Suite {
+        args,
+        seed,
+        board: Board::new(args.quiet, &chosen),
+        left: Mutex::new(chosen.into_iter().collect()),
+        is_over: AtomicBool::new(false),
+        saw_violation: Arc::default(),
+    };
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(|| suite.work())).collect();
+        workers.into_iter().try_for_each(|worker| worker.join().expect("a scenario does not panic"))
     })?;
-    print(|out| write_suite(&lines, out));
-    print(|out| writeln!(out, "seed {seed}"));
-    Ok(suite_exit_code(&lines))
+    let result = SuiteResult { seed, took: began.elapsed(), rows: suite.board.finish() };
+    print(|out| result.write_end(out));
+    let written = file.map_or(Ok(()), |file| file.write(&result.to_json()));
+    let code = result.exit_code();
+    // What was found counts for more than a file that cannot be written.
+    Ok(match written {
+        Err(problem) => {
+            say_error(&problem);
+            if code == 1 { code } else { super::WRONG_INPUT }
+        }
+        Ok(()) => code,
+    })
 }
 
-/// The scenarios that were asked for, each with its place among all.
-fn chosen(only: &[String]) -> Result<Vec<(u64, &'static Builtin)>, CommandFailure> {
-    for name in only {
+/// A scenario with its place among all.
+type Chosen = (u64, &'static Builtin);
+
+/// The scenarios that were asked for.
+fn chosen(args: &SuiteArgs) -> Result<Vec<Chosen>, CommandFailure> {
+    let SuiteArgs { only, skip, .. } = args;
+    for (flag, name) in only.iter().map(|name| ("--only", name)).chain(skip.iter().map(|name| ("--skip", name))) {
         if name.is_empty() {
-            return Err(CommandFailure::wrong_input(
-                "--only has an empty name: `sequence-stress scenarios` lists them",
-            ));
+            let problem = format!("{flag} has an empty name: `sequence-stress scenarios` lists them");
+            return Err(CommandFailure::wrong_input(problem));
         }
-        // Tells which ones there are.
+        // Says which ones there are.
         let source = Source::named(Path::new(name))?;
         if source.is_a_file() {
-            return Err(CommandFailure::wrong_input(format!("--only {name}: a suite is of built-in scenarios")));
+            return Err(CommandFailure::wrong_input(format!("{flag} {name}: a suite is of built-in scenarios")));
         }
     }
-    let is_asked_for = |builtin: &Builtin| match only {
-        [] => builtin.in_suite,
-        names => names.iter().any(|name| name == builtin.name),
+    let has = |names: &[String], builtin: &Builtin| names.iter().any(|name| name == builtin.name);
+    let is_chosen = |builtin: &Builtin| {
+        let is_asked_for = if only.is_empty() { builtin.in_suite } else { has(only, builtin) };
+        is_asked_for && !has(skip, builtin)
     };
-    Ok((0..).zip(BUILTIN).filter(|(_, builtin)| is_asked_for(builtin)).collect())
+    let chosen: Vec<_> = (0..).zip(BUILTIN).filter(|(_, builtin)| is_chosen(builtin)).collect();
+    if chosen.is_empty() {
+        return Err(CommandFailure::wrong_input("--skip leaves no scenario to run"));
+    }
+    Ok(chosen)
 }
 
-async fn one(setup: Setup, name: &str, lookout: &mut Lookout, interrupts: mpsc::Receiver<()>) -> ScenarioOutcome {
+/// A suite that is under way.
+struct Suite<'a> {
+    args: &'a SuiteArgs,
+    seed: Seed,
+    board: Board,
+    left: Mutex<VecDeque<Chosen>>,
+    is_over: AtomicBool,
+    saw_violation: Arc<AtomicBool>,
+}
+
+impl Suite<'_> {
+    /// Runs one scenario after the other, until none is left.
+    fn work(&self) -> Result<(), CommandFailure> {
+        loop {
+            let next = self.left.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            let Some((place, builtin)) = next else { return Ok(()) };
+            if self.is_over.load(Relaxed) {
+                self.board.ended(place, ScenarioOutcome::NotBegun, Duration::ZERO);
+                continue;
+            }
+            let began = Instant::now();
+            let outcome = self.scenario(place, builtin).inspect_err(|_| self.is_over.store(true, Relaxed))?;
+            // An endpoint that cannot be tested any more cannot be so with the next scenario either.
+            let is_over = matches!(&outcome, ScenarioOutcome::Run(summary) if summary.result.interrupted.0)
+                || matches!(&outcome, ScenarioOutcome::NotTested(_) | ScenarioOutcome::Interrupted);
+            if is_over {
+                self.is_over.store(true, Relaxed);
+            }
+            self.board.ended(place, outcome, began.elapsed());
+        }
+    }
+
+    fn scenario(&self, place: u64, builtin: &'static Builtin) -> Result<ScenarioOutcome, CommandFailure> {
+        let endpoint = &self.args.endpoint;
+        let source = Source::from_text(builtin.name, builtin.text);
+        let mut overrides = endpoint.overrides();
+        if let Some(why) = not_for_the_transport(&source, &overrides)? {
+            return Ok(ScenarioOutcome::Skipped(why));
+        }
+        self.board.began(place);
+        let server = endpoint.embedded.then(|| start_server(endpoint, self.seed)).transpose()?;
+        if let Some(server) = &server {
+            overrides.access.headers.clear();
+            overrides.endpoint = Some(Endpoints::of_both(server.address, server.http));
+            overrides.metrics = Some(server.metrics.into());
+        }
+        let mut scenario = Scenario::resolve(&source, overrides)?;
+        scenario.correlation_ids.first = scenario.correlation_ids.first.saturating_add(place * IDS_APART);
+        let replay = replay_line(endpoint, &source, &[], self.seed, &scenario.target);
+        // A scenario before may have restarted the server, which is another process since.
+        let mut server_memory = endpoint.server_memory();
+        if let Some(gone) = server_memory.take_if(|source| place > 0 && source.has_ended()) {
+            say_error(&format!(
+                "{}: memory is not read, because process {gone} (--server-memory) has ended",
+                builtin.name
+            ));
+        }
+        let setup = Setup {
+            hints: endpoint.hints(),
+            embedded: endpoint.embedded,
+            restart: restart(endpoint, server.as_ref()),
+            program: env::current_exe().ok(),
+            server_memory,
+            ..Setup::new(scenario, self.seed)
+        };
+        let mut lookout = self.board.lookout(place, Arc::clone(&self.saw_violation));
+        let runtime =
+            runtime::Builder::new_current_thread().enable_all().build().map_err(CommandFailure::could_not_test)?;
+        runtime.block_on(async {
+            let interrupts = interrupts(Arc::clone(&self.saw_violation))?;
+            Ok(Box::pin(one(setup, (builtin.name, replay), &mut lookout, interrupts)).await)
+        })
+    }
+}
+
+async fn one(
+    setup: Setup,
+    (name, replay): (&str, String),
+    lookout: &mut Lookout<'_>,
+    interrupts: mpsc::Receiver<()>,
+) -> ScenarioOutcome {
     let scenario = setup.scenario.clone();
     let access = match Access::new(&scenario.target) {
         Ok(access) => access,
@@ -165,7 +217,7 @@ async fn one(setup: Setup, name: &str, lookout: &mut Lookout, interrupts: mpsc::
     let (seed, embedded) = (setup.seed, setup.embedded.then(Vec::new));
     match run(setup, lookout, interrupts).await {
         Ok(result) => {
-            let replay = with_hints(&lookout.replay, &result.preflight.told);
+            let replay = with_hints(&replay, &result.preflight.told);
             let scenario_name = name.to_owned();
             ScenarioOutcome::Run(Box::new(Summary { scenario, scenario_name, seed, replay, embedded, result }))
         }
@@ -221,31 +273,4 @@ fn beyond(scenario: &Scenario, preflight: &Preflight) -> Option<String> {
         }
     }
     None
-}
-
-/// Shows violations.
-struct Lookout {
-    replay: String,
-    saw_violation: Arc<AtomicBool>,
-    shown: u64,
-}
-
-impl Observer for Lookout {
-    fn violation(&mut self, violation: &Violation) {
-        self.saw_violation.store(true, Relaxed);
-        if self.shown < VIOLATIONS_SHOWN {
-            self.shown += 1;
-            print(|out| violation_line(violation, &self.replay, out));
-        }
-    }
-
-    fn trouble(&mut self, what: &str) {
-        say_error(what);
-    }
-
-    fn interrupted(&mut self, drain: Duration) {
-        say_error(&format!(
-            "interrupted: waiting up to {drain:?} for what is under way; interrupt again to end at once"
-        ));
-    }
 }

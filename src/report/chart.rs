@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, io};
 
 use anstyle::{AnsiColor, Style};
 
-use super::{Description, seats::write_seats, text::causes};
+use super::{Description, seats::write_seats, write_violation};
 use oracle::{
     Place, Violation,
     history::{Entry, Scene},
@@ -46,12 +46,7 @@ pub fn write_chart(scene: &Scene, violation: &Violation, out: &mut impl io::Writ
     if let (Some(&first), Some(&last)) = (chart.shown.first(), chart.shown.last()) {
         write_seats(&scene.entries, (chart.rows[first].at, chart.rows[last].at), WIDTH, out)?;
     }
-    writeln!(out, "{RED}✗ {}{RED:#}: {}", violation.kind, violation.kind.what())?;
-    let Description { sent, expected, seen } = Description::of(violation);
-    for line in wrapped(&format!("sent {sent}; expected {expected}; saw {seen}"), WIDTH - 2) {
-        writeln!(out, "  {line}")?;
-    }
-    causes(violation, WIDTH, out)
+    write_violation(violation, "✗ ", out)
 }
 
 /// A stream of the client.

@@ -10,7 +10,7 @@ struct Row(fn(&Summary, &mut dyn io::Write) -> io::Result<()>);
 workload::table! {
     /// A form of a run's result. Its name is that of the flag, and its sentence the flag's help.
     pub enum Format: Row {
-        /// Write the result to FILE as JSON (docs/result.schema.json describes it)
+        /// Write the result to FILE as JSON
         Json = "json", Row(|summary, mut out| json::write_json(summary, &mut out));
     }
 }

@@ -27,10 +27,11 @@ use workload::{
 };
 
 /// The version of the result's form. It rises when a reader of the old form could misread the new one.
-pub const SCHEMA_VERSION: u32 = 2;
+pub const SCHEMA_VERSION: u32 = 3;
 
+/// The result of a run for machines.
 #[derive(Serialize, JsonSchema)]
-struct Document<'s> {
+pub(super) struct Document<'s> {
     /// Rises when a reader of the old form could misread the new one.
     #[schemars(extend("const" = SCHEMA_VERSION))]
     schema_version: u32,
@@ -45,8 +46,8 @@ struct Document<'s> {
     /// What the run claims to exercise. One that was not reached makes the verdict 'unknown', unless there are
     /// violations or the run was interrupted.
     claims: Vec<Claimed>,
-    /// What the threshold says, where it was missed.
-    missed_threshold: Option<String>,
+    /// What the thresholds say that were missed.
+    missed_thresholds: Vec<String>,
     /// What fixes every choice.
     seed: Seed,
     /// The command line that sends the same again.
@@ -238,6 +239,11 @@ fn each_variant(schema: &mut Schema, change: impl Fn(&mut serde_json::Map<String
 /// The form of the result, as JSON Schema.
 #[must_use]
 pub fn result_schema() -> serde_json::Value {
+    schema_of::<Document<'static>>("The result of a run of sequence-stress")
+}
+
+/// The form of a document, as JSON Schema.
+pub(super) fn schema_of<T: JsonSchema>(title: &str) -> serde_json::Value {
     /// An object has no other properties than those that its type has.
     fn close(schema: &mut Schema) {
         let is_enum_beside_fields = schema.get("properties").is_some() && schema.get("oneOf").is_some();
@@ -254,8 +260,8 @@ pub fn result_schema() -> serde_json::Value {
         }
     }
     let settings = SchemaSettings::draft2020_12().for_serialize().with_transform(close);
-    let mut schema = settings.into_generator().into_root_schema_for::<Document<'static>>();
-    schema.insert("title".to_owned(), "The result of a run of sequence-stress".into());
+    let mut schema = settings.into_generator().into_root_schema_for::<T>();
+    schema.insert("title".to_owned(), title.into());
     schema.to_value()
 }
 
@@ -263,64 +269,70 @@ pub fn result_schema() -> serde_json::Value {
 ///
 /// # Errors
 /// When it cannot be written.
-#[expect(clippy::cast_precision_loss)]
 pub fn write_json(summary: &Summary, out: &mut impl io::Write) -> io::Result<()> {
-    let Summary { scenario, scenario_name, seed, replay, embedded, result } = summary;
-    let tally = &result.tally;
-    let outcomes = tally.total();
-    let limits = result.preflight.limits;
-    let document = Document {
-        schema_version: SCHEMA_VERSION,
-        tool_version: env!("CARGO_PKG_VERSION"),
-        verdict: summary.verdict(),
-        exit_code: summary.exit_code(),
-        doubts: summary.doubts(),
-        claims: summary.claims(),
-        missed_threshold: summary.missed_threshold(),
-        seed: *seed,
-        replay,
-        requests: outcomes.requests,
-        sequences: outcomes.sequences,
-        outcomes,
-        patterns: Pattern::ALL.iter().map(|pattern| (pattern.name(), tally.patterns[pattern.index()])).collect(),
-        violation_count: tally.violation_count(),
-        violations_by_kind: &tally.violations,
-        violations: result.violations.iter().map(|violation| Replayable::new(violation, replay)).collect(),
-        latency_us: Latencies {
-            step: (&tally.step).into(),
-            sequence: (&tally.sequence).into(),
-            slot_wait: (&tally.slot_wait).into(),
-            populations: scenario.populations.iter().zip(&tally.populations).map(waits).collect(),
-        },
-        requests_per_second: summary.requests_per_second(),
-        sequences_per_second: outcomes.sequences as f64 / result.elapsed.as_secs_f64().max(1e-9),
-        client_cpu_us_per_request: summary.client_cpu_us_per_request(),
-        client_memory_bytes: result.memory,
-        embedded: embedded.is_some(),
-        planted_faults: embedded.as_deref().unwrap_or_default(),
-        elapsed_s: result.elapsed.as_secs_f64(),
-        server_counts: &result.accounting,
-        pending_requests: &result.pending,
-        slots_check: &result.slots,
-        idle_limit: &result.idle_limit,
-        phases: &result.phases,
-        longest_wait: result.longest_wait.as_ref(),
-        go_aways: result.go_aways,
-        health: result.health.as_ref(),
-        limits_us: Limits {
-            longest_lawful_wait: limits.lawful.as_micros(),
-            lost_after: limits.lost_after.as_micros(),
-            response: limits.threshold.map(|limit| limit.as_micros()),
-        },
-        endpoint_parts: &result.preflight.parts,
-        notes: result.preflight.notes.iter().map(ToString::to_string).chain(summary.other_words()).collect(),
-        history: result.recorded.as_ref(),
-        model: &result.preflight.model,
-        scenario_name,
-        scenario,
-    };
-    serde_json::to_writer_pretty(&mut *out, &document)?;
+    serde_json::to_writer_pretty(&mut *out, &Document::of(summary))?;
     writeln!(out)
+}
+
+impl<'s> Document<'s> {
+    /// The result of a run.
+    #[expect(clippy::cast_precision_loss)]
+    pub(super) fn of(summary: &'s Summary) -> Self {
+        let Summary { scenario, scenario_name, seed, replay, embedded, result } = summary;
+        let tally = &result.tally;
+        let outcomes = tally.total();
+        let limits = result.preflight.limits;
+        Self {
+            schema_version: SCHEMA_VERSION,
+            tool_version: env!("CARGO_PKG_VERSION"),
+            verdict: summary.verdict(),
+            exit_code: summary.exit_code(),
+            doubts: summary.doubts(),
+            claims: summary.claims(),
+            missed_thresholds: summary.missed_thresholds(),
+            seed: *seed,
+            replay,
+            requests: outcomes.requests,
+            sequences: outcomes.sequences,
+            outcomes,
+            patterns: Pattern::ALL.iter().map(|pattern| (pattern.name(), tally.patterns[pattern.index()])).collect(),
+            violation_count: tally.violation_count(),
+            violations_by_kind: &tally.violations,
+            violations: result.violations.iter().map(|violation| Replayable::new(violation, replay)).collect(),
+            latency_us: Latencies {
+                step: (&tally.step).into(),
+                sequence: (&tally.sequence).into(),
+                slot_wait: (&tally.slot_wait).into(),
+                populations: scenario.populations.iter().zip(&tally.populations).map(waits).collect(),
+            },
+            requests_per_second: summary.requests_per_second(),
+            sequences_per_second: outcomes.sequences as f64 / result.elapsed.as_secs_f64().max(1e-9),
+            client_cpu_us_per_request: summary.client_cpu_us_per_request(),
+            client_memory_bytes: result.memory,
+            embedded: embedded.is_some(),
+            planted_faults: embedded.as_deref().unwrap_or_default(),
+            elapsed_s: result.elapsed.as_secs_f64(),
+            server_counts: &result.accounting,
+            pending_requests: &result.pending,
+            slots_check: &result.slots,
+            idle_limit: &result.idle_limit,
+            phases: &result.phases,
+            longest_wait: result.longest_wait.as_ref(),
+            go_aways: result.go_aways,
+            health: result.health.as_ref(),
+            limits_us: Limits {
+                longest_lawful_wait: limits.lawful.as_micros(),
+                lost_after: limits.lost_after.as_micros(),
+                response: limits.threshold.map(|limit| limit.as_micros()),
+            },
+            endpoint_parts: &result.preflight.parts,
+            notes: result.preflight.notes.iter().map(ToString::to_string).chain(summary.other_words()).collect(),
+            history: result.recorded.as_ref(),
+            model: &result.preflight.model,
+            scenario_name,
+            scenario,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 mod chart;
 mod claims;
+mod explain;
 mod export;
 mod format;
 mod json;
@@ -14,11 +15,12 @@ mod words;
 pub use crate::verdict::Verdict;
 pub use chart::write_chart;
 pub use claims::Claimed;
+pub use explain::{explained, explained_names};
 pub use export::write_python;
 pub use format::Format;
 pub use json::{SCHEMA_VERSION, result_schema, write_json};
-pub use suite::{ScenarioOutcome, SuiteRow, exit_code as suite_exit_code, write_suite};
+pub use suite::{ScenarioOutcome, SuiteResult, SuiteRow, suite_schema, write_suite_header};
 pub use summary::{PlantedFault, Summary};
-pub use text::{violation_line, write_not_shown, write_preflight, write_text, write_verdict};
+pub use text::{Extent, LiveLines, write_preflight, write_text, write_violation};
 pub use words::{Description, describe, evidence};
 pub use workload::wording::counted;

@@ -2,8 +2,20 @@
 
 use std::{io, time::Duration};
 
-use super::{Summary, Verdict, counted};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{
+    SCHEMA_VERSION, Summary, Verdict,
+    chart::wrapped,
+    counted,
+    json::{Document as RunDocument, schema_of},
+};
 use crate::probe::SlotFinding;
+use workload::seed::Seed;
+
+/// The columns of a remark behind its indent.
+const REMARK_COLUMNS: usize = 76;
 
 /// What came of one scenario of a suite.
 #[derive(Clone, Debug)]
@@ -44,72 +56,186 @@ impl SuiteRow {
     }
 }
 
-/// The exit code of a whole suite: violations first, then what could not be tested, thresholds, and doubts.
-#[must_use]
-pub fn exit_code(lines: &[SuiteRow]) -> u8 {
-    let codes: Vec<_> = lines.iter().filter_map(SuiteRow::exit_code).collect();
-    let first = [1, 4, 5, 3].into_iter().find(|code| codes.contains(code));
-    // A suite of which nothing was run shows nothing.
-    first.unwrap_or(if codes.is_empty() { 3 } else { 0 })
+/// What came of a suite.
+#[derive(Clone, Debug)]
+pub struct SuiteResult {
+    /// What fixed every choice.
+    pub seed: Seed,
+    /// How long it took.
+    pub took: Duration,
+    /// Its scenarios, in their order.
+    pub rows: Vec<SuiteRow>,
 }
 
-/// From this share on the suite tells how much of a scenario could not be judged.
+/// The suite for machines.
+#[derive(Serialize, JsonSchema)]
+struct Document<'s> {
+    /// Rises when a reader of the old form could misread the new one.
+    #[schemars(extend("const" = SCHEMA_VERSION))]
+    schema_version: u32,
+    /// The version of sequence-stress.
+    tool_version: &'static str,
+    /// The process's exit code.
+    exit_code: u8,
+    /// What fixes every choice.
+    seed: Seed,
+    /// How long the suite took.
+    took_s: f64,
+    /// The scenarios, in their order.
+    scenarios: Vec<ScenarioDocument<'s>>,
+}
+
+/// A scenario of a suite for machines.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "SuiteScenario")]
+struct ScenarioDocument<'s> {
+    /// The scenario's name.
+    name: &'s str,
+    /// run, skipped, not-tested, interrupted or not-begun.
+    outcome: &'static str,
+    /// Why it was not run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<&'s str>,
+    /// How long it took.
+    took_s: f64,
+    /// The result, as `--json` of a run writes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<RunDocument<'s>>,
+}
+
+impl<'s> From<&'s SuiteRow> for ScenarioDocument<'s> {
+    fn from(SuiteRow { name, outcome, took }: &'s SuiteRow) -> Self {
+        let (outcome, why, result) = match outcome {
+            ScenarioOutcome::Run(summary) => ("run", None, Some(RunDocument::of(summary))),
+            ScenarioOutcome::Skipped(why) => ("skipped", Some(why.as_str()), None),
+            ScenarioOutcome::NotTested(why) => ("not-tested", Some(why.as_str()), None),
+            ScenarioOutcome::Interrupted => ("interrupted", None, None),
+            ScenarioOutcome::NotBegun => ("not-begun", None, None),
+        };
+        Self { name, outcome, why, took_s: took.as_secs_f64(), result }
+    }
+}
+
+/// The form of a suite's results, as JSON Schema.
+#[must_use]
+pub fn suite_schema() -> serde_json::Value {
+    schema_of::<Document<'static>>("The results of sequence-stress suite")
+}
+
+impl SuiteResult {
+    /// The exit code: violations first, then what could not be tested, thresholds, and doubts.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        let codes: Vec<_> = self.rows.iter().filter_map(SuiteRow::exit_code).collect();
+        let first = [1, 4, 5, 3].into_iter().find(|code| codes.contains(code));
+        // A suite of which nothing was run shows nothing.
+        first.unwrap_or(if codes.is_empty() { 3 } else { 0 })
+    }
+
+    /// The suite as one JSON object.
+    #[must_use]
+    pub fn to_json(&self) -> Vec<u8> {
+        let document = Document {
+            schema_version: SCHEMA_VERSION,
+            tool_version: env!("CARGO_PKG_VERSION"),
+            exit_code: self.exit_code(),
+            seed: self.seed,
+            took_s: self.took.as_secs_f64(),
+            scenarios: self.rows.iter().map(ScenarioDocument::from).collect(),
+        };
+        let mut bytes = serde_json::to_vec_pretty(&document).expect("the keys are texts");
+        bytes.push(b'\n');
+        bytes
+    }
+
+    /// Writes a line for all scenarios, and how to have each again that was not valid.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write_end(&self, out: &mut impl io::Write) -> io::Result<()> {
+        let runs = || self.rows.iter().filter_map(|row| Some((row, row.summary()?)));
+        let count = |wanted| runs().filter(|(_, summary)| summary.verdict() == wanted).count();
+        writeln!(
+            out,
+            "{} of {} run: {} valid, {} invalid, {} unknown; {} s (seed {})",
+            runs().count(),
+            counted(self.rows.len() as u64, "scenario"),
+            count(Verdict::Valid),
+            count(Verdict::Invalid),
+            count(Verdict::Unknown),
+            self.took.as_secs(),
+            self.seed,
+        )?;
+        let failed = runs().filter(|(_, summary)| summary.exit_code() != 0);
+        failed.into_iter().try_for_each(|(row, summary)| writeln!(out, "replay {}: {}", row.name, summary.replay))
+    }
+}
+
+/// From this share on the suite says how much of a scenario could not be judged.
 const UNJUDGED_PERCENT_TOLD: u64 = 10;
 
-/// Writes a line for each scenario, and one for all.
+/// Writes the head of the table.
 ///
 /// # Errors
 /// When it cannot be written.
-pub fn write_suite(lines: &[SuiteRow], out: &mut impl io::Write) -> io::Result<()> {
-    let width = lines.iter().map(|line| line.name.len()).max().unwrap_or(0).max("scenario".len());
+pub fn write_suite_header(width: usize, out: &mut impl io::Write) -> io::Result<()> {
     writeln!(
         out,
         "{:width$}  {:<10} {:>9} {:>10} {:>10}  {:>6}",
         "scenario", "verdict", "requests", "sequences", "violations", "took"
-    )?;
-    for SuiteRow { name, outcome, took } in lines {
-        match outcome {
-            ScenarioOutcome::Run(summary) => {
-                let total = summary.result.tally.total();
-                write!(
-                    out,
-                    "{name:width$}  {:<10} {:>9} {:>10} {:>10}  {:>4} s",
-                    summary.verdict(),
-                    total.requests,
-                    total.sequences,
-                    summary.result.tally.violation_count(),
-                    took.as_secs()
-                )?;
-                let doubts = if summary.verdict() == Verdict::Unknown { summary.doubts() } else { Vec::new() };
-                let slots = match &summary.result.slots.finding {
-                    SlotFinding::NotCheckable { why } => Some(format!("slots not checkable: {why}")),
-                    _ => None,
-                };
-                let unjudged = summary.judged().unjudged_percent();
-                let unjudged = (unjudged >= UNJUDGED_PERCENT_TOLD && doubts.is_empty())
-                    .then(|| format!("{unjudged} % of the answers could not be judged"));
-                let remarks: Vec<_> =
-                    doubts.into_iter().chain(unjudged).chain(summary.missed_threshold()).chain(slots).collect();
-                writeln!(out, "{}{}", if remarks.is_empty() { "" } else { "  " }, remarks.join("; "))?;
-            }
-            ScenarioOutcome::Skipped(why) => writeln!(out, "{name:width$}  {:<10} {why}", "skipped")?,
-            ScenarioOutcome::Interrupted => writeln!(out, "{name:width$}  interrupted before anything was sent")?,
-            ScenarioOutcome::NotBegun => writeln!(out, "{name:width$}  {:<10} the suite ended before it", "not run")?,
-            ScenarioOutcome::NotTested(why) => writeln!(out, "{name:width$}  {:<10} {why}", "not tested")?,
+    )
+}
+
+impl SuiteRow {
+    fn summary(&self) -> Option<&Summary> {
+        match &self.outcome {
+            ScenarioOutcome::Run(summary) => Some(summary),
+            _ => None,
         }
     }
-    let count = |wanted: fn(&Summary) -> bool| {
-        let is_so = |line: &&SuiteRow| matches!(&line.outcome, ScenarioOutcome::Run(summary) if wanted(summary));
-        lines.iter().filter(is_so).count()
+
+    /// Writes the scenario's row of the table, and a line for each remark.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write(&self, width: usize, out: &mut impl io::Write) -> io::Result<()> {
+        let (name, took) = (&self.name, self.took.as_secs());
+        let (word, why) = match &self.outcome {
+            ScenarioOutcome::Run(summary) => {
+                let total = summary.result.tally.total();
+                let found = summary.result.tally.violation_count();
+                writeln!(
+                    out,
+                    "{name:width$}  {:<10} {:>9} {:>10} {found:>10}  {took:>4} s",
+                    summary.verdict(),
+                    total.requests,
+                    total.sequences
+                )?;
+                return remarks(summary).iter().try_for_each(|remark| write_remark(remark, out));
+            }
+            ScenarioOutcome::Skipped(why) => ("skipped", why.as_str()),
+            ScenarioOutcome::NotTested(why) => ("not tested", why.as_str()),
+            ScenarioOutcome::Interrupted => ("unknown", "interrupted before anything was sent"),
+            ScenarioOutcome::NotBegun => ("not run", "the suite ended before it"),
+        };
+        writeln!(out, "{name:width$}  {word}")?;
+        write_remark(why, out)
+    }
+}
+
+fn write_remark(remark: &str, out: &mut impl io::Write) -> io::Result<()> {
+    wrapped(remark, REMARK_COLUMNS).iter().try_for_each(|line| writeln!(out, "    {line}"))
+}
+
+/// What the reader should know of a scenario besides its row.
+fn remarks(summary: &Summary) -> Vec<String> {
+    let doubts = if summary.verdict() == Verdict::Unknown { summary.doubts() } else { Vec::new() };
+    let slots = match &summary.result.slots.finding {
+        SlotFinding::NotCheckable { why } => Some(format!("slots not checkable: {why}")),
+        _ => None,
     };
-    let run = count(|_| true);
-    writeln!(
-        out,
-        "{run} of {} run: {} valid, {} invalid, {} unknown; {} s",
-        counted(lines.len() as u64, "scenario"),
-        count(|summary| summary.verdict() == Verdict::Valid),
-        count(|summary| summary.verdict() == Verdict::Invalid),
-        count(|summary| summary.verdict() == Verdict::Unknown),
-        lines.iter().map(|line| line.took).sum::<Duration>().as_secs()
-    )
+    let unjudged = summary.judged().unjudged_percent();
+    let unjudged = (unjudged >= UNJUDGED_PERCENT_TOLD && doubts.is_empty())
+        .then(|| format!("{unjudged} % of the responses could not be judged"));
+    doubts.into_iter().chain(unjudged).chain(summary.missed_thresholds()).chain(slots).collect()
 }

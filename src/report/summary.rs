@@ -88,11 +88,22 @@ impl Summary {
         claims.into_iter().map(with_hint).collect()
     }
 
-    /// What the thresholds say that were missed, if any were.
+    /// What the thresholds say that were missed.
     #[must_use]
-    pub fn missed_threshold(&self) -> Option<String> {
-        let missed: Vec<_> = self.judged().missed_thresholds().iter().map(words::missed).collect();
-        (!missed.is_empty()).then(|| missed.join("; "))
+    pub fn missed_thresholds(&self) -> Vec<String> {
+        self.judged().missed_thresholds().iter().map(words::missed).collect()
+    }
+
+    /// Whether the run found something: violations, or a missed threshold.
+    #[must_use]
+    pub fn is_found(&self) -> bool {
+        [1, 5].contains(&self.exit_code())
+    }
+
+    /// Whether a claim that was not reached makes the verdict unknown.
+    #[must_use]
+    pub fn are_claims_required(&self) -> bool {
+        self.judged().are_claims_required()
     }
 
     /// Requests sent in a second.

@@ -14,7 +14,7 @@ use rand::RngExt as _;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use workload::seed::Seed;
+use workload::{seed::Seed, wording::meant};
 
 workload::table! {
     /// What the reference server can do wrong; its sentence is what the server does wrong, and by that what is a chance to do it.
@@ -247,7 +247,8 @@ impl FromStr for Planted {
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, when) = text.split_once(':').map_or((text, None), |(name, when)| (name, Some(when)));
         let Some(fault) = Fault::named(name) else {
-            return Err(format!("'{name}' is no fault; `sequence-stress faults` lists them"));
+            let meant = meant(name, Fault::NAMES.iter().copied(), "list them with `sequence-stress faults`");
+            return Err(format!("there is no fault '{name}'; {meant}"));
         };
         let when = match when {
             None => When::Probability(1.0),

@@ -73,6 +73,6 @@ impl FromStr for Transport {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::named(text).ok_or_else(|| format!("it has to be one of {}", Self::NAMES.join(", ")))
+        Self::named(text).ok_or_else(|| format!("give one of {}", Self::NAMES.join(", ")))
     }
 }

@@ -3,6 +3,7 @@
 use std::{ffi::OsStr, path::Path};
 
 use super::{ScenarioError, Source};
+use crate::wording::meant;
 
 /// A scenario that is compiled in.
 #[derive(Clone, Copy, Debug)]
@@ -75,10 +76,10 @@ impl Source {
             Some(Builtin { name, text, .. }) => Ok(Self::from_text(name, text)),
             // A name without a folder or an ending was hardly meant for a file.
             None if name.extension().is_none() && name.components().count() == 1 && !name.exists() => {
-                let names: Vec<_> = BUILTIN.iter().map(|builtin| builtin.name).collect();
-                let problem =
-                    format!("it is no file, and none of the built-in scenarios, which are {}", names.join(", "));
-                Err(ScenarioError::of(name.display().to_string(), problem))
+                let name = name.display().to_string();
+                let names = BUILTIN.iter().map(|builtin| builtin.name);
+                let meant = meant(&name, names, "list them with `sequence-stress scenarios`");
+                Err(ScenarioError::of(name, format!("no such file, and no built-in scenario of this name; {meant}")))
             }
             None => Self::from_file(name.to_owned()),
         }

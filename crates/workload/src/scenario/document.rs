@@ -8,10 +8,17 @@ use super::{
 };
 use crate::claim::Claims;
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 /// A scenario as files have it: a population that is alone has its tables beside the others.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Document {
+    #[serde(default, skip_serializing_if = "is_zero")]
+    claims_from: u64,
     target: Target,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     load: Option<Load>,
@@ -46,7 +53,7 @@ impl TryFrom<Document> for Scenario {
     type Error = String;
 
     fn try_from(document: Document) -> Result<Self, String> {
-        let Document { target, correlation_ids, limits, slots, claims, .. } = document;
+        let Document { target, correlation_ids, limits, slots, claims, claims_from, .. } = document;
         let Document { phase: phases, population: mut populations, .. } = document;
         let Document { load, contexts, patterns, length, values, sending, think, network, thresholds, .. } = document;
         if populations.is_empty() {
@@ -66,14 +73,15 @@ impl TryFrom<Document> for Scenario {
                 thresholds,
             });
         }
-        Ok(Self { target, correlation_ids, populations, phases, limits, slots, claims })
+        Ok(Self { target, correlation_ids, populations, phases, limits, slots, claims, claims_from })
     }
 }
 
 impl From<Scenario> for Document {
     fn from(scenario: Scenario) -> Self {
-        let Scenario { target, correlation_ids, populations, phases, limits, slots, claims } = scenario;
+        let Scenario { target, correlation_ids, populations, phases, limits, slots, claims, claims_from } = scenario;
         let document = Self {
+            claims_from,
             target,
             load: None,
             contexts: None,

@@ -52,7 +52,8 @@ use crate::{
 pub const DEFAULT: &str = include_str!("../../../../scenarios/l0-sequence-stress.toml");
 
 /// More than this is a slip of the finger: workers, contexts of all workers together, steps of a sequence, and populations.
-const WORKERS_MAX: u32 = 100_000;
+/// The most workers of a run.
+pub const WORKERS_MAX: u32 = 100_000;
 const CONTEXTS_MAX: u64 = 1_000_000;
 const STEPS_MAX: u32 = 1_000_000;
 const POPULATIONS_MAX: usize = 100;
@@ -78,6 +79,9 @@ pub struct Scenario {
     pub slots: Slots,
     /// How often the run has to reach what; none where that follows from the patterns.
     pub claims: Option<Claims>,
+    /// How many iterations a run has to have before a claim that it misses makes its verdict unknown: zero, unless flags replace
+    /// the scenario's own size.
+    pub claims_from: u64,
 }
 
 /// Whom to send to.
@@ -117,7 +121,7 @@ pub struct Target {
     pub message_bytes_max: Option<NonZeroU32>,
 }
 
-/// What older files do not say.
+/// What a file means that does not say.
 fn yes() -> bool {
     true
 }
@@ -195,6 +199,19 @@ pub struct Overrides {
     pub response_ms: Option<Millis>,
     /// What it takes to be let in.
     pub access: AccessOverrides,
+    /// Whether claims are required although flags make the run smaller than its scenario.
+    pub require_claims: bool,
+}
+
+/// How many iterations a run of flags has to have to be as large as the scenario that was written.
+fn full_size<'l>(written: &[Load], given: impl Iterator<Item = &'l Load>) -> u64 {
+    let iterations: Option<u64> = written
+        .iter()
+        .map(|load| Some(load.iterations?.get().saturating_mul(load.workers.get().into())))
+        .fold(Some(0_u64), |sum, each| Some(sum?.saturating_add(each?)));
+    // Of a scenario that runs for a time only a longer run is certainly as large.
+    let is_shorter = || written.iter().zip(given).any(|(written, given)| given.is_below(written));
+    iterations.unwrap_or_else(|| if is_shorter() { u64::MAX } else { 0 })
 }
 
 impl Scenario {
@@ -352,7 +369,9 @@ impl Scenario {
             duration_s,
             response_ms,
             access,
+            require_claims,
         } = overrides;
+        let as_written: Vec<_> = self.populations.iter().map(|population| population.load.clone()).collect();
         self.target.override_access(access);
         if let Some(endpoint) = endpoint {
             self.target.endpoint = endpoint;
@@ -378,6 +397,12 @@ impl Scenario {
         }
         if response_ms.is_some() {
             self.limits.response_ms = response_ms;
+        }
+        let loads = self.populations.iter().map(|population| &population.load);
+        if require_claims {
+            self.claims_from = 0;
+        } else if !loads.eq(&as_written) {
+            self.claims_from = full_size(&as_written, self.populations.iter().map(|population| &population.load));
         }
     }
 

@@ -66,6 +66,14 @@ pub struct Load {
     pub duration_s: Option<NonZeroU64>,
 }
 
+impl Load {
+    /// Whether it has fewer workers than another load, or runs for a shorter time.
+    pub(super) fn is_below(&self, other: &Self) -> bool {
+        self.workers < other.workers
+            || self.duration_s.is_none_or(|seconds| other.duration_s.is_some_and(|more| seconds < more))
+    }
+}
+
 /// The stream contexts of each worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

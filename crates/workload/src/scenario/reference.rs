@@ -85,6 +85,7 @@ keys! {
     "slots.wait_ms" "ms" "the longest idle limit that is waited for where sequences were left without END";
     "slots.idle_limit_search" "true or false" "whether the idle limit that the server really keeps is searched for after the run";
     "claims" "table of numbers" "how often the run has to reach what, by its answers; docs/SCENARIOS.md has all of them";
+    "claims_from" "0 up" "how many iterations a run has to have before a missed claim makes its verdict unknown; flags that change the size of the run set it to the scenario's own size";
     "phase" "list of tables, [[phase]] each" "parts of the run in time: each begins when the workers of the one before it are done";
     "phase.name" "text" "what populations and reports call it";
     "phase.pause_ms" "ms" "how long its workers rest before they begin";

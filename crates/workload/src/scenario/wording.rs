@@ -1,5 +1,7 @@
 //! What serde says of a value, in the words of who wrote the file.
 
+use crate::wording::meant;
+
 /// What a number has to be, by the name of its type.
 const NUMBERS: [(&str, &str); 9] = [
     ("u32", "a whole number from 0 to 4294967295"),
@@ -20,8 +22,14 @@ pub fn plain(message: &str) -> String {
     if let Some(key) = message.strip_prefix("missing field ") {
         return format!("the key {key} is missing");
     }
-    if message.starts_with("unknown field") {
-        return message.replacen("unknown field", "unknown key", 1);
+    if let Some((name, known)) = message.strip_prefix("unknown field ").and_then(|rest| rest.split_once(", ")) {
+        let name = name.trim_matches('`');
+        // serde lists the keys between backticks.
+        let known = known.split('`').skip(1).step_by(2);
+        return format!(
+            "there is no key '{name}' here; {}",
+            meant(name, known, "`sequence-stress scenarios --keys` lists the keys")
+        );
     }
     if message == "wanted string or table" {
         return "it has to be a text in quotes".to_owned();

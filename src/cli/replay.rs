@@ -1,0 +1,96 @@
+//! The flags of `sequence-stress replay`.
+
+use std::{env, num::NonZeroU32, path::PathBuf};
+
+use clap::Args;
+
+use super::{
+    AccessArgs,
+    endpoint::{METRICS_VARIABLE, URL_VARIABLE},
+    values::{metrics, whole},
+};
+use workload::endpoint::{Endpoint, Endpoints};
+
+/// What stands below the options of `replay --help`.
+const REPLAYED: &str = "\
+The file fixes what the client sends. The server's own timing differs from run to run, so a failure may need
+several runs. If the failure was found with --embedded, each run starts its own reference server. Otherwise each
+run uses its own correlation IDs.
+
+Exit codes:
+  0  it did not fail
+  1  it failed, or failed otherwise than the file says
+  2  the command line or the file is wrong
+  3  interrupted
+  4  could not test";
+
+/// How to repeat a failure.
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+#[derive(Clone, Debug, Args)]
+#[command(after_help = REPLAYED)]
+pub struct ReplayArgs {
+    /// The failure file, as --failure writes it
+    pub file: PathBuf,
+    /// Number of runs; with --shrink, runs per candidate [default: 1; with --shrink, 3]
+    #[arg(short = 'n', long, value_parser = whole::<NonZeroU32>, value_name = "K", allow_negative_numbers = true)]
+    pub runs: Option<NonZeroU32>,
+    /// Replay without pauses, each conversation as soon as its worker is free [default: at the recorded times]
+    #[arg(long)]
+    pub at_once: bool,
+    /// Print the messages of the last failing run as a chart, however many they are [default: up to 40 messages]
+    #[arg(long)]
+    pub chart: bool,
+    /// Remove workers, sequences, messages, pauses and client faults while the failure still occurs; print the rest as a chart
+    /// and write it to a file. Embedded faults of the form NAME:once@N move earlier, or go
+    #[arg(long)]
+    pub shrink: bool,
+    /// With --shrink: a candidate counts as failing if it fails in N of K runs [default: more than half, or as often as the
+    /// whole failure]
+    #[arg(long, value_parser = whole::<NonZeroU32>, value_name = "N", requires = "shrink", allow_negative_numbers = true)]
+    pub at_least: Option<NonZeroU32>,
+    /// With --shrink: largest number of candidates
+    #[arg(long, value_parser = whole::<u32>, value_name = "N", default_value_t = 20_000, requires = "shrink")]
+    pub trials: u32,
+    /// With --shrink: write the result to FILE [default: the name of the failure file with .small before its ending]
+    #[arg(short, long, value_name = "FILE", requires = "shrink")]
+    pub output: Option<PathBuf>,
+    #[expect(clippy::doc_markdown, reason = "clap shows it as it is")]
+    /// Endpoint of the server [default: SEQUENCE_STRESS_URL of the environment; an embedded server, if the failure was found
+    /// there; or the endpoint in the file]
+    #[arg(short, long, value_name = "ENDPOINT", value_delimiter = ',', env = URL_VARIABLE)]
+    pub url: Vec<Endpoint>,
+    #[expect(clippy::doc_markdown, reason = "clap shows it as it is")]
+    /// The server's metrics, to find requests that stay pending [default: SEQUENCE_STRESS_METRICS of the environment, if the
+    /// endpoint comes from there; none with --url; or the file's]
+    #[arg(long, value_name = "HOST:PORT", value_parser = metrics)]
+    pub metrics_url: Option<Endpoint>,
+    /// Reload the model before each run, so that damage of one run does not reach the next (needs Triton's
+    /// --model-control-mode=explicit)
+    #[arg(long)]
+    pub reload: bool,
+    /// Print only the verdict
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// Authentication and TLS; header values are in no file, so they have to be given again.
+    #[command(flatten)]
+    pub access: AccessArgs,
+}
+
+impl ReplayArgs {
+    /// The endpoints that flags or the environment name.
+    #[must_use]
+    pub fn endpoints(&self) -> Option<Endpoints> {
+        Endpoints::try_from(self.url.clone()).ok()
+    }
+
+    /// Where the server that `--url` names tells its metrics: the environment's address belongs to the environment's endpoint.
+    #[must_use]
+    pub fn metrics(&self) -> Option<Endpoint> {
+        let of_the_environment = || {
+            let url: Endpoints = env::var(URL_VARIABLE).ok()?.parse().ok()?;
+            let text = env::var(METRICS_VARIABLE).ok().filter(|_| self.url == url.all())?;
+            metrics(&text).ok()
+        };
+        self.metrics_url.clone().or_else(of_the_environment)
+    }
+}

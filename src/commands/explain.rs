@@ -1,0 +1,30 @@
+//! `sequence-stress explain`: what a name in a report means.
+
+use std::io::{self, Write};
+
+use super::{Failure, output::print};
+use crate::{
+    cli::ExplainArgs,
+    report::{explained, explained_names},
+};
+use workload::wording::meant;
+
+/// Prints what the documentation says of a kind of violation or a cause; without a name, all names.
+pub(super) fn explain(args: &ExplainArgs) -> Result<u8, Failure> {
+    let Some(name) = &args.name else {
+        print(list);
+        return Ok(0);
+    };
+    let Some(text) = explained(name) else {
+        let names = explained_names().map(|(name, _)| name);
+        let meant = meant(name, names, "list them with `sequence-stress explain`");
+        return Err(Failure::wrong_input(format!("there is no violation and no cause '{name}'; {meant}")));
+    };
+    print(|out| writeln!(out, "{text}"));
+    Ok(0)
+}
+
+fn list(out: &mut anstream::AutoStream<io::Stdout>) -> io::Result<()> {
+    let width = explained_names().map(|(name, _)| name.len()).max().unwrap_or_default();
+    explained_names().try_for_each(|(name, what)| writeln!(out, "{name:<width$}  {what}"))
+}

@@ -1,0 +1,143 @@
+//! What a suite shows: a row for each scenario as it ends, and which scenarios run.
+
+use std::{
+    io::{IsTerminal as _, stderr},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::{Chosen, print, say_error};
+use crate::{
+    report::{LiveLines, ScenarioOutcome, SuiteRow, write_suite_header, write_violation},
+    run::Observer,
+};
+use oracle::Violation;
+
+/// How often the line on a terminal is drawn.
+const DRAWN_EVERY: Duration = Duration::from_millis(500);
+
+/// The scenarios of a suite, and how far it is. All threads of the suite share it.
+pub(super) struct Board {
+    names: Vec<(u64, &'static str)>,
+    width: usize,
+    bar: Option<ProgressBar>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    running: Vec<(u64, Instant)>,
+    rows: Vec<(u64, SuiteRow)>,
+}
+
+impl Board {
+    /// The board of these scenarios; prints the head of the table.
+    pub(super) fn new(quiet: bool, chosen: &[Chosen]) -> Self {
+        let names: Vec<_> = chosen.iter().map(|(place, builtin)| (*place, builtin.name)).collect();
+        let width = names.iter().map(|(_, name)| name.len()).max().unwrap_or_default();
+        let bar = (!quiet && stderr().is_terminal()).then(|| {
+            let style = ProgressStyle::with_template("{spinner} {wide_msg}")
+                .expect("the template is right, as every suite shows");
+            let bar = ProgressBar::new_spinner().with_style(style);
+            bar.enable_steady_tick(DRAWN_EVERY);
+            bar
+        });
+        print(|out| write_suite_header(width, out));
+        Self { names, width, bar, state: Mutex::default() }
+    }
+
+    /// A scenario begins.
+    pub(super) fn began(&self, place: u64) {
+        let mut state = self.state();
+        state.running.push((place, Instant::now()));
+        self.show(&state);
+    }
+
+    /// A scenario ended.
+    pub(super) fn ended(&self, place: u64, outcome: ScenarioOutcome, took: Duration) {
+        let mut state = self.state();
+        state.running.retain(|(running, _)| *running != place);
+        let row = SuiteRow { name: self.name(place).to_owned(), outcome, took };
+        self.above(|| print(|out| row.write(self.width, out)));
+        state.rows.push((place, row));
+        self.show(&state);
+    }
+
+    /// Who watches the run of a scenario.
+    pub(super) fn lookout(&self, place: u64, saw_violation: Arc<AtomicBool>) -> Lookout<'_> {
+        Lookout { board: self, place, live: LiveLines::default(), saw_violation }
+    }
+
+    /// The rows in the order of the scenarios.
+    pub(super) fn finish(self) -> Vec<SuiteRow> {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+        let mut rows = self.state.into_inner().unwrap_or_else(PoisonError::into_inner).rows;
+        rows.sort_by_key(|(place, _)| *place);
+        rows.into_iter().map(|(_, row)| row).collect()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn name(&self, place: u64) -> &'static str {
+        self.names.iter().find(|(its, _)| *its == place).map_or("", |(_, name)| name)
+    }
+
+    /// Prints above the line on a terminal.
+    fn above(&self, print: impl FnOnce()) {
+        match &self.bar {
+            Some(bar) => bar.suspend(print),
+            None => print(),
+        }
+    }
+
+    fn show(&self, state: &State) {
+        let Some(bar) = &self.bar else { return };
+        let left = self.names.len() - state.rows.len() - state.running.len();
+        let running: Vec<_> = state.running.iter().map(|(place, _)| self.name(*place)).collect();
+        bar.set_message(format!(
+            "{} of {} done, {left} waiting; running: {}",
+            state.rows.len(),
+            self.names.len(),
+            running.join(", ")
+        ));
+    }
+}
+
+/// Watches the run of a scenario.
+pub(super) struct Lookout<'b> {
+    board: &'b Board,
+    place: u64,
+    live: LiveLines,
+    saw_violation: Arc<AtomicBool>,
+}
+
+impl Observer for Lookout<'_> {
+    fn violation(&mut self, violation: &Violation) {
+        self.saw_violation.store(true, Relaxed);
+        if self.live.is_new(violation) {
+            let name = self.board.name(self.place);
+            self.board.above(|| print(|out| write_violation(violation, &format!("{name}: "), out)));
+        }
+    }
+
+    fn trouble(&mut self, what: &str) {
+        self.board.above(|| say_error(what));
+    }
+
+    fn interrupted(&mut self, drain: Duration) {
+        self.board.above(|| {
+            say_error(&format!(
+                "interrupted: waiting up to {drain:?} for responses to requests already sent; interrupt again to end at once"
+            ));
+        });
+    }
+}

@@ -1,0 +1,271 @@
+//! What a verdict rests on, a line each.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::{Extent, line::Line, tables::megabytes, time};
+use crate::{
+    frame::HistoryWritten,
+    preflight::Note,
+    probe::{Accounting, IdleSearch, PendingRequests, SlotCheck, SlotFinding},
+    report::{Claimed, PlantedFault, Summary, Verdict, words},
+    run::{Growth, Health, NotReady, PhaseSpan, ServerMemory},
+};
+use oracle::{Holder, LongestWait};
+use wire::transport::GoAways;
+use workload::wording::counted;
+
+/// The holders of slots that the usual report names; the wide one names all.
+const HOLDERS_SHOWN: usize = 4;
+
+/// What was checked besides the responses, and what could not be.
+pub(super) fn basis(summary: &Summary, extent: Extent) -> Vec<Line> {
+    let result = &summary.result;
+    let tally = &result.tally;
+    let total = tally.total();
+    let mut lines = vec![accounting(&result.accounting), slots(&result.slots), pending(&result.pending)];
+    lines.extend(idle_limit(&result.idle_limit));
+    if total.undetermined > 0 {
+        let of = counted(total.answered(), "response");
+        lines.push(Line::fine("unjudged", format!("{} of {of}: several values were allowed", total.undetermined)));
+    }
+    lines.extend(phases(&result.phases));
+    lines.extend(go_aways(result.go_aways));
+    if let Some(its) = &result.health {
+        lines.extend(health(its, summary.embedded.is_some()));
+    }
+    if let Some(longest) = &result.longest_wait {
+        lines.push(longest_wait(longest, extent));
+    }
+    let reached: Vec<_> = tally.reached.iter().map(|(claim, times)| format!("{claim} {times}")).collect();
+    if extent == Extent::Wide && !reached.is_empty() {
+        lines.push(Line::fine("reached", reached.join(", ")));
+    }
+    let not_checked = result.preflight.notes.iter().filter_map(|note| match note {
+        Note::NotChecked(what) => Some(Line::fine("not checked", what)),
+        _ => None,
+    });
+    lines.extend(not_checked);
+    lines.extend(summary.other_words().map(|note| Line::odd("note", note)));
+    if let Some(why) = result.broken_off.as_ref().filter(|_| summary.verdict() == Verdict::Invalid) {
+        lines.push(Line::odd("broken off", why));
+    }
+    lines.extend(result.recorded.as_ref().map(history));
+    lines
+}
+
+/// The claims that the run did not reach, with what would reach them. They are doubts, unless flags made the run smaller than its scenario.
+pub(super) fn missed_claims(summary: &Summary) -> Vec<Line> {
+    let missed = summary.missed_claims().into_iter();
+    let tone = if summary.are_claims_required() { Line::odd } else { Line::fine };
+    let line = |Claimed { claim, least, reached, hint }| {
+        tone("not reached", format!("{claim}: {reached} of at least {least}; {}", hint.unwrap_or_default()))
+    };
+    missed.map(line).collect()
+}
+
+/// What became of a fault that was planted. Of several it is not known which one was found.
+pub(super) fn planted(PlantedFault { fault, chances, committed }: &PlantedFault, is_found: bool) -> Line {
+    let (times, counted_chances) = (counted(*committed, "time"), counted(*chances, "chance"));
+    match committed {
+        0 if *chances == 0 => Line::odd(
+            "planted fault",
+            format!("{fault} had no chance: this run or this model has nothing that it can spoil"),
+        ),
+        0 => Line::odd("planted fault", format!("{fault} had {counted_chances}, and did not happen")),
+        _ if is_found => Line::fine("planted fault", format!("{fault} happened {times}")),
+        _ => Line::odd(
+            "planted fault",
+            format!("{fault} happened {times}, and was not found: docs/DETECTION.md says where it shows"),
+        ),
+    }
+}
+
+pub(super) fn accounting(accounting: &Accounting) -> Line {
+    match accounting {
+        Accounting::Agrees { rose } => {
+            let (successes, executions) = (counted(rose.success, "success"), counted(rose.execution, "execution"));
+            Line::fine("server counts", format!("agree: {successes} in {executions}"))
+        }
+        Accounting::Differs { rose, expected } => Line::bad(
+            "server counts",
+            format!(
+                "differ: {}, {}, {}; expected {}",
+                counted(rose.success, "success"),
+                counted(rose.inference, "inference"),
+                counted(rose.fail, "failure"),
+                words::bounds(*expected),
+            ),
+        ),
+        Accounting::NotCheckable { why } => Line::odd("server counts", format!("not checkable: {why}")),
+    }
+}
+
+pub(super) fn pending(pending: &PendingRequests) -> Line {
+    match pending {
+        PendingRequests::None => Line::fine("pending", "no requests"),
+        PendingRequests::Left { count } => {
+            Line::bad("pending", format!("{} left in the server", counted(*count, "request")))
+        }
+        PendingRequests::NotChecked { why } => Line::fine("pending", format!("not checked: {why}")),
+    }
+}
+
+pub(super) fn slots(SlotCheck { finding, requests, took }: &SlotCheck) -> Line {
+    let after = format!("(checked in {} with {})", time(*took), counted(*requests, "request"));
+    let all = |slots: u32| counted(slots.into(), "slot");
+    match finding {
+        SlotFinding::AllThere { slots: 1 } => {
+            Line::fine("slots", format!("the only slot is free, and exists once {after}"))
+        }
+        SlotFinding::AllThere { slots } => {
+            Line::fine("slots", format!("all {slots} are free, and none exists twice {after}"))
+        }
+        SlotFinding::Leaked { slots, leaked, seen } => {
+            Line::bad("slots", format!("{leaked} of {} leaked: {} {after}", all(*slots), words::leak(*slots, *seen)))
+        }
+        SlotFinding::ReleasedTwice { slots, within_ms } => Line::bad(
+            "slots",
+            format!(
+                "one was released twice: with {slots} of {} taken, one more START got {} {after}",
+                all(*slots),
+                words::surplus(*slots, *within_ms)
+            ),
+        ),
+        SlotFinding::NotCheckable { why } => Line::odd("slots", format!("not checkable: {why}")),
+    }
+}
+
+pub(super) fn idle_limit(found: &IdleSearch) -> Option<Line> {
+    let ms = |us: u64| format!("{:.1} ms", Duration::from_micros(us).as_secs_f64() * 1000.0);
+    match found {
+        IdleSearch::NotAsked => None,
+        IdleSearch::NotCheckable { why } => Some(Line::odd("idle limit", format!("not measured: {why}"))),
+        IdleSearch::Found { configured_us, kept_us, ended_us, trials } => {
+            let ended = match ended_us {
+                Some(ended_us) => format!("the shortest pause that ended one was {} or less", ms(*ended_us)),
+                None => "no pause ended one".to_owned(),
+            };
+            let (configured, kept) = (ms(*configured_us), ms(*kept_us));
+            let sequences = counted(u64::from(*trials), "sequence");
+            Some(Line::fine(
+                "idle limit",
+                format!("{configured} configured; of {sequences}, one survived a pause of {kept}, and {ended}"),
+            ))
+        }
+    }
+}
+
+/// When the phases were, and what was done to the server.
+pub(super) fn phases(phases: &[PhaseSpan]) -> Vec<Line> {
+    let seconds = |us: u64| Duration::from_micros(us).as_secs_f64();
+    let line = |PhaseSpan { name, began_us, ended_us, server }: &PhaseSpan| {
+        let server = server.as_ref().map_or_else(String::new, |done| format!("; before it, {done}"));
+        Line::fine("phases", format!("{name}: from {:.1} to {:.1} s{server}", seconds(*began_us), seconds(*ended_us)))
+    };
+    phases.iter().map(line).collect()
+}
+
+/// What the server said of itself, where that is worth a line.
+pub(super) fn health(Health { asked, unanswered, not_ready, memory }: &Health, is_embedded: bool) -> Vec<Line> {
+    let seconds = |at: u64| Duration::from_nanos(at).as_secs_f64();
+    let mut lines = Vec::new();
+    for NotReady { of, from_ns, until_ns, executed, asked_for } in not_ready {
+        let until = until_ns.map_or("the end".to_owned(), |until| format!("{:.1} s", seconds(until)));
+        let (tone, why) = if *asked_for {
+            (Line::odd as fn(_, String) -> _, " (the scenario asked for it)")
+        } else {
+            (Line::bad as _, "")
+        };
+        lines.push(tone(
+            "readiness",
+            format!(
+                "{} was not ready from {:.1} s to {until}{why}; {} executed meanwhile",
+                words::subject(*of),
+                seconds(*from_ns),
+                counted(*executed, "request"),
+            ),
+        ));
+    }
+    if *unanswered > 0 {
+        let asked = counted(*asked, "question");
+        lines.push(Line::odd(
+            "readiness",
+            format!("{unanswered} of {asked} for the server's readiness got no response"),
+        ));
+    }
+    lines.extend(memory.as_ref().and_then(|memory| server_memory(memory, is_embedded)));
+    lines
+}
+
+fn server_memory(ServerMemory { first, last, growth }: &ServerMemory, is_embedded: bool) -> Option<Line> {
+    let range = format!("{} at first, {} at the end", megabytes(*first), megabytes(*last));
+    match growth {
+        Some(Growth { bytes, sequences, is_steady }) => {
+            let each = words::bytes_for_each(*bytes, *sequences);
+            let how = format!("{each} bytes per sequence, over {}", counted(*sequences, "sequence"));
+            Some(if *is_steady {
+                Line::bad("server memory", format!("grew steadily: {range}; {how}"))
+            } else {
+                Line::fine("server memory", format!("did not grow steadily: {range}; {how}"))
+            })
+        }
+        // The memory of a server in this process is that of the client, too.
+        None if is_embedded => None,
+        None => Some(Line::fine("server memory", format!("{range}; growth shows in runs of 80 s and more"))),
+    }
+}
+
+pub(super) fn go_aways(go_aways: GoAways) -> Option<Line> {
+    let GoAways { connections, retried, cut } = go_aways;
+    let text = || {
+        format!(
+            "the server ended {} gracefully (GOAWAY); streams and calls that it had not processed, repeated: {retried}; cut: {cut}",
+            counted(connections, "connection")
+        )
+    };
+    (!go_aways.is_none()).then(|| Line::fine("connections", text()))
+}
+
+/// Who had the slots while a START waited longest for one: with several populations in sum for each, else one by one.
+pub(super) fn longest_wait(longest: &LongestWait, extent: Extent) -> Line {
+    let of = |population: &str| if population.is_empty() { String::new() } else { format!(" of {population}") };
+    let LongestWait { population, correlation_id, at_ns, waited_ms, holders } = longest;
+    let at = Duration::from_nanos(*at_ns).as_secs_f64();
+    let mut populations = BTreeMap::<&str, (u64, u64)>::new();
+    for holder in holders.iter().filter(|holder| !holder.population.is_empty()) {
+        let (sequences, held) = populations.entry(&holder.population).or_default();
+        (*sequences, *held) = (*sequences + 1, *held + holder.held_ms);
+    }
+    let together = |(population, (sequences, held)): (&str, (u64, u64))| {
+        format!("{population}: {}, {held} ms together", counted(sequences, "sequence"))
+    };
+    let holder = |Holder { correlation_id, slot, held_ms, .. }: &Holder| {
+        let slot = slot.map_or_else(String::new, |slot| format!(" in slot {slot}"));
+        format!("ID {correlation_id}{slot} for {held_ms} ms")
+    };
+    let shown = if extent == Extent::Wide { holders.len() } else { HOLDERS_SHOWN };
+    let more = holders.len().saturating_sub(shown);
+    let more = (more > 0).then(|| format!("{more} more"));
+    let held: Vec<_> =
+        populations.into_iter().map(together).chain(holders.iter().take(shown).map(holder)).chain(more).collect();
+    Line::fine(
+        "longest wait",
+        format!(
+            "{waited_ms} ms for a slot, ID {correlation_id}{} at {at:.3} s; the slots were held by {}",
+            of(population),
+            held.join(", ")
+        ),
+    )
+}
+
+pub(super) fn history(HistoryWritten { path, kept }: &HistoryWritten) -> Line {
+    let mut text = format!("{} in {}", counted(kept.entries, "event"), path.display());
+    if kept.left_out > 0 {
+        text += &format!(", {} left out", kept.left_out);
+    }
+    if kept.lost > 0 {
+        text += &format!(", {} lost: events came faster than the disk took them", kept.lost);
+        return Line::odd("history", text);
+    }
+    Line::fine("history", text)
+}

@@ -1,0 +1,114 @@
+//! What a run says before it begins.
+
+use std::io;
+
+use super::{
+    BOLD, Extent,
+    line::{Line, write_lines},
+    time,
+};
+use crate::{
+    preflight::{Note, Preflight},
+    report::chart::wrapped,
+};
+use workload::{
+    scenario::{Population, Scenario},
+    seed::Seed,
+    wording::counted,
+};
+
+/// Says what is tested and what will be sent.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write_preflight(
+    scenario: &Scenario,
+    name: &str,
+    seed: Seed,
+    preflight: &Preflight,
+    extent: Extent,
+    out: &mut impl io::Write,
+) -> io::Result<()> {
+    let target = target(scenario, preflight, extent);
+    // The name is no more than the first word.
+    let (model, rest) = target.split_once(' ').unwrap_or((&target, ""));
+    for (index, line) in
+        wrapped(rest, extent.columns() - if extent == Extent::Wide { 0 } else { model.len() + 1 }).iter().enumerate()
+    {
+        match index {
+            0 => writeln!(out, "{BOLD}{model}{BOLD:#} {line}")?,
+            _ => writeln!(out, "  {line}")?,
+        }
+    }
+    let populations: Vec<_> = scenario.populations.iter().map(|its| described(its, extent)).collect();
+    match &populations[..] {
+        [alone] => writeln!(out, "{name}: {alone}, seed {seed}")?,
+        several => {
+            writeln!(out, "{name}: {}, seed {seed}", counted(scenario.workers().into(), "worker"))?;
+            several.iter().try_for_each(|population| writeln!(out, "  {population}"))?;
+        }
+    }
+    let mut lines = Vec::new();
+    if extent == Extent::Wide {
+        lines.push(timeouts(preflight));
+        lines.extend(parts(preflight));
+    }
+    // What is not checked stands beside the verdict.
+    let others = preflight.notes.iter().filter(|note| !matches!(note, Note::NotChecked(_)));
+    lines.extend(others.map(|note| Line::odd("note", note.to_string())));
+    write_lines(&lines, extent.columns(), out)
+}
+
+/// The model and its server in a line.
+fn target(scenario: &Scenario, preflight: &Preflight, extent: Extent) -> String {
+    let model = &preflight.model;
+    let strategy = model.strategy.map_or_else(|| "strategy unknown".to_owned(), |strategy| strategy.to_string());
+    let slots = model.slots.map_or_else(|| "slots unknown".to_owned(), |slots| counted(slots.into(), "slot"));
+    let limit = model.idle_limit.map_or_else(|| "unknown".to_owned(), time);
+    let server = model.server.as_deref().map_or_else(String::new, |server| format!(" on {server}"));
+    let endpoint = match extent {
+        Extent::Wide => scenario.target.endpoint.to_string(),
+        _ => scenario.target.endpoint.for_calls().to_string(),
+    };
+    let tensors = if extent == Extent::Wide { format!(", {} -> {}", model.input, model.output) } else { String::new() };
+    format!("{}{server} at {endpoint}: {strategy}, {slots}, idle limit {limit}{tensors}", model.name)
+}
+
+/// A population in a line.
+fn described(population: &Population, extent: Extent) -> String {
+    let Population { name, load, sending, .. } = population;
+    let iterations = load.iterations.map(|count| format!("{} each", counted(count.get(), "iteration")));
+    let duration = load.duration_s.map(|seconds| format!("{seconds} s"));
+    let name = if name.is_empty() { String::new() } else { format!("{name}: ") };
+    let much = [iterations, duration].into_iter().flatten().collect::<Vec<_>>().join(" or ");
+    let travels = match extent {
+        Extent::Wide => format!("; {}, {}", sending.connection, sending.travels()),
+        _ => String::new(),
+    };
+    format!("{name}{}, {much}{travels}", counted(load.workers.get().into(), "worker"))
+}
+
+/// How long the client waits for a response.
+fn timeouts(preflight: &Preflight) -> Line {
+    let limits = preflight.limits;
+    let threshold = limits.threshold.map_or_else(String::new, |limit| format!("; threshold {}", time(limit)));
+    let (lost, lawful, step) = (time(limits.lost_after), time(limits.lawful), time(limits.step));
+    Line::fine(
+        "timeout",
+        format!("{lost} for a response (a correct server takes at most {lawful}, and {step} for a step){threshold}"),
+    )
+}
+
+/// The parts of the protocol that the endpoint has and lacks, if it lacks any.
+fn parts(preflight: &Preflight) -> Option<Line> {
+    let named = |has: bool| -> Vec<_> {
+        preflight.parts.iter().filter(|part| part.has == has).map(|part| part.part.as_ref()).collect()
+    };
+    let (has, lacks) = (named(true).join(", "), named(false).join(", "));
+    let text = match (has.as_str(), lacks.as_str()) {
+        (_, "") => return None,
+        ("", _) => format!("lacks {lacks}"),
+        _ => format!("has {has}; lacks {lacks}"),
+    };
+    Some(Line::odd("endpoint", text))
+}

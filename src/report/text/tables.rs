@@ -1,0 +1,137 @@
+//! The tables of counts and times.
+
+use std::io;
+
+use super::{BOLD, Extent};
+use crate::{
+    recorder::{Counts, Times},
+    report::Summary,
+    run::Memory,
+};
+use workload::{sequence::Pattern, wording::counted};
+
+/// A column of counts: its title, and the count.
+type Column = (&'static str, fn(&Counts) -> u64);
+
+/// Columns that are always there, and those behind them that only show counts above zero.
+const COLUMNS: [Column; 7] = [
+    ("begun", |counts| counts.sequences),
+    ("as designed", |counts| counts.sequences_as_planned),
+    ("sent", |counts| counts.requests),
+    ("completed", |counts| counts.completed),
+    ("refused", |counts| counts.refused),
+    ("failed", |counts| counts.failed),
+    ("indeterminate", |counts| counts.indeterminate),
+];
+const ALWAYS: usize = 4;
+/// The columns of sequences; the others are of requests.
+const OF_SEQUENCES: usize = 2;
+
+/// A row for each pattern that is drawn or was there all the same, and one for all together.
+pub(super) fn write_counts(summary: &Summary, out: &mut impl io::Write) -> io::Result<()> {
+    let total = summary.result.tally.total();
+    let counts = Pattern::ALL.iter().zip(&summary.result.tally.patterns);
+    let is_shown = |(pattern, counts): &(&Pattern, &Counts)| {
+        let drawn = summary.scenario.draws(**pattern);
+        drawn.common || drawn.rare || counts.requests > 0
+    };
+    let mut rows: Vec<_> = counts.filter(is_shown).map(|(pattern, counts)| (pattern.name(), counts)).collect();
+    rows.push(("all", &total));
+    let names = rows.iter().map(|(name, _)| name.len()).max().unwrap_or_default().max("pattern".len());
+    let shown = COLUMNS.iter().enumerate().filter(|(index, (_, count))| *index < ALWAYS || count(&total) > 0);
+    // Of each column the total is the longest number.
+    let columns: Vec<_> =
+        shown.map(|(_, (title, count))| (title, count, title.len().max(count(&total).to_string().len()))).collect();
+    let width =
+        |columns: &[(&&str, &fn(&Counts) -> u64, usize)]| columns.iter().map(|(.., width)| 2 + width).sum::<usize>();
+    let of_sequences = names + width(&columns[..OF_SEQUENCES]);
+    writeln!(out)?;
+    writeln!(
+        out,
+        "{BOLD}{:>of_sequences$}{:>of_requests$}{BOLD:#}",
+        "sequences",
+        "requests",
+        of_requests = width(&columns[OF_SEQUENCES..])
+    )?;
+    write!(out, "{BOLD}{:<names$}", "pattern")?;
+    for (title, _, width) in &columns {
+        write!(out, "  {title:>width$}")?;
+    }
+    writeln!(out, "{BOLD:#}")?;
+    for (name, counts) in rows {
+        write!(out, "{name:<names$}")?;
+        for (_, count, width) in &columns {
+            write!(out, "  {:>width$}", count(counts))?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// Percentiles of steps, sequences and waits for a slot.
+pub(super) fn write_times(summary: &Summary, extent: Extent, out: &mut impl io::Write) -> io::Result<()> {
+    let tally = &summary.result.tally;
+    writeln!(out)?;
+    writeln!(
+        out,
+        "{BOLD}{:<18}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{BOLD:#}",
+        "times in ms", "count", "p50", "p90", "p99", "p99.9", "max"
+    )?;
+    write_row("step", &tally.step, out)?;
+    write_row("sequence", &tally.sequence, out)?;
+    write_row("wait for a slot", &tally.slot_wait, out)?;
+    let has_thresholds = summary.scenario.populations.iter().any(|its| !its.thresholds.is_empty());
+    if extent == Extent::Wide || has_thresholds {
+        for (population, waits) in summary.scenario.populations.iter().zip(&tally.populations) {
+            writeln!(out, "of {}:", population.name)?;
+            write_row("  sequence", &waits.sequence, out)?;
+            write_row("  wait for a slot", &waits.slot, out)?;
+        }
+    }
+    writeln!(out)
+}
+
+#[expect(clippy::cast_precision_loss)]
+fn write_row(name: &str, times: &Times, out: &mut impl io::Write) -> io::Result<()> {
+    let ms = |us: u64| us as f64 / 1000.0;
+    write!(out, "{name:<18}{:>10}", times.count())?;
+    for quantile in [0.5, 0.9, 0.99, 0.999] {
+        write!(out, "{:>10.1}", ms(times.at_quantile_us(quantile)))?;
+    }
+    writeln!(out, "{:>10.1}", ms(times.max_us()))
+}
+
+/// The rate, and what the client took of the machine.
+pub(super) fn write_resources(summary: &Summary, extent: Extent, out: &mut impl io::Write) -> io::Result<()> {
+    let result = &summary.result;
+    let seconds = result.elapsed.as_secs_f64();
+    write!(
+        out,
+        "{} in {seconds:.1} s, {:.0}/s",
+        counted(result.tally.total().requests, "request"),
+        summary.requests_per_second()
+    )?;
+    // What the client took is known at the end alone.
+    if result.is_end_known {
+        let who = if summary.embedded.is_some() { "client and server" } else { "client" };
+        let (cpu, memory) = (summary.client_cpu_us_per_request(), memory(&result.memory, extent));
+        write!(out, "; {who}: {cpu:.0} µs CPU per request, {memory}")?;
+    }
+    writeln!(out)
+}
+
+pub(super) fn memory(memory: &Memory, extent: Extent) -> String {
+    let mb = megabytes;
+    match (memory.after_10_s, memory.at_end, memory.peak) {
+        (Some(early), Some(end), Some(peak)) if extent == Extent::Wide => {
+            format!("{} after 10 s, {} at the end, at most {}", mb(early), mb(end), mb(peak))
+        }
+        (_, _, Some(peak)) => mb(peak),
+        _ => "memory not known".to_owned(),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for people")]
+pub(super) fn megabytes(bytes: u64) -> String {
+    format!("{:.1} MB", bytes as f64 / 1e6)
+}

@@ -1,0 +1,161 @@
+//! Violations by kind and cause, with an example of each.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+};
+
+use super::{
+    Extent, RED,
+    line::{Line, write_lines},
+};
+use crate::report::{Description, Summary, words};
+use oracle::{Place, Violation, ViolationKind, diagnosis::Cause};
+use workload::{sequence::Step, wording::counted};
+
+/// The groups of which the usual report has an example.
+const EXAMPLES: usize = 8;
+/// The columns of a line while the run goes on.
+const LIVE_COLUMNS: usize = 79;
+
+/// What violations have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Group {
+    kind: ViolationKind,
+    cause: Option<Cause>,
+}
+
+impl Group {
+    fn of(violation: &Violation) -> Self {
+        Self { kind: violation.kind, cause: violation.explanations.first().map(|its| its.cause) }
+    }
+}
+
+/// Violations of one group that the run kept.
+struct Members<'s> {
+    first: &'s Violation,
+    count: u64,
+}
+
+/// Writes the violations in groups, the group of the earliest violation first.
+pub(super) fn write_groups(summary: &Summary, extent: Extent, out: &mut impl io::Write) -> io::Result<()> {
+    let mut groups: Vec<(Group, Members<'_>)> = Vec::new();
+    let mut places = BTreeMap::new();
+    for violation in &summary.result.violations {
+        let group = Group::of(violation);
+        let place = *places.entry(group).or_insert(groups.len());
+        match groups.get_mut(place) {
+            Some((_, members)) => members.count += 1,
+            None => groups.push((group, Members { first: violation, count: 1 })),
+        }
+    }
+    let examples = if extent == Extent::Wide { groups.len() } else { EXAMPLES };
+    for (index, (group, members)) in groups.iter().enumerate() {
+        if index < examples {
+            writeln!(out)?;
+            writeln!(out, "{RED}{}{RED:#}: {}", title(*group), counted(members.count, "violation"))?;
+            write_example(members.first, extent.columns(), out)?;
+        } else {
+            writeln!(out, "{RED}{}{RED:#}: {}", title(*group), counted(members.count, "violation"))?;
+        }
+    }
+    let (all, kept) = (summary.result.tally.violation_count(), summary.result.violations.len() as u64);
+    if all > kept {
+        let kinds: Vec<_> =
+            summary.result.tally.violations.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
+        writeln!(
+            out,
+            "\nThe run kept the first {kept} of {}. Of all: {}",
+            counted(all, "violation"),
+            kinds.join(", ")
+        )?;
+    }
+    Ok(())
+}
+
+fn title(Group { kind, cause }: Group) -> String {
+    match cause {
+        Some(cause) => format!("{kind}, cause {cause}"),
+        None => kind.to_string(),
+    }
+}
+
+/// A violation in full, with some words before its title.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write_violation(violation: &Violation, before: &str, out: &mut impl io::Write) -> io::Result<()> {
+    writeln!(out, "{RED}{before}{}{RED:#}", title(Group::of(violation)))?;
+    write_example(violation, Extent::Usual.columns(), out)
+}
+
+fn write_example(violation: &Violation, columns: usize, out: &mut impl io::Write) -> io::Result<()> {
+    let Description { sent, expected, seen } = Description::of(violation);
+    let mut lines = vec![
+        Line::fine("", format!("{}; {}", violation.kind.what().trim_end_matches('.'), place(violation))),
+        Line::fine("sent", sent),
+        Line::fine("expected", expected),
+        Line::fine("seen", seen),
+    ];
+    for (index, explanation) in violation.explanations.iter().enumerate() {
+        let (cause, evidence) = (explanation.cause, words::evidence(violation, explanation));
+        let label = if index == 0 { "cause" } else { "or" };
+        lines.push(Line::fine(label, format!("{cause}: {} Evidence: {evidence}", cause.what())));
+    }
+    lines.push(Line::fine(
+        "read on",
+        format!("docs/VIOLATIONS.md#{0} or `sequence-stress explain {0}`", violation.kind),
+    ));
+    write_lines(&lines, columns, out)
+}
+
+/// When and where a violation was seen.
+fn place(violation: &Violation) -> String {
+    let at = seconds(violation);
+    let Some(Place { worker, context, correlation_id, step, request_id, .. }) = &violation.place else { return at };
+    let request = request_id.map_or_else(String::new, |request| format!(", request {request}"));
+    let step = step.as_ref().map_or_else(String::new, |Step { pattern, request, of, .. }| {
+        format!(" (step {} of {of}, pattern {pattern})", request.step + 1)
+    });
+    format!("{at}, worker {worker}, context {context}, correlation ID {correlation_id}{request}{step}")
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for people")]
+fn seconds(violation: &Violation) -> String {
+    format!("at {:.3} s", violation.at_ns as f64 / 1e9)
+}
+
+/// Lines about violations while the run goes on: one for the first of each kind and cause.
+#[derive(Debug, Default)]
+pub struct LiveLines(BTreeSet<Group>);
+
+impl LiveLines {
+    /// Whether the violation is the first of its kind and cause.
+    pub fn is_new(&mut self, violation: &Violation) -> bool {
+        self.0.insert(Group::of(violation))
+    }
+
+    /// Writes a line that fits 80 columns, if the violation is the first of its kind and cause.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write(&mut self, violation: &Violation, out: &mut impl io::Write) -> io::Result<()> {
+        if !self.is_new(violation) {
+            return Ok(());
+        }
+        let group = Group::of(violation);
+        let Description { expected, seen, .. } = Description::of(violation);
+        let id = violation.place.as_ref().map_or_else(String::new, |place| format!(" ID {}", place.correlation_id));
+        let head = format!("{} {}{id}", title(group), seconds(violation));
+        let rest = format!(": saw {seen}, expected {expected}");
+        writeln!(out, "{RED}{head}{RED:#}{}", shortened(&rest, LIVE_COLUMNS.saturating_sub(head.chars().count())))
+    }
+}
+
+/// A text of at most so many characters.
+fn shortened(text: &str, room: usize) -> String {
+    if text.chars().count() <= room {
+        return text.to_owned();
+    }
+    text.chars().take(room.saturating_sub(1)).chain(['…']).collect()
+}
