@@ -53,9 +53,9 @@ Exit codes:
 /// What stands below the options in `-h`.
 const SHORT_FOOTER: &str = "\
 Examples:
-  sequence-stress --embedded -r 42         stress the reference server
-  sequence-stress localhost:8001 -m MODEL  stress a Triton server
-  sequence-stress suite localhost:8001     run every built-in scenario
+  sequence-stress --embedded --fault off-by-one:once@500
+  sequence-stress localhost:8001 -m MODEL -d 60s
+  sequence-stress suite localhost:8001 -m MODEL
 
 Exit codes: 0 valid, 1 violations, 2 wrong input, 3 unknown, 4 could not test,
   5 threshold missed
@@ -72,10 +72,6 @@ const COMMON: &[&str] = &[
     "model",
     "transport",
     "embedded",
-    "fault",
-    "headers",
-    "ca",
-    "response_limit",
     "json",
     "failure",
     "history",

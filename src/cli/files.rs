@@ -15,7 +15,7 @@ pub struct FileArgs {
     /// Write the first violation to FILE
     ///
     /// `sequence-stress replay FILE` repeats the failure. Without a violation the tool says so and leaves FILE untouched.
-    #[arg(long, value_name = "FILE", help_heading = "Replay")]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub failure: Option<PathBuf>,
 }
 

@@ -9,7 +9,7 @@ use oracle::history::{Keep, Options};
 
 /// What of a run is written down.
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Replay")]
+#[command(next_help_heading = "Output")]
 pub struct HistoryArgs {
     /// Write every event to FILE
     ///

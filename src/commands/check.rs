@@ -13,7 +13,6 @@ use crate::{
 };
 use oracle::history::Damage;
 
-/// How many violations of a history are shown in full; the rest are counted by kind.
 /// A damaged history is a wrong file, whatever its good part showed.
 const DAMAGED: u8 = 2;
 /// The exit codes from the gravest on.

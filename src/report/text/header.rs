@@ -7,10 +7,7 @@ use super::{
     line::{Line, write_lines},
     time,
 };
-use crate::{
-    preflight::{Note, Preflight},
-    report::chart::wrapped,
-};
+use crate::preflight::{Note, Preflight};
 use workload::{
     scenario::{Population, Scenario},
     seed::Seed,
@@ -29,17 +26,10 @@ pub fn write_preflight(
     extent: Extent,
     out: &mut impl io::Write,
 ) -> io::Result<()> {
-    let target = target(scenario, preflight, extent);
-    // The name is no more than the first word.
-    let (model, rest) = target.split_once(' ').unwrap_or((&target, ""));
-    for (index, line) in
-        wrapped(rest, extent.columns() - if extent == Extent::Wide { 0 } else { model.len() + 1 }).iter().enumerate()
-    {
-        match index {
-            0 => writeln!(out, "{BOLD}{model}{BOLD:#} {line}")?,
-            _ => writeln!(out, "  {line}")?,
-        }
-    }
+    let (what, how) = target(scenario, preflight, extent);
+    let model = &preflight.model.name;
+    let is_short = model.len() + what.len() + how.len() < extent.columns();
+    writeln!(out, "{BOLD}{model}{BOLD:#}{what}:{}{how}", if is_short { " " } else { "\n  " })?;
     let populations: Vec<_> = scenario.populations.iter().map(|its| described(its, extent)).collect();
     match &populations[..] {
         [alone] => writeln!(out, "{name}: {alone}, seed {seed}")?,
@@ -59,8 +49,8 @@ pub fn write_preflight(
     write_lines(&lines, extent.columns(), out)
 }
 
-/// The model and its server in a line.
-fn target(scenario: &Scenario, preflight: &Preflight, extent: Extent) -> String {
+/// Where the model is, and how its sequence batcher is configured.
+fn target(scenario: &Scenario, preflight: &Preflight, extent: Extent) -> (String, String) {
     let model = &preflight.model;
     let strategy = model.strategy.map_or_else(|| "strategy unknown".to_owned(), |strategy| strategy.to_string());
     let slots = model.slots.map_or_else(|| "slots unknown".to_owned(), |slots| counted(slots.into(), "slot"));
@@ -71,7 +61,7 @@ fn target(scenario: &Scenario, preflight: &Preflight, extent: Extent) -> String 
         _ => scenario.target.endpoint.for_calls().to_string(),
     };
     let tensors = if extent == Extent::Wide { format!(", {} -> {}", model.input, model.output) } else { String::new() };
-    format!("{}{server} at {endpoint}: {strategy}, {slots}, idle limit {limit}{tensors}", model.name)
+    (format!("{server} at {endpoint}"), format!("{strategy}, {slots}, idle limit {limit}{tensors}"))
 }
 
 /// A population in a line.

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::report::{Description, Summary, words};
 use oracle::{Place, Violation, ViolationKind, diagnosis::Cause};
-use workload::{sequence::Step, wording::counted};
+use workload::wording::counted;
 
 /// The groups of which the usual report has an example.
 const EXAMPLES: usize = 8;
@@ -91,8 +91,9 @@ pub fn write_violation(violation: &Violation, before: &str, out: &mut impl io::W
 
 fn write_example(violation: &Violation, columns: usize, out: &mut impl io::Write) -> io::Result<()> {
     let Description { sent, expected, seen } = Description::of(violation);
+    writeln!(out, "  {}", violation.kind.what())?;
     let mut lines = vec![
-        Line::fine("", format!("{}; {}", violation.kind.what().trim_end_matches('.'), place(violation))),
+        Line::fine("where", place(violation)),
         Line::fine("sent", sent),
         Line::fine("expected", expected),
         Line::fine("seen", seen),
@@ -112,12 +113,9 @@ fn write_example(violation: &Violation, columns: usize, out: &mut impl io::Write
 /// When and where a violation was seen.
 fn place(violation: &Violation) -> String {
     let at = seconds(violation);
-    let Some(Place { worker, context, correlation_id, step, request_id, .. }) = &violation.place else { return at };
+    let Some(Place { worker, context, correlation_id, request_id, .. }) = &violation.place else { return at };
     let request = request_id.map_or_else(String::new, |request| format!(", request {request}"));
-    let step = step.as_ref().map_or_else(String::new, |Step { pattern, request, of, .. }| {
-        format!(" (step {} of {of}, pattern {pattern})", request.step + 1)
-    });
-    format!("{at}, worker {worker}, context {context}, correlation ID {correlation_id}{request}{step}")
+    format!("{at}, worker {worker}, context {context}, correlation ID {correlation_id}{request}")
 }
 
 #[expect(clippy::cast_precision_loss, reason = "for people")]
