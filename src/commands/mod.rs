@@ -12,6 +12,7 @@ mod replay;
 mod repository;
 mod scenarios;
 mod serve;
+mod signals;
 mod stress;
 mod suite;
 

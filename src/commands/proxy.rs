@@ -5,14 +5,9 @@ use std::{
     io::{self, Read as _, Write as _},
 };
 
-use tokio::{
-    net::TcpListener,
-    runtime,
-    signal::unix::{SignalKind, signal},
-    sync::oneshot,
-};
+use tokio::{net::TcpListener, runtime, sync::oneshot};
 
-use super::{Failure, output::print, seed_from_the_clock};
+use super::{Failure, output::print, seed_from_the_clock, signals::Signals};
 use crate::cli::ProxyArgs;
 use wire::proxy::{Path, serve};
 use workload::seed::Seed;
@@ -28,8 +23,7 @@ pub(super) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
         let cannot = |error: io::Error| format!("cannot listen on {}: {error}", args.listen());
         let listener = TcpListener::bind(args.listen()).await.map_err(cannot)?;
         let address = listener.local_addr().map_err(cannot)?;
-        let (mut interrupt, mut terminate) =
-            (signal(SignalKind::interrupt()).map_err(cannot)?, signal(SignalKind::terminate()).map_err(cannot)?);
+        let mut signals = Signals::new().map_err(cannot)?;
         print(|out| {
             if !is_clear {
                 writeln!(out, "seed {seed}")?;
@@ -40,8 +34,7 @@ pub(super) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
         let input = end_of_input(args.while_stdin_is_open);
         let told = async {
             tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
+                () = signals.recv() => {}
                 () = input => {}
             }
         };

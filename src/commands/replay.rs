@@ -12,7 +12,6 @@ use std::{
 
 use tokio::{
     runtime::{self, Runtime},
-    signal::unix::{Signal, SignalKind, signal},
     sync::mpsc,
     task::{JoinSet, LocalSet},
 };
@@ -20,6 +19,7 @@ use tokio::{
 use super::{
     Failure as CommandFailure, UNKNOWN,
     output::{ResultFile, print, say_error},
+    signals::Signals,
 };
 use crate::{
     cli::ReplayArgs,
@@ -397,25 +397,6 @@ impl Shown {
         let messages = counted(failure.messages() as u64, "message");
         let conversations = counted(failure.conversations.len() as u64, "conversation");
         writeln!(out, "{messages} in {conversations}; a seed fixes what is sent, not what the server does at once")
-    }
-}
-
-/// What ends a replay before it is done.
-struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-}
-
-impl Signals {
-    fn new() -> io::Result<Self> {
-        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
-    }
-
-    async fn recv(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
     }
 }
 

@@ -6,14 +6,12 @@ use std::{
     time::Duration,
 };
 
-use tokio::{
-    runtime,
-    signal::unix::{SignalKind, signal},
-};
+use tokio::runtime;
 
 use super::{
     COULD_NOT_TEST, Failure,
     output::{print, say_error},
+    signals::Signals,
 };
 use crate::{cli::ServeArgs, report::counted};
 use reference::{Ended, Models, Planted, Server, models_in_short, scheduler::HoldUntil};
@@ -70,8 +68,7 @@ fn hold_until() -> Result<HoldUntil, Failure> {
 
 /// Serves until the first signal, and then until the last sequence is over or the second signal.
 async fn serve_until_told(server: Server, models: &[String], planted: &[Planted]) -> io::Result<Ended> {
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
+    let mut signals = Signals::new()?;
     // Whoever reads the address may signal at once.
     print(|out| {
         writeln!(out, "serving gRPC at {}", server.address)?;
@@ -86,8 +83,7 @@ async fn serve_until_told(server: Server, models: &[String], planted: &[Planted]
         }
     };
     tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
+        () = signals.recv() => {}
         () = gone => {}
     }
     for planted in planted {
@@ -97,8 +93,7 @@ async fn serve_until_told(server: Server, models: &[String], planted: &[Planted]
     let stopping = tokio::task::spawn_blocking(|| server.stop());
     tokio::select! {
         ended = stopping => Ok(ended.unwrap_or(Ended::Crashed)),
-        _ = interrupt.recv() => end_at_once(),
-        _ = terminate.recv() => end_at_once(),
+        () = signals.recv() => end_at_once(),
     }
 }
 

@@ -9,11 +9,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::{
-    runtime,
-    signal::unix::{SignalKind, signal},
-    sync::mpsc,
-};
+use tokio::{runtime, sync::mpsc};
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{filter::Targets, layer::SubscriberExt as _, util::SubscriberInitExt as _};
 
@@ -22,6 +18,7 @@ use super::{
     output::{Files, check_different, check_history_file, print, say_error},
     progress::Display,
     resolve,
+    signals::Signals,
 };
 use crate::{
     cli::{EndpointArgs, StressArgs, with_hints},
@@ -134,15 +131,11 @@ fn failure(scenario: &Scenario, error: &RunError) -> CommandFailure {
 
 /// Brings the first Ctrl-C or SIGTERM; the second one ends the process.
 pub(super) fn interrupts(saw_violation: Arc<AtomicBool>) -> Result<mpsc::Receiver<()>, CommandFailure> {
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(CommandFailure::could_not_test)?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(CommandFailure::could_not_test)?;
+    let mut signals = Signals::new().map_err(CommandFailure::could_not_test)?;
     let (sender, receiver) = mpsc::channel(1);
     tokio::spawn(async move {
         for first in [true, false] {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-            }
+            signals.recv().await;
             if first {
                 // The run may be over by now.
                 let _ = sender.send(()).await;

@@ -1,0 +1,54 @@
+//! What asks the process to end: Ctrl-C, and on Unix SIGTERM.
+
+#[cfg(unix)]
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// The signals that ask the process to end. Needs a runtime.
+#[cfg(unix)]
+pub(super) struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    /// Takes the signals from now on.
+    ///
+    /// # Errors
+    /// When the system does not allow that.
+    pub(super) fn new() -> std::io::Result<Self> {
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    /// Waits for the next signal.
+    pub(super) async fn recv(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+/// Ctrl-C. Needs a runtime.
+#[cfg(not(unix))]
+pub(super) struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    /// Takes Ctrl-C from now on.
+    ///
+    /// # Errors
+    /// None here.
+    #[expect(clippy::unnecessary_wraps, reason = "as on Unix")]
+    pub(super) fn new() -> std::io::Result<Self> {
+        Ok(Self)
+    }
+
+    /// Waits for the next Ctrl-C.
+    pub(super) async fn recv(&mut self) {
+        // A process that cannot listen for Ctrl-C is ended by it.
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending().await
+        }
+    }
+}
