@@ -81,8 +81,8 @@ fn write_verdict(summary: &Summary, out: &mut impl io::Write) -> io::Result<()> 
             (GREEN, format!("{} checked, no violations", counted(judged, "response")))
         }
         Verdict::Invalid => {
-            let (found, requests) = (counted(tally.violation_count(), "violation"), counted(total.requests, "request"));
-            (RED, format!("{found} in {requests}"))
+            let kinds: Vec<_> = tally.violations.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+            (RED, format!("{}: {}", counted(tally.violation_count(), "violation"), kinds.join(", ")))
         }
         Verdict::Unknown => (YELLOW, summary.doubts().join("; ")),
     };

@@ -50,3 +50,8 @@ impl Drop for Serve {
         let _ = self.process.wait();
     }
 }
+
+/// A text without its line breaks and indents, which depend on the width of the report.
+pub fn unwrapped(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -1,19 +1,22 @@
 use std::{env, fs};
 
 use super::*;
+use crate::report::suite_schema;
 
 #[test]
-fn the_schema_in_the_repository_is_that_of_the_types() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/result.schema.json");
-    let schema = format!("{:#}\n", result_schema());
-    if env::var_os("SEQUENCE_STRESS_GENERATE").is_some() {
-        fs::write(path, &schema).expect("a file");
+fn the_schemas_in_the_repository_are_those_of_the_types() {
+    for (name, schema) in [("result", result_schema()), ("suite", suite_schema())] {
+        let path = format!("{}/docs/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
+        let schema = format!("{schema:#}\n");
+        if env::var_os("SEQUENCE_STRESS_GENERATE").is_some() {
+            fs::write(&path, &schema).expect("a file");
+        }
+        assert!(
+            fs::read_to_string(path).is_ok_and(|kept| kept == schema),
+            "docs/{name}.schema.json is not that of the types: run SEQUENCE_STRESS_GENERATE=1 scripts/test lib::report::json, and \
+             commit the file"
+        );
     }
-    assert!(
-        fs::read_to_string(path).is_ok_and(|kept| kept == schema),
-        "docs/result.schema.json is not that of the result's types: run SEQUENCE_STRESS_GENERATE=1 scripts/test lib::report::json, and \
-         commit the file"
-    );
 }
 
 #[test]
