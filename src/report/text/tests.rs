@@ -1,22 +1,41 @@
 //! Every message of a report, with all its variants, to be read.
 
-use std::io::Write as _;
 
 mod runs;
 
-use super::*;
-use crate::{
-    preflight::{every_part_note, tests::every_message},
-    run::{ResourceError, RunError},
+use std::time::Duration;
+
+use super::{
+    checks::{
+        accounting, go_aways, health as health_lines, history, idle_limit, longest_wait, pending, phases, planted,
+        slots as slots_line,
+    },
+    line::Line,
+    tables::memory,
+    *,
 };
-use oracle::{CountBounds, Leak, ViolationKind, diagnosis::Cause, history::Kept};
-use workload::{model::Counted, scenario::ServerAction};
+use crate::{
+    frame::HistoryWritten,
+    preflight::{Note, Preflight, every_part_note, tests::every_message},
+    probe::{Accounting, IdleSearch, PendingRequests, SlotCheck, SlotFinding},
+    recorder::Counts,
+    report::PlantedFault,
+    run::{Growth, Health, Memory, NotReady, PhaseSpan, ResourceError, RunError, ServerMemory},
+};
+use oracle::{CountBounds, Holder, Leak, LongestWait, Violation, ViolationKind, diagnosis::Cause, history::Kept};
+use wire::transport::GoAways;
+use workload::{model::Counted, scenario::ServerAction, seed::Seed, sequence::Pattern};
 
 /// What is written, without colours.
 fn plain(write: impl FnOnce(&mut anstream::StripStream<&mut Vec<u8>>) -> io::Result<()>) -> String {
     let mut out = Vec::new();
     write(&mut anstream::StripStream::new(&mut out)).expect("memory has room");
     String::from_utf8(out).expect("UTF-8")
+}
+
+/// Lines as the usual report writes them.
+fn lines(lines: &[Line]) -> String {
+    plain(|out| write_lines(lines, Extent::Usual.columns(), out))
 }
 
 /// How a number of none, of one or of several is written.
@@ -36,35 +55,35 @@ fn found(slots: u32) -> [SlotFinding; 6] {
 
 fn counts() -> String {
     let rose = |n| Counted { success: n, fail: n, inference: n, execution: n };
-    plain(|out| {
-        for n in COUNTS {
-            write_accounting(&Accounting::Agrees { rose: rose(n) }, out)?;
-            let expected = CountBounds { success_min: 3, success_max: 3 + n, fail_max: n };
-            write_accounting(&Accounting::Differs { rose: rose(n), expected }, out)?;
-            if n > 0 {
-                write_pending(&PendingRequests::Left { count: n }, out)?;
-            }
+    let mut all = Vec::new();
+    for n in COUNTS {
+        all.push(accounting(&Accounting::Agrees { rose: rose(n) }));
+        let expected = CountBounds { success_min: 3, success_max: 3 + n, fail_max: n };
+        all.push(accounting(&Accounting::Differs { rose: rose(n), expected }));
+        if n > 0 {
+            all.push(pending(&PendingRequests::Left { count: n }));
         }
-        write_accounting(&Accounting::NotCheckable { why: "WHY".to_owned() }, out)?;
-        write_pending(&PendingRequests::None, out)?;
-        write_pending(&PendingRequests::NotChecked { why: "WHY".to_owned() }, out)
-    })
+    }
+    all.push(accounting(&Accounting::NotCheckable { why: "WHY".to_owned() }));
+    all.push(pending(&PendingRequests::None));
+    all.push(pending(&PendingRequests::NotChecked { why: "WHY".to_owned() }));
+    lines(&all)
 }
 
 fn slots() -> String {
-    plain(|out| {
-        for n in [1_u32, 2] {
-            for finding in found(n) {
-                write_slots(&SlotCheck { finding, requests: n.into(), took: Duration::from_millis(7) }, out)?;
-            }
-            for ended_us in [None, Some(5000)] {
-                let found = IdleSearch::Found { configured_us: 4000, kept_us: 4100, ended_us, trials: n };
-                write_idle_limit(&found, out)?;
-            }
+    let mut all = Vec::new();
+    for n in [1_u32, 2] {
+        for finding in found(n) {
+            all.push(slots_line(&SlotCheck { finding, requests: n.into(), took: Duration::from_millis(7) }));
         }
-        write_idle_limit(&IdleSearch::NotAsked, out)?;
-        write_idle_limit(&IdleSearch::NotCheckable { why: "WHY".to_owned() }, out)
-    })
+        for ended_us in [None, Some(5000)] {
+            let found = IdleSearch::Found { configured_us: 4000, kept_us: 4100, ended_us, trials: n };
+            all.extend(idle_limit(&found));
+        }
+    }
+    all.extend(idle_limit(&IdleSearch::NotAsked));
+    all.extend(idle_limit(&IdleSearch::NotCheckable { why: "WHY".to_owned() }));
+    lines(&all)
 }
 
 fn health() -> String {
@@ -77,66 +96,63 @@ fn health() -> String {
         not_ready: vec![not_ready(Server, None, false, 1), not_ready(Model, Some(2_500_000_000), true, 2)],
         memory: Some(ServerMemory { first: 1_000_000, last: 3_000_000, growth: None }),
     };
-    plain(|out| {
-        write_health(&health, false, out)?;
-        health.not_ready.clear();
-        health.unanswered = 0;
-        for (is_steady, sequences) in [(true, 1000), (false, 1000), (false, 1)] {
-            let growth = Some(Growth { bytes: 2_000_000, sequences, is_steady });
-            health.memory = Some(ServerMemory { first: 1_000_000, last: 3_000_000, growth });
-            write_health(&health, true, out)?;
-        }
-        health.memory = None;
-        write_health(&health, false, out)
-    })
+    let mut all = health_lines(&health, false);
+    health.not_ready.clear();
+    health.unanswered = 0;
+    for (is_steady, sequences) in [(true, 1000), (false, 1000), (false, 1)] {
+        let growth = Some(Growth { bytes: 2_000_000, sequences, is_steady });
+        health.memory = Some(ServerMemory { first: 1_000_000, last: 3_000_000, growth });
+        all.extend(health_lines(&health, true));
+    }
+    health.memory = None;
+    all.extend(health_lines(&health, false));
+    lines(&all)
 }
 
 fn connections_and_waits() -> String {
     use ServerAction::{Reload, ReloadDirect, ReloadOldest, Restart};
-    plain(|out| {
-        for n in COUNTS {
-            write_go_aways(GoAways { connections: n, retried: n, cut: n }, out)?;
-        }
-        for population in ["", "fast"] {
-            let population = population.to_owned();
-            let correlation_id = workload::sequence::CorrelationId(std::num::NonZeroU64::MIN);
-            let holder = |slot| Holder { population: population.clone(), correlation_id, slot, held_ms: 5 };
-            let holders = vec![holder(None), holder(Some(3))];
+    let mut all: Vec<_> =
+        COUNTS.iter().filter_map(|&n| go_aways(GoAways { connections: n, retried: n, cut: n })).collect();
+    for population in ["", "fast"] {
+        let population = population.to_owned();
+        let correlation_id = workload::sequence::CorrelationId(std::num::NonZeroU64::MIN);
+        let holder = |slot| Holder { population: population.clone(), correlation_id, slot, held_ms: 5 };
+        for extent in [Extent::Usual, Extent::Wide] {
+            let holders = [None, Some(3)].into_iter().cycle().take(6).map(holder).collect();
             let longest =
                 LongestWait { population: population.clone(), correlation_id, at_ns: 1_000_000, waited_ms: 9, holders };
-            write_longest_wait(&longest, out)?;
+            all.push(longest_wait(&longest, extent));
         }
-        let span = |server: Option<ServerAction>| PhaseSpan {
-            name: "second".to_owned(),
-            began_us: 1_000_000,
-            ended_us: 2_000_000,
-            server: server.map(|action| format!("{}, in 20 ms", action.what())),
-        };
-        let actions = [Reload, ReloadDirect, ReloadOldest, Restart].map(Some);
-        write_phases(&[None].into_iter().chain(actions).map(span).collect::<Vec<_>>(), out)
-    })
+    }
+    let span = |server: Option<ServerAction>| PhaseSpan {
+        name: "second".to_owned(),
+        began_us: 1_000_000,
+        ended_us: 2_000_000,
+        server: server.map(|action| format!("{}, in 20 ms", action.what())),
+    };
+    let actions = [Reload, ReloadDirect, ReloadOldest, Restart].map(Some);
+    all.extend(phases(&[None].into_iter().chain(actions).map(span).collect::<Vec<_>>()));
+    lines(&all)
 }
 
 fn history_and_faults() -> String {
-    plain(|out| {
-        for n in COUNTS {
-            let kept = Kept { entries: n, left_out: n, lost: n, ..Kept::default() };
-            describe_history(&HistoryWritten { path: "FILE".into(), kept }, out)?;
-            let fates = [(n, 0, false), (n, n, false), (n, n, true)];
-            for (chances, committed, is_found) in if n == 0 { &fates[..1] } else { &fates } {
-                let planted = PlantedFault { fault: "off-by-one".to_owned(), chances: *chances, committed: *committed };
-                write_planted(&planted, *is_found, out)?;
-            }
+    let mut all = Vec::new();
+    for n in COUNTS {
+        let kept = Kept { entries: n, left_out: n, lost: n, ..Kept::default() };
+        all.push(history(&HistoryWritten { path: "FILE".into(), kept }));
+        let fates = [(n, 0, false), (n, n, false), (n, n, true)];
+        for (chances, committed, is_found) in if n == 0 { &fates[..1] } else { &fates } {
+            let its = PlantedFault { fault: "off-by-one".to_owned(), chances: *chances, committed: *committed };
+            all.push(planted(&its, *is_found));
         }
-        for memory in [
-            Memory { after_10_s: Some(1), at_end: Some(2), peak: Some(3) },
-            Memory { after_10_s: None, at_end: Some(2), peak: Some(3) },
-            Memory::default(),
-        ] {
-            writeln!(out, "{}", describe_memory(&memory))?;
-        }
-        Ok(())
-    })
+    }
+    let memories = [
+        Memory { after_10_s: Some(1), at_end: Some(2), peak: Some(3) },
+        Memory { after_10_s: None, at_end: Some(2), peak: Some(3) },
+        Memory::default(),
+    ];
+    let memories = memories.map(|its| [Extent::Usual, Extent::Wide].map(|extent| memory(&its, extent) + "\n").concat());
+    lines(&all) + &memories.concat()
 }
 
 fn kinds_and_causes() -> String {
@@ -168,7 +184,7 @@ fn every_message_with_all_its_variants() {
         ("parts of the protocol", parts.concat()),
         ("errors", errors.concat()),
         ("kinds and causes", kinds_and_causes()),
-        ("violations that are not shown", runs::not_shown()),
+        ("violations", runs::violations()),
         ("verdicts", runs::verdicts()),
         ("claims", runs::claims()),
         ("a report", runs::report()),

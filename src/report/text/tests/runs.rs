@@ -5,14 +5,14 @@ use std::sync::Arc;
 use super::*;
 use crate::{
     preflight::{
-        Hints, Note, Part,
+        Hints, Part,
         tests::{scenario, told},
     },
     recorder::{Tally, Times, Waits},
-    report::{ScenarioOutcome, SuiteRow, write_suite},
+    report::{ScenarioOutcome, SuiteResult, SuiteRow, write_suite_header},
     run::{Interrupted, RunResult},
 };
-use oracle::history::Scene;
+use oracle::{diagnosis::Explanation, history::Scene};
 use workload::{
     claim::{Claim, Claims},
     conversation::Transport,
@@ -89,7 +89,8 @@ pub(super) fn preflights() -> String {
         let mut preflight = told(&scenario, hints);
         preflight.notes.clear();
         change(&mut preflight);
-        plain(|out| write_preflight(&scenario, "test", Seed(42), &preflight, out))
+        let of = |extent| plain(|out| write_preflight(&scenario, "test", Seed(42), &preflight, extent, out));
+        of(Extent::Usual) + &of(Extent::Wide)
     };
     let part = |part: &'static str, has| Part { part: part.into(), has, why: None, not_checked: None };
     let slots = |slots| Hints { slots: Some(slots), ..HINTS };
@@ -111,18 +112,32 @@ pub(super) fn preflights() -> String {
     .concat()
 }
 
-pub(super) fn not_shown() -> String {
-    plain(|out| {
-        for (all, shown, kept) in [(1, 1, 1), (2, 1, 2), (21, 20, 21), (2000, 20, 1000)] {
-            let mut its = summary("", HINTS);
-            its.result.tally.violations.insert(ViolationKind::WrongSum, all);
-            its.result.violations = (0..kept).map(|_| violation()).collect();
-            for is_ended_by_first in [false, true] {
-                write_not_shown(shown, &its, is_ended_by_first, out)?;
-            }
-        }
-        Ok(())
-    })
+pub(super) fn violations() -> String {
+    let with_cause = |cause| {
+        let explanations = vec![Explanation::new(cause, [])];
+        Violation { explanations, ..violation() }
+    };
+    let causes = Cause::ALL.into_iter().take(12);
+    let several: Vec<_> = [violation()].into_iter().chain(causes.map(with_cause)).collect();
+    let of = |found: &[Violation], all: u64, extent| {
+        let mut its = summary("", HINTS);
+        its.result.tally.violations.insert(ViolationKind::WrongSum, all);
+        its.result.violations = found.to_vec();
+        plain(|out| write_groups(&its, extent, out))
+    };
+    let same: Vec<_> = (0..3).map(|_| violation()).collect();
+    let mut live = LiveLines::default();
+    let live = plain(|out| same.iter().chain(&several).take(6).try_for_each(|its| live.write(its, out)));
+    let usual = Extent::Usual;
+    [
+        of(&same[..1], 1, usual),
+        of(&same, 3, usual),
+        of(&same, 2000, usual),
+        of(&several, 13, usual),
+        of(&several, 13, Extent::Wide),
+        live,
+    ]
+    .join("--\n")
 }
 
 fn violation() -> Violation {
@@ -138,7 +153,7 @@ pub(super) fn verdicts() -> String {
     let of = |text: &str, count, change: &dyn Fn(&mut Summary)| {
         let mut its = no_claims(text, count);
         change(&mut its);
-        plain(|out| write_verdict(&its, out))
+        plain(|out| write_text(&its, Extent::Short, out))
     };
     let unanswered = |count| {
         move |its: &mut Summary| {
@@ -193,7 +208,7 @@ fn not_reached(text: &str, claim: Claim, hints: Hints, change: &dyn Fn(&mut Summ
     its.scenario.claims = Some(claims);
     its.result.tally.reached.set(claim, 1);
     change(&mut its);
-    let text = plain(|out| write_verdict(&its, out));
+    let text = plain(|out| write_text(&its, Extent::Short, out));
     text.split_inclusive('\n').filter(|line| line.starts_with("not reached")).collect()
 }
 
@@ -238,7 +253,9 @@ pub(super) fn report() -> String {
     for its in [&mut its, &mut nothing, &mut cut_off] {
         its.scenario.claims = Some(Claims::default());
     }
-    [&its, &nothing, &cut_off].map(|its| plain(|out| write_text(its, out))).join("\n")
+    let of =
+        |its: &Summary| [Extent::Usual, Extent::Wide].map(|extent| plain(|out| write_text(its, extent, out))).concat();
+    [&its, &nothing, &cut_off].map(of).join("\n")
 }
 
 pub(super) fn suite() -> String {
@@ -254,7 +271,7 @@ pub(super) fn suite() -> String {
     invalid.result.tally.violations.insert(ViolationKind::Lost, 1);
     (slow.result.tally.slow, slow.result.preflight.limits.threshold) = (1, Some(Duration::from_millis(100)));
     slots.result.slots.finding = SlotFinding::NotCheckable { why: "WHY".to_owned() };
-    let lines = [
+    let rows = vec![
         line("valid", run(valid())),
         line("unjudged", run(unjudged)),
         line("invalid", run(invalid)),
@@ -266,9 +283,14 @@ pub(super) fn suite() -> String {
         line("interrupted", ScenarioOutcome::Interrupted),
         line("not-begun", ScenarioOutcome::NotBegun),
     ];
+    let alone = SuiteResult { seed: Seed(42), took: Duration::from_secs(3), rows: vec![line("valid", run(valid()))] };
+    let all = SuiteResult { rows, took: Duration::from_secs(30), ..alone.clone() };
     plain(|out| {
-        write_suite(&lines, out)?;
-        write_suite(&lines[..1], out)?;
-        write_suite(&[], out)
+        for suite in [&all, &alone] {
+            write_suite_header(12, out)?;
+            suite.rows.iter().try_for_each(|row| row.write(12, out))?;
+            suite.write_end(out)?;
+        }
+        Ok(())
     })
 }
