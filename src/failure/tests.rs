@@ -172,7 +172,7 @@ fn what_is_no_failure_file_is_refused() {
         ("sequence-stress-failure", "something", "its format is 'something' and not 'sequence-stress-failure'"),
         ("version = 1", "version = 2", "its version is 2, and this program reads version 1"),
         ("send 0 START END 1", "sing", "conversation 1 (worker 0 context 0): 'sing' is no act"),
-        ("kind = ", "kin = ", "unknown key `kin`"),
+        ("kind = ", "kin = ", "there is no key 'kin'"),
         ("wrong-sum", "wrong", "and is `wrong`"),
         ("version = 1", "", "it lacks its version"),
         ("seed = 42", "seed = \"many\"", "line 7: 'many' is no whole number of 64 bits"),
@@ -183,7 +183,7 @@ fn what_is_no_failure_file_is_refused() {
         ("format = \"sequence-stress-failure\"", "", "it is no failure file; --failure of a run"),
         ("workers = 8", "workers = 0", "its scenario"),
         ("workers = 8", "workers = 0", "it has to be a whole number from 1"),
-        ("acts", "act", "unknown key `act`"),
+        ("acts", "act", "there is no key 'act' here"),
     ] {
         assert!(good.contains(from), "{good}");
         let error = Failure::from_text(&good.replace(from, to)).expect_err(problem);

@@ -103,10 +103,8 @@ fn write_example(violation: &Violation, columns: usize, out: &mut impl io::Write
         let label = if index == 0 { "cause" } else { "or" };
         lines.push(Line::fine(label, format!("{cause}: {} Evidence: {evidence}", cause.what())));
     }
-    lines.push(Line::fine(
-        "read on",
-        format!("docs/VIOLATIONS.md#{0} or `sequence-stress explain {0}`", violation.kind),
-    ));
+    lines.push(Line::fine("read on", format!("docs/VIOLATIONS.md#{}", violation.kind)));
+    lines.push(Line::fine("read on", format!("sequence-stress explain {}", violation.kind)));
     write_lines(&lines, columns, out)
 }
 
