@@ -239,6 +239,4 @@ impl Oracle {
 }
 
 #[cfg(test)]
-mod simulation;
-#[cfg(test)]
 mod tests;
