@@ -6,6 +6,7 @@ use crate::{
     Violation,
     diagnosis::{Explanation, ModelFacts, explain},
     history::{Begun, Entry, Scene},
+    nanos,
 };
 use workload::event::Nanos;
 
@@ -68,7 +69,7 @@ impl Explainer {
             fresh: VecDeque::new(),
             entries: 0,
             bytes: 0,
-            span: u64::try_from(span.as_nanos()).unwrap_or(u64::MAX),
+            span: nanos(span),
             gaps: VecDeque::new(),
             accused: VecDeque::new(),
             taken: 0,
@@ -137,12 +138,11 @@ impl Explainer {
 
     fn causes(&mut self, violation: &Violation) -> Vec<Explanation> {
         self.sort();
-        let follow_up = u64::try_from(FOLLOW_UP.as_nanos()).unwrap_or(u64::MAX);
         // What is missing would look as if it had not been sent, or not answered.
         let (before, after): (Vec<_>, Vec<_>) = self.gaps.iter().partition(|(since, _)| *since <= violation.at_ns);
         let since = before.iter().map(|(_, until)| until.saturating_add(1)).max().unwrap_or(0);
         let next = after.iter().map(|(since, _)| since.saturating_sub(1)).min().unwrap_or(Nanos::MAX);
-        let until = violation.at_ns.saturating_add(follow_up).min(next);
+        let until = violation.at_ns.saturating_add(nanos(FOLLOW_UP)).min(next);
         let window = self.sorted.make_contiguous();
         let place = |at| window.partition_point(|entry| entry.at < at);
         (self.explain)(violation, &window[place(since)..place(until.saturating_add(1)).max(place(since))], &self.known)

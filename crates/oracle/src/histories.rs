@@ -136,12 +136,13 @@ impl Histories {
     }
 
     /// The answer to a request has come.
-    pub(super) fn answer(&mut self, given: &Given, lane: usize, number: u64, answer: Prediction) -> Found {
+    pub(super) fn answer(&mut self, given: &Given, request: &Request, answer: Prediction) -> Found {
+        let (lane, number) = (request.lane.index(), request.number);
         if !self.extend(given, lane, number) {
             return Found::TooMany;
         }
         let is_it = |edge: &Edge| edge.request.filter(|(of, its, _)| (*of, *its) == (lane, number));
-        let mixed = given.streams[lane].get(number).is_some_and(|request| request.mixed && !request.step.start);
+        let mixed = request.mixed && !request.step.start;
         let possibilities = Possibilities::of(self.edges.iter().filter_map(is_it).map(|(.., said)| said), mixed);
         if !possibilities.allow(answer) {
             return Found::Contradiction(possibilities);
@@ -336,11 +337,11 @@ impl Histories {
 
     /// The stream of a lane is cut: what each history has not taken in of it are strays now.
     pub(super) fn cut(&mut self, lane: usize, stream: &Stream, cut: Option<usize>) {
-        let end = stream.first() + stream.requests().count() as u64;
+        let end = stream.end();
         for node in &mut self.nodes {
-            let taken = usize::try_from(node.taken[lane].saturating_sub(stream.first())).unwrap_or(usize::MAX);
+            let taken = usize::try_from(node.taken[lane].saturating_sub(stream.first)).unwrap_or(usize::MAX);
             if let Some(cut) = cut {
-                let unanswered = stream.requests().take(taken).filter(|request| request.counts());
+                let unanswered = stream.requests.iter().take(taken).filter(|request| request.counts());
                 node.from[cut] = unanswered.filter(|request| request.fate != super::stream::Fate::Answered).count();
             }
             node.taken[lane] = end;

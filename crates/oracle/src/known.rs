@@ -14,6 +14,7 @@ use super::{
     strays::{CUTS_MAX, Strays},
     stream::{Fate, Request, Stream},
 };
+use crate::nanos;
 use workload::{
     conversation::Lane,
     event::{Disturbance, Nanos},
@@ -30,17 +31,17 @@ pub(super) struct Knowledge {
     pub(super) correlation_id: CorrelationId,
     pub(super) form: IdForm,
     streams: Vec<Stream>,
-    strays: Strays,
+    pub(super) strays: Strays,
     /// What the server may hold, where `histories` does not say it.
     possible: Possible,
-    times: Times,
+    pub(super) times: Times,
     /// While several streams have requests under way.
     histories: Option<Box<Histories>>,
     /// Nothing is known until all that is under way is answered.
     lost: Option<Doubt>,
     overlap: Overlap,
     expiry: Expiry,
-    seat: Seat,
+    pub(super) seat: Seat,
     sent: u64,
     /// Where the last request was sent.
     last_lane: Lane,
@@ -123,6 +124,8 @@ impl Knowledge {
         let starts = step.start && step.flaw().is_none();
         let sequence = self.seat.send(starts, at, others(&mut self.streams, lane));
         let request = Request {
+            lane,
+            number: self.stream(lane).end(),
             step,
             sent_at: at,
             serial: self.sent,
@@ -135,11 +138,6 @@ impl Knowledge {
         if rules.mixes {
             self.look_for_overlap(at, rules);
         }
-    }
-
-    /// A request was executed in a slot; returns the slot in which its sequence was before, where that is another.
-    pub(super) fn executed_in(&mut self, request: &Request, slot: u32) -> Option<u32> {
-        self.seat.executed(request, slot)
     }
 
     /// A stream is gone; returns how many of its requests will never be settled.
@@ -161,7 +159,7 @@ impl Knowledge {
             }
         }
         let may_come = !requests.is_empty();
-        self.strays.add(requests, 0, until);
+        self.strays.add(requests, until);
         if may_come && rules.arithmetic.answers.are_iterative() {
             // Each of its executions may come in between those of a later one.
             self.strays.lose_all(until);
@@ -189,9 +187,9 @@ impl Knowledge {
         abandoned
     }
 
-    fn settle(&mut self, lane: Lane, number: u64, at: Nanos, rules: &Rules) {
+    fn settle(&mut self, request: &Request, at: Nanos, rules: &Rules) {
         self.last_answer = at;
-        self.streams[lane.index()].settle(number);
+        self.streams[request.lane.index()].settle(request.number);
         if rules.mixes {
             self.end_overlap(at);
         }
@@ -227,7 +225,7 @@ impl Knowledge {
     }
 
     fn begin_histories(&self) -> Histories {
-        let taken = std::array::from_fn(|lane| self.streams.get(lane).map_or(0, Stream::first));
+        let taken = std::array::from_fn(|lane| self.streams.get(lane).map_or(0, |stream| stream.first));
         let from = std::array::from_fn(|cut| self.strays.cuts.get(cut).map_or(0, |cut| cut.from));
         let node = |state| Node { state, taken, from, times: self.times };
         Histories::new(self.possible.states().map(node).collect())
@@ -238,7 +236,7 @@ impl Knowledge {
         let idle_since = rules.idle_limit.map_or(Some(at), |limit| at.checked_sub(nanos(limit)));
         let (cuts, fog) = self.strays.unfinished(at);
         let cuts = cuts.map(|cut| Summary::of(cut.iter(), idle_since));
-        let streams = self.streams.iter().map(|stream| Summary::of(stream.requests(), idle_since));
+        let streams = self.streams.iter().map(|stream| Summary::of(stream.requests.iter(), idle_since));
         let all: Vec<_> = streams.chain(cuts).chain(fog.map(Summary::unknown)).collect();
         if overlap::may_overlap(&all, idle_since) {
             self.overlap.begin(self.sent);
@@ -247,7 +245,7 @@ impl Knowledge {
                 histories.forget_sums();
             }
             let strays = self.strays.cuts.iter_mut().flat_map(|cut| &mut cut.requests);
-            for request in self.streams.iter_mut().flat_map(Stream::requests_mut).chain(strays) {
+            for request in self.streams.iter_mut().flat_map(|stream| &mut stream.requests).chain(strays) {
                 request.mixed = true;
             }
         }
@@ -255,7 +253,7 @@ impl Knowledge {
 
     fn end_overlap(&mut self, at: Nanos) {
         let (cuts, fog) = self.strays.unfinished(at);
-        let requests = self.streams.iter().flat_map(Stream::requests).chain(cuts.flatten());
+        let requests = self.streams.iter().flat_map(|stream| &stream.requests).chain(cuts.flatten());
         let unfinished = requests.filter(|request| request.fate != Fate::Answered).map(|request| request.serial);
         self.overlap.end_without(unfinished.chain(fog.map(|_| 0)).min());
     }
@@ -271,8 +269,4 @@ impl Knowledge {
 /// All streams but this one.
 fn others(streams: &mut [Stream], lane: Lane) -> impl Iterator<Item = &mut Stream> {
     streams.iter_mut().enumerate().filter(move |(its, _)| *its != lane.index()).map(|(_, stream)| stream)
-}
-
-fn nanos(time: std::time::Duration) -> Nanos {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

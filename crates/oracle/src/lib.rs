@@ -214,13 +214,6 @@ impl Oracle {
         Observation::new(&self.rules, id, &event).of(event.kind)
     }
 
-    /// The contexts that wait for answers.
-    pub fn waiting(&self) -> impl Iterator<Item = ContextId> {
-        self.contexts()
-            .filter(|(_, id)| id.streams().any(|(_, stream)| stream.waiting().next().is_some()))
-            .map(|(c, _)| c)
-    }
-
     /// The streams that wait for answers.
     pub fn waiting_streams(&self) -> impl Iterator<Item = (ContextId, Lane)> {
         self.contexts().flat_map(|(context, id)| {
@@ -236,6 +229,14 @@ impl Oracle {
             (ContextId { worker: number(index / per_worker), context: number(index % per_worker) }, id)
         })
     }
+}
+
+fn nanos(time: Duration) -> Nanos {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn ms(nanos: Nanos) -> u64 {
+    nanos / 1_000_000
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::{mem, time::Duration};
 use super::{
     Disorder, Doubt, Evidence, Outcome, Place, Rules, Ruling, Sender, Settled, Violation, ViolationKind,
     known::{Judged, Knowledge},
+    ms,
     order::Answer,
     refusal::Reason,
     stream::Request,
@@ -60,7 +61,7 @@ impl<'o> Observation<'o> {
 
     /// An answer that is as it should be, but for what it says.
     fn answered(&mut self, id: RequestId, sum: Number, seen: Option<Seen>) {
-        let Some((number, request)) = self.asked(id) else {
+        let Some(request) = self.id.stream(self.lane).asked(id) else {
             return self.not_asked_for(Some(id), id.to_string(), None);
         };
         if sum.elements() != request.step.value.elements() {
@@ -70,25 +71,18 @@ impl<'o> Observation<'o> {
         self.check_order(&request);
         let rules = self.rules;
         if request.step.flaw().is_some() {
-            self.flawed(&request, number, Ok(()), None);
-        } else if rules.arithmetic.answers.are_iterative() && self.id.is_in_fog(request.sent_at) {
-            self.without_news(number, Doubt::Stragglers);
+            self.flawed(&request, Ok(()), None);
+        } else if rules.arithmetic.answers.are_iterative() && self.id.strays.in_fog(request.sent_at) {
+            self.without_news(&request, Doubt::Stragglers);
             self.settle(&request, Outcome::Completed, None, Some(Doubt::Stragglers));
         } else if let (Some(controls), Some(seen)) = (&rules.controls, seen)
             && !self.is_right(&request, controls, seen, Some(sum))
         {
-            self.without_news(number, Doubt::State);
+            self.without_news(&request, Doubt::State);
             self.settle(&request, Outcome::Completed, None, None);
         } else {
-            self.completed(&request, number, sum);
+            self.completed(&request, sum);
         }
-    }
-
-    /// A request of this stream that waits for its answer, and its number.
-    fn asked(&mut self, id: RequestId) -> Option<(u64, Request)> {
-        let stream = self.id.stream(self.lane);
-        let number = stream.number_of(id)?;
-        Some((number, *stream.get(number).expect("it has this number")))
     }
 
     fn check_order(&mut self, request: &Request) {
@@ -99,7 +93,8 @@ impl<'o> Observation<'o> {
     }
 
     fn received(&mut self, received: &Received) {
-        let Some((number, request)) = received.request().and_then(|request| self.asked(request)) else {
+        let asked = received.request().and_then(|request| self.id.stream(self.lane).asked(request));
+        let Some(request) = asked else {
             let error = received.result.as_ref().err().cloned();
             return self.not_asked_for(received.request(), received.id.clone(), error);
         };
@@ -111,50 +106,50 @@ impl<'o> Observation<'o> {
         }
         match &received.result {
             Err(text) if self.id.may_be_disturbed(request.sent_at) && self.rules.words.say_out_of_service(text) => {
-                self.without_news(number, Doubt::Disturbed);
+                self.without_news(&request, Doubt::Disturbed);
                 self.settle(&request, Outcome::Failed, None, Some(Doubt::Disturbed));
             }
             result if request.step.flaw().is_some() => {
-                self.flawed(&request, number, result.as_ref().map(|_| ()).map_err(String::as_str), received.code);
+                self.flawed(&request, result.as_ref().map(|_| ()).map_err(String::as_str), received.code);
             }
             // Two requests to an iterative model share what they add up.
-            result if self.rules.arithmetic.answers.are_iterative() && self.id.is_in_fog(request.sent_at) => {
+            result if self.rules.arithmetic.answers.are_iterative() && self.id.strays.in_fog(request.sent_at) => {
                 let outcome = if result.is_ok() { Outcome::Completed } else { Outcome::Failed };
-                self.without_news(number, Doubt::Stragglers);
+                self.without_news(&request, Doubt::Stragglers);
                 self.settle(&request, outcome, None, Some(Doubt::Stragglers));
             }
-            result if self.is_cancelled(result) && self.id.may_be_swept(&request) => {
-                self.without_news(number, Doubt::Cancelled);
+            result if self.is_cancelled(result) && self.id.strays.may_sweep(request.sent_at) => {
+                self.without_news(&request, Doubt::Cancelled);
                 self.settle(&request, Outcome::Failed, None, Some(Doubt::Cancelled));
             }
             Err(text) if words::say_expired(text) => {
                 self.check_code(&request.step, Reason::Unavailable, received.code, text);
-                self.expired(&request, number, text);
+                self.expired(&request, text);
             }
             Err(text) if words::want_start(text, &self.id.correlation_id.written(self.id.form), &self.rules.model) => {
                 self.check_code(&request.step, Reason::Invalid, received.code, text);
-                self.refused(&request, number, text);
+                self.refused(&request, text);
             }
             Err(text) => {
-                let is_taken = self.rules.words == Words::Unknown
-                    && self.refused_in_other_words(&request, number, received.code, text);
+                let is_taken =
+                    self.rules.words == Words::Unknown && self.refused_in_other_words(&request, received.code, text);
                 if !is_taken {
-                    self.failed(&request, number, received);
+                    self.failed(&request, received);
                 }
             }
             Ok(response) => {
                 if let Some(answer) = self.number_of(&request, response) {
-                    self.completed(&request, number, answer);
+                    self.completed(&request, answer);
                 } else {
-                    self.without_news(number, Doubt::State);
+                    self.without_news(&request, Doubt::State);
                     self.settle(&request, Outcome::Completed, None, None);
                 }
             }
         }
     }
 
-    fn without_news(&mut self, number: u64, doubt: Doubt) {
-        self.id.answer_without_news(self.lane, number, self.at, self.rules, doubt);
+    fn without_news(&mut self, request: &Request, doubt: Doubt) {
+        self.id.answer_without_news(request, self.at, self.rules, doubt);
     }
 
     /// Whether an answer is what a cancelled request gets: over a stream nothing, or no further responses; elsewhere an error without
@@ -169,13 +164,13 @@ impl<'o> Observation<'o> {
         }
     }
 
-    fn completed(&mut self, request: &Request, number: u64, answer: Number) {
+    fn completed(&mut self, request: &Request, answer: Number) {
         let step = &request.step;
         let (arithmetic, id) = (self.rules.arithmetic, self.id.correlation_id.told(self.id.form));
         let alone = arithmetic.stateless_answer(step, id);
         // Where a model has no state, no sum tells of any.
         let sum = if alone.is_some() { step.value } else { arithmetic.sum(answer, step, id) };
-        let mut verdict = self.id.answer(self.lane, number, Answer::Sum(sum), self.at, self.rules);
+        let mut verdict = self.id.answer(request, Answer::Sum(sum), self.at, self.rules);
         if let Some(right) = alone
             && verdict != Judged::NotRefused
         {
@@ -198,14 +193,14 @@ impl<'o> Observation<'o> {
         self.settle(request, Outcome::Completed, Some(answer), verdict.doubt());
     }
 
-    fn refused(&mut self, request: &Request, number: u64, text: &str) {
+    fn refused(&mut self, request: &Request, text: &str) {
         let step = &request.step;
         if step.start && self.may_be_ended_by_the_one_before(request) {
-            self.without_news(number, Doubt::Overlap);
+            self.without_news(request, Doubt::Overlap);
             return self.settle(request, Outcome::Refused, None, Some(Doubt::Overlap));
         }
-        let since_ms = ms(self.at.saturating_sub(self.id.last_accepted()));
-        let verdict = self.id.answer(self.lane, number, Answer::Refused, self.at, self.rules);
+        let since_ms = ms(self.at.saturating_sub(self.id.times.accepted));
+        let verdict = self.id.answer(request, Answer::Refused, self.at, self.rules);
         if verdict == Judged::WronglyRefused {
             let since_ms = (!step.start).then_some(since_ms);
             let evidence = Evidence::Refused { since_ms, error: text.to_owned(), disorder: self.disorder() };
@@ -216,10 +211,10 @@ impl<'o> Observation<'o> {
 
     /// An error in words that are not known: taken for a refusal for want of START, or for a time limit, where its code may be that of
     /// one, and a correct server may refuse the request just now. Returns whether it was.
-    fn refused_in_other_words(&mut self, request: &Request, number: u64, code: Option<Code>, text: &str) -> bool {
-        let of = if !request.step.start && Reason::Invalid.may_have(code) && self.take_for_refused(number) {
+    fn refused_in_other_words(&mut self, request: &Request, code: Option<Code>, text: &str) -> bool {
+        let of = if !request.step.start && Reason::Invalid.may_have(code) && self.take_for_refused(request) {
             "a step that needs START first"
-        } else if Reason::Unavailable.may_have(code) && self.take_for_expired(number) {
+        } else if Reason::Unavailable.may_have(code) && self.take_for_expired(request) {
             "a time limit that passed"
         } else {
             return false;
@@ -229,27 +224,25 @@ impl<'o> Observation<'o> {
     }
 
     /// Takes a request for refused for want of START, where a correct server may refuse it. Returns whether one may.
-    fn take_for_refused(&mut self, number: u64) -> bool {
-        let request = *self.id.stream(self.lane).get(number).expect("it has this number");
+    fn take_for_refused(&mut self, request: &Request) -> bool {
         let mut after = self.id.clone();
-        let verdict = after.answer(self.lane, number, Answer::Refused, self.at, self.rules);
+        let verdict = after.answer(request, Answer::Refused, self.at, self.rules);
         if verdict == Judged::WronglyRefused {
             return false;
         }
         *self.id = after;
-        self.settle(&request, Outcome::Refused, None, verdict.doubt());
+        self.settle(request, Outcome::Refused, None, verdict.doubt());
         true
     }
 
     /// Takes a request for refused for a time limit, where a correct server may refuse it. Returns whether one may.
-    fn take_for_expired(&mut self, number: u64) -> bool {
-        let request = *self.id.stream(self.lane).get(number).expect("it has this number");
+    fn take_for_expired(&mut self, request: &Request) -> bool {
         let mut after = self.id.clone();
-        if !after.answer_expired(self.lane, number, self.at, self.rules) {
+        if !after.answer_expired(request, self.at, self.rules) {
             return false;
         }
         *self.id = after;
-        self.settle(&request, Outcome::Expired, None, None);
+        self.settle(request, Outcome::Expired, None, None);
         true
     }
 
@@ -268,7 +261,7 @@ impl<'o> Observation<'o> {
     }
 
     /// A request that has to be refused for its flaw, and changes nothing.
-    fn flawed(&mut self, request: &Request, number: u64, result: Result<(), &str>, code: Option<Code>) {
+    fn flawed(&mut self, request: &Request, result: Result<(), &str>, code: Option<Code>) {
         let step = &request.step;
         let Some(flaw) = step.flaw() else { return };
         let (kind, outcome, error) = match result {
@@ -278,21 +271,21 @@ impl<'o> Observation<'o> {
                 } else {
                     self.ruling.other_words = Some(OtherWords { of: flaw.name(), text: text.to_owned() });
                 }
-                self.id.answer_unchanged(self.lane, number, self.at, self.rules);
+                self.id.answer_unchanged(request, self.at, self.rules);
                 return self.settle(request, Outcome::Refused, None, None);
             }
             Err(text) => (ViolationKind::UnexpectedError, Outcome::Failed, Some(text.to_owned())),
             Ok(()) => (ViolationKind::FlawAccepted, Outcome::Completed, None),
         };
         self.violation(kind, Some(step), Evidence::Flaw { flaw, error });
-        self.without_news(number, Doubt::State);
+        self.without_news(request, Doubt::State);
         self.settle(request, outcome, None, None);
     }
 
     /// The step's sequence waited for a slot for too long, and is refused as a whole.
-    fn expired(&mut self, request: &Request, number: u64, text: &str) {
+    fn expired(&mut self, request: &Request, text: &str) {
         let step = &request.step;
-        let allowed = self.id.answer_expired(self.lane, number, self.at, self.rules);
+        let allowed = self.id.answer_expired(request, self.at, self.rules);
         if !allowed {
             let evidence = Evidence::Expired { error: text.to_owned() };
             self.violation(ViolationKind::SpuriousTimeout, Some(step), evidence);
@@ -301,12 +294,12 @@ impl<'o> Observation<'o> {
     }
 
     /// The server may have executed the step, and may have ended the sequence.
-    fn failed(&mut self, request: &Request, number: u64, received: &Received) {
+    fn failed(&mut self, request: &Request, received: &Received) {
         let has_to_be_refused = self.id.has_to_refuse(&request.step);
         let error = received.result.as_ref().err().cloned().unwrap_or_default();
         let evidence = Evidence::Failed { has_to_be_refused, code: received.code, error };
         self.violation(ViolationKind::UnexpectedError, Some(&request.step), evidence);
-        self.without_news(number, Doubt::State);
+        self.without_news(request, Doubt::State);
         self.settle(request, Outcome::Failed, None, None);
     }
 
@@ -378,10 +371,6 @@ impl<'o> Observation<'o> {
         let place = Place::new(self.context, self.id.correlation_id, step.copied());
         self.ruling.violations.push(Violation::at(place, kind, self.at, evidence));
     }
-}
-
-fn ms(nanos: Nanos) -> u64 {
-    nanos / 1_000_000
 }
 
 impl Judged {

@@ -56,13 +56,13 @@ struct Run {
 }
 
 impl Strays {
-    /// A stream was cut with these requests unanswered, of which `from` have been taken in.
-    pub(super) fn add(&mut self, requests: Vec<Request>, from: usize, until: Nanos) {
+    /// A stream was cut with these requests unanswered.
+    pub(super) fn add(&mut self, requests: Vec<Request>, until: Nanos) {
         if requests.is_empty() {
             return;
         }
         self.sweeps_until = self.sweeps_until.max(until);
-        self.cuts.push(Cut { requests, from, until });
+        self.cuts.push(Cut { requests, from: 0, until });
         if self.cuts.len() > CUTS_MAX || self.cuts.iter().map(|cut| cut.requests.len()).sum::<usize>() > STRAYS_MAX {
             self.lose_in_fog();
         }

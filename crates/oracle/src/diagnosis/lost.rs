@@ -7,6 +7,7 @@ use super::{
     hypothesis::{Fit, Hypothesis},
     story::{Asked, Spot, Story, Told},
 };
+use crate::{ms, nanos};
 use workload::event::Nanos;
 
 /// What was sent so much later was certainly sent later: in parts of the wait.
@@ -115,7 +116,6 @@ fn slowing_down(question: &Question, spot: Spot) -> Option<Hypothesis> {
     };
     let quarter = took.len() / 4;
     let (early, late) = (median(&took[..quarter]), median(&took[took.len() - quarter..]));
-    let ms = |nanos: Nanos| nanos / 1_000_000;
     let clue = Clue::SlowingDown { early_ms: ms(early), late_ms: ms(late), waited_ms: ms(wait) };
     let is_slow = late >= early.saturating_add(early / 2) && late >= wait / SLOW_SHARE;
     is_slow.then(|| Hypothesis::of_rank(Cause::SlowingDown, 1, Fit::Yes, [clue]))
@@ -145,7 +145,7 @@ fn no_slot(question: &Question, around: &Around) -> Vec<Cause> {
 
 /// Whether a sequence had a slot, or waited for one, when the step was sent.
 fn is_live(told: &Told, at: Nanos, idle_limit: Option<Duration>) -> bool {
-    let limit = idle_limit.map_or(u64::MAX, |limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX));
+    let limit = idle_limit.map_or(Nanos::MAX, nanos);
     let ended = told.has_ended() && told.last_at() <= at;
     told.first_sent() < at && !ended && told.last_at().saturating_add(limit) >= at
 }

@@ -7,6 +7,7 @@ use super::{
     hypothesis::{Fit, Hypothesis},
     story::{Asked, Spot},
 };
+use crate::ms;
 use workload::event::Nanos;
 
 /// A gap between steps that is so many times the usual one is a pause.
@@ -15,7 +16,6 @@ const PAUSE: u64 = 8;
 const PAUSE_MIN: Nanos = 10_000_000;
 /// This share of the idle limit is a pause too, where the sequence is gone for good after it.
 const SHARE_OF_LIMIT: u32 = 10;
-const MS: Nanos = 1_000_000;
 /// Streams that broke within this time before a refusal may have to do with it.
 const RESTART: Nanos = 2_000_000_000;
 
@@ -130,10 +130,10 @@ fn went_on(later: &[Asked]) -> Option<bool> {
 
 fn of_gap(question: &Question, gap: &Gap, since_start: Option<Nanos>, went_on: Option<bool>) -> Vec<Hypothesis> {
     let limit_ms = question.known.idle_limit.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
-    let clue = Clue::Idle { since_ms: gap.since / MS, limit_ms, pause_ms: gap.pause / MS, went_on };
+    let clue = Clue::Idle { since_ms: ms(gap.since), limit_ms, pause_ms: ms(gap.pause), went_on };
     let since_start = since_start.filter(|_| went_on != Some(true));
     let clues: Vec<_> =
-        iter::once(clue).chain(since_start.map(|since| Clue::LimitSinceStart { ms: since / MS })).collect();
+        iter::once(clue).chain(since_start.map(|since| Clue::LimitSinceStart { ms: ms(since) })).collect();
     let new = |cause, rank, fit| Hypothesis::of_rank(cause, rank, fit, clues.clone());
     let gone = Fit::of(went_on.map(|went_on| !went_on));
     let share = question.known.idle_limit.map(|limit| limit / SHARE_OF_LIMIT);
@@ -161,14 +161,14 @@ pub(super) fn of_flaw(question: &Question, spot: Spot) -> Vec<Hypothesis> {
 /// A refusal for a time limit that had no cause.
 pub(super) fn of_timeout(question: &Question, spot: Spot) -> Vec<Hypothesis> {
     let asked = question.story.asked(spot);
-    let clue = Clue::RefusedAfter { ms: asked.at().saturating_sub(asked.sent_at) / MS };
+    let clue = Clue::RefusedAfter { ms: ms(asked.at().saturating_sub(asked.sent_at)) };
     vec![Hypothesis::of_rank(Cause::ExpiredEarly, 1, Fit::Yes, [clue])]
 }
 
 /// A sequence that was executed although its time limit had passed.
 pub(super) fn of_missing_timeout(question: &Question, spot: Spot) -> Vec<Hypothesis> {
     let asked = question.story.asked(spot);
-    let clue = Clue::StartAnsweredAfter { ms: asked.at().saturating_sub(asked.sent_at) / MS };
+    let clue = Clue::StartAnsweredAfter { ms: ms(asked.at().saturating_sub(asked.sent_at)) };
     vec![Hypothesis::of_rank(Cause::ExpiryMissing, 1, Fit::Yes, [clue])]
 }
 
@@ -196,7 +196,7 @@ pub(super) fn missing(question: &Question, spot: Spot) -> Vec<Hypothesis> {
             let ended = of_it(Some(Left::Ended));
             return vec![new(Cause::EndNotTold, 1, ended.clone()), new(Cause::RefusalMissing, 2, ended)];
         }
-        let lived = of_it(Some(Left::IdleMs(asked.at().saturating_sub(told.last_at()) / MS)));
+        let lived = of_it(Some(Left::IdleMs(ms(asked.at().saturating_sub(told.last_at())))));
         return vec![new(Cause::MissingReap, 1, lived), new(Cause::RefusalMissing, 2, of_it(None))];
     }
     let whose = story.others(spot.sequence).find(|other| story.asked(*other).sum() == Some(base));

@@ -11,7 +11,11 @@ use serde::{Deserialize, de::IgnoredAny};
 use serde_json::Value;
 use zstd::stream::read::Decoder;
 
-use super::{Entry, block::End, line};
+use super::{
+    Entry,
+    block::{End, Footer, Mark},
+    line,
+};
 use workload::event::Nanos;
 
 /// What the first line says that a history is.
@@ -101,32 +105,6 @@ pub struct Reader {
 struct Format {
     format: String,
     version: u32,
-}
-
-/// A line that is no entry.
-#[derive(Deserialize)]
-#[serde(untagged, deny_unknown_fields)]
-enum Other {
-    Part {
-        part: u64,
-        t: Nanos,
-    },
-    Gap {
-        #[serde(rename = "gap")]
-        _entries: u64,
-        t: Nanos,
-    },
-    End {
-        block: u64,
-        entries: u64,
-        crc32: u32,
-    },
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FooterLine {
-    footer: Value,
 }
 
 /// What a line is, besides an entry.
@@ -297,14 +275,14 @@ impl Reader {
         if text.starts_with(line::BEGINNING) {
             return Ok(Parsed::Items(Some(Item::Entry(line::read(text)?, self.line))));
         }
-        if let Ok(FooterLine { footer }) = serde_json::from_slice(text) {
+        if let Ok(Footer { footer }) = serde_json::from_slice(text) {
             self.saw_footer = true;
             return Ok(Parsed::Items(Some(Item::Footer(footer))));
         }
         match serde_json::from_slice(text) {
-            Ok(Other::End { block, entries, crc32 }) => Ok(Parsed::End(End { block, entries, crc32 })),
-            Ok(Other::Gap { t, .. }) => Ok(Parsed::Items(Some(Item::Gap(t)))),
-            Ok(Other::Part { part, t }) if is_first_of_block && part >= self.next_part => {
+            Ok(Mark::End(end)) => Ok(Parsed::End(end)),
+            Ok(Mark::Gap { t, .. }) => Ok(Parsed::Items(Some(Item::Gap(t)))),
+            Ok(Mark::Part { part, t }) if is_first_of_block && part >= self.next_part => {
                 let is_next = part == self.next_part;
                 if !is_next {
                     self.next_block = None;
@@ -312,7 +290,7 @@ impl Reader {
                 self.next_part = part.saturating_add(1);
                 Ok(Parsed::Items((!is_next).then_some(Item::Gap(t))))
             }
-            Ok(Other::Part { .. }) => Err("the parts are not in order".to_owned()),
+            Ok(Mark::Part { .. }) => Err("the parts are not in order".to_owned()),
             Err(_) => Err(match serde_json::from_slice::<IgnoredAny>(text) {
                 Ok(_) => "it says nothing that is known".to_owned(),
                 Err(error) => format!("it is no JSON: {error}"),

@@ -1,15 +1,16 @@
 //! What is asked of what is known of a correlation ID.
 
 #[cfg(test)]
-use super::super::{histories::Given, states::State};
+use super::super::states::State;
 use super::{
     super::{
         Disorder, Rules,
         order::{self, Operation},
-        stream::{Request, Stream},
+        stream::Stream,
     },
-    EVIDENCE_MAX, Knowledge, nanos,
+    EVIDENCE_MAX, Knowledge,
 };
+use crate::nanos;
 use workload::{conversation::Lane, event::Nanos, sequence::Step};
 
 impl Knowledge {
@@ -21,7 +22,7 @@ impl Knowledge {
     /// Whether a stream may break for an exchange of the model or the server. One that was opened soon after a restart may be on a
     /// connection whose end is still on its way through the network, until it brings an answer.
     pub(crate) fn may_break(&mut self, lane: Lane, rules: &Rules) -> bool {
-        let (opened_at, is_answered) = (self.stream(lane).opened_at(), self.stream(lane).is_answered());
+        let Stream { opened_at, is_answered, .. } = *self.stream(lane);
         let arrives = match self.disturbed_until {
             until if until == 0 || !rules.restarts => until,
             until => until.saturating_add(nanos(rules.straggling)),
@@ -31,17 +32,12 @@ impl Knowledge {
 
     /// Whether a stream was there before an exchange of the model or the server was over.
     pub(crate) fn is_disturbed(&mut self, lane: Lane) -> bool {
-        let opened_at = self.stream(lane).opened_at();
+        let opened_at = self.stream(lane).opened_at;
         self.may_be_disturbed(opened_at)
     }
 
     pub(crate) fn streams(&self) -> impl Iterator<Item = (Lane, &Stream)> {
         (0..).map(Lane).zip(&self.streams)
-    }
-
-    /// When the last step that was accepted was taken in, at the earliest.
-    pub(crate) fn last_accepted(&self) -> Nanos {
-        self.times.accepted
     }
 
     /// Whether the ID certainly has no sequence when the step comes.
@@ -51,16 +47,6 @@ impl Knowledge {
             self.strays.left(self.times.latest).chain(under_way).any(|request| request.step.start)
         };
         self.histories.is_none() && self.lost.is_none() && self.possible.has_to_refuse(step) && !may_be_begun()
-    }
-
-    /// Whether a request was sent when anything might still be under way that was cut.
-    pub(crate) fn is_in_fog(&self, sent_at: Nanos) -> bool {
-        self.strays.in_fog(sent_at)
-    }
-
-    /// Whether a request may be in a sequence of which another request was cancelled.
-    pub(crate) fn may_be_swept(&self, request: &Request) -> bool {
-        self.strays.may_sweep(request.sent_at)
     }
 
     /// That no order of the steps explains the answers; none where one does, or it cannot be told.
@@ -80,7 +66,7 @@ impl Knowledge {
     /// How many states and orders are kept, and how many requests.
     #[cfg(test)]
     pub(crate) fn size(&self) -> (usize, usize) {
-        let requests = self.streams.iter().map(|stream| stream.requests().count()).sum::<usize>();
+        let requests = self.streams.iter().map(|stream| stream.requests.len()).sum::<usize>();
         let strays = self.strays.cuts.iter().map(|cut| cut.requests.len()).sum::<usize>();
         let states = self.histories.as_ref().map_or(self.possible.states().count(), |histories| histories.len());
         (states, requests + strays)
@@ -89,8 +75,7 @@ impl Knowledge {
     /// Whether the server may hold this, where nothing is under way.
     #[cfg(test)]
     pub(crate) fn may_hold(&self, held: State, at: Nanos, rules: &Rules) -> bool {
-        let idle_limit = rules.idle_limit.map(nanos);
-        let given = Given { streams: &self.streams, strays: &self.strays, idle_limit, at };
+        let given = self.given(at, rules);
         let is_it = |state| match (state, held) {
             (State::Live(Some(sum)), State::Live(Some(held))) => sum == held,
             (state, held) => (state == State::Absent) == (held == State::Absent),

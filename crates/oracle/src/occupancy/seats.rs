@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::{Evidence, Place, Violation, ViolationKind};
+use crate::{Evidence, Place, Violation, ViolationKind, ms};
 use workload::{event::Nanos, sequence::RequestId};
 
 /// The most intrusions that wait to be shown.
@@ -120,7 +120,7 @@ impl Intrusion {
     pub(super) fn violation(&self, place: impl Fn(u32) -> Place) -> Violation {
         let Self { hold, visitor, visit: Visit { request, slot, .. }, at } = *self;
         let holder = place(hold.context).correlation_id;
-        let held_ms = at.saturating_sub(hold.since) / 1_000_000;
+        let held_ms = ms(at.saturating_sub(hold.since));
         let evidence = Evidence::TakenSlot { slot, holder, held_ms };
         Violation::at(place(visitor).of_request(request), ViolationKind::WrongSlot, at, evidence)
     }
