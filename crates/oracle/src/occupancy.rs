@@ -19,7 +19,7 @@ use self::{
     wait::{Holds, Waited},
     withheld::{Share, Shares, Withheld},
 };
-use crate::{Place, Violation, history::Entry};
+use crate::{Evidence, Place, Violation, ViolationKind, history::Entry, ms, nanos};
 use workload::{
     claim::{Claim, Claims},
     controls::Seen,
@@ -32,14 +32,12 @@ use workload::{
 
 /// How the slots of a run are taken.
 pub struct Occupancy {
-    /// None where it is not known how many slots there are, so that nothing is counted.
-    slots: Option<usize>,
     idle_limit: Option<Nanos>,
     /// How long requests of a stream that is gone may still come.
     straggling: Nanos,
     scenario: Scenario,
     contexts_per_worker: u32,
-    /// By worker, then context.
+    /// By worker, then context; none where it is not known how many slots there are, so that nothing is counted.
     contexts: Vec<Context>,
     moves: Merge<Move>,
     board: Board,
@@ -98,9 +96,20 @@ enum Move {
     Shares(Shares),
 }
 
+/// What a request of a context gives rise to.
+#[derive(Clone, Debug)]
+struct Accusation {
+    context: u32,
+    request: RequestId,
+    kind: ViolationKind,
+    at: Nanos,
+    evidence: Evidence,
+}
+
 /// What is certain of the slots, in the order of time.
 #[derive(Debug, Default)]
 struct Board {
+    slots: usize,
     /// Sequences that certainly have a slot, by until when.
     certain: BTreeSet<(Nanos, u32)>,
     /// By worker and context: until when the sequence certainly has its slot, where it may still have it.
@@ -122,12 +131,11 @@ impl Occupancy {
     /// under way behind a stream's end.
     #[must_use]
     pub fn new(scenario: &Scenario, slots: Option<u32>, idle_limit: Option<Duration>, straggling: Duration) -> Self {
-        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let contexts_per_worker = scenario.most_contexts();
         let is_steady = idle_limit.is_some() && scenario.phases.iter().all(|phase| phase.server.is_none());
+        let slots = slots.map(|slots| slots as usize);
         let contexts = slots.map_or(0, |_| scenario.workers() as usize * contexts_per_worker as usize);
         Self {
-            slots: slots.map(|slots| slots as usize),
             idle_limit: idle_limit.map(nanos),
             straggling: nanos(straggling),
             scenario: scenario.clone(),
@@ -137,9 +145,14 @@ impl Occupancy {
             moves: Merge::default(),
             shares: is_steady.then(|| vec![Share::default(); contexts]),
             board: Board {
+                slots: slots.unwrap_or(0),
                 until: vec![None; contexts],
                 waits: vec![None; contexts],
-                withheld: Withheld::new(idle_limit.map_or(0, nanos), nanos(scenario.limits.step_ms.duration())),
+                withheld: Withheld::new(
+                    slots.unwrap_or(0),
+                    idle_limit.map_or(0, nanos),
+                    nanos(scenario.limits.step_ms.duration()),
+                ),
                 ..Board::default()
             },
         }
@@ -147,14 +160,10 @@ impl Occupancy {
 
     /// Takes in what happened next on a context; those of several threads may be a little out of order.
     pub fn take(&mut self, entry: &Entry) {
-        if self.slots.is_none() {
-            return;
-        }
         let index = entry.context.worker * self.contexts_per_worker + entry.context.context;
         let Some(context) = self.contexts.get_mut(index as usize) else { return };
         let visit = context.visit(entry);
         let is_near = self.scenario.population_of(entry.context.worker).network.is_clear();
-        let forgoes = context.forgoes(entry);
         let share = self.shares.as_mut().and_then(|shares| {
             shares[index as usize].take(entry, self.idle_limit.unwrap_or(0), self.straggling, is_near).map(Move::Shares)
         });
@@ -165,29 +174,30 @@ impl Occupancy {
             self.disturbed = self.disturbed.map(|_| context.disturbed);
             its = Some(Move::Disturbed);
         }
-        let moves = visit.map(Move::Visits).into_iter().chain(forgoes).chain(its).chain(share);
-        let is_moving = moves.fold(false, |_, its| {
+        for its in visit.map(Move::Visits).into_iter().chain(its).chain(share) {
             self.moves.add(entry.at, index, its);
-            true
-        });
-        if is_moving {
-            self.make(false);
         }
+        self.make(false);
     }
 
     /// Steps that were executed in a slot that another sequence certainly had, and sequences that were executed although they
     /// waited beyond their time limit, since the last time.
     pub fn violations(&mut self) -> Vec<Violation> {
         let (shown, overdue) = (self.board.seats.shown(), self.board.full.overdue());
-        let intrusions = shown.iter().map(|intrusion| intrusion.violation(|context| self.place(context)));
-        intrusions.chain(overdue.iter().map(|its| its.violation(|context| self.place(context)))).collect()
+        let intrusions = shown.iter().map(|its| its.accusation(self.place(its.holder()).correlation_id));
+        intrusions.chain(overdue).map(|accusation| self.violation(accusation)).collect()
     }
 
     /// A START that waited although no sequence of the run had one of the slots. Another client may have had it.
     #[must_use]
     pub fn withheld(&self) -> Option<Violation> {
         self.shares.as_ref()?;
-        Some(self.board.withheld.worst()?.violation(|context| self.place(context)))
+        self.board.withheld.worst().map(|accusation| self.violation(accusation))
+    }
+
+    fn violation(&self, accusation: Accusation) -> Violation {
+        let Accusation { context, request, kind, at, evidence } = accusation;
+        Violation::at(self.place(context).of_request(request), kind, at, evidence)
     }
 
     /// Nothing more comes.
@@ -211,20 +221,20 @@ impl Occupancy {
         let waited = self.board.longest.as_ref()?;
         let name = |place: &Place| self.scenario.population_of(place.worker).name.clone();
         let place = self.place(waited.context);
-        let holder = |held: &wait::Held| {
+        let holder = |(held, shared): &(wait::Held, Nanos)| {
             let place = self.place(held.context);
             Holder {
                 population: name(&place),
                 correlation_id: place.correlation_id,
                 slot: held.slot,
-                held_ms: waited.shared_with(held) / 1_000_000,
+                held_ms: ms(*shared),
             }
         };
         Some(LongestWait {
             population: name(&place),
             correlation_id: place.correlation_id,
             at_ns: waited.since,
-            waited_ms: waited.until.saturating_sub(waited.since) / 1_000_000,
+            waited_ms: ms(waited.until.saturating_sub(waited.since)),
             holders: waited.holders.iter().map(holder).collect(),
         })
     }
@@ -246,9 +256,8 @@ impl Occupancy {
 
     /// Makes the moves that are due, or all.
     fn make(&mut self, is_over: bool) {
-        let Some(slots) = self.slots else { return };
         while let Some((at, index, its)) = self.moves.next(is_over) {
-            self.board.make(its, index, at, slots);
+            self.board.make(its, index, at);
         }
     }
 }
@@ -270,15 +279,6 @@ impl Context {
     fn shorter_limit(&self, step: &Step, at: Nanos) -> Option<Move> {
         let may_wait = self.start.is_some() && self.limited == Some(step.request.sequence);
         deadline(step, at).filter(|_| may_wait && !self.is_spread).map(Move::MayWaitUntil)
-    }
-
-    /// What makes the time unclear at which a START that is under way was executed.
-    fn forgoes(&mut self, entry: &Entry) -> Option<Move> {
-        match entry.what {
-            // Its answer may lie there unread.
-            EventKind::StoppedReading(_) => self.limited.take().map(|_| Move::Forgoes),
-            _ => None,
-        }
     }
 
     fn take(&mut self, entry: &Entry, idle_limit: Option<Nanos>, straggling: Nanos, is_near: bool) -> Option<Move> {
@@ -336,11 +336,9 @@ impl Context {
                 self.disturbed += 1;
                 self.lose()
             }
-            EventKind::Opened(..)
-            | EventKind::HalfClosed
-            | EventKind::StoppedReading(_)
-            | EventKind::Closed
-            | EventKind::NotClosed => None,
+            // Its answer may lie there unread.
+            EventKind::StoppedReading(_) => self.limited.take().map(|_| Move::Forgoes),
+            EventKind::Opened(..) | EventKind::HalfClosed | EventKind::Closed | EventKind::NotClosed => None,
         }
     }
 
@@ -364,9 +362,10 @@ fn deadline(step: &Step, at: Nanos) -> Option<Nanos> {
 }
 
 impl Board {
-    fn make(&mut self, its: Move, context: u32, at: Nanos, slots: usize) {
+    fn make(&mut self, its: Move, context: u32, at: Nanos) {
+        let slots = self.slots;
         // It is seen only now that they were not all taken any more, and may have been so for long.
-        if let Some(ended_at) = self.lapses_at(at, slots) {
+        if let Some(ended_at) = self.lapses_at(at) {
             self.full.is(false, ended_at);
         }
         self.lapse(at);
@@ -388,7 +387,7 @@ impl Board {
             }
             Move::MayWaitUntil(deadline) => self.full.may_wait_until(context, deadline),
             Move::Forgoes => self.full.asks(context, None),
-            Move::Shares(its) => self.withheld.take(its, context, at, slots),
+            Move::Shares(its) => self.withheld.take(its, context, at),
             Move::Visits(visit) => self.seats.visited(context, visit, at),
             Move::Starts(until, slot) => {
                 self.full.starts(context, at);
@@ -457,8 +456,8 @@ impl Board {
     }
 
     /// When fewer than all slots were certainly taken, if that is so by now because sequences may have been idle for too long.
-    fn lapses_at(&self, now: Nanos, slots: usize) -> Option<Nanos> {
-        let index = self.certain.len().checked_sub(slots)?;
+    fn lapses_at(&self, now: Nanos) -> Option<Nanos> {
+        let index = self.certain.len().checked_sub(self.slots)?;
         self.certain.iter().nth(index).map(|(until, _)| *until).filter(|until| *until <= now)
     }
 

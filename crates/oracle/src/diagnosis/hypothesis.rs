@@ -87,6 +87,13 @@ impl Hypothesis {
     }
 }
 
+/// Causes that no quantity tells apart, the likeliest first; the same clues speak for each.
+pub(super) fn in_order(causes: &[Cause], clues: impl Into<Vec<Clue>>) -> Vec<Hypothesis> {
+    let clues = clues.into();
+    let new = |(rank, cause): (usize, &Cause)| Hypothesis::of_rank(*cause, rank, Fit::NotKnown, clues.clone());
+    (1..).zip(causes).map(new).collect()
+}
+
 /// The explanations that are worth to be told, most likely first, each cause once.
 pub(super) fn ranked(mut all: Vec<Hypothesis>, bits: u32) -> Vec<Explanation> {
     all.sort_by(|one, other| other.weight(bits).total_cmp(&one.weight(bits)));

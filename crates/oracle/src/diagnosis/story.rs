@@ -282,10 +282,15 @@ impl<'w> Story<'w> {
         (0..sequence).rev().find(|other| self.sequences[*other].context == context)
     }
 
+    /// Each step.
+    pub(super) fn spots(&self) -> impl Iterator<Item = Spot> + '_ {
+        let steps = |(sequence, told): (usize, &Told)| (0..told.steps.len()).map(move |step| Spot { sequence, step });
+        self.sequences.iter().enumerate().flat_map(steps)
+    }
+
     /// Each step of the other sequences.
     pub(super) fn others(&self, than: usize) -> impl Iterator<Item = Spot> + '_ {
-        let sequences = self.sequences.iter().enumerate().filter(move |(index, _)| *index != than);
-        sequences.flat_map(|(sequence, told)| (0..told.steps.len()).map(move |step| Spot { sequence, step }))
+        self.spots().filter(move |spot| spot.sequence != than)
     }
 
     /// How many steps of other sequences were answered no further from `at` than `near` was: so many quantities had a

@@ -2,8 +2,12 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::{Evidence, Place, Violation, ViolationKind, ms};
-use workload::{event::Nanos, sequence::RequestId};
+use super::Accusation;
+use crate::{Evidence, ViolationKind, ms};
+use workload::{
+    event::Nanos,
+    sequence::{CorrelationId, RequestId},
+};
 
 /// The most intrusions that wait to be shown.
 const SUSPECTED_MAX: usize = 1000;
@@ -116,13 +120,17 @@ impl Seats {
 }
 
 impl Intrusion {
-    /// As a violation, of contexts that [`place`] tells, with their correlation IDs.
-    pub(super) fn violation(&self, place: impl Fn(u32) -> Place) -> Violation {
+    /// Who seemed to have the slot.
+    pub(super) fn holder(&self) -> u32 {
+        self.hold.context
+    }
+
+    /// As an accusation, where this is the correlation ID of who seemed to have the slot.
+    pub(super) fn accusation(&self, holder: CorrelationId) -> Accusation {
         let Self { hold, visitor, visit: Visit { request, slot, .. }, at } = *self;
-        let holder = place(hold.context).correlation_id;
         let held_ms = ms(at.saturating_sub(hold.since));
         let evidence = Evidence::TakenSlot { slot, holder, held_ms };
-        Violation::at(place(visitor).of_request(request), ViolationKind::WrongSlot, at, evidence)
+        Accusation { context: visitor, request, kind: ViolationKind::WrongSlot, at, evidence }
     }
 }
 
