@@ -18,7 +18,6 @@ use crate::nanos;
 use workload::{
     conversation::Lane,
     event::{Disturbance, Nanos},
-    number::Number,
     sequence::{CorrelationId, IdForm, Step},
 };
 
@@ -55,21 +54,6 @@ pub(super) struct Knowledge {
     pub(super) met_an_end: bool,
     /// When the last answer came.
     pub(super) last_answer: Nanos,
-}
-
-/// What an answer shows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Judged {
-    Right,
-    Undetermined(Doubt),
-    /// None of these sums came.
-    Wrong {
-        expected: Vec<Number>,
-    },
-    /// The step had to be refused.
-    NotRefused,
-    /// The step had to be accepted.
-    WronglyRefused,
 }
 
 impl Knowledge {

@@ -4,10 +4,11 @@ use std::{mem, time::Duration};
 
 use super::{
     Disorder, Doubt, Evidence, Outcome, Place, Rules, Ruling, Sender, Settled, Violation, ViolationKind,
-    known::{Judged, Knowledge},
+    known::Knowledge,
     ms,
     order::Answer,
     refusal::Reason,
+    states::Judged,
     stream::Request,
     words::{self, OtherWords, Words},
 };
@@ -212,37 +213,20 @@ impl<'o> Observation<'o> {
     /// An error in words that are not known: taken for a refusal for want of START, or for a time limit, where its code may be that of
     /// one, and a correct server may refuse the request just now. Returns whether it was.
     fn refused_in_other_words(&mut self, request: &Request, code: Option<Code>, text: &str) -> bool {
-        let of = if !request.step.start && Reason::Invalid.may_have(code) && self.take_for_refused(request) {
-            "a step that needs START first"
-        } else if Reason::Unavailable.may_have(code) && self.take_for_expired(request) {
-            "a time limit that passed"
+        let (mut refused, mut expired) = (self.id.clone(), self.id.clone());
+        let verdict = refused.answer(request, Answer::Refused, self.at, self.rules);
+        let may_want_start = !request.step.start && verdict != Judged::WronglyRefused;
+        let (of, after, outcome) = if may_want_start && Reason::Invalid.may_have(code) {
+            ("a step that needs START first", refused, Outcome::Refused)
+        } else if Reason::Unavailable.may_have(code) && expired.answer_expired(request, self.at, self.rules) {
+            ("a time limit that passed", expired, Outcome::Expired)
         } else {
             return false;
         };
+        *self.id = after;
+        let doubt = verdict.doubt().filter(|_| outcome == Outcome::Refused);
+        self.settle(request, outcome, None, doubt);
         self.ruling.other_words = Some(OtherWords { of, text: text.to_owned() });
-        true
-    }
-
-    /// Takes a request for refused for want of START, where a correct server may refuse it. Returns whether one may.
-    fn take_for_refused(&mut self, request: &Request) -> bool {
-        let mut after = self.id.clone();
-        let verdict = after.answer(request, Answer::Refused, self.at, self.rules);
-        if verdict == Judged::WronglyRefused {
-            return false;
-        }
-        *self.id = after;
-        self.settle(request, Outcome::Refused, None, verdict.doubt());
-        true
-    }
-
-    /// Takes a request for refused for a time limit, where a correct server may refuse it. Returns whether one may.
-    fn take_for_expired(&mut self, request: &Request) -> bool {
-        let mut after = self.id.clone();
-        if !after.answer_expired(request, self.at, self.rules) {
-            return false;
-        }
-        *self.id = after;
-        self.settle(request, Outcome::Expired, None, None);
         true
     }
 
@@ -370,14 +354,5 @@ impl<'o> Observation<'o> {
     pub(super) fn violation(&mut self, kind: ViolationKind, step: Option<&Step>, evidence: Evidence) {
         let place = Place::new(self.context, self.id.correlation_id, step.copied());
         self.ruling.violations.push(Violation::at(place, kind, self.at, evidence));
-    }
-}
-
-impl Judged {
-    fn doubt(&self) -> Option<Doubt> {
-        match self {
-            Self::Undetermined(doubt) => Some(*doubt),
-            _ => None,
-        }
     }
 }

@@ -282,6 +282,11 @@ impl<'w> Story<'w> {
         (0..sequence).rev().find(|other| self.sequences[*other].context == context)
     }
 
+    /// The other sequences, with their indices.
+    pub(super) fn besides(&self, than: usize) -> impl Iterator<Item = (usize, &Told<'w>)> {
+        self.sequences.iter().enumerate().filter(move |(index, _)| *index != than)
+    }
+
     /// Each step.
     pub(super) fn spots(&self) -> impl Iterator<Item = Spot> + '_ {
         let steps = |(sequence, told): (usize, &Told)| (0..told.steps.len()).map(move |step| Spot { sequence, step });

@@ -140,16 +140,15 @@ impl Reader {
 
     fn header(&mut self) -> Result<Value, Damage> {
         if !self.next_line()? {
-            return Err(self.damage("it is empty".to_owned()));
+            return Err(self.damage("it is empty"));
         }
         if self.text.starts_with(b"{\"part\":") {
             return Err(self.damage(
-                "it is one part of a history that a killed run left: 'cat FILE.part-* > FILE' puts them together"
-                    .to_owned(),
+                "it is one part of a history that a killed run left: 'cat FILE.part-* > FILE' puts them together",
             ));
         }
         let Ok(Format { format, version }) = serde_json::from_slice(&self.text) else {
-            return Err(self.damage("it is no history of sequence-stress".to_owned()));
+            return Err(self.damage("it is no history of sequence-stress"));
         };
         if format != FORMAT {
             return Err(self.damage(format!("it is no history of sequence-stress but '{format}'")));
@@ -164,14 +163,14 @@ impl Reader {
         let header = header.map_err(|error| self.damage(format!("it is no JSON: {error}")))?;
         let crc32 = crc32fast::hash(&self.text);
         if !self.next_line()? {
-            return Err(self.damage("it ends after its first line".to_owned()));
+            return Err(self.damage("it ends after its first line"));
         }
         match serde_json::from_slice(&self.text) {
             Ok(End { block: 0, entries: 0, crc32: told }) if told == crc32 => {
                 self.next_block = Some(1);
                 Ok(header)
             }
-            Ok(_) => Err(self.damage("the first line is not as it was written".to_owned())),
+            Ok(_) => Err(self.damage("the first line is not as it was written")),
             Err(error) => Err(self.damage(format!("the end of the first block has to be here: {error}"))),
         }
     }
@@ -242,7 +241,7 @@ impl Reader {
         let (mut bytes, mut entries) = (0, 0);
         while self.next_line()? {
             if self.saw_footer && bytes == 0 {
-                return Err(self.damage("something follows the end of the history".to_owned()));
+                return Err(self.damage("something follows the end of the history"));
             }
             let text = std::mem::take(&mut self.text);
             let line = self.parse(&text, bytes == 0).map_err(|problem| self.damage(problem))?;
@@ -315,13 +314,13 @@ impl Reader {
         }
     }
 
-    fn damage(&self, problem: String) -> Damage {
-        Damage { line: self.line, problem, is_cut_off: false }
+    fn damage(&self, problem: impl Into<String>) -> Damage {
+        Damage { line: self.line, problem: problem.into(), is_cut_off: false }
     }
 
     fn cut_off(&self) -> Damage {
-        let problem = "it ends here, without the run's end: the run was killed, or the file was cut off";
-        Damage { line: self.line, problem: problem.to_owned(), is_cut_off: true }
+        let damage = self.damage("it ends here, without the run's end: the run was killed, or the file was cut off");
+        Damage { is_cut_off: true, ..damage }
     }
 }
 

@@ -97,7 +97,7 @@ pub struct Kept {
     pub problem: Option<String>,
 }
 
-/// A history that is being written. Nothing that goes wrong with it ends the run: it is told in [`Kept::problem`].
+/// A history that is being written; dropped before it is finished, it leaves no file. Nothing that goes wrong with it ends the run: it is told in [`Kept::problem`].
 pub struct Spool {
     options: Options,
     compressor: Option<Compressor<'static>>,
@@ -176,12 +176,6 @@ impl Spool {
         spool.block.clear();
         spool.blocks = 1;
         Ok(spool)
-    }
-
-    /// Takes a history back of which there is only the first line.
-    pub fn discard(self) {
-        // A file that cannot be removed does no harm.
-        let _ = fs::remove_file(&self.header.path);
     }
 
     /// Adds an entry.

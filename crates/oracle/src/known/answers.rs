@@ -5,11 +5,11 @@ use super::{
         Doubt, Rules,
         histories::{Found, Given, Possibilities, Prediction, Times},
         order,
-        states::{Judgement, Possible, State},
+        states::{Judged, Possible, State},
         strays::Explained,
         stream::{Request, Stream},
     },
-    Judged, Knowledge,
+    Knowledge,
 };
 use crate::nanos;
 use workload::{event::Nanos, number::Number, sequence::Step};
@@ -27,12 +27,8 @@ impl Knowledge {
         }
         let is_alone = self.is_alone(&request);
         if !is_alone && self.evidence.is_empty() {
-            self.held_before = self
-                .possible
-                .states()
-                .next()
-                .filter(|_| self.possible.states().count() == 1)
-                .unwrap_or(State::Live(None));
+            let mut states = self.possible.states();
+            self.held_before = states.next().filter(|_| states.next().is_none()).unwrap_or(State::Live(None));
         }
         let verdict = if is_alone {
             self.evidence.clear();
@@ -133,21 +129,19 @@ impl Knowledge {
     fn sum_alone(&mut self, request: &Request, sum: Number) -> Judged {
         let step = &request.step;
         let before = self.possible;
-        let judgement = self.possible.accept(step, sum);
+        let judged = self.possible.accept(step, sum);
         if request.mixed && !step.end {
             self.possible = self.possible.with_any_sum();
         }
         let latest = self.times.latest;
         let begun_by_stray = || self.strays.left(latest).any(|stray| stray.step.start);
-        match judgement {
-            Judgement::Right if request.mixed && !step.start => Judged::Undetermined(Doubt::Overlap),
-            Judgement::Right => Judged::Right,
+        match judged {
+            Judged::Right if request.mixed && !step.start => Judged::Undetermined(Doubt::Overlap),
+            Judged::Right => Judged::Right,
             _ if request.mixed && !step.start && (before.may_be_live() || begun_by_stray()) => {
                 Judged::Undetermined(Doubt::Overlap)
             }
-            Judgement::Undetermined => Judged::Undetermined(Doubt::State),
-            Judgement::Wrong { expected } if step.start => Judged::Wrong { expected: vec![expected] },
-            Judgement::Wrong { .. } | Judgement::NotRefused => {
+            Judged::Wrong { .. } | Judged::NotRefused if !step.start => {
                 match self.strays.explain(before.sums(), sum.wrapping_sub(step.value), latest) {
                     Explained::No if before.may_be_live() => {
                         Judged::Wrong { expected: before.sums().map(|sum| sum.wrapping_add(step.value)).collect() }
@@ -164,6 +158,7 @@ impl Knowledge {
                     }
                 }
             }
+            judged => judged,
         }
     }
 
