@@ -124,12 +124,6 @@ impl Histories {
         self.ends.iter().map(|&end| &self.nodes[end])
     }
 
-    /// How many nodes there are.
-    #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
-        self.nodes.len()
-    }
-
     /// Whether no order is open any more.
     pub(super) fn are_one_set(&self) -> bool {
         self.edges.is_empty()
@@ -232,22 +226,6 @@ impl Histories {
             level.push(there);
         }
         there
-    }
-
-    /// Whether such a state is possible while nothing is taken in that is waited for.
-    #[cfg(test)]
-    pub(super) fn may_come_to(&self, given: &Given, is_it: impl Fn(State) -> bool) -> bool {
-        let mut seen = std::collections::HashSet::new();
-        let mut open = self.nodes.clone();
-        while let Some(node) = open.pop() {
-            if is_it(node.state) || seen.len() > NODES_MAX {
-                return true;
-            }
-            if seen.insert((node.state, node.from)) {
-                open.extend(node.silently(given));
-            }
-        }
-        false
     }
 
     /// A step was answered with a sum: where it was the last one of a state whose sum is not known, it is now.

@@ -1,13 +1,14 @@
 //! What is known of one correlation ID, from what was sent, what was cut, and how it was answered.
 
 mod answers;
-mod asked;
+#[cfg(test)]
+mod tests;
 
 use super::{
-    Doubt, Rules,
+    Disorder, Doubt, Rules,
     expiry::Expiry,
     histories::{Histories, Node, Times},
-    order::{self, Operation},
+    order::{self, Operation, OrderFound},
     overlap::{self, Overlap, Summary},
     seat::Seat,
     states::{Possible, State},
@@ -169,6 +170,58 @@ impl Knowledge {
         self.lose_sight(Doubt::Stragglers);
         self.tidy();
         abandoned
+    }
+
+    /// Whether something that happened at this time may have met an exchange of the model or the server.
+    pub(super) fn may_be_disturbed(&self, at: Nanos) -> bool {
+        at < self.disturbed_until
+    }
+
+    /// Whether a stream may break for an exchange of the model or the server. One that was opened soon after a restart may be on a
+    /// connection whose end is still on its way through the network, until it brings an answer.
+    pub(super) fn may_break(&mut self, lane: Lane, rules: &Rules) -> bool {
+        let Stream { opened_at, is_answered, .. } = *self.stream(lane);
+        let arrives = match self.disturbed_until {
+            until if until == 0 || !rules.restarts => until,
+            until => until.saturating_add(nanos(rules.straggling)),
+        };
+        self.may_be_disturbed(opened_at) || (!is_answered && opened_at < arrives)
+    }
+
+    /// Whether a stream was there before an exchange of the model or the server was over.
+    pub(super) fn is_disturbed(&mut self, lane: Lane) -> bool {
+        let opened_at = self.stream(lane).opened_at;
+        self.may_be_disturbed(opened_at)
+    }
+
+    pub(super) fn streams(&self) -> impl Iterator<Item = (Lane, &Stream)> {
+        (0..).map(Lane).zip(&self.streams)
+    }
+
+    /// Whether the ID certainly has no sequence when the step comes.
+    pub(super) fn has_to_refuse(&self, step: &Step) -> bool {
+        let may_be_begun =
+            || self.strays.left(self.times.latest).chain(self.waiting()).any(|request| request.step.start);
+        self.histories.is_none() && self.lost.is_none() && self.possible.has_to_refuse(step) && !may_be_begun()
+    }
+
+    /// What waits for an answer and can change what the server holds.
+    fn waiting(&self) -> impl Iterator<Item = &Request> {
+        self.streams.iter().flat_map(Stream::waiting).filter(|request| request.counts())
+    }
+
+    /// That no order of the steps explains the answers; none where one does, or it cannot be told.
+    pub(super) fn disorder(&self) -> Option<Disorder> {
+        let is_whole = !self.evidence.is_empty() && self.evidence.len() < EVIDENCE_MAX;
+        let open =
+            self.waiting().map(|request| Operation { step: request.step, sent_at: request.sent_at, answer: None });
+        let all: Vec<_> = self.evidence.iter().copied().chain(open).collect();
+        match is_whole.then(|| order::decide(&all, self.held_before))? {
+            OrderFound::Contradiction { prefix, unexplained } => {
+                Some(Disorder { before: self.held_before, prefix, unexplained })
+            }
+            OrderFound::Explained(_) | order::OrderFound::Undecided => None,
+        }
     }
 
     fn settle(&mut self, request: &Request, at: Nanos, rules: &Rules) {

@@ -237,7 +237,9 @@ impl Spool {
             let problem =
                 format!("cannot write the history to {path}: {error}; what there is of it is in {path}.part-*");
             kept.problem = Some(kept.problem.map_or_else(|| problem.clone(), |first| format!("{first}; {problem}")));
-            self.forget_parts();
+            // The parts stay where they are.
+            self.done.clear();
+            self.header.path = PathBuf::new();
         }
         kept
     }
@@ -358,12 +360,6 @@ impl Spool {
         self.block.clear();
         self.block_began = None;
         self.done.extend(self.current.take().map(|(part, _)| part));
-    }
-
-    /// Leaves the parts where they are.
-    fn forget_parts(&mut self) {
-        self.done.clear();
-        self.header.path = PathBuf::new();
     }
 }
 
