@@ -43,16 +43,12 @@ pub struct Explainer {
     span: Nanos,
     /// From when until when some of what happened is missing, as far as what is kept goes back.
     gaps: VecDeque<(Nanos, Nanos)>,
-    accused: VecDeque<Accused>,
+    /// Violations that wait, and since when.
+    accused: VecDeque<(Violation, Duration)>,
     taken: usize,
     begun: VecDeque<Begun>,
     /// Around the first violation, once it is explained.
     scene: Option<Scene>,
-}
-
-struct Accused {
-    violation: Violation,
-    since: Duration,
 }
 
 impl Explainer {
@@ -102,16 +98,16 @@ impl Explainer {
             return;
         }
         self.taken += 1;
-        self.accused.push_back(Accused { violation, since: now });
+        self.accused.push_back((violation, now));
     }
 
     /// The next violation of which all is known that will be waited for.
     pub fn explained(&mut self, now: Duration, is_over: bool) -> Option<Violation> {
-        let first = self.accused.front()?;
-        if !is_over && now.saturating_sub(first.since) < FOLLOW_UP {
+        let (_, since) = self.accused.front()?;
+        if !is_over && now.saturating_sub(*since) < FOLLOW_UP {
             return None;
         }
-        let Accused { mut violation, since: _ } = self.accused.pop_front()?;
+        let (mut violation, _) = self.accused.pop_front()?;
         if self.taken - self.accused.len() <= EXPLAINED {
             violation.explanations = self.causes(&violation);
         }
@@ -133,7 +129,7 @@ impl Explainer {
     /// How long the next violation waits at most; none where there is none.
     #[must_use]
     pub fn waits(&self, now: Duration) -> Option<Duration> {
-        self.accused.front().map(|first| (first.since + FOLLOW_UP).saturating_sub(now))
+        self.accused.front().map(|(_, since)| (*since + FOLLOW_UP).saturating_sub(now))
     }
 
     fn causes(&mut self, violation: &Violation) -> Vec<Explanation> {

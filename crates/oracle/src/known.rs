@@ -9,7 +9,7 @@ use super::{
     expiry::Expiry,
     histories::{Histories, Node, Times},
     order::{self, Operation, OrderFound},
-    overlap::{self, Overlap, Summary},
+    overlap::{self, Summary},
     seat::Seat,
     states::{Possible, State},
     strays::{CUTS_MAX, Strays},
@@ -39,7 +39,8 @@ pub(super) struct Knowledge {
     histories: Option<Box<Histories>>,
     /// Nothing is known until all that is under way is answered.
     lost: Option<Doubt>,
-    overlap: Overlap,
+    /// Up to which request two sequences of the ID may overlap, and be mixed; none where they may not.
+    overlap: Option<u64>,
     expiry: Expiry,
     pub(super) seat: Seat,
     sent: u64,
@@ -68,7 +69,7 @@ impl Knowledge {
             times: Times::default(),
             histories: None,
             lost: None,
-            overlap: Overlap::default(),
+            overlap: None,
             expiry: Expiry::default(),
             seat: Seat::default(),
             sent: 0,
@@ -116,7 +117,7 @@ impl Knowledge {
             serial: self.sent,
             fate: Fate::Waiting,
             overtaken: false,
-            mixed: self.overlap.is_possible() || rules.arithmetic.formula.is_stateless(),
+            mixed: self.overlap.is_some() || rules.arithmetic.formula.is_stateless(),
             sequence,
         };
         self.stream(lane).send(request, follows);
@@ -276,7 +277,7 @@ impl Knowledge {
         let streams = self.streams.iter().map(|stream| Summary::of(stream.requests.iter(), idle_since));
         let all: Vec<_> = streams.chain(cuts).chain(fog.map(Summary::unknown)).collect();
         if overlap::may_overlap(&all, idle_since) {
-            self.overlap.begin(self.sent);
+            self.overlap = Some(self.sent);
             self.possible = self.possible.with_any_sum();
             if let Some(histories) = &mut self.histories {
                 histories.forget_sums();
@@ -288,11 +289,13 @@ impl Knowledge {
         }
     }
 
+    /// Nothing overlaps any more where all is over that was sent before it could.
     fn end_overlap(&mut self, at: Nanos) {
         let (cuts, fog) = self.strays.unfinished(at);
         let requests = self.streams.iter().flat_map(|stream| &stream.requests).chain(cuts.flatten());
         let unfinished = requests.filter(|request| request.fate != Fate::Answered).map(|request| request.serial);
-        self.overlap.end_without(unfinished.chain(fog.map(|_| 0)).min());
+        let oldest = unfinished.chain(fog.map(|_| 0)).min();
+        self.overlap = self.overlap.filter(|last| oldest.is_some_and(|oldest| oldest <= *last));
     }
 
     /// Keeps what the order of the steps could be told from, since the state was last known.

@@ -9,7 +9,7 @@ mod seats;
 mod wait;
 mod withheld;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, mem::take, time::Duration};
 
 pub use self::wait::{Holder, LongestWait};
 use self::{
@@ -183,8 +183,8 @@ impl Occupancy {
     /// Steps that were executed in a slot that another sequence certainly had, and sequences that were executed although they
     /// waited beyond their time limit, since the last time.
     pub fn violations(&mut self) -> Vec<Violation> {
-        let (shown, overdue) = (self.board.seats.shown(), self.board.full.overdue());
-        let intrusions = shown.iter().map(|its| its.accusation(self.place(its.holder()).correlation_id));
+        let (shown, overdue) = (take(&mut self.board.seats.shown), take(&mut self.board.full.overdue));
+        let intrusions = shown.iter().map(|its| its.accusation(|context| self.place(context).correlation_id));
         intrusions.chain(overdue).map(|accusation| self.violation(accusation)).collect()
     }
 
@@ -192,7 +192,8 @@ impl Occupancy {
     #[must_use]
     pub fn withheld(&self) -> Option<Violation> {
         self.shares.as_ref()?;
-        self.board.withheld.worst().map(|accusation| self.violation(accusation))
+        let (_, accusation) = self.board.withheld.worst.as_ref()?;
+        Some(self.violation(accusation.clone()))
     }
 
     fn violation(&self, accusation: Accusation) -> Violation {
@@ -349,7 +350,7 @@ impl Context {
     }
 
     fn leave(&mut self) -> Option<Move> {
-        std::mem::take(&mut self.has_slot).then_some(Move::Leaves)
+        take(&mut self.has_slot).then_some(Move::Leaves)
     }
 }
 

@@ -8,6 +8,9 @@ use workload::{
     sequence::{RequestId, Step},
 };
 
+/// The most runs of requests that a stream is remembered to have carried exactly.
+const RUNS_MAX: usize = 64;
+
 /// A request that was sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
@@ -51,7 +54,9 @@ pub(super) struct Stream {
     pub(super) requests: VecDeque<Request>,
     /// The number of the first of them.
     pub(super) first: u64,
-    carried: Carried,
+    /// The names of all requests that the stream has carried: runs, because between two of them those of another stream may have been
+    /// sent. Those of long ago are one run.
+    carried: VecDeque<(RequestId, RequestId)>,
     pub(super) opened_at: Nanos,
     /// Whether it has brought an answer.
     pub(super) is_answered: bool,
@@ -60,14 +65,14 @@ pub(super) struct Stream {
 impl Stream {
     /// A new stream takes the place of the one before.
     pub(super) fn open(&mut self, at: Nanos) {
-        self.carried = Carried::default();
+        self.carried.clear();
         self.opened_at = at;
         self.is_answered = false;
     }
 
     /// A request is sent; `follows` tells whether the one that was sent before it on the correlation ID went the same way.
     pub(super) fn send(&mut self, request: Request, follows: bool) {
-        self.carried.add(request.step.request, follows);
+        self.carry(request.step.request, follows);
         self.requests.push_back(request);
     }
 
@@ -133,35 +138,19 @@ impl Stream {
 
     /// Whether the stream has carried a request.
     pub(super) fn has_carried(&self, name: RequestId) -> bool {
-        self.carried.has(name)
+        self.carried.iter().any(|(first, last)| (first..=last).contains(&&name))
     }
-}
 
-/// The most runs of requests that a stream is remembered to have carried exactly.
-const RUNS_MAX: usize = 64;
-
-/// The names of all requests that a stream has carried: runs, because between two requests of one stream those of another
-/// one may have been sent. Those of long ago are one run.
-#[derive(Clone, Debug, Default)]
-struct Carried {
-    runs: VecDeque<(RequestId, RequestId)>,
-}
-
-impl Carried {
-    fn add(&mut self, name: RequestId, follows: bool) {
-        match self.runs.back_mut().filter(|_| follows) {
+    fn carry(&mut self, name: RequestId, follows: bool) {
+        match self.carried.back_mut().filter(|_| follows) {
             Some((_, last)) => *last = name,
-            None => self.runs.push_back((name, name)),
+            None => self.carried.push_back((name, name)),
         }
-        if self.runs.len() > RUNS_MAX
-            && let Some((first, _)) = self.runs.pop_front()
-            && let Some((begin, _)) = self.runs.front_mut()
+        if self.carried.len() > RUNS_MAX
+            && let Some((first, _)) = self.carried.pop_front()
+            && let Some((begin, _)) = self.carried.front_mut()
         {
             *begin = first;
         }
-    }
-
-    fn has(&self, name: RequestId) -> bool {
-        self.runs.iter().any(|(first, last)| (first..=last).contains(&&name))
     }
 }

@@ -18,23 +18,16 @@ const SLOW_STEPS: usize = 40;
 /// The share of the wait that they take in the end.
 const SLOW_SHARE: Nanos = 8;
 
-/// What else was answered, or not, while an answer was waited for.
+/// What else was answered, or not, while an answer was waited for; most of it as in [`Clue::Meanwhile`].
 struct Around {
-    /// The number of later requests of its stream that were answered.
     behind: usize,
-    /// The number of answers to anything else that was sent after it.
-    anything: usize,
+    others: usize,
     /// The number of answers to others before it was sent.
     before: usize,
-    /// The number of other sequences that stopped in the middle, for as long.
     stuck: usize,
-    /// The number of other sequences that were begun, and never answered.
     begun_in_vain: usize,
-    /// The number of sequences that began later and were answered.
     overtook: usize,
-    /// The number of sequences without END that were left.
     left: usize,
-    /// The number of sequences that had a slot, or waited for one, when it was sent.
     live: usize,
 }
 
@@ -68,9 +61,9 @@ pub(super) fn explain(question: &Question, spot: Spot) -> Vec<Hypothesis> {
     let has_begun = question.story.told(spot).steps[..=spot.step].iter().any(|step| step.answer.is_some());
     let causes: &[Cause] = if around.behind > 0 {
         &[Cause::AnswerDropped]
-    } else if around.anything == 0 && asked.step.start && around.only_starts_wait() {
+    } else if around.others == 0 && asked.step.start && around.only_starts_wait() {
         &[Cause::SlotLeak, Cause::MissingReap, Cause::Starvation, Cause::ServerHang]
-    } else if around.anything == 0 {
+    } else if around.others == 0 {
         &[Cause::ServerHang, Cause::Stall, Cause::AnswerLate, Cause::AnswerDropped]
     } else if has_begun || !asked.step.start {
         mid_sequence(&around)
@@ -158,7 +151,7 @@ impl Around {
         Self {
             behind: behind.filter(|its| its.at() <= until).count(),
             // How much is known of what came later differs from one look at it to the next.
-            anything: others().flat_map(|told| &told.steps).filter(answered).filter(|its| its.at() <= until).count(),
+            others: others().flat_map(|told| &told.steps).filter(answered).filter(|its| its.at() <= until).count(),
             before: others().flat_map(|told| &told.steps).filter(|its| its.sum().is_some() && its.at() < since).count(),
             stuck: others().filter(|told| is_stuck(told, since, until)).count(),
             begun_in_vain: others().filter(|told| has_begun_in_vain(told, since, until)).count(),
@@ -175,7 +168,7 @@ impl Around {
     }
 
     fn clue(&self) -> Clue {
-        let Self { behind, anything: others, before: _, stuck, begun_in_vain, overtook, left, live } = *self;
+        let Self { behind, others, before: _, stuck, begun_in_vain, overtook, left, live } = *self;
         Clue::Meanwhile { behind, others, overtook, stuck, begun_in_vain, left, live }
     }
 }

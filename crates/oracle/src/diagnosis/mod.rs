@@ -123,8 +123,12 @@ impl Question<'_> {
             Kind::MissingStartError => of_step(&|spot| refusals::missing(self, spot)),
             Kind::SpuriousStartError => of_step(&|spot| refusals::spurious(self, spot)),
             Kind::FlawAccepted => of_step(&|spot| refusals::of_flaw(self, spot)),
-            Kind::SpuriousTimeout => of_step(&|spot| refusals::of_timeout(self, spot)),
-            Kind::MissingTimeout => of_step(&|spot| refusals::of_missing_timeout(self, spot)),
+            Kind::SpuriousTimeout => {
+                of_step(&|spot| refusals::of_limit(self, spot, Cause::ExpiredEarly, |ms| Clue::RefusedAfter { ms }))
+            }
+            Kind::MissingTimeout => of_step(&|spot| {
+                refusals::of_limit(self, spot, Cause::ExpiryMissing, |ms| Clue::StartAnsweredAfter { ms })
+            }),
             Kind::WrongControl => errors::control(self),
             Kind::WrongSlot => errors::slot(self),
             Kind::UnexpectedError => of_step(&|spot| errors::explain(self, spot)),

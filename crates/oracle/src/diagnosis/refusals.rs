@@ -149,18 +149,10 @@ pub(super) fn of_flaw(question: &Question, spot: Spot) -> Vec<Hypothesis> {
     in_order(&[Cause::FlawTaken], clues)
 }
 
-/// A refusal for a time limit that had no cause.
-pub(super) fn of_timeout(question: &Question, spot: Spot) -> Vec<Hypothesis> {
+/// A time limit that was kept wrongly: that shows in how long the answer took.
+pub(super) fn of_limit(question: &Question, spot: Spot, cause: Cause, clue: fn(u64) -> Clue) -> Vec<Hypothesis> {
     let asked = question.story.asked(spot);
-    let clue = Clue::RefusedAfter { ms: ms(asked.at().saturating_sub(asked.sent_at)) };
-    in_order(&[Cause::ExpiredEarly], [clue])
-}
-
-/// A sequence that was executed although its time limit had passed.
-pub(super) fn of_missing_timeout(question: &Question, spot: Spot) -> Vec<Hypothesis> {
-    let asked = question.story.asked(spot);
-    let clue = Clue::StartAnsweredAfter { ms: ms(asked.at().saturating_sub(asked.sent_at)) };
-    in_order(&[Cause::ExpiryMissing], [clue])
+    in_order(&[cause], [clue(ms(asked.at().saturating_sub(asked.sent_at)))])
 }
 
 /// A step without START that was executed although its ID had no sequence.

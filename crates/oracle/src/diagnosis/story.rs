@@ -7,7 +7,7 @@ use crate::history::Entry;
 use workload::{
     arithmetic::Arithmetic,
     conversation::{Connection, Lane},
-    event::{ContextId, Cut, EventKind, Nanos, Received},
+    event::{ContextId, Cut, EventKind, Nanos},
     number::Number,
     sequence::{CorrelationId, RequestId, Step},
 };
@@ -180,7 +180,12 @@ impl<'w> Story<'w> {
                     let sum = asked.map_or(*answer, |step| arithmetic.sum(*answer, &step, entry.correlation_id));
                     story.answered(entry, *request, Said::Sum(sum));
                 }
-                EventKind::Received(received) => story.received(entry, received),
+                EventKind::Received(received) => {
+                    let said = received.result.as_ref().map_or_else(|text| Said::Error(text), |_| Said::Malformed);
+                    if let Some(request) = received.request() {
+                        story.answered(entry, request, said);
+                    }
+                }
                 EventKind::GaveUp => story.gave_up(entry, 1),
                 EventKind::Cut(_) => story.gave_up(entry, usize::MAX),
                 _ => {}
@@ -226,20 +231,13 @@ impl<'w> Story<'w> {
         }
     }
 
-    fn received(&mut self, entry: &'w Entry, received: &'w Received) {
-        let Some(request) = received.request() else { return };
-        let said = received.result.as_ref().map_or_else(|text| Said::Error(text), |_| Said::Malformed);
-        self.answered(entry, request, said);
-    }
-
     fn answered(&mut self, entry: &'w Entry, request: RequestId, said: Said<'w>) {
-        let spot = self.find(request);
-        match spot.map(|spot| &mut self.sequences[spot.sequence]) {
-            Some(told) if told.context == entry.context => {
-                let asked = &mut told.steps[spot.map_or(0, |spot| spot.step)];
-                asked.answer.get_or_insert((entry.at, said));
+        let own = self.find(request).filter(|spot| self.told(*spot).context == entry.context);
+        match own {
+            Some(Spot { sequence, step }) => {
+                self.sequences[sequence].steps[step].answer.get_or_insert((entry.at, said));
             }
-            _ => self.strays.push((request, entry)),
+            None => self.strays.push((request, entry)),
         }
     }
 

@@ -5,11 +5,10 @@ use std::{borrow::Cow, num::NonZeroU16};
 use serde::{Deserialize, Serialize};
 
 use super::Entry;
-use workload::event::EventKind;
 use workload::{
     controls::{self, Seen},
     conversation::{Connection, Lane, Transport},
-    event::{Code, ContextId, Cut, Disturbance, Nanos, Received, Response, Series},
+    event::{Code, ContextId, Cut, Disturbance, EventKind, Nanos, Received, Response, Series},
     number::{Datatype, Number, Written},
     sequence::{CorrelationId, Pattern, RequestId, Special, Step},
     tensor::{Tensor, TensorData},

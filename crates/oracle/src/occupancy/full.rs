@@ -36,7 +36,7 @@ pub(super) struct Full {
     /// By context.
     limited: HashMap<u32, Limited>,
     /// STARTs that were executed when their limits had passed.
-    overdue: Vec<Accusation>,
+    pub(super) overdue: Vec<Accusation>,
     /// The model was exchanged: what becomes of those that wait then is its own affair, and contexts learn of it one by one.
     has_given_up: bool,
 }
@@ -87,11 +87,6 @@ impl Full {
                 Evidence::Overdue { limit_ms: after(deadline), answered_ms: after(at), waited_ms: after(waited_at) };
             self.overdue.push(Accusation { context, request, kind: ViolationKind::MissingTimeout, at, evidence });
         }
-    }
-
-    /// What was found since the last time.
-    pub(super) fn overdue(&mut self) -> Vec<Accusation> {
-        std::mem::take(&mut self.overdue)
     }
 
     /// Nobody is accused any more.

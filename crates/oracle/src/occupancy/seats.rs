@@ -53,7 +53,7 @@ pub(super) struct Seats {
     slots: HashMap<u32, u32>,
     /// What will be shown, or not.
     suspected: VecDeque<Intrusion>,
-    shown: Vec<Intrusion>,
+    pub(super) shown: Vec<Intrusion>,
 }
 
 impl Seats {
@@ -107,11 +107,6 @@ impl Seats {
         });
     }
 
-    /// What was shown since the last time.
-    pub(super) fn shown(&mut self) -> Vec<Intrusion> {
-        std::mem::take(&mut self.shown)
-    }
-
     pub(super) fn forget(&mut self) {
         self.holds.clear();
         self.slots.clear();
@@ -120,16 +115,11 @@ impl Seats {
 }
 
 impl Intrusion {
-    /// Who seemed to have the slot.
-    pub(super) fn holder(&self) -> u32 {
-        self.hold.context
-    }
-
-    /// As an accusation, where this is the correlation ID of who seemed to have the slot.
-    pub(super) fn accusation(&self, holder: CorrelationId) -> Accusation {
+    /// As an accusation; `id` tells the correlation IDs of contexts.
+    pub(super) fn accusation(&self, id: impl Fn(u32) -> CorrelationId) -> Accusation {
         let Self { hold, visitor, visit: Visit { request, slot, .. }, at } = *self;
         let held_ms = ms(at.saturating_sub(hold.since));
-        let evidence = Evidence::TakenSlot { slot, holder, held_ms };
+        let evidence = Evidence::TakenSlot { slot, holder: id(hold.context), held_ms };
         Accusation { context: visitor, request, kind: ViolationKind::WrongSlot, at, evidence }
     }
 }
@@ -150,7 +140,7 @@ mod tests {
         seats.takes(0, (0, 0), 10, 1000);
         seats.visited(1, step(1, 0, visit_sent), 20);
         seats.visited(0, step(0, 1, next_sent), 30);
-        !seats.shown().is_empty()
+        !seats.shown.is_empty()
     }
 
     #[test]

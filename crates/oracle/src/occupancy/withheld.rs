@@ -65,6 +65,12 @@ impl Share {
         !is_known
     }
 
+    /// Whether a request that is answered is a START, and whether it is an END.
+    fn take_edge(&mut self, request: Option<RequestId>) -> (bool, bool) {
+        let edge = self.edges.iter().position(|(edge, ..)| Some(*edge) == request);
+        edge.and_then(|edge| self.edges.remove(edge)).map_or((false, false), |(_, starts, ends)| (starts, ends))
+    }
+
     fn changed_by(&mut self, entry: &Entry, idle: Nanos, straggling: Nanos, is_near: bool) -> Option<Shares> {
         let while_idle = entry.at.saturating_add(idle).saturating_add(LATE);
         let took = entry.at.saturating_sub(self.last);
@@ -89,9 +95,7 @@ impl Share {
             EventKind::Answered(request, ..) => {
                 self.unanswered = self.unanswered.saturating_sub(1);
                 self.last = entry.at;
-                let edge =
-                    self.edges.iter().position(|(edge, ..)| edge == request).and_then(|edge| self.edges.remove(edge));
-                let (starts, ends) = edge.map_or((false, false), |(_, starts, ends)| (starts, ends));
+                let (starts, ends) = self.take_edge(Some(*request));
                 let waited = self.start.take_if(|start| start == request).is_some();
                 if starts {
                     self.sequence = Some(request.sequence);
@@ -111,8 +115,7 @@ impl Share {
                 self.unanswered = self.unanswered.saturating_sub(1);
                 self.last = entry.at;
                 let request = received.request();
-                let edge = self.edges.iter().position(|(edge, ..)| Some(*edge) == request);
-                let starts = edge.and_then(|edge| self.edges.remove(edge)).is_some_and(|(_, starts, _)| starts);
+                let (starts, _) = self.take_edge(request);
                 // A refused step begins no sequence.
                 if received.result.is_err() && !starts && request.is_some() && self.sequence.is_none() {
                     return None;
@@ -183,7 +186,7 @@ pub(super) struct Withheld {
     /// How long the quickest START took.
     quickest_start: Option<Nanos>,
     /// The START that waited longest beside a free slot, if that is a violation, and for how long it did.
-    worst: Option<(Nanos, Accusation)>,
+    pub(super) worst: Option<(Nanos, Accusation)>,
 }
 
 impl Withheld {
@@ -274,10 +277,5 @@ impl Withheld {
         if self.holders.len() < self.slots {
             self.free_since.get_or_insert(at);
         }
-    }
-
-    /// The START that waited longest beside a free slot, if that is a violation.
-    pub(super) fn worst(&self) -> Option<Accusation> {
-        self.worst.as_ref().map(|(_, accusation)| accusation.clone())
     }
 }
