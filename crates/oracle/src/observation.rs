@@ -73,17 +73,20 @@ impl<'o> Observation<'o> {
         let rules = self.rules;
         if request.step.flaw().is_some() {
             self.flawed(&request, Ok(()), None);
-        } else if rules.arithmetic.answers.are_iterative() && self.id.strays.in_fog(request.sent_at) {
-            self.without_news(&request, Doubt::Stragglers);
-            self.settle(&request, Outcome::Completed, None, Some(Doubt::Stragglers));
+        } else if self.shares_its_sum(&request) {
+            self.without_news(&request, Outcome::Completed, Doubt::Stragglers);
         } else if let (Some(controls), Some(seen)) = (&rules.controls, seen)
             && !self.is_right(&request, controls, seen, Some(sum))
         {
-            self.without_news(&request, Doubt::State);
-            self.settle(&request, Outcome::Completed, None, None);
+            self.without_news(&request, Outcome::Completed, Doubt::State);
         } else {
             self.completed(&request, sum);
         }
+    }
+
+    /// Whether a request to an iterative model may add to what another one adds up.
+    fn shares_its_sum(&self, request: &Request) -> bool {
+        self.rules.arithmetic.answers.are_iterative() && self.id.strays.in_fog(request.sent_at)
     }
 
     fn check_order(&mut self, request: &Request) {
@@ -107,21 +110,17 @@ impl<'o> Observation<'o> {
         }
         match &received.result {
             Err(text) if self.id.may_be_disturbed(request.sent_at) && self.rules.words.say_out_of_service(text) => {
-                self.without_news(&request, Doubt::Disturbed);
-                self.settle(&request, Outcome::Failed, None, Some(Doubt::Disturbed));
+                self.without_news(&request, Outcome::Failed, Doubt::Disturbed);
             }
             result if request.step.flaw().is_some() => {
                 self.flawed(&request, result.as_ref().map(|_| ()).map_err(String::as_str), received.code);
             }
-            // Two requests to an iterative model share what they add up.
-            result if self.rules.arithmetic.answers.are_iterative() && self.id.strays.in_fog(request.sent_at) => {
+            result if self.shares_its_sum(&request) => {
                 let outcome = if result.is_ok() { Outcome::Completed } else { Outcome::Failed };
-                self.without_news(&request, Doubt::Stragglers);
-                self.settle(&request, outcome, None, Some(Doubt::Stragglers));
+                self.without_news(&request, outcome, Doubt::Stragglers);
             }
             result if self.is_cancelled(result) && self.id.strays.may_sweep(request.sent_at) => {
-                self.without_news(&request, Doubt::Cancelled);
-                self.settle(&request, Outcome::Failed, None, Some(Doubt::Cancelled));
+                self.without_news(&request, Outcome::Failed, Doubt::Cancelled);
             }
             Err(text) if words::say_expired(text) => {
                 self.check_code(&request.step, Reason::Unavailable, received.code, text);
@@ -131,26 +130,19 @@ impl<'o> Observation<'o> {
                 self.check_code(&request.step, Reason::Invalid, received.code, text);
                 self.refused(&request, text);
             }
-            Err(text) => {
-                let is_taken =
-                    self.rules.words == Words::Unknown && self.refused_in_other_words(&request, received.code, text);
-                if !is_taken {
-                    self.failed(&request, received);
-                }
-            }
-            Ok(response) => {
-                if let Some(answer) = self.number_of(&request, response) {
-                    self.completed(&request, answer);
-                } else {
-                    self.without_news(&request, Doubt::State);
-                    self.settle(&request, Outcome::Completed, None, None);
-                }
-            }
+            Err(text) if self.refused_in_other_words(&request, received.code, text) => {}
+            Err(text) => self.failed(&request, received.code, text),
+            Ok(response) => match self.number_of(&request, response) {
+                Some(answer) => self.completed(&request, answer),
+                None => self.without_news(&request, Outcome::Completed, Doubt::State),
+            },
         }
     }
 
-    fn without_news(&mut self, request: &Request, doubt: Doubt) {
+    /// A request was answered in a way that does not tell what it did. Where that leaves the state in doubt the answer is judged.
+    fn without_news(&mut self, request: &Request, outcome: Outcome, doubt: Doubt) {
         self.id.answer_without_news(request, self.at, self.rules, doubt);
+        self.settle(request, outcome, None, Some(doubt).filter(|doubt| *doubt != Doubt::State));
     }
 
     /// Whether an answer is what a cancelled request gets: over a stream nothing, or no further responses; elsewhere an error without
@@ -197,8 +189,7 @@ impl<'o> Observation<'o> {
     fn refused(&mut self, request: &Request, text: &str) {
         let step = &request.step;
         if step.start && self.may_be_ended_by_the_one_before(request) {
-            self.without_news(request, Doubt::Overlap);
-            return self.settle(request, Outcome::Refused, None, Some(Doubt::Overlap));
+            return self.without_news(request, Outcome::Refused, Doubt::Overlap);
         }
         let since_ms = ms(self.at.saturating_sub(self.id.times.accepted));
         let verdict = self.id.answer(request, Answer::Refused, self.at, self.rules);
@@ -213,6 +204,9 @@ impl<'o> Observation<'o> {
     /// An error in words that are not known: taken for a refusal for want of START, or for a time limit, where its code may be that of
     /// one, and a correct server may refuse the request just now. Returns whether it was.
     fn refused_in_other_words(&mut self, request: &Request, code: Option<Code>, text: &str) -> bool {
+        if self.rules.words != Words::Unknown {
+            return false;
+        }
         let (mut refused, mut expired) = (self.id.clone(), self.id.clone());
         let verdict = refused.answer(request, Answer::Refused, self.at, self.rules);
         let may_want_start = !request.step.start && verdict != Judged::WronglyRefused;
@@ -262,8 +256,7 @@ impl<'o> Observation<'o> {
             Ok(()) => (ViolationKind::FlawAccepted, Outcome::Completed, None),
         };
         self.violation(kind, Some(step), Evidence::Flaw { flaw, error });
-        self.without_news(request, Doubt::State);
-        self.settle(request, outcome, None, None);
+        self.without_news(request, outcome, Doubt::State);
     }
 
     /// The step's sequence waited for a slot for too long, and is refused as a whole.
@@ -278,13 +271,11 @@ impl<'o> Observation<'o> {
     }
 
     /// The server may have executed the step, and may have ended the sequence.
-    fn failed(&mut self, request: &Request, received: &Received) {
+    fn failed(&mut self, request: &Request, code: Option<Code>, text: &str) {
         let has_to_be_refused = self.id.has_to_refuse(&request.step);
-        let error = received.result.as_ref().err().cloned().unwrap_or_default();
-        let evidence = Evidence::Failed { has_to_be_refused, code: received.code, error };
+        let evidence = Evidence::Failed { has_to_be_refused, code, error: text.to_owned() };
         self.violation(ViolationKind::UnexpectedError, Some(&request.step), evidence);
-        self.without_news(request, Doubt::State);
-        self.settle(request, Outcome::Failed, None, None);
+        self.without_news(request, Outcome::Failed, Doubt::State);
     }
 
     /// What the order of the steps has to do with an answer.
