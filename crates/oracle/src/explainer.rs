@@ -25,7 +25,6 @@ const EXPLAINED: usize = 200;
 /// Of so many sequences it is known when they began although nothing else is kept of them: more messages are in no failure file.
 const BEGUN: usize = 10_000;
 
-/// Says what a violation may come from.
 type Explain = fn(&Violation, &[Entry], &ModelFacts) -> Vec<Explanation>;
 
 /// The last events of all contexts, and the violations that wait for more of them.
@@ -144,7 +143,6 @@ impl Explainer {
         (self.explain)(violation, &window[place(since)..place(until.saturating_add(1)).max(place(since))], &self.known)
     }
 
-    /// Brings everything in order of time.
     fn sort(&mut self) {
         if !self.fresh.is_empty() {
             self.sorted.extend(self.fresh.drain(..).flatten());

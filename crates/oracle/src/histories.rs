@@ -93,7 +93,6 @@ pub(super) enum Found {
     TooMany,
 }
 
-/// The answers that were possible.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Possibilities {
     pub(super) refusal: bool,
@@ -102,7 +101,6 @@ pub(super) struct Possibilities {
     pub(super) sums: Vec<Number>,
 }
 
-/// The histories that are possible.
 #[derive(Clone, Debug)]
 pub(super) struct Histories {
     nodes: Vec<Node>,
@@ -129,7 +127,6 @@ impl Histories {
         self.edges.is_empty()
     }
 
-    /// The answer to a request has come.
     pub(super) fn answer(&mut self, given: &Given, request: &Request, answer: Prediction) -> Found {
         let (lane, number) = (request.lane.index(), request.number);
         if !self.extend(given, lane, number) {
@@ -351,7 +348,6 @@ impl Growth {
 }
 
 impl Node {
-    /// The request is taken in.
     fn take(&self, request: &Request) -> (Self, Prediction) {
         let mut then = *self;
         let step = &request.step;

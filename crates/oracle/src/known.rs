@@ -25,7 +25,6 @@ use workload::{
 /// The most steps whose order is kept as evidence.
 const EVIDENCE_MAX: usize = 4096;
 
-/// What is known of one correlation ID.
 #[derive(Clone, Debug)]
 pub(super) struct Knowledge {
     pub(super) correlation_id: CorrelationId,
@@ -44,7 +43,6 @@ pub(super) struct Knowledge {
     expiry: Expiry,
     pub(super) seat: Seat,
     sent: u64,
-    /// Where the last request was sent.
     last_lane: Lane,
     /// What was answered while several streams had requests under way.
     evidence: Vec<Operation>,

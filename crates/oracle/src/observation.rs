@@ -23,7 +23,6 @@ use workload::{
 /// How long behind the last answer to an iterative request the server may end its sequence.
 const END_COMES_WITHIN: Duration = Duration::from_millis(20);
 
-/// One event, being judged.
 pub(super) struct Observation<'o> {
     pub(super) rules: &'o Rules,
     pub(super) id: &'o mut Knowledge,

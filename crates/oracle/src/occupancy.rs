@@ -32,7 +32,8 @@ use workload::{
 
 /// How the slots of a run are taken.
 pub struct Occupancy {
-    idle_limit: Option<Nanos>,
+    /// The idle limit; nought where it is not known.
+    idle: Nanos,
     /// How long requests of a stream that is gone may still come.
     straggling: Nanos,
     scenario: Scenario,
@@ -76,12 +77,14 @@ struct Context {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Move {
     /// A START is sent, with or without END, and until when it may wait, where that can be judged.
-    Asks { ends: bool, limit: Option<(RequestId, Nanos)> },
+    Asks {
+        ends: bool,
+        limit: Option<(RequestId, Nanos)>,
+    },
     /// The sequence whose START is under way may wait no longer than until then.
     MayWaitUntil(Nanos),
     /// The time limit of the START that is under way cannot be judged after all.
     Forgoes,
-    /// A step was executed in a slot.
     Visits(Visit),
     /// A START is answered. There is a time where the sequence certainly keeps its slot: until then. The slot, where that is
     /// certain too, and the sequence's number.
@@ -133,10 +136,11 @@ impl Occupancy {
     pub fn new(scenario: &Scenario, slots: Option<u32>, idle_limit: Option<Duration>, straggling: Duration) -> Self {
         let contexts_per_worker = scenario.most_contexts();
         let is_steady = idle_limit.is_some() && scenario.phases.iter().all(|phase| phase.server.is_none());
-        let slots = slots.map(|slots| slots as usize);
+        let idle = idle_limit.map_or(0, nanos);
         let contexts = slots.map_or(0, |_| scenario.workers() as usize * contexts_per_worker as usize);
+        let slots = slots.map_or(0, |slots| slots as usize);
         Self {
-            idle_limit: idle_limit.map(nanos),
+            idle,
             straggling: nanos(straggling),
             scenario: scenario.clone(),
             contexts_per_worker,
@@ -145,14 +149,10 @@ impl Occupancy {
             moves: Merge::default(),
             shares: is_steady.then(|| vec![Share::default(); contexts]),
             board: Board {
-                slots: slots.unwrap_or(0),
+                slots,
                 until: vec![None; contexts],
                 waits: vec![None; contexts],
-                withheld: Withheld::new(
-                    slots.unwrap_or(0),
-                    idle_limit.map_or(0, nanos),
-                    nanos(scenario.limits.step_ms.duration()),
-                ),
+                withheld: Withheld::new(slots, idle, nanos(scenario.limits.step_ms.duration())),
                 ..Board::default()
             },
         }
@@ -165,9 +165,9 @@ impl Occupancy {
         let visit = context.visit(entry);
         let is_near = self.scenario.population_of(entry.context.worker).network.is_clear();
         let share = self.shares.as_mut().and_then(|shares| {
-            shares[index as usize].take(entry, self.idle_limit.unwrap_or(0), self.straggling, is_near).map(Move::Shares)
+            shares[index as usize].take(entry, self.idle, self.straggling, is_near).map(Move::Shares)
         });
-        let mut its = context.take(entry, self.idle_limit, self.straggling, is_near);
+        let mut its = context.take(entry, self.idle, self.straggling, is_near);
         // Each context tells it when it does something, and the first one for all of them.
         if matches!(entry.what, EventKind::Disturbed(_)) && self.disturbed.is_none_or(|known| known < context.disturbed)
         {
@@ -206,14 +206,10 @@ impl Occupancy {
         self.make(true);
     }
 
-    fn place(&self, context: u32) -> Place {
-        let ContextId { worker, context } = self.context(context);
+    fn place(&self, index: u32) -> Place {
+        let (worker, context) = (index / self.contexts_per_worker, index % self.contexts_per_worker);
         let correlation_id = correlation_id(&self.scenario, worker, context);
         Place::new(ContextId { worker, context }, correlation_id, None)
-    }
-
-    fn context(&self, index: u32) -> ContextId {
-        ContextId { worker: index / self.contexts_per_worker, context: index % self.contexts_per_worker }
     }
 
     /// The longest wait for a slot of a START that was sent when every slot was certainly taken, and who had the slots meanwhile.
@@ -282,7 +278,7 @@ impl Context {
         deadline(step, at).filter(|_| may_wait && !self.is_spread).map(Move::MayWaitUntil)
     }
 
-    fn take(&mut self, entry: &Entry, idle_limit: Option<Nanos>, straggling: Nanos, is_near: bool) -> Option<Move> {
+    fn take(&mut self, entry: &Entry, idle: Nanos, straggling: Nanos, is_near: bool) -> Option<Move> {
         match &entry.what {
             EventKind::Sent(step) => {
                 let limit = self.limit(step, entry.at, is_near).filter(|_| step.start);
@@ -305,13 +301,13 @@ impl Context {
             EventKind::Answered(request, _, seen) => {
                 self.unanswered = self.unanswered.saturating_sub(1);
                 if let Some((_, sent_at)) = self.start.take_if(|(start, _)| start == request) {
-                    self.until = sent_at.saturating_add(idle_limit.unwrap_or(0));
+                    self.until = sent_at.saturating_add(idle);
                     self.has_slot = !self.may_be_ended;
                     let is_certain = self.has_slot && !self.is_spread && sent_at >= self.unclear_until;
                     let slot = seen.filter(|_| is_certain).and_then(Seen::slot).map(|slot| (slot, request.sequence));
                     return Some(Move::Starts(self.has_slot.then_some(self.until), slot));
                 }
-                let until = self.since.saturating_add(idle_limit.unwrap_or(0));
+                let until = self.since.saturating_add(idle);
                 if !self.has_slot || self.start.is_some() || until <= self.until {
                     return None;
                 }

@@ -37,7 +37,6 @@ pub enum Answer {
     Refused,
 }
 
-/// What was decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum OrderFound {
     /// In this order the answers are right; steps without an answer that are not in it were not executed.

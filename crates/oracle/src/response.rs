@@ -125,7 +125,6 @@ impl Observation<'_> {
     }
 }
 
-/// What an output says that the model saw.
 fn read(output: &Tensor) -> Option<Seen> {
     match &output.data {
         TensorData::Raw(bytes) if output.datatype == controls::DATATYPE => Seen::from_bytes(bytes),

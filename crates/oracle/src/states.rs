@@ -79,7 +79,6 @@ impl Possible {
         set
     }
 
-    /// The states of the set.
     pub(super) fn states(&self) -> impl Iterator<Item = State> {
         let absent = self.absent.then_some(State::Absent);
         let any = self.any.then_some(State::Live(None));
@@ -104,7 +103,6 @@ impl Possible {
         if self.any { None } else { self.sum.map(|sum| sum.wrapping_add(step.value)) }
     }
 
-    /// Whether the step has to be refused.
     pub(super) fn has_to_refuse(&self, step: &Step) -> bool {
         !step.start && *self == Self::ABSENT
     }
@@ -125,7 +123,6 @@ impl Possible {
         self.absent
     }
 
-    /// Whether there may be a sequence.
     pub(super) fn may_be_live(&self) -> bool {
         self.any || self.sum.is_some()
     }

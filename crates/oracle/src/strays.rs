@@ -56,7 +56,6 @@ struct Run {
 }
 
 impl Strays {
-    /// A stream was cut with these requests unanswered.
     pub(super) fn add(&mut self, requests: Vec<Request>, until: Nanos) {
         if requests.is_empty() {
             return;

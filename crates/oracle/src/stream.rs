@@ -11,7 +11,6 @@ use workload::{
 /// The most runs of requests that a stream is remembered to have carried exactly.
 const RUNS_MAX: usize = 64;
 
-/// A request that was sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
     pub(super) lane: Lane,
@@ -63,7 +62,6 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// A new stream takes the place of the one before.
     pub(super) fn open(&mut self, at: Nanos) {
         self.carried.clear();
         self.opened_at = at;
@@ -136,7 +134,6 @@ impl Stream {
         self.requests.drain(..).filter(|request| request.fate != Fate::Answered).collect()
     }
 
-    /// Whether the stream has carried a request.
     pub(super) fn has_carried(&self, name: RequestId) -> bool {
         self.carried.iter().any(|(first, last)| (first..=last).contains(&&name))
     }

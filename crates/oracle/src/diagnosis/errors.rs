@@ -10,7 +10,6 @@ use workload::{
     sequence::CorrelationId,
 };
 
-/// What may explain an error.
 pub(super) fn explain(question: &Question, spot: Spot) -> Vec<Hypothesis> {
     let asked = question.story.asked(spot);
     let Some((_, Said::Error(text))) = asked.answer else { return Vec::new() };

@@ -10,7 +10,6 @@ const WORTHLESS_ABOVE: f64 = 0.25;
 /// What keeps ranks apart, and well above chance.
 const RANK_BITS: f64 = 32.0;
 
-/// A possible explanation.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Hypothesis {
     pub(super) cause: Cause,

@@ -61,7 +61,6 @@ fn misaddressed(question: &Question) -> (Cause, Clue) {
     (Cause::AnswerElsewhere, Clue::AnswerTo { request, id: told.correlation_id, context })
 }
 
-/// An answer in another form.
 pub(super) fn malformed(question: &Question) -> Vec<Hypothesis> {
     let cause = match question.violation.kind {
         ViolationKind::WrongModel => Cause::OtherModelsName,

@@ -106,7 +106,6 @@ fn explain_in(story: &Story, violation: &Violation, known: &ModelFacts) -> Vec<E
     ranked(question.hypotheses(), story.bits)
 }
 
-/// A violation, and what is known around it.
 struct Question<'q> {
     violation: &'q Violation,
     known: &'q ModelFacts,

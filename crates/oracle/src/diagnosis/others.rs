@@ -13,7 +13,6 @@ use workload::{event::Nanos, number::Number};
 /// How many of the matches nearest in time are looked at.
 const MATCHES: usize = 4;
 
-/// What other sequences may explain.
 pub(super) fn explain(case: &Case) -> Vec<Hypothesis> {
     let mut all = of_states(case);
     all.extend(constant(case));

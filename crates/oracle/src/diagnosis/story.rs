@@ -12,7 +12,6 @@ use workload::{
     sequence::{CorrelationId, RequestId, Step},
 };
 
-/// The sequences of a window, and what became of their steps.
 #[derive(Debug)]
 pub(super) struct Story<'w> {
     pub(super) window: &'w [Entry],
@@ -26,7 +25,6 @@ pub(super) struct Story<'w> {
     pub(super) bits: u32,
     /// Over which connections each context opened streams in each lane.
     opened: HashMap<(ContextId, Lane), Vec<Connection>>,
-    /// How often [`Self::asked`] was called.
     #[cfg(test)]
     pub(super) looks: std::cell::Cell<usize>,
 }
@@ -34,7 +32,6 @@ pub(super) struct Story<'w> {
 /// No conversation has more sequences under way.
 const UNDER_WAY_MAX: usize = 64;
 
-/// One sequence.
 #[derive(Debug)]
 pub(super) struct Told<'w> {
     pub(super) context: ContextId,
@@ -61,7 +58,6 @@ pub(super) struct Asked<'w> {
     pub(super) right: Option<Number>,
 }
 
-/// What an answer says.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Said<'w> {
     Sum(Number),
@@ -69,7 +65,6 @@ pub(super) enum Said<'w> {
     Malformed,
 }
 
-/// A step's place in a story.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Spot {
     pub(super) sequence: usize,
@@ -77,7 +72,6 @@ pub(super) struct Spot {
 }
 
 impl Asked<'_> {
-    /// The sum that it was answered with.
     pub(super) fn sum(&self) -> Option<Number> {
         match self.answer {
             Some((_, Said::Sum(sum))) => Some(sum),
@@ -96,7 +90,6 @@ impl Asked<'_> {
         given_up.map_or(until, |at| at.min(until)).saturating_sub(self.sent_at.max(since))
     }
 
-    /// Whether it was answered with an error.
     pub(super) fn has_failed(&self) -> bool {
         matches!(self.answer, Some((_, Said::Error(_))))
     }
@@ -241,7 +234,6 @@ impl<'w> Story<'w> {
         }
     }
 
-    /// Where a request stands.
     pub(super) fn find(&self, request: RequestId) -> Option<Spot> {
         let sequence = *self.by_serial.get(&(request.worker, request.sequence))?;
         let steps = &self.sequences[sequence].steps;
@@ -259,7 +251,6 @@ impl<'w> Story<'w> {
         &self.sequences[spot.sequence].steps[spot.step]
     }
 
-    /// The next step of the same sequence.
     pub(super) fn next(&self, spot: Spot) -> Option<&Asked<'w>> {
         self.told(spot).steps.get(spot.step + 1)
     }
@@ -285,7 +276,6 @@ impl<'w> Story<'w> {
         self.sequences.iter().enumerate().filter(move |(index, _)| *index != than)
     }
 
-    /// Each step.
     pub(super) fn spots(&self) -> impl Iterator<Item = Spot> + '_ {
         let steps = |(sequence, told): (usize, &Told)| (0..told.steps.len()).map(move |step| Spot { sequence, step });
         self.sequences.iter().enumerate().flat_map(steps)

@@ -11,7 +11,7 @@ use workload::event::Nanos;
 /// A block is written when it has so many bytes, or sooner.
 pub(super) const BLOCK_BYTES: usize = 256 * 1024;
 /// Compression that costs little more than the writing; a history shrinks to a tenth all the same.
-const LEVEL: i32 = 1;
+pub(super) const LEVEL: i32 = 1;
 
 /// A line that is neither an entry nor the first or the last of a history.
 #[derive(Debug, Serialize, Deserialize)]
@@ -91,9 +91,4 @@ impl Block {
         self.lines.clear();
         self.entries = 0;
     }
-}
-
-/// What compresses the blocks.
-pub(super) fn compressor() -> io::Result<Compressor<'static>> {
-    Compressor::new(LEVEL)
 }

@@ -29,7 +29,6 @@ const LONGEST_LINE: u64 = 32 << 20;
 const LONGEST_BLOCK: usize = 64 << 20;
 /// The largest window that a compressed history is read with, as a power of two: what is written needs less.
 const WINDOW_LOG_MAX: u32 = 23;
-/// What a compressed file begins with.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// Whether a file that begins so is a history, as far as its beginning tells; a compressed file is taken for one.

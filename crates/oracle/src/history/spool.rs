@@ -16,7 +16,7 @@ use zstd::bulk::Compressor;
 
 use super::{
     Entry,
-    block::{self, Block, Footer, Mark},
+    block::{Block, Footer, LEVEL, Mark},
 };
 use crate::nanos;
 use workload::{event::Nanos, whole_file::write_whole};
@@ -153,7 +153,7 @@ impl Spool {
     pub fn create(options: Options, header: &impl Serialize) -> io::Result<Self> {
         let is_compressed = options.path.extension().is_some_and(|ending| ending == "zst");
         let mut spool = Self {
-            compressor: is_compressed.then(block::compressor).transpose()?,
+            compressor: is_compressed.then(|| Compressor::new(LEVEL)).transpose()?,
             block: Block::default(),
             block_began: None,
             blocks: 0,

@@ -23,7 +23,6 @@ pub(super) struct Limited {
     pub(super) request: RequestId,
     /// Until when it may wait for a slot.
     pub(super) deadline: Nanos,
-    /// When it was sent.
     pub(super) since: Nanos,
 }
 
@@ -57,7 +56,6 @@ impl Full {
         }
     }
 
-    /// A START is sent.
     pub(super) fn asks(&mut self, context: u32, limited: Option<Limited>) {
         match limited.filter(|_| !self.has_given_up) {
             Some(limited) => _ = self.limited.insert(context, limited),

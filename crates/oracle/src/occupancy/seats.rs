@@ -12,7 +12,6 @@ use workload::{
 /// The most intrusions that wait to be shown.
 const SUSPECTED_MAX: usize = 1000;
 
-/// A step that was executed in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Visit {
     pub(super) request: RequestId,

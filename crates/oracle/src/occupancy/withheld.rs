@@ -158,7 +158,6 @@ impl Gap {
     }
 }
 
-/// An unanswered START.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     request: RequestId,
