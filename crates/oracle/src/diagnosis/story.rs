@@ -12,7 +12,7 @@ use workload::{
     sequence::{CorrelationId, RequestId, Step},
 };
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Story<'w> {
     pub(super) window: &'w [Entry],
     /// In the order of their first steps.
@@ -153,16 +153,7 @@ impl Told<'_> {
 
 impl<'w> Story<'w> {
     pub(super) fn new(window: &'w [Entry], arithmetic: Arithmetic) -> Self {
-        let mut story = Self {
-            window,
-            sequences: Vec::new(),
-            by_serial: HashMap::new(),
-            strays: Vec::new(),
-            bits: bits_of(window),
-            opened: HashMap::new(),
-            #[cfg(test)]
-            looks: std::cell::Cell::default(),
-        };
+        let mut story = Self { window, bits: bits_of(window), ..Self::default() };
         for entry in window {
             match &entry.what {
                 EventKind::Opened(over, _) => story.opened.entry((entry.context, entry.lane)).or_default().push(*over),

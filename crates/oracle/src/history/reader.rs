@@ -180,15 +180,11 @@ impl Reader {
             return None;
         }
         let mut lines = Lines::default();
-        let read = self.read_block(&mut lines.items);
-        match read {
-            Ok(is_there) => {
-                self.is_at_end = !is_there;
-                if !is_there && !self.saw_footer {
-                    lines.damage = Some(self.cut_off());
-                } else if !is_there {
-                    return None;
-                }
+        match self.read_block(&mut lines.items) {
+            Ok(true) => {}
+            Ok(false) => {
+                self.is_at_end = true;
+                return None;
             }
             Err(damage) => lines.damage = Some(damage),
         }
@@ -206,7 +202,7 @@ impl Reader {
         self.line
     }
 
-    /// Reads to the end of a block; false where there is none. Of a block that was changed no item is left.
+    /// Reads to the end of a block; false where the history has its end. Of a block that was changed no item is left.
     fn read_block(&mut self, items: &mut Vec<Item>) -> Result<bool, Damage> {
         let mut is_at_its_end = false;
         let read = self.read_lines(items, &mut is_at_its_end);
@@ -266,7 +262,7 @@ impl Reader {
                 return Err(self.damage(format!("the block from line {first} on has no end")));
             }
         }
-        if bytes == 0 { Ok(false) } else { Err(self.cut_off()) }
+        if bytes == 0 && self.saw_footer { Ok(false) } else { Err(self.cut_off()) }
     }
 
     fn parse(&mut self, text: &[u8], is_first_of_block: bool) -> Result<Parsed, String> {

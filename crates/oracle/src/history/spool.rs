@@ -97,7 +97,8 @@ pub struct Kept {
     pub problem: Option<String>,
 }
 
-/// A history that is being written; dropped before it is finished, it leaves no file. Nothing that goes wrong with it ends the run: it is told in [`Kept::problem`].
+/// A history that is being written; dropped before it is finished, it leaves no file. Nothing that goes wrong with it ends the run: it
+/// is told in [`Kept::problem`].
 pub struct Spool {
     options: Options,
     compressor: Option<Compressor<'static>>,
