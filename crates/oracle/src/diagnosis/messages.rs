@@ -8,7 +8,6 @@ use super::{
 use crate::history::Entry;
 use workload::{
     event::{EventKind, Received},
-    sequence::RequestId,
     tensor::{Tensor, TensorData, elements},
 };
 
@@ -42,17 +41,13 @@ fn message<'q>(question: &Question<'q>) -> Option<&'q Entry> {
     question.story.window.iter().filter(is_here).min_by_key(oddness)
 }
 
-fn id_of(entry: &Entry) -> (String, Option<RequestId>) {
-    match &entry.what {
+fn misaddressed(question: &Question) -> (Cause, Clue) {
+    let Some(entry) = message(question) else { return (Cause::AnswerElsewhere, Clue::Seen) };
+    let (id, request) = match &entry.what {
         EventKind::Answered(request, ..) => (request.to_string(), Some(*request)),
         EventKind::Received(received) => (received.id.clone(), received.request()),
         _ => (String::new(), None),
-    }
-}
-
-fn misaddressed(question: &Question) -> (Cause, Clue) {
-    let Some(entry) = message(question) else { return (Cause::AnswerElsewhere, Clue::Seen) };
-    let (id, request) = id_of(entry);
+    };
     let known = request.and_then(|request| question.story.find(request));
     let Some(spot) = known else { return (Cause::UnknownRequestId, Clue::UnknownId { id }) };
     let told = question.story.told(spot);

@@ -116,21 +116,17 @@ struct Question<'q> {
 impl Question<'_> {
     fn hypotheses(&self) -> Vec<Hypothesis> {
         use ViolationKind as Kind;
-        let of_step = |explain: &dyn Fn(Spot) -> Vec<Hypothesis>| self.spot.map(explain).unwrap_or_default();
+        let of_step =
+            |explain: fn(&Self, Spot) -> Vec<Hypothesis>| self.spot.map(|spot| explain(self, spot)).unwrap_or_default();
         match self.violation.kind {
-            Kind::WrongSum => of_step(&|spot| self.wrong_sum(spot)),
-            Kind::MissingStartError => of_step(&|spot| refusals::missing(self, spot)),
-            Kind::SpuriousStartError => of_step(&|spot| refusals::spurious(self, spot)),
-            Kind::FlawAccepted => of_step(&|spot| refusals::of_flaw(self, spot)),
-            Kind::SpuriousTimeout => {
-                of_step(&|spot| refusals::of_limit(self, spot, Cause::ExpiredEarly, |ms| Clue::RefusedAfter { ms }))
-            }
-            Kind::MissingTimeout => of_step(&|spot| {
-                refusals::of_limit(self, spot, Cause::ExpiryMissing, |ms| Clue::StartAnsweredAfter { ms })
-            }),
+            Kind::WrongSum => of_step(Self::wrong_sum),
+            Kind::MissingStartError => of_step(refusals::missing),
+            Kind::SpuriousStartError => of_step(refusals::spurious),
+            Kind::FlawAccepted => of_step(refusals::of_flaw),
+            Kind::SpuriousTimeout | Kind::MissingTimeout => of_step(refusals::of_limit),
             Kind::WrongControl => errors::control(self),
             Kind::WrongSlot => errors::slot(self),
-            Kind::UnexpectedError => of_step(&|spot| errors::explain(self, spot)),
+            Kind::UnexpectedError => of_step(errors::explain),
             Kind::Hang => lost::by_anybody(self),
             Kind::Lost => self.spot.map_or_else(lost::alone, |spot| lost::explain(self, spot)),
             Kind::Duplicate | Kind::Reordered | Kind::Misaddressed => messages::misplaced(self),

@@ -3,7 +3,7 @@
 use std::{iter, time::Duration};
 
 use super::{
-    Cause, Clue, Left, Question,
+    Cause, Clue, Left, Question, ViolationKind,
     hypothesis::{Fit, Hypothesis, in_order},
     story::{Asked, Spot},
 };
@@ -150,9 +150,13 @@ pub(super) fn of_flaw(question: &Question, spot: Spot) -> Vec<Hypothesis> {
 }
 
 /// A time limit that was kept wrongly: that shows in how long the answer took.
-pub(super) fn of_limit(question: &Question, spot: Spot, cause: Cause, clue: fn(u64) -> Clue) -> Vec<Hypothesis> {
+pub(super) fn of_limit(question: &Question, spot: Spot) -> Vec<Hypothesis> {
     let asked = question.story.asked(spot);
-    in_order(&[cause], [clue(ms(asked.at().saturating_sub(asked.sent_at)))])
+    let ms = ms(asked.at().saturating_sub(asked.sent_at));
+    match question.violation.kind {
+        ViolationKind::SpuriousTimeout => in_order(&[Cause::ExpiredEarly], [Clue::RefusedAfter { ms }]),
+        _ => in_order(&[Cause::ExpiryMissing], [Clue::StartAnsweredAfter { ms }]),
+    }
 }
 
 /// A step without START that was executed although its ID had no sequence.
