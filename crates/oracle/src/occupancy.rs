@@ -79,7 +79,7 @@ enum Move {
     /// A START is sent, with or without END, and until when it may wait, where that can be judged.
     Asks {
         ends: bool,
-        limit: Option<(RequestId, Nanos)>,
+        limit: Option<Limited>,
     },
     /// The sequence whose START is under way may wait no longer than until then.
     MayWaitUntil(Nanos),
@@ -267,9 +267,10 @@ impl Context {
     }
 
     /// Until when a START may wait that the server has at once: nothing of its ID is before it, and no slow network.
-    fn limit(&self, step: &Step, at: Nanos, is_near: bool) -> Option<(RequestId, Nanos)> {
+    fn limit(&self, step: &Step, at: Nanos, is_near: bool) -> Option<Limited> {
         let is_had_at_once = is_near && self.unanswered == 0 && at >= self.unclear_until;
-        deadline(step, at).filter(|_| is_had_at_once).map(|deadline| (step.request, deadline))
+        let deadline = deadline(step, at).filter(|_| is_had_at_once)?;
+        Some(Limited { request: step.request, deadline, since: at })
     }
 
     /// A further step of a sequence that may still wait as a whole: until when, because of this step.
@@ -292,7 +293,7 @@ impl Context {
                     self.start = Some((step.request, entry.at));
                     self.may_be_ended = step.end;
                     self.has_slot &= !step.end;
-                    self.limited = limit.map(|(start, _)| start.sequence);
+                    self.limited = limit.map(|limited| limited.request.sequence);
                     return Some(Move::Asks { ends: step.end, limit });
                 }
                 self.may_be_ended |= step.end;
@@ -380,7 +381,7 @@ impl Board {
                     self.leave(context);
                 }
                 self.waits[index] = (self.certain.len() >= slots).then_some((self.left, at));
-                self.full.asks(context, limit.map(|(request, deadline)| Limited { request, deadline, since: at }));
+                self.full.asks(context, limit);
             }
             Move::MayWaitUntil(deadline) => self.full.may_wait_until(context, deadline),
             Move::Forgoes => self.full.asks(context, None),

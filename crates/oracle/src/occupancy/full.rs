@@ -18,7 +18,7 @@ const UNDER_WAY: Nanos = 500_000_000;
 const SPANS_MAX: usize = 1000;
 
 /// A START that has a time limit.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Limited {
     pub(super) request: RequestId,
     /// Until when it may wait for a slot.

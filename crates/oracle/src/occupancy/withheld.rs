@@ -143,27 +143,13 @@ impl Share {
     }
 }
 
-/// A time in which a slot was free and the server answered no START.
-#[derive(Clone, Copy, Debug)]
-struct Gap {
-    since: Nanos,
-    until: Nanos,
-    /// How many sequences may have had a slot at the end.
-    holders: usize,
-}
-
-impl Gap {
-    fn length(&self) -> Nanos {
-        self.until.saturating_sub(self.since)
-    }
-}
-
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     request: RequestId,
     sent: Nanos,
-    /// The longest time in which the START waited beside a free slot.
-    longest: Option<Gap>,
+    /// The longest time in which the START waited beside a free slot and the server answered no START, and how many sequences may have
+    /// had a slot at its end.
+    longest: (Nanos, usize),
 }
 
 /// Who may have a slot, and who waits for one, in the order of time.
@@ -201,7 +187,7 @@ impl Withheld {
         }
         match its {
             Shares::Waits(request) => {
-                self.waiting.insert(context, Waiting { request, sent: at, longest: None });
+                self.waiting.insert(context, Waiting { request, sent: at, longest: (0, 0) });
             }
             Shares::Got(request, until) => {
                 self.end_gap(at);
@@ -231,28 +217,23 @@ impl Withheld {
         }
         let holders = self.holders.len();
         for waiting in self.waiting.values_mut() {
-            let gap = Gap { since: free_since.max(waiting.sent), until, holders };
-            if waiting.longest.is_none_or(|longest| longest.length() < gap.length()) {
-                waiting.longest = Some(gap);
+            let free = until.saturating_sub(free_since.max(waiting.sent));
+            if waiting.longest.0 < free {
+                waiting.longest = (free, holders);
             }
         }
     }
 
     fn judge(&mut self, context: u32, waited: Waiting, at: Nanos) {
-        let Waiting { request, sent, longest } = waited;
+        let Waiting { request, sent, longest: (free, holders) } = waited;
         let quickest = at.saturating_sub(sent).min(self.quickest_start.unwrap_or(Nanos::MAX));
         self.quickest_start = Some(quickest);
         let slow = self.slowest_step.max(quickest).saturating_mul(STEPS);
-        let Some(gap) = longest.filter(|gap| gap.length() > self.margin.max(slow)) else { return };
-        if self.worst.as_ref().is_none_or(|(longest, _)| *longest < gap.length()) {
-            let evidence = Evidence::Withheld {
-                holders: gap.holders,
-                slots: self.slots,
-                answered_ms: ms(at.saturating_sub(sent)),
-                free_ms: ms(gap.length()),
-            };
+        if free > self.margin.max(slow) && self.worst.as_ref().is_none_or(|(longest, _)| *longest < free) {
+            let (answered_ms, free_ms) = (ms(at.saturating_sub(sent)), ms(free));
+            let evidence = Evidence::Withheld { holders, slots: self.slots, answered_ms, free_ms };
             let accusation = Accusation { context, request, kind: ViolationKind::SlotWithheld, at, evidence };
-            self.worst = Some((gap.length(), accusation));
+            self.worst = Some((free, accusation));
         }
     }
 
