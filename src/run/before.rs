@@ -21,27 +21,13 @@ use workload::{event::ContextId, plan::correlation_id, scenario::Scenario};
 /// After how long the user learns what the tool waits for before the run.
 const QUIET: Duration = Duration::from_secs(3);
 
-/// A history that has its first line. Dropped, it takes its file with it.
-struct Begun(Option<Spool>);
-
-impl Begun {
-    fn new(recording: &HistoryPlan, header: &Header, lawful: Duration) -> Result<Self, RunError> {
-        let path = recording.options.path.display();
-        // After a gap nothing can be judged that what went before it may have touched.
-        let options = recording.options.clone().and_before(lawful);
-        let begun = Spool::create(options, header).map_err(|error| {
-            RunError::History(format!("cannot write the history to {path}: {error}; nothing was sent"))
-        })?;
-        Ok(Self(Some(begun)))
-    }
-}
-
-impl Drop for Begun {
-    fn drop(&mut self) {
-        if let Some(spool) = self.0.take() {
-            spool.discard();
-        }
-    }
+/// A history that has its first line.
+fn begun(recording: &HistoryPlan, header: &Header, lawful: Duration) -> Result<Spool, RunError> {
+    let path = recording.options.path.display();
+    // After a gap nothing can be judged that what went before it may have touched.
+    let options = recording.options.clone().and_before(lawful);
+    Spool::create(options, header)
+        .map_err(|error| RunError::History(format!("cannot write the history to {path}: {error}; nothing was sent")))
 }
 
 impl Prepared {
@@ -73,7 +59,7 @@ impl Prepared {
         let begun = recording.as_ref().map(|recording| {
             let judged_by = (&preflight, rules(&scenario, &preflight));
             let header = Header::new(recording, &scenario, seed, hints, embedded, judged_by);
-            Begun::new(recording, &header, preflight.limits.lawful)
+            begun(recording, &header, preflight.limits.lawful)
         });
         let begun = begun.transpose()?;
         // A replay's model was tried by the run, and the server in this process has no models of users.
@@ -91,7 +77,7 @@ impl Prepared {
         let shared = Arc::new(Shared::new(scenario, seed, given, (preflight, access), fail_fast, program, threads));
         let history = recording.map(|recording| recording.options.path);
         let prepared = Self { client, baseline, alone, hands, looker, shared, hints, history };
-        Ok((prepared, begun.and_then(|mut begun| begun.0.take())))
+        Ok((prepared, begun))
     }
 
     /// What collects what the taps hand over, and the end at which violations arrive.

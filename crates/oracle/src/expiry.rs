@@ -13,7 +13,6 @@ pub(super) struct Expiry {
 }
 
 impl Expiry {
-    /// A step was executed.
     pub(super) fn executed(&mut self, request: &Request) {
         self.seated = self.seated.max(Some(request.step.request.sequence));
     }

@@ -6,6 +6,7 @@ use crate::{
     Violation,
     diagnosis::{Explanation, ModelFacts, explain},
     history::{Begun, Entry, Scene},
+    nanos,
 };
 use workload::event::Nanos;
 
@@ -24,7 +25,6 @@ const EXPLAINED: usize = 200;
 /// Of so many sequences it is known when they began although nothing else is kept of them: more messages are in no failure file.
 const BEGUN: usize = 10_000;
 
-/// Says what a violation may come from.
 type Explain = fn(&Violation, &[Entry], &ModelFacts) -> Vec<Explanation>;
 
 /// The last events of all contexts, and the violations that wait for more of them.
@@ -42,16 +42,12 @@ pub struct Explainer {
     span: Nanos,
     /// From when until when some of what happened is missing, as far as what is kept goes back.
     gaps: VecDeque<(Nanos, Nanos)>,
-    accused: VecDeque<Accused>,
+    /// Violations that wait, and since when.
+    accused: VecDeque<(Violation, Duration)>,
     taken: usize,
     begun: VecDeque<Begun>,
     /// Around the first violation, once it is explained.
     scene: Option<Scene>,
-}
-
-struct Accused {
-    violation: Violation,
-    since: Duration,
 }
 
 impl Explainer {
@@ -68,7 +64,7 @@ impl Explainer {
             fresh: VecDeque::new(),
             entries: 0,
             bytes: 0,
-            span: u64::try_from(span.as_nanos()).unwrap_or(u64::MAX),
+            span: nanos(span),
             gaps: VecDeque::new(),
             accused: VecDeque::new(),
             taken: 0,
@@ -101,16 +97,16 @@ impl Explainer {
             return;
         }
         self.taken += 1;
-        self.accused.push_back(Accused { violation, since: now });
+        self.accused.push_back((violation, now));
     }
 
     /// The next violation of which all is known that will be waited for.
     pub fn explained(&mut self, now: Duration, is_over: bool) -> Option<Violation> {
-        let first = self.accused.front()?;
-        if !is_over && now.saturating_sub(first.since) < FOLLOW_UP {
+        let (_, since) = self.accused.front()?;
+        if !is_over && now.saturating_sub(*since) < FOLLOW_UP {
             return None;
         }
-        let Accused { mut violation, since: _ } = self.accused.pop_front()?;
+        let (mut violation, _) = self.accused.pop_front()?;
         if self.taken - self.accused.len() <= EXPLAINED {
             violation.explanations = self.causes(&violation);
         }
@@ -132,23 +128,21 @@ impl Explainer {
     /// How long the next violation waits at most; none where there is none.
     #[must_use]
     pub fn waits(&self, now: Duration) -> Option<Duration> {
-        self.accused.front().map(|first| (first.since + FOLLOW_UP).saturating_sub(now))
+        self.accused.front().map(|(_, since)| (*since + FOLLOW_UP).saturating_sub(now))
     }
 
     fn causes(&mut self, violation: &Violation) -> Vec<Explanation> {
         self.sort();
-        let follow_up = u64::try_from(FOLLOW_UP.as_nanos()).unwrap_or(u64::MAX);
         // What is missing would look as if it had not been sent, or not answered.
         let (before, after): (Vec<_>, Vec<_>) = self.gaps.iter().partition(|(since, _)| *since <= violation.at_ns);
         let since = before.iter().map(|(_, until)| until.saturating_add(1)).max().unwrap_or(0);
         let next = after.iter().map(|(since, _)| since.saturating_sub(1)).min().unwrap_or(Nanos::MAX);
-        let until = violation.at_ns.saturating_add(follow_up).min(next);
+        let until = violation.at_ns.saturating_add(nanos(FOLLOW_UP)).min(next);
         let window = self.sorted.make_contiguous();
         let place = |at| window.partition_point(|entry| entry.at < at);
         (self.explain)(violation, &window[place(since)..place(until.saturating_add(1)).max(place(since))], &self.known)
     }
 
-    /// Brings everything in order of time.
     fn sort(&mut self) {
         if !self.fresh.is_empty() {
             self.sorted.extend(self.fresh.drain(..).flatten());

@@ -93,7 +93,6 @@ pub(super) enum Found {
     TooMany,
 }
 
-/// The answers that were possible.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Possibilities {
     pub(super) refusal: bool,
@@ -102,7 +101,6 @@ pub(super) struct Possibilities {
     pub(super) sums: Vec<Number>,
 }
 
-/// The histories that are possible.
 #[derive(Clone, Debug)]
 pub(super) struct Histories {
     nodes: Vec<Node>,
@@ -124,24 +122,18 @@ impl Histories {
         self.ends.iter().map(|&end| &self.nodes[end])
     }
 
-    /// How many nodes there are.
-    #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
-        self.nodes.len()
-    }
-
     /// Whether no order is open any more.
     pub(super) fn are_one_set(&self) -> bool {
         self.edges.is_empty()
     }
 
-    /// The answer to a request has come.
-    pub(super) fn answer(&mut self, given: &Given, lane: usize, number: u64, answer: Prediction) -> Found {
+    pub(super) fn answer(&mut self, given: &Given, request: &Request, answer: Prediction) -> Found {
+        let (lane, number) = (request.lane.index(), request.number);
         if !self.extend(given, lane, number) {
             return Found::TooMany;
         }
         let is_it = |edge: &Edge| edge.request.filter(|(of, its, _)| (*of, *its) == (lane, number));
-        let mixed = given.streams[lane].get(number).is_some_and(|request| request.mixed && !request.step.start);
+        let mixed = request.mixed && !request.step.start;
         let possibilities = Possibilities::of(self.edges.iter().filter_map(is_it).map(|(.., said)| said), mixed);
         if !possibilities.allow(answer) {
             return Found::Contradiction(possibilities);
@@ -233,22 +225,6 @@ impl Histories {
         there
     }
 
-    /// Whether such a state is possible while nothing is taken in that is waited for.
-    #[cfg(test)]
-    pub(super) fn may_come_to(&self, given: &Given, is_it: impl Fn(State) -> bool) -> bool {
-        let mut seen = std::collections::HashSet::new();
-        let mut open = self.nodes.clone();
-        while let Some(node) = open.pop() {
-            if is_it(node.state) || seen.len() > NODES_MAX {
-                return true;
-            }
-            if seen.insert((node.state, node.from)) {
-                open.extend(node.silently(given));
-            }
-        }
-        false
-    }
-
     /// A step was answered with a sum: where it was the last one of a state whose sum is not known, it is now.
     fn learn(&mut self, lane: usize, number: u64, sum: Number) {
         for &end in &self.ends {
@@ -336,11 +312,11 @@ impl Histories {
 
     /// The stream of a lane is cut: what each history has not taken in of it are strays now.
     pub(super) fn cut(&mut self, lane: usize, stream: &Stream, cut: Option<usize>) {
-        let end = stream.first() + stream.requests().count() as u64;
+        let end = stream.end();
         for node in &mut self.nodes {
-            let taken = usize::try_from(node.taken[lane].saturating_sub(stream.first())).unwrap_or(usize::MAX);
+            let taken = usize::try_from(node.taken[lane].saturating_sub(stream.first)).unwrap_or(usize::MAX);
             if let Some(cut) = cut {
-                let unanswered = stream.requests().take(taken).filter(|request| request.counts());
+                let unanswered = stream.requests.iter().take(taken).filter(|request| request.counts());
                 node.from[cut] = unanswered.filter(|request| request.fate != super::stream::Fate::Answered).count();
             }
             node.taken[lane] = end;
@@ -372,7 +348,6 @@ impl Growth {
 }
 
 impl Node {
-    /// The request is taken in.
     fn take(&self, request: &Request) -> (Self, Prediction) {
         let mut then = *self;
         let step = &request.step;

@@ -1,48 +1,48 @@
 //! What is known of one correlation ID, from what was sent, what was cut, and how it was answered.
 
 mod answers;
-mod asked;
+#[cfg(test)]
+mod tests;
 
 use super::{
-    Doubt, Rules,
+    Disorder, Doubt, Rules,
     expiry::Expiry,
     histories::{Histories, Node, Times},
-    order::{self, Operation},
-    overlap::{self, Overlap, Summary},
+    order::{self, Operation, OrderFound},
+    overlap::{self, Summary},
     seat::Seat,
     states::{Possible, State},
     strays::{CUTS_MAX, Strays},
     stream::{Fate, Request, Stream},
 };
+use crate::nanos;
 use workload::{
     conversation::Lane,
     event::{Disturbance, Nanos},
-    number::Number,
     sequence::{CorrelationId, IdForm, Step},
 };
 
 /// The most steps whose order is kept as evidence.
 const EVIDENCE_MAX: usize = 4096;
 
-/// What is known of one correlation ID.
 #[derive(Clone, Debug)]
 pub(super) struct Knowledge {
     pub(super) correlation_id: CorrelationId,
     pub(super) form: IdForm,
     streams: Vec<Stream>,
-    strays: Strays,
+    pub(super) strays: Strays,
     /// What the server may hold, where `histories` does not say it.
     possible: Possible,
-    times: Times,
+    pub(super) times: Times,
     /// While several streams have requests under way.
     histories: Option<Box<Histories>>,
     /// Nothing is known until all that is under way is answered.
     lost: Option<Doubt>,
-    overlap: Overlap,
+    /// Up to which request two sequences of the ID may overlap, and be mixed; none where they may not.
+    overlap: Option<u64>,
     expiry: Expiry,
-    seat: Seat,
+    pub(super) seat: Seat,
     sent: u64,
-    /// Where the last request was sent.
     last_lane: Lane,
     /// What was answered while several streams had requests under way.
     evidence: Vec<Operation>,
@@ -56,21 +56,6 @@ pub(super) struct Knowledge {
     pub(super) last_answer: Nanos,
 }
 
-/// What an answer shows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Judged {
-    Right,
-    Undetermined(Doubt),
-    /// None of these sums came.
-    Wrong {
-        expected: Vec<Number>,
-    },
-    /// The step had to be refused.
-    NotRefused,
-    /// The step had to be accepted.
-    WronglyRefused,
-}
-
 impl Knowledge {
     pub(super) fn new((correlation_id, form): (CorrelationId, IdForm)) -> Self {
         Self {
@@ -82,7 +67,7 @@ impl Knowledge {
             times: Times::default(),
             histories: None,
             lost: None,
-            overlap: Overlap::default(),
+            overlap: None,
             expiry: Expiry::default(),
             seat: Seat::default(),
             sent: 0,
@@ -123,23 +108,20 @@ impl Knowledge {
         let starts = step.start && step.flaw().is_none();
         let sequence = self.seat.send(starts, at, others(&mut self.streams, lane));
         let request = Request {
+            lane,
+            number: self.stream(lane).end(),
             step,
             sent_at: at,
             serial: self.sent,
             fate: Fate::Waiting,
             overtaken: false,
-            mixed: self.overlap.is_possible() || rules.arithmetic.formula.is_stateless(),
+            mixed: self.overlap.is_some() || rules.arithmetic.formula.is_stateless(),
             sequence,
         };
         self.stream(lane).send(request, follows);
         if rules.mixes {
             self.look_for_overlap(at, rules);
         }
-    }
-
-    /// A request was executed in a slot; returns the slot in which its sequence was before, where that is another.
-    pub(super) fn executed_in(&mut self, request: &Request, slot: u32) -> Option<u32> {
-        self.seat.executed(request, slot)
     }
 
     /// A stream is gone; returns how many of its requests will never be settled.
@@ -161,7 +143,7 @@ impl Knowledge {
             }
         }
         let may_come = !requests.is_empty();
-        self.strays.add(requests, 0, until);
+        self.strays.add(requests, until);
         if may_come && rules.arithmetic.answers.are_iterative() {
             // Each of its executions may come in between those of a later one.
             self.strays.lose_all(until);
@@ -189,9 +171,61 @@ impl Knowledge {
         abandoned
     }
 
-    fn settle(&mut self, lane: Lane, number: u64, at: Nanos, rules: &Rules) {
+    /// Whether something that happened at this time may have met an exchange of the model or the server.
+    pub(super) fn may_be_disturbed(&self, at: Nanos) -> bool {
+        at < self.disturbed_until
+    }
+
+    /// Whether a stream may break for an exchange of the model or the server. One that was opened soon after a restart may be on a
+    /// connection whose end is still on its way through the network, until it brings an answer.
+    pub(super) fn may_break(&mut self, lane: Lane, rules: &Rules) -> bool {
+        let Stream { opened_at, is_answered, .. } = *self.stream(lane);
+        let arrives = match self.disturbed_until {
+            until if until == 0 || !rules.restarts => until,
+            until => until.saturating_add(nanos(rules.straggling)),
+        };
+        self.may_be_disturbed(opened_at) || (!is_answered && opened_at < arrives)
+    }
+
+    /// Whether a stream was there before an exchange of the model or the server was over.
+    pub(super) fn is_disturbed(&mut self, lane: Lane) -> bool {
+        let opened_at = self.stream(lane).opened_at;
+        self.may_be_disturbed(opened_at)
+    }
+
+    pub(super) fn streams(&self) -> impl Iterator<Item = (Lane, &Stream)> {
+        (0..).map(Lane).zip(&self.streams)
+    }
+
+    /// Whether the ID certainly has no sequence when the step comes.
+    pub(super) fn has_to_refuse(&self, step: &Step) -> bool {
+        let may_be_begun =
+            || self.strays.left(self.times.latest).chain(self.waiting()).any(|request| request.step.start);
+        self.histories.is_none() && self.lost.is_none() && self.possible.has_to_refuse(step) && !may_be_begun()
+    }
+
+    /// What waits for an answer and can change what the server holds.
+    fn waiting(&self) -> impl Iterator<Item = &Request> {
+        self.streams.iter().flat_map(Stream::waiting).filter(|request| request.counts())
+    }
+
+    /// That no order of the steps explains the answers; none where one does, or it cannot be told.
+    pub(super) fn disorder(&self) -> Option<Disorder> {
+        let is_whole = !self.evidence.is_empty() && self.evidence.len() < EVIDENCE_MAX;
+        let open =
+            self.waiting().map(|request| Operation { step: request.step, sent_at: request.sent_at, answer: None });
+        let all: Vec<_> = self.evidence.iter().copied().chain(open).collect();
+        match is_whole.then(|| order::decide(&all, self.held_before))? {
+            OrderFound::Contradiction { prefix, unexplained } => {
+                Some(Disorder { before: self.held_before, prefix, unexplained })
+            }
+            OrderFound::Explained(_) | order::OrderFound::Undecided => None,
+        }
+    }
+
+    fn settle(&mut self, request: &Request, at: Nanos, rules: &Rules) {
         self.last_answer = at;
-        self.streams[lane.index()].settle(number);
+        self.streams[request.lane.index()].settle(request.number);
         if rules.mixes {
             self.end_overlap(at);
         }
@@ -227,7 +261,7 @@ impl Knowledge {
     }
 
     fn begin_histories(&self) -> Histories {
-        let taken = std::array::from_fn(|lane| self.streams.get(lane).map_or(0, Stream::first));
+        let taken = std::array::from_fn(|lane| self.streams.get(lane).map_or(0, |stream| stream.first));
         let from = std::array::from_fn(|cut| self.strays.cuts.get(cut).map_or(0, |cut| cut.from));
         let node = |state| Node { state, taken, from, times: self.times };
         Histories::new(self.possible.states().map(node).collect())
@@ -238,26 +272,28 @@ impl Knowledge {
         let idle_since = rules.idle_limit.map_or(Some(at), |limit| at.checked_sub(nanos(limit)));
         let (cuts, fog) = self.strays.unfinished(at);
         let cuts = cuts.map(|cut| Summary::of(cut.iter(), idle_since));
-        let streams = self.streams.iter().map(|stream| Summary::of(stream.requests(), idle_since));
+        let streams = self.streams.iter().map(|stream| Summary::of(stream.requests.iter(), idle_since));
         let all: Vec<_> = streams.chain(cuts).chain(fog.map(Summary::unknown)).collect();
         if overlap::may_overlap(&all, idle_since) {
-            self.overlap.begin(self.sent);
+            self.overlap = Some(self.sent);
             self.possible = self.possible.with_any_sum();
             if let Some(histories) = &mut self.histories {
                 histories.forget_sums();
             }
             let strays = self.strays.cuts.iter_mut().flat_map(|cut| &mut cut.requests);
-            for request in self.streams.iter_mut().flat_map(Stream::requests_mut).chain(strays) {
+            for request in self.streams.iter_mut().flat_map(|stream| &mut stream.requests).chain(strays) {
                 request.mixed = true;
             }
         }
     }
 
+    /// Nothing overlaps any more where all is over that was sent before it could.
     fn end_overlap(&mut self, at: Nanos) {
         let (cuts, fog) = self.strays.unfinished(at);
-        let requests = self.streams.iter().flat_map(Stream::requests).chain(cuts.flatten());
+        let requests = self.streams.iter().flat_map(|stream| &stream.requests).chain(cuts.flatten());
         let unfinished = requests.filter(|request| request.fate != Fate::Answered).map(|request| request.serial);
-        self.overlap.end_without(unfinished.chain(fog.map(|_| 0)).min());
+        let oldest = unfinished.chain(fog.map(|_| 0)).min();
+        self.overlap = self.overlap.filter(|last| oldest.is_some_and(|oldest| oldest <= *last));
     }
 
     /// Keeps what the order of the steps could be told from, since the state was last known.
@@ -271,8 +307,4 @@ impl Knowledge {
 /// All streams but this one.
 fn others(streams: &mut [Stream], lane: Lane) -> impl Iterator<Item = &mut Stream> {
     streams.iter_mut().enumerate().filter(move |(its, _)| *its != lane.index()).map(|(_, stream)| stream)
-}
-
-fn nanos(time: std::time::Duration) -> Nanos {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -31,15 +31,12 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     evidence::{CountBounds, Disorder, Evidence, Leak, Sender, Sent, Subject},
-    occupancy::{Holder, LongestWait},
+    explainer::{Explainer, VIOLATIONS_KEPT, explained_alone},
+    occupancy::{Holder, LongestWait, Occupancy},
     order::{Answer, Taken},
     states::State,
     violation::{Place, Purpose, Violation, ViolationKind},
     words::{OtherWords, Words},
-};
-pub use self::{
-    explainer::{Explainer, VIOLATIONS_KEPT, explained_alone},
-    occupancy::Occupancy,
 };
 use self::{known::Knowledge, observation::Observation};
 use workload::{
@@ -214,31 +211,23 @@ impl Oracle {
         Observation::new(&self.rules, id, &event).of(event.kind)
     }
 
-    /// The contexts that wait for answers.
-    pub fn waiting(&self) -> impl Iterator<Item = ContextId> {
-        self.contexts()
-            .filter(|(_, id)| id.streams().any(|(_, stream)| stream.waiting().next().is_some()))
-            .map(|(c, _)| c)
-    }
-
     /// The streams that wait for answers.
     pub fn waiting_streams(&self) -> impl Iterator<Item = (ContextId, Lane)> {
-        self.contexts().flat_map(|(context, id)| {
+        (0..).zip(&self.ids).flat_map(|(index, id)| {
+            let (worker, context) = (index / self.contexts_per_worker, index % self.contexts_per_worker);
             let waits = id.streams().filter(|(_, stream)| stream.waiting().next().is_some());
-            waits.map(move |(lane, _)| (context, lane))
-        })
-    }
-
-    fn contexts(&self) -> impl Iterator<Item = (ContextId, &Knowledge)> {
-        let per_worker = self.contexts_per_worker as usize;
-        self.ids.iter().enumerate().map(move |(index, id)| {
-            let number = |n: usize| u32::try_from(n).expect("indices come from 32-bit counts");
-            (ContextId { worker: number(index / per_worker), context: number(index % per_worker) }, id)
+            waits.map(move |(lane, _)| (ContextId { worker, context }, lane))
         })
     }
 }
 
-#[cfg(test)]
-mod simulation;
+fn nanos(time: Duration) -> Nanos {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn ms(nanos: Nanos) -> u64 {
+    nanos / 1_000_000
+}
+
 #[cfg(test)]
 mod tests;

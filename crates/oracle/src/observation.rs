@@ -4,9 +4,11 @@ use std::{mem, time::Duration};
 
 use super::{
     Disorder, Doubt, Evidence, Outcome, Place, Rules, Ruling, Sender, Settled, Violation, ViolationKind,
-    known::{Judged, Knowledge},
+    known::Knowledge,
+    ms,
     order::Answer,
     refusal::Reason,
+    states::Judged,
     stream::Request,
     words::{self, OtherWords, Words},
 };
@@ -21,7 +23,6 @@ use workload::{
 /// How long behind the last answer to an iterative request the server may end its sequence.
 const END_COMES_WITHIN: Duration = Duration::from_millis(20);
 
-/// One event, being judged.
 pub(super) struct Observation<'o> {
     pub(super) rules: &'o Rules,
     pub(super) id: &'o mut Knowledge,
@@ -60,7 +61,7 @@ impl<'o> Observation<'o> {
 
     /// An answer that is as it should be, but for what it says.
     fn answered(&mut self, id: RequestId, sum: Number, seen: Option<Seen>) {
-        let Some((number, request)) = self.asked(id) else {
+        let Some(request) = self.id.stream(self.lane).asked(id) else {
             return self.not_asked_for(Some(id), id.to_string(), None);
         };
         if sum.elements() != request.step.value.elements() {
@@ -70,25 +71,21 @@ impl<'o> Observation<'o> {
         self.check_order(&request);
         let rules = self.rules;
         if request.step.flaw().is_some() {
-            self.flawed(&request, number, Ok(()), None);
-        } else if rules.arithmetic.answers.are_iterative() && self.id.is_in_fog(request.sent_at) {
-            self.without_news(number, Doubt::Stragglers);
-            self.settle(&request, Outcome::Completed, None, Some(Doubt::Stragglers));
+            self.flawed(&request, Ok(()), None);
+        } else if self.shares_its_sum(&request) {
+            self.without_news(&request, Outcome::Completed, Doubt::Stragglers);
         } else if let (Some(controls), Some(seen)) = (&rules.controls, seen)
             && !self.is_right(&request, controls, seen, Some(sum))
         {
-            self.without_news(number, Doubt::State);
-            self.settle(&request, Outcome::Completed, None, None);
+            self.without_news(&request, Outcome::Completed, Doubt::State);
         } else {
-            self.completed(&request, number, sum);
+            self.completed(&request, sum);
         }
     }
 
-    /// A request of this stream that waits for its answer, and its number.
-    fn asked(&mut self, id: RequestId) -> Option<(u64, Request)> {
-        let stream = self.id.stream(self.lane);
-        let number = stream.number_of(id)?;
-        Some((number, *stream.get(number).expect("it has this number")))
+    /// Whether a request to an iterative model may add to what another one adds up.
+    fn shares_its_sum(&self, request: &Request) -> bool {
+        self.rules.arithmetic.answers.are_iterative() && self.id.strays.in_fog(request.sent_at)
     }
 
     fn check_order(&mut self, request: &Request) {
@@ -99,7 +96,8 @@ impl<'o> Observation<'o> {
     }
 
     fn received(&mut self, received: &Received) {
-        let Some((number, request)) = received.request().and_then(|request| self.asked(request)) else {
+        let asked = received.request().and_then(|request| self.id.stream(self.lane).asked(request));
+        let Some(request) = asked else {
             let error = received.result.as_ref().err().cloned();
             return self.not_asked_for(received.request(), received.id.clone(), error);
         };
@@ -111,50 +109,39 @@ impl<'o> Observation<'o> {
         }
         match &received.result {
             Err(text) if self.id.may_be_disturbed(request.sent_at) && self.rules.words.say_out_of_service(text) => {
-                self.without_news(number, Doubt::Disturbed);
-                self.settle(&request, Outcome::Failed, None, Some(Doubt::Disturbed));
+                self.without_news(&request, Outcome::Failed, Doubt::Disturbed);
             }
             result if request.step.flaw().is_some() => {
-                self.flawed(&request, number, result.as_ref().map(|_| ()).map_err(String::as_str), received.code);
+                self.flawed(&request, result.as_ref().map(|_| ()).map_err(String::as_str), received.code);
             }
-            // Two requests to an iterative model share what they add up.
-            result if self.rules.arithmetic.answers.are_iterative() && self.id.is_in_fog(request.sent_at) => {
+            result if self.shares_its_sum(&request) => {
                 let outcome = if result.is_ok() { Outcome::Completed } else { Outcome::Failed };
-                self.without_news(number, Doubt::Stragglers);
-                self.settle(&request, outcome, None, Some(Doubt::Stragglers));
+                self.without_news(&request, outcome, Doubt::Stragglers);
             }
-            result if self.is_cancelled(result) && self.id.may_be_swept(&request) => {
-                self.without_news(number, Doubt::Cancelled);
-                self.settle(&request, Outcome::Failed, None, Some(Doubt::Cancelled));
+            result if self.is_cancelled(result) && self.id.strays.may_sweep(request.sent_at) => {
+                self.without_news(&request, Outcome::Failed, Doubt::Cancelled);
             }
             Err(text) if words::say_expired(text) => {
                 self.check_code(&request.step, Reason::Unavailable, received.code, text);
-                self.expired(&request, number, text);
+                self.expired(&request, text);
             }
             Err(text) if words::want_start(text, &self.id.correlation_id.written(self.id.form), &self.rules.model) => {
                 self.check_code(&request.step, Reason::Invalid, received.code, text);
-                self.refused(&request, number, text);
+                self.refused(&request, text);
             }
-            Err(text) => {
-                let is_taken = self.rules.words == Words::Unknown
-                    && self.refused_in_other_words(&request, number, received.code, text);
-                if !is_taken {
-                    self.failed(&request, number, received);
-                }
-            }
-            Ok(response) => {
-                if let Some(answer) = self.number_of(&request, response) {
-                    self.completed(&request, number, answer);
-                } else {
-                    self.without_news(number, Doubt::State);
-                    self.settle(&request, Outcome::Completed, None, None);
-                }
-            }
+            Err(text) if self.refused_in_other_words(&request, received.code, text) => {}
+            Err(text) => self.failed(&request, received.code, text),
+            Ok(response) => match self.number_of(&request, response) {
+                Some(answer) => self.completed(&request, answer),
+                None => self.without_news(&request, Outcome::Completed, Doubt::State),
+            },
         }
     }
 
-    fn without_news(&mut self, number: u64, doubt: Doubt) {
-        self.id.answer_without_news(self.lane, number, self.at, self.rules, doubt);
+    /// A request was answered in a way that does not tell what it did. Where that leaves the state in doubt the answer is judged.
+    fn without_news(&mut self, request: &Request, outcome: Outcome, doubt: Doubt) {
+        self.id.answer_without_news(request, self.at, self.rules, doubt);
+        self.settle(request, outcome, None, Some(doubt).filter(|doubt| *doubt != Doubt::State));
     }
 
     /// Whether an answer is what a cancelled request gets: over a stream nothing, or no further responses; elsewhere an error without
@@ -169,13 +156,13 @@ impl<'o> Observation<'o> {
         }
     }
 
-    fn completed(&mut self, request: &Request, number: u64, answer: Number) {
+    fn completed(&mut self, request: &Request, answer: Number) {
         let step = &request.step;
         let (arithmetic, id) = (self.rules.arithmetic, self.id.correlation_id.told(self.id.form));
         let alone = arithmetic.stateless_answer(step, id);
         // Where a model has no state, no sum tells of any.
         let sum = if alone.is_some() { step.value } else { arithmetic.sum(answer, step, id) };
-        let mut verdict = self.id.answer(self.lane, number, Answer::Sum(sum), self.at, self.rules);
+        let mut verdict = self.id.answer(request, Answer::Sum(sum), self.at, self.rules);
         if let Some(right) = alone
             && verdict != Judged::NotRefused
         {
@@ -198,14 +185,13 @@ impl<'o> Observation<'o> {
         self.settle(request, Outcome::Completed, Some(answer), verdict.doubt());
     }
 
-    fn refused(&mut self, request: &Request, number: u64, text: &str) {
+    fn refused(&mut self, request: &Request, text: &str) {
         let step = &request.step;
         if step.start && self.may_be_ended_by_the_one_before(request) {
-            self.without_news(number, Doubt::Overlap);
-            return self.settle(request, Outcome::Refused, None, Some(Doubt::Overlap));
+            return self.without_news(request, Outcome::Refused, Doubt::Overlap);
         }
-        let since_ms = ms(self.at.saturating_sub(self.id.last_accepted()));
-        let verdict = self.id.answer(self.lane, number, Answer::Refused, self.at, self.rules);
+        let since_ms = ms(self.at.saturating_sub(self.id.times.accepted));
+        let verdict = self.id.answer(request, Answer::Refused, self.at, self.rules);
         if verdict == Judged::WronglyRefused {
             let since_ms = (!step.start).then_some(since_ms);
             let evidence = Evidence::Refused { since_ms, error: text.to_owned(), disorder: self.disorder() };
@@ -216,40 +202,24 @@ impl<'o> Observation<'o> {
 
     /// An error in words that are not known: taken for a refusal for want of START, or for a time limit, where its code may be that of
     /// one, and a correct server may refuse the request just now. Returns whether it was.
-    fn refused_in_other_words(&mut self, request: &Request, number: u64, code: Option<Code>, text: &str) -> bool {
-        let of = if !request.step.start && Reason::Invalid.may_have(code) && self.take_for_refused(number) {
-            "a step that needs START first"
-        } else if Reason::Unavailable.may_have(code) && self.take_for_expired(number) {
-            "a time limit that passed"
+    fn refused_in_other_words(&mut self, request: &Request, code: Option<Code>, text: &str) -> bool {
+        if self.rules.words != Words::Unknown {
+            return false;
+        }
+        let (mut refused, mut expired) = (self.id.clone(), self.id.clone());
+        let verdict = refused.answer(request, Answer::Refused, self.at, self.rules);
+        let may_want_start = !request.step.start && verdict != Judged::WronglyRefused;
+        let (of, after, outcome) = if may_want_start && Reason::Invalid.may_have(code) {
+            ("a step that needs START first", refused, Outcome::Refused)
+        } else if Reason::Unavailable.may_have(code) && expired.answer_expired(request, self.at, self.rules) {
+            ("a time limit that passed", expired, Outcome::Expired)
         } else {
             return false;
         };
+        *self.id = after;
+        let doubt = verdict.doubt().filter(|_| outcome == Outcome::Refused);
+        self.settle(request, outcome, None, doubt);
         self.ruling.other_words = Some(OtherWords { of, text: text.to_owned() });
-        true
-    }
-
-    /// Takes a request for refused for want of START, where a correct server may refuse it. Returns whether one may.
-    fn take_for_refused(&mut self, number: u64) -> bool {
-        let request = *self.id.stream(self.lane).get(number).expect("it has this number");
-        let mut after = self.id.clone();
-        let verdict = after.answer(self.lane, number, Answer::Refused, self.at, self.rules);
-        if verdict == Judged::WronglyRefused {
-            return false;
-        }
-        *self.id = after;
-        self.settle(&request, Outcome::Refused, None, verdict.doubt());
-        true
-    }
-
-    /// Takes a request for refused for a time limit, where a correct server may refuse it. Returns whether one may.
-    fn take_for_expired(&mut self, number: u64) -> bool {
-        let request = *self.id.stream(self.lane).get(number).expect("it has this number");
-        let mut after = self.id.clone();
-        if !after.answer_expired(self.lane, number, self.at, self.rules) {
-            return false;
-        }
-        *self.id = after;
-        self.settle(&request, Outcome::Expired, None, None);
         true
     }
 
@@ -268,7 +238,7 @@ impl<'o> Observation<'o> {
     }
 
     /// A request that has to be refused for its flaw, and changes nothing.
-    fn flawed(&mut self, request: &Request, number: u64, result: Result<(), &str>, code: Option<Code>) {
+    fn flawed(&mut self, request: &Request, result: Result<(), &str>, code: Option<Code>) {
         let step = &request.step;
         let Some(flaw) = step.flaw() else { return };
         let (kind, outcome, error) = match result {
@@ -278,21 +248,20 @@ impl<'o> Observation<'o> {
                 } else {
                     self.ruling.other_words = Some(OtherWords { of: flaw.name(), text: text.to_owned() });
                 }
-                self.id.answer_unchanged(self.lane, number, self.at, self.rules);
+                self.id.answer_unchanged(request, self.at, self.rules);
                 return self.settle(request, Outcome::Refused, None, None);
             }
             Err(text) => (ViolationKind::UnexpectedError, Outcome::Failed, Some(text.to_owned())),
             Ok(()) => (ViolationKind::FlawAccepted, Outcome::Completed, None),
         };
         self.violation(kind, Some(step), Evidence::Flaw { flaw, error });
-        self.without_news(number, Doubt::State);
-        self.settle(request, outcome, None, None);
+        self.without_news(request, outcome, Doubt::State);
     }
 
     /// The step's sequence waited for a slot for too long, and is refused as a whole.
-    fn expired(&mut self, request: &Request, number: u64, text: &str) {
+    fn expired(&mut self, request: &Request, text: &str) {
         let step = &request.step;
-        let allowed = self.id.answer_expired(self.lane, number, self.at, self.rules);
+        let allowed = self.id.answer_expired(request, self.at, self.rules);
         if !allowed {
             let evidence = Evidence::Expired { error: text.to_owned() };
             self.violation(ViolationKind::SpuriousTimeout, Some(step), evidence);
@@ -301,13 +270,11 @@ impl<'o> Observation<'o> {
     }
 
     /// The server may have executed the step, and may have ended the sequence.
-    fn failed(&mut self, request: &Request, number: u64, received: &Received) {
+    fn failed(&mut self, request: &Request, code: Option<Code>, text: &str) {
         let has_to_be_refused = self.id.has_to_refuse(&request.step);
-        let error = received.result.as_ref().err().cloned().unwrap_or_default();
-        let evidence = Evidence::Failed { has_to_be_refused, code: received.code, error };
+        let evidence = Evidence::Failed { has_to_be_refused, code, error: text.to_owned() };
         self.violation(ViolationKind::UnexpectedError, Some(&request.step), evidence);
-        self.without_news(number, Doubt::State);
-        self.settle(request, Outcome::Failed, None, None);
+        self.without_news(request, Outcome::Failed, Doubt::State);
     }
 
     /// What the order of the steps has to do with an answer.
@@ -377,18 +344,5 @@ impl<'o> Observation<'o> {
     pub(super) fn violation(&mut self, kind: ViolationKind, step: Option<&Step>, evidence: Evidence) {
         let place = Place::new(self.context, self.id.correlation_id, step.copied());
         self.ruling.violations.push(Violation::at(place, kind, self.at, evidence));
-    }
-}
-
-fn ms(nanos: Nanos) -> u64 {
-    nanos / 1_000_000
-}
-
-impl Judged {
-    fn doubt(&self) -> Option<Doubt> {
-        match self {
-            Self::Undetermined(doubt) => Some(*doubt),
-            _ => None,
-        }
     }
 }

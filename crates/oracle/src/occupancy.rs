@@ -9,7 +9,7 @@ mod seats;
 mod wait;
 mod withheld;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, mem::take, time::Duration};
 
 pub use self::wait::{Holder, LongestWait};
 use self::{
@@ -19,7 +19,7 @@ use self::{
     wait::{Holds, Waited},
     withheld::{Share, Shares, Withheld},
 };
-use crate::{Place, Violation, history::Entry};
+use crate::{Evidence, Place, Violation, ViolationKind, history::Entry, ms, nanos};
 use workload::{
     claim::{Claim, Claims},
     controls::Seen,
@@ -32,14 +32,13 @@ use workload::{
 
 /// How the slots of a run are taken.
 pub struct Occupancy {
-    /// None where it is not known how many slots there are, so that nothing is counted.
-    slots: Option<usize>,
-    idle_limit: Option<Nanos>,
+    /// The idle limit; nought where it is not known.
+    idle: Nanos,
     /// How long requests of a stream that is gone may still come.
     straggling: Nanos,
     scenario: Scenario,
     contexts_per_worker: u32,
-    /// By worker, then context.
+    /// By worker, then context; none where it is not known how many slots there are, so that nothing is counted.
     contexts: Vec<Context>,
     moves: Merge<Move>,
     board: Board,
@@ -78,12 +77,14 @@ struct Context {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Move {
     /// A START is sent, with or without END, and until when it may wait, where that can be judged.
-    Asks { ends: bool, limit: Option<(RequestId, Nanos)> },
+    Asks {
+        ends: bool,
+        limit: Option<Limited>,
+    },
     /// The sequence whose START is under way may wait no longer than until then.
     MayWaitUntil(Nanos),
     /// The time limit of the START that is under way cannot be judged after all.
     Forgoes,
-    /// A step was executed in a slot.
     Visits(Visit),
     /// A START is answered. There is a time where the sequence certainly keeps its slot: until then. The slot, where that is
     /// certain too, and the sequence's number.
@@ -98,9 +99,20 @@ enum Move {
     Shares(Shares),
 }
 
+/// What a request of a context gives rise to.
+#[derive(Clone, Debug)]
+struct Accusation {
+    context: u32,
+    request: RequestId,
+    kind: ViolationKind,
+    at: Nanos,
+    evidence: Evidence,
+}
+
 /// What is certain of the slots, in the order of time.
 #[derive(Debug, Default)]
 struct Board {
+    slots: usize,
     /// Sequences that certainly have a slot, by until when.
     certain: BTreeSet<(Nanos, u32)>,
     /// By worker and context: until when the sequence certainly has its slot, where it may still have it.
@@ -122,13 +134,13 @@ impl Occupancy {
     /// under way behind a stream's end.
     #[must_use]
     pub fn new(scenario: &Scenario, slots: Option<u32>, idle_limit: Option<Duration>, straggling: Duration) -> Self {
-        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let contexts_per_worker = scenario.most_contexts();
         let is_steady = idle_limit.is_some() && scenario.phases.iter().all(|phase| phase.server.is_none());
+        let idle = idle_limit.map_or(0, nanos);
         let contexts = slots.map_or(0, |_| scenario.workers() as usize * contexts_per_worker as usize);
+        let slots = slots.map_or(0, |slots| slots as usize);
         Self {
-            slots: slots.map(|slots| slots as usize),
-            idle_limit: idle_limit.map(nanos),
+            idle,
             straggling: nanos(straggling),
             scenario: scenario.clone(),
             contexts_per_worker,
@@ -137,9 +149,10 @@ impl Occupancy {
             moves: Merge::default(),
             shares: is_steady.then(|| vec![Share::default(); contexts]),
             board: Board {
+                slots,
                 until: vec![None; contexts],
                 waits: vec![None; contexts],
-                withheld: Withheld::new(idle_limit.map_or(0, nanos), nanos(scenario.limits.step_ms.duration())),
+                withheld: Withheld::new(slots, idle, nanos(scenario.limits.step_ms.duration())),
                 ..Board::default()
             },
         }
@@ -147,47 +160,45 @@ impl Occupancy {
 
     /// Takes in what happened next on a context; those of several threads may be a little out of order.
     pub fn take(&mut self, entry: &Entry) {
-        if self.slots.is_none() {
-            return;
-        }
         let index = entry.context.worker * self.contexts_per_worker + entry.context.context;
         let Some(context) = self.contexts.get_mut(index as usize) else { return };
         let visit = context.visit(entry);
         let is_near = self.scenario.population_of(entry.context.worker).network.is_clear();
-        let forgoes = context.forgoes(entry);
         let share = self.shares.as_mut().and_then(|shares| {
-            shares[index as usize].take(entry, self.idle_limit.unwrap_or(0), self.straggling, is_near).map(Move::Shares)
+            shares[index as usize].take(entry, self.idle, self.straggling, is_near).map(Move::Shares)
         });
-        let mut its = context.take(entry, self.idle_limit, self.straggling, is_near);
+        let mut its = context.take(entry, self.idle, self.straggling, is_near);
         // Each context tells it when it does something, and the first one for all of them.
         if matches!(entry.what, EventKind::Disturbed(_)) && self.disturbed.is_none_or(|known| known < context.disturbed)
         {
             self.disturbed = self.disturbed.map(|_| context.disturbed);
             its = Some(Move::Disturbed);
         }
-        let moves = visit.map(Move::Visits).into_iter().chain(forgoes).chain(its).chain(share);
-        let is_moving = moves.fold(false, |_, its| {
+        for its in visit.map(Move::Visits).into_iter().chain(its).chain(share) {
             self.moves.add(entry.at, index, its);
-            true
-        });
-        if is_moving {
-            self.make(false);
         }
+        self.make(false);
     }
 
     /// Steps that were executed in a slot that another sequence certainly had, and sequences that were executed although they
     /// waited beyond their time limit, since the last time.
     pub fn violations(&mut self) -> Vec<Violation> {
-        let (shown, overdue) = (self.board.seats.shown(), self.board.full.overdue());
-        let intrusions = shown.iter().map(|intrusion| intrusion.violation(|context| self.place(context)));
-        intrusions.chain(overdue.iter().map(|its| its.violation(|context| self.place(context)))).collect()
+        let (shown, overdue) = (take(&mut self.board.seats.shown), take(&mut self.board.full.overdue));
+        let intrusions = shown.iter().map(|its| its.accusation(|context| self.place(context).correlation_id));
+        intrusions.chain(overdue).map(|accusation| self.violation(accusation)).collect()
     }
 
     /// A START that waited although no sequence of the run had one of the slots. Another client may have had it.
     #[must_use]
     pub fn withheld(&self) -> Option<Violation> {
         self.shares.as_ref()?;
-        Some(self.board.withheld.worst()?.violation(|context| self.place(context)))
+        let (_, accusation) = self.board.withheld.worst.as_ref()?;
+        Some(self.violation(accusation.clone()))
+    }
+
+    fn violation(&self, accusation: Accusation) -> Violation {
+        let Accusation { context, request, kind, at, evidence } = accusation;
+        Violation::at(self.place(context).of_request(request), kind, at, evidence)
     }
 
     /// Nothing more comes.
@@ -195,14 +206,10 @@ impl Occupancy {
         self.make(true);
     }
 
-    fn place(&self, context: u32) -> Place {
-        let ContextId { worker, context } = self.context(context);
+    fn place(&self, index: u32) -> Place {
+        let (worker, context) = (index / self.contexts_per_worker, index % self.contexts_per_worker);
         let correlation_id = correlation_id(&self.scenario, worker, context);
         Place::new(ContextId { worker, context }, correlation_id, None)
-    }
-
-    fn context(&self, index: u32) -> ContextId {
-        ContextId { worker: index / self.contexts_per_worker, context: index % self.contexts_per_worker }
     }
 
     /// The longest wait for a slot of a START that was sent when every slot was certainly taken, and who had the slots meanwhile.
@@ -211,20 +218,20 @@ impl Occupancy {
         let waited = self.board.longest.as_ref()?;
         let name = |place: &Place| self.scenario.population_of(place.worker).name.clone();
         let place = self.place(waited.context);
-        let holder = |held: &wait::Held| {
+        let holder = |(held, shared): &(wait::Held, Nanos)| {
             let place = self.place(held.context);
             Holder {
                 population: name(&place),
                 correlation_id: place.correlation_id,
                 slot: held.slot,
-                held_ms: waited.shared_with(held) / 1_000_000,
+                held_ms: ms(*shared),
             }
         };
         Some(LongestWait {
             population: name(&place),
             correlation_id: place.correlation_id,
             at_ns: waited.since,
-            waited_ms: waited.until.saturating_sub(waited.since) / 1_000_000,
+            waited_ms: ms(waited.until.saturating_sub(waited.since)),
             holders: waited.holders.iter().map(holder).collect(),
         })
     }
@@ -246,9 +253,8 @@ impl Occupancy {
 
     /// Makes the moves that are due, or all.
     fn make(&mut self, is_over: bool) {
-        let Some(slots) = self.slots else { return };
         while let Some((at, index, its)) = self.moves.next(is_over) {
-            self.board.make(its, index, at, slots);
+            self.board.make(its, index, at);
         }
     }
 }
@@ -261,9 +267,10 @@ impl Context {
     }
 
     /// Until when a START may wait that the server has at once: nothing of its ID is before it, and no slow network.
-    fn limit(&self, step: &Step, at: Nanos, is_near: bool) -> Option<(RequestId, Nanos)> {
+    fn limit(&self, step: &Step, at: Nanos, is_near: bool) -> Option<Limited> {
         let is_had_at_once = is_near && self.unanswered == 0 && at >= self.unclear_until;
-        deadline(step, at).filter(|_| is_had_at_once).map(|deadline| (step.request, deadline))
+        let deadline = deadline(step, at).filter(|_| is_had_at_once)?;
+        Some(Limited { request: step.request, deadline, since: at })
     }
 
     /// A further step of a sequence that may still wait as a whole: until when, because of this step.
@@ -272,16 +279,7 @@ impl Context {
         deadline(step, at).filter(|_| may_wait && !self.is_spread).map(Move::MayWaitUntil)
     }
 
-    /// What makes the time unclear at which a START that is under way was executed.
-    fn forgoes(&mut self, entry: &Entry) -> Option<Move> {
-        match entry.what {
-            // Its answer may lie there unread.
-            EventKind::StoppedReading(_) => self.limited.take().map(|_| Move::Forgoes),
-            _ => None,
-        }
-    }
-
-    fn take(&mut self, entry: &Entry, idle_limit: Option<Nanos>, straggling: Nanos, is_near: bool) -> Option<Move> {
+    fn take(&mut self, entry: &Entry, idle: Nanos, straggling: Nanos, is_near: bool) -> Option<Move> {
         match &entry.what {
             EventKind::Sent(step) => {
                 let limit = self.limit(step, entry.at, is_near).filter(|_| step.start);
@@ -295,7 +293,7 @@ impl Context {
                     self.start = Some((step.request, entry.at));
                     self.may_be_ended = step.end;
                     self.has_slot &= !step.end;
-                    self.limited = limit.map(|(start, _)| start.sequence);
+                    self.limited = limit.map(|limited| limited.request.sequence);
                     return Some(Move::Asks { ends: step.end, limit });
                 }
                 self.may_be_ended |= step.end;
@@ -304,13 +302,13 @@ impl Context {
             EventKind::Answered(request, _, seen) => {
                 self.unanswered = self.unanswered.saturating_sub(1);
                 if let Some((_, sent_at)) = self.start.take_if(|(start, _)| start == request) {
-                    self.until = sent_at.saturating_add(idle_limit.unwrap_or(0));
+                    self.until = sent_at.saturating_add(idle);
                     self.has_slot = !self.may_be_ended;
                     let is_certain = self.has_slot && !self.is_spread && sent_at >= self.unclear_until;
                     let slot = seen.filter(|_| is_certain).and_then(Seen::slot).map(|slot| (slot, request.sequence));
                     return Some(Move::Starts(self.has_slot.then_some(self.until), slot));
                 }
-                let until = self.since.saturating_add(idle_limit.unwrap_or(0));
+                let until = self.since.saturating_add(idle);
                 if !self.has_slot || self.start.is_some() || until <= self.until {
                     return None;
                 }
@@ -336,11 +334,9 @@ impl Context {
                 self.disturbed += 1;
                 self.lose()
             }
-            EventKind::Opened(..)
-            | EventKind::HalfClosed
-            | EventKind::StoppedReading(_)
-            | EventKind::Closed
-            | EventKind::NotClosed => None,
+            // Its answer may lie there unread.
+            EventKind::StoppedReading(_) => self.limited.take().map(|_| Move::Forgoes),
+            EventKind::Opened(..) | EventKind::HalfClosed | EventKind::Closed | EventKind::NotClosed => None,
         }
     }
 
@@ -351,7 +347,7 @@ impl Context {
     }
 
     fn leave(&mut self) -> Option<Move> {
-        std::mem::take(&mut self.has_slot).then_some(Move::Leaves)
+        take(&mut self.has_slot).then_some(Move::Leaves)
     }
 }
 
@@ -364,9 +360,10 @@ fn deadline(step: &Step, at: Nanos) -> Option<Nanos> {
 }
 
 impl Board {
-    fn make(&mut self, its: Move, context: u32, at: Nanos, slots: usize) {
+    fn make(&mut self, its: Move, context: u32, at: Nanos) {
+        let slots = self.slots;
         // It is seen only now that they were not all taken any more, and may have been so for long.
-        if let Some(ended_at) = self.lapses_at(at, slots) {
+        if let Some(ended_at) = self.lapses_at(at) {
             self.full.is(false, ended_at);
         }
         self.lapse(at);
@@ -384,11 +381,11 @@ impl Board {
                     self.leave(context);
                 }
                 self.waits[index] = (self.certain.len() >= slots).then_some((self.left, at));
-                self.full.asks(context, limit.map(|(request, deadline)| Limited { request, deadline, since: at }));
+                self.full.asks(context, limit);
             }
             Move::MayWaitUntil(deadline) => self.full.may_wait_until(context, deadline),
             Move::Forgoes => self.full.asks(context, None),
-            Move::Shares(its) => self.withheld.take(its, context, at, slots),
+            Move::Shares(its) => self.withheld.take(its, context, at),
             Move::Visits(visit) => self.seats.visited(context, visit, at),
             Move::Starts(until, slot) => {
                 self.full.starts(context, at);
@@ -457,8 +454,8 @@ impl Board {
     }
 
     /// When fewer than all slots were certainly taken, if that is so by now because sequences may have been idle for too long.
-    fn lapses_at(&self, now: Nanos, slots: usize) -> Option<Nanos> {
-        let index = self.certain.len().checked_sub(slots)?;
+    fn lapses_at(&self, now: Nanos) -> Option<Nanos> {
+        let index = self.certain.len().checked_sub(self.slots)?;
         self.certain.iter().nth(index).map(|(until, _)| *until).filter(|until| *until <= now)
     }
 

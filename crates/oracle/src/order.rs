@@ -37,7 +37,6 @@ pub enum Answer {
     Refused,
 }
 
-/// What was decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum OrderFound {
     /// In this order the answers are right; steps without an answer that are not in it were not executed.
@@ -67,6 +66,7 @@ pub(super) fn decide(operations: &[Operation], from: State) -> OrderFound {
     Search::new(operations).run(from)
 }
 
+#[derive(Default)]
 struct Search<'o> {
     operations: &'o [Operation],
     /// Steps that go on from this sum.
@@ -104,23 +104,10 @@ impl<'o> Search<'o> {
     fn new(operations: &'o [Operation]) -> Self {
         let mut search = Self {
             operations,
-            by_sum_before: HashMap::new(),
-            starts: Vec::new(),
-            refused: Vec::new(),
-            unanswered: Vec::new(),
-            by_answer: Vec::new(),
             rank: vec![usize::MAX; operations.len()],
-            first_open: 0,
             is_placed: vec![false; operations.len()],
-            open: 0,
-            path: Vec::new(),
-            longest: Vec::new(),
             least_open: usize::MAX,
-            unexplained: Vec::new(),
-            seen: HashSet::new(),
-            digest: 0,
-            #[cfg(test)]
-            looked_at: std::cell::Cell::default(),
+            ..Self::default()
         };
         for (index, Operation { step, answer, .. }) in operations.iter().enumerate() {
             match answer {

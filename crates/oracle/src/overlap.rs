@@ -7,27 +7,6 @@
 use super::stream::Request;
 use workload::event::Nanos;
 
-/// Up to which request the sequences of an ID may be mixed; none where they are not.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Overlap(Option<u64>);
-
-impl Overlap {
-    /// Two sequences may overlap, of all that was sent up to this request.
-    pub(super) fn begin(&mut self, last: u64) {
-        self.0 = Some(last);
-    }
-
-    /// Ends when nothing is unfinished any more that was sent before two sequences could overlap.
-    pub(super) fn end_without(&mut self, oldest_unfinished: Option<u64>) {
-        self.0 = self.0.filter(|last| oldest_unfinished.is_some_and(|oldest| oldest <= *last));
-    }
-
-    /// Whether what is sent now may be mixed.
-    pub(super) fn is_possible(&self) -> bool {
-        self.0.is_some()
-    }
-}
-
 /// What the unfinished requests of one stream have that matters here.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Summary {

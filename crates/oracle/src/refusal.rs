@@ -6,7 +6,6 @@ use workload::{
     sequence::{Flaw, Step},
 };
 
-/// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reason {
     /// It cannot be as it is.

@@ -104,7 +104,7 @@ impl Observation<'_> {
     ) -> bool {
         let step = &request.step;
         let slot = told.slot();
-        let earlier = slot.and_then(|slot| self.id.executed_in(request, slot));
+        let earlier = slot.and_then(|slot| self.id.seat.executed(request, slot));
         // Where no sequence is there it has to be refused, whatever the model was told.
         if self.id.has_to_refuse(step) {
             return true;
@@ -125,7 +125,6 @@ impl Observation<'_> {
     }
 }
 
-/// What an output says that the model saw.
 fn read(output: &Tensor) -> Option<Seen> {
     match &output.data {
         TensorData::Raw(bytes) if output.datatype == controls::DATATYPE => Seen::from_bytes(bytes),

@@ -27,7 +27,7 @@ impl Seat {
     ) -> Option<u64> {
         self.sequence += u64::from(start);
         let mut may_be_restarted = at < self.unclear_until;
-        for request in others.flat_map(Stream::requests_mut) {
+        for request in others.flat_map(|stream| &mut stream.requests) {
             may_be_restarted |= request.step.start;
             if start {
                 request.sequence = None;
@@ -48,7 +48,7 @@ impl Seat {
         self.slot = None;
         self.sequence += 1;
         self.unclear_until = self.unclear_until.max(until);
-        others.flat_map(Stream::requests_mut).for_each(|request| request.sequence = None);
+        others.flat_map(|stream| &mut stream.requests).for_each(|request| request.sequence = None);
     }
 
     /// A request was executed in a slot; returns the slot in which an earlier step of its sequence was, where that is another.

@@ -10,7 +10,6 @@ use workload::{
 
 /// The most responses that an order is looked for in, and of which a violation has the sums.
 const LOOKED_AT_MAX: usize = 64;
-const KEPT_MAX: usize = LOOKED_AT_MAX;
 
 impl Observation<'_> {
     /// The number that the first response to a request holds; none, and a violation, where a response is not as it should be, or
@@ -92,8 +91,8 @@ impl Told<'_> {
     fn beside_those_from(&self, first: Number) -> Evidence {
         let right = (0..self.answers.count()).map(|number| self.nth(first, number));
         Evidence::Sums {
-            expected: right.take(KEPT_MAX).collect(),
-            seen: self.numbers.iter().copied().take(KEPT_MAX).collect(),
+            expected: right.take(LOOKED_AT_MAX).collect(),
+            seen: self.numbers.iter().copied().take(LOOKED_AT_MAX).collect(),
         }
     }
 }

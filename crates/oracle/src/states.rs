@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Doubt;
 use workload::{number::Number, sequence::Step};
 
 /// What the server holds for a correlation ID.
@@ -28,20 +29,29 @@ pub(super) struct Possible {
     other: Option<Number>,
 }
 
-/// What an accepted step's answer says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Judgement {
-    /// The sum that had to come.
+/// What an answer shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Judged {
     Right,
     /// Nothing definite had to come.
-    Undetermined,
-    /// Another sum had to come.
+    Undetermined(Doubt),
+    /// None of these sums came.
     Wrong {
-        /// That sum.
-        expected: Number,
+        expected: Vec<Number>,
     },
-    /// The step had to be refused: it carries no START, and its ID had no sequence.
+    /// The step had to be refused.
     NotRefused,
+    /// The step had to be accepted.
+    WronglyRefused,
+}
+
+impl Judged {
+    pub(super) fn doubt(&self) -> Option<Doubt> {
+        match self {
+            Self::Undetermined(doubt) => Some(*doubt),
+            _ => None,
+        }
+    }
 }
 
 impl Possible {
@@ -69,7 +79,6 @@ impl Possible {
         set
     }
 
-    /// The states of the set.
     pub(super) fn states(&self) -> impl Iterator<Item = State> {
         let absent = self.absent.then_some(State::Absent);
         let any = self.any.then_some(State::Live(None));
@@ -94,7 +103,6 @@ impl Possible {
         if self.any { None } else { self.sum.map(|sum| sum.wrapping_add(step.value)) }
     }
 
-    /// Whether the step has to be refused.
     pub(super) fn has_to_refuse(&self, step: &Step) -> bool {
         !step.start && *self == Self::ABSENT
     }
@@ -115,31 +123,30 @@ impl Possible {
         self.absent
     }
 
-    /// Whether there may be a sequence.
     pub(super) fn may_be_live(&self) -> bool {
         self.any || self.sum.is_some()
     }
 
     /// Narrows the set by the answer to an accepted step.
-    pub(super) fn accept(&mut self, step: &Step, answer: Number) -> Judgement {
-        let judgement = self.judge(step, answer);
-        *self = match judgement {
+    pub(super) fn accept(&mut self, step: &Step, answer: Number) -> Judged {
+        let (expected, judged) = (self.expected(step), self.judge(step, answer));
+        *self = match judged {
             _ if step.end => Self::ABSENT,
             // Either the state is wrong now, or only the answer was: both may show in the next step.
-            Judgement::Wrong { expected } => Self { other: Some(expected), ..Self::live(answer) },
-            Judgement::NotRefused => Self::live(answer).or_absent(),
+            Judged::Wrong { .. } => Self { other: expected, ..Self::live(answer) },
+            Judged::NotRefused => Self::live(answer).or_absent(),
             _ => Self::live(answer),
         };
-        judgement
+        judged
     }
 
-    /// What an accepted step's answer says.
-    pub(super) fn judge(&self, step: &Step, answer: Number) -> Judgement {
+    fn judge(&self, step: &Step, answer: Number) -> Judged {
         let Some(expected) = self.expected(step) else {
-            return if self.has_to_refuse(step) { Judgement::NotRefused } else { Judgement::Undetermined };
+            return if self.has_to_refuse(step) { Judged::NotRefused } else { Judged::Undetermined(Doubt::State) };
         };
         let alternative = self.other.filter(|_| !step.start).map(|sum| sum.wrapping_add(step.value));
-        if answer == expected || Some(answer) == alternative { Judgement::Right } else { Judgement::Wrong { expected } }
+        let is_right = answer == expected || Some(answer) == alternative;
+        if is_right { Judged::Right } else { Judged::Wrong { expected: vec![expected] } }
     }
 }
 
@@ -156,7 +163,7 @@ mod tests {
     #[test]
     fn a_start_is_determined_whatever_was_before() {
         for mut before in [Possible::UNKNOWN, Possible::ABSENT, Possible::live(7.into())] {
-            assert_eq!(before.accept(&step(true, false, 5), 5.into()), Judgement::Right);
+            assert_eq!(before.accept(&step(true, false, 5), 5.into()), Judged::Right);
             assert_eq!(before, Possible::live(5.into()));
         }
     }
@@ -164,10 +171,10 @@ mod tests {
     #[test]
     fn a_sum_goes_on_and_wraps() {
         let mut state = Possible::live(i32::MAX.into());
-        assert_eq!(state.accept(&step(false, false, 1), i32::MIN.into()), Judgement::Right);
+        assert_eq!(state.accept(&step(false, false, 1), i32::MIN.into()), Judged::Right);
         assert_eq!(
             state.accept(&step(false, true, 2), (i32::MIN + 3).into()),
-            Judgement::Wrong { expected: (i32::MIN + 2).into() }
+            Judged::Wrong { expected: vec![(i32::MIN + 2).into()] }
         );
         assert_eq!(state, Possible::ABSENT);
     }
@@ -176,21 +183,21 @@ mod tests {
     fn after_a_wrong_answer_the_wrong_and_the_right_sum_may_go_on() {
         for continued in [105, 15] {
             let mut state = Possible::live(5.into());
-            assert_eq!(state.accept(&step(false, false, 5), 100.into()), Judgement::Wrong { expected: 10.into() });
-            assert_eq!(state.accept(&step(false, false, 5), continued.into()), Judgement::Right);
+            assert_eq!(state.accept(&step(false, false, 5), 100.into()), Judged::Wrong { expected: vec![10.into()] });
+            assert_eq!(state.accept(&step(false, false, 5), continued.into()), Judged::Right);
             assert_eq!(state, Possible::live(continued.into()));
         }
         let mut state = Possible::live(5.into());
         state.accept(&step(false, false, 5), 100.into());
-        assert_eq!(state.accept(&step(false, false, 5), 16.into()), Judgement::Wrong { expected: 105.into() });
-        assert_eq!(state.accept(&step(true, false, 5), 105.into()), Judgement::Wrong { expected: 5.into() });
+        assert_eq!(state.accept(&step(false, false, 5), 16.into()), Judged::Wrong { expected: vec![105.into()] });
+        assert_eq!(state.accept(&step(true, false, 5), 105.into()), Judged::Wrong { expected: vec![5.into()] });
     }
 
     #[test]
     fn without_a_sequence_a_step_without_start_has_to_be_refused() {
         let mut state = Possible::ABSENT;
         assert!(state.has_to_refuse(&step(false, false, 5)));
-        assert_eq!(state.accept(&step(false, false, 5), 5.into()), Judgement::NotRefused);
+        assert_eq!(state.accept(&step(false, false, 5), 5.into()), Judged::NotRefused);
         // It may have a sequence now, or only the answer was wrong.
         assert_eq!(state, Possible::live(5.into()).or_absent());
     }
@@ -201,7 +208,7 @@ mod tests {
         assert!(after.may_be_absent() && !after.has_to_refuse(&step(false, false, 5)));
         for sum in [10, 12] {
             let mut state = after;
-            assert_eq!(state.accept(&step(false, false, 5), sum.into()), Judgement::Right);
+            assert_eq!(state.accept(&step(false, false, 5), sum.into()), Judged::Right);
             assert_eq!(state, Possible::live(sum.into()));
         }
     }
@@ -209,7 +216,7 @@ mod tests {
     #[test]
     fn where_nothing_is_known_the_answer_tells_the_sum() {
         let mut state = Possible::UNKNOWN;
-        assert_eq!(state.accept(&step(false, false, 5), 1000.into()), Judgement::Undetermined);
-        assert_eq!(state.accept(&step(false, false, 5), 1005.into()), Judgement::Right);
+        assert_eq!(state.accept(&step(false, false, 5), 1000.into()), Judged::Undetermined(Doubt::State));
+        assert_eq!(state.accept(&step(false, false, 5), 1005.into()), Judged::Right);
     }
 }

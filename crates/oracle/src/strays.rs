@@ -48,21 +48,20 @@ pub(super) enum Explained {
     TooManyWays,
 }
 
-/// Some steps one after the other, without START and END: what they add, and the index behind them.
+/// Some steps one after the other, without START and END: what they add, and the index behind them; none where there are no steps.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     sum: Number,
-    end: usize,
+    end: Option<usize>,
 }
 
 impl Strays {
-    /// A stream was cut with these requests unanswered, of which `from` have been taken in.
-    pub(super) fn add(&mut self, requests: Vec<Request>, from: usize, until: Nanos) {
+    pub(super) fn add(&mut self, requests: Vec<Request>, until: Nanos) {
         if requests.is_empty() {
             return;
         }
         self.sweeps_until = self.sweeps_until.max(until);
-        self.cuts.push(Cut { requests, from, until });
+        self.cuts.push(Cut { requests, from: 0, until });
         if self.cuts.len() > CUTS_MAX || self.cuts.iter().map(|cut| cut.requests.len()).sum::<usize>() > STRAYS_MAX {
             self.lose_in_fog();
         }
@@ -134,7 +133,7 @@ impl Strays {
         let usable: Vec<_> = (0..self.cuts.len()).filter(|&cut| latest < self.cuts[cut].until).collect();
         let runs: Vec<_> = usable.iter().map(|&cut| self.cuts[cut].runs(zero)).collect();
         let mut search = Search { found: None, looks: 0 };
-        let mut ends = vec![usize::MAX; usable.len()];
+        let mut ends = vec![None; usable.len()];
         for sum in live {
             search.run(&runs.iter().map(Vec::as_slice).collect::<Vec<_>>(), wanted.wrapping_sub(sum), &mut ends);
         }
@@ -151,7 +150,7 @@ impl Strays {
             Some(ends) => {
                 for (&cut, end) in usable.iter().zip(ends) {
                     let cut = &mut self.cuts[cut];
-                    cut.from = if end == usize::MAX { cut.from } else { cut.from.max(end) };
+                    cut.from = cut.from.max(end.unwrap_or(0));
                 }
                 Explained::Yes
             }
@@ -162,7 +161,7 @@ impl Strays {
 impl Cut {
     /// All runs of steps that may be taken in next, the one of no steps included.
     fn runs(&self, zero: Number) -> Vec<Run> {
-        let mut runs = vec![Run { sum: zero, end: usize::MAX }];
+        let mut runs = vec![Run { sum: zero, end: None }];
         for begin in self.from..self.requests.len() {
             runs.extend(self.runs_from(begin, zero));
         }
@@ -174,7 +173,7 @@ impl Cut {
         let plain = self.requests[begin..].iter().take_while(|request| !request.step.start && !request.step.end);
         plain.enumerate().scan(sum, move |sum, (index, request)| {
             *sum = sum.wrapping_add(request.step.value);
-            Some(Run { sum: *sum, end: begin + index + 1 })
+            Some(Run { sum: *sum, end: Some(begin + index + 1) })
         })
     }
 
@@ -182,7 +181,7 @@ impl Cut {
     fn starts(&self, zero: Number) -> impl Iterator<Item = (Number, Vec<Run>)> {
         let begins = |index: &usize| self.requests[*index].step.start && !self.requests[*index].step.end;
         (self.from..self.requests.len()).filter(begins).map(move |index| {
-            let alone = Run { sum: zero, end: index + 1 };
+            let alone = Run { sum: zero, end: Some(index + 1) };
             (self.requests[index].step.value, [alone].into_iter().chain(self.runs_from(index + 1, zero)).collect())
         })
     }
@@ -190,18 +189,18 @@ impl Cut {
 
 /// A search for one run of each cut that add up to something.
 struct Search {
-    /// Up to where each cut has been taken in at least, in all the ways that were found; `usize::MAX` where it shows in none.
-    found: Option<Vec<usize>>,
+    /// Up to where each cut has been taken in at least, in all the ways that were found; none where it does not show in each.
+    found: Option<Vec<Option<usize>>>,
     looks: usize,
 }
 
 impl Search {
-    fn run(&mut self, runs: &[&[Run]], rest: Number, ends: &mut Vec<usize>) {
+    fn run(&mut self, runs: &[&[Run]], rest: Number, ends: &mut [Option<usize>]) {
         let Some((last, before)) = runs.split_last() else {
             if rest.is_zero() {
                 self.found = Some(match self.found.take() {
-                    None => ends.clone(),
-                    Some(found) => found.iter().zip(ends.iter()).map(|(one, other)| lower(*one, *other)).collect(),
+                    None => ends.to_vec(),
+                    Some(found) => found.into_iter().zip(&*ends).map(|(one, other)| one.min(*other)).collect(),
                 });
             }
             return;
@@ -219,9 +218,4 @@ impl Search {
             self.run(before, rest.wrapping_sub(run.sum), ends);
         }
     }
-}
-
-/// Of two ways, what both say of a cut; where one does not use it, nothing.
-fn lower(one: usize, other: usize) -> usize {
-    if one == usize::MAX || other == usize::MAX { usize::MAX } else { one.min(other) }
 }

@@ -3,13 +3,19 @@
 use std::collections::VecDeque;
 
 use workload::{
+    conversation::Lane,
     event::Nanos,
     sequence::{RequestId, Step},
 };
 
-/// A request that was sent.
+/// The most runs of requests that a stream is remembered to have carried exactly.
+const RUNS_MAX: usize = 64;
+
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
+    pub(super) lane: Lane,
+    /// Its number on its lane.
+    pub(super) number: u64,
     pub(super) step: Step,
     pub(super) sent_at: Nanos,
     /// The how-manieth request of its correlation ID it is.
@@ -44,45 +50,28 @@ pub(super) enum Fate {
 /// The requests of a stream, by their number on its lane.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stream {
-    requests: VecDeque<Request>,
+    pub(super) requests: VecDeque<Request>,
     /// The number of the first of them.
-    first: u64,
-    carried: Carried,
-    opened_at: Nanos,
-    is_answered: bool,
+    pub(super) first: u64,
+    /// The names of all requests that the stream has carried: runs, because between two of them those of another stream may have been
+    /// sent. Those of long ago are one run.
+    carried: VecDeque<(RequestId, RequestId)>,
+    pub(super) opened_at: Nanos,
+    /// Whether it has brought an answer.
+    pub(super) is_answered: bool,
 }
 
 impl Stream {
-    /// A new stream takes the place of the one before.
     pub(super) fn open(&mut self, at: Nanos) {
-        self.carried = Carried::default();
+        self.carried.clear();
         self.opened_at = at;
         self.is_answered = false;
     }
 
-    /// When it was opened.
-    pub(super) fn opened_at(&self) -> Nanos {
-        self.opened_at
-    }
-
-    /// Whether it has brought an answer.
-    pub(super) fn is_answered(&self) -> bool {
-        self.is_answered
-    }
-
     /// A request is sent; `follows` tells whether the one that was sent before it on the correlation ID went the same way.
     pub(super) fn send(&mut self, request: Request, follows: bool) {
-        self.carried.add(request.step.request, follows);
+        self.carry(request.step.request, follows);
         self.requests.push_back(request);
-    }
-
-    /// The requests that are kept, in their order.
-    pub(super) fn requests(&self) -> impl DoubleEndedIterator<Item = &Request> {
-        self.requests.iter()
-    }
-
-    pub(super) fn requests_mut(&mut self) -> impl Iterator<Item = &mut Request> {
-        self.requests.iter_mut()
     }
 
     /// The requests that may be answered.
@@ -95,10 +84,9 @@ impl Stream {
         self.requests.is_empty()
     }
 
-    /// The number of the request with this name, where its answer may come.
-    pub(super) fn number_of(&self, name: RequestId) -> Option<u64> {
-        let is_it = |request: &Request| request.step.request == name && request.fate == Fate::Waiting;
-        self.requests.iter().position(is_it).map(|index| self.first + index as u64)
+    /// The request with this name, where its answer may come.
+    pub(super) fn asked(&self, name: RequestId) -> Option<Request> {
+        self.waiting().find(|request| request.step.request == name).copied()
     }
 
     /// The request with this number, where it is kept.
@@ -107,9 +95,9 @@ impl Stream {
         self.requests.get(usize::try_from(index).ok()?)
     }
 
-    /// The number of the first request that is kept.
-    pub(super) fn first(&self) -> u64 {
-        self.first
+    /// The number of the next request that is sent.
+    pub(super) fn end(&self) -> u64 {
+        self.first + self.requests.len() as u64
     }
 
     /// Whether no answer to this request is expected any more.
@@ -142,41 +130,24 @@ impl Stream {
 
     /// The stream is gone: hands over what was not answered.
     pub(super) fn cut(&mut self) -> Vec<Request> {
-        self.first += self.requests.len() as u64;
+        self.first = self.end();
         self.requests.drain(..).filter(|request| request.fate != Fate::Answered).collect()
     }
 
-    /// Whether the stream has carried a request.
     pub(super) fn has_carried(&self, name: RequestId) -> bool {
-        self.carried.has(name)
+        self.carried.iter().any(|(first, last)| (first..=last).contains(&&name))
     }
-}
 
-/// The most runs of requests that a stream is remembered to have carried exactly.
-const RUNS_MAX: usize = 64;
-
-/// The names of all requests that a stream has carried: runs, because between two requests of one stream those of another
-/// one may have been sent. Those of long ago are one run.
-#[derive(Clone, Debug, Default)]
-struct Carried {
-    runs: VecDeque<(RequestId, RequestId)>,
-}
-
-impl Carried {
-    fn add(&mut self, name: RequestId, follows: bool) {
-        match self.runs.back_mut().filter(|_| follows) {
+    fn carry(&mut self, name: RequestId, follows: bool) {
+        match self.carried.back_mut().filter(|_| follows) {
             Some((_, last)) => *last = name,
-            None => self.runs.push_back((name, name)),
+            None => self.carried.push_back((name, name)),
         }
-        if self.runs.len() > RUNS_MAX
-            && let Some((first, _)) = self.runs.pop_front()
-            && let Some((begin, _)) = self.runs.front_mut()
+        if self.carried.len() > RUNS_MAX
+            && let Some((first, _)) = self.carried.pop_front()
+            && let Some((begin, _)) = self.carried.front_mut()
         {
             *begin = first;
         }
-    }
-
-    fn has(&self, name: RequestId) -> bool {
-        self.runs.iter().any(|(first, last)| (first..=last).contains(&&name))
     }
 }

@@ -139,12 +139,6 @@ impl Place {
     pub fn of_request(self, request: RequestId) -> Self {
         Self { request_id: Some(request), ..self }
     }
-
-    /// The context.
-    #[must_use]
-    pub fn context(&self) -> ContextId {
-        ContextId { worker: self.worker, context: self.context }
-    }
 }
 
 impl Violation {

@@ -2,7 +2,7 @@
 
 use super::{
     Cause, Clue, Evidence, Question,
-    hypothesis::{Fit, Hypothesis},
+    hypothesis::{Hypothesis, in_order},
     story::{Said, Spot},
 };
 use workload::{
@@ -10,41 +10,41 @@ use workload::{
     sequence::CorrelationId,
 };
 
-/// What may explain an error.
 pub(super) fn explain(question: &Question, spot: Spot) -> Vec<Hypothesis> {
     let asked = question.story.asked(spot);
     let Some((_, Said::Error(text))) = asked.answer else { return Vec::new() };
-    let clue = Clue::ErrorSays { error: (*text).to_owned() };
-    let new = |cause, rank| Hypothesis::of_rank(cause, rank, Fit::NotKnown, [clue.clone()]);
-    if let Some(cause) = of_control(text) {
-        return vec![Hypothesis::of_rank(cause, 1, Fit::Yes, [clue])];
-    }
     let wants_start = text.contains("must specify the START flag");
-    if asked.step.flaw().is_some() && wants_start {
+    let of_control = of_control(text);
+    let causes: &[Cause] = if of_control.is_some() {
+        of_control.as_slice()
+    } else if asked.step.flaw().is_some() && wants_start {
         // Its sequence was over by then, and that is looked at after what is wrong with the request by itself.
-        return vec![new(Cause::FlawTaken, 1), new(Cause::ErrorText, 2)];
-    }
-    if asked.step.is_to_be_refused() {
-        return vec![new(Cause::ErrorText, 1), new(Cause::ModelError, 2)];
-    }
-    if wants_start {
-        let named =
-            text.split_once("for sequence ").and_then(|(_, rest)| rest.split_once(" to model")).map(|(id, _)| id);
-        let is = |id: CorrelationId| question.known.id_forms.iter().any(|form| named == Some(&id.written(*form)));
-        let own = question.story.told(spot).correlation_id;
-        let is_near = || {
-            named.is_some_and(|named| question.known.id_forms.iter().any(|form| is_nearly(&own.written(*form), named)))
-        };
-        let is_of_another = || question.story.sequences.iter().any(|told| is(told.correlation_id));
-        if !is(own) && (is_of_another() || is_near()) {
-            return vec![new(Cause::IdTakenForAnother, 1), new(Cause::ErrorText, 2)];
-        }
-        return vec![new(Cause::ErrorText, 1), new(Cause::SpuriousRefusal, 2)];
-    }
-    if text.contains("output") {
-        return vec![new(Cause::OutputRefused, 1), new(Cause::ModelError, 2)];
-    }
-    vec![new(Cause::ModelError, 1)]
+        &[Cause::FlawTaken, Cause::ErrorText]
+    } else if asked.step.is_to_be_refused() {
+        &[Cause::ErrorText, Cause::ModelError]
+    } else if wants_start && names_another(question, spot, text) {
+        &[Cause::IdTakenForAnother, Cause::ErrorText]
+    } else if wants_start {
+        &[Cause::ErrorText, Cause::SpuriousRefusal]
+    } else if text.contains("output") {
+        &[Cause::OutputRefused, Cause::ModelError]
+    } else {
+        &[Cause::ModelError]
+    };
+    in_order(causes, [Clue::ErrorSays { error: text.to_owned() }])
+}
+
+/// Whether a START error names the ID of another sequence, or one that is nearly its own.
+fn names_another(question: &Question, spot: Spot, text: &str) -> bool {
+    let named = text.split_once("for sequence ").and_then(|(_, rest)| rest.split_once(" to model"));
+    let Some((named, _)) = named else { return false };
+    let is_written = |id: CorrelationId, is_it: &dyn Fn(&str) -> bool| {
+        question.known.id_forms.iter().any(|form| is_it(&id.written(*form)))
+    };
+    let is = |id| is_written(id, &|written| written == named);
+    let own = question.story.told(spot).correlation_id;
+    let is_of_another = || question.story.sequences.iter().any(|told| is(told.correlation_id));
+    !is(own) && (is_of_another() || is_written(own, &|own| is_nearly(own, named)))
 }
 
 /// Whether an ID as the server names it is nearly another one: the lower bits of a number, or a text that begins alike.
@@ -65,17 +65,17 @@ pub(super) fn control(question: &Question) -> Vec<Hypothesis> {
         Difference::Flag { control, told, .. } => of_flag(control, told == Some(true)),
         Difference::Corrid { .. } => Cause::CorridWrong,
     });
-    cause.map(|cause| Hypothesis::of_rank(cause, 1, Fit::Yes, [Clue::Seen])).into_iter().collect()
+    in_order(cause.as_slice(), [Clue::Seen])
 }
 
 /// What may explain that a sequence was executed in a slot that is not its own.
 pub(super) fn slot(question: &Question) -> Vec<Hypothesis> {
-    let new = |cause, rank| Hypothesis::of_rank(cause, rank, Fit::NotKnown, [Clue::SeenAndExpected]);
-    match question.violation.evidence {
-        Evidence::NoSuchSlot { .. } => vec![new(Cause::ExtraSlot, 1)],
-        Evidence::TakenSlot { .. } => vec![new(Cause::SharedState, 1), new(Cause::SlotWrong, 2)],
-        _ => vec![new(Cause::SlotWrong, 1)],
-    }
+    let causes: &[Cause] = match question.violation.evidence {
+        Evidence::NoSuchSlot { .. } => &[Cause::ExtraSlot],
+        Evidence::TakenSlot { .. } => &[Cause::SharedState, Cause::SlotWrong],
+        _ => &[Cause::SlotWrong],
+    };
+    in_order(causes, [Clue::SeenAndExpected])
 }
 
 fn of_flag(control: Flag, is_told: bool) -> Cause {

@@ -10,7 +10,6 @@ const WORTHLESS_ABOVE: f64 = 0.25;
 /// What keeps ranks apart, and well above chance.
 const RANK_BITS: f64 = 32.0;
 
-/// A possible explanation.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Hypothesis {
     pub(super) cause: Cause,
@@ -85,6 +84,13 @@ impl Hypothesis {
         let by_chance = (odds > TOLD_ABOVE).then(|| (1.0 / odds).round() as u64);
         Explanation { cause: self.cause, clues: self.clues, by_chance }
     }
+}
+
+/// Causes that no quantity tells apart, the likeliest first; the same clues speak for each.
+pub(super) fn in_order(causes: &[Cause], clues: impl Into<Vec<Clue>>) -> Vec<Hypothesis> {
+    let clues = clues.into();
+    let new = |(rank, cause): (usize, &Cause)| Hypothesis::of_rank(*cause, rank, Fit::NotKnown, clues.clone());
+    (1..).zip(causes).map(new).collect()
 }
 
 /// The explanations that are worth to be told, most likely first, each cause once.

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use super::{
     Cause, Clue, Question,
-    hypothesis::{Fit, Hypothesis},
+    hypothesis::{Hypothesis, in_order},
     story::{Asked, Spot, Story, Told},
 };
+use crate::{ms, nanos};
 use workload::event::Nanos;
 
 /// What was sent so much later was certainly sent later: in parts of the wait.
@@ -17,88 +18,75 @@ const SLOW_STEPS: usize = 40;
 /// The share of the wait that they take in the end.
 const SLOW_SHARE: Nanos = 8;
 
-/// What else was answered, or not, while an answer was waited for.
+/// What else was answered, or not, while an answer was waited for; most of it as in [`Clue::Meanwhile`].
 struct Around {
-    /// The number of later requests of its stream that were answered.
     behind: usize,
-    /// The number of answers to anything else that was sent after it.
-    anything: usize,
+    others: usize,
     /// The number of answers to others before it was sent.
     before: usize,
-    /// The number of other sequences that stopped in the middle, for as long.
     stuck: usize,
-    /// The number of other sequences that were begun, and never answered.
     begun_in_vain: usize,
-    /// The number of sequences that began later and were answered.
     overtook: usize,
-    /// The number of sequences without END that were left.
     left: usize,
-    /// The number of sequences that had a slot, or waited for one, when it was sent.
     live: usize,
 }
 
 /// What may explain that an answer did not come to a step of which nothing else is known.
 pub(super) fn alone() -> Vec<Hypothesis> {
-    let new = |(rank, cause)| Hypothesis::of_rank(cause, rank, Fit::NotKnown, [Clue::NothingBeside]);
-    (1..).zip([Cause::Stall, Cause::ServerHang, Cause::AnswerLate, Cause::AnswerDropped]).map(new).collect()
+    in_order(&[Cause::Stall, Cause::ServerHang, Cause::AnswerLate, Cause::AnswerDropped], [Clue::NothingBeside])
 }
 
 /// What may explain that nobody was answered any more: the same as for the answer that was waited for longest.
 pub(super) fn by_anybody(question: &Question) -> Vec<Hypothesis> {
     let until = question.violation.at_ns;
-    let steps = |sequence: usize| 0..question.story.sequences[sequence].steps.len();
-    let spots = (0..question.story.sequences.len())
-        .flat_map(|sequence| steps(sequence).map(move |step| Spot { sequence, step }));
     let waited = |spot: &Spot| question.story.asked(*spot).waited(0, until);
-    let longest = spots.filter(|spot| waited(spot) > 0).max_by_key(waited);
-    let unknown = || vec![Hypothesis::of_rank(Cause::ServerHang, 1, Fit::NotKnown, [Clue::Seen])];
-    longest.map_or_else(unknown, |spot| explain(question, spot))
+    let longest = question.story.spots().filter(|spot| waited(spot) > 0).max_by_key(waited);
+    longest.map_or_else(|| in_order(&[Cause::ServerHang], [Clue::Seen]), |spot| explain(question, spot))
 }
 
 /// What may explain that an answer did not come.
 pub(super) fn explain(question: &Question, spot: Spot) -> Vec<Hypothesis> {
     let asked = question.story.asked(spot);
     if let Some((_, entry)) = question.story.strays.iter().find(|(request, _)| *request == asked.step.request) {
-        let clue = Clue::CameTo { context: entry.context };
-        return vec![Hypothesis::of_rank(Cause::AnswerElsewhere, 1, Fit::Yes, [clue])];
+        return in_order(&[Cause::AnswerElsewhere], [Clue::CameTo { context: entry.context }]);
     }
     if asked.answer.is_some() && asked.at() <= question.violation.at_ns {
-        return vec![Hypothesis::of_rank(Cause::AnswerDropped, 1, Fit::Yes, [Clue::OfItsAnswers])];
+        return in_order(&[Cause::AnswerDropped], [Clue::OfItsAnswers]);
     }
     let around = Around::new(question, spot);
     // Later answers of its stream show more than slow ones.
     if let Some(slow) = slowing_down(question, spot).filter(|_| around.behind == 0) {
-        return vec![slow];
+        return in_order(&[Cause::SlowingDown], [slow]);
     }
     let has_begun = question.story.told(spot).steps[..=spot.step].iter().any(|step| step.answer.is_some());
-    let causes = if around.behind > 0 {
-        vec![Cause::AnswerDropped]
-    } else if around.anything == 0 && asked.step.start && around.only_starts_wait() {
-        vec![Cause::SlotLeak, Cause::MissingReap, Cause::Starvation, Cause::ServerHang]
-    } else if around.anything == 0 {
-        vec![Cause::ServerHang, Cause::Stall, Cause::AnswerLate, Cause::AnswerDropped]
+    let causes: &[Cause] = if around.behind > 0 {
+        &[Cause::AnswerDropped]
+    } else if around.others == 0 && asked.step.start && around.only_starts_wait() {
+        &[Cause::SlotLeak, Cause::MissingReap, Cause::Starvation, Cause::ServerHang]
+    } else if around.others == 0 {
+        &[Cause::ServerHang, Cause::Stall, Cause::AnswerLate, Cause::AnswerDropped]
     } else if has_begun || !asked.step.start {
         mid_sequence(&around)
     } else {
         no_slot(question, &around)
     };
-    let clues = |cause| match cause {
-        Cause::StreamDead => vec![around.clue(), Clue::WaitLonger],
-        _ => vec![around.clue()],
-    };
-    (1..).zip(causes).map(|(rank, cause)| Hypothesis::of_rank(cause, rank, Fit::NotKnown, clues(cause))).collect()
+    let mut all = in_order(causes, [around.clue()]);
+    for dead in all.iter_mut().filter(|hypothesis| hypothesis.cause == Cause::StreamDead) {
+        dead.clues.push(Clue::WaitLonger);
+    }
+    all
 }
 
-fn mid_sequence(around: &Around) -> Vec<Cause> {
+fn mid_sequence(around: &Around) -> &'static [Cause] {
     if around.stuck + around.begun_in_vain > 0 {
-        vec![Cause::Stall, Cause::AnswerLate]
+        &[Cause::Stall, Cause::AnswerLate]
     } else {
-        vec![Cause::AnswerLate, Cause::StreamDead, Cause::Stall, Cause::AnswerDropped]
+        &[Cause::AnswerLate, Cause::StreamDead, Cause::Stall, Cause::AnswerDropped]
     }
 }
 
 /// Where steps of sequences that had their slots took longer and longer, and in the end a good part of the wait.
-fn slowing_down(question: &Question, spot: Spot) -> Option<Hypothesis> {
+fn slowing_down(question: &Question, spot: Spot) -> Option<Clue> {
     let since = question.story.asked(spot).sent_at;
     let wait = question.violation.at_ns.saturating_sub(since);
     let steps = question.story.sequences.iter().flat_map(|told| &told.steps);
@@ -115,15 +103,14 @@ fn slowing_down(question: &Question, spot: Spot) -> Option<Hypothesis> {
     };
     let quarter = took.len() / 4;
     let (early, late) = (median(&took[..quarter]), median(&took[took.len() - quarter..]));
-    let ms = |nanos: Nanos| nanos / 1_000_000;
     let clue = Clue::SlowingDown { early_ms: ms(early), late_ms: ms(late), waited_ms: ms(wait) };
     let is_slow = late >= early.saturating_add(early / 2) && late >= wait / SLOW_SHARE;
-    is_slow.then(|| Hypothesis::of_rank(Cause::SlowingDown, 1, Fit::Yes, [clue]))
+    is_slow.then_some(clue)
 }
 
-fn no_slot(question: &Question, around: &Around) -> Vec<Cause> {
+fn no_slot(question: &Question, around: &Around) -> &'static [Cause] {
     if around.stuck > 0 {
-        return vec![Cause::Stall, Cause::Starvation, Cause::SlotLeak];
+        return &[Cause::Stall, Cause::Starvation, Cause::SlotLeak];
     }
     if around.overtook > 0 {
         // Where there was room for it, it has a slot, and not its answer.
@@ -131,21 +118,21 @@ fn no_slot(question: &Question, around: &Around) -> Vec<Cause> {
         // An instance that stands still keeps no more than its own slots.
         let too_many = question.known.slots.is_some_and(|slots| around.begun_in_vain >= slots as usize);
         return match (scarce || too_many, around.begun_in_vain > 0) {
-            (true, _) => vec![Cause::Starvation, Cause::Stall, Cause::AnswerLate],
-            (false, true) => vec![Cause::Stall, Cause::Starvation, Cause::AnswerLate],
-            (false, false) => vec![Cause::AnswerLate, Cause::Stall, Cause::Starvation],
+            (true, _) => &[Cause::Starvation, Cause::Stall, Cause::AnswerLate],
+            (false, true) => &[Cause::Stall, Cause::Starvation, Cause::AnswerLate],
+            (false, false) => &[Cause::AnswerLate, Cause::Stall, Cause::Starvation],
         };
     }
     if around.left > 0 {
-        vec![Cause::SlotLeak, Cause::MissingReap, Cause::Stall]
+        &[Cause::SlotLeak, Cause::MissingReap, Cause::Stall]
     } else {
-        vec![Cause::SlotLeak, Cause::Stall]
+        &[Cause::SlotLeak, Cause::Stall]
     }
 }
 
 /// Whether a sequence had a slot, or waited for one, when the step was sent.
 fn is_live(told: &Told, at: Nanos, idle_limit: Option<Duration>) -> bool {
-    let limit = idle_limit.map_or(u64::MAX, |limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX));
+    let limit = idle_limit.map_or(Nanos::MAX, nanos);
     let ended = told.has_ended() && told.last_at() <= at;
     told.first_sent() < at && !ended && told.last_at().saturating_add(limit) >= at
 }
@@ -164,7 +151,7 @@ impl Around {
         Self {
             behind: behind.filter(|its| its.at() <= until).count(),
             // How much is known of what came later differs from one look at it to the next.
-            anything: others().flat_map(|told| &told.steps).filter(answered).filter(|its| its.at() <= until).count(),
+            others: others().flat_map(|told| &told.steps).filter(answered).filter(|its| its.at() <= until).count(),
             before: others().flat_map(|told| &told.steps).filter(|its| its.sum().is_some() && its.at() < since).count(),
             stuck: others().filter(|told| is_stuck(told, since, until)).count(),
             begun_in_vain: others().filter(|told| has_begun_in_vain(told, since, until)).count(),
@@ -181,7 +168,7 @@ impl Around {
     }
 
     fn clue(&self) -> Clue {
-        let Self { behind, anything: others, before: _, stuck, begun_in_vain, overtook, left, live } = *self;
+        let Self { behind, others, before: _, stuck, begun_in_vain, overtook, left, live } = *self;
         Clue::Meanwhile { behind, others, overtook, stuck, begun_in_vain, left, live }
     }
 }

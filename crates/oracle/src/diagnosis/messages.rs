@@ -2,30 +2,26 @@
 
 use super::{
     Cause, Clue, Question, ViolationKind,
-    hypothesis::{Fit, Hypothesis},
+    hypothesis::{Fit, Hypothesis, in_order},
     story::Spot,
 };
 use crate::history::Entry;
 use workload::{
     event::{EventKind, Received},
-    sequence::RequestId,
     tensor::{Tensor, TensorData, elements},
 };
 
-fn new(cause: Cause, rank: usize, clue: Clue) -> Hypothesis {
-    Hypothesis::of_rank(cause, rank, Fit::NotKnown, [clue])
-}
-
 /// An answer too many, one behind a later one's, and one that was not asked for here.
 pub(super) fn misplaced(question: &Question) -> Vec<Hypothesis> {
-    match question.violation.kind {
+    let (cause, clue) = match question.violation.kind {
         ViolationKind::Duplicate if question.known.arithmetic.answers.are_series() => {
-            vec![new(Cause::AnsweredTwice, 1, Clue::SeenAndExpected)]
+            (Cause::AnsweredTwice, Clue::SeenAndExpected)
         }
-        ViolationKind::Duplicate => vec![new(Cause::AnsweredTwice, 1, Clue::SeenAgain)],
-        ViolationKind::Reordered => vec![new(Cause::AnswersReordered, 1, Clue::Seen)],
+        ViolationKind::Duplicate => (Cause::AnsweredTwice, Clue::SeenAgain),
+        ViolationKind::Reordered => (Cause::AnswersReordered, Clue::Seen),
         _ => misaddressed(question),
-    }
+    };
+    in_order(&[cause], [clue])
 }
 
 /// The message that the violation is about. Of several that came at the same time this is the odd one: one that is kept whole, because
@@ -45,30 +41,21 @@ fn message<'q>(question: &Question<'q>) -> Option<&'q Entry> {
     question.story.window.iter().filter(is_here).min_by_key(oddness)
 }
 
-fn id_of(entry: &Entry) -> (String, Option<RequestId>) {
-    match &entry.what {
+fn misaddressed(question: &Question) -> (Cause, Clue) {
+    let Some(entry) = message(question) else { return (Cause::AnswerElsewhere, Clue::Seen) };
+    let (id, request) = match &entry.what {
         EventKind::Answered(request, ..) => (request.to_string(), Some(*request)),
         EventKind::Received(received) => (received.id.clone(), received.request()),
         _ => (String::new(), None),
-    }
-}
-
-fn misaddressed(question: &Question) -> Vec<Hypothesis> {
-    let Some(entry) = message(question) else {
-        return vec![new(Cause::AnswerElsewhere, 1, Clue::Seen)];
     };
-    let (id, request) = id_of(entry);
     let known = request.and_then(|request| question.story.find(request));
-    let Some(spot) = known else {
-        return vec![new(Cause::UnknownRequestId, 1, Clue::UnknownId { id })];
-    };
+    let Some(spot) = known else { return (Cause::UnknownRequestId, Clue::UnknownId { id }) };
     let told = question.story.told(spot);
     let request = question.story.asked(spot).step.request;
     let context = Some(told.context).filter(|context| *context != entry.context);
-    vec![new(Cause::AnswerElsewhere, 1, Clue::AnswerTo { request, id: told.correlation_id, context })]
+    (Cause::AnswerElsewhere, Clue::AnswerTo { request, id: told.correlation_id, context })
 }
 
-/// An answer in another form.
 pub(super) fn malformed(question: &Question) -> Vec<Hypothesis> {
     let cause = match question.violation.kind {
         ViolationKind::WrongModel => Cause::OtherModelsName,
@@ -81,7 +68,7 @@ pub(super) fn malformed(question: &Question) -> Vec<Hypothesis> {
         _ if outputs_of(question).is_some_and(|outputs| outputs > 1) => Cause::OutputSurplus,
         _ => Cause::OutputName,
     };
-    vec![new(cause, 1, Clue::Seen)]
+    in_order(&[cause], [Clue::Seen])
 }
 
 fn received<'q>(question: &Question<'q>) -> Option<&'q Received> {

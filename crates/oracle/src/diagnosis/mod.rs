@@ -29,24 +29,15 @@ use self::{
 };
 use super::{Evidence, Violation, ViolationKind};
 use crate::history::Entry;
-use workload::{
-    arithmetic::Arithmetic,
-    model::{Model, Strategy},
-    number::Number,
-    sequence::IdForm,
-};
+use workload::{arithmetic::Arithmetic, model::Model, number::Number, sequence::IdForm};
 
 /// What is known of the model.
 #[derive(Clone, Debug, Default)]
 pub struct ModelFacts {
-    /// Its name.
-    pub model: String,
     /// How long a sequence may get no request before the server ends it, where it is known.
     pub idle_limit: Option<Duration>,
     /// How many sequences can have a slot at a time, where it is known.
     pub slots: Option<u32>,
-    /// The sequence batcher's strategy, where it is known.
-    pub strategy: Option<Strategy>,
     /// Whether it may keep its state by correlation ID, so that it would mix two sequences of one ID.
     pub keyed_by_id: bool,
     /// What it computes.
@@ -68,10 +59,8 @@ impl ModelFacts {
     #[must_use]
     pub fn of(model: &Model) -> Self {
         Self {
-            model: model.name.clone(),
             idle_limit: model.idle_limit,
             slots: model.slots.filter(|_| model.slots_in_phases.is_none()),
-            strategy: model.strategy,
             keyed_by_id: model.mixes_pipelined.is_some(),
             arithmetic: model.arithmetic,
             controls: model.controls.as_ref().map(|controls| controls.output.clone()),
@@ -111,16 +100,12 @@ pub fn explain(violation: &Violation, window: &[Entry], known: &ModelFacts) -> V
 }
 
 fn explain_in(story: &Story, violation: &Violation, known: &ModelFacts) -> Vec<Explanation> {
-    let question = Question { violation, known, story, spot: accused(violation, story) };
+    // The step that the violation is about, where the window has it.
+    let spot = violation.request().and_then(|request| story.find(request));
+    let question = Question { violation, known, story, spot };
     ranked(question.hypotheses(), story.bits)
 }
 
-/// The step that a violation is about, where the window has it.
-fn accused(violation: &Violation, story: &Story) -> Option<Spot> {
-    story.find(violation.request()?)
-}
-
-/// A violation, and what is known around it.
 struct Question<'q> {
     violation: &'q Violation,
     known: &'q ModelFacts,
@@ -131,17 +116,17 @@ struct Question<'q> {
 impl Question<'_> {
     fn hypotheses(&self) -> Vec<Hypothesis> {
         use ViolationKind as Kind;
-        let of_step = |explain: &dyn Fn(Spot) -> Vec<Hypothesis>| self.spot.map(explain).unwrap_or_default();
+        let of_step =
+            |explain: fn(&Self, Spot) -> Vec<Hypothesis>| self.spot.map(|spot| explain(self, spot)).unwrap_or_default();
         match self.violation.kind {
-            Kind::WrongSum => of_step(&|spot| self.wrong_sum(spot)),
-            Kind::MissingStartError => of_step(&|spot| refusals::missing(self, spot)),
-            Kind::SpuriousStartError => of_step(&|spot| refusals::spurious(self, spot)),
-            Kind::FlawAccepted => of_step(&|spot| refusals::of_flaw(self, spot)),
-            Kind::SpuriousTimeout => of_step(&|spot| refusals::of_timeout(self, spot)),
-            Kind::MissingTimeout => of_step(&|spot| refusals::of_missing_timeout(self, spot)),
+            Kind::WrongSum => of_step(Self::wrong_sum),
+            Kind::MissingStartError => of_step(refusals::missing),
+            Kind::SpuriousStartError => of_step(refusals::spurious),
+            Kind::FlawAccepted => of_step(refusals::of_flaw),
+            Kind::SpuriousTimeout | Kind::MissingTimeout => of_step(refusals::of_limit),
             Kind::WrongControl => errors::control(self),
             Kind::WrongSlot => errors::slot(self),
-            Kind::UnexpectedError => of_step(&|spot| errors::explain(self, spot)),
+            Kind::UnexpectedError => of_step(errors::explain),
             Kind::Hang => lost::by_anybody(self),
             Kind::Lost => self.spot.map_or_else(lost::alone, |spot| lost::explain(self, spot)),
             Kind::Duplicate | Kind::Reordered | Kind::Misaddressed => messages::misplaced(self),

@@ -13,7 +13,6 @@ use workload::{event::Nanos, number::Number};
 /// How many of the matches nearest in time are looked at.
 const MATCHES: usize = 4;
 
-/// What other sequences may explain.
 pub(super) fn explain(case: &Case) -> Vec<Hypothesis> {
     let mut all = of_states(case);
     all.extend(constant(case));
@@ -58,7 +57,7 @@ fn of_states(case: &Case) -> Vec<Hypothesis> {
 fn of_state(case: &Case, other: Spot) -> Vec<Hypothesis> {
     let told = case.story.told(other);
     let same_id = told.context == case.story.told(case.spot).context;
-    if same_id && case.known.keyed_by_id && overlaps(case, other) {
+    if same_id && case.known.keyed_by_id && overlaps(case, told) {
         let clue = Clue::FromSequence { state: case.base, sequence: told.id() };
         return vec![Hypothesis::new(Cause::Overlap, 1, Fit::Yes, [clue])];
     }
@@ -70,8 +69,8 @@ fn of_state(case: &Case, other: Spot) -> Vec<Hypothesis> {
 }
 
 /// Whether the two were under way at once.
-fn overlaps(case: &Case, other: Spot) -> bool {
-    let (mine, theirs) = (case.story.told(case.spot), case.story.told(other));
+fn overlaps(case: &Case, theirs: &Told) -> bool {
+    let mine = case.story.told(case.spot);
     let until = |one: &Told| if one.is_open() { Nanos::MAX } else { one.last_at() };
     mine.first_sent() <= until(theirs) && theirs.first_sent() <= until(mine)
 }
@@ -86,10 +85,9 @@ fn is_left(case: &Case, other: Spot) -> bool {
 pub(super) fn ended_by_another(case: &Case) -> Option<Hypothesis> {
     let mine = case.story.told(case.spot);
     let of_id = |told: &Told| told.context == mine.context && told.steps.iter().any(|asked| asked.step.end);
-    let others = (0..case.story.sequences.len()).filter(|index| *index != case.spot.sequence);
-    let mut live = others.filter(|index| of_id(&case.story.sequences[*index]));
-    let other = live.find(|index| overlaps(case, Spot { sequence: *index, step: 0 }))?;
-    let clue = Clue::EndOfAnother { sequence: case.story.sequences[other].id() };
+    let others = case.story.besides(case.spot.sequence).map(|(_, told)| told);
+    let other = others.filter(|told| of_id(told)).find(|told| overlaps(case, told))?;
+    let clue = Clue::EndOfAnother { sequence: other.id() };
     Some(Hypothesis::new(Cause::Overlap, 1, Fit::Yes, [clue]))
 }
 
@@ -160,7 +158,7 @@ fn stray_steps(case: &Case) -> Vec<Hypothesis> {
     let under_way = |asked: &Asked| asked.sent_at <= until && (asked.at() >= from || asked.answer.is_none());
     let mut tried = 0;
     let mut found = Vec::new();
-    for (sequence, told) in case.story.sequences.iter().enumerate().filter(|(index, _)| *index != case.spot.sequence) {
+    for (sequence, told) in case.story.besides(case.spot.sequence) {
         if told.first_sent() > until || (told.last_at() < from && !told.is_open()) {
             continue;
         }
@@ -196,7 +194,7 @@ fn stray(case: &Case, first: Spot, last: usize, tried: usize) -> Vec<Hypothesis>
     let clues = [Clue::HasValuesOf { requests }, case.went_on()];
     let new = |cause, tried| Hypothesis::new(cause, tried, case.if_taken(), clues.clone());
     if told.context == story.told(case.spot).context {
-        let why = if case.known.keyed_by_id && overlaps(case, first) { Cause::Overlap } else { Cause::Straggler };
+        let why = if case.known.keyed_by_id && overlaps(case, told) { Cause::Overlap } else { Cause::Straggler };
         return vec![new(why, tried)];
     }
     let answered_right =

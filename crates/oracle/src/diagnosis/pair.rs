@@ -7,6 +7,7 @@ use super::{
     story::{Asked, Spot},
     sums::Case,
 };
+use crate::ms;
 use workload::number::Number;
 
 /// What may explain that a step found the state of a sequence of another ID, or of one that is long over.
@@ -114,7 +115,7 @@ impl<'p> Pair<'p> {
         let shared = self.hypothesis(Cause::SharedState, fit);
         let mut shared = shared.confirmed(times, Clue::ThatWentOnFromTheAnswer);
         if let Some(cut) = cut {
-            let ms = (self.case.at - cut.at) / 1_000_000;
+            let ms = ms(self.case.at - cut.at);
             shared.clues.push(Clue::AfterACancel { context: cut.context, ms });
         }
         Some(shared)

@@ -3,10 +3,11 @@
 use std::{iter, time::Duration};
 
 use super::{
-    Cause, Clue, Left, Question,
-    hypothesis::{Fit, Hypothesis},
+    Cause, Clue, Left, Question, ViolationKind,
+    hypothesis::{Fit, Hypothesis, in_order},
     story::{Asked, Spot},
 };
+use crate::ms;
 use workload::event::Nanos;
 
 /// A gap between steps that is so many times the usual one is a pause.
@@ -15,7 +16,6 @@ const PAUSE: u64 = 8;
 const PAUSE_MIN: Nanos = 10_000_000;
 /// This share of the idle limit is a pause too, where the sequence is gone for good after it.
 const SHARE_OF_LIMIT: u32 = 10;
-const MS: Nanos = 1_000_000;
 /// Streams that broke within this time before a refusal may have to do with it.
 const RESTART: Nanos = 2_000_000_000;
 
@@ -23,19 +23,17 @@ const RESTART: Nanos = 2_000_000_000;
 pub(super) fn spurious(question: &Question, spot: Spot) -> Vec<Hypothesis> {
     let asked = question.story.asked(spot);
     if asked.step.start {
-        return vec![Hypothesis::of_rank(Cause::StartRefused, 1, Fit::Yes, [Clue::CarriesStart])];
+        return in_order(&[Cause::StartRefused], [Clue::CarriesStart]);
     }
     let steps = &question.story.told(spot).steps;
     let Some(last) = steps[..spot.step].iter().rev().find(|earlier| earlier.sum().is_some()) else {
-        return vec![Hypothesis::of_rank(Cause::SpuriousRefusal, 1, Fit::NotKnown, [Clue::NoAcceptedStep])];
+        return in_order(&[Cause::SpuriousRefusal], [Clue::NoAcceptedStep]);
     };
-    if let Some(bound) = bound_to_connection(question, spot) {
-        let reap = Hypothesis::of_rank(Cause::PrematureReap, 2, Fit::NotKnown, bound.clues.clone());
-        return vec![bound, reap];
+    if let Some(clue) = bound_to_connection(question, spot) {
+        return in_order(&[Cause::BoundToConnection, Cause::PrematureReap], [clue]);
     }
-    if let Some(taken) = ended_by_another_id(question, spot, last) {
-        let reap = Hypothesis::of_rank(Cause::PrematureReap, 2, Fit::NotKnown, taken.clues.clone());
-        return vec![taken, reap];
+    if let Some(clue) = ended_by_another_id(question, spot, last) {
+        return in_order(&[Cause::IdTakenForAnother, Cause::PrematureReap], [clue]);
     }
     let gap = Gap::new(asked, last, &steps[..spot.step]);
     let later = went_on(&steps[spot.step + 1..]);
@@ -54,7 +52,7 @@ pub(super) fn spurious(question: &Question, spot: Spot) -> Vec<Hypothesis> {
 }
 
 /// Where every refused step of the sequence came over another connection than its START, and no sequence went on over another.
-fn bound_to_connection(question: &Question, spot: Spot) -> Option<Hypothesis> {
+fn bound_to_connection(question: &Question, spot: Spot) -> Option<Clue> {
     let story = question.story;
     let told = story.told(spot);
     let start = told.steps.first().filter(|first| first.step.start && first.sum().is_some())?;
@@ -71,20 +69,18 @@ fn bound_to_connection(question: &Question, spot: Spot) -> Option<Hypothesis> {
         return None;
     }
     let executed = told.steps.iter().filter(|asked| asked.sum().is_some()).count();
-    let clue = Clue::OtherConnection { refused: refused().count(), executed };
-    Some(Hypothesis::of_rank(Cause::BoundToConnection, 1, Fit::Yes, [clue]))
+    Some(Clue::OtherConnection { refused: refused().count(), executed })
 }
 
 /// Where a sequence ended meanwhile whose ID is made to be nearly the same.
-fn ended_by_another_id(question: &Question, spot: Spot, last: &Asked) -> Option<Hypothesis> {
+fn ended_by_another_id(question: &Question, spot: Spot, last: &Asked) -> Option<Clue> {
     let (story, forms) = (question.story, &question.known.id_forms);
     let (own, refused_at) = (story.told(spot).correlation_id, story.asked(spot).at());
     let is_near = |other| forms.iter().any(|form| form.makes_near(own, other));
     let ended = story.sequences.iter().find(|told| {
         is_near(told.correlation_id) && told.has_ended() && (last.sent_at..=refused_at).contains(&told.last_at())
     })?;
-    let clue = Clue::NearIdEnded { sequence: ended.id(), id: ended.correlation_id };
-    Some(Hypothesis::of_rank(Cause::IdTakenForAnother, 1, Fit::NotKnown, [clue]))
+    Some(Clue::NearIdEnded { sequence: ended.id(), id: ended.correlation_id })
 }
 
 /// How long after START a refusal came, where an idle clock that only START sets ran out between the last accepted step and it.
@@ -117,12 +113,6 @@ impl Gap {
     }
 }
 
-impl Gap {
-    fn pause(&self) -> Duration {
-        Duration::from_nanos(self.pause)
-    }
-}
-
 /// Whether a later step found the sequence still there; none where no later step tells.
 fn went_on(later: &[Asked]) -> Option<bool> {
     later.iter().find(|asked| asked.sum().is_some() || asked.has_failed()).map(|asked| asked.sum().is_some())
@@ -130,16 +120,17 @@ fn went_on(later: &[Asked]) -> Option<bool> {
 
 fn of_gap(question: &Question, gap: &Gap, since_start: Option<Nanos>, went_on: Option<bool>) -> Vec<Hypothesis> {
     let limit_ms = question.known.idle_limit.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
-    let clue = Clue::Idle { since_ms: gap.since / MS, limit_ms, pause_ms: gap.pause / MS, went_on };
+    let clue = Clue::Idle { since_ms: ms(gap.since), limit_ms, pause_ms: ms(gap.pause), went_on };
     let since_start = since_start.filter(|_| went_on != Some(true));
     let clues: Vec<_> =
-        iter::once(clue).chain(since_start.map(|since| Clue::LimitSinceStart { ms: since / MS })).collect();
+        iter::once(clue).chain(since_start.map(|since| Clue::LimitSinceStart { ms: ms(since) })).collect();
     let new = |cause, rank, fit| Hypothesis::of_rank(cause, rank, fit, clues.clone());
     let gone = Fit::of(went_on.map(|went_on| !went_on));
-    let share = question.known.idle_limit.map(|limit| limit / SHARE_OF_LIMIT);
-    let is_gone_after_some = went_on == Some(false) && share.is_some_and(|share| gap.pause() >= share);
+    let pause = Duration::from_nanos(gap.pause);
+    let is_share = |share: u32| question.known.idle_limit.is_some_and(|limit| pause >= limit / share);
+    let is_gone_after_some = went_on == Some(false) && is_share(SHARE_OF_LIMIT);
     // Where all pauses are that long none stands out.
-    let is_long = went_on != Some(true) && question.known.idle_limit.is_some_and(|limit| gap.pause() >= limit / 2);
+    let is_long = went_on != Some(true) && is_share(2);
     let is_pause = gap.is_pause || is_gone_after_some || is_long || since_start.is_some();
     let (reap, refusal) = if is_pause { (1, 2) } else { (2, 1) };
     // A refusal that takes every step looks like a sequence that is gone: only the pause tells them apart.
@@ -155,21 +146,17 @@ fn of_gap(question: &Question, gap: &Gap, since_start: Option<Nanos>, went_on: O
 /// A request with a flaw that was answered.
 pub(super) fn of_flaw(question: &Question, spot: Spot) -> Vec<Hypothesis> {
     let clues: Vec<_> = question.story.asked(spot).step.flaw().map(|flaw| Clue::Flaw { flaw }).into_iter().collect();
-    vec![Hypothesis::of_rank(Cause::FlawTaken, 1, Fit::Yes, clues)]
+    in_order(&[Cause::FlawTaken], clues)
 }
 
-/// A refusal for a time limit that had no cause.
-pub(super) fn of_timeout(question: &Question, spot: Spot) -> Vec<Hypothesis> {
+/// A time limit that was kept wrongly: that shows in how long the answer took.
+pub(super) fn of_limit(question: &Question, spot: Spot) -> Vec<Hypothesis> {
     let asked = question.story.asked(spot);
-    let clue = Clue::RefusedAfter { ms: asked.at().saturating_sub(asked.sent_at) / MS };
-    vec![Hypothesis::of_rank(Cause::ExpiredEarly, 1, Fit::Yes, [clue])]
-}
-
-/// A sequence that was executed although its time limit had passed.
-pub(super) fn of_missing_timeout(question: &Question, spot: Spot) -> Vec<Hypothesis> {
-    let asked = question.story.asked(spot);
-    let clue = Clue::StartAnsweredAfter { ms: asked.at().saturating_sub(asked.sent_at) / MS };
-    vec![Hypothesis::of_rank(Cause::ExpiryMissing, 1, Fit::Yes, [clue])]
+    let ms = ms(asked.at().saturating_sub(asked.sent_at));
+    match question.violation.kind {
+        ViolationKind::SpuriousTimeout => in_order(&[Cause::ExpiredEarly], [Clue::RefusedAfter { ms }]),
+        _ => in_order(&[Cause::ExpiryMissing], [Clue::StartAnsweredAfter { ms }]),
+    }
 }
 
 /// A step without START that was executed although its ID had no sequence.
@@ -177,29 +164,29 @@ pub(super) fn missing(question: &Question, spot: Spot) -> Vec<Hypothesis> {
     let story = question.story;
     let asked = story.asked(spot);
     let Some(base) = asked.base() else { return Vec::new() };
-    let new = |cause, rank, clue| Hypothesis::of_rank(cause, rank, Fit::NotKnown, [clue]);
     if base.is_zero() {
-        return vec![new(Cause::RefusalMissing, 1, Clue::FromZero)];
+        return in_order(&[Cause::RefusalMissing], [Clue::FromZero]);
     }
     let own = &story.told(spot).steps[..spot.step];
     if let Some(last) = own.iter().rposition(|its| its.sum() == Some(base))
         && let Some(refused) = own[last + 1..].iter().find(|its| its.has_failed())
     {
         let clue = Clue::FromBeforeARefusal { state: base, step: refused.step.request.step + 1 };
-        return vec![new(Cause::SpuriousRefusal, 1, clue.clone()), new(Cause::RefusalMissing, 2, clue)];
+        return in_order(&[Cause::SpuriousRefusal, Cause::RefusalMissing], [clue]);
     }
     let predecessor = story.predecessor(spot.sequence).map(|index| &story.sequences[index]);
     let of_predecessor = predecessor.filter(|told| told.steps.iter().any(|its| its.sum() == Some(base)));
     if let Some(told) = of_predecessor {
         let of_it = |left| Clue::FromPredecessor { state: base, sequence: told.id(), left };
         if told.has_ended() {
-            let ended = of_it(Some(Left::Ended));
-            return vec![new(Cause::EndNotTold, 1, ended.clone()), new(Cause::RefusalMissing, 2, ended)];
+            return in_order(&[Cause::EndNotTold, Cause::RefusalMissing], [of_it(Some(Left::Ended))]);
         }
-        let lived = of_it(Some(Left::IdleMs(asked.at().saturating_sub(told.last_at()) / MS)));
-        return vec![new(Cause::MissingReap, 1, lived), new(Cause::RefusalMissing, 2, of_it(None))];
+        let lived = of_it(Some(Left::IdleMs(ms(asked.at().saturating_sub(told.last_at())))));
+        let mut all = in_order(&[Cause::MissingReap, Cause::RefusalMissing], [lived]);
+        all[1].clues = vec![of_it(None)];
+        return all;
     }
     let whose = story.others(spot.sequence).find(|other| story.asked(*other).sum() == Some(base));
     let sequence = whose.map(|other| story.told(other).id());
-    vec![new(Cause::RefusalMissing, 1, Clue::FromState { state: base, sequence })]
+    in_order(&[Cause::RefusalMissing], [Clue::FromState { state: base, sequence }])
 }

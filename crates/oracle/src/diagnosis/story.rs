@@ -7,13 +7,12 @@ use crate::history::Entry;
 use workload::{
     arithmetic::Arithmetic,
     conversation::{Connection, Lane},
-    event::{ContextId, Cut, EventKind, Nanos, Received},
+    event::{ContextId, Cut, EventKind, Nanos},
     number::Number,
     sequence::{CorrelationId, RequestId, Step},
 };
 
-/// The sequences of a window, and what became of their steps.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Story<'w> {
     pub(super) window: &'w [Entry],
     /// In the order of their first steps.
@@ -26,7 +25,6 @@ pub(super) struct Story<'w> {
     pub(super) bits: u32,
     /// Over which connections each context opened streams in each lane.
     opened: HashMap<(ContextId, Lane), Vec<Connection>>,
-    /// How often [`Self::asked`] was called.
     #[cfg(test)]
     pub(super) looks: std::cell::Cell<usize>,
 }
@@ -34,7 +32,6 @@ pub(super) struct Story<'w> {
 /// No conversation has more sequences under way.
 const UNDER_WAY_MAX: usize = 64;
 
-/// One sequence.
 #[derive(Debug)]
 pub(super) struct Told<'w> {
     pub(super) context: ContextId,
@@ -61,7 +58,6 @@ pub(super) struct Asked<'w> {
     pub(super) right: Option<Number>,
 }
 
-/// What an answer says.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Said<'w> {
     Sum(Number),
@@ -69,7 +65,6 @@ pub(super) enum Said<'w> {
     Malformed,
 }
 
-/// A step's place in a story.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Spot {
     pub(super) sequence: usize,
@@ -77,7 +72,6 @@ pub(super) struct Spot {
 }
 
 impl Asked<'_> {
-    /// The sum that it was answered with.
     pub(super) fn sum(&self) -> Option<Number> {
         match self.answer {
             Some((_, Said::Sum(sum))) => Some(sum),
@@ -96,7 +90,6 @@ impl Asked<'_> {
         given_up.map_or(until, |at| at.min(until)).saturating_sub(self.sent_at.max(since))
     }
 
-    /// Whether it was answered with an error.
     pub(super) fn has_failed(&self) -> bool {
         matches!(self.answer, Some((_, Said::Error(_))))
     }
@@ -160,16 +153,7 @@ impl Told<'_> {
 
 impl<'w> Story<'w> {
     pub(super) fn new(window: &'w [Entry], arithmetic: Arithmetic) -> Self {
-        let mut story = Self {
-            window,
-            sequences: Vec::new(),
-            by_serial: HashMap::new(),
-            strays: Vec::new(),
-            bits: bits_of(window),
-            opened: HashMap::new(),
-            #[cfg(test)]
-            looks: std::cell::Cell::default(),
-        };
+        let mut story = Self { window, bits: bits_of(window), ..Self::default() };
         for entry in window {
             match &entry.what {
                 EventKind::Opened(over, _) => story.opened.entry((entry.context, entry.lane)).or_default().push(*over),
@@ -180,7 +164,12 @@ impl<'w> Story<'w> {
                     let sum = asked.map_or(*answer, |step| arithmetic.sum(*answer, &step, entry.correlation_id));
                     story.answered(entry, *request, Said::Sum(sum));
                 }
-                EventKind::Received(received) => story.received(entry, received),
+                EventKind::Received(received) => {
+                    let said = received.result.as_ref().map_or_else(|text| Said::Error(text), |_| Said::Malformed);
+                    if let Some(request) = received.request() {
+                        story.answered(entry, request, said);
+                    }
+                }
                 EventKind::GaveUp => story.gave_up(entry, 1),
                 EventKind::Cut(_) => story.gave_up(entry, usize::MAX),
                 _ => {}
@@ -226,24 +215,16 @@ impl<'w> Story<'w> {
         }
     }
 
-    fn received(&mut self, entry: &'w Entry, received: &'w Received) {
-        let Some(request) = received.request() else { return };
-        let said = received.result.as_ref().map_or_else(|text| Said::Error(text), |_| Said::Malformed);
-        self.answered(entry, request, said);
-    }
-
     fn answered(&mut self, entry: &'w Entry, request: RequestId, said: Said<'w>) {
-        let spot = self.find(request);
-        match spot.map(|spot| &mut self.sequences[spot.sequence]) {
-            Some(told) if told.context == entry.context => {
-                let asked = &mut told.steps[spot.map_or(0, |spot| spot.step)];
-                asked.answer.get_or_insert((entry.at, said));
+        let own = self.find(request).filter(|spot| self.told(*spot).context == entry.context);
+        match own {
+            Some(Spot { sequence, step }) => {
+                self.sequences[sequence].steps[step].answer.get_or_insert((entry.at, said));
             }
-            _ => self.strays.push((request, entry)),
+            None => self.strays.push((request, entry)),
         }
     }
 
-    /// Where a request stands.
     pub(super) fn find(&self, request: RequestId) -> Option<Spot> {
         let sequence = *self.by_serial.get(&(request.worker, request.sequence))?;
         let steps = &self.sequences[sequence].steps;
@@ -261,7 +242,6 @@ impl<'w> Story<'w> {
         &self.sequences[spot.sequence].steps[spot.step]
     }
 
-    /// The next step of the same sequence.
     pub(super) fn next(&self, spot: Spot) -> Option<&Asked<'w>> {
         self.told(spot).steps.get(spot.step + 1)
     }
@@ -282,10 +262,19 @@ impl<'w> Story<'w> {
         (0..sequence).rev().find(|other| self.sequences[*other].context == context)
     }
 
+    /// The other sequences, with their indices.
+    pub(super) fn besides(&self, than: usize) -> impl Iterator<Item = (usize, &Told<'w>)> {
+        self.sequences.iter().enumerate().filter(move |(index, _)| *index != than)
+    }
+
+    pub(super) fn spots(&self) -> impl Iterator<Item = Spot> + '_ {
+        let steps = |(sequence, told): (usize, &Told)| (0..told.steps.len()).map(move |step| Spot { sequence, step });
+        self.sequences.iter().enumerate().flat_map(steps)
+    }
+
     /// Each step of the other sequences.
     pub(super) fn others(&self, than: usize) -> impl Iterator<Item = Spot> + '_ {
-        let sequences = self.sequences.iter().enumerate().filter(move |(index, _)| *index != than);
-        sequences.flat_map(|(sequence, told)| (0..told.steps.len()).map(move |step| Spot { sequence, step }))
+        self.spots().filter(move |spot| spot.sequence != than)
     }
 
     /// How many steps of other sequences were answered no further from `at` than `near` was: so many quantities had a

@@ -4,7 +4,7 @@ use std::{cmp::Ordering, collections::BTreeSet};
 
 use super::{
     Cause, Clue, Evidence, Question, ViolationKind,
-    hypothesis::{Fit, Hypothesis},
+    hypothesis::{Hypothesis, in_order},
 };
 use crate::history::Entry;
 use workload::event::{Cut, EventKind, Nanos};
@@ -14,52 +14,47 @@ const CONNECTION_ENDS: [&str; 4] = ["connection reset", "broken pipe", "connecti
 /// Streams that break within this time break together.
 const TOGETHER: Nanos = 500_000_000;
 
-fn new(cause: Cause, rank: usize, clue: Clue) -> Hypothesis {
-    Hypothesis::of_rank(cause, rank, Fit::NotKnown, [clue])
-}
-
 /// What may explain a violation that is not of one answer.
 pub(super) fn explain(question: &Question) -> Vec<Hypothesis> {
-    let seen = |causes: &[Cause]| (1..).zip(causes).map(|(rank, cause)| new(*cause, rank, Clue::Seen)).collect();
-    match question.violation.kind {
-        ViolationKind::StreamBroken => broken(question),
-        ViolationKind::StreamNotClosed => seen(&[Cause::StreamKeptOpen]),
-        ViolationKind::ServerDied => seen(&[Cause::Crash]),
-        ViolationKind::Statistics => statistics(question),
-        ViolationKind::SlotLeak => seen(&[Cause::SlotLeak, Cause::MissingReap]),
+    let causes: &[Cause] = match question.violation.kind {
+        ViolationKind::StreamBroken => return broken(question),
+        ViolationKind::Statistics => return statistics(question),
+        ViolationKind::StreamNotClosed => &[Cause::StreamKeptOpen],
+        ViolationKind::ServerDied => &[Cause::Crash],
+        ViolationKind::SlotLeak => &[Cause::SlotLeak, Cause::MissingReap],
         // Where the state is the slot's, two sequences of one slot would have got wrong sums.
-        ViolationKind::SlotReleasedTwice if question.known.keyed_by_id => seen(&[Cause::SharedState, Cause::ExtraSlot]),
-        ViolationKind::SlotReleasedTwice => seen(&[Cause::ExtraSlot, Cause::SharedState]),
-        ViolationKind::SlotWithheld => seen(&[Cause::SlotKept, Cause::EndNotTold]),
-        ViolationKind::MissingReap => seen(&[Cause::MissingReap]),
-        ViolationKind::PendingLeft => seen(&[Cause::SlotLeak, Cause::Starvation]),
-        _ => Vec::new(),
-    }
+        ViolationKind::SlotReleasedTwice if question.known.keyed_by_id => &[Cause::SharedState, Cause::ExtraSlot],
+        ViolationKind::SlotReleasedTwice => &[Cause::ExtraSlot, Cause::SharedState],
+        ViolationKind::SlotWithheld => &[Cause::SlotKept, Cause::EndNotTold],
+        ViolationKind::MissingReap => &[Cause::MissingReap],
+        ViolationKind::PendingLeft => &[Cause::SlotLeak, Cause::Starvation],
+        _ => &[],
+    };
+    in_order(causes, [Clue::Seen])
 }
 
 fn broken(question: &Question) -> Vec<Hypothesis> {
     let (violation, story) = (question.violation, question.story);
     let together: BTreeSet<_> = story.broken_near(violation.at_ns, TOGETHER).map(|(entry, _)| entry.context).collect();
     let clues = [Clue::Seen, Clue::BrokeTogether { contexts: together.len() }];
-    let new = |cause, rank| Hypothesis::of_rank(cause, rank, Fit::NotKnown, clues.clone());
     let Evidence::Broken { reason } = &violation.evidence else {
         // A server that closes a stream in good order is there, and means it.
-        let half_closed = is_half_closed(question);
-        let (final_answers, early) = if half_closed { (1, 2) } else { (2, 1) };
-        let mut all = vec![new(Cause::StreamClosedEarly, early)];
-        if half_closed {
-            let mut lost = new(Cause::FinalAnswersLost, final_answers);
-            lost.clues.insert(0, Clue::HalfClosed);
-            all.push(lost);
+        if !is_half_closed(question) {
+            return in_order(&[Cause::StreamClosedEarly], clues);
         }
+        let mut all = in_order(&[Cause::FinalAnswersLost, Cause::StreamClosedEarly], clues);
+        all[0].clues.insert(0, Clue::HalfClosed);
         return all;
     };
     let waits = violation.request().is_some();
+    let of_stream = if waits { Cause::StreamClosedEarly } else { Cause::StreamEndedBadly };
     // What takes a whole connection is more than a stream's end.
     let took_the_connection = CONNECTION_ENDS.iter().any(|text| reason.contains(text));
-    let (restart, early) = if together.len() > 1 || took_the_connection { (1, 3) } else { (2, 1) };
-    let of_stream = if waits { Cause::StreamClosedEarly } else { Cause::StreamEndedBadly };
-    vec![new(Cause::Restart, restart), new(of_stream, early), new(Cause::Crash, 4)]
+    if together.len() > 1 || took_the_connection {
+        in_order(&[Cause::Restart, of_stream, Cause::Crash], clues)
+    } else {
+        in_order(&[of_stream, Cause::Restart, Cause::Crash], clues)
+    }
 }
 
 /// Whether the client had half-closed the stream that broke.
@@ -80,12 +75,10 @@ fn is_half_closed(question: &Question) -> bool {
 fn statistics(question: &Question) -> Vec<Hypothesis> {
     let Evidence::Counts { seen, expected, .. } = &question.violation.evidence else { return Vec::new() };
     // What else stands before the model would decide it, and the model's own count.
-    let more = [(Cause::CountedTwice, 1), (Cause::ExecutedBesides, 2)];
-    let less = [(Cause::NotCounted, 1), (Cause::AnsweredElsewhere, 2)];
     let causes = match seen.success.cmp(&expected.success_min) {
-        Ordering::Greater => more.to_vec(),
-        Ordering::Less => less.to_vec(),
-        Ordering::Equal => [more[0], less[0]].to_vec(),
+        Ordering::Greater => [Cause::CountedTwice, Cause::ExecutedBesides],
+        Ordering::Less => [Cause::NotCounted, Cause::AnsweredElsewhere],
+        Ordering::Equal => [Cause::CountedTwice, Cause::NotCounted],
     };
-    causes.into_iter().map(|(cause, rank)| new(cause, rank, Clue::SeenAndExpected)).collect()
+    in_order(&causes, [Clue::SeenAndExpected])
 }

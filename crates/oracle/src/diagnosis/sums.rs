@@ -19,7 +19,6 @@ pub(super) struct Case<'c> {
     pub(super) spot: Spot,
     pub(super) asked: &'c Asked<'c>,
     pub(super) at: Nanos,
-    /// The answer.
     pub(super) sum: Number,
     /// The state that the step had to find.
     pub(super) before: Number,
@@ -74,7 +73,6 @@ impl<'c> Case<'c> {
         Fit::of(self.went_on_from(self.before))
     }
 
-    /// What the next step went on from.
     pub(super) fn went_on(&self) -> Clue {
         let from = match self.after {
             None => WentOn::NotKnown,
@@ -95,7 +93,6 @@ impl<'c> Case<'c> {
     }
 }
 
-/// What may explain a wrong sum.
 pub(super) fn explain(story: &Story, known: &ModelFacts, spot: Spot, expected: Number) -> Vec<Hypothesis> {
     let mut frames = vec![expected];
     // After a wrong answer the state may be as that answer or as it had to be: the step is looked at in either way.

@@ -1,7 +1,8 @@
-use std::{num::NonZeroU64, time::Duration};
+use std::{collections::HashSet, num::NonZeroU64, time::Duration};
 
 use rand::{Rng, RngExt as _};
 
+use super::{Given, Histories, NODES_MAX};
 use crate::{
     Oracle, Rules, Ruling, Words,
     order::{
@@ -22,6 +23,28 @@ use workload::{
 };
 
 const STRAGGLING: Duration = Duration::from_millis(1);
+
+impl Histories {
+    /// How many nodes there are.
+    pub(crate) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether such a state is possible while nothing is taken in that is waited for.
+    pub(crate) fn may_come_to(&self, given: &Given, is_it: impl Fn(State) -> bool) -> bool {
+        let mut seen = HashSet::new();
+        let mut open = self.nodes.clone();
+        while let Some(node) = open.pop() {
+            if is_it(node.state) || seen.len() > NODES_MAX {
+                return true;
+            }
+            if seen.insert((node.state, node.from)) {
+                open.extend(node.silently(given));
+            }
+        }
+        false
+    }
+}
 
 fn oracle() -> Oracle {
     let rules = Rules {

@@ -6,11 +6,36 @@ use serde::{Deserialize, Serialize};
 use zstd::bulk::Compressor;
 
 use super::{Entry, line};
+use workload::event::Nanos;
 
 /// A block is written when it has so many bytes, or sooner.
 pub(super) const BLOCK_BYTES: usize = 256 * 1024;
 /// Compression that costs little more than the writing; a history shrinks to a tenth all the same.
-const LEVEL: i32 = 1;
+pub(super) const LEVEL: i32 = 1;
+
+/// A line that is neither an entry nor the first or the last of a history.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+pub(super) enum Mark {
+    /// The first line of a part.
+    Part {
+        part: u64,
+        t: Nanos,
+    },
+    /// So many entries before this time are missing.
+    Gap {
+        gap: u64,
+        t: Nanos,
+    },
+    End(End),
+}
+
+/// The last line of a history.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Footer<F> {
+    pub(super) footer: F,
+}
 
 /// The last line of a block.
 #[derive(Debug, Serialize, Deserialize)]
@@ -28,7 +53,7 @@ pub(super) struct End {
 #[derive(Debug, Default)]
 pub(super) struct Block {
     lines: Vec<u8>,
-    entries: u64,
+    pub(super) entries: u64,
 }
 
 impl Block {
@@ -66,9 +91,4 @@ impl Block {
         self.lines.clear();
         self.entries = 0;
     }
-}
-
-/// What compresses the blocks.
-pub(super) fn compressor() -> io::Result<Compressor<'static>> {
-    Compressor::new(LEVEL)
 }

@@ -5,11 +5,10 @@ use std::{borrow::Cow, num::NonZeroU16};
 use serde::{Deserialize, Serialize};
 
 use super::Entry;
-use workload::event::EventKind;
 use workload::{
     controls::{self, Seen},
     conversation::{Connection, Lane, Transport},
-    event::{Code, ContextId, Cut, Disturbance, Nanos, Received, Response, Series},
+    event::{Code, ContextId, Cut, Disturbance, EventKind, Nanos, Received, Response, Series},
     number::{Datatype, Number, Written},
     sequence::{CorrelationId, Pattern, RequestId, Special, Step},
     tensor::{Tensor, TensorData},
@@ -26,17 +25,15 @@ pub(super) fn write(entry: &Entry, out: &mut Vec<u8>) {
     out.extend_from_slice(BEGINNING);
     number(entry.at, out);
     let ContextId { worker, context } = entry.context;
-    for (key, value) in [("w", u64::from(worker)), ("c", u64::from(context)), ("id", entry.correlation_id.0.get())] {
-        field(key, out);
-        number(value, out);
-    }
+    count("w", worker, out);
+    count("c", context, out);
+    count("id", entry.correlation_id.0.get(), out);
     if entry.lane != Lane::FIRST {
-        field("l", out);
-        number(u64::from(entry.lane.0), out);
+        count("l", entry.lane.0, out);
     }
     match &entry.what {
         EventKind::Opened(connection, transport) => {
-            event("opened", out);
+            word("e", "opened", out);
             json("over", connection, out);
             if *transport != Transport::default() {
                 json("by", transport, out);
@@ -44,16 +41,15 @@ pub(super) fn write(entry: &Entry, out: &mut Vec<u8>) {
         }
         EventKind::Sent(step) => sent(step, out),
         EventKind::Answered(request, sum, seen) => {
-            event("answered", out);
+            word("e", "answered", out);
             request_id(*request, out);
-            field("sum", out);
-            value(*sum, out);
+            value("sum", *sum, out);
             if let Some(seen) = seen {
                 saw(*seen, out);
             }
         }
         EventKind::Received(received) => {
-            event("received", out);
+            word("e", "received", out);
             json("r", &received.id, out);
             match &received.result {
                 Ok(response) => json("answer", &Answer::of(response), out),
@@ -63,38 +59,33 @@ pub(super) fn write(entry: &Entry, out: &mut Vec<u8>) {
                 json("code", code, out);
             }
             if received.outputs > 0 {
-                field("outputs", out);
-                number(received.outputs, out);
+                count("outputs", received.outputs, out);
             }
         }
-        EventKind::GaveUp => event("gave-up", out),
-        EventKind::HalfClosed => event("half-closed", out),
+        EventKind::GaveUp => word("e", "gave-up", out),
+        EventKind::HalfClosed => word("e", "half-closed", out),
         EventKind::StoppedReading(us) => {
-            event("stopped-reading", out);
-            field("us", out);
-            number(*us, out);
+            word("e", "stopped-reading", out);
+            count("us", *us, out);
         }
         EventKind::Cut(cut) => {
-            event("cut", out);
+            word("e", "cut", out);
             json("why", cut, out);
         }
-        EventKind::Closed => event("closed", out),
-        EventKind::NotClosed => event("not-closed", out),
-        EventKind::Disturbed(Disturbance::Begins) => event("disturbed", out),
-        EventKind::Disturbed(Disturbance::IsOver) => event("undisturbed", out),
+        EventKind::Closed => word("e", "closed", out),
+        EventKind::NotClosed => word("e", "not-closed", out),
+        EventKind::Disturbed(Disturbance::Begins) => word("e", "disturbed", out),
+        EventKind::Disturbed(Disturbance::IsOver) => word("e", "undisturbed", out),
     }
     out.extend_from_slice(b"}\n");
 }
 
 fn sent(step: &Step, out: &mut Vec<u8>) {
-    event("sent", out);
+    word("e", "sent", out);
     request_id(step.request, out);
-    field("of", out);
-    number(step.of, out);
-    field("v", out);
-    value(step.value, out);
-    field("p", out);
-    quoted(step.pattern.name(), out);
+    count("of", step.of, out);
+    value("v", step.value, out);
+    word("p", step.pattern.name(), out);
     for (key, is_set) in [("start", step.start), ("end", step.end)] {
         if is_set {
             field(key, out);
@@ -121,36 +112,35 @@ fn field(key: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\":");
 }
 
+fn count(key: &str, value: impl itoa::Integer, out: &mut Vec<u8>) {
+    field(key, out);
+    number(value, out);
+}
+
 fn number(value: impl itoa::Integer, out: &mut Vec<u8>) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
 /// A number of a tensor's type, and behind it how many elements it is where it is several, and the type where that is not INT32.
-fn value(value: Number, out: &mut Vec<u8>) {
+fn value(key: &str, value: Number, out: &mut Vec<u8>) {
     match value.datatype() {
-        Datatype::Uint64 => number(value.value().cast_unsigned(), out),
-        _ => number(value.value(), out),
+        Datatype::Uint64 => count(key, value.value().cast_unsigned(), out),
+        _ => count(key, value.value(), out),
     }
     if value.elements() > NonZeroU16::MIN {
-        field("n", out);
-        number(value.elements().get(), out);
+        count("n", value.elements().get(), out);
     }
     if value.datatype() != Datatype::Int32 {
-        field("type", out);
-        quoted(value.datatype().name(), out);
+        word("type", value.datatype().name(), out);
     }
 }
 
 /// A word that needs no escaping.
-fn quoted(word: &str, out: &mut Vec<u8>) {
+fn word(key: &str, word: &str, out: &mut Vec<u8>) {
+    field(key, out);
     out.push(b'"');
     out.extend_from_slice(word.as_bytes());
     out.push(b'"');
-}
-
-fn event(name: &str, out: &mut Vec<u8>) {
-    field("e", out);
-    quoted(name, out);
 }
 
 fn request_id(RequestId { worker, context, sequence, step }: RequestId, out: &mut Vec<u8>) {

@@ -11,7 +11,11 @@ use serde::{Deserialize, de::IgnoredAny};
 use serde_json::Value;
 use zstd::stream::read::Decoder;
 
-use super::{Entry, block::End, line};
+use super::{
+    Entry,
+    block::{End, Footer, Mark},
+    line,
+};
 use workload::event::Nanos;
 
 /// What the first line says that a history is.
@@ -25,7 +29,6 @@ const LONGEST_LINE: u64 = 32 << 20;
 const LONGEST_BLOCK: usize = 64 << 20;
 /// The largest window that a compressed history is read with, as a power of two: what is written needs less.
 const WINDOW_LOG_MAX: u32 = 23;
-/// What a compressed file begins with.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// Whether a file that begins so is a history, as far as its beginning tells; a compressed file is taken for one.
@@ -103,32 +106,6 @@ struct Format {
     version: u32,
 }
 
-/// A line that is no entry.
-#[derive(Deserialize)]
-#[serde(untagged, deny_unknown_fields)]
-enum Other {
-    Part {
-        part: u64,
-        t: Nanos,
-    },
-    Gap {
-        #[serde(rename = "gap")]
-        _entries: u64,
-        t: Nanos,
-    },
-    End {
-        block: u64,
-        entries: u64,
-        crc32: u32,
-    },
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FooterLine {
-    footer: Value,
-}
-
 /// What a line is, besides an entry.
 enum Parsed {
     Items(Option<Item>),
@@ -162,16 +139,15 @@ impl Reader {
 
     fn header(&mut self) -> Result<Value, Damage> {
         if !self.next_line()? {
-            return Err(self.damage("it is empty".to_owned()));
+            return Err(self.damage("it is empty"));
         }
         if self.text.starts_with(b"{\"part\":") {
             return Err(self.damage(
-                "it is one part of a history that a killed run left: 'cat FILE.part-* > FILE' puts them together"
-                    .to_owned(),
+                "it is one part of a history that a killed run left: 'cat FILE.part-* > FILE' puts them together",
             ));
         }
         let Ok(Format { format, version }) = serde_json::from_slice(&self.text) else {
-            return Err(self.damage("it is no history of sequence-stress".to_owned()));
+            return Err(self.damage("it is no history of sequence-stress"));
         };
         if format != FORMAT {
             return Err(self.damage(format!("it is no history of sequence-stress but '{format}'")));
@@ -186,14 +162,14 @@ impl Reader {
         let header = header.map_err(|error| self.damage(format!("it is no JSON: {error}")))?;
         let crc32 = crc32fast::hash(&self.text);
         if !self.next_line()? {
-            return Err(self.damage("it ends after its first line".to_owned()));
+            return Err(self.damage("it ends after its first line"));
         }
         match serde_json::from_slice(&self.text) {
             Ok(End { block: 0, entries: 0, crc32: told }) if told == crc32 => {
                 self.next_block = Some(1);
                 Ok(header)
             }
-            Ok(_) => Err(self.damage("the first line is not as it was written".to_owned())),
+            Ok(_) => Err(self.damage("the first line is not as it was written")),
             Err(error) => Err(self.damage(format!("the end of the first block has to be here: {error}"))),
         }
     }
@@ -204,15 +180,11 @@ impl Reader {
             return None;
         }
         let mut lines = Lines::default();
-        let read = self.read_block(&mut lines.items);
-        match read {
-            Ok(is_there) => {
-                self.is_at_end = !is_there;
-                if !is_there && !self.saw_footer {
-                    lines.damage = Some(self.cut_off());
-                } else if !is_there {
-                    return None;
-                }
+        match self.read_block(&mut lines.items) {
+            Ok(true) => {}
+            Ok(false) => {
+                self.is_at_end = true;
+                return None;
             }
             Err(damage) => lines.damage = Some(damage),
         }
@@ -230,7 +202,7 @@ impl Reader {
         self.line
     }
 
-    /// Reads to the end of a block; false where there is none. Of a block that was changed no item is left.
+    /// Reads to the end of a block; false where the history has its end. Of a block that was changed no item is left.
     fn read_block(&mut self, items: &mut Vec<Item>) -> Result<bool, Damage> {
         let mut is_at_its_end = false;
         let read = self.read_lines(items, &mut is_at_its_end);
@@ -264,7 +236,7 @@ impl Reader {
         let (mut bytes, mut entries) = (0, 0);
         while self.next_line()? {
             if self.saw_footer && bytes == 0 {
-                return Err(self.damage("something follows the end of the history".to_owned()));
+                return Err(self.damage("something follows the end of the history"));
             }
             let text = std::mem::take(&mut self.text);
             let line = self.parse(&text, bytes == 0).map_err(|problem| self.damage(problem))?;
@@ -290,21 +262,21 @@ impl Reader {
                 return Err(self.damage(format!("the block from line {first} on has no end")));
             }
         }
-        if bytes == 0 { Ok(false) } else { Err(self.cut_off()) }
+        if bytes == 0 && self.saw_footer { Ok(false) } else { Err(self.cut_off()) }
     }
 
     fn parse(&mut self, text: &[u8], is_first_of_block: bool) -> Result<Parsed, String> {
         if text.starts_with(line::BEGINNING) {
             return Ok(Parsed::Items(Some(Item::Entry(line::read(text)?, self.line))));
         }
-        if let Ok(FooterLine { footer }) = serde_json::from_slice(text) {
+        if let Ok(Footer { footer }) = serde_json::from_slice(text) {
             self.saw_footer = true;
             return Ok(Parsed::Items(Some(Item::Footer(footer))));
         }
         match serde_json::from_slice(text) {
-            Ok(Other::End { block, entries, crc32 }) => Ok(Parsed::End(End { block, entries, crc32 })),
-            Ok(Other::Gap { t, .. }) => Ok(Parsed::Items(Some(Item::Gap(t)))),
-            Ok(Other::Part { part, t }) if is_first_of_block && part >= self.next_part => {
+            Ok(Mark::End(end)) => Ok(Parsed::End(end)),
+            Ok(Mark::Gap { t, .. }) => Ok(Parsed::Items(Some(Item::Gap(t)))),
+            Ok(Mark::Part { part, t }) if is_first_of_block && part >= self.next_part => {
                 let is_next = part == self.next_part;
                 if !is_next {
                     self.next_block = None;
@@ -312,7 +284,7 @@ impl Reader {
                 self.next_part = part.saturating_add(1);
                 Ok(Parsed::Items((!is_next).then_some(Item::Gap(t))))
             }
-            Ok(Other::Part { .. }) => Err("the parts are not in order".to_owned()),
+            Ok(Mark::Part { .. }) => Err("the parts are not in order".to_owned()),
             Err(_) => Err(match serde_json::from_slice::<IgnoredAny>(text) {
                 Ok(_) => "it says nothing that is known".to_owned(),
                 Err(error) => format!("it is no JSON: {error}"),
@@ -337,13 +309,13 @@ impl Reader {
         }
     }
 
-    fn damage(&self, problem: String) -> Damage {
-        Damage { line: self.line, problem, is_cut_off: false }
+    fn damage(&self, problem: impl Into<String>) -> Damage {
+        Damage { line: self.line, problem: problem.into(), is_cut_off: false }
     }
 
     fn cut_off(&self) -> Damage {
-        let problem = "it ends here, without the run's end: the run was killed, or the file was cut off";
-        Damage { line: self.line, problem: problem.to_owned(), is_cut_off: true }
+        let damage = self.damage("it ends here, without the run's end: the run was killed, or the file was cut off");
+        Damage { is_cut_off: true, ..damage }
     }
 }
 

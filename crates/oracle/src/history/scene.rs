@@ -1,9 +1,8 @@
 //! What was going on around a violation, kept for those who want to see it or have it again.
 
 use super::Entry;
-use workload::event::EventKind;
 use workload::{
-    event::{ContextId, Nanos},
+    event::{ContextId, EventKind, Nanos},
     sequence::RequestId,
 };
 

@@ -16,8 +16,9 @@ use zstd::bulk::Compressor;
 
 use super::{
     Entry,
-    block::{self, Block},
+    block::{Block, Footer, LEVEL, Mark},
 };
+use crate::nanos;
 use workload::{event::Nanos, whole_file::write_whole};
 
 /// What is written may be held back for so long.
@@ -44,6 +45,15 @@ impl Options {
     pub const LIMIT: u64 = 1 << 30;
     /// The part that is usual.
     pub const PART: Duration = Duration::from_secs(10);
+
+    /// The same, where so much more has to be kept to judge what is.
+    #[must_use]
+    pub fn and_before(mut self, time: Duration) -> Self {
+        if let Keep::Around(around) = &mut self.keep {
+            *around = around.saturating_add(time);
+        }
+        self
+    }
 }
 
 /// Which parts of a run are kept.
@@ -55,30 +65,19 @@ pub enum Keep {
     All,
 }
 
-impl Options {
-    /// The same, where so much more has to be kept to judge what is.
-    #[must_use]
-    pub fn and_before(mut self, time: Duration) -> Self {
-        if let Keep::Around(around) = &mut self.keep {
-            *around = around.saturating_add(time);
-        }
-        self
-    }
-}
+/// How much time is usual.
+const AROUND: Duration = Duration::from_secs(120);
 
 impl Keep {
     /// What is usual.
-    pub const DEFAULT: Self = Self::Around(Duration::from_secs(120));
+    pub const DEFAULT: Self = Self::Around(AROUND);
 
     /// What lies so near to a violation is the last to go.
     fn around(self) -> Nanos {
-        let Self::Around(time) = (match self {
-            Self::All => Self::DEFAULT,
-            around @ Self::Around(_) => around,
-        }) else {
-            return 0;
-        };
-        u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+        nanos(match self {
+            Self::All => AROUND,
+            Self::Around(time) => time,
+        })
     }
 }
 
@@ -98,32 +97,12 @@ pub struct Kept {
     pub problem: Option<String>,
 }
 
-/// The first line of a part.
-#[derive(Serialize)]
-struct PartLine {
-    part: u64,
-    t: Nanos,
-}
-
-/// A line that says that entries are missing.
-#[derive(Serialize)]
-struct GapLine {
-    gap: u64,
-    t: Nanos,
-}
-
-#[derive(Serialize)]
-struct FooterLine<F> {
-    footer: F,
-}
-
-/// A history that is being written. Nothing that goes wrong with it ends the run: it is told in [`Kept::problem`].
+/// A history that is being written; dropped before it is finished, it leaves no file. Nothing that goes wrong with it ends the run: it
+/// is told in [`Kept::problem`].
 pub struct Spool {
     options: Options,
     compressor: Option<Compressor<'static>>,
     block: Block,
-    /// Entries that are in the block, and not on the disk.
-    in_block: u64,
     block_began: Option<Instant>,
     blocks: u64,
     header: Part,
@@ -175,9 +154,8 @@ impl Spool {
     pub fn create(options: Options, header: &impl Serialize) -> io::Result<Self> {
         let is_compressed = options.path.extension().is_some_and(|ending| ending == "zst");
         let mut spool = Self {
-            compressor: is_compressed.then(block::compressor).transpose()?,
+            compressor: is_compressed.then(|| Compressor::new(LEVEL)).transpose()?,
             block: Block::default(),
-            in_block: 0,
             block_began: None,
             blocks: 0,
             header: Part::new(&options.path, 0, 0),
@@ -201,19 +179,12 @@ impl Spool {
         Ok(spool)
     }
 
-    /// Takes a history back of which there is only the first line.
-    pub fn discard(self) {
-        // A file that cannot be removed does no harm.
-        let _ = fs::remove_file(&self.header.path);
-    }
-
     /// Adds an entry.
     pub fn entry(&mut self, entry: &Entry) {
         if !self.is_open_at(entry.at) {
             return;
         }
         self.block.entry(entry);
-        self.in_block += 1;
         if let Some((part, _)) = &mut self.current {
             part.from = part.from.min(entry.at);
             part.until = part.until.max(entry.at);
@@ -229,7 +200,7 @@ impl Spool {
         self.lost += lost;
         let at = at.max(self.latest);
         if self.is_open_at(at) {
-            self.block.line(&GapLine { gap: lost, t: at });
+            self.block.line(&Mark::Gap { gap: lost, t: at });
         }
     }
 
@@ -267,15 +238,17 @@ impl Spool {
             let problem =
                 format!("cannot write the history to {path}: {error}; what there is of it is in {path}.part-*");
             kept.problem = Some(kept.problem.map_or_else(|| problem.clone(), |first| format!("{first}; {problem}")));
-            self.forget_parts();
+            // The parts stay where they are.
+            self.done.clear();
+            self.header.path = PathBuf::new();
         }
         kept
     }
 
     fn assemble(&mut self, footer: &impl Serialize) -> io::Result<()> {
         self.block.clear();
-        self.block.line(&PartLine { part: self.parts + 1, t: self.latest });
-        self.block.line(&FooterLine { footer });
+        self.block.line(&Mark::Part { part: self.parts + 1, t: self.latest });
+        self.block.line(&Footer { footer });
         let (_, bytes) = self.block.end(self.blocks, self.compressor.as_mut())?;
         write_whole(&self.options.path, |file| {
             for part in std::iter::once(&self.header).chain(&self.done) {
@@ -287,7 +260,7 @@ impl Spool {
 
     /// Whether there is a part to write to; a new one is begun where the last has its time.
     fn is_open_at(&mut self, at: Nanos) -> bool {
-        let time = u64::try_from(self.options.part.as_nanos()).unwrap_or(u64::MAX);
+        let time = nanos(self.options.part);
         if self.current.as_ref().is_some_and(|(part, _)| at.saturating_sub(part.from) >= time) {
             self.close_part();
             self.rotate();
@@ -309,18 +282,18 @@ impl Spool {
             Ok(file) => self.current = Some((part, file)),
             Err(error) => self.give_up(&part.path, &error),
         }
-        self.block.line(&PartLine { part: self.parts, t: at });
+        self.block.line(&Mark::Part { part: self.parts, t: at });
     }
 
     fn write_block(&mut self) {
         let Some((part, file)) = &mut self.current else { return };
+        let entries = self.block.entries;
         let written = self.block.end(self.blocks, self.compressor.as_mut()).and_then(|(bytes, written)| {
             file.write_all(&written)?;
             Ok((bytes, written.len() as u64))
         });
         self.block.clear();
         self.block_began = None;
-        let entries = std::mem::take(&mut self.in_block);
         match written {
             Ok((bytes, on_disk)) => {
                 self.blocks += 1;
@@ -351,9 +324,7 @@ impl Spool {
         if !self.block.is_empty() {
             self.write_block();
         }
-        if let Some((part, _)) = self.current.take() {
-            self.done.push_back(part);
-        }
+        self.done.extend(self.current.take().map(|(part, _)| part));
     }
 
     /// Drops what nobody will ask for, and what there is no room for.
@@ -387,18 +358,9 @@ impl Spool {
         let seconds = self.latest as f64 / 1e9;
         let problem = format!("the history ends at about {seconds:.1} s: cannot write {}: {error}", path.display());
         self.problem.get_or_insert(problem);
-        self.in_block = 0;
         self.block.clear();
         self.block_began = None;
-        if let Some((part, _)) = self.current.take() {
-            self.done.push_back(part);
-        }
-    }
-
-    /// Leaves the parts where they are.
-    fn forget_parts(&mut self) {
-        self.done.clear();
-        self.header.path = PathBuf::new();
+        self.done.extend(self.current.take().map(|(part, _)| part));
     }
 }
 

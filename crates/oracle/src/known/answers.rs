@@ -5,39 +5,30 @@ use super::{
         Doubt, Rules,
         histories::{Found, Given, Possibilities, Prediction, Times},
         order,
-        states::{Judgement, Possible, State},
+        states::{Judged, Possible, State},
         strays::Explained,
         stream::{Request, Stream},
     },
-    Judged, Knowledge, nanos,
+    Knowledge,
 };
-use workload::{conversation::Lane, event::Nanos, number::Number, sequence::Step};
+use crate::nanos;
+use workload::{event::Nanos, number::Number, sequence::Step};
 
 impl Knowledge {
     /// Narrows what is known by the answer to a request that waits.
-    pub(crate) fn answer(
-        &mut self,
-        lane: Lane,
-        number: u64,
-        answer: order::Answer,
-        at: Nanos,
-        rules: &Rules,
-    ) -> Judged {
+    pub(crate) fn answer(&mut self, request: &Request, answer: order::Answer, at: Nanos, rules: &Rules) -> Judged {
         if rules.mixes {
             self.look_for_overlap(at, rules);
         }
-        let request = *self.streams[lane.index()].get(number).expect("the request waits");
+        // It may be mixed by now.
+        let request = *self.streams[request.lane.index()].get(request.number).expect("the request waits");
         if matches!(answer, order::Answer::Sum(_)) {
             self.expiry.executed(&request);
         }
-        let is_alone = self.is_alone(lane, number);
+        let is_alone = self.is_alone(&request);
         if !is_alone && self.evidence.is_empty() {
-            self.held_before = self
-                .possible
-                .states()
-                .next()
-                .filter(|_| self.possible.states().count() == 1)
-                .unwrap_or(State::Live(None));
+            let mut states = self.possible.states();
+            self.held_before = states.next().filter(|_| states.next().is_none()).unwrap_or(State::Live(None));
         }
         let verdict = if is_alone {
             self.evidence.clear();
@@ -46,68 +37,69 @@ impl Knowledge {
             self.times.latest = self.times.latest.max(request.sent_at);
             judge_in_doubt(&request.step, answer, doubt)
         } else {
-            self.answered_among_others(lane, number, answer, at, rules)
+            self.answered_among_others(&request, answer, at, rules)
         };
         if !is_alone {
             self.keep_evidence(&request, Some((at, answer)));
         }
-        self.settle(lane, number, at, rules);
+        self.settle(&request, at, rules);
         verdict
     }
 
     /// A request was answered in a way that does not tell what it did.
-    pub(crate) fn answer_without_news(&mut self, lane: Lane, number: u64, at: Nanos, rules: &Rules, doubt: Doubt) {
-        let request = *self.streams[lane.index()].get(number).expect("the request waits");
+    pub(crate) fn answer_without_news(&mut self, request: &Request, at: Nanos, rules: &Rules, doubt: Doubt) {
         self.times.take(request.sent_at, true);
-        if self.is_alone(lane, number) {
+        if self.is_alone(request) {
             self.possible = Possible::UNKNOWN;
         } else {
             self.lose_sight(doubt);
         }
-        self.settle(lane, number, at, rules);
+        self.settle(request, at, rules);
     }
 
     /// A request was refused that changes nothing.
-    pub(crate) fn answer_unchanged(&mut self, lane: Lane, number: u64, at: Nanos, rules: &Rules) {
-        let request = *self.streams[lane.index()].get(number).expect("the request waits");
-        if self.is_alone(lane, number) {
+    pub(crate) fn answer_unchanged(&mut self, request: &Request, at: Nanos, rules: &Rules) {
+        let is_first = self.streams[request.lane.index()].first == request.number;
+        if self.is_alone(request) {
             self.times.take(request.sent_at, false);
-        } else if self.lost.is_none() && (self.histories.is_some() || self.streams[lane.index()].first() < number) {
+        } else if self.lost.is_none() && (self.histories.is_some() || !is_first) {
             let mut histories = self.histories.take().unwrap_or_else(|| Box::new(self.begin_histories()));
-            let given =
-                Given { streams: &self.streams, strays: &self.strays, idle_limit: rules.idle_limit.map(nanos), at };
-            let found = histories.answer(&given, lane.index(), number, Prediction::Nothing);
+            let found = histories.answer(&self.given(at, rules), request, Prediction::Nothing);
             self.histories = Some(histories);
             if matches!(found, Found::TooMany) {
                 self.lose_sight(Doubt::Orders);
             }
         }
-        self.settle(lane, number, at, rules);
+        self.settle(request, at, rules);
     }
 
     /// A request was refused with all of its sequence that waited for a slot; returns whether that may be.
-    pub(crate) fn answer_expired(&mut self, lane: Lane, number: u64, at: Nanos, rules: &Rules) -> bool {
-        let request = *self.streams[lane.index()].get(number).expect("the request waits");
+    pub(crate) fn answer_expired(&mut self, request: &Request, at: Nanos, rules: &Rules) -> bool {
         let (cuts, fog) = self.strays.unfinished(at);
         let waiting = self.streams.iter().flat_map(Stream::waiting).chain(cuts.flatten());
         let allowed =
-            self.expiry.allows(&request, waiting, at) || fog.is_some() || self.may_be_disturbed(request.sent_at);
-        if allowed && self.is_alone(lane, number) {
+            self.expiry.allows(request, waiting, at) || fog.is_some() || self.may_be_disturbed(request.sent_at);
+        if allowed && self.is_alone(request) {
             self.times.take(request.sent_at, false);
             self.possible = Possible::ABSENT;
-            self.settle(lane, number, at, rules);
+            self.settle(request, at, rules);
         } else {
-            self.answer_without_news(lane, number, at, rules, Doubt::State);
+            self.answer_without_news(request, at, rules, Doubt::State);
         }
         allowed
     }
 
     /// Whether no other request of the ID is under way that may come before this one, and the state is one set.
-    fn is_alone(&self, lane: Lane, number: u64) -> bool {
+    fn is_alone(&self, request: &Request) -> bool {
         self.histories.is_none()
             && self.lost.is_none()
-            && self.streams[lane.index()].first() == number
-            && self.streams().all(|(other, stream)| other == lane || stream.is_quiet())
+            && self.streams[request.lane.index()].first == request.number
+            && self.streams().all(|(other, stream)| other == request.lane || stream.is_quiet())
+    }
+
+    /// What an answer that came at this time is judged by besides the histories.
+    pub(super) fn given(&self, at: Nanos, rules: &Rules) -> Given<'_> {
+        Given { streams: &self.streams, strays: &self.strays, idle_limit: rules.idle_limit.map(nanos), at }
     }
 
     /// Whether what else is under way may have been refused because it waited for a slot for too long.
@@ -137,21 +129,19 @@ impl Knowledge {
     fn sum_alone(&mut self, request: &Request, sum: Number) -> Judged {
         let step = &request.step;
         let before = self.possible;
-        let judgement = self.possible.accept(step, sum);
+        let judged = self.possible.accept(step, sum);
         if request.mixed && !step.end {
             self.possible = self.possible.with_any_sum();
         }
         let latest = self.times.latest;
         let begun_by_stray = || self.strays.left(latest).any(|stray| stray.step.start);
-        match judgement {
-            Judgement::Right if request.mixed && !step.start => Judged::Undetermined(Doubt::Overlap),
-            Judgement::Right => Judged::Right,
+        match judged {
+            Judged::Right if request.mixed && !step.start => Judged::Undetermined(Doubt::Overlap),
+            Judged::Right => Judged::Right,
             _ if request.mixed && !step.start && (before.may_be_live() || begun_by_stray()) => {
                 Judged::Undetermined(Doubt::Overlap)
             }
-            Judgement::Undetermined => Judged::Undetermined(Doubt::State),
-            Judgement::Wrong { expected } if step.start => Judged::Wrong { expected: vec![expected] },
-            Judgement::Wrong { .. } | Judgement::NotRefused => {
+            Judged::Wrong { .. } | Judged::NotRefused if !step.start => {
                 match self.strays.explain(before.sums(), sum.wrapping_sub(step.value), latest) {
                     Explained::No if before.may_be_live() => {
                         Judged::Wrong { expected: before.sums().map(|sum| sum.wrapping_add(step.value)).collect() }
@@ -168,6 +158,7 @@ impl Knowledge {
                     }
                 }
             }
+            judged => judged,
         }
     }
 
@@ -189,17 +180,8 @@ impl Knowledge {
         }
     }
 
-    fn answered_among_others(
-        &mut self,
-        lane: Lane,
-        number: u64,
-        answer: order::Answer,
-        at: Nanos,
-        rules: &Rules,
-    ) -> Judged {
-        let request = *self.streams[lane.index()].get(number).expect("the request waits");
+    fn answered_among_others(&mut self, request: &Request, answer: order::Answer, at: Nanos, rules: &Rules) -> Judged {
         let mut histories = self.histories.take().unwrap_or_else(|| Box::new(self.begin_histories()));
-        let given = Given { streams: &self.streams, strays: &self.strays, idle_limit: rules.idle_limit.map(nanos), at };
         let said = match answer {
             order::Answer::Sum(sum) => Prediction::Sum(Some(sum)),
             order::Answer::Refused => Prediction::Refused,
@@ -207,7 +189,7 @@ impl Knowledge {
         let found = if self.strays.in_fog(request.sent_at) {
             Found::TooMany
         } else {
-            histories.answer(&given, lane.index(), number, said)
+            histories.answer(&self.given(at, rules), request, said)
         };
         match found {
             Found::Explained(could) => {
@@ -222,7 +204,7 @@ impl Knowledge {
             Found::Contradiction(could) => {
                 self.times.latest = self.times.latest.max(request.sent_at);
                 // One fault is one violation: what it leaves is not known until all that is under way is answered.
-                let may_have_expired = self.others_may_have_expired(&request, at);
+                let may_have_expired = self.others_may_have_expired(request, at);
                 self.lose_sight(Doubt::State);
                 match answer {
                     // Its START may have been refused before, and that be told later.

@@ -6,7 +6,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::{Evidence, Place, Violation, ViolationKind};
+use super::Accusation;
+use crate::{Evidence, ViolationKind, ms};
 use workload::{event::Nanos, sequence::RequestId};
 
 /// By how much a START may arrive late, and the server look at its limit late, on a busy machine: a third of a second was seen.
@@ -17,23 +18,12 @@ const UNDER_WAY: Nanos = 500_000_000;
 const SPANS_MAX: usize = 1000;
 
 /// A START that has a time limit.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Limited {
     pub(super) request: RequestId,
     /// Until when it may wait for a slot.
     pub(super) deadline: Nanos,
-    /// When it was sent.
     pub(super) since: Nanos,
-}
-
-/// A START that was executed when its limit had passed.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Overdue {
-    context: u32,
-    its: Limited,
-    /// When it certainly waited still.
-    waited_at: Nanos,
-    at: Nanos,
 }
 
 /// When every slot was certainly taken, and who waits within a limit.
@@ -44,7 +34,8 @@ pub(super) struct Full {
     spans: VecDeque<(Nanos, Nanos)>,
     /// By context.
     limited: HashMap<u32, Limited>,
-    overdue: Vec<Overdue>,
+    /// STARTs that were executed when their limits had passed.
+    pub(super) overdue: Vec<Accusation>,
     /// The model was exchanged: what becomes of those that wait then is its own affair, and contexts learn of it one by one.
     has_given_up: bool,
 }
@@ -65,7 +56,6 @@ impl Full {
         }
     }
 
-    /// A START is sent.
     pub(super) fn asks(&mut self, context: u32, limited: Option<Limited>) {
         match limited.filter(|_| !self.has_given_up) {
             Some(limited) => _ = self.limited.insert(context, limited),
@@ -82,21 +72,19 @@ impl Full {
 
     /// A START was executed, and is answered now.
     pub(super) fn starts(&mut self, context: u32, at: Nanos) {
-        let Some(its) = self.limited.remove(&context) else { return };
-        let from = its.deadline.saturating_add(LATE);
+        let Some(Limited { request, deadline, since }) = self.limited.remove(&context) else { return };
+        let from = deadline.saturating_add(LATE);
         let until = at.saturating_sub(UNDER_WAY);
         // One that still lasts does not count: the sequence got a slot at its end.
         let mut spans = self.spans.iter().rev().copied();
         let moment = |(begin, end): (Nanos, Nanos)| Some(end.min(until)).filter(|last| *last > begin.max(from));
-        // Those before end before it.
+        // When it certainly waited still; the spans before end before it.
         if let Some(waited_at) = spans.by_ref().take_while(|(_, end)| *end > from).find_map(moment) {
-            self.overdue.push(Overdue { context, its, waited_at, at });
+            let after = |time: Nanos| ms(time.saturating_sub(since));
+            let evidence =
+                Evidence::Overdue { limit_ms: after(deadline), answered_ms: after(at), waited_ms: after(waited_at) };
+            self.overdue.push(Accusation { context, request, kind: ViolationKind::MissingTimeout, at, evidence });
         }
-    }
-
-    /// What was found since the last time.
-    pub(super) fn overdue(&mut self) -> Vec<Overdue> {
-        std::mem::take(&mut self.overdue)
     }
 
     /// Nobody is accused any more.
@@ -110,19 +98,5 @@ impl Full {
         self.since = None;
         self.spans.clear();
         self.limited.clear();
-    }
-}
-
-impl Overdue {
-    /// As a violation, of contexts that [`place`] tells, with their correlation IDs.
-    pub(super) fn violation(&self, place: impl Fn(u32) -> Place) -> Violation {
-        let Self { context, its: Limited { request, deadline, since }, waited_at, at } = *self;
-        let ms = |nanos: Nanos| nanos / 1_000_000;
-        let evidence = Evidence::Overdue {
-            limit_ms: ms(deadline.saturating_sub(since)),
-            answered_ms: ms(at.saturating_sub(since)),
-            waited_ms: ms(waited_at.saturating_sub(since)),
-        };
-        Violation::at(place(context).of_request(request), ViolationKind::MissingTimeout, at, evidence)
     }
 }

@@ -18,19 +18,13 @@ pub(super) struct Merge<T> {
     latest: Nanos,
 }
 
-impl<T> Default for Merge<T>
-where
-    (Nanos, u64, u32, T): Ord,
-{
+impl<T: Ord> Default for Merge<T> {
     fn default() -> Self {
         Self { held: BinaryHeap::new(), told: 0, latest: 0 }
     }
 }
 
-impl<T> Merge<T>
-where
-    (Nanos, u64, u32, T): Ord,
-{
+impl<T: Ord> Merge<T> {
     pub(super) fn add(&mut self, at: Nanos, context: u32, what: T) {
         self.latest = self.latest.max(at);
         self.told += 1;

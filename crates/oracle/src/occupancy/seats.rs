@@ -2,13 +2,16 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::{Evidence, Place, Violation, ViolationKind};
-use workload::{event::Nanos, sequence::RequestId};
+use super::Accusation;
+use crate::{Evidence, ViolationKind, ms};
+use workload::{
+    event::Nanos,
+    sequence::{CorrelationId, RequestId},
+};
 
 /// The most intrusions that wait to be shown.
 const SUSPECTED_MAX: usize = 1000;
 
-/// A step that was executed in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Visit {
     pub(super) request: RequestId,
@@ -49,7 +52,7 @@ pub(super) struct Seats {
     slots: HashMap<u32, u32>,
     /// What will be shown, or not.
     suspected: VecDeque<Intrusion>,
-    shown: Vec<Intrusion>,
+    pub(super) shown: Vec<Intrusion>,
 }
 
 impl Seats {
@@ -103,11 +106,6 @@ impl Seats {
         });
     }
 
-    /// What was shown since the last time.
-    pub(super) fn shown(&mut self) -> Vec<Intrusion> {
-        std::mem::take(&mut self.shown)
-    }
-
     pub(super) fn forget(&mut self) {
         self.holds.clear();
         self.slots.clear();
@@ -116,13 +114,12 @@ impl Seats {
 }
 
 impl Intrusion {
-    /// As a violation, of contexts that [`place`] tells, with their correlation IDs.
-    pub(super) fn violation(&self, place: impl Fn(u32) -> Place) -> Violation {
+    /// As an accusation; `id` tells the correlation IDs of contexts.
+    pub(super) fn accusation(&self, id: impl Fn(u32) -> CorrelationId) -> Accusation {
         let Self { hold, visitor, visit: Visit { request, slot, .. }, at } = *self;
-        let holder = place(hold.context).correlation_id;
-        let held_ms = at.saturating_sub(hold.since) / 1_000_000;
-        let evidence = Evidence::TakenSlot { slot, holder, held_ms };
-        Violation::at(place(visitor).of_request(request), ViolationKind::WrongSlot, at, evidence)
+        let held_ms = ms(at.saturating_sub(hold.since));
+        let evidence = Evidence::TakenSlot { slot, holder: id(hold.context), held_ms };
+        Accusation { context: visitor, request, kind: ViolationKind::WrongSlot, at, evidence }
     }
 }
 
@@ -142,7 +139,7 @@ mod tests {
         seats.takes(0, (0, 0), 10, 1000);
         seats.visited(1, step(1, 0, visit_sent), 20);
         seats.visited(0, step(0, 1, next_sent), 30);
-        !seats.shown().is_empty()
+        !seats.shown.is_empty()
     }
 
     #[test]

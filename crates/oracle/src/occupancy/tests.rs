@@ -23,10 +23,14 @@ struct Story {
 }
 
 fn story() -> Story {
+    story_of(Some(SLOTS))
+}
+
+fn story_of(slots: Option<u32>) -> Story {
     let text = "load.workers = 4\ncontexts = { common = 1, rare = 0, rare_probability = 0 }";
     let scenario = Scenario::resolve(&Source::from_text("test", text), Overrides::default()).expect("a scenario");
     Story {
-        occupancy: Occupancy::new(&scenario, Some(SLOTS), Some(IDLE), Duration::from_millis(20)),
+        occupancy: Occupancy::new(&scenario, slots, Some(IDLE), Duration::from_millis(20)),
         sent: 0,
         sequence: 0,
         now: 0,
@@ -230,8 +234,7 @@ fn what_is_done_to_the_server_may_end_every_sequence() {
 
 #[test]
 fn where_the_number_of_slots_is_not_known_nothing_is_counted() {
-    let mut story = story();
-    story.occupancy.slots = None;
+    let mut story = story_of(None);
     story.step(0, "START").step(1, "START").assert([0, 0, 0]);
 }
 

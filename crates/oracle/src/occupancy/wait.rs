@@ -1,6 +1,9 @@
 //! Who had the slots while a START waited for one.
 
-use std::collections::{HashMap, VecDeque};
+use std::{
+    cmp::Reverse,
+    collections::{HashMap, VecDeque},
+};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -58,7 +61,8 @@ pub(super) struct Waited {
     pub(super) context: u32,
     pub(super) since: Nanos,
     pub(super) until: Nanos,
-    pub(super) holders: Vec<Held>,
+    /// For how long they had their slots meanwhile, too.
+    pub(super) holders: Vec<(Held, Nanos)>,
 }
 
 /// Who has a slot for certain, and who had one.
@@ -97,23 +101,15 @@ impl Holds {
     /// The wait of a context, with those who had a slot meanwhile.
     pub(super) fn waited(&self, context: u32, since: Nanos, until: Nanos) -> Waited {
         let past = self.past.iter().rev().take_while(|held| held.until > since);
-        let mut waited =
-            Waited { context, since, until, holders: past.chain(self.present.values()).copied().collect() };
-        let mut holders = std::mem::take(&mut waited.holders);
-        holders.sort_by_key(|held| (std::cmp::Reverse(waited.shared_with(held)), held.context));
+        let shared = |held: &Held| held.until.min(until).saturating_sub(held.since.max(since));
+        let mut holders: Vec<_> = past.chain(self.present.values()).map(|held| (*held, shared(held))).collect();
+        holders.sort_by_key(|(held, shared)| (Reverse(*shared), held.context));
         holders.truncate(HOLDERS_MAX);
-        Waited { holders, ..waited }
+        Waited { context, since, until, holders }
     }
 
     pub(super) fn forget(&mut self) {
         self.present.clear();
         self.past.clear();
-    }
-}
-
-impl Waited {
-    /// How long a sequence had its slot meanwhile.
-    pub(super) fn shared_with(&self, held: &Held) -> Nanos {
-        held.until.min(self.until).saturating_sub(held.since.max(self.since))
     }
 }

@@ -6,7 +6,8 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
-use crate::{Evidence, Place, Violation, ViolationKind, history::Entry};
+use super::Accusation;
+use crate::{Evidence, ViolationKind, history::Entry, ms};
 use workload::{
     event::{EventKind, Nanos},
     sequence::RequestId,
@@ -64,6 +65,12 @@ impl Share {
         !is_known
     }
 
+    /// Whether a request that is answered is a START, and whether it is an END.
+    fn take_edge(&mut self, request: Option<RequestId>) -> (bool, bool) {
+        let edge = self.edges.iter().position(|(edge, ..)| Some(*edge) == request);
+        edge.and_then(|edge| self.edges.remove(edge)).map_or((false, false), |(_, starts, ends)| (starts, ends))
+    }
+
     fn changed_by(&mut self, entry: &Entry, idle: Nanos, straggling: Nanos, is_near: bool) -> Option<Shares> {
         let while_idle = entry.at.saturating_add(idle).saturating_add(LATE);
         let took = entry.at.saturating_sub(self.last);
@@ -88,9 +95,7 @@ impl Share {
             EventKind::Answered(request, ..) => {
                 self.unanswered = self.unanswered.saturating_sub(1);
                 self.last = entry.at;
-                let edge =
-                    self.edges.iter().position(|(edge, ..)| edge == request).and_then(|edge| self.edges.remove(edge));
-                let (starts, ends) = edge.map_or((false, false), |(_, starts, ends)| (starts, ends));
+                let (starts, ends) = self.take_edge(Some(*request));
                 let waited = self.start.take_if(|start| start == request).is_some();
                 if starts {
                     self.sequence = Some(request.sequence);
@@ -110,8 +115,7 @@ impl Share {
                 self.unanswered = self.unanswered.saturating_sub(1);
                 self.last = entry.at;
                 let request = received.request();
-                let edge = self.edges.iter().position(|(edge, ..)| Some(*edge) == request);
-                let starts = edge.and_then(|edge| self.edges.remove(edge)).is_some_and(|(_, starts, _)| starts);
+                let (starts, _) = self.take_edge(request);
                 // A refused step begins no sequence.
                 if received.result.is_err() && !starts && request.is_some() && self.sequence.is_none() {
                     return None;
@@ -139,44 +143,19 @@ impl Share {
     }
 }
 
-/// A time in which a slot was free and the server answered no START.
-#[derive(Clone, Copy, Debug)]
-struct Gap {
-    since: Nanos,
-    until: Nanos,
-    /// How many sequences may have had a slot at the end.
-    holders: usize,
-}
-
-impl Gap {
-    fn length(&self) -> Nanos {
-        self.until.saturating_sub(self.since)
-    }
-}
-
-/// An unanswered START.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     request: RequestId,
     sent: Nanos,
-    /// The longest time in which the START waited beside a free slot.
-    longest: Option<Gap>,
-}
-
-/// A START with a late response although a slot was free.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Found {
-    context: u32,
-    request: RequestId,
-    sent: Nanos,
-    at: Nanos,
-    gap: Gap,
-    slots: usize,
+    /// The longest time in which the START waited beside a free slot and the server answered no START, and how many sequences may have
+    /// had a slot at its end.
+    longest: (Nanos, usize),
 }
 
 /// Who may have a slot, and who waits for one, in the order of time.
 #[derive(Debug, Default)]
 pub(super) struct Withheld {
+    slots: usize,
     /// The IDs that may have a slot, by until when.
     holders: BTreeSet<(Nanos, u32)>,
     until: HashMap<u32, Nanos>,
@@ -191,40 +170,41 @@ pub(super) struct Withheld {
     slowest_step: Nanos,
     /// How long the quickest START took.
     quickest_start: Option<Nanos>,
-    worst: Option<Found>,
+    /// The START that waited longest beside a free slot, if that is a violation, and for how long it did.
+    pub(super) worst: Option<(Nanos, Accusation)>,
 }
 
 impl Withheld {
     /// Begins with the run. Before the idle limit has passed, sequences of earlier clients may have slots.
-    pub(super) fn new(idle: Nanos, step: Nanos) -> Self {
+    pub(super) fn new(slots: usize, idle: Nanos, step: Nanos) -> Self {
         let margin = LATE.saturating_add(step.saturating_mul(STEPS));
-        Self { free_since: Some(0), last_start: idle.saturating_add(LATE), margin, ..Self::default() }
+        Self { slots, free_since: Some(0), last_start: idle.saturating_add(LATE), margin, ..Self::default() }
     }
 
-    pub(super) fn take(&mut self, its: Shares, context: u32, at: Nanos, slots: usize) {
+    pub(super) fn take(&mut self, its: Shares, context: u32, at: Nanos) {
         while let Some((until, gone)) = self.holders.first().copied().filter(|(until, _)| *until <= at) {
-            self.leaves(gone, until, slots);
+            self.leaves(gone, until);
         }
         match its {
             Shares::Waits(request) => {
-                self.waiting.insert(context, Waiting { request, sent: at, longest: None });
+                self.waiting.insert(context, Waiting { request, sent: at, longest: (0, 0) });
             }
             Shares::Got(request, until) => {
                 self.end_gap(at);
                 if let Some(waited) = self.waiting.remove(&context).filter(|its| its.request == request) {
-                    self.judge(context, waited, at, slots);
+                    self.judge(context, waited, at);
                 }
                 self.last_start = self.last_start.max(at);
-                self.has(context, until, at, slots);
+                self.has(context, until, at);
             }
             Shares::May(until, took) => {
                 self.slowest_step = self.slowest_step.max(took);
                 self.waiting.remove(&context);
-                self.has(context, until, at, slots);
+                self.has(context, until, at);
             }
             Shares::Not(took) => {
                 self.slowest_step = self.slowest_step.max(took);
-                self.leaves(context, at, slots);
+                self.leaves(context, at);
             }
         }
     }
@@ -237,63 +217,45 @@ impl Withheld {
         }
         let holders = self.holders.len();
         for waiting in self.waiting.values_mut() {
-            let gap = Gap { since: free_since.max(waiting.sent), until, holders };
-            if waiting.longest.is_none_or(|longest| longest.length() < gap.length()) {
-                waiting.longest = Some(gap);
+            let free = until.saturating_sub(free_since.max(waiting.sent));
+            if waiting.longest.0 < free {
+                waiting.longest = (free, holders);
             }
         }
     }
 
-    fn judge(&mut self, context: u32, waited: Waiting, at: Nanos, slots: usize) {
-        let Waiting { request, sent, longest } = waited;
+    fn judge(&mut self, context: u32, waited: Waiting, at: Nanos) {
+        let Waiting { request, sent, longest: (free, holders) } = waited;
         let quickest = at.saturating_sub(sent).min(self.quickest_start.unwrap_or(Nanos::MAX));
         self.quickest_start = Some(quickest);
         let slow = self.slowest_step.max(quickest).saturating_mul(STEPS);
-        let Some(gap) = longest.filter(|gap| gap.length() > self.margin.max(slow)) else { return };
-        if self.worst.is_none_or(|worst| worst.gap.length() < gap.length()) {
-            self.worst = Some(Found { context, request, sent, at, gap, slots });
+        if free > self.margin.max(slow) && self.worst.as_ref().is_none_or(|(longest, _)| *longest < free) {
+            let (answered_ms, free_ms) = (ms(at.saturating_sub(sent)), ms(free));
+            let evidence = Evidence::Withheld { holders, slots: self.slots, answered_ms, free_ms };
+            let accusation = Accusation { context, request, kind: ViolationKind::SlotWithheld, at, evidence };
+            self.worst = Some((free, accusation));
         }
     }
 
-    fn has(&mut self, context: u32, until: Nanos, at: Nanos, slots: usize) {
+    fn has(&mut self, context: u32, until: Nanos, at: Nanos) {
         if until <= at {
-            return self.leaves(context, at, slots);
+            return self.leaves(context, at);
         }
         if let Some(before) = self.until.insert(context, until) {
             self.holders.remove(&(before, context));
         }
         self.holders.insert((until, context));
-        if self.holders.len() >= slots {
+        if self.holders.len() >= self.slots {
             self.free_since = None;
         }
     }
 
-    fn leaves(&mut self, context: u32, at: Nanos, slots: usize) {
+    fn leaves(&mut self, context: u32, at: Nanos) {
         if let Some(until) = self.until.remove(&context) {
             self.holders.remove(&(until, context));
         }
-        if self.holders.len() < slots {
+        if self.holders.len() < self.slots {
             self.free_since.get_or_insert(at);
         }
-    }
-
-    /// The START that waited longest beside a free slot, if that is a violation.
-    pub(super) fn worst(&self) -> Option<Found> {
-        self.worst
-    }
-}
-
-impl Found {
-    /// As a violation, of contexts that [`place`] tells, with their correlation IDs.
-    pub(super) fn violation(&self, place: impl Fn(u32) -> Place) -> Violation {
-        let ms = |nanos: Nanos| nanos / 1_000_000;
-        let Self { context, request, sent, at, gap, slots } = *self;
-        let evidence = Evidence::Withheld {
-            holders: gap.holders,
-            slots,
-            answered_ms: ms(at.saturating_sub(sent)),
-            free_ms: ms(gap.length()),
-        };
-        Violation::at(place(context).of_request(request), ViolationKind::SlotWithheld, at, evidence)
     }
 }

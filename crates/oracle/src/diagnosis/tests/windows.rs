@@ -17,10 +17,8 @@ pub(super) const MS: Nanos = 1_000_000;
 pub(super) fn known() -> ModelFacts {
     ModelFacts {
         arithmetic: workload::arithmetic::Arithmetic::default(),
-        model: "m".to_owned(),
         idle_limit: Some(std::time::Duration::from_millis(500)),
         slots: Some(2),
-        strategy: Some(workload::model::Strategy::Direct),
         keyed_by_id: false,
         controls: Some("SEEN".to_owned()),
         id_forms: vec![IdForm::default()],
