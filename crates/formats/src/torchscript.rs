@@ -149,7 +149,7 @@ fn name(graph: &Graph, value: Value) -> String {
 
 /// How a value is made; none of an input.
 fn expression(graph: &Graph, node: &Node) -> Option<String> {
-    let operands: Vec<_> = node.operation.operands().into_iter().map(|operand| name(graph, operand)).collect();
+    let operands: Vec<_> = node.operands.iter().map(|operand| name(graph, *operand)).collect();
     let all = operands.join(", ");
     let element = node.tensor.element;
     let dtype = element.torch().map_or(0, |(number, _)| number);
@@ -158,30 +158,28 @@ fn expression(graph: &Graph, node: &Node) -> Option<String> {
         Operation::Constant(scalar) => {
             format!("torch.full([], {}, dtype={dtype}, layout=None, device=None, pin_memory=None)", literal(scalar))
         }
-        Operation::Cast(_) => format!("torch.to({all}, {dtype})"),
-        Operation::Add(..) => format!("torch.add({all})"),
-        Operation::Multiply(..) => format!("torch.mul({all})"),
-        Operation::Not(_) => format!("torch.logical_not({all})"),
-        Operation::And(..) => format!("torch.logical_and({all})"),
-        Operation::Select { .. } => format!("torch.where({all})"),
-        Operation::RowSum(of) => {
-            let axes: Vec<_> = graph.tensor(*of).shape.row_axes().map(|axis| axis.to_string()).collect();
+        Operation::Cast => format!("torch.to({all}, {dtype})"),
+        Operation::Add => format!("torch.add({all})"),
+        Operation::Multiply => format!("torch.mul({all})"),
+        Operation::Not => format!("torch.logical_not({all})"),
+        Operation::And => format!("torch.logical_and({all})"),
+        Operation::Select => format!("torch.where({all})"),
+        Operation::RowSum => {
+            let axes: Vec<_> = graph.tensor(node.operands[0]).shape.row_axes().map(|axis| axis.to_string()).collect();
             // Without its type a sum of whole numbers has 64 bits.
             format!("torch.sum({all}, [{}], True, dtype={dtype})", axes.join(", "))
         }
-        Operation::Spread(..) if element == ElementType::Text => {
+        Operation::Spread if element == ElementType::Text => {
             format!("torch.mul({}, torch.len({}))", operands[0], operands[1])
         }
-        Operation::Spread(..) => format!("torch.contiguous(torch.expand_as({all}))"),
+        Operation::Spread => format!("torch.contiguous(torch.expand_as({all}))"),
         // The rows are a view of the buffer, which changes.
-        Operation::Read { variable, like } => {
-            format!("torch.clone({})", rows(&graph.variables[variable.0], &name(graph, *like)))
-        }
-        Operation::Parse(_) => {
+        Operation::Read(variable) => format!("torch.clone({})", rows(&graph.variables[*variable], &all)),
+        Operation::Parse => {
             let (least, greatest) = element.range().expect("the builder takes whole numbers alone");
             format!("(self).parsed({all}, {least}, {greatest}, {dtype}, )")
         }
-        Operation::Show(_) => format!("(self).shown({all}, )"),
+        Operation::Show => format!("(self).shown({all}, )"),
     })
 }
 
