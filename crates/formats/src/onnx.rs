@@ -17,11 +17,8 @@ use crate::{
 
 const FORMAT: &str = "ONNX";
 
-/// The file of a graph.
-///
-/// # Errors
-/// When the graph keeps state, which ONNX has no place for.
-pub fn model(graph: &Graph) -> Result<Vec<u8>, Refusal> {
+/// The file of a graph, which keeps no state.
+pub(crate) fn model(graph: &Graph) -> Result<Vec<u8>, Refusal> {
     if graph.has_state() {
         let reason =
             "a graph keeps nothing from one execution to the next; let the server keep the state (implicit state)";
@@ -95,7 +92,7 @@ impl<'a> Writer<'a> {
     }
 
     fn cast(&mut self, operands: &[String], made: String, to: ElementType) {
-        self.operator("Cast", operands, made, vec![proto::Attribute::integer("to", to.onnx().into())]);
+        self.operator("Cast", operands, made, vec![proto::Attribute::integer("to", to.row().onnx.into())]);
     }
 
     /// A constant of one element.
@@ -103,7 +100,7 @@ impl<'a> Writer<'a> {
         let bytes = scalar.bytes(element).expect("the builder checked it");
         let (raw_data, string_data) =
             if element == ElementType::Text { (None, vec![bytes]) } else { (Some(bytes), Vec::new()) };
-        let tensor = proto::Tensor { dims: Vec::new(), data_type: element.onnx(), string_data, name, raw_data };
+        let tensor = proto::Tensor { dims: Vec::new(), data_type: element.row().onnx, string_data, name, raw_data };
         self.written.initializer.push(tensor);
     }
 
@@ -147,7 +144,7 @@ impl<'a> Writer<'a> {
     fn integers(&mut self, name: String, numbers: &[i64]) {
         self.written.initializer.push(proto::Tensor {
             dims: vec![i64::try_from(numbers.len()).expect("a list is short")],
-            data_type: ElementType::Int64.onnx(),
+            data_type: ElementType::Int64.row().onnx,
             name,
             raw_data: Some(numbers.iter().flat_map(|number| number.to_le_bytes()).collect()),
             ..proto::Tensor::default()
@@ -179,7 +176,7 @@ fn described(name: &str, tensor: &Tensor) -> proto::ValueInfo {
         Dim::Open => proto::Size::Named("elements".into()),
     };
     let dim = tensor.shape.dims().iter().map(|dim| proto::Dimension { size: Some(size(dim)) }).collect();
-    let tensor = proto::TensorType { elem_type: tensor.element.onnx(), shape: Some(proto::Shape { dim }) };
+    let tensor = proto::TensorType { elem_type: tensor.element.row().onnx, shape: Some(proto::Shape { dim }) };
     proto::ValueInfo { name: name.into(), kind: Some(proto::Type { tensor: Some(tensor) }) }
 }
 

@@ -13,17 +13,12 @@ use crate::{
 };
 use document::{Document, Layer, Port, names, sizes};
 
-pub use document::Ir;
-
 const FORMAT: &str = "OpenVINO IR";
 const BROADCAST: &str = "auto_broadcast=\"numpy\"";
 
-/// The files of a graph.
-///
-/// # Errors
-/// When the graph has texts.
-pub fn model(graph: &Graph) -> Result<Ir, Refusal> {
-    if graph.elements().any(|element| element.openvino().is_none()) {
+/// The files of a graph, which has no texts: the XML, and the constants.
+pub(crate) fn model(graph: &Graph) -> Result<(String, Vec<u8>), Refusal> {
+    if graph.elements().any(|element| element.row().openvino.is_none()) {
         return Err(Refusal::new(FORMAT, "its operations neither read nor write numbers as texts"));
     }
     let graph = widened(graph, computed_in);
@@ -42,17 +37,6 @@ fn computed_in(element: ElementType) -> ElementType {
     }
 }
 
-/// The type whose numbers are right when a graph has this one: those of more than 32 bits are computed in 32, and up to OpenVINO 2024
-/// those of UINT32 in 31.
-#[must_use]
-pub fn exact_as(element: ElementType) -> ElementType {
-    match element {
-        ElementType::Int64 | ElementType::Uint32 | ElementType::Uint64 => ElementType::Int32,
-        ElementType::Fp64 => ElementType::Fp32,
-        other => other,
-    }
-}
-
 struct Writer<'a> {
     graph: &'a Graph,
     document: Document,
@@ -67,7 +51,7 @@ impl<'a> Writer<'a> {
         Self { graph, document: Document::default(), values: Vec::new(), kept: BTreeMap::new() }
     }
 
-    fn model(mut self) -> Ir {
+    fn model(mut self) -> (String, Vec<u8>) {
         for node in &self.graph.nodes {
             let port = self.node(node);
             self.values.push(port);

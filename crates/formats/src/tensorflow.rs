@@ -27,8 +27,7 @@ const INITIALIZER: &str = "initialize.variables";
 const PRODUCER: i32 = 440;
 
 /// The `saved_model.pb` of a graph.
-#[must_use]
-pub fn saved_model(graph: &Graph) -> Vec<u8> {
+pub(crate) fn saved_model(graph: &Graph) -> Vec<u8> {
     let graph = widened(graph, ElementType::widened);
     let mut signatures = BTreeMap::from([(SIGNATURE.to_owned(), signature(&graph))]);
     if graph.has_state() {
@@ -42,11 +41,8 @@ pub fn saved_model(graph: &Graph) -> Vec<u8> {
     proto::SavedModel { schema_version: 1, meta_graphs: vec![meta_graph] }.encode_to_vec()
 }
 
-/// The frozen `GraphDef` of a graph: inputs and outputs are nodes of their names.
-///
-/// # Errors
-/// When the graph keeps state, because nothing initializes a frozen graph's variables.
-pub fn graph_def(graph: &Graph) -> Result<Vec<u8>, Refusal> {
+/// The frozen `GraphDef` of a graph, which keeps no state: nothing initializes its variables. Inputs and outputs are nodes of their names.
+pub(crate) fn graph_def(graph: &Graph) -> Result<Vec<u8>, Refusal> {
     if graph.has_state() {
         return Err(Refusal::new("TensorFlow GraphDef", "a frozen graph has no variables; a SavedModel has"));
     }
@@ -58,7 +54,7 @@ fn signature(graph: &Graph) -> proto::Signature {
     let described = |(name, tensor): (&str, &Tensor)| {
         let info = proto::TensorInfo {
             name: format!("{name}:0"),
-            dtype: tensor.element.tensorflow(),
+            dtype: tensor.element.row().tensorflow,
             shape: Some(shape(&tensor.shape)),
         };
         (name.to_owned(), info)

@@ -30,15 +30,12 @@ const WORDS: [&str; 41] = [
 ];
 const WRITABLE: &str = "a string takes everything";
 
-/// The file of a graph.
-///
-/// # Errors
-/// When the graph has a type that torch has no tensors of, or a name that is a word of the language.
-pub fn model(graph: &Graph) -> Result<Vec<u8>, Refusal> {
+/// The file of a graph, of types that torch has tensors of and of names that are no words of the language.
+pub(crate) fn model(graph: &Graph) -> Result<Vec<u8>, Refusal> {
     if let Some(obstacle) = texts::obstacle(graph) {
         return Err(Refusal::new(FORMAT, obstacle));
     }
-    let is_unknown = |element: &ElementType| *element != ElementType::Text && element.torch().is_none();
+    let is_unknown = |element: &ElementType| *element != ElementType::Text && element.row().torch.is_none();
     if let Some(element) = graph.elements().find(is_unknown) {
         return Err(Refusal::new(FORMAT, format!("torch has no tensors of {element} that it computes with")));
     }
@@ -70,7 +67,7 @@ fn module(graph: &Graph) -> Object {
 
 /// A tensor over a storage, which is a file of the archive.
 fn buffer(index: usize, kept: &Kept) -> Object {
-    let (_, storage) = kept.element.torch().expect("a graph with other types was refused");
+    let (_, storage) = kept.element.row().torch.expect("a graph with other types was refused");
     let dims = kept.dims();
     let integers = |numbers: &[u32]| Object::Tuple(numbers.iter().copied().map(Object::Integer).collect());
     // Every axis but the first is 1.
@@ -152,7 +149,7 @@ fn expression(graph: &Graph, node: &Node) -> Option<String> {
     let operands: Vec<_> = node.operands.iter().map(|operand| name(graph, *operand)).collect();
     let all = operands.join(", ");
     let element = node.tensor.element;
-    let dtype = element.torch().map_or(0, |(number, _)| number);
+    let dtype = element.row().torch.map_or(0, |(number, _)| number);
     Some(match &node.operation {
         Operation::Input(_) => return None,
         Operation::Constant(scalar) => {

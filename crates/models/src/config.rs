@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{
-    family::{Answers, Traits},
+    family::Answers,
     model::{INITIAL_FILE, Model},
     options::{ControlType, CorridType, InitialState, ModelOptions},
 };
@@ -57,8 +57,8 @@ pub(super) fn config(model: &Model<'_>) -> ModelConfig {
     }
     ModelConfig {
         name: model.name(),
-        platform: backend.platform().to_owned(),
-        backend: backend.in_config().to_owned(),
+        platform: backend.traits().platform.to_owned(),
+        backend: backend.traits().in_config.to_owned(),
         max_batch_size: if form.batches { size(options.models.max_batch_size) } else { 0 },
         input: vec![ModelInput {
             name: names.input,
@@ -69,7 +69,7 @@ pub(super) fn config(model: &Model<'_>) -> ModelConfig {
         }],
         output: outputs,
         instance_group: vec![ModelInstanceGroup {
-            kind: backend.kind().into(),
+            kind: backend.traits().kind.into(),
             count: size(options.models.instances),
             ..Default::default()
         }],
@@ -163,7 +163,7 @@ fn state(model: &Model<'_>) -> State {
 }
 
 fn parameters(model: &Model<'_>) -> BTreeMap<String, String> {
-    let traits: Traits = model.form.family.traits();
+    let traits = model.form.family.traits();
     let mut parameters = BTreeMap::from([(Formula::PARAMETER.to_owned(), model.formula.name().to_owned())]);
     let mut put = |key: &str, value: &str| _ = parameters.insert(key.to_owned(), value.to_owned());
     if model.backend.is_program() {

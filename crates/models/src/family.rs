@@ -199,9 +199,9 @@ pub(super) fn formula(family: Family, backend: Backend, strategy: Strategy) -> R
             if of_programs { " and the Python one" } else { "" }
         ));
     }
-    let by_row = backend.keeps_by_row() && strategy == Strategy::Direct && !is_dyna;
+    let by_row = backend.traits().keeps_by_row && strategy == Strategy::Direct && !is_dyna;
     let keeps = is_implicit || !is_stateless && (backend.is_program() || by_row);
-    if !keeps && backend.keeps_by_row() && !is_dyna && !is_stateless {
+    if !keeps && backend.traits().keeps_by_row && !is_dyna && !is_stateless {
         return Err("its state is kept by row, and under Oldest a sequence has no row of its own".to_owned());
     }
     Ok(match (keeps, is_dyna && !is_implicit && !echoes) {

@@ -33,9 +33,9 @@ impl Written {
     pub(super) fn new(model: &Model<'_>, files: Vec<File>) -> Self {
         Self {
             name: model.name(),
-            backend: model.backend(),
-            formula: model.formula(),
-            strategy: model.strategy(),
+            backend: model.backend,
+            formula: model.formula,
+            strategy: model.strategy,
             files,
         }
     }
