@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 pub use self::{
     flaw::Flaw,
     id::{CorrelationId, IdForm, WireId},
-    pattern::{Pattern, STEADY_STEPS, Shape},
+    pattern::{Pattern, STEADY_STEPS, Shape, Trait},
 };
 use crate::number::Number;
 

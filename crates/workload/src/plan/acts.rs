@@ -6,7 +6,7 @@ use super::{LANES, Pass, Twist};
 use crate::{
     conversation::{Act, Connection, Lane, Transport},
     scenario::{Population, Reuse, Scenario, Sending, StreamLife},
-    sequence::{Flaw, Pattern, STEADY_STEPS, Sequence, Special},
+    sequence::{Flaw, Pattern, STEADY_STEPS, Sequence, Special, Trait},
 };
 
 /// What the model makes of how passes are carried out.
@@ -25,11 +25,11 @@ pub struct Manner {
 /// How many connections that are made for one stream a worker may have at a time.
 #[must_use]
 pub fn fresh_connections_of(population: &Population) -> usize {
-    if population.draws_any(Pattern::connects_often) {
+    if population.draws_any(Trait::ConnectsOften) {
         // The first stream is the context's own, and the second a neighbour's.
         usize::from(*LANES.end()) - 2
     } else {
-        usize::from(population.draws_any(Pattern::connects))
+        usize::from(population.draws_any(Trait::Connects))
     }
 }
 

@@ -18,7 +18,7 @@ use crate::{
     conversation::Transport,
     scenario::{Length, Population, Scenario, Sending, Weights},
     seed::Seed,
-    sequence::{CorrelationId, Flaw, Pattern, Sequence, Shape},
+    sequence::{CorrelationId, Flaw, Pattern, Sequence, Shape, Trait},
 };
 
 /// One draw from the patterns: what a worker sends on one of its contexts before it goes on to the next.
@@ -117,7 +117,7 @@ impl WorkerPlan {
     /// The next pass.
     pub fn next_pass(&mut self) -> Pass {
         let (context, pattern) = self.draw_pattern();
-        self.has_no_sequence[context as usize] = pattern.leaves_no_sequence();
+        self.has_no_sequence[context as usize] = pattern.has(Trait::LeavesNone);
         let mut sequences: Vec<_> = pattern.shapes().iter().flat_map(|shape| self.draw_sequences(*shape)).collect();
         if let Some(elements) = self.population.values.elements {
             for sequence in &mut sequences {
@@ -125,13 +125,14 @@ impl WorkerPlan {
                 sequence.elements = sequence.values.iter().map(draw).collect();
             }
         }
-        if !self.population.think.step_ms.is_zero() && !pattern.needs_a_queue() {
+        if !self.population.think.step_ms.is_zero() && !pattern.has(Trait::Queues) {
             for sequence in &mut sequences {
                 self.draw_thinking(sequence);
             }
         }
-        let twist = (!pattern.is_of_triton()).then(|| self.draw_twist(&sequences[0]));
-        let over = if pattern.mixes_transports() { self.draw_transports(sequences[0].steps()) } else { Vec::new() };
+        let twist = (!pattern.has(Trait::OfTriton)).then(|| self.draw_twist(&sequences[0]));
+        let over =
+            if pattern.has(Trait::MixesTransports) { self.draw_transports(sequences[0].steps()) } else { Vec::new() };
         let pass = self.next_pass;
         self.next_pass += 1;
         Pass {

@@ -31,8 +31,8 @@ pub use network::{BlackHole, CutBy, Network, NetworkCut};
 pub use numbers::{Millis, Normal, Probability, Uniform, Weight, Window};
 pub use phase::{Phase, ServerAction};
 pub use population::{
-    ConnectionOwner, Contexts, Drawn, DrawnValues, Elements, Length, ListedValues, Load, OwnIds, Patterns, Population,
-    Reuse, Sending, StreamLife, Think, Values,
+    ConnectionOwner, Contexts, Drawn, DrawnValues, Elements, Length, Load, OwnIds, Patterns, Population, Reuse,
+    Sending, StreamLife, Think, Values,
 };
 pub use reference::{KEYS, Key};
 use serde::{Deserialize, Serialize};
@@ -45,7 +45,7 @@ use crate::{
     conversation::Transport,
     endpoint::{Endpoint, Endpoints},
     header::Header,
-    sequence::{IdForm, Pattern},
+    sequence::{IdForm, Pattern, Trait},
 };
 
 /// The scenario that is used where none is named, and whose keys complete every other file.
@@ -308,10 +308,10 @@ impl Scenario {
         Pattern::ALL.into_iter().find(|pattern| is_of_kind(*pattern) && self.draws(*pattern).anywhere())
     }
 
-    /// Whether a pattern of this kind is drawn anywhere.
+    /// Whether a pattern with this trait is drawn anywhere.
     #[must_use]
-    pub fn draws_any(&self, is_of_kind: impl Fn(Pattern) -> bool) -> bool {
-        self.drawn(is_of_kind).is_some()
+    pub fn draws_any(&self, its: Trait) -> bool {
+        self.populations.iter().any(|population| population.draws_any(its))
     }
 
     /// Gives the scenario so many workers, and so many contexts to each.
