@@ -148,8 +148,8 @@ fn is_one(elements: &NonZeroU16) -> bool {
 impl Act {
     /// The stream that the act concerns.
     #[must_use]
-    pub fn lane(mut self) -> Option<Lane> {
-        self.lane_mut().copied()
+    pub fn lane(&self) -> Option<Lane> {
+        { *self }.lane_mut().copied()
     }
 
     /// The same on another stream.

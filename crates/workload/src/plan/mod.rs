@@ -2,13 +2,11 @@
 
 mod acts;
 mod ids;
-mod pacing;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 pub use acts::{Manner, fresh_connections_of, pauses_of};
 pub use ids::correlation_id;
-pub use pacing::{Pace, Pacer};
 use rand::RngExt as _;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution as _, weighted::WeightedIndex};
@@ -16,6 +14,7 @@ use serde::Serialize;
 
 use crate::{
     conversation::Transport,
+    said::is_default,
     scenario::{Length, Population, Scenario, Sending, Weights},
     seed::Seed,
     sequence::{CorrelationId, Flaw, Pattern, Sequence, Shape, Trait},
@@ -37,7 +36,7 @@ pub struct Pass {
     /// Its sequences, in the order in which they begin; never empty.
     pub sequences: Vec<Sequence>,
     /// How long the worker does nothing before, in ms.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub think_ms: u32,
     /// What the pattern does besides sending them; none where it only sends.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,11 +44,6 @@ pub struct Pass {
     /// What each step of the first sequence travels over, where that is drawn; else empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub over: Vec<Transport>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-fn is_zero(number: &u32) -> bool {
-    *number == 0
 }
 
 /// The numbers of a pattern that does more than to send.
@@ -112,6 +106,12 @@ impl WorkerPlan {
             transports: scenario.transports(),
             population: population.clone(),
         }
+    }
+
+    /// Whether the worker begins no more passes when this much time has passed since the run began.
+    #[must_use]
+    pub fn is_done(&self, elapsed: Duration) -> bool {
+        self.population.load.is_done(elapsed, self.next_pass)
     }
 
     /// The next pass.

@@ -6,7 +6,7 @@ use super::{
     Contexts, CorrelationIds, Length, Limits, Load, Network, Patterns, Phase, Population, Scenario, Sending, Slots,
     Target, Think, Thresholds, Values,
 };
-use crate::claim::Claims;
+use crate::{claim::Claims, said::is_default};
 
 /// A scenario as files have it: a population that is alone has its tables beside the others.
 #[derive(Clone, Serialize, Deserialize)]
@@ -30,7 +30,7 @@ pub(super) struct Document {
     think: Option<Think>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     network: Option<Network>,
-    #[serde(default, skip_serializing_if = "Thresholds::is_empty")]
+    #[serde(default, skip_serializing_if = "is_default")]
     thresholds: Thresholds,
     limits: Limits,
     slots: Slots,

@@ -45,6 +45,7 @@ use crate::{
     conversation::Transport,
     endpoint::{Endpoint, Endpoints},
     header::Header,
+    said::is_default,
     sequence::{IdForm, Pattern, Trait},
 };
 
@@ -98,10 +99,10 @@ pub struct Target {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<Header>,
     /// Whom a secured endpoint has to be, and who calls there.
-    #[serde(default, skip_serializing_if = "Tls::is_empty")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub tls: Tls,
     /// How messages are compressed.
-    #[serde(default, skip_serializing_if = "Compression::is_none")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub compression: Compression,
     /// How long the making of a connection may take; without it `limits.connect_ms`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -341,44 +342,26 @@ impl Scenario {
     }
 
     fn override_with(&mut self, overrides: Overrides) {
-        let Overrides {
-            endpoint,
-            http,
-            transport,
-            model,
-            metrics,
-            workers,
-            iterations,
-            duration_s,
-            response_ms,
-            access,
-        } = overrides;
-        self.target.override_access(access);
-        if let Some(endpoint) = endpoint {
+        self.target.override_access(overrides.access);
+        if let Some(endpoint) = overrides.endpoint {
             self.target.endpoint = endpoint;
         }
-        self.override_transports(transport, http);
-        if let Some(model) = model {
+        self.override_transports(overrides.transport, overrides.http);
+        if let Some(model) = overrides.model {
             self.target.model = model;
         }
-        if metrics.is_some() {
-            self.target.metrics = metrics;
-        }
-        if let Some(workers) = workers {
+        self.target.metrics = overrides.metrics.or(self.target.metrics.take());
+        if let Some(workers) = overrides.workers {
             self.share_out(workers);
         }
         for Population { load, .. } in &mut self.populations {
-            if duration_s.is_some() {
-                load.duration_s = duration_s;
+            if overrides.duration_s.is_some() {
+                load.duration_s = overrides.duration_s;
                 load.iterations = None;
             }
-            if iterations.is_some() {
-                load.iterations = iterations;
-            }
+            load.iterations = overrides.iterations.or(load.iterations);
         }
-        if response_ms.is_some() {
-            self.limits.response_ms = response_ms;
-        }
+        self.limits.response_ms = overrides.response_ms.or(self.limits.response_ms);
     }
 
     /// Gives the populations so many workers together, in the proportions that they have, and one each at least.

@@ -3,6 +3,7 @@
 use std::{
     fmt,
     num::{NonZeroU16, NonZeroU32, NonZeroU64},
+    time::Duration,
 };
 
 use rand::{Rng, RngExt as _};
@@ -14,6 +15,7 @@ use super::{
 };
 use crate::{
     conversation::Transport,
+    said::is_default,
     sequence::{IdForm, Pattern, Trait},
     tensor::ELEMENTS_MAX,
 };
@@ -46,10 +48,10 @@ pub struct Population {
     /// How long they do nothing in between.
     pub think: Think,
     /// What is between them and the server.
-    #[serde(default, skip_serializing_if = "Network::is_clear")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub network: Network,
     /// How long their sequences may take.
-    #[serde(default, skip_serializing_if = "Thresholds::is_empty")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub thresholds: Thresholds,
 }
 
@@ -65,6 +67,15 @@ pub struct Load {
     /// Seconds after which no pass is started any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_s: Option<NonZeroU64>,
+}
+
+impl Load {
+    /// Whether a worker begins no more passes that has begun so many, when this much time has passed since the run began.
+    #[must_use]
+    pub fn is_done(&self, elapsed: Duration, passes: u64) -> bool {
+        self.iterations.is_some_and(|most| passes >= most.get())
+            || self.duration_s.is_some_and(|limit| elapsed >= Duration::from_secs(limit.get()))
+    }
 }
 
 /// The stream contexts of each worker.

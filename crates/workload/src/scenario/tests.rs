@@ -452,3 +452,24 @@ fn patterns_that_need_a_stream_are_refused_where_a_file_has_calls_and_left_out_w
     let error = resolve("patterns.common = { half-close = 1 }", Some(Transport::Http)).expect_err("nothing is left");
     assert!(error.contains("each of these patterns needs a stream, and the transport is http"), "{error}");
 }
+
+#[test]
+fn the_count_the_time_or_whichever_comes_first_ends_a_run() {
+    let load = |iterations, duration_s| Load {
+        workers: NonZeroU32::MIN,
+        iterations: NonZeroU64::new(iterations),
+        duration_s: NonZeroU64::new(duration_s),
+    };
+    let (early, late) = (Duration::from_millis(9_999), Duration::from_secs(10));
+    for (load, elapsed, passes, is_done) in [
+        (load(3, 0), late, 2, false),
+        (load(3, 0), early, 3, true),
+        (load(0, 10), early, 1_000_000, false),
+        (load(0, 10), late, 0, true),
+        (load(3, 10), early, 2, false),
+        (load(3, 10), early, 3, true),
+        (load(3, 10), late, 2, true),
+    ] {
+        assert_eq!(load.is_done(elapsed, passes), is_done, "{load:?} after {elapsed:?} and {passes}");
+    }
+}

@@ -3,7 +3,8 @@
 use self::{
     Shape::{Burst, EndOrNot, Exactly, Flawed, Open, Stray, Whole},
     Trait::{
-        Connects, ConnectsOften, Cuts, IsKilled, LeavesNone, MixesTransports, OfTriton, Queues, SingleSteps, Streams,
+        Connects, ConnectsOften, Cuts, IsKilled, LeavesNone, MixesTransports, OfTriton, Queues, Restarts, SingleSteps,
+        Streams,
     },
 };
 use super::UNREAD_MAX;
@@ -51,7 +52,7 @@ table! {
         /// The client's process is killed while steps are under way.
         KillClient = "kill-client", Row(&[EndOrNot(3)], &[Queues, Cuts, Connects, IsKilled]);
         /// START …, START … END on one stream: the ID is started again while its sequence is live.
-        Restart = "restart", Row(&[Open, Whole(1)], &[LeavesNone]);
+        Restart = "restart", Row(&[Open, Whole(1)], &[LeavesNone, Restarts]);
         /// Sequences of one step, START and END at once, in a row.
         Burst = "burst", Row(&[Burst], &[LeavesNone, Queues, SingleSteps]);
         /// START … END, then one step more: it has to be refused.
@@ -103,6 +104,8 @@ pub enum Trait {
     OfTriton,
     /// The ID certainly has no sequence on a correct server once all answers to this pattern are there.
     LeavesNone,
+    /// It starts a sequence again that it has not ended.
+    Restarts,
     /// It can be done with sequences of one step that end by themselves, one after the other.
     SingleSteps,
     /// It is about steps that are queued in the server, so that no window holds them back.
@@ -139,12 +142,6 @@ impl Pattern {
     #[must_use]
     pub fn begins_without_start(self) -> bool {
         matches!(self.shapes()[0], Stray { .. })
-    }
-
-    /// Whether it starts a sequence again that it has not ended.
-    #[must_use]
-    pub fn restarts(self) -> bool {
-        self.shapes()[0] == Open && self.shapes().len() > 1
     }
 
     /// The pattern's place in [`Pattern::ALL`].
