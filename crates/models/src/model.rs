@@ -11,7 +11,7 @@ use super::{
     backend::Backend,
     config::config,
     dtype::Dtype,
-    family::{self, Answers, Form},
+    family::{self, Form},
     options::{ControlType, CorridType, InitialState, Options},
     tensorrt, text,
 };
@@ -81,7 +81,7 @@ impl<'a> Model<'a> {
         {
             return Err(format!("servers after {last} have no such backend"));
         }
-        let is_new = form.single_buffer || traits.answers == Answers::Iterative;
+        let is_new = form.single_buffer || traits.answers.are_iterative();
         if is_new && release.is_some_and(|release| release < SINCE_24_01) {
             return Err(format!("servers before {SINCE_24_01} have no such models"));
         }

@@ -3,7 +3,7 @@
 mod acts;
 mod ids;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 pub use acts::{Manner, fresh_connections_of, pauses_of};
 pub use ids::correlation_id;
@@ -207,19 +207,12 @@ impl WorkerPlan {
     fn draw_sequence(&mut self, least: u32, end: bool) -> Sequence {
         let length = self.draw_length().max(least);
         let values = (0..length).map(|_| self.draw_value()).collect();
-        Sequence { start: true, end, values, elements: Vec::new(), flaws: BTreeMap::new(), think_ms: Vec::new() }
+        Sequence { start: true, end, values, ..Sequence::default() }
     }
 
     /// A sequence of one step.
     fn draw_step(&mut self, start: bool, end: bool) -> Sequence {
-        Sequence {
-            start,
-            end,
-            values: vec![self.draw_value()],
-            elements: Vec::new(),
-            flaws: BTreeMap::new(),
-            think_ms: Vec::new(),
-        }
+        Sequence { start, end, values: vec![self.draw_value()], ..Sequence::default() }
     }
 
     /// A sequence with START and END in which some steps but the last have a flaw, those before START among them.

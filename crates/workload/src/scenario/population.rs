@@ -419,7 +419,7 @@ impl Population {
     }
 
     fn check_weights(&self, key: &'static str, contexts: u32, weights: &Weights) -> Result<(), (&'static str, String)> {
-        let sum: f64 = weights.in_order().iter().sum();
+        let sum: f64 = Pattern::ALL.into_iter().map(|pattern| weights.of(pattern)).sum();
         if contexts > 0 && sum <= 0.0 {
             return Err((key, "all weights are 0, so there is nothing to draw".into()));
         }

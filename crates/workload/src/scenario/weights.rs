@@ -13,12 +13,6 @@ use crate::{
 pub struct Weights([Weight; Pattern::ALL.len()]);
 
 impl Weights {
-    /// The weights in the order of [`Pattern::ALL`].
-    #[must_use]
-    pub fn in_order(&self) -> [f64; Pattern::ALL.len()] {
-        std::array::from_fn(|index| self.0[index].0)
-    }
-
     /// The weight of one pattern.
     #[must_use]
     pub fn of(&self, pattern: Pattern) -> f64 {
