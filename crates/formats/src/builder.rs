@@ -12,13 +12,7 @@ use crate::{
 ///
 /// Values and variables are of the builder that gave them: those of another one are refused, or mean something else.
 #[derive(Clone, Debug)]
-pub struct GraphBuilder {
-    name: String,
-    nodes: Vec<Node>,
-    outputs: Vec<(String, Value)>,
-    /// A variable to which nothing is assigned yet stays as it was read.
-    variables: Vec<Kept>,
-}
+pub struct GraphBuilder(Graph);
 
 /// A value, or what was tried and does not fit, on one line.
 type Made = Result<Value, String>;
@@ -30,7 +24,7 @@ impl GraphBuilder {
     /// When it is no name: letters, digits and `_`, a letter first.
     pub fn new(name: &str) -> Result<Self, String> {
         checks::name(name)?;
-        Ok(Self { name: name.into(), nodes: Vec::new(), outputs: Vec::new(), variables: Vec::new() })
+        Ok(Self(Graph { name: name.into(), nodes: Vec::new(), outputs: Vec::new(), variables: Vec::new() }))
     }
 
     /// One more input.
@@ -203,8 +197,9 @@ impl GraphBuilder {
             return Err(format!("read of '{name}': slots are the rows of a batch, and {rows} is other"));
         }
         let tensor = Tensor::new(element, Shape::one(slots.is_some()));
-        let read = self.add_node(Operation::Read(self.variables.len()), &[like], tensor);
-        self.variables.push(Kept { name: name.into(), element, slots, initial, read, next: read });
+        let read = self.add_node(Operation::Read(self.0.variables.len()), &[like], tensor);
+        // Until something is assigned to it it stays as it was read.
+        self.0.variables.push(Kept { name: name.into(), element, slots, initial, read, next: read });
         Ok(read)
     }
 
@@ -215,7 +210,7 @@ impl GraphBuilder {
     pub fn assign(&mut self, read: Value, value: Value) -> Result<(), String> {
         let (wanted, tensor) = (self.tensor(read)?, self.tensor(value)?);
         let kept =
-            self.variables.iter_mut().find(|kept| kept.read == read).ok_or("assignment to what is no variable")?;
+            self.0.variables.iter_mut().find(|kept| kept.read == read).ok_or("assignment to what is no variable")?;
         let failed = |why: String| Err(format!("assignment to '{}': {why}", kept.name));
         if kept.next != read {
             return failed("it is assigned to once".into());
@@ -234,7 +229,7 @@ impl GraphBuilder {
     pub fn output(&mut self, name: &str, value: Value) -> Result<(), String> {
         self.check_new_name(name)?;
         self.tensor(value)?;
-        self.outputs.push((name.into(), value));
+        self.0.outputs.push((name.into(), value));
         Ok(())
     }
 
@@ -243,26 +238,26 @@ impl GraphBuilder {
     /// # Errors
     /// When it has no output, or a variable to which nothing is assigned.
     pub fn finish(self) -> Result<Graph, String> {
-        if self.outputs.is_empty() {
-            return Err(format!("graph '{}' has no output", self.name));
+        if self.0.outputs.is_empty() {
+            return Err(format!("graph '{}' has no output", self.0.name));
         }
-        if let Some(kept) = self.variables.iter().find(|kept| kept.next == kept.read) {
+        if let Some(kept) = self.0.variables.iter().find(|kept| kept.next == kept.read) {
             return Err(format!("variable '{}' is not assigned to", kept.name));
         }
-        Ok(Graph { name: self.name, nodes: self.nodes, outputs: self.outputs, variables: self.variables })
+        Ok(self.0)
     }
 
     fn add_node(&mut self, operation: Operation, operands: &[Value], tensor: Tensor) -> Value {
         let node = Node { operation, operands: operands.to_vec(), tensor };
-        let known = self.nodes.iter().position(|known| *known == node);
+        let known = self.0.nodes.iter().position(|known| *known == node);
         Value(known.unwrap_or_else(|| {
-            self.nodes.push(node);
-            self.nodes.len() - 1
+            self.0.nodes.push(node);
+            self.0.nodes.len() - 1
         }))
     }
 
     pub(crate) fn tensor(&self, value: Value) -> Result<Tensor, String> {
-        let node = self.nodes.get(value.0).ok_or("this value is of another graph")?;
+        let node = self.0.nodes.get(value.0).ok_or("this value is of another graph")?;
         Ok(node.tensor.clone())
     }
 
@@ -277,13 +272,9 @@ impl GraphBuilder {
 
     fn check_new_name(&self, name: &str) -> Result<(), String> {
         checks::name(name)?;
-        let inputs = self.nodes.iter().filter_map(|node| match &node.operation {
-            Operation::Input(name) => Some(name),
-            _ => None,
-        });
-        let outputs = self.outputs.iter().map(|(name, _)| name);
-        let variables = self.variables.iter().map(|kept| &kept.name);
-        if inputs.chain(outputs).chain(variables).any(|known| known == name) {
+        let tensors = self.0.inputs().chain(self.0.outputs()).map(|(known, _)| known);
+        let variables = self.0.variables.iter().map(|kept| kept.name.as_str());
+        if tensors.chain(variables).any(|known| known == name) {
             return Err(format!("there are two tensors of the name '{name}'"));
         }
         Ok(())

@@ -150,7 +150,7 @@ fn number_bytes(number: i128, element: ElementType) -> Option<Vec<u8>> {
         let width = usize::try_from((greatest - least).count_ones() / 8).expect("it is at most 8");
         return (least..=greatest).contains(&number).then(|| number.to_le_bytes()[..width].to_vec());
     }
-    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "what is rounded is seen below")]
+    #[expect(clippy::cast_precision_loss, reason = "what is rounded is seen below")]
     let (near, nearest) = (number as f64, number as f32);
     let (bytes, kept) = match element {
         ElementType::Fp16 => (f16::from_f64(near).to_le_bytes().to_vec(), f16::from_f64(near).into()),

@@ -101,7 +101,7 @@ impl Arithmetic {
         let farthest = (1_u64 << exact).saturating_sub(besides) / steps;
         let bits = farthest.checked_ilog2().map_or(0, |bits| bits + 1).min(Self::VALUE_BITS_MAX);
         // With fewer sums do not tell values apart. FP16 has never many.
-        let fewest = if datatype.exact_bits().is_some_and(|bits| bits < 16) { 2 } else { 4 };
+        let fewest = if exact < 16 { 2 } else { 4 };
         if bits < fewest {
             return Err(format!(
                 "sums over {longest} steps are not exact in {datatype}: set a smaller length.max, or take a model of another type"

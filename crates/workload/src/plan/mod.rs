@@ -127,7 +127,8 @@ impl WorkerPlan {
         }
         if !self.population.think.step_ms.is_zero() && !pattern.has(Trait::Queues) {
             for sequence in &mut sequences {
-                self.draw_thinking(sequence);
+                let draw = |_| self.population.think.step_ms.draw(&mut self.generator);
+                sequence.think_ms = (1..sequence.values.len()).map(draw).collect();
             }
         }
         let twist = (!pattern.has(Trait::OfTriton)).then(|| self.draw_twist(&sequences[0]));
@@ -226,11 +227,6 @@ impl WorkerPlan {
         };
         let flaws = (0..flaws).map(&mut draw_flaw).collect();
         Sequence { flaws, ..sequence }
-    }
-
-    fn draw_thinking(&mut self, sequence: &mut Sequence) {
-        let draw = |_| self.population.think.step_ms.draw(&mut self.generator);
-        sequence.think_ms = (1..sequence.values.len()).map(draw).collect();
     }
 
     fn draw_twist(&mut self, first: &Sequence) -> Twist {

@@ -59,14 +59,12 @@ impl RawDraw {
 /// The one of these that is given, each by its key.
 pub(super) fn one_of<T, const N: usize>(keys: [&str; N], given: [Option<T>; N]) -> Result<T, String> {
     let mut named: Vec<_> = keys.iter().zip(given).filter_map(|(key, drawn)| Some((*key, drawn?))).collect();
-    match (named.pop(), named.as_slice()) {
-        (None, _) => Err(format!("one of {} has to say how it is drawn", keys.join(", "))),
-        (Some((_, drawn)), []) => Ok(drawn),
-        (Some((last, _)), others) => {
-            let others: String = others.iter().map(|(key, _)| format!("{key} and ")).collect();
-            Err(format!("one key alone can say how it is drawn, and there are {others}{last}"))
-        }
+    if named.len() > 1 {
+        let given: Vec<_> = named.iter().map(|(key, _)| *key).collect();
+        return Err(format!("one key alone can say how it is drawn, and there are {}", given.join(" and ")));
     }
+    let (_, drawn) = named.pop().ok_or_else(|| format!("one of {} has to say how it is drawn", keys.join(", ")))?;
+    Ok(drawn)
 }
 
 impl TryFrom<RawDraw> for Distribution {
