@@ -71,7 +71,7 @@ impl AccessArgs {
 
     /// Whether they say anything.
     pub(super) fn is_empty(&self) -> bool {
-        self.headers.is_empty() && self.tls().is_empty()
+        self.headers.is_empty() && self.tls() == Tls::default()
     }
 
     /// What the flags say in place of a scenario.

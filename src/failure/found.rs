@@ -12,7 +12,7 @@ use workload::{
     plan::{Manner, Pass, WorkerPlan},
     scenario::{Population, Scenario, Sending, Window},
     seed::Seed,
-    sequence::{Pattern, RequestId},
+    sequence::{Pattern, RequestId, Trait},
 };
 
 /// The most messages that are taken along: those nearest in time.
@@ -175,7 +175,7 @@ fn with_transport(acts: Vec<Act>, its: Transport) -> Vec<Act> {
 /// The acts with waits in place of a window.
 fn with_window(acts: Vec<Act>, window: Window, pattern: Pattern) -> Vec<Act> {
     let Window::Steps(most) = window else { return acts };
-    if pattern.needs_a_queue() {
+    if pattern.has(Trait::Queues) {
         return acts;
     }
     let with_wait = |act: Act| {

@@ -11,7 +11,7 @@ use workload::{
     model::Settings,
     number::{Datatype, Number, Written},
     scenario::{Network, Population, Scenario},
-    sequence::{IdForm, Pattern},
+    sequence::{IdForm, Pattern, Trait},
     tensor::Shape,
     wording::counted,
 };
@@ -99,7 +99,7 @@ fn answers(name: &str, settings: Option<&Settings>, told: &mut Hints, unused: &m
 
 /// What is asked of a model that answers otherwise than once has to be such as it can do.
 pub(super) fn check_answers(name: &str, answers: Answers, scenario: &Scenario) -> Result<(), String> {
-    let mixes = scenario.draws_any(Pattern::mixes_transports);
+    let mixes = scenario.draws_any(Trait::MixesTransports);
     let mut transports = scenario.populations.iter().map(|population| population.sending.transport());
     if answers.are_series() && (mixes || transports.any(|transport| !transport.is_stream())) {
         return Err(format!(
@@ -108,9 +108,9 @@ pub(super) fn check_answers(name: &str, answers: Answers, scenario: &Scenario) -
         ));
     }
     if answers.are_iterative()
-        && let Some(pattern) = scenario.drawn(|pattern| !pattern.is_of_single_steps())
+        && let Some(pattern) = scenario.drawn(|pattern| !pattern.has(Trait::SingleSteps))
     {
-        let can = Pattern::ALL.into_iter().filter(|pattern| pattern.is_of_single_steps()).map(Pattern::name);
+        let can = Pattern::ALL.into_iter().filter(|pattern| pattern.has(Trait::SingleSteps)).map(Pattern::name);
         return Err(format!(
             "model '{name}' is iterative, so that each request is a whole sequence, and pattern '{pattern}' needs more: it can be sent {}",
             can.collect::<Vec<_>>().join(", ")
@@ -158,7 +158,7 @@ pub(super) fn value_bits(
 fn sequences_together(scenario: &Scenario) -> u32 {
     let is_cut = |population: &Population| {
         let Network { cut, black_hole, .. } = &population.network;
-        cut.is_some() || black_hole.is_some() || population.draws_any(Pattern::cuts)
+        cut.is_some() || black_hole.is_some() || population.draws_any(Trait::Cuts)
     };
     let is_disturbed = scenario.phases.iter().any(|phase| phase.server.is_some());
     if is_disturbed || scenario.populations.iter().any(is_cut) { 8 } else { 2 }
@@ -176,7 +176,7 @@ pub(super) fn check_json(name: &str, datatype: Datatype, scenario: &Scenario) ->
             Transport::HttpBinary
         ));
     }
-    if let Some(pattern) = scenario.drawn(Pattern::mixes_transports)
+    if let Some(pattern) = scenario.drawn(|pattern| pattern.has(Trait::MixesTransports))
         && scenario.transports().into_iter().any(Transport::is_json)
     {
         return Err(format!(

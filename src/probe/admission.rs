@@ -9,7 +9,7 @@ use workload::{
     conversation::Transport,
     model::ToldIds,
     scenario::{Population, Scenario},
-    sequence::{CorrelationId, IdForm, Pattern, RequestId, Step, WireId},
+    sequence::{CorrelationId, IdForm, Pattern, RequestId, Step, Trait, WireId},
 };
 
 /// What came of a sequence of one step.
@@ -114,7 +114,7 @@ fn transports(scenario: &Scenario) -> BTreeSet<Transport> {
 }
 
 fn transports_of(scenario: &Scenario, population: &Population) -> Vec<Transport> {
-    let mixes = population.draws_any(Pattern::mixes_transports);
+    let mixes = population.draws_any(Trait::MixesTransports);
     let others = if mixes { scenario.transports() } else { Vec::new() };
     others.into_iter().chain([population.sending.transport()]).collect()
 }

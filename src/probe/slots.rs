@@ -14,7 +14,10 @@ use super::{Site, aside::Trail};
 use crate::recorder::Tally;
 use oracle::{Evidence, Leak, Violation, ViolationKind};
 use wire::transport::Client;
-use workload::{scenario::Scenario, sequence::Pattern};
+use workload::{
+    scenario::Scenario,
+    sequence::{Pattern, Trait},
+};
 
 /// How late a correct server's reaper may be. A server that is later costs time and nothing else, because a START is
 /// waited for much longer.
@@ -113,7 +116,7 @@ impl Aftermath<'_> {
     fn may_have_sequences(&self) -> bool {
         let total = self.tally.total();
         let leaves_some =
-            |pattern: &Pattern| !pattern.leaves_no_sequence() && self.tally.patterns[pattern.index()].requests > 0;
+            |pattern: &Pattern| !pattern.has(Trait::LeavesNone) && self.tally.patterns[pattern.index()].requests > 0;
         self.is_given
             || Pattern::ALL.iter().any(leaves_some)
             || self.tally.cut

@@ -15,7 +15,7 @@ use workload::{
     arithmetic::Arithmetic,
     conversation::{Act, Connection, Conversation, Lane, Transport},
     scenario::{ConnectionOwner, Sending, Window},
-    sequence::{Flaw, Special},
+    sequence::{Flaw, Special, Trait},
 };
 
 /// What every script has before its conversations: streams, and what is compared.
@@ -204,7 +204,7 @@ impl<'f> Script<'f> {
         }
         // What was sent as calls goes out one by one here, too.
         if let Window::Steps(most) = self.sending.window()
-            && !(conversation.pattern.needs_a_queue() && self.sending.transport().is_stream())
+            && !(conversation.pattern.has(Trait::Queues) && self.sending.transport().is_stream())
         {
             self.wait(stream, most.get() - 1);
         }

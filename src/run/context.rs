@@ -7,7 +7,7 @@ use workload::{
     conversation::{Act, Connection, Lane, Transport},
     event::{ContextId, Nanos},
     scenario::Window,
-    sequence::{Pattern, RequestId, Step},
+    sequence::{Pattern, RequestId, Step, Trait},
 };
 
 /// A context and the conversation that it holds.
@@ -199,7 +199,7 @@ impl StreamContext {
 
     fn has_room(&self, lane: Lane) -> bool {
         if self.transports[lane.index()].is_stream() {
-            self.pattern.needs_a_queue() || self.window.has_room(self.unanswered(lane))
+            self.pattern.has(Trait::Queues) || self.window.has_room(self.unanswered(lane))
         } else {
             // Nothing but the answer of the one before it orders a call.
             self.unanswered(lane) == 0

@@ -4,7 +4,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use workload::{
     conversation::{Act, Conversation},
-    plan::{Manner, Pace, Pacer, WorkerPlan},
+    plan::{Manner, WorkerPlan},
     sequence::Pattern,
 };
 
@@ -17,7 +17,7 @@ pub struct Given {
 
 /// The passes of one worker.
 pub(super) enum Passes {
-    Drawn { plan: Box<WorkerPlan>, pacer: Pacer, manner: Manner, issued: u64 },
+    Drawn { plan: Box<WorkerPlan>, manner: Manner },
     Given(VecDeque<Conversation>),
 }
 
@@ -58,11 +58,10 @@ impl Passes {
     /// The next pass; none where the worker is done.
     pub(super) fn next(&mut self, elapsed: Duration) -> Option<Held> {
         match self {
-            Self::Drawn { plan, pacer, manner, issued } => {
-                if pacer.pace(elapsed, *issued) == Pace::Stop {
+            Self::Drawn { plan, manner } => {
+                if plan.is_done(elapsed) {
                     return None;
                 }
-                *issued += 1;
                 let pass = plan.next_pass();
                 let sequences = u32::try_from(pass.sequences.len()).expect("a pass has one sequence or two");
                 let acts = pass.acts(plan.sending(), *manner);

@@ -11,7 +11,7 @@ use workload::{
     conversation::{Act, Connection, fresh_connections},
     plan::fresh_connections_of,
     scenario::{ConnectionOwner, Population, Scenario},
-    sequence::Pattern,
+    sequence::Trait,
 };
 
 /// Files that are open besides the connections: standard streams, each thread's event queue, reports, calls before and
@@ -58,7 +58,7 @@ pub(super) fn ensure_program(setup: &Setup, given: Option<&Given>) -> Result<(),
     let over_process = |act: &Act| matches!(act, Act::Open { over: Connection::Process, .. });
     let is_needed = match given {
         Some(given) => given.conversations.iter().flat_map(|its| &its.acts).any(over_process),
-        None => setup.scenario.draws_any(Pattern::is_killed),
+        None => setup.scenario.draws_any(Trait::IsKilled),
     };
     if is_needed && setup.program.is_none() {
         let why = "kill-client needs processes that can be killed, and where this program's executable is is not known";
@@ -79,7 +79,7 @@ fn connections(scenario: &Scenario, given: Option<&Given>) -> u64 {
         let fresh = given.unwrap_or_else(|| fresh_connections_of(population));
         // A faulty network has two more ends of each; a process has two pipes.
         let ends = if population.network.is_clear() { 1 } else { 3 };
-        let pipes = if population.draws_any(Pattern::is_killed) { 2 } else { 0 };
+        let pipes = if population.draws_any(Trait::IsKilled) { 2 } else { 0 };
         // One that was given up may take a moment to be gone, when the next is made already.
         u64::from(population.load.workers.get()) * (owned * ends + 2 * fresh as u64 * (ends + pipes))
     };

@@ -14,7 +14,7 @@ use wire::transport::{CallError, Link, RequestTemplate};
 use workload::{
     conversation::Transport,
     event::ContextId,
-    plan::{Pacer, WorkerPlan, correlation_id},
+    plan::{WorkerPlan, correlation_id},
     scenario::{ConnectionOwner, Population},
 };
 
@@ -108,12 +108,7 @@ fn passes(shared: &Shared, worker: u32) -> Passes {
         return given.of_worker(worker);
     }
     let scenario = &shared.scenario;
-    Passes::Drawn {
-        plan: Box::new(WorkerPlan::new(scenario, shared.seed, worker)),
-        pacer: Pacer::new(&scenario.population_of(worker).load),
-        manner: shared.preflight.manner(),
-        issued: 0,
-    }
+    Passes::Drawn { plan: Box::new(WorkerPlan::new(scenario, shared.seed, worker)), manner: shared.preflight.manner() }
 }
 
 fn drivers(shared: &Shared, worker: u32) -> Result<Vec<Driver>, CallError> {

@@ -4,7 +4,7 @@ use crate::preflight::Preflight;
 use workload::{
     claim::{Claim, Claims},
     scenario::{Drawn, Population, Reuse, Scenario, Sending},
-    sequence::Pattern,
+    sequence::{Pattern, Trait},
 };
 
 /// How often each claim has to be reached.
@@ -41,7 +41,7 @@ fn follows_from(claim: Claim, population: &Population, preflight: &Preflight) ->
             // They end by themselves.
             Claim::RestartOfALiveId if preflight.model.arithmetic.answers.are_iterative() => false,
             // In rare contexts sequences are meant to go idle.
-            Claim::RestartOfALiveId if population.draws_any(Pattern::restarts) => has_idle_limit,
+            Claim::RestartOfALiveId if population.draws_any(Trait::Restarts) => has_idle_limit,
             Claim::RestartOfALiveId => {
                 claim.patterns().iter().any(|pattern| drawn(pattern).common)
                     && comes_back_in_time(population, preflight)

@@ -11,7 +11,6 @@ use std::{
 use formats::{
     builder::GraphBuilder,
     element::ElementType::{self, Bool, Fp32, Int32, Int64, Text, Uint32, Uint64},
-    error::GraphError,
     format::Format,
     formulas::{Formula, Options, graph},
     graph::{Graph, Tensor},
@@ -139,7 +138,7 @@ impl Model {
 }
 
 /// The sum of rows that are blocks of 2 by 3 elements.
-fn block(element: ElementType, batch: Option<u32>) -> Result<Model, GraphError> {
+fn block(element: ElementType, batch: Option<u32>) -> Result<Model, String> {
     let mut builder = GraphBuilder::new("model")?;
     let dims = batch.map(|_| Dim::Batch).into_iter().chain([Dim::Fixed(2), Dim::Fixed(3)]);
     let input = builder.input("INPUT", Tensor::new(element, Shape::new(dims.collect())))?;
@@ -152,7 +151,7 @@ fn block(element: ElementType, batch: Option<u32>) -> Result<Model, GraphError> 
     Ok(Model { formula: "sum", options, initial: None, graph: builder.finish()? })
 }
 
-fn models() -> Result<Vec<Model>, GraphError> {
+fn models() -> Result<Vec<Model>, String> {
     let mut models = Vec::new();
     for element in ElementType::ALL.into_iter().filter(|element| *element != Bool) {
         for (formula, of) in formulas() {

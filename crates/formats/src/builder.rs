@@ -4,8 +4,7 @@ mod checks;
 
 use crate::{
     element::{ElementType, Scalar},
-    error::GraphError,
-    graph::{Graph, Kept, Node, Operation, Tensor, Value, Variable},
+    graph::{Graph, Kept, Node, Operation, Tensor, Value},
     shape::{Dim, Shape},
 };
 
@@ -13,40 +12,19 @@ use crate::{
 ///
 /// Values and variables are of the builder that gave them: those of another one are refused, or mean something else.
 #[derive(Clone, Debug)]
-pub struct GraphBuilder {
-    name: String,
-    nodes: Vec<Node>,
-    outputs: Vec<(String, Value)>,
-    variables: Vec<Declared>,
-}
+pub struct GraphBuilder(Graph);
 
-/// A variable in the making.
-#[derive(Clone, Debug)]
-struct Declared {
-    name: String,
-    element: ElementType,
-    slots: Option<u32>,
-    initial: Scalar,
-    read: Option<Value>,
-    next: Option<Value>,
-}
-
-impl Declared {
-    fn tensor(&self) -> Tensor {
-        Tensor::new(self.element, Shape::one(self.slots.is_some()))
-    }
-}
-
-type Made = Result<Value, GraphError>;
+/// A value, or what was tried and does not fit, on one line.
+type Made = Result<Value, String>;
 
 impl GraphBuilder {
     /// An empty graph with this name.
     ///
     /// # Errors
     /// When it is no name: letters, digits and `_`, a letter first.
-    pub fn new(name: &str) -> Result<Self, GraphError> {
+    pub fn new(name: &str) -> Result<Self, String> {
         checks::name(name)?;
-        Ok(Self { name: name.into(), nodes: Vec::new(), outputs: Vec::new(), variables: Vec::new() })
+        Ok(Self(Graph { name: name.into(), nodes: Vec::new(), outputs: Vec::new(), variables: Vec::new() }))
     }
 
     /// One more input.
@@ -56,12 +34,9 @@ impl GraphBuilder {
     pub fn input(&mut self, name: &str, tensor: Tensor) -> Made {
         self.check_new_name(name)?;
         if !tensor.shape.is_in_order() {
-            return Err(GraphError::new(format!(
-                "input '{name}' of {}: the batch has to be the first axis",
-                tensor.shape
-            )));
+            return Err(format!("input '{name}' of {}: the batch has to be the first axis", tensor.shape));
         }
-        Ok(self.add_node(Operation::Input(name.into()), tensor))
+        Ok(self.add_node(Operation::Input(name.into()), &[], tensor))
     }
 
     /// A constant of a single element, which has no axes.
@@ -70,7 +45,7 @@ impl GraphBuilder {
     /// When the type does not have this value.
     pub fn constant(&mut self, element: ElementType, scalar: Scalar) -> Made {
         checks::scalar(&scalar, element)?;
-        Ok(self.add_node(Operation::Constant(scalar), Tensor::new(element, Shape::default())))
+        Ok(self.add_node(Operation::Constant(scalar), &[], Tensor::new(element, Shape::default())))
     }
 
     /// A whole number as a constant.
@@ -91,10 +66,10 @@ impl GraphBuilder {
             return Ok(value);
         }
         if from.element == ElementType::Text || element == ElementType::Text {
-            return Err(GraphError::new(format!("cast of {} to {element}: texts are parsed and shown", from.element)));
+            return Err(format!("cast of {} to {element}: texts are parsed and shown", from.element));
         }
         let tensor = Tensor::new(element, from.shape);
-        Ok(self.add_node(Operation::Cast(value), tensor))
+        Ok(self.add_node(Operation::Cast, &[value], tensor))
     }
 
     /// The sum of two values, element by element.
@@ -104,7 +79,7 @@ impl GraphBuilder {
     pub fn add(&mut self, one: Value, other: Value) -> Made {
         let tensor = self.joined("add", one, other)?;
         checks::number("add", tensor.element)?;
-        Ok(self.add_node(Operation::Add(one, other), tensor))
+        Ok(self.add_node(Operation::Add, &[one, other], tensor))
     }
 
     /// The product of two values, element by element.
@@ -114,7 +89,7 @@ impl GraphBuilder {
     pub fn multiply(&mut self, one: Value, other: Value) -> Made {
         let tensor = self.joined("multiply", one, other)?;
         checks::number("multiply", tensor.element)?;
-        Ok(self.add_node(Operation::Multiply(one, other), tensor))
+        Ok(self.add_node(Operation::Multiply, &[one, other], tensor))
     }
 
     /// What is not true.
@@ -124,7 +99,7 @@ impl GraphBuilder {
     pub fn not(&mut self, value: Value) -> Made {
         let tensor = self.tensor(value)?;
         checks::truth("not", tensor.element)?;
-        Ok(self.add_node(Operation::Not(value), tensor))
+        Ok(self.add_node(Operation::Not, &[value], tensor))
     }
 
     /// What is true of both.
@@ -134,7 +109,7 @@ impl GraphBuilder {
     pub fn and(&mut self, one: Value, other: Value) -> Made {
         let tensor = self.joined("and", one, other)?;
         checks::truth("and", tensor.element)?;
-        Ok(self.add_node(Operation::And(one, other), tensor))
+        Ok(self.add_node(Operation::And, &[one, other], tensor))
     }
 
     /// `then` where the condition is true, else `otherwise`.
@@ -146,7 +121,7 @@ impl GraphBuilder {
         checks::truth("select", decides.element)?;
         let chosen = self.joined("select", then, otherwise)?;
         let shape = checks::joined("select", &decides.shape, &chosen.shape)?;
-        Ok(self.add_node(Operation::Select { condition, then, otherwise }, Tensor::new(chosen.element, shape)))
+        Ok(self.add_node(Operation::Select, &[condition, then, otherwise], Tensor::new(chosen.element, shape)))
     }
 
     /// The sum over all axes but that of the batch, which become 1.
@@ -160,7 +135,7 @@ impl GraphBuilder {
         if shape == tensor.shape {
             return Ok(value);
         }
-        Ok(self.add_node(Operation::RowSum(value), Tensor::new(tensor.element, shape)))
+        Ok(self.add_node(Operation::RowSum, &[value], Tensor::new(tensor.element, shape)))
     }
 
     /// `value`, repeated to the shape of `like`.
@@ -173,9 +148,9 @@ impl GraphBuilder {
             return Ok(value);
         }
         if checks::joined("spread", &tensor.shape, &wanted)? != wanted {
-            return Err(GraphError::new(format!("spread: {} is larger than {wanted}", tensor.shape)));
+            return Err(format!("spread: {} is larger than {wanted}", tensor.shape));
         }
-        Ok(self.add_node(Operation::Spread(value, like), Tensor::new(tensor.element, wanted)))
+        Ok(self.add_node(Operation::Spread, &[value, like], Tensor::new(tensor.element, wanted)))
     }
 
     /// The whole number that a text is in decimal; 0 where it is none that the type has.
@@ -185,7 +160,7 @@ impl GraphBuilder {
     pub fn parse(&mut self, text: Value, element: ElementType) -> Made {
         let tensor = self.tensor(text)?;
         checks::text("parse", tensor.element, element)?;
-        Ok(self.add_node(Operation::Parse(text), Tensor::new(element, tensor.shape)))
+        Ok(self.add_node(Operation::Parse, &[text], Tensor::new(element, tensor.shape)))
     }
 
     /// A whole number in decimal.
@@ -195,65 +170,55 @@ impl GraphBuilder {
     pub fn show(&mut self, number: Value) -> Made {
         let tensor = self.tensor(number)?;
         checks::text("show", ElementType::Text, tensor.element)?;
-        Ok(self.add_node(Operation::Show(number), Tensor::new(ElementType::Text, tensor.shape)))
+        Ok(self.add_node(Operation::Show, &[number], Tensor::new(ElementType::Text, tensor.shape)))
     }
 
-    /// A variable of one element, or of one for each slot, that begins with `initial`.
+    /// What a variable held before this execution, which has one element, or one for each slot, and begins with `initial`: of one with slots
+    /// the first ones, as many as `like` has rows.
     ///
     /// # Errors
-    /// When it is no name, or not the only one of this name, there are no slots, or the type does not have the value.
+    /// When it is no name, or not the only one of this name, there are no slots, the type does not have the value, or `like` has no batch
+    /// and the variable has slots, or the other way round.
     pub fn variable(
         &mut self,
         name: &str,
         element: ElementType,
         slots: Option<u32>,
         initial: Scalar,
-    ) -> Result<Variable, GraphError> {
+        like: Value,
+    ) -> Made {
         self.check_new_name(name)?;
         checks::scalar(&initial, element)?;
         if slots == Some(0) {
-            return Err(GraphError::new(format!("variable '{name}': it needs at least one slot")));
+            return Err(format!("variable '{name}': it needs at least one slot"));
         }
-        self.variables.push(Declared { name: name.into(), element, slots, initial, read: None, next: None });
-        Ok(Variable(self.variables.len() - 1))
-    }
-
-    /// What the variable held before this execution: of one with slots, of the first ones, as many as `like` has rows.
-    ///
-    /// # Errors
-    /// When `like` has no batch and the variable has slots, or the other way round; or when it was read already with another one.
-    pub fn read(&mut self, variable: Variable, like: Value) -> Made {
         let rows = self.tensor(like)?.shape;
-        let declared = self.declared(variable)?;
-        let (name, tensor) = (declared.name.clone(), declared.tensor());
-        if rows.is_batch() != declared.slots.is_some() {
-            return Err(GraphError::new(format!(
-                "read of '{name}': slots are the rows of a batch, and {rows} is other"
-            )));
+        if rows.is_batch() != slots.is_some() {
+            return Err(format!("read of '{name}': slots are the rows of a batch, and {rows} is other"));
         }
-        let read = self.add_node(Operation::Read { variable, like }, tensor);
-        match self.declared(variable)?.read.replace(read) {
-            Some(before) if before != read => Err(GraphError::new(format!("read of '{name}': it was read already"))),
-            _ => Ok(read),
-        }
+        let tensor = Tensor::new(element, Shape::one(slots.is_some()));
+        let read = self.add_node(Operation::Read(self.0.variables.len()), &[like], tensor);
+        // Until something is assigned to it it stays as it was read.
+        self.0.variables.push(Kept { name: name.into(), element, slots, initial, read, next: read });
+        Ok(read)
     }
 
-    /// What the variable holds after this execution, in the slots that were in the batch; the others stay.
+    /// What a variable, of which this was read, holds after this execution, in the slots that were in the batch; the others stay.
     ///
     /// # Errors
-    /// When it was not read before, has its value already, or is of another type or shape.
-    pub fn assign(&mut self, variable: Variable, value: Value) -> Result<(), GraphError> {
-        let tensor = self.tensor(value)?;
-        let declared = self.declared(variable)?;
-        let failed = |why: String| Err(GraphError::new(format!("assignment to '{}': {why}", declared.name)));
-        if declared.read.is_none() || declared.next.is_some() {
-            return failed("it is read once, and then assigned to once".into());
+    /// When no variable was read so, it has its value already, or is of another type or shape.
+    pub fn assign(&mut self, read: Value, value: Value) -> Result<(), String> {
+        let (wanted, tensor) = (self.tensor(read)?, self.tensor(value)?);
+        let kept =
+            self.0.variables.iter_mut().find(|kept| kept.read == read).ok_or("assignment to what is no variable")?;
+        let failed = |why: String| Err(format!("assignment to '{}': {why}", kept.name));
+        if kept.next != read {
+            return failed("it is assigned to once".into());
         }
-        if tensor != declared.tensor() {
-            let wanted = declared.tensor();
+        if tensor != wanted {
             return failed(format!("{} {} is not {} {}", tensor.element, tensor.shape, wanted.element, wanted.shape));
         }
-        declared.next = Some(value);
+        kept.next = value;
         Ok(())
     }
 
@@ -261,10 +226,10 @@ impl GraphBuilder {
     ///
     /// # Errors
     /// When it is no name, or not the only one of this name.
-    pub fn output(&mut self, name: &str, value: Value) -> Result<(), GraphError> {
+    pub fn output(&mut self, name: &str, value: Value) -> Result<(), String> {
         self.check_new_name(name)?;
         self.tensor(value)?;
-        self.outputs.push((name.into(), value));
+        self.0.outputs.push((name.into(), value));
         Ok(())
     }
 
@@ -272,59 +237,45 @@ impl GraphBuilder {
     ///
     /// # Errors
     /// When it has no output, or a variable to which nothing is assigned.
-    pub fn finish(self) -> Result<Graph, GraphError> {
-        if self.outputs.is_empty() {
-            return Err(GraphError::new(format!("graph '{}' has no output", self.name)));
+    pub fn finish(self) -> Result<Graph, String> {
+        if self.0.outputs.is_empty() {
+            return Err(format!("graph '{}' has no output", self.0.name));
         }
-        let kept = |declared: Declared| match (declared.read, declared.next) {
-            (Some(read), Some(next)) => {
-                let Declared { name, element, slots, initial, .. } = declared;
-                Ok(Kept { name, element, slots, initial, next, read })
-            }
-            _ => Err(GraphError::new(format!("variable '{}' is not assigned to", declared.name))),
-        };
-        let variables = self.variables.into_iter().map(kept).collect::<Result<_, _>>()?;
-        Ok(Graph { name: self.name, nodes: self.nodes, outputs: self.outputs, variables })
+        if let Some(kept) = self.0.variables.iter().find(|kept| kept.next == kept.read) {
+            return Err(format!("variable '{}' is not assigned to", kept.name));
+        }
+        Ok(self.0)
     }
 
-    fn add_node(&mut self, operation: Operation, tensor: Tensor) -> Value {
-        let node = Node { operation, tensor };
-        let known = self.nodes.iter().position(|known| *known == node);
+    fn add_node(&mut self, operation: Operation, operands: &[Value], tensor: Tensor) -> Value {
+        let node = Node { operation, operands: operands.to_vec(), tensor };
+        let known = self.0.nodes.iter().position(|known| *known == node);
         Value(known.unwrap_or_else(|| {
-            self.nodes.push(node);
-            self.nodes.len() - 1
+            self.0.nodes.push(node);
+            self.0.nodes.len() - 1
         }))
     }
 
-    pub(crate) fn tensor(&self, value: Value) -> Result<Tensor, GraphError> {
-        let node = self.nodes.get(value.0).ok_or_else(|| GraphError::new("this value is of another graph"))?;
+    pub(crate) fn tensor(&self, value: Value) -> Result<Tensor, String> {
+        let node = self.0.nodes.get(value.0).ok_or("this value is of another graph")?;
         Ok(node.tensor.clone())
     }
 
-    fn declared(&mut self, variable: Variable) -> Result<&mut Declared, GraphError> {
-        let declared = self.variables.get_mut(variable.0);
-        declared.ok_or_else(|| GraphError::new("this variable is of another graph"))
-    }
-
     /// The tensor that comes of two of one type, element by element.
-    fn joined(&self, what: &str, one: Value, other: Value) -> Result<Tensor, GraphError> {
+    fn joined(&self, what: &str, one: Value, other: Value) -> Result<Tensor, String> {
         let (one, other) = (self.tensor(one)?, self.tensor(other)?);
         if one.element != other.element {
-            return Err(GraphError::new(format!("{what}: {} and {} are not one type", one.element, other.element)));
+            return Err(format!("{what}: {} and {} are not one type", one.element, other.element));
         }
         Ok(Tensor::new(one.element, checks::joined(what, &one.shape, &other.shape)?))
     }
 
-    fn check_new_name(&self, name: &str) -> Result<(), GraphError> {
+    fn check_new_name(&self, name: &str) -> Result<(), String> {
         checks::name(name)?;
-        let inputs = self.nodes.iter().filter_map(|node| match &node.operation {
-            Operation::Input(name) => Some(name),
-            _ => None,
-        });
-        let outputs = self.outputs.iter().map(|(name, _)| name);
-        let variables = self.variables.iter().map(|declared| &declared.name);
-        if inputs.chain(outputs).chain(variables).any(|known| known == name) {
-            return Err(GraphError::new(format!("there are two tensors of the name '{name}'")));
+        let tensors = self.0.inputs().chain(self.0.outputs()).map(|(known, _)| known);
+        let variables = self.0.variables.iter().map(|kept| kept.name.as_str());
+        if tensors.chain(variables).any(|known| known == name) {
+            return Err(format!("there are two tensors of the name '{name}'"));
         }
         Ok(())
     }
@@ -352,12 +303,12 @@ mod tests {
 
     /// The error of whatever is made in a graph with inputs of INT32, FP32, BOOL and TEXT.
     fn refused<T: std::fmt::Debug>(
-        make: impl FnOnce(&mut GraphBuilder, [super::Value; 4]) -> Result<T, super::GraphError>,
+        make: impl FnOnce(&mut GraphBuilder, [super::Value; 4]) -> Result<T, String>,
     ) -> String {
         let mut graph = builder();
         let inputs = [("A", Int32), ("B", Fp32), ("C", Bool), ("D", Text)]
             .map(|(name, element)| graph.input(name, Tensor::new(element, rows(2))).expect("a good input"));
-        make(&mut graph, inputs).expect_err("it is refused").to_string()
+        make(&mut graph, inputs).expect_err("it is refused")
     }
 
     #[test]
@@ -402,22 +353,23 @@ mod tests {
 
     #[test]
     fn a_variable_is_read_and_then_assigned_to_once() {
-        let state = |graph: &mut GraphBuilder| graph.variable("STATE", Int32, Some(4), Scalar::Whole(0));
-        let unread = refused(|graph, [a, ..]| state(graph).and_then(|variable| graph.assign(variable, a)));
-        assert_eq!(unread, "assignment to 'STATE': it is read once, and then assigned to once");
-        let wide = refused(|graph, [a, ..]| {
-            let variable = state(graph)?;
-            graph.read(variable, a)?;
-            graph.assign(variable, a)
+        let state = |graph: &mut GraphBuilder, a| graph.variable("STATE", Int32, Some(4), Scalar::Whole(0), a);
+        let unread = refused(|graph, [a, ..]| graph.assign(a, a));
+        assert_eq!(unread, "assignment to what is no variable");
+        let twice = refused(|graph, [a, ..]| {
+            let (read, sum) = (state(graph, a)?, graph.row_sum(a)?);
+            graph.assign(read, sum)?;
+            graph.assign(read, sum)
         });
+        assert_eq!(twice, "assignment to 'STATE': it is assigned to once");
+        let wide = refused(|graph, [a, ..]| state(graph, a).and_then(|read| graph.assign(read, a)));
         assert_eq!(wide, "assignment to 'STATE': INT32 [batch, 2] is not INT32 [batch, 1]");
         assert_eq!(
-            refused(|graph, _| graph.variable("STATE", Int32, Some(0), Scalar::Whole(0))),
+            refused(|graph, [a, ..]| graph.variable("STATE", Int32, Some(0), Scalar::Whole(0), a)),
             "variable 'STATE': it needs at least one slot"
         );
         let forgotten = refused(|graph, [a, ..]| {
-            let variable = state(graph)?;
-            graph.read(variable, a)?;
+            state(graph, a)?;
             graph.output("OUTPUT", a)?;
             graph.clone().finish()
         });

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use half::{bf16, f16};
+
 macro_rules! elements {
     ($($variant:ident $name:literal $what:literal $row:expr;)*) => {
         /// What the elements of a tensor are.
@@ -18,7 +20,7 @@ macro_rules! elements {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            fn row(self) -> Row {
+            pub(crate) fn row(self) -> Row {
                 match self { $(Self::$variant => $row,)* }
             }
         }
@@ -26,16 +28,16 @@ macro_rules! elements {
 }
 
 /// What a type is like, and what it is called in the files of each format.
-struct Row {
+pub(crate) struct Row {
     kind: Kind,
     /// Its number in ONNX, in `TensorProto.DataType`.
-    onnx: i32,
+    pub(crate) onnx: i32,
     /// Its number in TensorFlow, in `DataType`.
-    tensorflow: i32,
-    /// OpenVINO's name for it in attributes, and in ports.
-    openvino: Option<(&'static str, &'static str)>,
+    pub(crate) tensorflow: i32,
+    /// OpenVINO's name for it in attributes, and in ports; none where OpenVINO computes nothing with it.
+    pub(crate) openvino: Option<(&'static str, &'static str)>,
     /// Its number in the code of TorchScript, and the name of a storage of it; none where torch has no such type, or only stores it.
-    torch: Option<(u8, &'static str)>,
+    pub(crate) torch: Option<(u8, &'static str)>,
 }
 
 /// What the elements are; numbers by their bits.
@@ -44,8 +46,7 @@ enum Kind {
     Truth,
     Signed(u32),
     Unsigned(u32),
-    /// The bits of the exponent and of the fraction.
-    Float(u32, u32),
+    Float(u32),
     Text,
 }
 use Kind::{Float, Signed, Text, Truth, Unsigned};
@@ -70,13 +71,13 @@ elements! {
     Uint64 "UINT64" "Whole numbers of 64 bits without a sign."
         Row { kind: Unsigned(64), onnx: 13, tensorflow: 23, openvino: Some(("u64", "U64")), torch: None };
     Fp16 "FP16" "Floating-point numbers of 16 bits, 10 of them for the fraction."
-        Row { kind: Float(5, 10), onnx: 10, tensorflow: 19, openvino: Some(("f16", "FP16")), torch: Some((5, "HalfStorage")) };
+        Row { kind: Float(16), onnx: 10, tensorflow: 19, openvino: Some(("f16", "FP16")), torch: Some((5, "HalfStorage")) };
     Bf16 "BF16" "Floating-point numbers of 16 bits, 7 of them for the fraction."
-        Row { kind: Float(8, 7), onnx: 16, tensorflow: 14, openvino: Some(("bf16", "BF16")), torch: Some((15, "BFloat16Storage")) };
+        Row { kind: Float(16), onnx: 16, tensorflow: 14, openvino: Some(("bf16", "BF16")), torch: Some((15, "BFloat16Storage")) };
     Fp32 "FP32" "Floating-point numbers of 32 bits."
-        Row { kind: Float(8, 23), onnx: 1, tensorflow: 1, openvino: Some(("f32", "FP32")), torch: Some((6, "FloatStorage")) };
+        Row { kind: Float(32), onnx: 1, tensorflow: 1, openvino: Some(("f32", "FP32")), torch: Some((6, "FloatStorage")) };
     Fp64 "FP64" "Floating-point numbers of 64 bits."
-        Row { kind: Float(11, 52), onnx: 11, tensorflow: 2, openvino: Some(("f64", "FP64")), torch: Some((7, "DoubleStorage")) };
+        Row { kind: Float(64), onnx: 11, tensorflow: 2, openvino: Some(("f64", "FP64")), torch: Some((7, "DoubleStorage")) };
     Text "TEXT" "Texts."
         Row { kind: Text, onnx: 8, tensorflow: 7, openvino: None, torch: None };
 }
@@ -100,22 +101,13 @@ impl ElementType {
         match self.row().kind {
             Signed(bits) => Some((-(1_i128 << (bits - 1)), (1_i128 << (bits - 1)) - 1)),
             Unsigned(bits) => Some((0, (1_i128 << bits) - 1)),
-            Truth | Float(..) | Text => None,
-        }
-    }
-
-    /// The bits of the exponent and of the fraction of a floating-point type.
-    fn float(self) -> Option<(u32, u32)> {
-        match self.row().kind {
-            Float(exponent, fraction) => Some((exponent, fraction)),
-            Truth | Signed(_) | Unsigned(_) | Text => None,
+            Truth | Float(_) | Text => None,
         }
     }
 
     /// FP32 of the smaller floating-point types, else the type itself.
     pub(crate) fn with_wider_floats(self) -> Self {
-        let is_small = self.float().is_some_and(|(exponent, fraction)| 1 + exponent + fraction < 32);
-        if is_small { Self::Fp32 } else { self }
+        if self.row().kind == Float(16) { Self::Fp32 } else { self }
     }
 
     /// The type that computes its numbers, of INT32, INT64, FP32 and FP64; whole numbers of both wrap alike. Of others the type itself.
@@ -125,26 +117,6 @@ impl ElementType {
             Unsigned(_) => Self::Int64,
             _ => self.with_wider_floats(),
         }
-    }
-
-    /// Its number in ONNX.
-    pub(crate) fn onnx(self) -> i32 {
-        self.row().onnx
-    }
-
-    /// Its number in TensorFlow.
-    pub(crate) fn tensorflow(self) -> i32 {
-        self.row().tensorflow
-    }
-
-    /// OpenVINO's name for it in attributes, and in ports; none where OpenVINO computes nothing with it.
-    pub(crate) fn openvino(self) -> Option<(&'static str, &'static str)> {
-        self.row().openvino
-    }
-
-    /// Its number in the code of TorchScript, and the name of a storage of it; none where torch has no such type, or only stores it.
-    pub(crate) fn torch(self) -> Option<(u8, &'static str)> {
-        self.row().torch
     }
 }
 
@@ -174,38 +146,26 @@ impl Scalar {
 }
 
 fn number_bytes(number: i128, element: ElementType) -> Option<Vec<u8>> {
-    let (bits, width) = if let Some((least, greatest)) = element.range() {
-        (number, (greatest - least).count_ones() / 8)
-    } else {
-        let (exponent, fraction) = element.float()?;
-        (i128::from(float_bits(number, exponent, fraction)?), (1 + exponent + fraction) / 8)
-    };
-    let fits = element.range().is_none_or(|(least, greatest)| (least..=greatest).contains(&number));
-    let width = usize::try_from(width).expect("it is at most 8");
-    fits.then(|| bits.to_le_bytes()[..width].to_vec())
-}
-
-/// A whole number in a binary floating-point form of IEEE 754; none where it would have to be rounded.
-fn float_bits(number: i128, exponent: u32, fraction: u32) -> Option<u64> {
-    let size = number.unsigned_abs();
-    if size == 0 {
-        return Some(0);
+    if let Some((least, greatest)) = element.range() {
+        let width = usize::try_from((greatest - least).count_ones() / 8).expect("it is at most 8");
+        return (least..=greatest).contains(&number).then(|| number.to_le_bytes()[..width].to_vec());
     }
-    let power = size.ilog2();
-    let bias = (1 << (exponent - 1)) - 1;
-    let rest = size - (1 << power);
-    let kept = if power <= fraction {
-        rest << (fraction - power)
-    } else {
-        let dropped = power - fraction;
-        if rest.trailing_zeros() < dropped {
-            return None;
-        }
-        rest >> dropped
+    #[expect(clippy::cast_precision_loss, reason = "what is rounded is seen below")]
+    let (near, nearest) = (number as f64, number as f32);
+    let (bytes, kept) = match element {
+        ElementType::Fp16 => (f16::from_f64(near).to_le_bytes().to_vec(), f16::from_f64(near).into()),
+        ElementType::Bf16 => (bf16::from_f64(near).to_le_bytes().to_vec(), bf16::from_f64(near).into()),
+        ElementType::Fp32 => (nearest.to_le_bytes().to_vec(), nearest.into()),
+        ElementType::Fp64 => (near.to_le_bytes().to_vec(), near),
+        _ => return None,
     };
-    let sign = u64::from(number < 0) << (exponent + fraction);
-    let kept = u64::try_from(kept).expect("a fraction has at most 52 bits");
-    (power <= bias).then_some(sign | (u64::from(power + bias) << fraction) | kept)
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is whole and has no sign, or is infinite"
+    )]
+    let size = kept.abs() as u128;
+    (size == number.unsigned_abs()).then_some(bytes)
 }
 
 #[cfg(test)]

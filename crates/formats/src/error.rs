@@ -1,24 +1,6 @@
-//! What is wrong with a graph, and what a format cannot hold.
+//! What a format cannot hold.
 
 use std::fmt;
-
-/// Why there is no such graph: what was tried, and what does not fit, on one line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GraphError(String);
-
-impl GraphError {
-    pub(crate) fn new(what: impl Into<String>) -> Self {
-        Self(what.into())
-    }
-}
-
-impl fmt::Display for GraphError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for GraphError {}
 
 /// Why a format does not take a graph, on one line.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! The formats, and what their files are called.
 
-use crate::{element::ElementType, error::Refusal, graph::Graph, onnx, openvino, tensorflow, torchscript};
+use crate::{error::Refusal, graph::Graph, onnx, openvino, tensorflow, torchscript};
 
 /// A file, by its name within the folder of a model; folders in it are set apart by `/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,15 +42,6 @@ impl Format {
         }
     }
 
-    /// The type whose numbers are right when a file of this format is run: of some types runtimes have fewer bits than they say.
-    #[must_use]
-    pub fn exact_as(self, element: ElementType) -> ElementType {
-        match self {
-            Self::OpenVino => openvino::exact_as(element),
-            Self::Onnx | Self::SavedModel | Self::GraphDef | Self::TorchScript => element,
-        }
-    }
-
     /// The files of a graph.
     ///
     /// # Errors
@@ -59,8 +50,8 @@ impl Format {
         let one = |name, bytes| vec![File { name, bytes }];
         match self {
             Self::Onnx => onnx::model(graph).map(|bytes| one("model.onnx", bytes)),
-            Self::OpenVino => openvino::model(graph).map(|ir| {
-                vec![File { name: "model.xml", bytes: ir.xml.into_bytes() }, File { name: "model.bin", bytes: ir.bin }]
+            Self::OpenVino => openvino::model(graph).map(|(xml, bin)| {
+                vec![File { name: "model.xml", bytes: xml.into_bytes() }, File { name: "model.bin", bytes: bin }]
             }),
             Self::SavedModel => Ok(one("model.savedmodel/saved_model.pb", tensorflow::saved_model(graph))),
             Self::GraphDef => tensorflow::graph_def(graph).map(|bytes| one("model.graphdef", bytes)),

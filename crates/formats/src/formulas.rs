@@ -6,7 +6,6 @@ use crate::{
         ElementType::{self, Bool, Fp32, Int32, Int64, Text, Uint32, Uint64},
         Scalar,
     },
-    error::GraphError,
     graph::{Graph, Tensor, Value},
     shape::{Dim, Shape},
 };
@@ -102,7 +101,7 @@ impl Default for Options {
 ///
 /// # Errors
 /// When a type has no sum, is no type of a control or of CORRID, or a name is none.
-pub fn graph(formula: Formula, options: &Options) -> Result<Graph, GraphError> {
+pub fn graph(formula: Formula, options: &Options) -> Result<Graph, String> {
     check(options)?;
     let mut model = Model::new(options, formula)?;
     let sum = model.input_sum()?;
@@ -115,18 +114,18 @@ pub fn graph(formula: Formula, options: &Options) -> Result<Graph, GraphError> {
     model.finish(result)
 }
 
-fn check(options: &Options) -> Result<(), GraphError> {
+fn check(options: &Options) -> Result<(), String> {
     if options.element == Bool {
-        return Err(GraphError::new("INPUT of BOOL: it has no sum; use BOOL for the controls"));
+        return Err("INPUT of BOOL: it has no sum; use BOOL for the controls".to_owned());
     }
     if ![Int32, Fp32, Bool].contains(&options.control) {
-        return Err(GraphError::new(format!("controls of {}: they are INT32, FP32 or BOOL", options.control)));
+        return Err(format!("controls of {}: they are INT32, FP32 or BOOL", options.control));
     }
     if let Some(corrid) = options.corrid.filter(|corrid| ![Int32, Uint32, Int64, Uint64, Text].contains(corrid)) {
-        return Err(GraphError::new(format!("CORRID of {corrid}: it is INT32, UINT32, INT64, UINT64 or TEXT")));
+        return Err(format!("CORRID of {corrid}: it is INT32, UINT32, INT64, UINT64 or TEXT"));
     }
     if options.batch == Some(0) || options.width == Some(0) {
-        return Err(GraphError::new("a batch of no rows, or rows of no elements: there would be nothing to add up"));
+        return Err("a batch of no rows, or rows of no elements: there would be nothing to add up".to_owned());
     }
     Ok(())
 }
@@ -145,7 +144,7 @@ struct Model<'a> {
 }
 
 impl<'a> Model<'a> {
-    fn new(options: &'a Options, formula: Formula) -> Result<Self, GraphError> {
+    fn new(options: &'a Options, formula: Formula) -> Result<Self, String> {
         let names = &options.names;
         let mut graph = GraphBuilder::new("model")?;
         let is_batch = options.batch.is_some();
@@ -166,25 +165,25 @@ impl<'a> Model<'a> {
     }
 
     /// A value of the model's type as a number.
-    fn parsed(&mut self, value: Value) -> Result<Value, GraphError> {
+    fn parsed(&mut self, value: Value) -> Result<Value, String> {
         if self.options.element == Text { self.graph.parse(value, Int32) } else { Ok(value) }
     }
 
-    fn shown(&mut self, value: Value) -> Result<Value, GraphError> {
+    fn shown(&mut self, value: Value) -> Result<Value, String> {
         if self.options.element == Text { self.graph.show(value) } else { Ok(value) }
     }
 
-    fn input_sum(&mut self) -> Result<Value, GraphError> {
+    fn input_sum(&mut self) -> Result<Value, String> {
         let numbers = self.parsed(self.input)?;
         self.graph.row_sum(numbers)
     }
 
-    fn truth(&mut self, control: Value) -> Result<Value, GraphError> {
+    fn truth(&mut self, control: Value) -> Result<Value, String> {
         self.graph.cast(control, Bool)
     }
 
     /// 0 or 1 as the model's number.
-    fn count(&mut self, control: Value) -> Result<Value, GraphError> {
+    fn count(&mut self, control: Value) -> Result<Value, String> {
         let truth = self.truth(control)?;
         self.graph.cast(truth, self.number)
     }
@@ -193,7 +192,7 @@ impl<'a> Model<'a> {
         self.state.expect("models with implicit state have it as an input")
     }
 
-    fn implicit(&mut self, sum: Value) -> Result<Value, GraphError> {
+    fn implicit(&mut self, sum: Value) -> Result<Value, String> {
         let (start, ready) = (self.truth(self.start)?, self.truth(self.ready)?);
         let goes_on = self.graph.not(start)?;
         let takes_state = self.graph.and(ready, goes_on)?;
@@ -203,39 +202,39 @@ impl<'a> Model<'a> {
         self.give_state(after)
     }
 
-    fn implicit_with_initial_state(&mut self, sum: Value) -> Result<Value, GraphError> {
+    fn implicit_with_initial_state(&mut self, sum: Value) -> Result<Value, String> {
         let after = self.graph.add(sum, self.input_state())?;
         self.give_state(after)
     }
 
-    fn give_state(&mut self, after: Value) -> Result<Value, GraphError> {
+    fn give_state(&mut self, after: Value) -> Result<Value, String> {
         let state = self.shown(after)?;
         // OUTPUT comes first.
         self.state = Some(state);
         Ok(after)
     }
 
-    fn stateless(&mut self, sum: Value) -> Result<Value, GraphError> {
+    fn stateless(&mut self, sum: Value) -> Result<Value, String> {
         let (start, ready) = (self.count(self.start)?, self.count(self.ready)?);
         let sum = self.graph.add(sum, start)?;
         self.graph.multiply(ready, sum)
     }
 
-    fn stateful(&mut self, sum: Value, initial: i128) -> Result<Value, GraphError> {
+    fn stateful(&mut self, sum: Value, initial: i128) -> Result<Value, String> {
         let (start, ready) = (self.truth(self.start)?, self.truth(self.ready)?);
-        let variable = self.graph.variable("STATE", self.number, self.options.batch, Scalar::Whole(initial))?;
-        let kept = self.graph.read(variable, self.input)?;
+        let begins = Scalar::Whole(initial);
+        let kept = self.graph.variable("STATE", self.number, self.options.batch, begins, self.input)?;
         let initial = self.graph.number(self.number, initial)?;
         let before = self.graph.select(start, initial, kept)?;
         let after = self.graph.add(before, sum)?;
         let next = self.graph.select(ready, after, kept)?;
-        self.graph.assign(variable, next)?;
+        self.graph.assign(kept, next)?;
         let zero = self.graph.number(self.number, 0)?;
         self.graph.select(ready, after, zero)
     }
 
     /// The result with CORRID added where the sequence ends.
-    fn with_corrid(&mut self, result: Value, end: Value, corrid: Value) -> Result<Value, GraphError> {
+    fn with_corrid(&mut self, result: Value, end: Value, corrid: Value) -> Result<Value, String> {
         let number = self.number;
         let has_64_bits = matches!(number, Int64 | Uint64);
         let low_bits = if has_64_bits { number } else { Int32 };
@@ -249,7 +248,7 @@ impl<'a> Model<'a> {
         self.graph.add(result, added)
     }
 
-    fn finish(mut self, result: Value) -> Result<Graph, GraphError> {
+    fn finish(mut self, result: Value) -> Result<Graph, String> {
         let result = match self.end_and_corrid.filter(|_| self.options.adds_corrid) {
             Some((end, corrid)) => self.with_corrid(result, end, corrid)?,
             None => result,
@@ -288,7 +287,7 @@ mod tests {
 
     #[test]
     fn what_has_no_formula_is_refused() {
-        let refused = |options| graph(Formula::Stateless, &options).expect_err("it is refused").to_string();
+        let refused = |options| graph(Formula::Stateless, &options).expect_err("it is refused");
         let default = Options::default;
         assert_eq!(
             refused(Options { element: Bool, ..default() }),
@@ -304,10 +303,7 @@ mod tests {
             "a batch of no rows, or rows of no elements: there would be nothing to add up"
         );
         let too_large = graph(Formula::Stateful { initial: 1 << 31 }, &Options { element: Text, ..default() });
-        assert_eq!(
-            too_large.expect_err("it is refused").to_string(),
-            "INT32 does not have the value Whole(2147483648)"
-        );
+        assert_eq!(too_large.expect_err("it is refused"), "INT32 does not have the value Whole(2147483648)");
         assert!(graph(Formula::Stateless, &Options { element: Int32, ..default() }).is_ok());
     }
 }

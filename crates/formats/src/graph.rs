@@ -26,63 +26,40 @@ impl Tensor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Value(pub(crate) usize);
 
-/// One variable of a graph.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Variable(pub(crate) usize);
-
-/// How a value is made.
+/// How a value is made of its operands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     /// It is given, by this name.
     Input(String),
     Constant(Scalar),
     /// The same in another type: of truth values, 0 and 1 and all that is not 0; of whole numbers, the low bits.
-    Cast(Value),
+    Cast,
     /// Whole numbers wrap.
-    Add(Value, Value),
+    Add,
     /// Whole numbers wrap.
-    Multiply(Value, Value),
-    Not(Value),
-    And(Value, Value),
-    Select {
-        condition: Value,
-        then: Value,
-        otherwise: Value,
-    },
+    Multiply,
+    Not,
+    And,
+    /// The second value where the first is true, else the third.
+    Select,
     /// The sum over all axes but that of the batch, which become 1.
-    RowSum(Value),
+    RowSum,
     /// The first value, repeated to the shape of the second.
-    Spread(Value, Value),
+    Spread,
     /// The whole number that a text is in decimal, 0 where it is none that the type has.
-    Parse(Value),
+    Parse,
     /// A whole number in decimal.
-    Show(Value),
-    /// What a variable held before this execution: of one with slots, as many rows as `like` has.
-    Read {
-        variable: Variable,
-        like: Value,
-    },
-}
-
-impl Operation {
-    /// The values that it takes.
-    pub(crate) fn operands(&self) -> Vec<Value> {
-        match self {
-            Self::Input(_) | Self::Constant(_) => Vec::new(),
-            Self::Cast(one) | Self::Not(one) | Self::RowSum(one) | Self::Parse(one) | Self::Show(one) => vec![*one],
-            Self::Read { like, .. } => vec![*like],
-            Self::Add(one, other) | Self::Multiply(one, other) | Self::And(one, other) | Self::Spread(one, other) => {
-                vec![*one, *other]
-            }
-            Self::Select { condition, then, otherwise } => vec![*condition, *then, *otherwise],
-        }
-    }
+    Show,
+    /// What the variable with this number held before this execution: of one with slots, as many rows as the operand has.
+    Read(usize),
 }
 
 /// A value with how it is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Node {
     pub(crate) operation: Operation,
+    /// The values that it takes.
+    pub(crate) operands: Vec<Value>,
     pub(crate) tensor: Tensor,
 }
 
@@ -95,10 +72,10 @@ pub(crate) struct Kept {
     pub(crate) slots: Option<u32>,
     /// What each element begins with.
     pub(crate) initial: Scalar,
-    /// What is kept after an execution, of the slots that were in the batch.
-    pub(crate) next: Value,
     /// The read of it.
     pub(crate) read: Value,
+    /// What is kept after an execution, of the slots that were in the batch.
+    pub(crate) next: Value,
 }
 
 impl Kept {
@@ -151,6 +128,14 @@ impl Graph {
 
     pub(crate) fn tensor(&self, value: Value) -> &Tensor {
         &self.nodes[value.0].tensor
+    }
+
+    /// What a value is called in files: an input by its name, which has no dots, and others by their number.
+    pub(crate) fn value_name(&self, value: Value) -> String {
+        match &self.nodes[value.0].operation {
+            Operation::Input(name) => name.clone(),
+            _ => format!("value.{}", value.0),
+        }
     }
 
     /// The nodes in order, each with its value.

@@ -31,9 +31,9 @@ mod decimal;
 pub mod formulas;
 mod widening;
 
-pub mod onnx;
-pub mod openvino;
-pub mod tensorflow;
-pub mod torchscript;
+mod onnx;
+mod openvino;
+mod tensorflow;
+mod torchscript;
 
 pub mod format;

@@ -17,11 +17,8 @@ use crate::{
 
 const FORMAT: &str = "ONNX";
 
-/// The file of a graph.
-///
-/// # Errors
-/// When the graph keeps state, which ONNX has no place for.
-pub fn model(graph: &Graph) -> Result<Vec<u8>, Refusal> {
+/// The file of a graph, which keeps no state.
+pub(crate) fn model(graph: &Graph) -> Result<Vec<u8>, Refusal> {
     if graph.has_state() {
         let reason =
             "a graph keeps nothing from one execution to the next; let the server keep the state (implicit state)";
@@ -29,7 +26,7 @@ pub fn model(graph: &Graph) -> Result<Vec<u8>, Refusal> {
     }
     // Of these onnxruntime has kernels on a CPU for `Add`, `Mul`, `Where`, `CumSum` and `Expand`.
     let graph = widened(graph, ElementType::widened);
-    let reads_texts = graph.nodes.iter().any(|node| matches!(node.operation, Operation::Parse(_)));
+    let reads_texts = graph.nodes.iter().any(|node| node.operation == Operation::Parse);
     let (ir_version, version) = if reads_texts { (9, 20) } else { (8, 13) };
     let model = proto::Model {
         ir_version,
@@ -56,38 +53,30 @@ impl<'a> Writer<'a> {
         }
         for (name, value) in &self.graph.outputs {
             // Two outputs may be one value, and each needs a name of its own.
-            self.operator("Identity", &[self.name(*value)], name.clone(), Vec::new());
+            self.operator("Identity", &[self.graph.value_name(*value)], name.clone(), Vec::new());
         }
         self.written.input = self.graph.inputs().map(|(name, tensor)| described(name, tensor)).collect();
         self.written.output = self.graph.outputs().map(|(name, tensor)| described(name, tensor)).collect();
         self.written
     }
 
-    /// What a value is called. Inputs have no dots in their names.
-    fn name(&self, value: Value) -> String {
-        match &self.graph.nodes[value.0].operation {
-            Operation::Input(name) => name.clone(),
-            _ => format!("value.{}", value.0),
-        }
-    }
-
     fn node(&mut self, value: Value, node: &Node) {
-        let made = self.name(value);
-        let operands: Vec<_> = node.operation.operands().into_iter().map(|operand| self.name(operand)).collect();
+        let made = self.graph.value_name(value);
+        let operands: Vec<_> = node.operands.iter().map(|operand| self.graph.value_name(*operand)).collect();
         let element = node.tensor.element;
         match &node.operation {
             Operation::Input(_) => {}
             Operation::Constant(scalar) => self.initializer(made, element, scalar),
-            Operation::Cast(_) | Operation::Show(_) => self.cast(&operands, made, element),
-            Operation::Add(..) => self.operator("Add", &operands, made, Vec::new()),
-            Operation::Multiply(..) => self.operator("Mul", &operands, made, Vec::new()),
-            Operation::Not(_) => self.operator("Not", &operands, made, Vec::new()),
-            Operation::And(..) => self.operator("And", &operands, made, Vec::new()),
-            Operation::Select { .. } => self.operator("Where", &operands, made, Vec::new()),
-            Operation::RowSum(of) => self.row_sum(*of, made),
-            Operation::Spread(of, like) => self.spread(*of, *like, made),
-            Operation::Parse(text) => self.parse(*text, made, element),
-            Operation::Read { .. } => unreachable!("a graph with state was refused"),
+            Operation::Cast | Operation::Show => self.cast(&operands, made, element),
+            Operation::Add => self.operator("Add", &operands, made, Vec::new()),
+            Operation::Multiply => self.operator("Mul", &operands, made, Vec::new()),
+            Operation::Not => self.operator("Not", &operands, made, Vec::new()),
+            Operation::And => self.operator("And", &operands, made, Vec::new()),
+            Operation::Select => self.operator("Where", &operands, made, Vec::new()),
+            Operation::RowSum => self.row_sum(node.operands[0], made),
+            Operation::Spread => self.spread(&operands, made),
+            Operation::Parse => self.parse(&operands[0], made, element),
+            Operation::Read(_) => unreachable!("a graph with state was refused"),
         }
     }
 
@@ -103,7 +92,7 @@ impl<'a> Writer<'a> {
     }
 
     fn cast(&mut self, operands: &[String], made: String, to: ElementType) {
-        self.operator("Cast", operands, made, vec![proto::Attribute::integer("to", to.onnx().into())]);
+        self.operator("Cast", operands, made, vec![proto::Attribute::integer("to", to.row().onnx.into())]);
     }
 
     /// A constant of one element.
@@ -111,7 +100,7 @@ impl<'a> Writer<'a> {
         let bytes = scalar.bytes(element).expect("the builder checked it");
         let (raw_data, string_data) =
             if element == ElementType::Text { (None, vec![bytes]) } else { (Some(bytes), Vec::new()) };
-        let tensor = proto::Tensor { dims: Vec::new(), data_type: element.onnx(), string_data, name, raw_data };
+        let tensor = proto::Tensor { dims: Vec::new(), data_type: element.row().onnx, string_data, name, raw_data };
         self.written.initializer.push(tensor);
     }
 
@@ -123,7 +112,12 @@ impl<'a> Writer<'a> {
         }
         let all = format!("{made}.axes");
         self.integers(all.clone(), &axes);
-        self.operator("ReduceSum", &[self.name(of), all], made, vec![proto::Attribute::integer("keepdims", 1)]);
+        self.operator(
+            "ReduceSum",
+            &[self.graph.value_name(of), all],
+            made,
+            vec![proto::Attribute::integer("keepdims", 1)],
+        );
     }
 
     /// The last of the partial sums, because onnxruntime's `ReduceSum` adds whole numbers as floating-point ones, which neither wrap
@@ -131,7 +125,7 @@ impl<'a> Writer<'a> {
     fn whole_row_sum(&mut self, of: Value, axes: &[i64], made: &str) {
         let last = format!("{made}.last");
         self.integers(last.clone(), &[-1]);
-        let mut summed = self.name(of);
+        let mut summed = self.graph.value_name(of);
         for axis in axes {
             let [along, partial] = ["axis", "partial"].map(|part| format!("{made}.{part}.{axis}"));
             self.initializer(along.clone(), ElementType::Int64, &Scalar::Whole((*axis).into()));
@@ -150,28 +144,27 @@ impl<'a> Writer<'a> {
     fn integers(&mut self, name: String, numbers: &[i64]) {
         self.written.initializer.push(proto::Tensor {
             dims: vec![i64::try_from(numbers.len()).expect("a list is short")],
-            data_type: ElementType::Int64.onnx(),
+            data_type: ElementType::Int64.row().onnx,
             name,
             raw_data: Some(numbers.iter().flat_map(|number| number.to_le_bytes()).collect()),
             ..proto::Tensor::default()
         });
     }
 
-    fn spread(&mut self, of: Value, like: Value, made: String) {
+    fn spread(&mut self, operands: &[String], made: String) {
         let shape = format!("{made}.shape");
-        self.operator("Shape", &[self.name(like)], shape.clone(), Vec::new());
-        self.operator("Expand", &[self.name(of), shape], made, Vec::new());
+        self.operator("Shape", &operands[1..], shape.clone(), Vec::new());
+        self.operator("Expand", &[operands[0].clone(), shape], made, Vec::new());
     }
 
     /// What is no number is put aside before the cast, which would fail at it.
-    fn parse(&mut self, text: Value, made: String, element: ElementType) {
+    fn parse(&mut self, text: &String, made: String, element: ElementType) {
         let [is_number, zero, number] = ["is_number", "zero", "number"].map(|part| format!("{made}.{part}"));
-        let text = self.name(text);
         let (least, greatest) = element.range().expect("the builder takes whole numbers alone");
         let pattern = proto::Attribute::text("pattern", &decimal::pattern(least, greatest));
-        self.operator("RegexFullMatch", std::slice::from_ref(&text), is_number.clone(), vec![pattern]);
+        self.operator("RegexFullMatch", std::slice::from_ref(text), is_number.clone(), vec![pattern]);
         self.initializer(zero.clone(), ElementType::Text, &Scalar::Text("0".into()));
-        self.operator("Where", &[is_number, text, zero], number.clone(), Vec::new());
+        self.operator("Where", &[is_number, text.clone(), zero], number.clone(), Vec::new());
         self.cast(&[number], made, element);
     }
 }
@@ -183,7 +176,7 @@ fn described(name: &str, tensor: &Tensor) -> proto::ValueInfo {
         Dim::Open => proto::Size::Named("elements".into()),
     };
     let dim = tensor.shape.dims().iter().map(|dim| proto::Dimension { size: Some(size(dim)) }).collect();
-    let tensor = proto::TensorType { elem_type: tensor.element.onnx(), shape: Some(proto::Shape { dim }) };
+    let tensor = proto::TensorType { elem_type: tensor.element.row().onnx, shape: Some(proto::Shape { dim }) };
     proto::ValueInfo { name: name.into(), kind: Some(proto::Type { tensor: Some(tensor) }) }
 }
 

@@ -7,23 +7,18 @@ use std::collections::BTreeMap;
 use crate::{
     element::{ElementType, Scalar},
     error::Refusal,
-    graph::{Graph, Kept, Node, Operation, Tensor, Value, Variable},
+    graph::{Graph, Kept, Node, Operation, Tensor, Value},
     shape::{Dim, Shape},
     widening::widened,
 };
 use document::{Document, Layer, Port, names, sizes};
 
-pub use document::Ir;
-
 const FORMAT: &str = "OpenVINO IR";
 const BROADCAST: &str = "auto_broadcast=\"numpy\"";
 
-/// The files of a graph.
-///
-/// # Errors
-/// When the graph has texts.
-pub fn model(graph: &Graph) -> Result<Ir, Refusal> {
-    if graph.elements().any(|element| element.openvino().is_none()) {
+/// The files of a graph, which has no texts: the XML, and the constants.
+pub(crate) fn model(graph: &Graph) -> Result<(String, Vec<u8>), Refusal> {
+    if graph.elements().any(|element| element.row().openvino.is_none()) {
         return Err(Refusal::new(FORMAT, "its operations neither read nor write numbers as texts"));
     }
     let graph = widened(graph, computed_in);
@@ -42,17 +37,6 @@ fn computed_in(element: ElementType) -> ElementType {
     }
 }
 
-/// The type whose numbers are right when a graph has this one: those of more than 32 bits are computed in 32, and up to OpenVINO 2024
-/// those of UINT32 in 31.
-#[must_use]
-pub fn exact_as(element: ElementType) -> ElementType {
-    match element {
-        ElementType::Int64 | ElementType::Uint32 | ElementType::Uint64 => ElementType::Int32,
-        ElementType::Fp64 => ElementType::Fp32,
-        other => other,
-    }
-}
-
 struct Writer<'a> {
     graph: &'a Graph,
     document: Document,
@@ -67,7 +51,7 @@ impl<'a> Writer<'a> {
         Self { graph, document: Document::default(), values: Vec::new(), kept: BTreeMap::new() }
     }
 
-    fn model(mut self) -> Ir {
+    fn model(mut self) -> (String, Vec<u8>) {
         for node in &self.graph.nodes {
             let port = self.node(node);
             self.values.push(port);
@@ -86,21 +70,21 @@ impl<'a> Writer<'a> {
     }
 
     fn node(&mut self, node: &Node) -> Port {
-        let operands: Vec<_> = node.operation.operands().into_iter().map(|operand| self.port(operand)).collect();
+        let operands: Vec<_> = node.operands.iter().map(|operand| self.port(*operand)).collect();
         let tensor = node.tensor.clone();
         match &node.operation {
             Operation::Input(name) => self.parameter(name, tensor),
             Operation::Constant(scalar) => self.document.constant(tensor, &scalar_bytes(scalar, node.tensor.element)),
-            Operation::Cast(_) => self.cast(&operands[0], tensor),
-            Operation::Add(..) => self.numpy("Add", &operands, tensor),
-            Operation::Multiply(..) => self.numpy("Multiply", &operands, tensor),
-            Operation::Not(_) => self.layer("LogicalNot", "opset1", "", &operands, tensor),
-            Operation::And(..) => self.numpy("LogicalAnd", &operands, tensor),
-            Operation::Select { .. } => self.select(&operands, tensor),
-            Operation::RowSum(_) => self.row_sum(&operands[0], tensor),
-            Operation::Spread(..) => self.spread(&operands[0], &operands[1], tensor),
-            Operation::Read { variable, like } => self.read(*variable, &self.port(*like)),
-            Operation::Parse(_) | Operation::Show(_) => unreachable!("a graph with texts was refused"),
+            Operation::Cast => self.cast(&operands[0], tensor),
+            Operation::Add => self.numpy("Add", &operands, tensor),
+            Operation::Multiply => self.numpy("Multiply", &operands, tensor),
+            Operation::Not => self.layer("LogicalNot", "opset1", "", &operands, tensor),
+            Operation::And => self.numpy("LogicalAnd", &operands, tensor),
+            Operation::Select => self.select(&operands, tensor),
+            Operation::RowSum => self.row_sum(&operands[0], tensor),
+            Operation::Spread => self.spread(&operands[0], &operands[1], tensor),
+            Operation::Read(variable) => self.read(*variable, &operands[0]),
+            Operation::Parse | Operation::Show => unreachable!("a graph with texts was refused"),
         }
     }
 
@@ -206,12 +190,12 @@ impl<'a> Writer<'a> {
         self.layer("Broadcast", "opset3", "mode=\"numpy\"", &[of.clone(), shape], tensor)
     }
 
-    fn read(&mut self, variable: Variable, like: &Port) -> Port {
-        let kept = &self.graph.variables[variable.0];
+    fn read(&mut self, variable: usize, like: &Port) -> Port {
+        let kept = &self.graph.variables[variable];
         let whole = Tensor::new(kept.element, Shape::new(kept.dims().into_iter().map(Dim::Fixed).collect()));
         let initial = self.document.constant(whole.clone(), &kept.bytes());
         let all = self.layer("ReadValue", "opset6", &variable_data(kept), &[initial], whole);
-        self.kept.insert(variable.0, all.clone());
+        self.kept.insert(variable, all.clone());
         if kept.slots.is_none() {
             return all;
         }

@@ -13,7 +13,7 @@ use crate::{
     decimal,
     element::{ElementType, Scalar},
     error::Refusal,
-    graph::{Graph, Kept, Node, Operation, Tensor, Value, Variable},
+    graph::{Graph, Kept, Node, Operation, Tensor, Value},
     shape::{Dim, Shape},
     widening::widened,
 };
@@ -27,8 +27,7 @@ const INITIALIZER: &str = "initialize.variables";
 const PRODUCER: i32 = 440;
 
 /// The `saved_model.pb` of a graph.
-#[must_use]
-pub fn saved_model(graph: &Graph) -> Vec<u8> {
+pub(crate) fn saved_model(graph: &Graph) -> Vec<u8> {
     let graph = widened(graph, ElementType::widened);
     let mut signatures = BTreeMap::from([(SIGNATURE.to_owned(), signature(&graph))]);
     if graph.has_state() {
@@ -42,11 +41,8 @@ pub fn saved_model(graph: &Graph) -> Vec<u8> {
     proto::SavedModel { schema_version: 1, meta_graphs: vec![meta_graph] }.encode_to_vec()
 }
 
-/// The frozen `GraphDef` of a graph: inputs and outputs are nodes of their names.
-///
-/// # Errors
-/// When the graph keeps state, because nothing initializes a frozen graph's variables.
-pub fn graph_def(graph: &Graph) -> Result<Vec<u8>, Refusal> {
+/// The frozen `GraphDef` of a graph, which keeps no state: nothing initializes its variables. Inputs and outputs are nodes of their names.
+pub(crate) fn graph_def(graph: &Graph) -> Result<Vec<u8>, Refusal> {
     if graph.has_state() {
         return Err(Refusal::new("TensorFlow GraphDef", "a frozen graph has no variables; a SavedModel has"));
     }
@@ -58,7 +54,7 @@ fn signature(graph: &Graph) -> proto::Signature {
     let described = |(name, tensor): (&str, &Tensor)| {
         let info = proto::TensorInfo {
             name: format!("{name}:0"),
-            dtype: tensor.element.tensorflow(),
+            dtype: tensor.element.row().tensorflow,
             shape: Some(shape(&tensor.shape)),
         };
         (name.to_owned(), info)
@@ -104,24 +100,17 @@ impl<'a> Writer<'a> {
         let assigned: Vec<_> = self.graph.variables.iter().map(|kept| format!("^{}.assign", kept.name)).collect();
         for (name, value) in &self.graph.outputs {
             // Whoever asks for an output has the variables assigned to.
-            let inputs = [vec![self.name(*value)], assigned.clone()].concat();
+            let inputs = [vec![self.graph.value_name(*value)], assigned.clone()].concat();
             self.nodes.operation(name, "Identity", &inputs, &[("T", of_type(self.graph.tensor(*value).element))]);
         }
         self.nodes.graph(PRODUCER)
     }
 
-    /// What a value is called. Inputs have no dots in their names.
-    fn name(&self, value: Value) -> String {
-        match &self.graph.nodes[value.0].operation {
-            Operation::Input(name) => name.clone(),
-            _ => format!("value.{}", value.0),
-        }
-    }
-
     fn node(&mut self, value: Value, node: &Node) {
-        let made = self.name(value);
-        let operands = node.operation.operands();
-        let names: Vec<_> = operands.iter().map(|operand| self.name(*operand)).collect();
+        let made = self.graph.value_name(value);
+        let operands = &node.operands;
+        let names: Vec<_> = operands.iter().map(|operand| self.graph.value_name(*operand)).collect();
+        let element_of = |operand: usize| self.graph.tensor(operands[operand]).element;
         let element = node.tensor.element;
         let of_element = ("T", of_type(element));
         match &node.operation {
@@ -132,19 +121,17 @@ impl<'a> Writer<'a> {
                 &[("dtype", of_type(element)), ("shape", proto::Given::Shape(shape(&node.tensor.shape)))],
             ),
             Operation::Constant(scalar) => self.nodes.scalar(&made, element, scalar),
-            Operation::Cast(of) => self.nodes.cast(&made, self.name(*of), self.graph.tensor(*of).element, element),
-            Operation::Add(..) => self.nodes.operation(&made, "AddV2", &names, &[of_element]),
-            Operation::Multiply(..) => self.nodes.operation(&made, "Mul", &names, &[of_element]),
-            Operation::Not(_) => self.nodes.operation(&made, "LogicalNot", &names, &[]),
-            Operation::And(..) => self.nodes.operation(&made, "LogicalAnd", &names, &[]),
-            Operation::Select { .. } => self.select(&made, &names, element),
-            Operation::RowSum(of) => self.row_sum(&made, *of),
-            Operation::Spread(_, like) => self.spread(&made, &names, element, *like),
-            Operation::Parse(_) => self.parse(&made, &names[0], element),
-            Operation::Show(of) => {
-                self.nodes.operation(&made, "AsString", &names, &[("T", of_type(self.graph.tensor(*of).element))]);
-            }
-            Operation::Read { variable, like } => self.read(&made, *variable, *like),
+            Operation::Cast => self.nodes.cast(&made, names[0].clone(), element_of(0), element),
+            Operation::Add => self.nodes.operation(&made, "AddV2", &names, &[of_element]),
+            Operation::Multiply => self.nodes.operation(&made, "Mul", &names, &[of_element]),
+            Operation::Not => self.nodes.operation(&made, "LogicalNot", &names, &[]),
+            Operation::And => self.nodes.operation(&made, "LogicalAnd", &names, &[]),
+            Operation::Select => self.select(&made, &names, element),
+            Operation::RowSum => self.row_sum(&made, operands[0]),
+            Operation::Spread => self.spread(&made, &names, element, operands[1]),
+            Operation::Parse => self.parse(&made, &names[0], element),
+            Operation::Show => self.nodes.operation(&made, "AsString", &names, &[("T", of_type(element_of(0)))]),
+            Operation::Read(variable) => self.read(&made, *variable, node.operands[0]),
         }
     }
 
@@ -169,11 +156,16 @@ impl<'a> Writer<'a> {
         let element = tensor.element;
         let indexes = ("Tidx", of_type(ElementType::Int32));
         if element.range().is_some() {
-            return self.whole_row_sum(made, self.name(of), element, &axes, tensor.shape.dims().len());
+            return self.whole_row_sum(made, self.graph.value_name(of), element, &axes, tensor.shape.dims().len());
         }
         let all = self.nodes.integers(format!("{made}.axes"), &axes);
         let keeps = ("keep_dims", proto::Given::Truth(true));
-        self.nodes.operation(made, "Sum", &[self.name(of), all], &[("T", of_type(element)), indexes, keeps]);
+        self.nodes.operation(
+            made,
+            "Sum",
+            &[self.graph.value_name(of), all],
+            &[("T", of_type(element)), indexes, keeps],
+        );
     }
 
     /// The last of the partial sums, because OpenVINO adds whole numbers as floating-point ones otherwise. A row needs an element for
@@ -204,7 +196,7 @@ impl<'a> Writer<'a> {
 
     fn shape_of(&mut self, made: &str, of: Value) {
         let types = [("T", of_type(self.graph.tensor(of).element)), ("out_type", of_type(ElementType::Int32))];
-        self.nodes.operation(made, "Shape", &[self.name(of)], &types);
+        self.nodes.operation(made, "Shape", &[self.graph.value_name(of)], &types);
     }
 
     fn spread(&mut self, made: &str, names: &[String], element: ElementType, like: Value) {
@@ -239,8 +231,8 @@ impl<'a> Writer<'a> {
     }
 
     /// All that is kept, and of it as many rows as `like` has.
-    fn read(&mut self, made: &str, variable: Variable, like: Value) {
-        let kept = &self.graph.variables[variable.0];
+    fn read(&mut self, made: &str, variable: usize, like: Value) {
+        let kept = &self.graph.variables[variable];
         let part = |part: &str| format!("{}.{part}", kept.name);
         let dtype = ("dtype", of_type(kept.element));
         let dims = kept.dims();
@@ -285,7 +277,7 @@ impl<'a> Writer<'a> {
     /// The rows that were in the batch, and behind them those that were not, as they were.
     fn assign(&mut self, kept: &Kept) {
         let part = |part: &str| format!("{}.{part}", kept.name);
-        let mut next = self.name(kept.next);
+        let mut next = self.graph.value_name(kept.next);
         if kept.slots.is_some() {
             let inputs = [part("all"), part("rows"), part("rows"), part("step")];
             self.nodes.strided(&part("others"), &inputs, kept.element, 0, 1);

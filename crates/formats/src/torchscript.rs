@@ -30,15 +30,12 @@ const WORDS: [&str; 41] = [
 ];
 const WRITABLE: &str = "a string takes everything";
 
-/// The file of a graph.
-///
-/// # Errors
-/// When the graph has a type that torch has no tensors of, or a name that is a word of the language.
-pub fn model(graph: &Graph) -> Result<Vec<u8>, Refusal> {
+/// The file of a graph, of types that torch has tensors of and of names that are no words of the language.
+pub(crate) fn model(graph: &Graph) -> Result<Vec<u8>, Refusal> {
     if let Some(obstacle) = texts::obstacle(graph) {
         return Err(Refusal::new(FORMAT, obstacle));
     }
-    let is_unknown = |element: &ElementType| *element != ElementType::Text && element.torch().is_none();
+    let is_unknown = |element: &ElementType| *element != ElementType::Text && element.row().torch.is_none();
     if let Some(element) = graph.elements().find(is_unknown) {
         return Err(Refusal::new(FORMAT, format!("torch has no tensors of {element} that it computes with")));
     }
@@ -70,7 +67,7 @@ fn module(graph: &Graph) -> Object {
 
 /// A tensor over a storage, which is a file of the archive.
 fn buffer(index: usize, kept: &Kept) -> Object {
-    let (_, storage) = kept.element.torch().expect("a graph with other types was refused");
+    let (_, storage) = kept.element.row().torch.expect("a graph with other types was refused");
     let dims = kept.dims();
     let integers = |numbers: &[u32]| Object::Tuple(numbers.iter().copied().map(Object::Integer).collect());
     // Every axis but the first is 1.
@@ -149,39 +146,37 @@ fn name(graph: &Graph, value: Value) -> String {
 
 /// How a value is made; none of an input.
 fn expression(graph: &Graph, node: &Node) -> Option<String> {
-    let operands: Vec<_> = node.operation.operands().into_iter().map(|operand| name(graph, operand)).collect();
+    let operands: Vec<_> = node.operands.iter().map(|operand| name(graph, *operand)).collect();
     let all = operands.join(", ");
     let element = node.tensor.element;
-    let dtype = element.torch().map_or(0, |(number, _)| number);
+    let dtype = element.row().torch.map_or(0, |(number, _)| number);
     Some(match &node.operation {
         Operation::Input(_) => return None,
         Operation::Constant(scalar) => {
             format!("torch.full([], {}, dtype={dtype}, layout=None, device=None, pin_memory=None)", literal(scalar))
         }
-        Operation::Cast(_) => format!("torch.to({all}, {dtype})"),
-        Operation::Add(..) => format!("torch.add({all})"),
-        Operation::Multiply(..) => format!("torch.mul({all})"),
-        Operation::Not(_) => format!("torch.logical_not({all})"),
-        Operation::And(..) => format!("torch.logical_and({all})"),
-        Operation::Select { .. } => format!("torch.where({all})"),
-        Operation::RowSum(of) => {
-            let axes: Vec<_> = graph.tensor(*of).shape.row_axes().map(|axis| axis.to_string()).collect();
+        Operation::Cast => format!("torch.to({all}, {dtype})"),
+        Operation::Add => format!("torch.add({all})"),
+        Operation::Multiply => format!("torch.mul({all})"),
+        Operation::Not => format!("torch.logical_not({all})"),
+        Operation::And => format!("torch.logical_and({all})"),
+        Operation::Select => format!("torch.where({all})"),
+        Operation::RowSum => {
+            let axes: Vec<_> = graph.tensor(node.operands[0]).shape.row_axes().map(|axis| axis.to_string()).collect();
             // Without its type a sum of whole numbers has 64 bits.
             format!("torch.sum({all}, [{}], True, dtype={dtype})", axes.join(", "))
         }
-        Operation::Spread(..) if element == ElementType::Text => {
+        Operation::Spread if element == ElementType::Text => {
             format!("torch.mul({}, torch.len({}))", operands[0], operands[1])
         }
-        Operation::Spread(..) => format!("torch.contiguous(torch.expand_as({all}))"),
+        Operation::Spread => format!("torch.contiguous(torch.expand_as({all}))"),
         // The rows are a view of the buffer, which changes.
-        Operation::Read { variable, like } => {
-            format!("torch.clone({})", rows(&graph.variables[variable.0], &name(graph, *like)))
-        }
-        Operation::Parse(_) => {
+        Operation::Read(variable) => format!("torch.clone({})", rows(&graph.variables[*variable], &all)),
+        Operation::Parse => {
             let (least, greatest) = element.range().expect("the builder takes whole numbers alone");
             format!("(self).parsed({all}, {least}, {greatest}, {dtype}, )")
         }
-        Operation::Show(_) => format!("(self).shown({all}, )"),
+        Operation::Show => format!("(self).shown({all}, )"),
     })
 }
 

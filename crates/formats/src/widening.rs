@@ -3,35 +3,37 @@
 use crate::{
     builder::GraphBuilder,
     element::ElementType,
-    error::GraphError,
-    graph::{Graph, Operation, Value, Variable},
+    graph::{Graph, Kept, Node, Operation, Value},
 };
 
 /// The same graph, with everything that is computed or kept in a type computed or kept in the one that `wider` gives for it, and each result
 /// brought back. Whole numbers wrap in their own width all the same.
 pub(crate) fn widened(graph: &Graph, wider: impl Fn(ElementType) -> ElementType) -> Graph {
-    Widening { wider, values: Vec::new() }.graph(graph).expect("the types of a graph still fit, one for one")
+    Widening { wider, values: Vec::new(), reads: Vec::new() }
+        .graph(graph)
+        .expect("the types of a graph still fit, one for one")
 }
+
+type Made<T> = Result<T, String>;
 
 struct Widening<W> {
     wider: W,
     /// For each value of the old graph the one of the new.
     values: Vec<Value>,
+    /// The reads of the variables, as they are kept.
+    reads: Vec<Value>,
 }
 
 impl<W: Fn(ElementType) -> ElementType> Widening<W> {
-    fn graph(mut self, graph: &Graph) -> Result<Graph, GraphError> {
+    fn graph(mut self, graph: &Graph) -> Made<Graph> {
         let mut new = GraphBuilder::new(&graph.name)?;
-        for kept in &graph.variables {
-            new.variable(&kept.name, (self.wider)(kept.element), kept.slots, kept.initial.clone())?;
-        }
         for node in &graph.nodes {
-            let value = self.node(&mut new, &node.operation, graph, node.tensor.element)?;
+            let value = self.node(&mut new, node, &graph.variables)?;
             self.values.push(value);
         }
-        for (index, kept) in graph.variables.iter().enumerate() {
+        for (kept, read) in graph.variables.iter().zip(&self.reads) {
             let next = self.wide(&mut new, kept.next)?;
-            new.assign(Variable(index), next)?;
+            new.assign(*read, next)?;
         }
         for (name, value) in &graph.outputs {
             new.output(name, self.again(*value))?;
@@ -44,50 +46,46 @@ impl<W: Fn(ElementType) -> ElementType> Widening<W> {
     }
 
     /// The value in the type that it is computed in.
-    fn wide(&self, new: &mut GraphBuilder, value: Value) -> Result<Value, GraphError> {
+    fn wide(&self, new: &mut GraphBuilder, value: Value) -> Made<Value> {
         let value = self.again(value);
         let wider = (self.wider)(new.tensor(value)?.element);
         new.cast(value, wider)
     }
 
-    fn node(
-        &self,
-        new: &mut GraphBuilder,
-        operation: &Operation,
-        graph: &Graph,
-        element: ElementType,
-    ) -> Result<Value, GraphError> {
-        let wide = match operation {
-            Operation::Input(name) => {
-                let (_, tensor) = graph.inputs().find(|(known, _)| known == name).expect("it is one of its inputs");
-                new.input(name, tensor.clone())
-            }
+    /// What a node takes: in the type that it is computed in what is added up or handed on, and all else as it was.
+    fn operands(&self, new: &mut GraphBuilder, node: &Node) -> Made<Vec<Value>> {
+        let is_wide = |place| match node.operation {
+            Operation::Add | Operation::Multiply | Operation::Select | Operation::RowSum => true,
+            Operation::Spread => place == 0,
+            _ => false,
+        };
+        let operands = node.operands.iter().enumerate();
+        let new =
+            operands.map(|(place, value)| if is_wide(place) { self.wide(new, *value) } else { Ok(self.again(*value)) });
+        new.collect()
+    }
+
+    fn node(&mut self, new: &mut GraphBuilder, node: &Node, variables: &[Kept]) -> Made<Value> {
+        let element = node.tensor.element;
+        let of = self.operands(new, node)?;
+        let wide = match &node.operation {
+            Operation::Input(name) => new.input(name, node.tensor.clone()),
             Operation::Constant(scalar) => new.constant(element, scalar.clone()),
-            Operation::Cast(value) => new.cast(self.again(*value), element),
-            Operation::Not(value) => new.not(self.again(*value)),
-            Operation::And(one, other) => new.and(self.again(*one), self.again(*other)),
-            Operation::Parse(value) => new.parse(self.again(*value), element),
-            Operation::Show(value) => new.show(self.again(*value)),
-            Operation::Read { variable, like } => new.read(*variable, self.again(*like)),
-            Operation::Add(one, other) => {
-                let (one, other) = (self.wide(new, *one)?, self.wide(new, *other)?);
-                new.add(one, other)
-            }
-            Operation::Multiply(one, other) => {
-                let (one, other) = (self.wide(new, *one)?, self.wide(new, *other)?);
-                new.multiply(one, other)
-            }
-            Operation::Select { condition, then, otherwise } => {
-                let (then, otherwise) = (self.wide(new, *then)?, self.wide(new, *otherwise)?);
-                new.select(self.again(*condition), then, otherwise)
-            }
-            Operation::RowSum(value) => {
-                let value = self.wide(new, *value)?;
-                new.row_sum(value)
-            }
-            Operation::Spread(value, like) => {
-                let value = self.wide(new, *value)?;
-                new.spread(value, self.again(*like))
+            Operation::Cast => new.cast(of[0], element),
+            Operation::Add => new.add(of[0], of[1]),
+            Operation::Multiply => new.multiply(of[0], of[1]),
+            Operation::Not => new.not(of[0]),
+            Operation::And => new.and(of[0], of[1]),
+            Operation::Select => new.select(of[0], of[1], of[2]),
+            Operation::RowSum => new.row_sum(of[0]),
+            Operation::Spread => new.spread(of[0], of[1]),
+            Operation::Parse => new.parse(of[0], element),
+            Operation::Show => new.show(of[0]),
+            Operation::Read(variable) => {
+                let Kept { name, element, slots, initial, .. } = &variables[*variable];
+                let read = new.variable(name, (self.wider)(*element), *slots, initial.clone(), of[0]);
+                self.reads.extend(&read);
+                read
             }
         }?;
         if element == ElementType::Text { Ok(wide) } else { new.cast(wide, element) }
@@ -115,12 +113,7 @@ mod tests {
         let operations: Vec<_> = wide.nodes.iter().map(|node| (&node.operation, node.tensor.element)).collect();
         assert!(matches!(
             operations[..],
-            [
-                (Operation::Input(_), Int8),
-                (Operation::Cast(_), Int32),
-                (Operation::Add(..), Int32),
-                (Operation::Cast(_), Int8)
-            ]
+            [(Operation::Input(_), Int8), (Operation::Cast, Int32), (Operation::Add, Int32), (Operation::Cast, Int8)]
         ));
         assert_eq!(widened(&graph, |element| element), graph);
     }

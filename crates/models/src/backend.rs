@@ -6,15 +6,22 @@ use super::options::CorridType;
 use wire::proto::model_instance_group::Kind;
 
 /// What a backend is like.
-struct Traits {
+pub(super) struct Traits {
     token: &'static str,
-    in_config: &'static str,
-    format: Option<Format>,
-    keeps_by_row: bool,
-    platform: &'static str,
-    kind: Kind,
-    corrid: CorridType,
-    last_release: Option<&'static str>,
+    /// Its name in configurations.
+    pub(super) in_config: &'static str,
+    /// The format of its files; none of the backends whose models are programs.
+    pub(super) format: Option<Format>,
+    /// Whether a model can keep state by row: the place in the batch.
+    pub(super) keeps_by_row: bool,
+    /// What configurations say besides the backend.
+    pub(super) platform: &'static str,
+    /// On what instances run.
+    pub(super) kind: Kind,
+    /// The type of the CORRID control where nobody asks for one: the client's own, and where a format has none such the nearest.
+    pub(super) corrid: CorridType,
+    /// The last release of the server that has it, where there is one: YEAR.MONTH.
+    pub(super) last_release: Option<&'static str>,
 }
 
 const PROGRAM: Traits = Traits {
@@ -91,43 +98,13 @@ impl Backend {
         self.row().token
     }
 
-    /// Its name in configurations.
-    pub(super) fn in_config(self) -> &'static str {
-        self.row().in_config
-    }
-
-    /// The format of its files; none of the backends whose models are programs.
-    pub(super) fn format(self) -> Option<Format> {
-        self.row().format
+    /// What sets it apart.
+    pub(super) fn traits(self) -> &'static Traits {
+        self.row()
     }
 
     /// Whether its models are this project's programs, which keep any state and obey the parameters.
     pub(super) fn is_program(self) -> bool {
-        self.format().is_none()
-    }
-
-    /// Whether a model can keep state by row: the place in the batch.
-    pub(super) fn keeps_by_row(self) -> bool {
-        self.row().keeps_by_row
-    }
-
-    /// What configurations say besides the backend.
-    pub(super) fn platform(self) -> &'static str {
-        self.row().platform
-    }
-
-    /// On what instances run.
-    pub(super) fn kind(self) -> Kind {
-        self.row().kind
-    }
-
-    /// The type of the CORRID control where nobody asks for one: the client's own, and where a format has none such the nearest.
-    pub(super) fn corrid(self) -> CorridType {
-        self.row().corrid
-    }
-
-    /// The last release of the server that has it, where there is one: YEAR.MONTH.
-    pub(super) fn last_release(self) -> Option<&'static str> {
-        self.row().last_release
+        self.row().format.is_none()
     }
 }

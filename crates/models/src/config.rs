@@ -3,7 +3,6 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{
-    family::{Answers, Traits},
     model::{INITIAL_FILE, Model},
     options::{ControlType, CorridType, InitialState, ModelOptions},
 };
@@ -17,6 +16,7 @@ use wire::proto::{
     },
 };
 use workload::{
+    answers::Answers,
     arithmetic::{Arithmetic, Formula},
     model::Strategy,
 };
@@ -33,8 +33,6 @@ const ECHOES: [(&str, DataType); 6] = [
     ("SLOT", DataType::TypeInt32),
     ("INSTANCE", DataType::TypeInt32),
 ];
-/// The answers to each request of the decoupled models, and the executions of each request of the iterative ones.
-const TIMES: &str = "3";
 
 pub(super) fn config(model: &Model<'_>) -> ModelConfig {
     let Model { backend, dtype, form, options, .. } = *model;
@@ -57,8 +55,8 @@ pub(super) fn config(model: &Model<'_>) -> ModelConfig {
     }
     ModelConfig {
         name: model.name(),
-        platform: backend.platform().to_owned(),
-        backend: backend.in_config().to_owned(),
+        platform: backend.traits().platform.to_owned(),
+        backend: backend.traits().in_config.to_owned(),
         max_batch_size: if form.batches { size(options.models.max_batch_size) } else { 0 },
         input: vec![ModelInput {
             name: names.input,
@@ -69,13 +67,12 @@ pub(super) fn config(model: &Model<'_>) -> ModelConfig {
         }],
         output: outputs,
         instance_group: vec![ModelInstanceGroup {
-            kind: backend.kind().into(),
+            kind: backend.traits().kind.into(),
             count: size(options.models.instances),
             ..Default::default()
         }],
         scheduling_choice: Some(SchedulingChoice::SequenceBatching(batching(model))),
-        model_transaction_policy: (traits.answers != Answers::Once)
-            .then_some(ModelTransactionPolicy { decoupled: true }),
+        model_transaction_policy: traits.answers.are_series().then_some(ModelTransactionPolicy { decoupled: true }),
         parameters: parameters(model)
             .into_iter()
             .map(|(key, string_value)| (key, ModelParameter { string_value }))
@@ -92,7 +89,7 @@ fn batching(model: &Model<'_>) -> ModelSequenceBatching {
         control_input: controls(model),
         state: traits.is_implicit.then(|| state(model)).into_iter().collect(),
         strategy_choice: Some(strategy_choice(model.strategy, model.form.batches, options)),
-        iterative_sequence: traits.answers == Answers::Iterative,
+        iterative_sequence: traits.answers.are_iterative(),
     }
 }
 
@@ -163,7 +160,7 @@ fn state(model: &Model<'_>) -> State {
 }
 
 fn parameters(model: &Model<'_>) -> BTreeMap<String, String> {
-    let traits: Traits = model.form.family.traits();
+    let traits = model.form.family.traits();
     let mut parameters = BTreeMap::from([(Formula::PARAMETER.to_owned(), model.formula.name().to_owned())]);
     let mut put = |key: &str, value: &str| _ = parameters.insert(key.to_owned(), value.to_owned());
     if model.backend.is_program() {
@@ -175,9 +172,9 @@ fn parameters(model: &Model<'_>) -> BTreeMap<String, String> {
         put(Arithmetic::INITIAL_STATE, &initial.to_string());
     }
     match traits.answers {
-        Answers::Once => {}
-        Answers::Decoupled => put("sequence_stress_responses", TIMES),
-        Answers::Iterative => put("sequence_stress_iterations", TIMES),
+        Answers::One => {}
+        Answers::Several(times) => put(Answers::RESPONSES, &times.to_string()),
+        Answers::EachOf(times) | Answers::LastOf(times) => put(Answers::ITERATIONS, &times.to_string()),
     }
     // Where it is told correlation IDs it would otherwise go by them.
     if traits.echoes && !traits.is_dyna && model.strategy == Strategy::Direct {

@@ -1,17 +1,10 @@
 //! The families of models: what sets some apart from others, whatever their backend and data type.
 
 use super::{backend::Backend, options::InitialState};
-use workload::{arithmetic::Formula, model::Strategy};
+use workload::{answers::Answers, arithmetic::Formula, model::Strategy};
 
-/// How often requests are answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answers {
-    Once,
-    /// So often, after one execution.
-    Decoupled,
-    /// At each of so many executions.
-    Iterative,
-}
+/// The answers to each request of the decoupled models, and the executions of each request of the iterative ones.
+const TIMES: u32 = 3;
 
 /// What a family is like.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +33,7 @@ const PLAIN: Traits = Traits {
     is_stateless: false,
     ragged: false,
     echoes: false,
-    answers: Answers::Once,
+    answers: Answers::One,
 };
 const OLDEST: Traits = Traits { strategy: Some(Strategy::Oldest), ..PLAIN };
 const DYNA: Traits = Traits { is_dyna: true, ..OLDEST };
@@ -69,12 +62,12 @@ workload::table! {
         /// The same by CORRID.
         DynaEcho = "dyna_echo", Traits { word: "echo", echoes: true, ..DYNA };
         /// Each request has three answers.
-        Decoupled = "decoupled", Traits { word: "decoupled", answers: Answers::Decoupled, ..PLAIN };
+        Decoupled = "decoupled", Traits { word: "decoupled", answers: Answers::Several(TIMES), ..PLAIN };
         /// The same by CORRID.
         DecoupledOldest = "decoupled_oldest",
-            Traits { word: "decoupled_oldest", answers: Answers::Decoupled, ..OLDEST };
+            Traits { word: "decoupled_oldest", answers: Answers::Several(TIMES), ..OLDEST };
         /// Each request is executed three times.
-        Iterative = "iterative", Traits { word: "iterative", answers: Answers::Iterative, ..PLAIN };
+        Iterative = "iterative", Traits { word: "iterative", answers: Answers::EachOf(TIMES), ..PLAIN };
     }
 }
 
@@ -188,7 +181,7 @@ impl Form {
 pub(super) fn formula(family: Family, backend: Backend, strategy: Strategy) -> Result<Formula, String> {
     let Traits { word, is_dyna, is_implicit, is_stateless, echoes, answers, ragged, .. } = family.traits();
     let of_programs = word.starts_with("oldest") || ragged;
-    let of_native = echoes || answers != Answers::Once;
+    let of_native = echoes || answers != Answers::One;
     if is_implicit && backend == Backend::Python {
         return Err("Triton's Python backend lets no model have state that the server keeps".to_owned());
     }
@@ -199,9 +192,9 @@ pub(super) fn formula(family: Family, backend: Backend, strategy: Strategy) -> R
             if of_programs { " and the Python one" } else { "" }
         ));
     }
-    let by_row = backend.keeps_by_row() && strategy == Strategy::Direct && !is_dyna;
+    let by_row = backend.traits().keeps_by_row && strategy == Strategy::Direct && !is_dyna;
     let keeps = is_implicit || !is_stateless && (backend.is_program() || by_row);
-    if !keeps && backend.keeps_by_row() && !is_dyna && !is_stateless {
+    if !keeps && backend.traits().keeps_by_row && !is_dyna && !is_stateless {
         return Err("its state is kept by row, and under Oldest a sequence has no row of its own".to_owned());
     }
     Ok(match (keeps, is_dyna && !is_implicit && !echoes) {

@@ -11,7 +11,7 @@ use super::{
     backend::Backend,
     config::config,
     dtype::Dtype,
-    family::{self, Answers, Form},
+    family::{self, Form},
     options::{ControlType, CorridType, InitialState, Options},
     tensorrt, text,
 };
@@ -41,7 +41,8 @@ pub struct Model<'a> {
     pub(super) dtype: Dtype,
     pub(super) form: &'a Form,
     pub(super) options: &'a Options,
-    pub(super) strategy: Strategy,
+    /// How sequences are put into batches.
+    pub strategy: Strategy,
     pub(super) formula: Formula,
 }
 
@@ -75,12 +76,12 @@ impl<'a> Model<'a> {
         if self.dtype == Dtype::Bool && self.options.control.is_some_and(|control| control != ControlType::Bool) {
             return Err("dtype bool is INT32 with controls of BOOL".to_owned());
         }
-        if let (Some(release), Some(last)) = (release, self.backend.last_release())
+        if let (Some(release), Some(last)) = (release, self.backend.traits().last_release)
             && release > last
         {
             return Err(format!("servers after {last} have no such backend"));
         }
-        let is_new = form.single_buffer || traits.answers == Answers::Iterative;
+        let is_new = form.single_buffer || traits.answers.are_iterative();
         if is_new && release.is_some_and(|release| release < SINCE_24_01) {
             return Err(format!("servers before {SINCE_24_01} have no such models"));
         }
@@ -108,24 +109,6 @@ impl<'a> Model<'a> {
     pub fn name(&self) -> String {
         let prefix = self.options.prefix.as_deref().unwrap_or(self.backend.token());
         self.form.name(prefix, self.dtype.name(), self.options.plain_names)
-    }
-
-    /// Its backend.
-    #[must_use]
-    pub fn backend(&self) -> Backend {
-        self.backend
-    }
-
-    /// What it computes.
-    #[must_use]
-    pub fn formula(&self) -> Formula {
-        self.formula
-    }
-
-    /// How sequences are put into batches.
-    #[must_use]
-    pub fn strategy(&self) -> Strategy {
-        self.strategy
     }
 
     /// Its configuration.
@@ -156,7 +139,7 @@ impl<'a> Model<'a> {
     pub(super) fn corrid(&self) -> Option<CorridType> {
         let traits = self.form.family.traits();
         let is_told = traits.is_dyna || traits.echoes || self.strategy == Strategy::Oldest && self.keeps_itself();
-        is_told.then(|| self.options.corrid.unwrap_or(self.backend.corrid()))
+        is_told.then(|| self.options.corrid.unwrap_or(self.backend.traits().corrid))
     }
 
     fn keeps_itself(&self) -> bool {
@@ -204,7 +187,7 @@ impl<'a> Model<'a> {
             adds_corrid: self.formula.adds_corrid(),
             names: self.names(),
         };
-        formulas::graph(formula, &options).map_err(|error| error.to_string())
+        formulas::graph(formula, &options)
     }
 
     /// Its files, its configuration first; where it has none in its version's folder, that folder has to be made.
@@ -215,7 +198,7 @@ impl<'a> Model<'a> {
         let mut files = Vec::new();
         let mut add = |name: String, bytes| files.push(File { name, bytes });
         let mut note = String::new();
-        if let Some(format) = self.backend.format() {
+        if let Some(format) = self.backend.traits().format {
             let graph = self.graph()?;
             if self.backend == Backend::Tensorrt {
                 note = format!("# {}\n", tensorrt::command(&graph, self.options.models.max_batch_size)?.join(" "));

@@ -63,18 +63,11 @@ fn field_lines(field: &FieldDescriptor, value: &Value) -> Vec<String> {
             let mut entries: Vec<_> = entries.iter().collect();
             entries.sort_by_key(|(key, _)| (*key).clone());
             let kind = field.kind();
-            let value_of = kind.as_message().expect("a map's entries are messages").map_entry_value_field();
+            let of_entry = kind.as_message().expect("a map's entries are messages");
+            let (key_of, value_of) = (of_entry.map_entry_key_field(), of_entry.map_entry_value_field());
             let entry = |(key, value): (&MapKey, &Value)| {
-                let key = match key {
-                    MapKey::String(key) => quoted(key),
-                    MapKey::Bool(key) => key.to_string(),
-                    MapKey::I32(key) => key.to_string(),
-                    MapKey::I64(key) => key.to_string(),
-                    MapKey::U32(key) => key.to_string(),
-                    MapKey::U64(key) => key.to_string(),
-                };
-                let within = [vec![format!("key: {key}")], field_lines(&value_of, value)].concat();
-                nested(name, within)
+                let key = field_lines(&key_of, &key.clone().into());
+                nested(name, [key, field_lines(&value_of, value)].concat())
             };
             entries.into_iter().flat_map(entry).collect()
         }

@@ -31,13 +31,7 @@ pub struct Written {
 
 impl Written {
     pub(super) fn new(model: &Model<'_>, files: Vec<File>) -> Self {
-        Self {
-            name: model.name(),
-            backend: model.backend(),
-            formula: model.formula(),
-            strategy: model.strategy(),
-            files,
-        }
+        Self { name: model.name(), backend: model.backend, formula: model.formula, strategy: model.strategy, files }
     }
 
     /// What it is, in words.

@@ -49,14 +49,14 @@ pub fn models_in_short() -> String {
 #[must_use]
 pub fn strategy_of(name: &str, otherwise: Strategy) -> Option<Strategy> {
     let options = options(&ModelOptions { strategy: otherwise, ..ModelOptions::default() });
-    models(&options).find(|model| model.name() == name).map(|model| model.strategy())
+    models(&options).find(|model| model.name() == name).map(|model| model.strategy)
 }
 
 /// The strategies of the built-in models, where those that may have either have this one.
 #[must_use]
 pub fn strategies(otherwise: Strategy) -> Vec<Strategy> {
     models(&options(&ModelOptions { strategy: otherwise, ..ModelOptions::default() }))
-        .map(|model| model.strategy())
+        .map(|model| model.strategy)
         .collect()
 }
 

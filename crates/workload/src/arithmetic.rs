@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     answers::Answers,
     number::{Datatype, Number},
+    said::is_default,
     sequence::{CorrelationId, Step},
 };
 
@@ -69,24 +70,14 @@ pub struct Arithmetic {
     #[serde(default)]
     pub formula: Formula,
     /// What a new sequence's state begins with.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub initial_state: i64,
     /// How often it answers a request.
-    #[serde(default, skip_serializing_if = "answers_once")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub answers: Answers,
     /// Of floating-point numbers, how many bits a value has with its sign, so that no sum is rounded; none where all fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value_bits: Option<u32>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-fn is_zero(number: &i64) -> bool {
-    *number == 0
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-fn answers_once(answers: &Answers) -> bool {
-    *answers == Answers::One
 }
 
 impl Arithmetic {
@@ -110,7 +101,7 @@ impl Arithmetic {
         let farthest = (1_u64 << exact).saturating_sub(besides) / steps;
         let bits = farthest.checked_ilog2().map_or(0, |bits| bits + 1).min(Self::VALUE_BITS_MAX);
         // With fewer sums do not tell values apart. FP16 has never many.
-        let fewest = if datatype.exact_bits().is_some_and(|bits| bits < 16) { 2 } else { 4 };
+        let fewest = if exact < 16 { 2 } else { 4 };
         if bits < fewest {
             return Err(format!(
                 "sums over {longest} steps are not exact in {datatype}: set a smaller length.max, or take a model of another type"
@@ -163,12 +154,8 @@ impl Arithmetic {
     /// Where an answer depends on its request alone: what it has to be.
     #[must_use]
     pub fn stateless_answer(&self, step: &Step, id: CorrelationId) -> Option<Number> {
-        self.alone(step.value, step.start).map(|sum| self.answer(sum, step, id))
-    }
-
-    /// Where an answer depends on its request alone: what it has to be without what else is in it.
-    fn alone(&self, value: Number, start: bool) -> Option<Number> {
-        self.formula.is_stateless().then(|| value.wrapping_add(self.datatype.number(start.into())))
+        let sum = || step.value.wrapping_add(self.datatype.number(step.start.into()));
+        self.formula.is_stateless().then(|| self.answer(sum(), step, id))
     }
 }
 

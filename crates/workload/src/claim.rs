@@ -1,12 +1,6 @@
 //! What a run claims to exercise, and how often it did.
 
-use std::fmt;
-
-use serde::{
-    Deserialize, Deserializer, Serialize, Serializer,
-    de::{MapAccess, Visitor},
-    ser::SerializeMap as _,
-};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::keys;
 #[allow(clippy::enum_glob_use, reason = "the table names them all")]
@@ -148,40 +142,14 @@ impl Claims {
 
 impl Serialize for Claims {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        self.iter().try_for_each(|(claim, number)| map.serialize_entry(claim.name(), &number))?;
-        map.end()
-    }
-}
-
-/// A claim as the key of a table.
-struct Key(Claim);
-
-impl<'de> Deserialize<'de> for Key {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        keys::place(deserializer, "claim", Claim::NAMES).map(|place| Self(Claim::ALL[place]))
+        serializer.collect_map(self.iter())
     }
 }
 
 impl<'de> Deserialize<'de> for Claims {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Table;
-        impl<'de> Visitor<'de> for Table {
-            type Value = Claims;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a table of claims and how often each has to be reached")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Claims, A::Error> {
-                let mut claims = Claims::default();
-                while let Some(Key(claim)) = map.next_key()? {
-                    claims.set(claim, map.next_value()?);
-                }
-                Ok(claims)
-            }
-        }
-        deserializer.deserialize_map(Table)
+        let what = "a table of claims and how often each has to be reached";
+        keys::table(deserializer, what, "claim", Claim::NAMES).map(Self)
     }
 }
 

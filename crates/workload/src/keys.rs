@@ -1,36 +1,71 @@
-//! Names of a fixed list as the keys of tables in files.
+//! Tables in files whose keys are names of a fixed list.
 
-use std::fmt;
+use std::{fmt, marker::PhantomData};
 
 use serde::{
-    Deserializer,
-    de::{Error, Visitor},
+    Deserialize, Deserializer,
+    de::{DeserializeSeed, Error, MapAccess, Visitor},
 };
 
-/// Reads a name, and returns its place in the list; `what` says what it is the name of.
+/// Reads a table, and puts each value in the place of its name. `what` says what the table is, and `key` what its keys name.
 ///
 /// # Errors
-/// When the list does not have it; the error names those that it has.
-pub(crate) fn place<'de, D: Deserializer<'de>>(
+/// When it has a name that the list does not have; the error names those that it has.
+pub(crate) fn table<'de, D: Deserializer<'de>, T: Copy + Default + Deserialize<'de>, const N: usize>(
     deserializer: D,
     what: &'static str,
+    key: &'static str,
     names: &'static [&'static str],
-) -> Result<usize, D::Error> {
-    struct Name {
-        what: &'static str,
-        names: &'static [&'static str],
-    }
-    impl Visitor<'_> for Name {
-        type Value = usize;
+) -> Result<[T; N], D::Error> {
+    deserializer.deserialize_map(Table { what, name: Name { key, names }, values: PhantomData })
+}
 
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            write!(f, "the name of a {}", self.what)
-        }
+struct Table<T, const N: usize> {
+    what: &'static str,
+    name: Name,
+    values: PhantomData<T>,
+}
 
-        fn visit_str<E: Error>(self, name: &str) -> Result<usize, E> {
-            let place = self.names.iter().position(|known| *known == name);
-            place.ok_or_else(|| E::unknown_field(name, self.names))
-        }
+impl<'de, T: Copy + Default + Deserialize<'de>, const N: usize> Visitor<'de> for Table<T, N> {
+    type Value = [T; N];
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.what)
     }
-    deserializer.deserialize_identifier(Name { what, names })
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<[T; N], A::Error> {
+        let mut values = [T::default(); N];
+        while let Some(place) = map.next_key_seed(self.name)? {
+            values[place] = map.next_value()?;
+        }
+        Ok(values)
+    }
+}
+
+/// Reads a name, as its place in the list.
+#[derive(Clone, Copy)]
+struct Name {
+    key: &'static str,
+    names: &'static [&'static str],
+}
+
+impl<'de> DeserializeSeed<'de> for Name {
+    type Value = usize;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<usize, D::Error> {
+        deserializer.deserialize_identifier(self)
+    }
+}
+
+impl Visitor<'_> for Name {
+    type Value = usize;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the name of a {}", self.key)
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<usize, E> {
+        let place = self.names.iter().position(|known| *known == name);
+        place.ok_or_else(|| E::unknown_field(name, self.names))
+    }
 }

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, collections::BTreeMap, fmt, time::Duration};
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{
     arithmetic::Arithmetic,
@@ -142,7 +142,7 @@ pub struct Model {
     pub idle_limit: Option<Duration>,
     /// How long the model says that it takes to execute.
     #[schemars(with = "u64")]
-    #[serde(rename = "execution_us", serialize_with = "some_micros", deserialize_with = "from_some_micros")]
+    #[serde(rename = "execution_us", serialize_with = "micros", deserialize_with = "from_some_micros")]
     pub execution: Duration,
     /// How long a step may take in the server besides that: the scheduler's delay, and its turn among the slots.
     #[serde(skip)]
@@ -204,13 +204,8 @@ fn batches() -> bool {
     true
 }
 
-#[expect(clippy::ref_option, reason = "serde's signature")]
-fn micros<S: serde::Serializer>(time: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
-    time.map(|time| time.as_micros()).serialize(serializer)
-}
-
-fn some_micros<S: serde::Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    time.as_micros().serialize(serializer)
+fn micros<T: Copy + Into<Option<Duration>>, S: Serializer>(time: &T, serializer: S) -> Result<S::Ok, S::Error> {
+    (*time).into().map(|time| time.as_micros()).serialize(serializer)
 }
 
 fn from_micros<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {

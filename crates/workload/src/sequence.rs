@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 pub use self::{
     flaw::Flaw,
     id::{CorrelationId, IdForm, WireId},
-    pattern::{Pattern, STEADY_STEPS, Shape},
+    pattern::{Pattern, STEADY_STEPS, Shape, Trait},
 };
 use crate::number::Number;
 
@@ -41,7 +41,7 @@ impl fmt::Display for Special {
 }
 
 /// A run of steps on one correlation ID, from a START to an END unless one of them is left out on purpose.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Sequence {
     /// Whether the first step carries START.
     pub start: bool,

@@ -157,12 +157,6 @@ pub enum TensorData {
 }
 
 impl TensorData {
-    /// The element of a tensor that holds exactly one of this type.
-    #[must_use]
-    pub fn single(&self, datatype: Datatype) -> Option<Result<Number, Unlike>> {
-        self.alike(datatype, 1)
-    }
-
     /// The number that all elements of a tensor are that holds exactly so many of this type.
     #[must_use]
     pub fn alike(&self, datatype: Datatype, count: usize) -> Option<Result<Number, Unlike>> {

@@ -1,6 +1,5 @@
 //! Every message of a report, with all its variants, to be read.
 
-
 mod runs;
 
 use std::time::Duration;

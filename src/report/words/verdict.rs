@@ -30,7 +30,7 @@ pub(in crate::report) fn missed(missed: &Missed) -> String {
             format!("{} took longer than {} ms", counted(*slow, "answer"), limit.as_millis())
         }
         Missed::Times { of, percentile, found, limit } => {
-            let ms = found.as_secs_f64() * 1000.0;
+            let (percentile, ms) = (percentile.name().replace('_', "."), found.as_secs_f64() * 1000.0);
             format!("{percentile} of the {} is {ms:.1} ms, above {} ms", measured(of), limit.as_millis())
         }
     }

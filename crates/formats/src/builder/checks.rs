@@ -2,40 +2,39 @@
 
 use crate::{
     element::{ElementType, Scalar},
-    error::GraphError,
     shape::Shape,
 };
 
 /// Formats take these names for nodes, and TorchScript as words of its language.
-pub(super) fn name(name: &str) -> Result<(), GraphError> {
+pub(super) fn name(name: &str) -> Result<(), String> {
     let is_word = name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
     if is_word && name.starts_with(|letter: char| letter.is_ascii_alphabetic()) {
         return Ok(());
     }
-    Err(GraphError::new(format!("'{name}' is no name: use letters, digits and '_', a letter first")))
+    Err(format!("'{name}' is no name: use letters, digits and '_', a letter first"))
 }
 
-pub(super) fn scalar(value: &Scalar, element: ElementType) -> Result<(), GraphError> {
+pub(super) fn scalar(value: &Scalar, element: ElementType) -> Result<(), String> {
     let bytes = value.bytes(element);
-    bytes.map(|_| ()).ok_or_else(|| GraphError::new(format!("{element} does not have the value {value:?}")))
+    bytes.map(|_| ()).ok_or_else(|| format!("{element} does not have the value {value:?}"))
 }
 
-pub(super) fn number(what: &str, element: ElementType) -> Result<(), GraphError> {
-    if element.is_number() { Ok(()) } else { Err(GraphError::new(format!("{what}: {element} has no arithmetic"))) }
+pub(super) fn number(what: &str, element: ElementType) -> Result<(), String> {
+    if element.is_number() { Ok(()) } else { Err(format!("{what}: {element} has no arithmetic")) }
 }
 
-pub(super) fn truth(what: &str, element: ElementType) -> Result<(), GraphError> {
+pub(super) fn truth(what: &str, element: ElementType) -> Result<(), String> {
     let is_truth = element == ElementType::Bool;
-    if is_truth { Ok(()) } else { Err(GraphError::new(format!("{what}: {element} is not {}", ElementType::Bool))) }
+    if is_truth { Ok(()) } else { Err(format!("{what}: {element} is not {}", ElementType::Bool)) }
 }
 
-pub(super) fn text(what: &str, text: ElementType, number: ElementType) -> Result<(), GraphError> {
+pub(super) fn text(what: &str, text: ElementType, number: ElementType) -> Result<(), String> {
     if text == ElementType::Text && number.range().is_some() {
         return Ok(());
     }
-    Err(GraphError::new(format!("{what}: {text} and {number} are not texts and whole numbers")))
+    Err(format!("{what}: {text} and {number} are not texts and whole numbers"))
 }
 
-pub(super) fn joined(what: &str, one: &Shape, other: &Shape) -> Result<Shape, GraphError> {
-    one.joined(other).ok_or_else(|| GraphError::new(format!("{what}: the shapes {one} and {other} do not fit")))
+pub(super) fn joined(what: &str, one: &Shape, other: &Shape) -> Result<Shape, String> {
+    one.joined(other).ok_or_else(|| format!("{what}: the shapes {one} and {other} do not fit"))
 }

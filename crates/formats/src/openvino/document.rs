@@ -11,18 +11,9 @@ use crate::{
 /// A `String` takes whatever is written to it.
 const WRITABLE: &str = "a string takes everything";
 
-/// The two files of a model.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ir {
-    /// `model.xml`.
-    pub xml: String,
-    /// `model.bin`.
-    pub bin: Vec<u8>,
-}
-
 /// A type as attributes have it, and as ports have it.
 pub(super) fn names(element: ElementType) -> (&'static str, &'static str) {
-    element.openvino().expect("a graph with other types was refused")
+    element.row().openvino.expect("a graph with other types was refused")
 }
 
 /// An output port of a layer, and what comes out of it.
@@ -109,11 +100,11 @@ impl Document {
         self.constant(tensor, &bytes)
     }
 
-    /// The files.
-    pub(super) fn finish(self, name: &str) -> Ir {
+    /// The XML, and the constants.
+    pub(super) fn finish(self, name: &str) -> (String, Vec<u8>) {
         let Self { layers, edges, bin, .. } = self;
         let layers = format!("<layers>\n{layers}</layers>\n<edges>\n{edges}</edges>\n");
-        Ir { xml: format!("<?xml version=\"1.0\"?>\n<net name=\"{name}\" version=\"11\">\n{layers}</net>\n"), bin }
+        (format!("<?xml version=\"1.0\"?>\n<net name=\"{name}\" version=\"11\">\n{layers}</net>\n"), bin)
     }
 }
 

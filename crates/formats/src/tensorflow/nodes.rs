@@ -10,7 +10,7 @@ use crate::{
 pub(super) type Attributes<'a> = &'a [(&'static str, proto::Given)];
 
 pub(super) fn of_type(element: ElementType) -> proto::Given {
-    proto::Given::Type(element.tensorflow())
+    proto::Given::Type(element.row().tensorflow)
 }
 
 pub(super) fn shape(shape: &Shape) -> proto::Shape {
@@ -32,7 +32,7 @@ impl Nodes {
         let shape = shape(&Shape::new(dims.iter().copied().map(Dim::Fixed).collect()));
         let is_text = element == ElementType::Text;
         let (content, texts) = if is_text { (Vec::new(), vec![content]) } else { (content, Vec::new()) };
-        let tensor = proto::Tensor { dtype: element.tensorflow(), shape: Some(shape), content, texts };
+        let tensor = proto::Tensor { dtype: element.row().tensorflow, shape: Some(shape), content, texts };
         self.operation(name, "Const", &[], &[("dtype", of_type(element)), ("value", proto::Given::Tensor(tensor))]);
     }
 

@@ -17,16 +17,17 @@ fn obstacle_at(graph: &Graph, node: &Node) -> Option<String> {
         return Some("texts are lists, which have a single axis; leave the batch axis out".into());
     }
     match &node.operation {
-        Operation::Parse(_) if node.tensor.element.range().is_some_and(|(_, greatest)| greatest > u32::MAX.into()) => {
+        Operation::Parse if node.tensor.element.range().is_some_and(|(_, greatest)| greatest > u32::MAX.into()) => {
             Some(format!("texts are read as numbers of up to 32 bits, not of {}", node.tensor.element))
         }
-        Operation::Spread(of, like) => {
-            let is_repeated = graph.tensor(*of).shape.dims() == [Dim::Fixed(1)] || !is_text(node.tensor.element);
-            let is_like = is_text(node.tensor.element) == is_text(graph.tensor(*like).element);
+        Operation::Spread => {
+            let is_repeated =
+                graph.tensor(node.operands[0]).shape.dims() == [Dim::Fixed(1)] || !is_text(node.tensor.element);
+            let is_like = is_text(node.tensor.element) == is_text(graph.tensor(node.operands[1]).element);
             (!is_repeated || !is_like)
                 .then(|| "a list of texts is one text repeated, as often as another list is long".into())
         }
-        Operation::Input(_) | Operation::Parse(_) | Operation::Show(_) => None,
+        Operation::Input(_) | Operation::Parse | Operation::Show => None,
         _ if is_text(node.tensor.element) => {
             Some("texts are given, read, written and repeated, and nothing else".into())
         }

@@ -4,8 +4,8 @@
 
 use formats::{
     element::ElementType::{self, Bool, Fp32, Int8, Int32, Int64, Uint8},
+    format::Format,
     formulas::{Formula, Options, graph},
-    onnx,
 };
 use rten::{NodeId, Value, ValueOrView};
 use rten_tensor::AsView as _;
@@ -92,8 +92,8 @@ fn numbers(value: &Value) -> Vec<i64> {
 
 /// Runs a model of one formula as a server with implicit state does, and says what differs first from another, or the same.
 fn run(model_of: Formula, formula: Formula, options: &Options, width: usize) -> Result<(), String> {
-    let file = onnx::model(&graph(model_of, options).expect("it has a graph")).expect("ONNX has it");
-    let model = rten::Model::load(file).map_err(|error| format!("load: {error}"))?;
+    let files = Format::Onnx.files(&graph(model_of, options).expect("it has a graph")).expect("ONNX has it");
+    let model = rten::Model::load(files[0].bytes.clone()).map_err(|error| format!("load: {error}"))?;
     let node = |name: &str| model.node_id(name).expect("the graph has this name");
     let has_state = formula != Formula::Stateless;
     let outputs: Vec<NodeId> =

@@ -29,21 +29,22 @@ impl Lane {
     }
 }
 
-/// What a stream is opened over.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Connection {
-    /// The context's own.
-    #[default]
-    Own,
-    /// One that is made for this stream.
-    Fresh,
-    /// The one of the next worker.
-    Neighbour,
-    /// One that is made for this stream, with so little room for what is not read that a server soon has to wait.
-    Narrow,
-    /// One that is made for this stream, through a process that can be killed.
-    Process,
+table! {
+    /// What a stream is opened over.
+    #[derive(Default)]
+    pub enum Connection {
+        /// The context's own.
+        #[default]
+        Own = "own";
+        /// One that is made for this stream.
+        Fresh = "fresh";
+        /// The one of the next worker.
+        Neighbour = "neighbour";
+        /// One that is made for this stream, with so little room for what is not read that a server soon has to wait.
+        Narrow = "narrow";
+        /// One that is made for this stream, through a process that can be killed.
+        Process = "process";
+    }
 }
 
 impl Connection {
@@ -148,7 +149,20 @@ impl Act {
     /// The stream that the act concerns.
     #[must_use]
     pub fn lane(&self) -> Option<Lane> {
-        match *self {
+        { *self }.lane_mut().copied()
+    }
+
+    /// The same on another stream.
+    #[must_use]
+    pub fn on(mut self, other: Lane) -> Self {
+        if let Some(lane) = self.lane_mut() {
+            *lane = other;
+        }
+        self
+    }
+
+    fn lane_mut(&mut self) -> Option<&mut Lane> {
+        match self {
             Self::Open { lane, .. }
             | Self::Send { lane, .. }
             | Self::Await { lane, .. }
@@ -159,23 +173,6 @@ impl Act {
             | Self::Kill { lane } => Some(lane),
             Self::Pause { .. } | Self::StopReading { .. } => None,
         }
-    }
-
-    /// The same on another stream.
-    #[must_use]
-    pub fn on(mut self, other: Lane) -> Self {
-        match &mut self {
-            Self::Open { lane, .. }
-            | Self::Send { lane, .. }
-            | Self::Await { lane, .. }
-            | Self::HalfClose { lane }
-            | Self::Close { lane }
-            | Self::Cancel { lane }
-            | Self::Reset { lane }
-            | Self::Kill { lane } => *lane = other,
-            Self::Pause { .. } | Self::StopReading { .. } => {}
-        }
-        self
     }
 }
 

@@ -14,13 +14,6 @@ impl fmt::Display for Act {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Open { lane: Lane(lane), over, by } => {
-                let over = match over {
-                    Connection::Own => "own",
-                    Connection::Fresh => "fresh",
-                    Connection::Neighbour => "neighbour",
-                    Connection::Narrow => "narrow",
-                    Connection::Process => "process",
-                };
                 write!(f, "open {lane} over {over}")?;
                 by.map_or(Ok(()), |by| write!(f, " by {by}"))
             }
@@ -97,18 +90,7 @@ fn read(lane: &str) -> Option<Lane> {
 }
 
 fn open(lane: &str, over: &str, by: Option<Transport>) -> Option<Act> {
-    Some(Act::Open { lane: read(lane)?, over: connection(over)?, by })
-}
-
-fn connection(text: &str) -> Option<Connection> {
-    match text {
-        "own" => Some(Connection::Own),
-        "fresh" => Some(Connection::Fresh),
-        "neighbour" => Some(Connection::Neighbour),
-        "narrow" => Some(Connection::Narrow),
-        "process" => Some(Connection::Process),
-        _ => None,
-    }
+    Some(Act::Open { lane: read(lane)?, over: Connection::named(over)?, by })
 }
 
 fn named(flaw: &str) -> Option<Special> {

@@ -6,7 +6,7 @@ use super::{LANES, Pass, Twist};
 use crate::{
     conversation::{Act, Connection, Lane, Transport},
     scenario::{Population, Reuse, Scenario, Sending, StreamLife},
-    sequence::{Flaw, Pattern, STEADY_STEPS, Sequence, Special},
+    sequence::{Flaw, Pattern, STEADY_STEPS, Sequence, Special, Trait},
 };
 
 /// What the model makes of how passes are carried out.
@@ -25,11 +25,11 @@ pub struct Manner {
 /// How many connections that are made for one stream a worker may have at a time.
 #[must_use]
 pub fn fresh_connections_of(population: &Population) -> usize {
-    if population.draws_any(Pattern::connects_often) {
+    if population.draws_any(Trait::ConnectsOften) {
         // The first stream is the context's own, and the second a neighbour's.
         usize::from(*LANES.end()) - 2
     } else {
-        usize::from(population.draws_any(Pattern::connects))
+        usize::from(population.draws_any(Trait::Connects))
     }
 }
 
@@ -105,23 +105,20 @@ impl Script<'_> {
     }
 
     fn twisted(&mut self, Twist { after, pause_percent, lanes }: Twist) {
-        let (all, before, rest) = (0..self.steps(0), 0..after, after..self.steps(0));
+        let (before, rest) = (0..after, after..self.steps(0));
         match self.pass.pattern {
             Pattern::Pause => {
-                self.send(Lane::FIRST, 0, before);
-                self.await_all(Lane::FIRST);
+                self.ask(Lane::FIRST, 0, before);
                 let us = self.share_of_the_idle_limit(pause_percent);
                 self.acts.push(Act::Pause { us });
-                self.send(Lane::FIRST, 0, rest);
-                self.await_all(Lane::FIRST);
+                self.ask(Lane::FIRST, 0, rest);
                 self.finish();
             }
             Pattern::Steady => self.live_on(),
-            Pattern::CancelQueued => self.cancel_with_steps_queued(),
+            Pattern::CancelQueued => self.send_and_cut(Lane::FIRST, Act::Cancel { lane: Lane::FIRST }),
             Pattern::CancelExecuting => {
-                for step in before.clone() {
-                    self.send(Lane::FIRST, 0, step..step + 1);
-                    self.await_all(Lane::FIRST);
+                for step in before {
+                    self.ask(Lane::FIRST, 0, step..step + 1);
                 }
                 self.send(Lane::FIRST, 0, after..after + 1);
                 // Without it the step may be taken back before it was on the wire.
@@ -129,23 +126,20 @@ impl Script<'_> {
                 self.acts.push(Act::Cancel { lane: Lane::FIRST });
             }
             Pattern::CancelIdle => {
-                self.send(Lane::FIRST, 0, before);
-                self.await_all(Lane::FIRST);
+                self.ask(Lane::FIRST, 0, before);
                 self.acts.push(Act::Cancel { lane: Lane::FIRST });
             }
             Pattern::CancelRestart => {
-                self.cancel_with_steps_queued();
+                self.send_and_cut(Lane::FIRST, Act::Cancel { lane: Lane::FIRST });
                 self.open(SECOND, Connection::Neighbour);
                 // While its END is not sent, a server that confuses the two can lose it.
                 let last = self.steps(1) - 1;
-                self.send(SECOND, 1, 0..last);
-                self.await_all(SECOND);
-                self.send(SECOND, 1, last..last + 1);
-                self.await_all(SECOND);
+                self.ask(SECOND, 1, 0..last);
+                self.ask(SECOND, 1, last..last + 1);
                 self.acts.push(Act::Close { lane: SECOND });
             }
             Pattern::HalfClose => {
-                self.send(Lane::FIRST, 0, all);
+                self.send_all(Lane::FIRST, 0);
                 self.acts.push(Act::HalfClose { lane: Lane::FIRST });
                 self.await_all(Lane::FIRST);
                 self.acts.push(Act::Close { lane: Lane::FIRST });
@@ -157,29 +151,23 @@ impl Script<'_> {
             Pattern::MixedTransports => self.mix_transports(),
             Pattern::Reset => {
                 self.open(SECOND, Connection::Fresh);
-                self.send(SECOND, 0, all.clone());
-                self.acts.push(Act::Await { lane: SECOND, unanswered: all.end - 1 });
-                self.acts.push(Act::Reset { lane: SECOND });
+                self.send_and_cut(SECOND, Act::Reset { lane: SECOND });
             }
             Pattern::StopReading => {
                 self.open(SECOND, Connection::Narrow);
-                self.send(SECOND, 0, all.clone());
-                self.acts.push(Act::Await { lane: SECOND, unanswered: all.end - 1 });
                 let us = self.share_of_the_idle_limit(pause_percent);
-                self.acts.push(Act::StopReading { us });
+                self.send_and_cut(SECOND, Act::StopReading { us });
                 self.await_all(SECOND);
                 self.acts.push(Act::Close { lane: SECOND });
             }
             Pattern::KillClient => {
                 self.open(SECOND, Connection::Process);
-                self.send(SECOND, 0, all.clone());
-                self.acts.push(Act::Await { lane: SECOND, unanswered: all.end - 1 });
-                self.acts.push(Act::Kill { lane: SECOND });
+                self.send_and_cut(SECOND, Act::Kill { lane: SECOND });
             }
             Pattern::ContinueElsewhere => self.continue_over(Connection::Fresh, before, rest),
             Pattern::ContinueByNeighbour => self.continue_over(Connection::Neighbour, before, rest),
             Pattern::RestartElsewhere => {
-                self.send(Lane::FIRST, 0, all);
+                self.send_all(Lane::FIRST, 0);
                 self.open(SECOND, Connection::Neighbour);
                 self.send_all(SECOND, 1);
                 self.await_all(Lane::FIRST);
@@ -210,8 +198,7 @@ impl Script<'_> {
                 let us = self.share_of_the_idle_limit(STEADY_PERCENT);
                 self.acts.push(Act::Pause { us });
             }
-            self.send(Lane::FIRST, 0, step..step + 1);
-            self.await_all(Lane::FIRST);
+            self.ask(Lane::FIRST, 0, step..step + 1);
         }
         self.finish();
     }
@@ -220,10 +207,11 @@ impl Script<'_> {
         u64::try_from((self.manner.idle_limit * percent / 100).as_micros()).unwrap_or(u64::MAX)
     }
 
-    fn cancel_with_steps_queued(&mut self) {
-        self.send_all(Lane::FIRST, 0);
-        self.acts.push(Act::Await { lane: Lane::FIRST, unanswered: self.steps(0) - 1 });
-        self.acts.push(Act::Cancel { lane: Lane::FIRST });
+    /// Does something to a stream when the first step over it is answered and the others are under way.
+    fn send_and_cut(&mut self, lane: Lane, cut: Act) {
+        self.send_all(lane, 0);
+        self.acts.push(Act::Await { lane, unanswered: self.steps(0) - 1 });
+        self.acts.push(cut);
     }
 
     /// Cuts the other stream while a step executes, all before it answered: what is sent as calls is never queued.
@@ -245,8 +233,7 @@ impl Script<'_> {
                 lanes.push(*by);
                 self.acts.push(Act::Open { lane, over: Connection::Own, by: Some(*by) });
             }
-            self.send(lane, 0, step..step + 1);
-            self.await_all(lane);
+            self.ask(lane, 0, step..step + 1);
         }
         for lane in (1..).map(Lane).take(lanes.len() - 1) {
             self.acts.push(Act::Close { lane });
@@ -255,11 +242,9 @@ impl Script<'_> {
     }
 
     fn continue_over(&mut self, connection: Connection, before: Range<u32>, rest: Range<u32>) {
-        self.send(Lane::FIRST, 0, before);
-        self.await_all(Lane::FIRST);
+        self.ask(Lane::FIRST, 0, before);
         self.open(SECOND, connection);
-        self.send(SECOND, 0, rest);
-        self.await_all(SECOND);
+        self.ask(SECOND, 0, rest);
         self.acts.push(Act::Close { lane: SECOND });
         self.finish();
     }
@@ -267,8 +252,7 @@ impl Script<'_> {
     /// The first sequence, its steps but START and END over several streams at once.
     fn submit_over(&mut self, lanes: u8) {
         let steps = self.steps(0);
-        self.send(Lane::FIRST, 0, 0..1);
-        self.await_all(Lane::FIRST);
+        self.ask(Lane::FIRST, 0, 0..1);
         for lane in 1..lanes {
             self.open(Lane(lane), if lane == 1 { Connection::Neighbour } else { Connection::Fresh });
         }
@@ -279,8 +263,7 @@ impl Script<'_> {
         for lane in 0..lanes {
             self.await_all(Lane(lane));
         }
-        self.send(Lane::FIRST, 0, steps - 1..steps);
-        self.await_all(Lane::FIRST);
+        self.ask(Lane::FIRST, 0, steps - 1..steps);
         for lane in 1..lanes {
             self.acts.push(Act::Close { lane: Lane(lane) });
         }
@@ -310,6 +293,12 @@ impl Script<'_> {
 
     fn steps(&self, sequence: usize) -> u32 {
         self.pass.sequences[sequence].steps()
+    }
+
+    /// Sends steps, and waits for all answers.
+    fn ask(&mut self, lane: Lane, sequence: usize, steps: Range<u32>) {
+        self.send(lane, sequence, steps);
+        self.await_all(lane);
     }
 
     fn send_all(&mut self, lane: Lane, sequence: usize) {

@@ -2,13 +2,11 @@
 
 mod acts;
 mod ids;
-mod pacing;
 
-use std::collections::BTreeMap;
+use std::time::Duration;
 
 pub use acts::{Manner, fresh_connections_of, pauses_of};
 pub use ids::correlation_id;
-pub use pacing::{Pace, Pacer};
 use rand::RngExt as _;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution as _, weighted::WeightedIndex};
@@ -16,9 +14,10 @@ use serde::Serialize;
 
 use crate::{
     conversation::Transport,
+    said::is_default,
     scenario::{Length, Population, Scenario, Sending, Weights},
     seed::Seed,
-    sequence::{CorrelationId, Flaw, Pattern, Sequence, Shape},
+    sequence::{CorrelationId, Flaw, Pattern, Sequence, Shape, Trait},
 };
 
 /// One draw from the patterns: what a worker sends on one of its contexts before it goes on to the next.
@@ -37,7 +36,7 @@ pub struct Pass {
     /// Its sequences, in the order in which they begin; never empty.
     pub sequences: Vec<Sequence>,
     /// How long the worker does nothing before, in ms.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub think_ms: u32,
     /// What the pattern does besides sending them; none where it only sends.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,11 +44,6 @@ pub struct Pass {
     /// What each step of the first sequence travels over, where that is drawn; else empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub over: Vec<Transport>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-fn is_zero(number: &u32) -> bool {
-    *number == 0
 }
 
 /// The numbers of a pattern that does more than to send.
@@ -114,10 +108,16 @@ impl WorkerPlan {
         }
     }
 
+    /// Whether the worker begins no more passes when this much time has passed since the run began.
+    #[must_use]
+    pub fn is_done(&self, elapsed: Duration) -> bool {
+        self.population.load.is_done(elapsed, self.next_pass)
+    }
+
     /// The next pass.
     pub fn next_pass(&mut self) -> Pass {
         let (context, pattern) = self.draw_pattern();
-        self.has_no_sequence[context as usize] = pattern.leaves_no_sequence();
+        self.has_no_sequence[context as usize] = pattern.has(Trait::LeavesNone);
         let mut sequences: Vec<_> = pattern.shapes().iter().flat_map(|shape| self.draw_sequences(*shape)).collect();
         if let Some(elements) = self.population.values.elements {
             for sequence in &mut sequences {
@@ -125,13 +125,15 @@ impl WorkerPlan {
                 sequence.elements = sequence.values.iter().map(draw).collect();
             }
         }
-        if !self.population.think.step_ms.is_zero() && !pattern.needs_a_queue() {
+        if !self.population.think.step_ms.is_zero() && !pattern.has(Trait::Queues) {
             for sequence in &mut sequences {
-                self.draw_thinking(sequence);
+                let draw = |_| self.population.think.step_ms.draw(&mut self.generator);
+                sequence.think_ms = (1..sequence.values.len()).map(draw).collect();
             }
         }
-        let twist = (!pattern.is_of_triton()).then(|| self.draw_twist(&sequences[0]));
-        let over = if pattern.mixes_transports() { self.draw_transports(sequences[0].steps()) } else { Vec::new() };
+        let twist = (!pattern.has(Trait::OfTriton)).then(|| self.draw_twist(&sequences[0]));
+        let over =
+            if pattern.has(Trait::MixesTransports) { self.draw_transports(sequences[0].steps()) } else { Vec::new() };
         let pass = self.next_pass;
         self.next_pass += 1;
         Pass {
@@ -206,19 +208,12 @@ impl WorkerPlan {
     fn draw_sequence(&mut self, least: u32, end: bool) -> Sequence {
         let length = self.draw_length().max(least);
         let values = (0..length).map(|_| self.draw_value()).collect();
-        Sequence { start: true, end, values, elements: Vec::new(), flaws: BTreeMap::new(), think_ms: Vec::new() }
+        Sequence { start: true, end, values, ..Sequence::default() }
     }
 
     /// A sequence of one step.
     fn draw_step(&mut self, start: bool, end: bool) -> Sequence {
-        Sequence {
-            start,
-            end,
-            values: vec![self.draw_value()],
-            elements: Vec::new(),
-            flaws: BTreeMap::new(),
-            think_ms: Vec::new(),
-        }
+        Sequence { start, end, values: vec![self.draw_value()], ..Sequence::default() }
     }
 
     /// A sequence with START and END in which some steps but the last have a flaw, those before START among them.
@@ -232,11 +227,6 @@ impl WorkerPlan {
         };
         let flaws = (0..flaws).map(&mut draw_flaw).collect();
         Sequence { flaws, ..sequence }
-    }
-
-    fn draw_thinking(&mut self, sequence: &mut Sequence) {
-        let draw = |_| self.population.think.step_ms.draw(&mut self.generator);
-        sequence.think_ms = (1..sequence.values.len()).map(draw).collect();
     }
 
     fn draw_twist(&mut self, first: &Sequence) -> Twist {

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::Target;
-use crate::{endpoint::Endpoints, header::Header};
+use crate::{endpoint::Endpoints, header::Header, said::is_default};
 
 /// Whom a secured endpoint has to be, and who calls there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,22 +49,6 @@ pub struct AccessOverrides {
     pub compression: Option<Compression>,
 }
 
-impl Tls {
-    /// Whether it says nothing.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
-impl Compression {
-    /// Whether it is none.
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde hands it over")]
-    pub(super) fn is_none(&self) -> bool {
-        *self == Self::None
-    }
-}
-
 impl Target {
     /// Puts what the command line says in place of what the file does.
     pub fn override_access(&mut self, AccessOverrides { tls, headers, compression }: AccessOverrides) {
@@ -98,7 +82,7 @@ impl Target {
         if client_cert.is_some() != client_key.is_some() {
             return at("target.tls", "a client's certificate and its key go together: --client-cert and --client-key");
         }
-        if !self.tls.is_empty() && !self.is_secured() {
+        if !is_default(&self.tls) && !self.is_secured() {
             return at(
                 "target.tls",
                 "--ca, --client-cert, --client-key and --server-name are for a secured endpoint, such as grpcs://HOST:PORT",

@@ -10,7 +10,7 @@ use super::{Normal, Uniform};
 
 /// How a number is drawn. In a file it is one key of a table: `normal = { mean = 16, stdev = 8 }`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "RawDraw", into = "RawDraw")]
+#[serde(try_from = "RawDraw", rename_all = "kebab-case")]
 pub enum Distribution {
     /// Always the same.
     Constant(u32),
@@ -23,29 +23,21 @@ pub enum Distribution {
     /// A geometric distribution: what goes on after each with the same odds.
     Geometric(Geometric),
     /// One of these, each as often as it stands there.
-    List(Listed),
+    List(Listed<u32>),
 }
 
 /// How a number is drawn as files have it: one key of several, and for a length its bounds beside it.
-#[derive(Clone, Default, Serialize, Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct RawDraw {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) min: Option<NonZeroU32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) max: Option<NonZeroU32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     constant: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     uniform: Option<Uniform<u32>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     normal: Option<Normal>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     log_normal: Option<LogNormal>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     geometric: Option<Geometric>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    list: Option<Listed>,
+    list: Option<Listed<u32>>,
 }
 
 impl RawDraw {
@@ -60,19 +52,19 @@ impl RawDraw {
             geometric.map(Distribution::Geometric),
             list.map(Distribution::List),
         ];
-        let named: Vec<_> =
-            Distribution::KEYS.iter().zip(given).filter_map(|(key, drawn)| Some((key, drawn?))).collect();
-        match <[_; 1]>::try_from(named) {
-            Ok([(_, drawn)]) => Ok(drawn),
-            Err(none) if none.is_empty() => {
-                Err(format!("one of {} has to say how it is drawn", Distribution::KEYS.join(", ")))
-            }
-            Err(several) => {
-                let keys: Vec<_> = several.iter().map(|(key, _)| **key).collect();
-                Err(format!("one key alone can say how it is drawn, and there are {}", keys.join(" and ")))
-            }
-        }
+        one_of(Distribution::KEYS, given)
     }
+}
+
+/// The one of these that is given, each by its key.
+pub(super) fn one_of<T, const N: usize>(keys: [&str; N], given: [Option<T>; N]) -> Result<T, String> {
+    let mut named: Vec<_> = keys.iter().zip(given).filter_map(|(key, drawn)| Some((*key, drawn?))).collect();
+    if named.len() > 1 {
+        let given: Vec<_> = named.iter().map(|(key, _)| *key).collect();
+        return Err(format!("one key alone can say how it is drawn, and there are {}", given.join(" and ")));
+    }
+    let (_, drawn) = named.pop().ok_or_else(|| format!("one of {} has to say how it is drawn", keys.join(", ")))?;
+    Ok(drawn)
 }
 
 impl TryFrom<RawDraw> for Distribution {
@@ -83,19 +75,6 @@ impl TryFrom<RawDraw> for Distribution {
             return Err("only a length is kept within a min and a max of its own".to_owned());
         }
         raw.drawn()
-    }
-}
-
-impl From<Distribution> for RawDraw {
-    fn from(drawn: Distribution) -> Self {
-        match drawn {
-            Distribution::Constant(number) => Self { constant: Some(number), ..Self::default() },
-            Distribution::Uniform(between) => Self { uniform: Some(between), ..Self::default() },
-            Distribution::Normal(normal) => Self { normal: Some(normal), ..Self::default() },
-            Distribution::LogNormal(log_normal) => Self { log_normal: Some(log_normal), ..Self::default() },
-            Distribution::Geometric(geometric) => Self { geometric: Some(geometric), ..Self::default() },
-            Distribution::List(list) => Self { list: Some(list), ..Self::default() },
-        }
     }
 }
 
@@ -158,14 +137,21 @@ impl TryFrom<RawGeometric> for Geometric {
 
 /// Some numbers; never none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Vec<u32>")]
-pub struct Listed(Vec<u32>);
+#[serde(try_from = "Vec<T>", bound(deserialize = "T: Deserialize<'de>"))]
+pub struct Listed<T>(pub(super) Vec<T>);
 
-impl TryFrom<Vec<u32>> for Listed {
+impl<T> TryFrom<Vec<T>> for Listed<T> {
     type Error = String;
 
-    fn try_from(numbers: Vec<u32>) -> Result<Self, String> {
+    fn try_from(numbers: Vec<T>) -> Result<Self, String> {
         if numbers.is_empty() { Err("the list is empty".to_owned()) } else { Ok(Self(numbers)) }
+    }
+}
+
+impl<T: Copy> Listed<T> {
+    /// One of them.
+    pub(super) fn draw(&self, generator: &mut impl Rng) -> T {
+        self.0[generator.random_range(0..self.0.len())]
     }
 }
 
@@ -184,7 +170,7 @@ impl Distribution {
                 let failures = rand_distr::Geometric::new(mean.recip()).expect("odds, because the mean is at least 1");
                 u32::try_from(failures.sample(generator)).unwrap_or(u32::MAX).saturating_add(1)
             }
-            Self::List(Listed(numbers)) => numbers[generator.random_range(0..numbers.len())],
+            Self::List(listed) => listed.draw(generator),
         }
     }
 

@@ -6,18 +6,13 @@ use super::{
     Contexts, CorrelationIds, Length, Limits, Load, Network, Patterns, Phase, Population, Scenario, Sending, Slots,
     Target, Think, Thresholds, Values,
 };
-use crate::claim::Claims;
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-fn is_zero(number: &u64) -> bool {
-    *number == 0
-}
+use crate::{claim::Claims, said::is_default};
 
 /// A scenario as files have it: a population that is alone has its tables beside the others.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Document {
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     claims_from: u64,
     target: Target,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -37,7 +32,7 @@ pub(super) struct Document {
     think: Option<Think>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     network: Option<Network>,
-    #[serde(default, skip_serializing_if = "Thresholds::is_empty")]
+    #[serde(default, skip_serializing_if = "is_default")]
     thresholds: Thresholds,
     limits: Limits,
     slots: Slots,
@@ -79,58 +74,30 @@ impl TryFrom<Document> for Scenario {
 
 impl From<Scenario> for Document {
     fn from(scenario: Scenario) -> Self {
-        let Scenario { target, correlation_ids, populations, phases, limits, slots, claims, claims_from } = scenario;
-        let document = Self {
+        let Scenario { target, correlation_ids, mut populations, phases, limits, slots, claims, claims_from } =
+            scenario;
+        let has_no_other =
+            |one: &mut Population| one.name.is_empty() && one.phase.is_none() && one.correlation_ids.is_none();
+        let alone = if populations.len() == 1 { populations.pop_if(has_no_other) } else { None };
+        let alone = alone.as_ref();
+        Self {
             claims_from,
             target,
-            load: None,
-            contexts: None,
+            load: alone.map(|its| its.load.clone()),
+            contexts: alone.map(|its| its.contexts.clone()),
             correlation_ids,
-            patterns: None,
-            length: None,
-            values: None,
-            sending: None,
-            think: None,
-            network: None,
-            thresholds: Thresholds::default(),
+            patterns: alone.map(|its| its.patterns.clone()),
+            length: alone.map(|its| its.length.clone()),
+            values: alone.map(|its| its.values.clone()),
+            sending: alone.map(|its| its.sending.clone()),
+            think: alone.map(|its| its.think.clone()),
+            network: alone.map(|its| its.network.clone()).filter(|network| !network.is_clear()),
+            thresholds: alone.map(|its| its.thresholds.clone()).unwrap_or_default(),
             limits,
             slots,
             claims,
             phase: phases,
-            population: Vec::new(),
-        };
-        match <[Population; 1]>::try_from(populations) {
-            Ok(
-                [
-                    Population {
-                        name,
-                        phase: None,
-                        load,
-                        contexts,
-                        correlation_ids: None,
-                        patterns,
-                        length,
-                        values,
-                        sending,
-                        think,
-                        network,
-                        thresholds,
-                    },
-                ],
-            ) if name.is_empty() => Self {
-                load: Some(load),
-                contexts: Some(contexts),
-                patterns: Some(patterns),
-                length: Some(length),
-                values: Some(values),
-                sending: Some(sending),
-                think: Some(think),
-                network: (!network.is_clear()).then_some(network),
-                thresholds,
-                ..document
-            },
-            Ok([alone]) => Self { population: vec![alone], ..document },
-            Err(population) => Self { population, ..document },
+            population: populations,
         }
     }
 }

@@ -31,8 +31,8 @@ pub use network::{BlackHole, CutBy, Network, NetworkCut};
 pub use numbers::{Millis, Normal, Probability, Uniform, Weight, Window};
 pub use phase::{Phase, ServerAction};
 pub use population::{
-    ConnectionOwner, Contexts, Drawn, DrawnValues, Elements, Length, ListedValues, Load, OwnIds, Patterns, Population,
-    Reuse, Sending, StreamLife, Think, Values,
+    ConnectionOwner, Contexts, Drawn, DrawnValues, Elements, Length, Load, OwnIds, Patterns, Population, Reuse,
+    Sending, StreamLife, Think, Values,
 };
 pub use reference::{KEYS, Key};
 use serde::{Deserialize, Serialize};
@@ -45,7 +45,8 @@ use crate::{
     conversation::Transport,
     endpoint::{Endpoint, Endpoints},
     header::Header,
-    sequence::{IdForm, Pattern},
+    said::is_default,
+    sequence::{IdForm, Pattern, Trait},
 };
 
 /// The scenario that is used where none is named, and whose keys complete every other file.
@@ -102,10 +103,10 @@ pub struct Target {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<Header>,
     /// Whom a secured endpoint has to be, and who calls there.
-    #[serde(default, skip_serializing_if = "Tls::is_empty")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub tls: Tls,
     /// How messages are compressed.
-    #[serde(default, skip_serializing_if = "Compression::is_none")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub compression: Compression,
     /// How long the making of a connection may take; without it `limits.connect_ms`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -203,6 +204,9 @@ pub struct Overrides {
     pub require_claims: bool,
 }
 
+/// More iterations than a run has; TOML holds no larger number.
+const NEVER: u64 = i64::MAX as u64;
+
 /// How many iterations a run of flags has to have to be as large as the scenario that was written.
 fn full_size<'l>(written: &[Load], given: impl Iterator<Item = &'l Load>) -> u64 {
     let iterations: Option<u64> = written
@@ -211,7 +215,7 @@ fn full_size<'l>(written: &[Load], given: impl Iterator<Item = &'l Load>) -> u64
         .fold(Some(0_u64), |sum, each| Some(sum?.saturating_add(each?)));
     // Of a scenario that runs for a time only a longer run is certainly as large.
     let is_shorter = || written.iter().zip(given).any(|(written, given)| given.is_below(written));
-    iterations.unwrap_or_else(|| if is_shorter() { u64::MAX } else { 0 })
+    iterations.unwrap_or_else(|| if is_shorter() { NEVER } else { 0 })
 }
 
 impl Scenario {
@@ -325,10 +329,10 @@ impl Scenario {
         Pattern::ALL.into_iter().find(|pattern| is_of_kind(*pattern) && self.draws(*pattern).anywhere())
     }
 
-    /// Whether a pattern of this kind is drawn anywhere.
+    /// Whether a pattern with this trait is drawn anywhere.
     #[must_use]
-    pub fn draws_any(&self, is_of_kind: impl Fn(Pattern) -> bool) -> bool {
-        self.drawn(is_of_kind).is_some()
+    pub fn draws_any(&self, its: Trait) -> bool {
+        self.populations.iter().any(|population| population.draws_any(its))
     }
 
     /// Gives the scenario so many workers, and so many contexts to each.
@@ -358,48 +362,29 @@ impl Scenario {
     }
 
     fn override_with(&mut self, overrides: Overrides) {
-        let Overrides {
-            endpoint,
-            http,
-            transport,
-            model,
-            metrics,
-            workers,
-            iterations,
-            duration_s,
-            response_ms,
-            access,
-            require_claims,
-        } = overrides;
         let as_written: Vec<_> = self.populations.iter().map(|population| population.load.clone()).collect();
-        self.target.override_access(access);
-        if let Some(endpoint) = endpoint {
+        self.target.override_access(overrides.access);
+        if let Some(endpoint) = overrides.endpoint {
             self.target.endpoint = endpoint;
         }
-        self.override_transports(transport, http);
-        if let Some(model) = model {
+        self.override_transports(overrides.transport, overrides.http);
+        if let Some(model) = overrides.model {
             self.target.model = model;
         }
-        if metrics.is_some() {
-            self.target.metrics = metrics;
-        }
-        if let Some(workers) = workers {
+        self.target.metrics = overrides.metrics.or(self.target.metrics.take());
+        if let Some(workers) = overrides.workers {
             self.share_out(workers);
         }
         for Population { load, .. } in &mut self.populations {
-            if duration_s.is_some() {
-                load.duration_s = duration_s;
+            if overrides.duration_s.is_some() {
+                load.duration_s = overrides.duration_s;
                 load.iterations = None;
             }
-            if iterations.is_some() {
-                load.iterations = iterations;
-            }
+            load.iterations = overrides.iterations.or(load.iterations);
         }
-        if response_ms.is_some() {
-            self.limits.response_ms = response_ms;
-        }
+        self.limits.response_ms = overrides.response_ms.or(self.limits.response_ms);
         let loads = self.populations.iter().map(|population| &population.load);
-        if require_claims {
+        if overrides.require_claims {
             self.claims_from = 0;
         } else if !loads.eq(&as_written) {
             self.claims_from = full_size(&as_written, self.populations.iter().map(|population| &population.load));

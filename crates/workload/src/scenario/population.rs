@@ -3,17 +3,20 @@
 use std::{
     fmt,
     num::{NonZeroU16, NonZeroU32, NonZeroU64},
+    time::Duration,
 };
 
 use rand::{Rng, RngExt as _};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Distribution, Network, Probability, STEPS_MAX, Thresholds, Uniform, Weights, Window, distribution::RawDraw,
+    Distribution, Listed, Network, Probability, STEPS_MAX, Thresholds, Uniform, Weights, Window,
+    distribution::{RawDraw, one_of},
 };
 use crate::{
     conversation::Transport,
-    sequence::{IdForm, Pattern},
+    said::is_default,
+    sequence::{IdForm, Pattern, Trait},
     tensor::ELEMENTS_MAX,
 };
 
@@ -45,10 +48,10 @@ pub struct Population {
     /// How long they do nothing in between.
     pub think: Think,
     /// What is between them and the server.
-    #[serde(default, skip_serializing_if = "Network::is_clear")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub network: Network,
     /// How long their sequences may take.
-    #[serde(default, skip_serializing_if = "Thresholds::is_empty")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub thresholds: Thresholds,
 }
 
@@ -71,6 +74,13 @@ impl Load {
     pub(super) fn is_below(&self, other: &Self) -> bool {
         self.workers < other.workers
             || self.duration_s.is_none_or(|seconds| other.duration_s.is_some_and(|more| seconds < more))
+    }
+
+    /// Whether a worker begins no more passes that has begun so many, when this much time has passed since the run began.
+    #[must_use]
+    pub fn is_done(&self, elapsed: Duration, passes: u64) -> bool {
+        self.iterations.is_some_and(|most| passes >= most.get())
+            || self.duration_s.is_some_and(|limit| elapsed >= Duration::from_secs(limit.get()))
     }
 }
 
@@ -138,13 +148,14 @@ impl Drawn {
 
 /// How many steps a sequence has: a draw, kept within `min` and `max`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "RawDraw", into = "RawDraw")]
+#[serde(try_from = "RawDraw")]
 pub struct Length {
     /// The fewest steps.
     pub min: NonZeroU32,
     /// The most steps.
     pub max: NonZeroU32,
     /// What is drawn from.
+    #[serde(flatten)]
     pub drawn: Distribution,
 }
 
@@ -157,42 +168,34 @@ impl TryFrom<RawDraw> for Length {
     }
 }
 
-impl From<Length> for RawDraw {
-    fn from(Length { min, max, drawn }: Length) -> Self {
-        let mut raw = Self::from(drawn);
-        (raw.min, raw.max) = (Some(min), Some(max));
-        raw
-    }
-}
-
 /// The inputs of the steps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "RawValues", into = "RawValues")]
+#[serde(try_from = "RawValues")]
 pub struct Values {
     /// What is drawn from.
+    #[serde(flatten)]
     pub drawn: DrawnValues,
     /// Over how many elements each is spread; none where that is as the model's shape has it, one where that is open.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub elements: Option<Elements>,
 }
 
 /// How inputs are drawn.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum DrawnValues {
     /// Whole numbers, both ends included.
     Uniform(Uniform<i64>),
     /// One of these, each as often as it stands there.
-    List(ListedValues),
+    List(Listed<i64>),
 }
 
 /// The inputs of the steps as files have them.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawValues {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     uniform: Option<Uniform<i64>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    list: Option<ListedValues>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    list: Option<Listed<i64>>,
     elements: Option<Elements>,
 }
 
@@ -200,25 +203,8 @@ impl TryFrom<RawValues> for Values {
     type Error = String;
 
     fn try_from(RawValues { uniform, list, elements }: RawValues) -> Result<Self, String> {
-        let drawn = match (uniform, list) {
-            (Some(uniform), None) => DrawnValues::Uniform(uniform),
-            (None, Some(list)) => DrawnValues::List(list),
-            (None, None) => return Err("one of uniform, list has to say how it is drawn".to_owned()),
-            (Some(_), Some(_)) => {
-                return Err("one key alone can say how it is drawn, and there are uniform and list".to_owned());
-            }
-        };
-        Ok(Self { drawn, elements })
-    }
-}
-
-impl From<Values> for RawValues {
-    fn from(Values { drawn, elements }: Values) -> Self {
-        let (uniform, list) = match drawn {
-            DrawnValues::Uniform(uniform) => (Some(uniform), None),
-            DrawnValues::List(list) => (None, Some(list)),
-        };
-        Self { uniform, list, elements }
+        let given = [uniform.map(DrawnValues::Uniform), list.map(DrawnValues::List)];
+        Ok(Self { drawn: one_of(["uniform", "list"], given)?, elements })
     }
 }
 
@@ -251,26 +237,13 @@ impl Elements {
     }
 }
 
-/// Some inputs; never none.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Vec<i64>")]
-pub struct ListedValues(Vec<i64>);
-
-impl TryFrom<Vec<i64>> for ListedValues {
-    type Error = String;
-
-    fn try_from(values: Vec<i64>) -> Result<Self, String> {
-        if values.is_empty() { Err("the list is empty".to_owned()) } else { Ok(Self(values)) }
-    }
-}
-
 impl Values {
     /// The smallest one and the largest one.
     #[must_use]
     pub fn extremes(&self) -> [i64; 2] {
         match &self.drawn {
             DrawnValues::Uniform(Uniform { min, max }) => [*min, *max],
-            DrawnValues::List(ListedValues(values)) => {
+            DrawnValues::List(Listed(values)) => {
                 [values.iter().min(), values.iter().max()].map(|value| value.copied().unwrap_or_default())
             }
         }
@@ -284,7 +257,7 @@ impl Values {
                 (Ok(min), Ok(max)) => generator.random_range(min..=max).into(),
                 _ => generator.random_range(*min..=*max),
             },
-            DrawnValues::List(ListedValues(values)) => values[generator.random_range(0..values.len())],
+            DrawnValues::List(listed) => listed.draw(generator),
         }
     }
 }
@@ -380,10 +353,10 @@ impl Population {
         }
     }
 
-    /// Whether a pattern of this kind is drawn anywhere.
+    /// Whether a pattern with this trait is drawn anywhere.
     #[must_use]
-    pub fn draws_any(&self, is_of_kind: impl Fn(Pattern) -> bool) -> bool {
-        Pattern::ALL.into_iter().any(|pattern| is_of_kind(pattern) && self.draws(pattern).anywhere())
+    pub fn draws_any(&self, its: Trait) -> bool {
+        Pattern::ALL.into_iter().any(|pattern| pattern.has(its) && self.draws(pattern).anywhere())
     }
 
     /// The odds of the patterns, in their order: those that the transport cannot do are left out.
@@ -404,7 +377,7 @@ impl Population {
     }
 
     fn can_be_drawn(&self, pattern: Pattern) -> bool {
-        self.sending.transport().is_stream() || !pattern.needs_a_stream()
+        self.sending.transport().is_stream() || !pattern.has(Trait::Streams)
     }
 
     /// Whether there is a table of patterns of which the transport can do none.
@@ -452,7 +425,7 @@ impl Population {
     }
 
     fn check_weights(&self, key: &'static str, contexts: u32, weights: &Weights) -> Result<(), (&'static str, String)> {
-        let sum: f64 = weights.in_order().iter().sum();
+        let sum: f64 = Pattern::ALL.into_iter().map(|pattern| weights.of(pattern)).sum();
         if contexts > 0 && sum <= 0.0 {
             return Err((key, "all weights are 0, so there is nothing to draw".into()));
         }

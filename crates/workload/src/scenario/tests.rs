@@ -3,6 +3,10 @@ use std::time::Duration;
 use super::*;
 use crate::sequence::IdForm;
 
+fn in_order(weights: &Weights) -> Vec<f64> {
+    Pattern::ALL.map(|pattern| weights.of(pattern)).into()
+}
+
 fn resolve(text: &str) -> Result<Scenario, String> {
     Scenario::resolve(&Source::from_text("a.toml", text), Overrides::default()).map_err(|error| error.to_string())
 }
@@ -17,8 +21,8 @@ fn the_default_scenario_has_the_numbers_of_l0() {
     );
     assert_eq!(scenario.populations[0].contexts, Contexts { common: 2, rare: 8, rare_probability: Probability(0.1) });
     assert_eq!((scenario.correlation_ids.first.get(), scenario.correlation_ids.block.get()), (1, 100));
-    assert_eq!(scenario.populations[0].patterns.common.in_order()[..5], [0.85, 0.05, 0.05, 0.01, 0.04]);
-    assert_eq!(scenario.populations[0].patterns.rare.in_order()[..5], [0.0, 0.34, 0.33, 0.0, 0.33]);
+    assert_eq!(in_order(&scenario.populations[0].patterns.common)[..5], [0.85, 0.05, 0.05, 0.01, 0.04]);
+    assert_eq!(in_order(&scenario.populations[0].patterns.rare)[..5], [0.0, 0.34, 0.33, 0.0, 0.33]);
     assert_eq!(scenario.populations[0].length.drawn, Distribution::Normal(Normal { mean: 16.0, stdev: 8.0 }));
     assert_eq!(
         scenario.populations[0].values,
@@ -36,8 +40,8 @@ fn a_file_needs_only_what_differs_and_pattern_tables_are_whole() {
     let scenario =
         resolve("[contexts]\nrare = 3\n[patterns.common]\nvalid = 1\n[sending]\nwindow = 4").expect("a scenario");
     assert_eq!((scenario.populations[0].contexts.common, scenario.populations[0].contexts.rare), (2, 3));
-    assert_eq!(scenario.populations[0].patterns.common.in_order()[..5], [1.0, 0.0, 0.0, 0.0, 0.0]);
-    assert_eq!(scenario.populations[0].patterns.rare.in_order()[..5], [0.0, 0.34, 0.33, 0.0, 0.33]);
+    assert_eq!(in_order(&scenario.populations[0].patterns.common)[..5], [1.0, 0.0, 0.0, 0.0, 0.0]);
+    assert_eq!(in_order(&scenario.populations[0].patterns.rare)[..5], [0.0, 0.34, 0.33, 0.0, 0.33]);
     assert!(scenario.populations[0].sending.window.has_room(3) && !scenario.populations[0].sending.window.has_room(4));
 }
 
@@ -451,4 +455,25 @@ fn patterns_that_need_a_stream_are_refused_where_a_file_has_calls_and_left_out_w
     assert!(population.sending.window().has_room(0) && !population.sending.window().has_room(1));
     let error = resolve("patterns.common = { half-close = 1 }", Some(Transport::Http)).expect_err("nothing is left");
     assert!(error.contains("each of these patterns needs a stream, and the transport is http"), "{error}");
+}
+
+#[test]
+fn the_count_the_time_or_whichever_comes_first_ends_a_run() {
+    let load = |iterations, duration_s| Load {
+        workers: NonZeroU32::MIN,
+        iterations: NonZeroU64::new(iterations),
+        duration_s: NonZeroU64::new(duration_s),
+    };
+    let (early, late) = (Duration::from_millis(9_999), Duration::from_secs(10));
+    for (load, elapsed, passes, is_done) in [
+        (load(3, 0), late, 2, false),
+        (load(3, 0), early, 3, true),
+        (load(0, 10), early, 1_000_000, false),
+        (load(0, 10), late, 0, true),
+        (load(3, 10), early, 2, false),
+        (load(3, 10), early, 3, true),
+        (load(3, 10), late, 2, true),
+    ] {
+        assert_eq!(load.is_done(elapsed, passes), is_done, "{load:?} after {elapsed:?} and {passes}");
+    }
 }

@@ -1,6 +1,6 @@
 //! How long a population's sequences may take, beyond what a correct server has to keep.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -18,56 +18,26 @@ pub struct Thresholds {
     pub slot_wait_ms: BTreeMap<Percentile, Millis>,
 }
 
-impl Thresholds {
-    /// Whether there is none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.sequence_ms.is_empty() && self.slot_wait_ms.is_empty()
+table! {
+    /// A share of many that take no longer.
+    pub enum Percentile: f64 {
+        /// Half of them.
+        P50 = "p50", 0.5;
+        /// Nine in ten.
+        P90 = "p90", 0.9;
+        /// All but one in a hundred.
+        P99 = "p99", 0.99;
+        /// All but one in a thousand.
+        P999 = "p99_9", 0.999;
+        /// All of them.
+        Max = "max", 1.0;
     }
-}
-
-/// A share of many that take no longer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Percentile {
-    /// Half of them.
-    #[serde(rename = "p50")]
-    P50,
-    /// Nine in ten.
-    #[serde(rename = "p90")]
-    P90,
-    /// All but one in a hundred.
-    #[serde(rename = "p99")]
-    P99,
-    /// All but one in a thousand.
-    #[serde(rename = "p99_9")]
-    P999,
-    /// All of them.
-    #[serde(rename = "max")]
-    Max,
 }
 
 impl Percentile {
     /// The share, from 0 to 1.
     #[must_use]
     pub fn share(self) -> f64 {
-        match self {
-            Self::P50 => 0.5,
-            Self::P90 => 0.9,
-            Self::P99 => 0.99,
-            Self::P999 => 0.999,
-            Self::Max => 1.0,
-        }
-    }
-}
-
-impl fmt::Display for Percentile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::P50 => "p50",
-            Self::P90 => "p90",
-            Self::P99 => "p99",
-            Self::P999 => "p99.9",
-            Self::Max => "max",
-        })
+        *self.row()
     }
 }

@@ -1,7 +1,12 @@
 //! What the steps of a scenario travel over, and what it is not for then.
 
 use super::{Population, Scenario};
-use crate::{claim::Claim, conversation::Transport, endpoint::Endpoint, sequence::Pattern};
+use crate::{
+    claim::Claim,
+    conversation::Transport,
+    endpoint::Endpoint,
+    sequence::{Pattern, Trait},
+};
 
 impl Scenario {
     pub(super) fn override_transports(&mut self, transport: Option<Transport>, http: Option<Endpoint>) {
@@ -9,9 +14,10 @@ impl Scenario {
         for Population { sending, .. } in &mut self.populations {
             sending.transport = transport.or(sending.transport).or(only_http.then_some(Transport::HttpBinary));
         }
-        let asks_for_http = self.populations.iter().any(|population| {
-            population.sending.transport().is_http() || population.draws_any(Pattern::mixes_transports)
-        });
+        let asks_for_http = self
+            .populations
+            .iter()
+            .any(|population| population.sending.transport().is_http() || population.draws_any(Trait::MixesTransports));
         if let Some(http) = http.filter(|_| asks_for_http && self.target.endpoint.http(0).is_none()) {
             self.target.endpoint.add(http);
         }
@@ -58,7 +64,7 @@ impl Scenario {
         let mut over = self.clone();
         over.populations.iter_mut().for_each(|population| population.sending.transport = Some(transport));
         let needs_a_stream = |of: &[Pattern]| {
-            let names: Vec<_> = of.iter().filter(|its| its.needs_a_stream()).map(|its| its.name()).collect();
+            let names: Vec<_> = of.iter().filter(|its| its.has(Trait::Streams)).map(|its| its.name()).collect();
             names.join(" and ")
         };
         let population = over.populations.iter().find(|population| population.has_nothing_left());

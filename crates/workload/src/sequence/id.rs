@@ -16,7 +16,7 @@ impl CorrelationId {
     pub fn on_the_wire(self, form: IdForm) -> WireId {
         match form {
             IdForm::Integer | IdForm::OneBit => WireId::Number(self.told(form).0.get().cast_signed()),
-            IdForm::Alike if self.alike() == Alike::Number => WireId::Number(self.group().cast_signed()),
+            IdForm::Alike if self.0.get() % ALIKE == ALIKE - 1 => WireId::Number(self.group().cast_signed()),
             IdForm::Text | IdForm::LongText | IdForm::NonAscii | IdForm::Alike | IdForm::Nul => {
                 WireId::Text(self.written(form))
             }
@@ -41,14 +41,9 @@ impl CorrelationId {
         Self(NonZeroU64::new(number).expect("a triple is not 0"))
     }
 
-    fn alike(self) -> Alike {
-        let index = self.0.get() % Alike::ALL.len() as u64;
-        Alike::ALL[usize::try_from(index).expect("there are few")]
-    }
-
     /// The number that eight IDs share.
     fn group(self) -> u64 {
-        self.0.get() / Alike::ALL.len() as u64 + 1
+        self.0.get() / ALIKE + 1
     }
 
     /// The ID as the server's messages have it.
@@ -56,7 +51,7 @@ impl CorrelationId {
     pub fn written(self, form: IdForm) -> String {
         match form {
             IdForm::Integer | IdForm::OneBit => self.told(form).to_string(),
-            IdForm::Alike => self.alike().written(self.group()),
+            IdForm::Alike => alike(self.group(), self.0.get() % ALIKE),
             IdForm::Text => format!("id-{self}"),
             IdForm::Nul => format!("id-{}{}", self.0.get() / 2, if self.0.get().is_multiple_of(2) { "" } else { "\0" }),
             IdForm::LongText => format!("{:->width$}", self.0, width = LONGEST_TEXT),
@@ -105,41 +100,22 @@ pub enum IdForm {
     Nul,
 }
 
-/// How one of eight similar correlation IDs differs from the others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Alike {
-    Plain,
-    Decomposed,
-    Capitals,
-    SpaceAtTheEnd,
-    Long,
-    LongWithAnotherEnd,
-    Digits,
-    Number,
-}
+/// How many IDs are nearly the same where they are alike. The last of them is a number.
+const ALIKE: u64 = 8;
 
-impl Alike {
-    const ALL: [Self; 8] = [
-        Self::Plain,
-        Self::Decomposed,
-        Self::Capitals,
-        Self::SpaceAtTheEnd,
-        Self::Long,
-        Self::LongWithAnotherEnd,
-        Self::Digits,
-        Self::Number,
-    ];
-
-    fn written(self, group: u64) -> String {
-        match self {
-            Self::Plain => format!("suite-{group}-caf\u{e9}"),
-            Self::Decomposed => format!("suite-{group}-cafe\u{301}"),
-            Self::Capitals => format!("SUITE-{group}-CAF\u{c9}"),
-            Self::SpaceAtTheEnd => format!("suite-{group}-caf\u{e9} "),
-            Self::Long => format!("{group:->width$}a", width = LONGEST_TEXT - 1),
-            Self::LongWithAnotherEnd => format!("{group:->width$}b", width = LONGEST_TEXT - 1),
-            Self::Digits | Self::Number => group.to_string(),
-        }
+/// One of those, by the number that they share.
+fn alike(group: u64, member: u64) -> String {
+    match member {
+        0 => format!("suite-{group}-caf\u{e9}"),
+        // Decomposed.
+        1 => format!("suite-{group}-cafe\u{301}"),
+        2 => format!("SUITE-{group}-CAF\u{c9}"),
+        3 => format!("suite-{group}-caf\u{e9} "),
+        // They differ in the last of all the bytes that there may be.
+        4 => format!("{group:->width$}a", width = LONGEST_TEXT - 1),
+        5 => format!("{group:->width$}b", width = LONGEST_TEXT - 1),
+        // A text, and the number.
+        _ => group.to_string(),
     }
 }
 
@@ -149,7 +125,7 @@ impl IdForm {
     pub fn makes_near(self, one: CorrelationId, other: CorrelationId) -> bool {
         let of = match self {
             Self::OneBit => 3,
-            Self::Alike => Alike::ALL.len() as u64,
+            Self::Alike => ALIKE,
             Self::Nul => 2,
             Self::Integer | Self::Text | Self::LongText | Self::NonAscii => return false,
         };

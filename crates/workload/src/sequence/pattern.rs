@@ -3,7 +3,8 @@
 use self::{
     Shape::{Burst, EndOrNot, Exactly, Flawed, Open, Stray, Whole},
     Trait::{
-        Connects, ConnectsOften, Cuts, IsKilled, LeavesNone, MixesTransports, OfTriton, Queues, SingleSteps, Streams,
+        Connects, ConnectsOften, Cuts, IsKilled, LeavesNone, MixesTransports, OfTriton, Queues, Restarts, SingleSteps,
+        Streams,
     },
 };
 use super::UNREAD_MAX;
@@ -51,7 +52,7 @@ table! {
         /// The client's process is killed while steps are under way.
         KillClient = "kill-client", Row(&[EndOrNot(3)], &[Queues, Cuts, Connects, IsKilled]);
         /// START …, START … END on one stream: the ID is started again while its sequence is live.
-        Restart = "restart", Row(&[Open, Whole(1)], &[LeavesNone]);
+        Restart = "restart", Row(&[Open, Whole(1)], &[LeavesNone, Restarts]);
         /// Sequences of one step, START and END at once, in a row.
         Burst = "burst", Row(&[Burst], &[LeavesNone, Queues, SingleSteps]);
         /// START … END, then one step more: it has to be refused.
@@ -96,27 +97,31 @@ pub enum Shape {
     Flawed,
 }
 
+/// What some patterns have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Trait {
-    /// See [`Pattern::is_of_triton`].
+pub enum Trait {
+    /// Triton's own stress test has it. Scenario files then list its weight even where that is 0, and it does nothing but send.
     OfTriton,
-    /// See [`Pattern::leaves_no_sequence`].
+    /// The ID certainly has no sequence on a correct server once all answers to this pattern are there.
     LeavesNone,
-    /// See [`Pattern::is_of_single_steps`].
+    /// It starts a sequence again that it has not ended.
+    Restarts,
+    /// It can be done with sequences of one step that end by themselves, one after the other.
     SingleSteps,
-    /// See [`Pattern::needs_a_queue`].
+    /// It is about steps that are queued in the server, so that no window holds them back.
     Queues,
-    /// See [`Pattern::needs_a_stream`].
+    /// It is about a stream, or about steps that are queued on one, so that single calls cannot do it.
     Streams,
-    /// See [`Pattern::cuts`].
+    /// Steps may be left under way when the next sequence of the ID begins: where something is cut, or given up, or where a
+    /// sequence is elsewhere, too.
     Cuts,
-    /// See [`Pattern::connects`].
+    /// It makes a connection for one stream.
     Connects,
-    /// See [`Pattern::connects_often`].
+    /// It makes connections for all of its streams but the first two.
     ConnectsOften,
-    /// See [`Pattern::is_killed`].
+    /// A stream of it goes through a process of its own, which is killed.
     IsKilled,
-    /// See [`Pattern::mixes_transports`].
+    /// Its steps travel over every transport that the server speaks.
     MixesTransports,
 }
 
@@ -127,81 +132,16 @@ impl Pattern {
         self.row().0
     }
 
-    fn has(self, its: Trait) -> bool {
+    /// Whether it has this trait.
+    #[must_use]
+    pub fn has(self, its: Trait) -> bool {
         self.row().1.contains(&its)
-    }
-
-    /// Whether Triton's own stress test has it. Scenario files then list its weight even where that is 0, and it does nothing but send.
-    #[must_use]
-    pub fn is_of_triton(self) -> bool {
-        self.has(OfTriton)
-    }
-
-    /// Whether the ID certainly has no sequence on a correct server once all answers to this pattern are there.
-    #[must_use]
-    pub fn leaves_no_sequence(self) -> bool {
-        self.has(LeavesNone)
     }
 
     /// Whether its first step has to find no sequence on its ID.
     #[must_use]
     pub fn begins_without_start(self) -> bool {
         matches!(self.shapes()[0], Stray { .. })
-    }
-
-    /// Whether it starts a sequence again that it has not ended.
-    #[must_use]
-    pub fn restarts(self) -> bool {
-        self.shapes()[0] == Open && self.shapes().len() > 1
-    }
-
-    /// Whether it can be done with sequences of one step that end by themselves, one after the other.
-    #[must_use]
-    pub fn is_of_single_steps(self) -> bool {
-        self.has(SingleSteps)
-    }
-
-    /// Whether it is about steps that are queued in the server, so that no window holds them back.
-    #[must_use]
-    pub fn needs_a_queue(self) -> bool {
-        self.has(Queues)
-    }
-
-    /// Whether it is about a stream, or about steps that are queued on one, so that single calls cannot do it.
-    #[must_use]
-    pub fn needs_a_stream(self) -> bool {
-        self.has(Streams)
-    }
-
-    /// Whether steps may be left under way when the next sequence of the ID begins: where something is cut, or given up, or where a
-    /// sequence is elsewhere, too.
-    #[must_use]
-    pub fn cuts(self) -> bool {
-        self.has(Cuts)
-    }
-
-    /// Whether it makes a connection for one stream.
-    #[must_use]
-    pub fn connects(self) -> bool {
-        self.has(Connects)
-    }
-
-    /// Whether it makes connections for all of its streams but the first two.
-    #[must_use]
-    pub fn connects_often(self) -> bool {
-        self.has(ConnectsOften)
-    }
-
-    /// Whether a stream of it goes through a process of its own, which is killed.
-    #[must_use]
-    pub fn is_killed(self) -> bool {
-        self.has(IsKilled)
-    }
-
-    /// Whether its steps travel over every transport that the server speaks.
-    #[must_use]
-    pub fn mixes_transports(self) -> bool {
-        self.has(MixesTransports)
     }
 
     /// The pattern's place in [`Pattern::ALL`].

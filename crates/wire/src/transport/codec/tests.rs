@@ -102,7 +102,7 @@ fn answers_are_read_in_both_encodings_and_errors_with_their_request() {
     };
     let sum_of = |response: ModelInferResponse| {
         let message = ModelStreamInferResponse { infer_response: Some(response), ..Default::default() };
-        received(message).received.result.expect("a response").outputs[0].data.single(Datatype::Int32)
+        received(message).received.result.expect("a response").outputs[0].data.alike(Datatype::Int32, 1)
     };
     assert_eq!(
         sum_of(ModelInferResponse { raw_output_contents: vec![vec![1, 1, 0, 0]], ..response.clone() }),
@@ -168,7 +168,7 @@ fn numbers_of_every_type_go_out_as_they_are_and_come_back_in_both_encodings() {
         for (response, expected) in [(raw, Some(Ok(value))), (typed, in_list)] {
             let message = ModelStreamInferResponse { infer_response: Some(response), ..Default::default() };
             let received = received(message).received.result.expect("a response");
-            assert_eq!(received.outputs[0].data.single(datatype), expected, "{datatype}");
+            assert_eq!(received.outputs[0].data.alike(datatype, 1), expected, "{datatype}");
         }
     }
 }

@@ -158,7 +158,7 @@ async fn steps_go_out_in_json_and_as_bytes_and_answers_are_read_in_both() {
         assert_eq!((answer.request(), answer.code), (Some(step(None).request), None));
         let response = answer.result.as_ref().expect("an answer");
         assert_eq!(
-            (response.model.as_str(), response.outputs[0].data.single(Datatype::Int32)),
+            (response.model.as_str(), response.outputs[0].data.alike(Datatype::Int32, 1)),
             ("a model", Some(Ok((-5).into())))
         );
         let Some(Asked { method, path, json, bytes, encoding: None, .. }) = asked.recv().await else {
@@ -255,7 +255,7 @@ async fn what_is_inferred_goes_compressed_both_ways() {
         let access = access(&format!("target.compression = '{name}'"));
         let messages = sent_by(&endpoints, Transport::HttpBinary, &access, &[step(None)]).await;
         let response = received(&messages[0]).result.as_ref().expect("an answer");
-        assert_eq!(response.outputs[0].data.single(Datatype::Int32), Some(Ok(7.into())));
+        assert_eq!(response.outputs[0].data.alike(Datatype::Int32, 1), Some(Ok(7.into())));
         let asked_for = asked.recv().await.expect("a request");
         assert_eq!(
             (asked_for.encoding.as_deref(), asked_for.bytes.as_slice()),
