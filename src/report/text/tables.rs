@@ -8,7 +8,7 @@ use crate::{
     report::Summary,
     run::Memory,
 };
-use workload::{sequence::Pattern, wording::counted};
+use workload::{scenario::Thresholds, sequence::Pattern, wording::counted};
 
 /// A column of counts: its title, and the count.
 type Column = (&'static str, fn(&Counts) -> u64);
@@ -80,7 +80,7 @@ pub(super) fn write_times(summary: &Summary, extent: Extent, out: &mut impl io::
     write_row("step", &tally.step, out)?;
     write_row("sequence", &tally.sequence, out)?;
     write_row("wait for a slot", &tally.slot_wait, out)?;
-    let has_thresholds = summary.scenario.populations.iter().any(|its| !its.thresholds.is_empty());
+    let has_thresholds = summary.scenario.populations.iter().any(|its| its.thresholds != Thresholds::default());
     if extent == Extent::Wide || has_thresholds {
         for (population, waits) in summary.scenario.populations.iter().zip(&tally.populations) {
             writeln!(out, "of {}:", population.name)?;
