@@ -2,6 +2,7 @@
 
 mod chart;
 mod claims;
+mod explain;
 mod export;
 mod format;
 mod json;
@@ -14,6 +15,7 @@ mod words;
 pub use crate::verdict::Verdict;
 pub use chart::write_chart;
 pub use claims::Claimed;
+pub use explain::{explained, explained_names};
 pub use export::write_python;
 pub use format::Format;
 pub use json::{SCHEMA_VERSION, result_schema, write_json};
