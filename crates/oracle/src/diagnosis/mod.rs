@@ -1,6 +1,7 @@
 //! Says what may be the cause of a violation, from what else was sent and answered around it.
 //!
-//! `docs/DIAGNOSIS.md` has what each cause needs for evidence, which cannot be told apart, and how often it may be wrong.
+//! `docs/CAUSES.md` and the pages beside it list the evidence of each cause. `docs/DIAGNOSIS.md` lists the causes that look alike,
+//! and how often a cause is wrong.
 
 mod cause;
 mod clue;

@@ -1,0 +1,143 @@
+//! What the documentation says of each kind of violation and each cause.
+
+use std::{collections::HashMap, sync::LazyLock};
+
+use oracle::{ViolationKind, diagnosis::Cause};
+
+/// The page with a section for each kind of violation.
+const KINDS: &str = include_str!("../../docs/VIOLATIONS.md");
+/// The pages with a section for each cause.
+const CAUSES: [&str; 3] = [
+    include_str!("../../docs/CAUSES.md"),
+    include_str!("../../docs/CAUSES-RESPONSES.md"),
+    include_str!("../../docs/CAUSES-SERVER.md"),
+];
+
+/// The text of each section by its name.
+static EXPLAINED: LazyLock<HashMap<&str, String>> = LazyLock::new(|| {
+    let mut explained: HashMap<_, String> = HashMap::new();
+    for (name, text) in [KINDS].into_iter().chain(CAUSES).flat_map(sections) {
+        let known = explained.entry(name).or_default();
+        if !known.is_empty() {
+            known.push_str("\n\n");
+        }
+        known.push_str(&plain(text));
+    }
+    explained
+});
+
+/// The documentation's section on a kind of violation or a cause: Markdown without its heading and without link targets.
+///
+/// If a kind and a cause have one name, the text has both sections, first the kind's. `None` for any other name.
+///
+/// ```
+/// let text = sequence_stress::report::explained("wrong-sum").expect("a kind of violation");
+/// assert!(text.contains("Next step"));
+/// ```
+#[must_use]
+pub fn explained(name: &str) -> Option<&'static str> {
+    EXPLAINED.get(name).map(String::as_str)
+}
+
+/// The name of each kind of violation, and then of each cause, with a sentence that says what it is.
+pub fn explained_names() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let kinds = ViolationKind::ALL.into_iter().map(|kind| (kind.name(), kind.what()));
+    kinds.chain(Cause::ALL.into_iter().map(|cause| (cause.name(), cause.what())))
+}
+
+/// The heading and the text of each section of a page.
+fn sections(page: &str) -> impl Iterator<Item = (&str, &str)> {
+    let sections = page.split("\n## ").skip(1);
+    sections.filter_map(|section| section.split_once('\n')).map(|(name, text)| (name, text.trim()))
+}
+
+/// Markdown with the text of each link in place of the link.
+fn plain(markdown: &str) -> String {
+    let mut pieces = markdown.split("](");
+    let mut text = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        if let Some(bracket) = text.rfind('[') {
+            text.remove(bracket);
+        }
+        text.push_str(piece.split_once(')').map_or(piece, |(_, rest)| rest));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::HashSet, fs, path::Path};
+
+    use super::*;
+
+    /// The pages whose links are checked, by their names in `docs/`.
+    const PAGES: [&str; 5] = ["VIOLATIONS.md", "CAUSES.md", "CAUSES-RESPONSES.md", "CAUSES-SERVER.md", "DIAGNOSIS.md"];
+
+    #[test]
+    fn each_kind_and_each_cause_has_a_section_in_the_order_of_its_table() {
+        let names = |page| sections(page).map(|(name, _)| name).collect::<Vec<_>>();
+        assert_eq!(names(KINDS), ViolationKind::NAMES);
+        assert_eq!(CAUSES.map(names).concat(), Cause::NAMES);
+    }
+
+    #[test]
+    fn each_section_says_what_is_meant_why_and_what_to_do() {
+        let has = |text: &str, parts: [&str; 3]| parts.iter().all(|part| text.contains(&format!("- **{part}:** ")));
+        for (name, text) in sections(KINDS) {
+            assert!(has(text, ["Meaning", "Usual causes", "Next step"]), "{name}");
+        }
+        for (name, text) in CAUSES.into_iter().flat_map(sections) {
+            assert!(has(text, ["Meaning", "Evidence", "Next step"]), "{name}");
+        }
+    }
+
+    #[test]
+    fn links_lead_to_files_and_headings() {
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+        for page in PAGES {
+            for target in targets(&read(&docs.join(page))).filter(|target| !target.contains("://")) {
+                let (file, heading) = target.split_once('#').unwrap_or((target.as_str(), ""));
+                let text = read(&docs.join(if file.is_empty() { page } else { file }));
+                assert!(heading.is_empty() || anchors(&text).contains(heading), "{page}: {target}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_name_is_explained_without_links() {
+        for (name, what) in explained_names() {
+            let text = explained(name).unwrap_or_else(|| panic!("{name} is not explained"));
+            assert!(!text.contains("]("), "{name}: {text}");
+            assert!(what.ends_with('.'), "{name}: {what}");
+        }
+        assert_eq!(explained("wrong"), None);
+        let both = explained("slot-leak").expect("a kind and a cause");
+        assert_eq!(both.matches("**Next step:**").count(), 2, "{both}");
+    }
+
+    #[test]
+    fn links_become_their_texts() {
+        assert_eq!(plain("[a](B.md#a), and [c](#c)."), "a, and c.");
+        assert_eq!(plain("cases [0, 1] are left"), "cases [0, 1] are left");
+    }
+
+    fn read(path: &Path) -> String {
+        fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+
+    /// The target of each link of a page.
+    fn targets(page: &str) -> impl Iterator<Item = String> {
+        page.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target.to_owned())
+    }
+
+    /// The anchors that GitHub makes of a page's headings.
+    fn anchors(page: &str) -> HashSet<String> {
+        let headings = page.lines().filter(|line| line.starts_with('#'));
+        let kept = |letter: char| match letter {
+            ' ' => Some('-'),
+            '-' | '_' => Some(letter),
+            _ => letter.is_alphanumeric().then(|| letter.to_ascii_lowercase()),
+        };
+        headings.map(|line| line.trim_start_matches('#').trim().chars().filter_map(kept).collect()).collect()
+    }
+}
