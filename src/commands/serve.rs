@@ -33,7 +33,7 @@ pub(super) fn serve(args: &ServeArgs) -> Result<u8, Failure> {
     if args.model_repository.is_empty() {
         options.check().map_err(Failure::wrong_input)?;
     } else {
-        let models = Models::read(&args.model_repository, options.hold_until).map_err(Failure::wrong_input)?;
+        let models = Models::read(&args.model_repository).map_err(Failure::wrong_input)?;
         models.notes.iter().for_each(|note| say_error(note));
         options.repository = Some(models);
     }

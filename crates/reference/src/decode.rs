@@ -9,9 +9,10 @@ use std::{
 use tonic::Code;
 
 use super::{
-    execution::{Inputs, Wants},
+    execution::{Inputs, Ticket, Wants},
     failure::Failure,
     request::SequenceId,
+    scheduler::{Moment, Request},
     spec::{Spec, TensorSpec},
     tensor::{Tensor, is_known, texts},
 };
@@ -26,46 +27,16 @@ const LENGTH_BYTES: usize = 4;
 /// The most bytes of a correlation ID that is a text.
 const TEXT_ID_BYTES_MAX: usize = 128;
 
-/// A request that is well formed.
-#[derive(Debug)]
-pub(super) struct Decoded {
-    pub(super) id: SequenceId,
-    pub(super) start: bool,
-    pub(super) end: bool,
-    pub(super) timeout: Option<Duration>,
-    pub(super) batch_size: u32,
-    pub(super) shape: Arc<[i64]>,
-    pub(super) request_id: String,
-    pub(super) inputs: Inputs,
-    pub(super) wants: Wants,
-}
-
-impl Decoded {
-    /// As the scheduler takes it.
-    pub(super) fn request<T>(
-        self,
-        cancelled: Arc<AtomicBool>,
-        payload: impl FnOnce(String, Inputs, Wants) -> T,
-    ) -> super::scheduler::Request<T> {
-        super::scheduler::Request {
-            id: self.id,
-            start: self.start,
-            end: self.end,
-            goes_on: false,
-            batch_size: self.batch_size,
-            timeout: self.timeout,
-            cancelled,
-            shape: self.shape,
-            payload: payload(self.request_id, self.inputs, self.wants),
-        }
-    }
-}
-
-/// Reads a request to a model.
+/// Reads a request to a model, as the scheduler takes it.
 ///
 /// # Errors
 /// What is wrong with it, as the real server says it.
-pub(super) fn decode(request: ModelInferRequest, spec: &Spec) -> Result<Decoded, Failure> {
+pub(super) fn decode<R>(
+    request: ModelInferRequest,
+    spec: &Spec,
+    cancelled: Arc<AtomicBool>,
+    reply: R,
+) -> Result<Request<Ticket<R>>, Failure> {
     let model = request.model_name;
     let options = Parameters::read(&request.parameters)?;
     let named = named_inputs(&request.inputs, &request.id)?;
@@ -85,16 +56,17 @@ pub(super) fn decode(request: ModelInferRequest, spec: &Spec) -> Result<Decoded,
     for (input, data) in request.inputs.into_iter().zip(data) {
         inputs.push(check.input(input, data, batch_size)?);
     }
-    Ok(Decoded {
+    Ok(Request {
         id: options.id,
         start: options.start,
         end: options.end,
-        timeout: options.timeout,
+        goes_on: false,
         batch_size,
+        timeout: options.timeout,
+        cancelled,
         shape: inputs.iter().flat_map(|(_, tensor)| tensor.shape.iter().copied()).collect(),
-        request_id: request.id,
-        inputs,
-        wants,
+        arrived: Moment::ZERO,
+        payload: Ticket { request_id: request.id, inputs, wants, reply },
     })
 }
 

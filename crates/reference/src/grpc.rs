@@ -19,8 +19,7 @@ use super::{
     reply::{Answer, Reply},
     repository::Repository,
     request::SequenceId,
-    scheduler::Moment,
-    served::{Served, Ticket},
+    served::{Asked, Served},
     spec::{Spec, TensorSpec},
     stream::Outbox,
     unreadable::is_unreadable,
@@ -90,7 +89,7 @@ impl Drop for CancelsWhenDropped {
     fn drop(&mut self) {
         if !self.is_answered && !self.cancelled.swap(true, Relaxed) {
             if self.counts_disconnects {
-                self.model.disconnected([self.sequence.clone()]);
+                self.model.disconnected(&self.sequence);
             }
             self.model.cancelled();
         }
@@ -117,35 +116,39 @@ impl Service {
         if self.exiting.load(Relaxed) { Err(Status::unavailable(otherwise)) } else { Ok(()) }
     }
 
+    /// Reads a request to this model.
+    fn read(
+        &self,
+        model: &Served,
+        request: ModelInferRequest,
+        cancelled: Arc<AtomicBool>,
+        reply: Reply,
+    ) -> Result<Asked, Failure> {
+        let spec = model.spec();
+        let mut request = decode(request, &spec, cancelled, reply)?;
+        self.like.check(&request.id, &model.name, &spec)?;
+        request.id = self.misbehaviour.fold(request.id);
+        Ok(request)
+    }
+
     async fn call(&self, request: ModelInferRequest) -> Answer {
         let model = self.repository.find(&request.model_name, &request.model_version)?;
-        let spec = model.spec();
-        if spec.is_decoupled {
+        if model.spec().is_decoupled {
             let text = "ModelInfer RPC doesn't support models with decoupled transaction policy";
             return Err(Failure::new(tonic::Code::Unimplemented, text));
         }
-        let name = request.model_name.clone();
-        let mut decoded = decode(request, &spec)?;
-        self.like.check(&decoded.id, &name, &spec)?;
-        decoded.id = self.misbehaviour.fold(decoded.id);
+        let cancelled = Arc::<AtomicBool>::default();
         let (sender, receiver) = oneshot::channel();
+        let request = self.read(&model, request, Arc::clone(&cancelled), Reply::Call(sender))?;
         let mut guard = CancelsWhenDropped {
-            cancelled: Arc::default(),
+            cancelled,
             model: Arc::clone(&model),
-            sequence: decoded.id.clone(),
+            sequence: request.id.clone(),
             counts_disconnects: self.misbehaviour.has(Fault::LeakSlotAtDisconnect),
             is_answered: false,
         };
-        let reply = Reply::Call(sender);
-        let request = decoded.request(Arc::clone(&guard.cancelled), |request_id, inputs, wants| Ticket {
-            request_id,
-            inputs,
-            wants,
-            reply,
-            accepted: Moment::ZERO,
-        });
         let answer = match model.submit(request) {
-            Err((failure, _)) => Err(failure),
+            Err(failure) => Err(failure),
             // The sender is gone only with the model's runtime.
             Ok(()) => receiver.await.unwrap_or_else(|_| Err(Failure::new(tonic::Code::Unavailable, "Socket closed"))),
         };
@@ -207,20 +210,10 @@ impl Service {
         let place = outbox.reserve();
         let request_id = request.id.clone();
         let accepted = self.repository.find(&request.model_name, &request.model_version).and_then(|model| {
-            let (name, spec) = (request.model_name.clone(), model.spec());
-            let mut decoded = decode(request, &spec)?;
-            self.like.check(&decoded.id, &name, &spec)?;
-            decoded.id = self.misbehaviour.fold(decoded.id);
-            outbox.uses(&model, &decoded.id);
             let reply = Reply::Stream { outbox: Arc::clone(outbox), place };
-            let request = decoded.request(Arc::clone(&outbox.cancelled), |request_id, inputs, wants| Ticket {
-                request_id,
-                inputs,
-                wants,
-                reply,
-                accepted: Moment::ZERO,
-            });
-            model.submit(request).map_err(|(failure, _)| failure)
+            let request = self.read(&model, request, Arc::clone(&outbox.cancelled), reply)?;
+            outbox.uses(&model, &request.id);
+            model.submit(request)
         });
         if let Err(failure) = accepted {
             outbox.refuse(place, request_id, failure);

@@ -5,9 +5,15 @@
 //! the protocol, `http` turns JSON into it and back, `decode` checks a request, `repository` finds its model, `served` drives that
 //! model's [`scheduler`] by the clock, `execution` makes control tensors and keeps implicit state, and `model` adds up.
 
+#[cfg(any(test, feature = "testing"))]
+#[path = "tests/fuzzing.rs"]
+pub mod fuzzing;
 #[cfg(test)]
 #[path = "../../../tests/support/long.rs"]
 mod rounds;
+#[cfg(any(test, feature = "testing"))]
+#[path = "tests/simulated.rs"]
+pub mod simulated;
 
 mod builtin;
 mod decode;
@@ -15,8 +21,6 @@ mod execution;
 mod failure;
 pub mod fault;
 mod folder;
-#[doc(hidden)]
-pub mod fuzzing;
 mod grpc;
 mod health;
 mod http;
@@ -35,7 +39,6 @@ pub mod scheduler;
 mod served;
 pub mod server;
 mod setup;
-pub mod simulated;
 mod spec;
 mod statistics;
 mod stream;

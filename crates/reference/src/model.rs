@@ -101,7 +101,7 @@ impl Accumulator {
         let each = rows.iter().zip(&told).zip(before);
         each.map(|((row, told), before)| {
             // Without a state READY is a factor like any other.
-            let steps = told.ready || (self.spec.formula.is_stateless && row.id.is_some());
+            let steps = told.ready || (self.spec.parameters.formula.is_stateless && row.id.is_some());
             let unready = || Step { responses: vec![Outputs::new()], state: None };
             let mut step = if steps { self.step(row, told, before)? } else { unready() };
             step.responses.iter_mut().for_each(|outputs| outputs.extend(self.echoes(row)));
@@ -171,7 +171,7 @@ impl Accumulator {
     /// The sum that a step adds to.
     fn before(&mut self, row: &ModelRow, told: &Told) -> Number {
         let zero = self.zero();
-        if self.spec.formula.is_stateless {
+        if self.spec.parameters.formula.is_stateless {
             // A START that the model is told is a one that it adds.
             return Number::of_bits(self.spec.datatype(), told.start.into()).unwrap_or(zero);
         }
@@ -189,7 +189,7 @@ impl Accumulator {
             return kept;
         }
         let last = row.id.as_ref().and_then(|id| self.last_of_sequence.get(id)).filter(|last| !last.is_zero());
-        last.filter(|_| self.faults.happens(Fault::StaleState)).unwrap_or(self.spec.initial)
+        last.filter(|_| self.faults.happens(Fault::StaleState)).or(self.spec.parameters.initial).unwrap_or(zero)
     }
 
     fn zero(&self) -> Number {
@@ -212,7 +212,7 @@ impl Accumulator {
         let values = values.map_err(|problem| Failure::invalid(format!("tensor '{name}': {problem}")))?;
         // First the elements, in their order, because with FP32 and FP64 that makes a difference.
         let value = values.iter().fold(zero, |value, element| value.plus(*element));
-        if let Some(refused) = self.spec.error_on.filter(|refused| *refused == value) {
+        if let Some(refused) = self.spec.parameters.error_on.filter(|refused| *refused == value) {
             return Err(Failure::new(Code::Internal, format!("the model takes no {refused}")));
         }
         let mut sum = before.plus(value);
@@ -225,7 +225,7 @@ impl Accumulator {
         let state = self.keep(row, told, sum);
         let bits = |bits| Number::of_bits(datatype, bits).expect("a model's type has numbers");
         let mut result = if told.ready { sum } else { zero };
-        if told.end && self.spec.formula.adds_id_at_end {
+        if told.end && self.spec.parameters.formula.adds_id_at_end {
             result = result.plus(bits(told.id_bits));
         }
         if self.faults.happens(Fault::OffByOne) {
@@ -244,12 +244,12 @@ impl Accumulator {
             let output = || Tensor::of(datatype, shape.clone(), &elements);
             row.wants.has(0).then(|| (name.clone(), output())).into_iter().collect()
         };
-        Ok(Step { responses: (0..self.spec.responses).map(response).collect(), state })
+        Ok(Step { responses: (0..self.spec.parameters.responses).map(response).collect(), state })
     }
 
     /// Keeps the sum, or gives it to the server to keep.
     fn keep(&mut self, row: &ModelRow, told: &Told, sum: Number) -> Option<Tensor> {
-        if self.spec.formula.is_stateless {
+        if self.spec.parameters.formula.is_stateless {
             return None;
         }
         if self.faults.has(Fault::StaleState)

@@ -168,11 +168,12 @@ impl Repository {
                 })?
             }
         };
-        let spec = Spec::with_files(config, &entry.source.files, self.hold_until).map_err(|problem| {
+        let mut spec = Spec::new(config, &entry.source.files).map_err(|problem| {
             Failure::invalid(format!(
                 "load failed for model '{name}': version 1 is at UNAVAILABLE state: Invalid argument: {problem};\n"
             ))
         })?;
+        spec.settings.hold_until = self.hold_until;
         let spec = Arc::new(spec);
         if !entry.loaded.as_ref().is_some_and(|loaded| loaded.resize(&spec)) {
             entry.unload();

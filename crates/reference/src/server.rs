@@ -122,7 +122,7 @@ impl Options {
     /// What is wrong, in one line.
     pub fn check(&self) -> Result<(), String> {
         self.acceptor(GRPC_PROTOCOL)?;
-        Models::built_in(&self.models, self.hold_until).map(drop)
+        Models::built_in(&self.models).map(drop)
     }
 
     fn acceptor(&self, protocol: &str) -> Result<Option<TlsAcceptor>, String> {
@@ -178,7 +178,7 @@ impl Server {
     pub fn start(options: Options) -> Result<Self, String> {
         let models = match &options.repository {
             Some(models) => models.clone(),
-            None => Models::built_in(&options.models, options.hold_until)?,
+            None => Models::built_in(&options.models)?,
         };
         let (grpc, address) = listen(options.listen)?;
         let (http, http_address) = listen(options.listen_http)?;

@@ -222,7 +222,7 @@ impl Outbox {
         drop(used);
         for (model, sequence) in sequences {
             if let Some(model) = model.upgrade() {
-                model.disconnected([sequence]);
+                model.disconnected(&sequence);
             }
         }
     }

@@ -87,17 +87,17 @@ impl<T> Direct<T> {
         let mut fits =
             |request: &Request<T>| ragged || *shape.get_or_insert_with(|| Arc::clone(&request.shape)) == request.shape;
         for (slot, lane) in (0..).zip(lanes) {
-            let is_ready = matches!(lane.front(), Some(Item::Step(first)) if fits(&first.request));
+            let is_ready = matches!(lane.front(), Some(Item::Step(first)) if fits(first));
             let first = if is_ready { lane.pop_front() } else { None };
             let Some(Item::Step(first)) = first else {
-                rows.push(Row { slot, request: None, arrived: Moment::ZERO });
+                rows.push(Row { slot, request: None });
                 continue;
             };
-            if first.request.ends() {
+            if first.ends() {
                 seats.release_at_end(Seat { slot, instance }, lane);
             }
-            rows.push(Row { slot, request: Some(first.request), arrived: first.arrived });
+            rows.push(Row { slot, request: Some(first) });
         }
-        Batch { rows }
+        rows
     }
 }

@@ -108,6 +108,8 @@ pub struct Request<T> {
     pub cancelled: Arc<AtomicBool>,
     /// The shapes of its inputs.
     pub shape: Arc<[i64]>,
+    /// When it came, which the scheduler notes.
+    pub arrived: Moment,
     /// What the caller knows it by.
     pub payload: T,
 }
@@ -143,7 +145,7 @@ pub enum Refusal {
 /// What the caller has to do.
 #[derive(Debug)]
 pub enum Event<T> {
-    /// Execute a batch; [`Scheduler::finished`] when it is done. An instance executes its batches in their order.
+    /// Execute a batch; [`Scheduler::finished`] when it is done. An instance executes one at a time.
     Execute {
         /// Which instance.
         instance: u32,
@@ -154,12 +156,8 @@ pub enum Event<T> {
     Refuse(Refusal, Request<T>),
 }
 
-/// What is executed together.
-#[derive(Debug)]
-pub struct Batch<T> {
-    /// In the order in which the model sees them.
-    pub rows: Vec<Row<T>>,
-}
+/// What is executed together, in the order in which the model sees it.
+pub type Batch<T> = Vec<Row<T>>;
 
 /// One row of a batch.
 #[derive(Debug)]
@@ -168,22 +166,14 @@ pub struct Row<T> {
     pub slot: u32,
     /// None: the row is padding; the slot is idle, or its request does not fit into the batch.
     pub request: Option<Request<T>>,
-    /// When the request arrived; of padding, zero.
-    pub arrived: Moment,
 }
 
 /// What stands in a slot's queue.
 #[derive(Debug)]
 enum Item<T> {
-    Step(Queued<T>),
+    Step(Request<T>),
     /// The sequence was reaped: the slot is free when all before this is done.
     Release,
-}
-
-#[derive(Debug)]
-struct Queued<T> {
-    request: Request<T>,
-    arrived: Moment,
 }
 
 type Lane<T> = VecDeque<Item<T>>;
@@ -191,11 +181,11 @@ type Lane<T> = VecDeque<Item<T>>;
 /// Drains a slot whose first request is cancelled, and tells whose that is.
 fn cancel_lane<T>(lane: &mut Lane<T>, out: &mut Vec<Event<T>>) -> Option<SequenceId> {
     let id = match lane.front() {
-        Some(Item::Step(first)) if first.request.is_cancelled() => first.request.id.clone(),
+        Some(Item::Step(first)) if first.is_cancelled() => first.id.clone(),
         _ => return None,
     };
     out.extend(lane.drain(..).filter_map(|item| match item {
-        Item::Step(step) => Some(Event::Refuse(Refusal::Cancelled, step.request)),
+        Item::Step(step) => Some(Event::Refuse(Refusal::Cancelled, step)),
         Item::Release => None,
     }));
     Some(id)
@@ -230,31 +220,30 @@ impl<T> Scheduler<T> {
         }
     }
 
-    /// Takes a request in, or hands it back with the reason. What follows from it comes out of the next [`Self::advance`].
+    /// Takes a request in. What follows from it comes out of the next [`Self::advance`].
     ///
     /// # Errors
     /// When the request is refused at once; it is then in no statistics.
-    pub fn enqueue(&mut self, mut request: Request<T>, now: Moment) -> Result<(), (Refusal, Request<T>)> {
+    pub fn enqueue(&mut self, mut request: Request<T>, now: Moment) -> Result<(), Refusal> {
         if let Some(refusal) = self.refusal(&request) {
             if refusal == Refusal::BatchSize {
                 let reaped = self.seats.refused(&request);
                 self.release_reaped(reaped);
             }
-            return Err((refusal, request));
+            return Err(refusal);
         }
+        request.arrived = now;
         request.goes_on = request.end && self.faults.happens(Fault::LoseEnd);
-        let Some(seat) = self.seats.take(&request, now) else {
-            self.seats.queue_in_backlog(request, now);
+        let Some(seat) = self.seats.take(&request) else {
+            self.seats.queue_in_backlog(request);
             return Ok(());
         };
-        let queued = Queued { request, arrived: now };
         let instance = &mut self.instances[seat.instance as usize];
-        instance.change(seat.slot, |lane| push_step(lane, queued, &self.faults));
+        instance.change(seat.slot, |lane| push_step(lane, request, &self.faults));
         Ok(())
     }
 
     fn refusal(&self, request: &Request<T>) -> Option<Refusal> {
-        let is_live = || self.seats.is_live(&request.id);
         if request.batch_size > 1 && !self.faults.happens(Fault::AcceptBatch) {
             Some(Refusal::BatchSize)
         } else if request.id.is_none() {
@@ -263,7 +252,7 @@ impl<T> Scheduler<T> {
             Some(Refusal::Stopping)
         } else if request.start {
             self.faults.happens(Fault::RefuseStart).then_some(Refusal::NoStart)
-        } else if is_live() {
+        } else if self.is_live(&request.id) {
             self.faults.happens(Fault::RefuseMidSequence).then_some(Refusal::NoStart)
         } else {
             (!self.faults.happens(Fault::AcceptNoStart)).then_some(Refusal::NoStart)
@@ -275,7 +264,8 @@ impl<T> Scheduler<T> {
         if self.stuck {
             return;
         }
-        self.reap(now);
+        let reaped = self.seats.reap(now);
+        self.release_reaped(reaped);
         self.seats.expire(now, out);
         for (index, instance) in (0..).zip(&mut self.instances) {
             instance.move_on(index, &mut self.seats, out);
@@ -289,11 +279,6 @@ impl<T> Scheduler<T> {
             instance.advance(index, &self.settings, &mut self.seats, now, out);
         }
         self.seats.take_cancelled(out);
-    }
-
-    fn reap(&mut self, now: Moment) {
-        let reaped = self.seats.reap(now);
-        self.release_reaped(reaped);
     }
 
     fn release_reaped(&mut self, reaped: impl IntoIterator<Item = seats::Reaped>) {
@@ -321,21 +306,14 @@ impl<T> Scheduler<T> {
         self.seats.note_cancellation();
     }
 
-    /// The clients of these sequences are gone. A correct server does nothing about it.
-    pub fn disconnected(&mut self, ids: impl IntoIterator<Item = SequenceId>) {
-        for id in ids {
-            self.seats.disconnected(&id);
-        }
+    /// The client of this sequence is gone. A correct server does nothing about it.
+    pub fn disconnected(&mut self, id: &SequenceId) {
+        self.seats.disconnected(id);
     }
 
-    /// A batch of the instance is executed, and the next can be.
+    /// The instance's batch is executed, and the next can be. With Oldest, the next request of each of its sequences can go.
     pub fn finished(&mut self, instance: u32) {
         self.instances[instance as usize].finished();
-    }
-
-    /// A request that an instance was given is released. With Oldest, its sequence's next one can go.
-    pub fn released(&mut self, instance: u32, slot: u32) {
-        self.instances[instance as usize].released(slot);
     }
 
     /// Changes how many instances get new sequences. Those that get none any more work off what they have.
@@ -393,10 +371,9 @@ impl<T> Scheduler<T> {
 }
 
 /// Queues a step behind the others of its slot.
-fn push_step<T>(lane: &mut Lane<T>, step: Queued<T>, faults: &Faults) {
-    let follows = !step.request.start
-        && matches!(lane.back(), Some(Item::Step(last)) if last.request.id == step.request.id && !last.request.end);
-    let ends = step.request.end;
+fn push_step<T>(lane: &mut Lane<T>, step: Request<T>, faults: &Faults) {
+    let follows = !step.start && matches!(lane.back(), Some(Item::Step(last)) if last.id == step.id && !last.end);
+    let ends = step.end;
     lane.push_back(Item::Step(step));
     if follows && ((ends && faults.happens(Fault::EndBeforeLast)) || (!ends && faults.happens(Fault::OutOfOrder))) {
         let last = lane.len() - 1;
