@@ -12,7 +12,7 @@ use super::{
     request::SequenceId,
     scheduler::Strategy,
     spec::{SEEN_ELEMENTS, Signal, Spec, Tells, first_number},
-    tensor::{Datatype, Tensor},
+    tensor::{Datatype, Tensor, texts},
 };
 
 /// Sums that a model keeps in each of two generations; see [`Sums`].
@@ -123,8 +123,8 @@ impl Accumulator {
         match tells {
             Tells::Result | Tells::Seen => Tensor::int64(shape(SEEN_ELEMENTS), self.seen(row)),
             Tells::Control(Signal::CorrelationId) => {
-                let bits = Number::Uint64(self.saw(row, Signal::CorrelationId).cast_unsigned());
-                Tensor::filled(Datatype::Uint64, shape(1), 1, bits)
+                let bits = self.saw(row, Signal::CorrelationId).cast_unsigned();
+                Tensor { datatype: Datatype::Uint64, shape: shape(1), data: bits.to_le_bytes().to_vec() }
             }
             Tells::Control(signal) => Tensor::int32(shape(1), i32::try_from(self.saw(row, signal))),
             Tells::Slot => number(row.slot),
@@ -148,23 +148,19 @@ impl Accumulator {
         let Some(control) = self.spec.control(signal) else { return -1 };
         let Some(told) = row.tensor(&control.tensor) else { return -1 };
         match signal {
-            Signal::CorrelationId => as_number(told),
+            Signal::CorrelationId => id_bits(told).map_or(-1, u64::cast_signed),
             _ => i64::from(told.data == control.false_true[1]),
         }
     }
 
     fn told(&self, row: &ModelRow) -> Told {
-        let signal = |signal, absent| {
-            let Some(control) = self.spec.control(signal) else { return absent };
-            row.tensor(&control.tensor).map_or(absent, |tensor| tensor.data == control.false_true[1])
-        };
         let id = self.spec.control(Signal::CorrelationId).and_then(|control| row.tensor(&control.tensor));
         Told {
-            start: signal(Signal::Start, false),
-            ready: signal(Signal::Ready, true),
-            end: signal(Signal::End, false),
+            start: self.saw(row, Signal::Start) == 1,
+            ready: self.saw(row, Signal::Ready) != 0,
+            end: self.saw(row, Signal::End) == 1,
             key: Key::new(row.slot, id),
-            id_bits: id.map_or(0, id_bits),
+            id_bits: id.and_then(id_bits).unwrap_or(0),
         }
     }
 
@@ -271,26 +267,13 @@ impl Accumulator {
     }
 }
 
-/// The low 64 bits of a correlation ID; of a text its decimal number, or -1 where it is none.
-fn as_number(id: &Tensor) -> i64 {
+/// The low 64 bits of a correlation ID; of a text its decimal number, where it is one.
+fn id_bits(id: &Tensor) -> Option<u64> {
     match id.datatype {
-        Datatype::Bytes => text_of(id).and_then(|text| text.parse().ok()).map_or(-1, u64::cast_signed),
-        Datatype::Int32 => id.int32s().next().map_or(-1, i64::from),
-        Datatype::Uint32 => id.data.first_chunk().map_or(-1, |bytes| u32::from_le_bytes(*bytes).into()),
-        _ => id.data.first_chunk().map_or(-1, |bytes| i64::from_le_bytes(*bytes)),
-    }
-}
-
-/// The text of a correlation ID that is one; before it stands its length.
-fn text_of(id: &Tensor) -> Option<&str> {
-    id.data.get(size_of::<u32>()..).and_then(|text| std::str::from_utf8(text).ok())
-}
-
-/// The bits of a correlation ID; of a text those of its decimal number, or 0 where it is none.
-fn id_bits(id: &Tensor) -> u64 {
-    match id.datatype {
-        Datatype::Bytes => text_of(id).and_then(|text| text.parse().ok()).unwrap_or(0),
-        _ => as_number(id).cast_unsigned(),
+        Datatype::Bytes => str::from_utf8(texts(&id.data).next()??).ok()?.parse().ok(),
+        Datatype::Int32 => Some(i64::from(id.int32s().next()?).cast_unsigned()),
+        Datatype::Uint32 => Some(u32::from_le_bytes(*id.data.first_chunk()?).into()),
+        _ => Some(u64::from_le_bytes(*id.data.first_chunk()?)),
     }
 }
 
