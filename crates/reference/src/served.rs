@@ -18,12 +18,13 @@ use super::{
     execution::{Executed, Instance, Ticket},
     failure::Failure,
     fault::{Fault, Faults},
+    metrics::Metrics,
     model::Outputs,
     reply::Reply,
     request::SequenceId,
     scheduler::{Batch, Event, Moment, Refusal, Request, Scheduler},
     spec::Spec,
-    statistics::{Metrics, Span, Statistics},
+    statistics::{Span, Statistics},
     tasks::Tasks,
 };
 use wire::proto::{ModelInferResponse, ModelStatistics, model_infer_response::InferOutputTensor};
@@ -201,7 +202,7 @@ impl Served {
 
     /// Whether the model is said to be ready.
     pub(super) fn says_ready(&self) -> bool {
-        !(self.core().statistics.has_executed() && self.faults.happens(Fault::SayNotReady))
+        !(self.core().statistics.executions > 0 && self.faults.happens(Fault::SayNotReady))
     }
 
     /// What the metrics tell of the model.
@@ -209,7 +210,8 @@ impl Served {
         let core = self.core();
         // A request is some hundred bytes; what a fault keeps is all else that can grow.
         let leaked: usize = core.leaked.iter().map(Vec::len).sum();
-        core.statistics.metrics(core.pending, core.pending * REQUEST_BYTES + leaked as u64)
+        let memory = core.pending * REQUEST_BYTES + leaked as u64;
+        Metrics { counts: core.statistics.clone(), pending: core.pending, memory }
     }
 
     /// Does what the scheduler has due.
