@@ -14,7 +14,7 @@ use super::{
     request::SequenceId,
     scheduler::{Moment, Request},
     spec::{Spec, TensorSpec},
-    tensor::{Tensor, is_known, texts},
+    tensor::{Datatype, Tensor, text_element, texts},
 };
 use wire::proto::{
     InferParameter, InferTensorContents, ModelInferRequest,
@@ -159,10 +159,7 @@ fn named_inputs<'a>(inputs: &'a [InferInputTensor], request_id: &str) -> Result<
 }
 
 fn check_output_parameters(output: &InferRequestedOutputTensor) -> Result<(), Failure> {
-    let shared_memory = shared_memory(&output.name, &output.parameters);
-    if let Some(failure) = shared_memory {
-        return Err(failure);
-    }
+    refuse_shared_memory(&output.name, &output.parameters)?;
     match output.parameters.get("classification").map(|parameter| &parameter.parameter_choice) {
         None => Ok(()),
         Some(Some(ParameterChoice::Int64Param(1..))) => {
@@ -176,19 +173,19 @@ fn check_output_parameters(output: &InferRequestedOutputTensor) -> Result<(), Fa
 }
 
 /// No region can be registered with this server, so none is ever found.
-fn shared_memory(tensor: &str, parameters: &HashMap<String, InferParameter>) -> Option<Failure> {
-    let region = parameters.get("shared_memory_region")?;
+fn refuse_shared_memory(tensor: &str, parameters: &HashMap<String, InferParameter>) -> Result<(), Failure> {
+    let Some(region) = parameters.get("shared_memory_region") else { return Ok(()) };
     if !parameters.contains_key("shared_memory_byte_size") {
-        return Some(Failure::invalid(format!(
+        return Err(Failure::invalid(format!(
             "'shared_memory_byte_size' must be specified along with 'shared_memory_region' parameter for tensor '{tensor}'"
         )));
     }
     let Some(ParameterChoice::StringParam(region)) = &region.parameter_choice else {
-        return Some(Failure::invalid(format!(
+        return Err(Failure::invalid(format!(
             "invalid value type for 'shared_memory_region' parameter for tensor '{tensor}', expected string_param."
         )));
     };
-    Some(Failure::new(Code::NotFound, format!("Unable to find shared memory region: '{region}'")))
+    Err(Failure::new(Code::NotFound, format!("Unable to find shared memory region: '{region}'")))
 }
 
 /// The bytes of each input, as the request carries them in either of the two ways.
@@ -197,9 +194,7 @@ fn data(inputs: &[InferInputTensor], raw: Vec<Vec<u8>>, model: &str) -> Result<V
     let mut raw = raw.into_iter();
     let each = |input: &InferInputTensor| {
         let name = &input.name;
-        if let Some(failure) = shared_memory(name, &input.parameters) {
-            return Err(failure);
-        }
+        refuse_shared_memory(name, &input.parameters)?;
         let missing = || {
             Failure::invalid(format!("unable to find data for input tensor '{name}' for model '{model}' in request."))
         };
@@ -211,10 +206,10 @@ fn data(inputs: &[InferInputTensor], raw: Vec<Vec<u8>>, model: &str) -> Result<V
                 if datatype == input.datatype {
                     return Ok(bytes);
                 }
-                let expected = known(&input.datatype);
-                if let Some(size) = in_list_of(datatype, expected) {
+                if let Some(size) = in_list_of(datatype, &input.datatype) {
                     return Ok(bytes.chunks_exact(4).flat_map(|element| &element[..size]).copied().collect());
                 }
+                let expected = known(&input.datatype);
                 Err(Failure::invalid(format!(
                     "unexpected explicit tensor data for input tensor '{name}' for model '{model}' of type '{datatype}', expected datatype '{expected}'"
                 )))
@@ -227,24 +222,20 @@ fn data(inputs: &[InferInputTensor], raw: Vec<Vec<u8>>, model: &str) -> Result<V
 
 /// The elements of the one field that has some, with the type that the field is for.
 fn typed(contents: &InferTensorContents) -> Option<(&'static str, Vec<u8>)> {
-    fn bytes<const N: usize, T: Copy>(values: &[T], bytes: impl Fn(T) -> [u8; N]) -> Option<Vec<u8>> {
-        (!values.is_empty()).then(|| values.iter().flat_map(|value| bytes(*value)).collect())
+    fn bytes<const N: usize, T: Copy>(values: &[T], bytes: impl Fn(T) -> [u8; N]) -> Vec<u8> {
+        values.iter().flat_map(|value| bytes(*value)).collect()
     }
-    let texts = || {
-        let one =
-            |text: &Vec<u8>| u32::try_from(text.len()).ok().map(|length| [&length.to_le_bytes()[..], text].concat());
-        let all = contents.bytes_contents.iter().map(one).collect::<Option<Vec<_>>>()?.concat();
-        (!contents.bytes_contents.is_empty()).then_some(all)
-    };
-    let c = contents;
-    None.or_else(|| Some(("BOOL", bytes(&c.bool_contents, |value| [u8::from(value)])?)))
-        .or_else(|| Some(("INT32", bytes(&c.int_contents, i32::to_le_bytes)?)))
-        .or_else(|| Some(("INT64", bytes(&c.int64_contents, i64::to_le_bytes)?)))
-        .or_else(|| Some(("UINT32", bytes(&c.uint_contents, u32::to_le_bytes)?)))
-        .or_else(|| Some(("UINT64", bytes(&c.uint64_contents, u64::to_le_bytes)?)))
-        .or_else(|| Some(("FP32", bytes(&c.fp32_contents, f32::to_le_bytes)?)))
-        .or_else(|| Some(("FP64", bytes(&c.fp64_contents, f64::to_le_bytes)?)))
-        .or_else(|| Some(("BYTES", texts()?)))
+    let fields = [
+        ("BOOL", bytes(&contents.bool_contents, |value| [u8::from(value)])),
+        ("INT32", bytes(&contents.int_contents, i32::to_le_bytes)),
+        ("INT64", bytes(&contents.int64_contents, i64::to_le_bytes)),
+        ("UINT32", bytes(&contents.uint_contents, u32::to_le_bytes)),
+        ("UINT64", bytes(&contents.uint64_contents, u64::to_le_bytes)),
+        ("FP32", bytes(&contents.fp32_contents, f32::to_le_bytes)),
+        ("FP64", bytes(&contents.fp64_contents, f64::to_le_bytes)),
+        ("BYTES", contents.bytes_contents.iter().flat_map(|text| text_element(text)).collect()),
+    ];
+    fields.into_iter().find(|(_, bytes)| !bytes.is_empty())
 }
 
 /// Of a small type whose elements stand in the list of a larger one, as many bytes of each as it has.
@@ -257,8 +248,8 @@ fn in_list_of(list: &str, datatype: &str) -> Option<usize> {
 }
 
 /// A type's name, where the protocol knows it.
-fn known(datatype: &str) -> &str {
-    if is_known(datatype) { datatype } else { "<invalid>" }
+fn known(datatype: &str) -> &'static str {
+    Datatype::named(datatype).map_or("<invalid>", Datatype::name)
 }
 
 /// Checks a request's inputs against what the model declares.

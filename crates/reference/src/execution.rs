@@ -10,7 +10,7 @@ use super::{
     request::SequenceId,
     scheduler::{Batch, Request, Row},
     spec::{ControlSpec, Signal, Spec, StateSpec},
-    tensor::{Datatype, Tensor},
+    tensor::{Datatype, Tensor, text_element},
 };
 
 /// The bits that a new sequence finds in a state that has no initial one: they are not defined, so nobody should use them.
@@ -268,10 +268,7 @@ fn id_tensor(control: &ControlSpec, id: Option<&SequenceId>, shape: Vec<i64>) ->
         None => (0, String::new()),
     };
     let data = match control.datatype {
-        Datatype::Bytes => {
-            let length = u32::try_from(text.len()).expect("at most 128 bytes").to_le_bytes();
-            length.into_iter().chain(text.bytes()).collect()
-        }
+        Datatype::Bytes => text_element(text.as_bytes()),
         Datatype::Int32 | Datatype::Uint32 => number.to_le_bytes()[..4].to_vec(),
         _ => number.to_le_bytes().to_vec(),
     };

@@ -10,7 +10,7 @@ use super::{
     fault::{Fault, Faults},
     request::SequenceId,
     stream::Outbox,
-    tensor::width,
+    tensor::Datatype,
 };
 use wire::proto::{ModelInferResponse, ModelStreamInferResponse};
 
@@ -179,7 +179,7 @@ impl Misbehaviour {
             return;
         };
         // Of BYTES four zeros are an empty text.
-        let element = width(&output.datatype).unwrap_or(4);
+        let element = Datatype::named(&output.datatype).and_then(Datatype::size).unwrap_or(4);
         if self.happens(Fault::WrongOutputName) {
             output.name.push_str("_2");
         }

@@ -275,12 +275,10 @@ fn complete(config: &mut ModelConfig) {
 }
 
 fn tensor(name: &str, datatype: DataType, dims: &[i64]) -> Result<TensorSpec, String> {
-    let datatype = Datatype::of(datatype).ok_or_else(|| match datatype {
-        DataType::TypeBf16 => {
-            format!("tensor '{name}' is of BF16, whose sums are exact up to 256 alone: it is not served")
-        }
-        _ => format!("tensor '{name}' has no data type that is served"),
-    })?;
+    let datatype = Datatype::of(datatype).ok_or_else(|| format!("tensor '{name}' has no data type that is served"))?;
+    if datatype == Datatype::Bf16 {
+        return Err(format!("tensor '{name}' is of BF16, whose sums are exact up to 256 alone: it is not served"));
+    }
     if dims.is_empty() || dims.iter().any(|size| *size < -1 || *size == 0) {
         return Err(format!("tensor '{name}': dims must be given, each -1 or above 0"));
     }

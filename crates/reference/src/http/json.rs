@@ -145,6 +145,20 @@ pub(super) fn write_double(out: &mut Vec<u8>, value: f64) {
     out.extend(text.into_bytes());
 }
 
+/// Writes values with commas between them.
+pub(super) fn write_all<T>(
+    out: &mut Vec<u8>,
+    values: impl IntoIterator<Item = T>,
+    mut each: impl FnMut(&mut Vec<u8>, T),
+) {
+    for (index, value) in values.into_iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        each(out, value);
+    }
+}
+
 struct Reader<'a> {
     text: &'a [u8],
     at: usize,

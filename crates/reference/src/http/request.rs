@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{contents, json::Json, refusal::Refusal};
-use crate::{spec::Spec, tensor::width};
+use crate::spec::Spec;
 use wire::proto::{
     InferParameter, ModelInferRequest,
     infer_parameter::ParameterChoice,
@@ -239,8 +239,7 @@ pub(super) fn raw(model: &str, version: &str, bytes: &[u8], spec: &Spec) -> Resu
             "a request of bytes alone is for models with one input, not '{model}'"
         )));
     };
-    let datatype = input.datatype.name();
-    let Some(width) = width(datatype) else {
+    let Some(width) = input.datatype.size() else {
         return Err(Refusal::bad_request(format!(
             "[request id: <id_unknown>] For BYTE datatype raw input '{}', the model must have input shape [1]",
             input.name
@@ -267,7 +266,7 @@ pub(super) fn raw(model: &str, version: &str, bytes: &[u8], spec: &Spec) -> Resu
         model_version: version.to_owned(),
         inputs: vec![InferInputTensor {
             name: input.name.to_string(),
-            datatype: datatype.to_owned(),
+            datatype: input.datatype.name().to_owned(),
             shape,
             ..InferInputTensor::default()
         }],
