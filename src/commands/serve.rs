@@ -16,7 +16,7 @@ use super::{
     output::{print, say_error},
 };
 use crate::{cli::ServeArgs, report::counted};
-use reference::{Ended, Models, Planted, Server, models_in_short, scheduler::HoldUntil};
+use reference::{Ended, HoldUntil, Models, Planted, Server, models_in_short};
 
 /// What a second signal exits with.
 const ENDED_AT_ONCE: i32 = 3;
