@@ -6,11 +6,10 @@ use std::{
     time::Duration,
 };
 
-use tonic::Code;
+use tonic::Status;
 
 use super::{
     execution::{Inputs, Ticket, Wants},
-    failure::Failure,
     request::SequenceId,
     scheduler::{Moment, Request},
     spec::{Spec, TensorSpec},
@@ -36,7 +35,7 @@ pub(super) fn decode<R>(
     spec: &Spec,
     cancelled: Arc<AtomicBool>,
     reply: R,
-) -> Result<Request<Ticket<R>>, Failure> {
+) -> Result<Request<Ticket<R>>, Status> {
     let model = request.model_name;
     let options = Parameters::read(&request.parameters)?;
     let named = named_inputs(&request.inputs, &request.id)?;
@@ -45,7 +44,10 @@ pub(super) fn decode<R>(
     }
     let data = data(&request.inputs, request.raw_input_contents, &model)?;
     if let Some(output) = request.outputs.iter().find(|o| spec.outputs.iter().all(|known| *known.name != *o.name)) {
-        return Err(Failure::invalid(format!("unexpected inference output '{}' for model '{model}'", output.name)));
+        return Err(Status::invalid_argument(format!(
+            "unexpected inference output '{}' for model '{model}'",
+            output.name
+        )));
     }
     let mut wants = wants(&request.outputs, spec);
     wants.empty_final = options.empty_final;
@@ -89,7 +91,7 @@ struct Parameters {
 }
 
 impl Parameters {
-    fn read(parameters: &HashMap<String, InferParameter>) -> Result<Self, Failure> {
+    fn read(parameters: &HashMap<String, InferParameter>) -> Result<Self, Status> {
         let mut read = Self { id: SequenceId::Number(0), start: false, end: false, timeout: None, empty_final: false };
         // In the order of their names, so that of two errors it is always the same that is told.
         let mut parameters: Vec<_> = parameters.iter().collect();
@@ -100,16 +102,16 @@ impl Parameters {
         Ok(read)
     }
 
-    fn take(&mut self, name: &str, value: Option<&ParameterChoice>) -> Result<(), Failure> {
+    fn take(&mut self, name: &str, value: Option<&ParameterChoice>) -> Result<(), Status> {
         use ParameterChoice::{BoolParam, Int64Param, StringParam, Uint64Param};
         let wrong_type = |expected| {
-            Err(Failure::invalid(format!("invalid value type for '{name}' parameter, expected {expected}.")))
+            Err(Status::invalid_argument(format!("invalid value type for '{name}' parameter, expected {expected}.")))
         };
         match (name, value) {
             ("sequence_id", Some(Int64Param(id))) => self.id = SequenceId::Number(id.cast_unsigned()),
             ("sequence_id", Some(StringParam(id))) if id.len() > TEXT_ID_BYTES_MAX => {
                 let text = format!("string correlation ID cannot be longer than {TEXT_ID_BYTES_MAX} characters");
-                return Err(Failure::new(Code::Unimplemented, text));
+                return Err(Status::unimplemented(text));
             }
             ("sequence_id", Some(StringParam(id))) => self.id = SequenceId::Text(id.as_str().into()),
             ("sequence_id", _) => return wrong_type("int64_param or string_param"),
@@ -122,12 +124,12 @@ impl Parameters {
             ("timeout", Some(Int64Param(us))) => self.timeout = timeout(*us),
             ("timeout", _) => return wrong_type("int64_param"),
             ("priority", Some(Int64Param(priority))) if *priority < 0 => {
-                return Err(Failure::invalid("invalid value for 'priority', expected value >= 0."));
+                return Err(Status::invalid_argument("invalid value for 'priority', expected value >= 0."));
             }
             ("priority", Some(Int64Param(_) | Uint64Param(_))) => {}
             ("priority", _) => return wrong_type("int64_param or uint64_param"),
             (name, _) if name.starts_with("triton_") => {
-                return Err(Failure::invalid(
+                return Err(Status::invalid_argument(
                     "parameter keys starting with 'triton_' are reserved for Triton usage. Only the following keys starting with 'triton_' are allowed: triton_enable_empty_final_response",
                 ));
             }
@@ -147,59 +149,63 @@ fn prefix(request_id: &str) -> String {
     format!("[request id: {}] ", if request_id.is_empty() { "<id_unknown>" } else { request_id })
 }
 
-fn named_inputs<'a>(inputs: &'a [InferInputTensor], request_id: &str) -> Result<HashSet<&'a str>, Failure> {
+fn named_inputs<'a>(inputs: &'a [InferInputTensor], request_id: &str) -> Result<HashSet<&'a str>, Status> {
     let mut names = HashSet::new();
     for input in inputs {
         if !names.insert(input.name.as_str()) {
             let prefix = prefix(request_id);
-            return Err(Failure::invalid(format!("{prefix}input '{}' already exists in request", input.name)));
+            return Err(Status::invalid_argument(format!("{prefix}input '{}' already exists in request", input.name)));
         }
     }
     Ok(names)
 }
 
-fn check_output_parameters(output: &InferRequestedOutputTensor) -> Result<(), Failure> {
+fn check_output_parameters(output: &InferRequestedOutputTensor) -> Result<(), Status> {
     refuse_shared_memory(&output.name, &output.parameters)?;
     match output.parameters.get("classification").map(|parameter| &parameter.parameter_choice) {
         None => Ok(()),
         Some(Some(ParameterChoice::Int64Param(1..))) => {
-            Err(Failure::new(Code::Unimplemented, "the classification extension is not supported"))
+            Err(Status::unimplemented("the classification extension is not supported"))
         }
         Some(Some(ParameterChoice::Int64Param(_))) => {
-            Err(Failure::invalid("invalid value for 'classification' parameter, expected >= 0"))
+            Err(Status::invalid_argument("invalid value for 'classification' parameter, expected >= 0"))
         }
-        Some(_) => Err(Failure::invalid("invalid value type for 'classification' parameter, expected int64_param")),
+        Some(_) => {
+            Err(Status::invalid_argument("invalid value type for 'classification' parameter, expected int64_param"))
+        }
     }
 }
 
 /// No region can be registered with this server, so none is ever found.
-fn refuse_shared_memory(tensor: &str, parameters: &HashMap<String, InferParameter>) -> Result<(), Failure> {
+fn refuse_shared_memory(tensor: &str, parameters: &HashMap<String, InferParameter>) -> Result<(), Status> {
     let Some(region) = parameters.get("shared_memory_region") else { return Ok(()) };
     if !parameters.contains_key("shared_memory_byte_size") {
-        return Err(Failure::invalid(format!(
+        return Err(Status::invalid_argument(format!(
             "'shared_memory_byte_size' must be specified along with 'shared_memory_region' parameter for tensor '{tensor}'"
         )));
     }
     let Some(ParameterChoice::StringParam(region)) = &region.parameter_choice else {
-        return Err(Failure::invalid(format!(
+        return Err(Status::invalid_argument(format!(
             "invalid value type for 'shared_memory_region' parameter for tensor '{tensor}', expected string_param."
         )));
     };
-    Err(Failure::new(Code::NotFound, format!("Unable to find shared memory region: '{region}'")))
+    Err(Status::not_found(format!("Unable to find shared memory region: '{region}'")))
 }
 
 /// The bytes of each input, as the request carries them in either of the two ways.
-fn data(inputs: &[InferInputTensor], raw: Vec<Vec<u8>>, model: &str) -> Result<Vec<Vec<u8>>, Failure> {
+fn data(inputs: &[InferInputTensor], raw: Vec<Vec<u8>>, model: &str) -> Result<Vec<Vec<u8>>, Status> {
     let is_raw = !raw.is_empty();
     let mut raw = raw.into_iter();
     let each = |input: &InferInputTensor| {
         let name = &input.name;
         refuse_shared_memory(name, &input.parameters)?;
         let missing = || {
-            Failure::invalid(format!("unable to find data for input tensor '{name}' for model '{model}' in request."))
+            Status::invalid_argument(format!(
+                "unable to find data for input tensor '{name}' for model '{model}' in request."
+            ))
         };
         match &input.contents {
-            Some(_) if is_raw => Err(Failure::invalid(format!(
+            Some(_) if is_raw => Err(Status::invalid_argument(format!(
                 "contents field must not be specified when using raw_input_contents for '{name}' for model '{model}'"
             ))),
             Some(contents) => typed(contents).ok_or_else(missing).and_then(|(datatype, bytes)| {
@@ -210,7 +216,7 @@ fn data(inputs: &[InferInputTensor], raw: Vec<Vec<u8>>, model: &str) -> Result<V
                     return Ok(bytes.chunks_exact(4).flat_map(|element| &element[..size]).copied().collect());
                 }
                 let expected = known(&input.datatype);
-                Err(Failure::invalid(format!(
+                Err(Status::invalid_argument(format!(
                     "unexpected explicit tensor data for input tensor '{name}' for model '{model}' of type '{datatype}', expected datatype '{expected}'"
                 )))
             }),
@@ -260,11 +266,11 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    fn failure(&self, text: &str) -> Failure {
-        Failure::invalid(format!("{}{text}", prefix(self.request_id)))
+    fn failure(&self, text: &str) -> Status {
+        Status::invalid_argument(format!("{}{text}", prefix(self.request_id)))
     }
 
-    fn count(&self, inputs: &[InferInputTensor], given: &HashSet<&str>) -> Result<(), Failure> {
+    fn count(&self, inputs: &[InferInputTensor], given: &HashSet<&str>) -> Result<(), Status> {
         let declared = &self.spec.inputs;
         if given.len() == declared.len() {
             return Ok(());
@@ -284,7 +290,7 @@ impl Check<'_> {
     }
 
     /// The size of the batch dimension, as the wire's 32 bits have it; 1 where there is none.
-    fn batch_size(&self, inputs: &[InferInputTensor]) -> Result<u32, Failure> {
+    fn batch_size(&self, inputs: &[InferInputTensor]) -> Result<u32, Status> {
         let most = self.spec.config.max_batch_size;
         let Some(input) = inputs.first().filter(|_| most > 0) else { return Ok(1) };
         let Some(size) = input.shape.first() else {
@@ -300,10 +306,13 @@ impl Check<'_> {
         Ok(size.cast_unsigned())
     }
 
-    fn input(&self, input: InferInputTensor, data: Vec<u8>, batch_size: u32) -> Result<(Arc<str>, Tensor), Failure> {
+    fn input(&self, input: InferInputTensor, data: Vec<u8>, batch_size: u32) -> Result<(Arc<str>, Tensor), Status> {
         let InferInputTensor { name, datatype, shape, .. } = input;
         let Some(declared) = self.spec.inputs.iter().find(|declared| *declared.name == *name) else {
-            return Err(Failure::invalid(format!("unexpected inference input '{name}' for model '{}'", self.model)));
+            return Err(Status::invalid_argument(format!(
+                "unexpected inference input '{name}' for model '{}'",
+                self.model
+            )));
         };
         if declared.datatype.name() != datatype {
             let (got, expects) = (known(&datatype), declared.datatype.name());
@@ -327,7 +336,7 @@ impl Check<'_> {
         Ok((declared.name.clone(), Tensor { datatype: declared.datatype, shape, data }))
     }
 
-    fn check_data(&self, declared: &TensorSpec, own: &[i64], data: &[u8], batch_size: u32) -> Result<(), Failure> {
+    fn check_data(&self, declared: &TensorSpec, own: &[i64], data: &[u8], batch_size: u32) -> Result<(), Status> {
         // A product that does not fit into 64 bits differs from any data's length, and so does one of negative sizes.
         let elements = own.iter().fold(i64::from(batch_size.max(1)), |product, size| product.saturating_mul(*size));
         let has_negative = own.iter().any(|size| *size < 0);
@@ -347,7 +356,7 @@ impl Check<'_> {
     }
 
     /// Texts are counted. One whose length is more than what is left is the last, and the model's affair.
-    fn check_texts(&self, declared: &TensorSpec, expected: i64, data: &[u8]) -> Result<(), Failure> {
+    fn check_texts(&self, declared: &TensorSpec, expected: i64, data: &[u8]) -> Result<(), Status> {
         let of = format!("for inference input '{}' for model '{}'", declared.name, self.model);
         let got = texts(data).count();
         let whole: usize = texts(data).flatten().map(|text| text.len() + LENGTH_BYTES).sum();
@@ -371,7 +380,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    fn check_shape(&self, declared: &TensorSpec, shape: &[i64]) -> Result<(), Failure> {
+    fn check_shape(&self, declared: &TensorSpec, shape: &[i64]) -> Result<(), Status> {
         // A size of -1, or a batch of any size, is looked at elsewhere.
         let known: Vec<_> = self.spec.shape(declared);
         let fits = known.len() == shape.len()

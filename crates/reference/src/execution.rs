@@ -2,8 +2,9 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use tonic::Status;
+
 use super::{
-    failure::Failure,
     fault::{Fault, Faults},
     model::{Accumulator, ModelRow, Outputs, Step},
     number::Number,
@@ -73,7 +74,7 @@ pub(super) struct Executed<R> {
 }
 
 /// What a request is answered with.
-pub(super) type RequestResult = Result<Vec<Outputs>, Failure>;
+pub(super) type RequestResult = Result<Vec<Outputs>, Status>;
 
 impl Instance {
     /// The instance with this number.

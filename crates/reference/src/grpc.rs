@@ -12,7 +12,6 @@ use tonic::{Request, Response, Status, Streaming, codegen::BoxStream};
 use super::{
     VERSION,
     decode::decode,
-    failure::Failure,
     fault::Fault,
     like::Like,
     misbehaviour::Misbehaviour,
@@ -46,14 +45,6 @@ const EXTENSIONS: [&str; 7] = [
     "statistics",
 ];
 
-/// What a fault does to the whole server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Blow {
-    Crash,
-    Restart,
-    GoAway,
-}
-
 /// What it means for a request that its client is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gone {
@@ -69,7 +60,8 @@ pub(super) struct Service {
     pub(super) repository: Arc<Repository>,
     pub(super) misbehaviour: Arc<Misbehaviour>,
     pub(super) like: Like,
-    pub(super) blows: mpsc::UnboundedSender<Blow>,
+    /// The faults of the whole server that happen.
+    pub(super) blows: mpsc::UnboundedSender<Fault>,
     /// The server was told to stop.
     pub(super) exiting: Arc<AtomicBool>,
 }
@@ -99,13 +91,11 @@ impl Drop for CancelsWhenDropped {
 impl Service {
     /// Commits the faults that happen when a request arrives.
     async fn suffer(&self) {
-        for (fault, blow) in
-            [(Fault::Crash, Blow::Crash), (Fault::Restart, Blow::Restart), (Fault::GoAway, Blow::GoAway)]
-        {
+        for fault in [Fault::Crash, Fault::Restart, Fault::GoAway] {
             if self.misbehaviour.happens(fault) {
                 // Nobody listens any more where it was struck before.
-                let _ = self.blows.send(blow);
-                if blow != Blow::GoAway {
+                let _ = self.blows.send(fault);
+                if fault != Fault::GoAway {
                     std::future::pending::<()>().await;
                 }
             }
@@ -123,7 +113,7 @@ impl Service {
         request: ModelInferRequest,
         cancelled: Arc<AtomicBool>,
         reply: Reply,
-    ) -> Result<Asked, Failure> {
+    ) -> Result<Asked, Status> {
         let spec = model.spec();
         let mut request = decode(request, &spec, cancelled, reply)?;
         self.like.check(&request.id, &model.name, &spec)?;
@@ -135,7 +125,7 @@ impl Service {
         let model = self.repository.find(&request.model_name, &request.model_version)?;
         if model.spec().is_decoupled {
             let text = "ModelInfer RPC doesn't support models with decoupled transaction policy";
-            return Err(Failure::new(tonic::Code::Unimplemented, text));
+            return Err(Status::unimplemented(text));
         }
         let cancelled = Arc::<AtomicBool>::default();
         let (sender, receiver) = oneshot::channel();
@@ -150,7 +140,7 @@ impl Service {
         let answer = match model.submit(request) {
             Err(failure) => Err(failure),
             // The sender is gone only with the model's runtime.
-            Ok(()) => receiver.await.unwrap_or_else(|_| Err(Failure::new(tonic::Code::Unavailable, "Socket closed"))),
+            Ok(()) => receiver.await.unwrap_or_else(|_| Err(Status::unavailable("Socket closed"))),
         };
         guard.is_answered = true;
         answer
@@ -164,8 +154,7 @@ impl Service {
             Gone::Ignored => {
                 let service = self.clone();
                 let call = tokio::spawn(async move { service.call(request).await });
-                call.await
-                    .unwrap_or_else(|_| Err(Failure::new(tonic::Code::Internal, "the request could not be handled")))
+                call.await.unwrap_or_else(|_| Err(Status::internal("the request could not be handled")))
             }
         };
         if self.misbehaviour.happens(Fault::DropResponse) {

@@ -2,11 +2,10 @@
 
 use std::{collections::HashMap, hash::Hash, sync::Arc};
 
-use tonic::Code;
+use tonic::Status;
 
 use super::{
     execution::Wants,
-    failure::Failure,
     fault::{Fault, Faults},
     number::Number,
     request::SequenceId,
@@ -48,7 +47,7 @@ pub(super) struct Step {
 }
 
 /// What became of one row, or why the model refuses it.
-pub(super) type RowResult = Result<Step, Failure>;
+pub(super) type RowResult = Result<Step, Status>;
 
 /// The accumulator of one instance.
 #[derive(Debug)]
@@ -205,11 +204,11 @@ impl Accumulator {
         let (name, datatype, zero) = (&self.spec.inputs[0].name, self.spec.datatype(), self.zero());
         let input = row.tensor(name);
         let values = input.map_or(Ok(Vec::new()), Tensor::numbers);
-        let values = values.map_err(|problem| Failure::invalid(format!("tensor '{name}': {problem}")))?;
+        let values = values.map_err(|problem| Status::invalid_argument(format!("tensor '{name}': {problem}")))?;
         // First the elements, in their order, because with FP32 and FP64 that makes a difference.
         let value = values.iter().fold(zero, |value, element| value.plus(*element));
         if let Some(refused) = self.spec.parameters.error_on.filter(|refused| *refused == value) {
-            return Err(Failure::new(Code::Internal, format!("the model takes no {refused}")));
+            return Err(Status::internal(format!("the model takes no {refused}")));
         }
         let mut sum = before.plus(value);
         if !value.is_zero() && self.faults.happens(Fault::ExecuteTwice) {

@@ -7,11 +7,10 @@ use std::{
 };
 
 use prost_reflect::{DeserializeOptions, DynamicMessage};
-use tonic::Code;
+use tonic::{Code, Status};
 
 use super::{
     VERSION,
-    failure::Failure,
     fault::Faults,
     folder::Source,
     scheduler::HoldUntil,
@@ -78,7 +77,7 @@ impl Repository {
     }
 
     /// Loads all models.
-    pub(super) fn load_all(&self) -> Result<(), Failure> {
+    pub(super) fn load_all(&self) -> Result<(), Status> {
         let names: Vec<_> = self.models().keys().cloned().collect();
         names.iter().try_for_each(|name| self.load(name, None))
     }
@@ -92,9 +91,9 @@ impl Repository {
     }
 
     /// The model of this name and version; an empty version is any.
-    pub(super) fn find(&self, name: &str, version: &str) -> Result<Arc<Served>, Failure> {
+    pub(super) fn find(&self, name: &str, version: &str) -> Result<Arc<Served>, Status> {
         let version = parse_version(version)?;
-        let unknown = |code, rest: &str| Err(Failure::new(code, format!("Request for unknown model: '{name}' {rest}")));
+        let unknown = |code, rest: &str| Err(Status::new(code, format!("Request for unknown model: '{name}' {rest}")));
         let models = self.models();
         let Some(entry) = models.get(name).filter(|entry| entry.was_loaded) else {
             return unknown(Code::NotFound, "is not found");
@@ -109,24 +108,26 @@ impl Repository {
     }
 
     /// Whether the model can serve.
-    pub(super) fn is_ready(&self, name: &str, version: &str) -> Result<bool, Failure> {
+    pub(super) fn is_ready(&self, name: &str, version: &str) -> Result<bool, Status> {
         parse_version(version)?;
         Ok(self.find(name, version).is_ok_and(|served| served.says_ready()))
     }
 
     /// The models whose statistics were asked for; an empty name is all.
-    pub(super) fn counting(&self, name: &str, version: &str) -> Result<Vec<Arc<Served>>, Failure> {
+    pub(super) fn counting(&self, name: &str, version: &str) -> Result<Vec<Arc<Served>>, Status> {
         let version = parse_version(version)?;
         let models = self.models();
         if name.is_empty() {
             return Ok(models.values().filter_map(|entry| entry.loaded.as_ref().map(Loaded::served)).collect());
         }
         let Some(served) = models.get(name).and_then(|entry| entry.loaded.as_ref().map(Loaded::served)) else {
-            return Err(Failure::invalid(format!("requested model '{name}' is not available")));
+            return Err(Status::invalid_argument(format!("requested model '{name}' is not available")));
         };
         match version {
             None | Some(1) => Ok(vec![served]),
-            Some(_) => Err(Failure::invalid(format!("requested model version is not available for model '{name}'"))),
+            Some(_) => {
+                Err(Status::invalid_argument(format!("requested model version is not available for model '{name}'")))
+            }
         }
     }
 
@@ -152,9 +153,8 @@ impl Repository {
 
     /// Loads a model, with this configuration in place of its own where one is given. One that cannot be loaded leaves
     /// what is there.
-    pub(super) fn load(&self, name: &str, config: Option<&str>) -> Result<(), Failure> {
-        let not_polled =
-            || Failure::new(Code::Internal, format!("failed to load '{name}', failed to poll from model repository"));
+    pub(super) fn load(&self, name: &str, config: Option<&str>) -> Result<(), Status> {
+        let not_polled = || Status::internal(format!("failed to load '{name}', failed to poll from model repository"));
         let mut models = self.models_mut();
         let entry = models.get_mut(name).ok_or_else(not_polled)?;
         let config = match config {
@@ -169,7 +169,7 @@ impl Repository {
             }
         };
         let mut spec = Spec::new(config, &entry.source.files).map_err(|problem| {
-            Failure::invalid(format!(
+            Status::invalid_argument(format!(
                 "load failed for model '{name}': version 1 is at UNAVAILABLE state: Invalid argument: {problem};\n"
             ))
         })?;
@@ -219,7 +219,7 @@ impl Entry {
 }
 
 /// A version as the real server reads it: what stands behind its digits does not count.
-fn parse_version(version: &str) -> Result<Option<i64>, Failure> {
+fn parse_version(version: &str) -> Result<Option<i64>, Status> {
     if version.is_empty() {
         return Ok(None);
     }
@@ -230,12 +230,12 @@ fn parse_version(version: &str) -> Result<Option<i64>, Failure> {
     };
     let digits: String = digits.chars().take_while(char::is_ascii_digit).collect();
     let Ok(number) = format!("{sign}{digits}").parse::<i64>() else {
-        return Err(Failure::invalid(format!(
+        return Err(Status::invalid_argument(format!(
             "failed to get model version from specified version string '{version}' (details: stol), version should be an integral value > 0"
         )));
     };
     if number < 0 {
-        return Err(Failure::invalid(format!(
+        return Err(Status::invalid_argument(format!(
             "invalid model version specified '{version}' , version should be an integral value > 0"
         )));
     }

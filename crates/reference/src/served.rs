@@ -13,10 +13,12 @@ use tokio::{
     time::Instant,
 };
 
+use tonic::Status;
+
 use super::{
     VERSION,
     execution::{Executed, Instance, Ticket},
-    failure::Failure,
+    failure,
     fault::{Fault, Faults},
     metrics::Metrics,
     model::Outputs,
@@ -145,7 +147,7 @@ impl Served {
     ///
     /// # Errors
     /// When it is refused at once; nothing else is then said of it.
-    pub(super) fn submit(&self, mut request: Asked) -> Result<(), Failure> {
+    pub(super) fn submit(&self, mut request: Asked) -> Result<(), Status> {
         let now = self.now();
         // A request to an iterative model is a whole sequence.
         request.end |= self.spec().is_iterative;
@@ -165,8 +167,8 @@ impl Served {
         Ok(())
     }
 
-    fn failure(&self, refusal: Refusal, id: &SequenceId) -> Failure {
-        Failure::refused(refusal, id, &self.name)
+    fn failure(&self, refusal: Refusal, id: &SequenceId) -> Status {
+        failure::refused(refusal, id, &self.name)
     }
 
     /// Some requests were cancelled: looks for them soon.
@@ -317,7 +319,7 @@ impl Served {
         for executed in executed {
             if self.faults.happens(Fault::ModelError) {
                 let text = "the model could not execute the request";
-                executed.outcome = Err(Failure::new(tonic::Code::Internal, text));
+                executed.outcome = Err(Status::internal(text));
             }
         }
     }

@@ -27,7 +27,7 @@ use tonic_health::pb::health_server::HealthServer;
 use super::{
     fault::{Fault, Faults, Planted},
     folder::{Models, Source},
-    grpc::{Blow, Service},
+    grpc::Service,
     health::Healthy,
     http,
     like::Like,
@@ -363,24 +363,15 @@ struct Life {
     again: Arc<Again>,
 }
 
-/// How one life ends.
-enum End {
-    Over(Ended),
-    Again,
-}
+/// How a life ends: that of the server, or none where there is another one.
+type End = Option<Ended>;
 
-impl End {
-    /// How the server ended, if this is its end.
-    fn of_the_server(ended: Result<Self, String>) -> Option<Ended> {
-        match ended {
-            Ok(Self::Again) => None,
-            Ok(Self::Over(ended)) => Some(ended),
-            Err(error) => {
-                tracing::error!("the reference server ends: {error}");
-                Some(Ended::Crashed)
-            }
-        }
-    }
+/// The same, where what goes wrong is the server's end.
+fn told(end: Result<End, String>) -> End {
+    end.unwrap_or_else(|error| {
+        tracing::error!("the reference server ends: {error}");
+        Some(Ended::Crashed)
+    })
 }
 
 impl Life {
@@ -398,7 +389,7 @@ impl Life {
             let end = runtime.block_on(async { self.once(&Tasks::here(), &mut stopped).await });
             // Connections that are still open are cut.
             runtime.shutdown_background();
-            if let Some(ended) = End::of_the_server(end) {
+            if let Some(ended) = told(end) {
                 return ended;
             }
         }
@@ -411,7 +402,7 @@ impl Life {
             let end = self.once(&tasks, &mut stopped).await;
             tasks.end();
             self.listeners.reset_all();
-            if let Some(ended) = End::of_the_server(end) {
+            if let Some(ended) = told(end) {
                 return ended;
             }
         }
@@ -421,7 +412,7 @@ impl Life {
         let (sources, faults) = (self.sources.clone(), Arc::clone(&self.faults));
         let repository = Repository::new(sources, faults, self.options.hold_until, tasks.clone());
         if !self.options.explicit {
-            repository.load_all().map_err(|failure| failure.text)?;
+            repository.load_all().map_err(|failure| failure.message().to_owned())?;
         }
         self.again.lives.fetch_add(1, Release);
         let (blows, mut struck) = mpsc::unbounded_channel();
@@ -438,19 +429,19 @@ impl Life {
             tokio::select! {
                 told = &mut *stopped => {
                     if told.is_err() {
-                        return Ok(End::Over(Ended::Stopped));
+                        return Ok(Some(Ended::Stopped));
                     }
                     service.exiting.store(true, Relaxed);
                     service.repository.stop().await;
                     close.cancel();
                     let _ = tokio::time::timeout(CLOSE_LIMIT, &mut front).await;
-                    return Ok(End::Over(Ended::Stopped));
+                    return Ok(Some(Ended::Stopped));
                 }
-                () = self.again.asked.notified() => return Ok(End::Again),
+                () = self.again.asked.notified() => return Ok(None),
                 blow = struck.recv() => match blow {
-                    Some(Blow::GoAway) => close.cancel(),
-                    Some(Blow::Restart) => return Ok(End::Again),
-                    Some(Blow::Crash) | None => return Ok(End::Over(Ended::Crashed)),
+                    Some(Fault::GoAway) => close.cancel(),
+                    Some(Fault::Restart) => return Ok(None),
+                    _ => return Ok(Some(Ended::Crashed)),
                 },
                 ended = &mut front => return Err(format!("it does not accept connections any more: {ended:?}")),
             }

@@ -55,7 +55,7 @@ pub(super) async fn infer(service: &Service, model: Model, http: Request<Incomin
     };
     let response = service.infer(message, Gone::Ignored).await.map_err(|failure| {
         // What the model or its queue says comes another way than what is said at once.
-        let comes_late = matches!(failure.code, Code::Unavailable | Code::Internal | Code::Cancelled);
+        let comes_late = matches!(failure.code(), Code::Unavailable | Code::Internal | Code::Cancelled);
         let refusal = Refusal::from(failure);
         if comes_late { refusal.said_as_text() } else { refusal }
     })?;

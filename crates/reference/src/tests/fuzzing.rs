@@ -7,12 +7,12 @@ use std::{
 };
 
 use prost::Message as _;
+use tonic::Status;
 
 use super::{
     builtin::configs,
     decode::decode,
     execution::{self, Ticket},
-    failure::Failure,
     fault::Faults,
     http,
     number::Number,
@@ -54,7 +54,7 @@ pub fn request(bytes: &[u8]) -> usize {
     SPECS.iter().map(take).filter(|is_taken| *is_taken).count()
 }
 
-fn read(request: ModelInferRequest, spec: &Spec) -> Result<Request<Ticket<()>>, Failure> {
+fn read(request: ModelInferRequest, spec: &Spec) -> Result<Request<Ticket<()>>, Status> {
     decode(request, spec, Arc::default(), ())
 }
 
