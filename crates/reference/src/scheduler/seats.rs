@@ -244,7 +244,7 @@ impl<T> Seats<T> {
         self.cancel_waiting();
         if let Some(aside) = self.retired.get_mut(&seat.instance) {
             aside.push(seat);
-        } else if self.has_waiting() && !self.faults.happens(Fault::StarveBacklog) {
+        } else if !self.backlog.is_empty() && !self.faults.happens(Fault::StarveBacklog) {
             self.seat_waiting(seat, lane);
         } else {
             self.set_free(seat);
@@ -271,22 +271,14 @@ impl<T> Seats<T> {
 
     /// As [`Self::release`], for a slot whose queued steps were cancelled; the sequence that has it is forgotten.
     pub(super) fn release_at_cancel(&mut self, seat: Seat, lane: &mut Lane<T>, id: &SequenceId) {
-        let Some(place) = self.live.get(id).map(|live| live.place) else { return self.free_cancelled(seat, lane) };
-        let is_its_own = matches!(place, Place::Seat(its) if its == seat);
-        if is_its_own || self.faults.happens(Fault::OrphanAtCancel) {
+        if let Some(live) = self.live.get(id)
+            && (matches!(live.place, Place::Seat(its) if its == seat) || self.faults.happens(Fault::OrphanAtCancel))
+        {
             self.forget(id);
         }
-        self.free_cancelled(seat, lane);
-    }
-
-    fn free_cancelled(&mut self, seat: Seat, lane: &mut Lane<T>) {
         if !self.faults.happens(Fault::LeakSlotAtCancel) {
             self.release(seat, lane);
         }
-    }
-
-    fn has_waiting(&self) -> bool {
-        !self.backlog.is_empty()
     }
 
     fn seat_waiting(&mut self, seat: Seat, lane: &mut Lane<T>) {
