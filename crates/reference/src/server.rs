@@ -21,8 +21,9 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
-use tonic::codec::CompressionEncoding;
+use tonic::{codec::CompressionEncoding, service::LayerExt as _};
 use tonic_health::pb::health_server::HealthServer;
+use tower::util::MapResponseLayer;
 
 use super::{
     fault::{Fault, Faults, Planted},
@@ -38,8 +39,7 @@ use super::{
     scheduler::HoldUntil,
     tasks::Tasks,
     tls::Tls,
-    unreadable::TellsUnreadable,
-    web,
+    unreadable, web,
 };
 use models::ModelOptions;
 use wire::{net::Place, proto::grpc_inference_service_server::GrpcInferenceServiceServer, simulation};
@@ -467,7 +467,7 @@ async fn serve(
     server
         .max_concurrent_streams(u32::MAX)
         .http2_max_pending_accept_reset_streams(Some(RESETS_MAX))
-        .add_service(TellsUnreadable(inference))
+        .add_service(MapResponseLayer::new(unreadable::tell).named_layer(inference))
         .add_service(HealthServer::new(Healthy))
         // A signal would make it drop connections that were taken and not served yet. Without one at all it would not
         // tell those that are open to go away.
