@@ -50,20 +50,7 @@ struct Entry {
 #[derive(Debug)]
 struct Loaded {
     spec: Arc<Spec>,
-    faults: Arc<Faults>,
-    tasks: Tasks,
     served: OnceLock<Arc<Served>>,
-}
-
-impl Loaded {
-    fn served(&self) -> Arc<Served> {
-        Arc::clone(self.served.get_or_init(|| Served::start(&self.spec, &self.faults, &self.tasks)))
-    }
-
-    /// Takes a configuration that differs in the number of instances alone.
-    fn resize(&self, spec: &Arc<Spec>) -> bool {
-        self.served.get().is_some_and(|served| served.resize(spec))
-    }
 }
 
 impl Repository {
@@ -80,6 +67,11 @@ impl Repository {
     pub(super) fn load_all(&self) -> Result<(), Status> {
         let names: Vec<_> = self.models().keys().cloned().collect();
         names.iter().try_for_each(|name| self.load(name, None))
+    }
+
+    /// The model, which begins to serve if it did not yet.
+    fn served(&self, loaded: &Loaded) -> Arc<Served> {
+        Arc::clone(loaded.served.get_or_init(|| Served::start(&loaded.spec, &self.faults, &self.tasks)))
     }
 
     fn models(&self) -> RwLockReadGuard<'_, BTreeMap<String, Entry>> {
@@ -100,7 +92,7 @@ impl Repository {
         };
         match (&entry.loaded, version) {
             (Some(_), Some(other)) if other != 1 => unknown(Code::NotFound, &format!("version {other} is not found")),
-            (Some(loaded), _) => Ok(loaded.served()),
+            (Some(loaded), _) => Ok(self.served(loaded)),
             (None, None) => unknown(Code::NotFound, "has no available versions"),
             (None, Some(1)) => unknown(Code::Unavailable, "version 1 is not at ready state"),
             (None, Some(other)) => unknown(Code::NotFound, &format!("version {other} is not found")),
@@ -118,13 +110,17 @@ impl Repository {
         let version = parse_version(version)?;
         let models = self.models();
         if name.is_empty() {
-            return Ok(models.values().filter_map(|entry| entry.loaded.as_ref().map(Loaded::served)).collect());
+            return Ok(models
+                .values()
+                .filter_map(|entry| entry.loaded.as_ref())
+                .map(|loaded| self.served(loaded))
+                .collect());
         }
-        let Some(served) = models.get(name).and_then(|entry| entry.loaded.as_ref().map(Loaded::served)) else {
+        let Some(loaded) = models.get(name).and_then(|entry| entry.loaded.as_ref()) else {
             return Err(Status::invalid_argument(format!("requested model '{name}' is not available")));
         };
         match version {
-            None | Some(1) => Ok(vec![served]),
+            None | Some(1) => Ok(vec![self.served(loaded)]),
             Some(_) => {
                 Err(Status::invalid_argument(format!("requested model version is not available for model '{name}'")))
             }
@@ -175,10 +171,10 @@ impl Repository {
         })?;
         spec.settings.hold_until = self.hold_until;
         let spec = Arc::new(spec);
-        if !entry.loaded.as_ref().is_some_and(|loaded| loaded.resize(&spec)) {
+        let served = entry.loaded.as_ref().and_then(|loaded| loaded.served.get());
+        if !served.is_some_and(|served| served.resize(&spec)) {
             entry.unload();
-            let (faults, tasks) = (Arc::clone(&self.faults), self.tasks.clone());
-            entry.loaded = Some(Loaded { spec, faults, tasks, served: OnceLock::new() });
+            entry.loaded = Some(Loaded { spec, served: OnceLock::new() });
             entry.was_loaded = true;
         }
         Ok(())
