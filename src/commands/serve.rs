@@ -14,7 +14,7 @@ use super::{
     signals::Signals,
 };
 use crate::{cli::ServeArgs, report::counted};
-use reference::{Ended, Models, Planted, Server, models_in_short, scheduler::HoldUntil};
+use reference::{Ended, HoldUntil, Models, Planted, Server, models_in_short};
 
 /// What a second signal exits with.
 const ENDED_AT_ONCE: i32 = 3;
@@ -31,7 +31,7 @@ pub(super) fn serve(args: &ServeArgs) -> Result<u8, Failure> {
     if args.model_repository.is_empty() {
         options.check().map_err(Failure::wrong_input)?;
     } else {
-        let models = Models::read(&args.model_repository, options.hold_until).map_err(Failure::wrong_input)?;
+        let models = Models::read(&args.model_repository).map_err(Failure::wrong_input)?;
         models.notes.iter().for_each(|note| say_error(note));
         options.repository = Some(models);
     }

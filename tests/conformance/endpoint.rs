@@ -7,7 +7,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use reference::{Fault, Options, Planted, Server, scheduler::HoldUntil};
+use reference::{Fault, HoldUntil, Options, Planted, Server};
 
 use crate::setup::Backend;
 

@@ -16,7 +16,7 @@ use std::{
     },
 };
 
-use reference::{Models, Options, Server, scheduler::HoldUntil};
+use reference::{Models, Options, Server};
 use sequence_stress::run::Setup;
 use tempfile::TempDir;
 use workload::scenario::{Overrides, Scenario, Source};
@@ -458,7 +458,7 @@ fn all_of_the_matrix_is_read_back_and_a_part_of_it_is_valid_on_the_reference_ser
     let target = Target::new();
     let (listed, _) = done(&["--all", "--list"]);
     done(&[&target.path, "--all", "--idle-limit", "200ms"]);
-    let models = Models::read(&[target.path.clone().into()], HoldUntil::default()).expect("all are read");
+    let models = Models::read(&[target.path.clone().into()]).expect("all are read");
     assert_eq!(models.notes, [""; 0]);
     assert_eq!(models.served.len(), listed.lines().count());
     // Each says of itself what the list says.

@@ -6,14 +6,14 @@ use std::{
     time::Duration,
 };
 
-use tonic::Code;
+use tonic::Status;
 
 use super::{
-    execution::{Inputs, Wants},
-    failure::Failure,
+    execution::{Inputs, Ticket, Wants},
     request::SequenceId,
+    scheduler::{Moment, Request},
     spec::{Spec, TensorSpec},
-    tensor::{Tensor, is_known, texts},
+    tensor::{Datatype, Tensor, text_element, texts},
 };
 use wire::proto::{
     InferParameter, InferTensorContents, ModelInferRequest,
@@ -26,46 +26,16 @@ const LENGTH_BYTES: usize = 4;
 /// The most bytes of a correlation ID that is a text.
 const TEXT_ID_BYTES_MAX: usize = 128;
 
-/// A request that is well formed.
-#[derive(Debug)]
-pub(super) struct Decoded {
-    pub(super) id: SequenceId,
-    pub(super) start: bool,
-    pub(super) end: bool,
-    pub(super) timeout: Option<Duration>,
-    pub(super) batch_size: u32,
-    pub(super) shape: Arc<[i64]>,
-    pub(super) request_id: String,
-    pub(super) inputs: Inputs,
-    pub(super) wants: Wants,
-}
-
-impl Decoded {
-    /// As the scheduler takes it.
-    pub(super) fn request<T>(
-        self,
-        cancelled: Arc<AtomicBool>,
-        payload: impl FnOnce(String, Inputs, Wants) -> T,
-    ) -> super::scheduler::Request<T> {
-        super::scheduler::Request {
-            id: self.id,
-            start: self.start,
-            end: self.end,
-            goes_on: false,
-            batch_size: self.batch_size,
-            timeout: self.timeout,
-            cancelled,
-            shape: self.shape,
-            payload: payload(self.request_id, self.inputs, self.wants),
-        }
-    }
-}
-
-/// Reads a request to a model.
+/// Reads a request to a model, as the scheduler takes it.
 ///
 /// # Errors
 /// What is wrong with it, as the real server says it.
-pub(super) fn decode(request: ModelInferRequest, spec: &Spec) -> Result<Decoded, Failure> {
+pub(super) fn decode<R>(
+    request: ModelInferRequest,
+    spec: &Spec,
+    cancelled: Arc<AtomicBool>,
+    reply: R,
+) -> Result<Request<Ticket<R>>, Status> {
     let model = request.model_name;
     let options = Parameters::read(&request.parameters)?;
     let named = named_inputs(&request.inputs, &request.id)?;
@@ -74,7 +44,10 @@ pub(super) fn decode(request: ModelInferRequest, spec: &Spec) -> Result<Decoded,
     }
     let data = data(&request.inputs, request.raw_input_contents, &model)?;
     if let Some(output) = request.outputs.iter().find(|o| spec.outputs.iter().all(|known| *known.name != *o.name)) {
-        return Err(Failure::invalid(format!("unexpected inference output '{}' for model '{model}'", output.name)));
+        return Err(Status::invalid_argument(format!(
+            "unexpected inference output '{}' for model '{model}'",
+            output.name
+        )));
     }
     let mut wants = wants(&request.outputs, spec);
     wants.empty_final = options.empty_final;
@@ -85,16 +58,17 @@ pub(super) fn decode(request: ModelInferRequest, spec: &Spec) -> Result<Decoded,
     for (input, data) in request.inputs.into_iter().zip(data) {
         inputs.push(check.input(input, data, batch_size)?);
     }
-    Ok(Decoded {
+    Ok(Request {
         id: options.id,
         start: options.start,
         end: options.end,
-        timeout: options.timeout,
+        goes_on: false,
         batch_size,
+        timeout: options.timeout,
+        cancelled,
         shape: inputs.iter().flat_map(|(_, tensor)| tensor.shape.iter().copied()).collect(),
-        request_id: request.id,
-        inputs,
-        wants,
+        arrived: Moment::ZERO,
+        payload: Ticket { request_id: request.id, inputs, wants, reply },
     })
 }
 
@@ -117,7 +91,7 @@ struct Parameters {
 }
 
 impl Parameters {
-    fn read(parameters: &HashMap<String, InferParameter>) -> Result<Self, Failure> {
+    fn read(parameters: &HashMap<String, InferParameter>) -> Result<Self, Status> {
         let mut read = Self { id: SequenceId::Number(0), start: false, end: false, timeout: None, empty_final: false };
         // In the order of their names, so that of two errors it is always the same that is told.
         let mut parameters: Vec<_> = parameters.iter().collect();
@@ -128,16 +102,16 @@ impl Parameters {
         Ok(read)
     }
 
-    fn take(&mut self, name: &str, value: Option<&ParameterChoice>) -> Result<(), Failure> {
+    fn take(&mut self, name: &str, value: Option<&ParameterChoice>) -> Result<(), Status> {
         use ParameterChoice::{BoolParam, Int64Param, StringParam, Uint64Param};
         let wrong_type = |expected| {
-            Err(Failure::invalid(format!("invalid value type for '{name}' parameter, expected {expected}.")))
+            Err(Status::invalid_argument(format!("invalid value type for '{name}' parameter, expected {expected}.")))
         };
         match (name, value) {
             ("sequence_id", Some(Int64Param(id))) => self.id = SequenceId::Number(id.cast_unsigned()),
             ("sequence_id", Some(StringParam(id))) if id.len() > TEXT_ID_BYTES_MAX => {
                 let text = format!("string correlation ID cannot be longer than {TEXT_ID_BYTES_MAX} characters");
-                return Err(Failure::new(Code::Unimplemented, text));
+                return Err(Status::unimplemented(text));
             }
             ("sequence_id", Some(StringParam(id))) => self.id = SequenceId::Text(id.as_str().into()),
             ("sequence_id", _) => return wrong_type("int64_param or string_param"),
@@ -150,12 +124,12 @@ impl Parameters {
             ("timeout", Some(Int64Param(us))) => self.timeout = timeout(*us),
             ("timeout", _) => return wrong_type("int64_param"),
             ("priority", Some(Int64Param(priority))) if *priority < 0 => {
-                return Err(Failure::invalid("invalid value for 'priority', expected value >= 0."));
+                return Err(Status::invalid_argument("invalid value for 'priority', expected value >= 0."));
             }
             ("priority", Some(Int64Param(_) | Uint64Param(_))) => {}
             ("priority", _) => return wrong_type("int64_param or uint64_param"),
             (name, _) if name.starts_with("triton_") => {
-                return Err(Failure::invalid(
+                return Err(Status::invalid_argument(
                     "parameter keys starting with 'triton_' are reserved for Triton usage. Only the following keys starting with 'triton_' are allowed: triton_enable_empty_final_response",
                 ));
             }
@@ -175,75 +149,74 @@ fn prefix(request_id: &str) -> String {
     format!("[request id: {}] ", if request_id.is_empty() { "<id_unknown>" } else { request_id })
 }
 
-fn named_inputs<'a>(inputs: &'a [InferInputTensor], request_id: &str) -> Result<HashSet<&'a str>, Failure> {
+fn named_inputs<'a>(inputs: &'a [InferInputTensor], request_id: &str) -> Result<HashSet<&'a str>, Status> {
     let mut names = HashSet::new();
     for input in inputs {
         if !names.insert(input.name.as_str()) {
             let prefix = prefix(request_id);
-            return Err(Failure::invalid(format!("{prefix}input '{}' already exists in request", input.name)));
+            return Err(Status::invalid_argument(format!("{prefix}input '{}' already exists in request", input.name)));
         }
     }
     Ok(names)
 }
 
-fn check_output_parameters(output: &InferRequestedOutputTensor) -> Result<(), Failure> {
-    let shared_memory = shared_memory(&output.name, &output.parameters);
-    if let Some(failure) = shared_memory {
-        return Err(failure);
-    }
+fn check_output_parameters(output: &InferRequestedOutputTensor) -> Result<(), Status> {
+    refuse_shared_memory(&output.name, &output.parameters)?;
     match output.parameters.get("classification").map(|parameter| &parameter.parameter_choice) {
         None => Ok(()),
         Some(Some(ParameterChoice::Int64Param(1..))) => {
-            Err(Failure::new(Code::Unimplemented, "the classification extension is not supported"))
+            Err(Status::unimplemented("the classification extension is not supported"))
         }
         Some(Some(ParameterChoice::Int64Param(_))) => {
-            Err(Failure::invalid("invalid value for 'classification' parameter, expected >= 0"))
+            Err(Status::invalid_argument("invalid value for 'classification' parameter, expected >= 0"))
         }
-        Some(_) => Err(Failure::invalid("invalid value type for 'classification' parameter, expected int64_param")),
+        Some(_) => {
+            Err(Status::invalid_argument("invalid value type for 'classification' parameter, expected int64_param"))
+        }
     }
 }
 
 /// No region can be registered with this server, so none is ever found.
-fn shared_memory(tensor: &str, parameters: &HashMap<String, InferParameter>) -> Option<Failure> {
-    let region = parameters.get("shared_memory_region")?;
+fn refuse_shared_memory(tensor: &str, parameters: &HashMap<String, InferParameter>) -> Result<(), Status> {
+    let Some(region) = parameters.get("shared_memory_region") else { return Ok(()) };
     if !parameters.contains_key("shared_memory_byte_size") {
-        return Some(Failure::invalid(format!(
+        return Err(Status::invalid_argument(format!(
             "'shared_memory_byte_size' must be specified along with 'shared_memory_region' parameter for tensor '{tensor}'"
         )));
     }
     let Some(ParameterChoice::StringParam(region)) = &region.parameter_choice else {
-        return Some(Failure::invalid(format!(
+        return Err(Status::invalid_argument(format!(
             "invalid value type for 'shared_memory_region' parameter for tensor '{tensor}', expected string_param."
         )));
     };
-    Some(Failure::new(Code::NotFound, format!("Unable to find shared memory region: '{region}'")))
+    Err(Status::not_found(format!("Unable to find shared memory region: '{region}'")))
 }
 
 /// The bytes of each input, as the request carries them in either of the two ways.
-fn data(inputs: &[InferInputTensor], raw: Vec<Vec<u8>>, model: &str) -> Result<Vec<Vec<u8>>, Failure> {
+fn data(inputs: &[InferInputTensor], raw: Vec<Vec<u8>>, model: &str) -> Result<Vec<Vec<u8>>, Status> {
     let is_raw = !raw.is_empty();
     let mut raw = raw.into_iter();
     let each = |input: &InferInputTensor| {
         let name = &input.name;
-        if let Some(failure) = shared_memory(name, &input.parameters) {
-            return Err(failure);
-        }
+        refuse_shared_memory(name, &input.parameters)?;
         let missing = || {
-            Failure::invalid(format!("unable to find data for input tensor '{name}' for model '{model}' in request."))
+            Status::invalid_argument(format!(
+                "unable to find data for input tensor '{name}' for model '{model}' in request."
+            ))
         };
         match &input.contents {
-            Some(_) if is_raw => Err(Failure::invalid(format!(
+            Some(_) if is_raw => Err(Status::invalid_argument(format!(
                 "contents field must not be specified when using raw_input_contents for '{name}' for model '{model}'"
             ))),
             Some(contents) => typed(contents).ok_or_else(missing).and_then(|(datatype, bytes)| {
                 if datatype == input.datatype {
                     return Ok(bytes);
                 }
-                let expected = known(&input.datatype);
-                if let Some(size) = in_list_of(datatype, expected) {
+                if let Some(size) = in_list_of(datatype, &input.datatype) {
                     return Ok(bytes.chunks_exact(4).flat_map(|element| &element[..size]).copied().collect());
                 }
-                Err(Failure::invalid(format!(
+                let expected = known(&input.datatype);
+                Err(Status::invalid_argument(format!(
                     "unexpected explicit tensor data for input tensor '{name}' for model '{model}' of type '{datatype}', expected datatype '{expected}'"
                 )))
             }),
@@ -255,24 +228,20 @@ fn data(inputs: &[InferInputTensor], raw: Vec<Vec<u8>>, model: &str) -> Result<V
 
 /// The elements of the one field that has some, with the type that the field is for.
 fn typed(contents: &InferTensorContents) -> Option<(&'static str, Vec<u8>)> {
-    fn bytes<const N: usize, T: Copy>(values: &[T], bytes: impl Fn(T) -> [u8; N]) -> Option<Vec<u8>> {
-        (!values.is_empty()).then(|| values.iter().flat_map(|value| bytes(*value)).collect())
+    fn bytes<const N: usize, T: Copy>(values: &[T], bytes: impl Fn(T) -> [u8; N]) -> Vec<u8> {
+        values.iter().flat_map(|value| bytes(*value)).collect()
     }
-    let texts = || {
-        let one =
-            |text: &Vec<u8>| u32::try_from(text.len()).ok().map(|length| [&length.to_le_bytes()[..], text].concat());
-        let all = contents.bytes_contents.iter().map(one).collect::<Option<Vec<_>>>()?.concat();
-        (!contents.bytes_contents.is_empty()).then_some(all)
-    };
-    let c = contents;
-    None.or_else(|| Some(("BOOL", bytes(&c.bool_contents, |value| [u8::from(value)])?)))
-        .or_else(|| Some(("INT32", bytes(&c.int_contents, i32::to_le_bytes)?)))
-        .or_else(|| Some(("INT64", bytes(&c.int64_contents, i64::to_le_bytes)?)))
-        .or_else(|| Some(("UINT32", bytes(&c.uint_contents, u32::to_le_bytes)?)))
-        .or_else(|| Some(("UINT64", bytes(&c.uint64_contents, u64::to_le_bytes)?)))
-        .or_else(|| Some(("FP32", bytes(&c.fp32_contents, f32::to_le_bytes)?)))
-        .or_else(|| Some(("FP64", bytes(&c.fp64_contents, f64::to_le_bytes)?)))
-        .or_else(|| Some(("BYTES", texts()?)))
+    let fields = [
+        ("BOOL", bytes(&contents.bool_contents, |value| [u8::from(value)])),
+        ("INT32", bytes(&contents.int_contents, i32::to_le_bytes)),
+        ("INT64", bytes(&contents.int64_contents, i64::to_le_bytes)),
+        ("UINT32", bytes(&contents.uint_contents, u32::to_le_bytes)),
+        ("UINT64", bytes(&contents.uint64_contents, u64::to_le_bytes)),
+        ("FP32", bytes(&contents.fp32_contents, f32::to_le_bytes)),
+        ("FP64", bytes(&contents.fp64_contents, f64::to_le_bytes)),
+        ("BYTES", contents.bytes_contents.iter().flat_map(|text| text_element(text)).collect()),
+    ];
+    fields.into_iter().find(|(_, bytes)| !bytes.is_empty())
 }
 
 /// Of a small type whose elements stand in the list of a larger one, as many bytes of each as it has.
@@ -285,8 +254,8 @@ fn in_list_of(list: &str, datatype: &str) -> Option<usize> {
 }
 
 /// A type's name, where the protocol knows it.
-fn known(datatype: &str) -> &str {
-    if is_known(datatype) { datatype } else { "<invalid>" }
+fn known(datatype: &str) -> &'static str {
+    Datatype::named(datatype).map_or("<invalid>", Datatype::name)
 }
 
 /// Checks a request's inputs against what the model declares.
@@ -297,11 +266,11 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    fn failure(&self, text: &str) -> Failure {
-        Failure::invalid(format!("{}{text}", prefix(self.request_id)))
+    fn failure(&self, text: &str) -> Status {
+        Status::invalid_argument(format!("{}{text}", prefix(self.request_id)))
     }
 
-    fn count(&self, inputs: &[InferInputTensor], given: &HashSet<&str>) -> Result<(), Failure> {
+    fn count(&self, inputs: &[InferInputTensor], given: &HashSet<&str>) -> Result<(), Status> {
         let declared = &self.spec.inputs;
         if given.len() == declared.len() {
             return Ok(());
@@ -321,7 +290,7 @@ impl Check<'_> {
     }
 
     /// The size of the batch dimension, as the wire's 32 bits have it; 1 where there is none.
-    fn batch_size(&self, inputs: &[InferInputTensor]) -> Result<u32, Failure> {
+    fn batch_size(&self, inputs: &[InferInputTensor]) -> Result<u32, Status> {
         let most = self.spec.config.max_batch_size;
         let Some(input) = inputs.first().filter(|_| most > 0) else { return Ok(1) };
         let Some(size) = input.shape.first() else {
@@ -337,10 +306,13 @@ impl Check<'_> {
         Ok(size.cast_unsigned())
     }
 
-    fn input(&self, input: InferInputTensor, data: Vec<u8>, batch_size: u32) -> Result<(Arc<str>, Tensor), Failure> {
+    fn input(&self, input: InferInputTensor, data: Vec<u8>, batch_size: u32) -> Result<(Arc<str>, Tensor), Status> {
         let InferInputTensor { name, datatype, shape, .. } = input;
         let Some(declared) = self.spec.inputs.iter().find(|declared| *declared.name == *name) else {
-            return Err(Failure::invalid(format!("unexpected inference input '{name}' for model '{}'", self.model)));
+            return Err(Status::invalid_argument(format!(
+                "unexpected inference input '{name}' for model '{}'",
+                self.model
+            )));
         };
         if declared.datatype.name() != datatype {
             let (got, expects) = (known(&datatype), declared.datatype.name());
@@ -364,7 +336,7 @@ impl Check<'_> {
         Ok((declared.name.clone(), Tensor { datatype: declared.datatype, shape, data }))
     }
 
-    fn check_data(&self, declared: &TensorSpec, own: &[i64], data: &[u8], batch_size: u32) -> Result<(), Failure> {
+    fn check_data(&self, declared: &TensorSpec, own: &[i64], data: &[u8], batch_size: u32) -> Result<(), Status> {
         // A product that does not fit into 64 bits differs from any data's length, and so does one of negative sizes.
         let elements = own.iter().fold(i64::from(batch_size.max(1)), |product, size| product.saturating_mul(*size));
         let has_negative = own.iter().any(|size| *size < 0);
@@ -384,7 +356,7 @@ impl Check<'_> {
     }
 
     /// Texts are counted. One whose length is more than what is left is the last, and the model's affair.
-    fn check_texts(&self, declared: &TensorSpec, expected: i64, data: &[u8]) -> Result<(), Failure> {
+    fn check_texts(&self, declared: &TensorSpec, expected: i64, data: &[u8]) -> Result<(), Status> {
         let of = format!("for inference input '{}' for model '{}'", declared.name, self.model);
         let got = texts(data).count();
         let whole: usize = texts(data).flatten().map(|text| text.len() + LENGTH_BYTES).sum();
@@ -408,7 +380,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    fn check_shape(&self, declared: &TensorSpec, shape: &[i64]) -> Result<(), Failure> {
+    fn check_shape(&self, declared: &TensorSpec, shape: &[i64]) -> Result<(), Status> {
         // A size of -1, or a batch of any size, is looked at elsewhere.
         let known: Vec<_> = self.spec.shape(declared);
         let fits = known.len() == shape.len()

@@ -2,15 +2,16 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use tonic::Status;
+
 use super::{
-    failure::Failure,
     fault::{Fault, Faults},
     model::{Accumulator, ModelRow, Outputs, Step},
     number::Number,
     request::SequenceId,
     scheduler::{Batch, Request, Row},
     spec::{ControlSpec, Signal, Spec, StateSpec},
-    tensor::{Datatype, Tensor},
+    tensor::{Datatype, Tensor, text_element},
 };
 
 /// The bits that a new sequence finds in a state that has no initial one: they are not defined, so nobody should use them.
@@ -31,8 +32,6 @@ pub(super) struct Wants {
 impl Wants {
     /// All outputs.
     pub(super) const ALL: Self = Self { outputs: u32::MAX, empty_final: false };
-    /// The first output alone.
-    pub(super) const RESULT: Self = Self { outputs: 1, empty_final: false };
 
     /// The outputs of a model with these numbers.
     pub(super) fn of(indices: impl Iterator<Item = usize>) -> Self {
@@ -45,15 +44,14 @@ impl Wants {
     }
 }
 
-/// What a request asks of the model.
-pub(super) trait Asks {
-    /// The inputs, to be taken.
-    fn inputs(&mut self) -> &mut Inputs;
-
-    /// The outputs.
-    fn wants(&self) -> Wants {
-        Wants::RESULT
-    }
+/// What a request asks of the model, and where the answer goes.
+#[derive(Debug)]
+pub(super) struct Ticket<R> {
+    /// The client's name for it.
+    pub(super) request_id: String,
+    pub(super) inputs: Inputs,
+    pub(super) wants: Wants,
+    pub(super) reply: R,
 }
 
 /// One instance of a model.
@@ -70,13 +68,13 @@ pub(super) struct Instance {
 
 /// A request that was executed, and what came of it.
 #[derive(Debug)]
-pub(super) struct Executed<T> {
-    pub(super) request: Request<T>,
+pub(super) struct Executed<R> {
+    pub(super) request: Request<Ticket<R>>,
     pub(super) outcome: RequestResult,
 }
 
 /// What a request is answered with.
-pub(super) type RequestResult = Result<Vec<Outputs>, Failure>;
+pub(super) type RequestResult = Result<Vec<Outputs>, Status>;
 
 impl Instance {
     /// The instance with this number.
@@ -86,15 +84,14 @@ impl Instance {
     }
 
     /// Executes a batch; padding is not among what comes back.
-    pub(super) fn execute<T: Asks>(&mut self, batch: Batch<T>) -> Vec<Executed<T>> {
-        let mut rows = batch.rows;
+    pub(super) fn execute<R>(&mut self, mut rows: Batch<Ticket<R>>) -> Vec<Executed<R>> {
         let mut inputs: Vec<_> = rows
             .iter_mut()
-            .map(|row| row.request.as_mut().map(|request| std::mem::take(request.payload.inputs())))
+            .map(|row| row.request.as_mut().map(|request| std::mem::take(&mut request.payload.inputs)))
             .collect();
         let ends: Vec<_> = rows.iter().map(|row| row.request.as_ref().is_none_or(|request| request.end)).collect();
         let mut outcomes: Vec<RequestResult> = rows.iter().map(|_| Ok(Vec::new())).collect();
-        for left in (0..self.spec.iterations).rev() {
+        for left in (0..self.spec.parameters.iterations).rev() {
             let given = if left == 0 { std::mem::take(&mut inputs) } else { inputs.clone() };
             for (request, ends) in rows.iter_mut().map(|row| row.request.as_mut()).zip(&ends) {
                 _ = request.map(|request| request.end = *ends && left == 0);
@@ -117,7 +114,7 @@ impl Instance {
         executed.filter_map(|(row, outcome)| row.request.map(|request| Executed { request, outcome })).collect()
     }
 
-    fn execute_once<T: Asks>(&mut self, rows: &[Row<T>], mut inputs: Vec<Option<Inputs>>) -> Vec<RequestResult> {
+    fn execute_once<R>(&mut self, rows: &[Row<Ticket<R>>], mut inputs: Vec<Option<Inputs>>) -> Vec<RequestResult> {
         // READY says that padding is not to be looked at, so it has an input only where the fault is planted that it is.
         let looks_at_padding = self.faults.has(Fault::ReadySpurious);
         let padding = looks_at_padding.then(|| inputs.iter().flatten().next().cloned()).flatten().unwrap_or_default();
@@ -134,7 +131,7 @@ impl Instance {
         each.collect()
     }
 
-    fn model_row<T: Asks>(&mut self, row: &Row<T>, mut tensors: Inputs) -> ModelRow {
+    fn model_row<R>(&mut self, row: &Row<Ticket<R>>, mut tensors: Inputs) -> ModelRow {
         let request = row.request.as_ref();
         let keeps_state = request.is_some_and(|request| request.start && self.keeps_state(row.slot));
         let id = self.spec.control(Signal::CorrelationId).map(|control| {
@@ -161,7 +158,7 @@ impl Instance {
         if let Some(request) = request {
             self.remember(&request.id);
         }
-        let wants = request.map(|request| request.payload.wants()).unwrap_or_default();
+        let wants = request.map(|request| request.payload.wants).unwrap_or_default();
         ModelRow { slot: row.slot, tensors, wants, id: request.map(|request| request.id.clone()) }
     }
 
@@ -272,10 +269,7 @@ fn id_tensor(control: &ControlSpec, id: Option<&SequenceId>, shape: Vec<i64>) ->
         None => (0, String::new()),
     };
     let data = match control.datatype {
-        Datatype::Bytes => {
-            let length = u32::try_from(text.len()).expect("at most 128 bytes").to_le_bytes();
-            length.into_iter().chain(text.bytes()).collect()
-        }
+        Datatype::Bytes => text_element(text.as_bytes()),
         Datatype::Int32 | Datatype::Uint32 => number.to_le_bytes()[..4].to_vec(),
         _ => number.to_le_bytes().to_vec(),
     };

@@ -325,40 +325,34 @@ impl Faults {
     }
 
     /// The same faults, where those that hold something up do so for this long.
-    #[must_use]
-    pub fn holding(self, hold: Duration) -> Self {
+    pub(super) fn holding(self, hold: Duration) -> Self {
         Self { hold, ..self }
     }
 
     /// Whether the fault is planted at all.
-    #[must_use]
-    pub fn has(&self, fault: Fault) -> bool {
+    pub(super) fn has(&self, fault: Fault) -> bool {
         !self.decisions(fault).is_empty()
     }
 
     /// Whether the fault happens, at a chance to commit it.
-    #[must_use]
-    pub fn happens(&self, fault: Fault) -> bool {
+    pub(super) fn happens(&self, fault: Fault) -> bool {
         // Each counts each chance, so all are asked.
         self.decisions(fault).iter().filter(|decision| decision.happens()).count() > 0
     }
 
     /// For how long the fault holds something up, at a chance to do so: not at all where it does not happen.
-    #[must_use]
-    pub fn holds_up(&self, fault: Fault) -> Option<Duration> {
+    pub(super) fn holds_up(&self, fault: Fault) -> Option<Duration> {
         self.happens(fault).then_some(self.hold)
     }
 
     /// How many chances there were to commit the fault, whether it was or not.
-    #[must_use]
-    pub fn chances(&self, fault: Fault) -> u64 {
+    pub(super) fn chances(&self, fault: Fault) -> u64 {
         // Each of those that plant it counts every chance.
         self.decisions(fault).iter().map(|decision| decision.chances.load(Relaxed)).max().unwrap_or(0)
     }
 
     /// How often the fault was committed.
-    #[must_use]
-    pub fn committed(&self, fault: Fault) -> u64 {
+    pub(super) fn committed(&self, fault: Fault) -> u64 {
         self.decisions(fault).iter().map(|decision| decision.committed.load(Relaxed)).sum()
     }
 

@@ -11,7 +11,7 @@ use std::{
 use super::{
     builtin::configs,
     pbtxt::{self, Remark},
-    scheduler::{HoldUntil, Strategy},
+    scheduler::Strategy,
     spec::{Files, STATE_BYTES_MAX, Spec},
 };
 use models::ModelOptions;
@@ -46,10 +46,10 @@ impl Models {
     ///
     /// # Errors
     /// What is wrong with the options, in one line.
-    pub fn built_in(options: &ModelOptions, hold_until: HoldUntil) -> Result<Self, String> {
+    pub fn built_in(options: &ModelOptions) -> Result<Self, String> {
         let source = |config| Source { config, files: Files::new() };
         let sources: Vec<_> = configs(options).into_iter().map(source).collect();
-        sources.iter().try_for_each(|source| source.spec(hold_until).map(drop))?;
+        sources.iter().try_for_each(|source| source.spec().map(drop))?;
         Ok(Self { sources, notes: Vec::new(), served: Vec::new() })
     }
 
@@ -57,13 +57,13 @@ impl Models {
     ///
     /// # Errors
     /// What is wrong with one of them: its place, and what it is, in one line.
-    pub fn read(folders: &[PathBuf], hold_until: HoldUntil) -> Result<Self, String> {
+    pub fn read(folders: &[PathBuf]) -> Result<Self, String> {
         let mut found = BTreeMap::new();
         let mut notes = Vec::new();
         for folder in folders {
             for (name, path) in models_in(folder)? {
                 match found.entry(name) {
-                    Entry::Vacant(place) => _ = place.insert(read_model(&path, hold_until, &mut notes)?),
+                    Entry::Vacant(place) => _ = place.insert(read_model(&path, &mut notes)?),
                     Entry::Occupied(other) => {
                         return Err(format!(
                             "{}: there is another model '{}': name each once",
@@ -84,8 +84,8 @@ impl Models {
 
 impl Source {
     /// What the configuration means.
-    pub(super) fn spec(&self, hold_until: HoldUntil) -> Result<Spec, String> {
-        Spec::with_files(self.config.clone(), &self.files, hold_until)
+    pub(super) fn spec(&self) -> Result<Spec, String> {
+        Spec::new(self.config.clone(), &self.files)
     }
 }
 
@@ -115,7 +115,7 @@ fn read_file(path: &Path, most: u64) -> Result<Vec<u8>, String> {
 }
 
 /// Reads a model, and says what it computes.
-fn read_model(path: &Path, hold_until: HoldUntil, notes: &mut Vec<String>) -> Result<(Source, String), String> {
+fn read_model(path: &Path, notes: &mut Vec<String>) -> Result<(Source, String), String> {
     let file = path.join(CONFIGURATION);
     if !file.is_file() {
         return Err(format!(
@@ -143,7 +143,7 @@ fn read_model(path: &Path, hold_until: HoldUntil, notes: &mut Vec<String>) -> Re
     notes.extend(check_version(path)?);
     let files = initial_states(path, &config)?;
     let source = Source { config, files };
-    let spec = source.spec(hold_until).map_err(wrong)?;
+    let spec = source.spec().map_err(wrong)?;
     let line = served(&spec);
     Ok((source, line))
 }
@@ -190,7 +190,7 @@ fn served(spec: &Spec) -> String {
         Strategy::Oldest { .. } => "Oldest",
     };
     let state = if spec.state.is_some() { ", implicit state" } else { "" };
-    format!("{}: {} of {}, {strategy}{state}", spec.config.name, spec.formula.name(), spec.datatype().name())
+    format!("{}: {} of {}, {strategy}{state}", spec.config.name, spec.parameters.formula.name(), spec.datatype().name())
 }
 
 #[cfg(test)]
@@ -219,7 +219,7 @@ mod tests {
     }
 
     fn read(folder: &tempfile::TempDir) -> Result<Models, String> {
-        Models::read(&[folder.path().to_owned()], HoldUntil::default())
+        Models::read(&[folder.path().to_owned()])
     }
 
     /// What is said of a repository that is refused, without the folder's own name.
@@ -272,11 +272,11 @@ mod tests {
         fs::remove_dir(folder.path().join("model/1")).expect("it is there");
         assert!(problem(&folder).starts_with("R/model: there is no version"), "{}", problem(&folder));
         let both = repository(&good());
-        let twice = Models::read(&[both.path().to_owned(), both.path().to_owned()], HoldUntil::default());
+        let twice = Models::read(&[both.path().to_owned(), both.path().to_owned()]);
         assert!(twice.is_err_and(|problem| problem.contains("there is another model 'model'")));
         fs::rename(both.path().join("model/1"), both.path().join("model/3")).expect("it is there");
         assert!(read(&both).expect("it is right").notes[0].ends_with("model: version 3 is served as version 1"));
-        let nowhere = Models::read(&[PathBuf::from("/nowhere")], HoldUntil::default());
+        let nowhere = Models::read(&[PathBuf::from("/nowhere")]);
         assert!(nowhere.is_err_and(|problem| problem.starts_with("/nowhere: this model repository cannot be read")));
     }
 
@@ -292,7 +292,7 @@ mod tests {
         let said = "R/model/config.pbtxt:5: state 'I': its initial_state 'init' has 8 bytes, and its data_file 'ten' 7";
         assert_eq!(problem(&folder), said);
         fs::write(states.join("ten"), [10, 0, 0, 0, 10, 0, 0, 0]).expect("a file");
-        let spec = read(&folder).expect("it is right").sources[0].spec(HoldUntil::default()).expect("it is right");
+        let spec = read(&folder).expect("it is right").sources[0].spec().expect("it is right");
         let initial = spec.state.and_then(|state| state.initial);
         assert_eq!(initial.as_deref(), Some(&[10, 0, 0, 0, 10, 0, 0, 0][..]));
     }

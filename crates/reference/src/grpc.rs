@@ -12,15 +12,13 @@ use tonic::{Request, Response, Status, Streaming, codegen::BoxStream};
 use super::{
     VERSION,
     decode::decode,
-    failure::Failure,
     fault::Fault,
     like::Like,
     misbehaviour::Misbehaviour,
     reply::{Answer, Reply},
     repository::Repository,
     request::SequenceId,
-    scheduler::Moment,
-    served::{Served, Ticket},
+    served::{Asked, Served},
     spec::{Spec, TensorSpec},
     stream::Outbox,
     unreadable::is_unreadable,
@@ -47,14 +45,6 @@ const EXTENSIONS: [&str; 7] = [
     "statistics",
 ];
 
-/// What a fault does to the whole server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Blow {
-    Crash,
-    Restart,
-    GoAway,
-}
-
 /// What it means for a request that its client is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gone {
@@ -70,7 +60,8 @@ pub(super) struct Service {
     pub(super) repository: Arc<Repository>,
     pub(super) misbehaviour: Arc<Misbehaviour>,
     pub(super) like: Like,
-    pub(super) blows: mpsc::UnboundedSender<Blow>,
+    /// The faults of the whole server that happen.
+    pub(super) blows: mpsc::UnboundedSender<Fault>,
     /// The server was told to stop.
     pub(super) exiting: Arc<AtomicBool>,
 }
@@ -90,7 +81,7 @@ impl Drop for CancelsWhenDropped {
     fn drop(&mut self) {
         if !self.is_answered && !self.cancelled.swap(true, Relaxed) {
             if self.counts_disconnects {
-                self.model.disconnected([self.sequence.clone()]);
+                self.model.disconnected(&self.sequence);
             }
             self.model.cancelled();
         }
@@ -100,13 +91,11 @@ impl Drop for CancelsWhenDropped {
 impl Service {
     /// Commits the faults that happen when a request arrives.
     async fn suffer(&self) {
-        for (fault, blow) in
-            [(Fault::Crash, Blow::Crash), (Fault::Restart, Blow::Restart), (Fault::GoAway, Blow::GoAway)]
-        {
+        for fault in [Fault::Crash, Fault::Restart, Fault::GoAway] {
             if self.misbehaviour.happens(fault) {
                 // Nobody listens any more where it was struck before.
-                let _ = self.blows.send(blow);
-                if blow != Blow::GoAway {
+                let _ = self.blows.send(fault);
+                if fault != Fault::GoAway {
                     std::future::pending::<()>().await;
                 }
             }
@@ -117,37 +106,41 @@ impl Service {
         if self.exiting.load(Relaxed) { Err(Status::unavailable(otherwise)) } else { Ok(()) }
     }
 
+    /// Reads a request to this model.
+    fn read(
+        &self,
+        model: &Served,
+        request: ModelInferRequest,
+        cancelled: Arc<AtomicBool>,
+        reply: Reply,
+    ) -> Result<Asked, Status> {
+        let spec = model.spec();
+        let mut request = decode(request, &spec, cancelled, reply)?;
+        self.like.check(&request.id, &model.name, &spec)?;
+        request.id = self.misbehaviour.fold(request.id);
+        Ok(request)
+    }
+
     async fn call(&self, request: ModelInferRequest) -> Answer {
         let model = self.repository.find(&request.model_name, &request.model_version)?;
-        let spec = model.spec();
-        if spec.is_decoupled {
+        if model.spec().is_decoupled {
             let text = "ModelInfer RPC doesn't support models with decoupled transaction policy";
-            return Err(Failure::new(tonic::Code::Unimplemented, text));
+            return Err(Status::unimplemented(text));
         }
-        let name = request.model_name.clone();
-        let mut decoded = decode(request, &spec)?;
-        self.like.check(&decoded.id, &name, &spec)?;
-        decoded.id = self.misbehaviour.fold(decoded.id);
+        let cancelled = Arc::<AtomicBool>::default();
         let (sender, receiver) = oneshot::channel();
+        let request = self.read(&model, request, Arc::clone(&cancelled), Reply::Call(sender))?;
         let mut guard = CancelsWhenDropped {
-            cancelled: Arc::default(),
+            cancelled,
             model: Arc::clone(&model),
-            sequence: decoded.id.clone(),
+            sequence: request.id.clone(),
             counts_disconnects: self.misbehaviour.has(Fault::LeakSlotAtDisconnect),
             is_answered: false,
         };
-        let reply = Reply::Call(sender);
-        let request = decoded.request(Arc::clone(&guard.cancelled), |request_id, inputs, wants| Ticket {
-            request_id,
-            inputs,
-            wants,
-            reply,
-            accepted: Moment::ZERO,
-        });
         let answer = match model.submit(request) {
-            Err((failure, _)) => Err(failure),
+            Err(failure) => Err(failure),
             // The sender is gone only with the model's runtime.
-            Ok(()) => receiver.await.unwrap_or_else(|_| Err(Failure::new(tonic::Code::Unavailable, "Socket closed"))),
+            Ok(()) => receiver.await.unwrap_or_else(|_| Err(Status::unavailable("Socket closed"))),
         };
         guard.is_answered = true;
         answer
@@ -161,8 +154,7 @@ impl Service {
             Gone::Ignored => {
                 let service = self.clone();
                 let call = tokio::spawn(async move { service.call(request).await });
-                call.await
-                    .unwrap_or_else(|_| Err(Failure::new(tonic::Code::Internal, "the request could not be handled")))
+                call.await.unwrap_or_else(|_| Err(Status::internal("the request could not be handled")))
             }
         };
         if self.misbehaviour.happens(Fault::DropResponse) {
@@ -207,20 +199,10 @@ impl Service {
         let place = outbox.reserve();
         let request_id = request.id.clone();
         let accepted = self.repository.find(&request.model_name, &request.model_version).and_then(|model| {
-            let (name, spec) = (request.model_name.clone(), model.spec());
-            let mut decoded = decode(request, &spec)?;
-            self.like.check(&decoded.id, &name, &spec)?;
-            decoded.id = self.misbehaviour.fold(decoded.id);
-            outbox.uses(&model, &decoded.id);
             let reply = Reply::Stream { outbox: Arc::clone(outbox), place };
-            let request = decoded.request(Arc::clone(&outbox.cancelled), |request_id, inputs, wants| Ticket {
-                request_id,
-                inputs,
-                wants,
-                reply,
-                accepted: Moment::ZERO,
-            });
-            model.submit(request).map_err(|(failure, _)| failure)
+            let request = self.read(&model, request, Arc::clone(&outbox.cancelled), reply)?;
+            outbox.uses(&model, &request.id);
+            model.submit(request)
         });
         if let Err(failure) = accepted {
             outbox.refuse(place, request_id, failure);

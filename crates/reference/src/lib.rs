@@ -3,11 +3,17 @@
 //! It is an independent derivation of what a correct server does: it shares the vocabulary and the wire with the tester,
 //! and nothing of what the tester plans or expects. From the wire inwards: [`server`] listens, `grpc` and `stream` speak
 //! the protocol, `http` turns JSON into it and back, `decode` checks a request, `repository` finds its model, `served` drives that
-//! model's [`scheduler`] by the clock, `execution` makes control tensors and keeps implicit state, and `model` adds up.
+//! model's `scheduler` by the clock, `execution` makes control tensors and keeps implicit state, and `model` adds up.
 
+#[cfg(any(test, feature = "testing"))]
+#[path = "tests/fuzzing.rs"]
+pub mod fuzzing;
 #[cfg(test)]
 #[path = "../../../tests/support/long.rs"]
 mod rounds;
+#[cfg(any(test, feature = "testing"))]
+#[path = "tests/simulated.rs"]
+pub mod simulated;
 
 mod builtin;
 mod decode;
@@ -15,8 +21,6 @@ mod execution;
 mod failure;
 pub mod fault;
 mod folder;
-#[doc(hidden)]
-pub mod fuzzing;
 mod grpc;
 mod health;
 mod http;
@@ -30,12 +34,11 @@ mod parameters;
 mod pbtxt;
 mod reply;
 mod repository;
-pub mod request;
-pub mod scheduler;
+mod request;
+mod scheduler;
 mod served;
 pub mod server;
 mod setup;
-pub mod simulated;
 mod spec;
 mod statistics;
 mod stream;
@@ -51,6 +54,7 @@ pub use folder::Models;
 pub use like::Like;
 pub use metrics::MEMORY_GAUGE;
 pub use models::ModelOptions;
+pub use scheduler::HoldUntil;
 pub use server::{Ended, Options, Server};
 pub use setup::ServerSetup;
 pub use tls::Tls;

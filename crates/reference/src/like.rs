@@ -2,8 +2,9 @@
 
 use std::str::FromStr;
 
+use tonic::Status;
+
 use super::{
-    failure::Failure,
     request::SequenceId,
     spec::{Signal, Spec},
     tensor::Datatype,
@@ -32,7 +33,7 @@ impl FromStr for Like {
 impl Like {
     /// Refuses a text as the correlation ID of a model that is told numbers, and a number where the model is told texts. The real
     /// server does this before it looks whether the ID is empty.
-    pub(super) fn check(self, id: &SequenceId, model: &str, spec: &Spec) -> Result<(), Failure> {
+    pub(super) fn check(self, id: &SequenceId, model: &str, spec: &Spec) -> Result<(), Status> {
         let told = spec.control(Signal::CorrelationId).filter(|_| self == Self::Release2501);
         let Some(told) = told else { return Ok(()) };
         let (is, fits) = match id {
@@ -45,6 +46,6 @@ impl Like {
         let expects = told.datatype.name();
         let text =
             format!("sequence batching control 'CORRID' data-type is '{is}', but model '{model}' expects '{expects}'");
-        Err(Failure::invalid(text))
+        Err(Status::invalid_argument(text))
     }
 }

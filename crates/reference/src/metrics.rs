@@ -10,7 +10,14 @@ use hyper::{
 };
 use prost::bytes::Bytes;
 
-use super::{repository::Repository, statistics::Metrics, web::Answered};
+use super::{repository::Repository, statistics::Statistics, web::Answered};
+
+/// What the metrics tell of a model.
+pub(super) struct Metrics {
+    pub(super) counts: Statistics,
+    pub(super) pending: u64,
+    pub(super) memory: u64,
+}
 
 /// What a counter counts, and how a model's value is found.
 type Row = (&'static str, &'static str, &'static str, fn(&Metrics) -> u64);
@@ -19,14 +26,18 @@ type Row = (&'static str, &'static str, &'static str, fn(&Metrics) -> u64);
 pub const MEMORY_GAUGE: &str = "sequence_stress_memory_bytes";
 
 const ROWS: [Row; 10] = [
-    ("nv_inference_request_success", "counter", "Requests that succeeded", |of| of.success),
-    ("nv_inference_count", "counter", "Inferences that were executed", |of| of.success),
-    ("nv_inference_exec_count", "counter", "Executions of the model, of a batch each", |of| of.executions),
-    ("nv_inference_request_duration_us", "counter", "How long requests took, in microseconds", |of| of.request_us),
-    ("nv_inference_queue_duration_us", "counter", "How long requests waited, in microseconds", |of| of.queue_us),
+    ("nv_inference_request_success", "counter", "Requests that succeeded", |of| of.counts.success.count),
+    ("nv_inference_count", "counter", "Inferences that were executed", |of| of.counts.success.count),
+    ("nv_inference_exec_count", "counter", "Executions of the model, of a batch each", |of| of.counts.executions),
+    ("nv_inference_request_duration_us", "counter", "How long requests took, in microseconds", |of| {
+        of.counts.success.us()
+    }),
+    ("nv_inference_queue_duration_us", "counter", "How long requests waited, in microseconds", |of| {
+        of.counts.queue.us()
+    }),
     ("nv_inference_compute_input_duration_us", "counter", "How long inputs took, in microseconds", |_| 0),
     ("nv_inference_compute_infer_duration_us", "counter", "How long executing took, in microseconds", |of| {
-        of.compute_us
+        of.counts.compute.us()
     }),
     ("nv_inference_compute_output_duration_us", "counter", "How long outputs took, in microseconds", |_| 0),
     ("nv_inference_pending_request_count", "gauge", "Requests that wait to be executed", |of| of.pending),
@@ -66,7 +77,7 @@ fn page(repository: &Repository) -> String {
     }
     line(format_args!("# HELP {FAILURES} Requests that failed\n# TYPE {FAILURES} counter"));
     for (model, metrics) in &models {
-        for (reason, count) in metrics.failures() {
+        for (reason, count) in metrics.counts.failures() {
             line(format_args!(
                 "{FAILURES}{{model=\"{model}\",reason=\"{reason}\",version=\"{}\"}} {count}",
                 super::VERSION

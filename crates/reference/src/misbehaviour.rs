@@ -6,11 +6,10 @@ use tokio::sync::mpsc;
 use tonic::{Code, Status};
 
 use super::{
-    failure::Failure,
     fault::{Fault, Faults},
     request::SequenceId,
     stream::Outbox,
-    tensor::width,
+    tensor::Datatype,
 };
 use wire::proto::{ModelInferResponse, ModelStreamInferResponse};
 
@@ -179,7 +178,7 @@ impl Misbehaviour {
             return;
         };
         // Of BYTES four zeros are an empty text.
-        let element = width(&output.datatype).unwrap_or(4);
+        let element = Datatype::named(&output.datatype).and_then(Datatype::size).unwrap_or(4);
         if self.happens(Fault::WrongOutputName) {
             output.name.push_str("_2");
         }
@@ -199,15 +198,14 @@ impl Misbehaviour {
     }
 
     /// Spoils what an error says.
-    pub(super) fn spoil_error(&self, failure: Failure) -> Failure {
-        let text = if self.happens(Fault::WrongErrorText) { "no".to_owned() } else { failure.text };
-        Failure { text, ..failure }
+    pub(super) fn spoil_error(&self, failure: Status) -> Status {
+        if self.happens(Fault::WrongErrorText) { Status::new(failure.code(), "no") } else { failure }
     }
 
     /// Spoils the code of an error, where codes are told.
-    pub(super) fn spoil_code(&self, failure: Failure) -> Failure {
-        let is_other = failure.code != Code::Internal && self.happens(Fault::WrongErrorCode);
-        Failure { code: if is_other { Code::Internal } else { failure.code }, ..failure }
+    pub(super) fn spoil_code(&self, failure: Status) -> Status {
+        let is_other = failure.code() != Code::Internal && self.happens(Fault::WrongErrorCode);
+        if is_other { Status::internal(failure.message()) } else { failure }
     }
 }
 

@@ -2,17 +2,16 @@
 
 use std::{collections::HashMap, hash::Hash, sync::Arc};
 
-use tonic::Code;
+use tonic::Status;
 
 use super::{
     execution::Wants,
-    failure::Failure,
     fault::{Fault, Faults},
     number::Number,
     request::SequenceId,
     scheduler::Strategy,
     spec::{SEEN_ELEMENTS, Signal, Spec, Tells, first_number},
-    tensor::{Datatype, Tensor},
+    tensor::{Datatype, Tensor, texts},
 };
 
 /// Sums that a model keeps in each of two generations; see [`Sums`].
@@ -48,7 +47,7 @@ pub(super) struct Step {
 }
 
 /// What became of one row, or why the model refuses it.
-pub(super) type RowResult = Result<Step, Failure>;
+pub(super) type RowResult = Result<Step, Status>;
 
 /// The accumulator of one instance.
 #[derive(Debug)]
@@ -101,7 +100,7 @@ impl Accumulator {
         let each = rows.iter().zip(&told).zip(before);
         each.map(|((row, told), before)| {
             // Without a state READY is a factor like any other.
-            let steps = told.ready || (self.spec.formula.is_stateless && row.id.is_some());
+            let steps = told.ready || (self.spec.parameters.formula.is_stateless && row.id.is_some());
             let unready = || Step { responses: vec![Outputs::new()], state: None };
             let mut step = if steps { self.step(row, told, before)? } else { unready() };
             step.responses.iter_mut().for_each(|outputs| outputs.extend(self.echoes(row)));
@@ -123,8 +122,8 @@ impl Accumulator {
         match tells {
             Tells::Result | Tells::Seen => Tensor::int64(shape(SEEN_ELEMENTS), self.seen(row)),
             Tells::Control(Signal::CorrelationId) => {
-                let bits = Number::Uint64(self.saw(row, Signal::CorrelationId).cast_unsigned());
-                Tensor::filled(Datatype::Uint64, shape(1), 1, bits)
+                let bits = self.saw(row, Signal::CorrelationId).cast_unsigned();
+                Tensor { datatype: Datatype::Uint64, shape: shape(1), data: bits.to_le_bytes().to_vec() }
             }
             Tells::Control(signal) => Tensor::int32(shape(1), i32::try_from(self.saw(row, signal))),
             Tells::Slot => number(row.slot),
@@ -148,30 +147,26 @@ impl Accumulator {
         let Some(control) = self.spec.control(signal) else { return -1 };
         let Some(told) = row.tensor(&control.tensor) else { return -1 };
         match signal {
-            Signal::CorrelationId => as_number(told),
+            Signal::CorrelationId => id_bits(told).map_or(-1, u64::cast_signed),
             _ => i64::from(told.data == control.false_true[1]),
         }
     }
 
     fn told(&self, row: &ModelRow) -> Told {
-        let signal = |signal, absent| {
-            let Some(control) = self.spec.control(signal) else { return absent };
-            row.tensor(&control.tensor).map_or(absent, |tensor| tensor.data == control.false_true[1])
-        };
         let id = self.spec.control(Signal::CorrelationId).and_then(|control| row.tensor(&control.tensor));
         Told {
-            start: signal(Signal::Start, false),
-            ready: signal(Signal::Ready, true),
-            end: signal(Signal::End, false),
+            start: self.saw(row, Signal::Start) == 1,
+            ready: self.saw(row, Signal::Ready) != 0,
+            end: self.saw(row, Signal::End) == 1,
             key: Key::new(row.slot, id),
-            id_bits: id.map_or(0, id_bits),
+            id_bits: id.and_then(id_bits).unwrap_or(0),
         }
     }
 
     /// The sum that a step adds to.
     fn before(&mut self, row: &ModelRow, told: &Told) -> Number {
         let zero = self.zero();
-        if self.spec.formula.is_stateless {
+        if self.spec.parameters.formula.is_stateless {
             // A START that the model is told is a one that it adds.
             return Number::of_bits(self.spec.datatype(), told.start.into()).unwrap_or(zero);
         }
@@ -189,7 +184,7 @@ impl Accumulator {
             return kept;
         }
         let last = row.id.as_ref().and_then(|id| self.last_of_sequence.get(id)).filter(|last| !last.is_zero());
-        last.filter(|_| self.faults.happens(Fault::StaleState)).unwrap_or(self.spec.initial)
+        last.filter(|_| self.faults.happens(Fault::StaleState)).or(self.spec.parameters.initial).unwrap_or(zero)
     }
 
     fn zero(&self) -> Number {
@@ -209,11 +204,11 @@ impl Accumulator {
         let (name, datatype, zero) = (&self.spec.inputs[0].name, self.spec.datatype(), self.zero());
         let input = row.tensor(name);
         let values = input.map_or(Ok(Vec::new()), Tensor::numbers);
-        let values = values.map_err(|problem| Failure::invalid(format!("tensor '{name}': {problem}")))?;
+        let values = values.map_err(|problem| Status::invalid_argument(format!("tensor '{name}': {problem}")))?;
         // First the elements, in their order, because with FP32 and FP64 that makes a difference.
         let value = values.iter().fold(zero, |value, element| value.plus(*element));
-        if let Some(refused) = self.spec.error_on.filter(|refused| *refused == value) {
-            return Err(Failure::new(Code::Internal, format!("the model takes no {refused}")));
+        if let Some(refused) = self.spec.parameters.error_on.filter(|refused| *refused == value) {
+            return Err(Status::internal(format!("the model takes no {refused}")));
         }
         let mut sum = before.plus(value);
         if !value.is_zero() && self.faults.happens(Fault::ExecuteTwice) {
@@ -225,7 +220,7 @@ impl Accumulator {
         let state = self.keep(row, told, sum);
         let bits = |bits| Number::of_bits(datatype, bits).expect("a model's type has numbers");
         let mut result = if told.ready { sum } else { zero };
-        if told.end && self.spec.formula.adds_id_at_end {
+        if told.end && self.spec.parameters.formula.adds_id_at_end {
             result = result.plus(bits(told.id_bits));
         }
         if self.faults.happens(Fault::OffByOne) {
@@ -244,12 +239,12 @@ impl Accumulator {
             let output = || Tensor::of(datatype, shape.clone(), &elements);
             row.wants.has(0).then(|| (name.clone(), output())).into_iter().collect()
         };
-        Ok(Step { responses: (0..self.spec.responses).map(response).collect(), state })
+        Ok(Step { responses: (0..self.spec.parameters.responses).map(response).collect(), state })
     }
 
     /// Keeps the sum, or gives it to the server to keep.
     fn keep(&mut self, row: &ModelRow, told: &Told, sum: Number) -> Option<Tensor> {
-        if self.spec.formula.is_stateless {
+        if self.spec.parameters.formula.is_stateless {
             return None;
         }
         if self.faults.has(Fault::StaleState)
@@ -271,26 +266,13 @@ impl Accumulator {
     }
 }
 
-/// The low 64 bits of a correlation ID; of a text its decimal number, or -1 where it is none.
-fn as_number(id: &Tensor) -> i64 {
+/// The low 64 bits of a correlation ID; of a text its decimal number, where it is one.
+fn id_bits(id: &Tensor) -> Option<u64> {
     match id.datatype {
-        Datatype::Bytes => text_of(id).and_then(|text| text.parse().ok()).map_or(-1, u64::cast_signed),
-        Datatype::Int32 => id.int32s().next().map_or(-1, i64::from),
-        Datatype::Uint32 => id.data.first_chunk().map_or(-1, |bytes| u32::from_le_bytes(*bytes).into()),
-        _ => id.data.first_chunk().map_or(-1, |bytes| i64::from_le_bytes(*bytes)),
-    }
-}
-
-/// The text of a correlation ID that is one; before it stands its length.
-fn text_of(id: &Tensor) -> Option<&str> {
-    id.data.get(size_of::<u32>()..).and_then(|text| std::str::from_utf8(text).ok())
-}
-
-/// The bits of a correlation ID; of a text those of its decimal number, or 0 where it is none.
-fn id_bits(id: &Tensor) -> u64 {
-    match id.datatype {
-        Datatype::Bytes => text_of(id).and_then(|text| text.parse().ok()).unwrap_or(0),
-        _ => as_number(id).cast_unsigned(),
+        Datatype::Bytes => str::from_utf8(texts(&id.data).next()??).ok()?.parse().ok(),
+        Datatype::Int32 => Some(i64::from(id.int32s().next()?).cast_unsigned()),
+        Datatype::Uint32 => Some(u32::from_le_bytes(*id.data.first_chunk()?).into()),
+        _ => Some(u64::from_le_bytes(*id.data.first_chunk()?)),
     }
 }
 

@@ -4,24 +4,16 @@ use std::fmt;
 
 use half::f16;
 
-use super::tensor::Datatype;
+use super::tensor::{Datatype, text_element};
 
 /// A number of one of the types.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Number {
-    Int8(i8),
-    Int16(i16),
-    Int32(i32),
-    Int64(i64),
-    Uint8(u8),
-    Uint16(u16),
-    Uint32(u32),
-    Uint64(u64),
+    /// A whole number that the type has; of BYTES, the INT32 of which an element has the decimal text.
+    Whole(Datatype, i128),
     Fp16(f16),
     Fp32(f32),
     Fp64(f64),
-    /// The decimal text of an INT32, as an element of BYTES has it.
-    Text(i32),
 }
 
 impl Number {
@@ -31,97 +23,66 @@ impl Number {
     pub(super) fn of_bits(datatype: Datatype, bits: u64) -> Option<Self> {
         let low = bits as i32;
         Some(match datatype {
-            Datatype::Bool => return None,
-            Datatype::Int8 => Self::Int8(bits as i8),
-            Datatype::Int16 => Self::Int16(bits as i16),
-            Datatype::Int32 => Self::Int32(low),
-            Datatype::Int64 => Self::Int64(bits.cast_signed()),
-            Datatype::Uint8 => Self::Uint8(bits as u8),
-            Datatype::Uint16 => Self::Uint16(bits as u16),
-            Datatype::Uint32 => Self::Uint32(bits as u32),
-            Datatype::Uint64 => Self::Uint64(bits),
+            Datatype::Bool | Datatype::Bf16 => return None,
             Datatype::Fp16 => Self::Fp16(f16::from_f32(low as f32)),
             Datatype::Fp32 => Self::Fp32(low as f32),
             Datatype::Fp64 => Self::Fp64(low.into()),
-            Datatype::Bytes => Self::Text(low),
+            _ => Self::Whole(datatype, wrapped(datatype, bits.into())),
         })
     }
 
     /// Reads a decimal number; none where it is not one of the type.
     pub(super) fn read(datatype: Datatype, text: &str) -> Option<Self> {
+        use Datatype::{Bf16, Bool, Fp16, Fp32, Fp64, Uint8, Uint16, Uint32, Uint64};
         let text = text.trim();
-        Some(match datatype {
-            Datatype::Bool => return None,
-            Datatype::Int8 => Self::Int8(text.parse().ok()?),
-            Datatype::Int16 => Self::Int16(text.parse().ok()?),
-            Datatype::Int32 => Self::Int32(text.parse().ok()?),
-            Datatype::Int64 => Self::Int64(text.parse().ok()?),
-            Datatype::Uint8 => Self::Uint8(text.parse().ok()?),
-            Datatype::Uint16 => Self::Uint16(text.parse().ok()?),
-            Datatype::Uint32 => Self::Uint32(text.parse().ok()?),
-            Datatype::Uint64 => Self::Uint64(text.parse().ok()?),
-            Datatype::Fp16 => Self::Fp16(text.parse().ok()?),
-            Datatype::Fp32 => Self::Fp32(text.parse().ok()?),
-            Datatype::Fp64 => Self::Fp64(text.parse().ok()?),
-            Datatype::Bytes => Self::Text(text.parse().ok()?),
-        })
+        let whole: i128 = match datatype {
+            Bool | Bf16 => return None,
+            Fp16 => return text.parse().ok().map(Self::Fp16),
+            Fp32 => return text.parse().ok().map(Self::Fp32),
+            Fp64 => return text.parse().ok().map(Self::Fp64),
+            Uint8 | Uint16 | Uint32 | Uint64 => text.parse::<u64>().ok()?.into(),
+            _ => text.parse::<i64>().ok()?.into(),
+        };
+        (wrapped(datatype, whole) == whole).then_some(Self::Whole(datatype, whole))
     }
 
     /// The element that these bytes are, of a type whose elements are of one size.
     pub(super) fn from_le_bytes(datatype: Datatype, bytes: &[u8]) -> Option<Self> {
-        Some(match datatype {
-            Datatype::Bool | Datatype::Bytes => return None,
-            Datatype::Int8 => Self::Int8(i8::from_le_bytes(bytes.try_into().ok()?)),
-            Datatype::Int16 => Self::Int16(i16::from_le_bytes(bytes.try_into().ok()?)),
-            Datatype::Uint8 => Self::Uint8(u8::from_le_bytes(bytes.try_into().ok()?)),
-            Datatype::Uint16 => Self::Uint16(u16::from_le_bytes(bytes.try_into().ok()?)),
-            Datatype::Int32 => Self::Int32(i32::from_le_bytes(bytes.try_into().ok()?)),
-            Datatype::Int64 => Self::Int64(i64::from_le_bytes(bytes.try_into().ok()?)),
-            Datatype::Uint32 => Self::Uint32(u32::from_le_bytes(bytes.try_into().ok()?)),
-            Datatype::Uint64 => Self::Uint64(u64::from_le_bytes(bytes.try_into().ok()?)),
-            Datatype::Fp16 => Self::Fp16(f16::from_le_bytes(bytes.try_into().ok()?)),
-            Datatype::Fp32 => Self::Fp32(f32::from_le_bytes(bytes.try_into().ok()?)),
-            Datatype::Fp64 => Self::Fp64(f64::from_le_bytes(bytes.try_into().ok()?)),
-        })
+        let size = datatype.size().filter(|size| *size == bytes.len())?;
+        match datatype {
+            Datatype::Fp16 => bytes.try_into().ok().map(f16::from_le_bytes).map(Self::Fp16),
+            Datatype::Fp32 => bytes.try_into().ok().map(f32::from_le_bytes).map(Self::Fp32),
+            Datatype::Fp64 => bytes.try_into().ok().map(f64::from_le_bytes).map(Self::Fp64),
+            _ => {
+                let mut bits = [0; 8];
+                bits[..size].copy_from_slice(bytes);
+                Self::of_bits(datatype, u64::from_le_bytes(bits))
+            }
+        }
     }
 
     /// The element as it stands in a tensor; a text with its length before it.
     pub(super) fn to_le_bytes(self) -> Vec<u8> {
         match self {
-            Self::Int8(number) => number.to_le_bytes().to_vec(),
-            Self::Int16(number) => number.to_le_bytes().to_vec(),
-            Self::Uint8(number) => number.to_le_bytes().to_vec(),
-            Self::Uint16(number) => number.to_le_bytes().to_vec(),
-            Self::Int32(number) => number.to_le_bytes().to_vec(),
-            Self::Int64(number) => number.to_le_bytes().to_vec(),
-            Self::Uint32(number) => number.to_le_bytes().to_vec(),
-            Self::Uint64(number) => number.to_le_bytes().to_vec(),
+            Self::Whole(datatype, number) => match datatype.size() {
+                Some(size) => number.to_le_bytes()[..size].to_vec(),
+                None => text_element(number.to_string().as_bytes()),
+            },
             Self::Fp16(number) => number.to_le_bytes().to_vec(),
             Self::Fp32(number) => number.to_le_bytes().to_vec(),
             Self::Fp64(number) => number.to_le_bytes().to_vec(),
-            Self::Text(number) => {
-                let text = number.to_string();
-                let length = u32::try_from(text.len()).expect("at most eleven bytes");
-                length.to_le_bytes().into_iter().chain(text.into_bytes()).collect()
-            }
         }
     }
 
     /// The sum of two numbers of one type: integers wrap around.
     pub(super) fn plus(self, other: Self) -> Self {
         match (self, other) {
-            (Self::Int8(one), Self::Int8(other)) => Self::Int8(one.wrapping_add(other)),
-            (Self::Int16(one), Self::Int16(other)) => Self::Int16(one.wrapping_add(other)),
-            (Self::Uint8(one), Self::Uint8(other)) => Self::Uint8(one.wrapping_add(other)),
-            (Self::Uint16(one), Self::Uint16(other)) => Self::Uint16(one.wrapping_add(other)),
-            (Self::Int32(one), Self::Int32(other)) => Self::Int32(one.wrapping_add(other)),
-            (Self::Int64(one), Self::Int64(other)) => Self::Int64(one.wrapping_add(other)),
-            (Self::Uint32(one), Self::Uint32(other)) => Self::Uint32(one.wrapping_add(other)),
-            (Self::Uint64(one), Self::Uint64(other)) => Self::Uint64(one.wrapping_add(other)),
+            (Self::Whole(datatype, one), Self::Whole(its, other)) if datatype == its => {
+                Self::Whole(datatype, wrapped(datatype, one + other))
+            }
             (Self::Fp16(one), Self::Fp16(other)) => Self::Fp16(one + other),
             (Self::Fp32(one), Self::Fp32(other)) => Self::Fp32(one + other),
             (Self::Fp64(one), Self::Fp64(other)) => Self::Fp64(one + other),
-            (Self::Text(one), Self::Text(other)) => Self::Text(one.wrapping_add(other)),
             _ => unreachable!("a model has one type: {self:?}, {other:?}"),
         }
     }
@@ -129,14 +90,7 @@ impl Number {
     /// Whether adding it changes nothing.
     pub(super) fn is_zero(self) -> bool {
         match self {
-            Self::Int8(number) => number == 0,
-            Self::Int16(number) => number == 0,
-            Self::Uint8(number) => number == 0,
-            Self::Uint16(number) => number == 0,
-            Self::Int32(number) | Self::Text(number) => number == 0,
-            Self::Int64(number) => number == 0,
-            Self::Uint32(number) => number == 0,
-            Self::Uint64(number) => number == 0,
+            Self::Whole(_, number) => number == 0,
             Self::Fp16(number) => number == f16::ZERO,
             Self::Fp32(number) => number == 0.0,
             Self::Fp64(number) => number == 0.0,
@@ -144,17 +98,25 @@ impl Number {
     }
 }
 
+/// The number of the type that has the low bits of this one.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the low bits are what is meant")]
+fn wrapped(datatype: Datatype, number: i128) -> i128 {
+    match datatype {
+        Datatype::Int8 => (number as i8).into(),
+        Datatype::Int16 => (number as i16).into(),
+        Datatype::Int64 => (number as i64).into(),
+        Datatype::Uint8 => (number as u8).into(),
+        Datatype::Uint16 => (number as u16).into(),
+        Datatype::Uint32 => (number as u32).into(),
+        Datatype::Uint64 => (number as u64).into(),
+        _ => (number as i32).into(),
+    }
+}
+
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Int8(number) => number.fmt(f),
-            Self::Int16(number) => number.fmt(f),
-            Self::Uint8(number) => number.fmt(f),
-            Self::Uint16(number) => number.fmt(f),
-            Self::Int32(number) | Self::Text(number) => number.fmt(f),
-            Self::Int64(number) => number.fmt(f),
-            Self::Uint32(number) => number.fmt(f),
-            Self::Uint64(number) => number.fmt(f),
+            Self::Whole(_, number) => number.fmt(f),
             Self::Fp16(number) => number.to_f64().fmt(f),
             Self::Fp32(number) => number.fmt(f),
             Self::Fp64(number) => number.fmt(f),
@@ -221,7 +183,7 @@ mod tests {
                 assert_eq!(Number::read(datatype, text), None, "{datatype:?} {text}");
             }
         }
-        assert_eq!(Number::Text(-12).to_le_bytes(), *b"\x03\0\0\0-12");
+        assert_eq!(Number::Whole(Datatype::Bytes, -12).to_le_bytes(), *b"\x03\0\0\0-12");
         assert_eq!((Number::read(Datatype::Uint32, "-1"), Number::read(Datatype::Int32, "1.5")), (None, None));
         assert_eq!(Number::read(Datatype::Bytes, "2147483648"), None);
         assert_eq!((Number::read(Datatype::Int8, "128"), Number::read(Datatype::Uint16, "-1")), (None, None));
@@ -231,18 +193,18 @@ mod tests {
     fn of_an_id_a_type_has_the_bits_that_it_holds() {
         let id = 0x1234_5678_ffff_fffe;
         for (datatype, is) in [
-            (Datatype::Int8, Number::Int8(-2)),
-            (Datatype::Int16, Number::Int16(-2)),
-            (Datatype::Uint8, Number::Uint8(0xfe)),
-            (Datatype::Uint16, Number::Uint16(0xfffe)),
+            (Datatype::Int8, Number::Whole(Datatype::Int8, -2)),
+            (Datatype::Int16, Number::Whole(Datatype::Int16, -2)),
+            (Datatype::Uint8, Number::Whole(Datatype::Uint8, 0xfe)),
+            (Datatype::Uint16, Number::Whole(Datatype::Uint16, 0xfffe)),
             (Datatype::Fp16, Number::Fp16(f16::from_f32(-2.0))),
-            (Datatype::Int32, Number::Int32(-2)),
-            (Datatype::Int64, Number::Int64(0x1234_5678_ffff_fffe)),
-            (Datatype::Uint32, Number::Uint32(0xffff_fffe)),
-            (Datatype::Uint64, Number::Uint64(id)),
+            (Datatype::Int32, Number::Whole(Datatype::Int32, -2)),
+            (Datatype::Int64, Number::Whole(Datatype::Int64, 0x1234_5678_ffff_fffe)),
+            (Datatype::Uint32, Number::Whole(Datatype::Uint32, 0xffff_fffe)),
+            (Datatype::Uint64, Number::Whole(Datatype::Uint64, id.into())),
             (Datatype::Fp32, Number::Fp32(-2.0)),
             (Datatype::Fp64, Number::Fp64(-2.0)),
-            (Datatype::Bytes, Number::Text(-2)),
+            (Datatype::Bytes, Number::Whole(Datatype::Bytes, -2)),
         ] {
             assert_eq!(Number::of_bits(datatype, id), Some(is));
         }

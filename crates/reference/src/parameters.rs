@@ -54,9 +54,9 @@ pub(super) struct Parameters {
     pub(super) execution: Duration,
     /// A step that would add this is answered with an error, and changes nothing.
     pub(super) error_on: Option<Number>,
-    /// What a new sequence's sum begins with, where it is given.
+    /// What a new sequence's sum begins with, where that is given and the server gives no state.
     pub(super) initial: Option<Number>,
-    /// How many responses an execution has for a request; other than one only where the model is decoupled.
+    /// How many responses an execution has for a request: other than one only where the model is decoupled.
     pub(super) responses: u32,
     /// How often a request is executed; more than once only where the model is iterative.
     pub(super) iterations: u32,

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
+use tonic::Status;
 
-use super::{failure::Failure, stream::Outbox};
+use super::stream::Outbox;
 use wire::proto::ModelInferResponse;
 
 /// What a request is answered with.
-pub(super) type Answer = Result<ModelInferResponse, Failure>;
+pub(super) type Answer = Result<ModelInferResponse, Status>;
 
 /// All that a request is answered with, in its order.
-pub(super) type Answers = Result<Vec<ModelInferResponse>, Failure>;
+pub(super) type Answers = Result<Vec<ModelInferResponse>, Status>;
 
 /// The way back to a client.
 #[derive(Debug)]

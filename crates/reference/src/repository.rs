@@ -7,11 +7,10 @@ use std::{
 };
 
 use prost_reflect::{DeserializeOptions, DynamicMessage};
-use tonic::Code;
+use tonic::{Code, Status};
 
 use super::{
     VERSION,
-    failure::Failure,
     fault::Faults,
     folder::Source,
     scheduler::HoldUntil,
@@ -51,20 +50,7 @@ struct Entry {
 #[derive(Debug)]
 struct Loaded {
     spec: Arc<Spec>,
-    faults: Arc<Faults>,
-    tasks: Tasks,
     served: OnceLock<Arc<Served>>,
-}
-
-impl Loaded {
-    fn served(&self) -> Arc<Served> {
-        Arc::clone(self.served.get_or_init(|| Served::start(&self.spec, &self.faults, &self.tasks)))
-    }
-
-    /// Takes a configuration that differs in the number of instances alone.
-    fn resize(&self, spec: &Arc<Spec>) -> bool {
-        self.served.get().is_some_and(|served| served.resize(spec))
-    }
 }
 
 impl Repository {
@@ -78,9 +64,14 @@ impl Repository {
     }
 
     /// Loads all models.
-    pub(super) fn load_all(&self) -> Result<(), Failure> {
+    pub(super) fn load_all(&self) -> Result<(), Status> {
         let names: Vec<_> = self.models().keys().cloned().collect();
         names.iter().try_for_each(|name| self.load(name, None))
+    }
+
+    /// The model, which begins to serve if it did not yet.
+    fn served(&self, loaded: &Loaded) -> Arc<Served> {
+        Arc::clone(loaded.served.get_or_init(|| Served::start(&loaded.spec, &self.faults, &self.tasks)))
     }
 
     fn models(&self) -> RwLockReadGuard<'_, BTreeMap<String, Entry>> {
@@ -92,16 +83,16 @@ impl Repository {
     }
 
     /// The model of this name and version; an empty version is any.
-    pub(super) fn find(&self, name: &str, version: &str) -> Result<Arc<Served>, Failure> {
+    pub(super) fn find(&self, name: &str, version: &str) -> Result<Arc<Served>, Status> {
         let version = parse_version(version)?;
-        let unknown = |code, rest: &str| Err(Failure::new(code, format!("Request for unknown model: '{name}' {rest}")));
+        let unknown = |code, rest: &str| Err(Status::new(code, format!("Request for unknown model: '{name}' {rest}")));
         let models = self.models();
         let Some(entry) = models.get(name).filter(|entry| entry.was_loaded) else {
             return unknown(Code::NotFound, "is not found");
         };
         match (&entry.loaded, version) {
             (Some(_), Some(other)) if other != 1 => unknown(Code::NotFound, &format!("version {other} is not found")),
-            (Some(loaded), _) => Ok(loaded.served()),
+            (Some(loaded), _) => Ok(self.served(loaded)),
             (None, None) => unknown(Code::NotFound, "has no available versions"),
             (None, Some(1)) => unknown(Code::Unavailable, "version 1 is not at ready state"),
             (None, Some(other)) => unknown(Code::NotFound, &format!("version {other} is not found")),
@@ -109,24 +100,30 @@ impl Repository {
     }
 
     /// Whether the model can serve.
-    pub(super) fn is_ready(&self, name: &str, version: &str) -> Result<bool, Failure> {
+    pub(super) fn is_ready(&self, name: &str, version: &str) -> Result<bool, Status> {
         parse_version(version)?;
         Ok(self.find(name, version).is_ok_and(|served| served.says_ready()))
     }
 
     /// The models whose statistics were asked for; an empty name is all.
-    pub(super) fn counting(&self, name: &str, version: &str) -> Result<Vec<Arc<Served>>, Failure> {
+    pub(super) fn counting(&self, name: &str, version: &str) -> Result<Vec<Arc<Served>>, Status> {
         let version = parse_version(version)?;
         let models = self.models();
         if name.is_empty() {
-            return Ok(models.values().filter_map(|entry| entry.loaded.as_ref().map(Loaded::served)).collect());
+            return Ok(models
+                .values()
+                .filter_map(|entry| entry.loaded.as_ref())
+                .map(|loaded| self.served(loaded))
+                .collect());
         }
-        let Some(served) = models.get(name).and_then(|entry| entry.loaded.as_ref().map(Loaded::served)) else {
-            return Err(Failure::invalid(format!("requested model '{name}' is not available")));
+        let Some(loaded) = models.get(name).and_then(|entry| entry.loaded.as_ref()) else {
+            return Err(Status::invalid_argument(format!("requested model '{name}' is not available")));
         };
         match version {
-            None | Some(1) => Ok(vec![served]),
-            Some(_) => Err(Failure::invalid(format!("requested model version is not available for model '{name}'"))),
+            None | Some(1) => Ok(vec![self.served(loaded)]),
+            Some(_) => {
+                Err(Status::invalid_argument(format!("requested model version is not available for model '{name}'")))
+            }
         }
     }
 
@@ -152,9 +149,8 @@ impl Repository {
 
     /// Loads a model, with this configuration in place of its own where one is given. One that cannot be loaded leaves
     /// what is there.
-    pub(super) fn load(&self, name: &str, config: Option<&str>) -> Result<(), Failure> {
-        let not_polled =
-            || Failure::new(Code::Internal, format!("failed to load '{name}', failed to poll from model repository"));
+    pub(super) fn load(&self, name: &str, config: Option<&str>) -> Result<(), Status> {
+        let not_polled = || Status::internal(format!("failed to load '{name}', failed to poll from model repository"));
         let mut models = self.models_mut();
         let entry = models.get_mut(name).ok_or_else(not_polled)?;
         let config = match config {
@@ -168,16 +164,17 @@ impl Repository {
                 })?
             }
         };
-        let spec = Spec::with_files(config, &entry.source.files, self.hold_until).map_err(|problem| {
-            Failure::invalid(format!(
+        let mut spec = Spec::new(config, &entry.source.files).map_err(|problem| {
+            Status::invalid_argument(format!(
                 "load failed for model '{name}': version 1 is at UNAVAILABLE state: Invalid argument: {problem};\n"
             ))
         })?;
+        spec.settings.hold_until = self.hold_until;
         let spec = Arc::new(spec);
-        if !entry.loaded.as_ref().is_some_and(|loaded| loaded.resize(&spec)) {
+        let served = entry.loaded.as_ref().and_then(|loaded| loaded.served.get());
+        if !served.is_some_and(|served| served.resize(&spec)) {
             entry.unload();
-            let (faults, tasks) = (Arc::clone(&self.faults), self.tasks.clone());
-            entry.loaded = Some(Loaded { spec, faults, tasks, served: OnceLock::new() });
+            entry.loaded = Some(Loaded { spec, served: OnceLock::new() });
             entry.was_loaded = true;
         }
         Ok(())
@@ -218,7 +215,7 @@ impl Entry {
 }
 
 /// A version as the real server reads it: what stands behind its digits does not count.
-fn parse_version(version: &str) -> Result<Option<i64>, Failure> {
+fn parse_version(version: &str) -> Result<Option<i64>, Status> {
     if version.is_empty() {
         return Ok(None);
     }
@@ -229,12 +226,12 @@ fn parse_version(version: &str) -> Result<Option<i64>, Failure> {
     };
     let digits: String = digits.chars().take_while(char::is_ascii_digit).collect();
     let Ok(number) = format!("{sign}{digits}").parse::<i64>() else {
-        return Err(Failure::invalid(format!(
+        return Err(Status::invalid_argument(format!(
             "failed to get model version from specified version string '{version}' (details: stol), version should be an integral value > 0"
         )));
     };
     if number < 0 {
-        return Err(Failure::invalid(format!(
+        return Err(Status::invalid_argument(format!(
             "invalid model version specified '{version}' , version should be an integral value > 0"
         )));
     }

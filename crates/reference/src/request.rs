@@ -4,17 +4,14 @@ use std::{fmt, sync::Arc};
 
 /// A request's correlation ID. Zero and the empty text mean that it has none.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum SequenceId {
-    /// A number.
+pub(crate) enum SequenceId {
     Number(u64),
-    /// A text.
     Text(Arc<str>),
 }
 
 impl SequenceId {
     /// Whether it says that there is none.
-    #[must_use]
-    pub fn is_none(&self) -> bool {
+    pub(crate) fn is_none(&self) -> bool {
         match self {
             Self::Number(number) => *number == 0,
             Self::Text(text) => text.is_empty(),

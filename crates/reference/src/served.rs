@@ -13,17 +13,20 @@ use tokio::{
     time::Instant,
 };
 
+use tonic::Status;
+
 use super::{
     VERSION,
-    execution::{Asks, Executed, Inputs, Instance, Wants},
-    failure::Failure,
+    execution::{Executed, Instance, Ticket},
+    failure,
     fault::{Fault, Faults},
+    metrics::Metrics,
     model::Outputs,
     reply::Reply,
     request::SequenceId,
     scheduler::{Batch, Event, Moment, Refusal, Request, Scheduler},
     spec::Spec,
-    statistics::{Metrics, Span, Statistics},
+    statistics::{Span, Statistics},
     tasks::Tasks,
 };
 use wire::proto::{ModelInferResponse, ModelStatistics, model_infer_response::InferOutputTensor};
@@ -33,26 +36,9 @@ const REQUEST_BYTES: u64 = 512;
 /// The most that the fault of growing memory keeps: enough to be seen, and not to take the machine down.
 const LEAKED_PIECES_MAX: usize = 1024;
 
-/// What is known of a request besides what the scheduler needs.
-#[derive(Debug)]
-pub(super) struct Ticket {
-    /// The client's name for it.
-    pub(super) request_id: String,
-    pub(super) inputs: Inputs,
-    pub(super) wants: Wants,
-    pub(super) reply: Reply,
-    pub(super) accepted: Moment,
-}
-
-impl Asks for Ticket {
-    fn inputs(&mut self) -> &mut Inputs {
-        &mut self.inputs
-    }
-
-    fn wants(&self) -> Wants {
-        self.wants
-    }
-}
+/// A client's request.
+pub(super) type Asked = Request<Ticket<Reply>>;
+type Asks = Batch<Ticket<Reply>>;
 
 /// A model that is served.
 #[derive(Debug)]
@@ -70,10 +56,10 @@ pub(super) struct Served {
 
 #[derive(Debug)]
 struct Core {
-    scheduler: Scheduler<Ticket>,
+    scheduler: Scheduler<Ticket<Reply>>,
     statistics: Statistics,
     /// One for each instance; none when the model is not served any more.
-    instances: Vec<mpsc::UnboundedSender<Batch<Ticket>>>,
+    instances: Vec<mpsc::UnboundedSender<Asks>>,
     /// Batches that are executed.
     executing: u32,
     /// Requests that wait to be executed.
@@ -161,31 +147,28 @@ impl Served {
     ///
     /// # Errors
     /// When it is refused at once; nothing else is then said of it.
-    pub(super) fn submit(&self, mut request: Request<Ticket>) -> Result<(), (Failure, Ticket)> {
+    pub(super) fn submit(&self, mut request: Asked) -> Result<(), Status> {
         let now = self.now();
-        request.payload.accepted = now;
         // A request to an iterative model is a whole sequence.
         request.end |= self.spec().is_iterative;
-        let refused = {
+        {
             let mut core = self.core();
             if core.instances.is_empty() {
-                return Err((self.failure(Refusal::Stopping, &request.id), request.payload));
+                return Err(self.failure(Refusal::Stopping, &request.id));
             }
             if request.start && core.leaked.len() < LEAKED_PIECES_MAX && self.faults.happens(Fault::LeakMemory) {
                 core.leaked.push(vec![1; 1 << 20]);
             }
-            let taken = core.scheduler.enqueue(request, now);
-            core.pending += u64::from(taken.is_ok());
-            taken.map_err(|(refusal, request)| (self.failure(refusal, &request.id), request.payload))
-        };
-        if refused.is_ok() {
-            self.advance();
+            let id = request.id.clone();
+            core.scheduler.enqueue(request, now).map_err(|refusal| self.failure(refusal, &id))?;
+            core.pending += 1;
         }
-        refused
+        self.advance();
+        Ok(())
     }
 
-    fn failure(&self, refusal: Refusal, id: &SequenceId) -> Failure {
-        Failure::refused(refusal, id, &self.name)
+    fn failure(&self, refusal: Refusal, id: &SequenceId) -> Status {
+        failure::refused(refusal, id, &self.name)
     }
 
     /// Some requests were cancelled: looks for them soon.
@@ -194,9 +177,9 @@ impl Served {
         self.advance();
     }
 
-    /// The clients of these sequences are gone.
-    pub(super) fn disconnected(&self, ids: impl IntoIterator<Item = SequenceId>) {
-        self.core().scheduler.disconnected(ids);
+    /// The client of this sequence is gone.
+    pub(super) fn disconnected(&self, id: &SequenceId) {
+        self.core().scheduler.disconnected(id);
     }
 
     /// Ends serving: no START is accepted, and when the last sequence is over or reaped the instances go.
@@ -221,7 +204,7 @@ impl Served {
 
     /// Whether the model is said to be ready.
     pub(super) fn says_ready(&self) -> bool {
-        !(self.core().statistics.has_executed() && self.faults.happens(Fault::SayNotReady))
+        !(self.core().statistics.executions > 0 && self.faults.happens(Fault::SayNotReady))
     }
 
     /// What the metrics tell of the model.
@@ -229,7 +212,8 @@ impl Served {
         let core = self.core();
         // A request is some hundred bytes; what a fault keeps is all else that can grow.
         let leaked: usize = core.leaked.iter().map(Vec::len).sum();
-        core.statistics.metrics(core.pending, core.pending * REQUEST_BYTES + leaked as u64)
+        let memory = core.pending * REQUEST_BYTES + leaked as u64;
+        Metrics { counts: core.statistics.clone(), pending: core.pending, memory }
     }
 
     /// Does what the scheduler has due.
@@ -247,7 +231,7 @@ impl Served {
                 match event {
                     Event::Refuse(refusal, request) => {
                         core.pending -= 1;
-                        core.statistics.failed(now.saturating_sub(request.payload.accepted), refusal.into());
+                        core.statistics.failed(now.saturating_sub(request.arrived), refusal.into());
                         refused.push((refusal, request));
                     }
                     Event::Execute { instance, batch } => core.hand_out(instance, batch),
@@ -297,23 +281,20 @@ impl Served {
         self: Arc<Self>,
         index: u32,
         mut instance: Instance,
-        mut batches: mpsc::UnboundedReceiver<Batch<Ticket>>,
+        mut batches: mpsc::UnboundedReceiver<Asks>,
     ) {
         let spec = self.spec();
-        let execution = spec.execution * spec.iterations;
+        let execution = spec.parameters.execution * spec.parameters.iterations;
         while let Some(batch) = batches.recv().await {
             let began = self.now();
             pause(execution).await;
             self.hold_up(Fault::SlowExecution).await;
-            let size = batch.rows.len();
-            let slots: Vec<_> = batch.rows.iter().filter(|row| row.request.is_some()).map(|row| row.slot).collect();
-            let arrived: Vec<_> =
-                batch.rows.iter().filter(|row| row.request.is_some()).map(|row| row.arrived).collect();
+            let size = batch.len();
             let mut executed = instance.execute(batch);
             self.spoil(&mut executed);
-            self.count(size, arrived.iter().zip(&executed), Span { began, ended: self.now() });
+            self.count(size, &executed, Span { began, ended: self.now() });
             if spec.is_iterative {
-                self.core().statistics.iterated(size, spec.iterations, executed.len());
+                self.core().statistics.iterated(size, spec.parameters.iterations, executed.len());
             }
             for executed in executed {
                 self.answer(executed);
@@ -322,9 +303,6 @@ impl Served {
             {
                 let core = &mut *self.core();
                 core.executing -= 1;
-                for slot in slots {
-                    core.scheduler.released(index, slot);
-                }
                 core.scheduler.finished(index);
             }
             self.advance();
@@ -337,23 +315,18 @@ impl Served {
     }
 
     /// Lets requests fail, where that is planted.
-    fn spoil(&self, executed: &mut [Executed<Ticket>]) {
+    fn spoil(&self, executed: &mut [Executed<Reply>]) {
         for executed in executed {
             if self.faults.happens(Fault::ModelError) {
                 let text = "the model could not execute the request";
-                executed.outcome = Err(Failure::new(tonic::Code::Internal, text));
+                executed.outcome = Err(Status::internal(text));
             }
         }
     }
 
-    /// Counts an execution of these requests, each with its arrival.
-    fn count<'a>(
-        &self,
-        batch_size: usize,
-        requests: impl Iterator<Item = (&'a Moment, &'a Executed<Ticket>)> + Clone,
-        span: Span,
-    ) {
-        let each = requests.map(|(arrived, executed)| (*arrived, executed.outcome.is_ok()));
+    /// Counts an execution of these requests.
+    fn count(&self, batch_size: usize, executed: &[Executed<Reply>], span: Span) {
+        let each = executed.iter().map(|executed| (executed.request.arrived, executed.outcome.is_ok()));
         let epoch_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let times = match () {
             () if self.faults.happens(Fault::CountNot) => 0,
@@ -366,7 +339,7 @@ impl Served {
         }
     }
 
-    fn answer(&self, executed: Executed<Ticket>) {
+    fn answer(&self, executed: Executed<Reply>) {
         let Ticket { request_id, reply, wants, .. } = executed.request.payload;
         let answers = executed.outcome.map(|responses| {
             let mut all: Vec<_> = responses.into_iter().map(|outputs| self.response(&request_id, outputs)).collect();
@@ -408,9 +381,9 @@ async fn pause(time: Duration) {
 }
 
 impl Core {
-    fn hand_out(&mut self, instance: u32, batch: Batch<Ticket>) {
+    fn hand_out(&mut self, instance: u32, batch: Asks) {
         self.executing += 1;
-        self.pending -= batch.rows.iter().filter(|row| row.request.is_some()).count() as u64;
+        self.pending -= batch.iter().filter(|row| row.request.is_some()).count() as u64;
         // The instance lives as long as its sender.
         if let Some(sender) = self.instances.get(instance as usize) {
             let _ = sender.send(batch);
@@ -423,7 +396,7 @@ mod tests {
     use tokio::{sync::oneshot, time};
 
     use super::*;
-    use crate::{builtin::configs, fault::Planted, reply::Answer, scheduler::HoldUntil, tensor::Tensor};
+    use crate::{builtin::configs, execution::Wants, fault::Planted, reply::Answer, spec::Files, tensor::Tensor};
     use models::ModelOptions;
     use workload::seed::Seed;
 
@@ -434,7 +407,7 @@ mod tests {
         let idle_limit = Duration::from_secs(3600);
         let options = ModelOptions { idle_limit, execution: Duration::ZERO, ..ModelOptions::default() };
         let config = configs(&options).into_iter().find(|config| config.name == model).expect("a built-in model");
-        let spec = Arc::new(Spec::new(config, HoldUntil::default()).expect("it is right"));
+        let spec = Arc::new(Spec::new(config, &Files::new()).expect("it is right"));
         Served::start(&spec, &Arc::new(Faults::new(planted, Seed(0)).holding(HOLD)), &Tasks::here())
     }
 
@@ -446,7 +419,6 @@ mod tests {
             inputs: vec![("INPUT".into(), Tensor::int32(shape.to_vec(), [1]))],
             wants: Wants::default(),
             reply: Reply::Call(reply),
-            accepted: Moment::ZERO,
         };
         let request = Request {
             id: SequenceId::Number(7),
@@ -457,6 +429,7 @@ mod tests {
             timeout: None,
             cancelled: Arc::default(),
             shape: shape.into(),
+            arrived: Moment::ZERO,
             payload,
         };
         assert!(served.submit(request).is_ok());

@@ -21,13 +21,14 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
-use tonic::codec::CompressionEncoding;
+use tonic::{codec::CompressionEncoding, service::LayerExt as _};
 use tonic_health::pb::health_server::HealthServer;
+use tower::util::MapResponseLayer;
 
 use super::{
     fault::{Fault, Faults, Planted},
     folder::{Models, Source},
-    grpc::{Blow, Service},
+    grpc::Service,
     health::Healthy,
     http,
     like::Like,
@@ -38,8 +39,7 @@ use super::{
     scheduler::HoldUntil,
     tasks::Tasks,
     tls::Tls,
-    unreadable::TellsUnreadable,
-    web,
+    unreadable, web,
 };
 use models::ModelOptions;
 use wire::{net::Place, proto::grpc_inference_service_server::GrpcInferenceServiceServer, simulation};
@@ -122,7 +122,7 @@ impl Options {
     /// What is wrong, in one line.
     pub fn check(&self) -> Result<(), String> {
         self.acceptor(GRPC_PROTOCOL)?;
-        Models::built_in(&self.models, self.hold_until).map(drop)
+        Models::built_in(&self.models).map(drop)
     }
 
     fn acceptor(&self, protocol: &str) -> Result<Option<TlsAcceptor>, String> {
@@ -178,7 +178,7 @@ impl Server {
     pub fn start(options: Options) -> Result<Self, String> {
         let models = match &options.repository {
             Some(models) => models.clone(),
-            None => Models::built_in(&options.models, options.hold_until)?,
+            None => Models::built_in(&options.models)?,
         };
         let (grpc, address) = listen(options.listen)?;
         let (http, http_address) = listen(options.listen_http)?;
@@ -363,24 +363,15 @@ struct Life {
     again: Arc<Again>,
 }
 
-/// How one life ends.
-enum End {
-    Over(Ended),
-    Again,
-}
+/// How a life ends: that of the server, or none where there is another one.
+type End = Option<Ended>;
 
-impl End {
-    /// How the server ended, if this is its end.
-    fn of_the_server(ended: Result<Self, String>) -> Option<Ended> {
-        match ended {
-            Ok(Self::Again) => None,
-            Ok(Self::Over(ended)) => Some(ended),
-            Err(error) => {
-                tracing::error!("the reference server ends: {error}");
-                Some(Ended::Crashed)
-            }
-        }
-    }
+/// The same, where what goes wrong is the server's end.
+fn told(end: Result<End, String>) -> End {
+    end.unwrap_or_else(|error| {
+        tracing::error!("the reference server ends: {error}");
+        Some(Ended::Crashed)
+    })
 }
 
 impl Life {
@@ -398,7 +389,7 @@ impl Life {
             let end = runtime.block_on(async { self.once(&Tasks::here(), &mut stopped).await });
             // Connections that are still open are cut.
             runtime.shutdown_background();
-            if let Some(ended) = End::of_the_server(end) {
+            if let Some(ended) = told(end) {
                 return ended;
             }
         }
@@ -411,7 +402,7 @@ impl Life {
             let end = self.once(&tasks, &mut stopped).await;
             tasks.end();
             self.listeners.reset_all();
-            if let Some(ended) = End::of_the_server(end) {
+            if let Some(ended) = told(end) {
                 return ended;
             }
         }
@@ -421,7 +412,7 @@ impl Life {
         let (sources, faults) = (self.sources.clone(), Arc::clone(&self.faults));
         let repository = Repository::new(sources, faults, self.options.hold_until, tasks.clone());
         if !self.options.explicit {
-            repository.load_all().map_err(|failure| failure.text)?;
+            repository.load_all().map_err(|failure| failure.message().to_owned())?;
         }
         self.again.lives.fetch_add(1, Release);
         let (blows, mut struck) = mpsc::unbounded_channel();
@@ -438,19 +429,19 @@ impl Life {
             tokio::select! {
                 told = &mut *stopped => {
                     if told.is_err() {
-                        return Ok(End::Over(Ended::Stopped));
+                        return Ok(Some(Ended::Stopped));
                     }
                     service.exiting.store(true, Relaxed);
                     service.repository.stop().await;
                     close.cancel();
                     let _ = tokio::time::timeout(CLOSE_LIMIT, &mut front).await;
-                    return Ok(End::Over(Ended::Stopped));
+                    return Ok(Some(Ended::Stopped));
                 }
-                () = self.again.asked.notified() => return Ok(End::Again),
+                () = self.again.asked.notified() => return Ok(None),
                 blow = struck.recv() => match blow {
-                    Some(Blow::GoAway) => close.cancel(),
-                    Some(Blow::Restart) => return Ok(End::Again),
-                    Some(Blow::Crash) | None => return Ok(End::Over(Ended::Crashed)),
+                    Some(Fault::GoAway) => close.cancel(),
+                    Some(Fault::Restart) => return Ok(None),
+                    _ => return Ok(Some(Ended::Crashed)),
                 },
                 ended = &mut front => return Err(format!("it does not accept connections any more: {ended:?}")),
             }
@@ -476,7 +467,7 @@ async fn serve(
     server
         .max_concurrent_streams(u32::MAX)
         .http2_max_pending_accept_reset_streams(Some(RESETS_MAX))
-        .add_service(TellsUnreadable(inference))
+        .add_service(MapResponseLayer::new(unreadable::tell).named_layer(inference))
         .add_service(HealthServer::new(Healthy))
         // A signal would make it drop connections that were taken and not served yet. Without one at all it would not
         // tell those that are open to go away.

@@ -60,33 +60,23 @@ fn share<S: Serializer>(share: &f32, serializer: S) -> Result<S::Ok, S::Error> {
 
 impl Default for ServerSetup {
     fn default() -> Self {
-        let Options { models, faults, fault_seed, fault_hold, like, max_connection_age, .. } = Options::default();
-        let ModelOptions {
-            strategy,
-            instances,
-            max_batch_size,
-            candidates: _,
-            idle_limit,
-            execution,
-            queue_delay,
-            minimum_slot_utilization,
-            preferred_batch_sizes,
-        } = models;
+        let options = Options::default();
+        let models = options.models;
         Self {
-            strategy,
-            idle_limit,
-            instances,
-            max_batch_size,
+            strategy: models.strategy,
+            idle_limit: models.idle_limit,
+            instances: models.instances,
+            max_batch_size: models.max_batch_size,
             candidates: None,
-            execution_time: execution,
-            queue_delay,
-            minimum_slot_utilization,
-            preferred_batch_size: preferred_batch_sizes,
-            like,
-            grpc_max_connection_age: max_connection_age,
-            fault: faults,
-            fault_seed: fault_seed.0,
-            fault_hold,
+            execution_time: models.execution,
+            queue_delay: models.queue_delay,
+            minimum_slot_utilization: models.minimum_slot_utilization,
+            preferred_batch_size: models.preferred_batch_sizes,
+            like: options.like,
+            grpc_max_connection_age: options.max_connection_age,
+            fault: options.faults,
+            fault_seed: options.fault_seed.0,
+            fault_hold: options.fault_hold,
         }
     }
 }

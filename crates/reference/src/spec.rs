@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{
     number::Number,
-    parameters::{self, Formula, Parameters},
+    parameters::{self, Parameters},
     scheduler::{HoldUntil, Settings, Strategy},
     tensor::{Datatype, Tensor, texts},
 };
@@ -34,19 +34,10 @@ pub(super) struct Spec {
     pub(super) tells: Vec<Tells>,
     pub(super) controls: Vec<ControlSpec>,
     pub(super) state: Option<StateSpec>,
-    pub(super) formula: Formula,
-    /// How long one execution takes.
-    pub(super) execution: Duration,
-    /// A step that would add this is answered with an error, and changes nothing.
-    pub(super) error_on: Option<Number>,
-    /// What the sum of a new sequence begins with where the server gives no state.
-    pub(super) initial: Number,
+    pub(super) parameters: Parameters,
     /// Whether a request may get other than one response.
     pub(super) is_decoupled: bool,
-    /// How many responses an execution has for a request.
-    pub(super) responses: u32,
-    /// How often a request is executed, which is then a sequence of its own; one is a step of an ordinary sequence.
-    pub(super) iterations: u32,
+    /// Whether a request is executed again and again, and a sequence of its own.
     pub(super) is_iterative: bool,
 }
 
@@ -117,19 +108,11 @@ pub(super) struct StateSpec {
 }
 
 impl Spec {
-    /// Reads a configuration that names no files; `hold_until` is the process's own setting.
-    ///
-    /// # Errors
-    /// What this server cannot serve.
-    pub(super) fn new(config: ModelConfig, hold_until: HoldUntil) -> Result<Self, String> {
-        Self::with_files(config, &Files::new(), hold_until)
-    }
-
     /// Reads a configuration and what it names.
     ///
     /// # Errors
     /// What this server cannot serve.
-    pub(super) fn with_files(mut config: ModelConfig, files: &Files, hold_until: HoldUntil) -> Result<Self, String> {
+    pub(super) fn new(mut config: ModelConfig, files: &Files) -> Result<Self, String> {
         check(&config)?;
         complete(&mut config);
         let Some(SchedulingChoice::SequenceBatching(batching)) = &config.scheduling_choice else {
@@ -141,9 +124,9 @@ impl Spec {
         let [input] = inputs.as_slice() else {
             return Err(format!("model '{}': one input is served, not {}", config.name, inputs.len()));
         };
-        let zero = Number::of_bits(input.datatype, 0);
-        let zero =
-            zero.ok_or_else(|| format!("input '{}': there is no sum of {}", input.name, input.datatype.name()))?;
+        if Number::of_bits(input.datatype, 0).is_none() {
+            return Err(format!("input '{}': there is no sum of {}", input.name, input.datatype.name()));
+        }
         let tells = tells(&config, input, &outputs)?;
         let parameters = Parameters::read(&config, input.datatype)?;
         let state = match batching.state.as_slice() {
@@ -151,19 +134,14 @@ impl Spec {
             [state] => Some(state_spec(state, input, parameters.initial, files)?),
             _ => return Err(format!("model '{}': one implicit state is served, not several", config.name)),
         };
-        let settings = settings(&config, batching, hold_until)?;
+        let settings = settings(&config, batching)?;
         limit(&config.name, &settings, state.as_ref())?;
         Ok(Self {
             settings,
             controls: controls(batching)?,
             state,
-            formula: parameters.formula,
-            execution: parameters.execution,
-            error_on: parameters.error_on,
-            initial: parameters.initial.unwrap_or(zero),
+            parameters,
             is_decoupled: parameters::is_decoupled(&config),
-            responses: parameters.responses,
-            iterations: parameters.iterations,
             is_iterative: batching.iterative_sequence,
             inputs,
             outputs,
@@ -297,19 +275,17 @@ fn complete(config: &mut ModelConfig) {
 }
 
 fn tensor(name: &str, datatype: DataType, dims: &[i64]) -> Result<TensorSpec, String> {
-    let datatype = Datatype::of(datatype).ok_or_else(|| match datatype {
-        DataType::TypeBf16 => {
-            format!("tensor '{name}' is of BF16, whose sums are exact up to 256 alone: it is not served")
-        }
-        _ => format!("tensor '{name}' has no data type that is served"),
-    })?;
+    let datatype = Datatype::of(datatype).ok_or_else(|| format!("tensor '{name}' has no data type that is served"))?;
+    if datatype == Datatype::Bf16 {
+        return Err(format!("tensor '{name}' is of BF16, whose sums are exact up to 256 alone: it is not served"));
+    }
     if dims.is_empty() || dims.iter().any(|size| *size < -1 || *size == 0) {
         return Err(format!("tensor '{name}': dims must be given, each -1 or above 0"));
     }
     Ok(TensorSpec { name: name.into(), datatype, dims: dims.to_vec() })
 }
 
-fn settings(config: &ModelConfig, batching: &ModelSequenceBatching, hold_until: HoldUntil) -> Result<Settings, String> {
+fn settings(config: &ModelConfig, batching: &ModelSequenceBatching) -> Result<Settings, String> {
     let strategy = match &batching.strategy_choice {
         Some(StrategyChoice::Oldest(oldest)) => Strategy::Oldest {
             candidates: u32::try_from(oldest.max_candidate_sequences)
@@ -330,7 +306,7 @@ fn settings(config: &ModelConfig, batching: &ModelSequenceBatching, hold_until: 
         idle_limit: Duration::from_micros(batching.max_sequence_idle_microseconds),
         strategy,
         ragged: config.input.iter().all(|input| input.allow_ragged_batch),
-        hold_until,
+        hold_until: HoldUntil::default(),
     })
 }
 

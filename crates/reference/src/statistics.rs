@@ -6,15 +6,15 @@ use super::scheduler::{Moment, Refusal};
 use wire::proto::{InferBatchStatistics, InferStatistics, ModelStatistics, StatisticDuration};
 
 /// The counts of one model.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Statistics {
     /// Milliseconds since the epoch.
     last_inference: u64,
-    executions: u64,
-    success: Count,
+    pub(super) executions: u64,
+    pub(super) success: Count,
     fail: Count,
-    queue: Count,
-    compute: Count,
+    pub(super) queue: Count,
+    pub(super) compute: Count,
     /// Executions by batch size, padding included.
     batches: BTreeMap<u64, Count>,
     /// Requests that failed, by [`Reason`].
@@ -45,33 +45,18 @@ impl From<Refusal> for Reason {
     }
 }
 
-/// What the metrics tell of a model.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Metrics {
-    pub(super) success: u64,
-    pub(super) executions: u64,
-    pub(super) pending: u64,
-    pub(super) memory: u64,
-    pub(super) request_us: u64,
-    pub(super) queue_us: u64,
-    pub(super) compute_us: u64,
-    failures: [u64; Reason::NAMES.len()],
-}
-
-impl Metrics {
-    /// How many requests failed, by reason.
-    pub(super) fn failures(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        Reason::NAMES.into_iter().zip(self.failures)
-    }
-}
-
 #[derive(Clone, Copy, Debug, Default)]
-struct Count {
-    count: u64,
+pub(super) struct Count {
+    pub(super) count: u64,
     time: Duration,
 }
 
 impl Count {
+    /// The time in microseconds.
+    pub(super) fn us(self) -> u64 {
+        u64::try_from(self.time.as_micros()).unwrap_or(u64::MAX)
+    }
+
     fn add(&mut self, count: u64, time: Duration) {
         self.count += count;
         self.time += time;
@@ -132,24 +117,9 @@ impl Statistics {
         self.failures[reason as usize] += 1;
     }
 
-    /// The counts as the metrics have them, with what waits.
-    /// Whether anything was executed.
-    pub(super) fn has_executed(&self) -> bool {
-        self.executions > 0
-    }
-
-    pub(super) fn metrics(&self, pending: u64, memory: u64) -> Metrics {
-        let us = |count: Count| u64::try_from(count.time.as_micros()).unwrap_or(u64::MAX);
-        Metrics {
-            success: self.success.count,
-            executions: self.executions,
-            pending,
-            memory,
-            request_us: us(self.success),
-            queue_us: us(self.queue),
-            compute_us: us(self.compute),
-            failures: self.failures,
-        }
+    /// How many requests failed, by reason.
+    pub(super) fn failures(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        Reason::NAMES.into_iter().zip(self.failures)
     }
 
     /// The counts as the wire has them.

@@ -14,9 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_stream::Stream;
 use tonic::Status;
 
-use super::{
-    failure::Failure, fault::Fault, misbehaviour::Misbehaviour, reply::Answers, request::SequenceId, served::Served,
-};
+use super::{fault::Fault, misbehaviour::Misbehaviour, reply::Answers, request::SequenceId, served::Served};
 use wire::proto::{
     InferParameter, ModelInferResponse, ModelStreamInferResponse, infer_parameter::ParameterChoice,
     model_infer_response::InferOutputTensor,
@@ -127,11 +125,11 @@ impl Outbox {
     }
 
     /// Answers a request that was not accepted.
-    pub(super) fn refuse(self: &Arc<Self>, place: u64, request_id: String, failure: Failure) {
+    pub(super) fn refuse(self: &Arc<Self>, place: u64, request_id: String, failure: Status) {
         self.send_error(place, failure, ModelInferResponse { id: request_id, ..Default::default() });
     }
 
-    fn send_error(self: &Arc<Self>, place: u64, failure: Failure, mut response: ModelInferResponse) {
+    fn send_error(self: &Arc<Self>, place: u64, failure: Status, mut response: ModelInferResponse) {
         if self.misbehaviour.happens(Fault::OutputBesideError) {
             let output = InferOutputTensor {
                 name: "OUTPUT".to_owned(),
@@ -142,7 +140,7 @@ impl Outbox {
             response.outputs.push(output);
             response.raw_output_contents.push(vec![0; 4]);
         }
-        let error_message = self.misbehaviour.spoil_error(failure).text;
+        let error_message = self.misbehaviour.spoil_error(failure).message().to_owned();
         let answer = ModelStreamInferResponse { error_message, infer_response: Some(response) };
         Misbehaviour::deliver(&self.misbehaviour.clone(), self, place, answer);
     }
@@ -222,7 +220,7 @@ impl Outbox {
         drop(used);
         for (model, sequence) in sequences {
             if let Some(model) = model.upgrade() {
-                model.disconnected([sequence]);
+                model.disconnected(&sequence);
             }
         }
     }
@@ -232,9 +230,9 @@ impl Outbox {
         self.end(&mut self.line());
     }
 
-    fn close_with(&self, failure: Failure) {
+    fn close_with(&self, failure: Status) {
         if let Some(sender) = self.end(&mut self.line()) {
-            let _ = sender.send(Err(failure.into()));
+            let _ = sender.send(Err(failure));
         }
     }
 

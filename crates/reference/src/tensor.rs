@@ -4,7 +4,7 @@ use super::number::Number;
 use wire::proto::DataType;
 
 workload::table! {
-    /// The types that models have, as the protocol spells them.
+    /// The types of tensors, as the protocol spells them.
     pub(super) enum Datatype: Row {
         /// True or false; models do not compute with it.
         Bool = "BOOL", Row(DataType::TypeBool, Some(1), true);
@@ -26,6 +26,8 @@ workload::table! {
         Uint64 = "UINT64", Row(DataType::TypeUint64, Some(8), true);
         /// Floating-point numbers of 16 bits.
         Fp16 = "FP16", Row(DataType::TypeFp16, Some(2), false);
+        /// Floating-point numbers of 16 bits with the exponents of FP32; no model has them.
+        Bf16 = "BF16", Row(DataType::TypeBf16, Some(2), false);
         /// Floating-point numbers of 32 bits.
         Fp32 = "FP32", Row(DataType::TypeFp32, Some(4), true);
         /// Floating-point numbers of 64 bits.
@@ -38,9 +40,6 @@ workload::table! {
 /// The type in a configuration, the bytes of an element where all have as many, and whether elements may stand in JSON.
 struct Row(DataType, Option<usize>, bool);
 
-/// A type that the protocol knows, and no model has.
-const BF16: &str = "BF16";
-
 impl Datatype {
     /// A configuration's type.
     pub(super) fn of(datatype: DataType) -> Option<Self> {
@@ -51,21 +50,11 @@ impl Datatype {
     pub(super) fn size(self) -> Option<usize> {
         self.row().1
     }
-}
 
-/// How many bytes an element takes; none where elements differ in it, or there is no such type.
-pub(super) fn width(datatype: &str) -> Option<usize> {
-    if datatype == BF16 { Some(2) } else { Datatype::named(datatype)?.size() }
-}
-
-/// Whether the protocol knows the type.
-pub(super) fn is_known(datatype: &str) -> bool {
-    datatype == BF16 || Datatype::named(datatype).is_some()
-}
-
-/// Whether elements of the type are in no JSON.
-pub(super) fn is_bytes_alone(datatype: &str) -> bool {
-    datatype == BF16 || Datatype::named(datatype).is_some_and(|its| !its.row().2)
+    /// Whether elements may stand in JSON.
+    pub(super) fn is_in_json(self) -> bool {
+        self.row().2
+    }
 }
 
 /// A tensor.
@@ -119,6 +108,12 @@ fn number_of(text: Option<&[u8]>) -> Result<Number, String> {
     Number::read(Datatype::Bytes, &text).ok_or_else(|| format!("'{text}' is no INT32 in decimal"))
 }
 
+/// A text as an element of a tensor of BYTES: with its length before it.
+pub(super) fn text_element(text: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(text.len()).expect("no message has as many bytes");
+    [&length.to_le_bytes()[..], text].concat()
+}
+
 /// The elements of a tensor of BYTES; none is one that is cut off, which is the last then.
 pub(super) fn texts(data: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
     let mut rest = data;
@@ -152,7 +147,10 @@ mod tests {
     #[test]
     fn elements_are_numbers_of_the_tensors_type() {
         let bytes = |data: &[u8]| Tensor { datatype: Datatype::Bytes, shape: vec![1], data: data.to_vec() }.numbers();
-        assert_eq!(bytes(b"\x02\0\0\0-7\x01\0\0\x004"), Ok(vec![Number::Text(-7), Number::Text(4)]));
+        assert_eq!(
+            bytes(b"\x02\0\0\0-7\x01\0\0\x004"),
+            Ok(vec![Number::Whole(Datatype::Bytes, -7), Number::Whole(Datatype::Bytes, 4)])
+        );
         for (data, problem) in [
             (&b"\x03\0\0\0abc"[..], "'abc' is no INT32 in decimal"),
             (b"\0\0\0\0", "'' is no INT32 in decimal"),

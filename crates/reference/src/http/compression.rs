@@ -1,35 +1,28 @@
 //! Bodies that are compressed.
 
-use std::io::{Read, Write as _};
+use std::io::Read;
 
 use flate2::{
     Compression,
-    read::{GzDecoder, ZlibDecoder},
-    write::{GzEncoder, ZlibEncoder},
+    read::{GzDecoder, GzEncoder, ZlibDecoder, ZlibEncoder},
 };
 
-/// How a body is compressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Encoding {
-    Gzip,
-    Deflate,
+workload::table! {
+    /// How a body is compressed.
+    pub(super) enum Encoding {
+        /// DEFLATE with the header of gzip.
+        Gzip = "gzip";
+        /// DEFLATE with the header of zlib.
+        Deflate = "deflate";
+    }
 }
 
 impl Encoding {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Gzip => "gzip",
-            Self::Deflate => "deflate",
-        }
-    }
-
     /// What a request's `Content-Encoding` says; none is none, and an error what is not known.
     pub(super) fn of_request(header: &str) -> Result<Option<Self>, ()> {
         match header {
             "" | "identity" => Ok(None),
-            "gzip" => Ok(Some(Self::Gzip)),
-            "deflate" => Ok(Some(Self::Deflate)),
-            _ => Err(()),
+            other => Self::named(other).map(Some).ok_or(()),
         }
     }
 
@@ -39,13 +32,9 @@ impl Encoding {
         for item in header.split(',') {
             let (name, weight) = item.split_once(';').unwrap_or((item, "q=1"));
             let weight = weight.trim().strip_prefix("q=").and_then(|weight| weight.parse().ok()).unwrap_or(0.0);
-            let encoding = match name.trim_start() {
-                "gzip" => Some(Self::Gzip),
-                "deflate" => Some(Self::Deflate),
-                "identity" => None,
-                _ => continue,
-            };
-            if weight > best.0 {
+            let name = name.trim_start();
+            let encoding = Self::named(name);
+            if weight > best.0 && (encoding.is_some() || name == "identity") {
                 best = (weight, encoding);
             }
         }
@@ -54,19 +43,13 @@ impl Encoding {
 
     /// Compresses a body.
     pub(super) fn compress(self, bytes: &[u8]) -> Vec<u8> {
-        const IN_MEMORY: &str = "writing to memory does not fail";
-        match self {
-            Self::Gzip => {
-                let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-                encoder.write_all(bytes).expect(IN_MEMORY);
-                encoder.finish().expect(IN_MEMORY)
-            }
-            Self::Deflate => {
-                let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
-                encoder.write_all(bytes).expect(IN_MEMORY);
-                encoder.finish().expect(IN_MEMORY)
-            }
-        }
+        let mut compressed = Vec::new();
+        let read = match self {
+            Self::Gzip => GzEncoder::new(bytes, Compression::default()).read_to_end(&mut compressed),
+            Self::Deflate => ZlibEncoder::new(bytes, Compression::default()).read_to_end(&mut compressed),
+        };
+        read.expect("reading from memory does not fail");
+        compressed
     }
 }
 

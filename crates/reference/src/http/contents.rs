@@ -1,20 +1,23 @@
 //! Tensors' elements between JSON and bytes.
 
 use super::{
-    json::{Json, write_double, write_text},
+    json::{Json, write_all, write_double, write_text},
     refusal::Refusal,
 };
-use crate::tensor::{is_bytes_alone, width};
+use crate::{
+    number::Number,
+    tensor::{Datatype, text_element, texts},
+};
 
 /// Reads the elements of a tensor of this type and shape from `data`, which may have arrays in it to any depth.
 ///
 /// # Errors
 /// What is wrong, as the real server says it.
 pub(super) fn read(input: &str, datatype: &str, shape: &[i64], data: &Json) -> Result<Vec<u8>, Refusal> {
-    if width(datatype).is_none() && datatype != "BYTES" {
+    let Some(datatype) = Datatype::named(datatype) else {
         return Err(Refusal::bad_request(format!("invalid datatype for input {input}")));
-    }
-    if is_bytes_alone(datatype) {
+    };
+    if !datatype.is_in_json() {
         return Err(Refusal::bad_request(format!(
             "receiving {datatype} data via JSON is not supported. Please use the binary data format for input {input}"
         )));
@@ -24,12 +27,12 @@ pub(super) fn read(input: &str, datatype: &str, shape: &[i64], data: &Json) -> R
     // The real server reserves what the shape says, and dies of it where that is much; here it is counted first.
     let expected = shape.iter().try_fold(1_usize, |product, size| product.checked_mul(usize::try_from(*size).ok()?));
     // Texts are counted where their lengths are looked at.
-    if datatype != "BYTES" && expected != Some(count(data)) {
+    if datatype != Datatype::Bytes && expected != Some(count(data)) {
         return Err(cannot("Shape does not match true shape of 'data' field"));
     }
     let mut bytes = Vec::new();
     flatten(data, &mut |value| element(datatype, value, &mut bytes)).map_err(|why| match datatype {
-        "BYTES" => Refusal::internal(format!("Unable to parse JSON bytes array: {why}")),
+        Datatype::Bytes => Refusal::internal(format!("Unable to parse JSON bytes array: {why}")),
         _ => cannot(why),
     })?;
     Ok(bytes)
@@ -47,27 +50,22 @@ fn flatten(data: &Json, each: &mut impl FnMut(&Json) -> Result<(), &'static str>
 }
 
 /// Adds an element's bytes; of a number that is too large, as many as there is room for.
-fn element(datatype: &str, value: &Json, bytes: &mut Vec<u8>) -> Result<(), &'static str> {
-    match datatype {
-        "BOOL" => bytes.push(value.as_bool()?.into()),
-        "BYTES" => {
-            let text = value.as_bytes()?;
-            let length = u32::try_from(text.len()).map_err(|_| "a text is too long")?;
-            bytes.extend(length.to_le_bytes());
-            bytes.extend(text);
+fn element(datatype: Datatype, value: &Json, bytes: &mut Vec<u8>) -> Result<(), &'static str> {
+    use Datatype::{Bool, Bytes, Fp32, Fp64, Uint8, Uint16, Uint32, Uint64};
+    let whole = match datatype {
+        Bool => value.as_bool()?.into(),
+        Bytes => {
+            bytes.extend(text_element(value.as_bytes()?));
+            return Ok(());
         }
         #[expect(clippy::cast_possible_truncation, reason = "it is rounded")]
-        "FP32" => bytes.extend((value.as_double()? as f32).to_le_bytes()),
-        "FP64" => bytes.extend(value.as_double()?.to_le_bytes()),
-        unsigned if unsigned.starts_with('U') => {
-            let all = value.as_unsigned()?.to_le_bytes();
-            bytes.extend(&all[..width(unsigned).unwrap_or(all.len())]);
-        }
-        signed => {
-            let all = value.as_signed()?.to_le_bytes();
-            bytes.extend(&all[..width(signed).unwrap_or(all.len())]);
-        }
-    }
+        Fp32 => (value.as_double()? as f32).to_bits().into(),
+        Fp64 => value.as_double()?.to_bits(),
+        Uint8 | Uint16 | Uint32 | Uint64 => value.as_unsigned()?,
+        _ => value.as_signed()?.cast_unsigned(),
+    };
+    let all = whole.to_le_bytes();
+    bytes.extend(&all[..datatype.size().unwrap_or(all.len())]);
     Ok(())
 }
 
@@ -76,63 +74,29 @@ fn element(datatype: &str, value: &Json, bytes: &mut Vec<u8>) -> Result<(), &'st
 /// # Errors
 /// Where the type is in no JSON, as the real server says it.
 pub(super) fn write(out: &mut Vec<u8>, datatype: &str, data: &[u8]) -> Result<(), Refusal> {
-    if is_bytes_alone(datatype) {
+    // What has no known type is shown byte by byte.
+    let datatype = Datatype::named(datatype).unwrap_or(Datatype::Uint8);
+    if !datatype.is_in_json() {
         let text =
             format!("sending {datatype} data via JSON is not supported. Please use the binary data format for output");
         return Err(Refusal::bad_request(text).said_as_text());
     }
     out.push(b'[');
-    let began = out.len();
-    let separate = |out: &mut Vec<u8>| {
-        if out.len() > began {
-            out.push(b',');
-        }
-    };
-    if datatype == "BYTES" {
-        for text in texts(data) {
-            separate(out);
-            write_text(out, text);
-        }
-    } else {
-        let width = width(datatype).unwrap_or(1);
-        for element in data.chunks_exact(width) {
-            separate(out);
-            write_element(out, datatype, element);
-        }
+    match datatype.size() {
+        None => write_all(out, texts(data).flatten(), write_text),
+        Some(size) => write_all(out, data.chunks_exact(size), |out, element| write_element(out, datatype, element)),
     }
     out.push(b']');
     Ok(())
 }
 
-fn write_element(out: &mut Vec<u8>, datatype: &str, element: &[u8]) {
-    let mut all = [0; 8];
-    all[..element.len()].copy_from_slice(element);
-    let unsigned = u64::from_le_bytes(all);
-    let unused = 64 - 8 * u32::try_from(element.len()).expect("an element is small");
-    match datatype {
-        "BOOL" => out.extend(if unsigned == 0 { &b"false"[..] } else { b"true" }),
-        "FP32" => {
-            let bytes: [u8; 4] = element.try_into().expect("it has this width");
-            write_double(out, f32::from_le_bytes(bytes).into());
-        }
-        "FP64" => write_double(out, f64::from_bits(unsigned)),
-        signed if signed.starts_with('I') => {
-            // The sign is that of the last byte.
-            let signed = (unsigned << unused).cast_signed() >> unused;
-            out.extend(signed.to_string().into_bytes());
-        }
-        _ => out.extend(unsigned.to_string().into_bytes()),
+fn write_element(out: &mut Vec<u8>, datatype: Datatype, element: &[u8]) {
+    match Number::from_le_bytes(datatype, element) {
+        None => out.extend(if element == [0] { &b"false"[..] } else { b"true" }),
+        Some(Number::Fp32(value)) => write_double(out, value.into()),
+        Some(Number::Fp64(value)) => write_double(out, value),
+        Some(number) => out.extend(number.to_string().into_bytes()),
     }
-}
-
-/// The texts of a tensor of BYTES, as far as they are whole.
-fn texts(mut data: &[u8]) -> impl Iterator<Item = &[u8]> {
-    std::iter::from_fn(move || {
-        let (length, rest) = data.split_first_chunk::<4>()?;
-        let (text, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
-        data = rest;
-        Some(text)
-    })
 }
 
 #[cfg(test)]

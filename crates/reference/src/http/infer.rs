@@ -23,7 +23,6 @@ use crate::{
     spec::Spec,
     web::Answered,
 };
-use wire::proto::ModelInferRequest;
 
 /// Says how many bytes of a body are JSON.
 const HEADER_LENGTH: HeaderName = HeaderName::from_static("inference-header-content-length");
@@ -38,7 +37,7 @@ pub(super) async fn infer(service: &Service, model: Model, http: Request<Incomin
     let (head, body) = http.into_parts();
     let found = service.repository.find(&model.name, &model.version);
     let spec = found.map_err(|failure| Refusal::from(failure).said_as_text())?.spec();
-    if spec.config.model_transaction_policy.as_ref().is_some_and(|policy| policy.decoupled) {
+    if spec.is_decoupled {
         let text = "HTTP end point doesn't support models with decoupled transaction policy";
         return Err(Refusal::new(StatusCode::NOT_IMPLEMENTED, text).said_as_text());
     }
@@ -56,7 +55,7 @@ pub(super) async fn infer(service: &Service, model: Model, http: Request<Incomin
     };
     let response = service.infer(message, Gone::Ignored).await.map_err(|failure| {
         // What the model or its queue says comes another way than what is said at once.
-        let comes_late = matches!(failure.code, Code::Unavailable | Code::Internal | Code::Cancelled);
+        let comes_late = matches!(failure.code(), Code::Unavailable | Code::Internal | Code::Cancelled);
         let refusal = Refusal::from(failure);
         if comes_late { refusal.said_as_text() } else { refusal }
     })?;
@@ -124,8 +123,14 @@ fn leading_number(text: &str) -> i32 {
     number
 }
 
+#[cfg(any(test, feature = "testing"))]
 /// Reads a body as a request to a model, for fuzzing; none where it is refused.
-pub(crate) fn request(model: &str, length: Option<&str>, body: &[u8], spec: &Spec) -> Option<ModelInferRequest> {
+pub(crate) fn request(
+    model: &str,
+    length: Option<&str>,
+    body: &[u8],
+    spec: &Spec,
+) -> Option<wire::proto::ModelInferRequest> {
     let model = Model { name: model.to_owned(), version: String::new() };
     inference(&model, length, body, spec).ok().map(|inference| inference.message)
 }

@@ -145,6 +145,20 @@ pub(super) fn write_double(out: &mut Vec<u8>, value: f64) {
     out.extend(text.into_bytes());
 }
 
+/// Writes values with commas between them.
+pub(super) fn write_all<T>(
+    out: &mut Vec<u8>,
+    values: impl IntoIterator<Item = T>,
+    mut each: impl FnMut(&mut Vec<u8>, T),
+) {
+    for (index, value) in values.into_iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        each(out, value);
+    }
+}
+
 struct Reader<'a> {
     text: &'a [u8],
     at: usize,
@@ -182,8 +196,12 @@ impl Reader<'_> {
             return Err(self.problem("There are too many values."));
         }
         match self.peek() {
-            Some(b'{') => self.object(depth),
-            Some(b'[') => self.array(depth),
+            Some(b'{') => self
+                .list(b'}', "Missing a comma or '}' after an object member.", |reader| reader.member(depth))
+                .map(Json::Object),
+            Some(b'[') => self
+                .list(b']', "Missing a comma or ']' after an array element.", |reader| reader.value(depth + 1))
+                .map(Json::Array),
             Some(b'"') => self.string().map(Json::Text),
             Some(b't') => self.literal(b"true", Json::Bool(true)),
             Some(b'f') => self.literal(b"false", Json::Bool(false)),
@@ -201,53 +219,43 @@ impl Reader<'_> {
         Ok(value)
     }
 
-    fn object(&mut self, depth: usize) -> Result<Json, Problem> {
-        let mut members = Vec::new();
+    /// What stands in brackets, with commas between; this is `missing` where there is neither a comma nor the end.
+    fn list<T>(
+        &mut self,
+        close: u8,
+        missing: &'static str,
+        item: impl Fn(&mut Self) -> Result<T, Problem>,
+    ) -> Result<Vec<T>, Problem> {
+        let mut items = Vec::new();
         self.at += 1;
         self.skip_space();
-        if self.take(b'}') {
-            return Ok(Json::Object(members));
+        if self.take(close) {
+            return Ok(items);
         }
         loop {
-            if self.peek() != Some(b'"') {
-                return Err(self.problem("Missing a name for object member."));
-            }
-            let name = String::from_utf8_lossy(&self.string()?).into_owned();
+            items.push(item(self)?);
             self.skip_space();
-            if !self.take(b':') {
-                return Err(self.problem("Missing a colon after a name of object member."));
-            }
-            self.skip_space();
-            members.push((name, self.value(depth + 1)?));
-            self.skip_space();
-            if self.take(b'}') {
-                return Ok(Json::Object(members));
+            if self.take(close) {
+                return Ok(items);
             }
             if !self.take(b',') {
-                return Err(self.problem("Missing a comma or '}' after an object member."));
+                return Err(self.problem(missing));
             }
             self.skip_space();
         }
     }
 
-    fn array(&mut self, depth: usize) -> Result<Json, Problem> {
-        let mut values = Vec::new();
-        self.at += 1;
+    fn member(&mut self, depth: usize) -> Result<(String, Json), Problem> {
+        if self.peek() != Some(b'"') {
+            return Err(self.problem("Missing a name for object member."));
+        }
+        let name = String::from_utf8_lossy(&self.string()?).into_owned();
         self.skip_space();
-        if self.take(b']') {
-            return Ok(Json::Array(values));
+        if !self.take(b':') {
+            return Err(self.problem("Missing a colon after a name of object member."));
         }
-        loop {
-            values.push(self.value(depth + 1)?);
-            self.skip_space();
-            if self.take(b']') {
-                return Ok(Json::Array(values));
-            }
-            if !self.take(b',') {
-                return Err(self.problem("Missing a comma or ']' after an array element."));
-            }
-            self.skip_space();
-        }
+        self.skip_space();
+        Ok((name, self.value(depth + 1)?))
     }
 
     fn string(&mut self) -> Result<Vec<u8>, Problem> {

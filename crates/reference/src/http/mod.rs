@@ -23,6 +23,7 @@ use hyper::{
 };
 use prost::bytes::Bytes;
 
+#[cfg(any(test, feature = "testing"))]
 pub(super) use self::infer::request;
 use self::{refusal::Refusal, route::Route};
 use super::{grpc::Service, web::Answered};

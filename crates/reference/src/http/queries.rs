@@ -14,33 +14,10 @@ use wire::proto::{
     self, ModelConfigRequest, ModelMetadataRequest, ModelReadyRequest, ModelRepositoryParameter,
     ModelStatisticsRequest, RepositoryIndexRequest, RepositoryModelLoadRequest, RepositoryModelUnloadRequest,
     ServerMetadataRequest, grpc_inference_service_server::GrpcInferenceService as _,
-    model_metadata_response::TensorMetadata, model_repository_parameter::ParameterChoice,
+    model_repository_parameter::ParameterChoice,
 };
 
 type Answer = Result<Vec<u8>, Refusal>;
-
-#[derive(Serialize)]
-struct ServerMetadata {
-    name: String,
-    version: String,
-    extensions: Vec<String>,
-}
-
-#[derive(Serialize)]
-struct ModelMetadata {
-    name: String,
-    versions: Vec<String>,
-    platform: String,
-    inputs: Vec<Tensor>,
-    outputs: Vec<Tensor>,
-}
-
-#[derive(Serialize)]
-struct Tensor {
-    name: String,
-    datatype: String,
-    shape: Vec<i64>,
-}
 
 #[derive(Serialize)]
 struct Indexed {
@@ -51,10 +28,6 @@ struct Indexed {
     state: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     reason: String,
-}
-
-fn json(of: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec(of).expect("names and numbers can be written")
 }
 
 /// A message of the protocol in protobuf's mapping, with the fields' own names and all numbers as numbers.
@@ -73,13 +46,9 @@ fn message(name: &str, of: &impl Message) -> Answer {
     Ok(out)
 }
 
-fn tensors(of: Vec<TensorMetadata>) -> Vec<Tensor> {
-    of.into_iter().map(|TensorMetadata { name, datatype, shape }| Tensor { name, datatype, shape }).collect()
-}
-
 pub(super) async fn server_metadata(service: &Service) -> Answer {
-    let told = service.server_metadata(Request::new(ServerMetadataRequest {})).await?.into_inner();
-    Ok(json(&ServerMetadata { name: told.name, version: told.version, extensions: told.extensions }))
+    let told = service.server_metadata(Request::new(ServerMetadataRequest {})).await?;
+    message("ServerMetadataResponse", told.get_ref())
 }
 
 pub(super) async fn model_ready(service: &Service, Model { name, version }: Model) -> Answer {
@@ -90,14 +59,8 @@ pub(super) async fn model_ready(service: &Service, Model { name, version }: Mode
 }
 
 pub(super) async fn model_metadata(service: &Service, Model { name, version }: Model) -> Answer {
-    let told = service.model_metadata(Request::new(ModelMetadataRequest { name, version })).await?.into_inner();
-    Ok(json(&ModelMetadata {
-        name: told.name,
-        versions: told.versions,
-        platform: told.platform,
-        inputs: tensors(told.inputs),
-        outputs: tensors(told.outputs),
-    }))
+    let told = service.model_metadata(Request::new(ModelMetadataRequest { name, version })).await?;
+    message("ModelMetadataResponse", told.get_ref())
 }
 
 pub(super) async fn model_config(service: &Service, Model { name, version }: Model) -> Answer {
@@ -131,7 +94,8 @@ pub(super) async fn index(service: &Service, body: &[u8]) -> Answer {
         let version = if model.state.is_empty() { String::new() } else { model.version };
         Indexed { name: model.name, version, state: model.state, reason: model.reason }
     };
-    Ok(json(&told.models.into_iter().map(of).collect::<Vec<_>>()))
+    let models: Vec<_> = told.models.into_iter().map(of).collect();
+    Ok(serde_json::to_vec(&models).expect("names can be written"))
 }
 
 pub(super) async fn load(service: &Service, model_name: String, body: &[u8]) -> Answer {

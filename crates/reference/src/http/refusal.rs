@@ -4,7 +4,6 @@ use hyper::StatusCode;
 use tonic::{Code, Status};
 
 use super::json::write_text;
-use crate::failure::Failure;
 
 /// An error, as a client gets it. The real server says what kind of content it is by where in it the error comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,26 +47,16 @@ impl Refusal {
     }
 }
 
-/// The status that stands for a code.
-fn status(code: Code) -> StatusCode {
-    match code {
-        Code::NotFound => StatusCode::NOT_FOUND,
-        Code::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-        Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-        Code::Unimplemented => StatusCode::NOT_IMPLEMENTED,
-        Code::AlreadyExists => StatusCode::CONFLICT,
-        _ => StatusCode::BAD_REQUEST,
-    }
-}
-
-impl From<Failure> for Refusal {
-    fn from(failure: Failure) -> Self {
-        Self::new(status(failure.code), failure.text)
-    }
-}
-
 impl From<Status> for Refusal {
     fn from(failure: Status) -> Self {
-        Self::new(status(failure.code()), failure.message())
+        let status = match failure.code() {
+            Code::NotFound => StatusCode::NOT_FOUND,
+            Code::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+            Code::Unimplemented => StatusCode::NOT_IMPLEMENTED,
+            Code::AlreadyExists => StatusCode::CONFLICT,
+            _ => StatusCode::BAD_REQUEST,
+        };
+        Self::new(status, failure.message())
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{contents, json::Json, refusal::Refusal};
-use crate::{spec::Spec, tensor::width};
+use crate::spec::Spec;
 use wire::proto::{
     InferParameter, ModelInferRequest,
     infer_parameter::ParameterChoice,
@@ -40,6 +40,11 @@ fn member<'a>(of: &'a Json, name: &str) -> Result<&'a Json, Refusal> {
     of.get(name).ok_or_else(|| {
         Refusal::internal(format!("Unable to parse '{name}': attempt to access non-existing object member '{name}'"))
     })
+}
+
+/// A text that has to be there.
+fn text_member(of: &Json, name: &str) -> Result<String, Refusal> {
+    member(of, name)?.as_text().map_err(unable(name))
 }
 
 fn flag(name: &str, value: &Json) -> Result<bool, Refusal> {
@@ -123,7 +128,6 @@ fn parameters_of(members: &[(String, Json)]) -> Result<(HashMap<String, InferPar
 
 /// A parameter that the server has no meaning for.
 fn other_parameter(name: &str, value: &Json) -> Result<ParameterChoice, Refusal> {
-    let double = |value: &Json| value.as_double().map(ParameterChoice::DoubleParam);
     let wrong_type = |_| {
         let text = format!("parameter '{name}' has invalid type. It should be either 'int', 'bool', or 'string'.");
         Refusal::bad_request(text)
@@ -133,7 +137,7 @@ fn other_parameter(name: &str, value: &Json) -> Result<ParameterChoice, Refusal>
         Json::Text(text) => ParameterChoice::StringParam(String::from_utf8_lossy(text).into_owned()),
         other => match other.as_signed() {
             Ok(value) => ParameterChoice::Int64Param(value),
-            Err(_) => double(other).map_err(wrong_type)?,
+            Err(_) => ParameterChoice::DoubleParam(other.as_double().map_err(wrong_type)?),
         },
     })
 }
@@ -162,18 +166,11 @@ fn data_of(input: &Json) -> Result<Data<'_>, Refusal> {
         ("'binary_data_size'", parameter("binary_data_size").map(Data::Behind)),
         ("'shared_memory_region'", parameter("shared_memory_region").map(Data::Region)),
     ];
-    let mut kinds = Vec::new();
-    let mut data = None;
-    for (kind, of_this_kind) in given {
-        if let Some(of_this_kind) = of_this_kind {
-            kinds.push(kind);
-            data = Some(of_this_kind);
-        }
-    }
-    let which = match (data, kinds.len()) {
-        (Some(data), 1) => return Ok(data),
-        (None, _) => "no field is set".to_owned(),
-        _ => format!("set {}", kinds.join(" ")),
+    let mut given: Vec<_> = given.into_iter().filter_map(|(kind, data)| Some((kind, data?))).collect();
+    let which = match given.len() {
+        0 => "no field is set".to_owned(),
+        1 => return Ok(given.remove(0).1),
+        _ => format!("set {}", given.iter().map(|(kind, _)| *kind).collect::<Vec<_>>().join(" ")),
     };
     Err(Refusal::bad_request(format!(
         "Input must set only one of the following fields: 'data', 'binary_data_size' in 'parameters', 'shared_memory_region' in 'parameters'. But {which}"
@@ -182,8 +179,8 @@ fn data_of(input: &Json) -> Result<Data<'_>, Refusal> {
 
 fn read_input(model: &str, input: &Json, unread: &mut &[u8]) -> Result<(InferInputTensor, Vec<u8>), Refusal> {
     let data = data_of(input)?;
-    let name = member(input, "name")?.as_text().map_err(unable("name"))?;
-    let datatype = member(input, "datatype")?.as_text().map_err(unable("datatype"))?;
+    let name = text_member(input, "name")?;
+    let datatype = text_member(input, "datatype")?;
     let sizes = member(input, "shape")?.as_array().map_err(unable("shape"))?;
     let shape =
         sizes.iter().map(|size| unsigned("shape", size).map(u64::cast_signed)).collect::<Result<Vec<_>, _>>()?;
@@ -209,7 +206,7 @@ fn take(model: &str, input: &str, size: u64, unread: &mut &[u8]) -> Result<Vec<u
 }
 
 fn read_output(output: &Json, binary: &mut Binary) -> Result<InferRequestedOutputTensor, Refusal> {
-    let name = member(output, "name")?.as_text().map_err(unable("name"))?;
+    let name = text_member(output, "name")?;
     let parameter = |name| output.get("parameters").and_then(|parameters| parameters.get(name));
     let mut parameters = HashMap::new();
     if let Some(region) = parameter("shared_memory_region") {
@@ -239,8 +236,7 @@ pub(super) fn raw(model: &str, version: &str, bytes: &[u8], spec: &Spec) -> Resu
             "a request of bytes alone is for models with one input, not '{model}'"
         )));
     };
-    let datatype = input.datatype.name();
-    let Some(width) = width(datatype) else {
+    let Some(width) = input.datatype.size() else {
         return Err(Refusal::bad_request(format!(
             "[request id: <id_unknown>] For BYTE datatype raw input '{}', the model must have input shape [1]",
             input.name
@@ -267,7 +263,7 @@ pub(super) fn raw(model: &str, version: &str, bytes: &[u8], spec: &Spec) -> Resu
         model_version: version.to_owned(),
         inputs: vec![InferInputTensor {
             name: input.name.to_string(),
-            datatype: datatype.to_owned(),
+            datatype: input.datatype.name().to_owned(),
             shape,
             ..InferInputTensor::default()
         }],

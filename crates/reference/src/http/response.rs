@@ -1,6 +1,11 @@
 //! From the message that a gRPC client would get to a body.
 
-use super::{contents, json::write_text, refusal::Refusal, request::Binary};
+use super::{
+    contents,
+    json::{write_all, write_double, write_text},
+    refusal::Refusal,
+    request::Binary,
+};
 use wire::proto::{InferParameter, ModelInferResponse, infer_parameter::ParameterChoice};
 
 /// A body that tells of an inference.
@@ -61,16 +66,6 @@ pub(super) fn write(response: &ModelInferResponse, binary: &Binary) -> Result<Bo
     refusal.map_or(Ok(Body { bytes: out, json }), Err)
 }
 
-/// Writes values with commas between them.
-fn write_all<T>(out: &mut Vec<u8>, values: impl IntoIterator<Item = T>, mut each: impl FnMut(&mut Vec<u8>, T)) {
-    for (index, value) in values.into_iter().enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        each(out, value);
-    }
-}
-
 fn write_member(out: &mut Vec<u8>, name: &str, value: &str) {
     write_text(out, name.as_bytes());
     out.push(b':');
@@ -84,7 +79,7 @@ fn write_parameter(out: &mut Vec<u8>, name: &str, value: &InferParameter) {
         Some(ParameterChoice::BoolParam(value)) => out.extend(value.to_string().into_bytes()),
         Some(ParameterChoice::Int64Param(value)) => out.extend(value.to_string().into_bytes()),
         Some(ParameterChoice::Uint64Param(value)) => out.extend(value.to_string().into_bytes()),
-        Some(ParameterChoice::DoubleParam(value)) => super::json::write_double(out, *value),
+        Some(ParameterChoice::DoubleParam(value)) => write_double(out, *value),
         Some(ParameterChoice::StringParam(value)) => write_text(out, value.as_bytes()),
         None => out.extend(b"null"),
     }

@@ -42,12 +42,6 @@ impl<T> Direct<T> {
         is_queued.then(|| self.waits_until(settings).unwrap_or(Moment::ZERO))
     }
 
-    /// Takes a batch, up to the highest slot that has a request.
-    pub(super) fn take(&mut self, instance: u32, settings: &Settings, seats: &mut Seats<T>) -> Batch<T> {
-        let highest = self.lanes.iter().rposition(|lane| !lane.is_empty()).unwrap_or(0);
-        self.batch(instance, highest, settings.ragged, seats)
-    }
-
     /// Gives the slots away whose sequence was reaped or cancelled.
     fn clear_released(&mut self, instance: u32, seats: &mut Seats<T>, out: &mut Vec<Event<T>>) {
         for (slot, lane) in (0..).zip(&mut self.lanes) {
@@ -80,24 +74,26 @@ impl<T> Direct<T> {
 
     /// Takes a batch of the first requests of the slots up to the highest busy one. Those whose shape is not that of the
     /// first are left for a later batch; like an idle slot's, their row is padding.
-    fn batch(&mut self, instance: u32, highest: usize, ragged: bool, seats: &mut Seats<T>) -> Batch<T> {
+    pub(super) fn take(&mut self, instance: u32, settings: &Settings, seats: &mut Seats<T>) -> Batch<T> {
+        let ragged = settings.ragged;
+        let highest = self.lanes.iter().rposition(|lane| !lane.is_empty()).unwrap_or(0);
         let lanes = &mut self.lanes[..=highest];
         let mut rows = Vec::with_capacity(lanes.len());
         let mut shape = None;
         let mut fits =
             |request: &Request<T>| ragged || *shape.get_or_insert_with(|| Arc::clone(&request.shape)) == request.shape;
         for (slot, lane) in (0..).zip(lanes) {
-            let is_ready = matches!(lane.front(), Some(Item::Step(first)) if fits(&first.request));
+            let is_ready = matches!(lane.front(), Some(Item::Step(first)) if fits(first));
             let first = if is_ready { lane.pop_front() } else { None };
             let Some(Item::Step(first)) = first else {
-                rows.push(Row { slot, request: None, arrived: Moment::ZERO });
+                rows.push(Row { slot, request: None });
                 continue;
             };
-            if first.request.ends() {
+            if first.ends() {
                 seats.release_at_end(Seat { slot, instance }, lane);
             }
-            rows.push(Row { slot, request: Some(first.request), arrived: first.arrived });
+            rows.push(Row { slot, request: Some(first) });
         }
-        Batch { rows }
+        rows
     }
 }

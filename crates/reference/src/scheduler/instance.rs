@@ -98,12 +98,8 @@ impl<T> Instance<T> {
     /// The batch is executed.
     pub(super) fn finished(&mut self) {
         self.is_executing = false;
-    }
-
-    /// A request that was executed is released: with Oldest, its sequence's next one can go.
-    pub(super) fn released(&mut self, slot: u32) {
         if let Slots::Oldest(oldest) = &mut self.slots {
-            oldest.released(slot);
+            oldest.finished();
         }
     }
 

@@ -28,23 +28,23 @@ use super::{
 };
 
 /// A time, since whenever the caller began to count.
-pub type Moment = Duration;
+pub(crate) type Moment = Duration;
 
 /// How a model's requests are scheduled.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
+pub(crate) struct Settings {
     /// Model instances, at least one.
-    pub instances: u32,
+    pub(crate) instances: u32,
     /// The most requests of one execution, at least one.
-    pub batch: u32,
+    pub(crate) batch: u32,
     /// How long a sequence may be idle.
-    pub idle_limit: Duration,
+    pub(crate) idle_limit: Duration,
     /// How slots become batches.
-    pub strategy: Strategy,
+    pub(crate) strategy: Strategy,
     /// Whether requests of unequal shapes may be executed together.
-    pub ragged: bool,
+    pub(crate) ragged: bool,
     /// Hold executions back, once, until so many requests are queued in slots, and so many in the backlog.
-    pub hold_until: HoldUntil,
+    pub(crate) hold_until: HoldUntil,
 }
 
 /// For tests that need exact batches: executions begin when so many requests are queued, as with the real server's
@@ -59,7 +59,7 @@ pub struct HoldUntil {
 
 /// How slots become batches.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Strategy {
+pub(crate) enum Strategy {
     /// A slot is a row of the batch.
     Direct {
         /// The share of an instance's slots that has to be ready, or else a batch waits for `queue_delay`.
@@ -80,8 +80,7 @@ pub enum Strategy {
 
 impl Settings {
     /// Slots of one instance.
-    #[must_use]
-    pub fn slots(&self) -> u32 {
+    pub(crate) fn slots(&self) -> u32 {
         match self.strategy {
             Strategy::Oldest { candidates, .. } if candidates > 0 => candidates,
             _ => self.batch.max(1),
@@ -91,25 +90,24 @@ impl Settings {
 
 /// A request as the scheduler sees it.
 #[derive(Clone, Debug)]
-pub struct Request<T> {
-    /// The sequence that it is of.
-    pub id: SequenceId,
-    /// Whether it starts the sequence.
-    pub start: bool,
-    /// Whether it ends the sequence.
-    pub end: bool,
+pub(crate) struct Request<T> {
+    pub(crate) id: SequenceId,
+    pub(crate) start: bool,
+    pub(crate) end: bool,
     /// Whether the sequence goes on all the same (a fault).
-    pub goes_on: bool,
+    pub(crate) goes_on: bool,
     /// How many requests are in it; only one is allowed.
-    pub batch_size: u32,
+    pub(crate) batch_size: u32,
     /// How long its sequence may wait in the backlog because of it.
-    pub timeout: Option<Duration>,
+    pub(crate) timeout: Option<Duration>,
     /// Set when the client does not want the answer any more.
-    pub cancelled: Arc<AtomicBool>,
+    pub(crate) cancelled: Arc<AtomicBool>,
     /// The shapes of its inputs.
-    pub shape: Arc<[i64]>,
+    pub(crate) shape: Arc<[i64]>,
+    /// When it came, which the scheduler notes.
+    pub(crate) arrived: Moment,
     /// What the caller knows it by.
-    pub payload: T,
+    pub(crate) payload: T,
 }
 
 impl<T> Request<T> {
@@ -125,7 +123,7 @@ impl<T> Request<T> {
 
 /// Why a request is not accepted, or not executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub(crate) enum Refusal {
     /// More than one request in it.
     BatchSize,
     /// It has no correlation ID.
@@ -142,48 +140,31 @@ pub enum Refusal {
 
 /// What the caller has to do.
 #[derive(Debug)]
-pub enum Event<T> {
-    /// Execute a batch; [`Scheduler::finished`] when it is done. An instance executes its batches in their order.
-    Execute {
-        /// Which instance.
-        instance: u32,
-        /// The batch.
-        batch: Batch<T>,
-    },
+pub(crate) enum Event<T> {
+    /// Execute a batch; [`Scheduler::finished`] when it is done. An instance executes one at a time.
+    Execute { instance: u32, batch: Batch<T> },
     /// Tell the client that its request is not executed.
     Refuse(Refusal, Request<T>),
 }
 
-/// What is executed together.
-#[derive(Debug)]
-pub struct Batch<T> {
-    /// In the order in which the model sees them.
-    pub rows: Vec<Row<T>>,
-}
+/// What is executed together, in the order in which the model sees it.
+pub(crate) type Batch<T> = Vec<Row<T>>;
 
 /// One row of a batch.
 #[derive(Debug)]
-pub struct Row<T> {
+pub(crate) struct Row<T> {
     /// The slot, of the instance.
-    pub slot: u32,
+    pub(crate) slot: u32,
     /// None: the row is padding; the slot is idle, or its request does not fit into the batch.
-    pub request: Option<Request<T>>,
-    /// When the request arrived; of padding, zero.
-    pub arrived: Moment,
+    pub(crate) request: Option<Request<T>>,
 }
 
 /// What stands in a slot's queue.
 #[derive(Debug)]
 enum Item<T> {
-    Step(Queued<T>),
+    Step(Request<T>),
     /// The sequence was reaped: the slot is free when all before this is done.
     Release,
-}
-
-#[derive(Debug)]
-struct Queued<T> {
-    request: Request<T>,
-    arrived: Moment,
 }
 
 type Lane<T> = VecDeque<Item<T>>;
@@ -191,11 +172,11 @@ type Lane<T> = VecDeque<Item<T>>;
 /// Drains a slot whose first request is cancelled, and tells whose that is.
 fn cancel_lane<T>(lane: &mut Lane<T>, out: &mut Vec<Event<T>>) -> Option<SequenceId> {
     let id = match lane.front() {
-        Some(Item::Step(first)) if first.request.is_cancelled() => first.request.id.clone(),
+        Some(Item::Step(first)) if first.is_cancelled() => first.id.clone(),
         _ => return None,
     };
     out.extend(lane.drain(..).filter_map(|item| match item {
-        Item::Step(step) => Some(Event::Refuse(Refusal::Cancelled, step.request)),
+        Item::Step(step) => Some(Event::Refuse(Refusal::Cancelled, step)),
         Item::Release => None,
     }));
     Some(id)
@@ -203,7 +184,7 @@ fn cancel_lane<T>(lane: &mut Lane<T>, out: &mut Vec<Event<T>>) -> Option<Sequenc
 
 /// The scheduler of one model.
 #[derive(Debug)]
-pub struct Scheduler<T> {
+pub(crate) struct Scheduler<T> {
     settings: Settings,
     faults: Arc<Faults>,
     seats: Seats<T>,
@@ -216,8 +197,7 @@ pub struct Scheduler<T> {
 
 impl<T> Scheduler<T> {
     /// A scheduler with all slots free.
-    #[must_use]
-    pub fn new(settings: Settings, faults: Arc<Faults>) -> Self {
+    pub(crate) fn new(settings: Settings, faults: Arc<Faults>) -> Self {
         let instances = (0..settings.instances).map(|_| Instance::new(&settings)).collect();
         Self {
             seats: Seats::new(settings.instances, settings.slots(), settings.idle_limit, Arc::clone(&faults)),
@@ -230,31 +210,28 @@ impl<T> Scheduler<T> {
         }
     }
 
-    /// Takes a request in, or hands it back with the reason. What follows from it comes out of the next [`Self::advance`].
-    ///
-    /// # Errors
-    /// When the request is refused at once; it is then in no statistics.
-    pub fn enqueue(&mut self, mut request: Request<T>, now: Moment) -> Result<(), (Refusal, Request<T>)> {
+    /// Takes a request in. What follows from it comes out of the next [`Self::advance`].
+    /// One that is refused at once is in no statistics.
+    pub(crate) fn enqueue(&mut self, mut request: Request<T>, now: Moment) -> Result<(), Refusal> {
         if let Some(refusal) = self.refusal(&request) {
             if refusal == Refusal::BatchSize {
                 let reaped = self.seats.refused(&request);
                 self.release_reaped(reaped);
             }
-            return Err((refusal, request));
+            return Err(refusal);
         }
+        request.arrived = now;
         request.goes_on = request.end && self.faults.happens(Fault::LoseEnd);
-        let Some(seat) = self.seats.take(&request, now) else {
-            self.seats.queue_in_backlog(request, now);
+        let Some(seat) = self.seats.take(&request) else {
+            self.seats.queue_in_backlog(request);
             return Ok(());
         };
-        let queued = Queued { request, arrived: now };
         let instance = &mut self.instances[seat.instance as usize];
-        instance.change(seat.slot, |lane| push_step(lane, queued, &self.faults));
+        instance.change(seat.slot, |lane| push_step(lane, request, &self.faults));
         Ok(())
     }
 
     fn refusal(&self, request: &Request<T>) -> Option<Refusal> {
-        let is_live = || self.seats.is_live(&request.id);
         if request.batch_size > 1 && !self.faults.happens(Fault::AcceptBatch) {
             Some(Refusal::BatchSize)
         } else if request.id.is_none() {
@@ -263,7 +240,7 @@ impl<T> Scheduler<T> {
             Some(Refusal::Stopping)
         } else if request.start {
             self.faults.happens(Fault::RefuseStart).then_some(Refusal::NoStart)
-        } else if is_live() {
+        } else if self.is_live(&request.id) {
             self.faults.happens(Fault::RefuseMidSequence).then_some(Refusal::NoStart)
         } else {
             (!self.faults.happens(Fault::AcceptNoStart)).then_some(Refusal::NoStart)
@@ -271,11 +248,12 @@ impl<T> Scheduler<T> {
     }
 
     /// Does what is due: reaps idle sequences, refuses what waited too long, and hands out batches.
-    pub fn advance(&mut self, now: Moment, out: &mut Vec<Event<T>>) {
+    pub(crate) fn advance(&mut self, now: Moment, out: &mut Vec<Event<T>>) {
         if self.stuck {
             return;
         }
-        self.reap(now);
+        let reaped = self.seats.reap(now);
+        self.release_reaped(reaped);
         self.seats.expire(now, out);
         for (index, instance) in (0..).zip(&mut self.instances) {
             instance.move_on(index, &mut self.seats, out);
@@ -289,11 +267,6 @@ impl<T> Scheduler<T> {
             instance.advance(index, &self.settings, &mut self.seats, now, out);
         }
         self.seats.take_cancelled(out);
-    }
-
-    fn reap(&mut self, now: Moment) {
-        let reaped = self.seats.reap(now);
-        self.release_reaped(reaped);
     }
 
     fn release_reaped(&mut self, reaped: impl IntoIterator<Item = seats::Reaped>) {
@@ -317,31 +290,24 @@ impl<T> Scheduler<T> {
 
     /// Some of the requests that are queued have been cancelled. What can be seen of that at once comes out of the next
     /// [`Self::advance`].
-    pub fn cancelled(&mut self) {
+    pub(crate) fn cancelled(&mut self) {
         self.seats.note_cancellation();
     }
 
-    /// The clients of these sequences are gone. A correct server does nothing about it.
-    pub fn disconnected(&mut self, ids: impl IntoIterator<Item = SequenceId>) {
-        for id in ids {
-            self.seats.disconnected(&id);
-        }
+    /// The client of this sequence is gone. A correct server does nothing about it.
+    pub(crate) fn disconnected(&mut self, id: &SequenceId) {
+        self.seats.disconnected(id);
     }
 
-    /// A batch of the instance is executed, and the next can be.
-    pub fn finished(&mut self, instance: u32) {
+    /// The instance's batch is executed, and the next can be. With Oldest, the next request of each of its sequences can go.
+    pub(crate) fn finished(&mut self, instance: u32) {
         self.instances[instance as usize].finished();
-    }
-
-    /// A request that an instance was given is released. With Oldest, its sequence's next one can go.
-    pub fn released(&mut self, instance: u32, slot: u32) {
-        self.instances[instance as usize].released(slot);
     }
 
     /// Changes how many instances get new sequences. Those that get none any more work off what they have.
     ///
     /// Returns how many instances there are in all, the first of which were there before.
-    pub fn resize(&mut self, instances: u32) -> u32 {
+    pub(crate) fn resize(&mut self, instances: u32) -> u32 {
         let all = || 0..u32::try_from(self.instances.len()).expect("instances are few");
         let active: Vec<_> = all().filter(|instance| self.seats.is_active(*instance)).collect();
         for instance in active.iter().skip(instances as usize) {
@@ -359,13 +325,12 @@ impl<T> Scheduler<T> {
     }
 
     /// Refuses every START from now on.
-    pub fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         self.stopping = true;
     }
 
     /// When [`Self::advance`] has something to do although nothing happens.
-    #[must_use]
-    pub fn next_wake(&self) -> Option<Moment> {
+    pub(crate) fn next_wake(&self) -> Option<Moment> {
         if self.stuck {
             return None;
         }
@@ -374,29 +339,25 @@ impl<T> Scheduler<T> {
     }
 
     /// Sequences that have a slot or wait for one.
-    #[must_use]
-    pub fn live(&self) -> usize {
+    pub(crate) fn live(&self) -> usize {
         self.seats.live()
     }
 
     /// Whether a step without START would be accepted.
-    #[must_use]
-    pub fn is_live(&self, id: &SequenceId) -> bool {
+    pub(crate) fn is_live(&self, id: &SequenceId) -> bool {
         self.seats.is_live(id)
     }
 
     /// Whether nothing is queued; what is executing does not count.
-    #[must_use]
-    pub fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.seats.queued_in_backlog() == 0 && self.instances.iter().all(|instance| instance.queued() == 0)
     }
 }
 
 /// Queues a step behind the others of its slot.
-fn push_step<T>(lane: &mut Lane<T>, step: Queued<T>, faults: &Faults) {
-    let follows = !step.request.start
-        && matches!(lane.back(), Some(Item::Step(last)) if last.request.id == step.request.id && !last.request.end);
-    let ends = step.request.end;
+fn push_step<T>(lane: &mut Lane<T>, step: Request<T>, faults: &Faults) {
+    let follows = !step.start && matches!(lane.back(), Some(Item::Step(last)) if last.id == step.id && !last.end);
+    let ends = step.end;
     lane.push_back(Item::Step(step));
     if follows && ((ends && faults.happens(Fault::EndBeforeLast)) || (!ends && faults.happens(Fault::OutOfOrder))) {
         let last = lane.len() - 1;

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use super::{
-    Batch, Event, Item, Lane, Moment, Queued, Row, Settings, Strategy, cancel_lane,
+    Batch, Event, Item, Lane, Moment, Request, Row, Settings, Strategy, cancel_lane,
     seats::{Seat, Seats},
 };
 
@@ -12,7 +12,9 @@ use super::{
 pub(super) struct Oldest<T> {
     slots: Vec<Slot<T>>,
     /// What can be executed, with its slot.
-    pending: VecDeque<(u32, Queued<T>)>,
+    pending: VecDeque<(u32, Request<T>)>,
+    /// The slots whose requests are executed.
+    executing: Vec<u32>,
     /// Slots of which the next request may be able to go.
     touched: Vec<u32>,
 }
@@ -32,7 +34,8 @@ impl<T> Slot<T> {
 
 impl<T> Oldest<T> {
     pub(super) fn new(slots: u32) -> Self {
-        Self { slots: (0..slots).map(|_| Slot::new()).collect(), pending: VecDeque::new(), touched: Vec::new() }
+        let slots = (0..slots).map(|_| Slot::new()).collect();
+        Self { slots, pending: VecDeque::new(), executing: Vec::new(), touched: Vec::new() }
     }
 
     fn slot(&mut self, slot: u32) -> &mut Slot<T> {
@@ -60,10 +63,12 @@ impl<T> Oldest<T> {
         self.pending.len()
     }
 
-    /// The slot's request in flight is done with.
-    pub(super) fn released(&mut self, slot: u32) {
-        self.slot(slot).in_flight = false;
-        self.touch(slot);
+    /// The batch is executed: the requests in it are not in flight any more.
+    pub(super) fn finished(&mut self) {
+        for slot in std::mem::take(&mut self.executing) {
+            self.slot(slot).in_flight = false;
+            self.touch(slot);
+        }
     }
 
     /// When the next batch may go; none where nothing is pending.
@@ -75,8 +80,10 @@ impl<T> Oldest<T> {
     /// Takes a batch of what has been pending for longest.
     pub(super) fn take(&mut self, settings: &Settings) -> Batch<T> {
         let (size, _) = self.batch_size(settings);
-        let row = |(slot, step): (u32, Queued<T>)| Row { slot, request: Some(step.request), arrived: step.arrived };
-        Batch { rows: self.pending.drain(..size).map(row).collect() }
+        let batch: Batch<T> =
+            self.pending.drain(..size).map(|(slot, step)| Row { slot, request: Some(step) }).collect();
+        self.executing = batch.iter().map(|row| row.slot).collect();
+        batch
     }
 
     /// Makes the next request of each touched slot pending, where none is in flight.
@@ -94,7 +101,7 @@ impl<T> Oldest<T> {
                     Some(Item::Release) => seats.release_at_idle(seat, &mut slot.lane),
                     Some(Item::Step(step)) => {
                         slot.in_flight = true;
-                        if step.request.ends() {
+                        if step.ends() {
                             seats.release_at_end(seat, &mut slot.lane);
                         }
                         self.pending.push_back((number, step));
@@ -108,7 +115,7 @@ impl<T> Oldest<T> {
     fn batch_size(&self, settings: &Settings) -> (usize, Moment) {
         let Strategy::Oldest { preferred, queue_delay, .. } = &settings.strategy else { return (0, Moment::ZERO) };
         let Some((_, first)) = self.pending.front() else { return (0, Moment::ZERO) };
-        let alike = |(_, step): &&(u32, Queued<T>)| settings.ragged || step.request.shape == first.request.shape;
+        let alike = |(_, step): &&(u32, Request<T>)| settings.ragged || step.shape == first.shape;
         let alike = self.pending.iter().take_while(alike).count();
         let most = preferred.iter().copied().max().unwrap_or(settings.batch) as usize;
         if alike >= most || alike < self.pending.len() {

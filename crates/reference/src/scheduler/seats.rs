@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Event, Item, Lane, Moment, Queued, Refusal, Request};
+use super::{Event, Item, Lane, Moment, Refusal, Request};
 use crate::{
     fault::{Fault, Faults},
     request::SequenceId,
@@ -48,7 +48,7 @@ struct Live {
 #[derive(Debug)]
 struct Waiting<T> {
     id: SequenceId,
-    steps: VecDeque<Queued<T>>,
+    steps: VecDeque<Request<T>>,
     /// The earliest of its steps' time limits.
     expires: Option<Moment>,
 }
@@ -131,13 +131,13 @@ impl<T> Seats<T> {
     }
 
     /// The slot that an accepted request goes to; none where it belongs in the backlog.
-    pub(super) fn take(&mut self, request: &Request<T>, now: Moment) -> Option<Seat> {
+    pub(super) fn take(&mut self, request: &Request<T>) -> Option<Seat> {
         let place = match self.live.get(&request.id) {
             Some(live) => live.place,
             None => Place::Seat(self.free_seat()?),
         };
         let Place::Seat(seat) = place else { return None };
-        self.record(request, place, now);
+        self.record(request, place);
         Some(seat)
     }
 
@@ -152,8 +152,8 @@ impl<T> Seats<T> {
         None
     }
 
-    /// Remembers where the request's sequence is, and that it was not idle now; END forgets it.
-    fn record(&mut self, request: &Request<T>, place: Place, now: Moment) {
+    /// Remembers where the request's sequence is, and that it was not idle when the request came; END forgets it.
+    fn record(&mut self, request: &Request<T>, place: Place) {
         let before = self.live.get(&request.id).and_then(|live| live.deadline).map(|(at, _)| at);
         self.forget(&request.id);
         if request.ends() {
@@ -165,7 +165,7 @@ impl<T> Seats<T> {
         self.live.insert(request.id.clone(), live);
         let has_seat = matches!(place, Place::Seat(_));
         let kept = before.filter(|_| has_seat && !request.start && self.faults.happens(Fault::ClockFromStart));
-        self.set_deadline(&request.id, kept.unwrap_or(now + limit));
+        self.set_deadline(&request.id, kept.unwrap_or(request.arrived + limit));
     }
 
     fn set_deadline(&mut self, id: &SequenceId, at: Moment) {
@@ -184,23 +184,23 @@ impl<T> Seats<T> {
     }
 
     /// Queues a request that has no slot to go to.
-    pub(super) fn queue_in_backlog(&mut self, request: Request<T>, now: Moment) {
+    pub(super) fn queue_in_backlog(&mut self, request: Request<T>) {
         let number = match self.live.get(&request.id) {
             Some(Live { place: Place::Backlog(number), .. }) => *number,
             _ => self.new_queue(&request.id),
         };
-        self.record(&request, Place::Backlog(number), now);
+        self.record(&request, Place::Backlog(number));
         let waiting = self.backlog.get_mut(&number).expect("a live sequence's queue is there until it gets a slot");
         let is_expired = request.start && request.timeout.is_none() && self.faults.happens(Fault::ExpireEarly);
         let limit = request.timeout.or(is_expired.then_some(Duration::ZERO));
-        if let Some(limit) = limit.map(|limit| now + limit) {
+        if let Some(limit) = limit.map(|limit| request.arrived + limit) {
             let earliest = waiting.expires.map_or(limit, |earlier| earlier.min(limit));
             if let Some(earlier) = waiting.expires.replace(earliest) {
                 self.limits.remove(&(earlier, number));
             }
             self.limits.insert((earliest, number));
         }
-        waiting.steps.push_back(Queued { request, arrived: now });
+        waiting.steps.push_back(request);
     }
 
     fn new_queue(&mut self, id: &SequenceId) -> u64 {
@@ -244,7 +244,7 @@ impl<T> Seats<T> {
         self.cancel_waiting();
         if let Some(aside) = self.retired.get_mut(&seat.instance) {
             aside.push(seat);
-        } else if self.has_waiting() && !self.faults.happens(Fault::StarveBacklog) {
+        } else if !self.backlog.is_empty() && !self.faults.happens(Fault::StarveBacklog) {
             self.seat_waiting(seat, lane);
         } else {
             self.set_free(seat);
@@ -271,22 +271,14 @@ impl<T> Seats<T> {
 
     /// As [`Self::release`], for a slot whose queued steps were cancelled; the sequence that has it is forgotten.
     pub(super) fn release_at_cancel(&mut self, seat: Seat, lane: &mut Lane<T>, id: &SequenceId) {
-        let Some(place) = self.live.get(id).map(|live| live.place) else { return self.free_cancelled(seat, lane) };
-        let is_its_own = matches!(place, Place::Seat(its) if its == seat);
-        if is_its_own || self.faults.happens(Fault::OrphanAtCancel) {
+        if let Some(live) = self.live.get(id)
+            && (matches!(live.place, Place::Seat(its) if its == seat) || self.faults.happens(Fault::OrphanAtCancel))
+        {
             self.forget(id);
         }
-        self.free_cancelled(seat, lane);
-    }
-
-    fn free_cancelled(&mut self, seat: Seat, lane: &mut Lane<T>) {
         if !self.faults.happens(Fault::LeakSlotAtCancel) {
             self.release(seat, lane);
         }
-    }
-
-    fn has_waiting(&self) -> bool {
-        !self.backlog.is_empty()
     }
 
     fn seat_waiting(&mut self, seat: Seat, lane: &mut Lane<T>) {
@@ -384,7 +376,7 @@ impl<T> Seats<T> {
     /// Takes the waiting sequences out of which a request was cancelled.
     fn cancel_waiting(&mut self) {
         if std::mem::take(&mut self.has_cancelled) {
-            let is_cancelled = |waiting: &Waiting<T>| waiting.steps.iter().any(|step| step.request.is_cancelled());
+            let is_cancelled = |waiting: &Waiting<T>| waiting.steps.iter().any(Request::is_cancelled);
             let cancelled = self.backlog.iter().filter(|(_, waiting)| is_cancelled(waiting));
             let numbers: Vec<_> = cancelled.map(|(number, _)| *number).collect();
             for number in numbers {
@@ -405,7 +397,7 @@ impl<T> Seats<T> {
         if matches!(self.live.get(&waiting.id), Some(Live { place: Place::Backlog(its), .. }) if *its == number) {
             self.forget(&waiting.id);
         }
-        waiting.steps.into_iter().map(|step| step.request)
+        waiting.steps.into_iter()
     }
 
     /// Marks a sequence whose client is gone.

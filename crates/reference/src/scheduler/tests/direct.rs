@@ -24,7 +24,7 @@ fn a_slot_is_a_row_and_idle_slots_below_the_highest_ready_one_are_padding() {
 }
 
 #[test]
-fn padding_is_told_by_its_slot_and_arrived_never() {
+fn padding_is_told_by_its_slot_and_requests_by_when_they_arrived() {
     let mut scheduler = Scheduler::new(direct(1, 2), Arc::default());
     let mut events = Vec::new();
     scheduler.enqueue(request("1S"), ms(5)).expect("accepted");
@@ -36,12 +36,12 @@ fn padding_is_told_by_its_slot_and_arrived_never() {
     let rows: Vec<_> = events
         .iter()
         .flat_map(|event| match event {
-            Event::Execute { batch, .. } => &batch.rows,
+            Event::Execute { batch, .. } => batch,
             Event::Refuse(..) => panic!("nothing is refused"),
         })
-        .map(|row| (row.slot, row.request.is_some(), row.arrived))
+        .map(|row| (row.slot, row.request.as_ref().map(|request| request.arrived)))
         .collect();
-    assert_eq!(rows, [(0, true, ms(5)), (1, true, ms(6)), (0, false, ms(0)), (1, true, ms(20))]);
+    assert_eq!(rows, [(0, Some(ms(5))), (1, Some(ms(6))), (0, None), (1, Some(ms(20)))]);
 }
 
 #[test]

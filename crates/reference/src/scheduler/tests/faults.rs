@@ -32,7 +32,7 @@ fn slots_leak() {
 
         let mut world = faulty(settings.clone(), Fault::LeakSlotAtDisconnect);
         world.send("1S 2SE");
-        world.scheduler.disconnected([SequenceId::Number(1)]);
+        world.scheduler.disconnected(&SequenceId::Number(1));
         world.run_to(5000);
         world.saw(&["0 0[1S]"]);
 

@@ -54,8 +54,8 @@ struct World {
     scheduler: Scheduler<String>,
     now: Moment,
     execution: Duration,
-    /// Of each instance, when the batch under way is done, and the slots that had a request in it.
-    busy: HashMap<u32, VecDeque<(Moment, Vec<u32>)>>,
+    /// Of each instance, when the batch under way is done.
+    busy: HashMap<u32, VecDeque<Moment>>,
     cancels: HashMap<String, Arc<AtomicBool>>,
     log: Vec<String>,
 }
@@ -81,7 +81,7 @@ impl World {
         let mut request = request(name);
         self.cancels.insert(name.to_owned(), Arc::clone(&request.cancelled));
         change(&mut request);
-        self.scheduler.enqueue(request, self.now).map_err(|(refusal, _)| refusal)?;
+        self.scheduler.enqueue(request, self.now)?;
         self.advance();
         Ok(())
     }
@@ -124,12 +124,11 @@ impl World {
 
     fn execute(&mut self, instance: u32, batch: &Batch<String>) {
         let names: Vec<_> =
-            batch.rows.iter().map(|row| row.request.as_ref().map_or("-", |request| request.payload.as_str())).collect();
+            batch.iter().map(|row| row.request.as_ref().map_or("-", |request| request.payload.as_str())).collect();
         self.note(&format!("{instance}[{}]", names.join(" ")));
-        let slots: Vec<_> = batch.rows.iter().filter(|row| row.request.is_some()).map(|row| row.slot).collect();
-        assert!(!slots.is_empty(), "a batch is not of padding alone");
+        assert!(batch.iter().any(|row| row.request.is_some()), "a batch is not of padding alone");
         let done = self.now + self.execution;
-        self.busy.entry(instance).or_default().push_back((done, slots));
+        self.busy.entry(instance).or_default().push_back(done);
     }
 
     fn note(&mut self, what: &str) {
@@ -140,16 +139,13 @@ impl World {
     fn run_to(&mut self, until_ms: u64) {
         let until = ms(until_ms);
         loop {
-            let done = self.busy.iter().filter_map(|(i, batches)| batches.front().map(|(at, _)| (*at, *i))).min();
+            let done = self.busy.iter().filter_map(|(i, batches)| batches.front().map(|at| (*at, *i))).min();
             let wake = self.scheduler.next_wake();
             let next = done.map(|(at, _)| at).into_iter().chain(wake).min().filter(|at| *at <= until);
             let Some(next) = next else { break };
             self.now = next;
             if let Some((_, instance)) = done.filter(|(at, _)| *at == next) {
-                let (_, slots) = self.busy.get_mut(&instance).and_then(VecDeque::pop_front).expect("a batch");
-                for slot in slots {
-                    self.scheduler.released(instance, slot);
-                }
+                self.busy.get_mut(&instance).and_then(VecDeque::pop_front).expect("a batch");
                 self.scheduler.finished(instance);
             }
             self.advance();
@@ -178,6 +174,7 @@ fn request(name: &str) -> Request<String> {
         timeout: None,
         cancelled: Arc::default(),
         shape: [1, 1].into(),
+        arrived: Moment::ZERO,
         payload: name.to_owned(),
     }
 }

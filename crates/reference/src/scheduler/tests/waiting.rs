@@ -216,7 +216,8 @@ fn a_cancelled_sequence_that_had_ended_leaves_the_ids_new_one_alone() {
 fn clients_that_go_change_nothing() {
     let mut world = World::new(direct(1, 1));
     world.send("1S 2SE");
-    world.scheduler.disconnected([SequenceId::Number(1), SequenceId::Number(9)]);
+    world.scheduler.disconnected(&SequenceId::Number(1));
+    world.scheduler.disconnected(&SequenceId::Number(9));
     world.run_to(IDLE_MS - 1);
     world.send("1.a");
     world.run_to(3 * IDLE_MS);

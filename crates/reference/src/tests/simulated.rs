@@ -9,11 +9,11 @@ use std::{
 
 use super::{
     builtin::configs,
-    execution::{Asks, Inputs, Instance, Wants},
+    execution::{Instance, Ticket, Wants},
     fault::Faults,
     request::SequenceId,
-    scheduler::{Batch, Event, HoldUntil, Moment, Refusal, Request, Scheduler},
-    spec::Spec,
+    scheduler::{Batch, Event, Moment, Refusal, Request, Scheduler},
+    spec::{Files, Spec},
     tensor::Tensor,
 };
 use models::ModelOptions;
@@ -24,26 +24,11 @@ pub const SEEN_BYTES: usize = 5 * size_of::<i64>();
 /// The server, with one model.
 #[derive(Debug)]
 pub struct Simulated {
-    scheduler: Scheduler<Ticket>,
+    /// A request's reply is what the caller knows it by.
+    scheduler: Scheduler<Ticket<usize>>,
     instances: Vec<Instance>,
     /// By the time at which they are executed.
-    executing: BTreeMap<(Moment, u32), Batch<Ticket>>,
-}
-
-#[derive(Debug)]
-struct Ticket {
-    name: usize,
-    inputs: Inputs,
-}
-
-impl Asks for Ticket {
-    fn inputs(&mut self) -> &mut Inputs {
-        &mut self.inputs
-    }
-
-    fn wants(&self) -> Wants {
-        Wants::ALL
-    }
+    executing: BTreeMap<(Moment, u32), Batch<Ticket<usize>>>,
 }
 
 /// A step as the server gets it.
@@ -87,7 +72,7 @@ impl Simulated {
     #[must_use]
     pub fn new(model: &str, options: &ModelOptions, faults: Faults) -> Self {
         let config = configs(options).into_iter().find(|config| config.name == model).expect("a built-in model");
-        let spec = Arc::new(Spec::new(config, HoldUntil::default()).expect("it is right"));
+        let spec = Arc::new(Spec::new(config, &Files::new()).expect("it is right"));
         let faults = Arc::new(faults);
         let instance = |index| Instance::new(index, Arc::clone(&spec), Arc::clone(&faults));
         Self {
@@ -108,13 +93,16 @@ impl Simulated {
             timeout: step.timeout,
             cancelled: step.cancelled,
             shape: [1, 1].into(),
+            arrived: Moment::ZERO,
             payload: Ticket {
-                name: step.name,
+                request_id: String::new(),
                 inputs: vec![("INPUT".into(), Tensor::int32(vec![1, 1], [step.value]))],
+                wants: Wants::ALL,
+                reply: step.name,
             },
         };
         let refused = self.scheduler.enqueue(request, now + lag).err()?;
-        Some(match refused.0 {
+        Some(match refused {
             Refusal::NoStart => Answer::NoStart,
             Refusal::BatchSize => Answer::Flawed,
             other => unreachable!("{other:?} was given no cause for"),
@@ -140,23 +128,19 @@ impl Simulated {
                 Event::Execute { instance, batch } => _ = self.executing.insert((now + takes(), instance), batch),
                 Event::Refuse(refusal, request) => {
                     let answer = if refusal == Refusal::Expired { Answer::Expired } else { Answer::Cancelled };
-                    answers.push((request.payload.name, answer));
+                    answers.push((request.payload.reply, answer));
                 }
             }
         }
     }
 
-    fn execute(&mut self, instance: u32, batch: Batch<Ticket>, answers: &mut Vec<(usize, Answer)>) {
-        let slots: Vec<_> = batch.rows.iter().filter(|row| row.request.is_some()).map(|row| row.slot).collect();
+    fn execute(&mut self, instance: u32, batch: Batch<Ticket<usize>>, answers: &mut Vec<(usize, Answer)>) {
         for executed in self.instances[instance as usize].execute(batch) {
             let outputs = executed.outcome.expect("the model does not fail").pop().expect("a response");
             let [(_, sum), (_, seen)] = outputs.try_into().expect("both outputs");
             let sum = sum.int32s().next().expect("an element");
             answers
-                .push((executed.request.payload.name, Answer::Sum(sum, seen.data.try_into().expect("its elements"))));
-        }
-        for slot in slots {
-            self.scheduler.released(instance, slot);
+                .push((executed.request.payload.reply, Answer::Sum(sum, seen.data.try_into().expect("its elements"))));
         }
         self.scheduler.finished(instance);
     }

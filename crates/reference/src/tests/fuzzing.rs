@@ -7,18 +7,19 @@ use std::{
 };
 
 use prost::Message as _;
+use tonic::Status;
 
 use super::{
     builtin::configs,
-    decode::{Decoded, decode},
-    execution::{self, Asks, Inputs},
+    decode::decode,
+    execution::{self, Ticket},
     fault::Faults,
     http,
     number::Number,
     pbtxt,
     repository::read_config,
-    scheduler::{Event, HoldUntil, Moment, Scheduler},
-    spec::Spec,
+    scheduler::{Event, Moment, Request, Scheduler},
+    spec::{Files, Spec},
     tensor::texts,
 };
 use models::ModelOptions;
@@ -39,7 +40,7 @@ const ALL_LIMITS: Duration = Duration::from_micros(u64::MAX).saturating_mul(4);
 static SPECS: LazyLock<Vec<Spec>> = LazyLock::new(|| {
     let matrix = read_config("matrix", MATRIX).expect("it is right");
     let all = configs(&ModelOptions::default()).into_iter().chain([matrix]);
-    all.map(|config| Spec::new(config, HoldUntil::default()).expect("it is right")).collect()
+    all.map(|config| Spec::new(config, &Files::new()).expect("it is right")).collect()
 });
 
 /// Reads bytes as a request to each of some models; returns how many of them take it.
@@ -49,12 +50,17 @@ static SPECS: LazyLock<Vec<Spec>> = LazyLock::new(|| {
 #[must_use]
 pub fn request(bytes: &[u8]) -> usize {
     let Ok(request) = ModelInferRequest::decode(bytes) else { return 0 };
-    let take = |spec| decode(request.clone(), spec).inspect(|decoded| check(decoded, spec)).is_ok();
+    let take = |spec| read(request.clone(), spec).inspect(|decoded| check(decoded, spec)).is_ok();
     SPECS.iter().map(take).filter(|is_taken| *is_taken).count()
 }
 
-fn check(decoded: &Decoded, spec: &Spec) {
-    let [(name, tensor)] = decoded.inputs.as_slice() else { panic!("{} inputs", decoded.inputs.len()) };
+fn read(request: ModelInferRequest, spec: &Spec) -> Result<Request<Ticket<()>>, Status> {
+    decode(request, spec, Arc::default(), ())
+}
+
+fn check(decoded: &Request<Ticket<()>>, spec: &Spec) {
+    let inputs = decoded.payload.inputs.as_slice();
+    let [(name, tensor)] = inputs else { panic!("{} inputs", inputs.len()) };
     assert_eq!(*name, spec.inputs[0].name);
     assert_eq!(tensor.shape, *decoded.shape);
     let (batch, own) = tensor.shape.split_at(usize::from(spec.batches()));
@@ -86,7 +92,7 @@ pub fn http_body(length: Option<&str>, body: &[u8]) -> usize {
         // Each input has its bytes, so that none can have another's.
         assert_eq!(request.inputs.len(), request.raw_input_contents.len());
         assert!(request.inputs.iter().all(|input| input.contents.is_none()));
-        decode(request, spec).inspect(|decoded| check(decoded, spec)).is_ok()
+        read(request, spec).inspect(|decoded| check(decoded, spec)).is_ok()
     };
     SPECS.iter().filter(take).count()
 }
@@ -98,7 +104,7 @@ pub fn http_body(length: Option<&str>, body: &[u8]) -> usize {
 #[must_use]
 pub fn config(json: &str) -> bool {
     let Ok(config) = read_config("model", json) else { return false };
-    let Ok(spec) = Spec::new(config, HoldUntil::default()) else { return false };
+    let Ok(spec) = Spec::new(config, &Files::new()) else { return false };
     serve(&Arc::new(spec));
     true
 }
@@ -112,18 +118,9 @@ pub fn pbtxt(text: &str) -> bool {
     let Ok((mut config, unknown)) = pbtxt::read(text) else { return false };
     assert!(unknown.iter().all(|remark| (1..=text.split('\n').count()).contains(&remark.line)), "{unknown:?}");
     "model".clone_into(&mut config.name);
-    let Ok(spec) = Spec::new(config, HoldUntil::default()) else { return false };
+    let Ok(spec) = Spec::new(config, &Files::new()) else { return false };
     serve(&Arc::new(spec));
     true
-}
-
-/// Stands for what the server knows of a request.
-struct Ticket(Inputs);
-
-impl Asks for Ticket {
-    fn inputs(&mut self) -> &mut Inputs {
-        &mut self.0
-    }
 }
 
 /// Has a model serve three sequences, of which one does not end.
@@ -136,7 +133,6 @@ fn serve(spec: &Arc<Spec>) {
     let mut waiting = 0;
     for (id, start, end) in steps {
         let Some(request) = step(spec, id, start, end) else { return };
-        let request = request.request(Arc::default(), |_, inputs, _| Ticket(inputs));
         assert!(scheduler.enqueue(request, Moment::ZERO).is_ok());
         waiting += 1;
     }
@@ -146,14 +142,11 @@ fn serve(spec: &Arc<Spec>) {
         scheduler.advance(now, &mut events);
         for event in events {
             let Event::Execute { instance, batch } = event else { panic!("a request is refused") };
-            let slots: Vec<_> = batch.rows.iter().filter(|row| row.request.is_some()).map(|row| row.slot).collect();
+            let requests = batch.iter().filter(|row| row.request.is_some()).count();
             let new = || execution::Instance::new(0, Arc::clone(spec), Arc::clone(&faults));
             let executed = instances.entry(instance).or_insert_with(new).execute(batch);
-            assert_eq!(executed.len(), slots.len());
+            assert_eq!(executed.len(), requests);
             waiting -= executed.len();
-            for slot in slots {
-                scheduler.released(instance, slot);
-            }
             scheduler.finished(instance);
         }
         if waiting == 0 && scheduler.live() == 0 {
@@ -167,7 +160,7 @@ fn serve(spec: &Arc<Spec>) {
 }
 
 /// A step that the model takes; none where that would be large.
-fn step(spec: &Spec, id: i64, start: bool, end: bool) -> Option<Decoded> {
+fn step(spec: &Spec, id: i64, start: bool, end: bool) -> Option<Request<Ticket<()>>> {
     let shape: Vec<_> = spec.shape(&spec.inputs[0]).into_iter().map(i64::abs).collect();
     let elements = shape.iter().try_fold(1_i64, |product, size| product.checked_mul(*size));
     let elements = elements.filter(|elements| *elements <= ELEMENTS_MAX)?;
@@ -190,7 +183,7 @@ fn step(spec: &Spec, id: i64, start: bool, end: bool) -> Option<Decoded> {
         raw_input_contents: vec![one.to_le_bytes().repeat(usize::try_from(elements).expect("it is small"))],
         ..Default::default()
     };
-    Some(decode(request, spec).expect("a right request is taken"))
+    Some(read(request, spec).expect("a right request is taken"))
 }
 
 #[cfg(test)]
@@ -309,7 +302,7 @@ mod tests {
 
     fn problem(json: &str) -> String {
         let config = read_config("model", json).expect("it can be read");
-        Spec::new(config, HoldUntil::default()).map(|_| ()).expect_err("it asks for too much")
+        Spec::new(config, &Files::new()).map(|_| ()).expect_err("it asks for too much")
     }
 
     #[test]
