@@ -7,7 +7,7 @@ use hyper::{Request, StatusCode, client::conn::http1, header::HOST};
 use hyper_util::rt::TokioIo;
 use prost::bytes::Bytes;
 
-use super::{access::Access, tls::Protocol};
+use super::access::Access;
 use workload::endpoint::Endpoint;
 
 const PENDING: &str = "nv_inference_pending_request_count";
@@ -46,7 +46,7 @@ async fn page_within(metrics: &Endpoint, access: &Access, limit: Duration) -> Re
 
 async fn page(metrics: &Endpoint, access: &Access) -> Result<String, String> {
     let address = metrics.address();
-    let connection = access.connect(metrics, Protocol::Http1).await.map_err(|error| error.to_string())?;
+    let connection = access.connect(metrics).await.map_err(|error| error.to_string())?;
     let (mut sender, connection) =
         http1::handshake(TokioIo::new(connection)).await.map_err(|error| error.to_string())?;
     let request = Request::get("/metrics").header(HOST, &address).body(Empty::<Bytes>::new());

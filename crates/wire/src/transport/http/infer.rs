@@ -20,7 +20,7 @@ use workload::{
 #[derive(Debug)]
 pub(super) struct Encoded {
     /// In place of where all others go.
-    pub(super) elsewhere: Option<String>,
+    pub(super) elsewhere: Option<Uri>,
     /// How many bytes are JSON, where those of tensors follow.
     pub(super) json_bytes: Option<usize>,
     pub(super) body: Vec<u8>,
@@ -91,11 +91,6 @@ struct Output<'a> {
 #[derive(Serialize)]
 struct OfOutput {
     binary_data: bool,
-}
-
-/// Where the steps of a model go.
-pub(super) fn place_of(parts: &Parts) -> Uri {
-    path_of(&parts.model, "/infer").parse().expect("what a path cannot hold is escaped")
 }
 
 /// Writes a step down.

@@ -12,8 +12,8 @@ use super::*;
 use crate::transport::{Client, Declared, Link, Stream};
 use workload::{
     conversation::Transport,
-    endpoint::{Endpoints, Scheme},
-    event::{Code, Received},
+    endpoint::{Endpoint, Endpoints, Scheme},
+    event::Code,
     number::Datatype,
     scenario::{Overrides, Scenario, Source},
     sequence::{Flaw, Pattern, RequestId, Special, WireId},
