@@ -42,11 +42,8 @@ pub struct EndpointArgs {
     /// localhost:8001, or the scenario's]
     #[arg(short, long, value_name = "ENDPOINT", value_delimiter = ',')]
     pub url: Vec<Endpoint>,
-    #[expect(clippy::doc_markdown, reason = "clap shows it as it is")]
-    /// What every step travels over: grpc-stream, grpc-unary, http or http-binary; HTTP needs an http:// endpoint, or
-    /// SEQUENCE_STRESS_HTTP_URL of the environment beside its other endpoint [default: the scenario's, or grpc-stream; http-binary
-    /// where there is no gRPC endpoint]
-    #[arg(long, value_name = "TRANSPORT")]
+    /// What every step travels over.
+    #[arg(long, value_name = "TRANSPORT", help = transports())]
     pub transport: Option<Transport>,
     /// Where HTTP is spoken, as the environment says.
     #[arg(skip)]
@@ -101,6 +98,14 @@ pub struct EndpointArgs {
     /// How the embedded server is to be.
     #[command(flatten)]
     pub server: ServerArgs,
+}
+
+fn transports() -> String {
+    format!(
+        "What every step travels over: {}; HTTP needs an http:// endpoint, or {HTTP_URL_VARIABLE} of the environment beside its other \
+         endpoint [default: the scenario's, or grpc-stream; http-binary where there is no gRPC endpoint]",
+        Transport::listed("")
+    )
 }
 
 impl EndpointArgs {
