@@ -141,12 +141,6 @@ impl Access {
         })
     }
 
-    /// A connection to an endpoint.
-    pub(super) async fn connect(&self, endpoint: &Endpoint) -> io::Result<Socket> {
-        let stream = Socket::connect(&endpoint.address()).await?;
-        self.secured(endpoint, stream).await
-    }
-
     /// A connection that was made to an endpoint, whatever it goes through, secured where it has to be.
     pub(super) async fn secured(&self, endpoint: &Endpoint, stream: Socket) -> io::Result<Socket> {
         match &self.0.tls {

@@ -1,6 +1,6 @@
 //! The server's metrics: one page of Prometheus text over HTTP.
 
-use std::time::Duration;
+use std::{io, time::Duration};
 
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::{Request, StatusCode, client::conn::http1, header::HOST};
@@ -8,6 +8,7 @@ use hyper_util::rt::TokioIo;
 use prost::bytes::Bytes;
 
 use super::access::Access;
+use crate::net::Socket;
 use workload::endpoint::Endpoint;
 
 const PENDING: &str = "nv_inference_pending_request_count";
@@ -45,7 +46,8 @@ async fn page_within(metrics: &Endpoint, access: &Access, limit: Duration) -> Re
 }
 
 async fn page(metrics: &Endpoint, access: &Access) -> Result<String, String> {
-    let connection = access.connect(metrics).await.map_err(|error| error.to_string())?;
+    let connection = async { access.secured(metrics, Socket::connect(&metrics.address()).await?).await };
+    let connection = connection.await.map_err(|error: io::Error| error.to_string())?;
     let (mut sender, connection) =
         http1::handshake(TokioIo::new(connection)).await.map_err(|error| error.to_string())?;
     let request = Request::get("/metrics").header(HOST, metrics.address()).body(Empty::<Bytes>::new());
