@@ -16,8 +16,16 @@ use tower::service_fn;
 
 use super::{
     access::Access,
+    call_error::{describe, is_from_the_server},
+    codec::StepCodec,
     dial::Dial,
     goaway::{Began, RETRIES_MAX, Watch, is_unprocessed},
+    stream::Message,
+    template::RequestTemplate,
+};
+use workload::{
+    event::{Code, Received},
+    sequence::Step,
 };
 
 /// A connection, made when it is first used, with what every call over it carries.
@@ -72,6 +80,14 @@ impl Conduit {
         grpc
     }
 
+    /// Sends a step in a call of its own, and brings what came of it.
+    pub(super) async fn infer(self, template: RequestTemplate, step: Step) -> Message {
+        match self.call("ModelInfer", step, StepCodec::of_calls(template)).await {
+            (Ok(piece), _) => Message::Received(piece.received),
+            (Err(status), began) => began.lapsed(&status).unwrap_or_else(|| refusal(&step, &status)),
+        }
+    }
+
     /// A call's answer, and what connection it went over.
     pub(super) async fn call<C>(&self, method: &str, message: C::Encode, codec: C) -> (Result<C::Decode, Status>, Began)
     where
@@ -105,6 +121,16 @@ impl Conduit {
             }
         }
     }
+}
+
+/// An error that a call ended with, which has the server's word or the library's.
+fn refusal(step: &Step, status: &Status) -> Message {
+    if !is_from_the_server(status) {
+        return Message::Broken(describe(status));
+    }
+    let code = u16::try_from(i32::from(status.code())).ok().map(Code::Grpc);
+    let result = Err(status.message().to_owned());
+    Message::Received(Received { id: step.request.to_string(), result, code, outputs: 0 })
 }
 
 /// Where a method of the protocol is called.

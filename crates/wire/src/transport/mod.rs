@@ -2,7 +2,6 @@
 
 mod access;
 mod call_error;
-mod calls;
 mod client;
 mod codec;
 mod conduit;

@@ -17,7 +17,6 @@ use tokio_stream::wrappers::ReceiverStream;
 use super::{
     access::Access,
     call_error::CallError,
-    calls,
     codec::{Piece, StepCodec},
     conduit::{Conduit, path_of},
     connection::Link,
@@ -56,7 +55,7 @@ pub struct Incoming {
     access: Access,
 }
 
-/// What comes until the end, which an error tells where it is not in good order.
+/// What comes: pieces of answers, and, as errors, messages that are whole.
 type Pieces = BoxStream<'static, Result<Piece, Message>>;
 
 impl fmt::Debug for Incoming {
@@ -94,7 +93,7 @@ impl Stream {
             Transport::GrpcStream => streaming(link.conduit()?.clone(), template, Queue::new(steps, outstanding)),
             Transport::GrpcUnary => {
                 let conduit = link.conduit()?.clone();
-                calls(steps, move |step| calls::infer(conduit.clone(), template.clone(), step))
+                calls(steps, move |step| conduit.clone().infer(template.clone(), step))
             }
             Transport::Http | Transport::HttpBinary => {
                 let caller = Arc::new(Steps::new(link.connections()?.clone(), template, !by.is_json()));
@@ -126,9 +125,9 @@ fn streaming(conduit: Conduit, template: RequestTemplate, steps: Queue) -> Piece
 /// One call after the other, each when the one before it is answered. Dropping them cancels the one that is under way.
 fn calls<F>(steps: mpsc::Receiver<Step>, call: impl FnMut(Step) -> F + Send + 'static) -> Pieces
 where
-    F: Future<Output = Result<Received, Message>> + Send + 'static,
+    F: Future<Output = Message> + Send + 'static,
 {
-    ReceiverStream::new(steps).then(call).map_ok(|received| Piece { received, is_last: None }).boxed()
+    ReceiverStream::new(steps).then(call).map(Err).boxed()
 }
 
 impl Outgoing {
@@ -178,7 +177,7 @@ impl Incoming {
     fn poll_said(&mut self, context: &mut Context<'_>) -> Poll<Message> {
         while let Some(piece) = ready!(self.pieces.poll_next_unpin(context)) {
             let received = match (piece, &mut self.gathered) {
-                (Err(end), _) => return Poll::Ready(end),
+                (Err(message), _) => return Poll::Ready(message),
                 (Ok(piece), None) => Some(piece.received),
                 (Ok(piece), Some(gathered)) => gathered.take(piece),
             };

@@ -41,23 +41,22 @@ struct Parameters {
 }
 
 /// What an answer to a step says.
-pub(super) fn received(step: &Step, answered: &Answered) -> Result<Received, Message> {
+pub(super) fn message(step: &Step, answered: &Answered) -> Message {
     if answered.status == StatusCode::OK {
-        return response(answered)
-            .map_err(|why| Message::Broken(format!("an answer that is no inference response came: {why}")));
+        return match response(answered) {
+            Ok(received) => Message::Received(received),
+            Err(why) => Message::Broken(format!("an answer that is no inference response came: {why}")),
+        };
     }
     let status = answered.status.as_u16();
     match answered.error() {
         Some(text) => {
             let (code, outputs) = (Some(Code::Http(status)), answered.outputs());
-            Ok(Received { id: step.request.to_string(), result: Err(text), code, outputs })
+            Message::Received(Received { id: step.request.to_string(), result: Err(text), code, outputs })
         }
         // As a proxy says it.
-        None if answered.restricts() => Err(Message::Broken(answered.refusal().to_string())),
-        None => {
-            let text = format!("the HTTP status {status} came without an error of the inference protocol");
-            Err(Message::Broken(text))
-        }
+        None if answered.restricts() => Message::Broken(answered.refusal().to_string()),
+        None => Message::Broken(format!("the HTTP status {status} came without an error of the inference protocol")),
     }
 }
 

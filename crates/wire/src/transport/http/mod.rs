@@ -27,7 +27,7 @@ use super::{
     template::RequestTemplate,
     tls::tls_failure,
 };
-use workload::{event::Received, scenario::Compression, sequence::Step};
+use workload::{scenario::Compression, sequence::Step};
 
 /// The most bytes of an answer, as it comes and taken apart, where the target says nothing else; more are not read.
 const BODY_MAX: usize = 16 << 20;
@@ -165,14 +165,14 @@ impl Steps {
     }
 
     /// Sends a step, and brings what came of it.
-    pub(super) async fn call(self: Arc<Self>, step: Step) -> Result<Received, Message> {
+    pub(super) async fn call(self: Arc<Self>, step: Step) -> Message {
         let infer::Encoded { elsewhere, json_bytes, body } = infer::encode(&self.template.parts, &step, self.binary);
         let body = Body { bytes: body, json_bytes, is_inference: true };
         let at = elsewhere.unwrap_or_else(|| self.place.clone());
         match self.connections.exchange(Method::POST, at, body).await {
-            Ok(answered) => answer::received(&step, &answered),
-            Err(failure @ Failure::Lapsed(_)) => Err(Message::Lapsed(failure.to_string())),
-            Err(failure) => Err(Message::Broken(failure.to_string())),
+            Ok(answered) => answer::message(&step, &answered),
+            Err(failure @ Failure::Lapsed(_)) => Message::Lapsed(failure.to_string()),
+            Err(failure) => Message::Broken(failure.to_string()),
         }
     }
 }

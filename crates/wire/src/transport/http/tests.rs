@@ -13,7 +13,7 @@ use crate::transport::{Client, Declared, Link, Stream};
 use workload::{
     conversation::Transport,
     endpoint::{Endpoint, Endpoints, Scheme},
-    event::Code,
+    event::{Code, Received},
     number::Datatype,
     scenario::{Overrides, Scenario, Source},
     sequence::{Flaw, Pattern, RequestId, Special, WireId},
