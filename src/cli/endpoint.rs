@@ -23,8 +23,11 @@ use workload::{
 
 /// The help of `--transport`.
 fn transports() -> String {
-    let names = Transport::NAMES.join(", ");
-    format!("How steps travel: {names} [default: grpc-stream; http-binary if all endpoints are HTTP]")
+    format!(
+        "How steps travel: {}. HTTP needs an http:// endpoint, or {HTTP_URL_VARIABLE} in the environment [default: grpc-stream; \
+         http-binary if all endpoints are HTTP]",
+        Transport::listed("")
+    )
 }
 
 /// The environment variable that names the endpoint where no flag does.

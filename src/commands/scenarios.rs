@@ -10,8 +10,8 @@ use workload::scenario::{BUILTIN, Builtin, KEYS, Key, Source};
 pub(super) fn show(args: &ScenariosArgs) -> Result<u8, Failure> {
     if args.keys {
         let width = |of: fn(&Key) -> usize| KEYS.iter().map(of).max().unwrap_or_default();
-        let (paths, takes) = (width(|key| key.path.len()), width(|key| key.takes.len()).min(40));
-        let line = |Key { path, takes: its, what }: &Key| format!("{path:<paths$}  {its:<takes$}  {what}");
+        let (paths, takes) = (width(|key| key.path.len()), width(|key| key.takes().len()).min(40));
+        let line = |key: &Key| format!("{:<paths$}  {:<takes$}  {}", key.path, key.takes(), key.what);
         print(|out| KEYS.iter().try_for_each(|key| writeln!(out, "{}", line(key))));
         return Ok(0);
     }

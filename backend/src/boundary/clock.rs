@@ -9,7 +9,7 @@ use nix::time::{ClockId, clock_gettime};
 /// Nanoseconds of the monotonic clock, as the server counts them; 0, which no right time is, should there be no such clock.
 pub(crate) fn now() -> u64 {
     #[cfg(test)]
-    super::mock::tick();
+    super::tests::mock::tick();
     let time = clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Duration::ZERO, Duration::from);
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -17,7 +17,7 @@ pub(crate) fn now() -> u64 {
 /// Blocks the thread for `time`.
 pub(crate) fn sleep(time: Duration) {
     #[cfg(test)]
-    if super::mock::sleep(time) {
+    if super::tests::mock::sleep(time) {
         return;
     }
     thread::sleep(time);
@@ -26,7 +26,7 @@ pub(crate) fn sleep(time: Duration) {
 /// Blocks the thread for ever.
 pub(crate) fn hang() -> ! {
     #[cfg(test)]
-    super::mock::hangs();
+    super::tests::mock::hangs();
     // A parked thread may wake without a reason.
     loop {
         thread::park();

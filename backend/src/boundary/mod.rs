@@ -20,8 +20,6 @@ mod request;
 mod response;
 
 #[cfg(test)]
-mod mock;
-#[cfg(test)]
 mod tests;
 
 pub(crate) use clock::{hang, now, sleep};

@@ -5,32 +5,49 @@ mod marks;
 use std::{
     io,
     net::SocketAddr,
-    pin::{Pin, pin},
+    pin::Pin,
     sync::Arc,
     task::{Context, Poll},
 };
 
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
+    io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex},
     net::{TcpListener, TcpStream},
 };
 use tokio_rustls::TlsStream;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard, WaitForCancellationFutureOwned};
 use tonic::transport::server::Connected;
 
 pub use self::marks::{Mark, Marks};
-use crate::simulation::{self, Bound, Pipe};
+use crate::simulation::{self, Bound};
 
-/// One end of a connection.
+/// How many bytes each direction of a connection in memory holds before its writer has to wait.
+const ROOM: usize = 256 << 10;
+
+/// One end of a connection. Each end can close its direction or reset both.
 #[derive(Debug)]
-pub enum Socket {
-    /// The system's.
+pub struct Socket {
+    /// Resets a connection in memory. It goes before the bytes do, so that the other end sees no end in good order.
+    when_dropped: Option<DropGuard>,
+    bytes: Bytes,
+    /// Once one of these is done, the connection fails, and is reset when it is dropped.
+    resets: Vec<Pin<Box<WaitForCancellationFutureOwned>>>,
+}
+
+/// What carries a connection.
+#[derive(Debug)]
+enum Bytes {
+    /// The system.
     Tcp(TcpStream),
-    /// In memory.
-    Memory(Pipe),
+    /// Memory. Both ends have the token, and fail once it is cancelled.
+    Memory(DuplexStream, CancellationToken),
     /// TLS over one of these, at the client's end or the server's.
     Secured(Box<TlsStream<Socket>>),
 }
+
+trait Duplex: AsyncRead + AsyncWrite + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> Duplex for T {}
 
 /// A tonic server asks for this of what it serves.
 impl Connected for Socket {
@@ -46,18 +63,35 @@ impl Socket {
     /// When no connection can be made.
     pub async fn connect(address: &str) -> io::Result<Self> {
         if simulation::is_on() {
-            return simulation::connect(address).map(Self::Memory);
+            return simulation::connect(address);
         }
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
-        Ok(Self::Tcp(stream))
+        Ok(stream.into())
     }
 
     /// Both ends of a connection within this process.
     #[must_use]
     pub fn pair() -> (Self, Self) {
-        let (one, other) = Pipe::pair(&CancellationToken::new());
-        (Self::Memory(one), Self::Memory(other))
+        Self::pair_until(&CancellationToken::new())
+    }
+
+    /// The same, which the end of `life` resets, too.
+    pub(crate) fn pair_until(life: &CancellationToken) -> (Self, Self) {
+        let (one, other) = duplex(ROOM);
+        let reset = life.child_token();
+        let end = |bytes| Self::over(Bytes::Memory(bytes, reset.clone())).reset_by(&reset);
+        (end(one), end(other))
+    }
+
+    fn over(bytes: Bytes) -> Self {
+        Self { when_dropped: None, bytes, resets: Vec::new() }
+    }
+
+    /// The same, which fails once `token` is cancelled, and is reset when it is dropped then.
+    pub(crate) fn reset_by(mut self, token: &CancellationToken) -> Self {
+        self.resets.push(Box::pin(token.clone().cancelled_owned()));
+        self
     }
 
     /// Has the connection reset when this end is dropped.
@@ -65,13 +99,27 @@ impl Socket {
     /// # Errors
     /// When the connection is gone.
     pub fn set_zero_linger(&mut self) -> io::Result<()> {
-        match self {
-            Self::Tcp(stream) => stream.set_zero_linger(),
-            Self::Memory(pipe) => {
-                pipe.set_zero_linger();
-                Ok(())
-            }
-            Self::Secured(stream) => stream.get_mut().0.set_zero_linger(),
+        match &mut self.bytes {
+            Bytes::Tcp(stream) => stream.set_zero_linger()?,
+            Bytes::Memory(_, reset) => self.when_dropped = Some(reset.clone().drop_guard()),
+            Bytes::Secured(stream) => stream.get_mut().0.set_zero_linger()?,
+        }
+        Ok(())
+    }
+
+    fn check(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        if self.resets.iter_mut().any(|reset| reset.as_mut().poll(context).is_ready()) {
+            self.set_zero_linger()?;
+            return Err(io::ErrorKind::ConnectionReset.into());
+        }
+        Ok(())
+    }
+
+    fn bytes(&mut self) -> Pin<&mut dyn Duplex> {
+        match &mut self.bytes {
+            Bytes::Tcp(stream) => Pin::new(stream),
+            Bytes::Memory(stream, _) => Pin::new(stream),
+            Bytes::Secured(stream) => Pin::new(stream),
         }
     }
 }
@@ -150,77 +198,63 @@ impl Listener {
                 let (stream, _) = listener.accept().await?;
                 // Where it cannot be set the connection is gone already, which shows soon.
                 let _ = stream.set_nodelay(true);
-                Ok(Socket::Tcp(stream))
+                Ok(stream.into())
             }
-            Self::Memory(bound) => bound.accept().await.map(Socket::Memory),
+            Self::Memory(bound) => bound.accept().await,
         }
     }
 }
 
 impl From<TcpStream> for Socket {
     fn from(stream: TcpStream) -> Self {
-        Self::Tcp(stream)
+        Self::over(Bytes::Tcp(stream))
     }
 }
 
 impl From<TlsStream<Socket>> for Socket {
     fn from(stream: TlsStream<Socket>) -> Self {
-        Self::Secured(Box::new(stream))
+        Self::over(Bytes::Secured(Box::new(stream)))
     }
 }
 
 impl AsyncRead for Socket {
-    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => pin!(stream).poll_read(context, buffer),
-            Self::Memory(pipe) => pin!(pipe).poll_read(context, buffer),
-            Self::Secured(stream) => pin!(stream).poll_read(context, buffer),
-        }
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.check(context)?;
+        self.bytes().poll_read(context, buffer)
     }
 }
 
 impl AsyncWrite for Socket {
-    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => pin!(stream).poll_write(context, bytes),
-            Self::Memory(pipe) => pin!(pipe).poll_write(context, bytes),
-            Self::Secured(stream) => pin!(stream).poll_write(context, bytes),
-        }
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.check(context)?;
+        self.bytes().poll_write(context, bytes)
     }
 
-    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => pin!(stream).poll_flush(context),
-            Self::Memory(pipe) => pin!(pipe).poll_flush(context),
-            Self::Secured(stream) => pin!(stream).poll_flush(context),
-        }
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.bytes().poll_flush(context)
     }
 
-    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => pin!(stream).poll_shutdown(context),
-            Self::Memory(pipe) => pin!(pipe).poll_shutdown(context),
-            Self::Secured(stream) => pin!(stream).poll_shutdown(context),
-        }
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // A connection that was reset is not closed in good order.
+        self.check(context)?;
+        self.bytes().poll_shutdown(context)
     }
 
     fn poll_write_vectored(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => pin!(stream).poll_write_vectored(context, slices),
-            Self::Memory(pipe) => pin!(pipe).poll_write_vectored(context, slices),
-            Self::Secured(stream) => pin!(stream).poll_write_vectored(context, slices),
-        }
+        self.check(context)?;
+        self.bytes().poll_write_vectored(context, slices)
     }
 
+    /// Each kind is.
     fn is_write_vectored(&self) -> bool {
-        match self {
-            Self::Tcp(stream) => stream.is_write_vectored(),
-            Self::Memory(pipe) => pipe.is_write_vectored(),
-            Self::Secured(stream) => stream.is_write_vectored(),
-        }
+        true
     }
 }

@@ -3,8 +3,6 @@
 //! What runs in it waits for minutes in milliseconds, and no other program can make it late. The reference server and a
 //! run that are started on a thread with a [`Simulation`] are part of it; the module `net` connects them.
 
-mod pipe;
-
 use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
@@ -21,7 +19,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-pub use pipe::Pipe;
+use crate::net::Socket;
 
 /// The first port that a listener gets that asks for any.
 const FIRST_PORT: u16 = 1024;
@@ -44,7 +42,7 @@ struct World {
 /// Where something listens.
 #[derive(Debug)]
 struct Port {
-    connections: mpsc::UnboundedSender<Pipe>,
+    connections: mpsc::UnboundedSender<Socket>,
     /// Resets all connections to it.
     life: CancellationToken,
 }
@@ -106,12 +104,12 @@ pub fn wait_for<T>(work: impl Future<Output = T>) -> T {
 ///
 /// # Errors
 /// When nothing listens there.
-pub(crate) fn connect(address: &str) -> io::Result<Pipe> {
+pub(crate) fn connect(address: &str) -> io::Result<Socket> {
     let world = current().ok_or(io::ErrorKind::NetworkUnreachable)?;
     let port = address.rsplit(':').next().and_then(|port| port.parse().ok()).ok_or(io::ErrorKind::InvalidInput)?;
     let ports = world.ports.borrow();
     let listening: &Port = ports.get(&port).ok_or(io::ErrorKind::ConnectionRefused)?;
-    let (near, far) = Pipe::pair(&listening.life);
+    let (near, far) = Socket::pair_until(&listening.life);
     listening.connections.send(far).map_err(|_| io::ErrorKind::ConnectionRefused)?;
     Ok(near)
 }
@@ -120,7 +118,7 @@ pub(crate) fn connect(address: &str) -> io::Result<Pipe> {
 #[derive(Debug)]
 pub struct Bound {
     port: u16,
-    connections: Mutex<mpsc::UnboundedReceiver<Pipe>>,
+    connections: Mutex<mpsc::UnboundedReceiver<Socket>>,
 }
 
 impl Bound {
@@ -145,7 +143,7 @@ impl Bound {
     ///
     /// # Errors
     /// When the simulation is over.
-    pub async fn accept(&self) -> io::Result<Pipe> {
+    pub async fn accept(&self) -> io::Result<Socket> {
         self.connections.lock().await.recv().await.ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 
@@ -221,7 +219,7 @@ mod tests {
             let mut one = connect(&address.to_string()).expect("it listens");
             let mut its_end = bound.accept().await.expect("a connection");
             let mut other = connect(&address.to_string()).expect("it listens");
-            its_end.set_zero_linger();
+            its_end.set_zero_linger().expect("it is open");
             drop(its_end);
             assert_eq!(one.read_u8().await.expect_err("it was reset").kind(), io::ErrorKind::ConnectionReset);
             bound.reset_all();

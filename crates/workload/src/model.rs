@@ -49,7 +49,7 @@ pub struct Counted {
 }
 
 /// What a model's configuration says.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "a configuration has them side by side")]
 pub struct Settings {
     /// The sequence batcher's strategy; none where the model has no sequence batcher.

@@ -3,7 +3,7 @@
 use std::{ffi::CString, thread, time::Duration};
 
 use super::{
-    super::mock::{Account, Id, MEMORY_GPU, Sleeping, world},
+    mock::{Account, Id, MEMORY_GPU, Sleeping, world},
     server::{Config, END, MID, START, Server, text_element},
 };
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    super::mock::{Account, Ask, TOLD_TO_FAIL, world},
+    mock::{Account, Ask, TOLD_TO_FAIL, world},
     server::{Config, END, MID, START, Server, text_element},
 };
 
@@ -36,7 +36,7 @@ fn two_sequences_and_idle_slots(config: &Config) -> Vec<Vec<Ask>> {
 fn sequences_named_by_texts(config: &Config) -> Vec<Vec<Ask>> {
     let mut batches = two_sequences_and_idle_slots(config);
     for ask in batches.iter_mut().flatten().filter(|ask| !ask.is_padding) {
-        ask.id = super::super::mock::Id::Text(c"red".into());
+        ask.id = super::mock::Id::Text(c"red".into());
         ask.set("CORRID", text_element("red"));
     }
     batches

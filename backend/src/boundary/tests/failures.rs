@@ -1,7 +1,7 @@
 //! What happens when a C function fails, when the model panics, and when the controls are not what the client said.
 
 use super::{
-    super::mock::{Account, TOLD_TO_FAIL, world},
+    mock::{Account, TOLD_TO_FAIL, world},
     server::{Config, END, MID, START, Server, encoded, text_element},
 };
 
@@ -280,7 +280,7 @@ fn a_text_that_is_not_the_clients_is_an_error() {
     let config = Config { corrid: Some("TYPE_STRING"), ..Config::direct() };
     let server = Server::running(&config);
     let mut ask = config.ask(START, 7, &[5]);
-    ask.id = super::super::mock::Id::Text(c"blue".into());
+    ask.id = super::mock::Id::Text(c"blue".into());
     assert_eq!(errors(&server.execute([ask])), ["control 'CORRID' says '7' to the model and the request says 'blue'"]);
     server.end();
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{
-    super::mock::{Account, Sleeping, wait_until, wake, world},
+    mock::{Account, Sleeping, wait_until, wake, world},
     numbers::DATATYPES,
     server::{Config, END, MID, START, Server, encoded},
 };

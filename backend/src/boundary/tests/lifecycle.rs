@@ -1,10 +1,8 @@
 //! Loading, making instances, and ending them.
 
 use super::{
-    super::{
-        c,
-        mock::{KIND_GPU, TOLD_TO_FAIL, world},
-    },
+    super::c,
+    mock::{KIND_GPU, TOLD_TO_FAIL, world},
     server::{Config, START, Server},
 };
 

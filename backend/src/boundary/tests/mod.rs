@@ -8,5 +8,6 @@ mod each_call;
 mod failures;
 mod faults;
 mod lifecycle;
+pub(super) mod mock;
 mod numbers;
 mod server;

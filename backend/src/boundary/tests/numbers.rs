@@ -1,7 +1,7 @@
 //! What a right model makes of the numbers of each data type.
 
 use super::{
-    super::mock::{Account, Id},
+    mock::{Account, Id},
     server::{Config, END, MID, START, Server, encoded, text_element},
 };
 

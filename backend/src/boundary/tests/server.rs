@@ -11,8 +11,8 @@ use std::{
 use half::f16;
 use serde_json::{Value, json};
 
-use super::super::{
-    c, entry,
+use super::{
+    super::{c, entry},
     mock::{self, Account, Ask, Id, Instance, Model, StatePointer, Tensor, World, world},
 };
 

@@ -44,18 +44,14 @@ pub(super) struct Hole {
 
 impl Course {
     pub(super) fn draw(network: &Network, patience: Option<Duration>, generator: &mut ChaCha8Rng) -> Self {
-        let mut when = |time: &Option<Distribution>, bytes: &Option<Distribution>| When {
-            time: time.as_ref().map(|drawn| milliseconds(drawn, generator)),
-            bytes: bytes.as_ref().map(|drawn| drawn.draw(generator).into()),
-        };
-        let cut = network.cut.as_ref().map(|cut| Cut { when: when(&cut.after_ms, &cut.after_bytes), by: cut.by });
-        let hole = network.black_hole.as_ref().map(|hole| {
-            let when = when(&hole.after_ms, &hole.after_bytes);
-            (when, hole.for_ms.as_ref())
+        let cut = network.cut.as_ref().map(|cut| {
+            let when = When::draw(cut.after_ms.as_ref(), cut.after_bytes.as_ref(), generator);
+            Cut { when, by: cut.by }
         });
-        let hole = hole.map(|(when, lasts)| {
-            let lasts = lasts.map(|drawn| milliseconds(drawn, generator).min(BLACK_HOLE_MAX));
-            Hole { when, lasts, patience }
+        let hole = network.black_hole.as_ref().map(|hole| Hole {
+            when: When::draw(hole.after_ms.as_ref(), hole.after_bytes.as_ref(), generator),
+            lasts: hole.for_ms.as_ref().map(|drawn| milliseconds(drawn, generator).min(BLACK_HOLE_MAX)),
+            patience,
         });
         // Each direction has draws of its own, because which of them is first depends on the time.
         let mut pace = || Pace::new(network, ChaCha8Rng::seed_from_u64(generator.random()));
@@ -64,23 +60,17 @@ impl Course {
 }
 
 impl When {
+    fn draw(time: Option<&Distribution>, bytes: Option<&Distribution>, generator: &mut ChaCha8Rng) -> Self {
+        let time = time.map(|drawn| milliseconds(drawn, generator));
+        Self { time, bytes: bytes.map(|drawn| drawn.draw(generator).into()) }
+    }
+
     /// Waits until it comes.
     pub(super) async fn comes(&self, gate: &Gate) {
-        let time = async {
-            match self.time {
-                Some(time) => sleep(time).await,
-                None => pending().await,
-            }
-        };
-        let bytes = async {
-            match self.bytes {
-                Some(bytes) => gate.passed(bytes).await,
-                None => pending().await,
-            }
-        };
         tokio::select! {
-            () = time => {}
-            () = bytes => {}
+            () = sleep(self.time.unwrap_or_default()), if self.time.is_some() => {}
+            () = gate.passed(self.bytes.unwrap_or_default()), if self.bytes.is_some() => {}
+            else => pending().await,
         }
     }
 }

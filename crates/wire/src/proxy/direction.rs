@@ -55,13 +55,6 @@ impl Pace {
     }
 }
 
-/// What is under way.
-#[derive(Default)]
-struct InTransit {
-    pieces: VecDeque<(Instant, Vec<u8>)>,
-    bytes: usize,
-}
-
 /// Passes on what comes until its end, which is passed on too.
 ///
 /// # Errors
@@ -72,28 +65,28 @@ pub(super) async fn pass(
     gate: &Gate,
     mut pace: Pace,
 ) -> io::Result<()> {
-    let mut line = InTransit::default();
+    let (mut pieces, mut under_way) = (VecDeque::<(Instant, Vec<u8>)>::new(), 0);
     let mut buffer = vec![0; PIECE];
     let mut end = None;
     loop {
-        let due = line.pieces.front().map(|(due, _)| *due);
+        let due = pieces.front().map(|(due, _)| *due);
         match (due, end.take()) {
             (None, Some(Ok(()))) => return to.shutdown().await,
             (None, Some(Err(error))) => return Err(error),
             (_, unchanged) => end = unchanged,
         }
         tokio::select! {
-            read = from.read(&mut buffer), if end.is_none() && line.bytes < UNDER_WAY_MAX => match read {
+            read = from.read(&mut buffer), if end.is_none() && under_way < UNDER_WAY_MAX => match read {
                 Ok(0) => end = Some(Ok(())),
                 Ok(bytes) => {
-                    line.bytes += bytes;
-                    line.pieces.push_back((pace.due(bytes), buffer[..bytes].to_vec()));
+                    under_way += bytes;
+                    pieces.push_back((pace.due(bytes), buffer[..bytes].to_vec()));
                 }
                 Err(error) => end = Some(Err(error)),
             },
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
-                let (_, piece) = line.pieces.pop_front().expect("it is due");
-                line.bytes -= piece.len();
+                let (_, piece) = pieces.pop_front().expect("it is due");
+                under_way -= piece.len();
                 write(to, &piece, gate, pace.slice).await?;
             }
         }

@@ -1,23 +1,20 @@
 //! What it takes to be let in at an endpoint: TLS, headers, and how connections are kept.
 
-use std::{env, fmt, io, sync::Arc, time::Duration};
+use std::{
+    env, io,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
-use tonic::{
-    codec::CompressionEncoding,
-    metadata::MetadataMap,
-    transport::{Channel, Endpoint as TonicEndpoint},
-};
+use tonic::{codec::CompressionEncoding, transport::Endpoint as TonicEndpoint};
 
 use super::{
     call_error::{CallError, reasons},
-    goaway::{Counts, GoAways},
-    tls::{Protocol, Tls},
+    goaway::GoAways,
+    tls::Tls,
 };
-use crate::{
-    net::{Marks, Socket},
-    proto::grpc_inference_service_client::GrpcInferenceServiceClient as Service,
-};
+use crate::net::Socket;
 use workload::{
     endpoint::Endpoint,
     header::WITHHELD,
@@ -31,11 +28,12 @@ const SAID_MAX: usize = 4096;
 
 /// What it takes to be let in at an endpoint, and how connections are kept there. It is made once for a run, and costs nothing to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Access(Arc<Terms>, Arc<Counts>);
+pub struct Access(Arc<Terms>, Arc<Mutex<GoAways>>);
 
 #[derive(Debug, Default)]
 struct Terms {
-    headers: Headers,
+    /// Each value is marked as one that nobody is shown.
+    headers: HeaderMap,
     /// None where nothing is secured.
     tls: Option<Tls>,
     compression: Compression,
@@ -43,19 +41,6 @@ struct Terms {
     keep_alive: Option<Duration>,
     keep_alive_timeout: Option<Duration>,
     message_bytes_max: Option<usize>,
-}
-
-/// Headers, whose values nobody is shown.
-#[derive(Default)]
-struct Headers(HeaderMap);
-
-/// A connection, made when it is first used, with what every call over it carries.
-#[derive(Clone, Debug)]
-pub struct Conduit {
-    pub(super) channel: Channel,
-    pub(super) access: Access,
-    /// On which of its connections the server said that the client should go away.
-    pub(super) told: Marks,
 }
 
 impl Access {
@@ -74,7 +59,7 @@ impl Access {
             headers.insert(name, value);
         }
         let terms = Terms {
-            headers: Headers(headers),
+            headers,
             tls: target.is_secured().then(|| Tls::new(&target.tls)).transpose()?,
             compression: target.compression,
             connect_timeout: target.connect_timeout_ms.map(Millis::duration),
@@ -88,17 +73,17 @@ impl Access {
     /// What became so far of connections that the server ended in good order.
     #[must_use]
     pub fn gone_away(&self) -> GoAways {
-        self.1.so_far()
+        *self.1.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where that is counted.
-    pub(super) fn go_aways(&self) -> Arc<Counts> {
-        Arc::clone(&self.1)
+    /// Counts it.
+    pub(super) fn count(&self, more: impl FnOnce(&mut GoAways)) {
+        more(&mut self.1.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// The headers that every call carries.
     pub(super) fn headers(&self) -> &HeaderMap {
-        &self.0.headers.0
+        &self.0.headers
     }
 
     /// What a server said, as it may be shown and kept: without the values of headers, which it may repeat, and no longer than anybody
@@ -126,7 +111,7 @@ impl Access {
     }
 
     /// The same as gRPC has it.
-    fn encoding(&self) -> Option<CompressionEncoding> {
+    pub(super) fn encoding(&self) -> Option<CompressionEncoding> {
         match self.0.compression {
             Compression::None => None,
             Compression::Gzip => Some(CompressionEncoding::Gzip),
@@ -156,16 +141,10 @@ impl Access {
         })
     }
 
-    /// A connection to an endpoint.
-    pub(super) async fn connect(&self, endpoint: &Endpoint, protocol: Protocol) -> io::Result<Socket> {
-        let stream = Socket::connect(&endpoint.address()).await?;
-        self.secured(endpoint, stream, protocol).await
-    }
-
     /// A connection that was made to an endpoint, whatever it goes through, secured where it has to be.
-    pub(super) async fn secured(&self, endpoint: &Endpoint, stream: Socket, protocol: Protocol) -> io::Result<Socket> {
+    pub(super) async fn secured(&self, endpoint: &Endpoint, stream: Socket) -> io::Result<Socket> {
         match &self.0.tls {
-            Some(tls) if endpoint.scheme.is_secured() => tls.secure(endpoint, stream, protocol).await,
+            Some(tls) if endpoint.scheme.is_secured() => tls.secure(endpoint, stream).await,
             None if endpoint.scheme.is_secured() => {
                 Err(io::Error::other(format!("{endpoint} is secured, and nothing is known of how")))
             }
@@ -185,53 +164,5 @@ impl Access {
         let is_of_the_connection = matches!(error, CallError::Unreachable(_) | CallError::NotThisProtocol(_));
         let missing = self.0.tls.as_ref().and_then(Tls::refused_caller).filter(|_| is_of_the_connection);
         missing.map_or(error, CallError::NotSecured)
-    }
-}
-
-impl Conduit {
-    /// The channel.
-    #[must_use]
-    pub fn channel(&self) -> &Channel {
-        &self.channel
-    }
-
-    /// A call's message with what every call carries.
-    pub(super) fn request<T>(&self, message: T) -> tonic::Request<T> {
-        let mut request = tonic::Request::new(message);
-        let headers = self.access.headers();
-        if !headers.is_empty() {
-            *request.metadata_mut() = MetadataMap::from_headers(headers.clone());
-        }
-        request
-    }
-
-    /// The service behind it.
-    pub(super) fn service(&self) -> Service<Channel> {
-        let mut service = Service::new(self.channel.clone());
-        if let Some(encoding) = self.access.encoding() {
-            service = service.send_compressed(encoding).accept_compressed(encoding);
-        }
-        if let Some(max) = self.access.message_bytes_max() {
-            service = service.max_decoding_message_size(max);
-        }
-        service
-    }
-
-    /// The same for calls of a codec of one's own.
-    pub(super) fn grpc(&self) -> tonic::client::Grpc<Channel> {
-        let mut grpc = tonic::client::Grpc::new(self.channel.clone());
-        if let Some(encoding) = self.access.encoding() {
-            grpc = grpc.send_compressed(encoding).accept_compressed(encoding);
-        }
-        if let Some(max) = self.access.message_bytes_max() {
-            grpc = grpc.max_decoding_message_size(max);
-        }
-        grpc
-    }
-}
-
-impl fmt::Debug for Headers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
     }
 }

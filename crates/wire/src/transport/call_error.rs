@@ -1,6 +1,6 @@
 //! Why a call failed, and in which words that is told.
 
-use std::{error::Error, fmt, time::Duration};
+use std::{error::Error, fmt, iter, time::Duration};
 
 use tonic::{Code, Status};
 
@@ -40,10 +40,6 @@ impl CallError {
             Self::Refused(text) => Self::Refused(put(text)),
             other @ (Self::TimedOut(_) | Self::Unimplemented | Self::TooLarge(_) | Self::NoEndpoint(_)) => other,
         }
-    }
-
-    pub(super) fn no_endpoint(what: &'static str) -> Self {
-        Self::NoEndpoint(what)
     }
 }
 
@@ -108,18 +104,21 @@ pub(super) fn describe_with_code(status: &Status) -> String {
     if is_from_the_server(status) { format!("{:?}: {}", status.code(), describe(status)) } else { describe(status) }
 }
 
+/// An error and what it came from, innermost last.
+pub(super) fn chain<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
+    iter::successors(Some(error), |&error| error.source())
+}
+
 /// An error and what it came from, innermost last, each said once.
-pub(super) fn reasons(error: &dyn Error) -> String {
+pub(super) fn reasons(error: &(dyn Error + 'static)) -> String {
     let mut texts: Vec<String> = Vec::new();
-    let mut next = Some(error);
-    while let Some(error) = next {
+    for error in chain(error) {
         let text = error.to_string();
         // The library's word for 'it did not work', which says nothing that its cause does not.
         let says_nothing = text == "transport error" && error.source().is_some();
         if !says_nothing && !texts.iter().any(|said| said.contains(&text)) {
             texts.push(text);
         }
-        next = error.source();
     }
     texts.join(": ")
 }

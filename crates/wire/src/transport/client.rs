@@ -2,24 +2,33 @@
 
 use std::time::Duration;
 
-use tonic::{Status, transport::Channel};
+use prost::Message;
+use serde::Deserialize;
+use tonic::{Response, Status, transport::Uri};
+use tonic_prost::ProstCodec;
 
 use super::{
-    access::{Access, Conduit},
+    access::Access,
     call_error::CallError,
-    configuration::config_of,
-    connection::Dialer,
-    goaway::Again,
-    http::{Connections, Rest},
+    conduit::{Conduit, path_of},
+    configuration::{Configuration, config_of},
+    connection::{Dialer, Link},
+    http::Rest,
 };
 use crate::proto::{
-    ModelConfig, ModelConfigRequest, ModelInferRequest, ModelMetadataRequest, ModelMetadataResponse, ModelReadyRequest,
-    ModelRepositoryParameter, ModelStatisticsRequest, RepositoryIndexRequest, RepositoryModelLoadRequest,
-    RepositoryModelUnloadRequest, ServerLiveRequest, ServerMetadataRequest, ServerReadyRequest,
-    grpc_inference_service_client::GrpcInferenceServiceClient as Service, model_metadata_response::TensorMetadata,
-    model_repository_parameter::ParameterChoice as RepositoryParameterChoice,
+    ModelConfigRequest, ModelConfigResponse, ModelInferRequest, ModelInferResponse, ModelMetadataRequest,
+    ModelMetadataResponse, ModelReadyRequest, ModelReadyResponse, ModelRepositoryParameter, ModelStatisticsRequest,
+    ModelStatisticsResponse, ModelStreamInferResponse, RepositoryIndexRequest, RepositoryIndexResponse,
+    RepositoryModelLoadRequest, RepositoryModelLoadResponse, RepositoryModelUnloadRequest,
+    RepositoryModelUnloadResponse, ServerLiveRequest, ServerLiveResponse, ServerMetadataRequest,
+    ServerMetadataResponse, ServerReadyRequest, ServerReadyResponse, model_metadata_response::TensorMetadata,
+    model_repository_parameter::ParameterChoice,
 };
-use workload::{endpoint::Endpoint, model::Counted, tensor::TensorSpec};
+use workload::{
+    endpoint::{Endpoint, Protocol},
+    model::Counted,
+    tensor::TensorSpec,
+};
 
 /// A connection to a server, each call of which has a time limit.
 #[derive(Clone, Debug)]
@@ -38,13 +47,14 @@ enum Over {
 const RETRY_AFTER: Duration = Duration::from_millis(50);
 
 /// What a model's metadata declares.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Declared {
     /// Its inputs.
     pub inputs: Vec<TensorSpec>,
     /// Its outputs.
     pub outputs: Vec<TensorSpec>,
     /// The versions that are served.
+    #[serde(default)]
     pub versions: Vec<String>,
 }
 
@@ -63,18 +73,16 @@ impl Client {
     /// When the endpoint is none.
     pub fn new(endpoint: &Endpoint, access: &Access, limit: Duration) -> Result<Self, CallError> {
         let link = Dialer::to(&endpoint.clone().into(), 0, access, limit).link()?;
-        if endpoint.scheme.is_grpc() {
-            return Ok(Self::over_grpc(link.conduit()?.clone(), limit));
-        }
-        Ok(Self::over_http(link.connections()?.clone(), limit))
+        Self::over(&link, endpoint.scheme.protocol(), limit)
     }
 
-    pub(super) fn over_grpc(conduit: Conduit, limit: Duration) -> Self {
-        Self { over: Over::Grpc(conduit), limit }
-    }
-
-    pub(super) fn over_http(connections: Connections, limit: Duration) -> Self {
-        Self { over: Over::Http(Rest(connections)), limit }
+    /// One whose calls go over a link.
+    pub(super) fn over(link: &Link, protocol: Protocol, limit: Duration) -> Result<Self, CallError> {
+        let over = match protocol {
+            Protocol::Grpc => Over::Grpc(link.conduit()?.clone()),
+            Protocol::Http => Over::Http(Rest(link.connections()?.clone())),
+        };
+        Ok(Self { over, limit })
     }
 
     /// The same with another time limit for each call.
@@ -98,33 +106,23 @@ impl Client {
         }
     }
 
-    /// Makes a call, and again where the server did not take it in.
-    async fn call<Q: Clone, T, F>(
-        &self,
-        conduit: &Conduit,
-        message: Q,
-        call: impl Fn(Service<Channel>, tonic::Request<Q>) -> F,
-    ) -> Result<T, CallError>
+    /// A call over gRPC.
+    async fn call<Q, A>(&self, conduit: &Conduit, method: &str, message: Q) -> Result<A, CallError>
     where
-        F: Future<Output = Result<tonic::Response<T>, Status>>,
+        Q: Message + Clone + 'static,
+        A: Message + Default + Clone + 'static,
     {
-        let answered = async {
-            let mut again = Again::default();
-            loop {
-                match call(conduit.service(), conduit.request(message.clone())).await {
-                    Ok(answer) => return Ok(answer.into_inner()),
-                    Err(status) if again.may_be_tried(&status, conduit) => {}
-                    Err(status) => return Err(CallError::from(&status)),
-                }
-            }
+        let answer = async {
+            let (answer, _) = conduit.call(method, message, ProstCodec::default()).await;
+            answer.map_err(|status| CallError::from(&status))
         };
-        self.limited(answered).await
+        self.limited(answer).await
     }
 
     /// A call's answer, which has to come within the limit.
     async fn limited<T>(&self, call: impl Future<Output = Result<T, CallError>>) -> Result<T, CallError> {
         let access = match &self.over {
-            Over::Grpc(conduit) => &conduit.access,
+            Over::Grpc(conduit) => conduit.access(),
             Over::Http(rest) => rest.0.access(),
         };
         match tokio::time::timeout(self.limit, call).await {
@@ -142,18 +140,13 @@ impl Client {
     /// # Errors
     /// When the call fails.
     pub async fn server_live(&self) -> Result<bool, CallError> {
-        let conduit = match &self.over {
-            Over::Grpc(conduit) => conduit,
-            Over::Http(rest) => return self.limited(rest.is_well("/v2/health/live")).await,
-        };
-        Ok(self
-            .call(
-                conduit,
-                ServerLiveRequest {},
-                |mut service, request| async move { service.server_live(request).await },
-            )
-            .await?
-            .live)
+        match &self.over {
+            Over::Http(rest) => self.limited(rest.is_well(Uri::from_static("/v2/health/live"))).await,
+            Over::Grpc(conduit) => {
+                let ServerLiveResponse { live } = self.call(conduit, "ServerLive", ServerLiveRequest {}).await?;
+                Ok(live)
+            }
+        }
     }
 
     /// Whether the server is ready.
@@ -161,18 +154,13 @@ impl Client {
     /// # Errors
     /// When the call fails.
     pub async fn server_ready(&self) -> Result<bool, CallError> {
-        let conduit = match &self.over {
-            Over::Grpc(conduit) => conduit,
-            Over::Http(rest) => return self.limited(rest.is_well("/v2/health/ready")).await,
-        };
-        Ok(self
-            .call(
-                conduit,
-                ServerReadyRequest {},
-                |mut service, request| async move { service.server_ready(request).await },
-            )
-            .await?
-            .ready)
+        match &self.over {
+            Over::Http(rest) => self.limited(rest.is_well(Uri::from_static("/v2/health/ready"))).await,
+            Over::Grpc(conduit) => {
+                let ServerReadyResponse { ready } = self.call(conduit, "ServerReady", ServerReadyRequest {}).await?;
+                Ok(ready)
+            }
+        }
     }
 
     /// The server's name and version.
@@ -180,16 +168,16 @@ impl Client {
     /// # Errors
     /// When the call fails.
     pub async fn server_name(&self) -> Result<String, CallError> {
-        let conduit = match &self.over {
-            Over::Grpc(conduit) => conduit,
-            Over::Http(rest) => return self.limited(rest.server_name()).await,
+        let (name, version) = match &self.over {
+            Over::Http(rest) => self.limited(rest.server_name()).await?,
+            Over::Grpc(conduit) => {
+                let request = ServerMetadataRequest {};
+                let ServerMetadataResponse { name, version, .. } =
+                    self.call(conduit, "ServerMetadata", request).await?;
+                (name, version)
+            }
         };
-        let metadata = self
-            .call(conduit, ServerMetadataRequest {}, |mut service, request| async move {
-                service.server_metadata(request).await
-            })
-            .await?;
-        Ok(format!("{} {}", metadata.name, metadata.version).trim().to_owned())
+        Ok(format!("{name} {version}").trim().to_owned())
     }
 
     /// Whether a stream of requests can be opened: one is, and closed again with no request in it. Over HTTP
@@ -199,13 +187,16 @@ impl Client {
     /// When it cannot be.
     pub async fn streams(&self) -> Result<(), CallError> {
         let Over::Grpc(conduit) = &self.over else { return Err(CallError::Unimplemented) };
-        let whole = |mut service: Service<Channel>, request: tonic::Request<()>| async move {
-            let request = request.map(|()| tokio_stream::empty());
-            let mut answers = service.model_stream_infer(request).await?.into_inner();
-            while answers.message().await?.is_some() {}
-            Ok(tonic::Response::new(()))
-        };
-        self.call(conduit, (), whole).await
+        let whole = conduit.tried(|mut grpc| {
+            let request = conduit.request(tokio_stream::empty());
+            async move {
+                let codec = ProstCodec::<ModelInferRequest, ModelStreamInferResponse>::default();
+                let mut answers = grpc.streaming(request, path_of("ModelStreamInfer"), codec).await?.into_inner();
+                while answers.message().await?.is_some() {}
+                Ok::<_, Status>(Response::new(()))
+            }
+        });
+        self.limited(async { whole.await.0.map_err(|status| CallError::from(&status)) }).await
     }
 
     /// Whether an inference can be asked for in a call of its own: one is that nothing can come of.
@@ -218,11 +209,8 @@ impl Client {
             Over::Http(rest) => return self.limited(rest.infers(model)).await,
         };
         // One that names no model is told to nobody's statistics.
-        let called = self
-            .call(conduit, ModelInferRequest::default(), |mut service, request| async move {
-                service.model_infer(request).await
-            })
-            .await;
+        let called: Result<ModelInferResponse, _> =
+            self.call(conduit, "ModelInfer", ModelInferRequest::default()).await;
         match called {
             Ok(_) | Err(CallError::Refused(_)) => Ok(()),
             Err(error) => Err(error),
@@ -234,15 +222,14 @@ impl Client {
     /// # Errors
     /// When the call fails.
     pub async fn model_ready(&self, model: &str) -> Result<bool, CallError> {
-        let conduit = match &self.over {
-            Over::Grpc(conduit) => conduit,
-            Over::Http(rest) => return self.limited(rest.model_is_ready(model)).await,
-        };
-        let request = ModelReadyRequest { name: model.to_owned(), ..Default::default() };
-        Ok(self
-            .call(conduit, request, |mut service, request| async move { service.model_ready(request).await })
-            .await?
-            .ready)
+        match &self.over {
+            Over::Http(rest) => self.limited(rest.model_is_ready(model)).await,
+            Over::Grpc(conduit) => {
+                let request = ModelReadyRequest { name: model.to_owned(), ..Default::default() };
+                let ModelReadyResponse { ready } = self.call(conduit, "ModelReady", request).await?;
+                Ok(ready)
+            }
+        }
     }
 
     /// The names of the models that the server has.
@@ -250,16 +237,14 @@ impl Client {
     /// # Errors
     /// When the call fails.
     pub async fn models(&self) -> Result<Vec<String>, CallError> {
-        let conduit = match &self.over {
-            Over::Grpc(conduit) => conduit,
-            Over::Http(rest) => return self.limited(rest.models()).await,
-        };
-        let index = self
-            .call(conduit, RepositoryIndexRequest::default(), |mut service, request| async move {
-                service.repository_index(request).await
-            })
-            .await?;
-        Ok(index.models.into_iter().map(|model| model.name).collect())
+        match &self.over {
+            Over::Http(rest) => self.limited(rest.models()).await,
+            Over::Grpc(conduit) => {
+                let request = RepositoryIndexRequest::default();
+                let RepositoryIndexResponse { models } = self.call(conduit, "RepositoryIndex", request).await?;
+                Ok(models.into_iter().map(|model| model.name).collect())
+            }
+        }
     }
 
     /// Unloads the model and loads it anew, so that its slots are as they were at the first.
@@ -270,29 +255,45 @@ impl Client {
         if self.model_ready(model).await? {
             self.unload(model).await?;
         }
-        let conduit = match &self.over {
-            Over::Grpc(conduit) => conduit,
-            Over::Http(rest) => return self.limited(rest.load(model, None)).await,
-        };
-        let request = RepositoryModelLoadRequest { model_name: model.to_owned(), ..Default::default() };
-        self.call(conduit, request, |mut service, request| async move { service.repository_model_load(request).await })
-            .await?;
-        Ok(())
+        self.load_with(model, None).await
     }
 
     async fn unload(&self, model: &str) -> Result<(), CallError> {
-        let conduit = match &self.over {
-            Over::Grpc(conduit) => conduit,
-            Over::Http(rest) => return self.limited(rest.unload(model)).await,
-        };
-        let request = RepositoryModelUnloadRequest { model_name: model.to_owned(), ..Default::default() };
-        self.call(
-            conduit,
-            request,
-            |mut service, request| async move { service.repository_model_unload(request).await },
-        )
-        .await?;
-        Ok(())
+        match &self.over {
+            Over::Http(rest) => self.limited(rest.unload(model)).await,
+            Over::Grpc(conduit) => {
+                let request = RepositoryModelUnloadRequest { model_name: model.to_owned(), ..Default::default() };
+                let RepositoryModelUnloadResponse {} = self.call(conduit, "RepositoryModelUnload", request).await?;
+                Ok(())
+            }
+        }
+    }
+
+    /// Loads a model with this configuration, in place of what is loaded.
+    ///
+    /// # Errors
+    /// When the call fails; only a server that is told to, as by `--model-control-mode=explicit`, loads models when it is asked.
+    pub async fn load(&self, model: &str, configuration: &Configuration) -> Result<(), CallError> {
+        let json = configuration.to_json().map_err(CallError::Refused)?;
+        self.load_with(model, Some(json)).await
+    }
+
+    /// Loads a model, with a configuration as JSON if there is one.
+    async fn load_with(&self, model: &str, json: Option<String>) -> Result<(), CallError> {
+        match &self.over {
+            Over::Http(rest) => self.limited(rest.load(model, json.as_deref())).await,
+            Over::Grpc(conduit) => {
+                let config = json.map(|json| {
+                    let choice = Some(ParameterChoice::StringParam(json));
+                    ("config".to_owned(), ModelRepositoryParameter { parameter_choice: choice })
+                });
+                let parameters = config.into_iter().collect();
+                let request =
+                    RepositoryModelLoadRequest { model_name: model.to_owned(), parameters, ..Default::default() };
+                let RepositoryModelLoadResponse {} = self.call(conduit, "RepositoryModelLoad", request).await?;
+                Ok(())
+            }
+        }
     }
 
     /// What the model's metadata declares.
@@ -305,49 +306,32 @@ impl Client {
             Over::Http(rest) => return self.limited(rest.declared(model)).await,
         };
         let request = ModelMetadataRequest { name: model.to_owned(), ..Default::default() };
-        let ModelMetadataResponse { inputs, outputs, versions, .. } = self
-            .call(conduit, request, |mut service, request| async move { service.model_metadata(request).await })
-            .await?;
+        let ModelMetadataResponse { inputs, outputs, versions, .. } =
+            self.call(conduit, "ModelMetadata", request).await?;
         let specs = |tensors: Vec<TensorMetadata>| {
-            tensors
-                .into_iter()
-                .map(|TensorMetadata { name, datatype, shape }| TensorSpec { name, datatype, shape })
-                .collect()
+            let spec = |TensorMetadata { name, datatype, shape }| TensorSpec { name, datatype, shape };
+            tensors.into_iter().map(spec).collect()
         };
         Ok(Declared { inputs: specs(inputs), outputs: specs(outputs), versions })
     }
 
-    pub(super) async fn model_config(&self, model: &str) -> Result<ModelConfig, CallError> {
-        let conduit = match &self.over {
-            Over::Grpc(conduit) => conduit,
+    /// The model's configuration.
+    ///
+    /// # Errors
+    /// When the call fails, or brings none.
+    pub async fn configuration(&self, model: &str) -> Result<Configuration, CallError> {
+        let config = match &self.over {
             Over::Http(rest) => {
                 let json = self.limited(rest.configuration(model)).await?;
-                return config_of(&json).map_err(CallError::Refused);
+                config_of(&json).map_err(CallError::Refused)?
+            }
+            Over::Grpc(conduit) => {
+                let request = ModelConfigRequest { name: model.to_owned(), ..Default::default() };
+                let ModelConfigResponse { config } = self.call(conduit, "ModelConfig", request).await?;
+                config.ok_or_else(|| CallError::Refused("the answer holds no configuration".to_owned()))?
             }
         };
-        let request = ModelConfigRequest { name: model.to_owned(), ..Default::default() };
-        let response = self
-            .call(conduit, request, |mut service, request| async move { service.model_config(request).await })
-            .await?;
-        response.config.ok_or_else(|| CallError::Refused("the answer holds no configuration".to_owned()))
-    }
-
-    /// Loads a model with a configuration as JSON.
-    pub(super) async fn load_with(&self, model: &str, json: String) -> Result<(), CallError> {
-        let conduit = match &self.over {
-            Over::Grpc(conduit) => conduit,
-            Over::Http(rest) => return self.limited(rest.load(model, Some(&json))).await,
-        };
-        let parameter =
-            ModelRepositoryParameter { parameter_choice: Some(RepositoryParameterChoice::StringParam(json)) };
-        let request = RepositoryModelLoadRequest {
-            model_name: model.to_owned(),
-            parameters: [("config".to_owned(), parameter)].into(),
-            ..Default::default()
-        };
-        self.call(conduit, request, |mut service, request| async move { service.repository_model_load(request).await })
-            .await?;
-        Ok(())
+        Ok(Configuration(config))
     }
 
     /// What the model's statistics say, all its versions together.
@@ -360,9 +344,7 @@ impl Client {
             Over::Http(rest) => return self.limited(rest.counted(model)).await,
         };
         let request = ModelStatisticsRequest { name: model.to_owned(), ..Default::default() };
-        let statistics = self
-            .call(conduit, request, |mut service, request| async move { service.model_statistics(request).await })
-            .await?;
+        let statistics: ModelStatisticsResponse = self.call(conduit, "ModelStatistics", request).await?;
         let mut counted = Counted::default();
         for version in statistics.model_stats.iter().filter(|version| version.name == model) {
             let requests = version.inference_stats.unwrap_or_default();

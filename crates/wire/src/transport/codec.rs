@@ -34,47 +34,25 @@ pub(super) struct Piece {
     pub(super) is_last: Option<bool>,
 }
 
-/// The codec of one context's streams.
+/// The codec of one context's streams, or of its calls.
 #[derive(Clone, Debug)]
 pub(super) struct StepCodec {
     template: RequestTemplate,
     /// Whether answers come alone, and not as messages of a stream.
     alone: bool,
-}
-
-impl StepCodec {
-    pub(super) fn of_streams(template: RequestTemplate) -> Self {
-        Self { template, alone: false }
-    }
-
-    pub(super) fn of_calls(template: RequestTemplate) -> Self {
-        Self { template, alone: true }
-    }
-}
-
-impl Codec for StepCodec {
-    type Encode = Step;
-    type Decode = Piece;
-    type Encoder = StepEncoder;
-    type Decoder = ReceivedDecoder;
-
-    fn encoder(&mut self) -> StepEncoder {
-        StepEncoder { template: self.template.clone(), id: String::new(), raw: Vec::new() }
-    }
-
-    fn decoder(&mut self) -> ReceivedDecoder {
-        ReceivedDecoder { alone: self.alone }
-    }
-}
-
-#[derive(Debug)]
-pub(super) struct StepEncoder {
-    template: RequestTemplate,
     id: String,
     raw: Vec<u8>,
 }
 
-impl StepEncoder {
+impl StepCodec {
+    pub(super) fn of_streams(template: RequestTemplate) -> Self {
+        Self { template, alone: false, id: String::new(), raw: Vec::new() }
+    }
+
+    pub(super) fn of_calls(template: RequestTemplate) -> Self {
+        Self { alone: true, ..Self::of_streams(template) }
+    }
+
     fn put(&mut self, step: &Step, buffer: &mut impl BufMut) {
         self.id.clear();
         write!(self.id, "{}", step.request).expect("writing to a String does not fail");
@@ -82,7 +60,22 @@ impl StepEncoder {
     }
 }
 
-impl Encoder for StepEncoder {
+impl Codec for StepCodec {
+    type Encode = Step;
+    type Decode = Piece;
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        self.clone()
+    }
+
+    fn decoder(&mut self) -> Self {
+        self.clone()
+    }
+}
+
+impl Encoder for StepCodec {
     type Item = Step;
     type Error = Status;
 
@@ -96,12 +89,7 @@ impl Encoder for StepEncoder {
     }
 }
 
-#[derive(Debug)]
-pub(super) struct ReceivedDecoder {
-    alone: bool,
-}
-
-impl Decoder for ReceivedDecoder {
+impl Decoder for StepCodec {
     type Item = Piece;
     type Error = Status;
 

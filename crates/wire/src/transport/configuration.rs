@@ -2,7 +2,7 @@
 
 use prost_reflect::{DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor};
 
-use super::{call_error::CallError, client::Client, settings::settings};
+use super::settings::settings;
 use crate::proto::{
     DESCRIPTORS, DataType, ModelConfig,
     model_config::SchedulingChoice,
@@ -20,7 +20,7 @@ const UINT64: i32 = 5;
 
 /// A model's configuration, as far as this tool knows its fields.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Configuration(ModelConfig);
+pub struct Configuration(pub(super) ModelConfig);
 
 impl Configuration {
     /// What it says.
@@ -74,7 +74,7 @@ impl Configuration {
         Self(config)
     }
 
-    fn to_json(&self) -> Result<String, String> {
+    pub(super) fn to_json(&self) -> Result<String, String> {
         let mut message = DynamicMessage::new(descriptor()?);
         message.transcode_from(&self.0).map_err(|error| error.to_string())?;
         serde_json::to_string(&message).map_err(|error| error.to_string())
@@ -93,23 +93,4 @@ pub(super) fn config_of(json: &[u8]) -> Result<ModelConfig, String> {
     let message = DynamicMessage::deserialize_with_options(descriptor()?, &mut deserializer, &options)
         .map_err(|error| format!("its model configuration cannot be read: {error}"))?;
     message.transcode_to().map_err(|error| error.to_string())
-}
-
-impl Client {
-    /// The model's configuration.
-    ///
-    /// # Errors
-    /// When the call fails, or brings none.
-    pub async fn configuration(&self, model: &str) -> Result<Configuration, CallError> {
-        Ok(Configuration(self.model_config(model).await?))
-    }
-
-    /// Loads a model with this configuration, in place of what is loaded.
-    ///
-    /// # Errors
-    /// When the call fails; only a server that is told to, as by `--model-control-mode=explicit`, loads models when it is asked.
-    pub async fn load(&self, model: &str, configuration: &Configuration) -> Result<(), CallError> {
-        let json = configuration.to_json().map_err(CallError::Refused)?;
-        self.load_with(model, json).await
-    }
 }

@@ -1,20 +1,11 @@
 //! How connections to a server are made, and how the client ends them.
 
-use std::{
-    path::PathBuf,
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use tokio_util::sync::CancellationToken;
-use tonic::transport::Endpoint as TonicEndpoint;
 
 use super::{
-    access::{Access, Conduit},
-    call_error::CallError,
-    client::Client,
-    dial::{Connector, Dial},
-    http::Connections,
+    access::Access, call_error::CallError, client::Client, conduit::Conduit, dial::Dial, http::Connections,
     process::ClientProcess,
 };
 use crate::{net::Marks, proxy::Path};
@@ -42,11 +33,11 @@ pub struct Dialer {
 }
 
 /// What streams are opened over: a connection, and another one where it is lost; for HTTP as many as there are calls at a time.
-/// None is made before it is used. Beside each is which connections the network took.
+/// None is made before it is used.
 #[derive(Clone, Debug)]
 pub struct Link {
-    grpc: Option<(Conduit, Marks)>,
-    http: Option<(Connections, Marks)>,
+    grpc: Option<Conduit>,
+    http: Option<Connections>,
 }
 
 /// Ends a connection that was made for one stream as no client should, and every one that takes its place. Dropped, it ends the
@@ -72,24 +63,21 @@ impl Link {
     }
 
     /// The connection for gRPC.
-    ///
-    /// # Errors
-    /// When no endpoint of the server speaks it.
-    pub fn conduit(&self) -> Result<&Conduit, CallError> {
-        self.grpc.as_ref().map(|(conduit, _)| conduit).ok_or_else(|| CallError::no_endpoint("gRPC"))
+    pub(super) fn conduit(&self) -> Result<&Conduit, CallError> {
+        self.grpc.as_ref().ok_or(CallError::NoEndpoint("gRPC"))
     }
 
     /// The connections for HTTP.
     pub(super) fn connections(&self) -> Result<&Connections, CallError> {
-        self.http.as_ref().map(|(connections, _)| connections).ok_or_else(|| CallError::no_endpoint("HTTP"))
+        self.http.as_ref().ok_or(CallError::NoEndpoint("HTTP"))
     }
 
     /// Which connections of this way the network took.
     #[must_use]
     pub fn taken(&self, by: Transport) -> Marks {
-        let taken =
-            if by.is_http() { self.http.as_ref().map(|its| &its.1) } else { self.grpc.as_ref().map(|its| &its.1) };
-        taken.cloned().unwrap_or_default()
+        let (grpc, http) = (self.grpc.as_ref().map(Conduit::dial), self.http.as_ref().map(Connections::dial));
+        let dial = if by.is_http() { http } else { grpc };
+        dial.map(|dial| dial.taken.clone()).unwrap_or_default()
     }
 
     /// Makes sure that a connection carries calls.
@@ -97,12 +85,7 @@ impl Link {
     /// # Errors
     /// When it does not.
     pub async fn prove(self, by: Transport, limit: Duration) -> Result<(), CallError> {
-        let client = if by.is_http() {
-            Client::over_http(self.connections()?.clone(), limit)
-        } else {
-            Client::over_grpc(self.conduit()?.clone(), limit)
-        };
-        client.prove().await
+        Client::over(&self, by.protocol(), limit)?.prove().await
     }
 }
 
@@ -135,17 +118,9 @@ impl Dialer {
     /// # Errors
     /// When an address is none.
     pub fn link(&self) -> Result<Link, CallError> {
-        let grpc = self.grpc.as_ref().map(|endpoint| {
-            let (taken, told) = (Marks::default(), Marks::default());
-            let connector = self.connector(endpoint, None, None, taken.clone(), told.clone());
-            Ok::<_, CallError>((self.conduit(&self.access.tonic(endpoint)?, connector, told), taken))
-        });
-        let http = self.http.as_ref().map(|endpoint| {
-            let taken = Marks::default();
-            let connector = self.connector(endpoint, None, None, taken.clone(), Marks::default());
-            (Connections::new(endpoint, connector), taken)
-        });
-        Ok(Link { grpc: grpc.transpose()?, http })
+        let conduit = |at| Ok::<_, CallError>(Conduit::new(&self.access.tonic(at)?, self.dial(at)));
+        let http = self.http.as_ref().map(|at| Connections::new(self.dial(at)));
+        Ok(Link { grpc: self.grpc.as_ref().map(conduit).transpose()?, http })
     }
 
     /// A connection that is made for one stream, and what ends it.
@@ -153,54 +128,36 @@ impl Dialer {
     /// # Errors
     /// When the address is none.
     pub fn made_for_a_stream(&self, over: Connection, by: Transport) -> Result<(Link, Severer), CallError> {
-        let (taken, told, reset) = (Marks::default(), Marks::default(), CancellationToken::new());
-        let (process, how) = if over == Connection::Process {
+        let (how, reset, process) = if over == Connection::Process {
             let process = Arc::<ClientProcess>::default();
-            (Some(Arc::downgrade(&process)), How::Kill(process))
+            (How::Kill(Arc::clone(&process)), None, Some(Arc::downgrade(&process)))
         } else {
-            (None, How::Reset(reset.clone()))
+            let token = CancellationToken::new();
+            (How::Reset(token.clone()), Some(token), None)
         };
-        let connector = |endpoint: &Endpoint| {
-            self.connector(endpoint, Some(reset.clone()), process.clone(), taken.clone(), told.clone())
-        };
-        let (mut grpc, mut http) = (None, None);
-        if let Some(endpoint) = self.http.as_ref().filter(|_| by.is_http()) {
-            http = Some((Connections::new(endpoint, connector(endpoint)), taken.clone()));
-        } else if let Some(endpoint) = self.grpc.as_ref().filter(|_| !by.is_http()) {
-            let tonic = match over {
-                Connection::Narrow => self.access.tonic(endpoint)?.initial_stream_window_size(UNREAD_BYTES),
-                _ => self.access.tonic(endpoint)?,
-            };
-            grpc = Some((self.conduit(&tonic, connector(endpoint), told.clone()), taken.clone()));
+        let dial = |at| Dial { reset, process, ..self.dial(at) };
+        let mut link = Link { grpc: None, http: None };
+        if by.is_http() {
+            link.http = self.http.as_ref().map(|at| Connections::new(dial(at)));
+        } else if let Some(at) = &self.grpc {
+            let mut tonic = self.access.tonic(at)?;
+            if over == Connection::Narrow {
+                tonic = tonic.initial_stream_window_size(UNREAD_BYTES);
+            }
+            link.grpc = Some(Conduit::new(&tonic, dial(at)));
         }
-        Ok((Link { grpc, http }, Severer(how)))
+        Ok((link, Severer(how)))
     }
 
-    /// A connection for gRPC, made with the first call.
-    fn conduit(&self, tonic: &TonicEndpoint, connector: Connector, told: Marks) -> Conduit {
-        Conduit { channel: tonic.connect_with_connector_lazy(connector), access: self.access.clone(), told }
-    }
-
-    fn connector(
-        &self,
-        endpoint: &Endpoint,
-        reset: Option<CancellationToken>,
-        process: Option<Weak<ClientProcess>>,
-        taken: Marks,
-        told: Marks,
-    ) -> Connector {
-        let Self { access, limit, path, program, .. } = self.clone();
-        Connector(Arc::new(Dial {
+    fn dial(&self, endpoint: &Endpoint) -> Dial {
+        Dial {
             endpoint: endpoint.clone(),
-            access,
-            limit,
-            path,
-            program,
-            reset,
-            process,
-            taken,
-            told,
-        }))
+            dialer: self.clone(),
+            reset: None,
+            process: None,
+            taken: Marks::default(),
+            told: Marks::default(),
+        }
     }
 }
 

@@ -1,29 +1,21 @@
 //! HTTP/2 connections that the server ends in good order. The server tells the client to go away (GOAWAY, RFC 9113, 6.8), finishes some of
 //! the streams, and closes the connection. Load balancers do this, and servers that limit the age of connections.
 
-use std::{
-    error::Error,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
-};
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tonic::{Code, Status};
 
 use super::{
-    access::Conduit,
-    call_error::{describe, describe_with_code, is_about_the_call, is_from_the_server},
+    access::Access,
+    call_error::{chain, describe, describe_with_code, is_about_the_call, is_from_the_server},
+    dial::Dial,
     stream::Message,
 };
 use crate::net::{Mark, Marks};
 
 /// How often the client begins one stream or call again.
-const RETRIES_MAX: u32 = 8;
+pub(super) const RETRIES_MAX: u32 = 8;
 
-const HEADER_BYTES: usize = 9;
 const GOAWAY: u8 = 7;
 /// The last stream that the server takes in, and an error code.
 const GOAWAY_BYTES: usize = 8;
@@ -48,54 +40,22 @@ impl GoAways {
     }
 }
 
-/// The same while it is counted.
-#[derive(Debug, Default)]
-pub(super) struct Counts {
-    connections: AtomicU64,
-    retried: AtomicU64,
-    cut: AtomicU64,
-}
-
-impl Counts {
-    pub(super) fn so_far(&self) -> GoAways {
-        let Self { connections, retried, cut } = self;
-        let [connections, retried, cut] = [connections, retried, cut].map(|count| count.load(Relaxed));
-        GoAways { connections, retried, cut }
-    }
-}
-
-/// Counts the tries of one call, or of opening one stream.
-#[derive(Debug, Default)]
-pub(super) struct Again(u32);
-
-impl Again {
-    /// Whether the client begins again on another connection: the server has certainly not processed the stream or call.
-    pub(super) fn may_be_tried(&mut self, status: &Status, conduit: &Conduit) -> bool {
-        let again = self.0 < RETRIES_MAX && is_unprocessed(status);
-        if again {
-            self.0 += 1;
-            conduit.access.go_aways().retried.fetch_add(1, Relaxed);
-        }
-        again
-    }
-}
-
 /// Which connection of a conduit a stream or call is on, as far as the client knows.
 #[derive(Clone, Debug)]
 pub(super) struct Began {
     told: Marks,
-    counts: Arc<Counts>,
+    access: Access,
     /// The first of them that the stream or call can be on. The library begins none on a connection with a GOAWAY.
     first: u64,
 }
 
 impl Began {
-    pub(super) fn now(conduit: &Conduit) -> Self {
-        Self::over(conduit.told.clone(), conduit.access.go_aways())
+    pub(super) fn now(dial: &Dial) -> Self {
+        Self::over(dial.told.clone(), dial.dialer.access.clone())
     }
 
-    fn over(told: Marks, counts: Arc<Counts>) -> Self {
-        Self { first: told.made().max(told.latest() + 1), told, counts }
+    fn over(told: Marks, access: Access) -> Self {
+        Self { first: told.made().max(told.latest() + 1), told, access }
     }
 
     /// The end of a stream that failed with this status.
@@ -109,7 +69,7 @@ impl Began {
         if !is_of_the_connection || !self.told.since(self.first) {
             return None;
         }
-        self.counts.cut.fetch_add(1, Relaxed);
+        self.access.count(|went| went.cut += 1);
         Some(Message::Lapsed(describe(status)))
     }
 }
@@ -122,9 +82,8 @@ fn is_of_the_servers_connection(status: &Status) -> bool {
 
 /// Whether the server has certainly not processed a stream or call that failed with this status. Either it never left the client, or its
 /// number is above the last one of the GOAWAY (RFC 9113, 6.8), or the server refused it unread (RFC 9113, 8.7).
-fn is_unprocessed(status: &Status) -> bool {
-    let mut next = status.source();
-    while let Some(cause) = next {
+pub(super) fn is_unprocessed(status: &Status) -> bool {
+    for cause in chain(status).skip(1) {
         if cause.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_canceled) {
             return true;
         }
@@ -133,7 +92,6 @@ fn is_unprocessed(status: &Status) -> bool {
             let above_the_last = error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR);
             return error.is_remote() && (refused || above_the_last);
         }
-        next = cause.source();
     }
     false
 }
@@ -143,13 +101,13 @@ fn is_unprocessed(status: &Status) -> bool {
 pub(super) struct Watch {
     frames: Frames,
     mark: Mark,
-    counts: Arc<Counts>,
+    access: Access,
     was_told: bool,
 }
 
 impl Watch {
-    pub(super) fn new(mark: Mark, counts: Arc<Counts>) -> Self {
-        Self { frames: Frames::default(), mark, counts, was_told: false }
+    pub(super) fn new(mark: Mark, access: Access) -> Self {
+        Self { frames: Frames::default(), mark, access, was_told: false }
     }
 
     /// Takes in bytes before the library does, which may then make another connection.
@@ -157,79 +115,41 @@ impl Watch {
         if self.frames.tell_to_go_away(bytes) && !self.was_told {
             self.was_told = true;
             self.mark.set();
-            self.counts.connections.fetch_add(1, Relaxed);
+            self.access.count(|went| went.connections += 1);
         }
     }
 }
 
 /// Where in its frames what a server sends is: a server begins with one, and has nothing between them.
-#[derive(Debug)]
-enum Frames {
-    /// So many bytes of a header are there.
-    Header([u8; HEADER_BYTES], usize),
-    /// So many bytes of what a GOAWAY says are there; behind them come so many that are not looked at.
-    GoAway([u8; GOAWAY_BYTES], usize, usize),
-    /// So many bytes are not looked at.
-    Other(usize),
-}
-
-impl Default for Frames {
-    fn default() -> Self {
-        Self::Header([0; HEADER_BYTES], 0)
-    }
+#[derive(Debug, Default)]
+struct Frames {
+    /// What came of a frame's beginning: its header, and of a GOAWAY what it says.
+    beginning: Vec<u8>,
+    /// How many bytes come that are not looked at.
+    skipped: usize,
 }
 
 impl Frames {
     /// Takes bytes in, in whatever pieces they come; whether they tell the client to go away, without an error.
     fn tell_to_go_away(&mut self, mut bytes: &[u8]) -> bool {
         let mut told = false;
-        while !bytes.is_empty() {
-            match self {
-                Self::Other(left) => {
-                    let skipped = bytes.len().min(*left);
-                    bytes = &bytes[skipped..];
-                    *left -= skipped;
-                    if *left == 0 {
-                        *self = Self::default();
-                    }
-                }
-                Self::Header(header, there) => {
-                    if fill(header, there, &mut bytes) {
-                        *self = Self::behind(*header);
-                    }
-                }
-                Self::GoAway(says, there, rest) => {
-                    if fill(says, there, &mut bytes) {
-                        told |= says.ends_with(&NO_ERROR);
-                        *self = Self::after(*rest);
-                    }
-                }
+        loop {
+            let skipped = bytes.len().min(self.skipped);
+            self.skipped -= skipped;
+            bytes = &bytes[skipped..];
+            let Some((byte, behind)) = bytes.split_first() else { return told };
+            self.beginning.push(*byte);
+            bytes = behind;
+            let &[high, middle, low, kind, _, _, _, _, _, ref says @ ..] = self.beginning.as_slice() else { continue };
+            let length = usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low);
+            let looked_at = if kind == GOAWAY && length >= GOAWAY_BYTES { GOAWAY_BYTES } else { 0 };
+            if says.len() == looked_at {
+                told |= says.ends_with(&NO_ERROR);
+                self.skipped = length - looked_at;
+                self.beginning.clear();
             }
         }
-        told
     }
-
-    /// What follows a header.
-    fn behind(header: [u8; HEADER_BYTES]) -> Self {
-        let [high, middle, low, kind, ..] = header;
-        let length = usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low);
-        match length.checked_sub(GOAWAY_BYTES) {
-            Some(rest) if kind == GOAWAY => Self::GoAway([0; GOAWAY_BYTES], 0, rest),
-            _ => Self::after(length),
-        }
-    }
-
-    fn after(left: usize) -> Self {
-        if left == 0 { Self::default() } else { Self::Other(left) }
-    }
-}
-
-/// Moves bytes to where some are there already; whether it is full.
-fn fill(to: &mut [u8], there: &mut usize, from: &mut &[u8]) -> bool {
-    let taken = from.len().min(to.len() - *there);
-    to[*there..*there + taken].copy_from_slice(&from[..taken]);
-    (*there, *from) = (*there + taken, &from[taken..]);
-    *there == to.len()
 }
 
 #[cfg(test)]
@@ -237,6 +157,8 @@ mod tests {
     use std::io;
 
     use super::*;
+
+    const HEADER_BYTES: usize = 9;
 
     fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
         let length = u32::try_from(payload.len()).expect("short").to_be_bytes();
@@ -273,8 +195,8 @@ mod tests {
 
     #[test]
     fn what_begins_is_on_no_connection_that_was_told_before() {
-        let (told, counts) = (Marks::default(), Arc::<Counts>::default());
-        let began = || Began::over(told.clone(), Arc::clone(&counts));
+        let (told, access) = (Marks::default(), Access::default());
+        let began = || Began::over(told.clone(), access.clone());
         let is_lapsed = |began: &Began| {
             let lost = Status::from_error(Box::new(io::Error::from(io::ErrorKind::BrokenPipe)));
             matches!(began.failed(&lost), Message::Lapsed(_))
@@ -291,7 +213,7 @@ mod tests {
         assert!(matches!(on_the_first.failed(&Status::unavailable("enter idle")), Message::Lapsed(_)));
         let timeout = "timeout of the corresponding sequence has been expired";
         assert!(on_the_first.lapsed(&Status::unavailable(timeout)).is_none(), "it is about the request");
-        assert_eq!(counts.so_far(), GoAways { cut: 3, ..GoAways::default() });
+        assert_eq!(access.gone_away(), GoAways { cut: 3, ..GoAways::default() });
     }
 
     #[test]

@@ -1,13 +1,14 @@
 //! The server's metrics: one page of Prometheus text over HTTP.
 
-use std::time::Duration;
+use std::{io, time::Duration};
 
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::{Request, StatusCode, client::conn::http1, header::HOST};
 use hyper_util::rt::TokioIo;
 use prost::bytes::Bytes;
 
-use super::{access::Access, tls::Protocol};
+use super::access::Access;
+use crate::net::Socket;
 use workload::endpoint::Endpoint;
 
 const PENDING: &str = "nv_inference_pending_request_count";
@@ -34,7 +35,7 @@ pub async fn pending_requests(
 /// Why it cannot be told, in one line.
 pub async fn gauge(metrics: &Endpoint, access: &Access, name: &str, limit: Duration) -> Result<u64, String> {
     let page = page_within(metrics, access, limit).await?;
-    gauge_in(&page, name).ok_or_else(|| format!("{}/metrics has no {name}", metrics.uri()))
+    sum_in(&page, name, |_| true).ok_or_else(|| format!("{}/metrics has no {name}", metrics.uri()))
 }
 
 async fn page_within(metrics: &Endpoint, access: &Access, limit: Duration) -> Result<String, String> {
@@ -45,11 +46,11 @@ async fn page_within(metrics: &Endpoint, access: &Access, limit: Duration) -> Re
 }
 
 async fn page(metrics: &Endpoint, access: &Access) -> Result<String, String> {
-    let address = metrics.address();
-    let connection = access.connect(metrics, Protocol::Http1).await.map_err(|error| error.to_string())?;
+    let connection = async { access.secured(metrics, Socket::connect(&metrics.address()).await?).await };
+    let connection = connection.await.map_err(|error: io::Error| error.to_string())?;
     let (mut sender, connection) =
         http1::handshake(TokioIo::new(connection)).await.map_err(|error| error.to_string())?;
-    let request = Request::get("/metrics").header(HOST, &address).body(Empty::<Bytes>::new());
+    let request = Request::get("/metrics").header(HOST, metrics.address()).body(Empty::<Bytes>::new());
     let mut request = request.map_err(|error| error.to_string())?;
     request.headers_mut().extend(access.headers().clone());
     let answer = async {
@@ -70,36 +71,27 @@ async fn page(metrics: &Endpoint, access: &Access) -> Result<String, String> {
 
 /// The sum over the model's versions; none where the page does not have it.
 fn pending_in(page: &str, model: &str) -> Option<u64> {
-    let counts: Vec<_> = page.lines().filter_map(|line| count_in(line, model)).collect();
-    (!counts.is_empty()).then(|| counts.iter().sum())
+    let label = format!("model=\"{}\"", model.replace('\\', r"\\").replace('"', "\\\""));
+    let label_behind_others = format!(",{label}");
+    sum_in(page, PENDING, |labels| labels.starts_with(&label) || labels.contains(&label_behind_others))
 }
 
-/// The count in a line such as `nv_inference_pending_request_count{model="m",version="1"} 0`.
-fn count_in(line: &str, model: &str) -> Option<u64> {
-    let (labels, value) = line.strip_prefix(PENDING)?.strip_prefix('{')?.rsplit_once('}')?;
-    let escaped = model.replace('\\', r"\\").replace('"', "\\\"");
-    let is_of_the_model =
-        labels.starts_with(&format!("model=\"{escaped}\"")) || labels.contains(&format!(",model=\"{escaped}\""));
-    is_of_the_model.then(|| whole(value)).flatten()
-}
-
-/// A value in its line, which may have a time behind it.
-fn whole(value: &str) -> Option<u64> {
-    let value: f64 = value.split_whitespace().next()?.parse().ok()?;
-    // A cast from floating point rounds towards zero and saturates: a negative count is none.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    Some(value as u64)
-}
-
-/// The sum of the gauge's values; none where the page does not have it.
-fn gauge_in(page: &str, name: &str) -> Option<u64> {
+/// The sum of the values in lines such as `name{model="m",version="1"} 0`, or `name 0`, of those whose labels are wanted; none where the
+/// page has no such line.
+fn sum_in(page: &str, name: &str, is_wanted: impl Fn(&str) -> bool) -> Option<u64> {
     let value = |line: &str| {
         let rest = line.strip_prefix(name)?;
-        let value = if rest.starts_with('{') { rest.rsplit_once('}')?.1 } else { rest.strip_prefix(' ')? };
-        whole(value)
+        let (labels, value) = match rest.strip_prefix('{') {
+            Some(rest) => rest.rsplit_once('}')?,
+            None => ("", rest.strip_prefix(' ')?),
+        };
+        // There may be a time behind it.
+        let value: f64 = value.split_whitespace().next().filter(|_| is_wanted(labels))?.parse().ok()?;
+        // A cast from floating point rounds towards zero and saturates: a negative count is none.
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        Some(value as u64)
     };
-    let values: Vec<_> = page.lines().filter_map(value).collect();
-    (!values.is_empty()).then(|| values.iter().sum())
+    page.lines().filter_map(value).reduce(|sum, value| sum + value)
 }
 
 #[cfg(test)]

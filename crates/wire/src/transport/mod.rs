@@ -2,9 +2,9 @@
 
 mod access;
 mod call_error;
-mod calls;
 mod client;
 mod codec;
+mod conduit;
 mod configuration;
 mod connection;
 mod dial;
@@ -19,12 +19,11 @@ mod stream;
 mod template;
 mod tls;
 
-pub use access::{Access, Conduit};
+pub use access::Access;
 pub use call_error::CallError;
 pub use client::{Client, Declared};
 pub use configuration::Configuration;
-pub use connection::Dialer;
-pub use connection::{Link, Severer};
+pub use connection::{Dialer, Link, Severer};
 pub use goaway::GoAways;
 pub use metrics::{gauge, pending_requests};
 pub use stream::{Incoming, Message, Outgoing, Stream};

@@ -21,34 +21,18 @@ pub(super) fn settings(config: &ModelConfig) -> Settings {
         config.parameters.iter().map(|(key, parameter)| (key.clone(), parameter.string_value.clone())).collect();
     let decoupled = config.model_transaction_policy.is_some_and(|policy| policy.decoupled);
     let Some(SchedulingChoice::SequenceBatching(batching)) = &config.scheduling_choice else {
-        return Settings {
-            strategy: None,
-            slots: 0,
-            executed_at_once: 0,
-            queue_delay: Duration::ZERO,
-            idle_limit: DEFAULT_IDLE_LIMIT,
-            implicit_state: false,
-            told_ids: ToldIds::None,
-            told: Told::default(),
-            batches: false,
-            decoupled,
-            iterative: false,
-            parameters,
-        };
+        return Settings { idle_limit: DEFAULT_IDLE_LIMIT, decoupled, parameters, ..Settings::default() };
     };
     let batch = u32::try_from(config.max_batch_size).unwrap_or(0).max(1);
-    let (strategy, slots_of_an_instance) = match &batching.strategy_choice {
+    let (strategy, slots_of_an_instance, queue_delay) = match &batching.strategy_choice {
         Some(StrategyChoice::Oldest(oldest)) => {
             let candidates = u32::try_from(oldest.max_candidate_sequences).unwrap_or(0);
-            (Strategy::Oldest, if candidates > 0 { candidates } else { batch })
+            let slots = if candidates > 0 { candidates } else { batch };
+            (Strategy::Oldest, slots, oldest.max_queue_delay_microseconds)
         }
-        Some(StrategyChoice::Direct(_)) | None => (Strategy::Direct, batch),
+        Some(StrategyChoice::Direct(direct)) => (Strategy::Direct, batch, direct.max_queue_delay_microseconds),
+        None => (Strategy::Direct, batch, 0),
     };
-    let queue_delay = Duration::from_micros(match &batching.strategy_choice {
-        Some(StrategyChoice::Oldest(oldest)) => oldest.max_queue_delay_microseconds,
-        Some(StrategyChoice::Direct(direct)) => direct.max_queue_delay_microseconds,
-        None => 0,
-    });
     let idle_limit = match batching.max_sequence_idle_microseconds {
         0 => DEFAULT_IDLE_LIMIT,
         limit => Duration::from_micros(limit),
@@ -58,7 +42,7 @@ pub(super) fn settings(config: &ModelConfig) -> Settings {
         strategy: Some(strategy),
         slots: instances(config).saturating_mul(slots_of_an_instance),
         executed_at_once: instances(config).saturating_mul(batch),
-        queue_delay,
+        queue_delay: Duration::from_micros(queue_delay),
         idle_limit,
         implicit_state: !batching.state.is_empty(),
         told_ids: told_ids(batching),

@@ -3,23 +3,24 @@
 use std::{
     fmt,
     future::poll_fn,
-    pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
 };
 
+use futures_util::{
+    StreamExt as _, TryStreamExt as _,
+    stream::{self, BoxStream},
+};
 use tokio::sync::mpsc;
-use tokio_stream::Stream as _;
-use tonic::{Streaming, codegen::http::uri::PathAndQuery};
+use tokio_stream::wrappers::ReceiverStream;
 
 use super::{
     access::Access,
-    call_error::{CallError, reasons},
-    calls::{Caller, Calls},
+    call_error::CallError,
     codec::{Piece, StepCodec},
+    conduit::{Conduit, path_of},
     connection::Link,
     gathered::{Gathered, Outstanding},
-    goaway::{Again, Began},
     http::Steps,
     queue::Queue,
     template::RequestTemplate,
@@ -29,8 +30,6 @@ use workload::{
     event::Received,
     sequence::{RequestId, Step},
 };
-
-const PATH: &str = "/inference.GRPCInferenceService/ModelStreamInfer";
 
 /// How many steps may be handed over and not be on the wire yet; more wait.
 const QUEUE: usize = 128;
@@ -50,30 +49,18 @@ pub struct Outgoing(mpsc::Sender<Step>);
 
 /// The end of a stream that brings answers.
 pub struct Incoming {
-    state: State,
+    pieces: Pieces,
     /// Where a request has several answers.
     gathered: Option<Gathered>,
     access: Access,
-    /// Whether the server ended it.
-    ended: bool,
 }
 
-type Opening = Pin<Box<dyn Future<Output = Result<(Streaming<Piece>, Began), Message>> + Send>>;
-
-enum State {
-    /// A server may send no headers before its first response, so steps are sent while this is still under way.
-    Opening(Opening),
-    Open(Box<Streaming<Piece>>, Began),
-    Calls(Box<Calls>),
-}
+/// What comes: pieces of answers, and, as errors, messages that are whole.
+type Pieces = BoxStream<'static, Result<Piece, Message>>;
 
 impl fmt::Debug for Incoming {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.state {
-            State::Opening(_) => "Opening",
-            State::Open(..) => "Open",
-            State::Calls(_) => "Calls",
-        })
+        f.debug_struct("Incoming").finish_non_exhaustive()
     }
 }
 
@@ -99,52 +86,48 @@ impl Stream {
     pub fn open(link: &Link, by: Transport, template: RequestTemplate) -> Result<Self, CallError> {
         let (outgoing, steps) = mpsc::channel(QUEUE);
         let answers = template.parts.answers;
-        let access = if by.is_http() { link.connections()?.access() } else { &link.conduit()?.access }.clone();
-        let outstanding = Outstanding::default();
-        let gathered = answers.are_series().then(|| Gathered::new(answers.count(), outstanding.clone()));
-        let state = match by {
-            Transport::GrpcStream => {
-                Self::streaming(link, template, steps, answers.are_series().then_some(outstanding))?
-            }
+        let access = if by.is_http() { link.connections()?.access() } else { link.conduit()?.access() }.clone();
+        let outstanding = (by.is_stream() && answers.are_series()).then(Outstanding::default);
+        let gathered = outstanding.clone().map(|outstanding| Gathered::new(answers.count(), outstanding));
+        let pieces = match by {
+            Transport::GrpcStream => streaming(link.conduit()?.clone(), template, Queue::new(steps, outstanding)),
             Transport::GrpcUnary => {
-                State::Calls(Box::new(Calls::new(steps, Caller::Grpc(link.conduit()?.clone(), template))))
+                let conduit = link.conduit()?.clone();
+                calls(steps, move |step| conduit.clone().infer(template.clone(), step))
             }
             Transport::Http | Transport::HttpBinary => {
-                let caller = Steps::new(link.connections()?.clone(), template, by == Transport::HttpBinary);
-                State::Calls(Box::new(Calls::new(steps, Caller::Http(Arc::new(caller)))))
+                let caller = Arc::new(Steps::new(link.connections()?.clone(), template, !by.is_json()));
+                calls(steps, move |step| Arc::clone(&caller).call(step))
             }
         };
-        Ok(Self { outgoing: Outgoing(outgoing), incoming: Incoming { state, gathered, access, ended: false } })
+        Ok(Self { outgoing: Outgoing(outgoing), incoming: Incoming { pieces, gathered, access } })
     }
+}
 
-    fn streaming(
-        link: &Link,
-        template: RequestTemplate,
-        steps: mpsc::Receiver<Step>,
-        outstanding: Option<Outstanding>,
-    ) -> Result<State, CallError> {
-        let conduit = link.conduit()?.clone();
-        let steps = Queue::new(steps, outstanding);
-        let opening = async move {
-            let mut again = Again::default();
-            loop {
-                let (mut client, began) = (conduit.grpc(), Began::now(&conduit));
-                if let Err(error) = client.ready().await {
-                    return Err(Message::Broken(reasons(&error)));
-                }
-                let (request, path) = (conduit.request(steps.sending()), PathAndQuery::from_static(PATH));
-                match client.streaming(request, path, StepCodec::of_streams(template.clone())).await {
-                    Ok(response) => {
-                        steps.are_taken_in();
-                        return Ok((response.into_inner(), began));
-                    }
-                    Err(status) if again.may_be_tried(&status, &conduit) => {}
-                    Err(status) => return Err(began.failed(&status)),
-                }
+/// A server may send no headers before its first response, so steps are sent while the stream is still being opened.
+fn streaming(conduit: Conduit, template: RequestTemplate, steps: Queue) -> Pieces {
+    let opening = async move {
+        let open = conduit.tried(|mut grpc| {
+            let (request, codec) = (conduit.request(steps.sending()), StepCodec::of_streams(template.clone()));
+            async move { grpc.streaming(request, path_of("ModelStreamInfer"), codec).await }
+        });
+        match open.await {
+            (Ok(streaming), began) => {
+                steps.are_taken_in();
+                Ok(streaming.map_err(move |status| began.failed(&status)))
             }
-        };
-        Ok(State::Opening(Box::pin(opening)))
-    }
+            (Err(status), began) => Err(began.failed(&status)),
+        }
+    };
+    stream::once(opening).try_flatten().boxed()
+}
+
+/// One call after the other, each when the one before it is answered. Dropping them cancels the one that is under way.
+fn calls<F>(steps: mpsc::Receiver<Step>, call: impl FnMut(Step) -> F + Send + 'static) -> Pieces
+where
+    F: Future<Output = Message> + Send + 'static,
+{
+    ReceiverStream::new(steps).then(call).map(Err).boxed()
 }
 
 impl Outgoing {
@@ -191,39 +174,18 @@ impl Incoming {
         })
     }
 
-    /// What else there is to tell of a stream that ended in good order.
-    fn end(&mut self) -> Message {
-        self.gathered.as_mut().and_then(Gathered::left).map_or(Message::End, Message::Received)
-    }
-
     fn poll_said(&mut self, context: &mut Context<'_>) -> Poll<Message> {
-        loop {
-            match &mut self.state {
-                State::Opening(opening) => match ready!(opening.as_mut().poll(context)) {
-                    Ok((streaming, began)) => self.state = State::Open(Box::new(streaming), began),
-                    Err(message) => return Poll::Ready(message),
-                },
-                State::Calls(calls) => return calls.poll_next(context),
-                State::Open(streaming, began) => {
-                    if self.ended {
-                        return Poll::Ready(self.end());
-                    }
-                    return Poll::Ready(match ready!(Pin::new(streaming.as_mut()).poll_next(context)) {
-                        Some(Ok(piece)) => match &mut self.gathered {
-                            None => Message::Received(piece.received),
-                            Some(gathered) => match gathered.take(piece) {
-                                Some(received) => Message::Received(received),
-                                None => continue,
-                            },
-                        },
-                        None => {
-                            self.ended = true;
-                            self.end()
-                        }
-                        Some(Err(status)) => began.failed(&status),
-                    });
-                }
+        while let Some(piece) = ready!(self.pieces.poll_next_unpin(context)) {
+            let received = match (piece, &mut self.gathered) {
+                (Err(message), _) => return Poll::Ready(message),
+                (Ok(piece), None) => Some(piece.received),
+                (Ok(piece), Some(gathered)) => gathered.take(piece),
+            };
+            if let Some(received) = received {
+                return Poll::Ready(Message::Received(received));
             }
         }
+        // What else there is to tell of a stream that ended in good order.
+        Poll::Ready(self.gathered.as_mut().and_then(Gathered::left).map_or(Message::End, Message::Received))
     }
 }

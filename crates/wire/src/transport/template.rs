@@ -18,7 +18,7 @@ use crate::proto::{
 use workload::{
     answers::Answers,
     model::Model,
-    number::Datatype,
+    number::{Datatype, Number},
     sequence::{Flaw, Special, Step, WireId},
     tensor::Shape,
 };
@@ -61,6 +61,74 @@ impl Parts {
     /// Whether a step carries END: what ends by itself would end too early if it were told to.
     pub(super) fn ends(&self, step: &Step) -> bool {
         step.end && !self.answers.are_iterative()
+    }
+
+    /// What the request that a step is says.
+    pub(super) fn said(&self, step: &Step) -> Said<'_> {
+        let mut said = Said {
+            id: self.id.clone().into(),
+            version: None,
+            input: &self.input,
+            datatype: self.datatype.name(),
+            shape: self.shape.of(step.value.elements()),
+            elements: self.shape.spread(step.value).collect(),
+            is_short: false,
+            other_output: None,
+            has_input: true,
+        };
+        if let Some(flaw) = step.flaw() {
+            said.spoil(flaw);
+        }
+        said
+    }
+}
+
+/// What a request says, with the flaw that it has.
+pub(super) struct Said<'a> {
+    pub(super) id: ParameterChoice,
+    pub(super) version: Option<&'static str>,
+    pub(super) input: &'a str,
+    pub(super) datatype: &'static str,
+    pub(super) shape: Vec<i64>,
+    pub(super) elements: Vec<Number>,
+    /// Bytes are left out.
+    pub(super) is_short: bool,
+    pub(super) other_output: Option<&'static str>,
+    pub(super) has_input: bool,
+}
+
+impl Said<'_> {
+    fn spoil(&mut self, flaw: Flaw) {
+        match flaw {
+            Flaw::IdZero => self.id = ParameterChoice::Int64Param(0),
+            Flaw::IdEmpty => self.id = ParameterChoice::StringParam(String::new()),
+            Flaw::IdTooLong => self.id = ParameterChoice::StringParam("x".repeat(TOO_LONG)),
+            Flaw::IdOfOtherType => self.id = ParameterChoice::BoolParam(true),
+            Flaw::OtherOutput => self.other_output = Some("NO_SUCH_OUTPUT"),
+            Flaw::OtherVersion => self.version = Some("999"),
+            Flaw::ShortData => self.is_short = true,
+            Flaw::NoInput => self.has_input = false,
+            Flaw::BatchOfTwo => {
+                self.elements.extend_from_within(..);
+                if let Some(batch) = self.shape.first_mut() {
+                    *batch = 2;
+                }
+            }
+            Flaw::OtherType => self.datatype = Datatype::named(self.datatype).map_or("FP32", Datatype::other),
+            Flaw::OtherShape => self.shape.push(1),
+            Flaw::OtherInput => self.input = "NO_SUCH_INPUT",
+        }
+    }
+
+    /// The bytes of its elements.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.elements.iter().for_each(|element| element.put(&mut bytes));
+        if self.is_short {
+            // Fewer bytes than an element has; of a text not even its length.
+            bytes.truncate(3.min(bytes.len().saturating_sub(1)));
+        }
+        bytes
     }
 }
 
@@ -115,24 +183,27 @@ impl RequestTemplate {
     }
 
     /// The request that a step with a flaw is; seldom enough to be put together from what is encoded.
-    fn flawed(&self, step: &Step, flaw: Flaw, id: String) -> ModelInferRequest {
-        let mut bytes = self.same.to_vec();
-        bytes.extend_from_slice(self.flags(step));
-        self.put_input(step, &mut bytes);
-        let mut request = ModelInferRequest::decode(bytes.as_slice()).expect("it was encoded here");
-        request.id = id;
-        let mut raw = Vec::new();
-        self.parts.shape.spread(step.value).for_each(|part| part.put(&mut raw));
-        request.raw_input_contents = vec![raw];
-        request.spoil(flaw);
+    fn flawed(&self, step: &Step, id: &str) -> ModelInferRequest {
+        let said = self.parts.said(step);
+        let same = [&*self.same, self.flags(step)].concat();
+        let mut request = ModelInferRequest::decode(same.as_slice()).expect("it was encoded here");
+        id.clone_into(&mut request.id);
+        said.version.unwrap_or_default().clone_into(&mut request.model_version);
+        request.outputs.extend(said.other_output.map(requested));
+        request.inputs.clear();
+        if said.has_input {
+            request.raw_input_contents.push(said.bytes());
+            let (name, datatype) = (said.input.to_owned(), said.datatype.to_owned());
+            request.inputs.push(InferInputTensor { name, datatype, shape: said.shape, ..Default::default() });
+        }
+        request.parameters.extend([parameter("sequence_id", said.id)]);
         request
     }
 
     /// Puts the request that a step is, of this name; `raw` is room for its elements.
     pub(super) fn put(&self, step: &Step, id: &str, raw: &mut Vec<u8>, buffer: &mut impl BufMut) {
-        if let Some(Special::Flaw(flaw)) = step.special {
-            let request = self.flawed(step, flaw, id.to_owned());
-            buffer.put_slice(&request.encode_to_vec());
+        if step.flaw().is_some() {
+            buffer.put_slice(&self.flawed(step, id).encode_to_vec());
             return;
         }
         if let Some(Special::TimeoutUs(us)) = step.special {
@@ -180,50 +251,7 @@ impl From<WireId> for ParameterChoice {
 }
 
 /// The fewest bytes of a text that is too long for a correlation ID.
-pub(super) const TOO_LONG: usize = 129;
-/// Names of what there is not.
-pub(super) const NO_SUCH_INPUT: &str = "NO_SUCH_INPUT";
-pub(super) const NO_SUCH_OUTPUT: &str = "NO_SUCH_OUTPUT";
-pub(super) const NO_SUCH_VERSION: &str = "999";
-
-impl ModelInferRequest {
-    /// Gives a request that is right a flaw.
-    fn spoil(&mut self, flaw: Flaw) {
-        let mut id = |choice| self.parameters.extend([parameter("sequence_id", choice)]);
-        match flaw {
-            Flaw::IdZero => id(ParameterChoice::Int64Param(0)),
-            Flaw::IdEmpty => id(ParameterChoice::StringParam(String::new())),
-            Flaw::IdTooLong => id(ParameterChoice::StringParam("x".repeat(TOO_LONG))),
-            Flaw::IdOfOtherType => id(ParameterChoice::BoolParam(true)),
-            Flaw::OtherOutput => self.outputs.push(requested(NO_SUCH_OUTPUT)),
-            Flaw::OtherVersion => NO_SUCH_VERSION.clone_into(&mut self.model_version),
-            Flaw::ShortData => self.raw_input_contents.iter_mut().for_each(shorten),
-            Flaw::NoInput => {
-                self.inputs.clear();
-                self.raw_input_contents.clear();
-            }
-            Flaw::BatchOfTwo => {
-                self.raw_input_contents.iter_mut().for_each(|bytes| bytes.extend_from_within(..));
-                self.inputs.iter_mut().filter_map(|input| input.shape.first_mut()).for_each(|batch| *batch = 2);
-            }
-            Flaw::OtherType => {
-                self.inputs.iter_mut().for_each(|input| other_type(&input.datatype).clone_into(&mut input.datatype));
-            }
-            Flaw::OtherShape => self.inputs.iter_mut().for_each(|input| input.shape.push(1)),
-            Flaw::OtherInput => self.inputs.iter_mut().for_each(|input| NO_SUCH_INPUT.clone_into(&mut input.name)),
-        }
-    }
-}
-
-/// Leaves fewer bytes than an element has; of a text not even its length.
-pub(super) fn shorten(bytes: &mut Vec<u8>) {
-    bytes.truncate(3.min(bytes.len().saturating_sub(1)));
-}
-
-/// Another type, with as many bytes to an element where there is one.
-pub(super) fn other_type(datatype: &str) -> &'static str {
-    Datatype::named(datatype).map_or("FP32", Datatype::other)
-}
+const TOO_LONG: usize = 129;
 
 fn requested(output: &str) -> InferRequestedOutputTensor {
     InferRequestedOutputTensor { name: output.to_owned(), ..Default::default() }

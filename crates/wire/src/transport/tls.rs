@@ -24,15 +24,9 @@ use tokio::{
 };
 use tokio_rustls::{TlsConnector, TlsStream};
 
+use super::call_error::chain;
 use crate::net::Socket;
 use workload::{endpoint::Endpoint, scenario};
-
-/// What is spoken over a secured connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Protocol {
-    Http2,
-    Http1,
-}
 
 /// Secures connections.
 #[derive(Clone)]
@@ -106,15 +100,12 @@ impl Tls {
     }
 
     /// Secures a connection to an endpoint, whatever it goes through.
-    pub(super) async fn secure(&self, endpoint: &Endpoint, stream: Socket, protocol: Protocol) -> io::Result<Socket> {
+    pub(super) async fn secure(&self, endpoint: &Endpoint, stream: Socket) -> io::Result<Socket> {
         let name = match &self.server_name {
             Some(name) => name.clone(),
             None => name_of(endpoint)?,
         };
-        let config = match protocol {
-            Protocol::Http2 => &self.http2,
-            Protocol::Http1 => &self.http1,
-        };
+        let config = if endpoint.scheme.is_grpc() { &self.http2 } else { &self.http1 };
         match TlsConnector::from(Arc::clone(config)).connect(name, stream).await {
             Ok(stream) => Ok(TlsStream::from(stream).into()),
             Err(error) => Err(io::Error::new(error.kind(), TlsFailure(self.explain(endpoint, &error)))),
@@ -304,14 +295,9 @@ impl Error for TlsFailure {}
 
 /// Why no connection could be secured, where that is what an error comes from.
 pub(super) fn tls_failure(error: &(dyn Error + 'static)) -> Option<String> {
-    let mut next = Some(error);
-    while let Some(error) = next {
+    chain(error).find_map(|error| {
         let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
         let inner = inner.and_then(|inner| inner.downcast_ref::<TlsFailure>());
-        if let Some(failure) = inner.or_else(|| error.downcast_ref()) {
-            return Some(failure.to_string());
-        }
-        next = error.source();
-    }
-    None
+        inner.or_else(|| error.downcast_ref()).map(ToString::to_string)
+    })
 }

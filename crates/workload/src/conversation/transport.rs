@@ -37,6 +37,13 @@ impl Row {
 }
 
 impl Transport {
+    /// The names of all as a sentence has them, each between such quotes.
+    #[must_use]
+    pub fn listed(quote: &str) -> String {
+        let [first @ .., last] = Self::ALL.map(|transport| format!("{quote}{transport}{quote}"));
+        format!("{} or {last}", first.join(", "))
+    }
+
     /// What has to be spoken at an endpoint.
     #[must_use]
     pub fn protocol(self) -> Protocol {

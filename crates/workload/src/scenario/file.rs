@@ -7,7 +7,11 @@ use toml::{
     de::{DeTable, DeValue, Deserializer},
 };
 
-use super::{DEFAULT, Distribution, Population, Scenario, reference::key_at, wording::plain};
+use super::{
+    DEFAULT, Distribution, Population, Scenario,
+    reference::{Key, key_at},
+    wording::plain,
+};
 
 /// What the default scenario is called.
 const DEFAULT_NAME: &str = "l0-sequence-stress";
@@ -211,7 +215,7 @@ fn without_secrets(key: Option<&str>, problem: String) -> String {
 
 /// What is said of a number of which its type allows more than its key does.
 fn within_the_range_of(key: Option<&str>, problem: String) -> String {
-    let takes = key.and_then(key_at).map_or("", |known| known.takes);
+    let takes = key.and_then(key_at).map_or_else(String::new, Key::takes);
     let is_range =
         takes.split_once(" to ").is_some_and(|(from, to)| from.parse::<u64>().is_ok() && to.parse::<u64>().is_ok());
     match problem.strip_prefix("it has to be a whole number from ").and_then(|rest| rest.split_once(", and is ")) {
@@ -292,7 +296,7 @@ impl fmt::Display for ScenarioError {
         }
         write!(f, ": {}", self.problem)?;
         let known = self.key.as_deref().and_then(key_at);
-        known.map_or(Ok(()), |key| write!(f, " ({} takes {}: {})", key.path, key.takes, key.what))
+        known.map_or(Ok(()), |key| write!(f, " ({} takes {}: {})", key.path, key.takes(), key.what))
     }
 }
 

@@ -1,14 +1,23 @@
 //! Every key of a scenario file, in one place: what `scenarios --keys` prints, and what error messages say of a key.
 
+use crate::conversation::Transport;
+
 /// A key of a scenario file.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
     /// Where it stands; `patterns.common` and `claims` take names as keys.
     pub path: &'static str,
-    /// What it takes.
-    pub takes: &'static str,
+    takes: &'static str,
     /// What it is for.
     pub what: &'static str,
+}
+
+impl Key {
+    /// What it takes.
+    #[must_use]
+    pub fn takes(&self) -> String {
+        self.takes.replace("TRANSPORT", &Transport::listed("\""))
+    }
 }
 
 macro_rules! keys {
@@ -55,7 +64,7 @@ keys! {
     "values.uniform" "{ min, max }" "inputs from min to max, which the model's type has modulo its width";
     "values.list" "list of numbers" "one of these inputs, likewise";
     "values.elements" "{ min, max }" "over how many elements, 1 to 1024, an input is spread where the model's shape leaves that open: each has to be answered with the sum; without it one";
-    "sending.transport" "\"grpc-stream\", \"grpc-unary\", \"http\" or \"http-binary\"" "how steps travel: over a stream, or as calls, each when the one before it is answered, http in JSON; replaced by --transport [default: grpc-stream; http-binary where there is no gRPC endpoint]";
+    "sending.transport" "TRANSPORT" "how steps travel: over a stream, or as calls, each when the one before it is answered, http in JSON; replaced by --transport [default: grpc-stream; http-binary where there is no gRPC endpoint]";
     "sending.stream" "\"per-sequence\" or \"per-context\"" "how long a gRPC stream lives";
     "sending.connection" "\"per-context\" or \"per-worker\"" "who shares a connection";
     "sending.reuse" "\"pipelined\" or \"after-answer\"" "when an ID's next START is sent: at once, or after the END's answer";
@@ -114,10 +123,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::{
-        conversation::Transport,
-        scenario::{DEFAULT, Overrides, Scenario, Source},
-    };
+    use crate::scenario::{DEFAULT, Overrides, Scenario, Source};
 
     /// The paths of a table, down to where names are keys and to distributions.
     fn paths(table: &toml::Table, path: &str, out: &mut BTreeSet<String>) {
@@ -136,7 +142,8 @@ mod tests {
     #[test]
     fn the_key_of_transports_names_them_all() {
         let key = KEYS.iter().find(|key| key.path == "sending.transport").expect("a key");
-        let named: Vec<_> = key.takes.split('"').skip(1).step_by(2).collect();
+        let takes = key.takes();
+        let named: Vec<_> = takes.split('"').skip(1).step_by(2).collect();
         assert_eq!(named, Transport::NAMES);
     }
 

@@ -203,7 +203,7 @@ fn each_step_has_the_shape_of_its_own_elements() {
             let value = datatype.number(-1000).of_elements(elements);
             let request = RequestId { worker: 1, context: 2, sequence: 3, step: 4 };
             let step = Step { request, pattern: Pattern::Valid, start: true, end: false, value, of: 6, special: None };
-            let read = |encoder: &mut StepEncoder, step: Step| {
+            let read = |encoder: &mut StepCodec, step: Step| {
                 let mut bytes = Vec::new();
                 encoder.put(&step, &mut bytes);
                 ModelInferRequest::decode(bytes.as_slice()).expect("a request")

@@ -22,12 +22,12 @@ use self::{compression::Problem, pool::Pool};
 use super::{
     access::Access,
     call_error::{CallError, reasons, too_large},
-    dial::Connector,
+    dial::Dial,
     stream::Message,
     template::RequestTemplate,
     tls::tls_failure,
 };
-use workload::{endpoint::Endpoint, scenario::Compression, sequence::Step};
+use workload::{scenario::Compression, sequence::Step};
 
 /// The most bytes of an answer, as it comes and taken apart, where the target says nothing else; more are not read.
 const BODY_MAX: usize = 16 << 20;
@@ -45,7 +45,6 @@ const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove
 pub(super) struct Connections {
     pool: Arc<Pool>,
     host: HeaderValue,
-    access: Access,
 }
 
 /// How the steps of one context are called.
@@ -100,22 +99,23 @@ struct Body {
 }
 
 impl Connections {
-    pub(super) fn new(endpoint: &Endpoint, connector: Connector) -> Self {
-        let access = connector.0.access.clone();
-        let host = HeaderValue::try_from(endpoint.address()).expect("an endpoint's host is one of a URI");
-        Self { pool: Arc::new(Pool::new(connector)), host, access }
+    pub(super) fn new(dial: Dial) -> Self {
+        let host = HeaderValue::try_from(dial.endpoint.address()).expect("an endpoint's host is one of a URI");
+        Self { pool: Arc::new(Pool::new(dial)), host }
+    }
+
+    /// How they are made.
+    pub(super) fn dial(&self) -> &Dial {
+        &self.pool.dial
     }
 
     /// What it takes to be let in.
     pub(super) fn access(&self) -> &Access {
-        &self.access
+        &self.dial().dialer.access
     }
 
-    async fn exchange<P>(&self, method: Method, path: P, body: Body) -> Result<Answered, Failure>
-    where
-        P: TryInto<Uri, Error: Into<hyper::http::Error>>,
-    {
-        let mut request = self.request(method, path, body)?;
+    async fn exchange(&self, method: Method, at: Uri, body: Body) -> Result<Answered, Failure> {
+        let mut request = self.request(method, at, body)?;
         let (connection, response) = loop {
             let (mut connection, idle) = self.pool.take().await?;
             match connection.try_send_request(request).await {
@@ -129,7 +129,7 @@ impl Connections {
             }
         };
         let (head, body) = response.into_parts();
-        let most = self.access.message_bytes_max().unwrap_or(BODY_MAX);
+        let most = self.access().message_bytes_max().unwrap_or(BODY_MAX);
         let body = Limited::new(body, most).collect().await.map_err(|error| {
             if error.is::<LengthLimitError>() { Failure::TooLarge(most) } else { Failure::Other(reasons(&*error)) }
         })?;
@@ -138,13 +138,10 @@ impl Connections {
         Ok(Answered { status: head.status, headers: head.headers, body })
     }
 
-    fn request<P>(&self, method: Method, path: P, body: Body) -> Result<Request<Full<Bytes>>, Failure>
-    where
-        P: TryInto<Uri, Error: Into<hyper::http::Error>>,
-    {
+    fn request(&self, method: Method, at: Uri, body: Body) -> Result<Request<Full<Bytes>>, Failure> {
         let Body { bytes, json_bytes, is_inference } = body;
-        let compression = if is_inference { self.access.compression() } else { Compression::None };
-        let mut request = Request::builder().method(method).uri(path).header(HOST, &self.host);
+        let compression = if is_inference { self.access().compression() } else { Compression::None };
+        let mut request = Request::builder().method(method).uri(at).header(HOST, &self.host);
         request = match json_bytes {
             Some(bytes) => request.header(CONTENT_TYPE, &BYTES_AND_JSON).header(&HEADER_LENGTH, bytes),
             None if bytes.is_empty() => request,
@@ -155,8 +152,8 @@ impl Connections {
         }
         let body = Full::from(compression::compress(compression, bytes));
         let mut request = request.body(body).map_err(|error| Failure::Other(reasons(&error)))?;
-        if !self.access.headers().is_empty() {
-            request.headers_mut().extend(self.access.headers().clone());
+        if !self.access().headers().is_empty() {
+            request.headers_mut().extend(self.access().headers().clone());
         }
         Ok(request)
     }
@@ -164,18 +161,15 @@ impl Connections {
 
 impl Steps {
     pub(super) fn new(connections: Connections, template: RequestTemplate, binary: bool) -> Self {
-        Self { place: infer::place_of(&template.parts), connections, template, binary }
+        Self { place: path_of(&template.parts.model, "/infer"), connections, template, binary }
     }
 
     /// Sends a step, and brings what came of it.
     pub(super) async fn call(self: Arc<Self>, step: Step) -> Message {
         let infer::Encoded { elsewhere, json_bytes, body } = infer::encode(&self.template.parts, &step, self.binary);
         let body = Body { bytes: body, json_bytes, is_inference: true };
-        let answered = match elsewhere {
-            None => self.connections.exchange(Method::POST, self.place.clone(), body).await,
-            Some(path) => self.connections.exchange(Method::POST, path, body).await,
-        };
-        match answered {
+        let at = elsewhere.unwrap_or_else(|| self.place.clone());
+        match self.connections.exchange(Method::POST, at, body).await {
             Ok(answered) => answer::message(&step, &answered),
             Err(failure @ Failure::Lapsed(_)) => Message::Lapsed(failure.to_string()),
             Err(failure) => Message::Broken(failure.to_string()),
@@ -202,8 +196,13 @@ fn over_http(why: &str) -> String {
 }
 
 /// The path of a model, and what comes below it.
-fn path_of(model: &str, below: &str) -> String {
-    format!("/v2/models/{}{below}", utf8_percent_encode(model, UNRESERVED))
+fn path_of(model: &str, below: &str) -> Uri {
+    path_under("/v2/models", model, below)
+}
+
+fn path_under(models: &str, model: &str, below: &str) -> Uri {
+    let path = format!("{models}/{}{below}", utf8_percent_encode(model, UNRESERVED));
+    path.parse().expect("what a path cannot hold is escaped")
 }
 
 impl Answered {

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use super::{super::dial::Connector, Failure};
+use super::{super::dial::Dial, Failure};
 use http_body_util::Full;
 use hyper::{
     body::Bytes,
@@ -22,13 +22,13 @@ pub(super) type Connection = SendRequest<Full<Bytes>>;
 
 /// Connections, each made when all others carry a call.
 pub(super) struct Pool {
-    connector: Connector,
+    pub(super) dial: Dial,
     idle: Mutex<Vec<(Connection, Instant)>>,
 }
 
 impl Pool {
-    pub(super) fn new(connector: Connector) -> Self {
-        Self { connector, idle: Mutex::default() }
+    pub(super) fn new(dial: Dial) -> Self {
+        Self { dial, idle: Mutex::default() }
     }
 
     /// A connection that carries nothing, and for how long it has carried nothing, where it is not new; nobody else has it until it is
@@ -40,7 +40,7 @@ impl Pool {
                 return Ok((connection, Some(since.elapsed())));
             }
         }
-        let stream = self.connector.connect().await.map_err(Failure::Connect)?;
+        let stream = self.dial.connect().await.map_err(Failure::Connect)?;
         let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(Failure::Call)?;
         // What becomes of it is told to the call that it carries.
         tokio::spawn(connection);

@@ -1,14 +1,14 @@
 //! The calls before and after a run, over HTTP.
 
-use hyper::{Method, StatusCode};
+use hyper::{Method, StatusCode, Uri};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::json;
 
 use super::{
     super::{call_error::CallError, client::Declared},
-    Body, Connections, over_http, path_of,
+    Body, Connections, over_http, path_of, path_under,
 };
-use workload::{model::Counted, scenario::Compression, tensor::TensorSpec};
+use workload::{model::Counted, scenario::Compression};
 
 /// Calls to one server.
 #[derive(Clone, Debug)]
@@ -24,21 +24,6 @@ struct Server {
 #[derive(Deserialize)]
 struct Listed {
     name: String,
-}
-
-#[derive(Deserialize)]
-struct Metadata {
-    inputs: Vec<TensorMetadata>,
-    outputs: Vec<TensorMetadata>,
-    #[serde(default)]
-    versions: Vec<String>,
-}
-
-#[derive(Deserialize)]
-struct TensorMetadata {
-    name: String,
-    datatype: String,
-    shape: Vec<i64>,
 }
 
 #[derive(Deserialize)]
@@ -73,8 +58,8 @@ struct Count {
 
 impl Rest {
     /// Whether the server, or a model, is live or ready.
-    pub(in crate::transport) async fn is_well(&self, path: &str) -> Result<bool, CallError> {
-        let answered = self.0.exchange(Method::GET, path, Body::default()).await?;
+    pub(in crate::transport) async fn is_well(&self, at: Uri) -> Result<bool, CallError> {
+        let answered = self.0.exchange(Method::GET, at, Body::default()).await?;
         match answered.status {
             StatusCode::OK => Ok(true),
             StatusCode::BAD_REQUEST | StatusCode::SERVICE_UNAVAILABLE => Ok(false),
@@ -87,7 +72,7 @@ impl Rest {
     pub(in crate::transport) async fn infers(&self, model: &str) -> Result<(), CallError> {
         let ask = async |is_inference| {
             let body = Body { bytes: b"{}".to_vec(), is_inference, ..Body::default() };
-            let answered = self.0.exchange(Method::POST, &path_of(model, "/infer"), body).await?;
+            let answered = self.0.exchange(Method::POST, path_of(model, "/infer"), body).await?;
             match (answered.restricts(), answered.error()) {
                 (false, Some(why)) => Ok((answered.status, why)),
                 (false, None) if answered.status == StatusCode::OK => Ok((answered.status, String::new())),
@@ -107,46 +92,41 @@ impl Rest {
     }
 
     pub(in crate::transport) async fn model_is_ready(&self, model: &str) -> Result<bool, CallError> {
-        self.is_well(&path_of(model, "/ready")).await
+        self.is_well(path_of(model, "/ready")).await
     }
 
-    pub(in crate::transport) async fn server_name(&self) -> Result<String, CallError> {
-        let Server { name, version } = self.get("/v2").await?;
-        Ok(format!("{name} {version}").trim().to_owned())
+    pub(in crate::transport) async fn server_name(&self) -> Result<(String, String), CallError> {
+        let Server { name, version } = self.get(Uri::from_static("/v2")).await?;
+        Ok((name, version))
     }
 
     pub(in crate::transport) async fn models(&self) -> Result<Vec<String>, CallError> {
-        let body = self.bytes(Method::POST, "/v2/repository/index", Vec::new()).await?;
+        let body = self.bytes(Method::POST, Uri::from_static("/v2/repository/index"), Vec::new()).await?;
         let models: Vec<Listed> = read(&body)?;
         Ok(models.into_iter().map(|model| model.name).collect())
     }
 
     pub(in crate::transport) async fn unload(&self, model: &str) -> Result<(), CallError> {
-        self.bytes(Method::POST, &repository_path(model, "unload"), Vec::new()).await.map(drop)
+        self.bytes(Method::POST, repository_path(model, "unload"), Vec::new()).await.map(drop)
     }
 
     /// Loads a model, with a configuration as JSON if there is one.
     pub(in crate::transport) async fn load(&self, model: &str, config: Option<&str>) -> Result<(), CallError> {
         let body = config.map(|config| json!({ "parameters": { "config": config } }).to_string().into_bytes());
-        self.bytes(Method::POST, &repository_path(model, "load"), body.unwrap_or_default()).await.map(drop)
+        self.bytes(Method::POST, repository_path(model, "load"), body.unwrap_or_default()).await.map(drop)
     }
 
     pub(in crate::transport) async fn declared(&self, model: &str) -> Result<Declared, CallError> {
-        let Metadata { inputs, outputs, versions } = self.get(&path_of(model, "")).await?;
-        let specs = |tensors: Vec<TensorMetadata>| {
-            let spec = |TensorMetadata { name, datatype, shape }| TensorSpec { name, datatype, shape };
-            tensors.into_iter().map(spec).collect()
-        };
-        Ok(Declared { inputs: specs(inputs), outputs: specs(outputs), versions })
+        self.get(path_of(model, "")).await
     }
 
     /// The model's configuration as JSON.
     pub(in crate::transport) async fn configuration(&self, model: &str) -> Result<Vec<u8>, CallError> {
-        self.bytes(Method::GET, &path_of(model, "/config"), Vec::new()).await
+        self.bytes(Method::GET, path_of(model, "/config"), Vec::new()).await
     }
 
     pub(in crate::transport) async fn counted(&self, model: &str) -> Result<Counted, CallError> {
-        let Statistics { model_stats } = self.get(&path_of(model, "/stats")).await?;
+        let Statistics { model_stats } = self.get(path_of(model, "/stats")).await?;
         let mut counted = Counted::default();
         for version in model_stats.iter().filter(|version| version.name == model) {
             counted.success += version.inference_stats.success.count;
@@ -157,18 +137,18 @@ impl Rest {
         Ok(counted)
     }
 
-    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, CallError> {
-        read(&self.bytes(Method::GET, path, Vec::new()).await?)
+    async fn get<T: DeserializeOwned>(&self, at: Uri) -> Result<T, CallError> {
+        read(&self.bytes(Method::GET, at, Vec::new()).await?)
     }
 
-    async fn bytes(&self, method: Method, path: &str, body: Vec<u8>) -> Result<Vec<u8>, CallError> {
-        let answered = self.0.exchange(method, path, Body { bytes: body, ..Body::default() }).await?;
+    async fn bytes(&self, method: Method, at: Uri, body: Vec<u8>) -> Result<Vec<u8>, CallError> {
+        let answered = self.0.exchange(method, at, Body { bytes: body, ..Body::default() }).await?;
         if answered.status == StatusCode::OK { Ok(answered.body.into()) } else { Err(answered.refusal()) }
     }
 }
 
-fn repository_path(model: &str, what: &str) -> String {
-    path_of(model, &format!("/{what}")).replacen("/v2/", "/v2/repository/", 1)
+fn repository_path(model: &str, what: &str) -> Uri {
+    path_under("/v2/repository/models", model, &format!("/{what}"))
 }
 
 fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, CallError> {

@@ -12,7 +12,7 @@ use super::*;
 use crate::transport::{Client, Declared, Link, Stream};
 use workload::{
     conversation::Transport,
-    endpoint::{Endpoints, Scheme},
+    endpoint::{Endpoint, Endpoints, Scheme},
     event::{Code, Received},
     number::Datatype,
     scenario::{Overrides, Scenario, Source},

@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use super::c;
+use super::super::c;
 
 /// What a function says that was told to fail.
 pub(super) const TOLD_TO_FAIL: &str = "this call was told to fail";
@@ -279,7 +279,7 @@ pub(super) fn wake() {
 }
 
 /// Records that the backend begins to sleep. Returns whether the sleep is over; else the backend has to sleep.
-pub(super) fn sleep(time: Duration) -> bool {
+pub(in crate::boundary) fn sleep(time: Duration) -> bool {
     let mut world = world();
     world.slept.push(time);
     CHANGED.notify_all();
@@ -292,13 +292,13 @@ pub(super) fn sleep(time: Duration) -> bool {
 }
 
 /// Records that an execution hangs.
-pub(super) fn hangs() {
+pub(in crate::boundary) fn hangs() {
     world().has_hung = true;
     CHANGED.notify_all();
 }
 
 /// The clock was read.
-pub(super) fn tick() {
+pub(in crate::boundary) fn tick() {
     let mut world = world();
     world.clock_readings += 1;
     let panics = world.clock_panics_at == Some(world.clock_readings);

@@ -1,0 +1,139 @@
+//! Calls and streams over gRPC.
+
+use std::{io, sync::Arc};
+
+use hyper_util::rt::TokioIo;
+use tokio_util::io::InspectReader;
+use tonic::{
+    Response, Status,
+    client::Grpc,
+    codec::Codec,
+    codegen::http::uri::PathAndQuery,
+    metadata::MetadataMap,
+    transport::{Channel, Endpoint as TonicEndpoint, Uri},
+};
+use tower::service_fn;
+
+use super::{
+    access::Access,
+    call_error::{describe, is_from_the_server},
+    codec::StepCodec,
+    dial::Dial,
+    goaway::{Began, RETRIES_MAX, Watch, is_unprocessed},
+    stream::Message,
+    template::RequestTemplate,
+};
+use workload::{
+    event::{Code, Received},
+    sequence::Step,
+};
+
+/// A connection, made when it is first used, with what every call over it carries.
+#[derive(Clone, Debug)]
+pub(super) struct Conduit {
+    channel: Channel,
+    dial: Arc<Dial>,
+}
+
+impl Conduit {
+    pub(super) fn new(tonic: &TonicEndpoint, dial: Dial) -> Self {
+        let dial = Arc::new(dial);
+        let dials = Arc::clone(&dial);
+        let connector = service_fn(move |_: Uri| {
+            let dial = Arc::clone(&dials);
+            async move {
+                let stream = dial.connect().await?;
+                let mut watch = Watch::new(dial.told.connection(), dial.dialer.access.clone());
+                Ok::<_, io::Error>(TokioIo::new(InspectReader::new(stream, move |bytes: &[u8]| watch.came(bytes))))
+            }
+        });
+        Self { channel: tonic.connect_with_connector_lazy(connector), dial }
+    }
+
+    /// How it is made.
+    pub(super) fn dial(&self) -> &Dial {
+        &self.dial
+    }
+
+    pub(super) fn access(&self) -> &Access {
+        &self.dial.dialer.access
+    }
+
+    /// A call's message with what every call carries.
+    pub(super) fn request<T>(&self, message: T) -> tonic::Request<T> {
+        let mut request = tonic::Request::new(message);
+        let headers = self.access().headers();
+        if !headers.is_empty() {
+            *request.metadata_mut() = MetadataMap::from_headers(headers.clone());
+        }
+        request
+    }
+
+    fn grpc(&self) -> Grpc<Channel> {
+        let mut grpc = Grpc::new(self.channel.clone());
+        if let Some(encoding) = self.access().encoding() {
+            grpc = grpc.send_compressed(encoding).accept_compressed(encoding);
+        }
+        if let Some(max) = self.access().message_bytes_max() {
+            grpc = grpc.max_decoding_message_size(max);
+        }
+        grpc
+    }
+
+    /// Sends a step in a call of its own, and brings what came of it.
+    pub(super) async fn infer(self, template: RequestTemplate, step: Step) -> Message {
+        match self.call("ModelInfer", step, StepCodec::of_calls(template)).await {
+            (Ok(piece), _) => Message::Received(piece.received),
+            (Err(status), began) => began.lapsed(&status).unwrap_or_else(|| refusal(&step, &status)),
+        }
+    }
+
+    /// A call's answer, and what connection it went over.
+    pub(super) async fn call<C>(&self, method: &str, message: C::Encode, codec: C) -> (Result<C::Decode, Status>, Began)
+    where
+        C: Codec<Encode: Clone + Send + Sync + 'static, Decode: Send + Sync + 'static> + Clone,
+    {
+        self.tried(|mut grpc| {
+            let (request, path, codec) = (self.request(message.clone()), path_of(method), codec.clone());
+            async move { grpc.unary(request, path, codec).await }
+        })
+        .await
+    }
+
+    /// Makes a call, or opens a stream, and again on another connection where the server has certainly not processed it.
+    pub(super) async fn tried<T, F>(&self, call: impl Fn(Grpc<Channel>) -> F) -> (Result<T, Status>, Began)
+    where
+        F: Future<Output = Result<Response<T>, Status>>,
+    {
+        let mut tries = 0;
+        loop {
+            let (mut grpc, began) = (self.grpc(), Began::now(&self.dial));
+            let answer = match grpc.ready().await {
+                Ok(()) => call(grpc).await,
+                Err(error) => Err(Status::from_error(error.into())),
+            };
+            match answer {
+                Err(status) if tries < RETRIES_MAX && is_unprocessed(&status) => {
+                    tries += 1;
+                    self.access().count(|went| went.retried += 1);
+                }
+                answer => return (answer.map(Response::into_inner), began),
+            }
+        }
+    }
+}
+
+/// An error that a call ended with, which has the server's word or the library's.
+fn refusal(step: &Step, status: &Status) -> Message {
+    if !is_from_the_server(status) {
+        return Message::Broken(describe(status));
+    }
+    let code = u16::try_from(i32::from(status.code())).ok().map(Code::Grpc);
+    let result = Err(status.message().to_owned());
+    Message::Received(Received { id: step.request.to_string(), result, code, outputs: 0 })
+}
+
+/// Where a method of the protocol is called.
+pub(super) fn path_of(method: &str) -> PathAndQuery {
+    format!("/inference.GRPCInferenceService/{method}").parse().expect("a method's name can be in a path")
+}
