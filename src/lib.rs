@@ -6,7 +6,7 @@
 #[path = "../tests/support/long.rs"]
 mod rounds;
 
-pub mod recorder;
+mod recorder;
 
 pub mod preflight;
 

@@ -7,7 +7,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{Batch, Batches, Gap, TapsAreGone};
+use super::tap::{Batch, Batches, Gap, TapsAreGone};
 use oracle::{
     Explainer, LongestWait, Occupancy, Violation, ViolationKind,
     history::{Scene, Spool},
