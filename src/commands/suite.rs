@@ -95,6 +95,7 @@ pub(super) fn suite(args: &SuiteArgs) -> Result<u8, CommandFailure> {
             let setup = Setup {
                 scenario,
                 seed,
+                given: None,
                 hints: args.endpoint.hints(),
                 fail_fast: false,
                 embedded: args.endpoint.embedded,

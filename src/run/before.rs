@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc;
 
 use super::{
-    Given, Observer, Prepared, RunError, Setup, disturbance::Hands, health::Looker, shared::Shared,
+    Observer, Prepared, RunError, Setup, disturbance::Hands, health::Looker, passes::longest_pauses, shared::Shared,
     threads::thread_count,
 };
 use crate::{
@@ -46,12 +46,9 @@ impl Drop for Begun {
 
 impl Prepared {
     /// A run that can begin, and its history, which has the first line.
-    pub(super) async fn new(
-        setup: Setup,
-        given: Option<Given>,
-        observer: &mut dyn Observer,
-    ) -> Result<(Self, Option<Spool>), RunError> {
-        let Setup { scenario, seed, hints, fail_fast, embedded, recording, restart, program, server_memory } = setup;
+    pub(super) async fn new(setup: Setup, observer: &mut dyn Observer) -> Result<(Self, Option<Spool>), RunError> {
+        let Setup { scenario, seed, given, hints, fail_fast, embedded, recording, restart, program, server_memory } =
+            setup;
         let access = Access::new(&scenario.target).map_err(RunError::Access)?;
         if let Some(why) = scenario.lacks_an_endpoint() {
             return Err(RunError::Endpoint(why));
@@ -65,7 +62,7 @@ impl Prepared {
         preflight.probe(&scenario, &access).await.map_err(RunError::Endpoint)?;
         if let Some(given) = &given {
             // What is drawn pauses once in a sequence; a conversation that is given may keep its slot by many short pauses.
-            preflight.limits = RunLimits::with_pauses(&scenario, &preflight.model, given.longest_pauses());
+            preflight.limits = RunLimits::with_pauses(&scenario, &preflight.model, longest_pauses(given));
         }
         let looker = Looker::new(&scenario, &access, preflight.tells_readiness(), server_memory)
             .await

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use workload::{
     arithmetic::Arithmetic,
     conversation::{Act, Connection, Lane, Transport},
-    event::{ContextId, Nanos},
+    event::{ContextId, Cut, Nanos},
     scenario::Window,
     sequence::{Pattern, RequestId, Step},
 };
@@ -30,16 +30,14 @@ pub(super) struct StreamContext {
 }
 
 /// What a context does next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Open(Lane, Connection, Transport),
     /// To be told with [`StreamContext::on_sent`] when it is done; all others count as done.
     Send(Lane, Step),
     HalfClose(Lane),
     Close(Lane),
-    Cancel(Lane),
-    Reset(Lane),
-    Kill(Lane),
+    End(Lane, Cut),
     /// Nothing for so many microseconds, and what comes is not read.
     StopReading(u64),
     /// Nothing until an answer comes, or this time.
@@ -116,9 +114,9 @@ impl StreamContext {
                 }
                 Act::HalfClose { lane } => Some(Next::HalfClose(lane)),
                 Act::Close { lane } => Some(Next::Close(lane)),
-                Act::Cancel { lane } => Some(Next::Cancel(lane)),
-                Act::Reset { lane } => Some(Next::Reset(lane)),
-                Act::Kill { lane } => Some(Next::Kill(lane)),
+                Act::Cancel { lane } => Some(Next::End(lane, Cut::Cancelled)),
+                Act::Reset { lane } => Some(Next::End(lane, Cut::Reset)),
+                Act::Kill { lane } => Some(Next::End(lane, Cut::Killed)),
                 Act::StopReading { us } => Some(Next::StopReading(us)),
             };
             self.pause_ends = None;
@@ -312,7 +310,7 @@ mod tests {
         context.on_outcome(Lane::FIRST, sent[0].request);
         assert_eq!(context.next(100), Next::Wait(Some(5100)));
         assert_eq!(context.next(5099), Next::Wait(Some(5100)));
-        assert_eq!(context.next(5100), Next::Cancel(Lane::FIRST));
+        assert_eq!(context.next(5100), Next::End(Lane::FIRST, Cut::Cancelled));
         assert_eq!(context.next(5100), Next::Wait(None), "until the lane is forgotten");
         context.forget(Lane::FIRST);
         assert_eq!(context.next(5100), Next::Done);

@@ -8,13 +8,6 @@ use workload::{
     sequence::Pattern,
 };
 
-/// Conversations that are held as they stand, in place of what a scenario draws.
-#[derive(Clone, Debug)]
-pub struct Given {
-    /// The conversations of all workers; those of one worker are held one after the other, and none begins before its time.
-    pub conversations: Vec<Conversation>,
-}
-
 /// The passes of one worker.
 pub(super) enum Passes {
     Drawn { plan: Box<WorkerPlan>, pacer: Pacer, manner: Manner, issued: u64 },
@@ -32,29 +25,26 @@ pub(super) struct Held {
     pub(super) not_before: Duration,
 }
 
-impl Given {
-    /// The longest that a conversation pauses in all.
-    pub(super) fn longest_pauses(&self) -> Duration {
-        let pauses = |conversation: &Conversation| {
-            let each = conversation.acts.iter().map(|act| match act {
-                Act::Pause { us } | Act::StopReading { us } => Duration::from_micros(*us),
-                _ => Duration::ZERO,
-            });
-            each.fold(Duration::ZERO, Duration::saturating_add)
-        };
-        self.conversations.iter().map(pauses).max().unwrap_or_default()
-    }
-
-    /// What a worker holds of them.
-    pub(super) fn of_worker(&self, worker: u32) -> Passes {
-        let own = self.conversations.iter().filter(|conversation| conversation.worker == worker);
-        let mut left: Vec<_> = own.cloned().collect();
-        left.sort_by_key(|conversation| conversation.at_us);
-        Passes::Given(left.into())
-    }
+/// The longest that a conversation pauses in all.
+pub(super) fn longest_pauses(given: &[Conversation]) -> Duration {
+    let pauses = |conversation: &Conversation| {
+        let each = conversation.acts.iter().map(|act| match act {
+            Act::Pause { us } | Act::StopReading { us } => Duration::from_micros(*us),
+            _ => Duration::ZERO,
+        });
+        each.fold(Duration::ZERO, Duration::saturating_add)
+    };
+    given.iter().map(pauses).max().unwrap_or_default()
 }
 
 impl Passes {
+    /// What a worker holds of the conversations that are given.
+    pub(super) fn of_given(given: &[Conversation], worker: u32) -> Self {
+        let mut left: Vec<_> = given.iter().filter(|its| its.worker == worker).cloned().collect();
+        left.sort_by_key(|conversation| conversation.at_us);
+        Self::Given(left.into())
+    }
+
     /// The next pass; none where the worker is done.
     pub(super) fn next(&mut self, elapsed: Duration) -> Option<Held> {
         match self {

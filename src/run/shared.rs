@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    Given, Progress,
+    Progress,
     disturbance::Disturbances,
     gate::Gate,
     phases::Phases,
@@ -23,6 +23,7 @@ use wire::{
     transport::{Access, Dialer, Link},
 };
 use workload::{
+    conversation::Conversation,
     event::Nanos,
     scenario::{Population, Scenario},
     seed::Seed,
@@ -36,7 +37,7 @@ pub(super) struct Shared {
     pub(super) scenario: Scenario,
     pub(super) seed: Seed,
     /// What is sent in place of what the scenario draws.
-    pub(super) given: Option<Given>,
+    pub(super) given: Option<Vec<Conversation>>,
     pub(super) preflight: Preflight,
     pub(super) access: Access,
     fail_fast: bool,
@@ -60,7 +61,7 @@ impl Shared {
     pub(super) fn new(
         scenario: Scenario,
         seed: Seed,
-        given: Option<Given>,
+        given: Option<Vec<Conversation>>,
         (preflight, access): (Preflight, Access),
         fail_fast: bool,
         program: Option<PathBuf>,

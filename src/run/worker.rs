@@ -4,7 +4,7 @@ use std::{cell::RefCell, rc::Rc, sync::Arc, time::Duration};
 
 use super::{
     context::StreamContext,
-    driver::{Driver, End},
+    driver::Driver,
     out::Out,
     passes::{Held, Passes},
     shared::Shared,
@@ -97,7 +97,7 @@ impl Worker {
         driver.context.begin(pattern, acts, self.sequences_begun);
         self.sequences_begun += sequences;
         // After a cut the rest of the pass is left out: its ID is in doubt, and the next pass begins with a new stream.
-        if driver.converse(&self.out).await == End::Suspicious {
+        if matches!(driver.converse(&self.out).await, Ok(true)) {
             driver.close_all(&self.out).await;
         }
     }
@@ -105,7 +105,7 @@ impl Worker {
 
 fn passes(shared: &Shared, worker: u32) -> Passes {
     if let Some(given) = &shared.given {
-        return given.of_worker(worker);
+        return Passes::of_given(given, worker);
     }
     let scenario = &shared.scenario;
     Passes::Drawn {

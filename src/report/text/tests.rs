@@ -7,7 +7,7 @@ mod runs;
 use super::*;
 use crate::{
     preflight::{every_part_note, tests::every_message},
-    run::{ResourceError, RunError},
+    run::{RunError, too_few_files},
 };
 use oracle::{CountBounds, Leak, ViolationKind, diagnosis::Cause, history::Kept};
 use workload::{model::Counted, scenario::ServerAction};
@@ -154,7 +154,7 @@ fn every_message_with_all_its_variants() {
         RunError::Endpoint(why()),
         RunError::Access(why()),
         RunError::History(why()),
-        RunError::Resources(ResourceError::new(1000, 500)),
+        RunError::Resources(too_few_files(1000, 500)),
     ];
     let errors = errors.map(|error| format!("{error}\n"));
     let before = every_message().map(|(title, lines)| (title, lines.concat()));
