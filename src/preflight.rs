@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use self::{
     computes::{arithmetic, check_answers, check_json, value_bits},
-    configured::{Configured, loaded_in_phases},
+    configured::{also_with, configured, loaded_in_phases, may_become_oldest, may_differ_in_length},
     parts::{is_missing, missing, note},
     shapes::check_elements,
 };
@@ -201,32 +201,23 @@ impl Preflight {
             }
             None => hints,
         };
-        let mut unreadable = None;
-        let has_statistics = match client.counted(name).await {
-            Ok(_) => true,
-            Err(error) => {
-                // A server may be built or set up without them.
-                unreadable = Some(error);
-                false
-            }
-        };
-        parts.push(Part::of(Wanted::Statistics, unreadable.as_ref()));
+        // A server may be built or set up without them.
+        let no_statistics = client.counted(name).await.err();
+        parts.push(Part::of(Wanted::Statistics, no_statistics.as_ref()));
         let server = client.server_name().await.ok().filter(|server| !server.is_empty());
-        let mut known = Configured::new(name, settings.as_ref(), hints, &mut notes)?;
+        let mut known = configured(name, settings.as_ref(), hints, &mut notes)?;
         if !settings.as_ref().is_some_and(|settings| settings.implicit_state) {
-            known.may_become_oldest(scenario);
+            may_become_oldest(&mut known, scenario);
         }
         if let Some(configuration) = &configuration {
-            known.also_with(&loaded_in_phases(configuration, scenario));
+            also_with(&mut known, &loaded_in_phases(configuration, scenario));
         }
-        known.may_differ_in_length(scenario);
-        if let Some(error) = unreadable {
-            notes.push(note(Wanted::Statistics, &error));
-        }
+        may_differ_in_length(&mut known, scenario);
+        notes.extend(no_statistics.iter().map(|error| note(Wanted::Statistics, error)));
         let arithmetic = arithmetic(name, settings.as_ref(), (datatype, &shape), scenario, &mut told, &mut notes)?;
         check_answers(name, arithmetic.answers, scenario)?;
-        let mut model = known.model(name, server, (input, output), shape, arithmetic);
-        model.version = declared.newest().map(str::to_owned);
+        let version = declared.newest().map(str::to_owned);
+        let mut model = Model { version, server, input, output, shape, arithmetic, ..known };
         if model.version.is_none() {
             let what = "the model's version, because the server does not say which versions it has";
             notes.push(Note::NotChecked(what.to_owned()));
@@ -237,6 +228,7 @@ impl Preflight {
         }
         notes.extend(sends_after_answers(scenario, &model));
         notes.extend(calls(scenario));
+        let has_statistics = no_statistics.is_none();
         Ok(Self { limits: RunLimits::new(scenario, &model), model, parts, has_statistics, told, notes })
     }
 }

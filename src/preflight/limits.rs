@@ -110,33 +110,12 @@ fn passage(population: &Population) -> Duration {
 mod tests {
     use super::*;
     use workload::{
-        arithmetic::Arithmetic,
         model::Turn,
         scenario::{Overrides, Source},
-        tensor::{Shape, TensorSpec},
     };
 
     fn model(execution: Duration) -> Model {
-        let tensor = || TensorSpec { name: String::new(), datatype: String::new(), shape: Vec::new() };
-        Model {
-            name: String::new(),
-            version: None,
-            server: None,
-            input: tensor(),
-            output: tensor(),
-            shape: Shape::default(),
-            arithmetic: Arithmetic::default(),
-            strategy: None,
-            slots: None,
-            slots_in_phases: None,
-            idle_limit: None,
-            execution,
-            turn: Turn::default(),
-            told_ids: workload::model::ToldIds::None,
-            batches: true,
-            mixes_pipelined: None,
-            controls: None,
-        }
+        Model { execution, batches: true, ..Model::default() }
     }
 
     #[test]
