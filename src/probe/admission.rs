@@ -43,7 +43,7 @@ impl Preflight {
             are_taken &= self.takes_texts(scenario, access, by, (CorrelationId(id), form)).await?;
         }
         if are_taken {
-            self.parts.push(Part::there(Wanted::TextIds));
+            self.parts.push(Part::of(Wanted::TextIds, None));
         }
         Ok(())
     }
