@@ -230,9 +230,6 @@ struct Prepared {
     hands: Hands,
     looker: Looker,
     shared: Arc<Shared>,
-    hints: Hints,
-    /// The history's file.
-    history: Option<PathBuf>,
 }
 
 impl RunResult {

@@ -45,7 +45,7 @@ impl Prepared {
         interrupts: &mut mpsc::Receiver<()>,
     ) -> Result<Driven, RunError> {
         let shared = &self.shared;
-        let drain = shared.scenario.limits.drain_ms.duration();
+        let drain = shared.setup.scenario.limits.drain_ms.duration();
         let (taps, collector, mut seen) = self.collector(spool);
         let cpu_before = cpu_us();
         let collected = collector.start();

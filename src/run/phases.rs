@@ -101,7 +101,7 @@ pub(super) struct Conducted {
 pub(super) async fn conduct(shared: &Shared, hands: &Hands) -> Conducted {
     let mut conducted = Conducted::default();
     let mut goes_on = unless_stopped(shared, shared.gate.opened()).await;
-    for (index, phase) in shared.scenario.phases.iter().enumerate() {
+    for (index, phase) in shared.setup.scenario.phases.iter().enumerate() {
         let Phase { name, pause_ms, server } = phase;
         let pause = tokio::time::sleep(pause_ms.map_or(Duration::ZERO, Millis::duration));
         goes_on = goes_on && unless_stopped(shared, pause).await;

@@ -46,7 +46,7 @@ pub(super) fn work(shared: &Arc<Shared>, taps: &Taps, aborted: &watch::Receiver<
         let (shared, tap, aborted) = (Arc::clone(shared), taps.tap(), aborted.clone());
         return Ok(Box::pin(async move { run_workers(0, 1, &shared, tap, aborted).await }));
     }
-    let threads = thread_count(&shared.scenario);
+    let threads = shared.threads.len();
     let runtime = |_| runtime::Builder::new_current_thread().enable_all().build();
     let runtimes: Result<Vec<_>, _> = (0..threads).map(runtime).collect();
     let runtimes = runtimes.map_err(|error| format!("cannot start a runtime thread: {error}"))?;
@@ -91,7 +91,7 @@ async fn run_workers(
 ) -> Result<Tally, String> {
     let recorder = Rc::new(RefCell::new(recorder(shared).with_tap(tap)));
     let local = LocalSet::new();
-    let indices = (0..shared.scenario.workers()).skip(thread).step_by(threads);
+    let indices = (0..shared.setup.scenario.workers()).skip(thread).step_by(threads);
     let workers = indices.map(|index| Worker::new(index, thread, Arc::clone(shared), Rc::clone(&recorder)));
     let workers = workers.collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string());
     let mut running = JoinSet::new();
@@ -143,7 +143,7 @@ async fn keep_flushing(recorder: &RefCell<Recorder>) {
 
 /// Makes the workers' connections, so many at a time that the server can take them in.
 async fn connect(workers: &[Worker], shared: &Shared) -> Result<(), String> {
-    let limit = shared.scenario.limits.connect_ms.duration();
+    let limit = shared.setup.scenario.limits.connect_ms.duration();
     let mut waiting = workers.iter().flat_map(Worker::connections);
     let mut under_way = JoinSet::new();
     loop {
@@ -161,8 +161,8 @@ async fn connect(workers: &[Worker], shared: &Shared) -> Result<(), String> {
 }
 
 fn recorder(shared: &Shared) -> Recorder {
-    let Shared { scenario, preflight, .. } = shared;
-    Recorder::of(scenario, rules(scenario, preflight), preflight.limits.threshold)
+    let Shared { setup, preflight, .. } = shared;
+    Recorder::of(&setup.scenario, rules(&setup.scenario, preflight), preflight.limits.threshold)
 }
 
 /// What all the threads have counted, together.

@@ -36,7 +36,7 @@ impl Worker {
         shared: Arc<Shared>,
         recorder: Rc<RefCell<Recorder>>,
     ) -> Result<Self, CallError> {
-        let Population { sending, network, contexts, .. } = shared.scenario.population_of(index);
+        let Population { sending, network, contexts, .. } = shared.setup.scenario.population_of(index);
         let to_prove = match sending.connection {
             // A faulty network may take what is only to be proven.
             _ if !network.is_clear() => 0,
@@ -61,7 +61,7 @@ impl Worker {
     /// Holds its passes until there are no more, or the run says stop.
     pub(super) async fn run(mut self) {
         let shared = Arc::clone(&self.out.shared);
-        let phase = shared.scenario.phase_of(self.index).filter(|_| shared.given.is_none());
+        let phase = shared.setup.scenario.phase_of(self.index).filter(|_| shared.setup.given.is_none());
         let began = match phase {
             Some(phase) => tokio::select! {
                 began = shared.phases.begins(phase) => began,
@@ -104,12 +104,12 @@ impl Worker {
 }
 
 fn passes(shared: &Shared, worker: u32) -> Passes {
-    if let Some(given) = &shared.given {
+    if let Some(given) = &shared.setup.given {
         return Passes::of_given(given, worker);
     }
-    let scenario = &shared.scenario;
+    let scenario = &shared.setup.scenario;
     Passes::Drawn {
-        plan: Box::new(WorkerPlan::new(scenario, shared.seed, worker)),
+        plan: Box::new(WorkerPlan::new(scenario, shared.setup.seed, worker)),
         pacer: Pacer::new(&scenario.population_of(worker).load),
         manner: shared.preflight.manner(),
         issued: 0,
@@ -117,7 +117,7 @@ fn passes(shared: &Shared, worker: u32) -> Passes {
 }
 
 fn drivers(shared: &Shared, worker: u32) -> Result<Vec<Driver>, CallError> {
-    let scenario = &shared.scenario;
+    let scenario = &shared.setup.scenario;
     let population = scenario.population_of(worker);
     let model = &shared.preflight.model;
     let dialer = shared.dialer(worker, 0);
