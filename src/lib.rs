@@ -16,7 +16,7 @@ pub mod frame;
 pub mod run;
 
 pub mod check;
-pub mod verdict;
+mod verdict;
 
 pub mod failure;
 
