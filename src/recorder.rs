@@ -64,8 +64,7 @@ impl Counts {
     }
 
     /// How many requests were sent, and answered.
-    #[must_use]
-    pub fn sent(&self) -> Sent {
+    pub(crate) fn sent(&self) -> Sent {
         Sent { requests: self.requests, answered: self.answered() }
     }
 
@@ -118,8 +117,7 @@ impl Times {
     }
 
     /// The time in µs that this share of all times, from 0 to 1, does not pass.
-    #[must_use]
-    pub fn at_quantile_us(&self, quantile: f64) -> u64 {
+    pub(crate) fn at_quantile_us(&self, quantile: f64) -> u64 {
         self.0.value_at_quantile(quantile)
     }
 
@@ -130,8 +128,7 @@ impl Times {
     }
 
     /// The mean, in µs.
-    #[must_use]
-    pub fn mean_us(&self) -> f64 {
+    pub(crate) fn mean_us(&self) -> f64 {
         self.0.mean()
     }
 }
@@ -174,7 +171,7 @@ pub struct Tally {
 
 impl Tally {
     /// Adds what another thread counted.
-    pub fn merge(&mut self, other: &Self) {
+    pub(crate) fn merge(&mut self, other: &Self) {
         for (mine, theirs) in self.patterns.iter_mut().zip(&other.patterns) {
             mine.add(theirs);
         }
@@ -221,11 +218,9 @@ impl Tally {
 /// What is told to whoever watches the run, after each event.
 #[derive(Debug, Default)]
 pub(crate) struct Noted {
-    /// The request that the event settled, if any.
     pub(crate) settled: Option<Settled>,
     /// How many further requests nobody waits for any more.
     pub(crate) abandoned: usize,
-    /// What a correct server would not have done.
     pub(crate) violations: Vec<Violation>,
     /// Whether the stream has to be cut.
     pub(crate) distrust: bool,
@@ -307,13 +302,7 @@ impl Recorder {
                 self.contexts[index].read_on = at.saturating_add(us.saturating_mul(1000));
             }
             EventKind::GaveUp | EventKind::Cut(_) => self.tally.cut = true,
-            EventKind::Opened(..)
-            | EventKind::Answered(..)
-            | EventKind::Received(_)
-            | EventKind::HalfClosed
-            | EventKind::Closed
-            | EventKind::NotClosed
-            | EventKind::Disturbed(_) => {}
+            _ => {}
         }
         let gave_up = matches!(event.kind, EventKind::GaveUp);
         self.contexts[index].reach.event(&event.kind, here, &mut self.tally.reached);
@@ -403,7 +392,6 @@ impl Recorder {
         }
     }
 
-    /// What was counted.
     pub(crate) fn into_tally(mut self) -> Tally {
         if let Some(tap) = self.tap.take() {
             tap.finish();

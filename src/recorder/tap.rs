@@ -48,9 +48,7 @@ pub(super) struct Batch {
 pub(super) struct Gap {
     /// How many entries.
     pub(super) lost: u64,
-    /// The time of the first.
     pub(super) since: Nanos,
-    /// The time of the last.
     pub(super) until: Nanos,
 }
 
@@ -109,16 +107,11 @@ impl Taps {
 }
 
 impl Batches {
-    /// Waits for a batch; none when there came none in this time. An error when all taps are gone, so that none comes any more.
-    pub(super) fn next(&self, limit: Duration) -> Result<Option<Batch>, TapsAreGone> {
-        match self.receiver.recv_timeout(limit) {
-            Ok(batch) => {
-                self.pending.bytes.fetch_sub(batch.bytes, Relaxed);
-                Ok(Some(batch))
-            }
-            Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => Err(TapsAreGone),
-        }
+    /// Waits for a batch; they are disconnected when all taps are gone, so that none comes any more.
+    pub(super) fn next(&self, limit: Duration) -> Result<Batch, RecvTimeoutError> {
+        let batch = self.receiver.recv_timeout(limit)?;
+        self.pending.bytes.fetch_sub(batch.bytes, Relaxed);
+        Ok(batch)
     }
 
     /// How many entries the taps could not hand over when the run was over.
@@ -126,10 +119,6 @@ impl Batches {
         self.pending.lost_at_end.load(Relaxed)
     }
 }
-
-/// No further batch comes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct TapsAreGone;
 
 impl Tap {
     pub(super) fn event(&mut self, event: &Event) {
@@ -240,7 +229,7 @@ mod tests {
     }
 
     fn all(batches: &Batches) -> Vec<Batch> {
-        std::iter::from_fn(|| batches.next(Duration::ZERO).ok().flatten()).collect()
+        std::iter::from_fn(|| batches.next(Duration::ZERO).ok()).collect()
     }
 
     #[test]
@@ -256,7 +245,7 @@ mod tests {
         tap.flush();
         assert_eq!(all(&batches)[0].entries[0].at, 600);
         drop((tap, taps));
-        assert_eq!(batches.next(Duration::ZERO).map(|batch| batch.is_some()), Err(TapsAreGone));
+        assert_eq!(batches.next(Duration::ZERO).map(drop), Err(RecvTimeoutError::Disconnected));
     }
 
     #[test]
