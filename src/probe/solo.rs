@@ -30,10 +30,8 @@ const TRIES: u32 = 2;
 impl Preflight {
     /// Sends the model one sequence before the run. Returns what a correct server would not have done.
     ///
-    /// The values add up to 0, so that the sequence leaves its slot in the state that a fresh slot has.
-    ///
-    /// # Errors
-    /// The model computes something else, or the server stopped answering: in one line.
+    /// The values add up to 0, so that the sequence leaves its slot in the state that a fresh slot has. An error says in one line that the
+    /// model computes something else, or that the server stopped answering.
     pub(crate) async fn try_alone(
         &self,
         client: &Client,
