@@ -40,10 +40,11 @@ use oracle::{LongestWait, VIOLATIONS_KEPT, Violation, diagnosis::ModelFacts, exp
 use wire::transport::{Client, GoAways};
 use workload::{conversation::Conversation, scenario::Scenario, seed::Seed};
 
+pub(crate) use self::disturbance::cannot_disturb;
 #[cfg(test)]
 pub(crate) use self::resources::too_few_files;
 pub use self::{
-    disturbance::{Restart, cannot_disturb},
+    disturbance::Restart,
     health::{Growth, Health, MemorySource, NotReady, ServerMemory},
     phases::PhaseSpan,
     progress::Progress,

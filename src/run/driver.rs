@@ -24,7 +24,8 @@ const GRACE: Duration = Duration::from_millis(200);
 pub(super) struct Driver {
     pub(super) context: StreamContext,
     dialer: Dialer,
-    link: Link,
+    /// The connection that the context sends over where nothing else is asked for.
+    pub(super) link: Link,
     template: RequestTemplate,
     streams: Streams,
     /// How much of what was done to the server was told.
@@ -37,21 +38,9 @@ pub(super) struct CutShort;
 /// Whether not all was answered rightly, so that the streams are suspicious.
 type Suspicious = bool;
 
-/// What a driver waits for besides messages.
-enum Wait {
-    /// Room on a lane for the next step.
-    Room(Lane),
-    Until(Option<Nanos>),
-}
-
 impl Driver {
     pub(super) fn new(context: StreamContext, dialer: Dialer, link: Link, template: RequestTemplate) -> Self {
         Self { context, dialer, link, template, streams: Streams::default(), heeded: 0 }
-    }
-
-    /// The connection that the context sends over where nothing else is asked for.
-    pub(super) fn link(&self) -> &Link {
-        &self.link
     }
 
     /// Holds the context's conversation to its end.
@@ -64,13 +53,14 @@ impl Driver {
         let mut suspicious = false;
         let mut began = false;
         loop {
-            let wait = loop {
+            // What is waited for besides messages: room on a lane for the next step, or a time.
+            let (room_on, until) = loop {
                 self.heed(out);
                 // When the run is stopping no pause lasts any longer.
                 let now = if out.shared.gate.is_stopping() { Nanos::MAX } else { out.shared.clock.now() };
                 match self.context.next(now) {
                     Next::Done => return Ok(suspicious),
-                    Next::Wait(until) => break Wait::Until(until),
+                    Next::Wait(until) => break (None, until),
                     Next::Send(_, step)
                         if step.start && began && self.context.is_at_rest() && out.shared.gate.is_stopping() =>
                     {
@@ -83,7 +73,7 @@ impl Driver {
                     }
                     Next::Send(lane, step) => {
                         if !self.send(lane, step, out) {
-                            break Wait::Room(lane);
+                            break (Some(lane), None);
                         }
                         began = true;
                     }
@@ -105,8 +95,8 @@ impl Driver {
                 (lane, message) = next_message(&mut self.streams.incoming) => {
                     suspicious |= self.take_in(lane, message, out).await?;
                 }
-                () = room(&self.streams.outgoing, &wait) => {}
-                () = pause(&wait, out) => {}
+                () = room(&self.streams.outgoing, room_on) => {}
+                () = pause(until, out) => {}
                 () = &mut timer => {
                     let held_up_since = held_up.so_far().saturating_sub(held_up_before);
                     held_up_before = held_up.so_far();
@@ -147,7 +137,7 @@ impl Driver {
     fn send(&mut self, lane: Lane, step: workload::sequence::Step, out: &Out) -> bool {
         if !self.streams.is_open(lane) {
             // A stream that nobody opened is the context's own, which cannot fail.
-            let _ = self.open(lane, Connection::Own, self.context.transport(), out);
+            let _ = self.open(lane, Connection::Own, self.context.transport, out);
         }
         let Some(room) = self.streams.outgoing[lane.index()].as_ref().and_then(Outgoing::room_now) else {
             return false;
@@ -343,23 +333,16 @@ impl Driver {
     }
 }
 
-async fn room(outgoing: &[Option<Outgoing>], wait: &Wait) {
-    match wait {
-        Wait::Room(lane) => match &outgoing[lane.index()] {
-            Some(outgoing) => outgoing.room().await,
-            None => pending().await,
-        },
-        Wait::Until(_) => pending().await,
+async fn room(outgoing: &[Option<Outgoing>], lane: Option<Lane>) {
+    match lane.and_then(|lane| outgoing[lane.index()].as_ref()) {
+        Some(outgoing) => outgoing.room().await,
+        None => pending().await,
     }
 }
 
-async fn pause(wait: &Wait, out: &Out) {
-    match wait {
-        Wait::Until(Some(until)) => {
-            let left = Duration::from_nanos(until.saturating_sub(out.shared.clock.now()));
-            // That it was woken early is seen by the next look at the pause.
-            let _ = tokio::time::timeout(left, out.shared.gate.stopped()).await;
-        }
-        _ => pending().await,
-    }
+async fn pause(until: Option<Nanos>, out: &Out) {
+    let Some(until) = until else { return pending().await };
+    let left = Duration::from_nanos(until.saturating_sub(out.shared.clock.now()));
+    // That it was woken early is seen by the next look at the pause.
+    let _ = tokio::time::timeout(left, out.shared.gate.stopped()).await;
 }

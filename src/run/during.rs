@@ -10,13 +10,12 @@ use super::{
     keep,
     phases::{Conducted, conduct},
     resources::cpu_us,
-    shared::Shared,
     threads::work,
     watch::Watch,
 };
 use crate::{
     probe::{Accounting, IdleSearch, PendingRequests, SlotCheck},
-    recorder::{Collected, Tally},
+    recorder::Collected,
 };
 use oracle::{
     Violation,
@@ -119,7 +118,18 @@ impl Prepared {
         for (kind, count) in of_all {
             (0..count).for_each(|_| tally.violation(kind));
         }
+        // What is looked at after it is as in one that was interrupted, until it is looked at.
+        let why = || "the run was interrupted".to_owned();
         let mut result = RunResult {
+            preflight: shared.preflight.clone(),
+            accounting: Accounting::NotCheckable { why: "the server's statistics cannot be read".to_owned() },
+            passes: shared.progress().passes,
+            pending: PendingRequests::NotChecked { why: why() },
+            slots: SlotCheck::not_checkable(why()),
+            idle_limit: IdleSearch::NotAsked,
+            is_end_known: true,
+            recorded: None,
+            go_aways: GoAways::default(),
             elapsed,
             cpu_us: cpu_us().saturating_sub(cpu_before),
             memory,
@@ -132,7 +142,6 @@ impl Prepared {
             broken_off,
             longest_wait,
             health: Some(health),
-            ..RunResult::of_a_run(shared)
         };
         for violation in left {
             result.add(violation, observer);
@@ -145,35 +154,5 @@ impl Prepared {
             result.add(hang, observer);
         }
         Ok(Driven { result, withheld, history })
-    }
-}
-
-impl RunResult {
-    /// A run of which only the passes are known: what is looked at after it is as in one that was interrupted.
-    fn of_a_run(shared: &Shared) -> Self {
-        let why = || "the run was interrupted".to_owned();
-        Self {
-            preflight: shared.preflight.clone(),
-            tally: Tally::default(),
-            violations: Vec::new(),
-            beside: Vec::new(),
-            accounting: Accounting::NotCheckable { why: "the server's statistics cannot be read".to_owned() },
-            passes: shared.progress().passes,
-            pending: PendingRequests::NotChecked { why: why() },
-            slots: SlotCheck::not_checkable(why()),
-            idle_limit: IdleSearch::NotAsked,
-            elapsed: Duration::ZERO,
-            cpu_us: 0,
-            memory: Memory::default(),
-            interrupted: Interrupted(false),
-            is_end_known: true,
-            recorded: None,
-            scene: Arc::default(),
-            phases: Vec::new(),
-            broken_off: None,
-            longest_wait: None,
-            go_aways: GoAways::default(),
-            health: None,
-        }
     }
 }

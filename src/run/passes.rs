@@ -4,25 +4,13 @@ use std::{collections::VecDeque, time::Duration};
 
 use workload::{
     conversation::{Act, Conversation},
-    plan::{Manner, Pace, Pacer, WorkerPlan},
-    sequence::Pattern,
+    plan::{Manner, Pace, Pacer, Pass, WorkerPlan},
 };
 
 /// The passes of one worker.
 pub(super) enum Passes {
     Drawn { plan: Box<WorkerPlan>, pacer: Pacer, manner: Manner, issued: u64 },
     Given(VecDeque<Conversation>),
-}
-
-/// A pass that is to be held.
-pub(super) struct Held {
-    pub(super) context: u32,
-    pub(super) pattern: Pattern,
-    pub(super) acts: Vec<Act>,
-    /// How many sequences it has.
-    pub(super) sequences: u32,
-    /// When it may begin, since the run began.
-    pub(super) not_before: Duration,
 }
 
 /// The longest that a conversation pauses in all.
@@ -45,8 +33,8 @@ impl Passes {
         Self::Given(left.into())
     }
 
-    /// The next pass; none where the worker is done.
-    pub(super) fn next(&mut self, elapsed: Duration) -> Option<Held> {
+    /// The next pass, and how many sequences it has; none where the worker is done.
+    pub(super) fn next(&mut self, elapsed: Duration) -> Option<(Conversation, u32)> {
         match self {
             Self::Drawn { plan, pacer, manner, issued } => {
                 if pacer.pace(elapsed, *issued) == Pace::Stop {
@@ -56,14 +44,13 @@ impl Passes {
                 let pass = plan.next_pass();
                 let sequences = u32::try_from(pass.sequences.len()).expect("a pass has one sequence or two");
                 let acts = pass.acts(plan.sending(), *manner);
-                Some(Held { context: pass.context, pattern: pass.pattern, acts, sequences, not_before: Duration::ZERO })
+                let Pass { worker, context, pattern, .. } = pass;
+                Some((Conversation { worker, context, pattern, at_us: 0, accused: false, acts }, sequences))
             }
             Self::Given(left) => {
                 let conversation = left.pop_front()?;
                 let sequences = conversation.sequences();
-                let not_before = Duration::from_micros(conversation.at_us);
-                let Conversation { context, pattern, acts, .. } = conversation;
-                Some(Held { context, pattern, acts, sequences, not_before })
+                Some((conversation, sequences))
             }
         }
     }

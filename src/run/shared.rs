@@ -27,7 +27,6 @@ use workload::{event::Nanos, scenario::Population};
 /// The longest that a client waits until it gives a connection up on which nothing passes any more.
 pub(super) const PATIENCE_MAX: Duration = Duration::from_secs(10);
 
-/// What the threads of a run share.
 pub(super) struct Shared {
     pub(super) setup: Setup,
     pub(super) preflight: Preflight,
@@ -92,7 +91,6 @@ impl Shared {
         let _ = self.lent[worker as usize].set(link);
     }
 
-    /// The connection that the next worker lends.
     pub(super) fn neighbour(&self, worker: u32) -> Option<&Link> {
         self.lent[(worker as usize + 1) % self.lent.len()].get()
     }
@@ -124,7 +122,6 @@ impl Shared {
         }
     }
 
-    /// There was a violation.
     pub(super) fn stop_at_violation(&self) {
         if self.setup.fail_fast {
             self.gate.stop();
