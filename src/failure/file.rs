@@ -164,10 +164,10 @@ impl Failure {
     /// # Errors
     /// When there are more than a scenario may have.
     pub fn fitted_scenario(&self) -> Result<Scenario, String> {
+        use ViolationKind as Kind;
         let (workers, contexts) = self.size();
         let mut scenario = self.scenario.clone();
         scenario.fit(workers, contexts).map_err(|problem| format!("the conversations do not fit: {problem}"))?;
-        use ViolationKind as Kind;
         if self.kind != Kind::Statistics {
             scenario.limits.quiet_ms = Millis::LEAST;
         }

@@ -135,7 +135,8 @@ impl Failure {
     }
 
     /// The same as a run has shown it last: with these words, and with the conversation in which that was seen.
-    pub(crate) fn as_seen(mut self, violation: &Violation, found: String) -> Self {
+    #[must_use]
+    pub fn as_seen(mut self, violation: &Violation, found: String) -> Self {
         self.found = found;
         self.accused = Accused::of(violation);
         if let Some(request) = violation.request() {

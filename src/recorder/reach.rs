@@ -211,26 +211,19 @@ impl Reach {
         let traffic = mem::take(&mut self.lanes[lane.index()]);
         self.unanswered = self.unanswered.saturating_sub(traffic.unanswered);
         let last = self.last.take();
-        match cut {
-            Cut::Cancelled | Cut::Reset | Cut::Killed | Cut::ByNetwork if traffic.unanswered > 0 => {
-                if last.is_some_and(|last| last.request.sequence == traffic.sequence) {
-                    match cut {
-                        Cut::Reset => claims.reach(Claim::ConnectionReset),
-                        Cut::Killed => claims.reach(Claim::ClientKilled),
-                        Cut::ByNetwork => claims.reach(Claim::CutByTheNetwork),
-                        _ => {}
-                    }
-                    // What the network does is not what the client does.
-                    if *cut != Cut::ByNetwork {
-                        claims.reach(Claim::CutWithStepsUnderWay);
-                    }
-                    self.is_cut = true;
-                }
-            }
-            Cut::Cancelled if last.is_some_and(|last| !last.end && last.lane == lane) => {
-                claims.reach(Claim::CutWhileIdle);
-            }
-            _ => {}
+        if traffic.unanswered == 0 {
+            let is_in_a_sequence = last.is_some_and(|last| !last.end && last.lane == lane);
+            reach(claims, Claim::CutWhileIdle, *cut == Cut::Cancelled && is_in_a_sequence);
+            return;
+        }
+        let is_under_way = last.is_some_and(|last| last.request.sequence == traffic.sequence);
+        if is_under_way && matches!(cut, Cut::Cancelled | Cut::Reset | Cut::Killed | Cut::ByNetwork) {
+            reach(claims, Claim::ConnectionReset, *cut == Cut::Reset);
+            reach(claims, Claim::ClientKilled, *cut == Cut::Killed);
+            reach(claims, Claim::CutByTheNetwork, *cut == Cut::ByNetwork);
+            // What the network does is not what the client does.
+            reach(claims, Claim::CutWithStepsUnderWay, *cut != Cut::ByNetwork);
+            self.is_cut = true;
         }
     }
 }

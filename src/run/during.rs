@@ -1,6 +1,6 @@
 //! The time in which the workers work.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use tokio::sync::{mpsc, watch};
 
@@ -15,10 +15,10 @@ use super::{
 };
 use crate::{
     probe::{Accounting, IdleSearch, PendingRequests, SlotCheck},
-    recorder::Collected,
+    recorder::{Collected, Tally},
 };
 use oracle::{
-    Violation,
+    Violation, ViolationKind,
     diagnosis::{ModelFacts, explain},
     history::Spool,
 };
@@ -111,13 +111,8 @@ impl Prepared {
         let mut tally = done.map_err(RunError::Endpoint)?;
         let Conducted { spans: phases, broken_off } = phases.unwrap_or_default();
         tally.reached.add(&reached);
-        for violation in &beside {
-            tally.violation(violation.kind);
-        }
+        count_others(&mut tally, &beside, of_all);
         let (health, left) = watched.conclude(shared.clock.now(), &shared.progress());
-        for (kind, count) in of_all {
-            (0..count).for_each(|_| tally.violation(kind));
-        }
         // What is looked at after it is as in one that was interrupted, until it is looked at.
         let why = || "the run was interrupted".to_owned();
         let mut result = RunResult {
@@ -146,13 +141,29 @@ impl Prepared {
         for violation in left {
             result.add(violation, observer);
         }
-        if let Some(mut hang) = watch.hang {
-            // What is kept is what happened around the first violation.
-            if result.violations.is_empty() {
-                hang.explanations = explain(&hang, &result.scene.entries, &ModelFacts::of(&shared.preflight.model));
-            }
-            result.add(hang, observer);
+        if let Some(hang) = watch.hang {
+            result.add_hang(hang, observer);
         }
         Ok(Driven { result, withheld, history })
+    }
+}
+
+/// Counts what no thread does: violations beside the events, and those that only all contexts together show.
+fn count_others(tally: &mut Tally, beside: &[Violation], of_all: BTreeMap<ViolationKind, u64>) {
+    for violation in beside {
+        tally.violation(violation.kind);
+    }
+    for (kind, count) in of_all {
+        *tally.violations.entry(kind).or_default() += count;
+    }
+}
+
+impl RunResult {
+    fn add_hang(&mut self, mut hang: Violation, observer: &mut dyn Observer) {
+        // What is kept is what happened around the first violation.
+        if self.violations.is_empty() {
+            hang.explanations = explain(&hang, &self.scene.entries, &ModelFacts::of(&self.preflight.model));
+        }
+        self.add(hang, observer);
     }
 }
