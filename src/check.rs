@@ -17,10 +17,7 @@ use oracle::{
     history::{Damage, Entry, Item, Reader, Scene},
 };
 use wire::transport::GoAways;
-use workload::{
-    conversation::Lane,
-    event::{Cut, Event, EventKind, Nanos},
-};
+use workload::event::{Event, Nanos};
 
 /// How many entries the explainer gets at a time, where nothing waits for them.
 const BATCH: usize = 512;
@@ -308,9 +305,4 @@ impl Checked {
         }
         remarks
     }
-}
-
-/// What the oracle is told where it may have missed something.
-fn missed(at: Nanos, entry: &Entry, lane: Lane) -> Event {
-    Event { at, context: entry.context, lane, kind: EventKind::Cut(Cut::Interrupted) }
 }

@@ -10,10 +10,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    preflight::{Hints, Preflight},
+    preflight::{Hints, Preflight, rules},
     probe::{Accounting, IdleSearch, PendingRequests, SlotCheck},
     recorder::Counts,
-    run::{Health, Interrupted, Memory, PhaseSpan, RunResult},
+    run::{Health, Interrupted, Memory, PhaseSpan, RunResult, Setup},
 };
 use oracle::{
     Rules, Violation, ViolationKind,
@@ -128,14 +128,8 @@ pub struct Footer {
 }
 
 impl Header {
-    pub(super) fn new(
-        recording: &HistoryPlan,
-        scenario: &Scenario,
-        seed: Seed,
-        hints: Hints,
-        embedded: bool,
-        (preflight, rules): (&Preflight, Rules),
-    ) -> Self {
+    pub(super) fn new(recording: &HistoryPlan, setup: &Setup, preflight: &Preflight) -> Self {
+        let Setup { scenario, seed, hints, embedded, .. } = setup;
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
             format: FORMAT.to_owned(),
@@ -144,13 +138,13 @@ impl Header {
             began_unix_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
             scenario_name: recording.scenario_name.clone(),
             scenario: scenario.clone(),
-            seed,
+            seed: *seed,
             replay: recording.replay.clone(),
-            embedded,
+            embedded: *embedded,
             server: recording.server.clone(),
-            hints,
+            hints: *hints,
             preflight: preflight.clone(),
-            rules,
+            rules: rules(scenario, preflight),
         }
     }
 }

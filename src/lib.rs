@@ -6,7 +6,7 @@
 #[path = "../tests/support/long.rs"]
 mod rounds;
 
-pub mod recorder;
+mod recorder;
 
 pub mod preflight;
 
@@ -16,7 +16,7 @@ pub mod frame;
 pub mod run;
 
 pub mod check;
-pub mod verdict;
+mod verdict;
 
 pub mod failure;
 

@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use self::{
     computes::{arithmetic, check_answers, check_json, value_bits},
-    configured::{Configured, loaded_in_phases},
+    configured::{also_with, configured, loaded_in_phases, may_become_oldest, may_differ_in_length},
+    limits::idle_limit,
     parts::{is_missing, missing, note},
     shapes::check_elements,
 };
@@ -84,16 +85,13 @@ pub struct Preflight {
     pub notes: Vec<Note>,
 }
 
-/// What pauses are shares of where the idle limit is not known: the server's default.
-const USUAL_IDLE_LIMIT: Duration = Duration::from_secs(1);
-
 impl Preflight {
     /// What the model makes of how passes are carried out.
     #[must_use]
     pub fn manner(&self) -> Manner {
         Manner {
             after_answers: self.model.mixes_pipelined.is_some(),
-            idle_limit: self.model.idle_limit.unwrap_or(USUAL_IDLE_LIMIT),
+            idle_limit: idle_limit(&self.model),
             batches: self.model.batches,
             one_step: self.model.arithmetic.answers.are_iterative(),
         }
@@ -105,16 +103,14 @@ impl Preflight {
     }
 
     /// What the looks after the run go over: streams, where there are some and they are open to everybody.
-    #[must_use]
-    pub fn looks_go_over(&self, scenario: &Scenario) -> Transport {
+    pub(crate) fn looks_go_over(&self, scenario: &Scenario) -> Transport {
         let lacks_streams = self.parts.iter().any(|part| part.part == Wanted::Streaming.name() && !part.has);
         let own = scenario.populations.first().map(|population| population.sending.transport());
         own.filter(|_| lacks_streams).unwrap_or_else(|| scenario.target.endpoint.usual())
     }
 
     /// Why the model cannot be sent what the scenario has, if it cannot.
-    #[must_use]
-    pub fn cannot_be_sent(&self, scenario: &Scenario) -> Option<String> {
+    pub(crate) fn cannot_be_sent(&self, scenario: &Scenario) -> Option<String> {
         let Model { name, arithmetic, shape, .. } = &self.model;
         let numbers = check_json(name, arithmetic.datatype, scenario)
             .and_then(|()| value_bits(name, arithmetic, shape, scenario).map(drop));
@@ -144,11 +140,8 @@ impl Preflight {
         ))
     }
 
-    /// Asks the server about itself and the scenario's model.
-    ///
-    /// # Errors
-    /// Why the model cannot be tested, in one line.
-    pub async fn ask(client: &Client, scenario: &Scenario, hints: Hints) -> Result<Self, String> {
+    /// Asks the server about itself and the scenario's model. An error says in one line why that cannot be tested.
+    pub(crate) async fn ask(client: &Client, scenario: &Scenario, hints: Hints) -> Result<Self, String> {
         let name = scenario.target.model.as_str();
         let unwell = match check_server(client).await {
             Ok(unwell) => unwell,
@@ -195,39 +188,27 @@ impl Preflight {
         let batches = settings.as_ref().is_none_or(|settings| settings.batches);
         let (input, output, shape, datatype) = choose_tensors(name, &declared, batches)?;
         check_elements(name, &input, &shape, scenario)?;
-        let mut told = match settings {
-            Some(_) => {
-                let Hints { formula, initial_state, responses, .. } = hints;
-                Hints { formula, initial_state, responses, ..Hints::default() }
-            }
-            None => hints,
-        };
-        let mut unreadable = None;
-        let has_statistics = match client.counted(name).await {
-            Ok(_) => true,
-            Err(error) => {
-                // A server may be built or set up without them.
-                unreadable = Some(error);
-                false
-            }
-        };
-        parts.push(Part::of(Wanted::Statistics, unreadable.as_ref()));
+        let mut told = hints;
+        if settings.is_some() {
+            (told.slots, told.idle_limit, told.strategy) = (None, None, None);
+        }
+        // A server may be built or set up without them.
+        let no_statistics = client.counted(name).await.err();
+        parts.push(Part::of(Wanted::Statistics, no_statistics.as_ref()));
         let server = client.server_name().await.ok().filter(|server| !server.is_empty());
-        let mut known = Configured::new(name, settings.as_ref(), hints, &mut notes)?;
+        let mut known = configured(name, settings.as_ref(), hints, &mut notes)?;
         if !settings.as_ref().is_some_and(|settings| settings.implicit_state) {
-            known.may_become_oldest(scenario);
+            may_become_oldest(&mut known, scenario);
         }
         if let Some(configuration) = &configuration {
-            known.also_with(&loaded_in_phases(configuration, scenario));
+            also_with(&mut known, &loaded_in_phases(configuration, scenario));
         }
-        known.may_differ_in_length(scenario);
-        if let Some(error) = unreadable {
-            notes.push(note(Wanted::Statistics, &error));
-        }
+        may_differ_in_length(&mut known, scenario);
+        notes.extend(no_statistics.iter().map(|error| note(Wanted::Statistics, error)));
         let arithmetic = arithmetic(name, settings.as_ref(), (datatype, &shape), scenario, &mut told, &mut notes)?;
         check_answers(name, arithmetic.answers, scenario)?;
-        let mut model = known.model(name, server, (input, output), shape, arithmetic);
-        model.version = declared.newest().map(str::to_owned);
+        let version = declared.newest().map(str::to_owned);
+        let mut model = Model { version, server, input, output, shape, arithmetic, ..known };
         if model.version.is_none() {
             let what = "the model's version, because the server does not say which versions it has";
             notes.push(Note::NotChecked(what.to_owned()));
@@ -238,6 +219,7 @@ impl Preflight {
         }
         notes.extend(sends_after_answers(scenario, &model));
         notes.extend(calls(scenario));
+        let has_statistics = no_statistics.is_none();
         Ok(Self { limits: RunLimits::new(scenario, &model), model, parts, has_statistics, told, notes })
     }
 }
@@ -257,19 +239,15 @@ async fn also_where_it_is_secured(error: String, scenario: &Scenario) -> String 
 
 /// Why the server does not say how it is, if it does not.
 async fn check_server(client: &Client) -> Result<Option<CallError>, String> {
-    // A call that a server does not have, or not for everybody, tells that it lives.
-    let unwell = match client.server_live().await {
-        Ok(true) => None,
-        Ok(false) => return Err("the server says that it is not live".to_owned()),
-        Err(error) if is_missing(&error) => Some(error),
-        Err(error) => return Err(error.to_string()),
-    };
-    match client.server_ready().await {
-        Ok(true) => Ok(unwell),
+    let untold = |told: Result<bool, CallError>, no: &str| match told {
+        Ok(true) => Ok(None),
+        Ok(false) => Err(format!("the server says that it is not {no}")),
+        // A call that a server does not have, or not for everybody, tells that it lives.
         Err(error) if is_missing(&error) => Ok(Some(error)),
-        Ok(false) => Err("the server says that it is not ready: wait until its models are loaded".to_owned()),
         Err(error) => Err(error.to_string()),
-    }
+    };
+    let is_live = untold(client.server_live().await, "live")?;
+    Ok(untold(client.server_ready().await, "ready: wait until its models are loaded")?.or(is_live))
 }
 
 /// Why the server does not say whether the model is ready, if it does not.

@@ -13,13 +13,13 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use self::collector::{Collected, Collector};
 use self::reach::{Here, Reach};
-pub use self::tap::{Batch, Batches, Gap, Tap, Taps, TapsAreGone};
+pub(crate) use self::tap::{Tap, Taps};
 use oracle::{Oracle, OtherWords, Outcome, Rules, Ruling, Sent, Settled, Violation, ViolationKind};
 use workload::{
     claim::Claims,
     event::{ContextId, Cut, Event, EventKind, Nanos},
     plan::correlation_id,
-    scenario::Scenario,
+    scenario::{Population, Scenario},
     sequence::{Pattern, RequestId},
 };
 
@@ -64,8 +64,7 @@ impl Counts {
     }
 
     /// How many requests were sent, and answered.
-    #[must_use]
-    pub fn sent(&self) -> Sent {
+    pub(crate) fn sent(&self) -> Sent {
         Sent { requests: self.requests, answered: self.answered() }
     }
 
@@ -118,8 +117,7 @@ impl Times {
     }
 
     /// The time in µs that this share of all times, from 0 to 1, does not pass.
-    #[must_use]
-    pub fn at_quantile_us(&self, quantile: f64) -> u64 {
+    pub(crate) fn at_quantile_us(&self, quantile: f64) -> u64 {
         self.0.value_at_quantile(quantile)
     }
 
@@ -130,8 +128,7 @@ impl Times {
     }
 
     /// The mean, in µs.
-    #[must_use]
-    pub fn mean_us(&self) -> f64 {
+    pub(crate) fn mean_us(&self) -> f64 {
         self.0.mean()
     }
 }
@@ -174,7 +171,7 @@ pub struct Tally {
 
 impl Tally {
     /// Adds what another thread counted.
-    pub fn merge(&mut self, other: &Self) {
+    pub(crate) fn merge(&mut self, other: &Self) {
         for (mine, theirs) in self.patterns.iter_mut().zip(&other.patterns) {
             mine.add(theirs);
         }
@@ -220,37 +217,33 @@ impl Tally {
 
 /// What is told to whoever watches the run, after each event.
 #[derive(Debug, Default)]
-pub struct Noted {
-    /// The request that the event settled, if any.
-    pub settled: Option<Settled>,
+pub(crate) struct Noted {
+    pub(crate) settled: Option<Settled>,
     /// How many further requests nobody waits for any more.
-    pub abandoned: usize,
-    /// What a correct server would not have done.
-    pub violations: Vec<Violation>,
+    pub(crate) abandoned: usize,
+    pub(crate) violations: Vec<Violation>,
     /// Whether the stream has to be cut.
-    pub distrust: bool,
+    pub(crate) distrust: bool,
 }
 
 /// The recorder of one runtime thread.
 #[derive(Debug)]
-pub struct Recorder {
+pub(crate) struct Recorder {
     oracle: Oracle,
     tap: Option<Tap>,
     tally: Tally,
     threshold: Option<Duration>,
     /// By worker and context.
-    begun: Vec<Begun>,
-    /// By worker and context, too.
-    reach: Vec<Reach>,
-    idle_limit: Option<Nanos>,
+    contexts: Vec<Context>,
     contexts_per_worker: u32,
-    /// The first worker behind each population.
-    ends: Vec<u32>,
+    idle_limit: Option<Nanos>,
 }
 
-/// What a context's times count from.
-#[derive(Clone, Copy, Debug, Default)]
-struct Begun {
+/// What a context's times count from, and what was exercised on it.
+#[derive(Clone, Debug, Default)]
+struct Context {
+    population: usize,
+    reach: Reach,
     first_sent: Nanos,
     previous_answer: Nanos,
     /// The latest of the requests that were executed.
@@ -264,51 +257,37 @@ struct Begun {
 
 impl Recorder {
     /// A recorder for all the contexts of a scenario; an answer that takes longer than `threshold` is counted.
-    #[must_use]
-    pub fn of(scenario: &Scenario, rules: Rules, threshold: Option<Duration>) -> Self {
-        let (workers, contexts) = (scenario.workers(), scenario.most_contexts());
+    pub(crate) fn of(scenario: &Scenario, rules: Rules, threshold: Option<Duration>) -> Self {
+        let (workers, contexts_per_worker) = (scenario.workers(), scenario.most_contexts());
         let id = |ContextId { worker, context }| (correlation_id(scenario, worker, context), scenario.id_form(worker));
-        let populations: Vec<_> = scenario.populations.iter().map(|population| population.load.workers.get()).collect();
-        Self::new(Oracle::new(rules, workers, contexts, id), &populations, contexts, threshold)
-    }
-
-    /// A recorder for populations of so many workers each; an answer that takes longer than `threshold` is counted.
-    #[must_use]
-    pub fn new(oracle: Oracle, populations: &[u32], contexts_per_worker: u32, threshold: Option<Duration>) -> Self {
-        let ends: Vec<_> = populations
-            .iter()
-            .scan(0, |end, workers| {
-                *end += workers;
-                Some(*end)
-            })
-            .collect();
-        let contexts = ends.last().copied().unwrap_or(0) as usize * contexts_per_worker as usize;
-        let several = if ends.len() > 1 { ends.len() } else { 0 };
+        let oracle = Oracle::new(rules, workers, contexts_per_worker, id);
+        let of_population = |(population, its): (usize, &Population)| {
+            let contexts = its.load.workers.get() as usize * contexts_per_worker as usize;
+            std::iter::repeat_n(Context { population, ..Context::default() }, contexts)
+        };
+        let several = if scenario.populations.len() > 1 { scenario.populations.len() } else { 0 };
         Self {
             tap: None,
             tally: Tally { populations: vec![Waits::default(); several], ..Tally::default() },
-            ends,
             threshold,
-            begun: vec![Begun::default(); contexts],
-            reach: vec![Reach::default(); contexts],
+            contexts: scenario.populations.iter().enumerate().flat_map(of_population).collect(),
+            contexts_per_worker,
             idle_limit: oracle.idle_limit().map(|limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX)),
             oracle,
-            contexts_per_worker,
         }
     }
 
     /// The same, and what it takes in goes to the collector too.
-    #[must_use]
-    pub fn with_tap(self, tap: Tap) -> Self {
+    pub(crate) fn with_tap(self, tap: Tap) -> Self {
         Self { tap: Some(tap), ..self }
     }
 
     /// Takes an event in.
-    pub fn record(&mut self, event: Event) -> Noted {
+    pub(crate) fn record(&mut self, event: Event) -> Noted {
         let event = self.oracle.read(event);
         let (at, context) = (event.at, event.context);
         let here = Here { at, lane: event.lane, idle_limit: self.idle_limit };
-        let index = self.index(context);
+        let index = (context.worker * self.contexts_per_worker + context.context) as usize;
         if let Some(tap) = &mut self.tap {
             tap.event(&event);
         }
@@ -317,34 +296,28 @@ impl Recorder {
                 let counts = &mut self.tally.patterns[step.pattern.index()];
                 counts.requests += 1;
                 counts.sequences += u64::from(step.is_first());
-                self.begun_mut(context).pattern = Some(step.pattern);
+                self.contexts[index].pattern = Some(step.pattern);
             }
             EventKind::StoppedReading(us) => {
-                self.begun_mut(context).read_on = at.saturating_add(us.saturating_mul(1000));
+                self.contexts[index].read_on = at.saturating_add(us.saturating_mul(1000));
             }
             EventKind::GaveUp | EventKind::Cut(_) => self.tally.cut = true,
-            EventKind::Opened(..)
-            | EventKind::Answered(..)
-            | EventKind::Received(_)
-            | EventKind::HalfClosed
-            | EventKind::Closed
-            | EventKind::NotClosed
-            | EventKind::Disturbed(_) => {}
+            _ => {}
         }
         let gave_up = matches!(event.kind, EventKind::GaveUp);
-        self.reach[index].event(&event.kind, here, &mut self.tally.reached);
+        self.contexts[index].reach.event(&event.kind, here, &mut self.tally.reached);
         let Ruling { settled, abandoned, violations, distrust, other_words } = self.oracle.observe(event);
         if let Some(OtherWords { of, text }) = other_words {
             self.tally.other_words.entry(of).or_insert(text);
         }
         if let Some(settled) = &settled {
             let is_right = settled.judged && violations.is_empty();
-            self.reach[index].settled(settled, is_right, here, &mut self.tally.reached);
-            self.settled(at, context, settled);
+            self.contexts[index].reach.settled(settled, is_right, here, &mut self.tally.reached);
+            self.settled(at, index, settled);
             let is_lost = gave_up && violations.iter().any(|violation| violation.kind == ViolationKind::Lost);
-            self.tally.stuck |= is_lost && self.begun[index].executed <= Some(settled.step.request);
+            self.tally.stuck |= is_lost && self.contexts[index].executed <= Some(settled.step.request);
         }
-        if let Some(pattern) = self.begun_mut(context).pattern {
+        if let Some(pattern) = self.contexts[index].pattern {
             self.tally.patterns[pattern.index()].indeterminate += abandoned as u64;
         }
         for violation in &violations {
@@ -356,9 +329,8 @@ impl Recorder {
         Noted { settled, abandoned, violations, distrust }
     }
 
-    fn settled(&mut self, at: Nanos, context: ContextId, settled: &Settled) {
+    fn settled(&mut self, at: Nanos, index: usize, settled: &Settled) {
         let Settled { step, sent_at, outcome, judged, .. } = *settled;
-        let index = self.index(context);
         let counts = &mut self.tally.patterns[step.pattern.index()];
         match outcome {
             Outcome::Completed => counts.completed += 1,
@@ -372,8 +344,7 @@ impl Recorder {
         }
         counts.undetermined += u64::from(!judged);
         let planned = if step.is_to_be_refused() { Outcome::Refused } else { Outcome::Completed };
-        let population = self.ends.partition_point(|end| *end <= context.worker);
-        let begun = &mut self.begun[index];
+        let begun = &mut self.contexts[index];
         if step.is_first() {
             begun.first_sent = sent_at;
             begun.as_planned = true;
@@ -393,7 +364,7 @@ impl Recorder {
         if step.start {
             let since = sent_at.max(begun.previous_answer);
             self.tally.slot_wait.record(since, at);
-            if let Some(waits) = self.tally.populations.get_mut(population) {
+            if let Some(waits) = self.tally.populations.get_mut(begun.population) {
                 waits.slot.record(since, at);
             }
         }
@@ -401,41 +372,30 @@ impl Recorder {
         if step.is_last() && begun.as_planned {
             counts.sequences_as_planned += 1;
             self.tally.sequence.record(begun.first_sent, at);
-            if let Some(waits) = self.tally.populations.get_mut(population) {
+            if let Some(waits) = self.tally.populations.get_mut(begun.population) {
                 waits.sequence.record(begun.first_sent, at);
             }
         }
     }
 
     /// Cuts every stream that waits for answers, because the run does not wait any longer.
-    pub fn interrupt(&mut self, at: Nanos) {
+    pub(crate) fn interrupt(&mut self, at: Nanos) {
         for (context, lane) in self.oracle.waiting_streams().collect::<Vec<_>>() {
             self.record(Event { at, context, lane, kind: EventKind::Cut(Cut::Interrupted) });
         }
     }
 
     /// Lets go of what is held back for the collector; to be called now and then.
-    pub fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         if let Some(tap) = &mut self.tap {
             tap.flush();
         }
     }
 
-    /// What was counted.
-    #[must_use]
-    pub fn into_tally(mut self) -> Tally {
+    pub(crate) fn into_tally(mut self) -> Tally {
         if let Some(tap) = self.tap.take() {
             tap.finish();
         }
         self.tally
-    }
-
-    fn index(&self, ContextId { worker, context }: ContextId) -> usize {
-        (worker * self.contexts_per_worker + context) as usize
-    }
-
-    fn begun_mut(&mut self, context: ContextId) -> &mut Begun {
-        let index = self.index(context);
-        &mut self.begun[index]
     }
 }

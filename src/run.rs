@@ -38,15 +38,17 @@ use crate::{
 };
 use oracle::{LongestWait, VIOLATIONS_KEPT, Violation, diagnosis::ModelFacts, explained_alone, history::Scene};
 use wire::transport::{Client, GoAways};
-use workload::{scenario::Scenario, seed::Seed};
+use workload::{conversation::Conversation, scenario::Scenario, seed::Seed};
 
+pub(crate) use self::disturbance::cannot_disturb;
+#[cfg(test)]
+pub(crate) use self::resources::too_few_files;
 pub use self::{
-    disturbance::{Restart, cannot_disturb},
+    disturbance::Restart,
     health::{Growth, Health, MemorySource, NotReady, ServerMemory},
-    passes::Given,
     phases::PhaseSpan,
     progress::Progress,
-    resources::{Memory, ResourceError},
+    resources::Memory,
 };
 
 /// How often the run is looked at.
@@ -59,6 +61,9 @@ pub struct Setup {
     pub scenario: Scenario,
     /// What fixes every choice.
     pub seed: Seed,
+    /// Conversations that are held as they stand, in place of what the scenario draws. Those of one worker are held one after the other, and
+    /// none begins before its time. The scenario has the workers and contexts that they name, and all else.
+    pub given: Option<Vec<Conversation>>,
     /// What the command line tells of the endpoint.
     pub hints: Hints,
     /// Whether the first violation ends the run.
@@ -82,6 +87,7 @@ impl Setup {
         Self {
             scenario,
             seed,
+            given: None,
             hints: Hints::default(),
             fail_fast: false,
             embedded: false,
@@ -171,7 +177,7 @@ pub enum RunError {
     /// The history that was asked for cannot be begun.
     History(String),
     /// The system does not let the process have what the run needs.
-    Resources(ResourceError),
+    Resources(String),
     /// The run was interrupted before anything was sent.
     Interrupted,
 }
@@ -179,8 +185,7 @@ pub enum RunError {
 impl std::fmt::Display for RunError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Endpoint(why) | Self::Access(why) | Self::History(why) => f.write_str(why),
-            Self::Resources(error) => error.fmt(f),
+            Self::Endpoint(why) | Self::Access(why) | Self::History(why) | Self::Resources(why) => f.write_str(why),
             Self::Interrupted => f.write_str("interrupted before anything was sent"),
         }
     }
@@ -195,34 +200,12 @@ impl std::error::Error for RunError {}
 pub async fn run(
     setup: Setup,
     observer: &mut dyn Observer,
-    interrupts: mpsc::Receiver<()>,
-) -> Result<RunResult, RunError> {
-    run_either(setup, None, observer, interrupts).await
-}
-
-/// Runs conversations as they stand; the scenario has the workers and contexts that they name, and all else.
-///
-/// # Errors
-/// When nothing could be tested.
-pub async fn run_given(
-    setup: Setup,
-    given: Given,
-    observer: &mut dyn Observer,
-    interrupts: mpsc::Receiver<()>,
-) -> Result<RunResult, RunError> {
-    run_either(setup, Some(given), observer, interrupts).await
-}
-
-async fn run_either(
-    setup: Setup,
-    given: Option<Given>,
-    observer: &mut dyn Observer,
     mut interrupts: mpsc::Receiver<()>,
 ) -> Result<RunResult, RunError> {
-    ensure_open_files(&setup, given.as_ref()).map_err(RunError::Resources)?;
-    ensure_program(&setup, given.as_ref()).map_err(RunError::Endpoint)?;
+    ensure_open_files(&setup).map_err(RunError::Resources)?;
+    ensure_program(&setup).map_err(RunError::Endpoint)?;
     let (prepared, spool) = tokio::select! {
-        prepared = Box::pin(Prepared::new(setup, given, observer)) => prepared?,
+        prepared = Box::pin(Prepared::new(setup, observer)) => prepared?,
         Some(()) = interrupts.recv() => return Err(RunError::Interrupted),
     };
     let driven = Box::pin(async {
@@ -248,9 +231,6 @@ struct Prepared {
     hands: Hands,
     looker: Looker,
     shared: Arc<Shared>,
-    hints: Hints,
-    /// The history's file.
-    history: Option<PathBuf>,
 }
 
 impl RunResult {

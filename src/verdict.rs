@@ -32,8 +32,7 @@ workload::table! {
 
 /// Why a run cannot be called valid although nothing failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Doubt {
-    /// It was interrupted.
+pub(crate) enum Doubt {
     Interrupted,
     /// It could not go on, for this reason.
     BrokenOff(String),
@@ -43,14 +42,12 @@ pub enum Doubt {
     Unjudged {
         /// Answers that could not be judged.
         undetermined: u64,
-        /// All answers.
         answered: u64,
     },
     /// Too many requests got no answer.
     Unanswered {
         /// Requests without an answer.
         unanswered: u64,
-        /// All requests.
         requests: u64,
     },
     /// A threshold of which nothing was measured.
@@ -61,16 +58,15 @@ pub enum Doubt {
 
 /// What a threshold is of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Measured {
-    /// What was timed.
-    pub what: Timed,
+pub(crate) struct Measured {
+    pub(crate) what: Timed,
     /// The population's name; empty where there is one.
-    pub population: String,
+    pub(crate) population: String,
 }
 
 workload::table! {
     /// What thresholds are for.
-    pub enum Timed {
+    pub(crate) enum Timed {
         /// Whole sequences.
         Sequences = "sequences";
         /// The waits of STARTs for a slot.
@@ -80,57 +76,32 @@ workload::table! {
 
 /// A threshold that was missed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Missed {
+pub(crate) enum Missed {
     /// Answers took longer than they may.
-    Answers {
-        /// How many.
-        slow: u64,
-        /// The threshold.
-        limit: Duration,
-    },
+    Answers { slow: u64, limit: Duration },
     /// A percentile is above its threshold.
-    Times {
-        /// Of what.
-        of: Measured,
-        /// Which one.
-        percentile: Percentile,
-        /// What it is.
-        found: Duration,
-        /// The threshold.
-        limit: Duration,
-    },
+    Times { of: Measured, percentile: Percentile, found: Duration, limit: Duration },
 }
 
 /// How far a run came with a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reached {
-    /// The claim.
-    pub claim: Claim,
+pub(crate) struct Reached {
+    pub(crate) claim: Claim,
     /// How often it has to be reached; zero where the run does not claim it.
-    pub least: u64,
+    pub(crate) least: u64,
     /// How often it was.
-    pub times: u64,
-}
-
-impl Reached {
-    fn is_missed(&self) -> bool {
-        self.times < self.least
-    }
+    pub(crate) times: u64,
 }
 
 /// A run that is judged.
 #[derive(Clone, Copy, Debug)]
-pub struct Judged<'r> {
-    /// What was asked for.
-    pub scenario: &'r Scenario,
-    /// What came of it.
-    pub result: &'r RunResult,
+pub(crate) struct Judged<'r> {
+    pub(crate) scenario: &'r Scenario,
+    pub(crate) result: &'r RunResult,
 }
 
 impl Judged<'_> {
-    /// The verdict.
-    #[must_use]
-    pub fn verdict(&self) -> Verdict {
+    pub(crate) fn verdict(&self) -> Verdict {
         if self.result.tally.violation_count() > 0 {
             Verdict::Invalid
         } else if self.doubts().is_empty() {
@@ -140,9 +111,7 @@ impl Judged<'_> {
         }
     }
 
-    /// The process's exit code.
-    #[must_use]
-    pub fn exit_code(&self) -> u8 {
+    pub(crate) fn exit_code(&self) -> u8 {
         match self.verdict() {
             Verdict::Invalid => 1,
             _ if !self.missed_thresholds().is_empty() => 5,
@@ -152,8 +121,7 @@ impl Judged<'_> {
     }
 
     /// Why the run cannot be called valid although nothing failed.
-    #[must_use]
-    pub fn doubts(&self) -> Vec<Doubt> {
+    pub(crate) fn doubts(&self) -> Vec<Doubt> {
         let RunResult { interrupted, broken_off, tally, .. } = self.result;
         let total = tally.total();
         let (answered, undetermined) = (total.answered(), total.undetermined);
@@ -184,20 +152,18 @@ impl Judged<'_> {
 
     /// Whether the run is as large as its scenario, so that a claim that it did not reach is a doubt.
     #[must_use]
-    pub fn are_claims_required(&self) -> bool {
+    pub(crate) fn are_claims_required(&self) -> bool {
         self.result.passes >= self.scenario.claims_from
     }
 
     /// The share of the answers of which more than one was lawful, in percent.
-    #[must_use]
-    pub fn unjudged_percent(&self) -> u64 {
+    pub(crate) fn unjudged_percent(&self) -> u64 {
         let total = self.result.tally.total();
         (total.undetermined * 100).checked_div(total.answered()).unwrap_or(0)
     }
 
     /// All claims, and how far the run came with them.
-    #[must_use]
-    pub fn claims(&self) -> Vec<Reached> {
+    pub(crate) fn claims(&self) -> Vec<Reached> {
         let RunResult { preflight, tally, .. } = self.result;
         let least = claims::in_force(self.scenario, preflight);
         let reached = |claim| Reached { claim, least: least.of(claim), times: tally.reached.of(claim) };
@@ -206,18 +172,15 @@ impl Judged<'_> {
 
     /// The claims that the run did not reach. They say nothing where it found something, was ended before it was done, or may
     /// have gone on for longer than is known.
-    #[must_use]
-    pub fn missed_claims(&self) -> Vec<Reached> {
+    pub(crate) fn missed_claims(&self) -> Vec<Reached> {
         let RunResult { interrupted, broken_off, is_end_known, tally, .. } = self.result;
         if *interrupted == Interrupted(true) || broken_off.is_some() || !is_end_known || tally.violation_count() > 0 {
             return Vec::new();
         }
-        self.claims().into_iter().filter(Reached::is_missed).collect()
+        self.claims().into_iter().filter(|reached| reached.times < reached.least).collect()
     }
 
-    /// The thresholds that were missed.
-    #[must_use]
-    pub fn missed_thresholds(&self) -> Vec<Missed> {
+    pub(crate) fn missed_thresholds(&self) -> Vec<Missed> {
         let RunResult { preflight, tally, .. } = self.result;
         let limit = preflight.limits.threshold.filter(|_| tally.slow > 0);
         let answers = limit.map(|limit| Missed::Answers { slow: tally.slow, limit });

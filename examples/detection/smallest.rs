@@ -6,7 +6,7 @@ use reference::{Planted, Server};
 use sequence_stress::{
     failure::{Failure, Run, shrink},
     report::describe,
-    run::{Given, Setup, run_given},
+    run::{Setup, run},
 };
 use tokio::sync::mpsc;
 use workload::seed::Seed;
@@ -50,11 +50,11 @@ fn shows(row: &Row, failure: &Failure, seed: u64) -> bool {
     let Ok(server) = Server::start(options(row.scene, row.execution_ms, planted, seed)) else { return false };
     let Ok(mut scenario) = failure.fitted_scenario() else { return false };
     scenario.target.endpoint = server.address.into();
-    let setup = Setup { fail_fast: true, ..Setup::new(scenario, Seed(seed)) };
-    let given = Given { conversations: failure.conversations.clone() };
+    let given = Some(failure.conversations.clone());
+    let setup = Setup { fail_fast: true, given, ..Setup::new(scenario, Seed(seed)) };
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return false };
     // The sender stays: a closed channel would bring no interrupts either.
     let (_interrupt, interrupts) = mpsc::channel(1);
-    let result = runtime.block_on(run_given(setup, given, &mut (), interrupts));
+    let result = runtime.block_on(run(setup, &mut (), interrupts));
     result.is_ok_and(|result| result.tally.violations.contains_key(&failure.kind))
 }

@@ -2,11 +2,10 @@
 
 use std::collections::HashMap;
 
-use super::missed;
 use oracle::history::Entry;
 use workload::{
     conversation::Lane,
-    event::{ContextId, Event, EventKind, Nanos},
+    event::{ContextId, Cut, Event, EventKind, Nanos},
     plan::correlation_id,
     scenario::Scenario,
     sequence::RequestId,
@@ -103,7 +102,9 @@ impl Timeline {
         state.first_known = None;
         state.in_flight = [0; Lane::MAX as usize];
         let at = self.gap_until.min(entry.at);
-        (0..Lane::MAX).filter(|lane| lanes & (1 << lane) != 0).map(|lane| missed(at, entry, Lane(lane))).collect()
+        let missed =
+            |lane| Event { at, context: entry.context, lane: Lane(lane), kind: EventKind::Cut(Cut::Interrupted) };
+        (0..Lane::MAX).filter(|lane| lanes & (1 << lane) != 0).map(missed).collect()
     }
 
     /// Whether the oracle can judge an entry; it cannot where it answers what was sent in a gap. Follows what is under way.

@@ -24,9 +24,8 @@ use super::{
 use crate::{
     cli::ReplayArgs,
     failure::{Failure, Shrunk, late_fault, shrink},
-    preflight::Hints,
     report::{counted, describe, write_chart},
-    run::{Given, Interrupted, RunError, RunResult, Setup, run_given},
+    run::{Interrupted, RunError, RunResult, Setup, run},
 };
 use oracle::{Violation, ViolationKind, history::Scene};
 use reference::{Options, Server};
@@ -272,10 +271,10 @@ impl<'a> Stage<'a> {
         let results = self.runtime.block_on(LocalSet::new().run_until(async {
             let (mut running, mut interrupts) = (JoinSet::new(), Vec::new());
             for (_, setup) in &prepared {
-                let (setup, given) = (setup.clone(), Given { conversations: failure.conversations.clone() });
+                let setup = setup.clone();
                 let (interrupt, interrupted) = mpsc::channel(1);
                 interrupts.push(interrupt);
-                running.spawn_local(async move { run_given(setup, given, &mut (), interrupted).await });
+                running.spawn_local(async move { run(setup, &mut (), interrupted).await });
             }
             let mut results = Vec::new();
             loop {
@@ -345,16 +344,11 @@ impl<'a> Stage<'a> {
         }
         self.runs += 1;
         let setup = Setup {
-            restart: None,
-            scenario,
-            seed: failure.seed,
-            hints: Hints::default(),
+            given: Some(failure.conversations.clone()),
             fail_fast: true,
             embedded: server.is_some(),
-            recording: None,
             program: env::current_exe().ok(),
-            // The file's server is another process.
-            server_memory: None,
+            ..Setup::new(scenario, failure.seed)
         };
         Ok((server, setup))
     }

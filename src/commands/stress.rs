@@ -71,6 +71,7 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
     let setup = Setup {
         scenario: scenario.clone(),
         seed,
+        given: None,
         hints: args.endpoint.hints(),
         fail_fast: args.fail_fast,
         embedded: args.endpoint.embedded,

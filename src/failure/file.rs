@@ -1,6 +1,6 @@
 //! Failures as files: TOML that a person can read and change.
 
-use std::{fmt, fs, io::Read as _, num::NonZeroU32, path::Path};
+use std::{fs, io::Read as _, num::NonZeroU32, path::Path};
 
 use serde::{Deserialize, Serialize};
 
@@ -26,18 +26,6 @@ const VERSION: u32 = 1;
 const WRITTEN_BY: &str = "--failure of a run, or of `sequence-stress check`, writes failure files";
 /// A larger file is no failure file: a failure of a million messages has less.
 const LARGEST: u64 = 256 << 20;
-
-/// Why a failure file cannot be used, with the file's name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FailureError(String);
-
-impl fmt::Display for FailureError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for FailureError {}
 
 /// The file, as TOML has it.
 #[derive(Serialize, Deserialize)]
@@ -106,10 +94,10 @@ impl Failure {
     /// Reads a file.
     ///
     /// # Errors
-    /// When it cannot be read, or is no such file.
-    pub fn read(path: &Path) -> Result<Self, FailureError> {
+    /// When it cannot be read, or is no such file; with the file's name.
+    pub fn read(path: &Path) -> Result<Self, String> {
         let name = path.display();
-        let error = |problem: String| FailureError(format!("cannot use the failure file {name}: {problem}"));
+        let error = |problem: String| format!("cannot use the failure file {name}: {problem}");
         if path.is_dir() {
             return Err(error(format!("it is a directory; {WRITTEN_BY}")));
         }
@@ -127,11 +115,8 @@ impl Failure {
         Self::from_text(&text).map_err(error)
     }
 
-    /// Reads what a file holds.
-    ///
-    /// # Errors
-    /// What is wrong with it.
-    pub fn from_text(text: &str) -> Result<Self, String> {
+    /// Reads what a file holds. An error says what is wrong with it.
+    pub(super) fn from_text(text: &str) -> Result<Self, String> {
         let at = |error: &toml::de::Error| {
             let line =
                 error.span().map_or(0, |span| 1 + text.bytes().take(span.start).filter(|&byte| byte == b'\n').count());
@@ -167,15 +152,10 @@ impl Failure {
             accused: document.accused.map(|accused| accused.in_type(document.arithmetic.datatype)),
             conversations,
         };
-        failure.check()?;
-        Ok(failure.renumbered())
-    }
-
-    fn check(&self) -> Result<(), String> {
-        if self.messages() == 0 {
+        if failure.messages() == 0 {
             return Err("it sends nothing".to_owned());
         }
-        Ok(())
+        Ok(failure.renumbered())
     }
 
     /// The scenario with as many workers and contexts as the conversations need, and without waiting for what does not concern
@@ -184,15 +164,10 @@ impl Failure {
     /// # Errors
     /// When there are more than a scenario may have.
     pub fn fitted_scenario(&self) -> Result<Scenario, String> {
+        use ViolationKind as Kind;
         let (workers, contexts) = self.size();
         let mut scenario = self.scenario.clone();
         scenario.fit(workers, contexts).map_err(|problem| format!("the conversations do not fit: {problem}"))?;
-        self.hurry(&mut scenario);
-        Ok(scenario)
-    }
-
-    fn hurry(&self, scenario: &mut Scenario) {
-        use ViolationKind as Kind;
         if self.kind != Kind::Statistics {
             scenario.limits.quiet_ms = Millis::LEAST;
         }
@@ -214,6 +189,7 @@ impl Failure {
         let longest = u32::try_from(steps).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX);
         let length = &mut scenario.populations[0].length;
         length.max = longest.max(length.min);
+        Ok(scenario)
     }
 }
 

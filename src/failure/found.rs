@@ -10,7 +10,7 @@ use workload::{
     conversation::{Act, Connection, Conversation, Lane, Transport},
     event::Nanos,
     plan::{Manner, Pass, WorkerPlan},
-    scenario::{Population, Scenario, Sending, Window},
+    scenario::{Population, Scenario, Window},
     seed::Seed,
     sequence::{Pattern, RequestId, Trait},
 };
@@ -100,8 +100,12 @@ fn conversations(
         }
         // Where an event was lost it is as if it had begun with the one before it.
         at = sequences.clone().find_map(|sequence| begun.get(&sequence).copied()).unwrap_or(at);
-        let is_accused = accused.is_some_and(|its| its.worker == worker && sequences.contains(&its.sequence));
-        let mut its = conversation(&pass, plan.sending(), run.manner, at / 1000, is_accused);
+        let accused_is_in = accused.is_some_and(|its| its.worker == worker && sequences.contains(&its.sequence));
+        let Pass { context, pattern, .. } = pass;
+        // What the worker did before it is over when it begins.
+        let acts = pass.acts(plan.sending(), run.manner);
+        let acts = acts.into_iter().skip_while(|act| matches!(act, Act::Pause { .. })).collect();
+        let mut its = Conversation { worker, context, pattern, at_us: at / 1000, accused: accused_is_in, acts };
         if run.scenario.populations.len() > 1 {
             its.acts = with_window(its.acts, plan.sending().window, its.pattern);
             let transport = plan.sending().transport();
@@ -112,13 +116,6 @@ fn conversations(
         conversations.push(its);
     }
     conversations
-}
-
-fn conversation(pass: &Pass, sending: &Sending, manner: Manner, at_us: u64, accused: bool) -> Conversation {
-    let Pass { worker, context, pattern, .. } = *pass;
-    // What the worker did before it is over when it begins.
-    let acts = pass.acts(sending, manner).into_iter().skip_while(|act| matches!(act, Act::Pause { .. })).collect();
-    Conversation { worker, context, pattern, at_us, accused, acts }
 }
 
 fn accused_worker(scenario: &Scenario, accused: Option<RequestId>) -> u32 {

@@ -19,9 +19,8 @@ use workload::{
     seed::Seed,
 };
 
-pub use file::FailureError;
 pub use found::Run;
-pub use server::late_fault;
+pub(crate) use server::late_fault;
 pub use shrink::{Shrunk, shrink};
 
 /// What a failure file holds.
@@ -85,8 +84,7 @@ impl Accused {
     }
 
     /// The step that a violation is about.
-    #[must_use]
-    pub fn of(violation: &Violation) -> Option<Self> {
+    pub(super) fn of(violation: &Violation) -> Option<Self> {
         let step = violation.place.as_ref()?.step?;
         let due = match &violation.evidence {
             Evidence::NotRefused { .. } | Evidence::Failed { has_to_be_refused: true, .. } => Some(Due::Refusal),
@@ -109,8 +107,7 @@ impl Failure {
     }
 
     /// The same conversations with workers and contexts numbered from 0, so that no more of them are made than needed.
-    #[must_use]
-    pub fn renumbered(mut self) -> Self {
+    pub(crate) fn renumbered(mut self) -> Self {
         let mut workers: BTreeMap<u32, BTreeMap<u32, u32>> = BTreeMap::new();
         for conversation in &self.conversations {
             workers.entry(conversation.worker).or_default().insert(conversation.context, 0);
@@ -144,22 +141,20 @@ impl Failure {
         self.accused = Accused::of(violation);
         if let Some(request) = violation.request() {
             let mut begun = 0;
-            for conversation in self.conversations.iter_mut().filter(|its| its.worker == request.worker) {
-                let sequences = begun..begun + conversation.sequences();
-                begun = sequences.end;
-                conversation.accused = sequences.contains(&request.sequence);
+            for conversation in &mut self.conversations {
+                conversation.accused = false;
+                if conversation.worker == request.worker {
+                    let sequences = begun..begun + conversation.sequences();
+                    begun = sequences.end;
+                    conversation.accused = sequences.contains(&request.sequence);
+                }
             }
-            self.conversations
-                .iter_mut()
-                .filter(|its| its.worker != request.worker)
-                .for_each(|its| its.accused = false);
         }
         self
     }
 
     /// How many workers, and how many contexts of each, its conversations need.
-    #[must_use]
-    pub fn size(&self) -> (u32, u32) {
+    pub(crate) fn size(&self) -> (u32, u32) {
         let most =
             |number: fn(&Conversation) -> u32| self.conversations.iter().map(number).max().map_or(1, |most| most + 1);
         (most(|conversation| conversation.worker), most(|conversation| conversation.context))

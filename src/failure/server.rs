@@ -4,8 +4,7 @@ use reference::{Planted, ServerSetup, When};
 
 /// The chance at which a fault is committed that happens once, and later than at the first one: a failure with fewer chances
 /// does not meet it.
-#[must_use]
-pub fn late_fault(server: &ServerSetup) -> Option<Planted> {
+pub(crate) fn late_fault(server: &ServerSetup) -> Option<Planted> {
     server.fault.iter().copied().find(|fault| matches!(fault.when, When::Once(chance) if chance > 1))
 }
 

@@ -242,14 +242,11 @@ fn simpler(conversation: &Conversation) -> Vec<Conversation> {
             Act::Reset { lane } | Act::Kill { lane } => Act::Cancel { lane },
             Act::Cancel { lane } => Act::Close { lane },
             // An END that is left is one that it takes.
-            Act::Send { lane, sequence, step, of, start, end: true, value, elements, special } => {
-                Act::Send { lane, sequence, step, of, start, end: false, value, elements, special }
-            }
             Act::Send { lane, sequence, step, of, start, end, value, elements, special }
-                if elements > NonZeroU16::MIN =>
+                if end || elements > NonZeroU16::MIN =>
             {
-                let elements = NonZeroU16::MIN;
-                Act::Send { lane, sequence, step, of, start, end, value, elements, special }
+                let elements = if end { elements } else { NonZeroU16::MIN };
+                Act::Send { lane, sequence, step, of, start, end: false, value, elements, special }
             }
             _ => continue,
         };

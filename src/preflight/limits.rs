@@ -33,14 +33,12 @@ pub struct RunLimits {
 impl RunLimits {
     /// The limits for this scenario and this model. Where the slots or the idle limit are not known, one slot and the
     /// usual second are taken.
-    #[must_use]
-    pub fn new(scenario: &Scenario, model: &Model) -> Self {
+    pub(crate) fn new(scenario: &Scenario, model: &Model) -> Self {
         Self::with_pauses(scenario, model, pauses_of(scenario, idle_limit(model)))
     }
 
     /// The limits where a conversation may pause for so long in all, in the middle of its sequences.
-    #[must_use]
-    pub fn with_pauses(scenario: &Scenario, model: &Model, pauses: Duration) -> Self {
+    pub(crate) fn with_pauses(scenario: &Scenario, model: &Model, pauses: Duration) -> Self {
         let lawful = longest_lawful_wait(scenario, model, pauses).min(LONGEST);
         let response = scenario.limits.response_ms.map(Millis::duration);
         let lost_after = lawful.max(scenario.limits.lost_after_ms.duration()).max(response.unwrap_or_default());
@@ -88,7 +86,8 @@ fn longest_lawful_wait(scenario: &Scenario, model: &Model, pauses: Duration) -> 
     idle_limit.saturating_add(longest_sequence).saturating_add(pauses).saturating_mul(turns).saturating_add(network)
 }
 
-fn idle_limit(model: &Model) -> Duration {
+/// The idle limit, or the server's default where it is not known.
+pub(super) fn idle_limit(model: &Model) -> Duration {
     model.idle_limit.unwrap_or(Duration::from_secs(1))
 }
 
@@ -110,33 +109,12 @@ fn passage(population: &Population) -> Duration {
 mod tests {
     use super::*;
     use workload::{
-        arithmetic::Arithmetic,
         model::Turn,
         scenario::{Overrides, Source},
-        tensor::{Shape, TensorSpec},
     };
 
     fn model(execution: Duration) -> Model {
-        let tensor = || TensorSpec { name: String::new(), datatype: String::new(), shape: Vec::new() };
-        Model {
-            name: String::new(),
-            version: None,
-            server: None,
-            input: tensor(),
-            output: tensor(),
-            shape: Shape::default(),
-            arithmetic: Arithmetic::default(),
-            strategy: None,
-            slots: None,
-            slots_in_phases: None,
-            idle_limit: None,
-            execution,
-            turn: Turn::default(),
-            told_ids: workload::model::ToldIds::None,
-            batches: true,
-            mixes_pipelined: None,
-            controls: None,
-        }
+        Model { execution, batches: true, ..Model::default() }
     }
 
     #[test]

@@ -31,15 +31,9 @@ impl Note {
     }
 }
 
-impl From<String> for Note {
-    fn from(sentence: String) -> Self {
-        Self::Other(sentence)
-    }
-}
-
-impl From<&str> for Note {
-    fn from(sentence: &str) -> Self {
-        Self::Other(sentence.to_owned())
+impl<S: Into<String>> From<S> for Note {
+    fn from(sentence: S) -> Self {
+        Self::Other(sentence.into())
     }
 }
 

@@ -23,79 +23,48 @@ pub struct Part {
     pub not_checked: Option<Cow<'static, str>>,
 }
 
-/// A part that the preflight looks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
-    Health,
-    Streaming,
-    Metadata,
-    Configuration,
-    Statistics,
-    TextIds,
+/// What cannot be checked without a part, and the call that tells it.
+struct Row {
+    checks: &'static str,
+    call: &'static str,
 }
 
-impl Wanted {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Health => "health",
-            Self::Streaming => "streaming",
-            Self::Metadata => "metadata",
-            Self::Configuration => "model-configuration",
-            Self::Statistics => "statistics",
-            Self::TextIds => "text-correlation-ids",
-        }
-    }
-
-    /// What cannot be checked without it.
-    fn checks(self) -> &'static str {
-        match self {
-            Self::Health => "whether the server and the model are ready",
-            Self::Streaming => "anything that goes over streams",
-            Self::Metadata => "whether the model's metadata fit its configuration",
-            Self::Configuration => "whether the model has a sequence batcher",
-            Self::Statistics => "the server's own counts",
-            Self::TextIds => "sequences whose correlation IDs are texts",
-        }
-    }
-
-    /// The call that tells it.
-    fn call(self) -> &'static str {
-        match self {
-            Self::Health => "ServerReady",
-            Self::Streaming => "ModelStreamInfer",
-            Self::Metadata => "ModelMetadata",
-            Self::Configuration => "ModelConfig",
-            Self::Statistics => "ModelStatistics",
-            Self::TextIds => "support of text correlation IDs",
-        }
+workload::table! {
+    /// A part that the preflight looks for.
+    pub(crate) enum Wanted: Row {
+        /// Whether it says how it is.
+        Health = "health", Row { checks: "whether the server and the model are ready", call: "ServerReady" };
+        /// Streams of requests.
+        Streaming = "streaming", Row { checks: "anything that goes over streams", call: "ModelStreamInfer" };
+        /// Which tensors the model has.
+        Metadata = "metadata", Row { checks: "whether the model's metadata fit its configuration", call: "ModelMetadata" };
+        /// How the model is set up.
+        Configuration = "model-configuration", Row { checks: "whether the model has a sequence batcher", call: "ModelConfig" };
+        /// How many requests it counts.
+        Statistics = "statistics", Row { checks: "the server's own counts", call: "ModelStatistics" };
+        /// Correlation IDs that are texts.
+        TextIds = "text-correlation-ids", Row {
+            checks: "sequences whose correlation IDs are texts",
+            call: "support of text correlation IDs"
+        };
     }
 }
 
 impl Part {
-    /// One that is there.
-    pub(crate) fn there(wanted: Wanted) -> Self {
-        Self { part: wanted.name().into(), has: true, why: None, not_checked: None }
-    }
-
-    /// One that is missing.
-    pub(crate) fn missing(wanted: Wanted, error: &CallError) -> Self {
+    /// One that is missing where there is an error, and else there.
+    pub(crate) fn of(wanted: Wanted, missing: Option<&CallError>) -> Self {
         Self {
             part: wanted.name().into(),
-            has: false,
-            why: Some(error.to_string()),
-            not_checked: Some(wanted.checks().into()),
+            has: missing.is_none(),
+            why: missing.map(CallError::to_string),
+            not_checked: missing.map(|_| wanted.row().checks.into()),
         }
-    }
-
-    /// One that is missing where there is an error.
-    pub(crate) fn of(wanted: Wanted, missing: Option<&CallError>) -> Self {
-        missing.map_or_else(|| Self::there(wanted), |error| Self::missing(wanted, error))
     }
 }
 
 /// What is said of a part that is missing.
 pub(crate) fn note(wanted: Wanted, error: &CallError) -> Note {
-    let (checks, call) = (wanted.checks(), wanted.call());
+    let Row { checks, call } = wanted.row();
     Note::NotChecked(match error {
         CallError::Unimplemented => format!("{checks}, because the server has no {call}"),
         CallError::Restricted(why) => format!("{checks}, because {call} is only for some callers (-H): {why}"),

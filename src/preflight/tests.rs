@@ -22,11 +22,11 @@ fn tensor(name: &str, datatype: &str, shape: &[i64]) -> TensorSpec {
 /// The preflight of an endpoint that has no configuration of its model.
 pub(crate) fn told(scenario: &Scenario, told: Hints) -> Preflight {
     let mut notes = Vec::new();
-    let known = Configured::new("m", None, told, &mut notes).expect("a model");
-    let tensors = (tensor("INPUT", "INT32", &[-1, 1]), tensor("OUTPUT", "INT32", &[-1, 1]));
-    let shape = Shape::common(&tensors.0, &tensors.1, true).expect("a shape");
+    let known = configured("m", None, told, &mut notes).expect("a model");
+    let (input, output) = (tensor("INPUT", "INT32", &[-1, 1]), tensor("OUTPUT", "INT32", &[-1, 1]));
+    let shape = Shape::common(&input, &output, true).expect("a shape");
     let computes = arithmetic("m", None, (Datatype::Int32, &shape), scenario, &mut { told }, &mut notes);
-    let model = known.model("m", None, tensors, shape, computes.expect("an arithmetic"));
+    let model = Model { input, output, shape, arithmetic: computes.expect("an arithmetic"), ..known };
     Preflight { limits: RunLimits::new(scenario, &model), model, parts: Vec::new(), has_statistics: false, told, notes }
 }
 
@@ -62,7 +62,7 @@ fn every_note() -> Vec<String> {
     let plain = scenario("");
     let mut notes = told(&plain, Hints::default()).notes;
     let hinted = |hints| told(&plain, hints).model;
-    let mut unused = Configured::new("m", Some(&settings(&[])), HINTS, &mut notes);
+    let mut unused = configured("m", Some(&settings(&[])), HINTS, &mut notes);
     notes.extend(unused.as_mut().err().cloned().map(Note::from));
     let one = Shape::common(&tensor("", "FP32", &[1]), &tensor("", "FP32", &[1]), false).expect("a shape");
     let all = [
@@ -121,7 +121,7 @@ fn every_error() -> Vec<String> {
         tensors(&[], &[]),
         tensors(&[int32("A"), int32("B")], &[int32("OUTPUT")]),
         tensors(&[tensor("INPUT", "BF16", &[1])], &[tensor("OUTPUT", "BF16", &[1])]),
-        Configured::new("m", Some(&Settings { strategy: None, ..settings(&[]) }), HINTS, &mut Vec::new()).err(),
+        configured("m", Some(&Settings { strategy: None, ..settings(&[]) }), HINTS, &mut Vec::new()).err(),
     ];
     let shape = |size| {
         let its = tensor("INPUT", "INT32", &[size]);

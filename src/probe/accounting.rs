@@ -52,7 +52,7 @@ impl Baseline {
                 "somebody else uses the model: its counts rose by {} before the run",
                 after.success.abs_diff(before.success)
             )),
-            Err(error) => Err(format!("the statistics cannot be read: {error}")),
+            Err(error) => Err(unreadable(&error)),
         })
     }
 
@@ -81,7 +81,7 @@ impl Baseline {
                     .to_owned(),
             },
             Ok((_, last)) => judge(rise(before, last), expected),
-            Err(error) => Accounting::NotCheckable { why: format!("the statistics cannot be read: {error}") },
+            Err(error) => Accounting::NotCheckable { why: unreadable(&error) },
         }
     }
 }
@@ -91,12 +91,9 @@ impl Baseline {
 pub(crate) struct Ledger(Counted);
 
 impl Ledger {
-    /// Takes the model's counts.
-    ///
-    /// # Errors
-    /// When they cannot be read.
+    /// Takes the model's counts, if they can be read.
     pub(crate) async fn open(client: &Client, model: &str) -> Result<Self, String> {
-        client.counted(model).await.map(Self).map_err(|error| format!("the statistics cannot be read: {error}"))
+        client.counted(model).await.map(Self).map_err(|error| unreadable(&error))
     }
 
     /// Waits until the server has counted this many requests since, for at most `settle`: a server may count a request after
@@ -113,9 +110,13 @@ impl Ledger {
         wait_until_settled(client, model, settle, reached).await;
         match client.counted(model).await {
             Ok(now) => judge(rise(self.0, now), expected),
-            Err(error) => Accounting::NotCheckable { why: format!("the statistics cannot be read: {error}") },
+            Err(error) => Accounting::NotCheckable { why: unreadable(&error) },
         }
     }
+}
+
+fn unreadable(error: &CallError) -> String {
+    format!("the statistics cannot be read: {error}")
 }
 
 async fn still_counts(client: &Client, model: &str, quiet: Duration) -> Result<(Counted, Counted), CallError> {

@@ -12,19 +12,10 @@ use workload::{
     sequence::{CorrelationId, IdForm, Pattern, RequestId, Step, Trait, WireId},
 };
 
-/// What came of a sequence of one step.
-enum Came {
-    Output,
-    Refusal(String),
-    Nothing,
-}
-
 impl Preflight {
-    /// Finds out whether calls for inferences are let in, and whether texts are taken as correlation IDs, where the run needs that.
-    ///
-    /// # Errors
-    /// Why the scenario cannot be run there, in one line.
-    pub async fn probe(&mut self, scenario: &Scenario, access: &Access) -> Result<(), String> {
+    /// Finds out whether calls for inferences are let in, and whether texts are taken as correlation IDs, where the run needs that. An error
+    /// says in one line why the scenario cannot be run there.
+    pub(crate) async fn probe(&mut self, scenario: &Scenario, access: &Access) -> Result<(), String> {
         let over = transports(scenario);
         for by in over.into_iter().filter(|by| !by.is_stream()) {
             let endpoints = &scenario.target.endpoint;
@@ -43,7 +34,7 @@ impl Preflight {
             are_taken &= self.takes_texts(scenario, access, by, (CorrelationId(id), form)).await?;
         }
         if are_taken {
-            self.parts.push(Part::there(Wanted::TextIds));
+            self.parts.push(Part::of(Wanted::TextIds, None));
         }
         Ok(())
     }
@@ -56,17 +47,16 @@ impl Preflight {
         by: Transport,
         (id, form): (CorrelationId, IdForm),
     ) -> Result<bool, String> {
-        let why = match self.one_step(scenario, access, by, id.on_the_wire(form)).await {
-            Came::Output => return Ok(true),
-            Came::Refusal(why) => Some(why),
-            Came::Nothing => None,
-        };
+        let came = self.one_step(scenario, access, by, id.on_the_wire(form)).await;
+        if let Some(Ok(())) = came {
+            return Ok(true);
+        }
         let text = id.written(form);
-        if let Some(why) = why {
+        if let Some(Err(why)) = came {
             let integer = id.on_the_wire(IdForm::Integer);
             // Who refuses integers as well has something else against it, which is for the run to tell.
             let is_of_texts = self.model.told_ids == ToldIds::Texts
-                || matches!(self.one_step(scenario, access, by, integer).await, Came::Output);
+                || matches!(self.one_step(scenario, access, by, integer).await, Some(Ok(())));
             if is_of_texts {
                 return Err(format!(
                     "over {by} no correlation ID such as '{text}' is taken: the server said: {why}; use another \
@@ -81,11 +71,18 @@ impl Preflight {
         Ok(false)
     }
 
-    /// A sequence of one step, read to the end of all that comes.
-    async fn one_step(&self, scenario: &Scenario, access: &Access, by: Transport, id: WireId) -> Came {
+    /// Sends a sequence of one step, and reads to the end of all that comes. Returns whether it had an output, or why it was refused; none
+    /// where nothing came.
+    async fn one_step(
+        &self,
+        scenario: &Scenario,
+        access: &Access,
+        by: Transport,
+        id: WireId,
+    ) -> Option<Result<(), String>> {
         let Self { model, limits, .. } = self;
         let connection = Link::to(&scenario.target.endpoint, access, scenario.limits.connect_ms.duration());
-        let Ok(mut line) = connection.and_then(|its| Line::open(model, &its, by, id)) else { return Came::Nothing };
+        let mut line = connection.and_then(|its| Line::open(model, &its, by, id)).ok()?;
         let request = RequestId { worker: scenario.workers(), context: 0, sequence: 0, step: 0 };
         let value = model.arithmetic.number(1);
         let step = Step { request, pattern: Pattern::Valid, start: true, end: true, value, of: 1, special: None };
@@ -100,11 +97,8 @@ impl Preflight {
                 }
             }
         };
-        match tokio::time::timeout(limits.lost_after, answers).await {
-            Ok(Some(Ok(_))) => Came::Output,
-            Ok(Some(Err(why))) => Came::Refusal(why),
-            Ok(None) | Err(_) => Came::Nothing,
-        }
+        let first = tokio::time::timeout(limits.lost_after, answers).await.ok()??;
+        Some(first.map(drop))
     }
 }
 

@@ -30,11 +30,11 @@ pub(crate) struct Aside {
 /// What such sequences have shown.
 #[derive(Debug, Default)]
 pub(crate) struct Trail {
-    /// What a correct server does not do.
-    violations: Vec<Violation>,
+    pub(super) violations: Vec<Violation>,
     /// The latest events.
     entries: VecDeque<Entry>,
-    requests: u64,
+    /// How many were sent.
+    pub(super) requests: u64,
 }
 
 impl Aside {
@@ -78,21 +78,9 @@ impl Trail {
         self.entries.push_back(entry);
     }
 
-    /// Requests sent.
-    pub(crate) fn requests(&self) -> u64 {
-        self.requests
-    }
-
-    /// How many violations there are so far.
-    pub(crate) fn violations(&self) -> usize {
-        self.violations.len()
-    }
-
-    /// The violations, with their explanations.
     pub(crate) fn explained(self, known: &ModelFacts) -> Vec<Violation> {
-        let Self { violations, entries, requests: _ } = self;
-        let entries = Vec::from(entries);
+        let entries = Vec::from(self.entries);
         let explained = |violation| Violation { explanations: explain(&violation, &entries, known), ..violation };
-        violations.into_iter().map(explained).collect()
+        self.violations.into_iter().map(explained).collect()
     }
 }

@@ -91,7 +91,7 @@ impl Search {
 
     /// The pauses of the next round, if there is one.
     fn pauses(&mut self, count: u32) -> Option<Vec<Duration>> {
-        if self.rounds < ROUNDS && self.is_narrow() {
+        if self.rounds < ROUNDS && self.width() <= NARROW {
             self.rounds = ROUNDS;
         }
         let (low, width, from, of) = match self.rounds {
@@ -111,10 +111,6 @@ impl Search {
 
     fn width(&self) -> Duration {
         self.high.saturating_sub(self.low)
-    }
-
-    fn is_narrow(&self) -> bool {
-        self.width() <= NARROW
     }
 
     /// Narrows the range to what lies between the longest pause that was survived and the shortest that was not; where the reaper

@@ -20,10 +20,7 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Opens one over `link`.
-    ///
-    /// # Errors
-    /// When the link does not lead to where this transport is spoken.
+    /// Opens one over `link`, if that leads to where this transport is spoken.
     pub(super) fn open(model: &Model, link: &Link, by: Transport, id: WireId) -> Result<Self, CallError> {
         let Stream { outgoing, incoming } = Stream::open(link, by, RequestTemplate::of(model, id))?;
         Ok(Self { outgoing: Some(outgoing), incoming })

@@ -22,7 +22,7 @@ impl Site<'_> {
     }
 
     /// Whether the server still answers after a stream broke for `reason`.
-    pub(super) async fn server_is_there(&self, reason: &str) -> bool {
+    pub(crate) async fn server_is_there(&self, reason: &str) -> bool {
         self.liveness.is_there(self.scenario, self.access, self.clock, reason).await
     }
 }

@@ -224,7 +224,7 @@ pub(crate) async fn check(client: &Client, site: Site<'_>, after: Aftermath<'_>,
         // What the attempt left open goes idle.
         tokio::time::sleep(terms.idle_limit + REAPER_LATE).await;
     };
-    SlotCheck { finding, requests: trail.requests(), took: began.elapsed() }
+    SlotCheck { finding, requests: trail.requests, took: began.elapsed() }
 }
 
 #[cfg(test)]

@@ -30,10 +30,8 @@ const TRIES: u32 = 2;
 impl Preflight {
     /// Sends the model one sequence before the run. Returns what a correct server would not have done.
     ///
-    /// The values add up to 0, so that the sequence leaves its slot in the state that a fresh slot has.
-    ///
-    /// # Errors
-    /// The model computes something else, or the server stopped answering: in one line.
+    /// The values add up to 0, so that the sequence leaves its slot in the state that a fresh slot has. An error says in one line that the
+    /// model computes something else, or that the server stopped answering.
     pub(crate) async fn try_alone(
         &self,
         client: &Client,
@@ -193,19 +191,11 @@ impl<'p> Solo<'p> {
         Ok(self.settled.len() > before && self.settled.last().is_some_and(|last| last.outcome == Outcome::Completed))
     }
 
+    /// Takes in what came; an error where the stream broke because the server is gone.
     async fn take_in(&mut self, came: EventKind, client: &Client) -> Result<(), String> {
-        match came {
-            EventKind::Cut(cut @ (Cut::Broken(_) | Cut::Ended)) => self.broke(cut, client).await,
-            came => {
-                self.observe(came);
-                Ok(())
-            }
-        }
-    }
-
-    /// The stream broke: an error where the server is gone.
-    async fn broke(&mut self, cut: Cut, client: &Client) -> Result<(), String> {
-        if client.server_live().await.is_err() {
+        if let EventKind::Cut(cut @ (Cut::Broken(_) | Cut::Ended)) = &came
+            && client.server_live().await.is_err()
+        {
             let reason = cut.reason();
             return Err(match self.settled.len() {
                 0 => format!("the server stopped answering before its first response: {reason}"),
@@ -215,7 +205,7 @@ impl<'p> Solo<'p> {
                 ),
             });
         }
-        self.observe(EventKind::Cut(cut));
+        self.observe(came);
         Ok(())
     }
 

@@ -1,13 +1,13 @@
 //! Takes in what all threads see, on a thread of its own: it has violations explained, and writes the history.
 
-use std::{collections::BTreeMap, thread, time::Duration};
+use std::{collections::BTreeMap, sync::mpsc::RecvTimeoutError, thread, time::Duration};
 
 use tokio::{
     sync::{mpsc, oneshot},
     time::Instant,
 };
 
-use super::{Batch, Batches, Gap, TapsAreGone};
+use super::tap::{Batch, Batches, Gap};
 use oracle::{
     Explainer, LongestWait, Occupancy, Violation, ViolationKind,
     history::{Scene, Spool},
@@ -77,7 +77,7 @@ impl Collector {
     fn collect(mut self) -> Collected {
         loop {
             let wait = self.explainer.waits(self.began.elapsed()).unwrap_or(LOOK).min(LOOK);
-            if let Err(TapsAreGone) = self.look(wait) {
+            if self.look(wait).is_none() {
                 return self.conclude();
             }
         }
@@ -86,18 +86,22 @@ impl Collector {
     async fn collect_in_simulation(mut self) -> Collected {
         loop {
             match self.look(Duration::ZERO) {
-                Ok(true) => {}
-                Ok(false) => tokio::time::sleep(LOOK_IN_SIMULATION).await,
-                Err(TapsAreGone) => return self.conclude(),
+                Some(true) => {}
+                Some(false) => tokio::time::sleep(LOOK_IN_SIMULATION).await,
+                None => return self.conclude(),
             }
         }
     }
 
-    /// Takes in the next batch, if there comes one in this time, and hands on what is due. Returns whether there was one.
-    fn look(&mut self, wait: Duration) -> Result<bool, TapsAreGone> {
-        let batch = self.batches.next(wait)?;
-        let was_there = batch.is_some();
-        if let Some(batch) = batch {
+    /// Takes in the next batch, if there comes one in this time, and hands on what is due. Returns whether there was one; none where all
+    /// taps are gone.
+    fn look(&mut self, wait: Duration) -> Option<bool> {
+        let batch = self.batches.next(wait);
+        if let Err(RecvTimeoutError::Disconnected) = batch {
+            return None;
+        }
+        let was_there = batch.is_ok();
+        if let Ok(batch) = batch {
             self.take_in(batch);
         }
         // One at a time: while a violation is explained nothing is taken in.
@@ -105,7 +109,7 @@ impl Collector {
         if let Some(spool) = &mut self.spool {
             spool.write_what_is_due();
         }
-        Ok(was_there)
+        Some(was_there)
     }
 
     fn conclude(mut self) -> Collected {
@@ -150,9 +154,7 @@ impl Collector {
         let of_all = self.occupancy.violations();
         for violation in &of_all {
             *self.of_all.entry(violation.kind).or_default() += 1;
-        }
-        if let Some(spool) = &mut self.spool {
-            for violation in &of_all {
+            if let Some(spool) = &mut self.spool {
                 spool.violation(violation.at_ns);
             }
         }

@@ -99,11 +99,7 @@ impl Reach {
             // What was answered before is no measure of what comes.
             EventKind::Disturbed(_) => (self.special, self.last) = (None, None),
             EventKind::Opened(_, by) => self.lanes[here.lane.index()].by = *by,
-            EventKind::Answered(..)
-            | EventKind::Received(_)
-            | EventKind::GaveUp
-            | EventKind::Closed
-            | EventKind::NotClosed => {}
+            _ => {}
         }
     }
 
@@ -139,14 +135,8 @@ impl Reach {
         traffic.half_closed &= is_right;
         traffic.unread &= is_right;
         if traffic.unanswered == 0 {
-            for (claim, is_reached) in [
-                (Claim::HalfClosed, mem::take(&mut traffic.half_closed)),
-                (Claim::ReadOn, mem::take(&mut traffic.unread)),
-            ] {
-                if is_reached {
-                    claims.reach(claim);
-                }
-            }
+            reach(claims, Claim::HalfClosed, mem::take(&mut traffic.half_closed));
+            reach(claims, Claim::ReadOn, mem::take(&mut traffic.unread));
         }
         let special = self.special.take_if(|(request, _)| *request == step.request).map(|(_, special)| special);
         let last = self.last.take();
@@ -186,17 +176,12 @@ impl Reach {
         let was_busy =
             last.is_some_and(|last| last.goes_on_in(step.request) && sent_at < last.sent_at.saturating_add(limit));
         self.alive_since = if step.start { Some(here.at) } else { self.alive_since.filter(|_| was_busy) };
-        if self.alive_since.is_some_and(|since| sent_at >= since.saturating_add(2 * limit)) {
-            claims.reach(Claim::LivedOn);
-        }
+        let has_lived = self.alive_since.is_some_and(|since| sent_at >= since.saturating_add(2 * limit));
+        reach(claims, Claim::LivedOn, has_lived);
     }
 
     fn accepted(&self, step: &Step, last: Option<Answered>, special: Special, here: Here, claims: &mut Claims) {
-        let mut reach = |claim, is_reached: bool| {
-            if is_reached {
-                claims.reach(claim);
-            }
-        };
+        let mut reach = |claim, is_reached| reach(claims, claim, is_reached);
         if step.start {
             let was_ended = last.is_some_and(|last| last.end);
             let is_live = last.is_some_and(|last| last.is_live(here));
@@ -226,35 +211,26 @@ impl Reach {
         let traffic = mem::take(&mut self.lanes[lane.index()]);
         self.unanswered = self.unanswered.saturating_sub(traffic.unanswered);
         let last = self.last.take();
-        match cut {
-            Cut::Cancelled | Cut::Reset | Cut::Killed | Cut::ByNetwork if traffic.unanswered > 0 => {
-                if last.is_some_and(|last| last.request.sequence == traffic.sequence) {
-                    match cut {
-                        Cut::Reset => claims.reach(Claim::ConnectionReset),
-                        Cut::Killed => claims.reach(Claim::ClientKilled),
-                        Cut::ByNetwork => claims.reach(Claim::CutByTheNetwork),
-                        _ => {}
-                    }
-                    // What the network does is not what the client does.
-                    if *cut != Cut::ByNetwork {
-                        claims.reach(Claim::CutWithStepsUnderWay);
-                    }
-                    self.is_cut = true;
-                }
-            }
-            Cut::Cancelled if last.is_some_and(|last| !last.end && last.lane == lane) => {
-                claims.reach(Claim::CutWhileIdle);
-            }
-            Cut::Cancelled
-            | Cut::Reset
-            | Cut::Killed
-            | Cut::ByNetwork
-            | Cut::ByClient
-            | Cut::Lapsed
-            | Cut::Interrupted
-            | Cut::Ended
-            | Cut::Broken(_) => {}
+        if traffic.unanswered == 0 {
+            let is_in_a_sequence = last.is_some_and(|last| !last.end && last.lane == lane);
+            reach(claims, Claim::CutWhileIdle, *cut == Cut::Cancelled && is_in_a_sequence);
+            return;
         }
+        let is_under_way = last.is_some_and(|last| last.request.sequence == traffic.sequence);
+        if is_under_way && matches!(cut, Cut::Cancelled | Cut::Reset | Cut::Killed | Cut::ByNetwork) {
+            reach(claims, Claim::ConnectionReset, *cut == Cut::Reset);
+            reach(claims, Claim::ClientKilled, *cut == Cut::Killed);
+            reach(claims, Claim::CutByTheNetwork, *cut == Cut::ByNetwork);
+            // What the network does is not what the client does.
+            reach(claims, Claim::CutWithStepsUnderWay, *cut != Cut::ByNetwork);
+            self.is_cut = true;
+        }
+    }
+}
+
+fn reach(claims: &mut Claims, claim: Claim, is_reached: bool) {
+    if is_reached {
+        claims.reach(claim);
     }
 }
 

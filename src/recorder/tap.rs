@@ -5,7 +5,7 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
-        mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
+        mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
     },
     thread,
     time::{Duration, Instant},
@@ -32,126 +32,97 @@ const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// What happened on one thread for a while.
 #[derive(Debug, Default)]
-pub struct Batch {
+pub(super) struct Batch {
     /// What happened before these and could not be handed over.
-    pub gap: Option<Gap>,
+    pub(super) gap: Option<Gap>,
     /// What happened, in order.
-    pub entries: Vec<Entry>,
+    pub(super) entries: Vec<Entry>,
     /// What of it a correct server would not have done.
-    pub violations: Vec<Violation>,
+    pub(super) violations: Vec<Violation>,
     /// How much memory the entries take.
-    pub bytes: usize,
+    pub(super) bytes: usize,
 }
 
 /// What is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gap {
+pub(super) struct Gap {
     /// How many entries.
-    pub lost: u64,
-    /// The time of the first.
-    pub since: Nanos,
-    /// The time of the last.
-    pub until: Nanos,
+    pub(super) lost: u64,
+    pub(super) since: Nanos,
+    pub(super) until: Nanos,
 }
 
 /// Where the taps of a run come from.
-pub struct Taps {
-    correlation_id: Arc<CorrelationIds>,
+#[derive(Clone)]
+pub(crate) struct Taps {
+    correlation_id: Arc<dyn Fn(ContextId) -> CorrelationId + Send + Sync>,
     sender: SyncSender<Batch>,
-    under_way: Arc<AtomicUsize>,
-    lost_at_end: Arc<AtomicU64>,
+    pending: Arc<Pending>,
+    /// How many bytes may be under way.
     limit: usize,
 }
 
-type CorrelationIds = dyn Fn(ContextId) -> CorrelationId + Send + Sync;
+/// What taps could not hand over yet, or at all.
+#[derive(Debug, Default)]
+struct Pending {
+    bytes: AtomicUsize,
+    lost_at_end: AtomicU64,
+}
 
 /// The tap of one recorder.
-pub struct Tap {
-    correlation_id: Arc<CorrelationIds>,
-    sender: SyncSender<Batch>,
-    under_way: Arc<AtomicUsize>,
-    lost_at_end: Arc<AtomicU64>,
-    limit: usize,
+pub(crate) struct Tap {
+    of: Taps,
     batch: Batch,
 }
 
 /// Where the batches of all taps arrive.
 #[derive(Debug)]
-pub struct Batches {
+pub(crate) struct Batches {
     receiver: Receiver<Batch>,
-    under_way: Arc<AtomicUsize>,
-    lost_at_end: Arc<AtomicU64>,
+    pending: Arc<Pending>,
 }
 
 impl Taps {
     /// Taps, and where what they hand over arrives.
-    pub fn new(correlation_id: impl Fn(ContextId) -> CorrelationId + Send + Sync + 'static) -> (Self, Batches) {
+    pub(crate) fn new(correlation_id: impl Fn(ContextId) -> CorrelationId + Send + Sync + 'static) -> (Self, Batches) {
         Self::with_bounds(correlation_id, BATCHES, BYTES)
     }
 
     /// The same with other bounds: so many batches, of so many bytes together.
-    pub fn with_bounds(
+    fn with_bounds(
         correlation_id: impl Fn(ContextId) -> CorrelationId + Send + Sync + 'static,
         batches: usize,
-        bytes: usize,
+        limit: usize,
     ) -> (Self, Batches) {
         let (sender, receiver) = sync_channel(batches);
-        let (under_way, lost_at_end) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicU64::new(0)));
-        let taps = Self {
-            correlation_id: Arc::new(correlation_id),
-            sender,
-            under_way: Arc::clone(&under_way),
-            lost_at_end: Arc::clone(&lost_at_end),
-            limit: bytes,
-        };
-        (taps, Batches { receiver, under_way, lost_at_end })
+        let pending = Arc::<Pending>::default();
+        let batches = Batches { receiver, pending: Arc::clone(&pending) };
+        (Self { correlation_id: Arc::new(correlation_id), sender, pending, limit }, batches)
     }
 
     /// One more tap.
-    #[must_use]
-    pub fn tap(&self) -> Tap {
-        Tap {
-            correlation_id: Arc::clone(&self.correlation_id),
-            sender: self.sender.clone(),
-            under_way: Arc::clone(&self.under_way),
-            lost_at_end: Arc::clone(&self.lost_at_end),
-            limit: self.limit,
-            batch: Batch::default(),
-        }
+    pub(crate) fn tap(&self) -> Tap {
+        Tap { of: self.clone(), batch: Batch::default() }
     }
 }
 
 impl Batches {
-    /// Waits for a batch; none when there came none in this time.
-    ///
-    /// # Errors
-    /// When all taps are gone, so that none comes any more.
-    pub fn next(&self, limit: Duration) -> Result<Option<Batch>, TapsAreGone> {
-        use std::sync::mpsc::RecvTimeoutError::{Disconnected, Timeout};
-        match self.receiver.recv_timeout(limit) {
-            Ok(batch) => {
-                self.under_way.fetch_sub(batch.bytes, Relaxed);
-                Ok(Some(batch))
-            }
-            Err(Timeout) => Ok(None),
-            Err(Disconnected) => Err(TapsAreGone),
-        }
+    /// Waits for a batch; they are disconnected when all taps are gone, so that none comes any more.
+    pub(super) fn next(&self, limit: Duration) -> Result<Batch, RecvTimeoutError> {
+        let batch = self.receiver.recv_timeout(limit)?;
+        self.pending.bytes.fetch_sub(batch.bytes, Relaxed);
+        Ok(batch)
     }
 
     /// How many entries the taps could not hand over when the run was over.
-    #[must_use]
-    pub fn lost_at_end(&self) -> u64 {
-        self.lost_at_end.load(Relaxed)
+    pub(super) fn lost_at_end(&self) -> u64 {
+        self.pending.lost_at_end.load(Relaxed)
     }
 }
 
-/// No further batch comes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TapsAreGone;
-
 impl Tap {
     pub(super) fn event(&mut self, event: &Event) {
-        let entry = Entry::new(event.clone(), (self.correlation_id)(event.context));
+        let entry = Entry::new(event.clone(), (self.of.correlation_id)(event.context));
         self.batch.bytes += entry.memory();
         if self.batch.entries.capacity() == 0 {
             self.batch.entries.reserve_exact(BATCH_ENTRIES);
@@ -187,7 +158,7 @@ impl Tap {
             let Err(batch) = self.hand_over() else { return };
             if began.elapsed() > PATIENCE {
                 let lost = batch.entries.len() as u64 + batch.gap.map_or(0, |gap| gap.lost);
-                self.lost_at_end.fetch_add(lost, Relaxed);
+                self.of.pending.lost_at_end.fetch_add(lost, Relaxed);
                 return;
             }
             self.batch = batch;
@@ -199,15 +170,18 @@ impl Tap {
         let batch = mem::take(&mut self.batch);
         let bytes = batch.bytes;
         // A batch that alone is larger than the limit can go when no other is under way.
-        let before = self.under_way.fetch_add(bytes, Relaxed);
-        let sent = if before > 0 && before.saturating_add(bytes) > self.limit {
+        let before = self.of.pending.bytes.fetch_add(bytes, Relaxed);
+        let sent = if before > 0 && before.saturating_add(bytes) > self.of.limit {
             Err(batch)
         } else {
             // Where the collector is gone nobody misses it.
-            self.sender.try_send(batch).map_err(|(TrySendError::Full(batch) | TrySendError::Disconnected(batch))| batch)
+            self.of
+                .sender
+                .try_send(batch)
+                .map_err(|(TrySendError::Full(batch) | TrySendError::Disconnected(batch))| batch)
         };
         if sent.is_err() {
-            self.under_way.fetch_sub(bytes, Relaxed);
+            self.of.pending.bytes.fetch_sub(bytes, Relaxed);
         }
         sent
     }
@@ -226,12 +200,6 @@ impl Tap {
 impl fmt::Debug for Tap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tap").field("batch", &self.batch).finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for Taps {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Taps").field("limit", &self.limit).finish_non_exhaustive()
     }
 }
 
@@ -261,7 +229,7 @@ mod tests {
     }
 
     fn all(batches: &Batches) -> Vec<Batch> {
-        std::iter::from_fn(|| batches.next(Duration::ZERO).ok().flatten()).collect()
+        std::iter::from_fn(|| batches.next(Duration::ZERO).ok()).collect()
     }
 
     #[test]
@@ -277,7 +245,7 @@ mod tests {
         tap.flush();
         assert_eq!(all(&batches)[0].entries[0].at, 600);
         drop((tap, taps));
-        assert_eq!(batches.next(Duration::ZERO).map(|batch| batch.is_some()), Err(TapsAreGone));
+        assert_eq!(batches.next(Duration::ZERO).map(drop), Err(RecvTimeoutError::Disconnected));
     }
 
     #[test]

@@ -8,12 +8,10 @@ use workload::{
     sequence::Step,
 };
 
-/// A step is sent.
 pub(crate) fn sent(context: ContextId, step: &Step) {
     tell(context, step, "sent");
 }
 
-/// A step has its outcome.
 pub(crate) fn settled(context: ContextId, at: Nanos, settled: &Settled) {
     if tracing::enabled!(tracing::Level::DEBUG) {
         let sum = settled.sum.map_or(String::new(), |sum| format!(" {sum}"));

@@ -48,8 +48,7 @@ impl Summary {
     }
 
     /// The run, to be judged.
-    #[must_use]
-    pub fn judged(&self) -> Judged<'_> {
+    pub(crate) fn judged(&self) -> Judged<'_> {
         Judged { scenario: &self.scenario, result: &self.result }
     }
 

@@ -41,7 +41,7 @@ impl Prepared {
             let why = "the model was loaded anew, or the server restarted, and the counts with it".to_owned();
             result.accounting = Accounting::NotCheckable { why };
         } else if let Some(baseline) = baseline.as_ref().filter(|_| shared.liveness.gone().is_none()) {
-            let (model, limits) = (&shared.preflight.model, &shared.scenario.limits);
+            let (model, limits) = (&shared.preflight.model, &shared.setup.scenario.limits);
             let compared =
                 baseline.compare(client, model, &counts, limits.settle_ms.duration(), limits.quiet_ms.duration());
             result.accounting = tokio::select! {
@@ -75,14 +75,15 @@ impl Prepared {
         let failed = shared.disturbances.failed();
         if let Some((at, reason)) = shared.liveness.gone().filter(|(at, _)| failed.is_none_or(|began| *at < began)) {
             result.accounting = Accounting::NotCheckable { why: "the server died".to_owned() };
-            result.add(server_died(&shared.scenario, *at, reason, &result.tally)?, observer);
+            result.add(server_died(&shared.setup.scenario, *at, reason, &result.tally)?, observer);
         }
         Ok(result)
     }
 
     /// Writes the end of the history.
     pub(super) async fn finish(self, result: RunResult, history: Option<Spool>) -> RunResult {
-        let Some(path) = self.history else { return result };
+        let Some(recording) = &self.shared.setup.recording else { return result };
+        let path = recording.options.path.clone();
         let Some(spool) = history else {
             let problem = Some(format!("{} took too long to be written", path.display()));
             let kept = Kept { problem, ..Kept::default() };
@@ -103,7 +104,7 @@ impl Prepared {
         observer: &mut dyn Observer,
         interrupts: &mut mpsc::Receiver<()>,
     ) {
-        let Self { client, shared, hints, .. } = self;
+        let Self { client, shared, .. } = self;
         let (mut trail, mut of_the_search) = (Trail::default(), Vec::new());
         let looked = async {
             let site = shared.site(&shared.preflight);
@@ -115,7 +116,7 @@ impl Prepared {
             }
             // A model that was loaded anew may have other slots.
             let asked = if shared.disturbances.any() {
-                Preflight::ask(client, &shared.scenario, *hints).await.map(Cow::Owned)
+                Preflight::ask(client, &shared.setup.scenario, shared.setup.hints).await.map(Cow::Owned)
             } else {
                 Ok(Cow::Borrowed(&shared.preflight))
             };
@@ -128,7 +129,7 @@ impl Prepared {
             };
             let site = shared.site(&preflight);
             let RunResult { tally, elapsed, .. } = &*result;
-            let after = Aftermath { tally, elapsed: *elapsed, is_given: shared.given.is_some() };
+            let after = Aftermath { tally, elapsed: *elapsed, is_given: shared.setup.given.is_some() };
             let slots = slots::check(client, site, after, &mut trail).await;
             let idle_limit = idle_search::search(site, &slots, &mut of_the_search).await;
             (pending, slots, idle_limit)

@@ -5,12 +5,11 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc;
 
 use super::{
-    Given, Observer, Prepared, RunError, Setup, disturbance::Hands, health::Looker, shared::Shared,
-    threads::thread_count,
+    Observer, Prepared, RunError, Setup, disturbance::Hands, health::Looker, passes::longest_pauses, shared::Shared,
 };
 use crate::{
     frame::{Header, HistoryPlan},
-    preflight::{Preflight, RunLimits, rules},
+    preflight::{Preflight, RunLimits},
     probe::accounting::Baseline,
     recorder::{Collector, Taps},
 };
@@ -32,51 +31,44 @@ fn begun(recording: &HistoryPlan, header: &Header, lawful: Duration) -> Result<S
 
 impl Prepared {
     /// A run that can begin, and its history, which has the first line.
-    pub(super) async fn new(
-        setup: Setup,
-        given: Option<Given>,
-        observer: &mut dyn Observer,
-    ) -> Result<(Self, Option<Spool>), RunError> {
-        let Setup { scenario, seed, hints, fail_fast, embedded, recording, restart, program, server_memory } = setup;
+    pub(super) async fn new(setup: Setup, observer: &mut dyn Observer) -> Result<(Self, Option<Spool>), RunError> {
+        let Setup { scenario, given, .. } = &setup;
         let access = Access::new(&scenario.target).map_err(RunError::Access)?;
         if let Some(why) = scenario.lacks_an_endpoint() {
             return Err(RunError::Endpoint(why));
         }
         let client = Client::new(scenario.target.endpoint.for_calls(), &access, scenario.limits.connect_ms.duration())
             .map_err(|error| RunError::Endpoint(error.to_string()))?;
-        let mut preflight = Preflight::ask(&client, &scenario, hints).await.map_err(RunError::Endpoint)?;
-        if let Some(why) = preflight.cannot_be_sent(&scenario) {
+        let mut preflight = Preflight::ask(&client, scenario, setup.hints).await.map_err(RunError::Endpoint)?;
+        if let Some(why) = preflight.cannot_be_sent(scenario) {
             return Err(RunError::Endpoint(why));
         }
-        preflight.probe(&scenario, &access).await.map_err(RunError::Endpoint)?;
-        if let Some(given) = &given {
+        preflight.probe(scenario, &access).await.map_err(RunError::Endpoint)?;
+        if let Some(given) = given {
             // What is drawn pauses once in a sequence; a conversation that is given may keep its slot by many short pauses.
-            preflight.limits = RunLimits::with_pauses(&scenario, &preflight.model, given.longest_pauses());
+            preflight.limits = RunLimits::with_pauses(scenario, &preflight.model, longest_pauses(given));
         }
-        let looker = Looker::new(&scenario, &access, preflight.tells_readiness(), server_memory)
+        let looker = Looker::new(scenario, &access, preflight.tells_readiness(), setup.server_memory.clone())
             .await
             .map_err(RunError::Endpoint)?;
-        let begun = recording.as_ref().map(|recording| {
-            let judged_by = (&preflight, rules(&scenario, &preflight));
-            let header = Header::new(recording, &scenario, seed, hints, embedded, judged_by);
+        let begun = setup.recording.as_ref().map(|recording| {
+            let header = Header::new(recording, &setup, &preflight);
             begun(recording, &header, preflight.limits.lawful)
         });
         let begun = begun.transpose()?;
         // A replay's model was tried by the run, and the server in this process has no models of users.
-        let alone = if given.is_some() || embedded {
+        let alone = if given.is_some() || setup.embedded {
             Vec::new()
         } else {
-            try_alone(&preflight, &client, &scenario, &access, observer).await.map_err(RunError::Endpoint)?
+            try_alone(&preflight, &client, scenario, &access, observer).await.map_err(RunError::Endpoint)?
         };
         // Only then, because trying whether the model can be loaded anew does something to the server.
-        let hands = Hands::new(client.clone(), &scenario, restart).await.map_err(RunError::Endpoint)?;
+        let hands = Hands::new(client.clone(), scenario, setup.restart.clone()).await.map_err(RunError::Endpoint)?;
         observer.found(&preflight);
         let (model, quiet) = (&scenario.target.model, scenario.limits.quiet_ms.duration());
         let baseline = if preflight.has_statistics { Some(Baseline::take(&client, model, quiet).await) } else { None };
-        let threads = thread_count(&scenario);
-        let shared = Arc::new(Shared::new(scenario, seed, given, (preflight, access), fail_fast, program, threads));
-        let history = recording.map(|recording| recording.options.path);
-        let prepared = Self { client, baseline, alone, hands, looker, shared, hints, history };
+        let shared = Arc::new(Shared::new(setup, preflight, access));
+        let prepared = Self { client, baseline, alone, hands, looker, shared };
         Ok((prepared, begun))
     }
 
@@ -84,16 +76,16 @@ impl Prepared {
     pub(super) fn collector(&self, spool: Option<Spool>) -> (Taps, Collector, mpsc::Receiver<Violation>) {
         let preflight = &self.shared.preflight;
         let ids = Arc::clone(&self.shared);
-        let id = move |ContextId { worker, context }| correlation_id(&ids.scenario, worker, context);
+        let id = move |ContextId { worker, context }| correlation_id(&ids.setup.scenario, worker, context);
         let (taps, batches) = Taps::new(id);
         let (sender, seen) = mpsc::channel(VIOLATIONS_KEPT);
         let explainer = Explainer::new(
-            ModelFacts::of(&preflight.model).with_ids(self.shared.scenario.id_forms()),
+            ModelFacts::of(&preflight.model).with_ids(self.shared.setup.scenario.id_forms()),
             preflight.limits.lost_after,
         );
         let model = &preflight.model;
         let occupancy =
-            Occupancy::new(&self.shared.scenario, model.most_slots(), model.idle_limit, preflight.limits.lawful);
+            Occupancy::new(&self.shared.setup.scenario, model.most_slots(), model.idle_limit, preflight.limits.lawful);
         (taps, Collector::new(batches, explainer, occupancy, spool, sender), seen)
     }
 }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use workload::{
     arithmetic::Arithmetic,
     conversation::{Act, Connection, Lane, Transport},
-    event::{ContextId, Nanos},
+    event::{ContextId, Cut, Nanos},
     scenario::Window,
     sequence::{Pattern, RequestId, Step, Trait},
 };
@@ -17,7 +17,7 @@ pub(super) struct StreamContext {
     window: Window,
     arithmetic: Arithmetic,
     /// What steps travel over where nothing else is said.
-    transport: Transport,
+    pub(super) transport: Transport,
     /// What they travel over, by lane.
     transports: [Transport; Lane::MAX as usize],
     pattern: Pattern,
@@ -26,20 +26,18 @@ pub(super) struct StreamContext {
     acts: VecDeque<Act>,
     pause_ends: Option<Nanos>,
     /// The unanswered requests of each lane, oldest first, and since when each is waited for.
-    in_flight: Vec<VecDeque<(RequestId, Nanos)>>,
+    in_flight: [VecDeque<(RequestId, Nanos)>; Lane::MAX as usize],
 }
 
 /// What a context does next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Open(Lane, Connection, Transport),
     /// To be told with [`StreamContext::on_sent`] when it is done; all others count as done.
     Send(Lane, Step),
     HalfClose(Lane),
     Close(Lane),
-    Cancel(Lane),
-    Reset(Lane),
-    Kill(Lane),
+    End(Lane, Cut),
     /// Nothing for so many microseconds, and what comes is not read.
     StopReading(u64),
     /// Nothing until an answer comes, or this time.
@@ -60,13 +58,8 @@ impl StreamContext {
             serial: 0,
             acts: VecDeque::new(),
             pause_ends: None,
-            in_flight: Vec::new(),
+            in_flight: Default::default(),
         }
-    }
-
-    /// What steps travel over where nothing else is said.
-    pub(super) fn transport(&self) -> Transport {
-        self.transport
     }
 
     /// Takes a conversation, the first sequence of which is the worker's `serial`-th.
@@ -78,7 +71,6 @@ impl StreamContext {
         self.serial = serial;
     }
 
-    /// What to do now.
     pub(super) fn next(&mut self, now: Nanos) -> Next {
         loop {
             let Some(act) = self.acts.front() else {
@@ -116,9 +108,9 @@ impl StreamContext {
                 }
                 Act::HalfClose { lane } => Some(Next::HalfClose(lane)),
                 Act::Close { lane } => Some(Next::Close(lane)),
-                Act::Cancel { lane } => Some(Next::Cancel(lane)),
-                Act::Reset { lane } => Some(Next::Reset(lane)),
-                Act::Kill { lane } => Some(Next::Kill(lane)),
+                Act::Cancel { lane } => Some(Next::End(lane, Cut::Cancelled)),
+                Act::Reset { lane } => Some(Next::End(lane, Cut::Reset)),
+                Act::Kill { lane } => Some(Next::End(lane, Cut::Killed)),
                 Act::StopReading { us } => Some(Next::StopReading(us)),
             };
             self.pause_ends = None;
@@ -131,16 +123,13 @@ impl StreamContext {
 
     /// The step that [`Self::next`] named was sent.
     pub(super) fn on_sent(&mut self, lane: Lane, step: &Step, now: Nanos) {
-        if self.in_flight.len() <= lane.index() {
-            self.in_flight.resize_with(lane.index() + 1, VecDeque::new);
-        }
         self.in_flight[lane.index()].push_back((step.request, now));
         self.acts.pop_front();
     }
 
     /// A request was answered, in whatever way.
     pub(super) fn on_outcome(&mut self, lane: Lane, request: RequestId) {
-        let Some(in_flight) = self.in_flight.get_mut(lane.index()) else { return };
+        let in_flight = &mut self.in_flight[lane.index()];
         if let Some(index) = in_flight.iter().position(|(waiting, _)| *waiting == request) {
             in_flight.remove(index);
         }
@@ -155,9 +144,7 @@ impl StreamContext {
 
     /// Forgets what is unanswered on a lane.
     pub(super) fn forget(&mut self, lane: Lane) {
-        if let Some(in_flight) = self.in_flight.get_mut(lane.index()) {
-            in_flight.clear();
-        }
+        self.in_flight[lane.index()].clear();
     }
 
     /// Forgets what is not done and not answered.
@@ -180,14 +167,13 @@ impl StreamContext {
 
     /// The request of a lane that has waited for longest.
     pub(super) fn oldest(&self, lane: Lane) -> Option<RequestId> {
-        Some(self.in_flight.get(lane.index())?.front()?.0)
+        Some(self.in_flight[lane.index()].front()?.0)
     }
 
     pub(super) fn unanswered(&self, lane: Lane) -> usize {
-        self.in_flight.get(lane.index()).map_or(0, VecDeque::len)
+        self.in_flight[lane.index()].len()
     }
 
-    /// Whether nothing is unanswered.
     pub(super) fn is_at_rest(&self) -> bool {
         self.in_flight.iter().all(VecDeque::is_empty)
     }
@@ -312,7 +298,7 @@ mod tests {
         context.on_outcome(Lane::FIRST, sent[0].request);
         assert_eq!(context.next(100), Next::Wait(Some(5100)));
         assert_eq!(context.next(5099), Next::Wait(Some(5100)));
-        assert_eq!(context.next(5100), Next::Cancel(Lane::FIRST));
+        assert_eq!(context.next(5100), Next::End(Lane::FIRST, Cut::Cancelled));
         assert_eq!(context.next(5100), Next::Wait(None), "until the lane is forgotten");
         context.forget(Lane::FIRST);
         assert_eq!(context.next(5100), Next::Done);

@@ -31,12 +31,9 @@ use workload::{
 const BACK_WITHIN: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// A restart under way: it ends when the server is started again, or with one line that says why it is not.
-type Restarting = BoxFuture<'static, Result<(), String>>;
-
-/// How the server is ended and started again.
+/// How the server is ended and started again: by what is done when the server is there again, or has one line that says why it is not.
 #[derive(Clone)]
-pub struct Restart(Arc<dyn Fn() -> Restarting + Send + Sync>);
+pub struct Restart(Arc<dyn Fn() -> BoxFuture<'static, Result<(), String>> + Send + Sync>);
 
 impl Restart {
     /// Restarts the server by this function.
@@ -48,8 +45,7 @@ impl Restart {
     }
 
     /// Restarts the server by a shell command, which may take a minute.
-    #[must_use]
-    pub fn by_command(command: &str) -> Self {
+    pub(crate) fn by_command(command: &str) -> Self {
         let command: Arc<str> = command.into();
         Self::by(move || run_command(Arc::clone(&command)))
     }
@@ -91,12 +87,10 @@ impl Disturbances {
         self.count.load(Acquire)
     }
 
-    /// Whether there was any.
     pub(super) fn any(&self) -> bool {
         self.count() > 0
     }
 
-    /// Whether one is under way.
     pub(super) fn is_under_way(&self) -> bool {
         !self.count().is_multiple_of(2)
     }
@@ -122,10 +116,6 @@ impl Disturbances {
             }
             woken.await;
         }
-    }
-
-    fn begin(&self) {
-        self.count.fetch_add(1, AcqRel);
     }
 
     /// The one that is under way failed, which began then: the server is in nobody knows which state, and stays disturbed.
@@ -191,7 +181,7 @@ impl Hands {
     pub(super) async fn act(&self, action: ServerAction, shared: &Shared) -> Result<String, String> {
         let began = Instant::now();
         // Told before anything happens, so that nobody sees a consequence first.
-        shared.disturbances.begin();
+        shared.disturbances.count.fetch_add(1, AcqRel);
         self.carry_out(action).await?;
         self.await_service().await?;
         shared.disturbances.end(shared.clock.now());
@@ -241,6 +231,6 @@ impl Hands {
 }
 
 /// Why what a scenario does to the server cannot be done to this one, if it cannot.
-pub async fn cannot_disturb(client: &Client, scenario: &Scenario, restart: Option<&Restart>) -> Option<String> {
+pub(crate) async fn cannot_disturb(client: &Client, scenario: &Scenario, restart: Option<&Restart>) -> Option<String> {
     Hands::new(client.clone(), scenario, restart.cloned()).await.err()
 }

@@ -11,7 +11,6 @@ use super::{
     context::{Next, StreamContext},
     out::Out,
 };
-use crate::recorder::Noted;
 use wire::transport::{Dialer, Link, Message, Outgoing, RequestTemplate, Stream};
 use workload::{
     conversation::{Connection, Lane, Transport},
@@ -25,50 +24,27 @@ const GRACE: Duration = Duration::from_millis(200);
 pub(super) struct Driver {
     pub(super) context: StreamContext,
     dialer: Dialer,
-    link: Link,
+    /// The connection that the context sends over where nothing else is asked for.
+    pub(super) link: Link,
     template: RequestTemplate,
     streams: Streams,
     /// How much of what was done to the server was told.
     heeded: u64,
 }
 
-/// How a conversation ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    /// As it was written; what came gives no reason to distrust the streams.
-    Clean,
-    /// As it was written, not all of it answered rightly.
-    Suspicious,
-    /// Early: a stream is gone that should not be, and with it what was in flight.
-    Cut,
-}
+/// A conversation ended early: a stream is gone that should not be, and with it what was in flight.
+pub(super) struct CutShort;
 
-/// What a driver waits for besides messages.
-enum Wait {
-    /// Room on a lane for the next step.
-    Room(Lane),
-    Until(Option<Nanos>),
-}
-
-/// What came of an act.
-enum Done {
-    Ok,
-    Suspicious,
-    Cut,
-}
+/// Whether not all was answered rightly, so that the streams are suspicious.
+type Suspicious = bool;
 
 impl Driver {
     pub(super) fn new(context: StreamContext, dialer: Dialer, link: Link, template: RequestTemplate) -> Self {
         Self { context, dialer, link, template, streams: Streams::default(), heeded: 0 }
     }
 
-    /// The connection that the context sends over where nothing else is asked for.
-    pub(super) fn link(&self) -> &Link {
-        &self.link
-    }
-
     /// Holds the context's conversation to its end.
-    pub(super) async fn converse(&mut self, out: &Out) -> End {
+    pub(super) async fn converse(&mut self, out: &Out) -> Result<Suspicious, CutShort> {
         let limit = out.shared.preflight.limits.lost_after;
         let held_up = &out.shared.threads[out.thread].held_up;
         let mut timer = std::pin::pin!(tokio::time::sleep(limit));
@@ -77,72 +53,55 @@ impl Driver {
         let mut suspicious = false;
         let mut began = false;
         loop {
-            let wait = loop {
+            // What is waited for besides messages: room on a lane for the next step, or a time.
+            let (room_on, until) = loop {
                 self.heed(out);
                 // When the run is stopping no pause lasts any longer.
                 let now = if out.shared.gate.is_stopping() { Nanos::MAX } else { out.shared.clock.now() };
                 match self.context.next(now) {
-                    Next::Done => return if suspicious { End::Suspicious } else { End::Clean },
-                    Next::Wait(until) => break Wait::Until(until),
+                    Next::Done => return Ok(suspicious),
+                    Next::Wait(until) => break (None, until),
                     Next::Send(_, step)
                         if step.start && began && self.context.is_at_rest() && out.shared.gate.is_stopping() =>
                     {
                         self.context.abandon();
-                        return End::Cut;
+                        return Err(CutShort);
                     }
                     // It ends before another one takes its place.
                     Next::Send(lane, _) if self.streams.is_open(lane) && self.streams.is_half_closed(lane) => {
-                        match self.close(lane, out).await {
-                            Done::Ok => {}
-                            Done::Suspicious => suspicious = true,
-                            Done::Cut => return self.cut(out),
-                        }
+                        suspicious |= self.close(lane, out).await?;
                     }
                     Next::Send(lane, step) => {
                         if !self.send(lane, step, out) {
-                            break Wait::Room(lane);
+                            break (Some(lane), None);
                         }
                         began = true;
                     }
                     Next::Open(lane, over, by) => {
                         // What an earlier conversation left open there is not what this one asks for.
-                        match self.close(lane, out).await {
-                            Done::Ok => {}
-                            Done::Suspicious => suspicious = true,
-                            Done::Cut => return self.cut(out),
-                        }
+                        suspicious |= self.close(lane, out).await?;
                         if let Err(reason) = self.open(lane, over, by, out) {
-                            return self.broken(lane, Cut::Broken(reason), out).await;
+                            return Err(self.broken(lane, Cut::Broken(reason), out).await);
                         }
                     }
-                    Next::Close(lane) => match self.close(lane, out).await {
-                        Done::Ok => {}
-                        Done::Suspicious => suspicious = true,
-                        Done::Cut => return self.cut(out),
-                    },
+                    Next::Close(lane) => suspicious |= self.close(lane, out).await?,
                     Next::HalfClose(lane) => self.half_close(lane, out),
-                    Next::Cancel(lane) => self.end(lane, Cut::Cancelled, out),
-                    Next::Reset(lane) => self.end(lane, Cut::Reset, out),
-                    Next::Kill(lane) => self.end(lane, Cut::Killed, out),
+                    Next::End(lane, cut) => self.end(lane, cut, out),
                     Next::StopReading(us) => self.stop_reading(us, out).await,
                 }
             };
             tokio::select! {
                 biased;
                 (lane, message) = next_message(&mut self.streams.incoming) => {
-                    match self.take_in(lane, message, out).await {
-                        Done::Ok => {}
-                        Done::Suspicious => suspicious = true,
-                        Done::Cut => return End::Cut,
-                    }
+                    suspicious |= self.take_in(lane, message, out).await?;
                 }
-                () = room(&self.streams.outgoing, &wait) => {}
-                () = pause(&wait, out) => {}
+                () = room(&self.streams.outgoing, room_on) => {}
+                () = pause(until, out) => {}
                 () = &mut timer => {
                     let held_up_since = held_up.so_far().saturating_sub(held_up_before);
                     held_up_before = held_up.so_far();
                     if self.is_overdue(limit, timer.as_mut(), held_up_since, out) {
-                        return self.give_up(out);
+                        return Err(self.give_up(out));
                     }
                 }
             }
@@ -153,7 +112,7 @@ impl Driver {
     pub(super) async fn close_all(&mut self, out: &Out) {
         for lane in self.streams.open_lanes() {
             // What else comes is told; there is nothing more to send.
-            self.close(lane, out).await;
+            let _ = self.close(lane, out).await;
         }
     }
 
@@ -178,7 +137,7 @@ impl Driver {
     fn send(&mut self, lane: Lane, step: workload::sequence::Step, out: &Out) -> bool {
         if !self.streams.is_open(lane) {
             // A stream that nobody opened is the context's own, which cannot fail.
-            let _ = self.open(lane, Connection::Own, self.context.transport(), out);
+            let _ = self.open(lane, Connection::Own, self.context.transport, out);
         }
         let Some(room) = self.streams.outgoing[lane.index()].as_ref().and_then(Outgoing::room_now) else {
             return false;
@@ -218,7 +177,7 @@ impl Driver {
     }
 
     /// An answer has not come for too long.
-    fn give_up(&mut self, out: &Out) -> End {
+    fn give_up(&mut self, out: &Out) -> CutShort {
         let lane = self.context.slowest();
         self.streams.waited_long(lane);
         if let Some(cut) = self.streams.taken_on_purpose(lane) {
@@ -237,12 +196,12 @@ impl Driver {
     }
 
     /// Ends all streams, because one of them cannot be trusted any more.
-    fn cut(&mut self, out: &Out) -> End {
+    fn cut(&mut self, out: &Out) -> CutShort {
         for lane in self.streams.open_lanes() {
             self.end(lane, Cut::ByClient, out);
         }
         self.context.abandon();
-        End::Cut
+        CutShort
     }
 
     /// Tells what was done to the server since the last look: before anything that may be its consequence.
@@ -256,7 +215,7 @@ impl Driver {
         }
     }
 
-    async fn take_in(&mut self, lane: Lane, message: Message, out: &Out) -> Done {
+    async fn take_in(&mut self, lane: Lane, message: Message, out: &Out) -> Result<Suspicious, CutShort> {
         self.heed(out);
         if matches!(message, Message::Received(_) | Message::End) {
             self.streams.heard_of(lane);
@@ -267,39 +226,27 @@ impl Driver {
                 if let Some(settled) = &record.settled {
                     self.context.on_outcome(lane, settled.step.request);
                 }
-                return self.weigh(&record, out);
+                // What is not to be trusted any more takes the other streams with it.
+                return if record.distrust { Err(self.cut(out)) } else { Ok(!record.violations.is_empty()) };
             }
             Message::End if self.streams.is_half_closed(lane) && self.context.unanswered(lane) == 0 => {
                 self.streams.drop_lane(lane);
                 out.tell(self.context.id, lane, EventKind::Closed);
-                return Done::Ok;
+                return Ok(false);
             }
             Message::End => Cut::Ended,
             // The server may have taken it in or not, and is not to blame.
             Message::Lapsed(_) => {
                 self.end(lane, Cut::Lapsed, out);
-                self.cut(out);
-                return Done::Cut;
+                return Err(self.cut(out));
             }
             Message::Broken(reason) => Cut::Broken(reason),
         };
-        self.broken(lane, cut, out).await;
-        Done::Cut
-    }
-
-    fn weigh(&mut self, record: &Noted, out: &Out) -> Done {
-        if record.distrust {
-            self.cut(out);
-            Done::Cut
-        } else if record.violations.is_empty() {
-            Done::Ok
-        } else {
-            Done::Suspicious
-        }
+        Err(self.broken(lane, cut, out).await)
     }
 
     /// A stream broke; the others of the conversation end with it.
-    async fn broken(&mut self, lane: Lane, cut: Cut, out: &Out) -> End {
+    async fn broken(&mut self, lane: Lane, cut: Cut, out: &Out) -> CutShort {
         let on_purpose = self.streams.taken_on_purpose(lane);
         self.streams.drop_lane(lane);
         // A server that is being restarted is not gone.
@@ -315,10 +262,10 @@ impl Driver {
     }
 
     /// Closes a stream, if it is open, and takes in what still comes: on a correct server nothing but the end.
-    async fn close(&mut self, lane: Lane, out: &Out) -> Done {
+    async fn close(&mut self, lane: Lane, out: &Out) -> Result<Suspicious, CutShort> {
         self.streams.outgoing.get_mut(lane.index()).and_then(Option::take);
         let Some(mut incoming) = self.streams.incoming.get_mut(lane.index()).and_then(Option::take) else {
-            return Done::Ok;
+            return Ok(false);
         };
         let limits = &out.shared.preflight.limits;
         // A stream that owes no answer waits for nothing but its end.
@@ -326,7 +273,7 @@ impl Driver {
         let asked_at = out.shared.clock.now();
         let mut deadline = Instant::now() + limit;
         let mut held_up_before = out.shared.threads[out.thread].held_up.so_far();
-        let mut done = Done::Ok;
+        let mut suspicious = false;
         loop {
             match tokio::time::timeout_at(deadline, incoming.next()).await {
                 Err(_) => {
@@ -341,35 +288,31 @@ impl Driver {
                         (deadline, held_up_before) = (Instant::now() + more.max(GRACE), held_up);
                         continue;
                     }
-                    done = self.not_closed(lane, out);
+                    suspicious = self.not_closed(lane, out);
                 }
                 Ok(Message::End) if self.context.unanswered(lane) == 0 => {
                     out.tell(self.context.id, lane, EventKind::Closed);
                 }
-                Ok(message) => match self.take_in(lane, message, out).await {
-                    Done::Cut => return Done::Cut,
-                    Done::Ok => continue,
-                    Done::Suspicious => {
-                        done = Done::Suspicious;
-                        continue;
-                    }
-                },
+                Ok(message) => {
+                    suspicious |= self.take_in(lane, message, out).await?;
+                    continue;
+                }
             }
             self.streams.drop_lane(lane);
-            return done;
+            return Ok(suspicious);
         }
     }
 
     /// A stream does not end.
-    fn not_closed(&mut self, lane: Lane, out: &Out) -> Done {
+    fn not_closed(&mut self, lane: Lane, out: &Out) -> Suspicious {
         self.streams.waited_long(lane);
         if let Some(cut) = self.streams.taken_on_purpose(lane) {
             out.tell(self.context.id, lane, EventKind::Cut(cut));
             self.context.forget(lane);
-            Done::Ok
+            false
         } else {
             out.tell(self.context.id, lane, EventKind::NotClosed);
-            Done::Suspicious
+            true
         }
     }
 
@@ -390,23 +333,16 @@ impl Driver {
     }
 }
 
-async fn room(outgoing: &[Option<Outgoing>], wait: &Wait) {
-    match wait {
-        Wait::Room(lane) => match &outgoing[lane.index()] {
-            Some(outgoing) => outgoing.room().await,
-            None => pending().await,
-        },
-        Wait::Until(_) => pending().await,
+async fn room(outgoing: &[Option<Outgoing>], lane: Option<Lane>) {
+    match lane.and_then(|lane| outgoing[lane.index()].as_ref()) {
+        Some(outgoing) => outgoing.room().await,
+        None => pending().await,
     }
 }
 
-async fn pause(wait: &Wait, out: &Out) {
-    match wait {
-        Wait::Until(Some(until)) => {
-            let left = Duration::from_nanos(until.saturating_sub(out.shared.clock.now()));
-            // That it was woken early is seen by the next look at the pause.
-            let _ = tokio::time::timeout(left, out.shared.gate.stopped()).await;
-        }
-        _ => pending().await,
-    }
+async fn pause(until: Option<Nanos>, out: &Out) {
+    let Some(until) = until else { return pending().await };
+    let left = Duration::from_nanos(until.saturating_sub(out.shared.clock.now()));
+    // That it was woken early is seen by the next look at the pause.
+    let _ = tokio::time::timeout(left, out.shared.gate.stopped()).await;
 }

@@ -1,6 +1,6 @@
 //! The time in which the workers work.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use tokio::sync::{mpsc, watch};
 
@@ -10,7 +10,6 @@ use super::{
     keep,
     phases::{Conducted, conduct},
     resources::cpu_us,
-    shared::Shared,
     threads::work,
     watch::Watch,
 };
@@ -19,7 +18,7 @@ use crate::{
     recorder::{Collected, Tally},
 };
 use oracle::{
-    Violation,
+    Violation, ViolationKind,
     diagnosis::{ModelFacts, explain},
     history::Spool,
 };
@@ -45,7 +44,7 @@ impl Prepared {
         interrupts: &mut mpsc::Receiver<()>,
     ) -> Result<Driven, RunError> {
         let shared = &self.shared;
-        let drain = shared.scenario.limits.drain_ms.duration();
+        let drain = shared.setup.scenario.limits.drain_ms.duration();
         let (taps, collector, mut seen) = self.collector(spool);
         let cpu_before = cpu_us();
         let collected = collector.start();
@@ -112,14 +111,20 @@ impl Prepared {
         let mut tally = done.map_err(RunError::Endpoint)?;
         let Conducted { spans: phases, broken_off } = phases.unwrap_or_default();
         tally.reached.add(&reached);
-        for violation in &beside {
-            tally.violation(violation.kind);
-        }
+        count_others(&mut tally, &beside, of_all);
         let (health, left) = watched.conclude(shared.clock.now(), &shared.progress());
-        for (kind, count) in of_all {
-            (0..count).for_each(|_| tally.violation(kind));
-        }
+        // What is looked at after it is as in one that was interrupted, until it is looked at.
+        let why = || "the run was interrupted".to_owned();
         let mut result = RunResult {
+            preflight: shared.preflight.clone(),
+            accounting: Accounting::NotCheckable { why: "the server's statistics cannot be read".to_owned() },
+            passes: shared.progress().passes,
+            pending: PendingRequests::NotChecked { why: why() },
+            slots: SlotCheck::not_checkable(why()),
+            idle_limit: IdleSearch::NotAsked,
+            is_end_known: true,
+            recorded: None,
+            go_aways: GoAways::default(),
             elapsed,
             cpu_us: cpu_us().saturating_sub(cpu_before),
             memory,
@@ -132,48 +137,33 @@ impl Prepared {
             broken_off,
             longest_wait,
             health: Some(health),
-            ..RunResult::of_a_run(shared)
         };
         for violation in left {
             result.add(violation, observer);
         }
-        if let Some(mut hang) = watch.hang {
-            // What is kept is what happened around the first violation.
-            if result.violations.is_empty() {
-                hang.explanations = explain(&hang, &result.scene.entries, &ModelFacts::of(&shared.preflight.model));
-            }
-            result.add(hang, observer);
+        if let Some(hang) = watch.hang {
+            result.add_hang(hang, observer);
         }
         Ok(Driven { result, withheld, history })
     }
 }
 
+/// Counts what no thread does: violations beside the events, and those that only all contexts together show.
+fn count_others(tally: &mut Tally, beside: &[Violation], of_all: BTreeMap<ViolationKind, u64>) {
+    for violation in beside {
+        tally.violation(violation.kind);
+    }
+    for (kind, count) in of_all {
+        *tally.violations.entry(kind).or_default() += count;
+    }
+}
+
 impl RunResult {
-    /// A run of which only the passes are known: what is looked at after it is as in one that was interrupted.
-    fn of_a_run(shared: &Shared) -> Self {
-        let why = || "the run was interrupted".to_owned();
-        Self {
-            preflight: shared.preflight.clone(),
-            tally: Tally::default(),
-            violations: Vec::new(),
-            beside: Vec::new(),
-            accounting: Accounting::NotCheckable { why: "the server's statistics cannot be read".to_owned() },
-            passes: shared.progress().passes,
-            pending: PendingRequests::NotChecked { why: why() },
-            slots: SlotCheck::not_checkable(why()),
-            idle_limit: IdleSearch::NotAsked,
-            elapsed: Duration::ZERO,
-            cpu_us: 0,
-            memory: Memory::default(),
-            interrupted: Interrupted(false),
-            is_end_known: true,
-            recorded: None,
-            scene: Arc::default(),
-            phases: Vec::new(),
-            broken_off: None,
-            longest_wait: None,
-            go_aways: GoAways::default(),
-            health: None,
+    fn add_hang(&mut self, mut hang: Violation, observer: &mut dyn Observer) {
+        // What is kept is what happened around the first violation.
+        if self.violations.is_empty() {
+            hang.explanations = explain(&hang, &self.scene.entries, &ModelFacts::of(&self.preflight.model));
         }
+        self.add(hang, observer);
     }
 }

@@ -28,7 +28,6 @@ impl Gate {
         }
     }
 
-    /// Waits until every thread is here.
     pub(super) async fn all_are_here(&self) {
         self.start.wait().await;
     }
@@ -38,7 +37,6 @@ impl Gate {
         self.open.send_replace(true);
     }
 
-    /// Waits until the run has begun.
     pub(super) async fn opened(&self) {
         // It is not dropped before this future.
         let _ = self.open.subscribe().wait_for(|open| *open).await;
@@ -64,7 +62,6 @@ impl Gate {
         self.stopping.load(Relaxed)
     }
 
-    /// Waits until the run is stopping.
     pub(super) async fn stopped(&self) {
         // Made before the look, so that a stop behind the look wakes it.
         let woken = self.stopped.notified();

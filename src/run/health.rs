@@ -88,8 +88,7 @@ pub(super) struct Look {
 }
 
 impl Looker {
-    /// # Errors
-    /// Why the server cannot be called, or its memory not be read, in one line.
+    /// Who asks, or in one line why the server cannot be called, or its memory not be read.
     pub(super) async fn new(
         scenario: &Scenario,
         access: &Access,
@@ -111,12 +110,7 @@ impl Looker {
         shared.gate.opened().await;
         tokio::time::sleep(EVERY).await;
         let before = shared.disturbances.count();
-        let memory = async {
-            match &self.memory {
-                Some(source) => self.bytes(source).await.ok(),
-                None => None,
-            }
-        };
+        let memory = async { self.bytes(self.memory.as_ref()?).await.ok() };
         let readiness = async {
             if !self.asks {
                 return (None, None);
@@ -152,7 +146,7 @@ pub(super) struct Watched {
     disturbances: u64,
     disturbed_at: Option<Nanos>,
     /// Violations of the last look: the next one tells what was executed meanwhile.
-    found: Vec<Found>,
+    found: Vec<Open>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -163,13 +157,6 @@ struct Open {
     asked_for: bool,
     /// Its place in `Health::not_ready`.
     index: usize,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Found {
-    of: Subject,
-    at: Nanos,
-    executed: u64,
 }
 
 impl Watched {
@@ -222,15 +209,15 @@ impl Watched {
         if spans.len() == SPANS_MAX {
             return;
         }
-        self.open.push(Open { of, executed, asked_for, index: spans.len() });
+        let open = Open { of, executed, asked_for, index: spans.len() };
         spans.push(NotReady { of, from_ns: at, until_ns: None, executed: 0, asked_for });
-        if !asked_for {
-            self.found.push(Found { of, at, executed });
-        }
+        self.open.push(open);
+        self.found.extend(Some(open).filter(|_| !asked_for));
     }
 
     fn violations(&mut self, executed: u64) -> Vec<Violation> {
-        self.found.drain(..).map(|found| found.violation(executed)).collect()
+        let spans = &self.health.not_ready;
+        self.found.drain(..).map(|found| found.violation(spans[found.index].from_ns, executed)).collect()
     }
 
     /// What is known when the run is over, and the violations that are left.
@@ -245,8 +232,8 @@ impl Watched {
     }
 }
 
-impl Found {
-    fn violation(self, executed_now: u64) -> Violation {
+impl Open {
+    fn violation(self, at: Nanos, executed_now: u64) -> Violation {
         let executed = executed_now.saturating_sub(self.executed);
         let wrong = Explanation::new(Cause::ReadinessWrong, [Clue::Seen]);
         let unloaded = Explanation::new(Cause::Unloaded, [Clue::Seen, Clue::AskTheLog]);
@@ -254,7 +241,7 @@ impl Found {
         let is_wrong = self.of == Subject::Model && executed > 0;
         let explanations = if is_wrong { vec![wrong, unloaded] } else { vec![unloaded, wrong] };
         let evidence = Evidence::NotReady { of: self.of, executed };
-        Violation { explanations, ..Violation::of_the_run(ViolationKind::NotReady, self.at, evidence) }
+        Violation { explanations, ..Violation::of_the_run(ViolationKind::NotReady, at, evidence) }
     }
 }
 

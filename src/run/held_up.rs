@@ -21,7 +21,6 @@ const USUAL: Duration = Duration::from_millis(10);
 pub(super) struct HeldUp(AtomicU64);
 
 impl HeldUp {
-    /// All of it so far.
     pub(super) fn so_far(&self) -> Duration {
         Duration::from_nanos(self.0.load(Relaxed))
     }

@@ -1,10 +1,7 @@
 //! The parts of a run in time: each begins when the workers of the one before it are done.
 
 use std::{
-    sync::{
-        OnceLock,
-        atomic::{AtomicU32, Ordering::Relaxed},
-    },
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
     time::Duration,
 };
 
@@ -18,18 +15,12 @@ use workload::scenario::{Millis, Phase, Scenario, ServerAction};
 /// How far a run has come.
 #[derive(Debug)]
 pub(super) struct Phases {
-    /// How many phases have begun.
-    begun: watch::Sender<usize>,
-    by_index: Vec<Progress>,
+    /// When each phase began, of those that have.
+    begun: watch::Sender<Vec<Duration>>,
+    /// The workers of each phase that are not done.
+    workers: Vec<AtomicU32>,
     /// Wakes the one who waits for the end of a phase.
     left: Notify,
-}
-
-#[derive(Debug)]
-struct Progress {
-    /// Its workers that are not done.
-    workers: AtomicU32,
-    began: OnceLock<Duration>,
 }
 
 /// When a phase was, since the run began.
@@ -50,13 +41,10 @@ impl Phases {
     pub(super) fn new(scenario: &Scenario) -> Self {
         let workers =
             |index| (0..scenario.workers()).filter(|&worker| scenario.phase_of(worker) == Some(index)).count();
-        let progress = |index| Progress {
-            workers: AtomicU32::new(u32::try_from(workers(index)).unwrap_or(u32::MAX)),
-            began: OnceLock::new(),
-        };
+        let count = |index| AtomicU32::new(u32::try_from(workers(index)).unwrap_or(u32::MAX));
         Self {
-            begun: watch::Sender::new(0),
-            by_index: (0..scenario.phases.len()).map(progress).collect(),
+            begun: watch::Sender::default(),
+            workers: (0..scenario.phases.len()).map(count).collect(),
             left: Notify::new(),
         }
     }
@@ -64,25 +52,18 @@ impl Phases {
     /// Waits for a phase; returns when it began.
     pub(super) async fn begins(&self, phase: usize) -> Duration {
         let mut begun = self.begun.subscribe();
-        // The sender lives as long as this.
-        let _ = begun.wait_for(|begun| *begun > phase).await;
-        self.by_index[phase].began.get().copied().unwrap_or_default()
+        let begun = begun.wait_for(|begun| begun.len() > phase).await;
+        begun.expect("the sender lives as long as this")[phase]
     }
 
     /// One of a phase's workers is done.
     pub(super) fn leave(&self, phase: usize) {
-        self.by_index[phase].workers.fetch_sub(1, Relaxed);
+        self.workers[phase].fetch_sub(1, Relaxed);
         self.left.notify_one();
     }
 
-    fn begin(&self, phase: usize, now: Duration) {
-        // Each begins once.
-        let _ = self.by_index[phase].began.set(now);
-        self.begun.send_replace(phase + 1);
-    }
-
     async fn ends(&self, phase: usize) {
-        while self.by_index[phase].workers.load(Relaxed) > 0 {
+        while self.workers[phase].load(Relaxed) > 0 {
             self.left.notified().await;
         }
     }
@@ -101,7 +82,7 @@ pub(super) struct Conducted {
 pub(super) async fn conduct(shared: &Shared, hands: &Hands) -> Conducted {
     let mut conducted = Conducted::default();
     let mut goes_on = unless_stopped(shared, shared.gate.opened()).await;
-    for (index, phase) in shared.scenario.phases.iter().enumerate() {
+    for (index, phase) in shared.setup.scenario.phases.iter().enumerate() {
         let Phase { name, pause_ms, server } = phase;
         let pause = tokio::time::sleep(pause_ms.map_or(Duration::ZERO, Millis::duration));
         goes_on = goes_on && unless_stopped(shared, pause).await;
@@ -127,7 +108,7 @@ pub(super) async fn conduct(shared: &Shared, hands: &Hands) -> Conducted {
             None => None,
         };
         let began = shared.clock.elapsed();
-        shared.phases.begin(index, began);
+        shared.phases.begun.send_modify(|begun| begun.push(began));
         goes_on = unless_stopped(shared, shared.phases.ends(index)).await;
         let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         conducted.spans.push(PhaseSpan {

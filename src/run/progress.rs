@@ -79,7 +79,6 @@ impl ThreadProgress {
     }
 }
 
-/// The progress of all threads together.
 pub(super) fn of_all(threads: &[ThreadProgress], elapsed: Duration) -> Progress {
     let sum = |count: fn(&ThreadProgress) -> &AtomicU64| threads.iter().map(|its| count(its).load(Relaxed)).sum();
     Progress {

@@ -1,14 +1,14 @@
 //! What the process needs of the system.
 
-use std::{fmt, fs, time::Duration};
+use std::{fs, time::Duration};
 
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Given, Setup, health::kilobytes};
+use super::{Setup, health::kilobytes};
 use workload::{
-    conversation::{Act, Connection, fresh_connections},
+    conversation::{Act, Connection, Conversation, fresh_connections},
     plan::fresh_connections_of,
     scenario::{ConnectionOwner, Population, Scenario},
     sequence::Trait,
@@ -18,27 +18,11 @@ use workload::{
 /// after the run.
 const BESIDES: u64 = 256;
 
-/// The system does not let the process have what the run needs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ResourceError {
-    needed: u64,
-    allowed: u64,
-}
-
-impl ResourceError {
-    #[cfg(test)]
-    pub(crate) fn new(needed: u64, allowed: u64) -> Self {
-        Self { needed, allowed }
-    }
-}
-
-/// Raises the limit of open files as far as the scenario's connections need it.
-///
-/// # Errors
-/// When the system does not allow that many.
-pub(super) fn ensure_open_files(setup: &Setup, given: Option<&Given>) -> Result<(), ResourceError> {
+/// Raises the limit of open files as far as the scenario's connections need it. An error where the system does not allow that many.
+pub(super) fn ensure_open_files(setup: &Setup) -> Result<(), String> {
     // A server in this process has the connections' other ends.
-    let needed = connections(&setup.scenario, given) * if setup.embedded { 2 } else { 1 } + BESIDES;
+    let ends = if setup.embedded { 2 } else { 1 };
+    let needed = connections(&setup.scenario, setup.given.as_deref()) * ends + BESIDES;
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return Ok(()) };
     if soft >= needed {
         return Ok(());
@@ -47,17 +31,21 @@ pub(super) fn ensure_open_files(setup: &Setup, given: Option<&Given>) -> Result<
     if hard >= needed && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() {
         return Ok(());
     }
-    Err(ResourceError { needed, allowed: hard })
+    Err(too_few_files(needed, hard))
+}
+
+pub(crate) fn too_few_files(needed: u64, allowed: u64) -> String {
+    format!(
+        "the scenario's connections need {needed} open files and this process may have {allowed}: raise the limit (ulimit -Hn), set \
+         sending.connection = \"per-worker\", or use fewer workers"
+    )
 }
 
 /// Makes sure that there is a program for clients that are processes of their own, where there are such.
-///
-/// # Errors
-/// When there is none.
-pub(super) fn ensure_program(setup: &Setup, given: Option<&Given>) -> Result<(), String> {
+pub(super) fn ensure_program(setup: &Setup) -> Result<(), String> {
     let over_process = |act: &Act| matches!(act, Act::Open { over: Connection::Process, .. });
-    let is_needed = match given {
-        Some(given) => given.conversations.iter().flat_map(|its| &its.acts).any(over_process),
+    let is_needed = match &setup.given {
+        Some(given) => given.iter().flat_map(|its| &its.acts).any(over_process),
         None => setup.scenario.draws_any(Trait::IsKilled),
     };
     if is_needed && setup.program.is_none() {
@@ -68,9 +56,8 @@ pub(super) fn ensure_program(setup: &Setup, given: Option<&Given>) -> Result<(),
 }
 
 /// How many connections there may be at a time.
-fn connections(scenario: &Scenario, given: Option<&Given>) -> u64 {
-    let given =
-        given.map(|given| given.conversations.iter().map(|its| fresh_connections(&its.acts)).max().unwrap_or(0));
+fn connections(scenario: &Scenario, given: Option<&[Conversation]>) -> u64 {
+    let given = given.map(|given| given.iter().map(|its| fresh_connections(&its.acts)).max().unwrap_or(0));
     let of = |population: &Population| {
         let owned = match population.sending.connection {
             ConnectionOwner::PerContext => u64::from(population.contexts.count()),
@@ -123,24 +110,11 @@ pub(super) fn cpu_us() -> u64 {
     micros(usage.user_time()) + micros(usage.system_time())
 }
 
-impl fmt::Display for ResourceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "the scenario's connections need {} open files and this process may have {}: raise the limit (ulimit -Hn), set \
-             sending.connection = \"per-worker\", or use fewer workers",
-            self.needed, self.allowed
-        )
-    }
-}
-
-impl std::error::Error for ResourceError {}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use workload::{
-        conversation::{Conversation, parse_acts},
+        conversation::parse_acts,
         scenario::{Overrides, Source},
         sequence::Pattern,
     };
@@ -178,7 +152,6 @@ mod tests {
         let acts = parse_acts(&texts.map(str::to_owned)).expect("acts");
         let conversation =
             Conversation { worker: 0, context: 0, pattern: Pattern::Valid, at_us: 0, accused: false, acts };
-        let given = Given { conversations: vec![conversation] };
-        assert_eq!(connections(&scenario(""), Some(&given)), 80 + 8 * 4);
+        assert_eq!(connections(&scenario(""), Some(&[conversation])), 80 + 8 * 4);
     }
 }

@@ -1,17 +1,17 @@
 //! What the threads of a run share.
 
 use std::{
-    path::PathBuf,
     sync::{Arc, OnceLock},
     time::Duration,
 };
 
 use super::{
-    Given, Progress,
+    Progress, Setup,
     disturbance::Disturbances,
     gate::Gate,
     phases::Phases,
     progress::{ThreadProgress, of_all},
+    threads::thread_count,
 };
 use crate::{
     preflight::Preflight,
@@ -22,26 +22,15 @@ use wire::{
     proxy::Path,
     transport::{Access, Dialer, Link},
 };
-use workload::{
-    event::Nanos,
-    scenario::{Population, Scenario},
-    seed::Seed,
-};
+use workload::{event::Nanos, scenario::Population};
 
 /// The longest that a client waits until it gives a connection up on which nothing passes any more.
 pub(super) const PATIENCE_MAX: Duration = Duration::from_secs(10);
 
-/// What the threads of a run share.
 pub(super) struct Shared {
-    pub(super) scenario: Scenario,
-    pub(super) seed: Seed,
-    /// What is sent in place of what the scenario draws.
-    pub(super) given: Option<Given>,
+    pub(super) setup: Setup,
     pub(super) preflight: Preflight,
     pub(super) access: Access,
-    fail_fast: bool,
-    /// This program's executable.
-    program: Option<PathBuf>,
     /// Whether a network takes connections away.
     pub(super) network_takes: bool,
     /// Starts when all connections stand.
@@ -57,29 +46,18 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(
-        scenario: Scenario,
-        seed: Seed,
-        given: Option<Given>,
-        (preflight, access): (Preflight, Access),
-        fail_fast: bool,
-        program: Option<PathBuf>,
-        threads: usize,
-    ) -> Self {
+    pub(super) fn new(setup: Setup, preflight: Preflight, access: Access) -> Self {
+        let scenario = &setup.scenario;
+        let threads = thread_count(scenario);
         let takes =
             |population: &Population| population.network.cut.is_some() || population.network.black_hole.is_some();
-        let network_takes = scenario.populations.iter().any(takes);
         Self {
-            phases: Phases::new(&scenario),
+            network_takes: scenario.populations.iter().any(takes),
+            phases: Phases::new(scenario),
             lent: (0..scenario.workers()).map(|_| OnceLock::new()).collect(),
-            scenario,
-            seed,
-            given,
+            setup,
             preflight,
             access,
-            fail_fast,
-            program,
-            network_takes,
             clock: Clock::default(),
             gate: Gate::new(threads),
             liveness: Liveness::default(),
@@ -90,21 +68,21 @@ impl Shared {
 
     /// The server, with the model as this preflight found it.
     pub(super) fn site<'r>(&'r self, preflight: &'r Preflight) -> Site<'r> {
-        let Self { scenario, access, clock, liveness, .. } = self;
-        Site { scenario, access, preflight, clock, liveness }
+        let Self { setup, access, clock, liveness, .. } = self;
+        Site { scenario: &setup.scenario, access, preflight, clock, liveness }
     }
 
     /// How a worker makes the connections of one of its contexts: endpoints are taken in turn by both.
     pub(super) fn dialer(&self, worker: u32, context: u32) -> Dialer {
-        let network = &self.scenario.population_of(worker).network;
+        let Setup { scenario, seed, program, .. } = &self.setup;
+        let network = &scenario.population_of(worker).network;
         // Longer than a sequence lives without a request, so that the server meets a client that is silent, and not gone.
         let patience = (self.preflight.manner().idle_limit * 2).min(PATIENCE_MAX);
-        let path =
-            (!network.is_clear()).then(|| Arc::new(Path::new(network.clone(), Some(patience), self.seed, worker)));
+        let path = (!network.is_clear()).then(|| Arc::new(Path::new(network.clone(), Some(patience), *seed, worker)));
         let place = worker as usize + context as usize;
-        let limit = self.scenario.limits.connect_ms.duration();
-        let dialer = Dialer::to(&self.scenario.target.endpoint, place, &self.access, limit);
-        Dialer { path, program: self.program.clone(), ..dialer }
+        let limit = scenario.limits.connect_ms.duration();
+        let dialer = Dialer::to(&scenario.target.endpoint, place, &self.access, limit);
+        Dialer { path, program: program.clone(), ..dialer }
     }
 
     /// Lets the neighbour of a worker use a connection of that worker.
@@ -113,7 +91,6 @@ impl Shared {
         let _ = self.lent[worker as usize].set(link);
     }
 
-    /// The connection that the next worker lends.
     pub(super) fn neighbour(&self, worker: u32) -> Option<&Link> {
         self.lent[(worker as usize + 1) % self.lent.len()].get()
     }
@@ -145,16 +122,15 @@ impl Shared {
         }
     }
 
-    /// There was a violation.
     pub(super) fn stop_at_violation(&self) {
-        if self.fail_fast {
+        if self.setup.fail_fast {
             self.gate.stop();
         }
     }
 
     /// Whether a violation ended the run before it was done.
     pub(super) fn ended_by_violation(&self) -> bool {
-        self.fail_fast && self.progress().violations > 0
+        self.setup.fail_fast && self.progress().violations > 0
     }
 
     pub(super) fn progress(&self) -> Progress {
@@ -163,7 +139,7 @@ impl Shared {
 
     /// Whether the server still answers after a stream broke for `reason`; if not, the run is over.
     pub(super) async fn server_is_there(&self, reason: &str) -> bool {
-        let is_there = self.liveness.is_there(&self.scenario, &self.access, &self.clock, reason).await;
+        let is_there = self.site(&self.preflight).server_is_there(reason).await;
         if !is_there {
             self.gate.stop();
         }

@@ -2,6 +2,7 @@
 
 use std::{cell::RefCell, pin::Pin, rc::Rc, sync::Arc, time::Duration};
 
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use tokio::{
     runtime::{self, Runtime},
     sync::{oneshot, watch},
@@ -37,16 +38,14 @@ pub(super) fn thread_count(scenario: &Scenario) -> usize {
     cores.min(scenario.workers().div_ceil(WORKERS_OF_A_THREAD) as usize)
 }
 
-/// Has the workers work, on their threads or in the simulation of this one, and brings what they counted.
-///
-/// # Errors
-/// When the system has no room for the threads' runtimes.
+/// Has the workers work, on their threads or in the simulation of this one, and brings what they counted. An error where the system has
+/// no room for the threads' runtimes.
 pub(super) fn work(shared: &Arc<Shared>, taps: &Taps, aborted: &watch::Receiver<bool>) -> Result<Working, String> {
     if simulation::is_on() {
         let (shared, tap, aborted) = (Arc::clone(shared), taps.tap(), aborted.clone());
         return Ok(Box::pin(async move { run_workers(0, 1, &shared, tap, aborted).await }));
     }
-    let threads = thread_count(&shared.scenario);
+    let threads = shared.threads.len();
     let runtime = |_| runtime::Builder::new_current_thread().enable_all().build();
     let runtimes: Result<Vec<_>, _> = (0..threads).map(runtime).collect();
     let runtimes = runtimes.map_err(|error| format!("cannot start a runtime thread: {error}"))?;
@@ -89,9 +88,12 @@ async fn run_workers(
     tap: Tap,
     mut aborted: watch::Receiver<bool>,
 ) -> Result<Tally, String> {
-    let recorder = Rc::new(RefCell::new(recorder(shared).with_tap(tap)));
+    let Shared { setup, preflight, .. } = &**shared;
+    let recorder =
+        Recorder::of(&setup.scenario, rules(&setup.scenario, preflight), preflight.limits.threshold).with_tap(tap);
+    let recorder = Rc::new(RefCell::new(recorder));
     let local = LocalSet::new();
-    let indices = (0..shared.scenario.workers()).skip(thread).step_by(threads);
+    let indices = (0..shared.setup.scenario.workers()).skip(thread).step_by(threads);
     let workers = indices.map(|index| Worker::new(index, thread, Arc::clone(shared), Rc::clone(&recorder)));
     let workers = workers.collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string());
     let mut running = JoinSet::new();
@@ -143,29 +145,12 @@ async fn keep_flushing(recorder: &RefCell<Recorder>) {
 
 /// Makes the workers' connections, so many at a time that the server can take them in.
 async fn connect(workers: &[Worker], shared: &Shared) -> Result<(), String> {
-    let limit = shared.scenario.limits.connect_ms.duration();
-    let mut waiting = workers.iter().flat_map(Worker::connections);
-    let mut under_way = JoinSet::new();
-    loop {
-        while under_way.len() < CONNECTING_AT_ONCE {
-            let Some((link, by)) = waiting.next() else { break };
-            under_way.spawn_local(link.prove(by, limit));
-        }
-        match under_way.join_next().await {
-            None => return Ok(()),
-            Some(Ok(Ok(()))) => {}
-            Some(Ok(Err(error))) => return Err(format!("not every connection of the scenario could be made: {error}")),
-            Some(Err(error)) => return Err(format!("a connection task failed: {error}")),
-        }
-    }
+    let limit = shared.setup.scenario.limits.connect_ms.duration();
+    let proven = workers.iter().flat_map(Worker::connections).map(|(link, by)| link.prove(by, limit));
+    let all = stream::iter(proven).buffer_unordered(CONNECTING_AT_ONCE).try_for_each(|()| async { Ok(()) });
+    all.await.map_err(|error| format!("not every connection of the scenario could be made: {error}"))
 }
 
-fn recorder(shared: &Shared) -> Recorder {
-    let Shared { scenario, preflight, .. } = shared;
-    Recorder::of(scenario, rules(scenario, preflight), preflight.limits.threshold)
-}
-
-/// What all the threads have counted, together.
 async fn join_all(threads: Vec<oneshot::Receiver<Result<Tally, String>>>) -> Result<Tally, String> {
     let mut tally = Tally::default();
     for thread in threads {

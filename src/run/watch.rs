@@ -62,7 +62,7 @@ impl Watch {
             return false;
         }
         let since = self.stopping_since.get_or_insert_with(Instant::now);
-        let drained = since.elapsed() >= shared.scenario.limits.drain_ms.duration();
+        let drained = since.elapsed() >= shared.setup.scenario.limits.drain_ms.duration();
         drained || self.hang.is_some() || shared.liveness.gone().is_some()
     }
 }

@@ -2,29 +2,20 @@
 
 use std::{cell::RefCell, rc::Rc, sync::Arc, time::Duration};
 
-use super::{
-    context::StreamContext,
-    driver::{Driver, End},
-    out::Out,
-    passes::{Held, Passes},
-    shared::Shared,
-};
+use super::{context::StreamContext, driver::Driver, out::Out, passes::Passes, shared::Shared};
 use crate::recorder::Recorder;
 use wire::transport::{CallError, Link, RequestTemplate};
 use workload::{
-    conversation::Transport,
+    conversation::{Conversation, Transport},
     event::ContextId,
     plan::{WorkerPlan, correlation_id},
     scenario::{ConnectionOwner, Population},
 };
 
-/// A worker and what it owns.
 pub(super) struct Worker {
     index: u32,
     passes: Passes,
     drivers: Vec<Driver>,
-    /// How many of the drivers have a connection of their own that has to be proven.
-    to_prove: usize,
     sequences_begun: u32,
     out: Out,
 }
@@ -36,18 +27,10 @@ impl Worker {
         shared: Arc<Shared>,
         recorder: Rc<RefCell<Recorder>>,
     ) -> Result<Self, CallError> {
-        let Population { sending, network, contexts, .. } = shared.scenario.population_of(index);
-        let to_prove = match sending.connection {
-            // A faulty network may take what is only to be proven.
-            _ if !network.is_clear() => 0,
-            ConnectionOwner::PerContext => contexts.count() as usize,
-            ConnectionOwner::PerWorker => 1,
-        };
         Ok(Self {
             index,
             passes: passes(&shared, index),
             drivers: drivers(&shared, index)?,
-            to_prove,
             sequences_begun: 0,
             out: Out { shared, recorder, thread },
         })
@@ -55,13 +38,20 @@ impl Worker {
 
     /// The connections that the worker will use, each once, but for those over a faulty network.
     pub(super) fn connections(&self) -> impl Iterator<Item = (Link, Transport)> {
-        self.drivers.iter().take(self.to_prove).map(|driver| (driver.link().clone(), driver.context.transport()))
+        let Population { sending, network, .. } = self.out.shared.setup.scenario.population_of(self.index);
+        let to_prove = match sending.connection {
+            // A faulty network may take what is only to be proven.
+            _ if !network.is_clear() => 0,
+            ConnectionOwner::PerContext => self.drivers.len(),
+            ConnectionOwner::PerWorker => 1,
+        };
+        self.drivers.iter().take(to_prove).map(|driver| (driver.link.clone(), driver.context.transport))
     }
 
     /// Holds its passes until there are no more, or the run says stop.
     pub(super) async fn run(mut self) {
         let shared = Arc::clone(&self.out.shared);
-        let phase = shared.scenario.phase_of(self.index).filter(|_| shared.given.is_none());
+        let phase = shared.setup.scenario.phase_of(self.index).filter(|_| shared.setup.given.is_none());
         let began = match phase {
             Some(phase) => tokio::select! {
                 began = shared.phases.begins(phase) => began,
@@ -81,38 +71,41 @@ impl Worker {
     /// Holds its passes; the first may begin at this time.
     async fn hold_all(&mut self, began: Duration) {
         while !self.out.shared.gate.is_stopping()
-            && let Some(held) = self.passes.next(self.out.shared.clock.elapsed().saturating_sub(began))
+            && let Some((pass, sequences)) = self.passes.next(self.out.shared.clock.elapsed().saturating_sub(began))
         {
-            let early = held.not_before.saturating_sub(self.out.shared.clock.elapsed());
+            let early = Duration::from_micros(pass.at_us).saturating_sub(self.out.shared.clock.elapsed());
             if !early.is_zero() && tokio::time::timeout(early, self.out.shared.gate.stopped()).await.is_ok() {
                 break;
             }
-            self.hold(held).await;
+            self.hold(pass, sequences).await;
             self.out.shared.threads[self.out.thread].finished_a_pass();
         }
     }
 
-    async fn hold(&mut self, Held { context, pattern, acts, sequences, .. }: Held) {
-        let driver = &mut self.drivers[context as usize];
-        driver.context.begin(pattern, acts, self.sequences_begun);
+    async fn hold(&mut self, pass: Conversation, sequences: u32) {
+        let driver = &mut self.drivers[pass.context as usize];
+        driver.context.begin(pass.pattern, pass.acts, self.sequences_begun);
         self.sequences_begun += sequences;
         // After a cut the rest of the pass is left out: its ID is in doubt, and the next pass begins with a new stream.
-        if driver.converse(&self.out).await == End::Suspicious {
+        if matches!(driver.converse(&self.out).await, Ok(true)) {
             driver.close_all(&self.out).await;
         }
     }
 }
 
 fn passes(shared: &Shared, worker: u32) -> Passes {
-    if let Some(given) = &shared.given {
-        return given.of_worker(worker);
+    if let Some(given) = &shared.setup.given {
+        return Passes::of_given(given, worker);
     }
-    let scenario = &shared.scenario;
-    Passes::Drawn { plan: Box::new(WorkerPlan::new(scenario, shared.seed, worker)), manner: shared.preflight.manner() }
+    let scenario = &shared.setup.scenario;
+    Passes::Drawn {
+        plan: Box::new(WorkerPlan::new(scenario, shared.setup.seed, worker)),
+        manner: shared.preflight.manner(),
+    }
 }
 
 fn drivers(shared: &Shared, worker: u32) -> Result<Vec<Driver>, CallError> {
-    let scenario = &shared.scenario;
+    let scenario = &shared.setup.scenario;
     let population = scenario.population_of(worker);
     let model = &shared.preflight.model;
     let dialer = shared.dialer(worker, 0);

@@ -7,25 +7,17 @@ use workload::{
     sequence::{Pattern, Trait},
 };
 
-/// How often each claim has to be reached.
+/// How often each claim has to be reached: as the scenario's table says, or else what the patterns that it draws are for, once.
 pub(super) fn in_force(scenario: &Scenario, preflight: &Preflight) -> Claims {
-    scenario.claims.unwrap_or_else(|| of_the_patterns(scenario, preflight))
-}
-
-/// What a scenario without a table of claims has to reach: what the patterns that it draws are for.
-fn of_the_patterns(scenario: &Scenario, preflight: &Preflight) -> Claims {
-    let mut claims = Claims::default();
-    for claim in Claim::ALL.into_iter().filter(|claim| follows(*claim, scenario, preflight)) {
-        claims.set(claim, 1);
-    }
-    claims
+    scenario.claims.unwrap_or_else(|| {
+        let mut claims = Claims::default();
+        let follows = |claim: &Claim| scenario.populations.iter().any(|its| follows_from(*claim, its, preflight));
+        Claim::ALL.into_iter().filter(follows).for_each(|claim| claims.set(claim, 1));
+        claims
+    })
 }
 
 /// Whether a claim follows from the patterns: whether a pass of one of them reaches it, on whatever correct server.
-fn follows(claim: Claim, scenario: &Scenario, preflight: &Preflight) -> bool {
-    scenario.populations.iter().any(|population| follows_from(claim, population, preflight))
-}
-
 fn follows_from(claim: Claim, population: &Population, preflight: &Preflight) -> bool {
     let drawn = |pattern: &Pattern| population.draws(*pattern);
     let is_drawn = claim.patterns().iter().map(drawn).any(Drawn::anywhere);

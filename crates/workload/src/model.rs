@@ -110,7 +110,7 @@ pub struct SlotRange {
 }
 
 /// The model under test, as the server and the command line tell it.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Model {
     /// The model's name.
     pub name: String,

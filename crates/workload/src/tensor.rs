@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::number::{Datatype, Element, NotWhole, Number};
 
 /// What a model declares of one of its tensors.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TensorSpec {
     /// The tensor's name.
     pub name: String,

@@ -142,9 +142,10 @@ impl<'r> Attempt<'r> {
             return Ok(SlotFinding::ReleasedTwice { slots: self.terms.slots, within_ms });
         }
         self.send(0, true)?;
-        let handed_on = |attempt: &Self| attempt.lines[0].is_ended() && attempt.lines[slots].is_started();
+        let handed_on = |attempt: &Self| attempt.lines[0].ended && attempt.lines[slots].is_started();
         if !self.until(self.terms.patience, handed_on).await? {
-            return Ok(self.not_handed_on());
+            let seen = Leak::NotHandedOn { waited_ms: millis(self.terms.patience) };
+            return Ok(SlotFinding::Leaked { slots: self.terms.slots, leaked: 1, seen });
         }
         Ok(SlotFinding::AllThere { slots: self.terms.slots })
     }
@@ -170,12 +171,6 @@ impl<'r> Attempt<'r> {
         let later = u32::try_from(self.started() - started).ok().filter(|_| started > 0 && ended);
         let seen = Leak::Unanswered { open: slots - leaked, leaked, waited_ms: millis(patience), later };
         SlotFinding::Leaked { slots, leaked, seen }
-    }
-
-    /// After an END, the START that waits for the slot got no answer.
-    fn not_handed_on(&self) -> SlotFinding {
-        let Terms { slots, patience, .. } = self.terms;
-        SlotFinding::Leaked { slots, leaked: 1, seen: Leak::NotHandedOn { waited_ms: millis(patience) } }
     }
 
     fn started(&self) -> usize {
@@ -343,13 +338,13 @@ impl<'r> Attempt<'r> {
     }
 
     fn answered(&mut self, line: usize, received: EventKind) -> Result<(), Void> {
-        let before = self.trail.violations();
+        let before = self.trail.violations.len();
         let Ruling { settled, distrust, .. } = self.observe(line, received);
         let Some(settled) = settled.filter(|_| !distrust) else {
             return Err(Void { why: "a stream brought what it should not".to_owned(), again: true });
         };
         trace::settled(self.place(line), self.site.clock.now(), &settled);
-        let lawful = self.trail.violations() == before;
+        let lawful = self.trail.violations.len() == before;
         let why = match settled.outcome {
             Outcome::Completed => {
                 self.counts.completed += 1;

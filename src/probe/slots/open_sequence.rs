@@ -24,13 +24,13 @@ pub(super) struct OpenSequence {
     /// When the last step that was accepted had been sent.
     accepted_sent: Option<Nanos>,
     end_sent: bool,
-    ended: bool,
+    /// Whether its END was answered.
+    pub(super) ended: bool,
     /// The server has ended it by the idle limit.
     reaped: bool,
 }
 
 impl OpenSequence {
-    /// The sequence whose first request is `first`.
     pub(super) fn new(first: RequestId, arithmetic: Arithmetic) -> Self {
         Self {
             arithmetic,
@@ -72,11 +72,6 @@ impl OpenSequence {
     /// Whether its START was answered.
     pub(super) fn is_started(&self) -> bool {
         self.accepted_sent.is_some()
-    }
-
-    /// Whether its END was answered.
-    pub(super) fn is_ended(&self) -> bool {
-        self.ended
     }
 
     /// Whether it is there, as far as is known, and no END was sent.
@@ -131,8 +126,8 @@ mod tests {
         assert!(line.has_room() && line.was_open_at(25));
 
         let end = line.next_step(true, 30);
-        assert!(end.end && end.is_last() && !line.is_open() && !line.is_ended());
+        assert!(end.end && end.is_last() && !line.is_open() && !line.ended);
         line.accepted(&end, 30);
-        assert!(line.is_ended() && line.is_at_rest());
+        assert!(line.ended && line.is_at_rest());
     }
 }

@@ -19,7 +19,7 @@ use crate::{
     probe::{Accounting, IdleSearch, PendingRequests, SlotCheck, SlotFinding},
     recorder::Counts,
     report::PlantedFault,
-    run::{Growth, Health, Memory, NotReady, PhaseSpan, ResourceError, RunError, ServerMemory},
+    run::{Growth, Health, Memory, NotReady, PhaseSpan, RunError, ServerMemory, too_few_files},
 };
 use oracle::{CountBounds, Holder, Leak, LongestWait, Violation, ViolationKind, diagnosis::Cause, history::Kept};
 use wire::transport::GoAways;
@@ -169,7 +169,7 @@ fn every_message_with_all_its_variants() {
         RunError::Endpoint(why()),
         RunError::Access(why()),
         RunError::History(why()),
-        RunError::Resources(ResourceError::new(1000, 500)),
+        RunError::Resources(too_few_files(1000, 500)),
     ];
     let errors = errors.map(|error| format!("{error}\n"));
     let before = every_message().map(|(title, lines)| (title, lines.concat()));

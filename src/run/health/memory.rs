@@ -22,8 +22,7 @@ pub enum MemorySource {
 
 impl MemorySource {
     /// Whether it is a process that has ended, such as a server that was restarted.
-    #[must_use]
-    pub fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         matches!(self, Self::Process(pid) if resident(*pid).is_err())
     }
 }
@@ -52,10 +51,7 @@ impl fmt::Display for MemorySource {
     }
 }
 
-/// The resident memory of a process of this machine, in bytes.
-///
-/// # Errors
-/// Why it cannot be read, in one line.
+/// The resident memory of a process of this machine, in bytes, or why it cannot be read, in one line.
 pub(super) fn resident(pid: u32) -> Result<u64, String> {
     let path = format!("/proc/{pid}/status");
     let status = fs::read_to_string(&path).map_err(|error| format!("there is no process {pid} ({path}: {error})"))?;
@@ -103,18 +99,13 @@ struct Point {
 }
 
 /// The looks at the memory; of a long run every second one, every fourth, and so on.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Series {
     points: Vec<Point>,
-    every: u64,
+    /// How often every second one was left out.
+    thinned: u32,
     looks: u64,
     last: Option<Point>,
-}
-
-impl Default for Series {
-    fn default() -> Self {
-        Self { points: Vec::new(), every: 1, looks: 0, last: None }
-    }
 }
 
 impl Series {
@@ -132,14 +123,10 @@ impl Series {
     pub(super) fn add(&mut self, at: Nanos, sequences: u64, bytes: u64) {
         let point = Point { at, sequences, bytes };
         self.last = Some(point);
-        if self.looks.is_multiple_of(self.every) {
+        if self.looks.is_multiple_of(1 << self.thinned) {
             if self.points.len() == Self::POINTS_MAX {
-                let mut index = 0;
-                self.points.retain(|_| {
-                    index += 1;
-                    index % 2 == 1
-                });
-                self.every *= 2;
+                self.points = self.points.iter().step_by(2).copied().collect();
+                self.thinned += 1;
             }
             self.points.push(point);
         }
