@@ -22,6 +22,7 @@ UNIT_TESTS = [
     "benchmarks.tests",
     "downloads_tests",
     "hunting.tests",
+    "testing.docs_tests",
     "testing.sources_tests",
     "testing.tests",
     "triton.tests",

@@ -197,7 +197,7 @@ fn scenarios_are_listed_printed_and_described() {
         assert_eq!(text(&run(&["scenarios", builtin.name]).stdout), builtin.text);
     }
     assert!(KEYS.iter().all(|key| keys.lines().any(|line| line.starts_with(key.path) && line.ends_with(key.what))));
-    let document = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/SCENARIOS.md")).expect("a document");
+    let document = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/PATTERNS.md")).expect("a document");
     for pattern in Pattern::ALL {
         assert!(document.contains(&format!("| `{pattern}` | {} |", pattern.what())), "{pattern}");
     }

@@ -120,7 +120,7 @@ pub(super) fn key_at(path: &str) -> Option<&'static Key> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::{collections::BTreeSet, env, fs};
 
     use super::*;
     use crate::scenario::{DEFAULT, Overrides, Scenario, Source};
@@ -182,6 +182,47 @@ mod tests {
         ];
         found.extend(listed.map(str::to_owned));
         assert_eq!(described, found);
+    }
+
+    /// A page of all keys, a table of them for each table of the file.
+    fn page() -> String {
+        let defaults: toml::Table = DEFAULT.parse().expect("TOML");
+        let default = |path: &str| {
+            let mut names = path.split('.');
+            let first = defaults.get(names.next()?)?;
+            let value = names.try_fold(first, |value, name| value.get(name))?;
+            let text = value.to_string();
+            Some(format!("`{}`", if text.len() > 60 { "…" } else { text.as_str() }))
+        };
+        let cell = |text: &str| text.replace('|', "\\|");
+        let head = "# Keys of a scenario file\n\n`sequence-stress scenarios --keys` prints the same. [Scenarios](SCENARIOS.md) says how \
+                    to use them.\nThe defaults are those of [l0-sequence-stress](../scenarios/l0-sequence-stress.toml); `…` stands for \
+                    a\ntable there. A test writes this page with `SEQUENCE_STRESS_GENERATE=1`.\n";
+        let mut parts = vec![head.to_owned()];
+        let mut table = "";
+        for Key { path, takes, what } in KEYS {
+            let of = path.split('.').next().unwrap_or(path);
+            if of != table {
+                table = of;
+                parts.push(format!("\n## {table}\n\n| key | takes | default | |\n|---|---|---|---|\n"));
+            }
+            let default = default(path).unwrap_or_default();
+            parts.push(format!("| `{path}` | {} | {} | {} |\n", cell(takes), cell(&default), cell(what)));
+        }
+        parts.concat()
+    }
+
+    #[test]
+    fn the_page_of_keys_is_that_of_the_table() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/SCENARIOS-KEYS.md");
+        if env::var_os("SEQUENCE_STRESS_GENERATE").is_some() {
+            fs::write(path, page()).expect("a file");
+        }
+        assert!(
+            fs::read_to_string(path).is_ok_and(|kept| kept == page()),
+            "docs/SCENARIOS-KEYS.md is not that of the table: run SEQUENCE_STRESS_GENERATE=1 scripts/test \
+             workload::scenario::reference, and commit the file"
+        );
     }
 
     #[test]
