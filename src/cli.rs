@@ -2,6 +2,7 @@
 
 mod access;
 mod endpoint;
+mod export;
 mod files;
 mod flags;
 mod history;
@@ -26,6 +27,7 @@ use self::values::{metrics, milliseconds, whole, whole_seconds};
 pub use self::{
     access::AccessArgs,
     endpoint::EndpointArgs,
+    export::ExportArgs,
     files::{FileArgs, ResultArgs},
     flags::with_hints,
     history::{CheckArgs, HistoryArgs},
@@ -77,7 +79,7 @@ pub enum Command {
     Proxy(ProxyArgs),
     /// Have a failure again, and make it small.
     Replay(Box<ReplayArgs>),
-    /// Print a failure as a Python script that needs NVIDIA's client alone.
+    /// Print a failure for people without this tool: a Python script, or a bug report.
     Export(ExportArgs),
     /// List the faults that can be planted in the reference server.
     Faults,
@@ -85,13 +87,6 @@ pub enum Command {
     Scenarios(ScenariosArgs),
     /// Run the built-in scenarios one after the other, and print a table.
     Suite(Box<SuiteArgs>),
-}
-
-/// What to print as a script.
-#[derive(Clone, Debug, Args)]
-pub struct ExportArgs {
-    /// The failure file, whose script goes to the standard output; one of a few messages, such as --shrink leaves, is one that people can read
-    pub file: PathBuf,
 }
 
 /// Which scenario to print.
@@ -212,6 +207,10 @@ pub struct ReplayArgs {
     /// whole does]
     #[arg(long, value_parser = whole::<NonZeroU32>, value_name = "N", requires = "shrink", allow_negative_numbers = true)]
     pub at_least: Option<NonZeroU32>,
+    /// Write into FILE how often it failed on this server, the model's configuration and the chart; `export --format issue`
+    /// reports them
+    #[arg(long, conflicts_with = "shrink")]
+    pub record: bool,
     /// With --shrink: how many smaller ones are tried at most
     #[arg(long, value_parser = whole::<u32>, value_name = "N", default_value_t = 20_000, requires = "shrink")]
     pub trials: u32,

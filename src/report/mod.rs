@@ -14,7 +14,7 @@ mod words;
 pub use crate::verdict::Verdict;
 pub use chart::write_chart;
 pub use claims::Claimed;
-pub use export::write_python;
+pub use export::{ExportFormat, write_python};
 pub use format::Format;
 pub use json::{SCHEMA_VERSION, result_schema, write_json};
 pub use suite::{ScenarioOutcome, SuiteRow, exit_code as suite_exit_code, write_suite};

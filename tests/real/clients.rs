@@ -118,7 +118,7 @@ fn an_exported_failure_fails_where_a_replay_does() {
         assert_eq!(code, Some(i32::from(fails)), "{options:?}: {replayed}");
         let (code, output) = run(Command::new("python3").arg(&script).arg(&serve.address).env("PYTHONPATH", &packages));
         assert_eq!(code, Some(i32::from(fails)), "{options:?}: {output}");
-        assert_eq!(output.contains("WRONG: ID+0: 7: expected 12, not 7"), fails, "{output}");
+        assert_eq!(output.contains(": 7: expected 12, received [[7]]"), fails, "{output}");
         assert!(serve.is_running());
     }
 }
@@ -150,7 +150,7 @@ fn an_exported_failure_speaks_the_transport_that_it_was_found_over() {
             command.arg(&script).args([first, "custom_sequence_int32", &serve.http]).env("PYTHONPATH", &packages);
             let (code, output) = run(&mut command);
             assert_eq!(code, Some(i32::from(fails)), "{text} {options:?}: {output}");
-            assert_eq!(output.contains("WRONG: ID+0: 7: expected 12, not 7"), fails, "{output}");
+            assert_eq!(output.contains(": 7: expected 12, received [[7]]"), fails, "{output}");
         }
     }
 }
@@ -172,7 +172,7 @@ fn an_exported_failure_has_its_flaws_and_time_limits() {
         (&[][..], None),
         // Where a model takes one element that is what two are refused for.
         (&["--max-batch-size", "1"], None),
-        (&["--fault", "accept-batch"], Some("1 with batch-2: expected")),
+        (&["--fault", "accept-batch"], Some(": 1: expected ('must specify batch-size 1")),
     ] {
         let serve = Serve::start(&[&["--idle-limit", "5s"], options].concat());
         let (code, output) = run(Command::new("python3").arg(&script).arg(&serve.address).env("PYTHONPATH", &packages));

@@ -465,6 +465,6 @@ fn the_failures_of_the_docs_are_small_and_can_be_read_and_exported() {
         assert!(failure.messages() <= 10 && failure.embedded.is_none(), "{}", file.display());
         let output = run(&["export", words(&file)]);
         assert_eq!(output.status.code(), Some(0), "{}", text(&output));
-        assert!(text(&output).contains("\ndef worker_0():\n    at("), "{}", text(&output));
+        assert!(text(&output).contains("\ndef worker_0():\n    stream_0_0 = Stream("), "{}", text(&output));
     }
 }
