@@ -52,10 +52,11 @@ pub fn write_python(failure: &Failure, out: &mut impl io::Write) -> io::Result<(
     let workers: BTreeSet<_> = failure.conversations.iter().map(|conversation| conversation.worker).collect();
     let transports = transports(failure);
     let mut helper = Helper::new(failure, &transports, &workers);
+    let mut connections = BTreeSet::new();
     let conversation: String = workers
         .iter()
         .map(|&worker| {
-            let lines = Worker::new(failure, worker, transports.len() > 1).lines(&mut helper.needs);
+            let lines = Worker::new(failure, worker, transports.len() > 1).lines(&mut helper.needs, &mut connections);
             format!("def worker_{worker}():\n    {}\n", lines.join("\n    "))
         })
         .collect();
@@ -85,9 +86,8 @@ fn docstring(failure: &Failure, helper: &Helper<'_>) -> String {
     lines.extend(super::chart::wrapped(&found, WIDTH));
     let (client, arguments) = (helper.client_package(), helper.arguments());
     lines.push(format!(
-        "Run it several times, because timing decides: pip install '{client}'; python3 SCRIPT {arguments}"
+        "Run it several times: pip install '{client}'; python3 SCRIPT {arguments}; the exit code is 1 if a response is wrong."
     ));
-    lines.push("It ends with exit code 1 if a response is wrong, and with 0 if none is.".to_owned());
     if matches!(failure.kind, ViolationKind::Statistics | ViolationKind::PendingLeft) {
         lines.push("The violation shows in the server's own counts, which this script does not read.".to_owned());
     }

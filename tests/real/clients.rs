@@ -202,6 +202,32 @@ fn an_exported_failure_counts_the_slots() {
     }
 }
 
+#[test]
+#[ignore = "needs ruff: run scripts/test"]
+fn exported_scripts_pass_the_lints() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("failure.toml");
+    let flaws: Vec<_> = Flaw::ALL.iter().map(|flaw| format!("\"send 0 1 with {flaw}\", ")).collect();
+    let flawed = format!("acts = [{}\"send 0 END 6\"]", flaws.concat());
+    let with_flaws = BY_HAND.replace("acts = [\"open 0 over fresh\"", &format!("{flawed}\n#"));
+    for kind in ["wrong-sum", "slot-leak", "duplicate"] {
+        for by in ["grpc-stream", "grpc-unary", "http", "http-binary"] {
+            for (name, text) in [("plain", BY_HAND), ("flawed", &with_flaws)] {
+                let text = text.replace("kind = \"wrong-sum\"", &format!("kind = \"{kind}\""));
+                fs::write(&path, format!("{text}sending.transport = \"{by}\"\n")).expect("a file");
+                let exported = tool().arg("export").arg(&path).output().expect("it runs");
+                assert!(exported.status.success(), "{exported:?}");
+                fs::write(folder.path().join(format!("{kind}-{by}-{name}.py")), &exported.stdout).expect("a file");
+            }
+        }
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut ruff = Command::new(root.join("scripts/ruff"));
+    ruff.args(["check", "--no-cache", "--config"]).arg(root.join("ruff.toml")).arg(folder.path());
+    let (code, output) = run(&mut ruff);
+    assert_eq!(code, Some(0), "{output}");
+}
+
 /// How many requests to a model succeeded so far, by the server's statistics.
 fn successes(http: &str, model: &str) -> u64 {
     let path = format!("/v2/models/{model}/stats");

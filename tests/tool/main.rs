@@ -12,6 +12,7 @@ mod controls;
 mod correct;
 mod detection;
 mod embedded;
+mod export;
 mod files;
 mod goaway;
 mod health;

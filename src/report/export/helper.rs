@@ -89,7 +89,7 @@ impl<'f> Helper<'f> {
     /// What sends and compares.
     pub(super) fn classes(&self) -> String {
         let of = |need: &str, part| if self.needs.contains(need) { self.render(part) } else { String::new() };
-        [of("at", AT), self.render(CLASSES), of("slots", SLOTS)].concat()
+        [of("at", AT), self.render(CLASSES), of("slots", SLOTS)].join("\n")
     }
 
     /// What runs the workers, and ends the script.
@@ -175,7 +175,6 @@ impl<'f> Helper<'f> {
             ("id_taken", when(has("ids"), ", request_id")),
             ("response_id", response_id(needs)),
             ("limit", self.limit_s().to_string()),
-            ("workers", self.names.len().to_string()),
             ("names", if let [alone] = self.names.as_slice() { format!("{alone},") } else { self.names.join(", ") }),
         ]);
         values

@@ -1,6 +1,6 @@
 //! What one worker of a script does, a line for each act.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     expect::{Expecting, Sent},
@@ -11,10 +11,14 @@ use super::{
 use crate::failure::{Due, Failure};
 use workload::{
     conversation::{Act, Connection, Conversation, Lane, Transport},
+    number::Datatype,
     plan::correlation_id,
     scenario::{ConnectionOwner, Sending, Window},
     sequence::{Flaw, IdForm, Special},
 };
+
+/// The arguments of a call that are longer have a line each.
+const WIDTH: usize = 100;
 
 /// The calls of one worker.
 pub(super) struct Worker<'f> {
@@ -26,6 +30,8 @@ pub(super) struct Worker<'f> {
     open: BTreeMap<(u32, Lane), Open>,
     expecting: BTreeMap<u32, Expecting>,
     fresh: u32,
+    /// Those of streams, in the order in which they are opened.
+    connections: Vec<String>,
     lines: Vec<String>,
     needs: Needs,
 }
@@ -52,13 +58,14 @@ impl<'f> Worker<'f> {
             open: BTreeMap::new(),
             expecting: BTreeMap::new(),
             fresh: 0,
+            connections: Vec::new(),
             lines: Vec::new(),
             needs: Needs::new(),
         }
     }
 
-    /// The worker's lines; what they need is added to `needs`.
-    pub(super) fn lines(mut self, needs: &mut Needs) -> Vec<String> {
+    /// The worker's lines; what they need is added to `needs`, and the connections of its streams to `connections`.
+    pub(super) fn lines(mut self, needs: &mut Needs, connections: &mut BTreeSet<String>) -> Vec<String> {
         let (failure, worker) = (self.failure, self.worker);
         for conversation in failure.conversations.iter().filter(|its| its.worker == worker) {
             self.conversation(conversation);
@@ -70,6 +77,11 @@ impl<'f> Worker<'f> {
         // A function of comments alone is none.
         if self.lines.iter().all(|line| line.starts_with('#')) {
             self.lines.push("pass".to_owned());
+        }
+        for connection in self.connections {
+            if !connections.insert(connection) {
+                self.needs.insert("reopens");
+            }
         }
         needs.extend(self.needs);
         self.lines
@@ -139,7 +151,7 @@ impl<'f> Worker<'f> {
             conversation.accused && its == (step, number.value())
         });
         let expected = match special {
-            Some(Special::Flaw(flaw)) => Some(self.refusal(flaw)),
+            Some(Special::Flaw(flaw)) => Some(self.refusal(flaw, stream)),
             Some(Special::TimeoutUs(_)) | None => due.or_else(|| accused?.due).map(|due| self.due(due)),
         };
         let [is_start, is_end] = [(start, "sequence_start=True"), (end, "sequence_end=True")]
@@ -155,7 +167,13 @@ impl<'f> Worker<'f> {
         let arguments: Vec<_> =
             [Some(value(self.failure, number)), is_start, is_end, expected, special].into_iter().flatten().collect();
         let seen_here = if accused.is_some() { "  # the violation was seen here" } else { "" };
-        self.call(stream, &format!("send({}){seen_here}", arguments.join(", ")));
+        let all = arguments.join(", ");
+        if all.len() > WIDTH {
+            let lines: String = arguments.iter().map(|argument| format!("        {argument},\n")).collect();
+            self.call(stream, &format!("send(\n{lines}    ){seen_here}"));
+        } else {
+            self.call(stream, &format!("send({all}){seen_here}"));
+        }
         if let Some(open) = self.open.get_mut(&stream) {
             open.unanswered += 1;
         }
@@ -181,11 +199,23 @@ impl<'f> Worker<'f> {
         }
     }
 
-    /// What the server may refuse a flaw with.
-    fn refusal(&mut self, flaw: Flaw) -> String {
+    /// What the server may refuse a flaw with, of what it says to such a model over such a transport.
+    fn refusal(&mut self, flaw: Flaw, stream: (u32, Lane)) -> String {
         self.needs.insert("texts");
-        let texts: Vec<_> = flaw.refusals().map(quoted).collect();
+        let is_text = self.failure.arithmetic.datatype == Datatype::Bytes;
+        let is_http = self.by(stream).is_http();
+        let may_come = |text: &&str| match *text {
+            Flaw::SHORT_TEXT | Flaw::NO_TEXT => is_text,
+            Flaw::UNREADABLE => is_http,
+            _ => true,
+        };
+        let texts: Vec<_> = flaw.refusals().filter(may_come).map(quoted).collect();
         if let [alone] = texts.as_slice() { format!("({alone},)") } else { format!("({})", texts.join(", ")) }
+    }
+
+    /// How the steps of a stream travel.
+    fn by(&self, stream: (u32, Lane)) -> Transport {
+        self.open.get(&stream).map_or(self.sending.transport(), |open| open.by)
     }
 
     /// The argument that makes a request one with a flaw.
@@ -198,7 +228,7 @@ impl<'f> Worker<'f> {
             .map(|tensors| tensors.shape.iter().map(|size| (*size).max(1).to_string()).collect::<Vec<_>>());
         let rest = shape.as_ref().map_or_else(|| "*SHAPE[1:]".to_owned(), |shape| shape[1..].join(", "));
         let all = shape.map_or_else(|| "*SHAPE".to_owned(), |shape| shape.join(", "));
-        let module = module(self.open.get(&stream).map_or(self.sending.transport(), |open| open.by));
+        let module = module(self.by(stream));
         let (need, argument) = match flaw {
             Flaw::BatchOfTwo if rest.is_empty() => ("tensor", "tensor={\"shape\": [2]}".to_owned()),
             Flaw::BatchOfTwo => ("tensor", format!("tensor={{\"shape\": [2, {rest}]}}")),
@@ -235,6 +265,9 @@ impl<'f> Worker<'f> {
             }
         };
         let by = by.unwrap_or(self.sending.transport());
+        if by.is_stream() {
+            self.connections.push(connection.clone());
+        }
         let has_connections = self.are_several || !by.is_http();
         let connection = if has_connections { format!(", {}", quoted(&connection)) } else { String::new() };
         let (class, id) = (class(by, self.are_several), self.id(context));

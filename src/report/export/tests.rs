@@ -328,8 +328,7 @@ fn of_all_kinds() -> Vec<Failure> {
         "send 2 END 3",
     ];
     let large = ["send 0 START 5 in 4 elements", "send 0 7 with batch-2"];
-    let id_alone = ["send 0 1 with id-bool"];
-    for acts in [&plain[..], &flaws, &cuts, &mixed, &large, &id_alone] {
+    for acts in [&plain[..], &flaws, &cuts, &mixed, &large] {
         for by in Transport::ALL {
             for kind in [ViolationKind::WrongSum, ViolationKind::SlotLeak, ViolationKind::Duplicate] {
                 let mut its = failure(vec![conversation(0, acts)]);
@@ -423,4 +422,10 @@ fn a_bug_report_of_an_old_file_says_what_is_unknown() {
     ] {
         assert!(report.contains(part), "'{part}' is not in: {report}");
     }
+}
+
+#[test]
+fn a_worker_that_sends_what_the_client_cannot_does_nothing() {
+    let its = failure(vec![conversation(0, &["send 0 1 with id-bool"]), conversation(1, &["send 0 START 1"])]);
+    assert!(script(&its).contains("tritonclient cannot.\n    pass\n\n\ndef worker_1():\n"), "{}", script(&its));
 }
