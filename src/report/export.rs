@@ -88,12 +88,17 @@ fn docstring(failure: &Failure, helper: &Helper<'_>) -> String {
     lines.push(format!(
         "Run it several times: pip install '{client}'; python3 SCRIPT {arguments}; the exit code is 1 if a response is wrong."
     ));
-    if matches!(failure.kind, ViolationKind::Statistics | ViolationKind::PendingLeft) {
+    if shows_in_counts(failure.kind) {
         lines.push("The violation shows in the server's own counts, which this script does not read.".to_owned());
     }
     // In a docstring these two have a meaning.
     let text = lines.join("\n").replace('\\', "\\\\").replace('"', "'");
     format!("\"\"\"{text}\n\"\"\"\n\n")
+}
+
+/// Whether a violation shows in the server's own counts alone, which a script does not read.
+fn shows_in_counts(kind: ViolationKind) -> bool {
+    matches!(kind, ViolationKind::Statistics | ViolationKind::PendingLeft)
 }
 
 /// A text as Python has it, on one line.

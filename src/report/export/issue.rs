@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::write_python;
+use super::{shows_in_counts, write_python};
 use crate::failure::{Failure, Replayed};
 use workload::{answers::Answers, wording::counted};
 
@@ -114,6 +114,12 @@ fn write_script(failure: &Failure, out: &mut impl io::Write) -> io::Result<()> {
     writeln!(out, "This script sends the same messages. It needs `tritonclient` alone.\n")?;
     write_block("python", &String::from_utf8_lossy(&script), out)?;
     writeln!(out, "## Expected behavior\n")?;
+    if shows_in_counts(failure.kind) {
+        return writeln!(
+            out,
+            "The server's own counts agree with what the client sent. The script does not read them.\n"
+        );
+    }
     writeln!(out, "Each response is the one that the script names in `expect`, and the script exits with 0.\n")
 }
 
