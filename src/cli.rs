@@ -2,6 +2,7 @@
 
 mod access;
 mod endpoint;
+mod export;
 mod files;
 mod flags;
 mod history;
@@ -27,6 +28,7 @@ use self::values::{milliseconds, whole, whole_seconds, workers};
 pub use self::{
     access::AccessArgs,
     endpoint::EndpointArgs,
+    export::ExportArgs,
     files::{FileArgs, ResultArgs},
     flags::with_hints,
     history::{CheckArgs, HistoryArgs},
@@ -100,7 +102,7 @@ pub enum Command {
     Suite(Box<SuiteArgs>),
     /// Repeat a recorded failure, and shrink it
     Replay(Box<ReplayArgs>),
-    /// Turn a failure into a script for NVIDIA's client
+    /// Turn a failure into a script for NVIDIA's client, or a bug report
     Export(ExportArgs),
     /// Judge a recorded run again, without a server
     Check(CheckArgs),
@@ -122,13 +124,6 @@ pub enum Command {
     Completions(CompletionsArgs),
     /// Print the manual page
     Man,
-}
-
-/// What to print as a script.
-#[derive(Clone, Debug, Args)]
-pub struct ExportArgs {
-    /// The failure file. Shrink it first (`sequence-stress replay FILE --shrink`): a script of a few messages can be read
-    pub file: PathBuf,
 }
 
 /// What to explain.
@@ -202,7 +197,7 @@ pub struct PlanArgs {
     pub random_seed: Option<u64>,
     /// Built-in scenario or TOML file
     ///
-    /// [default: l0-sequence-stress]     /// `sequence-stress scenarios` lists the built-in scenarios.
+    /// `sequence-stress scenarios` lists the built-in scenarios [default: l0-sequence-stress].
     #[arg(long, value_name = "NAME|FILE")]
     pub scenario: Option<PathBuf>,
 }

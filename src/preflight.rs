@@ -81,6 +81,9 @@ pub struct Preflight {
     /// What was taken from the command line, because the endpoint does not tell it.
     #[serde(default)]
     pub told: Hints,
+    /// The model's configuration as text, as far as its fields are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub configuration: Option<String>,
     /// What the run will do otherwise than asked, and what it cannot check, a sentence each.
     pub notes: Vec<Note>,
 }
@@ -218,9 +221,10 @@ impl Preflight {
                 settings.as_ref().and_then(|settings| controls(settings, scenario, &declared.outputs, &mut notes));
         }
         notes.extend(sends_after_answers(scenario, &model));
+        let configuration = configuration.and_then(|configuration| configuration.to_text().ok());
         notes.extend(calls(scenario));
         let has_statistics = no_statistics.is_none();
-        Ok(Self { limits: RunLimits::new(scenario, &model), model, parts, has_statistics, told, notes })
+        Ok(Self { limits: RunLimits::new(scenario, &model), model, parts, has_statistics, told, configuration, notes })
     }
 }
 

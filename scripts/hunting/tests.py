@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import math
 import pathlib
 import signal
 import tempfile
@@ -135,42 +136,50 @@ class Outputs(unittest.TestCase):
             tool.Tool("/nowhere/tool").run(limit=1)
 
 
-class Scripts(unittest.TestCase):
-    """What stands at the head of an exported script, without a server."""
+class Array:
+    """What the script's comparison knows of NumPy's arrays."""
 
-    def judged(self, expect, outputs, sums=()):
-        """What is told to be wrong of an answer with these outputs to a step."""
-        tensor = {"shape": ["1", "1"], "datatype": "INT32", "name": "OUTPUT"}
-        config = {"sequence_batching": {"max_sequence_idle_microseconds": "1"}, "max_batch_size": 1}
-        client = types.SimpleNamespace(
-            get_model_metadata=lambda model, as_json: {"inputs": [tensor], "outputs": [tensor]},
-            get_model_config=lambda model, as_json: {"config": config},
-            start_stream=lambda answered: None,
-        )
+    def __init__(self, values, dtype="int32"):
+        self.flat, self.size, self.dtype = list(values), len(values), dtype
+
+
+class Scripts(unittest.TestCase):
+    """How an exported script judges a response, without a server: one of a finding, which has an undetermined response."""
+
+    def judged(self, seen, expect):
+        numpy = types.ModuleType("numpy")
+        numpy.full = lambda shape, value, dtype: Array([value] * math.prod(shape), dtype)
+        numpy.array_equal = lambda one, other: one.flat == other.flat
         triton = types.ModuleType("tritonclient.grpc")
-        triton.InferenceServerClient = lambda *words, **more: client
-        triton.InferRequestedOutput = str
+        triton.InferenceServerClient = object
         package = types.ModuleType("tritonclient")
         package.grpc = triton
-        modules = {"numpy": types.ModuleType("numpy"), "tritonclient": package, "tritonclient.grpc": triton}
-        source = pathlib.Path(__file__).resolve().parents[2] / "src/report/export/client.py"
-        script = {"FOUND_IN": "m", "TRANSPORTS": ["grpc-stream"]}
-        with unittest.mock.patch.dict("sys.modules", modules), contextlib.redirect_stdout(io.StringIO()):
-            exec(compile(source.read_text(), str(source), "exec"), script)
-            array = types.SimpleNamespace(flatten=lambda: types.SimpleNamespace(tolist=lambda: list(sums)))
-            response = {"id": "a", "outputs": [tensor] if outputs else []}
-            result = types.SimpleNamespace(get_response=lambda as_json: response, as_numpy=lambda name: array)
-            script["Stream"](1, 1).judge("a", "START 5", expect, [1, 1], result, None)
-        return script["wrong"]
+        finding = pathlib.Path(__file__).resolve().parents[2] / "docs/findings/slot-given-twice-at-end.md"
+        source = finding.read_text().split("```python\n")[1].split("```")[0]
+        # Behind this line the script begins to send.
+        definitions = source.split("\nfaulthandler.")[0]
+        script = {}
+        modules = {"numpy": numpy, "tritonclient": package, "tritonclient.grpc": triton}
+        with unittest.mock.patch.dict("sys.modules", modules), unittest.mock.patch("sys.argv", ["script"]):
+            exec(compile(definitions, str(finding), "exec"), script)
+        return script["is_right"](seen, expect, [1, 1])
 
-    def test_answers_are_compared(self):
-        self.assertEqual(self.judged(5, True, [5]), [])
-        self.assertEqual(len(self.judged(5, True, [6])), 1)
-        self.assertEqual(self.judged(None, True, [6]), [])
+    def test_responses_are_compared(self):
+        self.assertTrue(self.judged(Array([5]), 5))
+        self.assertFalse(self.judged(Array([6]), 5))
+        self.assertFalse(self.judged(Array([5], "int64"), 5))
+        self.assertTrue(self.judged(Array([6]), None))
 
-    def test_an_answer_without_output_is_right_only_where_nothing_is_determined(self):
-        self.assertEqual(self.judged(None, False), [])
-        self.assertEqual(len(self.judged(5, False)), 1)
+    def test_a_response_without_output_is_right_only_where_nothing_is_determined(self):
+        self.assertTrue(self.judged(None, None))
+        self.assertFalse(self.judged(None, 5))
+
+    def test_an_error_is_right_only_where_it_may_come(self):
+        refusal = Exception("[400] inference request must specify the START flag on the first request")
+        self.assertTrue(self.judged(refusal, None))
+        self.assertTrue(self.judged(refusal, ("must specify the START flag",)))
+        self.assertFalse(self.judged(refusal, 5))
+        self.assertFalse(self.judged(Exception("other"), None))
 
 
 def case(release="24.03", scenario="s", kind="wrong-sum", cause="c"):

@@ -48,6 +48,9 @@ pub struct ReplayArgs {
     /// whole failure]
     #[arg(long, value_parser = whole::<NonZeroU32>, value_name = "N", requires = "shrink", allow_negative_numbers = true)]
     pub at_least: Option<NonZeroU32>,
+    /// Write into FILE how often it failed on this server, the model's configuration and the chart, for `export --format issue`
+    #[arg(long, conflicts_with = "shrink")]
+    pub record: bool,
     /// With --shrink: largest number of candidates
     #[arg(long, value_parser = whole::<u32>, value_name = "N", default_value_t = 20_000, requires = "shrink")]
     pub trials: u32,

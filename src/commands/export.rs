@@ -1,18 +1,18 @@
 //! `sequence-stress export`: a failure for people who do not have this tool.
 
 use super::{Failure as CommandFailure, output::print};
-use crate::{cli::ExportArgs, failure::Failure, report::write_python};
+use crate::{cli::ExportArgs, failure::Failure, report::ExportFormat};
 use workload::answers::Answers;
 
-/// Prints the script, and returns the exit code.
+/// Prints the failure in the form that is asked for, and returns the exit code.
 pub(super) fn export(args: &ExportArgs) -> Result<u8, CommandFailure> {
     let failure = Failure::read(&args.file).map_err(CommandFailure::wrong_input)?;
-    if failure.arithmetic.answers != Answers::One {
+    if args.format == ExportFormat::Python && failure.arithmetic.answers != Answers::One {
         return Err(CommandFailure::wrong_input(format!(
             "{}: a script is not written for a model that answers or executes a request several times: replay it (sequence-stress replay)",
             args.file.display()
         )));
     }
-    print(|out| write_python(&failure, out));
+    print(|out| args.format.write(&failure, out));
     Ok(0)
 }

@@ -8,6 +8,7 @@ mod output;
 mod plan;
 mod progress;
 mod proxy;
+mod record;
 mod replay;
 mod repository;
 mod scenarios;

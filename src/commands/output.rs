@@ -11,7 +11,7 @@ use std::{
 use super::WRONG_INPUT;
 use crate::{
     cli::FileArgs,
-    failure::{Failure, Run},
+    failure::{Facts, Failure, Run},
     report::{Format, Summary, Verdict, describe},
 };
 use oracle::history::Spool;
@@ -167,6 +167,7 @@ fn write_failure(
         file.leave("it is not known what had been sent before the violation");
         return Ok(());
     };
+    let failure = Failure { facts: Facts::of(&result.preflight), ..failure };
     let path = file.path.display().to_string();
     file.write(failure.to_text().as_bytes())?;
     if !quiet {

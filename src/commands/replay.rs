@@ -19,11 +19,12 @@ use tokio::{
 use super::{
     Failure as CommandFailure, UNKNOWN,
     output::{ResultFile, print, say_error},
+    record::Record,
     signals::Signals,
 };
 use crate::{
     cli::ReplayArgs,
-    failure::{Failure, Shrunk, late_fault, shrink},
+    failure::{Facts, Failure, Shrunk, late_fault, shrink},
     report::{counted, describe, write_chart},
     run::{Interrupted, RunError, RunResult, Setup, run},
 };
@@ -67,6 +68,8 @@ struct Stage<'a> {
     runs: u64,
     /// What the last run showed in which it failed as it should.
     last: Option<Seen>,
+    /// What the last run found out about its server.
+    facts: Option<Facts>,
 }
 
 /// A violation, and what happened around it.
@@ -91,7 +94,16 @@ impl<'a> Stage<'a> {
         let runtime =
             runtime::Builder::new_current_thread().enable_all().build().map_err(CommandFailure::could_not_test)?;
         let interrupts = runtime.block_on(async { Signals::new() }).map_err(CommandFailure::could_not_test)?;
-        Ok(Self { args, runtime, interrupts, was_interrupted: false, has_failed: false, runs: 0, last: None })
+        Ok(Self {
+            args,
+            runtime,
+            interrupts,
+            was_interrupted: false,
+            has_failed: false,
+            runs: 0,
+            last: None,
+            facts: None,
+        })
     }
 
     /// Runs it as often as is asked for, and says how often it failed.
@@ -104,6 +116,11 @@ impl<'a> Stage<'a> {
             say_error("no chart: there is one of a run that failed, and none did");
         }
         print(|out| shown.write(failure, args, out));
+        if args.record {
+            // As the file has it, whatever --at-once has changed.
+            let failure = Failure::read(&args.file).map_err(CommandFailure::wrong_input)?;
+            self.record(failure, &shown, &args.file)?;
+        }
         Ok(match (self.has_failed, self.was_interrupted) {
             (true, _) => FAILED,
             (false, true) => UNKNOWN,
@@ -173,6 +190,9 @@ impl<'a> Stage<'a> {
         let why = if is_minimal {
             let shown = self.show(&failure, runs_of_each(args))?;
             print(|out| shown.write(&failure, args, out));
+            // What replays of the larger one showed is not true of this one.
+            let facts = Facts { replayed: Vec::new(), ..failure.facts.clone() };
+            self.record(Failure { facts, ..failure.clone() }, &shown, &path)?;
             if shown.failed < wanted {
                 "without any one of them it goes, and with them it shows seldom: more runs of each (-n) leave what shows more often"
             } else {
@@ -193,6 +213,13 @@ impl<'a> Stage<'a> {
             None if was_interrupted => Ok(UNKNOWN),
             None => Ok(FAILED),
         }
+    }
+
+    /// Writes into a file what the runs have shown.
+    fn record(&self, failure: Failure, shown: &Shown, path: &Path) -> Result<(), CommandFailure> {
+        let Some(facts) = self.facts.clone().filter(|_| shown.runs > 0) else { return Ok(()) };
+        let last = self.last.as_ref().map(|(violation, scene)| (violation, &**scene));
+        Record { facts, failed: shown.failed, runs: shown.runs, last }.write(failure, path)
     }
 
     /// Says why there is nothing to shrink, and returns the exit code.
@@ -372,6 +399,7 @@ impl<'a> Stage<'a> {
             self.last = Some((violation.clone(), Arc::clone(&result.scene)));
         }
         self.has_failed |= !result.violations.is_empty();
+        self.facts = Some(Facts::of(&result.preflight));
         seen.is_some()
     }
 }

@@ -4,7 +4,7 @@ use std::{fs, io::Read as _, num::NonZeroU32, path::Path};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Accused, Failure};
+use super::{Accused, Facts, Failure};
 use oracle::{ViolationKind, history::is_history};
 use reference::{Options, ServerSetup};
 use workload::{
@@ -47,6 +47,9 @@ struct Document {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     accused: Option<Accused>,
     conversation: Vec<Written>,
+    /// What a bug report says besides.
+    #[serde(default, skip_serializing_if = "Facts::are_none")]
+    report: Facts,
     /// As scenario files have it.
     scenario: toml::Table,
 }
@@ -83,6 +86,7 @@ impl Failure {
             arithmetic: self.arithmetic,
             accused: self.accused,
             conversation: self.conversations.iter().map(written).collect(),
+            report: self.facts.clone(),
             scenario,
         };
         let text = toml::to_string_pretty(&document).expect("it holds texts, numbers and tables");
@@ -151,6 +155,7 @@ impl Failure {
             arithmetic: document.arithmetic,
             accused: document.accused.map(|accused| accused.in_type(document.arithmetic.datatype)),
             conversations,
+            facts: document.report,
         };
         if failure.messages() == 0 {
             return Err("it sends nothing".to_owned());

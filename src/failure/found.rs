@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{Accused, Failure};
+use super::{Accused, Facts, Failure};
 use oracle::{Violation, history::Scene};
 use reference::ServerSetup;
 use workload::{
@@ -72,6 +72,7 @@ impl Failure {
             arithmetic: run.arithmetic,
             accused: Accused::of(violation),
             conversations,
+            facts: Facts::default(),
         };
         (!failure.conversations.is_empty()).then(|| failure.renumbered())
     }

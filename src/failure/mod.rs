@@ -1,5 +1,6 @@
 //! A failure that can be had again: the conversations that led to it, small enough to be read.
 
+mod facts;
 mod file;
 mod found;
 mod server;
@@ -19,6 +20,7 @@ use workload::{
     seed::Seed,
 };
 
+pub use facts::{Facts, Replayed, Tensors};
 pub use found::Run;
 pub(crate) use server::late_fault;
 pub use shrink::{Shrunk, shrink};
@@ -44,6 +46,8 @@ pub struct Failure {
     pub accused: Option<Accused>,
     /// What is sent.
     pub conversations: Vec<Conversation>,
+    /// What a bug report says besides.
+    pub facts: Facts,
 }
 
 /// The step that a violation is about.

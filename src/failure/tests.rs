@@ -41,6 +41,7 @@ fn failure(conversations: Vec<Conversation>) -> Failure {
         arithmetic: Arithmetic::default(),
         accused: Some(Accused { step: 1, value: 7.into(), due: Some(Due::Sum((-12).into())) }),
         conversations,
+        facts: Facts::default(),
     }
 }
 
@@ -163,6 +164,24 @@ fn numbers_that_toml_does_not_have_are_read_as_they_are_written() {
         let text = failure.to_text();
         assert_eq!(Failure::from_text(&text), Ok(failure), "{text}");
     }
+}
+
+#[test]
+fn what_a_bug_report_says_is_read_as_it_was_written() {
+    let tensors = Tensors { input: "I".to_owned(), output: "O".to_owned(), shape: vec![1, -1] };
+    let facts = Facts {
+        server: Some("triton 2.51.0".to_owned()),
+        idle_limit_ms: Some(200),
+        configuration: Some("name: \"m\"\nplatform: \"\"\"\n".to_owned()),
+        chart: Some("1 │ a\n2 │ b\n".to_owned()),
+        tensors: Some(tensors),
+        replayed: vec![Replayed { server: "triton 2.51.0".to_owned(), failed: 4, runs: 10 }],
+        ..Facts::default()
+    };
+    let plain = failure(vec![conversation(0, 0, 0, &["send 0 START END 1"])]);
+    assert!(!plain.to_text().contains("report"), "a file without it is as before");
+    let failure = Failure { facts, ..plain };
+    assert_eq!(Failure::from_text(&failure.to_text()), Ok(failure));
 }
 
 #[test]

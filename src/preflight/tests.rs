@@ -27,7 +27,15 @@ pub(crate) fn told(scenario: &Scenario, told: Hints) -> Preflight {
     let shape = Shape::common(&input, &output, true).expect("a shape");
     let computes = arithmetic("m", None, (Datatype::Int32, &shape), scenario, &mut { told }, &mut notes);
     let model = Model { input, output, shape, arithmetic: computes.expect("an arithmetic"), ..known };
-    Preflight { limits: RunLimits::new(scenario, &model), model, parts: Vec::new(), has_statistics: false, told, notes }
+    Preflight {
+        limits: RunLimits::new(scenario, &model),
+        model,
+        parts: Vec::new(),
+        has_statistics: false,
+        told,
+        configuration: None,
+        notes,
+    }
 }
 
 fn settings(parameters: &[(&str, &str)]) -> Settings {

@@ -16,7 +16,7 @@ pub use crate::verdict::Verdict;
 pub use chart::write_chart;
 pub use claims::Claimed;
 pub use explain::{explained, explained_names};
-pub use export::write_python;
+pub use export::{ExportFormat, write_python};
 pub use format::Format;
 pub use json::{SCHEMA_VERSION, result_schema, write_json};
 pub use suite::{ScenarioOutcome, SuiteResult, SuiteRow, suite_schema, write_suite_header};

@@ -118,7 +118,7 @@ fn an_exported_failure_fails_where_a_replay_does() {
         assert_eq!(code, Some(i32::from(fails)), "{options:?}: {replayed}");
         let (code, output) = run(Command::new("python3").arg(&script).arg(&serve.address).env("PYTHONPATH", &packages));
         assert_eq!(code, Some(i32::from(fails)), "{options:?}: {output}");
-        assert_eq!(output.contains("WRONG: ID+0: 7: expected 12, not 7"), fails, "{output}");
+        assert_eq!(output.contains(": 7: expected 12, received [[7]]"), fails, "{output}");
         assert!(serve.is_running());
     }
 }
@@ -150,7 +150,7 @@ fn an_exported_failure_speaks_the_transport_that_it_was_found_over() {
             command.arg(&script).args([first, "custom_sequence_int32", &serve.http]).env("PYTHONPATH", &packages);
             let (code, output) = run(&mut command);
             assert_eq!(code, Some(i32::from(fails)), "{text} {options:?}: {output}");
-            assert_eq!(output.contains("WRONG: ID+0: 7: expected 12, not 7"), fails, "{output}");
+            assert_eq!(output.contains(": 7: expected 12, received [[7]]"), fails, "{output}");
         }
     }
 }
@@ -172,7 +172,7 @@ fn an_exported_failure_has_its_flaws_and_time_limits() {
         (&[][..], None),
         // Where a model takes one element that is what two are refused for.
         (&["--max-batch-size", "1"], None),
-        (&["--fault", "accept-batch"], Some("1 with batch-2: expected")),
+        (&["--fault", "accept-batch"], Some(": 1: expected ('must specify batch-size 1")),
     ] {
         let serve = Serve::start(&[&["--idle-limit", "5s"], options].concat());
         let (code, output) = run(Command::new("python3").arg(&script).arg(&serve.address).env("PYTHONPATH", &packages));
@@ -200,6 +200,32 @@ fn an_exported_failure_counts_the_slots() {
         let (code, output) = run(Command::new("python3").arg(&script).arg(&serve.address).env("PYTHONPATH", &packages));
         assert_eq!((code, output.contains(said)), (Some(i32::from(fault.is_some())), true), "{output}");
     }
+}
+
+#[test]
+#[ignore = "needs ruff: run scripts/test"]
+fn exported_scripts_pass_the_lints() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("failure.toml");
+    let flaws: Vec<_> = Flaw::ALL.iter().map(|flaw| format!("\"send 0 1 with {flaw}\", ")).collect();
+    let flawed = format!("acts = [{}\"send 0 END 6\"]", flaws.concat());
+    let with_flaws = BY_HAND.replace("acts = [\"open 0 over fresh\"", &format!("{flawed}\n#"));
+    for kind in ["wrong-sum", "slot-leak", "duplicate"] {
+        for by in ["grpc-stream", "grpc-unary", "http", "http-binary"] {
+            for (name, text) in [("plain", BY_HAND), ("flawed", &with_flaws)] {
+                let text = text.replace("kind = \"wrong-sum\"", &format!("kind = \"{kind}\""));
+                fs::write(&path, format!("{text}sending.transport = \"{by}\"\n")).expect("a file");
+                let exported = tool().arg("export").arg(&path).output().expect("it runs");
+                assert!(exported.status.success(), "{exported:?}");
+                fs::write(folder.path().join(format!("{kind}-{by}-{name}.py")), &exported.stdout).expect("a file");
+            }
+        }
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut ruff = Command::new(root.join("scripts/ruff"));
+    ruff.args(["check", "--no-cache", "--config"]).arg(root.join("ruff.toml")).arg(folder.path());
+    let (code, output) = run(&mut ruff);
+    assert_eq!(code, Some(0), "{output}");
 }
 
 /// How many requests to a model succeeded so far, by the server's statistics.

@@ -200,7 +200,7 @@ fn histories_and_failure_files_tell_how_many_elements_there_were() {
     let (code, said) = run(&["replay", &failure]);
     assert!(code == Some(1) && said.contains("failed in 1 of 1 run"), "{said}");
     let (code, said) = run(&["export", &failure]);
-    assert!(code == Some(0) && said.contains(", size="), "{said}");
+    assert!(code == Some(0) && said.contains(".send(["), "{said}");
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod correct;
 mod detection;
 mod embedded;
 mod errors;
+mod export;
 mod files;
 mod first_runs;
 mod goaway;

@@ -454,17 +454,3 @@ fn a_model_that_is_loaded_anew_has_not_kept_what_a_run_broke() {
         assert!(text(&output).contains(seen), "{flags:?}: {}", text(&output));
     }
 }
-
-#[test]
-fn the_failures_of_the_docs_are_small_and_can_be_read_and_exported() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/failures");
-    let files: Vec<_> = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()).collect();
-    assert!(files.len() >= 5, "{files:?}");
-    for file in files {
-        let failure = Failure::read(&file).expect("a failure");
-        assert!(failure.messages() <= 10 && failure.embedded.is_none(), "{}", file.display());
-        let output = run(&["export", words(&file)]);
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
-        assert!(text(&output).contains("\ndef worker_0():\n    at("), "{}", text(&output));
-    }
-}

@@ -1,10 +1,14 @@
 //! A model's configuration as it goes over the wire, to have the model loaded anew with it or with another strategy.
 
-use prost_reflect::{DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor};
+use std::iter;
+
+use prost_reflect::{
+    DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor, text_format::FormatOptions,
+};
 
 use super::settings::settings;
 use crate::proto::{
-    DESCRIPTORS, DataType, ModelConfig,
+    DESCRIPTORS, DataType, ModelConfig, ModelParameter,
     model_config::SchedulingChoice,
     model_sequence_batching::{Control, ControlInput, StrategyChoice, StrategyDirect, StrategyOldest, control::Kind},
 };
@@ -74,10 +78,35 @@ impl Configuration {
         Self(config)
     }
 
+    /// The configuration as a `config.pbtxt` has it.
+    ///
+    /// # Errors
+    /// When the protocol's description lacks the message.
+    pub fn to_text(&self) -> Result<String, String> {
+        let options = FormatOptions::new().pretty(true);
+        let Self(config) = self;
+        let mut parameters: Vec<_> = config.parameters.iter().collect();
+        parameters.sort_by_key(|(name, _)| *name);
+        // Each by itself, because a message's map has no order.
+        let alone = |(name, parameter): (&String, &ModelParameter)| ModelConfig {
+            parameters: [(name.clone(), parameter.clone())].into(),
+            ..ModelConfig::default()
+        };
+        let rest = ModelConfig { parameters: [].into(), ..config.clone() };
+        let texts = iter::once(rest)
+            .chain(parameters.into_iter().map(alone))
+            .map(|config| Ok(Self(config).to_message()?.to_text_format_with_options(&options)));
+        Ok(texts.collect::<Result<Vec<_>, String>>()?.join("\n"))
+    }
+
     pub(super) fn to_json(&self) -> Result<String, String> {
+        serde_json::to_string(&self.to_message()?).map_err(|error| error.to_string())
+    }
+
+    fn to_message(&self) -> Result<DynamicMessage, String> {
         let mut message = DynamicMessage::new(descriptor()?);
         message.transcode_from(&self.0).map_err(|error| error.to_string())?;
-        serde_json::to_string(&message).map_err(|error| error.to_string())
+        Ok(message)
     }
 }
 

@@ -52,10 +52,15 @@ impl Flaw {
         self.row().0
     }
 
+    /// What the refusal may say: one of these.
+    pub fn refusals(self) -> impl Iterator<Item = &'static str> {
+        let Row(refusal, otherwise) = self.row();
+        std::iter::once(*refusal).chain(otherwise.iter().copied())
+    }
+
     /// Whether an error is its refusal.
     #[must_use]
     pub fn is_refused_with(self, text: &str) -> bool {
-        let Row(refusal, otherwise) = self.row();
-        text.contains(refusal) || otherwise.iter().any(|otherwise| text.contains(otherwise))
+        self.refusals().any(|refusal| text.contains(refusal))
     }
 }

@@ -1,0 +1,157 @@
+//! A failure as a bug report for Triton's issue tracker, under the headings that the tracker asks for.
+
+use std::io;
+
+use super::{shows_in_counts, write_python};
+use crate::failure::{Failure, Replayed};
+use workload::{answers::Answers, wording::counted};
+
+/// The version of Triton in its first release that this table counts from, 23.04.
+const FIRST_MINOR: u32 = 33;
+/// The minor version of the last release that is known to follow the count, 24.10.
+const LAST_MINOR: u32 = 51;
+const MONTHS_BEFORE_FIRST: u32 = 23 * 12 + 3;
+
+/// Writes the report.
+///
+/// # Errors
+/// When it cannot be written.
+pub(super) fn write_issue(failure: &Failure, out: &mut impl io::Write) -> io::Result<()> {
+    let facts = &failure.facts;
+    let own_title = || format!("Sequence batcher: {} ({})", failure.kind.what().trim_end_matches('.'), failure.kind);
+    writeln!(out, "# {}\n", facts.title.clone().unwrap_or_else(own_title))?;
+    writeln!(out, "## Description\n")?;
+    let own_summary = || format!("{} The server broke this rule in the conversation below.", failure.kind.what());
+    writeln!(out, "{}\n", facts.summary.as_ref().map_or_else(own_summary, |summary| summary.trim().to_owned()))?;
+    writeln!(out, "The client saw:\n")?;
+    write_block("text", &super::super::chart::wrapped(&failure.found, super::WIDTH).join("\n"), out)?;
+    write_server(failure, out)?;
+    write_conversation(failure, out)?;
+    write_script(failure, out)?;
+    write_how_often(&facts.replayed, out)
+}
+
+/// The server's name and version, with the release where that is known.
+pub(super) fn server_in_words(server: Option<&str>) -> String {
+    match server {
+        Some(server) => {
+            release(server).map_or_else(|| server.to_owned(), |release| format!("{server} (release {release})"))
+        }
+        None => "a server of unknown version".to_owned(),
+    }
+}
+
+/// The release of a Triton version, such as 24.10 of `triton 2.51.0`: there was one each month.
+fn release(server: &str) -> Option<String> {
+    let minor: u32 = server.strip_prefix("triton 2.")?.split('.').next()?.parse().ok()?;
+    if !(FIRST_MINOR..=LAST_MINOR).contains(&minor) {
+        return None;
+    }
+    let months = MONTHS_BEFORE_FIRST + minor - FIRST_MINOR;
+    Some(format!("{}.{:02}", months / 12, months % 12 + 1))
+}
+
+fn write_block(language: &str, text: &str, out: &mut impl io::Write) -> io::Result<()> {
+    writeln!(out, "```{language}\n{}\n```\n", text.trim_end())
+}
+
+fn write_server(failure: &Failure, out: &mut impl io::Write) -> io::Result<()> {
+    let facts = &failure.facts;
+    writeln!(out, "## Triton information\n")?;
+    let version = facts.server.as_deref().map_or_else(|| "unknown".to_owned(), |server| server_in_words(Some(server)));
+    writeln!(out, "- Server: {version}")?;
+    writeln!(out, "- Client: NVIDIA's `tritonclient`, over {}", ways(failure))?;
+    let formula = failure.arithmetic.formula;
+    writeln!(out, "- Model: `{}`, {}; formula: {formula}", failure.scenario.target.model, failure.arithmetic.datatype)?;
+    let Some(configuration) = &facts.configuration else {
+        return writeln!(out, "- Model configuration: unknown. `sequence-stress replay FILE --record` adds it.\n");
+    };
+    if configuration.contains("backend: \"sequence_stress\"") {
+        writeln!(
+            out,
+            "- The model's backend is part of sequence-stress (`backend/`). `scripts/with-triton --write-models DIR` writes the model."
+        )?;
+    }
+    writeln!(out, "\nThe model configuration, as the server reports it:\n")?;
+    write_block("protobuf", configuration, out)
+}
+
+/// How the steps travel, in words.
+fn ways(failure: &Failure) -> String {
+    super::transports(failure).iter().map(|by| by.name()).collect::<Vec<_>>().join(" and ")
+}
+
+fn write_conversation(failure: &Failure, out: &mut impl io::Write) -> io::Result<()> {
+    writeln!(out, "## To reproduce\n")?;
+    let messages = counted(failure.messages() as u64, "message");
+    let conversations = counted(failure.conversations.len() as u64, "conversation");
+    if let Some(chart) = &failure.facts.chart {
+        writeln!(out, "The client sends {messages} in {conversations}. A replay that failed looked like this:\n")?;
+        return write_block("text", chart, out);
+    }
+    writeln!(out, "The client sends {messages} in {conversations}. No chart of a run is known; this is the plan:\n")?;
+    let mut plan = String::new();
+    for its in &failure.conversations {
+        let here = if its.accused { ", where the violation was seen" } else { "" };
+        #[expect(clippy::cast_precision_loss, reason = "it is shown")]
+        let ms = its.at_us as f64 / 1e3;
+        plan.push_str(&format!("worker {} context {}, from {ms} ms on{here}\n", its.worker, its.context));
+        its.acts.iter().for_each(|act| plan.push_str(&format!("  {act}\n")));
+    }
+    write_block("text", &plan, out)
+}
+
+fn write_script(failure: &Failure, out: &mut impl io::Write) -> io::Result<()> {
+    writeln!(out, "## Script\n")?;
+    if let Some(why) = &failure.facts.withheld {
+        return writeln!(out, "This report has no script: {}\n", why.trim());
+    }
+    if failure.arithmetic.answers != Answers::One {
+        return writeln!(out, "There is no script for a model that responds several times to a request.\n");
+    }
+    let mut script = Vec::new();
+    write_python(failure, &mut script)?;
+    writeln!(out, "This script sends the same messages. It needs `tritonclient` alone.\n")?;
+    write_block("python", &String::from_utf8_lossy(&script), out)?;
+    writeln!(out, "## Expected behavior\n")?;
+    if shows_in_counts(failure.kind) {
+        return writeln!(
+            out,
+            "The server's own counts agree with what the client sent. The script does not read them.\n"
+        );
+    }
+    writeln!(out, "Each response is the one that the script names in `expect`, and the script exits with 0.\n")
+}
+
+fn write_how_often(rows: &[Replayed], out: &mut impl io::Write) -> io::Result<()> {
+    writeln!(out, "## How often it fails\n")?;
+    if rows.is_empty() {
+        return writeln!(out, "Unknown. `sequence-stress replay FILE -n 10 --record` counts it on a server.");
+    }
+    writeln!(out, "| server | replays that failed |\n|---|---|")?;
+    let mut rows: Vec<_> = rows.iter().collect();
+    rows.sort_by_key(|row| row.server.clone());
+    rows.iter().try_for_each(|Replayed { server, failed, runs }| {
+        writeln!(out, "| {} | {failed} of {runs} |", server_in_words(Some(server)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_a_release_where_that_is_known() {
+        for (server, expected) in [
+            ("triton 2.33.0", Some("23.04")),
+            ("triton 2.41.0", Some("23.12")),
+            ("triton 2.42.0", Some("24.01")),
+            ("triton 2.51.0", Some("24.10")),
+            ("triton 2.60.0", None),
+            ("sequence-stress 0.1.0", None),
+            ("triton", None),
+        ] {
+            assert_eq!(release(server).as_deref(), expected, "{server}");
+        }
+    }
+}

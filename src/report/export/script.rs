@@ -1,0 +1,377 @@
+//! What one worker of a script does, a line for each act.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    expect::{Expecting, Sent},
+    helper::{class, has_wrong_ids, literal, module, value},
+    quoted,
+    template::Needs,
+};
+use crate::failure::{Due, Failure};
+use workload::{
+    conversation::{Act, Connection, Conversation, Lane, Transport},
+    number::Datatype,
+    plan::correlation_id,
+    scenario::{ConnectionOwner, Sending, Window},
+    sequence::{Flaw, IdForm, Special, Trait},
+};
+
+/// The arguments of a call that are longer have a line each.
+const WIDTH: usize = 100;
+
+/// The calls of one worker.
+pub(super) struct Worker<'f> {
+    failure: &'f Failure,
+    worker: u32,
+    workers: u32,
+    sending: &'f Sending,
+    are_several: bool,
+    open: BTreeMap<(u32, Lane), Open>,
+    expecting: BTreeMap<u32, Expecting>,
+    fresh: u32,
+    /// Those of streams, in the order in which they are opened.
+    connections: Vec<String>,
+    lines: Vec<String>,
+    needs: Needs,
+}
+
+/// A stream that is open, or calls that are made.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    by: Transport,
+    is_fresh: bool,
+    is_half_closed: bool,
+    /// How many requests may be unanswered.
+    unanswered: u32,
+}
+
+impl<'f> Worker<'f> {
+    /// `are_several`: whether the script's steps travel in several ways.
+    pub(super) fn new(failure: &'f Failure, worker: u32, are_several: bool) -> Self {
+        Self {
+            failure,
+            worker,
+            workers: failure.size().0,
+            sending: &failure.scenario.populations[0].sending,
+            are_several,
+            open: BTreeMap::new(),
+            expecting: BTreeMap::new(),
+            fresh: 0,
+            connections: Vec::new(),
+            lines: Vec::new(),
+            needs: Needs::new(),
+        }
+    }
+
+    /// The worker's lines; what they need is added to `needs`, and the connections of its streams to `connections`.
+    pub(super) fn lines(mut self, needs: &mut Needs, connections: &mut BTreeSet<String>) -> Vec<String> {
+        let (failure, worker) = (self.failure, self.worker);
+        for conversation in failure.conversations.iter().filter(|its| its.worker == worker) {
+            self.conversation(conversation);
+        }
+        let open: Vec<_> = self.open.keys().copied().collect();
+        for stream in open {
+            self.close(stream);
+        }
+        // A function of comments alone is none.
+        if self.lines.iter().all(|line| line.starts_with('#')) {
+            self.lines.push("pass".to_owned());
+        }
+        for connection in self.connections {
+            if !connections.insert(connection) {
+                self.needs.insert("reopens");
+            }
+        }
+        needs.extend(self.needs);
+        self.lines
+    }
+
+    fn conversation(&mut self, conversation: &Conversation) {
+        if conversation.at_us > 0 {
+            self.needs.insert("at");
+            self.lines.push(format!("at({})", seconds(conversation.at_us)));
+        }
+        self.expecting(conversation.context).pause();
+        for act in &conversation.acts {
+            self.act(conversation, *act);
+        }
+        // Everything is answered before the worker goes on.
+        let open: Vec<_> = self.open.keys().copied().filter(|(context, _)| *context == conversation.context).collect();
+        for stream in open {
+            self.wait(stream, 0);
+        }
+    }
+
+    fn act(&mut self, conversation: &Conversation, act: Act) {
+        let context = conversation.context;
+        match act {
+            // The calls do not tell reading from resting.
+            Act::Pause { us } | Act::StopReading { us } => {
+                self.lines.push(format!("time.sleep({})", seconds(us)));
+                self.expecting(context).pause();
+            }
+            Act::Open { lane, over, by } => {
+                self.close((context, lane));
+                self.open((context, lane), over, by);
+            }
+            Act::Send { lane, .. } => self.send(conversation, (context, lane), act),
+            Act::Await { lane, unanswered } => self.wait((context, lane), unanswered),
+            Act::HalfClose { lane } => self.half_close((context, lane)),
+            Act::Close { lane } => self.close((context, lane)),
+            Act::Cancel { lane } => self.cut((context, lane), false),
+            // A process that is killed leaves its connections to the system, which resets what is under way.
+            Act::Reset { lane } | Act::Kill { lane } => self.cut((context, lane), true),
+        }
+    }
+
+    fn send(&mut self, conversation: &Conversation, stream: (u32, Lane), act: Act) {
+        let Act::Send { start, end, value: sent, elements, step, special, .. } = act else { return };
+        if special == Some(Special::Flaw(Flaw::IdOfOtherType)) {
+            self.lines
+                .push("# Here the client sent a step with the correlation ID true; tritonclient cannot.".to_owned());
+            return;
+        }
+        if self.open.get(&stream).is_some_and(|open| open.is_half_closed) {
+            self.close(stream);
+        }
+        if !self.open.contains_key(&stream) {
+            self.open(stream, Connection::Own, None);
+        }
+        // What was sent as calls goes out one by one here, too.
+        if let Window::Steps(most) = self.sending.window()
+            && !(conversation.pattern.has(Trait::Queues) && self.sending.transport().is_stream())
+        {
+            self.wait(stream, most.get() - 1);
+        }
+        let number = self.failure.arithmetic.number(sent).of_elements(elements);
+        let due = self.expecting(stream.0).send(stream.1, Sent { start, end, value: number, special });
+        let accused = self.failure.accused.filter(|accused| {
+            let its = (accused.step, accused.value.value());
+            conversation.accused && its == (step, number.value())
+        });
+        let expected = match special {
+            Some(Special::Flaw(flaw)) => Some(self.refusal(flaw, stream)),
+            Some(Special::TimeoutUs(_)) | None => due.or_else(|| accused?.due).map(|due| self.due(due)),
+        };
+        let [is_start, is_end] = [(start, "sequence_start=True"), (end, "sequence_end=True")]
+            .map(|(is_so, flag)| is_so.then(|| self.flag(flag)));
+        let special = special.and_then(|special| match special {
+            Special::Flaw(flaw) => Some(self.flawed(flaw, stream)),
+            Special::TimeoutUs(us) => Some(self.flag(&format!("timeout={us}"))),
+        });
+        if expected.is_none() {
+            self.needs.insert("open");
+        }
+        let expected = expected.map(|expected| format!("expect={expected}"));
+        let arguments: Vec<_> =
+            [Some(value(self.failure, number)), is_start, is_end, expected, special].into_iter().flatten().collect();
+        let seen_here = if accused.is_some() { "  # the violation was seen here" } else { "" };
+        let all = arguments.join(", ");
+        if all.len() > WIDTH {
+            let lines: String = arguments.iter().map(|argument| format!("        {argument},\n")).collect();
+            self.call(stream, &format!("send(\n{lines}    ){seen_here}"));
+        } else {
+            self.call(stream, &format!("send({all}){seen_here}"));
+        }
+        if let Some(open) = self.open.get_mut(&stream) {
+            open.unanswered += 1;
+        }
+    }
+
+    fn flag(&mut self, flag: &str) -> String {
+        self.needs.insert("flags");
+        flag.to_owned()
+    }
+
+    /// What a step has to be answered with, as Python has it.
+    fn due(&mut self, due: Due) -> String {
+        match due {
+            Due::Refusal => {
+                self.needs.extend(["texts", "refused"]);
+                "REFUSED".to_owned()
+            }
+            Due::Answer => {
+                self.needs.insert("answers");
+                "ANSWER".to_owned()
+            }
+            Due::Sum(sum) => literal(sum),
+        }
+    }
+
+    /// What the server may refuse a flaw with, of what it says to such a model over such a transport.
+    fn refusal(&mut self, flaw: Flaw, stream: (u32, Lane)) -> String {
+        self.needs.insert("texts");
+        let is_text = self.failure.arithmetic.datatype == Datatype::Bytes;
+        let is_http = self.by(stream).is_http();
+        let may_come = |text: &&str| match *text {
+            Flaw::SHORT_TEXT | Flaw::NO_TEXT => is_text,
+            Flaw::UNREADABLE => is_http,
+            _ => true,
+        };
+        let texts: Vec<_> = flaw.refusals().filter(may_come).map(quoted).collect();
+        if let [alone] = texts.as_slice() { format!("({alone},)") } else { format!("({})", texts.join(", ")) }
+    }
+
+    /// How the steps of a stream travel.
+    fn by(&self, stream: (u32, Lane)) -> Transport {
+        self.open.get(&stream).map_or(self.sending.transport(), |open| open.by)
+    }
+
+    /// The argument that makes a request one with a flaw.
+    fn flawed(&mut self, flaw: Flaw, stream: (u32, Lane)) -> String {
+        let shape = self
+            .failure
+            .facts
+            .tensors
+            .as_ref()
+            .map(|tensors| tensors.shape.iter().map(|size| (*size).max(1).to_string()).collect::<Vec<_>>());
+        let rest = shape.as_ref().map_or_else(|| "*SHAPE[1:]".to_owned(), |shape| shape[1..].join(", "));
+        let all = shape.map_or_else(|| "*SHAPE".to_owned(), |shape| shape.join(", "));
+        let module = module(self.by(stream));
+        let (need, argument) = match flaw {
+            Flaw::BatchOfTwo if rest.is_empty() => ("tensor", "tensor={\"shape\": [2]}".to_owned()),
+            Flaw::BatchOfTwo => ("tensor", format!("tensor={{\"shape\": [2, {rest}]}}")),
+            Flaw::OtherShape => ("tensor", format!("tensor={{\"shape\": [{all}, 1]}}")),
+            Flaw::OtherType => {
+                ("tensor", format!("tensor={{\"datatype\": {}}}", quoted(self.failure.arithmetic.datatype.other())))
+            }
+            Flaw::OtherInput => ("tensor", "tensor={\"name\": \"NO_SUCH_INPUT\"}".to_owned()),
+            Flaw::ShortData => ("short", self.flag("short=True")),
+            Flaw::NoInput => ("no-input", self.flag("inputs=[]")),
+            Flaw::OtherOutput => ("flags", format!("outputs=[{module}.InferRequestedOutput(\"NO_SUCH_OUTPUT\")]")),
+            Flaw::OtherVersion => ("flags", "model_version=\"999\"".to_owned()),
+            Flaw::IdZero => ("own-id", self.flag("sequence_id=0")),
+            Flaw::IdEmpty => ("own-id", self.flag("sequence_id=\"\"")),
+            Flaw::IdTooLong => ("own-id", self.flag("sequence_id=\"x\" * 129")),
+            // There is a comment in its place.
+            Flaw::IdOfOtherType => ("flags", String::new()),
+        };
+        self.needs.insert(need);
+        argument
+    }
+
+    fn open(&mut self, stream: (u32, Lane), over: Connection, by: Option<Transport>) {
+        let (context, Lane(lane)) = stream;
+        let connection = match over {
+            Connection::Own if self.sending.connection == ConnectionOwner::PerContext => {
+                format!("worker {} context {context}", self.worker)
+            }
+            Connection::Own => format!("worker {} context 0", self.worker),
+            Connection::Neighbour => format!("worker {} context 0", (self.worker + 1) % self.workers),
+            Connection::Fresh | Connection::Narrow | Connection::Process => {
+                self.fresh += 1;
+                format!("worker {} fresh {}", self.worker, self.fresh)
+            }
+        };
+        let by = by.unwrap_or(self.sending.transport());
+        if by.is_stream() {
+            self.connections.push(connection.clone());
+        }
+        let has_connections = self.are_several || !by.is_http();
+        let connection = if has_connections { format!(", {}", quoted(&connection)) } else { String::new() };
+        let (class, id) = (class(by, self.are_several), self.id(context));
+        self.lines.push(format!("stream_{context}_{lane} = {class}({id}{connection})"));
+        let open = Open { by, is_fresh: over.is_made_for_it(), is_half_closed: false, unanswered: 0 };
+        self.open.insert(stream, open);
+        self.expecting(context).open(stream.1);
+    }
+
+    /// A correlation ID. Texts that differ little do so in the script, too.
+    fn id(&self, context: u32) -> String {
+        let scenario = &self.failure.scenario;
+        let form = scenario.id_form(0);
+        match form {
+            IdForm::Text | IdForm::NonAscii | IdForm::Nul => {
+                let text = quoted(&correlation_id(scenario, self.worker, context).written(form));
+                format!("f\"{{ID}}-{}", &text[1..])
+            }
+            IdForm::Integer | IdForm::LongText | IdForm::OneBit | IdForm::Alike => {
+                format!("ID + {}", self.worker * self.failure.size().1 + context)
+            }
+        }
+    }
+
+    fn wait(&mut self, stream: (u32, Lane), most: u32) {
+        let Some(open) = self.open.get_mut(&stream).filter(|open| open.unanswered > most) else { return };
+        open.unanswered = most;
+        self.expecting(stream.0).take(stream.1, most as usize);
+        if most > 0 {
+            self.needs.insert("leaves");
+        }
+        self.call(stream, &if most == 0 { "wait()".to_owned() } else { format!("wait({most})") });
+    }
+
+    fn half_close(&mut self, stream: (u32, Lane)) {
+        let Some(open) = self.open.get_mut(&stream).filter(|open| !open.is_half_closed) else { return };
+        open.is_half_closed = true;
+        if open.by.is_stream() {
+            self.needs.insert("half-close");
+            self.call(stream, "half_close()");
+        } else {
+            self.end(stream);
+        }
+    }
+
+    fn close(&mut self, stream: (u32, Lane)) {
+        self.wait(stream, 0);
+        let Some(open) = self.open.remove(&stream) else { return };
+        self.expecting(stream.0).close(stream.1);
+        match (open.by.is_stream(), open.is_half_closed) {
+            (true, true) => self.call(stream, "closing.join()"),
+            (true, false) => self.call(stream, "stop_stream()"),
+            (false, true) => {}
+            (false, false) => self.end(stream),
+        }
+        if has_wrong_ids(self.failure.kind) {
+            self.call(stream, "nothing_more()");
+        }
+        self.release(stream, open);
+    }
+
+    fn end(&mut self, stream: (u32, Lane)) {
+        self.needs.insert("ends");
+        self.call(stream, "end()");
+    }
+
+    fn cut(&mut self, stream: (u32, Lane), resets: bool) {
+        let Some(open) = self.open.remove(&stream) else { return };
+        self.expecting(stream.0).cut(stream.1);
+        if !open.by.is_stream() {
+            self.needs.insert("cancel-calls");
+            if open.by == Transport::GrpcUnary {
+                self.needs.insert("cancel-unary");
+            }
+            return self.call(stream, "cancel()");
+        }
+        self.call(stream, "stop_stream(cancel_requests=True)");
+        if resets {
+            self.call(stream, "close()  # the connection; tritonclient cannot reset it");
+        } else {
+            self.release(stream, open);
+        }
+    }
+
+    /// A connection that was made for one stream ends with it.
+    fn release(&mut self, stream: (u32, Lane), open: Open) {
+        if open.is_fresh && open.by.is_stream() {
+            self.call(stream, "close()  # the connection");
+        }
+    }
+
+    fn call(&mut self, (context, Lane(lane)): (u32, Lane), call: &str) {
+        self.lines.push(format!("stream_{context}_{lane}.{call}"));
+    }
+
+    fn expecting(&mut self, context: u32) -> &mut Expecting {
+        let arithmetic = self.failure.arithmetic;
+        self.expecting.entry(context).or_insert_with(|| Expecting::new(arithmetic))
+    }
+}
+
+/// Microseconds as Python's seconds.
+fn seconds(us: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "it is shown")]
+    let seconds = us as f64 / 1e6;
+    seconds.to_string()
+}
