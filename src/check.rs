@@ -274,7 +274,6 @@ fn share(all: u64, part: u64, of: u64) -> u64 {
 
 impl Checked {
     /// What is missing, and where the run said otherwise: a sentence each.
-    #[must_use]
     pub fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
         let Some(footer) = &self.footer else { return remarks };

@@ -244,7 +244,6 @@ pub struct StressArgs {
 
 impl Cli {
     /// The command with all its options.
-    #[must_use]
     pub fn whole_command() -> clap::Command {
         let shown = |arg: clap::Arg| {
             let is_common = COMMON.contains(&arg.get_id().as_str());
@@ -283,7 +282,6 @@ fn without_help_of_help(words: impl Iterator<Item = OsString>) -> Vec<OsString> 
 
 impl PlanArgs {
     /// What the flags say in place of the scenario.
-    #[must_use]
     pub fn overrides(&self) -> Overrides {
         Overrides { workers: self.concurrency, iterations: self.iterations, ..Overrides::default() }
     }
@@ -291,7 +289,6 @@ impl PlanArgs {
 
 impl StressArgs {
     /// How much of the result is printed.
-    #[must_use]
     pub fn extent(&self) -> Extent {
         match (self.quiet, self.wide) {
             (true, _) => Extent::Short,
@@ -301,7 +298,6 @@ impl StressArgs {
     }
 
     /// What the flags say in place of the scenario.
-    #[must_use]
     pub fn overrides(&self) -> Overrides {
         Overrides {
             workers: self.plan.concurrency,

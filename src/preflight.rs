@@ -90,7 +90,6 @@ pub struct Preflight {
 
 impl Preflight {
     /// What the model makes of how passes are carried out.
-    #[must_use]
     pub fn manner(&self) -> Manner {
         Manner {
             after_answers: self.model.mixes_pipelined.is_some(),

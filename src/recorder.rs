@@ -69,7 +69,6 @@ impl Counts {
     }
 
     /// Requests that were answered in whatever way.
-    #[must_use]
     pub fn answered(&self) -> u64 {
         self.completed + self.refused + self.failed
     }
@@ -111,7 +110,6 @@ impl Times {
     }
 
     /// How many times were recorded.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.0.len()
     }
@@ -122,7 +120,6 @@ impl Times {
     }
 
     /// The longest time, in µs.
-    #[must_use]
     pub fn max_us(&self) -> u64 {
         self.0.max()
     }
@@ -196,7 +193,6 @@ impl Tally {
     }
 
     /// The counts of all patterns together.
-    #[must_use]
     pub fn total(&self) -> Counts {
         let mut total = Counts::default();
         self.patterns.iter().for_each(|counts| total.add(counts));
@@ -204,7 +200,6 @@ impl Tally {
     }
 
     /// How many violations there were, of all kinds.
-    #[must_use]
     pub fn violation_count(&self) -> u64 {
         self.violations.values().sum()
     }

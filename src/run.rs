@@ -82,7 +82,6 @@ pub struct Setup {
 
 impl Setup {
     /// A run of this scenario, with everything else as it is where nobody asks for more.
-    #[must_use]
     pub fn new(scenario: Scenario, seed: Seed) -> Self {
         Self {
             scenario,

@@ -151,7 +151,6 @@ impl Judged<'_> {
     }
 
     /// Whether the run is as large as its scenario, so that a claim that it did not reach is a doubt.
-    #[must_use]
     pub(crate) fn are_claims_required(&self) -> bool {
         self.result.passes >= self.scenario.claims_from
     }

@@ -75,7 +75,6 @@ impl AccessArgs {
     }
 
     /// What the flags say in place of a scenario.
-    #[must_use]
     pub fn overrides(&self) -> AccessOverrides {
         AccessOverrides { tls: self.tls(), headers: self.read.clone(), compression: self.compression }
     }
@@ -86,7 +85,6 @@ impl AccessArgs {
     }
 
     /// The words that say it again, a flag and its value each; values that are written down nowhere are left out.
-    #[must_use]
     pub fn words(&self) -> Vec<(&'static str, String)> {
         let files: Vec<_> = self.headers.iter().filter_map(Given::file).collect();
         let of_files = files.iter().map(|file| ("-H", format!("@{file}")));

@@ -133,7 +133,6 @@ impl EndpointArgs {
     }
 
     /// What the flags say in place of a scenario.
-    #[must_use]
     pub fn overrides(&self) -> Overrides {
         Overrides {
             endpoint: self.endpoints(),
@@ -147,14 +146,12 @@ impl EndpointArgs {
     }
 
     /// Where the server's memory is read.
-    #[must_use]
     pub fn server_memory(&self) -> Option<MemorySource> {
         let of_the_reference = || self.embedded.then(|| MemorySource::Gauge(MEMORY_GAUGE.to_owned()));
         self.server_memory.clone().or_else(of_the_reference)
     }
 
     /// The endpoints that flags or the environment name.
-    #[must_use]
     pub fn endpoints(&self) -> Option<Endpoints> {
         Endpoints::try_from(self.url.clone()).ok()
     }
@@ -224,7 +221,6 @@ impl EndpointArgs {
     }
 
     /// How the embedded server is to be, for a run with this seed; none where there is none.
-    #[must_use]
     pub fn server_setup(&self, seed: Seed) -> Option<ServerSetup> {
         self.embedded.then(|| self.server.setup(&self.with_strategy_and_limit(seed)))
     }
@@ -240,7 +236,6 @@ impl EndpointArgs {
     }
 
     /// The flags that say how the embedded server is to be, for a run with the same seed, but for those that do nothing with its faults.
-    #[must_use]
     pub fn server_flags(&self, seed: Seed) -> Vec<String> {
         let rest = ServerSetup { fault_seed: seed.0, ..ServerSetup::default() };
         let Some(mut setup) = self.server_setup(seed) else { return Vec::new() };
@@ -254,7 +249,6 @@ impl EndpointArgs {
     }
 
     /// What the flags tell of the endpoint; nothing of an embedded server, which is as they say.
-    #[must_use]
     pub fn hints(&self) -> Hints {
         if self.embedded { Hints::default() } else { self.all_hints() }
     }

@@ -11,7 +11,6 @@ pub(super) fn flags<T: Serialize>(this: &T, default: &T) -> Vec<String> {
 }
 
 /// A command line with the flags for these hints besides.
-#[must_use]
 pub fn with_hints(line: &str, hints: &Hints) -> String {
     [&[line.to_owned()], &*flags(hints, &Hints::default())].concat().join(" ")
 }

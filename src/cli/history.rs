@@ -40,7 +40,6 @@ pub struct CheckArgs {
 
 impl HistoryArgs {
     /// How the history is to be written, if at all.
-    #[must_use]
     pub fn options(&self) -> Option<Options> {
         Some(Options {
             path: self.history.clone()?,

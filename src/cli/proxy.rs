@@ -70,7 +70,6 @@ pub struct ProxyArgs {
 
 impl ProxyArgs {
     /// Where to listen.
-    #[must_use]
     pub fn listen(&self) -> SocketAddr {
         (self.address, self.port).into()
     }

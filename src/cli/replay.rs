@@ -81,13 +81,11 @@ pub struct ReplayArgs {
 
 impl ReplayArgs {
     /// The endpoints that flags or the environment name.
-    #[must_use]
     pub fn endpoints(&self) -> Option<Endpoints> {
         Endpoints::try_from(self.url.clone()).ok()
     }
 
     /// Where the server that `--url` names tells its metrics: the environment's address belongs to the environment's endpoint.
-    #[must_use]
     pub fn metrics(&self) -> Option<Endpoint> {
         let of_the_environment = || {
             let url: Endpoints = env::var(URL_VARIABLE).ok()?.parse().ok()?;

@@ -6,7 +6,6 @@ use workload::wording::nearest;
 use super::Cli;
 
 /// What is wrong with the command line, what may have been meant, and where to read on.
-#[must_use]
 pub fn problem(error: &Error) -> String {
     if let Some(word) = no_endpoint(error) {
         let command = Cli::whole_command();

@@ -38,7 +38,6 @@ const UNKNOWN: u8 = 3;
 const COULD_NOT_TEST: u8 = 4;
 
 /// Reads the command line and does what it says.
-#[must_use]
 pub fn main() -> ExitCode {
     let code = match Cli::read() {
         Ok(Cli { command: Some(Command::Plan(args)), .. }) => plan::print(&args),

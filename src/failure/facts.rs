@@ -63,7 +63,6 @@ pub struct Replayed {
 
 impl Facts {
     /// What a run has found out about its server.
-    #[must_use]
     pub fn of(preflight: &Preflight) -> Self {
         let model = &preflight.model;
         let idle_limit_ms = model.idle_limit.map(|limit| limit.as_millis().try_into().unwrap_or(u64::MAX));
@@ -81,13 +80,11 @@ impl Facts {
     }
 
     /// Whether nothing is known.
-    #[must_use]
     pub fn are_none(&self) -> bool {
         *self == Self::default()
     }
 
     /// The same after replays on the server of `seen`. Where one failed, server and chart are those of that replay.
-    #[must_use]
     pub fn after(mut self, seen: Self, failed: u32, runs: u32, chart: Option<String>) -> Self {
         let server = seen.server.clone().unwrap_or_else(|| "unknown".to_owned());
         self.replayed.retain(|row| row.server != server);

@@ -72,7 +72,6 @@ struct Written {
 
 impl Failure {
     /// The failure as a file has it.
-    #[must_use]
     pub fn to_text(&self) -> String {
         let scenario = toml::Table::try_from(&self.scenario).expect("a scenario comes from such a table");
         let document = Document {

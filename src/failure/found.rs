@@ -42,7 +42,6 @@ pub struct Run<'r> {
 impl Failure {
     /// The failure that a violation of a run is: the conversations that had begun by then, as the plan has them, at the times at
     /// which they began. `words` are the violation's. None where it is not known what had.
-    #[must_use]
     pub fn found(violation: &Violation, words: String, run: &Run<'_>) -> Option<Self> {
         let request = violation.request();
         // An answer is missed long after the request was sent.

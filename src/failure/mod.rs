@@ -105,7 +105,6 @@ impl Accused {
 
 impl Failure {
     /// How many requests are sent.
-    #[must_use]
     pub fn messages(&self) -> usize {
         self.conversations.iter().map(Conversation::messages).sum()
     }
@@ -132,14 +131,12 @@ impl Failure {
     }
 
     /// The same without any waiting but for answers.
-    #[must_use]
     pub fn at_once(self) -> Self {
         let conversations = self.conversations.into_iter().map(Conversation::at_once).collect();
         Self { conversations, ..self }
     }
 
     /// The same as a run has shown it last: with these words, and with the conversation in which that was seen.
-    #[must_use]
     pub fn as_seen(mut self, violation: &Violation, found: String) -> Self {
         self.found = found;
         self.accused = Accused::of(violation);

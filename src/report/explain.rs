@@ -34,7 +34,6 @@ static EXPLAINED: LazyLock<HashMap<&str, String>> = LazyLock::new(|| {
 /// let text = sequence_stress::report::explained("wrong-sum").expect("a kind of violation");
 /// assert!(text.contains("Next step"));
 /// ```
-#[must_use]
 pub fn explained(name: &str) -> Option<&'static str> {
     EXPLAINED.get(name).map(String::as_str)
 }

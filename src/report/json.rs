@@ -237,7 +237,6 @@ fn each_variant(schema: &mut Schema, change: impl Fn(&mut serde_json::Map<String
 }
 
 /// The form of the result, as JSON Schema.
-#[must_use]
 pub fn result_schema() -> serde_json::Value {
     schema_of::<Document<'static>>("The result of a run of sequence-stress")
 }

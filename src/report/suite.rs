@@ -45,7 +45,6 @@ pub enum ScenarioOutcome {
 
 impl SuiteRow {
     /// The exit code that it stands for; none where it was skipped.
-    #[must_use]
     pub fn exit_code(&self) -> Option<u8> {
         match &self.outcome {
             ScenarioOutcome::Run(summary) => Some(summary.exit_code()),
@@ -117,14 +116,12 @@ impl<'s> From<&'s SuiteRow> for ScenarioDocument<'s> {
 }
 
 /// The form of a suite's results, as JSON Schema.
-#[must_use]
 pub fn suite_schema() -> serde_json::Value {
     schema_of::<Document<'static>>("The results of sequence-stress suite")
 }
 
 impl SuiteResult {
     /// The exit code: violations first, then what could not be tested, thresholds, and doubts.
-    #[must_use]
     pub fn exit_code(&self) -> u8 {
         let codes: Vec<_> = self.rows.iter().filter_map(SuiteRow::exit_code).collect();
         let first = [1, 4, 5, 3].into_iter().find(|code| codes.contains(code));
@@ -133,7 +130,6 @@ impl SuiteResult {
     }
 
     /// The suite as one JSON object.
-    #[must_use]
     pub fn to_json(&self) -> Vec<u8> {
         let document = Document {
             schema_version: SCHEMA_VERSION,

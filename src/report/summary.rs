@@ -53,31 +53,26 @@ impl Summary {
     }
 
     /// The verdict.
-    #[must_use]
     pub fn verdict(&self) -> Verdict {
         self.judged().verdict()
     }
 
     /// The process's exit code.
-    #[must_use]
     pub fn exit_code(&self) -> u8 {
         self.judged().exit_code()
     }
 
     /// Why the run cannot be called valid although nothing failed.
-    #[must_use]
     pub fn doubts(&self) -> Vec<String> {
         self.judged().doubts().iter().map(words::doubt).collect()
     }
 
     /// All claims, and how far the run came with them.
-    #[must_use]
     pub fn claims(&self) -> Vec<Claimed> {
         self.with_hints(self.judged().claims())
     }
 
     /// The claims that the run did not reach, with what would reach them.
-    #[must_use]
     pub fn missed_claims(&self) -> Vec<Claimed> {
         self.with_hints(self.judged().missed_claims())
     }
@@ -88,32 +83,27 @@ impl Summary {
     }
 
     /// What the thresholds say that were missed.
-    #[must_use]
     pub fn missed_thresholds(&self) -> Vec<String> {
         self.judged().missed_thresholds().iter().map(words::missed).collect()
     }
 
     /// Whether the run found something: violations, or a missed threshold.
-    #[must_use]
     pub fn is_found(&self) -> bool {
         [1, 5].contains(&self.exit_code())
     }
 
     /// Whether a claim that was not reached makes the verdict unknown.
-    #[must_use]
     pub fn are_claims_required(&self) -> bool {
         self.judged().are_claims_required()
     }
 
     /// Requests sent in a second.
-    #[must_use]
     #[expect(clippy::cast_precision_loss)]
     pub fn requests_per_second(&self) -> f64 {
         self.result.tally.total().requests as f64 / self.result.elapsed.as_secs_f64().max(1e-9)
     }
 
     /// CPU time of this process for each request, in µs.
-    #[must_use]
     #[expect(clippy::cast_precision_loss)]
     pub fn client_cpu_us_per_request(&self) -> f64 {
         self.result.cpu_us as f64 / self.result.tally.total().requests.max(1) as f64

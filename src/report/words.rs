@@ -32,7 +32,6 @@ pub struct Description {
 }
 
 /// A violation as one line.
-#[must_use]
 pub fn describe(violation: &Violation) -> String {
     #[expect(clippy::cast_precision_loss, reason = "it is shown")]
     let seconds = violation.at_ns as f64 / 1e9;
@@ -48,7 +47,6 @@ fn place(Place { worker, context, correlation_id, request_id, .. }: &Place) -> S
 
 impl Description {
     /// Those of a violation.
-    #[must_use]
     pub fn of(violation: &Violation) -> Self {
         let (expected, seen) = expected_and_seen(violation);
         Self { sent: sent(violation), expected, seen }

@@ -32,7 +32,6 @@ pub struct Progress {
 
 impl Progress {
     /// How many requests wait for their answer.
-    #[must_use]
     pub fn waiting(&self) -> u64 {
         // The counts are read one after the other, while they rise.
         self.requests.saturating_sub(self.answered + self.abandoned)

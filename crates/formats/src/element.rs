@@ -15,7 +15,6 @@ macro_rules! elements {
             pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
 
             /// Its name.
-            #[must_use]
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }
@@ -90,13 +89,11 @@ impl fmt::Display for ElementType {
 
 impl ElementType {
     /// It has sums: all but truth values and texts.
-    #[must_use]
     pub fn is_number(self) -> bool {
         !matches!(self.row().kind, Truth | Text)
     }
 
     /// The least and the greatest whole number of the type; none where it is not of whole numbers.
-    #[must_use]
     pub fn range(self) -> Option<(i128, i128)> {
         match self.row().kind {
             Signed(bits) => Some((-(1_i128 << (bits - 1)), (1_i128 << (bits - 1)) - 1)),
@@ -134,7 +131,6 @@ pub enum Scalar {
 impl Scalar {
     /// The bytes of this value as an element of the type, the least significant first; none where the type does not have
     /// exactly this value.
-    #[must_use]
     pub fn bytes(&self, element: ElementType) -> Option<Vec<u8>> {
         match (self, element) {
             (Self::Truth(truth), ElementType::Bool) => Some(vec![u8::from(*truth)]),

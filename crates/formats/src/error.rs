@@ -15,7 +15,6 @@ impl Refusal {
     }
 
     /// What is in the way, without the name of the format.
-    #[must_use]
     pub fn reason(&self) -> &str {
         &self.reason
     }

@@ -31,7 +31,6 @@ impl Format {
     pub const ALL: [Self; 5] = [Self::Onnx, Self::OpenVino, Self::SavedModel, Self::GraphDef, Self::TorchScript];
 
     /// Its name.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Onnx => "onnx",

@@ -16,7 +16,6 @@ pub struct Tensor {
 
 impl Tensor {
     /// A tensor of this type and shape.
-    #[must_use]
     pub fn new(element: ElementType, shape: Shape) -> Self {
         Self { element, shape }
     }
@@ -116,7 +115,6 @@ impl Graph {
     }
 
     /// It keeps something from one execution to the next.
-    #[must_use]
     pub fn has_state(&self) -> bool {
         !self.variables.is_empty()
     }

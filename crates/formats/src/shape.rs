@@ -15,7 +15,6 @@ pub enum Dim {
 
 impl Dim {
     /// The size as files of most formats have it, -1 where it is not fixed.
-    #[must_use]
     pub fn size(self) -> i64 {
         match self {
             Self::Fixed(size) => size.into(),
@@ -30,25 +29,21 @@ pub struct Shape(Vec<Dim>);
 
 impl Shape {
     /// A shape with these axes.
-    #[must_use]
     pub fn new(dims: Vec<Dim>) -> Self {
         Self(dims)
     }
 
     /// Its axes.
-    #[must_use]
     pub fn dims(&self) -> &[Dim] {
         &self.0
     }
 
     /// One element for each row of a batch, or one.
-    #[must_use]
     pub fn one(is_batch: bool) -> Self {
         Self(if is_batch { vec![Dim::Batch, Dim::Fixed(1)] } else { vec![Dim::Fixed(1)] })
     }
 
     /// Its first axis is that of the batch.
-    #[must_use]
     pub fn is_batch(&self) -> bool {
         self.0.first() == Some(&Dim::Batch)
     }

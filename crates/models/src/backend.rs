@@ -93,7 +93,6 @@ workload::table! {
 
 impl Backend {
     /// What models' names begin with, as in Triton's own repositories.
-    #[must_use]
     pub fn token(self) -> &'static str {
         self.row().token
     }

@@ -97,7 +97,6 @@ pub struct Form {
 
 impl Form {
     /// The plain form of a family.
-    #[must_use]
     pub fn of(family: Family) -> Self {
         Self { family, batches: true, variable: false, initial: InitialState::None, single_buffer: false }
     }
@@ -111,7 +110,6 @@ impl Form {
     }
 
     /// The forms that this project tests itself with, of the native and the Python backend.
-    #[must_use]
     pub fn of_tester() -> Vec<Self> {
         let file = || InitialState::File { data: None };
         vec![
@@ -139,7 +137,6 @@ impl Form {
     }
 
     /// Whether there is a file of what state that the server keeps begins with.
-    #[must_use]
     pub fn has_file(&self) -> bool {
         self.family.traits().is_implicit && matches!(self.initial, InitialState::File { .. })
     }

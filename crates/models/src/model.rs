@@ -105,14 +105,12 @@ impl<'a> Model<'a> {
     }
 
     /// Its name.
-    #[must_use]
     pub fn name(&self) -> String {
         let prefix = self.options.prefix.as_deref().unwrap_or(self.backend.token());
         self.form.name(prefix, self.dtype.name(), self.options.plain_names)
     }
 
     /// Its configuration.
-    #[must_use]
     pub fn config(&self) -> ModelConfig {
         config(self)
     }

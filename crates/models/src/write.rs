@@ -40,7 +40,6 @@ impl Written {
     }
 
     /// The command that makes its plan, where it needs one.
-    #[must_use]
     pub fn trtexec(&self) -> Option<&str> {
         let config = self.files.first().filter(|_| self.backend == Backend::Tensorrt)?;
         str::from_utf8(&config.bytes).ok()?.lines().next()?.strip_prefix("# ")

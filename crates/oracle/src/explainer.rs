@@ -52,7 +52,6 @@ pub struct Explainer {
 
 impl Explainer {
     /// Of a server of which so much is known; answers are waited for so long.
-    #[must_use]
     pub fn new(known: ModelFacts, patience: Duration) -> Self {
         // A lost answer's request was sent that long before.
         let span =
@@ -119,14 +118,12 @@ impl Explainer {
     }
 
     /// What happened around the first violation; without one, at the end.
-    #[must_use]
     pub fn into_scene(mut self) -> Scene {
         self.sort();
         self.scene.unwrap_or_else(|| Scene { entries: self.sorted.into(), before: self.begun.into() })
     }
 
     /// How long the next violation waits at most; none where there is none.
-    #[must_use]
     pub fn waits(&self, now: Duration) -> Option<Duration> {
         self.accused.front().map(|(_, since)| (*since + FOLLOW_UP).saturating_sub(now))
     }
@@ -181,7 +178,6 @@ impl Explainer {
 }
 
 /// A violation that concerns the whole run, with what it may come from.
-#[must_use]
 pub fn explained_alone(violation: Violation, known: &ModelFacts) -> Violation {
     let explanations = explain(&violation, &[], known);
     Violation { explanations, ..violation }

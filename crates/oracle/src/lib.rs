@@ -85,7 +85,6 @@ pub struct Rules {
 
 impl Rules {
     /// What an answer looks like that is as it should be.
-    #[must_use]
     pub fn form(&self) -> Form {
         let seen = self.controls.as_ref().map(|controls| (controls.output.clone(), controls.shape.clone()));
         Form {
@@ -179,7 +178,6 @@ pub struct Ruling {
 
 impl Oracle {
     /// An oracle for contexts whose correlation IDs, and what they are in error messages, are told by `identity`.
-    #[must_use]
     pub fn new(
         rules: Rules,
         workers: u32,
@@ -193,13 +191,11 @@ impl Oracle {
     }
 
     /// How long a sequence may get no request before the server ends it, where it is known.
-    #[must_use]
     pub fn idle_limit(&self) -> Option<Duration> {
         self.rules.idle_limit
     }
 
     /// The event with its message read, which is done once for everything that looks at the event.
-    #[must_use]
     pub fn read(&self, event: Event) -> Event {
         Event { kind: self.form.read(event.kind), ..event }
     }

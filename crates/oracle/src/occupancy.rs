@@ -132,7 +132,6 @@ struct Board {
 impl Occupancy {
     /// Of a run of this scenario; without `slots` or `idle_limit` what needs them is not judged. `straggling` is how long steps may be
     /// under way behind a stream's end.
-    #[must_use]
     pub fn new(scenario: &Scenario, slots: Option<u32>, idle_limit: Option<Duration>, straggling: Duration) -> Self {
         let contexts_per_worker = scenario.most_contexts();
         let is_steady = idle_limit.is_some() && scenario.phases.iter().all(|phase| phase.server.is_none());
@@ -189,7 +188,6 @@ impl Occupancy {
     }
 
     /// A START that waited although no sequence of the run had one of the slots. Another client may have had it.
-    #[must_use]
     pub fn withheld(&self) -> Option<Violation> {
         self.shares.as_ref()?;
         let (_, accusation) = self.board.withheld.worst.as_ref()?;
@@ -213,7 +211,6 @@ impl Occupancy {
     }
 
     /// The longest wait for a slot of a START that was sent when every slot was certainly taken, and who had the slots meanwhile.
-    #[must_use]
     pub fn longest_wait(&self) -> Option<LongestWait> {
         let waited = self.board.longest.as_ref()?;
         let name = |place: &Place| self.scenario.population_of(place.worker).name.clone();
@@ -245,7 +242,6 @@ impl Occupancy {
     }
 
     /// How often what was reached.
-    #[must_use]
     pub fn reached(mut self) -> Claims {
         self.make(true);
         self.board.claims

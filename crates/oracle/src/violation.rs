@@ -127,7 +127,6 @@ pub enum Purpose {
 
 impl Place {
     /// A context, and the step that is concerned, if any.
-    #[must_use]
     pub fn new(context: ContextId, correlation_id: CorrelationId, step: Option<Step>) -> Self {
         let ContextId { worker, context } = context;
         let request_id = step.map(|step| step.request);
@@ -135,7 +134,6 @@ impl Place {
     }
 
     /// The same, of a request whose step is not known.
-    #[must_use]
     pub fn of_request(self, request: RequestId) -> Self {
         Self { request_id: Some(request), ..self }
     }
@@ -143,25 +141,21 @@ impl Place {
 
 impl Violation {
     /// A violation that concerns the whole run.
-    #[must_use]
     pub fn of_the_run(kind: ViolationKind, at_ns: Nanos, evidence: Evidence) -> Self {
         Self { kind, at_ns, place: None, evidence, explanations: Vec::new() }
     }
 
     /// A violation at this place.
-    #[must_use]
     pub fn at(place: Place, kind: ViolationKind, at_ns: Nanos, evidence: Evidence) -> Self {
         Self { place: Some(place), ..Self::of_the_run(kind, at_ns, evidence) }
     }
 
     /// Which of the tool's own sequences is concerned, if any.
-    #[must_use]
     pub fn aside(&self) -> Option<Purpose> {
         self.place.as_ref()?.aside
     }
 
     /// The request that is concerned, if any.
-    #[must_use]
     pub fn request(&self) -> Option<RequestId> {
         self.place.as_ref()?.request_id
     }

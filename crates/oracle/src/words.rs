@@ -38,7 +38,6 @@ pub struct OtherWords {
 
 impl Words {
     /// Of the server that calls itself so: a name and a version, `triton 2.51.0`.
-    #[must_use]
     pub fn of_server(server: Option<&str>) -> Self {
         let is_known = server.is_some_and(|server| match server.split_once(' ') {
             Some((TRITON, version)) => KNOWN_TRITONS.contains(&version),

@@ -38,7 +38,6 @@ pub fn model_names() -> impl Iterator<Item = &'static str> {
 }
 
 /// The names of the built-in models in short: families, and types that go behind each.
-#[must_use]
 pub fn models_in_short() -> String {
     let families: Vec<_> = model_names().filter_map(|name| name.strip_suffix("_int32")).collect();
     let types: Vec<_> = Dtype::ALL.iter().map(|dtype| dtype.name()).collect();
@@ -46,14 +45,12 @@ pub fn models_in_short() -> String {
 }
 
 /// The strategy of a built-in model, where those that may have either have this one; none where there is no such model.
-#[must_use]
 pub fn strategy_of(name: &str, otherwise: Strategy) -> Option<Strategy> {
     let options = options(&ModelOptions { strategy: otherwise, ..ModelOptions::default() });
     models(&options).find(|model| model.name() == name).map(|model| model.strategy)
 }
 
 /// The strategies of the built-in models, where those that may have either have this one.
-#[must_use]
 pub fn strategies(otherwise: Strategy) -> Vec<Strategy> {
     models(&options(&ModelOptions { strategy: otherwise, ..ModelOptions::default() }))
         .map(|model| model.strategy)

@@ -185,25 +185,21 @@ struct Row(&'static str, &'static str, &'static str);
 
 impl Fault {
     /// The part of the server that commits it.
-    #[must_use]
     pub fn group(self) -> &'static str {
         self.row().0
     }
 
     /// The fault class that it stands for.
-    #[must_use]
     pub fn class(self) -> &'static str {
         self.row().1
     }
 
     /// What it resembles of what happened to users: issues and pull requests of Triton's `server` and `core`.
-    #[must_use]
     pub fn resembles(self) -> &'static str {
         self.row().2
     }
 
     /// Whether it holds something up, for as long as the server is told.
-    #[must_use]
     pub fn holds_up(self) -> bool {
         matches!(self, Self::LateResponse | Self::SlowExecution | Self::LateRelease)
     }
@@ -229,13 +225,11 @@ pub struct Planted {
 
 impl Planted {
     /// The fault at each chance.
-    #[must_use]
     pub fn always(fault: Fault) -> Self {
         Self { fault, when: When::Probability(1.0) }
     }
 
     /// The fault at one chance, counted from 1.
-    #[must_use]
     pub fn once(fault: Fault, chance: u64) -> Self {
         Self { fault, when: When::Once(chance) }
     }
@@ -307,7 +301,6 @@ struct Decision {
 
 impl Faults {
     /// Plants these faults; one that is planted twice happens when either says so.
-    #[must_use]
     pub fn new(planted: &[Planted], seed: Seed) -> Self {
         if planted.is_empty() {
             return Self::default();

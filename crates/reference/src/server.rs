@@ -234,19 +234,16 @@ impl Server {
     }
 
     /// How often a planted fault could have been committed.
-    #[must_use]
     pub fn chances(&self, fault: Fault) -> u64 {
         self.faults.chances(fault)
     }
 
     /// How often a planted fault was committed.
-    #[must_use]
     pub fn committed(&self, fault: Fault) -> u64 {
         self.faults.committed(fault)
     }
 
     /// Stops it in good order: sequences that live may come to their end, within ten seconds.
-    #[must_use]
     pub fn stop(mut self) -> Ended {
         if let Some(stop) = self.stop.take() {
             // It may have ended by itself.
@@ -256,7 +253,6 @@ impl Server {
     }
 
     /// Whether it is gone by itself.
-    #[must_use]
     pub fn is_gone(&self) -> bool {
         self.running.as_ref().is_none_or(|running| match running {
             Running::Thread(thread) => thread.is_finished(),

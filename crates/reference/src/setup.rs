@@ -83,13 +83,11 @@ impl Default for ServerSetup {
 
 impl ServerSetup {
     /// Whether a planted fault holds something up.
-    #[must_use]
     pub fn holds_up(&self) -> bool {
         self.fault.iter().any(|planted| planted.fault.holds_up())
     }
 
     /// Whether chance decides when a planted fault happens.
-    #[must_use]
     pub fn draws_faults(&self) -> bool {
         let is_drawn = |when| matches!(when, When::Probability(odds) if odds > 0.0 && odds < 1.0);
         self.fault.iter().any(|planted| is_drawn(planted.when))

@@ -71,7 +71,6 @@ impl Socket {
     }
 
     /// Both ends of a connection within this process.
-    #[must_use]
     pub fn pair() -> (Self, Self) {
         Self::pair_until(&CancellationToken::new())
     }

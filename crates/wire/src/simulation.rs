@@ -52,7 +52,6 @@ impl Simulation {
     ///
     /// # Panics
     /// When this thread is in a simulation already, or the system lets it have no runtime.
-    #[must_use]
     pub fn begin() -> Self {
         let runtime = runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
         let runtime = runtime.expect("a runtime of one thread needs a few file descriptors");
@@ -79,7 +78,6 @@ fn current() -> Option<Rc<World>> {
 }
 
 /// Whether this thread is in a simulation.
-#[must_use]
 pub fn is_on() -> bool {
     CURRENT.with_borrow(Option::is_some)
 }

@@ -32,7 +32,6 @@ impl Answers {
     pub const MOST: u32 = 10_000;
 
     /// How many answers a request gets.
-    #[must_use]
     pub fn count(self) -> u32 {
         match self {
             Self::One | Self::LastOf(_) => 1,
@@ -41,7 +40,6 @@ impl Answers {
     }
 
     /// How often a request's INPUT is added, at the most.
-    #[must_use]
     pub fn executions(self) -> u32 {
         match self {
             Self::One | Self::Several(_) => 1,
@@ -50,19 +48,16 @@ impl Answers {
     }
 
     /// Whether answers come as a series of which the last is marked, because the model is decoupled.
-    #[must_use]
     pub fn are_series(self) -> bool {
         matches!(self, Self::Several(_) | Self::EachOf(_))
     }
 
     /// Whether a request is a whole sequence, which the server ends by itself.
-    #[must_use]
     pub fn are_iterative(self) -> bool {
         matches!(self, Self::EachOf(_) | Self::LastOf(_))
     }
 
     /// What the answer with this number, from 0, has in it besides the sum with the request's INPUT added once.
-    #[must_use]
     pub fn besides(self, number: u32, input: Number) -> Number {
         let times = match self {
             Self::One => 0,

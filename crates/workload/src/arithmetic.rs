@@ -47,13 +47,11 @@ impl Formula {
     pub const PARAMETER: &str = "sequence_stress_formula";
 
     /// Whether an answer depends on its request alone, so that it tells nothing of the sequence's state.
-    #[must_use]
     pub fn is_stateless(self) -> bool {
         self.row().is_stateless
     }
 
     /// Whether the answer to END has the correlation ID added.
-    #[must_use]
     pub fn adds_corrid(self) -> bool {
         self.row().adds_corrid
     }
@@ -111,7 +109,6 @@ impl Arithmetic {
     }
 
     /// The number that is sent for a value: modulo the width of the type, or so that sums are exact.
-    #[must_use]
     pub fn number(&self, value: i64) -> Number {
         let value = match self.value_bits {
             Some(bits) => value.wrapping_shl(i64::BITS - bits).wrapping_shr(i64::BITS - bits),
@@ -140,19 +137,16 @@ impl Arithmetic {
     }
 
     /// The sum that an answer to a step tells.
-    #[must_use]
     pub fn sum(&self, answer: Number, step: &Step, id: CorrelationId) -> Number {
         answer.wrapping_sub(self.besides(step, id))
     }
 
     /// The answer to a step that tells a sum.
-    #[must_use]
     pub fn answer(&self, sum: Number, step: &Step, id: CorrelationId) -> Number {
         sum.wrapping_add(self.besides(step, id))
     }
 
     /// Where an answer depends on its request alone: what it has to be.
-    #[must_use]
     pub fn stateless_answer(&self, step: &Step, id: CorrelationId) -> Option<Number> {
         let sum = || step.value.wrapping_add(self.datatype.number(step.start.into()));
         self.formula.is_stateless().then(|| self.answer(sum(), step, id))

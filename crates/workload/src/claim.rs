@@ -96,13 +96,11 @@ struct Row(&'static [Pattern], &'static str);
 
 impl Claim {
     /// The patterns that are for it.
-    #[must_use]
     pub fn patterns(self) -> &'static [Pattern] {
         self.row().0
     }
 
     /// What it needs besides those patterns, if anything; `{slots}`, `{idle}` and `{workers}` stand for the run's.
-    #[must_use]
     pub fn needs(self) -> &'static str {
         self.row().1
     }
@@ -114,7 +112,6 @@ pub struct Claims([u64; Claim::ALL.len()]);
 
 impl Claims {
     /// The number of one claim.
-    #[must_use]
     pub fn of(&self, claim: Claim) -> u64 {
         self.0[claim as usize]
     }

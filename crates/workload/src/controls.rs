@@ -28,14 +28,12 @@ pub struct Seen {
 
 impl Seen {
     /// What a model says that saw this.
-    #[must_use]
     pub fn new([start, end, ready]: [Option<bool>; 3], corrid: i64, slot: Option<u32>) -> Self {
         let slot = slot.and_then(|slot| i32::try_from(slot).ok()).unwrap_or(-1);
         Self { start, end, ready, slot, corrid }
     }
 
     /// Reads the elements; none where they are no such thing.
-    #[must_use]
     pub fn from_elements([start, end, ready, corrid, slot]: [i64; ELEMENTS]) -> Option<Self> {
         let flag = |element| match element {
             -1 => Some(None),
@@ -47,7 +45,6 @@ impl Seen {
     }
 
     /// Reads the elements, little-endian.
-    #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (elements, rest) = bytes.as_chunks();
         let elements: Vec<_> = elements.iter().map(|element| i64::from_le_bytes(*element)).collect();
@@ -55,20 +52,17 @@ impl Seen {
     }
 
     /// The elements.
-    #[must_use]
     pub fn elements(self) -> [i64; ELEMENTS] {
         let flag = |flag: Option<bool>| flag.map_or(-1, i64::from);
         [flag(self.start), flag(self.end), flag(self.ready), self.corrid, self.slot.into()]
     }
 
     /// The elements, little-endian.
-    #[must_use]
     pub fn to_bytes(self) -> Vec<u8> {
         self.elements().into_iter().flat_map(i64::to_le_bytes).collect()
     }
 
     /// The slot, where the model knows it: instances and their slots are numbered through.
-    #[must_use]
     pub fn slot(self) -> Option<u32> {
         u32::try_from(self.slot).ok()
     }
@@ -136,7 +130,6 @@ pub enum Flag {
 
 impl Told {
     /// What of a step the model saw otherwise, by control; nothing where it saw what was sent.
-    #[must_use]
     pub fn differences(self, step: &Step, id: CorrelationId, seen: Seen) -> Vec<Difference> {
         let flags = [
             (Flag::Start, self.start, seen.start, step.start),

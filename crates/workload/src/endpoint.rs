@@ -21,7 +21,6 @@ table! {
 
 impl Protocol {
     /// Its scheme without TLS.
-    #[must_use]
     pub fn scheme(self) -> Scheme {
         *self.row()
     }
@@ -48,19 +47,16 @@ struct Secured(Protocol, bool);
 
 impl Scheme {
     /// What is spoken there.
-    #[must_use]
     pub fn protocol(self) -> Protocol {
         self.row().0
     }
 
     /// Whether it is gRPC, secured or not.
-    #[must_use]
     pub fn is_grpc(self) -> bool {
         self.protocol() == Protocol::Grpc
     }
 
     /// Whether it goes over TLS.
-    #[must_use]
     pub fn is_secured(self) -> bool {
         self.row().1
     }
@@ -79,25 +75,21 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// The endpoint as the URI of HTTP requests, `http` or `https`.
-    #[must_use]
     pub fn uri(&self) -> String {
         format!("{}://{}", if self.scheme.is_secured() { "https" } else { "http" }, self.address())
     }
 
     /// `HOST:PORT`, to connect to.
-    #[must_use]
     pub fn address(&self) -> String {
         format!("{}:{}", self.host, self.port)
     }
 
     /// The host's name or address; an IPv6 address stands in brackets.
-    #[must_use]
     pub fn host(&self) -> &str {
         &self.host
     }
 
     /// The same place where something else is spoken.
-    #[must_use]
     pub fn speaking(self, scheme: Scheme) -> Self {
         Self { scheme, ..self }
     }
@@ -174,43 +166,36 @@ pub struct Endpoints(Vec<Endpoint>);
 
 impl Endpoints {
     /// Those of one server that speaks both.
-    #[must_use]
     pub fn of_both(grpc: SocketAddr, http: SocketAddr) -> Self {
         Self(vec![grpc.into(), Endpoint::from(http).speaking(Scheme::Http)])
     }
 
     /// All of them.
-    #[must_use]
     pub fn all(&self) -> &[Endpoint] {
         &self.0
     }
 
     /// The one for calls before and after a run: the first of gRPC, or the first of all.
-    #[must_use]
     pub fn for_calls(&self) -> &Endpoint {
         self.grpc(0).unwrap_or(&self.0[0])
     }
 
     /// One of gRPC, taken in turn by who comes at which place.
-    #[must_use]
     pub fn grpc(&self, place: usize) -> Option<&Endpoint> {
         self.of(Protocol::Grpc, place)
     }
 
     /// One of HTTP, taken in turn by who comes at which place.
-    #[must_use]
     pub fn http(&self, place: usize) -> Option<&Endpoint> {
         self.of(Protocol::Http, place)
     }
 
     /// Whether one of them speaks what this transport is.
-    #[must_use]
     pub fn speak(&self, transport: Transport) -> bool {
         self.of(transport.protocol(), 0).is_some()
     }
 
     /// The transport for who has no other wish.
-    #[must_use]
     pub fn usual(&self) -> Transport {
         if self.grpc(0).is_some() { Transport::GrpcStream } else { Transport::HttpBinary }
     }
@@ -221,7 +206,6 @@ impl Endpoints {
     }
 
     /// One of a protocol, taken in turn by who comes at which place.
-    #[must_use]
     pub fn of(&self, protocol: Protocol, place: usize) -> Option<&Endpoint> {
         let such = || self.0.iter().filter(|endpoint| endpoint.scheme.protocol() == protocol);
         such().nth(place % such().count().max(1))

@@ -71,7 +71,6 @@ pub enum EventKind {
 
 impl EventKind {
     /// About how many bytes of memory it takes besides its own size.
-    #[must_use]
     pub fn memory(&self) -> usize {
         match self {
             Self::Received(received) => received.memory(),
@@ -117,7 +116,6 @@ pub enum Cut {
 
 impl Cut {
     /// Why, in the words of the transport, where the server or the network ended the stream.
-    #[must_use]
     pub fn reason(&self) -> &str {
         match self {
             Self::Broken(reason) => reason,
@@ -177,7 +175,6 @@ impl Received {
     }
 
     /// The request that the message says it answers; none where that is no request of this tool.
-    #[must_use]
     pub fn request(&self) -> Option<RequestId> {
         self.id.parse().ok()
     }
@@ -207,7 +204,6 @@ pub struct Response {
 
 impl Response {
     /// Whether nothing is in it: so a stream tells of a request's end, and of its cancellation.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.outputs.is_empty() && self.series.further.is_empty()
     }

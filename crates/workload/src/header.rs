@@ -32,7 +32,6 @@ pub struct Secret(String);
 
 impl Secret {
     /// The text itself, for whom it is meant.
-    #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -70,7 +69,6 @@ enum Value {
 
 impl Header {
     /// The name, in lower case.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }

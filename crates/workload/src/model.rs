@@ -162,20 +162,17 @@ pub struct Model {
 
 impl Model {
     /// How many slots it has at all times of the run, at least.
-    #[must_use]
     pub fn fewest_slots(&self) -> Option<u32> {
         self.slots_in_phases.map(|slots| slots.fewest).or(self.slots)
     }
 
     /// How many slots it has at any time of the run, at most.
-    #[must_use]
     pub fn most_slots(&self) -> Option<u32> {
         self.slots_in_phases.map(|slots| slots.most).or(self.slots)
     }
 
     /// Whether a decoupled model can be asked for a last response even where there is nothing in it: what older servers do not
     /// know of they refuse.
-    #[must_use]
     pub fn asks_for_the_last(&self) -> bool {
         let version = self.server.as_deref().and_then(|server| server.strip_prefix("triton 2."));
         let minor = version.and_then(|version| version.split('.').next()?.parse::<u32>().ok());
@@ -183,13 +180,11 @@ impl Model {
     }
 
     /// The name and the type of the input.
-    #[must_use]
     pub fn input(&self) -> (&str, Datatype) {
         (&self.input.name, self.arithmetic.datatype)
     }
 
     /// The outputs that each request asks for.
-    #[must_use]
     pub fn outputs(&self) -> Vec<&str> {
         let seen = self.controls.iter().map(|controls| controls.output.as_str());
         std::iter::once(self.output.name.as_str()).chain(seen).collect()

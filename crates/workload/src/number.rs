@@ -62,19 +62,16 @@ pub enum Kind {
 
 impl Datatype {
     /// What its elements are.
-    #[must_use]
     pub fn kind(self) -> Kind {
         self.row().0
     }
 
     /// The name of another type, with as many bytes to an element where there is one.
-    #[must_use]
     pub fn other(self) -> &'static str {
         self.row().1
     }
 
     /// Of floating-point numbers, up to which power of two they have all whole numbers.
-    #[must_use]
     pub fn exact_bits(self) -> Option<u32> {
         match self.kind() {
             Kind::Float(16) => Some(f16::MANTISSA_DIGITS),
@@ -88,13 +85,11 @@ impl Datatype {
     pub const LONGEST: usize = 4 + "-2147483648".len();
 
     /// Whether HTTP has it in JSON, too, and not as bytes alone.
-    #[must_use]
     pub fn is_in_json(self) -> bool {
         self.kind() != Kind::Float(16)
     }
 
     /// How many bytes an element has; the fewest, of texts.
-    #[must_use]
     pub fn bytes(self) -> usize {
         match self.kind() {
             Kind::Signed(bits) | Kind::Unsigned(bits) | Kind::Float(bits) => bytes_of(bits),
@@ -103,7 +98,6 @@ impl Datatype {
     }
 
     /// What an element has to be, in words.
-    #[must_use]
     pub fn in_words(self) -> &'static str {
         match self.kind() {
             Kind::Text => "the decimal text of an INT32",
@@ -112,7 +106,6 @@ impl Datatype {
     }
 
     /// How many bytes an element has, in words.
-    #[must_use]
     pub fn size(self) -> &'static str {
         match self.bytes() {
             1 => "1 byte",
@@ -124,7 +117,6 @@ impl Datatype {
     }
 
     /// The number that the type has for this one: modulo its width.
-    #[must_use]
     pub fn number(self, value: i64) -> Number {
         let value = match self.kind() {
             Kind::Signed(bits) => with_sign(value, bits),
@@ -136,7 +128,6 @@ impl Datatype {
     }
 
     /// The first element of a tensor's bytes, and the bytes behind it; none where they do not begin with an element.
-    #[must_use]
     pub fn split(self, bytes: &[u8]) -> Option<(Element, &[u8])> {
         fn first<const N: usize>(bytes: &[u8], read: impl Fn([u8; N]) -> Element) -> Option<(Element, &[u8])> {
             bytes.split_first_chunk().map(|(element, rest)| (read(*element), rest))
@@ -243,25 +234,21 @@ impl Hash for Number {
 
 impl Number {
     /// The number, where it is below 2^63.
-    #[must_use]
     pub fn value(self) -> i64 {
         self.value
     }
 
     /// Nought of the same type.
-    #[must_use]
     pub fn zero(self) -> Self {
         self.datatype.number(0)
     }
 
     /// Whether it is nought.
-    #[must_use]
     pub fn is_zero(self) -> bool {
         self.value == 0
     }
 
     /// How far from nought it is, in either direction.
-    #[must_use]
     pub fn magnitude(self) -> u64 {
         match self.datatype.kind() {
             Kind::Unsigned(bits) => with_sign(self.value, bits).unsigned_abs(),
@@ -270,43 +257,36 @@ impl Number {
     }
 
     /// Its type.
-    #[must_use]
     pub fn datatype(self) -> Datatype {
         self.datatype
     }
 
     /// The same as so many elements.
-    #[must_use]
     pub fn of_elements(self, elements: NonZeroU16) -> Self {
         Self { others: elements.get() - 1, ..self }
     }
 
     /// How many elements of a tensor it is, where the tensor's shape leaves that open.
-    #[must_use]
     pub fn elements(self) -> NonZeroU16 {
         NonZeroU16::MIN.saturating_add(self.others)
     }
 
     /// The sum, of this one's type.
-    #[must_use]
     pub fn wrapping_add(self, other: Self) -> Self {
         self.datatype.number(self.value.wrapping_add(other.value))
     }
 
     /// The difference, of this one's type.
-    #[must_use]
     pub fn wrapping_sub(self, other: Self) -> Self {
         self.datatype.number(self.value.wrapping_sub(other.value))
     }
 
     /// So many times the number.
-    #[must_use]
     pub fn wrapping_mul(self, times: u32) -> Self {
         self.datatype.number(self.value.wrapping_mul(times.into()))
     }
 
     /// How much larger it is than another one, as numbers and not as the type wraps.
-    #[must_use]
     pub fn off_by(self, other: Self) -> i128 {
         self.unwrapped() - other.unwrapped()
     }
@@ -346,7 +326,6 @@ impl Number {
     }
 
     /// Of floating-point numbers, how far from it the sum of some of so many elements may be that it is spread over.
-    #[must_use]
     pub fn strays(datatype: Datatype, elements: usize) -> u64 {
         let others = u64::try_from(elements.saturating_sub(1)).unwrap_or(u64::MAX);
         match datatype.kind() {
@@ -377,7 +356,6 @@ impl Number {
     }
 
     /// As tensors have it.
-    #[must_use]
     pub fn to_bytes(self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(Datatype::LONGEST);
         self.put(&mut bytes);
@@ -438,7 +416,6 @@ pub enum Written {
 
 impl Written {
     /// Its bits.
-    #[must_use]
     pub fn value(self) -> i64 {
         match self {
             Self::Signed(value) => value,

@@ -7,7 +7,6 @@ use serde_json::Value;
 ///
 /// # Panics
 /// When the type is no struct whose fields are texts, numbers, truth values, or options and lists of these.
-#[must_use]
 pub fn said<T: Serialize>(this: &T, default: &T) -> Vec<(String, String)> {
     let fields = |value: &T| match serde_json::to_value(value) {
         Ok(Value::Object(fields)) => fields,

@@ -33,7 +33,6 @@ impl TryFrom<Written> for Seed {
 
 impl Seed {
     /// The generator of the worker with this index.
-    #[must_use]
     pub fn generator(self, worker: u32) -> ChaCha8Rng {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&self.0.to_le_bytes());
@@ -44,7 +43,6 @@ impl Seed {
 
     /// The generator for what the network does to a connection of a worker, the how-manieth it makes; it has nothing to do with
     /// what is sent.
-    #[must_use]
     pub fn of_connection(self, worker: u32, connection: u32) -> ChaCha8Rng {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&self.0.to_le_bytes());

@@ -65,14 +65,12 @@ impl Sequence {
     ///
     /// # Panics
     /// When there are more than 32 bits can count; a length is such a number.
-    #[must_use]
     pub fn steps(&self) -> u32 {
         u32::try_from(self.values.len()).expect("a length is a 32-bit number")
     }
 
     /// Whether a step carries START, and whether END: the first one that has no flaw and the last one, and those with a flaw that
     /// come right before one of them.
-    #[must_use]
     pub fn flags(&self, step: u32) -> (bool, bool) {
         let right = (step..self.steps()).find(|step| !self.flaws.contains_key(step)).unwrap_or(step);
         let is_first = (0..right).all(|before| self.flaws.contains_key(&before));
@@ -164,7 +162,6 @@ pub struct Step {
 
 impl Step {
     /// What is wrong with it, if anything is: then it has to be refused, and changes nothing.
-    #[must_use]
     pub fn flaw(&self) -> Option<Flaw> {
         match self.special {
             Some(Special::Flaw(flaw)) => Some(flaw),
@@ -173,19 +170,16 @@ impl Step {
     }
 
     /// Whether a server that is right refuses it as the plan has it: for a flaw, or because its sequence begins without START.
-    #[must_use]
     pub fn is_to_be_refused(&self) -> bool {
         self.flaw().is_some() || (self.is_first() && !self.start)
     }
 
     /// Whether this is its sequence's first step.
-    #[must_use]
     pub fn is_first(&self) -> bool {
         self.request.step == 0
     }
 
     /// Whether this is its sequence's last step.
-    #[must_use]
     pub fn is_last(&self) -> bool {
         self.request.step + 1 == self.of
     }

@@ -61,20 +61,17 @@ macro_rules! table {
             $visible const NAMES: &[&str] = &[$($name),+];
 
             /// Its name in files, reports and on the command line.
-            #[must_use]
             $visible fn name(self) -> &'static str {
                 Self::NAMES[self as usize]
             }
 
             /// What it is, in a sentence.
-            #[must_use]
             $visible fn what(self) -> &'static str {
                 const WHAT: &[&str] = &[$($what.trim_ascii_start()),+];
                 WHAT[self as usize]
             }
 
             /// The one with this name.
-            #[must_use]
             $visible fn named(name: &str) -> Option<Self> {
                 Self::NAMES.iter().position(|known| *known == name).map(|place| Self::ALL[place])
             }

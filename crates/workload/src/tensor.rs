@@ -22,7 +22,6 @@ pub struct TensorSpec {
 pub const ELEMENTS_MAX: usize = 1024;
 
 /// How many elements a shape has; none where a size is unknown.
-#[must_use]
 pub fn elements(shape: &[i64]) -> usize {
     shape.iter().map(|size| usize::try_from(*size).unwrap_or(0)).fold(1, usize::saturating_mul)
 }
@@ -31,7 +30,6 @@ impl TensorSpec {
     /// The shape with the fewest elements: one where the size is open.
     ///
     /// None where it has no dimensions, or more elements than are sent.
-    #[must_use]
     pub fn smallest_shape(&self) -> Option<Vec<i64>> {
         let shape: Vec<_> = self.shape.iter().map(|&size| if size == -1 { 1 } else { size }).collect();
         let fits = (1..=ELEMENTS_MAX).contains(&elements(&shape));
@@ -56,7 +54,6 @@ impl Shape {
     /// What both tensors of a model take, where the first dimension is the batch's or not; the last open one stays open.
     ///
     /// None where they take nothing in common, or more elements than are sent.
-    #[must_use]
     pub fn common(input: &TensorSpec, output: &TensorSpec, batches: bool) -> Option<Self> {
         let smallest = input.smallest_shape().filter(|shape| output.smallest_shape().as_ref() == Some(shape))?;
         let is_open = |place: &usize| [input, output].iter().all(|tensor| tensor.shape[*place] == Self::OPEN);
@@ -65,20 +62,17 @@ impl Shape {
     }
 
     /// Whether a dimension is open.
-    #[must_use]
     pub fn is_open(&self) -> bool {
         self.open.is_some()
     }
 
     /// How many elements a tensor has whose open dimension has this size.
-    #[must_use]
     pub fn elements(&self, size: NonZeroU16) -> usize {
         let size = self.open.map_or(1, |_| size.get().into());
         elements(&self.smallest).saturating_mul(size)
     }
 
     /// The shape of a tensor whose open dimension has this size.
-    #[must_use]
     pub fn of(&self, size: NonZeroU16) -> Vec<i64> {
         let mut shape = self.smallest.clone();
         if let Some(open) = self.open {
@@ -88,7 +82,6 @@ impl Shape {
     }
 
     /// The size that the open dimension has in a shape that is one of these; of a fixed one, 1.
-    #[must_use]
     pub fn size_in(&self, shape: &[i64]) -> Option<NonZeroU16> {
         let size = match self.open {
             Some(open) => NonZeroU16::new(u16::try_from(*shape.get(open)?).ok()?)?,
@@ -158,7 +151,6 @@ pub enum TensorData {
 
 impl TensorData {
     /// The number that all elements of a tensor are that holds exactly so many of this type.
-    #[must_use]
     pub fn alike(&self, datatype: Datatype, count: usize) -> Option<Result<Number, Unlike>> {
         match self {
             Self::Raw(bytes) => {
@@ -247,7 +239,6 @@ pub enum Held {
 
 impl TensorData {
     /// What it holds.
-    #[must_use]
     pub fn held(&self) -> Held {
         match self {
             Self::Raw(bytes) => Held::Bytes(bytes.len()),

@@ -5,7 +5,6 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
 /// A time in these words.
-#[must_use]
 pub fn text(time: Duration) -> String {
     humantime::format_duration(time).to_string().replace(' ', "")
 }

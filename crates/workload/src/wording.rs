@@ -1,7 +1,6 @@
 //! How messages name numbers and what was meant.
 
 /// A number and what it counts.
-#[must_use]
 pub fn counted(count: u64, noun: &str) -> String {
     match count {
         1 => format!("1 {noun}"),
@@ -22,7 +21,6 @@ pub fn nearest<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -> Opti
 }
 
 /// The end of a message about a word that is none of `names`: what may be meant, or where to find them.
-#[must_use]
 pub fn meant<'n>(word: &str, names: impl IntoIterator<Item = &'n str>, list: &str) -> String {
     match nearest(word, names) {
         Some(name) => format!("did you mean '{name}'?"),

@@ -8,7 +8,6 @@ use oracle::{
 use workload::{event::ContextId, wording::counted};
 
 /// The evidence of a violation's explanation, in a sentence.
-#[must_use]
 pub fn evidence(violation: &Violation, explanation: &Explanation) -> String {
     let words = Description::of(violation);
     let mut phrases: Vec<_> = explanation.clues.iter().map(|clue| phrase(clue, violation, &words)).collect();

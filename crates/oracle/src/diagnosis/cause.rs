@@ -166,7 +166,6 @@ workload::table! {
 
 impl Cause {
     /// The class that it belongs to, by the words of the planted faults.
-    #[must_use]
     pub fn class(self) -> &'static str {
         self.row()
     }

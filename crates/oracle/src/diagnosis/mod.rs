@@ -51,13 +51,11 @@ pub struct ModelFacts {
 
 impl ModelFacts {
     /// The same where correlation IDs have these forms.
-    #[must_use]
     pub fn with_ids(self, forms: impl Iterator<Item = IdForm>) -> Self {
         Self { id_forms: forms.collect(), ..self }
     }
 
     /// What a run knows of its model.
-    #[must_use]
     pub fn of(model: &Model) -> Self {
         Self {
             idle_limit: model.idle_limit,
@@ -84,7 +82,6 @@ pub struct Explanation {
 
 impl Explanation {
     /// A cause that needs no weighing.
-    #[must_use]
     pub fn new(cause: Cause, clues: impl Into<Vec<Clue>>) -> Self {
         Self { cause, clues: clues.into(), by_chance: None }
     }
@@ -95,7 +92,6 @@ impl Explanation {
 /// `window` has what happened around it on all contexts, in the order of time: from some seconds before it until the
 /// accused sequence was answered again, or longer. It has to have the accused request: where an answer is lost, that was sent
 /// as long before as it was waited for.
-#[must_use]
 pub fn explain(violation: &Violation, window: &[Entry], known: &ModelFacts) -> Vec<Explanation> {
     explain_in(&Story::new(window, known.arithmetic), violation, known)
 }

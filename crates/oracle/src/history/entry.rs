@@ -24,21 +24,18 @@ pub struct Entry {
 
 impl Entry {
     /// An event of a context with this correlation ID.
-    #[must_use]
     pub fn new(event: Event, correlation_id: CorrelationId) -> Self {
         let Event { at, context, lane, kind: what } = event;
         Self { at, context, correlation_id, lane, what }
     }
 
     /// The event.
-    #[must_use]
     pub fn event(self) -> Event {
         let Self { at, context, lane, what: kind, correlation_id: _ } = self;
         Event { at, context, lane, kind }
     }
 
     /// About how many bytes of memory the entry takes.
-    #[must_use]
     pub fn memory(&self) -> usize {
         size_of::<Self>() + self.what.memory()
     }

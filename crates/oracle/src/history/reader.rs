@@ -32,7 +32,6 @@ const WINDOW_LOG_MAX: u32 = 23;
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// Whether a file that begins so is a history, as far as its beginning tells; a compressed file is taken for one.
-#[must_use]
 pub fn is_history(beginning: &[u8]) -> bool {
     beginning.starts_with(&ZSTD_MAGIC) || beginning.starts_with(format!("{{\"format\":\"{FORMAT}\"").as_bytes())
 }
@@ -197,7 +196,6 @@ impl Reader {
     }
 
     /// How many lines were read.
-    #[must_use]
     pub fn line(&self) -> u64 {
         self.line
     }

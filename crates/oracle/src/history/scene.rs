@@ -28,7 +28,6 @@ pub struct Begun {
 
 impl Begun {
     /// The sequence that an entry begins, if it does.
-    #[must_use]
     pub fn of(entry: &Entry) -> Option<Self> {
         match &entry.what {
             EventKind::Sent(step) if step.is_first() => {
@@ -46,7 +45,6 @@ impl Scene {
     }
 
     /// When a request was sent, where that is known.
-    #[must_use]
     pub fn sent_at(&self, request: RequestId) -> Option<Nanos> {
         let is_it = |entry: &&Entry| matches!(&entry.what, EventKind::Sent(step) if step.request == request);
         self.entries.iter().rfind(is_it).map(|entry| entry.at)

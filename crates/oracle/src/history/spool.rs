@@ -47,7 +47,6 @@ impl Options {
     pub const PART: Duration = Duration::from_secs(10);
 
     /// The same, where so much more has to be kept to judge what is.
-    #[must_use]
     pub fn and_before(mut self, time: Duration) -> Self {
         if let Keep::Around(around) = &mut self.keep {
             *around = around.saturating_add(time);
@@ -222,7 +221,6 @@ impl Spool {
     }
 
     /// Makes the file. Its last line is what `footer` makes of what is kept.
-    #[must_use]
     pub fn finish<F: Serialize>(mut self, footer: impl FnOnce(&Kept) -> F) -> Kept {
         self.close_part();
         let mut kept = Kept {

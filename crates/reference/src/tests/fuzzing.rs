@@ -47,7 +47,6 @@ static SPECS: LazyLock<Vec<Spec>> = LazyLock::new(|| {
 ///
 /// # Panics
 /// When what was taken is not consistent, besides where the server itself would.
-#[must_use]
 pub fn request(bytes: &[u8]) -> usize {
     let Ok(request) = ModelInferRequest::decode(bytes) else { return 0 };
     let take = |spec| read(request.clone(), spec).inspect(|decoded| check(decoded, spec)).is_ok();
@@ -85,7 +84,6 @@ fn check(decoded: &Request<Ticket<()>>, spec: &Spec) {
 ///
 /// # Panics
 /// When what was taken is not consistent, besides where the server itself would.
-#[must_use]
 pub fn http_body(length: Option<&str>, body: &[u8]) -> usize {
     let take = |spec: &&Spec| {
         let Some(request) = http::request("model", length, body, spec) else { return false };
@@ -101,7 +99,6 @@ pub fn http_body(length: Option<&str>, body: &[u8]) -> usize {
 ///
 /// # Panics
 /// When it does not, besides where the server itself would.
-#[must_use]
 pub fn config(json: &str) -> bool {
     let Ok(config) = read_config("model", json) else { return false };
     let Ok(spec) = Spec::new(config, &Files::new()) else { return false };
@@ -113,7 +110,6 @@ pub fn config(json: &str) -> bool {
 ///
 /// # Panics
 /// When it does not, besides where the server itself would, or where what is left out has no place in the text.
-#[must_use]
 pub fn pbtxt(text: &str) -> bool {
     let Ok((mut config, unknown)) = pbtxt::read(text) else { return false };
     assert!(unknown.iter().all(|remark| (1..=text.split('\n').count()).contains(&remark.line)), "{unknown:?}");

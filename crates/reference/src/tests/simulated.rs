@@ -69,7 +69,6 @@ pub enum Answer {
 
 impl Simulated {
     /// A server of this built-in model.
-    #[must_use]
     pub fn new(model: &str, options: &ModelOptions, faults: Faults) -> Self {
         let config = configs(options).into_iter().find(|config| config.name == model).expect("a built-in model");
         let spec = Arc::new(Spec::new(config, &Files::new()).expect("it is right"));
@@ -146,14 +145,12 @@ impl Simulated {
     }
 
     /// When something is due.
-    #[must_use]
     pub fn next_wake(&self) -> Option<Moment> {
         let executed = self.executing.keys().next().map(|(at, _)| *at);
         executed.into_iter().chain(self.scheduler.next_wake()).min()
     }
 
     /// Whether a step without START would be accepted.
-    #[must_use]
     pub fn is_live(&self, id: u64) -> bool {
         self.scheduler.is_live(&SequenceId::Number(id))
     }

@@ -34,33 +34,28 @@ pub struct Mark {
 
 impl Marks {
     /// How many connections were made so far.
-    #[must_use]
     pub fn made(&self) -> u64 {
         self.0.made.load(SeqCst)
     }
 
     /// Whether a stream that began when there were so many connections can be on a marked one. That connection may have been marked
     /// before, where the stream's owner does not know yet that the connection is gone.
-    #[must_use]
     pub fn since(&self, made: u64) -> bool {
         self.latest() >= made.max(1)
     }
 
     /// The latest connection that is marked; 0 where none is.
-    #[must_use]
     pub fn latest(&self) -> u64 {
         self.0.latest.load(SeqCst)
     }
 
     /// How long the connection that was marked last has been gone, where it was this one.
-    #[must_use]
     pub fn gone_for(&self, number: u64) -> Option<Duration> {
         let gone = *self.0.gone.lock().unwrap_or_else(PoisonError::into_inner);
         gone.filter(|(its, _)| *its == number).map(|(_, since)| since.elapsed())
     }
 
     /// A connection is made; its mark is not set yet.
-    #[must_use]
     pub fn connection(&self) -> Mark {
         Mark { marks: self.clone(), number: self.0.made.fetch_add(1, SeqCst) + 1 }
     }

@@ -48,7 +48,6 @@ pub struct Path {
 impl Path {
     /// A way through this network. A black hole that has no end swallows a connection until it is given up, after this
     /// `patience`; without one it swallows it for good.
-    #[must_use]
     pub fn new(network: Network, patience: Option<Duration>, seed: Seed, worker: u32) -> Self {
         Self { network, patience, seed, worker, made: AtomicU32::new(0) }
     }

@@ -71,7 +71,6 @@ impl Access {
     }
 
     /// What became so far of connections that the server ended in good order.
-    #[must_use]
     pub fn gone_away(&self) -> GoAways {
         *self.1.lock().unwrap_or_else(PoisonError::into_inner)
     }

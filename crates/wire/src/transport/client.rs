@@ -60,7 +60,6 @@ pub struct Declared {
 
 impl Declared {
     /// The version that answers where none is asked for: of several the highest.
-    #[must_use]
     pub fn newest(&self) -> Option<&str> {
         self.versions.iter().map(String::as_str).max_by_key(|version| version.parse::<u64>().ok())
     }
@@ -86,7 +85,6 @@ impl Client {
     }
 
     /// The same with another time limit for each call.
-    #[must_use]
     pub fn with_limit(self, limit: Duration) -> Self {
         Self { limit, ..self }
     }

@@ -28,13 +28,11 @@ pub struct Configuration(pub(super) ModelConfig);
 
 impl Configuration {
     /// What it says.
-    #[must_use]
     pub fn settings(&self) -> Settings {
         settings(&self.0)
     }
 
     /// The model's inputs and outputs, as its metadata would have them.
-    #[must_use]
     pub fn tensors(&self) -> (Vec<TensorSpec>, Vec<TensorSpec>) {
         let batch = (self.0.max_batch_size > 0).then_some(-1);
         let spec = |name: &str, datatype: DataType, dims: &[i64]| TensorSpec {
@@ -52,7 +50,6 @@ impl Configuration {
 
     /// The same with this strategy, and then with as many slots as a batch has places; a model that keeps its own state is told
     /// correlation IDs with Oldest, as integers. Where it has the strategy already nothing changes.
-    #[must_use]
     pub fn with_strategy(&self, strategy: Strategy) -> Self {
         if self.settings().strategy == Some(strategy) {
             return self.clone();

@@ -73,7 +73,6 @@ impl Link {
     }
 
     /// Which connections of this way the network took.
-    #[must_use]
     pub fn taken(&self, by: Transport) -> Marks {
         let (grpc, http) = (self.grpc.as_ref().map(Conduit::dial), self.http.as_ref().map(Connections::dial));
         let dial = if by.is_http() { http } else { grpc };
@@ -99,7 +98,6 @@ impl Severer {
     }
 
     /// Whether the connection ended here although nobody asked for it.
-    #[must_use]
     pub fn has_failed(&self) -> bool {
         matches!(&self.0, How::Kill(process) if process.is_gone())
     }
@@ -107,7 +105,6 @@ impl Severer {
 
 impl Dialer {
     /// One that makes connections over nothing but the system's network, to the endpoints whose turn it is at this place.
-    #[must_use]
     pub fn to(endpoints: &Endpoints, place: usize, access: &Access, limit: Duration) -> Self {
         let (grpc, http) = (endpoints.grpc(place).cloned(), endpoints.http(place).cloned());
         Self { grpc, http, access: access.clone(), limit, path: None, program: None }

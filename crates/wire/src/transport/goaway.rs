@@ -34,7 +34,6 @@ pub struct GoAways {
 
 impl GoAways {
     /// Whether the server ended no connection so.
-    #[must_use]
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }

@@ -132,7 +132,6 @@ where
 
 impl Outgoing {
     /// Room for one step more, if there is some now.
-    #[must_use]
     pub fn room_now(&self) -> Option<mpsc::Permit<'_, Step>> {
         self.0.try_reserve().ok()
     }

@@ -134,7 +134,6 @@ impl Said<'_> {
 
 impl RequestTemplate {
     /// The template of requests for the sum over `input`, of this type and shape, answered in `outputs`.
-    #[must_use]
     pub fn new(model: &str, (input, datatype): (&str, Datatype), shape: &Shape, outputs: &[&str], id: WireId) -> Self {
         let parts = Parts {
             model: model.to_owned(),
@@ -169,7 +168,6 @@ impl RequestTemplate {
     }
 
     /// The template of requests to a model, for the outputs that it is asked for.
-    #[must_use]
     pub fn of(model: &Model, id: WireId) -> Self {
         let template = Self::new(&model.name, model.input(), &model.shape, &model.outputs(), id);
         let answers = model.arithmetic.answers;

@@ -23,7 +23,6 @@ impl Lane {
     pub const MAX: u8 = 8;
 
     /// The lane's place in a list of lanes.
-    #[must_use]
     pub fn index(self) -> usize {
         self.0.into()
     }
@@ -49,7 +48,6 @@ table! {
 
 impl Connection {
     /// Whether it is made for one stream, and ends with it.
-    #[must_use]
     pub fn is_made_for_it(self) -> bool {
         matches!(self, Self::Fresh | Self::Narrow | Self::Process)
     }
@@ -147,13 +145,11 @@ fn is_one(elements: &NonZeroU16) -> bool {
 
 impl Act {
     /// The stream that the act concerns.
-    #[must_use]
     pub fn lane(&self) -> Option<Lane> {
         { *self }.lane_mut().copied()
     }
 
     /// The same on another stream.
-    #[must_use]
     pub fn on(mut self, other: Lane) -> Self {
         if let Some(lane) = self.lane_mut() {
             *lane = other;
@@ -177,7 +173,6 @@ impl Act {
 }
 
 /// How many connections that are made for one stream acts have open at a time.
-#[must_use]
 pub fn fresh_connections(acts: &[Act]) -> usize {
     let mut fresh = [false; Lane::MAX as usize];
     let mut most = 0;
@@ -217,13 +212,11 @@ pub struct Conversation {
 
 impl Conversation {
     /// How many requests it sends.
-    #[must_use]
     pub fn messages(&self) -> usize {
         self.acts.iter().filter(|act| matches!(act, Act::Send { .. })).count()
     }
 
     /// How many sequences it has.
-    #[must_use]
     pub fn sequences(&self) -> u32 {
         let numbers = self.acts.iter().filter_map(|act| match act {
             Act::Send { sequence, .. } => Some(*sequence + 1),
@@ -233,7 +226,6 @@ impl Conversation {
     }
 
     /// The same without any waiting but for answers.
-    #[must_use]
     pub fn at_once(mut self) -> Self {
         self.acts.retain(|act| !matches!(act, Act::Pause { .. } | Act::StopReading { .. }));
         Self { at_us: 0, ..self }
@@ -241,7 +233,6 @@ impl Conversation {
 
     /// The same with these acts, which are what is left of its own, or none where nothing is sent any more: steps are
     /// numbered anew, streams that carry nothing are gone, and what was sent is waited for at the end.
-    #[must_use]
     pub fn with_acts(&self, acts: impl IntoIterator<Item = Act>) -> Option<Self> {
         let acts = text::tidy(acts.into_iter().collect());
         (!acts.is_empty()).then(|| Self { acts, ..self.clone() })

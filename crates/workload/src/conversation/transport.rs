@@ -38,39 +38,33 @@ impl Row {
 
 impl Transport {
     /// The names of all as a sentence has them, each between such quotes.
-    #[must_use]
     pub fn listed(quote: &str) -> String {
         let [first @ .., last] = Self::ALL.map(|transport| format!("{quote}{transport}{quote}"));
         format!("{} or {last}", first.join(", "))
     }
 
     /// What has to be spoken at an endpoint.
-    #[must_use]
     pub fn protocol(self) -> Protocol {
         self.row().protocol
     }
 
     /// What the client does when it begins to send, in words.
-    #[must_use]
     pub fn opens(self) -> &'static str {
         self.row().opens
     }
 
     /// Whether steps go over one stream. If not, each is a call of its own; nothing orders two calls, so that each is made when the
     /// one before it is answered.
-    #[must_use]
     pub fn is_stream(self) -> bool {
         self.row().is_stream
     }
 
     /// Whether it is HTTP, and not gRPC.
-    #[must_use]
     pub fn is_http(self) -> bool {
         self.protocol() == Protocol::Http
     }
 
     /// Whether tensors are JSON, which does not have every type, and not bytes.
-    #[must_use]
     pub fn is_json(self) -> bool {
         self.row().is_json
     }

@@ -32,7 +32,6 @@ pub struct Form {
 
 impl Form {
     /// Reads a message: the only place where the elements of a right answer are looked at.
-    #[must_use]
     pub fn read(&self, kind: EventKind) -> EventKind {
         match &kind {
             EventKind::Received(received) => match self.sum_of(received) {
@@ -86,7 +85,6 @@ impl Form {
     }
 
     /// The answer that has been read as this.
-    #[must_use]
     pub fn answer(&self, request: RequestId, sum: Number, seen: Option<Seen>) -> Received {
         let seen = seen.zip(self.seen.as_ref()).map(|(seen, (name, shape))| Tensor {
             name: name.clone(),

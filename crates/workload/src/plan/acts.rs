@@ -23,7 +23,6 @@ pub struct Manner {
 }
 
 /// How many connections that are made for one stream a worker may have at a time.
-#[must_use]
 pub fn fresh_connections_of(population: &Population) -> usize {
     if population.draws_any(Trait::ConnectsOften) {
         // The first stream is the context's own, and the second a neighbour's.
@@ -34,7 +33,6 @@ pub fn fresh_connections_of(population: &Population) -> usize {
 }
 
 /// For how long a sequence may be left alone in all and still has to live on, where the idle limit is this.
-#[must_use]
 pub fn pauses_of(scenario: &Scenario, idle_limit: Duration) -> Duration {
     let is_steady = scenario.draws(Pattern::Steady).anywhere();
     if is_steady { idle_limit.saturating_mul((STEADY_STEPS - 1) * STEADY_PERCENT) / 100 } else { Duration::ZERO }
@@ -52,7 +50,6 @@ const AT_ONCE: u32 = 4;
 
 impl Pass {
     /// What is done, one after the other.
-    #[must_use]
     pub fn acts(&self, sending: &Sending, manner: Manner) -> Vec<Act> {
         let reuse = if manner.after_answers { Reuse::AfterAnswer } else { sending.reuse };
         let transport = sending.transport();

@@ -8,7 +8,6 @@ use crate::{scenario::Scenario, sequence::CorrelationId};
 ///
 /// # Panics
 /// When the worker or the context is not one of the scenario's, whose blocks are known to fit the IDs.
-#[must_use]
 pub fn correlation_id(scenario: &Scenario, worker: u32, context: u32) -> CorrelationId {
     let ids = &scenario.correlation_ids;
     let offset = u64::from(worker) * u64::from(ids.block.get()) + u64::from(context);

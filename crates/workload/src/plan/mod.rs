@@ -87,7 +87,6 @@ pub struct WorkerPlan {
 
 impl WorkerPlan {
     /// The plan of the worker with this index.
-    #[must_use]
     pub fn new(scenario: &Scenario, seed: Seed, worker: u32) -> Self {
         let population = scenario.population_of(worker);
         let weighted = |contexts: u32, weights: &Weights| {
@@ -109,7 +108,6 @@ impl WorkerPlan {
     }
 
     /// Whether the worker begins no more passes when this much time has passed since the run began.
-    #[must_use]
     pub fn is_done(&self, elapsed: Duration) -> bool {
         self.population.load.is_done(elapsed, self.next_pass)
     }
@@ -150,7 +148,6 @@ impl WorkerPlan {
     }
 
     /// How the worker's steps travel.
-    #[must_use]
     pub fn sending(&self) -> &Sending {
         &self.population.sending
     }

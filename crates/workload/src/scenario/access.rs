@@ -71,7 +71,6 @@ impl Target {
     }
 
     /// Whether anything there goes over TLS.
-    #[must_use]
     pub fn is_secured(&self) -> bool {
         self.endpoint.all().iter().chain(&self.metrics).any(|endpoint| endpoint.scheme.is_secured())
     }

@@ -57,7 +57,6 @@ scenarios! {
 
 impl Builtin {
     /// What it is for: the first sentence of the file's first comment.
-    #[must_use]
     pub fn what(&self) -> String {
         let comment = self.text.lines().map_while(|line| line.strip_prefix('#')).map(str::trim);
         let comment = comment.collect::<Vec<_>>().join(" ");

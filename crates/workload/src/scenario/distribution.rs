@@ -175,7 +175,6 @@ impl Distribution {
     }
 
     /// A number in the middle of what is drawn.
-    #[must_use]
     pub fn typical(&self) -> f64 {
         match self {
             Self::Constant(number) => f64::from(*number),
@@ -190,7 +189,6 @@ impl Distribution {
     }
 
     /// The most that is drawn; none where there is no such bound.
-    #[must_use]
     pub fn most(&self) -> Option<u32> {
         match self {
             Self::Constant(number) => Some(*number),
@@ -201,7 +199,6 @@ impl Distribution {
     }
 
     /// Whether nothing but 0 is drawn.
-    #[must_use]
     pub fn is_zero(&self) -> bool {
         matches!(self, Self::Constant(0))
     }

@@ -49,13 +49,11 @@ impl ScenarioError {
 
 impl Source {
     /// The scenario that is compiled in.
-    #[must_use]
     pub fn default_scenario() -> Self {
         Self::from_text(DEFAULT_NAME, DEFAULT)
     }
 
     /// A scenario in memory.
-    #[must_use]
     pub fn from_text(name: &str, text: &str) -> Self {
         Self { name: name.to_owned(), text: text.to_owned(), path: None }
     }
@@ -80,25 +78,21 @@ impl Source {
     }
 
     /// The scenario's name, as messages have it.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Its text.
-    #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
     /// Whether it is a file, and not compiled in.
-    #[must_use]
     pub fn is_a_file(&self) -> bool {
         self.path.is_some()
     }
 
     /// What `--scenario` has to say for it; none where it has to say nothing.
-    #[must_use]
     pub fn argument(&self) -> Option<String> {
         let path = self.path.as_ref().map(|path| path.display().to_string());
         path.or_else(|| (self.name != DEFAULT_NAME).then(|| self.name.clone()))

@@ -243,7 +243,6 @@ impl Scenario {
     }
 
     /// How many workers there are.
-    #[must_use]
     pub fn workers(&self) -> u32 {
         self.populations.iter().map(|population| population.load.workers.get()).sum()
     }
@@ -252,7 +251,6 @@ impl Scenario {
     ///
     /// # Panics
     /// When there is no such worker.
-    #[must_use]
     pub fn population_of(&self, worker: u32) -> &Population {
         let mut left = worker;
         let is_its = |population: &&Population| {
@@ -268,13 +266,11 @@ impl Scenario {
     ///
     /// # Panics
     /// When there is no such worker.
-    #[must_use]
     pub fn id_form(&self, worker: u32) -> IdForm {
         self.form_in(self.population_of(worker))
     }
 
     /// The form of a population's correlation IDs.
-    #[must_use]
     pub fn form_in(&self, population: &Population) -> IdForm {
         population.correlation_ids.as_ref().map_or(self.correlation_ids.form, |its| its.form)
     }
@@ -285,7 +281,6 @@ impl Scenario {
     }
 
     /// The phase in which a worker works; none where it works from the start.
-    #[must_use]
     pub fn phase_of(&self, worker: u32) -> Option<usize> {
         self.phase_named(self.population_of(worker).phase.as_ref()?)
     }
@@ -295,13 +290,11 @@ impl Scenario {
     }
 
     /// The most contexts that a worker has.
-    #[must_use]
     pub fn most_contexts(&self) -> u32 {
         self.populations.iter().map(|population| population.contexts.count()).max().unwrap_or(0)
     }
 
     /// How many contexts all workers have together.
-    #[must_use]
     pub fn contexts(&self) -> u64 {
         let of =
             |population: &Population| u64::from(population.load.workers.get()) * u64::from(population.contexts.count());
@@ -309,13 +302,11 @@ impl Scenario {
     }
 
     /// The most steps of a sequence.
-    #[must_use]
     pub fn longest(&self) -> u32 {
         self.populations.iter().map(|population| population.length.max.get()).max().unwrap_or(1)
     }
 
     /// Where a pattern is drawn, in any population.
-    #[must_use]
     pub fn draws(&self, pattern: Pattern) -> Drawn {
         self.populations
             .iter()
@@ -324,13 +315,11 @@ impl Scenario {
     }
 
     /// The first pattern of this kind that is drawn anywhere.
-    #[must_use]
     pub fn drawn(&self, is_of_kind: impl Fn(Pattern) -> bool) -> Option<Pattern> {
         Pattern::ALL.into_iter().find(|pattern| is_of_kind(*pattern) && self.draws(*pattern).anywhere())
     }
 
     /// Whether a pattern with this trait is drawn anywhere.
-    #[must_use]
     pub fn draws_any(&self, its: Trait) -> bool {
         self.populations.iter().any(|population| population.draws_any(its))
     }
@@ -482,7 +471,6 @@ impl Scenario {
     }
 
     /// The last correlation ID that the workers may use.
-    #[must_use]
     pub fn last_correlation_id(&self) -> u64 {
         let CorrelationIds { first, block, .. } = self.correlation_ids;
         first.get().saturating_add(u64::from(self.workers()) * u64::from(block.get()) - 1)

@@ -77,19 +77,16 @@ pub struct BlackHole {
 
 impl Network {
     /// Whether it does nothing.
-    #[must_use]
     pub fn is_clear(&self) -> bool {
         *self == Self::default()
     }
 
     /// The longest that a request and its answer are under way together.
-    #[must_use]
     pub fn round_trip(&self) -> Duration {
         self.latency_ms.as_ref().map_or(Duration::ZERO, |drawn| most(drawn, LATENCY_MAX) * 2)
     }
 
     /// About how long so many steps take to pass where the bandwidth is limited.
-    #[must_use]
     pub fn passage(&self, steps: u64) -> Duration {
         let bytes = STEP_BYTES.saturating_mul(steps);
         let ms = self.bandwidth_kib_s.map_or(0, |kib| bytes.saturating_mul(1000) / (u64::from(kib.get()) << 10));
@@ -97,7 +94,6 @@ impl Network {
     }
 
     /// The longest that it holds everything up once, and then goes on.
-    #[must_use]
     pub fn stall(&self) -> Duration {
         let held = self.black_hole.as_ref().and_then(|hole| hole.for_ms.as_ref());
         held.map_or(Duration::ZERO, |drawn| most(drawn, BLACK_HOLE_MAX))

@@ -52,7 +52,6 @@ impl Millis {
     pub const SECOND: Self = Self(1000);
 
     /// The time as the standard library has it.
-    #[must_use]
     pub fn duration(self) -> Duration {
         Duration::from_millis(self.0)
     }
@@ -137,7 +136,6 @@ pub enum Window {
 
 impl Window {
     /// Whether one more step may be sent while this many are unanswered.
-    #[must_use]
     pub fn has_room(self, unanswered: usize) -> bool {
         match self {
             Self::All => true,

@@ -35,7 +35,6 @@ pub enum ServerAction {
 
 impl ServerAction {
     /// The strategy that the model is loaded with, where that is not its own.
-    #[must_use]
     pub fn strategy(self) -> Option<Strategy> {
         match self {
             Self::ReloadDirect => Some(Strategy::Direct),
@@ -45,7 +44,6 @@ impl ServerAction {
     }
 
     /// What is done, for reports.
-    #[must_use]
     pub fn what(self) -> &'static str {
         match self {
             Self::Reload => "the model was reloaded",

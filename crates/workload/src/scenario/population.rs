@@ -77,7 +77,6 @@ impl Load {
     }
 
     /// Whether a worker begins no more passes that has begun so many, when this much time has passed since the run began.
-    #[must_use]
     pub fn is_done(&self, elapsed: Duration, passes: u64) -> bool {
         self.iterations.is_some_and(|most| passes >= most.get())
             || self.duration_s.is_some_and(|limit| elapsed >= Duration::from_secs(limit.get()))
@@ -98,13 +97,11 @@ pub struct Contexts {
 
 impl Contexts {
     /// How many contexts a worker has.
-    #[must_use]
     pub fn count(&self) -> u32 {
         self.common + self.rare
     }
 
     /// To which of them passes go.
-    #[must_use]
     pub fn used(&self) -> Drawn {
         let Self { common, rare, rare_probability: Probability(odds) } = *self;
         Drawn { common: common > 0 && odds < 1.0, rare: rare > 0 && odds > 0.0 }
@@ -140,7 +137,6 @@ pub struct Drawn {
 
 impl Drawn {
     /// Whether it is drawn at all.
-    #[must_use]
     pub fn anywhere(self) -> bool {
         self.common || self.rare
     }
@@ -239,7 +235,6 @@ impl Elements {
 
 impl Values {
     /// The smallest one and the largest one.
-    #[must_use]
     pub fn extremes(&self) -> [i64; 2] {
         match &self.drawn {
             DrawnValues::Uniform(Uniform { min, max }) => [*min, *max],
@@ -322,20 +317,17 @@ pub struct Think {
 
 impl Sending {
     /// What the steps travel over.
-    #[must_use]
     pub fn transport(&self) -> Transport {
         self.transport.unwrap_or_default()
     }
 
     /// How the steps travel, in a few words.
-    #[must_use]
     pub fn travels(&self) -> String {
         let transport = self.transport();
         if transport.is_stream() { self.stream.to_string() } else { format!("a call per step ({transport})") }
     }
 
     /// How many steps may be unanswered at a time, where calls have no order but their answers'.
-    #[must_use]
     pub fn window(&self) -> Window {
         if self.transport().is_stream() { self.window } else { Window::Steps(NonZeroU32::MIN) }
     }
@@ -343,7 +335,6 @@ impl Sending {
 
 impl Population {
     /// Where a pattern is drawn: where it has a weight, and the contexts are used.
-    #[must_use]
     pub fn draws(&self, pattern: Pattern) -> Drawn {
         let used = self.contexts.used();
         let is_drawn = |weights: &Weights| self.can_be_drawn(pattern) && weights.of(pattern) > 0.0;
@@ -354,7 +345,6 @@ impl Population {
     }
 
     /// Whether a pattern with this trait is drawn anywhere.
-    #[must_use]
     pub fn draws_any(&self, its: Trait) -> bool {
         Pattern::ALL.into_iter().any(|pattern| pattern.has(its) && self.draws(pattern).anywhere())
     }

@@ -14,7 +14,6 @@ pub struct Key {
 
 impl Key {
     /// What it takes.
-    #[must_use]
     pub fn takes(&self) -> String {
         self.takes.replace("TRANSPORT", &Transport::listed("\""))
     }

@@ -36,7 +36,6 @@ table! {
 
 impl Percentile {
     /// The share, from 0 to 1.
-    #[must_use]
     pub fn share(self) -> f64 {
         *self.row()
     }

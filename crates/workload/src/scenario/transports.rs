@@ -24,14 +24,12 @@ impl Scenario {
     }
 
     /// The transports over which a step can go: those that an endpoint speaks.
-    #[must_use]
     pub fn transports(&self) -> Vec<Transport> {
         let is_spoken = |transport: &Transport| self.target.endpoint.speak(*transport);
         Transport::ALL.into_iter().filter(is_spoken).collect()
     }
 
     /// What says that a population's transport has no endpoint, if one has none.
-    #[must_use]
     pub fn lacks_an_endpoint(&self) -> Option<String> {
         let transport =
             self.populations.iter().map(|its| its.sending.transport()).find(|its| !self.target.endpoint.speak(*its))?;
@@ -59,7 +57,6 @@ impl Scenario {
     }
 
     /// Why the scenario cannot do what it is for if every step travels over this transport, if it cannot.
-    #[must_use]
     pub fn is_not_for(&self, transport: Transport) -> Option<String> {
         let mut over = self.clone();
         over.populations.iter_mut().for_each(|population| population.sending.transport = Some(transport));

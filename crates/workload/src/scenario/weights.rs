@@ -14,7 +14,6 @@ pub struct Weights([Weight; Pattern::ALL.len()]);
 
 impl Weights {
     /// The weight of one pattern.
-    #[must_use]
     pub fn of(&self, pattern: Pattern) -> f64 {
         self.0[pattern.index()].0
     }

@@ -16,7 +16,6 @@ const NUMBERS: [(&str, &str); 9] = [
 ];
 
 /// An error as serde words it, in words that need no Rust.
-#[must_use]
 pub fn plain(message: &str) -> String {
     let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
     if let Some(key) = message.strip_prefix("missing field ") {

@@ -47,7 +47,6 @@ impl Flaw {
     pub const UNREADABLE: &'static str = "Unable to parse '";
 
     /// What the refusal has to say; servers may say more.
-    #[must_use]
     pub fn refusal(self) -> &'static str {
         self.row().0
     }
@@ -59,7 +58,6 @@ impl Flaw {
     }
 
     /// Whether an error is its refusal.
-    #[must_use]
     pub fn is_refused_with(self, text: &str) -> bool {
         self.refusals().any(|refusal| text.contains(refusal))
     }

@@ -12,7 +12,6 @@ pub struct CorrelationId(pub NonZeroU64);
 
 impl CorrelationId {
     /// The ID as requests carry it. A number of 2^63 and more turns negative there.
-    #[must_use]
     pub fn on_the_wire(self, form: IdForm) -> WireId {
         match form {
             IdForm::Integer | IdForm::OneBit => WireId::Number(self.told(form).0.get().cast_signed()),
@@ -24,7 +23,6 @@ impl CorrelationId {
     }
 
     /// The ID as the server receives it, if that is a number.
-    #[must_use]
     pub fn told(self, form: IdForm) -> Self {
         if form != IdForm::OneBit {
             return self;
@@ -47,7 +45,6 @@ impl CorrelationId {
     }
 
     /// The ID as the server's messages have it.
-    #[must_use]
     pub fn written(self, form: IdForm) -> String {
         match form {
             IdForm::Integer | IdForm::OneBit => self.told(form).to_string(),
@@ -63,7 +60,6 @@ impl CorrelationId {
     ///
     /// # Panics
     /// When there are not that many; the blocks of a scenario are known to fit.
-    #[must_use]
     pub fn after(self, ids: u32) -> Self {
         Self(self.0.checked_add(ids.into()).expect("a scenario's blocks do not overflow"))
     }
@@ -121,7 +117,6 @@ fn alike(group: u64, member: u64) -> String {
 
 impl IdForm {
     /// Whether two IDs are made to be nearly the same.
-    #[must_use]
     pub fn makes_near(self, one: CorrelationId, other: CorrelationId) -> bool {
         let of = match self {
             Self::OneBit => 3,
@@ -133,13 +128,11 @@ impl IdForm {
     }
 
     /// Whether it is a text.
-    #[must_use]
     pub fn is_text(self) -> bool {
         !matches!(self, Self::Integer | Self::OneBit)
     }
 
     /// Whether a model that keeps its state by correlation ID may lawfully take two of them for one.
-    #[must_use]
     pub fn is_near(self) -> bool {
         matches!(self, Self::OneBit | Self::Alike | Self::Nul)
     }

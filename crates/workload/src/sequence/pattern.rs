@@ -127,25 +127,21 @@ pub enum Trait {
 
 impl Pattern {
     /// Its sequences, in the order in which they begin; never empty.
-    #[must_use]
     pub fn shapes(self) -> &'static [Shape] {
         self.row().0
     }
 
     /// Whether it has this trait.
-    #[must_use]
     pub fn has(self, its: Trait) -> bool {
         self.row().1.contains(&its)
     }
 
     /// Whether its first step has to find no sequence on its ID.
-    #[must_use]
     pub fn begins_without_start(self) -> bool {
         matches!(self.shapes()[0], Stray { .. })
     }
 
     /// The pattern's place in [`Pattern::ALL`].
-    #[must_use]
     pub fn index(self) -> usize {
         self as usize
     }
