@@ -105,7 +105,7 @@ fn measure(rounds: u32, name: &str, mut conversation: impl FnMut(&mut Writer)) {
     };
     let mut oracle = Oracle::new(rules, 1, 1, |_| (CorrelationId(NonZeroU64::MIN), IdForm::Integer));
     let mut writer = Writer { random: Seed(1).generator(0), at: 0, sequence: 0, events: Vec::new() };
-    let (mut requests, mut took, mut undetermined) = (0, Duration::ZERO, 0);
+    let (mut requests, mut took, mut unjudged) = (0, Duration::ZERO, 0);
     for _ in 0..rounds {
         (0..CONVERSATIONS).for_each(|_| conversation(&mut writer));
         let events = std::mem::take(&mut writer.events);
@@ -115,14 +115,14 @@ fn measure(rounds: u32, name: &str, mut conversation: impl FnMut(&mut Writer)) {
             let event = oracle.read(event);
             let ruling = oracle.observe(event);
             assert!(ruling.violations.is_empty(), "{:?}", ruling.violations);
-            undetermined += usize::from(ruling.settled.is_some_and(|settled| !settled.judged));
+            unjudged += usize::from(ruling.settled.is_some_and(|settled| !settled.judged));
         }
         took += began.elapsed();
     }
     let each = took.as_nanos() / requests as u128;
     #[expect(clippy::print_stdout, reason = "it is what it is for")]
     {
-        println!("{name}: {each} ns a request, {undetermined} of {requests} undetermined");
+        println!("{name}: {each} ns a request, {unjudged} of {requests} unjudged");
     }
 }
 

@@ -108,7 +108,7 @@ class Scratch(unittest.TestCase):
             self.assertEqual(told.getvalue(), "")
 
     @contextlib.contextmanager
-    def refused(self, *texts):
+    def rejected(self, *texts):
         """Has the body fail with one line that has these texts."""
         with contextlib.redirect_stderr(io.StringIO()), self.assertRaises(downloads.InstallError) as caught:
             yield
@@ -158,14 +158,14 @@ class Wheels(Scratch):
         damaged = next(path for path in self.kept() if path.name.startswith("small"))
         damaged.write_bytes(b"")
         self.take_network()
-        with self.refused("pip download of small 2.1 failed"):
+        with self.rejected("pip download of small 2.1 failed"):
             self.install("second")
 
-    def test_a_file_that_no_pin_names_is_refused_and_not_kept(self):
+    def test_a_file_that_no_pin_names_is_rejected_and_not_kept(self):
         write_wheel(self.index, "small", "2.1")
         with zipfile.ZipFile(self.index / "small-2.1-py3-none-any.whl", "a") as archive:
             archive.writestr("other.py", "")
-        with self.refused("pip download of large 1.0 and 1 more failed", "which is not the pinned one"):
+        with self.rejected("pip download of large 1.0 and 1 more failed", "which is not the pinned one"):
             self.install()
         self.assertEqual(self.kept(), [])
 
@@ -178,10 +178,10 @@ class Wheels(Scratch):
 
     def test_a_cache_that_is_no_folder_is_one_line(self):
         self.cache.write_text("a file")
-        with self.refused(downloads.VARIABLE, "where no files can be kept", "name another folder, or unset"):
+        with self.rejected(downloads.VARIABLE, "where no files can be kept", "name another folder, or unset"):
             self.install()
         self.change(**{downloads.VARIABLE: "cache"})
-        with self.refused("'cache', which is not an absolute path"):
+        with self.rejected("'cache', which is not an absolute path"):
             self.install()
 
     def test_what_a_killed_process_left_is_removed(self):
@@ -248,12 +248,12 @@ class Debian(Scratch):
         self.take_network()
         with self.said("from the cache"):
             self.content(version="1:2.0-1")
-        with self.refused("libx could not be downloaded (E: no network): install it with 'apt-get install libx'"):
+        with self.rejected("libx could not be downloaded (E: no network): install it with 'apt-get install libx'"):
             self.content(version="1:2.0-2")
 
     def test_a_file_that_apt_could_not_verify_is_not_taken(self):
         self.change(UNVERIFIED="Hash Sum mismatch")
-        with self.refused("libx could not be downloaded (E: Hash Sum mismatch): install it with 'apt-get install libx'"):
+        with self.rejected("libx could not be downloaded (E: Hash Sum mismatch): install it with 'apt-get install libx'"):
             self.content()
         self.assertEqual(list(self.cache.rglob("*.deb")), [])
 

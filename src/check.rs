@@ -247,7 +247,7 @@ fn result(
         pending: footer.map_or_else(|| PendingRequests::NotChecked { why: unknown() }, |footer| footer.pending.clone()),
         slots: footer.map_or_else(|| SlotCheck::not_checkable(unknown()), |footer| footer.slots.clone()),
         idle_limit: footer.and_then(|footer| footer.idle_limit.clone()).unwrap_or(IdleSearch::NotAsked),
-        passes: footer.map_or(0, |footer| footer.passes),
+        iterations: footer.map_or(0, |footer| footer.iterations),
         elapsed: footer.filter(|_| is_whole).map_or(covered, |footer| footer.elapsed),
         cpu_us: footer.map_or(0, |footer| share(footer.cpu_us, tally.total().requests, footer.counts.requests)),
         memory: footer.map_or(Memory::default(), |footer| footer.memory),

@@ -83,7 +83,7 @@ pub struct Header {
 pub struct Footer {
     /// What is in the file.
     pub kept: Kept,
-    /// From the start of the first pass to the end of the last stream.
+    /// From the start of the first iteration to the end of the last stream.
     pub elapsed: Duration,
     /// CPU time of the run's process, in µs.
     pub cpu_us: u64,
@@ -97,8 +97,8 @@ pub struct Footer {
     pub pending: PendingRequests,
     /// What the slots were like after it.
     pub slots: SlotCheck,
-    /// Passes that were finished.
-    pub passes: u64,
+    /// Iterations that were finished.
+    pub iterations: u64,
     /// What was found beside the events.
     pub violations: Vec<Violation>,
     /// What the run counted of each kind.
@@ -160,7 +160,7 @@ impl Footer {
             accounting: result.accounting.clone(),
             pending: result.pending.clone(),
             slots: result.slots.clone(),
-            passes: result.passes,
+            iterations: result.iterations,
             violations: result.beside.clone(),
             violations_by_kind: result.tally.violations.clone(),
             counts: result.tally.total(),

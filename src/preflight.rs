@@ -130,7 +130,7 @@ impl Preflight {
             ));
         }
         let has = |texts: bool| scenario.id_forms().any(|form| form.is_text() == texts);
-        // The real server does not refuse them: it tells the model whatever lies in memory, and can die of it.
+        // The real server does not reject them: it tells the model whatever lies in memory, and can die of it.
         let (told, other) = match self.model.told_ids {
             ToldIds::Integers if has(true) => ("integers", "texts"),
             ToldIds::Texts if has(false) => ("texts", "integers"),
@@ -153,7 +153,7 @@ impl Preflight {
             scenario.populations.iter().any(|population| population.sending.transport().is_stream());
         let streaming = match client.streams().await {
             // What else becomes of streams is for the run to tell.
-            Err(error) if !is_missing(&error) && !matches!(error, CallError::Refused(_)) => Ok(()),
+            Err(error) if !is_missing(&error) && !matches!(error, CallError::Rejected(_)) => Ok(()),
             streaming => streaming,
         };
         if let (Err(error), true) = (&streaming, sends_over_streams) {
@@ -258,7 +258,7 @@ async fn check_model(client: &Client, name: &str) -> Result<Option<CallError>, S
     match client.model_ready(name).await {
         Ok(true) => Ok(None),
         Err(error) if is_missing(&error) => Ok(Some(error)),
-        Ok(false) | Err(CallError::Refused(_)) => Err(match client.models().await {
+        Ok(false) | Err(CallError::Rejected(_)) => Err(match client.models().await {
             Ok(models) if models.iter().any(|model| model == name) => {
                 format!("the server has the model '{name}', and it is not ready")
             }
@@ -292,7 +292,7 @@ fn choose_tensors(
     batches: bool,
 ) -> Result<(TensorSpec, TensorSpec, Shape, Datatype), String> {
     let list = |tensors: &[TensorSpec]| tensors.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    let refuse = || {
+    let reject = || {
         Err(format!(
             "model '{model}' takes [{}] and gives [{}]: the tool needs one input and an output of the same shape, of at most \
              {ELEMENTS_MAX} elements, and of the same type, one of {}",
@@ -305,7 +305,7 @@ fn choose_tensors(
         [output] => Some(output),
         _ => outputs.iter().find(|output| output.name == "OUTPUT"),
     };
-    let ([input], Some(output)) = (inputs.as_slice(), output) else { return refuse() };
+    let ([input], Some(output)) = (inputs.as_slice(), output) else { return reject() };
     if input.datatype == BF16 {
         return Err(format!(
             "model '{model}' takes {input}, and sums of {BF16} are exact up to 256 alone, which is too little to tell answers apart: take \
@@ -315,7 +315,7 @@ fn choose_tensors(
     let datatype = Datatype::named(&input.datatype).filter(|_| input.datatype == output.datatype);
     match (Shape::common(input, output, batches), datatype) {
         (Some(shape), Some(datatype)) => Ok((input.clone(), output.clone(), shape, datatype)),
-        _ => refuse(),
+        _ => reject(),
     }
 }
 
@@ -376,7 +376,7 @@ fn calls(scenario: &Scenario) -> Vec<Note> {
     let mut notes = Vec::new();
     if of_calls().any(|population| population.sending.window.has_room(1)) {
         notes.push(
-            "window is 1 where steps are calls of their own: nothing orders two calls but the answer to the first"
+            "window is 1 where steps are calls of their own: nothing orders two calls but the response to the first"
                 .into(),
         );
     }
@@ -394,7 +394,7 @@ fn sends_after_answers(scenario: &Scenario, model: &Model) -> Option<Note> {
     let why = model.mixes_pipelined.as_ref().filter(|_| !model.arithmetic.answers.are_iterative())?;
     scenario.populations.iter().any(|population| population.sending.reuse == Reuse::Pipelined).then(|| {
         format!(
-            "reuse is after-answer: {why}, so it may keep state by correlation ID, and a START sent before the END's answer \
+            "reuse is after-response: {why}, so it may keep state by correlation ID, and a START sent before the END's answer \
              could lawfully be mixed with its predecessor"
         )
         .into()

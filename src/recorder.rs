@@ -33,8 +33,8 @@ pub struct Counts {
     pub requests: u64,
     /// Requests that the server executed.
     pub completed: u64,
-    /// Requests that the server refused: for want of START, for a flaw, or because a time limit passed.
-    pub refused: u64,
+    /// Requests that the server rejected: for want of START, for a flaw, or because a time limit passed.
+    pub rejected: u64,
     /// Of these, those whose time limit passed.
     #[serde(default)]
     pub expired: u64,
@@ -42,25 +42,25 @@ pub struct Counts {
     pub failed: u64,
     /// Requests of which it is not known whether the server executed them.
     pub indeterminate: u64,
-    /// Answers whose sum or refusal was not determined, and so could not be judged.
-    pub undetermined: u64,
+    /// Answers whose sum or rejection was not determined, and so could not be judged.
+    pub unjudged: u64,
     /// Sequences begun.
     pub sequences: u64,
-    /// Sequences each of whose steps was executed, or refused where it had to be.
-    pub sequences_as_planned: u64,
+    /// Sequences each of whose steps was executed, or rejected where it had to be.
+    pub sequences_as_designed: u64,
 }
 
 impl Counts {
     fn add(&mut self, other: &Self) {
         self.requests += other.requests;
         self.completed += other.completed;
-        self.refused += other.refused;
+        self.rejected += other.rejected;
         self.expired += other.expired;
         self.failed += other.failed;
         self.indeterminate += other.indeterminate;
-        self.undetermined += other.undetermined;
+        self.unjudged += other.unjudged;
         self.sequences += other.sequences;
-        self.sequences_as_planned += other.sequences_as_planned;
+        self.sequences_as_designed += other.sequences_as_designed;
     }
 
     /// How many requests were sent, and answered.
@@ -70,7 +70,7 @@ impl Counts {
 
     /// Requests that were answered in whatever way.
     pub fn answered(&self) -> u64 {
-        self.completed + self.refused + self.failed
+        self.completed + self.rejected + self.failed
     }
 }
 
@@ -133,9 +133,9 @@ impl Times {
 /// The times of a population's sequences.
 #[derive(Clone, Debug, Default)]
 pub struct Waits {
-    /// From sending a sequence's first step to the answer to its last.
+    /// From sending a sequence's first step to the response to its last.
     pub sequence: Times,
-    /// From sending a START, or from the answer before it on its stream where that came later, to its answer.
+    /// From sending a START, or from the response before it on its stream where that came later, to its response.
     pub slot: Times,
 }
 
@@ -144,11 +144,11 @@ pub struct Waits {
 pub struct Tally {
     /// Counts by pattern, in the order of [`Pattern::ALL`].
     pub patterns: [Counts; Pattern::ALL.len()],
-    /// From sending a step to its answer.
+    /// From sending a step to its response.
     pub step: Times,
-    /// From sending a sequence's first step to the answer to its last.
+    /// From sending a sequence's first step to the response to its last.
     pub sequence: Times,
-    /// From sending a START, or from the answer before it on its stream where that came later, to its answer.
+    /// From sending a START, or from the response before it on its stream where that came later, to its response.
     pub slot_wait: Times,
     /// The same of each population, where there are several.
     pub populations: Vec<Waits>,
@@ -158,11 +158,11 @@ pub struct Tally {
     pub slow: u64,
     /// Whether a stream was cut, so that the server's counts are bounded and not determined.
     pub cut: bool,
-    /// Whether a context lost an answer and had no later request executed. The server may have stopped answering every client.
+    /// Whether a context lost a response and had no later request executed. The server may have stopped answering every client.
     pub stuck: bool,
     /// How often each claim was reached.
     pub reached: Claims,
-    /// By what they were taken for the refusal of: the first error in words that are not known.
+    /// By what they were taken for the rejection of: the first error in words that are not known.
     pub other_words: BTreeMap<&'static str, String>,
 }
 
@@ -246,12 +246,12 @@ struct Context {
     /// Until when the client did not read.
     read_on: Nanos,
     /// Whether each step so far had the outcome that was planned.
-    as_planned: bool,
+    as_designed: bool,
     pattern: Option<Pattern>,
 }
 
 impl Recorder {
-    /// A recorder for all the contexts of a scenario; an answer that takes longer than `threshold` is counted.
+    /// A recorder for all the contexts of a scenario; a response that takes longer than `threshold` is counted.
     pub(crate) fn of(scenario: &Scenario, rules: Rules, threshold: Option<Duration>) -> Self {
         let (workers, contexts_per_worker) = (scenario.workers(), scenario.most_contexts());
         let id = |ContextId { worker, context }| (correlation_id(scenario, worker, context), scenario.id_form(worker));
@@ -329,25 +329,25 @@ impl Recorder {
         let counts = &mut self.tally.patterns[step.pattern.index()];
         match outcome {
             Outcome::Completed => counts.completed += 1,
-            Outcome::Refused => counts.refused += 1,
+            Outcome::Rejected => counts.rejected += 1,
             Outcome::Expired => {
-                counts.refused += 1;
+                counts.rejected += 1;
                 counts.expired += 1;
             }
             Outcome::Failed => counts.failed += 1,
             Outcome::Indeterminate => counts.indeterminate += 1,
         }
-        counts.undetermined += u64::from(!judged);
-        let planned = if step.is_to_be_refused() { Outcome::Refused } else { Outcome::Completed };
+        counts.unjudged += u64::from(!judged);
+        let planned = if step.is_to_be_rejected() { Outcome::Rejected } else { Outcome::Completed };
         let begun = &mut self.contexts[index];
         if step.is_first() {
             begun.first_sent = sent_at;
-            begun.as_planned = true;
+            begun.as_designed = true;
         }
         if outcome == Outcome::Completed {
             begun.executed = begun.executed.max(Some(step.request));
         }
-        begun.as_planned &= outcome == planned;
+        begun.as_designed &= outcome == planned;
         if outcome == Outcome::Indeterminate {
             return;
         }
@@ -364,8 +364,8 @@ impl Recorder {
             }
         }
         begun.previous_answer = at;
-        if step.is_last() && begun.as_planned {
-            counts.sequences_as_planned += 1;
+        if step.is_last() && begun.as_designed {
+            counts.sequences_as_designed += 1;
             self.tally.sequence.record(begun.first_sent, at);
             if let Some(waits) = self.tally.populations.get_mut(begun.population) {
                 waits.sequence.record(begun.first_sent, at);
@@ -373,7 +373,7 @@ impl Recorder {
         }
     }
 
-    /// Cuts every stream that waits for answers, because the run does not wait any longer.
+    /// Cuts every stream that waits for responses, because the run does not wait any longer.
     pub(crate) fn interrupt(&mut self, at: Nanos) {
         for (context, lane) in self.oracle.waiting_streams().collect::<Vec<_>>() {
             self.record(Event { at, context, lane, kind: EventKind::Cut(Cut::Interrupted) });

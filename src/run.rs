@@ -9,8 +9,8 @@ mod during;
 mod gate;
 mod health;
 mod held_up;
+mod iterations;
 mod out;
-mod passes;
 mod phases;
 mod progress;
 mod resources;
@@ -74,7 +74,7 @@ pub struct Setup {
     pub recording: Option<HistoryPlan>,
     /// How the server is restarted, where a scenario does that.
     pub restart: Option<Restart>,
-    /// This tool's executable, for the pattern `kill-client`; none where it is not known, and then the pattern is refused.
+    /// This tool's executable, for the pattern `kill-client`; none where it is not known, and then the pattern is rejected.
     pub program: Option<PathBuf>,
     /// Where the server's memory is read, if anywhere.
     pub server_memory: Option<MemorySource>,
@@ -132,15 +132,15 @@ pub struct RunResult {
     pub beside: Vec<Violation>,
     /// What the server's own counts say.
     pub accounting: Accounting,
-    /// Passes that were finished.
-    pub passes: u64,
+    /// Iterations that were finished.
+    pub iterations: u64,
     /// Whether requests were still pending in the server after it.
     pub pending: PendingRequests,
     /// What the model's slots were like after it.
     pub slots: SlotCheck,
     /// What idle limit the server really keeps.
     pub idle_limit: IdleSearch,
-    /// From the start of the first pass to the end of the last stream.
+    /// From the start of the first iteration to the end of the last stream.
     pub elapsed: Duration,
     /// CPU time of this process for the run, the making of its connections included, in µs.
     pub cpu_us: u64,

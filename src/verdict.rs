@@ -41,7 +41,7 @@ pub(crate) enum Doubt {
     /// Too many answers could not be judged.
     Unjudged {
         /// Answers that could not be judged.
-        undetermined: u64,
+        unjudged: u64,
         answered: u64,
     },
     /// Too many requests got no answer.
@@ -124,18 +124,18 @@ impl Judged<'_> {
     pub(crate) fn doubts(&self) -> Vec<Doubt> {
         let RunResult { interrupted, broken_off, tally, .. } = self.result;
         let total = tally.total();
-        let (answered, undetermined) = (total.answered(), total.undetermined);
+        let (answered, unjudged) = (total.answered(), total.unjudged);
         let mut doubts = Vec::new();
         if *interrupted == Interrupted(true) {
             doubts.push(Doubt::Interrupted);
         }
         doubts.extend(broken_off.clone().map(Doubt::BrokenOff));
         // What the client cuts short by itself does not run to its end.
-        let none_ended = total.sequences_as_planned == 0 && !tally.cut;
-        if none_ended || answered <= undetermined {
+        let none_ended = total.sequences_as_designed == 0 && !tally.cut;
+        if none_ended || answered <= unjudged {
             doubts.push(Doubt::NothingJudged);
         } else if self.unjudged_percent() > UNJUDGED_PERCENT_MAX {
-            doubts.push(Doubt::Unjudged { undetermined, answered });
+            doubts.push(Doubt::Unjudged { unjudged, answered });
         }
         let unanswered = total.requests.saturating_sub(answered);
         if unanswered * 100 > total.requests * UNANSWERED_PERCENT_MAX {
@@ -152,13 +152,13 @@ impl Judged<'_> {
 
     /// Whether the run is as large as its scenario, so that a claim that it did not reach is a doubt.
     pub(crate) fn are_claims_required(&self) -> bool {
-        self.result.passes >= self.scenario.claims_from
+        self.result.iterations >= self.scenario.claims_from
     }
 
     /// The share of the answers of which more than one was lawful, in percent.
     pub(crate) fn unjudged_percent(&self) -> u64 {
         let total = self.result.tally.total();
-        (total.undetermined * 100).checked_div(total.answered()).unwrap_or(0)
+        (total.unjudged * 100).checked_div(total.answered()).unwrap_or(0)
     }
 
     /// All claims, and how far the run came with them.

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_read_or_refused_with_what_is_wrong() {
+    fn a_list_is_read_or_rejected_with_what_is_wrong() {
         let two = Planted::read_list("crash:once@17, off-by-one:0.25").expect("two faults");
         let when: Vec<_> = two.iter().map(|planted| planted.when).collect();
         assert_eq!(when, [When::Once(17), When::Probability(0.25)]);

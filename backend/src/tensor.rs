@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_its_shape_or_type_is_refused() {
+    fn what_does_not_fit_its_shape_or_type_is_rejected() {
         let tensor = |name: &str, shape: &[i64], data: &[u8]| Tensor {
             datatype: Datatype::of_name(name).expect("a type"),
             shape: shape.into(),

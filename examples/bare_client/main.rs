@@ -40,7 +40,7 @@ struct Args {
     /// Workers
     #[arg(short = 't', long, value_name = "N")]
     concurrency: NonZeroU32,
-    /// Passes of each worker
+    /// Iterations of each worker
     #[arg(short, long, value_name = "N")]
     iterations: NonZeroU64,
     /// The seed of the plan
@@ -61,7 +61,7 @@ struct Args {
     /// A scenario file (TOML) [default: the built-in l0-sequence-stress]
     #[arg(long, value_name = "FILE")]
     scenario: Option<PathBuf>,
-    /// Send the second sequence of a pass when the first one was answered, on a stream of its own
+    /// Send the second sequence of an iteration when the first one was answered, on a stream of its own
     #[arg(long)]
     after_answer: bool,
 }
@@ -71,7 +71,7 @@ struct Args {
 struct Job {
     scenario: Scenario,
     seed: Seed,
-    passes: u64,
+    iterations: u64,
     after_answer: bool,
     endpoint: Endpoint,
     transport: Transport,
@@ -162,7 +162,7 @@ fn job(args: Args) -> Result<Job, String> {
     Ok(Job {
         scenario,
         seed: Seed(args.random_seed),
-        passes: args.iterations.get(),
+        iterations: args.iterations.get(),
         after_answer: args.after_answer,
         tls: args.url.scheme.is_secured().then(|| tls::Tls::new(args.ca.as_deref(), protocol)).transpose()?,
         endpoint: args.url,
@@ -216,19 +216,20 @@ async fn run_worker(job: Arc<Job>, index: u32) -> Result<Counts, String> {
     }
     let mut counts = Counts::default();
     let mut begun = 0;
-    for _ in 0..job.passes {
-        let pass = plan.next_pass();
-        let id = correlation_id(&job.scenario, index, pass.context);
-        let at_once = if job.after_answer { 1 } else { pass.sequences.len() };
-        for sequences in pass.sequences.chunks(at_once) {
+    for _ in 0..job.iterations {
+        let iteration = plan.next_iteration();
+        let id = correlation_id(&job.scenario, index, iteration.context);
+        let at_once = if job.after_answer { 1 } else { iteration.sequences.len() };
+        for sequences in iteration.sequences.chunks(at_once) {
             let mut requests = Vec::new();
             for sequence in sequences {
-                let first = RequestId { worker: index, context: pass.context, sequence: begun, step: 0 };
+                let first = RequestId { worker: index, context: iteration.context, sequence: begun, step: 0 };
                 requests.extend(steps(id, first, sequence));
                 begun += 1;
             }
             counts.requests += requests.len() as u64;
-            let exchange = clients[pass.context as usize].exchange(&job.scenario.target.model, requests, &mut counts);
+            let exchange =
+                clients[iteration.context as usize].exchange(&job.scenario.target.model, requests, &mut counts);
             tokio::time::timeout(LIMIT, exchange)
                 .await
                 .map_err(|_| format!("a sequence was not done after {} s", LIMIT.as_secs()))??;

@@ -32,7 +32,7 @@ pub(crate) struct Soaked {
     pub(crate) requests: u64,
     pub(crate) runs: u64,
     /// Answers that could not be judged.
-    pub(crate) undetermined: u64,
+    pub(crate) unjudged: u64,
     /// Runs after which the slots were counted.
     pub(crate) slots_counted: u64,
     /// Requests by scenario and model.
@@ -112,7 +112,7 @@ fn one(
             sent.fetch_add(total.requests, Relaxed);
             soaked.requests += total.requests;
             soaked.runs += 1;
-            soaked.undetermined += total.undetermined;
+            soaked.unjudged += total.unjudged;
             match &result.slots.finding {
                 SlotFinding::AllThere { .. } => soaked.slots_counted += 1,
                 finding => eprintln!("{name}: the slots: {finding:?}"),
@@ -130,9 +130,9 @@ fn one(
 impl Soaked {
     /// What it came to, a line each; at the end what was accused.
     pub(crate) fn told(&self) -> String {
-        let Self { requests, runs, undetermined, slots_counted, seconds, .. } = self;
+        let Self { requests, runs, unjudged, slots_counted, seconds, .. } = self;
         let mut told = format!(
-            "{requests} requests in {runs} runs and {seconds} s, {undetermined} of them answered with what was not determined; \
+            "{requests} requests in {runs} runs and {seconds} s, {unjudged} of them answered with what was not determined; \
              the slots counted after {slots_counted} runs; {} violations",
             self.accused.len()
         );

@@ -175,7 +175,7 @@ impl Table<'_> {
              ([DIAGNOSIS.md](DIAGNOSIS.md)). *Smallest* is how many requests are left when what was sent is shrunk with the \
              fault always there (≤ where the trials were used up).\n\nThe *plain checker* compares, after the fact, each \
              answer with the running sum, in the order of its stream, as Triton's own L0_sequence_stress does: it fails at \
-             the first that differs, is an error or cannot be read, or where a step without START is not refused; without an \
+             the first that differs, is an error or cannot be read, or where a step without START is not rejected; without an \
              answer it hangs, because it has no time limit. It does not look at patterns that L0 does not have, nor at a context \
              after the client cut a stream of it.\n",
             self.took.as_secs() / 60,

@@ -21,7 +21,7 @@ from .rounds import add_options as add_round_options
 QUICK = QUICK_ROUNDS
 OURS, BARE, ANALYZER = "sequence-stress", "bare client", "perf_analyzer"
 # Far from the correlation IDs of the scenario, which begin at 1. Where the range has no end, perf_analyzer 2.50 uses a random end and
-# often refuses the range.
+# often rejects the range.
 ANALYZER_IDS = "1000000000:2000000000"
 
 

@@ -25,14 +25,14 @@ ROWS = [
     ("leak-slot-at-disconnect", "reset", 0.003),
     ("orphan-at-cancel", "cancel-restart", 0.005),
     ("drop-response:once@9950", None, None),
-    ("lose-final-answers", "half-close", None),
+    ("lose-final-responses", "half-close", None),
     ("keep-state:once@620", None, None),
     ("accept-no-start", "no-start", None),
     ("wrong-error-text", "no-start", None),
     ("reap-early", "pause", None),
     ("count-twice", None, 0),
 ]
-ALWAYS = ["off-by-one", "reset-state", "keep-state", "swap-states", "execute-twice", "refuse-mid-sequence", "out-of-order", "close-stream"]
+ALWAYS = ["off-by-one", "reset-state", "keep-state", "swap-states", "execute-twice", "reject-mid-sequence", "out-of-order", "close-stream"]
 QUICK = {"runs": 1, "fault": ["off-by-one"], "time_limit": 60}
 
 

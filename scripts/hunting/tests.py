@@ -144,7 +144,7 @@ class Array:
 
 
 class Scripts(unittest.TestCase):
-    """How an exported script judges a response, without a server: one of a finding, which has an undetermined response."""
+    """How an exported script judges a response, without a server: one of a finding, which has an unjudged response."""
 
     def judged(self, seen, expect):
         numpy = types.ModuleType("numpy")
@@ -175,10 +175,10 @@ class Scripts(unittest.TestCase):
         self.assertFalse(self.judged(None, 5))
 
     def test_an_error_is_right_only_where_it_may_come(self):
-        refusal = Exception("[400] inference request must specify the START flag on the first request")
-        self.assertTrue(self.judged(refusal, None))
-        self.assertTrue(self.judged(refusal, ("must specify the START flag",)))
-        self.assertFalse(self.judged(refusal, 5))
+        rejection = Exception("[400] inference request must specify the START flag on the first request")
+        self.assertTrue(self.judged(rejection, None))
+        self.assertTrue(self.judged(rejection, ("must specify the START flag",)))
+        self.assertFalse(self.judged(rejection, 5))
         self.assertFalse(self.judged(Exception("other"), None))
 
 
@@ -398,7 +398,7 @@ class Hunts(unittest.TestCase):
         self.assertEqual(dict(hunt.coverage), {("2", "m"): {"valid": 1}})
         self.assertIn("- 1: no server 1", text)
 
-    def test_a_run_that_is_refused_is_told(self):
+    def test_a_run_that_is_rejected_is_told(self):
         _, text = self.hunt(FakeTool(tool.Ran(2, "line 3: no such key", True), finds=False))
         self.assertIn("exit code 2: line 3: no such key", text)
 

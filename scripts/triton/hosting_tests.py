@@ -192,7 +192,7 @@ class LeftOut(Repository):
             ],
         )
 
-    def test_a_folder_that_is_no_repository_is_refused(self):
+    def test_a_folder_that_is_no_repository_is_rejected(self):
         for folder, words in [(self.given / "no", "No such file"), (self.given, "it has no folders")]:
             with self.assertRaisesRegex(hosting.HostingError, words):
                 hosting.Hosting(folder)
@@ -207,11 +207,11 @@ class LeftOut(Repository):
 
 
 class Runtimes(unittest.TestCase):
-    def test_one_of_another_python_is_refused(self):
+    def test_one_of_another_python_is_rejected(self):
         python = ([str(hosting.runtimes.DEBIAN_PYTHON)], {"PYTHONPATH": "/a", "LD_LIBRARY_PATH": "/b:/c"})
         with mock.patch.object(hosting.runtimes, "python_of", lambda *_, **__: python):
-            refused = self.assertRaisesRegex(install.InstallError, "it comes from Debian for Python 2.7, and with-triton runs with 3")
-            with mock.patch.object(hosting.runtimes, "debian_python_version", lambda: "2.7"), refused:
+            rejected = self.assertRaisesRegex(install.InstallError, "it comes from Debian for Python 2.7, and with-triton runs with 3")
+            with mock.patch.object(hosting.runtimes, "debian_python_version", lambda: "2.7"), rejected:
                 hosting.Runtime("torch")
             with mock.patch.object(hosting.runtimes, "debian_python_version", lambda: install.PYTHON_VERSION):
                 runtime = hosting.Runtime("torch")
@@ -366,13 +366,13 @@ class Host(unittest.TestCase):
         host.graph.run = mock.Mock(side_effect=RuntimeError("out of order"))
         self.assertEqual([response.error for response in host.execute([Request(1, 7), Request(2, 8)])], ["RuntimeError: out of order"] * 2)
 
-    def test_a_file_with_other_tensors_is_refused(self):
+    def test_a_file_with_other_tensors_is_rejected(self):
         class Other(Sum):
             def __init__(self, file, inputs, outputs):
                 super().__init__(file, ["X"], outputs)
 
-        refused = self.assertRaisesRegex(ValueError, "the configuration has the inputs INPUT, the model's file X")
-        with mock.patch.dict(globals(), {"Sum": Other}), refused:
+        rejected = self.assertRaisesRegex(ValueError, "the configuration has the inputs INPUT, the model's file X")
+        with mock.patch.dict(globals(), {"Sum": Other}), rejected:
             self.host()
 
     def test_a_control_that_the_file_has_not_is_not_given_to_it(self):

@@ -58,7 +58,7 @@ def described(messages, config, folder):
         # TorchScript knows its inputs by their places, which are in their names.
         "inputs": listed(sorted(tensors.items(), key=lambda tensor: place(tensor[0])), batch),
         "outputs": listed(outputs.items(), batch),
-        "refused": None,
+        "rejected": None,
     }
 
 

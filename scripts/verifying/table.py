@@ -14,7 +14,7 @@ SECONDS = 1800
 SHOWN = 300
 # What is skipped by all runtimes is not known to be right.
 NOT_TRIED = 2
-COLUMNS = ["passed", "failed", "skipped", "refused"]
+COLUMNS = ["passed", "failed", "skipped", "rejected"]
 
 
 def verify(models, options):
@@ -22,12 +22,12 @@ def verify(models, options):
     models = [model for model in models if options.only in model["name"]]
     if not models:
         raise install.InstallError(f"no model has '{options.only}' in its name")
-    results = [(model, "none", "refused", model["refused"]) for model in models if model["refused"]]
+    results = [(model, "none", "rejected", model["rejected"]) for model in models if model["rejected"]]
     # What is installed is installed by one after the other, what is run is run at once.
     tasks = []
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for name, runtime in runtimes.RUNTIMES.items():
-            of_runtime = [model for model in models if model["format"] in runtime.formats and not model["refused"]]
+            of_runtime = [model for model in models if model["format"] in runtime.formats and not model["rejected"]]
             if of_runtime:
                 python = python_of(name, options)
                 tasks.append(pool.submit(run, name, python, of_runtime))
@@ -115,7 +115,7 @@ def print_table(models, results, details):
 def verdict(models, results):
     """The last lines, and the exit code."""
     total = collections.Counter(what for _, _, what, _ in results)
-    settled = {model["name"] for model, _, what, _ in results if what in ("passed", "refused")}
+    settled = {model["name"] for model, _, what, _ in results if what in ("passed", "rejected")}
     unproven = [model["name"] for model in models if model["name"] not in settled]
     if unproven:
         print(f"passed by no runtime: {len(unproven)} models, such as {unproven[0]}")

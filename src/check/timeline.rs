@@ -50,7 +50,7 @@ impl Timeline {
         self.gaps
     }
 
-    /// Refuses an entry that no run writes.
+    /// Rejects an entry that no run writes.
     pub(super) fn check(&mut self, entry: &Entry) -> Result<(), String> {
         let ContextId { worker, context } = entry.context;
         if worker >= self.scenario.workers() || context >= self.scenario.population_of(worker).contexts.count() {

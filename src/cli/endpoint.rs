@@ -124,7 +124,7 @@ pub struct EndpointArgs {
 }
 
 impl EndpointArgs {
-    /// Takes in what the environment says, and refuses what does not go together.
+    /// Takes in what the environment says, and rejects what does not go together.
     pub(super) fn complete(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         self.url.append(&mut self.endpoint);
         self.check_embedding(matches.contains_id("reference server"))?;
@@ -182,7 +182,7 @@ impl EndpointArgs {
         Ok(())
     }
 
-    /// Refuses what the embedded server's model does not have, and returns what does nothing, a sentence each.
+    /// Rejects what the embedded server's model does not have, and returns what does nothing, a sentence each.
     ///
     /// # Errors
     /// What does not go together, in one line.
@@ -197,7 +197,7 @@ impl EndpointArgs {
         self.server.check(model, &[strategy])
     }
 
-    /// Refuses what does not go together with an embedded server, or without one.
+    /// Rejects what does not go together with an embedded server, or without one.
     fn check_embedding(&self, configures_server: bool) -> Result<(), clap::Error> {
         let conflict = |text| Err(Cli::command().error(ErrorKind::ArgumentConflict, text));
         if self.embedded && !self.url.is_empty() {

@@ -75,7 +75,7 @@ impl ServerArgs {
         }
     }
 
-    /// Refuses options of a strategy that none of these models has, and returns what does nothing besides, a sentence each:
+    /// Rejects options of a strategy that none of these models has, and returns what does nothing besides, a sentence each:
     /// a script may well give `--fault-hold` to runs with a fault and without.
     pub(super) fn check(&self, models: &str, strategies: &[Strategy]) -> Result<Vec<String>, String> {
         let has = |strategy| strategies.contains(&strategy);

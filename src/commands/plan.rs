@@ -7,12 +7,12 @@ use super::{Failure, output::say_error, resolve};
 use crate::cli::PlanArgs;
 use workload::plan::WorkerPlan;
 
-/// Prints the plan, a JSON line for each pass, worker by worker.
+/// Prints the plan, a JSON line for each iteration, worker by worker.
 pub(super) fn print(args: &PlanArgs) -> Result<u8, Failure> {
     let (_, scenario, seed) = resolve(args, args.overrides())?;
     if scenario.populations.iter().any(|population| population.load.iterations.is_none()) {
         return Err(Failure::wrong_input(
-            "the scenario has no load.iterations, so its plan has no end: give a number of passes with -i",
+            "the scenario has no load.iterations, so its plan has no end: give a number of iterations with -i",
         ));
     }
     if args.random_seed.is_none() {
@@ -24,7 +24,7 @@ pub(super) fn print(args: &PlanArgs) -> Result<u8, Failure> {
             let mut plan = WorkerPlan::new(&scenario, seed, worker);
             let iterations = scenario.population_of(worker).load.iterations.map_or(0, NonZeroU64::get);
             for _ in 0..iterations {
-                serde_json::to_writer(&mut out, &plan.next_pass())?;
+                serde_json::to_writer(&mut out, &plan.next_iteration())?;
                 writeln!(out)?;
             }
         }

@@ -76,13 +76,13 @@ impl Display {
 #[expect(clippy::cast_precision_loss)]
 fn share_done(scenario: &Scenario, progress: &Progress) -> f64 {
     let loads = || scenario.populations.iter().map(|population| &population.load);
-    let passes = |load: &Load| load.iterations.map(|each| each.get() as f64 * f64::from(load.workers.get()));
+    let iterations = |load: &Load| load.iterations.map(|each| each.get() as f64 * f64::from(load.workers.get()));
     // Where one has no count the time alone tells.
-    let all: Option<f64> = loads().map(passes).sum();
-    // Where sequences of a million steps are among short ones few passes are left when most of the run is: the steps tell more.
-    let steps = |population: &Population| Some(passes(&population.load)? * population.length.drawn.typical());
+    let all: Option<f64> = loads().map(iterations).sum();
+    // Where sequences of a million steps are among short ones few iterations are left when most of the run is: the steps tell more.
+    let steps = |population: &Population| Some(iterations(&population.load)? * population.length.drawn.typical());
     let all_steps: Option<f64> = scenario.populations.iter().map(steps).sum();
-    let by_passes = all.map_or(0.0, |all| progress.passes as f64 / all);
+    let by_passes = all.map_or(0.0, |all| progress.iterations as f64 / all);
     let by_steps = all_steps.map_or(0.0, |all| progress.requests as f64 / all);
     let by_count = if scenario.populations.len() > 1 { by_passes.min(by_steps) } else { by_passes };
     let seconds = loads().filter_map(|load| load.duration_s).max();
@@ -152,7 +152,7 @@ mod tests {
     fn a_line_tells_what_was_done_and_what_is_left() {
         let progress = Progress {
             elapsed: Duration::from_secs(10),
-            passes: 400,
+            iterations: 400,
             requests: 6000,
             answered: 5900,
             completed: 5900,
@@ -170,7 +170,7 @@ mod tests {
         let mut several = load(200, 0);
         several.populations.push(Population { name: "long".to_owned(), ..long });
         several.populations[1].length.drawn = Distribution::Constant(100_000);
-        let progress = Progress { passes: 1600, requests: 82_560, ..progress };
+        let progress = Progress { iterations: 1600, requests: 82_560, ..progress };
         assert_eq!(left(&several, &progress), "90 s left");
         let many = Progress { requests: 99_999_999_999, violations: 9_999_999, ..progress };
         assert!(in_short(&load(200, 0), &many, 999_999.0).len() < 79);

@@ -22,14 +22,14 @@ pub(super) fn repository(args: &RepositoryArgs) -> Result<u8, Failure> {
                 let models = counted(made.models.len() as u64, "model");
                 writeln!(out, "wrote {models} into '{}': {}", folder.display(), by_backend(&made.models))
             });
-            say_refused(&made);
+            say_rejected(&made);
             if !make_plans(folder, &made.models, say_error) {
                 return Ok(COULD_NOT_TEST);
             }
         }
         _ => {
             print(|out| made.models.iter().try_for_each(|model| writeln!(out, "{}", line(model))));
-            say_refused(&made);
+            say_rejected(&made);
         }
     }
     Ok(0)
@@ -64,8 +64,8 @@ fn say_unused(args: &RepositoryArgs, models: &[Written]) {
 }
 
 /// Says what there is none of, a line for each reason.
-fn say_refused(made: &Made) {
-    for ((backend, reason), count) in &made.refused {
+fn say_rejected(made: &Made) {
+    for ((backend, reason), count) in &made.rejected {
         say_error(&format!("left out: {} of {backend}: {reason}", counted(*count as u64, "model")));
     }
 }

@@ -163,13 +163,13 @@ fn show_each_step() {
 /// The words that say how much is sent, and what else a run's flags say of it.
 fn load_words(args: &StressArgs, scenario: &Scenario) -> Vec<String> {
     // Of several populations each has its own numbers, which only flags replace.
-    let (workers, passes) = match &scenario.populations[..] {
+    let (workers, iterations) = match &scenario.populations[..] {
         [alone] => (Some(alone.load.workers), alone.load.iterations),
         _ => (args.plan.concurrency, args.plan.iterations),
     };
     let words = [
         workers.map(|workers| format!("-t {workers}")),
-        passes.map(|passes| format!("-i {passes}")),
+        iterations.map(|iterations| format!("-i {iterations}")),
         args.duration.map(|seconds| format!("--duration {seconds}s")),
         args.response_limit.map(|limit| format!("--response-limit {}ms", limit.duration().as_millis())),
         args.require_claims.then(|| "--require-claims".to_owned()),

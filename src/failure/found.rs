@@ -9,7 +9,7 @@ use workload::{
     arithmetic::Arithmetic,
     conversation::{Act, Connection, Conversation, Lane, Transport},
     event::Nanos,
-    plan::{Manner, Pass, WorkerPlan},
+    plan::{Iteration, Manner, WorkerPlan},
     scenario::{Population, Scenario, Window},
     seed::Seed,
     sequence::{Pattern, RequestId, Trait},
@@ -77,7 +77,7 @@ impl Failure {
     }
 }
 
-/// The passes of a worker that are known to have begun, and those in between.
+/// The iterations of a worker that are known to have begun, and those in between.
 fn conversations(
     worker: u32,
     begun: &HashMap<u32, Nanos>,
@@ -90,8 +90,8 @@ fn conversations(
     let mut at = 0;
     let mut conversations = Vec::new();
     while next <= last && conversations.len() < CONVERSATIONS_MAX {
-        let pass = plan.next_pass();
-        let pass_has = u32::try_from(pass.sequences.len()).expect("a pass has one sequence or two");
+        let iteration = plan.next_iteration();
+        let pass_has = u32::try_from(iteration.sequences.len()).expect("an iteration has one sequence or two");
         let Some(behind) = next.checked_add(pass_has).filter(|_| next <= DRAWN_MAX) else { break };
         let sequences = next..behind;
         next = sequences.end;
@@ -101,9 +101,9 @@ fn conversations(
         // Where an event was lost it is as if it had begun with the one before it.
         at = sequences.clone().find_map(|sequence| begun.get(&sequence).copied()).unwrap_or(at);
         let accused_is_in = accused.is_some_and(|its| its.worker == worker && sequences.contains(&its.sequence));
-        let Pass { context, pattern, .. } = pass;
+        let Iteration { context, pattern, .. } = iteration;
         // What the worker did before it is over when it begins.
-        let acts = pass.acts(plan.sending(), run.manner);
+        let acts = iteration.acts(plan.sending(), run.manner);
         let acts = acts.into_iter().skip_while(|act| matches!(act, Act::Pause { .. })).collect();
         let mut its = Conversation { worker, context, pattern, at_us: at / 1000, accused: accused_is_in, acts };
         if run.scenario.populations.len() > 1 {

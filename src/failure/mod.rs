@@ -69,7 +69,7 @@ pub struct Accused {
 #[serde(rename_all = "kebab-case")]
 pub enum Due {
     /// An error that says that it was not executed.
-    Refusal,
+    Rejection,
     /// Any answer.
     Answer,
     /// This answer.
@@ -91,8 +91,8 @@ impl Accused {
     pub(super) fn of(violation: &Violation) -> Option<Self> {
         let step = violation.place.as_ref()?.step?;
         let due = match &violation.evidence {
-            Evidence::NotRefused { .. } | Evidence::Failed { has_to_be_refused: true, .. } => Some(Due::Refusal),
-            Evidence::Refused { .. } | Evidence::Failed { has_to_be_refused: false, .. } => Some(Due::Answer),
+            Evidence::NotRejected { .. } | Evidence::Failed { has_to_be_rejected: true, .. } => Some(Due::Rejection),
+            Evidence::Rejected { .. } | Evidence::Failed { has_to_be_rejected: false, .. } => Some(Due::Answer),
             Evidence::Sum { expected, .. } => match expected.as_slice() {
                 [expected] => Some(Due::Sum(*expected)),
                 _ => None,

@@ -185,7 +185,7 @@ fn what_a_bug_report_says_is_read_as_it_was_written() {
 }
 
 #[test]
-fn what_is_no_failure_file_is_refused() {
+fn what_is_no_failure_file_is_rejected() {
     let good = failure(vec![conversation(0, 0, 0, &["send 0 START END 1"])]).to_text();
     for (from, to, problem) in [
         ("sequence-stress-failure", "something", "its format is 'something' and not 'sequence-stress-failure'"),
@@ -261,8 +261,9 @@ fn is_pause(act: &Act) -> bool {
 fn scene(scenario: &Scenario, seed: Seed, sequences: u32) -> Scene {
     let first_steps = (0..scenario.workers()).flat_map(|worker| {
         let mut plan = WorkerPlan::new(scenario, seed, worker);
-        let passes = std::iter::repeat_with(move || plan.next_pass());
-        let contexts = passes.flat_map(|pass| pass.sequences.clone().into_iter().map(move |_| pass.context));
+        let iterations = std::iter::repeat_with(move || plan.next_iteration());
+        let contexts =
+            iterations.flat_map(|iteration| iteration.sequences.clone().into_iter().map(move |_| iteration.context));
         (0..sequences).zip(contexts).map(move |(sequence, context)| Begun {
             context: ContextId { worker, context },
             sequence,
@@ -294,16 +295,16 @@ fn a_failure_has_what_had_begun_by_then_at_its_time_and_knows_the_accused() {
     let accused: Vec<_> = failure.conversations.iter().filter(|its| its.accused).collect();
     let [accused] = accused.as_slice() else { panic!("{accused:?}") };
     assert_eq!(accused.worker, 3);
-    // A pass may have two sequences.
+    // An iteration may have two sequences.
     assert!((6_000_000..=7_000_010).contains(&accused.at_us), "{accused:?}");
     let mut plan = WorkerPlan::new(&scenario, Seed(42), 3);
     let mut sequences = 0;
-    let pass = std::iter::repeat_with(|| plan.next_pass()).find(|pass| {
-        sequences += pass.sequences.len();
+    let iteration = std::iter::repeat_with(|| plan.next_iteration()).find(|iteration| {
+        sequences += iteration.sequences.len();
         sequences > 7
     });
     let values = |acts: &[Act]| acts.iter().filter(|act| matches!(act, Act::Send { .. })).count();
-    let planned: usize = pass.expect("they do not end").sequences.iter().map(|its| its.values.len()).sum();
+    let planned: usize = iteration.expect("they do not end").sequences.iter().map(|its| its.values.len()).sum();
     assert_eq!(values(&accused.acts), planned);
     assert_eq!(found(&violation(9, "3-0-7-0"), &Scene::default()), None);
 }
@@ -323,7 +324,7 @@ fn of_several_populations_a_failure_has_what_each_did() {
         load.workers = 2
         length.constant = 4
         sending.window = 2
-        think = { step_ms.constant = 5, pass_ms.constant = 9 }
+        think = { step_ms.constant = 5, iteration_ms.constant = 9 }
         patterns = { common.valid = 1, rare.valid = 1 }
         [[population]]
         name = 'quick'
@@ -558,7 +559,7 @@ fn what_the_model_computes_is_kept_where_it_is_not_the_usual() {
         answers: workload::answers::Answers::Several(2),
         value_bits: Some(16),
     };
-    let accused = Some(Accused { step: 0, value: Datatype::Fp32.number(5), due: Some(Due::Refusal) });
+    let accused = Some(Accused { step: 0, value: Datatype::Fp32.number(5), due: Some(Due::Rejection) });
     let other = Failure { arithmetic, accused, ..plain };
     let text = other.to_text();
     assert!(text.contains("datatype = \"FP32\"") && text.contains("START END -9223372036854775808"), "{text}");
@@ -580,10 +581,10 @@ fn what_a_step_had_to_be_answered_with_is_known_where_the_violation_tells_it() {
         };
         Accused::of(&violation).expect("a step").due
     };
-    let failed = |has_to_be_refused| Evidence::Failed { has_to_be_refused, code: None, error: words() };
-    assert_eq!(due(failed(true)), Some(Due::Refusal));
+    let failed = |has_to_be_rejected| Evidence::Failed { has_to_be_rejected, code: None, error: words() };
+    assert_eq!(due(failed(true)), Some(Due::Rejection));
     assert_eq!(due(failed(false)), Some(Due::Answer));
     // Several reasons have a code, and which of them was due is not told.
-    let other_code = Evidence::CodeOfRefusal { expected: Code::Grpc(3), seen: Code::Grpc(13), error: words() };
+    let other_code = Evidence::CodeOfRejection { expected: Code::Grpc(3), seen: Code::Grpc(13), error: words() };
     assert_eq!(due(other_code), None);
 }

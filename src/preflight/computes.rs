@@ -119,7 +119,7 @@ pub(super) fn check_answers(name: &str, answers: Answers, scenario: &Scenario) -
     Ok(())
 }
 
-/// Of floating-point numbers, how many bits values have, so that no sum is rounded, whatever else is in answers.
+/// Of floating-point numbers, how many bits values have, so that no sum is rounded, whatever else is in responses.
 pub(super) fn value_bits(
     name: &str,
     arithmetic: &Arithmetic,
@@ -213,7 +213,7 @@ fn of_arithmetic(arithmetic: &Arithmetic, scenario: &Scenario) -> Vec<Note> {
     }
     if arithmetic.formula.is_stateless() {
         notes.push(Note::NotChecked(format!(
-            "the state of sequences, because {} has none: each answer is judged by its request alone",
+            "the state of sequences, because {} has none: each response is judged by its request alone",
             arithmetic.formula.name()
         )));
     }

@@ -54,7 +54,7 @@ fn from_hints(Hints { slots, idle_limit, strategy, .. }: Hints, notes: &mut Vec<
         notes.push("the number of slots is not known (--slots): one is assumed for the longest lawful wait".into());
     }
     if idle_limit.is_none() {
-        let what = "refusals in the middle of a sequence, because the idle limit is not known (--idle-limit); one second is \
+        let what = "rejections in the middle of a sequence, because the idle limit is not known (--idle-limit); one second is \
                     assumed for the longest lawful wait";
         notes.push(Note::NotChecked(what.to_owned()));
     }

@@ -82,7 +82,7 @@ pub(crate) fn every_note() -> Vec<Note> {
         CallError::TimedOut(std::time::Duration::from_secs(5)),
         CallError::NotSecured(why()),
         CallError::NotThisProtocol("gRPC (WHY)".to_owned()),
-        CallError::Refused(why()),
+        CallError::Rejected(why()),
         CallError::TooLarge(4096),
         CallError::NoEndpoint("HTTP"),
     ];
@@ -92,7 +92,7 @@ pub(crate) fn every_note() -> Vec<Note> {
     notes.chain(others.iter().map(|error| note(Wanted::Statistics, error))).collect()
 }
 
-/// Whether a server lives that gives this answer, and only does not have, or not for everybody, what it was asked for.
+/// Whether a server lives that gives this response, and only does not have, or not for everybody, what it was asked for.
 pub(crate) fn is_missing(error: &CallError) -> bool {
     matches!(error, CallError::Unimplemented | CallError::Restricted(_))
 }

@@ -106,7 +106,7 @@ fn every_note() -> Vec<String> {
     }
     for patterns in ["half-close = 1", "half-close = 1, stop-reading = 1"] {
         let text = format!("sending.transport = 'http'\npatterns.common = {{ valid = 1, {patterns} }}");
-        // A file that says so is refused; a flag is not.
+        // A file that says so is rejected; a flag is not.
         let mut its = scenario(&text.replace("'http'", "'grpc-stream'"));
         its.populations[0].sending.transport = Some(Transport::Http);
         notes.extend(calls(&its));

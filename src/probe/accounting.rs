@@ -161,7 +161,7 @@ fn rise(before: Counted, after: Counted) -> Option<Counted> {
     })
 }
 
-/// What a correct server counts. Refused requests are in no count, but those that waited for too long, which may count as failures.
+/// What a correct server counts. Rejected requests are in no count, but those that waited for too long, which may count as failures.
 fn bounds(counts: &Counts, answers: Answers) -> CountBounds {
     // The server's own END of a request that is a whole sequence is a failure to it.
     let own_ends = if answers.are_iterative() { counts.completed } else { 0 };
@@ -207,7 +207,7 @@ mod tests {
         Counts {
             requests: completed + failed + indeterminate + 3,
             completed,
-            refused: 3,
+            rejected: 3,
             failed,
             indeterminate,
             ..Counts::default()

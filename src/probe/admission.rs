@@ -21,9 +21,9 @@ impl Preflight {
             let endpoints = &scenario.target.endpoint;
             let endpoint = if by.is_http() { endpoints.http(0) } else { endpoints.grpc(0) };
             let Some(endpoint) = endpoint else { continue };
-            let refused = |error| format!("no inference can be asked for over {by}, at {endpoint}: {error}");
-            let client = Client::new(endpoint, access, scenario.limits.connect_ms.duration()).map_err(refused)?;
-            client.infers(&scenario.target.model).await.map_err(refused)?;
+            let rejected = |error| format!("no inference can be asked for over {by}, at {endpoint}: {error}");
+            let client = Client::new(endpoint, access, scenario.limits.connect_ms.duration()).map_err(rejected)?;
+            client.infers(&scenario.target.model).await.map_err(rejected)?;
         }
         // Behind the correlation IDs of the run, like those of the looks after it.
         let (Some(id), true) = (free_ids(scenario, 0, 1), scenario.id_forms().any(IdForm::is_text)) else {
@@ -54,7 +54,7 @@ impl Preflight {
         let text = id.written(form);
         if let Some(Err(why)) = came {
             let integer = id.on_the_wire(IdForm::Integer);
-            // Who refuses integers as well has something else against it, which is for the run to tell.
+            // Who rejects integers as well has something else against it, which is for the run to tell.
             let is_of_texts = self.model.told_ids == ToldIds::Texts
                 || matches!(self.one_step(scenario, access, by, integer).await, Some(Ok(())));
             if is_of_texts {
@@ -71,7 +71,7 @@ impl Preflight {
         Ok(false)
     }
 
-    /// Sends a sequence of one step, and reads to the end of all that comes. Returns whether it had an output, or why it was refused; none
+    /// Sends a sequence of one step, and reads to the end of all that comes. Returns whether it had an output, or why it was rejected; none
     /// where nothing came.
     async fn one_step(
         &self,

@@ -242,7 +242,7 @@ impl Resting<'_> {
         let idle = answered.elapsed();
         match self.execute(1).await?.outcome {
             Outcome::Completed => Ok(Trial::Kept(idle)),
-            Outcome::Refused => Ok(Trial::Ended(start_sent.elapsed())),
+            Outcome::Rejected => Ok(Trial::Ended(start_sent.elapsed())),
             Outcome::Expired | Outcome::Failed | Outcome::Indeterminate => {
                 Err("a step was answered with an error".to_owned())
             }

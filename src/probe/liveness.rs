@@ -50,6 +50,6 @@ async fn answers(scenario: &Scenario, access: &Access) -> bool {
     };
     matches!(
         client.server_live().await,
-        Ok(true) | Err(CallError::Unimplemented | CallError::Refused(_) | CallError::Restricted(_))
+        Ok(true) | Err(CallError::Unimplemented | CallError::Rejected(_) | CallError::Restricted(_))
     )
 }

@@ -121,7 +121,7 @@ impl Aftermath<'_> {
             || Pattern::ALL.iter().any(leaves_some)
             || self.tally.cut
             || total.indeterminate + total.failed > 0
-            || total.sequences != total.sequences_as_planned
+            || total.sequences != total.sequences_as_designed
     }
 }
 

@@ -24,7 +24,7 @@ use workload::{
 
 /// The values of all steps but the last. They are odd: cut to few bits, no odd number becomes 0.
 const VALUES: [i64; 2] = [1_009, 20_011];
-/// How often the sequence is sent before the model is refused. A model that computes something else answers both alike.
+/// How often the sequence is sent before the model is rejected. A model that computes something else answers both alike.
 const TRIES: u32 = 2;
 
 impl Preflight {
@@ -105,7 +105,7 @@ impl Preflight {
     }
 }
 
-/// The answers that the steps should have.
+/// The responses that the steps should have.
 fn expected(arithmetic: &Arithmetic, id: CorrelationId, steps: &[Step]) -> Vec<Number> {
     let mut sum = arithmetic.number(0);
     let mut expected = |step: &Step| {
@@ -117,8 +117,8 @@ fn expected(arithmetic: &Arithmetic, id: CorrelationId, steps: &[Step]) -> Vec<N
 
 /// Whether a server with a single fault may answer so although its model computes the formula.
 ///
-/// True where one answer is right, or differs from the answer before by the step's value, or where the server executed no step,
-/// or each step twice. The last answer does not count as right: its sum, 0, is what many other models answer.
+/// True where one response is right, or differs from the response before by the step's value, or where the server executed no step,
+/// or each step twice. The last response does not count as right: its sum, 0, is what many other models answer.
 fn fit(arithmetic: &Arithmetic, id: CorrelationId, answers: &[(Step, Number)]) -> bool {
     let steps: Vec<_> = answers.iter().map(|(step, _)| *step).collect();
     let right = expected(arithmetic, id, &steps);
@@ -183,7 +183,7 @@ impl<'p> Solo<'p> {
         Ok(())
     }
 
-    /// Waits for the answer to the last step. Returns whether the next step can follow.
+    /// Waits for the response to the last step. Returns whether the next step can follow.
     async fn is_answered(&mut self, line: &mut Line, request: RequestId, client: &Client) -> Result<bool, String> {
         let before = self.settled.len();
         let came = line.answer(request, self.site.preflight.limits.lost_after).await;

@@ -25,7 +25,7 @@ pub(super) struct Reach {
     special: Option<(RequestId, Special)>,
     /// When the server answered the START of its sequence, if the sequence was never idle for the idle limit since.
     alive_since: Option<Nanos>,
-    /// Whether a step with a flaw was sent and refused since, in the middle of a sequence.
+    /// Whether a step with a flaw was sent and rejected since, in the middle of a sequence.
     is_flawed: bool,
     /// Whether a stream was cut with steps under way, and none was answered since.
     is_cut: bool,
@@ -152,22 +152,22 @@ impl Reach {
                 self.last = is_latest.then_some(answered);
                 (self.is_cut, self.is_flawed) = (false, false);
             }
-            Outcome::Refused if is_right && step.flaw().is_some() => {
+            Outcome::Rejected if is_right && step.flaw().is_some() => {
                 self.last = last;
                 self.is_flawed = special.is_some_and(|special| special.has_slot) && last.is_some_and(|last| !last.end);
             }
-            Outcome::Refused if is_right => {
-                claims.reach(Claim::RefusedNoStart);
+            Outcome::Rejected if is_right => {
+                claims.reach(Claim::RejectedNoStart);
                 if last.is_some_and(|last| last.end) {
-                    claims.reach(if step.end { Claim::RefusedSecondEnd } else { Claim::RefusedAfterEnd });
+                    claims.reach(if step.end { Claim::RejectedSecondEnd } else { Claim::RejectedAfterEnd });
                 }
             }
             Outcome::Expired if is_right => claims.reach(Claim::ExpiredInBacklog),
             // The sequence was certainly live, may have been idle for too long, and is gone.
-            Outcome::Refused if *doubt == Some(Doubt::Idle) && here.idle_limit.is_some() => {
+            Outcome::Rejected if *doubt == Some(Doubt::Idle) && here.idle_limit.is_some() => {
                 claims.reach(Claim::IdleReap);
             }
-            Outcome::Completed | Outcome::Refused | Outcome::Expired | Outcome::Failed | Outcome::Indeterminate => {}
+            Outcome::Completed | Outcome::Rejected | Outcome::Expired | Outcome::Failed | Outcome::Indeterminate => {}
         }
     }
 

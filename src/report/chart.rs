@@ -335,8 +335,8 @@ impl Numbers {
 /// What a message says that is no plain sum.
 fn result(received: &Received) -> String {
     match &received.result {
-        Err(text) if text.contains("must specify the START flag") => " refused: no START".to_owned(),
-        Err(text) if text.contains("timeout of the corresponding sequence") => " refused: waited too long".to_owned(),
+        Err(text) if text.contains("must specify the START flag") => " rejected: no START".to_owned(),
+        Err(text) if text.contains("timeout of the corresponding sequence") => " rejected: waited too long".to_owned(),
         Err(text) if text.is_empty() => " cancelled".to_owned(),
         Err(text) => format!(" error: {text}"),
         Ok(response) => match response.outputs.as_slice() {

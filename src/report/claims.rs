@@ -82,7 +82,7 @@ fn drawing(claim: Claim, scenario: &Scenario) -> String {
     let is_theirs = |population: &&Population| claim.patterns().iter().any(|its| population.draws(*its).anywhere());
     let load = &scenario.populations.iter().find(is_theirs).unwrap_or(&scenario.populations[0]).load;
     let more = match (load.iterations, load.duration_s) {
-        (Some(passes), None) => format!("more passes (-i, here {passes})"),
+        (Some(iterations), None) => format!("more iterations (-i, here {iterations})"),
         (None, Some(seconds)) => format!("a longer run (--duration, here {})", counted(seconds.get(), "second")),
         _ => "a longer run".to_owned(),
     };

@@ -78,7 +78,7 @@ pub(super) struct Document<'s> {
     embedded: bool,
     /// The faults that were planted in the embedded server.
     planted_faults: &'s [PlantedFault],
-    /// From the start of the first pass to the end of the last stream.
+    /// From the start of the first iteration to the end of the last stream.
     elapsed_s: f64,
     /// What the model's own statistics say.
     server_counts: &'s Accounting,

@@ -39,11 +39,11 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Errors in words that are not known of this server, which were taken for refusals: a sentence each.
+    /// Errors in words that are not known of this server, which were taken for rejections: a sentence each.
     pub fn other_words(&self) -> impl Iterator<Item = String> {
         let server = self.result.preflight.model.server.as_deref().unwrap_or("a server that does not tell its name");
         self.result.tally.other_words.iter().map(move |(of, text)| {
-            format!("the words of {server} are not known here: '{text}' was taken for the refusal of {of}")
+            format!("the words of {server} are not known here: '{text}' was taken for the rejection of {of}")
         })
     }
 

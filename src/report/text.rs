@@ -77,7 +77,7 @@ fn write_verdict(summary: &Summary, out: &mut impl io::Write) -> io::Result<()> 
     let total = tally.total();
     let (style, why) = match summary.verdict() {
         Verdict::Valid => {
-            let judged = total.answered() - total.undetermined;
+            let judged = total.answered() - total.unjudged;
             (GREEN, format!("{} checked, no violations", counted(judged, "response")))
         }
         Verdict::Invalid => {

@@ -111,55 +111,57 @@ fn expected_and_seen(violation: &Violation) -> (String, String) {
             let each = if *count > 1 { " in all elements" } else { "" };
             (format!("{}{each}", datatype.in_words()), unlike(seen))
         }
-        Evidence::NotRefused { seen, disorder } => {
-            ("a refusal: the ID had no sequence".to_owned(), format!("the answer {seen}{}", ordered(disorder.as_ref())))
-        }
-        Evidence::Refused { since_ms, error, disorder } => {
+        Evidence::NotRejected { seen, disorder } => (
+            "a rejection: the ID had no sequence".to_owned(),
+            format!("the response {seen}{}", ordered(disorder.as_ref())),
+        ),
+        Evidence::Rejected { since_ms, error, disorder } => {
             let expected = match since_ms {
-                None => "an answer: the request carries START".to_owned(),
-                Some(ms) => format!("an answer: the last accepted step was sent only {ms} ms before"),
+                None => "a response: the request carries START".to_owned(),
+                Some(ms) => format!("a response: the last accepted step was sent only {ms} ms before"),
             };
             (expected, format!("{}{}", the_error(error), ordered(disorder.as_ref())))
         }
-        Evidence::Flaw { flaw, error } => {
-            (format!("the error '… {} …'", flaw.refusal()), error.as_deref().map_or("an answer".to_owned(), the_error))
-        }
+        Evidence::Flaw { flaw, error } => (
+            format!("the error '… {} …'", flaw.rejection()),
+            error.as_deref().map_or("a response".to_owned(), the_error),
+        ),
         Evidence::Expired { error } => {
-            ("an answer: its sequence had a slot, or no time limit of its ID had passed".to_owned(), the_error(error))
+            ("a response: its sequence had a slot, or no time limit of its ID had passed".to_owned(), the_error(error))
         }
-        Evidence::Failed { has_to_be_refused, code, error } => {
-            let expected = if *has_to_be_refused { "to be refused for want of START" } else { "an answer" };
+        Evidence::Failed { has_to_be_rejected, code, error } => {
+            let expected = if *has_to_be_rejected { "to be rejected for want of START" } else { "a response" };
             // An error that says nothing has a code yet, where steps are calls.
             let code = code.map_or_else(String::new, |code| format!("{code} with "));
             (expected.to_owned(), format!("{code}{}", the_error(error)))
         }
-        Evidence::CodeOfRefusal { expected, seen, error } => {
-            (format!("{expected} with this refusal"), format!("{seen} with {}", the_error(error)))
+        Evidence::CodeOfRejection { expected, seen, error } => {
+            (format!("{expected} with this rejection"), format!("{seen} with {}", the_error(error)))
         }
         Evidence::AnsweredAgain { id, error } => {
-            ("one answer to each request".to_owned(), format!("{} to request '{id}'", message(error.as_deref())))
+            ("one response to each request".to_owned(), format!("{} to request '{id}'", message(error.as_deref())))
         }
         Evidence::NotAskedFor { waiting_for, id, error, sender } => {
             let expected =
-                waiting_for.map_or("nothing".to_owned(), |request| format!("an answer to request {request}"));
+                waiting_for.map_or("nothing".to_owned(), |request| format!("a response to request {request}"));
             let whose = sender.map_or_else(String::new, |sender| match sender {
                 Sender::Context(context) => format!(" of worker {} context {}", context.worker, context.context),
                 Sender::Stream(stream) => format!(" of this context's stream {stream}"),
             });
             (expected, format!("{} to request '{id}'{whose}", message(error.as_deref())))
         }
-        Evidence::Overtaken => text("answers in the order of the requests", "its answer after a later one's"),
+        Evidence::Overtaken => text("responses in the order of the requests", "its response after a later one's"),
         Evidence::Unanswered { waited_ms, later } => (
-            "an answer within the longest lawful wait".to_owned(),
+            "a response within the longest lawful wait".to_owned(),
             format!("none for {waited_ms} ms, and {later} later requests of the stream unanswered"),
         ),
         Evidence::Responses { expected, seen, is_unfinished } => {
             let end = if *is_unfinished { ", none of which is said to be the last" } else { "" };
             (format!("{}, the last marked as final", of_responses(*expected)), format!("{}{end}", of_responses(*seen)))
         }
-        Evidence::Model { expected, seen } => (format!("an answer of model '{expected}'"), format!("one of '{seen}'")),
+        Evidence::Model { expected, seen } => (format!("a response of model '{expected}'"), format!("one of '{seen}'")),
         Evidence::Version { expected, seen } => {
-            (format!("an answer of version {expected} of the model"), format!("version '{seen}'"))
+            (format!("a response of version {expected} of the model"), format!("version '{seen}'"))
         }
         Evidence::Outputs { expected, seen } => {
             let expected = match expected.as_slice() {
@@ -176,7 +178,8 @@ fn expected_and_seen(violation: &Violation) -> (String, String) {
         Evidence::OutputShape { expected, seen } => (format!("the shape {expected:?}"), format!("{seen:?}")),
         Evidence::OutputSize { datatype, count, seen } => (elements(*datatype, *count), held(*seen)),
         Evidence::Controls { differences, answer } => {
-            let answer = answer.map_or("the answer has no sum".to_owned(), |answer| format!("the answer is {answer}"));
+            let answer =
+                answer.map_or("the response has no sum".to_owned(), |answer| format!("the response is {answer}"));
             let differences: Vec<_> = differences.iter().map(difference).collect();
             ("the model to see what was sent".to_owned(), format!("{}; {answer}", differences.join("; ")))
         }
@@ -200,13 +203,13 @@ fn expected_and_seen(violation: &Violation) -> (String, String) {
         Evidence::Overdue { answered_ms, waited_ms, .. } => (
             "the error '… timeout of the corresponding sequence has been expired …'".to_owned(),
             format!(
-                "an answer after {answered_ms} ms; {waited_ms} ms after it was sent other sequences had every slot"
+                "a response after {answered_ms} ms; {waited_ms} ms after it was sent other sequences had every slot"
             ),
         ),
         Evidence::Withheld { holders, slots, answered_ms, free_ms } => (
             format!("a slot at once: at most {holders} sequences may have had one of the {slots}"),
             format!(
-                "an answer after {answered_ms} ms: meanwhile a slot was free for {free_ms} ms, and no START was answered"
+                "a response after {answered_ms} ms: meanwhile a slot was free for {free_ms} ms, and no START was answered"
             ),
         ),
         Evidence::SlotsLeaked { slots, seen } => (
@@ -214,13 +217,13 @@ fn expected_and_seen(violation: &Violation) -> (String, String) {
             leak(*slots, *seen),
         ),
         Evidence::SlotsSurplus { slots, within_ms } => {
-            ("no answer before one of them ended".to_owned(), surplus(*slots, *within_ms))
+            ("no response before one of them ended".to_owned(), surplus(*slots, *within_ms))
         }
         Evidence::NoneReaped { limit_ms, .. } => {
-            (format!("some of them refused: the idle limit is {limit_ms} ms"), "every one of them go on".to_owned())
+            (format!("some of them rejected: the idle limit is {limit_ms} ms"), "every one of them go on".to_owned())
         }
         Evidence::Pending { seen, .. } => ("none pending".to_owned(), format!("{seen} pending")),
-        Evidence::Silence { seconds, .. } => ("answers".to_owned(), format!("none for {seconds} s")),
+        Evidence::Silence { seconds, .. } => ("responses".to_owned(), format!("none for {seconds} s")),
         Evidence::Died { endpoint, reason, .. } => (format!("{endpoint} to go on answering"), reason.clone()),
         Evidence::Counts { expected, seen, .. } => (
             bounds(*expected),
@@ -259,7 +262,7 @@ pub(super) fn leak(slots: u32, leak: Leak) -> String {
     match leak {
         Leak::Unanswered { open, leaked, waited_ms, later } => {
             let then = later
-                .map_or_else(String::new, |later| format!("; when these ended, {later} of the others got an answer"));
+                .map_or_else(String::new, |later| format!("; when these ended, {later} of the others got a response"));
             format!("{open} of {slots} open at a time, {leaked} unanswered for {waited_ms} ms{then}")
         }
         Leak::NotHandedOn { waited_ms } => format!(
@@ -270,7 +273,7 @@ pub(super) fn leak(slots: u32, leak: Leak) -> String {
 
 /// How a slot was there twice, beside so many.
 pub(super) fn surplus(slots: u32, within_ms: u64) -> String {
-    format!("an answer within {within_ms} ms, and all {slots} went on behind it")
+    format!("a response within {within_ms} ms, and all {slots} went on behind it")
 }
 
 /// The server or its model, as the subject of a sentence.
@@ -286,7 +289,7 @@ fn the_error(text: &str) -> String {
 }
 
 fn message(error: Option<&str>) -> String {
-    error.map_or("an answer".to_owned(), the_error)
+    error.map_or("a response".to_owned(), the_error)
 }
 
 fn off_by(seen: Number, expected: Number) -> String {
@@ -350,7 +353,7 @@ fn difference(difference: &Difference) -> String {
     }
 }
 
-/// That no order of the steps explains the answers, behind what was seen.
+/// That no order of the steps explains the responses, behind what was seen.
 fn ordered(disorder: Option<&Disorder>) -> String {
     let Some(Disorder { before, prefix, unexplained }) = disorder else { return String::new() };
     let before = match before {
@@ -372,8 +375,8 @@ fn ordered(disorder: Option<&Disorder>) -> String {
 fn list(steps: &[Taken]) -> String {
     let taken = |Taken { request, answer }: &Taken| match answer {
         Some(Answer::Sum(sum)) => format!("{request} = {sum}"),
-        Some(Answer::Refused) => format!("{request} refused"),
-        None => format!("{request} (no answer yet)"),
+        Some(Answer::Rejected) => format!("{request} rejected"),
+        None => format!("{request} (no response yet)"),
     };
     steps.iter().map(taken).collect::<Vec<_>>().join(", ")
 }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc;
 
 use super::{
-    Observer, Prepared, RunError, Setup, disturbance::Hands, health::Looker, passes::longest_pauses, shared::Shared,
+    Observer, Prepared, RunError, Setup, disturbance::Hands, health::Looker, iterations::longest_pauses, shared::Shared,
 };
 use crate::{
     frame::{Header, HistoryPlan},

@@ -118,7 +118,7 @@ impl Prepared {
         let mut result = RunResult {
             preflight: shared.preflight.clone(),
             accounting: Accounting::NotCheckable { why: "the server's statistics cannot be read".to_owned() },
-            passes: shared.progress().passes,
+            iterations: shared.progress().iterations,
             pending: PendingRequests::NotChecked { why: why() },
             slots: SlotCheck::not_checkable(why()),
             idle_limit: IdleSearch::NotAsked,

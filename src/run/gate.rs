@@ -52,7 +52,7 @@ impl Gate {
         self.at_work.closed().await;
     }
 
-    /// Starts no more passes.
+    /// Starts no more iterations.
     pub(super) fn stop(&self) {
         self.stopping.store(true, Relaxed);
         self.stopped.notify_waiters();

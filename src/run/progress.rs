@@ -14,8 +14,8 @@ use oracle::Outcome;
 pub struct Progress {
     /// Time since the run began.
     pub elapsed: Duration,
-    /// Passes finished.
-    pub passes: u64,
+    /// Iterations finished.
+    pub iterations: u64,
     /// Requests sent.
     pub requests: u64,
     /// Requests answered.
@@ -42,7 +42,7 @@ impl Progress {
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct ThreadProgress {
-    passes: AtomicU64,
+    iterations: AtomicU64,
     requests: AtomicU64,
     answered: AtomicU64,
     completed: AtomicU64,
@@ -68,8 +68,8 @@ impl ThreadProgress {
         self.violations.fetch_add(noted.violations.len() as u64, Relaxed);
     }
 
-    pub(super) fn finished_a_pass(&self) {
-        self.passes.fetch_add(1, Relaxed);
+    pub(super) fn finished_an_iteration(&self) {
+        self.iterations.fetch_add(1, Relaxed);
     }
 
     pub(super) fn sent(&self, is_first_step: bool) {
@@ -82,7 +82,7 @@ pub(super) fn of_all(threads: &[ThreadProgress], elapsed: Duration) -> Progress 
     let sum = |count: fn(&ThreadProgress) -> &AtomicU64| threads.iter().map(|its| count(its).load(Relaxed)).sum();
     Progress {
         elapsed,
-        passes: sum(|its| &its.passes),
+        iterations: sum(|its| &its.iterations),
         requests: sum(|its| &its.requests),
         answered: sum(|its| &its.answered),
         completed: sum(|its| &its.completed),

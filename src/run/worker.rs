@@ -1,8 +1,8 @@
-//! One worker: its passes one after the other, each a conversation on one of its contexts.
+//! One worker: its iterations one after the other, each a conversation on one of its contexts.
 
 use std::{cell::RefCell, rc::Rc, sync::Arc, time::Duration};
 
-use super::{context::StreamContext, driver::Driver, out::Out, passes::Passes, shared::Shared};
+use super::{context::StreamContext, driver::Driver, iterations::Iterations, out::Out, shared::Shared};
 use crate::recorder::Recorder;
 use wire::transport::{CallError, Link, RequestTemplate};
 use workload::{
@@ -14,7 +14,7 @@ use workload::{
 
 pub(super) struct Worker {
     index: u32,
-    passes: Passes,
+    iterations: Iterations,
     drivers: Vec<Driver>,
     sequences_begun: u32,
     out: Out,
@@ -29,7 +29,7 @@ impl Worker {
     ) -> Result<Self, CallError> {
         Ok(Self {
             index,
-            passes: passes(&shared, index),
+            iterations: iterations(&shared, index),
             drivers: drivers(&shared, index)?,
             sequences_begun: 0,
             out: Out { shared, recorder, thread },
@@ -48,7 +48,7 @@ impl Worker {
         self.drivers.iter().take(to_prove).map(|driver| (driver.link.clone(), driver.context.transport))
     }
 
-    /// Holds its passes until there are no more, or the run says stop.
+    /// Holds its iterations until there are no more, or the run says stop.
     pub(super) async fn run(mut self) {
         let shared = Arc::clone(&self.out.shared);
         let phase = shared.setup.scenario.phase_of(self.index).filter(|_| shared.setup.given.is_none());
@@ -68,37 +68,38 @@ impl Worker {
         }
     }
 
-    /// Holds its passes; the first may begin at this time.
+    /// Holds its iterations; the first may begin at this time.
     async fn hold_all(&mut self, began: Duration) {
         while !self.out.shared.gate.is_stopping()
-            && let Some((pass, sequences)) = self.passes.next(self.out.shared.clock.elapsed().saturating_sub(began))
+            && let Some((iteration, sequences)) =
+                self.iterations.next(self.out.shared.clock.elapsed().saturating_sub(began))
         {
-            let early = Duration::from_micros(pass.at_us).saturating_sub(self.out.shared.clock.elapsed());
+            let early = Duration::from_micros(iteration.at_us).saturating_sub(self.out.shared.clock.elapsed());
             if !early.is_zero() && tokio::time::timeout(early, self.out.shared.gate.stopped()).await.is_ok() {
                 break;
             }
-            self.hold(pass, sequences).await;
-            self.out.shared.threads[self.out.thread].finished_a_pass();
+            self.hold(iteration, sequences).await;
+            self.out.shared.threads[self.out.thread].finished_an_iteration();
         }
     }
 
-    async fn hold(&mut self, pass: Conversation, sequences: u32) {
-        let driver = &mut self.drivers[pass.context as usize];
-        driver.context.begin(pass.pattern, pass.acts, self.sequences_begun);
+    async fn hold(&mut self, iteration: Conversation, sequences: u32) {
+        let driver = &mut self.drivers[iteration.context as usize];
+        driver.context.begin(iteration.pattern, iteration.acts, self.sequences_begun);
         self.sequences_begun += sequences;
-        // After a cut the rest of the pass is left out: its ID is in doubt, and the next pass begins with a new stream.
+        // After a cut the rest of the iteration is left out: its ID is in doubt, and the next iteration begins with a new stream.
         if matches!(driver.converse(&self.out).await, Ok(true)) {
             driver.close_all(&self.out).await;
         }
     }
 }
 
-fn passes(shared: &Shared, worker: u32) -> Passes {
+fn iterations(shared: &Shared, worker: u32) -> Iterations {
     if let Some(given) = &shared.setup.given {
-        return Passes::of_given(given, worker);
+        return Iterations::of_given(given, worker);
     }
     let scenario = &shared.setup.scenario;
-    Passes::Drawn {
+    Iterations::Drawn {
         plan: Box::new(WorkerPlan::new(scenario, shared.setup.seed, worker)),
         manner: shared.preflight.manner(),
     }

@@ -17,7 +17,7 @@ pub(super) fn in_force(scenario: &Scenario, preflight: &Preflight) -> Claims {
     })
 }
 
-/// Whether a claim follows from the patterns: whether a pass of one of them reaches it, on whatever correct server.
+/// Whether a claim follows from the patterns: whether an iteration of one of them reaches it, on whatever correct server.
 fn follows_from(claim: Claim, population: &Population, preflight: &Preflight) -> bool {
     let drawn = |pattern: &Pattern| population.draws(*pattern);
     let is_drawn = claim.patterns().iter().map(drawn).any(Drawn::anywhere);
@@ -47,11 +47,11 @@ fn follows_from(claim: Claim, population: &Population, preflight: &Preflight) ->
         }
 }
 
-/// Whether the next pass of a common context comes within the idle limit, if steps take as long as they may.
+/// Whether the next iteration of a common context comes within the idle limit, if steps take as long as they may.
 fn comes_back_in_time(population: &Population, preflight: &Preflight) -> bool {
     let Population { length, contexts, think, .. } = population;
     let steps = length.drawn.typical().max(f64::from(length.min.get()));
     let step = preflight.limits.step.as_secs_f64() + think.step_ms.typical() / 1000.0;
-    let between = (step * steps + think.pass_ms.typical() / 1000.0) * f64::from(contexts.common);
+    let between = (step * steps + think.iteration_ms.typical() / 1000.0) * f64::from(contexts.common);
     preflight.model.idle_limit.is_some_and(|limit| between <= limit.as_secs_f64())
 }

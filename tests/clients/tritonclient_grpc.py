@@ -25,8 +25,8 @@ def equal(seen, expected):
     assert seen == expected, f"{seen!r}, not {expected!r}"
 
 
-def refused(text, call, *arguments, code=None, **keywords):
-    """Calls what has to be refused with an error that contains `text`."""
+def rejected(text, call, *arguments, code=None, **keywords):
+    """Calls what has to be rejected with an error that contains `text`."""
     try:
         answer = call(*arguments, **keywords)
     except triton.InferenceServerException as error:
@@ -53,8 +53,8 @@ def metadata(client):
         as_json = client.get_model_config(model, as_json=True, client_timeout=LIMIT_S)["config"]
         equal(as_json["input"][0]["data_type"], "TYPE_INT32")
     assert not client.is_model_ready("nobody", client_timeout=LIMIT_S)
-    refused("Request for unknown model: 'nobody' is not found", client.get_model_metadata, "nobody", code="NOT_FOUND")
-    refused("Request for unknown model: 'nobody' is not found", client.get_model_config, "nobody", code="NOT_FOUND")
+    rejected("Request for unknown model: 'nobody' is not found", client.get_model_metadata, "nobody", code="NOT_FOUND")
+    rejected("Request for unknown model: 'nobody' is not found", client.get_model_config, "nobody", code="NOT_FOUND")
 
 
 def successes(client, model):
@@ -77,7 +77,7 @@ def unary(client, model, sequence):
     equal(infer(client, model, -20, sequence, sequence_end=True, outputs=outputs), [[-9]])
     equal(successes(client, model), before + 3)
     no_start = f"inference request for sequence {sequence} to model '{model}' must specify the START flag on the first request of the sequence"
-    refused(no_start, infer, client, model, 1, sequence, code="INVALID_ARGUMENT")
+    rejected(no_start, infer, client, model, 1, sequence, code="INVALID_ARGUMENT")
     equal(successes(client, model), before + 3)
 
 
@@ -119,22 +119,22 @@ def streams(client, model, sequences):
 
 
 def wrong_requests(client):
-    refused("must specify a non-zero or non-empty correlation ID", client.infer, DIRECT, tensors(1), code="INVALID_ARGUMENT")
-    refused("Request for unknown model: 'nobody' is not found", client.infer, "nobody", tensors(1), code="NOT_FOUND")
+    rejected("must specify a non-zero or non-empty correlation ID", client.infer, DIRECT, tensors(1), code="INVALID_ARGUMENT")
+    rejected("Request for unknown model: 'nobody' is not found", client.infer, "nobody", tensors(1), code="NOT_FOUND")
     wrong = triton.InferInput("INPUT", [1, 1], "FP32")
     wrong.set_data_from_numpy(numpy.zeros([1, 1], numpy.float32))
-    refused("inference input 'INPUT' data-type is 'FP32', but model", client.infer, DIRECT, [wrong], sequence_id=1, sequence_start=True)
+    rejected("inference input 'INPUT' data-type is 'FP32', but model", client.infer, DIRECT, [wrong], sequence_id=1, sequence_start=True)
     two = triton.InferInput("INPUT", [2, 1], "INT32")
     two.set_data_from_numpy(numpy.zeros([2, 1], numpy.int32))
-    refused("must specify batch-size 1", client.infer, DIRECT, [two], sequence_id=1, sequence_start=True)
+    rejected("must specify batch-size 1", client.infer, DIRECT, [two], sequence_id=1, sequence_start=True)
     five = triton.InferInput("INPUT", [5, 1], "INT32")
     five.set_data_from_numpy(numpy.zeros([5, 1], numpy.int32))
-    refused("inference request batch-size must be <= 4", client.infer, DIRECT, [five], sequence_id=1, sequence_start=True)
+    rejected("inference request batch-size must be <= 4", client.infer, DIRECT, [five], sequence_id=1, sequence_start=True)
     other = [triton.InferRequestedOutput("OTHER")]
-    refused("unexpected inference output 'OTHER' for model", client.infer, DIRECT, tensors(1), outputs=other, sequence_id=1, sequence_start=True)
-    refused("expected 1 inputs but got 0 inputs for model", client.infer, DIRECT, [], sequence_id=1, sequence_start=True)
-    refused("string correlation ID cannot be longer than 128", client.infer, DIRECT, tensors(1), sequence_id="x" * 129, sequence_start=True)
-    refused("version 7 is not found", client.infer, DIRECT, tensors(1), model_version="7", code="NOT_FOUND")
+    rejected("unexpected inference output 'OTHER' for model", client.infer, DIRECT, tensors(1), outputs=other, sequence_id=1, sequence_start=True)
+    rejected("expected 1 inputs but got 0 inputs for model", client.infer, DIRECT, [], sequence_id=1, sequence_start=True)
+    rejected("string correlation ID cannot be longer than 128", client.infer, DIRECT, tensors(1), sequence_id="x" * 129, sequence_start=True)
+    rejected("version 7 is not found", client.infer, DIRECT, tensors(1), model_version="7", code="NOT_FOUND")
 
 
 def states(client):
@@ -150,7 +150,7 @@ def repository(client):
     while states(client)[DIRECT] == "UNLOADING" and time.monotonic() < deadline:
         time.sleep(0.01)
     equal(states(client)[DIRECT], "UNAVAILABLE")
-    refused("Request for unknown model: 'custom_sequence_int32'", infer, client, DIRECT, 1, 1, sequence_start=True)
+    rejected("Request for unknown model: 'custom_sequence_int32'", infer, client, DIRECT, 1, 1, sequence_start=True)
     client.load_model(DIRECT, client_timeout=LIMIT_S)
     unary(client, DIRECT, 31)
     # The same model with another configuration.
@@ -161,8 +161,8 @@ def repository(client):
     config = client.get_model_config(DIRECT, client_timeout=LIMIT_S).config
     equal((config.max_batch_size, config.sequence_batching.max_sequence_idle_microseconds), (2, 5_000_000))
     unary(client, DIRECT, 32)
-    refused("failed to load 'nobody', failed to poll from model repository", client.load_model, "nobody", code="INTERNAL")
-    refused(f"failed to load '{DIRECT}', failed to poll from model repository", client.load_model, DIRECT, config="{", code="INTERNAL")
+    rejected("failed to load 'nobody', failed to poll from model repository", client.load_model, "nobody", code="INTERNAL")
+    rejected(f"failed to load '{DIRECT}', failed to poll from model repository", client.load_model, DIRECT, config="{", code="INTERNAL")
     equal(states(client)[DIRECT], "READY")
 
 

@@ -22,8 +22,8 @@ def equal(seen, expected):
     assert seen == expected, f"{seen!r}, not {expected!r}"
 
 
-def refused(text, call, *arguments, code, **keywords):
-    """Calls what has to be refused with an error that contains `text`."""
+def rejected(text, call, *arguments, code, **keywords):
+    """Calls what has to be rejected with an error that contains `text`."""
     try:
         answer = call(*arguments, **keywords)
     except triton.InferenceServerException as error:
@@ -44,8 +44,8 @@ def metadata(client):
         config = client.get_model_config(model)
         equal((config["name"], config["max_batch_size"], "oldest" in config["sequence_batching"]), (model, 4, model == OLDEST))
     assert not client.is_model_ready("nobody")
-    refused("Request for unknown model: 'nobody' is not found", client.get_model_metadata, "nobody", code=404)
-    refused("Request for unknown model: 'nobody' is not found", client.get_model_config, "nobody", code=404)
+    rejected("Request for unknown model: 'nobody' is not found", client.get_model_metadata, "nobody", code=404)
+    rejected("Request for unknown model: 'nobody' is not found", client.get_model_config, "nobody", code=404)
 
 
 def successes(client, model):
@@ -70,7 +70,7 @@ def sequences(client, model, sequence):
     equal(infer(client, model, 1, sequence, **compressed), [[19]])
     equal(infer(client, model, -20, sequence, sequence_end=True, timeout=10_000_000, priority=1), [[-1]])
     equal(successes(client, model), before + 5)
-    refused("must specify the START flag", infer, client, model, 1, sequence, code=400)
+    rejected("must specify the START flag", infer, client, model, 1, sequence, code=400)
     equal(successes(client, model), before + 5)
 
 
@@ -82,11 +82,11 @@ def side_by_side(client, model, ids):
 
 
 def wrong_requests(client):
-    refused("must specify a non-zero or non-empty correlation ID", client.infer, DIRECT, tensors(1, True), code=400)
-    refused("Request for unknown model: 'nobody' is not found", client.infer, "nobody", tensors(1, True), code=404)
+    rejected("must specify a non-zero or non-empty correlation ID", client.infer, DIRECT, tensors(1, True), code=400)
+    rejected("Request for unknown model: 'nobody' is not found", client.infer, "nobody", tensors(1, True), code=404)
     wrong = triton.InferInput("INPUT", [1, 1], "FP32")
     wrong.set_data_from_numpy(numpy.zeros([1, 1], numpy.float32))
-    refused("inference input 'INPUT' data-type is 'FP32', but model", client.infer, DIRECT, [wrong], sequence_id=1, code=400)
+    rejected("inference input 'INPUT' data-type is 'FP32', but model", client.infer, DIRECT, [wrong], sequence_id=1, code=400)
 
 
 def states(client):
@@ -97,7 +97,7 @@ def repository(client):
     equal(states(client)[DIRECT], "READY")
     client.unload_model(DIRECT)
     assert not client.is_model_ready(DIRECT)
-    refused("has no available versions", infer, client, DIRECT, 1, 1, sequence_start=True, code=404)
+    rejected("has no available versions", infer, client, DIRECT, 1, 1, sequence_start=True, code=404)
     client.load_model(DIRECT)
     sequences(client, DIRECT, 31)
     # The same model with another configuration.
@@ -106,7 +106,7 @@ def repository(client):
     client.load_model(DIRECT, config=json.dumps(config))
     equal(client.get_model_config(DIRECT)["max_batch_size"], 2)
     sequences(client, DIRECT, 32)
-    refused("failed to load 'nobody', failed to poll from model repository", client.load_model, "nobody", code=500)
+    rejected("failed to load 'nobody', failed to poll from model repository", client.load_model, "nobody", code=500)
     equal(states(client)[DIRECT], "READY")
 
 

@@ -37,13 +37,13 @@ fn runs(arguments: &[String], words: &[String]) -> Vec<(i32, String)> {
     found
 }
 
-/// Too few passes for what the default scenario claims, but nothing is wrong.
+/// Too few iterations for what the default scenario claims, but nothing is wrong.
 fn assert_nothing_wrong((code, printed): &(i32, String)) {
     assert!([0, 3].contains(code) && !printed.contains("violation "), "{code}: {printed}");
     assert!(printed.contains("VALID") || printed.contains("UNKNOWN"), "{printed}");
 }
 
-fn assert_refused((code, printed): &(i32, String), part: &str) {
+fn assert_rejected((code, printed): &(i32, String), part: &str) {
     assert_eq!((*code, printed.lines().count()), (4, 1), "{printed}");
     assert!(printed.contains(part), "'{part}' is not in: {printed}");
 }
@@ -72,9 +72,9 @@ fn a_secured_server_is_tested_and_what_does_not_fit_is_told() {
     let found = runs(&secured(&authority, false), &words);
     assert_nothing_wrong(&found[0]);
     assert_nothing_wrong(&found[1]);
-    assert_refused(&found[2], "no authority that is trusted");
-    assert_refused(&found[3], "not for 'another.test', but for");
-    assert_refused(&found[4], "speaks TLS there: use grpcs://");
+    assert_rejected(&found[2], "no authority that is trusted");
+    assert_rejected(&found[3], "not for 'another.test', but for");
+    assert_rejected(&found[4], "speaks TLS there: use grpcs://");
 }
 
 #[test]
@@ -87,8 +87,8 @@ fn a_server_that_asks_for_the_clients_certificate_gets_it() {
     let words = [format!("{ca} {}", client(&authority)), ca.clone(), format!("{ca} {}", client(&other))];
     let found = runs(&secured(&authority, true), &words);
     assert_nothing_wrong(&found[0]);
-    assert_refused(&found[1], "asks for the client's certificate, and there is none");
-    assert_refused(&found[2], "does not take this one");
+    assert_rejected(&found[1], "asks for the client's certificate, and there is none");
+    assert_rejected(&found[2], "does not take this one");
 }
 
 #[test]
@@ -99,8 +99,8 @@ fn a_restricted_protocol_wants_its_header() {
     assert_nothing_wrong(&found[0]);
     let again = format!("-H '{KEY}: …'");
     assert!(found[0].1.contains(&again), "{}", found[0].1);
-    assert_refused(&found[1], &format!("expecting header '{KEY}'; give the header that it wants with -H"));
-    assert_refused(&found[2], "This protocol is restricted");
+    assert_rejected(&found[1], &format!("expecting header '{KEY}'; give the header that it wants with -H"));
+    assert_rejected(&found[2], "This protocol is restricted");
     let found = runs(&restricted("health,statistics,metadata"), &[header, String::new()]);
     assert_nothing_wrong(&found[0]);
     assert!(!found[0].1.contains("is only for some"), "{}", found[0].1);

@@ -170,7 +170,7 @@ fn an_exported_failure_has_its_flaws_and_time_limits() {
     let packages = told("SEQUENCE_STRESS_TRITONCLIENT");
     for (options, wrong) in [
         (&[][..], None),
-        // Where a model takes one element that is what two are refused for.
+        // Where a model takes one element that is what two are rejected for.
         (&["--max-batch-size", "1"], None),
         (&["--fault", "accept-batch"], Some(": 1: expected ('must specify batch-size 1")),
     ] {

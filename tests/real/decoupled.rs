@@ -69,7 +69,7 @@ fn a_correct_decoupled_model_is_not_accused_whatever_is_sent() {
         let result = stress(&server(None), model, OF_STREAMS);
         assert_eq!(result.violations, [], "{model}");
         let total = result.tally.total();
-        assert!(total.completed > 300 && total.refused > 10, "{model}: {total:?}");
+        assert!(total.completed > 300 && total.rejected > 10, "{model}: {total:?}");
         assert!(matches!(result.accounting, Accounting::Agrees { .. }), "{model}: {:?}", result.accounting);
         assert!(matches!(result.slots.finding, SlotFinding::AllThere { .. }), "{model}: {:?}", result.slots);
         assert!(result.tally.reached.of(Claim::CutWithStepsUnderWay) > 0, "{model}");
@@ -91,7 +91,7 @@ fn requests_to_a_correct_iterative_model_are_whole_sequences() {
     let result = stress(&server(None), ITERATIVE, OF_SINGLE_STEPS);
     assert_eq!(result.violations, []);
     let total = result.tally.total();
-    assert!(total.completed > 100 && total.refused > 10, "{total:?}");
+    assert!(total.completed > 100 && total.rejected > 10, "{total:?}");
     assert_eq!(total.requests, total.sequences, "{total:?}");
     assert!(matches!(result.accounting, Accounting::Agrees { .. }), "{:?}", result.accounting);
     assert!(matches!(result.slots.finding, SlotFinding::NotCheckable { .. }), "{:?}", result.slots);
@@ -133,7 +133,7 @@ fn what_such_a_model_cannot_do_is_told_before_anything_is_sent() {
         ),
     ] {
         let server = server(None);
-        let error = attempt(server.address, model, more, 1).expect_err("it is refused").to_string();
+        let error = attempt(server.address, model, more, 1).expect_err("it is rejected").to_string();
         assert!(error.contains(expected) && error.lines().count() == 1, "{error}");
     }
 }
@@ -171,7 +171,7 @@ fn an_iterative_model_that_answers_once_is_called_over_every_transport_without_e
         let result = attempt(endpoint, "iterative", &more, 4).expect("the server can be tested");
         assert_eq!(result.violations, [], "{transport}");
         let total = result.tally.total();
-        assert!(total.completed > 100 && total.refused > 10, "{transport}: {total:?}");
+        assert!(total.completed > 100 && total.rejected > 10, "{transport}: {total:?}");
     }
 }
 
@@ -179,7 +179,7 @@ fn an_iterative_model_that_answers_once_is_called_over_every_transport_without_e
 /// The tool forgives that within 20 ms, which is not enough on a busy machine.
 fn is_start_behind_an_end(model: &str, violation: &Violation) -> bool {
     let kinds = [ViolationKind::SpuriousStartError, ViolationKind::UnexpectedError];
-    // A step that meets the END is refused, or executed without the rest of its request.
+    // A step that meets the END is rejected, or executed without the rest of its request.
     let texts = ["must specify the START flag on the first request", "TRITONSERVER_REQUEST_RELEASE_RESCHEDULE"];
     let is_told = texts.iter().any(|text| Description::of(violation).seen.contains(text));
     model.starts_with("iterative") && kinds.contains(&violation.kind) && is_told
@@ -199,7 +199,7 @@ fn the_real_servers_models_are_not_accused() {
         let accused = result.violations.iter().filter(|violation| !is_start_behind_an_end(&model, violation));
         assert_eq!(accused.collect::<Vec<_>>(), [] as [&Violation; 0], "{model}");
         let total = result.tally.total();
-        assert!(total.completed > 80 && total.refused > 5, "{model}: {total:?}");
+        assert!(total.completed > 80 && total.rejected > 5, "{model}: {total:?}");
     });
 }
 

@@ -111,25 +111,25 @@ fn what_is_no_model_is_told_in_one_line() {
 #[test]
 fn what_is_no_repository_is_told_in_one_line() {
     let folder = TempDir::new().expect("a folder");
-    let refused = |options: &[&str]| {
+    let rejected = |options: &[&str]| {
         let mut command = std::process::Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/with-triton"));
         let output = command.args(options).args(["--", "true"]).output().expect("it runs");
         let text = text(&output);
         (output.status.code(), text.trim_end().lines().last().unwrap_or_default().to_owned())
     };
     let empty = folder.path().to_str().expect("UTF-8").to_owned();
-    let (code, line) = refused(&["--repository", &empty]);
+    let (code, line) = rejected(&["--repository", &empty]);
     assert_eq!(
         (code, line),
         (Some(125), format!("with-triton: '{empty}' is no model repository: it has no folders, each of a model"))
     );
     let none = path_of(&folder, "none");
-    let (code, line) = refused(&["--repository", &none]);
+    let (code, line) = rejected(&["--repository", &none]);
     assert_eq!(
         (code, line),
         (Some(125), format!("with-triton: cannot read the models in '{none}': No such file or directory"))
     );
-    let (code, line) = refused(&["--repository", &empty, "--execute-delay-ms", "0"]);
+    let (code, line) = rejected(&["--repository", &empty, "--execute-delay-ms", "0"]);
     assert_eq!(code, Some(2));
     assert_eq!(
         line,

@@ -1,4 +1,4 @@
-//! The native models in the real tritonserver: what they refuse, what they keep, what they survive.
+//! The native models in the real tritonserver: what they reject, what they keep, what they survive.
 
 use std::{
     collections::BTreeMap,
@@ -53,7 +53,7 @@ fn parameter(value: &str) -> Value {
 
 #[test]
 #[ignore = "needs the real tritonserver: run scripts/test"]
-fn a_native_model_that_cannot_be_served_is_refused_and_the_text_names_what_is_wrong() {
+fn a_native_model_that_cannot_be_served_is_rejected_and_the_text_names_what_is_wrong() {
     let triton = Triton::native();
     let model = triton.load(&Own::like("custom_sequence_int32"));
     let load = |config: &str| {
@@ -273,7 +273,7 @@ fn decoupled_models_answer_several_times_and_iterative_ones_are_executed_several
 
     // To the server an iterative sequence is a single request, of which it makes the END itself.
     let model = triton.load(&at_once("iterative_sequence_int32"));
-    // A START right behind the last answer to a request of the same ID may be refused (docs/FINDINGS.md).
+    // A START right behind the last answer to a request of the same ID may be rejected (docs/FINDINGS.md).
     for id in [7, 8] {
         let told = answers(&triton, vec![step(&model, id, &[5], true, false)]);
         assert_eq!(told.iter().map(one_sum).collect::<Vec<_>>(), three([5, 10, 15]), "{id}");
@@ -291,12 +291,12 @@ fn decoupled_models_answer_several_times_and_iterative_ones_are_executed_several
 fn an_iterative_request_that_ends_its_sequence_loses_it_when_it_is_rescheduled() {
     let triton = Triton::native();
     let model = triton.load(&at_once("iterative_sequence_int32"));
-    // The server logs the refusal as an error of its own, and goes on.
+    // The server logs the rejection as an error of its own, and goes on.
     let told = told(&triton, &model, 5, true, true);
-    let refused = format!(
+    let rejected = format!(
         "inference request for sequence 7 to model '{model}' must specify the START flag on the first request of the sequence"
     );
-    assert_eq!(told.iter().map(|(sum, _)| sum.clone()).collect::<Vec<_>>(), [Ok(5), Err(refused)]);
+    assert_eq!(told.iter().map(|(sum, _)| sum.clone()).collect::<Vec<_>>(), [Ok(5), Err(rejected)]);
 }
 
 #[test]

@@ -46,7 +46,7 @@ const LOADS_WHAT_IT_IS_ASKED_TO: [&str; 2] = ["--explicit", "--server-arg=--load
 
 /// The scenarios that take the processor most of the time, and what makes each a tenth (the soak a third) as long in the gate.
 const LONG: [(&str, &[[&str; 2]]); 4] = [
-    // What the default scenario claims needs more passes; the tests of L0 run the others.
+    // What the default scenario claims needs more iterations; the tests of L0 run the others.
     ("l0-sequence-stress", &[["iterations = 200 ", "iterations = 20 "], ["# [claims]", "[claims]\n#"]]),
     ("rapid-cycling", &[["iterations = 300", "iterations = 30"], ["reuse-of-an-id = 1000", "reuse-of-an-id = 100"]]),
     ("correlation-id-routing", &[["iterations = 200", "iterations = 20"]]),

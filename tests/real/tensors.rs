@@ -1,5 +1,5 @@
 //! Tensors of every type and of whatever names, over every transport: nobody is accused, what is wrong is found, and what cannot be
-//! checked is refused before anything is sent.
+//! checked is rejected before anything is sent.
 
 use std::{fs, net::SocketAddr, path::Path, time::Duration};
 
@@ -121,10 +121,10 @@ fn a_wrong_sum_is_found_with_each_of_the_small_types_over_each_transport() {
 }
 
 #[test]
-fn what_is_in_no_json_or_would_be_rounded_is_refused_before_anything_is_sent() {
+fn what_is_in_no_json_or_would_be_rounded_is_rejected_before_anything_is_sent() {
     let server = server(&[]);
-    let refused = |model: &str, by: Transport, more: &str| {
-        let error = run(&of_both(&server), model, by, more).expect_err("it is refused").to_string();
+    let rejected = |model: &str, by: Transport, more: &str| {
+        let error = run(&of_both(&server), model, by, more).expect_err("it is rejected").to_string();
         assert_eq!(error.lines().count(), 1, "{error}");
         error
     };
@@ -156,7 +156,7 @@ fn what_is_in_no_json_or_would_be_rounded_is_refused_before_anything_is_sent() {
              or correlation_ids.block, or take a model of another type",
         ),
     ] {
-        let said = refused(model, by, more);
+        let said = rejected(model, by, more);
         assert!(said.contains(expected), "{said}");
     }
 }

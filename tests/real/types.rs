@@ -28,7 +28,7 @@ use crate::support::{
     triton::{Own, Triton, text},
 };
 
-/// Values of all sizes, which wrap around in each type of whole numbers; too few passes for what the default scenario claims, and
+/// Values of all sizes, which wrap around in each type of whole numbers; too few iterations for what the default scenario claims, and
 /// nothing that waits for the idle limit at its end.
 const SCENARIO: &str = "
 load = { workers = 3, iterations = 5 }
@@ -77,8 +77,8 @@ fn problem(model: &str, summary: Result<Summary, RunError>) -> Option<String> {
     };
     let total = summary.result.tally.total();
     let accused: Vec<_> = summary.result.violations.iter().map(describe).collect();
-    // Some may be undetermined where the process is held up for as long as the idle limit.
-    let is_judged = total.completed > 40 && total.undetermined * 10 < total.completed;
+    // Some may be unjudged where the process is held up for as long as the idle limit.
+    let is_judged = total.completed > 40 && total.unjudged * 10 < total.completed;
     let is_right = summary.verdict() == Verdict::Valid && is_judged;
     (!is_right).then(|| format!("{model}: {accused:?} {:?} {total:?}", summary.doubts()))
 }
@@ -171,10 +171,10 @@ fn what_is_wrong_with_one_answer_or_one_element_is_found_with_each_type() {
 #[test]
 fn a_model_is_not_sent_elements_that_it_does_not_take() {
     let server = reference_server(models(Strategy::Direct), &[]);
-    let refused = run(server.address, "implicit_sequence_int64", SEVERAL).expect_err("its shape is fixed").to_string();
+    let rejected = run(server.address, "implicit_sequence_int64", SEVERAL).expect_err("its shape is fixed").to_string();
     let expected = "model 'implicit_sequence_int64' takes INPUT INT64[-1, 1], always of 1 element, and values.elements \
         asks for 1 to 16: leave it out, or take a model with an open dimension (-m)";
-    assert!(refused.contains(expected) && refused.lines().count() == 1, "{refused}");
+    assert!(rejected.contains(expected) && rejected.lines().count() == 1, "{rejected}");
     let one = run(server.address, "implicit_sequence_int64", "values.elements = { min = 1, max = 1 }");
     assert_eq!(problem("implicit_sequence_int64", one), None);
 }

@@ -15,17 +15,17 @@ use super::runs::runtime;
 /// A request with its body.
 pub type Asked = Request<Bytes>;
 /// A status and a body, in place of the server's answer.
-pub type Refusal = (u16, &'static str);
+pub type Rejection = (u16, &'static str);
 
-/// Carries requests on to a server, until it is dropped, but for those that it refuses.
+/// Carries requests on to a server, until it is dropped, but for those that it rejects.
 pub struct HttpFront {
     pub address: SocketAddr,
     _stop: oneshot::Sender<()>,
 }
 
 impl HttpFront {
-    pub fn start(upstream: SocketAddr, refuses: impl Fn(&Asked) -> Option<Refusal> + Send + Sync + 'static) -> Self {
-        let refuses = Arc::new(refuses);
+    pub fn start(upstream: SocketAddr, rejects: impl Fn(&Asked) -> Option<Rejection> + Send + Sync + 'static) -> Self {
+        let rejects = Arc::new(rejects);
         let (stop, stopped) = oneshot::channel::<()>();
         let (tell, address) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
@@ -38,15 +38,15 @@ impl HttpFront {
                     loop {
                         let (near, _) = listener.accept().await.expect("a connection");
                         near.set_nodelay(true).expect("it is set");
-                        let (refuses, client) = (Arc::clone(&refuses), client.clone());
+                        let (rejects, client) = (Arc::clone(&rejects), client.clone());
                         let service = service_fn(move |request: Request<Incoming>| {
-                            let (refuses, client) = (Arc::clone(&refuses), client.clone());
+                            let (rejects, client) = (Arc::clone(&rejects), client.clone());
                             async move {
                                 let (head, body) = request.into_parts();
                                 let body = body.collect().await.map(http_body_util::Collected::to_bytes);
                                 // Who goes while it sends is answered nothing.
                                 let mut asked = Request::from_parts(head, body.unwrap_or_default());
-                                if let Some((status, body)) = refuses(&asked) {
+                                if let Some((status, body)) = rejects(&asked) {
                                     let response = Response::builder().status(status).body(Full::<Bytes>::from(body));
                                     return Ok::<_, Infallible>(response.expect("a response"));
                                 }

@@ -93,15 +93,15 @@ pub struct Setup {
     pub sequence_batching: bool,
     pub decoupled: bool,
     pub formula: Option<&'static str>,
-    /// Refuses steps whose correlation IDs are texts.
-    pub refuses_texts: bool,
+    /// Rejects steps whose correlation IDs are texts.
+    pub rejects_texts: bool,
     /// Gives START to steps of sequences that have none: all of them, or the one with this number, from 1.
     pub adds_start: Option<AddsStart>,
-    /// Who does not send this header, a name and a value, is refused.
+    /// Who does not send this header, a name and a value, is rejected.
     pub wants_header: Option<(&'static str, &'static str)>,
     /// Says that it is this version of Triton.
     pub version: Option<&'static str>,
-    /// Refuses in other words.
+    /// Rejects in other words.
     pub has_other_words: bool,
     /// Dies when asked for statistics for this many times.
     pub dies_at_statistics: Option<u64>,
@@ -136,7 +136,7 @@ impl Default for Setup {
             sequence_batching: true,
             decoupled: false,
             formula: None,
-            refuses_texts: false,
+            rejects_texts: false,
             adds_start: None,
             wants_header: None,
             version: None,
@@ -309,13 +309,13 @@ impl Proxy {
         out: mpsc::Sender<Result<ModelStreamInferResponse, Status>>,
     ) {
         let (sender, receiver) = mpsc::channel(64);
-        let (proxy, refusals) = (self.clone(), out.clone());
+        let (proxy, rejections) = (self.clone(), out.clone());
         tokio::spawn(async move {
             while let Some(Ok(mut request)) = requests.next().await {
-                if proxy.setup.refuses_texts && has_text_id(&request) {
+                if proxy.setup.rejects_texts && has_text_id(&request) {
                     let error_message = "sequence_id has to be an integer".to_owned();
                     let infer_response = Some(ModelInferResponse { id: request.id, ..Default::default() });
-                    let _ = refusals.send(Ok(ModelStreamInferResponse { error_message, infer_response })).await;
+                    let _ = rejections.send(Ok(ModelStreamInferResponse { error_message, infer_response })).await;
                     continue;
                 }
                 proxy.take(&mut request);

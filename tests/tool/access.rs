@@ -44,7 +44,7 @@ fn assert_valid(output: &Output) {
 }
 
 /// Exits so, with one line on the standard error that says this.
-fn assert_refused(output: &Output, code: i32, parts: &[&str]) {
+fn assert_rejected(output: &Output, code: i32, parts: &[&str]) {
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(code), "{}", text(output));
     assert_eq!(error.lines().count(), 1, "{error}");
@@ -99,15 +99,19 @@ fn who_is_not_whom_he_says_is_told_in_one_line() {
     let (ca, other_ca) = (authority.file("ca.pem"), other.file("ca.pem"));
 
     let secured = front("server", false);
-    assert_refused(&run(&["-u", &url(&secured), "--ca", &other_ca]), 4, &["no authority that is trusted", "--ca FILE"]);
-    assert_refused(&run(&["-u", &url(&front("expired", false)), "--ca", &ca]), 4, &["has expired"]);
+    assert_rejected(
+        &run(&["-u", &url(&secured), "--ca", &other_ca]),
+        4,
+        &["no authority that is trusted", "--ca FILE"],
+    );
+    assert_rejected(&run(&["-u", &url(&front("expired", false)), "--ca", &ca]), 4, &["has expired"]);
     let named = front("named", false);
-    let refused = ["not for '127.0.0.1', but for another.test", "--server-name NAME"];
-    assert_refused(&run(&["-u", &url(&named), "--ca", &ca]), 4, &refused);
+    let rejected = ["not for '127.0.0.1', but for another.test", "--server-name NAME"];
+    assert_rejected(&run(&["-u", &url(&named), "--ca", &ca]), 4, &rejected);
     assert_valid(&run(&["-u", &url(&named), "--ca", &ca, "--server-name", "another.test"]));
 
     let mutual = front("server", true);
-    assert_refused(
+    assert_rejected(
         &run(&["-u", &url(&mutual), "--ca", &ca]),
         4,
         &["asks for the client's certificate", "--client-cert FILE"],
@@ -115,12 +119,12 @@ fn who_is_not_whom_he_says_is_told_in_one_line() {
     let mine = ["--client-cert", &authority.file("client.pem"), "--client-key", &authority.file("client.key")];
     assert_valid(&run(&[&["-u", &url(&mutual), "--ca", &ca], &mine[..]].concat()));
     let foreign = ["--client-cert", &other.file("client.pem"), "--client-key", &other.file("client.key")];
-    assert_refused(&run(&[&["-u", &url(&mutual), "--ca", &ca], &foreign[..]].concat()), 4, &["client's certificate"]);
+    assert_rejected(&run(&[&["-u", &url(&mutual), "--ca", &ca], &foreign[..]].concat()), 4, &["client's certificate"]);
 
     let plain = format!("grpcs://{}", server.address);
-    assert_refused(&run(&["-u", &plain, "--ca", &ca]), 4, &["speak no TLS", &format!("grpc://{}", server.address)]);
+    assert_rejected(&run(&["-u", &plain, "--ca", &ca]), 4, &["speak no TLS", &format!("grpc://{}", server.address)]);
     let without = secured.address.to_string();
-    assert_refused(&run(&["-u", &without]), 4, &["speaks TLS there: use grpcs://"]);
+    assert_rejected(&run(&["-u", &without]), 4, &["speaks TLS there: use grpcs://"]);
 }
 
 #[test]
@@ -128,15 +132,15 @@ fn files_that_cannot_be_used_are_a_wrong_command_line() {
     let authority = Authority::new();
     let (ca, key) = (authority.file("ca.pem"), authority.file("client.key"));
     let url = ["-u", "grpcs://127.0.0.1:1"];
-    let refused = |flags: &[&str], parts: &[&str]| assert_refused(&run(&[&url, flags].concat()), 2, parts);
-    refused(&["--ca", "/nowhere/ca.pem"], &["/nowhere/ca.pem", "--ca", "No such file"]);
-    refused(&["--ca", &key], &["no certificates in", "PEM"]);
-    refused(&["--ca", &ca, "--client-cert", &ca], &["go together"]);
-    refused(&["--ca", &ca, "--client-cert", &ca, "--client-key", &ca], &["the client's key", "--client-key"]);
-    refused(&["--ca", &ca, "--client-cert", &ca, "--client-key", &key], &["cannot be used with the key"]);
-    refused(&["--ca", &ca, "--server-name", "a b"], &["'a b' is no server's name"]);
-    assert_refused(&run(&["-u", "127.0.0.1:1", "--ca", &ca]), 2, &["grpcs://HOST:PORT"]);
-    assert_refused(&run(&["--embedded", "--ca", &ca]), 2, &["--embedded"]);
+    let rejected = |flags: &[&str], parts: &[&str]| assert_rejected(&run(&[&url, flags].concat()), 2, parts);
+    rejected(&["--ca", "/nowhere/ca.pem"], &["/nowhere/ca.pem", "--ca", "No such file"]);
+    rejected(&["--ca", &key], &["no certificates in", "PEM"]);
+    rejected(&["--ca", &ca, "--client-cert", &ca], &["go together"]);
+    rejected(&["--ca", &ca, "--client-cert", &ca, "--client-key", &ca], &["the client's key", "--client-key"]);
+    rejected(&["--ca", &ca, "--client-cert", &ca, "--client-key", &key], &["cannot be used with the key"]);
+    rejected(&["--ca", &ca, "--server-name", "a b"], &["'a b' is no server's name"]);
+    assert_rejected(&run(&["-u", "127.0.0.1:1", "--ca", &ca]), 2, &["grpcs://HOST:PORT"]);
+    assert_rejected(&run(&["--embedded", "--ca", &ca]), 2, &["--embedded"]);
 }
 
 #[test]
@@ -144,7 +148,7 @@ fn headers_are_sent_with_every_call_and_their_values_are_written_down_nowhere() 
     let setup = Setup { wants_header: Some(("authorization", SECRET)), ..Setup::default() };
     let server = TestServer::start(setup);
     let url = server.address.to_string();
-    assert_refused(&run(&["-u", &url]), 4, &["lets only some in: who are you?", "-H 'NAME: VALUE'"]);
+    assert_rejected(&run(&["-u", &url]), 4, &["lets only some in: who are you?", "-H 'NAME: VALUE'"]);
     let header = format!("Authorization: {SECRET}");
     let folder = TempDir::new().expect("a folder");
     let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
@@ -171,7 +175,7 @@ fn headers_are_sent_with_every_call_and_their_values_are_written_down_nowhere() 
         assert!(!written.contains(SECRET) && written.contains("authorization"), "{written}");
     }
     // What is told is what has to be given again.
-    assert_refused(
+    assert_rejected(
         &run(&["-u", &url, "-H", "authorization: …"]),
         2,
         &["give it again, with -H 'authorization: VALUE'"],
@@ -198,13 +202,13 @@ fn a_value_of_the_environment_makes_a_command_that_works_again() {
         }
         command.output().expect("it runs")
     };
-    assert_refused(&of_the_file(None), 2, &["no variable STRESS_TEST_TOKEN"]);
+    assert_rejected(&of_the_file(None), 2, &["no variable STRESS_TEST_TOKEN"]);
     assert_valid(&of_the_file(Some("hunter2")));
-    assert_refused(&of_the_file(Some("other")), 4, &["who are you?"]);
+    assert_rejected(&of_the_file(Some("other")), 4, &["who are you?"]);
 }
 
 #[test]
-fn a_scenario_whose_headers_are_wrong_is_refused_without_telling_them() {
+fn a_scenario_whose_headers_are_wrong_is_rejected_without_telling_them() {
     let folder = TempDir::new().expect("a folder");
     let path = folder.path().join("scenario.toml");
     for (headers, part) in [
@@ -216,7 +220,7 @@ fn a_scenario_whose_headers_are_wrong_is_refused_without_telling_them() {
     ] {
         fs::write(&path, format!("target.headers = {headers}\n")).expect("a file");
         let output = run_scenario(path.to_str().expect("UTF-8"), &[]);
-        assert_refused(&output, 2, &["target.headers", part]);
+        assert_rejected(&output, 2, &["target.headers", part]);
         assert!(!text(&output).contains(SECRET), "{}", text(&output));
     }
 }
@@ -245,7 +249,7 @@ fn a_failure_is_had_again_with_the_headers_that_its_file_does_not_have() {
     assert!(!text(&output).contains(SECRET) && !of_the_file.contains(SECRET) && !read(&history).contains(SECRET));
     assert!(of_the_file.contains("authorization: …"), "{of_the_file}");
     let replay = |flags: &[&str]| tool().args(["replay", &failure]).args(flags).output().expect("it runs");
-    assert_refused(&replay(&[]), 2, &["give it again, with -H 'authorization: VALUE'"]);
+    assert_rejected(&replay(&[]), 2, &["give it again, with -H 'authorization: VALUE'"]);
     let again = replay(&["-H", &header, "--chart"]);
     assert_eq!(again.status.code(), Some(1), "{}", text(&again));
     for other in [vec!["check", &history], vec!["export", &failure], vec!["plan", "--scenario", &scenario]] {
@@ -281,13 +285,13 @@ fn what_an_endpoint_lacks_is_told_with_what_cannot_be_checked() {
     );
     let line = "the endpoint has health, streaming, model-configuration; it lacks metadata, statistics";
     assert!(shown.contains(line), "{shown}");
-    let refused = |setup: Setup, part: &str| {
+    let rejected = |setup: Setup, part: &str| {
         let server = TestServer::start(setup);
-        assert_refused(&run(&["-u", &server.address.to_string()]), 4, &[part]);
+        assert_rejected(&run(&["-u", &server.address.to_string()]), 4, &[part]);
     };
-    refused(Setup { streams: false, ..Setup::default() }, "no stream of requests can be opened");
+    rejected(Setup { streams: false, ..Setup::default() }, "no stream of requests can be opened");
     let neither = Setup { has_metadata: false, has_config: false, ..Setup::default() };
-    refused(neither, "neither metadata nor configuration tell the tensors");
+    rejected(neither, "neither metadata nor configuration tell the tensors");
 }
 
 #[test]
@@ -299,7 +303,7 @@ fn messages_are_compressed_and_connections_kept_as_the_scenario_has_it() {
     }
     // It takes none that are compressed.
     let other = TestServer::start(Setup::default());
-    assert_refused(&run(&["-u", &other.address.to_string(), "--compression", "gzip"]), 4, &["compressed with `gzip`"]);
+    assert_rejected(&run(&["-u", &other.address.to_string(), "--compression", "gzip"]), 4, &["compressed with `gzip`"]);
     let folder = TempDir::new().expect("a folder");
     let scenario = folder.path().join("scenario.toml");
     let with = |keys: &str| {
@@ -310,8 +314,8 @@ fn messages_are_compressed_and_connections_kept_as_the_scenario_has_it() {
     assert_valid(&with(
         "target.keep_alive_ms = 20\ntarget.keep_alive_timeout_ms = 5000\ntarget.connect_timeout_ms = 3000\n",
     ));
-    assert_refused(&with("target.message_bytes_max = 16\n"), 4, &["message length too large"]);
-    assert_refused(&with("target.keep_alive_timeout_ms = 5000\n"), 2, &["does nothing without target.keep_alive_ms"]);
+    assert_rejected(&with("target.message_bytes_max = 16\n"), 4, &["message length too large"]);
+    assert_rejected(&with("target.keep_alive_timeout_ms = 5000\n"), 2, &["does nothing without target.keep_alive_ms"]);
 }
 
 /// A page of metrics, for who sends the header.
@@ -354,12 +358,12 @@ fn metrics_are_read_over_tls_with_the_headers() {
     };
     let header = format!("target.headers = ['authorization: {SECRET}']");
     assert_eq!(read(&authority, &header), Ok(3));
-    let refused = |problem: Result<u64, String>, part: &str| {
+    let rejected = |problem: Result<u64, String>, part: &str| {
         let problem = problem.expect_err(part);
         assert!(problem.contains(part) && problem.starts_with(&metrics), "{problem}");
     };
-    refused(read(&authority, ""), "401 Unauthorized");
-    refused(read(&other, &header), "no authority that is trusted");
+    rejected(read(&authority, ""), "401 Unauthorized");
+    rejected(read(&other, &header), "no authority that is trusted");
 }
 
 fn read(path: &str) -> String {

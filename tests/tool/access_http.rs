@@ -45,7 +45,7 @@ fn assert_valid((output, result): &(Output, Value)) {
     assert!(result["requests"].as_u64().is_none_or(|count| count > 10), "{result}");
 }
 
-fn assert_refused((output, _): &(Output, Value), parts: &[&str]) {
+fn assert_rejected((output, _): &(Output, Value), parts: &[&str]) {
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!((output.status.code(), error.lines().count()), (Some(4), 1), "{}", text(output));
     for part in parts {
@@ -84,14 +84,14 @@ fn a_secured_server_is_tested_over_http_and_its_metrics_are_read() {
             assert_valid(&(output, result.clone()));
             assert_eq!(result["pending_requests"]["result"], "none", "{result}");
         }
-        let refused = run("", &["-u", &url, "--ca", &other.file("ca.pem")]);
-        assert_refused(&refused, &["no authority that is trusted", "--ca FILE"]);
+        let rejected = run("", &["-u", &url, "--ca", &other.file("ca.pem")]);
+        assert_rejected(&rejected, &["no authority that is trusted", "--ca FILE"]);
         if mutual {
             let without = run("", &["-u", &url, "--ca", &ca]);
-            assert_refused(&without, &["asks for the client's certificate", "--client-cert FILE"]);
+            assert_rejected(&without, &["asks for the client's certificate", "--client-cert FILE"]);
         }
         let plain = run("", &["-u", &format!("http://{}", server.http)]);
-        assert_refused(&plain, &["it speaks TLS there: use https://"]);
+        assert_rejected(&plain, &["it speaks TLS there: use https://"]);
     }
 }
 
@@ -131,10 +131,10 @@ fn what_is_inferred_is_compressed_both_ways() {
     let front = HttpFront::start(server.http, |asked| {
         asked.headers().get("content-encoding").map(|_| (501, r#"{"error":"Unsupported compression type"}"#))
     });
-    let refused = run("", &["-u", &format!("http://{}", front.address), "--compression", "gzip"]);
-    assert_refused(&refused, &["Unsupported compression type", "--compression none"]);
+    let rejected = run("", &["-u", &format!("http://{}", front.address), "--compression", "gzip"]);
+    assert_rejected(&rejected, &["Unsupported compression type", "--compression none"]);
     let url = format!("http://{}", server.http);
-    assert_refused(
+    assert_rejected(
         &run("target.message_bytes_max = 16\n", &["-u", &url]),
         &["larger than 16 bytes (target.message_bytes_max)"],
     );
@@ -147,23 +147,23 @@ fn has_key(asked: &Asked) -> bool {
 #[test]
 fn who_is_not_let_in_over_http_is_told_in_one_line() {
     let server = server();
-    let front = |is_closed: fn(&str) -> bool, refusal| {
+    let front = |is_closed: fn(&str) -> bool, rejection| {
         HttpFront::start(server.http, move |asked| {
-            (is_closed(asked.uri().path()) && !has_key(asked)).then_some(refusal)
+            (is_closed(asked.uri().path()) && !has_key(asked)).then_some(rejection)
         })
     };
     let hint = "give the header that it wants with -H 'NAME: VALUE'";
-    for refusal in [(403, RESTRICTED), (401, "<html>Log in</html>")] {
-        let said = if refusal.0 == 403 { "This API is restricted" } else { "HTTP status 401 Unauthorized" };
+    for rejection in [(403, RESTRICTED), (401, "<html>Log in</html>")] {
+        let said = if rejection.0 == 403 { "This API is restricted" } else { "HTTP status 401 Unauthorized" };
         for is_closed in [(|path| path.ends_with("/infer")) as fn(&str) -> bool, |_| true] {
-            let front = front(is_closed, refusal);
+            let front = front(is_closed, rejection);
             let url = format!("http://{}", front.address);
             for transport in TRANSPORTS {
-                assert_refused(&run("", &["-u", &url, "--transport", transport]), &[said, hint]);
+                assert_rejected(&run("", &["-u", &url, "--transport", transport]), &[said, hint]);
                 assert_valid(&run("", &["-u", &url, "--transport", transport, "-H", "stress-key: hunter2"]));
             }
         }
-        let front = front(|path| path.ends_with("/stats") || path == "/v2/models/custom_sequence_int32", refusal);
+        let front = front(|path| path.ends_with("/stats") || path == "/v2/models/custom_sequence_int32", rejection);
         let (output, result) = run("", &["-u", &format!("http://{}", front.address)]);
         assert_valid(&(output, result.clone()));
         let parts = result["endpoint_parts"].as_array().expect("a list");
@@ -177,11 +177,11 @@ fn who_is_not_let_in_over_http_is_told_in_one_line() {
 #[test]
 fn who_is_let_in_no_more_is_told_so_in_the_violation() {
     let server = server();
-    for (refusal, said) in [((403, RESTRICTED), "This API is restricted"), ((401, "<html>"), "HTTP status 401")] {
+    for (rejection, said) in [((403, RESTRICTED), "This API is restricted"), ((401, "<html>"), "HTTP status 401")] {
         let count = std::sync::atomic::AtomicU32::new(0);
         let front = HttpFront::start(server.http, move |asked| {
             let is_inference = asked.uri().path().ends_with("/infer");
-            (is_inference && count.fetch_add(1, std::sync::atomic::Ordering::Relaxed) > 20).then_some(refusal)
+            (is_inference && count.fetch_add(1, std::sync::atomic::Ordering::Relaxed) > 20).then_some(rejection)
         });
         let (output, _) = run("", &["-u", &format!("http://{}", front.address), "--fail-fast"]);
         assert_eq!(output.status.code(), Some(1), "{}", text(&output));
@@ -201,7 +201,7 @@ fn texts_as_correlation_ids_are_tried_before_the_run() {
         let is_text = String::from_utf8_lossy(asked.body()).contains(r#""sequence_id":""#);
         is_text.then_some((400, r#"{"error":"sequence_id has to be an integer"}"#))
     });
-    let other = TestServer::start(Setup { refuses_texts: true, ..Setup::default() });
+    let other = TestServer::start(Setup { rejects_texts: true, ..Setup::default() });
     for form in ["text", "text-128", "non-ascii"] {
         let keys = format!("correlation_ids.form = '{form}'\n");
         for transport in ["http", "http-binary", "grpc-stream", "grpc-unary"] {
@@ -215,9 +215,9 @@ fn texts_as_correlation_ids_are_tried_before_the_run() {
             assert_eq!(lacks_texts(&taken.1), Some(false), "{}", taken.1);
             // The tests' own server has no calls that are no stream.
             if transport != "grpc-unary" {
-                let refused = run(&keys, &["-u", &without_texts, "--transport", transport]);
+                let rejected = run(&keys, &["-u", &without_texts, "--transport", transport]);
                 let over = format!("over {transport} no correlation ID such as '");
-                assert_refused(&refused, &[&over, "has to be an integer", "another correlation_ids.form"]);
+                assert_rejected(&rejected, &[&over, "has to be an integer", "another correlation_ids.form"]);
                 let integers = run("", &["-u", &without_texts, "--transport", transport]);
                 assert_valid(&integers);
                 assert_eq!(lacks_texts(&integers.1), None, "{}", integers.1);

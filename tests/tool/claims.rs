@@ -136,7 +136,7 @@ fn what_the_server_does_not_do_is_not_reached() {
     let faulty = Setup { faults: vec![Planted::always(Fault::AcceptNoStart)], ..server(2000, |_| {}) };
     let summary = stress(&TestServer::start(faulty), no_start, Hints::default());
     assert_eq!(summary.exit_code(), 1, "a violation comes first");
-    assert_eq!(summary.result.tally.reached.of(Claim::RefusedNoStart), 0);
+    assert_eq!(summary.result.tally.reached.of(Claim::RejectedNoStart), 0);
     assert_eq!(summary.missed_claims(), []);
 
     let ends = "patterns.common = { valid = 1, valid-valid = 1 }";
@@ -162,9 +162,9 @@ fn a_table_of_claims_is_taken_whole() {
         (output.status.code(), [output.stdout, output.stderr].concat())
     };
     for (claims, code, expected) in [
-        ("", 3, "UNKNOWN: not reached: refused-no-start (seed 1)"),
+        ("", 3, "UNKNOWN: not reached: rejected-no-start (seed 1)"),
         ("claims = {}", 0, "VALID: "),
-        ("claims = { refused-no-start = 0, backlog = 0 }", 0, "VALID: "),
+        ("claims = { rejected-no-start = 0, backlog = 0 }", 0, "VALID: "),
         (
             "claims.idle-reap = 2",
             3,

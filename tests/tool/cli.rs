@@ -354,7 +354,7 @@ fn verbose_shows_each_step() {
     let steps = text(&output.stderr);
     let requests = usize::try_from(server.requests() - SOLO).expect("not many");
     assert_eq!(steps.matches(": sent ").count(), requests);
-    assert_eq!(steps.matches(": completed ").count() + steps.matches(": refused ").count(), requests);
+    assert_eq!(steps.matches(": completed ").count() + steps.matches(": rejected ").count(), requests);
 }
 
 /// Starts a long run, sends it a signal once it is under way, and a second one where asked for.
@@ -412,7 +412,7 @@ fn the_plan_is_printed_as_json_lines_and_nothing_is_sent() {
     let lines: Vec<Value> =
         text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert_eq!(lines.len(), 12);
-    assert_eq!((&lines[11]["worker"], &lines[11]["pass"]), (&Value::from(2), &Value::from(3)));
+    assert_eq!((&lines[11]["worker"], &lines[11]["iteration"]), (&Value::from(2), &Value::from(3)));
     assert_eq!(run(&["plan", "-t", "3", "-i", "4", "-r", "9"]).stdout, output.stdout);
     assert_ne!(run(&["plan", "-t", "3", "-i", "4", "-r", "8"]).stdout, output.stdout);
 }

@@ -119,13 +119,13 @@ fn is_not_accused(strategy: Strategy, model: &str) {
 }
 
 #[test]
-fn a_correct_server_refuses_what_waits_for_too_long_and_nothing_else() {
+fn a_correct_server_rejects_what_waits_for_too_long_and_nothing_else() {
     let _simulation = Simulation::begin();
     let server = server(Strategy::Direct, 1, &[], 1);
     let result = stress(server.address, "implicit_sequence_int32", &[Pattern::Timeout, Pattern::NoEnd], 1, QUICK);
     assert_correct("timeouts and one slot", &result);
     let counts = result.tally.patterns[Pattern::Timeout.index()];
-    assert!(result.tally.reached.of(Claim::ExpiredInBacklog) > 0 && counts.expired == counts.refused, "{counts:?}");
+    assert!(result.tally.reached.of(Claim::ExpiredInBacklog) > 0 && counts.expired == counts.rejected, "{counts:?}");
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn ids_of_every_form_are_sent_and_told_rightly() {
         let more = format!("{QUICK}\ncorrelation_ids.{ids}");
         let result = stress(server.address, "implicit_sequence_int32", &patterns, 1, &more);
         assert_correct(ids, &result);
-        assert!(result.tally.reached.of(Claim::RefusedAfterEnd) > 0, "{ids}");
+        assert!(result.tally.reached.of(Claim::RejectedAfterEnd) > 0, "{ids}");
     }
 }
 
@@ -168,8 +168,8 @@ correlation_ids.form = 'text-128'"
     );
     let result = stress(server.address, "implicit_sequence_int32", &[Pattern::Valid, Pattern::AfterEnd], 1, &more);
     assert_correct("three forms", &result);
-    // A refusal is only right where it names the ID as it was sent.
-    assert!(result.tally.reached.of(Claim::RefusedAfterEnd) > 5, "{:?}", result.tally.reached);
+    // A rejection is only right where it names the ID as it was sent.
+    assert!(result.tally.reached.of(Claim::RejectedAfterEnd) > 5, "{:?}", result.tally.reached);
 }
 
 /// A fault for each pattern that shows there as one of these kinds; the chance at which it is committed, or all the time.
@@ -184,7 +184,7 @@ const FOUND: &[(Pattern, Fault, Option<u64>, &[ViolationKind])] = &[
         Some(3),
         &[ViolationKind::SpuriousStartError, ViolationKind::SlotLeak],
     ),
-    (Pattern::HalfClose, Fault::LoseFinalAnswers, Some(3), &[ViolationKind::StreamBroken]),
+    (Pattern::HalfClose, Fault::LoseFinalResponses, Some(3), &[ViolationKind::StreamBroken]),
     (Pattern::Reset, Fault::LeakSlotAtCancel, Some(3), &[ViolationKind::SlotLeak]),
     (Pattern::ContinueElsewhere, Fault::ResetState, Some(30), &[ViolationKind::WrongSum]),
     (Pattern::ContinueByNeighbour, Fault::SkipStep, Some(30), &[ViolationKind::WrongSum]),
@@ -197,7 +197,7 @@ const FOUND: &[(Pattern, Fault, Option<u64>, &[ViolationKind])] = &[
     (Pattern::AfterEnd, Fault::AcceptNoStart, Some(3), &[ViolationKind::MissingStartError]),
     (Pattern::EndTwice, Fault::AcceptNoStart, Some(3), &[ViolationKind::MissingStartError]),
     (Pattern::SharedId, Fault::SkipStep, Some(30), &[ViolationKind::WrongSum]),
-    (Pattern::Malformed, Fault::RefusalEndsSequence, Some(1), &[ViolationKind::SpuriousStartError]),
+    (Pattern::Malformed, Fault::RejectionEndsSequence, Some(1), &[ViolationKind::SpuriousStartError]),
     (Pattern::Timeout, Fault::ExpireEarly, Some(1), &[ViolationKind::SpuriousTimeout]),
 ];
 
@@ -214,7 +214,7 @@ fn what_a_server_does_wrong_then_is_found() {
 }
 
 #[test]
-fn a_flaw_that_is_not_refused_is_found() {
+fn a_flaw_that_is_not_rejected_is_found() {
     is_found(Pattern::Malformed, Fault::AcceptBatch, None, &[ViolationKind::FlawAccepted]);
 }
 

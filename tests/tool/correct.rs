@@ -55,9 +55,9 @@ fn a_correct_server_is_not_accused() {
         let total = result.tally.total();
         assert_eq!((total.indeterminate, total.failed), (0, 0), "{total:?}");
         // Some may be where the process is held up for as long as the idle limit.
-        assert!(total.undetermined * 10 < total.completed, "{total:?}");
-        assert!(total.refused > 0 && total.completed > 1000, "{total:?}");
-        assert_eq!(total.sequences, total.sequences_as_planned);
+        assert!(total.unjudged * 10 < total.completed, "{total:?}");
+        assert!(total.rejected > 0 && total.completed > 1000, "{total:?}");
+        assert_eq!(total.sequences, total.sequences_as_designed);
         assert!(matches!(result.accounting, Accounting::Agrees { .. }), "{:?}", result.accounting);
     }
 }
@@ -68,7 +68,7 @@ fn a_correct_server_is_not_accused_whatever_the_stream_policy() {
         "stream = 'per-context'",
         "connection = 'per-worker'",
         "stream = 'per-context'\nsending.connection = 'per-worker'\nsending.window = 1",
-        "window = 3\nsending.reuse = 'after-answer'",
+        "window = 3\nsending.reuse = 'after-response'",
     ] {
         let _simulation = Simulation::begin();
         let server = server(DIRECT);

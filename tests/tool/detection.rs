@@ -21,13 +21,13 @@ use crate::support::long::is_long;
 const AT_A_TIME: usize = 2;
 /// Faults that seed 1 undoes before they show, and a seed with which each shows. docs/DETECTION.md has how many of many seeds do.
 const SEEDS: &[(Fault, u64)] = &[];
-/// What a fault that happens once may be called besides: a request that is taken in spite of its flaw is refused all the same
+/// What a fault that happens once may be called besides: a request that is taken in spite of its flaw is rejected all the same
 /// where its sequence was gone, with the wrong words; a slot too many may be seen by nothing but the count of the slots; and where
-/// a step was so late that it might be refused it is the next one that must not be executed; a step that is taken for another ID's is refused where that ID has no sequence.
+/// a step was so late that it might be rejected it is the next one that must not be executed; a step that is taken for another ID's is rejected where that ID has no sequence.
 const ALSO_CALLED: &[(Fault, ViolationKind)] = &[
     (Fault::AcceptBatch, ViolationKind::UnexpectedError),
     (Fault::ExtraSlot, ViolationKind::SlotReleasedTwice),
-    (Fault::RefuseMidSequence, ViolationKind::MissingStartError),
+    (Fault::RejectMidSequence, ViolationKind::MissingStartError),
     (Fault::FoldTexts, ViolationKind::UnexpectedError),
 ];
 /// Of what is found so much has to be named rightly.

@@ -105,7 +105,7 @@ fn a_run_tells_the_server_and_the_configuration() {
 }
 
 #[test]
-fn an_unknown_form_is_refused_with_those_that_there_are() {
+fn an_unknown_form_is_rejected_with_those_that_there_are() {
     let folder = TempDir::new().expect("a folder");
     let output = run(&["export", words(&small(&folder)), "--format", "html"]);
     assert_eq!(output.status.code(), Some(2));

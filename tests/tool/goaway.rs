@@ -37,8 +37,8 @@ fn go_away(last: u8, code: u8) -> Vec<u8> {
     vec![0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, last, 0, 0, 0, code]
 }
 
-/// The first stream of the connection is refused unread.
-fn refused() -> Vec<u8> {
+/// The first stream of the connection is rejected unread.
+fn rejected() -> Vec<u8> {
     vec![0, 0, 4, 3, 0, 0, 0, 0, 1, 0, 0, 0, 7]
 }
 
@@ -100,7 +100,7 @@ fn stress(frames: Vec<u8>) -> (Result<RunResult, RunError>, usize) {
 
 #[test]
 fn what_the_server_did_not_take_in_goes_over_another_connection() {
-    for frames in [go_away(0, 0), [refused(), go_away(1, 0)].concat()] {
+    for frames in [go_away(0, 0), [rejected(), go_away(1, 0)].concat()] {
         let (result, ended) = stress(frames.clone());
         let result = result.expect("the server can be tested");
         assert_eq!(result.violations, [], "{frames:?}");

@@ -22,7 +22,7 @@ fn run_for(seconds: u32, faults: &[Planted], over_http: bool) -> RunResult {
     let text = format!(
         "target = {{ endpoint = '{endpoint}', model = '{MODEL}', metrics = '{}' }}\nload = {{ workers = 2, duration_s = {seconds} }}\n\
          patterns.common = {{ valid = 1 }}\ncontexts = {{ common = 1, rare = 0, rare_probability = 0 }}\n\
-         think.pass_ms.uniform = {{ min = 100, max = 900 }}\nslots.check = false\nclaims = {{}}",
+         think.iteration_ms.uniform = {{ min = 100, max = 900 }}\nslots.check = false\nclaims = {{}}",
         server.metrics
     );
     let server_memory = Some(MemorySource::Gauge(MEMORY_GAUGE.to_owned()));

@@ -179,7 +179,7 @@ fn a_violation_is_one_again_with_the_same_evidence() {
         (Fault::WrongOutputLength, 20),
         (Fault::EmptyResponse, 20),
         (Fault::ModelError, 20),
-        (Fault::RefuseMidSequence, 3),
+        (Fault::RejectMidSequence, 3),
         (Fault::AcceptNoStart, 2),
         (Fault::CloseStream, 20),
         (Fault::NeverClose, 2),
@@ -381,7 +381,7 @@ fn a_history_without_its_end_gets_no_hints_and_one_without_events_no_table() {
         let output = output(&["check", name]);
         let (shown, error) = (text(&output.stdout), text(&output.stderr));
         assert_eq!(output.status.code(), Some(2), "{error}");
-        assert!(!shown.contains("not reached") && !shown.contains("more passes"), "{shown}");
+        assert!(!shown.contains("not reached") && !shown.contains("more iterations"), "{shown}");
         assert_eq!(shown.contains("as designed"), has_table, "{shown}");
         assert!(has_table || shown.is_empty() && error.contains("the file has no event to judge"), "{shown}{error}");
     }

@@ -183,7 +183,7 @@ fn the_checks_before_and_after_do_not_go_through_the_network() {
 fn clients_cannot_be_killed_without_a_program() {
     let server = server(&[]);
     let error = stress(server.address, PATIENT, "patterns.common = { kill-client = 1 }")
-        .expect_err("it is refused")
+        .expect_err("it is rejected")
         .to_string();
     assert!(error.contains("kill-client needs processes") && error.contains("leave the pattern out"), "{error}");
 }

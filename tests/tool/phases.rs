@@ -38,7 +38,7 @@ contexts = { common = 1, rare = 0, rare_probability = 0 }
 patterns.common = { valid = 3, no-end = 1 }
 length = { min = 1, max = 12, normal = { mean = 6, stdev = 3 } }
 values.uniform = { min = -2147483648, max = 2147483647 }
-sending = { reuse = 'after-answer', window = 2 }
+sending = { reuse = 'after-response', window = 2 }
 ";
 
 fn stress(server: &Server, text: &str, restart: Option<Restart>) -> Result<RunResult, RunError> {
@@ -77,7 +77,7 @@ load = { workers = 2, iterations = 5 }
 ";
     let result = stress(&server, text, None).expect("a run");
     assert_eq!(result.violations, []);
-    assert_eq!(result.passes, 20);
+    assert_eq!(result.iterations, 20);
     let [warm_up, heal, probe] = &result.phases[..] else { panic!("{:?}", result.phases) };
     assert_eq!([&warm_up.name, &heal.name, &probe.name], ["warm up", "heal", "probe"]);
     assert!(warm_up.began_us < warm_up.ended_us && probe.began_us < probe.ended_us, "{:?}", result.phases);
@@ -91,7 +91,7 @@ const DISTURBED: &str = "
 [[population]]
 name = 'throughout'
 load = { workers = 4, duration_s = 1 }
-think.pass_ms.constant = 2
+think.iteration_ms.constant = 2
 [[population]]
 name = 'afterwards'
 phase = 'afterwards'
@@ -270,7 +270,7 @@ fn a_model_may_take_longer_to_load_than_a_connection_to_be_made() {
     let text = format!("{common}{}", DISTURBED.replace("ACTION", "reload-oldest"));
     let result = stress_at(gate.address, &text, None).expect("a run");
     assert_eq!((&result.violations[..], &result.broken_off), (&[][..], &None));
-    assert!(result.phases.len() == 2 && result.passes > 60, "{:?}", result.phases);
+    assert!(result.phases.len() == 2 && result.iterations > 60, "{:?}", result.phases);
 }
 
 /// The strategy that the model is loaded with now.
@@ -326,7 +326,7 @@ fn a_model_that_cannot_be_put_back_is_told_and_the_result_is_kept() {
     let mut loads = 0;
     let gate = Gate::before(server.address, move |bytes| {
         loads += u32::from(is_load(bytes));
-        // The trial, the phase's, and the one that puts it back, which becomes one that has to be refused.
+        // The trial, the phase's, and the one that puts it back, which becomes one that has to be rejected.
         let name = b"\"custom_sequence_int32\"";
         let at = bytes.windows(name.len()).position(|window| window == name).filter(|_| loads == 3 && is_load(bytes));
         if let Some(at) = at {
@@ -410,7 +410,7 @@ fn a_restart_that_takes_longer_than_any_answer_is_no_hang() {
         }
     });
     assert_eq!(result.violations, []);
-    assert!(result.phases.len() == 2 && result.passes > 60, "{result:?}");
+    assert!(result.phases.len() == 2 && result.iterations > 60, "{result:?}");
 }
 
 #[test]
@@ -428,7 +428,7 @@ fn what_a_disturbance_holds_up_is_not_lost() {
         }
     });
     assert_eq!(result.violations, []);
-    assert!(result.phases.len() == 2 && result.passes > 60, "{result:?}");
+    assert!(result.phases.len() == 2 && result.iterations > 60, "{result:?}");
     assert_eq!(result.tally.total().indeterminate, 0, "nobody has to give anything up: {:?}", result.tally.total());
 }
 
@@ -466,7 +466,7 @@ fn what_begins_when_the_model_was_loaded_anew_is_judged() {
     let _simulation = Simulation::begin();
     let later = COMMON.replace("patterns.common = { valid = 3, no-end = 1 }", "").replace("length =", "# length =");
     for (faults, kinds) in
-        [(vec![], vec![]), (vec![Planted::always(Fault::LoseFinalAnswers)], vec![ViolationKind::StreamBroken])]
+        [(vec![], vec![]), (vec![Planted::always(Fault::LoseFinalResponses)], vec![ViolationKind::StreamBroken])]
     {
         let server = server(&faults);
         let result = stress_at(server.address, &format!("{later}{LATER}"), None).expect("a run");

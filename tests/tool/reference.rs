@@ -118,7 +118,7 @@ fn final_answers_are_lost() {
         run(async { Client::new(&server).await.stream(steps(0..5)).await.len() })
     };
     assert_eq!(answered(&[]), 5);
-    assert!(answered(&[Fault::LoseFinalAnswers]) < 5);
+    assert!(answered(&[Fault::LoseFinalResponses]) < 5);
 }
 
 #[test]

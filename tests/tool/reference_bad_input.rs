@@ -251,7 +251,7 @@ async fn a_call_with_what_is_no_message_is_told_so() {
     let server = server();
     let channel = connect(server.address).await;
     for bytes in NO_MESSAGES {
-        let status = within("an answer", raw_unary(&channel, bytes.into())).await.expect_err("it is refused");
+        let status = within("an answer", raw_unary(&channel, bytes.into())).await.expect_err("it is rejected");
         assert_eq!((status.code(), status.message()), (Code::Internal, "Unable to parse request"), "{bytes:?}");
         assert_serves(&server).await;
     }

@@ -88,10 +88,10 @@ fn a_decoupled_model_answers_each_request_so_often_as_it_is_told() {
             let each = |(name, first): (&'static str, i32)| [0, 1, 2].map(|more| sum(name, first + more, more == 2));
             let expected: Vec<_> = [("a", 5), ("b", 11), ("c", 18)].into_iter().flat_map(each).collect();
             assert_eq!(told, expected, "{model}");
-            let refused = stream(&mut client, vec![step(model, "n", 1, false, false)]).await;
-            assert!(refused[0].1.as_ref().is_err_and(|text| text.contains("must specify the START flag")));
-            assert_eq!((refused.len(), refused[0].2), (1, None));
-            let unary = client.model_infer(step(model, "u", 1, true, true)).await.expect_err("it is refused");
+            let rejected = stream(&mut client, vec![step(model, "n", 1, false, false)]).await;
+            assert!(rejected[0].1.as_ref().is_err_and(|text| text.contains("must specify the START flag")));
+            assert_eq!((rejected.len(), rejected[0].2), (1, None));
+            let unary = client.model_infer(step(model, "u", 1, true, true)).await.expect_err("it is rejected");
             let text = "ModelInfer RPC doesn't support models with decoupled transaction policy";
             assert_eq!((unary.code(), unary.message()), (Code::Unimplemented, text));
             let request = ModelStatisticsRequest { name: model.to_owned(), ..Default::default() };
@@ -135,8 +135,8 @@ fn an_iterative_model_executes_a_request_again_and_again() {
             let told = stream(&mut client, vec![step(model, "a", 5, true, false)]).await;
             assert_eq!(told, [sum("a", 5, false), sum("a", 10, false), sum("a", 15, true)]);
         }
-        let refused = stream(&mut client, vec![step(model, "n", 1, false, false)]).await;
-        assert!(refused[0].1.as_ref().is_err_and(|text| text.contains("must specify the START flag")), "{refused:?}");
+        let rejected = stream(&mut client, vec![step(model, "n", 1, false, false)]).await;
+        assert!(rejected[0].1.as_ref().is_err_and(|text| text.contains("must specify the START flag")), "{rejected:?}");
         let request = ModelStatisticsRequest { name: model.to_owned(), ..Default::default() };
         let statistics = client.model_statistics(request).await.expect("counts").into_inner().model_stats;
         assert_eq!((statistics[0].inference_count, statistics[0].execution_count), (2, 6));

@@ -128,7 +128,7 @@ fn each_family_computes_with_each_type() {
 }
 
 #[test]
-fn wrong_data_is_refused_as_by_the_real_server_and_the_sequence_goes_on() {
+fn wrong_data_is_rejected_as_by_the_real_server_and_the_sequence_goes_on() {
     // What is said was taken from tritonserver 2.51.0.
     let of = |dt: &str| format!("for inference input 'INPUT' for model 'custom_sequence_{dt}'");
     let texts = |texts: &[&str]| texts.iter().flat_map(|text| bytes_of("BYTES", text)).collect::<Vec<_>>();

@@ -49,7 +49,7 @@ fn failures_shrink_to_the_few_messages_that_they_need() {
         ("execute-twice", 1),
         ("off-by-one", 1),
         ("reset-state", 2),
-        ("refuse-mid-sequence", 2),
+        ("reject-mid-sequence", 2),
         ("keep-state", 3),
         // How many it takes for two to meet in a batch is up to the server.
         ("swap-states", 20),

@@ -1,4 +1,4 @@
-//! `sequence-stress repository`: what it writes, what it refuses, and that what it writes can be served.
+//! `sequence-stress repository`: what it writes, what it rejects, and that what it writes can be served.
 
 use crate::support::runs;
 use crate::support::tool;
@@ -42,7 +42,7 @@ fn done(words: &[&str]) -> (String, String) {
 }
 
 /// The one line that it says where it does not.
-fn refused(words: &[&str]) -> String {
+fn rejected(words: &[&str]) -> String {
     let output = repository(words);
     let errors = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{words:?}: {errors}");
@@ -258,7 +258,7 @@ fn state_begins_with_what_is_asked_for() {
         fs::write(own.path(), bytes).expect("it is written");
         let words = ["--initial-state", "file", "--initial-state-file", path, "--family", "implicit", "--dtype", dtype];
         let target = Target::new();
-        let line = refused(&[&[&*target.path][..], &words].concat());
+        let line = rejected(&[&[&*target.path][..], &words].concat());
         assert!(line.contains(expected), "{line}");
         assert_eq!(target.entries(), [""; 0]);
     };
@@ -277,7 +277,7 @@ fn state_begins_with_what_is_asked_for() {
 }
 
 #[test]
-fn what_there_is_not_is_refused_in_a_line_and_nothing_is_left() {
+fn what_there_is_not_is_rejected_in_a_line_and_nothing_is_left() {
     for (words, expected) in [
         (&["--backend", "caffe2"][..], "there are onnxruntime, openvino, pytorch"),
         (&["--family", "stack"], "there are sequence, dyna_sequence"),
@@ -315,11 +315,11 @@ fn what_there_is_not_is_refused_in_a_line_and_nothing_is_left() {
         (&["--prefix", "a\nb"], "called 'a\\nb_"),
     ] {
         let target = Target::new();
-        let line = refused(&[&[&*target.path][..], words].concat());
+        let line = rejected(&[&[&*target.path][..], words].concat());
         assert!(line.contains(expected), "{words:?}: {line}");
         assert_eq!(target.entries(), [""; 0], "{words:?}");
     }
-    assert!(refused(&[]).contains("required"), "a folder is wanted");
+    assert!(rejected(&[]).contains("required"), "a folder is wanted");
 }
 
 #[test]
@@ -348,7 +348,7 @@ fn a_folder_that_holds_something_is_left_alone_unless_forced() {
     let words = [&[&*target.path][..], &one].concat();
     fs::create_dir(&target.path).expect("an empty folder");
     done(&words);
-    let line = refused(&words);
+    let line = rejected(&words);
     assert!(line.contains("exists and is not empty") && line.contains("--force"), "{line}");
 
     let model = Path::new(&target.path).join("custom_sequence_int32");
@@ -365,17 +365,17 @@ fn a_folder_that_holds_something_is_left_alone_unless_forced() {
 
     let other = Path::new(&target.path).join("custom_sequence_int64");
     fs::write(&other, "mine").expect("it is written");
-    let line = refused(&[&words[..], &["--force", "--dtype", "int64"]].concat());
+    let line = rejected(&[&words[..], &["--force", "--dtype", "int64"]].concat());
     assert!(line.contains("custom_sequence_int64' is no folder") && other.is_file(), "{line}");
     let dangling = target.within.path().join("link");
     std::os::unix::fs::symlink("/nowhere", &dangling).expect("it is made");
-    assert!(refused(&[&[dangling.to_str().expect("UTF-8")][..], &one].concat()).contains("is a link to nothing"));
+    assert!(rejected(&[&[dangling.to_str().expect("UTF-8")][..], &one].concat()).contains("is a link to nothing"));
 
     let file = target.within.path().join("file");
     fs::write(&file, "kept").expect("it is written");
     let file = file.to_str().expect("UTF-8");
-    assert!(refused(&[&[file][..], &one].concat()).contains("is a file"));
-    let line = refused(&[&[&*format!("{file}/within")][..], &one].concat());
+    assert!(rejected(&[&[file][..], &one].concat()).contains("is a file"));
+    let line = rejected(&[&[&*format!("{file}/within")][..], &one].concat());
     assert!(line.contains("cannot write the models into"), "{line}");
     assert_eq!(fs::read_to_string(file).expect("it is there"), "kept");
 }

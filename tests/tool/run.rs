@@ -158,7 +158,7 @@ fn what_happens_once_before_the_run_is_told() {
     for (fault, chance, kind) in [
         (Fault::OffByOne, 2, ViolationKind::WrongSum),
         (Fault::DropResponse, 1, ViolationKind::Lost),
-        (Fault::RefuseMidSequence, 1, ViolationKind::SpuriousStartError),
+        (Fault::RejectMidSequence, 1, ViolationKind::SpuriousStartError),
         (Fault::NeverClose, 1, ViolationKind::StreamNotClosed),
         (Fault::WrongModelVersion, 1, ViolationKind::WrongVersion),
     ] {
@@ -191,8 +191,8 @@ fn error_of(serve: impl Fn(std::net::TcpStream) + Send + 'static) -> String {
 #[test]
 fn an_endpoint_that_is_none_is_told() {
     let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").to_string();
-    let refused = run_scenario(scenario(&free, ""), Hints::default()).0.expect_err("nobody listens").to_string();
-    assert!(refused.contains("no connection") && refused.contains("refused"), "{refused}");
+    let rejected = run_scenario(scenario(&free, ""), Hints::default()).0.expect_err("nobody listens").to_string();
+    assert!(rejected.contains("no connection") && rejected.contains("rejected"), "{rejected}");
 
     let silent = error_of(std::mem::forget);
     assert!(silent.contains("no answer within 1000 ms"), "{silent}");
@@ -246,7 +246,7 @@ fn a_model_that_may_mix_pipelined_sequences_gets_them_one_after_the_other() {
     assert_eq!(result.expect("a run").violations, []);
     let found = watcher.found.expect("a preflight");
     assert!(found.manner().after_answers);
-    assert!(found.notes.iter().any(|note| note.to_string().contains("reuse is after-answer")), "{:?}", found.notes);
+    assert!(found.notes.iter().any(|note| note.to_string().contains("reuse is after-response")), "{:?}", found.notes);
 }
 
 #[test]
@@ -436,7 +436,7 @@ fn a_step_that_is_cancelled_while_it_executes_was_taken_up() {
     assert_eq!(result.violations, []);
     let total = result.tally.total();
     let Accounting::Agrees { rose } = result.accounting else { panic!("{:?}", result.accounting) };
-    assert_eq!(total.indeterminate, 20, "one in each pass");
+    assert_eq!(total.indeterminate, 20, "one in each iteration");
     // On a machine that is busy one or the other may be held up between the client and the server.
     assert!(rose.success - total.completed > 10, "{rose:?} {total:?}");
 }

@@ -189,7 +189,7 @@ fn a_start_that_waits_beside_a_free_slot_is_found() {
     ];
     let more = "load = { workers = 8, iterations = 12 }\nlength = { min = 2, max = 4 }\npatterns.common = { valid = 1 }\n\
                 contexts = { common = 1, rare = 0, rare_probability = 0 }\nclaims = {}\n\
-                think.pass_ms.uniform = { min = 3000, max = 9000 }";
+                think.iteration_ms.uniform = { min = 3000, max = 9000 }";
     // A START comes every 750 ms, and the ID whose END was lost begins its next sequence after 3 s at the earliest: one has to wait.
     for (faults, found) in rows {
         let _simulation = Simulation::begin();

@@ -38,7 +38,7 @@ fn a_correct_server_is_not_accused_whatever_is_called() {
         let result = stress(&server(None), model, ALL);
         assert_eq!(result.violations, [], "{model}");
         let total = result.tally.total();
-        assert!(total.completed > 300 && total.refused > 10, "{model}: {total:?}");
+        assert!(total.completed > 300 && total.rejected > 10, "{model}: {total:?}");
         for claim in [
             Claim::MixedTransports,
             Claim::CutWithStepsUnderWay,
@@ -75,10 +75,10 @@ fn what_a_broken_server_does_is_seen_over_calls_too() {
 fn a_wrong_code_is_told_with_the_right_one() {
     let _simulation = Simulation::begin();
     let patterns = "slots.check = false\npatterns.common = { no-start = 1, valid = 1 }";
-    // The first refusal is that of the look before the run.
+    // The first rejection is that of the look before the run.
     let result = stress(&server(Some("wrong-error-code:once@2")), DIRECT, patterns);
     let [violation] = result.violations.as_slice() else { panic!("{:#?}", result.violations) };
-    let Evidence::CodeOfRefusal { expected: Code::Grpc(3), seen: Code::Grpc(13), error } = &violation.evidence else {
+    let Evidence::CodeOfRejection { expected: Code::Grpc(3), seen: Code::Grpc(13), error } = &violation.evidence else {
         panic!("{violation:?}")
     };
     assert!(error.starts_with("inference request for sequence"), "{error}");

@@ -37,7 +37,7 @@ fn the_words_of_a_server_that_is_not_known_are_no_violation_and_are_told_once() 
     let result = stress("2.72.0", true, None);
     assert_eq!(result.violations, []);
     let total = result.tally.total();
-    assert!(total.refused > 50 && total.failed == 0, "{total:?}");
+    assert!(total.rejected > 50 && total.failed == 0, "{total:?}");
     let other_words = &result.tally.other_words;
     assert_eq!(other_words["a step that needs START first"], "this is not possible", "{other_words:?}");
     // Each flaw that is sent to a model of integers over a stream has its own.
@@ -57,7 +57,7 @@ fn other_words_of_a_server_whose_words_are_known_are_violations() {
 fn what_a_server_does_wrong_is_found_whatever_its_words() {
     for (fault, kind) in [
         ("accept-no-start", ViolationKind::MissingStartError),
-        ("refuse-mid-sequence:once@3", ViolationKind::UnexpectedError),
+        ("reject-mid-sequence:once@3", ViolationKind::UnexpectedError),
         ("accept-batch", ViolationKind::FlawAccepted),
         ("off-by-one:once@40", ViolationKind::WrongSum),
     ] {
@@ -66,9 +66,9 @@ fn what_a_server_does_wrong_is_found_whatever_its_words() {
     }
 }
 
-/// 25.01 refuses an ID of another type than the model is told, before anything looks whether it is empty.
+/// 25.01 rejects an ID of another type than the model is told, before anything looks whether it is empty.
 #[test]
-fn ids_of_another_type_may_be_refused_for_that() {
+fn ids_of_another_type_may_be_rejected_for_that() {
     let builtin = BUILTIN.iter().find(|builtin| builtin.name == "unusual-steps").expect("there is such a scenario");
     for like in [Like::Release2410, Like::Release2501] {
         for model in ["oldest_sequence_int32", "custom_sequence_int32"] {
@@ -83,7 +83,7 @@ fn ids_of_another_type_may_be_refused_for_that() {
             let result = run_alone(RunSetup { embedded: true, ..RunSetup::new(scenario, Seed(1)) });
             let result = result.expect("the server can be tested");
             assert_eq!(result.violations, [], "{like} {model}");
-            assert!(result.tally.total().refused > 50, "{like} {model}");
+            assert!(result.tally.total().rejected > 50, "{like} {model}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What configurations say, and what is refused.
+//! What configurations say, and what is rejected.
 
 #![forbid(unsafe_code)]
 
@@ -121,7 +121,7 @@ fn outputs_are_the_result_and_what_the_model_saw_in_any_order() {
 
 #[test]
 #[rustfmt::skip]
-fn what_a_model_cannot_be_is_refused_with_the_tensor_or_the_parameter() {
+fn what_a_model_cannot_be_is_rejected_with_the_tensor_or_the_parameter() {
     let output = |name: &str, datatype: &str| json!({ "name": name, "data_type": datatype });
     let two = |name: &str, datatype: &str| json!([output("OUTPUT", "TYPE_INT32"), output(name, datatype)]);
     let control = |control: Value| json!({ "name": "CONTROL", "control": [control] });
@@ -201,6 +201,6 @@ fn what_a_model_cannot_be_is_refused_with_the_tensor_or_the_parameter() {
     ];
     for (changes, reason) in cases {
         let error = read(&changes).map(|_| ()).expect_err(reason);
-        assert!(error.contains(reason), "{changes:?} is refused with '{error}' and not with '{reason}'");
+        assert!(error.contains(reason), "{changes:?} is rejected with '{error}' and not with '{reason}'");
     }
 }

@@ -39,7 +39,7 @@ struct Entry {
     outputs: Vec<Described>,
     /// The files, in the folder of the model's name.
     files: Vec<&'static str>,
-    refused: Option<String>,
+    rejected: Option<String>,
 }
 
 /// An input or an output.
@@ -132,7 +132,7 @@ impl Model {
             inputs: Described::all(self.graph.inputs()),
             outputs: Described::all(self.graph.outputs()),
             files: written.iter().flatten().map(|file| file.name).collect(),
-            refused: written.err().map(|refusal| refusal.reason().into()),
+            rejected: written.err().map(|rejection| rejection.reason().into()),
         })
     }
 }

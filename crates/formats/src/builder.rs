@@ -10,7 +10,7 @@ use crate::{
 
 /// A graph in the making. Whatever is added is checked at once; what is there already is not added again.
 ///
-/// Values and variables are of the builder that gave them: those of another one are refused, or mean something else.
+/// Values and variables are of the builder that gave them: those of another one are rejected, or mean something else.
 #[derive(Clone, Debug)]
 pub struct GraphBuilder(Graph);
 
@@ -302,79 +302,82 @@ mod tests {
     }
 
     /// The error of whatever is made in a graph with inputs of INT32, FP32, BOOL and TEXT.
-    fn refused<T: std::fmt::Debug>(
+    fn rejected<T: std::fmt::Debug>(
         make: impl FnOnce(&mut GraphBuilder, [super::Value; 4]) -> Result<T, String>,
     ) -> String {
         let mut graph = builder();
         let inputs = [("A", Int32), ("B", Fp32), ("C", Bool), ("D", Text)]
             .map(|(name, element)| graph.input(name, Tensor::new(element, rows(2))).expect("a good input"));
-        make(&mut graph, inputs).expect_err("it is refused")
+        make(&mut graph, inputs).expect_err("it is rejected")
     }
 
     #[test]
-    fn what_is_not_of_the_right_type_is_refused() {
-        assert_eq!(refused(|graph, [a, b, ..]| graph.add(a, b)), "add: INT32 and FP32 are not one type");
-        assert_eq!(refused(|graph, [_, _, c, _]| graph.multiply(c, c)), "multiply: BOOL has no arithmetic");
-        assert_eq!(refused(|graph, [a, ..]| graph.not(a)), "not: INT32 is not BOOL");
-        assert_eq!(refused(|graph, [a, b, ..]| graph.select(a, b, b)), "select: INT32 is not BOOL");
-        assert_eq!(refused(|graph, [_, _, _, d]| graph.row_sum(d)), "sum: TEXT has no arithmetic");
-        assert_eq!(refused(|graph, [.., d]| graph.cast(d, Int32)), "cast of TEXT to INT32: texts are parsed and shown");
+    fn what_is_not_of_the_right_type_is_rejected() {
+        assert_eq!(rejected(|graph, [a, b, ..]| graph.add(a, b)), "add: INT32 and FP32 are not one type");
+        assert_eq!(rejected(|graph, [_, _, c, _]| graph.multiply(c, c)), "multiply: BOOL has no arithmetic");
+        assert_eq!(rejected(|graph, [a, ..]| graph.not(a)), "not: INT32 is not BOOL");
+        assert_eq!(rejected(|graph, [a, b, ..]| graph.select(a, b, b)), "select: INT32 is not BOOL");
+        assert_eq!(rejected(|graph, [_, _, _, d]| graph.row_sum(d)), "sum: TEXT has no arithmetic");
         assert_eq!(
-            refused(|graph, [.., d]| graph.parse(d, Fp32)),
+            rejected(|graph, [.., d]| graph.cast(d, Int32)),
+            "cast of TEXT to INT32: texts are parsed and shown"
+        );
+        assert_eq!(
+            rejected(|graph, [.., d]| graph.parse(d, Fp32)),
             "parse: TEXT and FP32 are not texts and whole numbers"
         );
-        assert_eq!(refused(|graph, _| graph.number(Int8, 128)), "INT8 does not have the value Whole(128)");
+        assert_eq!(rejected(|graph, _| graph.number(Int8, 128)), "INT8 does not have the value Whole(128)");
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn what_does_not_fit_is_rejected() {
         let other = |graph: &mut GraphBuilder| graph.input("E", Tensor::new(Int32, rows(3)));
-        let sum = refused(|graph, [a, ..]| other(graph).and_then(|e| graph.add(a, e)));
+        let sum = rejected(|graph, [a, ..]| other(graph).and_then(|e| graph.add(a, e)));
         assert_eq!(sum, "add: the shapes [batch, 2] and [batch, 3] do not fit");
         let late = Tensor::new(Int32, Shape::new(vec![Dim::Fixed(1), Dim::Batch]));
         assert_eq!(
-            refused(|graph, _| graph.input("E", late)),
+            rejected(|graph, _| graph.input("E", late)),
             "input 'E' of [1, batch]: the batch has to be the first axis"
         );
-        let smaller = refused(|graph, [a, ..]| graph.row_sum(a).and_then(|sum| graph.spread(a, sum)));
+        let smaller = rejected(|graph, [a, ..]| graph.row_sum(a).and_then(|sum| graph.spread(a, sum)));
         assert_eq!(smaller, "spread: [batch, 2] is larger than [batch, 1]");
     }
 
     #[test]
     fn names_are_words_and_there_is_one_of_each() {
-        let again = refused(|graph, _| graph.input("A", Tensor::new(Int32, rows(2))));
+        let again = rejected(|graph, _| graph.input("A", Tensor::new(Int32, rows(2))));
         assert_eq!(again, "there are two tensors of the name 'A'");
-        assert_eq!(refused(|graph, [a, ..]| graph.output("B", a)), "there are two tensors of the name 'B'");
+        assert_eq!(rejected(|graph, [a, ..]| graph.output("B", a)), "there are two tensors of the name 'B'");
         for name in ["", "1A", "A-B", "Ä", "_A"] {
             let expected = format!("'{name}' is no name: use letters, digits and '_', a letter first");
-            assert_eq!(refused(|graph, [a, ..]| graph.output(name, a)), expected);
+            assert_eq!(rejected(|graph, [a, ..]| graph.output(name, a)), expected);
         }
     }
 
     #[test]
     fn a_variable_is_read_and_then_assigned_to_once() {
         let state = |graph: &mut GraphBuilder, a| graph.variable("STATE", Int32, Some(4), Scalar::Whole(0), a);
-        let unread = refused(|graph, [a, ..]| graph.assign(a, a));
+        let unread = rejected(|graph, [a, ..]| graph.assign(a, a));
         assert_eq!(unread, "assignment to what is no variable");
-        let twice = refused(|graph, [a, ..]| {
+        let twice = rejected(|graph, [a, ..]| {
             let (read, sum) = (state(graph, a)?, graph.row_sum(a)?);
             graph.assign(read, sum)?;
             graph.assign(read, sum)
         });
         assert_eq!(twice, "assignment to 'STATE': it is assigned to once");
-        let wide = refused(|graph, [a, ..]| state(graph, a).and_then(|read| graph.assign(read, a)));
+        let wide = rejected(|graph, [a, ..]| state(graph, a).and_then(|read| graph.assign(read, a)));
         assert_eq!(wide, "assignment to 'STATE': INT32 [batch, 2] is not INT32 [batch, 1]");
         assert_eq!(
-            refused(|graph, [a, ..]| graph.variable("STATE", Int32, Some(0), Scalar::Whole(0), a)),
+            rejected(|graph, [a, ..]| graph.variable("STATE", Int32, Some(0), Scalar::Whole(0), a)),
             "variable 'STATE': it needs at least one slot"
         );
-        let forgotten = refused(|graph, [a, ..]| {
+        let forgotten = rejected(|graph, [a, ..]| {
             state(graph, a)?;
             graph.output("OUTPUT", a)?;
             graph.clone().finish()
         });
         assert_eq!(forgotten, "variable 'STATE' is not assigned to");
-        assert_eq!(refused(|graph, _| graph.clone().finish()), "graph 'test' has no output");
+        assert_eq!(rejected(|graph, _| graph.clone().finish()), "graph 'test' has no output");
     }
 
     #[test]

@@ -4,12 +4,12 @@ use std::fmt;
 
 /// Why a format does not take a graph, on one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct Rejection {
     format: &'static str,
     reason: String,
 }
 
-impl Refusal {
+impl Rejection {
     pub(crate) fn new(format: &'static str, reason: impl Into<String>) -> Self {
         Self { format, reason: reason.into() }
     }
@@ -20,10 +20,10 @@ impl Refusal {
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.format, self.reason)
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for Rejection {}

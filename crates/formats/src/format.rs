@@ -1,6 +1,6 @@
 //! The formats, and what their files are called.
 
-use crate::{error::Refusal, graph::Graph, onnx, openvino, tensorflow, torchscript};
+use crate::{error::Rejection, graph::Graph, onnx, openvino, tensorflow, torchscript};
 
 /// A file, by its name within the folder of a model; folders in it are set apart by `/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ impl Format {
     ///
     /// # Errors
     /// When the format does not take the graph: one of its types, or state.
-    pub fn files(self, graph: &Graph) -> Result<Vec<File>, Refusal> {
+    pub fn files(self, graph: &Graph) -> Result<Vec<File>, Rejection> {
         let one = |name, bytes| vec![File { name, bytes }];
         match self {
             Self::Onnx => onnx::model(graph).map(|bytes| one("model.onnx", bytes)),

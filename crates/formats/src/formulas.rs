@@ -286,24 +286,27 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_formula_is_refused() {
-        let refused = |options| graph(Formula::Stateless, &options).expect_err("it is refused");
+    fn what_has_no_formula_is_rejected() {
+        let rejected = |options| graph(Formula::Stateless, &options).expect_err("it is rejected");
         let default = Options::default;
         assert_eq!(
-            refused(Options { element: Bool, ..default() }),
+            rejected(Options { element: Bool, ..default() }),
             "INPUT of BOOL: it has no sum; use BOOL for the controls"
         );
-        assert_eq!(refused(Options { control: Int64, ..default() }), "controls of INT64: they are INT32, FP32 or BOOL");
         assert_eq!(
-            refused(Options { corrid: Some(Fp64), ..default() }),
+            rejected(Options { control: Int64, ..default() }),
+            "controls of INT64: they are INT32, FP32 or BOOL"
+        );
+        assert_eq!(
+            rejected(Options { corrid: Some(Fp64), ..default() }),
             "CORRID of FP64: it is INT32, UINT32, INT64, UINT64 or TEXT"
         );
         assert_eq!(
-            refused(Options { width: Some(0), ..default() }),
+            rejected(Options { width: Some(0), ..default() }),
             "a batch of no rows, or rows of no elements: there would be nothing to add up"
         );
         let too_large = graph(Formula::Stateful { initial: 1 << 31 }, &Options { element: Text, ..default() });
-        assert_eq!(too_large.expect_err("it is refused"), "INT32 does not have the value Whole(2147483648)");
+        assert_eq!(too_large.expect_err("it is rejected"), "INT32 does not have the value Whole(2147483648)");
         assert!(graph(Formula::Stateless, &Options { element: Int32, ..default() }).is_ok());
     }
 }

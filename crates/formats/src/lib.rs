@@ -13,8 +13,8 @@
 //! let sum = graph(Formula::Stateful { initial: 0 }, &Options { batch: Some(8), ..Options::default() })?;
 //! let files = Format::TorchScript.files(&sum)?;
 //! assert_eq!(files[0].name, "model.pt");
-//! let refusal = Format::Onnx.files(&sum).unwrap_err();
-//! assert!(refusal.reason().starts_with("a graph keeps nothing"));
+//! let rejection = Format::Onnx.files(&sum).unwrap_err();
+//! assert!(rejection.reason().starts_with("a graph keeps nothing"));
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 

@@ -9,7 +9,7 @@ use prost::Message as _;
 use crate::{
     decimal,
     element::{ElementType, Scalar},
-    error::Refusal,
+    error::Rejection,
     graph::{Graph, Node, Operation, Tensor, Value},
     shape::Dim,
     widening::widened,
@@ -18,11 +18,11 @@ use crate::{
 const FORMAT: &str = "ONNX";
 
 /// The file of a graph, which keeps no state.
-pub(crate) fn model(graph: &Graph) -> Result<Vec<u8>, Refusal> {
+pub(crate) fn model(graph: &Graph) -> Result<Vec<u8>, Rejection> {
     if graph.has_state() {
         let reason =
             "a graph keeps nothing from one execution to the next; let the server keep the state (implicit state)";
-        return Err(Refusal::new(FORMAT, reason));
+        return Err(Rejection::new(FORMAT, reason));
     }
     // Of these onnxruntime has kernels on a CPU for `Add`, `Mul`, `Where`, `CumSum` and `Expand`.
     let graph = widened(graph, ElementType::widened);
@@ -76,7 +76,7 @@ impl<'a> Writer<'a> {
             Operation::RowSum => self.row_sum(node.operands[0], made),
             Operation::Spread => self.spread(&operands, made),
             Operation::Parse => self.parse(&operands[0], made, element),
-            Operation::Read(_) => unreachable!("a graph with state was refused"),
+            Operation::Read(_) => unreachable!("a graph with state was rejected"),
         }
     }
 
@@ -186,11 +186,11 @@ mod tests {
     use crate::formulas::{Formula, Options, graph};
 
     #[test]
-    fn a_graph_with_state_is_refused() {
+    fn a_graph_with_state_is_rejected() {
         let stateful = graph(Formula::Stateful { initial: 0 }, &Options::default()).expect("it has one");
-        let refusal = model(&stateful).expect_err("it is refused").to_string();
+        let rejection = model(&stateful).expect_err("it is rejected").to_string();
         assert_eq!(
-            refusal,
+            rejection,
             "ONNX: a graph keeps nothing from one execution to the next; let the server keep the state (implicit state)"
         );
     }

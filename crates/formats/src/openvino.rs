@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     element::{ElementType, Scalar},
-    error::Refusal,
+    error::Rejection,
     graph::{Graph, Kept, Node, Operation, Tensor, Value},
     shape::{Dim, Shape},
     widening::widened,
@@ -17,9 +17,9 @@ const FORMAT: &str = "OpenVINO IR";
 const BROADCAST: &str = "auto_broadcast=\"numpy\"";
 
 /// The files of a graph, which has no texts: the XML, and the constants.
-pub(crate) fn model(graph: &Graph) -> Result<(String, Vec<u8>), Refusal> {
+pub(crate) fn model(graph: &Graph) -> Result<(String, Vec<u8>), Rejection> {
     if graph.elements().any(|element| element.row().openvino.is_none()) {
-        return Err(Refusal::new(FORMAT, "its operations neither read nor write numbers as texts"));
+        return Err(Rejection::new(FORMAT, "its operations neither read nor write numbers as texts"));
     }
     let graph = widened(graph, computed_in);
     Ok(Writer::new(&graph).model())
@@ -84,7 +84,7 @@ impl<'a> Writer<'a> {
             Operation::RowSum => self.row_sum(&operands[0], tensor),
             Operation::Spread => self.spread(&operands[0], &operands[1], tensor),
             Operation::Read(variable) => self.read(*variable, &operands[0]),
-            Operation::Parse | Operation::Show => unreachable!("a graph with texts was refused"),
+            Operation::Parse | Operation::Show => unreachable!("a graph with texts was rejected"),
         }
     }
 
@@ -256,13 +256,13 @@ mod tests {
     };
 
     #[test]
-    fn texts_are_refused() {
+    fn texts_are_rejected() {
         for options in
             [Options { element: Text, ..Options::default() }, Options { corrid: Some(Text), ..Options::default() }]
         {
             let graph = graph(Formula::Stateless, &options).expect("it has one");
-            let refusal = model(&graph).expect_err("it is refused").to_string();
-            assert_eq!(refusal, "OpenVINO IR: its operations neither read nor write numbers as texts");
+            let rejection = model(&graph).expect_err("it is rejected").to_string();
+            assert_eq!(rejection, "OpenVINO IR: its operations neither read nor write numbers as texts");
         }
     }
 }

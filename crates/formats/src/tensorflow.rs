@@ -12,7 +12,7 @@ use prost::Message as _;
 use crate::{
     decimal,
     element::{ElementType, Scalar},
-    error::Refusal,
+    error::Rejection,
     graph::{Graph, Kept, Node, Operation, Tensor, Value},
     shape::{Dim, Shape},
     widening::widened,
@@ -42,9 +42,9 @@ pub(crate) fn saved_model(graph: &Graph) -> Vec<u8> {
 }
 
 /// The frozen `GraphDef` of a graph, which keeps no state: nothing initializes its variables. Inputs and outputs are nodes of their names.
-pub(crate) fn graph_def(graph: &Graph) -> Result<Vec<u8>, Refusal> {
+pub(crate) fn graph_def(graph: &Graph) -> Result<Vec<u8>, Rejection> {
     if graph.has_state() {
-        return Err(Refusal::new("TensorFlow GraphDef", "a frozen graph has no variables; a SavedModel has"));
+        return Err(Rejection::new("TensorFlow GraphDef", "a frozen graph has no variables; a SavedModel has"));
     }
     let graph = widened(graph, ElementType::widened);
     Ok(Writer::new(&graph).graph().encode_to_vec())
@@ -298,9 +298,9 @@ mod tests {
     use crate::formulas::{Formula, Options, graph};
 
     #[test]
-    fn a_frozen_graph_with_state_is_refused() {
+    fn a_frozen_graph_with_state_is_rejected() {
         let stateful = graph(Formula::Stateful { initial: 0 }, &Options::default()).expect("it has one");
-        let refusal = graph_def(&stateful).expect_err("it is refused").to_string();
-        assert_eq!(refusal, "TensorFlow GraphDef: a frozen graph has no variables; a SavedModel has");
+        let rejection = graph_def(&stateful).expect_err("it is rejected").to_string();
+        assert_eq!(rejection, "TensorFlow GraphDef: a frozen graph has no variables; a SavedModel has");
     }
 }

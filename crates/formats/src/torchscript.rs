@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use crate::{
     archive::archive,
     element::{ElementType, Scalar},
-    error::Refusal,
+    error::Rejection,
     graph::{Graph, Kept, Node, Operation, Value},
     widening::widened,
 };
@@ -31,17 +31,17 @@ const WORDS: [&str; 41] = [
 const WRITABLE: &str = "a string takes everything";
 
 /// The file of a graph, of types that torch has tensors of and of names that are no words of the language.
-pub(crate) fn model(graph: &Graph) -> Result<Vec<u8>, Refusal> {
+pub(crate) fn model(graph: &Graph) -> Result<Vec<u8>, Rejection> {
     if let Some(obstacle) = texts::obstacle(graph) {
-        return Err(Refusal::new(FORMAT, obstacle));
+        return Err(Rejection::new(FORMAT, obstacle));
     }
     let is_unknown = |element: &ElementType| *element != ElementType::Text && element.row().torch.is_none();
     if let Some(element) = graph.elements().find(is_unknown) {
-        return Err(Refusal::new(FORMAT, format!("torch has no tensors of {element} that it computes with")));
+        return Err(Rejection::new(FORMAT, format!("torch has no tensors of {element} that it computes with")));
     }
     let variables = graph.variables.iter().map(|kept| kept.name.as_str());
     if let Some(name) = graph.inputs().map(|(name, _)| name).chain(variables).find(|name| WORDS.contains(name)) {
-        return Err(Refusal::new(FORMAT, format!("'{name}' is a word of its language; call the tensor otherwise")));
+        return Err(Rejection::new(FORMAT, format!("'{name}' is a word of its language; call the tensor otherwise")));
     }
     // Of these torch has all operations on a CPU.
     let graph = widened(graph, ElementType::with_wider_floats);
@@ -67,7 +67,7 @@ fn module(graph: &Graph) -> Object {
 
 /// A tensor over a storage, which is a file of the archive.
 fn buffer(index: usize, kept: &Kept) -> Object {
-    let (_, storage) = kept.element.row().torch.expect("a graph with other types was refused");
+    let (_, storage) = kept.element.row().torch.expect("a graph with other types was rejected");
     let dims = kept.dims();
     let integers = |numbers: &[u32]| Object::Tuple(numbers.iter().copied().map(Object::Integer).collect());
     // Every axis but the first is 1.
@@ -184,7 +184,7 @@ fn literal(scalar: &Scalar) -> String {
     match scalar {
         Scalar::Truth(truth) => if *truth { "True" } else { "False" }.into(),
         Scalar::Whole(number) => number.to_string(),
-        Scalar::Text(_) => unreachable!("a graph with such texts was refused"),
+        Scalar::Text(_) => unreachable!("a graph with such texts was rejected"),
     }
 }
 
@@ -202,25 +202,25 @@ mod tests {
         formulas::{Formula, Names, Options, graph},
     };
 
-    fn refused(options: &Options) -> String {
+    fn rejected(options: &Options) -> String {
         let graph = graph(Formula::Stateless, options).expect("it has one");
-        model(&graph).expect_err("it is refused").to_string()
+        model(&graph).expect_err("it is rejected").to_string()
     }
 
     #[test]
-    fn types_that_torch_does_not_have_are_refused() {
+    fn types_that_torch_does_not_have_are_rejected() {
         for element in [Uint32, Uint64] {
-            let said = refused(&Options { corrid: Some(element), ..Options::default() });
+            let said = rejected(&Options { corrid: Some(element), ..Options::default() });
             assert_eq!(said, format!("TorchScript: torch has no tensors of {element} that it computes with"));
         }
-        let said = refused(&Options { element: Text, ..Options::default() });
+        let said = rejected(&Options { element: Text, ..Options::default() });
         assert_eq!(said, "TorchScript: texts are lists, which have a single axis; leave the batch axis out");
     }
 
     #[test]
-    fn words_of_the_language_are_refused() {
+    fn words_of_the_language_are_rejected() {
         let names = Names { input: "lambda".into(), ..Names::default() };
-        let said = refused(&Options { names, ..Options::default() });
+        let said = rejected(&Options { names, ..Options::default() });
         assert_eq!(said, "TorchScript: 'lambda' is a word of its language; call the tensor otherwise");
     }
 }

@@ -46,14 +46,14 @@ pub struct Made {
     /// What is written, in the order of its names.
     pub models: Vec<Written>,
     /// What there is none of, and why: a backend, the reason and how many models it is.
-    pub refused: BTreeMap<(&'static str, String), usize>,
+    pub rejected: BTreeMap<(&'static str, String), usize>,
 }
 
 impl Matrix {
     /// All of its models.
     ///
     /// # Errors
-    /// In one line: what the server would refuse, two models of one name, or that there are none at all.
+    /// In one line: what the server would reject, two models of one name, or that there are none at all.
     pub fn make(&self) -> Result<Made, String> {
         self.check()?;
         let mut made = Made::default();
@@ -73,11 +73,11 @@ impl Matrix {
                         ));
                     }
                 }
-                Err(reason) => *made.refused.entry((backend.name(), reason)).or_default() += 1,
+                Err(reason) => *made.rejected.entry((backend.name(), reason)).or_default() += 1,
             }
         }
         made.models = named.into_values().collect();
-        match made.refused.first_key_value() {
+        match made.rejected.first_key_value() {
             Some(((backend, reason), _)) if made.models.is_empty() => {
                 Err(format!("there is no such model: {backend}: {reason}"))
             }
@@ -93,7 +93,7 @@ impl Matrix {
         self.backends.iter().flat_map(of_backend)
     }
 
-    /// Looks for settings that the server refuses, whatever the model.
+    /// Looks for settings that the server rejects, whatever the model.
     fn check(&self) -> Result<(), String> {
         let models = &self.options.models;
         let slots = u64::from(models.instances) * u64::from(models.max_batch_size.max(models.candidates));
@@ -127,7 +127,7 @@ impl Matrix {
     }
 }
 
-/// Refuses a name that the server, or a file system, does not take.
+/// Rejects a name that the server, or a file system, does not take.
 fn check_name(name: &str) -> Result<(), String> {
     let is_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     if let Some(wrong) = name.chars().find(|c| !is_of_name(*c)) {

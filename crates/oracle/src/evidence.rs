@@ -55,16 +55,16 @@ pub enum Evidence {
         seen: Unlike,
     },
     /// `missing-start-error`: a step whose ID had no sequence was executed.
-    NotRefused {
+    NotRejected {
         /// The answer.
         seen: Number,
         /// Why no order of the steps explains the answers, where several streams sent them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         disorder: Option<Disorder>,
     },
-    /// `spurious-start-error`: a step was refused although it carries START or its sequence is there.
-    Refused {
-        /// How long before the refusal the last accepted step was sent, in ms; none where the step itself carries START.
+    /// `spurious-start-error`: a step was rejected although it carries START or its sequence is there.
+    Rejected {
+        /// How long before the rejection the last accepted step was sent, in ms; none where the step itself carries START.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         since_ms: Option<u64>,
         /// The error's text.
@@ -73,7 +73,7 @@ pub enum Evidence {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         disorder: Option<Disorder>,
     },
-    /// `flaw-accepted`, `unexpected-error`: a request with a flaw was answered, or refused for something else.
+    /// `flaw-accepted`, `unexpected-error`: a request with a flaw was answered, or rejected for something else.
     Flaw {
         /// What is wrong with the request.
         flaw: Flaw,
@@ -81,24 +81,24 @@ pub enum Evidence {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     },
-    /// `spurious-timeout`: a step was refused for a time limit that had not passed.
+    /// `spurious-timeout`: a step was rejected for a time limit that had not passed.
     Expired {
         /// The error's text.
         error: String,
     },
     /// `unexpected-error`: an error that the request gave no cause for.
     Failed {
-        /// Whether the step had to be refused for want of START.
-        has_to_be_refused: bool,
+        /// Whether the step had to be rejected for want of START.
+        has_to_be_rejected: bool,
         /// The error's code, where the transport has one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         code: Option<Code>,
         /// The error's text.
         error: String,
     },
-    /// `unexpected-error`: a refusal that was due came with another code.
-    CodeOfRefusal {
-        /// The code that goes with such a refusal.
+    /// `unexpected-error`: a rejection that was due came with another code.
+    CodeOfRejection {
+        /// The code that goes with such a rejection.
         expected: Code,
         /// The code that came.
         seen: Code,

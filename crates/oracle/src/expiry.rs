@@ -1,4 +1,4 @@
-//! Sequences that may be refused as a whole, because they waited for a slot for longer than one of their steps allows.
+//! Sequences that may be rejected as a whole, because they waited for a slot for longer than one of their steps allows.
 
 use super::stream::Request;
 use workload::{event::Nanos, sequence::Special};
@@ -8,7 +8,7 @@ use workload::{event::Nanos, sequence::Special};
 pub(super) struct Expiry {
     /// The last sequence of which a step was executed: it had a slot.
     seated: Option<u32>,
-    /// When an answer told that all that waited was refused.
+    /// When an answer told that all that waited was rejected.
     swept_at: Option<Nanos>,
 }
 
@@ -17,7 +17,7 @@ impl Expiry {
         self.seated = self.seated.max(Some(request.step.request.sequence));
     }
 
-    /// Whether this request may be refused because a time limit passed, where these others of its ID are unanswered. The limit
+    /// Whether this request may be rejected because a time limit passed, where these others of its ID are unanswered. The limit
     /// counts from a request's arrival, which is not before it was sent.
     pub(super) fn allows<'r>(
         &mut self,

@@ -1,6 +1,6 @@
 //! All the orders in which requests of several streams may have been taken in by the server.
 //!
-//! A request takes effect when it arrives in the scheduler: sums and refusals follow from the order of arrival, where the state
+//! A request takes effect when it arrives in the scheduler: sums and rejections follow from the order of arrival, where the state
 //! belongs to the slot. Streams do not order each other's requests, so the histories that are possible form a graph: a node is
 //! what may have been taken in and the state that this left, an edge takes one request more and says what it has to be answered
 //! with. An answer makes the graph grow just so far that its request is in every history (those whose answers are not there yet
@@ -24,10 +24,10 @@ pub(super) const NODES_MAX: usize = 2048;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Prediction {
     /// It wants a START.
-    Refused,
+    Rejected,
     /// The sum, where it is known.
     Sum(Option<Number>),
-    /// It is refused for a flaw, and changes nothing.
+    /// It is rejected for a flaw, and changes nothing.
     Nothing,
 }
 
@@ -95,7 +95,7 @@ pub(super) enum Found {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Possibilities {
-    pub(super) refusal: bool,
+    pub(super) rejection: bool,
     pub(super) any_sum: bool,
     /// In no order, each once.
     pub(super) sums: Vec<Number>,
@@ -369,7 +369,7 @@ impl Node {
         for (place, cut) in given.strays.cuts.iter().enumerate().filter(|(_, cut)| self.times.latest < cut.until) {
             for (index, request) in cut.requests.iter().enumerate().skip(self.from[place]) {
                 let (mut then, said) = self.take(request);
-                if said == Prediction::Refused {
+                if said == Prediction::Rejected {
                     continue;
                 }
                 then.from[place] = index + 1;
@@ -384,7 +384,7 @@ impl Node {
 fn after(state: State, step: &Step, mixed: bool) -> (State, Prediction) {
     let sum = match state {
         _ if step.start => Some(step.value),
-        State::Absent => return (State::Absent, Prediction::Refused),
+        State::Absent => return (State::Absent, Prediction::Rejected),
         State::Live(sum) => sum.filter(|_| !mixed).map(|sum| sum.wrapping_add(step.value)),
     };
     let then = if step.end { State::Absent } else { State::Live(sum.filter(|_| !mixed)) };
@@ -397,7 +397,7 @@ impl Possibilities {
         for said in said {
             match said {
                 Prediction::Nothing => {}
-                Prediction::Refused => all.refusal = true,
+                Prediction::Rejected => all.rejection = true,
                 Prediction::Sum(None) => all.any_sum = true,
                 Prediction::Sum(Some(_)) if mixed => all.any_sum = true,
                 Prediction::Sum(Some(sum)) => all.sums.push(sum),
@@ -411,7 +411,7 @@ impl Possibilities {
     fn allow(&self, answer: Prediction) -> bool {
         match answer {
             Prediction::Nothing => true,
-            Prediction::Refused => self.refusal,
+            Prediction::Rejected => self.rejection,
             Prediction::Sum(sum) => self.any_sum || sum.is_some_and(|sum| self.sums.contains(&sum)),
         }
     }

@@ -50,7 +50,7 @@ pub(super) struct Knowledge {
     held_before: State,
     /// Until when the model or the server was being exchanged.
     disturbed_until: Nanos,
-    /// Whether a START of an iterative model was refused because the sequence before may not have been ended yet.
+    /// Whether a START of an iterative model was rejected because the sequence before may not have been ended yet.
     pub(super) met_an_end: bool,
     /// When the last answer came.
     pub(super) last_answer: Nanos,
@@ -198,10 +198,10 @@ impl Knowledge {
     }
 
     /// Whether the ID certainly has no sequence when the step comes.
-    pub(super) fn has_to_refuse(&self, step: &Step) -> bool {
+    pub(super) fn has_to_reject(&self, step: &Step) -> bool {
         let may_be_begun =
             || self.strays.left(self.times.latest).chain(self.waiting()).any(|request| request.step.start);
-        self.histories.is_none() && self.lost.is_none() && self.possible.has_to_refuse(step) && !may_be_begun()
+        self.histories.is_none() && self.lost.is_none() && self.possible.has_to_reject(step) && !may_be_begun()
     }
 
     /// What waits for an answer and can change what the server holds.

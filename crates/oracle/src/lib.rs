@@ -15,7 +15,7 @@ mod observation;
 mod occupancy;
 mod order;
 mod overlap;
-mod refusal;
+mod rejection;
 mod response;
 mod seat;
 mod series;
@@ -64,7 +64,7 @@ pub struct Rules {
     /// What the model computes.
     #[serde(default)]
     pub arithmetic: Arithmetic,
-    /// How long a sequence may get no request before the server ends it; where it is not known, a refusal in the middle
+    /// How long a sequence may get no request before the server ends it; where it is not known, a rejection in the middle
     /// of a sequence cannot be judged.
     pub idle_limit: Option<Duration>,
     /// How long requests of a stream that was cut may still be under way in the server.
@@ -116,7 +116,7 @@ pub enum Outcome {
     /// The server executed it.
     Completed,
     /// The server certainly did not execute it: it wants a START first, or saw the request's flaw.
-    Refused,
+    Rejected,
     /// The server certainly did not execute it: its sequence waited for a slot for longer than it might.
     Expired,
     /// The server answered with another error.
@@ -172,7 +172,7 @@ pub struct Ruling {
     pub violations: Vec<Violation>,
     /// Whether the stream has to be cut, because its further messages could not be told apart.
     pub distrust: bool,
-    /// An error in words that are not known, which was taken for a refusal.
+    /// An error in words that are not known, which was taken for a rejection.
     pub other_words: Option<OtherWords>,
 }
 

@@ -7,7 +7,7 @@ use super::{
     known::Knowledge,
     ms,
     order::Answer,
-    refusal::Reason,
+    rejection::Reason,
     states::Judged,
     stream::Request,
     words::{self, OtherWords, Words},
@@ -127,9 +127,9 @@ impl<'o> Observation<'o> {
             }
             Err(text) if words::want_start(text, &self.id.correlation_id.written(self.id.form), &self.rules.model) => {
                 self.check_code(&request.step, Reason::Invalid, received.code, text);
-                self.refused(&request, text);
+                self.rejected(&request, text);
             }
-            Err(text) if self.refused_in_other_words(&request, received.code, text) => {}
+            Err(text) if self.rejected_in_other_words(&request, received.code, text) => {}
             Err(text) => self.failed(&request, received.code, text),
             Ok(response) => match self.number_of(&request, response) {
                 Some(answer) => self.completed(&request, answer),
@@ -164,7 +164,7 @@ impl<'o> Observation<'o> {
         let sum = if alone.is_some() { step.value } else { arithmetic.sum(answer, step, id) };
         let mut verdict = self.id.answer(request, Answer::Sum(sum), self.at, self.rules);
         if let Some(right) = alone
-            && verdict != Judged::NotRefused
+            && verdict != Judged::NotRejected
         {
             let is_wrong = answer != right;
             verdict = if is_wrong { Judged::Wrong { expected: vec![step.value] } } else { Judged::Right };
@@ -176,48 +176,48 @@ impl<'o> Observation<'o> {
                 let evidence = Evidence::Sum { expected, seen: answer, disorder: self.disorder() };
                 self.violation(ViolationKind::WrongSum, Some(step), evidence);
             }
-            Judged::NotRefused => {
-                let evidence = Evidence::NotRefused { seen: answer, disorder: self.disorder() };
+            Judged::NotRejected => {
+                let evidence = Evidence::NotRejected { seen: answer, disorder: self.disorder() };
                 self.violation(ViolationKind::MissingStartError, Some(step), evidence);
             }
-            Judged::Right | Judged::Undetermined(_) | Judged::WronglyRefused => {}
+            Judged::Right | Judged::Unjudged(_) | Judged::WronglyRejected => {}
         }
         self.settle(request, Outcome::Completed, Some(answer), verdict.doubt());
     }
 
-    fn refused(&mut self, request: &Request, text: &str) {
+    fn rejected(&mut self, request: &Request, text: &str) {
         let step = &request.step;
         if step.start && self.may_be_ended_by_the_one_before(request) {
-            return self.without_news(request, Outcome::Refused, Doubt::Overlap);
+            return self.without_news(request, Outcome::Rejected, Doubt::Overlap);
         }
         let since_ms = ms(self.at.saturating_sub(self.id.times.accepted));
-        let verdict = self.id.answer(request, Answer::Refused, self.at, self.rules);
-        if verdict == Judged::WronglyRefused {
+        let verdict = self.id.answer(request, Answer::Rejected, self.at, self.rules);
+        if verdict == Judged::WronglyRejected {
             let since_ms = (!step.start).then_some(since_ms);
-            let evidence = Evidence::Refused { since_ms, error: text.to_owned(), disorder: self.disorder() };
+            let evidence = Evidence::Rejected { since_ms, error: text.to_owned(), disorder: self.disorder() };
             self.violation(ViolationKind::SpuriousStartError, Some(step), evidence);
         }
-        self.settle(request, Outcome::Refused, None, verdict.doubt());
+        self.settle(request, Outcome::Rejected, None, verdict.doubt());
     }
 
-    /// An error in words that are not known: taken for a refusal for want of START, or for a time limit, where its code may be that of
-    /// one, and a correct server may refuse the request just now. Returns whether it was.
-    fn refused_in_other_words(&mut self, request: &Request, code: Option<Code>, text: &str) -> bool {
+    /// An error in words that are not known: taken for a rejection for want of START, or for a time limit, where its code may be that of
+    /// one, and a correct server may reject the request just now. Returns whether it was.
+    fn rejected_in_other_words(&mut self, request: &Request, code: Option<Code>, text: &str) -> bool {
         if self.rules.words != Words::Unknown {
             return false;
         }
-        let (mut refused, mut expired) = (self.id.clone(), self.id.clone());
-        let verdict = refused.answer(request, Answer::Refused, self.at, self.rules);
-        let may_want_start = !request.step.start && verdict != Judged::WronglyRefused;
+        let (mut rejected, mut expired) = (self.id.clone(), self.id.clone());
+        let verdict = rejected.answer(request, Answer::Rejected, self.at, self.rules);
+        let may_want_start = !request.step.start && verdict != Judged::WronglyRejected;
         let (of, after, outcome) = if may_want_start && Reason::Invalid.may_have(code) {
-            ("a step that needs START first", refused, Outcome::Refused)
+            ("a step that needs START first", rejected, Outcome::Rejected)
         } else if Reason::Unavailable.may_have(code) && expired.answer_expired(request, self.at, self.rules) {
             ("a time limit that passed", expired, Outcome::Expired)
         } else {
             return false;
         };
         *self.id = after;
-        let doubt = verdict.doubt().filter(|_| outcome == Outcome::Refused);
+        let doubt = verdict.doubt().filter(|_| outcome == Outcome::Rejected);
         self.settle(request, outcome, None, doubt);
         self.ruling.other_words = Some(OtherWords { of, text: text.to_owned() });
         true
@@ -232,24 +232,24 @@ impl<'o> Observation<'o> {
             && !mem::replace(&mut self.id.met_an_end, true)
     }
 
-    /// Whether an error in words that are not known may be the refusal of a flaw.
-    fn is_refused_in_other_words(&self, flaw: Flaw, code: Option<Code>) -> bool {
+    /// Whether an error in words that are not known may be the rejection of a flaw.
+    fn is_rejected_in_other_words(&self, flaw: Flaw, code: Option<Code>) -> bool {
         self.rules.words == Words::Unknown && Reason::may_be_of_flaw(flaw, code)
     }
 
-    /// A request that has to be refused for its flaw, and changes nothing.
+    /// A request that has to be rejected for its flaw, and changes nothing.
     fn flawed(&mut self, request: &Request, result: Result<(), &str>, code: Option<Code>) {
         let step = &request.step;
         let Some(flaw) = step.flaw() else { return };
         let (kind, outcome, error) = match result {
-            Err(text) if flaw.is_refused_with(text) || self.is_refused_in_other_words(flaw, code) => {
-                if flaw.is_refused_with(text) {
+            Err(text) if flaw.is_rejected_with(text) || self.is_rejected_in_other_words(flaw, code) => {
+                if flaw.is_rejected_with(text) {
                     self.check_code(step, Reason::of_flaw(flaw, text), code, text);
                 } else {
                     self.ruling.other_words = Some(OtherWords { of: flaw.name(), text: text.to_owned() });
                 }
                 self.id.answer_unchanged(request, self.at, self.rules);
-                return self.settle(request, Outcome::Refused, None, None);
+                return self.settle(request, Outcome::Rejected, None, None);
             }
             Err(text) => (ViolationKind::UnexpectedError, Outcome::Failed, Some(text.to_owned())),
             Ok(()) => (ViolationKind::FlawAccepted, Outcome::Completed, None),
@@ -258,7 +258,7 @@ impl<'o> Observation<'o> {
         self.without_news(request, outcome, Doubt::State);
     }
 
-    /// The step's sequence waited for a slot for too long, and is refused as a whole.
+    /// The step's sequence waited for a slot for too long, and is rejected as a whole.
     fn expired(&mut self, request: &Request, text: &str) {
         let step = &request.step;
         let allowed = self.id.answer_expired(request, self.at, self.rules);
@@ -271,8 +271,8 @@ impl<'o> Observation<'o> {
 
     /// The server may have executed the step, and may have ended the sequence.
     fn failed(&mut self, request: &Request, code: Option<Code>, text: &str) {
-        let has_to_be_refused = self.id.has_to_refuse(&request.step);
-        let evidence = Evidence::Failed { has_to_be_refused, code, error: text.to_owned() };
+        let has_to_be_rejected = self.id.has_to_reject(&request.step);
+        let evidence = Evidence::Failed { has_to_be_rejected, code, error: text.to_owned() };
         self.violation(ViolationKind::UnexpectedError, Some(&request.step), evidence);
         self.without_news(request, Outcome::Failed, Doubt::State);
     }

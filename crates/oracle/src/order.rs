@@ -33,8 +33,8 @@ pub(super) struct Operation {
 pub enum Answer {
     /// A sum.
     Sum(Number),
-    /// A refusal for want of START.
-    Refused,
+    /// A rejection for want of START.
+    Rejected,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +72,7 @@ struct Search<'o> {
     /// Steps that go on from this sum.
     by_sum_before: HashMap<Number, Vec<usize>>,
     starts: Vec<usize>,
-    refused: Vec<usize>,
+    rejected: Vec<usize>,
     unanswered: Vec<usize>,
     /// The answered ones, in the order of their answers, and where each stands there.
     by_answer: Vec<usize>,
@@ -112,7 +112,7 @@ impl<'o> Search<'o> {
         for (index, Operation { step, answer, .. }) in operations.iter().enumerate() {
             match answer {
                 None => search.unanswered.push(index),
-                Some((_, Answer::Refused)) => search.refused.push(index),
+                Some((_, Answer::Rejected)) => search.rejected.push(index),
                 Some((_, Answer::Sum(_))) if step.start => search.starts.push(index),
                 Some((_, Answer::Sum(sum))) => {
                     search.by_sum_before.entry(sum.wrapping_sub(step.value)).or_default().push(index);
@@ -173,10 +173,10 @@ impl<'o> Search<'o> {
         };
         let is_start = |index: &&usize| self.operations[**index].step.start;
         if state == State::Absent {
-            let refused = |index: &usize| may_come(index) && !self.operations[*index].step.start;
+            let rejected = |index: &usize| may_come(index) && !self.operations[*index].step.start;
             // It changes nothing, so no other order has to be tried.
-            if let Some(&refused) = self.refused.iter().find(|index| refused(index)) {
-                return vec![refused];
+            if let Some(&rejected) = self.rejected.iter().find(|index| rejected(index)) {
+                return vec![rejected];
             }
         }
         let starts = self.starts.iter().filter(|index| right_start(index));
@@ -208,7 +208,7 @@ impl<'o> Search<'o> {
             (Some((_, Answer::Sum(sum))), _) => Some(*sum),
             (None, _) if step.start => Some(step.value),
             (None, State::Live(sum)) => sum.map(|sum| sum.wrapping_add(step.value)),
-            (Some((_, Answer::Refused)), _) | (None, State::Absent) => return before,
+            (Some((_, Answer::Rejected)), _) | (None, State::Absent) => return before,
         };
         if step.end { State::Absent } else { State::Live(sum) }
     }

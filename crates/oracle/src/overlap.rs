@@ -2,7 +2,7 @@
 //!
 //! The server allows it: END forgets the ID when it arrives, and so does the idle limit, while steps of the sequence may still
 //! wait to be executed. A START that comes then gets another slot, and the model mixes the two. What is under way in that time
-//! has sums that tell nothing; whether it is refused is determined all the same, and so is a START's own sum.
+//! has sums that tell nothing; whether it is rejected is determined all the same, and so is a START's own sum.
 
 use super::stream::Request;
 use workload::event::Nanos;

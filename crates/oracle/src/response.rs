@@ -105,8 +105,8 @@ impl Observation<'_> {
         let step = &request.step;
         let slot = told.slot();
         let earlier = slot.and_then(|slot| self.id.seat.executed(request, slot));
-        // Where no sequence is there it has to be refused, whatever the model was told.
-        if self.id.has_to_refuse(step) {
+        // Where no sequence is there it has to be rejected, whatever the model was told.
+        if self.id.has_to_reject(step) {
             return true;
         }
         let differences = controls.told.differences(step, self.id.correlation_id.told(self.id.form), told);

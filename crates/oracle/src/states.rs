@@ -34,21 +34,21 @@ pub(super) struct Possible {
 pub(super) enum Judged {
     Right,
     /// Nothing definite had to come.
-    Undetermined(Doubt),
+    Unjudged(Doubt),
     /// None of these sums came.
     Wrong {
         expected: Vec<Number>,
     },
-    /// The step had to be refused.
-    NotRefused,
+    /// The step had to be rejected.
+    NotRejected,
     /// The step had to be accepted.
-    WronglyRefused,
+    WronglyRejected,
 }
 
 impl Judged {
     pub(super) fn doubt(&self) -> Option<Doubt> {
         match self {
-            Self::Undetermined(doubt) => Some(*doubt),
+            Self::Unjudged(doubt) => Some(*doubt),
             _ => None,
         }
     }
@@ -95,7 +95,7 @@ impl Possible {
         Self { absent: self.absent, any: self.any || self.sum.is_some(), sum: None, other: None }
     }
 
-    /// The one sum that has to come where the step is accepted; none where it has to be refused, or nothing is known.
+    /// The one sum that has to come where the step is accepted; none where it has to be rejected, or nothing is known.
     pub(super) fn expected(&self, step: &Step) -> Option<Number> {
         if step.start {
             return Some(step.value);
@@ -103,13 +103,13 @@ impl Possible {
         if self.any { None } else { self.sum.map(|sum| sum.wrapping_add(step.value)) }
     }
 
-    pub(super) fn has_to_refuse(&self, step: &Step) -> bool {
+    pub(super) fn has_to_reject(&self, step: &Step) -> bool {
         !step.start && *self == Self::ABSENT
     }
 
-    /// The set after a step was refused that had to be accepted: it was refused, and the sequence is there or not, or only the
+    /// The set after a step was rejected that had to be accepted: it was rejected, and the sequence is there or not, or only the
     /// answer was wrong.
-    pub(super) fn after_wrong_refusal(self, step: &Step) -> Self {
+    pub(super) fn after_wrong_rejection(self, step: &Step) -> Self {
         let accepted = self.expected(step).filter(|_| !step.end).map(|sum| State::Live(Some(sum)));
         Self::of(self.states().chain([State::Absent]).chain(accepted))
     }
@@ -118,7 +118,7 @@ impl Possible {
         Self { absent: true, ..self }
     }
 
-    /// Whether there may be no sequence, so that a step without START may be refused.
+    /// Whether there may be no sequence, so that a step without START may be rejected.
     pub(super) fn may_be_absent(&self) -> bool {
         self.absent
     }
@@ -134,7 +134,7 @@ impl Possible {
             _ if step.end => Self::ABSENT,
             // Either the state is wrong now, or only the answer was: both may show in the next step.
             Judged::Wrong { .. } => Self { other: expected, ..Self::live(answer) },
-            Judged::NotRefused => Self::live(answer).or_absent(),
+            Judged::NotRejected => Self::live(answer).or_absent(),
             _ => Self::live(answer),
         };
         judged
@@ -142,7 +142,7 @@ impl Possible {
 
     fn judge(&self, step: &Step, answer: Number) -> Judged {
         let Some(expected) = self.expected(step) else {
-            return if self.has_to_refuse(step) { Judged::NotRefused } else { Judged::Undetermined(Doubt::State) };
+            return if self.has_to_reject(step) { Judged::NotRejected } else { Judged::Unjudged(Doubt::State) };
         };
         let alternative = self.other.filter(|_| !step.start).map(|sum| sum.wrapping_add(step.value));
         let is_right = answer == expected || Some(answer) == alternative;
@@ -194,18 +194,18 @@ mod tests {
     }
 
     #[test]
-    fn without_a_sequence_a_step_without_start_has_to_be_refused() {
+    fn without_a_sequence_a_step_without_start_has_to_be_rejected() {
         let mut state = Possible::ABSENT;
-        assert!(state.has_to_refuse(&step(false, false, 5)));
-        assert_eq!(state.accept(&step(false, false, 5), 5.into()), Judged::NotRefused);
+        assert!(state.has_to_reject(&step(false, false, 5)));
+        assert_eq!(state.accept(&step(false, false, 5), 5.into()), Judged::NotRejected);
         // It may have a sequence now, or only the answer was wrong.
         assert_eq!(state, Possible::live(5.into()).or_absent());
     }
 
     #[test]
-    fn after_a_wrong_refusal_the_sequence_may_be_there_or_not_and_the_step_in_it_or_not() {
-        let after = Possible::live(5.into()).after_wrong_refusal(&step(false, false, 2));
-        assert!(after.may_be_absent() && !after.has_to_refuse(&step(false, false, 5)));
+    fn after_a_wrong_rejection_the_sequence_may_be_there_or_not_and_the_step_in_it_or_not() {
+        let after = Possible::live(5.into()).after_wrong_rejection(&step(false, false, 2));
+        assert!(after.may_be_absent() && !after.has_to_reject(&step(false, false, 5)));
         for sum in [10, 12] {
             let mut state = after;
             assert_eq!(state.accept(&step(false, false, 5), sum.into()), Judged::Right);
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn where_nothing_is_known_the_answer_tells_the_sum() {
         let mut state = Possible::UNKNOWN;
-        assert_eq!(state.accept(&step(false, false, 5), 1000.into()), Judged::Undetermined(Doubt::State));
+        assert_eq!(state.accept(&step(false, false, 5), 1000.into()), Judged::Unjudged(Doubt::State));
         assert_eq!(state.accept(&step(false, false, 5), 1005.into()), Judged::Right);
     }
 }

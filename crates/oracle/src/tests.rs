@@ -143,7 +143,7 @@ impl Conversation {
         self.receive(id, Ok(response(sum)))
     }
 
-    fn refuse(&mut self, id: &str) -> &mut Self {
+    fn reject(&mut self, id: &str) -> &mut Self {
         self.receive(id, Err(START_ERROR.into()))
     }
 
@@ -215,7 +215,7 @@ fn a_correct_conversation_is_not_accused() {
         .tell(EventKind::Opened(Connection::Own, Transport::GrpcStream))
         .send(true, true, &[7])
         .answer("0-0-2-0", 7);
-    c.send(false, false, &[8]).refuse("0-0-3-0");
+    c.send(false, false, &[8]).reject("0-0-3-0");
     c.assert(&[]);
     assert!(c.rulings.iter().filter_map(|ruling| ruling.settled).all(|settled| settled.judged));
 }
@@ -241,7 +241,7 @@ fn a_state_that_start_did_not_reset_is_seen() {
 }
 
 #[test]
-fn a_step_without_start_and_without_sequence_has_to_be_refused() {
+fn a_step_without_start_and_without_sequence_has_to_be_rejected() {
     let mut c = Conversation::new();
     c.send(true, true, &[1]).answer("0-0-0-0", 1).send(false, false, &[5]).answer("0-0-1-0", 5);
     c.assert(&[ViolationKind::MissingStartError]);
@@ -256,14 +256,14 @@ fn before_the_first_start_either_is_lawful() {
     c.send(false, false, &[5]).answer("0-0-1-0", 1239);
     assert!(c.judged());
     let mut d = Conversation::new();
-    d.send(false, false, &[5]).refuse("0-0-0-0");
+    d.send(false, false, &[5]).reject("0-0-0-0");
     assert!(!d.judged());
     c.assert(&[]);
     d.assert(&[]);
 }
 
 #[test]
-fn a_refusal_has_to_be_for_want_of_start() {
+fn a_rejection_has_to_be_for_want_of_start() {
     for text in [
         "something else",
         "inference request for sequence 55 to model 'm' must specify the START flag on the first request of the sequence",
@@ -276,38 +276,38 @@ fn a_refusal_has_to_be_for_want_of_start() {
 }
 
 #[test]
-fn a_start_is_never_refused() {
+fn a_start_is_never_rejected() {
     let mut c = Conversation::new();
-    c.wait(100_000).send(true, true, &[1]).refuse("0-0-0-0");
+    c.wait(100_000).send(true, true, &[1]).reject("0-0-0-0");
     c.assert(&[ViolationKind::SpuriousStartError]);
 }
 
 #[test]
-fn a_refusal_in_the_middle_is_lawful_only_past_the_idle_limit() {
+fn a_rejection_in_the_middle_is_lawful_only_past_the_idle_limit() {
     for (waited, lawful) in [(999, false), (1000, true)] {
         let mut c = Conversation::new();
         c.send(true, false, &[1]).wait(400).answer("0-0-0-0", 1).wait(waited - 400 - 10).send(false, true, &[2]);
         // The server's clock runs from the arrival of the first step, at the earliest when it was sent.
-        c.wait(10).refuse("0-0-1-0");
+        c.wait(10).reject("0-0-1-0");
         c.assert(if lawful { &[] } else { &[ViolationKind::SpuriousStartError] });
         assert_eq!(c.judged(), !lawful);
     }
 }
 
 #[test]
-fn after_a_refusal_the_rest_of_the_sequence_has_to_be_refused_too() {
+fn after_a_rejection_the_rest_of_the_sequence_has_to_be_rejected_too() {
     let mut c = Conversation::new();
-    c.send(true, true, &[1, 2, 3, 4]).wait(2000).answer("0-0-0-0", 1).refuse("0-0-0-1").refuse("0-0-0-2");
+    c.send(true, true, &[1, 2, 3, 4]).wait(2000).answer("0-0-0-0", 1).reject("0-0-0-1").reject("0-0-0-2");
     assert!(c.judged());
     c.assert(&[]);
     c.answer("0-0-0-3", 4).assert(&[ViolationKind::MissingStartError]);
 }
 
 #[test]
-fn without_an_idle_limit_a_refusal_in_the_middle_is_not_judged() {
+fn without_an_idle_limit_a_rejection_in_the_middle_is_not_judged() {
     let mut c = Conversation::new();
     c.oracle.rules.idle_limit = None;
-    c.send(true, true, &[1, 2]).answer("0-0-0-0", 1).refuse("0-0-0-1");
+    c.send(true, true, &[1, 2]).answer("0-0-0-0", 1).reject("0-0-0-1");
     assert!(!c.judged());
     c.assert(&[]);
 }

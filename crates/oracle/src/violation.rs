@@ -12,47 +12,47 @@ use workload::{
 workload::table! {
     /// The kind of a violation.
     pub enum ViolationKind {
-        /// An answer is not the running sum of its sequence.
+        /// A response is not the running sum of its sequence.
         WrongSum = "wrong-sum";
         /// A step without START was accepted although its ID had no sequence.
         MissingStartError = "missing-start-error";
-        /// A step was refused for want of START although its sequence was there.
+        /// A step was rejected for want of START although its sequence was there.
         SpuriousStartError = "spurious-start-error";
-        /// A request was answered that has to be refused for a flaw.
+        /// A request was answered that has to be rejected for a flaw.
         FlawAccepted = "flaw-accepted";
-        /// A step was refused for a time limit that had not passed, or although its sequence had a slot.
+        /// A step was rejected for a time limit that had not passed, or although its sequence had a slot.
         SpuriousTimeout = "spurious-timeout";
         /// A sequence that waited for a slot beyond its time limit was executed.
         MissingTimeout = "missing-timeout";
         /// A request was answered with an error that it gave no cause for.
         UnexpectedError = "unexpected-error";
-        /// An answer, or one of several to a request, did not come within the longest lawful wait.
+        /// A response, or one of several to a request, did not come within the longest lawful wait.
         Lost = "lost";
         /// A request was answered more often than its model answers.
         Duplicate = "duplicate";
-        /// An answer came after that of a later request of its stream, or after a later one to its own request.
+        /// A response came after that of a later request of its stream, or after a later one to its own request.
         Reordered = "reordered";
-        /// A stream brought an answer to a request that was not sent on it.
+        /// A stream brought a response to a request that was not sent on it.
         Misaddressed = "misaddressed";
-        /// An answer carries another model's name.
+        /// A response carries another model's name.
         WrongModel = "wrong-model";
-        /// An answer carries another version of the model.
+        /// A response carries another version of the model.
         WrongVersion = "wrong-version";
-        /// An answer has other outputs than the one that was asked for.
+        /// A response has other outputs than the one that was asked for.
         WrongOutputName = "wrong-output-name";
-        /// An answer's output has another type than the model declares.
+        /// A response's output has another type than the model declares.
         WrongOutputType = "wrong-output-type";
-        /// An answer's output has another shape than its input.
+        /// A response's output has another shape than its input.
         WrongOutputShape = "wrong-output-shape";
-        /// An answer's output has not as many bytes as its shape says.
+        /// A response's output has not as many bytes as its shape says.
         WrongOutputSize = "wrong-output-size";
         /// The model saw another START, END, READY or CORRID than the request has.
         WrongControl = "wrong-control";
         /// A sequence was executed in a slot that is not its own.
         WrongSlot = "wrong-slot";
-        /// A stream ended although the client had not closed it, or with answers missing.
+        /// A stream ended although the client had not closed it, or with responses missing.
         StreamBroken = "stream-broken";
-        /// A stream stayed open although the client closed it and had every answer.
+        /// A stream stayed open although the client closed it and had every response.
         StreamNotClosed = "stream-not-closed";
         /// The server stopped answering in the middle of the run.
         ServerDied = "server-died";

@@ -16,21 +16,21 @@ const EXPIRED: &str = "timeout of the corresponding sequence has been expired";
 const OUT_OF_SERVICE: [&str; 4] =
     ["Server is stopping", "Request for unknown model", "is not ready", "has no available versions"];
 
-/// Whether it is known in which words a correct server refuses.
+/// Whether it is known in which words a correct server rejects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Words {
     /// They are known, and an error in other words is a violation.
     #[default]
     Known,
-    /// The server is one that nobody compared with what is expected here. What may be a refusal is taken for one.
+    /// The server is one that nobody compared with what is expected here. What may be a rejection is taken for one.
     Unknown,
 }
 
-/// An error in words that are not known, which was taken for a refusal.
+/// An error in words that are not known, which was taken for a rejection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtherWords {
-    /// What it was taken for the refusal of.
+    /// What it was taken for the rejection of.
     pub of: &'static str,
     /// What it says.
     pub text: String,

@@ -161,7 +161,7 @@ fn named_inputs<'a>(inputs: &'a [InferInputTensor], request_id: &str) -> Result<
 }
 
 fn check_output_parameters(output: &InferRequestedOutputTensor) -> Result<(), Status> {
-    refuse_shared_memory(&output.name, &output.parameters)?;
+    reject_shared_memory(&output.name, &output.parameters)?;
     match output.parameters.get("classification").map(|parameter| &parameter.parameter_choice) {
         None => Ok(()),
         Some(Some(ParameterChoice::Int64Param(1..))) => {
@@ -177,7 +177,7 @@ fn check_output_parameters(output: &InferRequestedOutputTensor) -> Result<(), St
 }
 
 /// No region can be registered with this server, so none is ever found.
-fn refuse_shared_memory(tensor: &str, parameters: &HashMap<String, InferParameter>) -> Result<(), Status> {
+fn reject_shared_memory(tensor: &str, parameters: &HashMap<String, InferParameter>) -> Result<(), Status> {
     let Some(region) = parameters.get("shared_memory_region") else { return Ok(()) };
     if !parameters.contains_key("shared_memory_byte_size") {
         return Err(Status::invalid_argument(format!(
@@ -198,7 +198,7 @@ fn data(inputs: &[InferInputTensor], raw: Vec<Vec<u8>>, model: &str) -> Result<V
     let mut raw = raw.into_iter();
     let each = |input: &InferInputTensor| {
         let name = &input.name;
-        refuse_shared_memory(name, &input.parameters)?;
+        reject_shared_memory(name, &input.parameters)?;
         let missing = || {
             Status::invalid_argument(format!(
                 "unable to find data for input tensor '{name}' for model '{model}' in request."

@@ -19,9 +19,9 @@ use workload::{seed::Seed, wording::meant};
 workload::table! {
     /// What the reference server can do wrong; its sentence is what the server does wrong, and by that what is a chance to do it.
     pub enum Fault: Row {
-        /// an answer is one too high; the state stays right
+        /// a response is one too high; the state stays right
         OffByOne = "off-by-one", Row("state", "wrong sum", "");
-        /// of several elements of an answer the last is one too high; the state stays right
+        /// of several elements of a response the last is one too high; the state stays right
         WrongElement = "wrong-element", Row("state", "wrong sum", "");
         /// START does not reset the state that the slot or the ID had before
         KeepState = "keep-state", Row("state", "stale state after a restart", "server#4064");
@@ -61,27 +61,27 @@ workload::table! {
         CorridZero = "corrid-zero", Row("control", "wrong CORRID signal", "server#5276");
         /// the model is told the correlation ID of another sequence
         CorridOther = "corrid-other", Row("control", "wrong CORRID signal", "server#5276");
-        /// an answer is not sent
+        /// a response is not sent
         DropResponse = "drop-response", Row("response", "lost response", "server#3652");
-        /// an answer is sent twice
+        /// a response is sent twice
         DuplicateResponse = "duplicate-response", Row("response", "duplicated response", "");
-        /// two answers of a stream change places
+        /// two responses of a stream change places
         SwapResponses = "swap-responses", Row("response", "reordered response", "server#4918");
-        /// of several answers to a request the first is not sent
+        /// of several responses to a request the first is not sent
         LoseOwnResponse = "lose-own-response", Row("response", "lost response", "");
-        /// of several answers to a request the first and the last change places
+        /// of several responses to a request the first and the last change places
         SwapOwnResponses = "swap-own-responses", Row("response", "reordered response", "");
-        /// the last of several answers to a request is not marked as the final one
+        /// the last of several responses to a request is not marked as the final one
         LoseFinalMark = "lose-final-mark", Row("response", "malformed response", "");
-        /// of several answers to a request the first is sent twice
+        /// of several responses to a request the first is sent twice
         SurplusResponse = "surplus-response", Row("response", "duplicated response", "");
-        /// an answer is sent on another stream
+        /// a response is sent on another stream
         Misdeliver = "misdeliver", Row("response", "misaddressed response", "server#8078");
-        /// an answer carries an ID that no request has
+        /// a response carries an ID that no request has
         WrongRequestId = "wrong-request-id", Row("response", "misaddressed response", "");
-        /// an answer carries another model's name
+        /// a response carries another model's name
         WrongModelName = "wrong-model-name", Row("response", "misaddressed response", "");
-        /// an answer carries another version of the model
+        /// a response carries another version of the model
         WrongModelVersion = "wrong-model-version", Row("response", "misaddressed response", "");
         /// the output has another name
         WrongOutputName = "wrong-output-name", Row("response", "malformed response", "");
@@ -93,9 +93,9 @@ workload::table! {
         WrongOutputLength = "wrong-output-length", Row("response", "malformed response", "");
         /// the output's last byte is missing
         TruncateOutput = "truncate-output", Row("response", "malformed response", "");
-        /// an answer has no output
+        /// a response has no output
         EmptyResponse = "empty-response", Row("response", "malformed response", "server#4064");
-        /// an answer is held back (--fault-hold)
+        /// a response is held back (--fault-hold)
         LateResponse = "late-response", Row("response", "late response", "server#3652");
         /// a step that should be executed is answered with an error
         ModelError = "model-error", Row("response", "unexpected error", "");
@@ -107,9 +107,9 @@ workload::table! {
         WrongErrorCode = "wrong-error-code", Row("response", "unexpected code or text", "");
         /// a stream is closed while requests are under way
         CloseStream = "close-stream", Row("response", "lost response", "server#5951");
-        /// a stream is closed at half-close without the answers that are still due
-        LoseFinalAnswers = "lose-final-answers", Row("response", "lost response", "server#7265");
-        /// a stream stays open after half-close and the last answer
+        /// a stream is closed at half-close without the responses that are still due
+        LoseFinalResponses = "lose-final-responses", Row("response", "lost response", "server#7265");
+        /// a stream stays open after half-close and the last response
         NeverClose = "never-close", Row("response", "hang", "server#5951");
         /// a slot is not released at END
         LeakSlotAtEnd = "leak-slot-at-end", Row("scheduling", "slot leak", "core#337");
@@ -132,18 +132,18 @@ workload::table! {
         /// a step does not reset the idle clock of its sequence, which has a slot
         ClockFromStart = "clock-from-start", Row("scheduling", "premature reap", "server#3577");
         /// a step of a live sequence gets the START error
-        RefuseMidSequence = "refuse-mid-sequence", Row("scheduling", "spurious START error", "server#3577, server#8167");
+        RejectMidSequence = "reject-mid-sequence", Row("scheduling", "spurious START error", "server#3577, server#8167");
         /// a START gets the START error
-        RefuseStart = "refuse-start", Row("scheduling", "spurious START error", "server#8167");
+        RejectStart = "reject-start", Row("scheduling", "spurious START error", "server#8167");
         /// a step without START and without a sequence is taken
         AcceptNoStart = "accept-no-start", Row("scheduling", "missing START error", "server#3103");
         /// a request of two elements in one batch is executed
-        AcceptBatch = "accept-batch", Row("scheduling", "missing refusal of a flaw", "");
-        /// a request that is refused for its batch size ends its sequence, which has a slot
-        RefusalEndsSequence = "refusal-ends-sequence", Row("scheduling", "sequence lost by a refusal", "");
-        /// a sequence that waits for a slot is refused for a time limit that it does not have
+        AcceptBatch = "accept-batch", Row("scheduling", "missing rejection of a flaw", "");
+        /// a request that is rejected for its batch size ends its sequence, which has a slot
+        RejectionEndsSequence = "rejection-ends-sequence", Row("scheduling", "sequence lost by a rejection", "");
+        /// a sequence that waits for a slot is rejected for a time limit that it does not have
         ExpireEarly = "expire-early", Row("scheduling", "premature time limit", "");
-        /// a sequence that waits for a slot beyond its time limit is not refused
+        /// a sequence that waits for a slot beyond its time limit is not rejected
         IgnoreTimeout = "ignore-timeout", Row("scheduling", "missing time limit", "");
         /// a free slot is kept for new sequences while the backlog waits
         StarveBacklog = "starve-backlog", Row("scheduling", "starvation", "server#4841");
@@ -153,7 +153,7 @@ workload::table! {
         HangInstance = "hang-instance", Row("scheduling", "hang", "server#5951");
         /// an execution takes longer (--fault-hold)
         SlowExecution = "slow-execution", Row("scheduling", "late response", "");
-        /// a request is released only some time after its answer (--fault-hold)
+        /// a request is released only some time after its response (--fault-hold)
         LateRelease = "late-release", Row("scheduling", "late response", "");
         /// the reaper meets an idle sequence in the backlog and the model serves nothing any more
         ReaperLivelock = "reaper-livelock", Row("scheduling", "livelock, hang", "server#8449");

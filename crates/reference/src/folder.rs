@@ -222,9 +222,9 @@ mod tests {
         Models::read(&[folder.path().to_owned()])
     }
 
-    /// What is said of a repository that is refused, without the folder's own name.
+    /// What is said of a repository that is rejected, without the folder's own name.
     fn problem(folder: &tempfile::TempDir) -> String {
-        let problem = read(folder).expect_err("it is refused");
+        let problem = read(folder).expect_err("it is rejected");
         problem.replace(&folder.path().display().to_string(), "R")
     }
 
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_served_is_refused_with_its_place() {
+    fn what_cannot_be_served_is_rejected_with_its_place() {
         let folder = repository("max_batch_size: x");
         assert!(problem(&folder).starts_with("R/model/config.pbtxt:1: "), "{}", problem(&folder));
         for (from, to, said) in [

@@ -205,7 +205,7 @@ impl Service {
             model.submit(request)
         });
         if let Err(failure) = accepted {
-            outbox.refuse(place, request_id, failure);
+            outbox.reject(place, request_id, failure);
         }
     }
 }
@@ -219,7 +219,7 @@ fn metadata(tensors: &[TensorSpec], spec: &Spec) -> Vec<TensorMetadata> {
     tensors.iter().map(one).collect()
 }
 
-fn refuse_named_repository(name: &str) -> Result<(), Status> {
+fn reject_named_repository(name: &str) -> Result<(), Status> {
     if name.is_empty() {
         Ok(())
     } else {
@@ -282,7 +282,7 @@ impl GrpcInferenceService for Service {
     async fn repository_index(&self, request: Request<RepositoryIndexRequest>) -> CallResult<RepositoryIndexResponse> {
         self.check_not_exiting("Server not ready")?;
         let RepositoryIndexRequest { repository_name, ready } = request.into_inner();
-        refuse_named_repository(&repository_name)?;
+        reject_named_repository(&repository_name)?;
         Ok(Response::new(RepositoryIndexResponse { models: self.repository.index(ready) }))
     }
 
@@ -292,7 +292,7 @@ impl GrpcInferenceService for Service {
     ) -> CallResult<RepositoryModelLoadResponse> {
         self.check_not_exiting("Server not ready")?;
         let RepositoryModelLoadRequest { repository_name, model_name, parameters } = request.into_inner();
-        refuse_named_repository(&repository_name)?;
+        reject_named_repository(&repository_name)?;
         let config = match parameters.get("config").map(|parameter| &parameter.parameter_choice) {
             None => None,
             Some(Some(ParameterChoice::StringParam(config))) => Some(config.as_str()),
@@ -312,7 +312,7 @@ impl GrpcInferenceService for Service {
     ) -> CallResult<RepositoryModelUnloadResponse> {
         self.check_not_exiting("Server not ready")?;
         let RepositoryModelUnloadRequest { repository_name, model_name, .. } = request.into_inner();
-        refuse_named_repository(&repository_name)?;
+        reject_named_repository(&repository_name)?;
         self.repository.unload(&model_name);
         Ok(Response::new(RepositoryModelUnloadResponse {}))
     }

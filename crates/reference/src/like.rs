@@ -17,7 +17,7 @@ workload::table! {
         /// 24.10 (2.51.0).
         #[default]
         Release2410 = "24.10";
-        /// 25.01 (2.54.0): a correlation ID of another type than the model is told is refused.
+        /// 25.01 (2.54.0): a correlation ID of another type than the model is told is rejected.
         Release2501 = "25.01";
     }
 }
@@ -31,7 +31,7 @@ impl FromStr for Like {
 }
 
 impl Like {
-    /// Refuses a text as the correlation ID of a model that is told numbers, and a number where the model is told texts. The real
+    /// Rejects a text as the correlation ID of a model that is told numbers, and a number where the model is told texts. The real
     /// server does this before it looks whether the ID is empty.
     pub(super) fn check(self, id: &SequenceId, model: &str, spec: &Spec) -> Result<(), Status> {
         let told = spec.control(Signal::CorrelationId).filter(|_| self == Self::Release2501);

@@ -46,7 +46,7 @@ pub(super) struct Step {
     pub(super) state: Option<Tensor>,
 }
 
-/// What became of one row, or why the model refuses it.
+/// What became of one row, or why the model rejects it.
 pub(super) type RowResult = Result<Step, Status>;
 
 /// The accumulator of one instance.
@@ -207,8 +207,8 @@ impl Accumulator {
         let values = values.map_err(|problem| Status::invalid_argument(format!("tensor '{name}': {problem}")))?;
         // First the elements, in their order, because with FP32 and FP64 that makes a difference.
         let value = values.iter().fold(zero, |value, element| value.plus(*element));
-        if let Some(refused) = self.spec.parameters.error_on.filter(|refused| *refused == value) {
-            return Err(Status::internal(format!("the model takes no {refused}")));
+        if let Some(rejected) = self.spec.parameters.error_on.filter(|rejected| *rejected == value) {
+            return Err(Status::internal(format!("the model takes no {rejected}")));
         }
         let mut sum = before.plus(value);
         if !value.is_zero() && self.faults.happens(Fault::ExecuteTwice) {

@@ -19,7 +19,7 @@ const RESPONSES: &str = "sequence_stress_responses";
 const ITERATIONS: &str = "sequence_stress_iterations";
 /// The most of either.
 const TIMES_MAX: u32 = 1000;
-/// A sum of inputs which the model refuses.
+/// A sum of inputs which the model rejects.
 const ERROR: &str = "error_on_value";
 
 /// What a model computes of a sequence's inputs.

@@ -187,7 +187,7 @@ impl Repository {
         }
     }
 
-    /// Refuses new sequences, and waits until what was accepted is answered.
+    /// Rejects new sequences, and waits until what was accepted is answered.
     pub(super) async fn stop(&self) {
         let begun = |entry: &Entry| entry.loaded.as_ref().and_then(|loaded| loaded.served.get().cloned());
         let served: Vec<_> = self.models().values().filter_map(begun).collect();
@@ -241,7 +241,7 @@ fn parse_version(version: &str) -> Result<Option<i64>, Status> {
 /// Reads a configuration as JSON, in protobuf's mapping.
 pub(super) fn read_config(name: &str, json: &str) -> Result<ModelConfig, String> {
     let mut reader = serde_json::Deserializer::from_str(json);
-    // Fields that this server has no use for are no reason to refuse a configuration that the real one takes.
+    // Fields that this server has no use for are no reason to reject a configuration that the real one takes.
     let options = DeserializeOptions::new().deny_unknown_fields(false);
     let message = DynamicMessage::deserialize_with_options(DESCRIPTOR.clone(), &mut reader, &options)
         .and_then(|message| reader.end().map(|()| message))

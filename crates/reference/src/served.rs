@@ -24,7 +24,7 @@ use super::{
     model::Outputs,
     reply::Reply,
     request::SequenceId,
-    scheduler::{Batch, Event, Moment, Refusal, Request, Scheduler},
+    scheduler::{Batch, Event, Moment, Rejection, Request, Scheduler},
     spec::Spec,
     statistics::{Span, Statistics},
     tasks::Tasks,
@@ -146,7 +146,7 @@ impl Served {
     /// Hands a request to the scheduler.
     ///
     /// # Errors
-    /// When it is refused at once; nothing else is then said of it.
+    /// When it is rejected at once; nothing else is then said of it.
     pub(super) fn submit(&self, mut request: Asked) -> Result<(), Status> {
         let now = self.now();
         // A request to an iterative model is a whole sequence.
@@ -154,21 +154,21 @@ impl Served {
         {
             let mut core = self.core();
             if core.instances.is_empty() {
-                return Err(self.failure(Refusal::Stopping, &request.id));
+                return Err(self.failure(Rejection::Stopping, &request.id));
             }
             if request.start && core.leaked.len() < LEAKED_PIECES_MAX && self.faults.happens(Fault::LeakMemory) {
                 core.leaked.push(vec![1; 1 << 20]);
             }
             let id = request.id.clone();
-            core.scheduler.enqueue(request, now).map_err(|refusal| self.failure(refusal, &id))?;
+            core.scheduler.enqueue(request, now).map_err(|rejection| self.failure(rejection, &id))?;
             core.pending += 1;
         }
         self.advance();
         Ok(())
     }
 
-    fn failure(&self, refusal: Refusal, id: &SequenceId) -> Status {
-        failure::refused(refusal, id, &self.name)
+    fn failure(&self, rejection: Rejection, id: &SequenceId) -> Status {
+        failure::rejected(rejection, id, &self.name)
     }
 
     /// Some requests were cancelled: looks for them soon.
@@ -218,7 +218,7 @@ impl Served {
 
     /// Does what the scheduler has due.
     fn advance(&self) {
-        let mut refused = Vec::new();
+        let mut rejected = Vec::new();
         let now = self.now();
         {
             let core = &mut *self.core();
@@ -229,10 +229,10 @@ impl Served {
             core.scheduler.advance(now, &mut events);
             for event in events {
                 match event {
-                    Event::Refuse(refusal, request) => {
+                    Event::Reject(rejection, request) => {
                         core.pending -= 1;
-                        core.statistics.failed(now.saturating_sub(request.arrived), refusal.into());
-                        refused.push((refusal, request));
+                        core.statistics.failed(now.saturating_sub(request.arrived), rejection.into());
+                        rejected.push((rejection, request));
                     }
                     Event::Execute { instance, batch } => core.hand_out(instance, batch),
                 }
@@ -247,8 +247,8 @@ impl Served {
                 self.changed.notify_one();
             }
         }
-        for (refusal, Request { id, payload, .. }) in refused {
-            payload.reply.send(&self.name, payload.request_id, Err(self.failure(refusal, &id)));
+        for (rejection, Request { id, payload, .. }) in rejected {
+            payload.reply.send(&self.name, payload.request_id, Err(self.failure(rejection, &id)));
         }
     }
 

@@ -226,7 +226,7 @@ pub(super) fn check(config: &ModelConfig) -> Result<(), String> {
     }
 }
 
-/// Refuses what would take more than this server gives.
+/// Rejects what would take more than this server gives.
 fn limit(name: &str, settings: &Settings, state: Option<&StateSpec>) -> Result<(), String> {
     let instances = settings.instances;
     if instances > INSTANCES_MAX {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::scheduler::{Moment, Refusal};
+use super::scheduler::{Moment, Rejection};
 use wire::proto::{InferBatchStatistics, InferStatistics, ModelStatistics, StatisticDuration};
 
 /// The counts of one model.
@@ -35,11 +35,11 @@ impl Reason {
     const NAMES: [&'static str; 4] = ["CANCELED", "BACKEND", "OTHER", "REJECTED"];
 }
 
-impl From<Refusal> for Reason {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::Cancelled => Self::Cancelled,
-            Refusal::Expired => Self::Rejected,
+impl From<Rejection> for Reason {
+    fn from(rejection: Rejection) -> Self {
+        match rejection {
+            Rejection::Cancelled => Self::Cancelled,
+            Rejection::Expired => Self::Rejected,
             _ => Self::Other,
         }
     }

@@ -125,7 +125,7 @@ impl Outbox {
     }
 
     /// Answers a request that was not accepted.
-    pub(super) fn refuse(self: &Arc<Self>, place: u64, request_id: String, failure: Status) {
+    pub(super) fn reject(self: &Arc<Self>, place: u64, request_id: String, failure: Status) {
         self.send_error(place, failure, ModelInferResponse { id: request_id, ..Default::default() });
     }
 
@@ -202,7 +202,7 @@ impl Outbox {
     pub(super) fn half_close(&self) {
         let mut line = self.line();
         line.half_closed = true;
-        if !line.waiting.is_empty() && self.misbehaviour.happens(Fault::LoseFinalAnswers) {
+        if !line.waiting.is_empty() && self.misbehaviour.happens(Fault::LoseFinalResponses) {
             self.end(&mut line);
         }
         self.close_if_done(&mut line);

@@ -204,8 +204,8 @@ mod tests {
             client.read_to_string(&mut back).await.expect("an end");
             assert_eq!((&*come, &*back), ("to", "and fro"));
             drop(bound);
-            let refused = connect(&address.to_string()).expect_err("nothing listens");
-            assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+            let rejected = connect(&address.to_string()).expect_err("nothing listens");
+            assert_eq!(rejected.kind(), io::ErrorKind::ConnectionRefused);
         });
     }
 

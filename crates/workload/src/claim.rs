@@ -25,9 +25,9 @@ table! {
             &[ValidNoEnd, NoEnd, Restart],
             "the START has to be answered within the idle limit, here {idle}, of the sending of the step before it"
         );
-        /// A step without START was refused for want of START, as it had to be.
-        RefusedNoStart = "refused-no-start", Row(&[NoStart], "");
-        /// A step was refused whose sequence was certainly live before a pause beyond the idle limit.
+        /// A step without START was rejected for want of START, as it had to be.
+        RejectedNoStart = "rejected-no-start", Row(&[NoStart], "");
+        /// A step was rejected whose sequence was certainly live before a pause beyond the idle limit.
         IdleReap = "idle-reap", Row(&[Pause], "the pause has to be longer than the idle limit, here {idle}");
         /// A sequence went on rightly after nothing was sent for a quarter of the idle limit.
         KeptThroughAPause = "kept-through-a-pause", Row(
@@ -53,15 +53,15 @@ table! {
         ConnectionReset = "connection-reset", Row(&[Reset], "");
         /// A START was answered rightly, as the first step of its ID since a stream was cut with steps under way.
         StartAfterACut = "start-after-a-cut", Row(&[CancelRestart], "");
-        /// A stream was half-closed while answers were due, and all of them came rightly.
-        HalfClosed = "half-closed-with-answers-due", Row(&[HalfClose], "");
+        /// A stream was half-closed while responses were due, and all of them came rightly.
+        HalfClosed = "half-closed-with-responses-due", Row(&[HalfClose], "");
         /// A step of a sequence was answered rightly over another stream than the step before it.
         ContinuedElsewhere = "continued-elsewhere", Row(&[ContinueElsewhere, ContinueByNeighbour], "");
         /// A START was answered rightly that was sent while the ID's sequence was under way on another stream.
         RestartElsewhere = "restart-elsewhere", Row(&[RestartElsewhere, SharedId], "");
         /// A step was answered rightly while another one of its sequence was under way on another stream.
         ConcurrentSubmission = "concurrent-submission", Row(&[Concurrent], "");
-        /// A stream was not read while more answers were due than flow control lets through, and all of them came rightly.
+        /// A stream was not read while more responses were due than flow control lets through, and all of them came rightly.
         ReadOn = "read-on-after-stopping", Row(&[StopReading], "");
         /// The process of a client was killed while steps of a sequence that had been answered before were under way.
         ClientKilled = "client-killed", Row(&[KillClient], "");
@@ -72,16 +72,16 @@ table! {
         );
         /// A step with START and END was answered rightly, and before it an END of the same ID.
         OneStepSequences = "one-step-sequences", Row(&[Burst], "");
-        /// A step with neither START nor END was refused for want of START, right after an END of its ID was answered.
-        RefusedAfterEnd = "refused-after-end", Row(&[AfterEnd], "");
-        /// An END without START was refused for want of START, right after an END of its ID was answered.
-        RefusedSecondEnd = "refused-second-end", Row(&[EndTwice], "");
-        /// A sequence went on rightly after a step was refused for a flaw that was sent when a step of it had been answered: the sequence had its slot.
+        /// A step with neither START nor END was rejected for want of START, right after an END of its ID was answered.
+        RejectedAfterEnd = "rejected-after-end", Row(&[AfterEnd], "");
+        /// An END without START was rejected for want of START, right after an END of its ID was answered.
+        RejectedSecondEnd = "rejected-second-end", Row(&[EndTwice], "");
+        /// A sequence went on rightly after a step was rejected for a flaw that was sent when a step of it had been answered: the sequence had its slot.
         SurvivedAFlaw = "survived-a-flaw", Row(
             &[Malformed],
             "the step with the flaw has to be sent after a step of its sequence was answered: sending.window = 1"
         );
-        /// A step was refused because its sequence waited for a slot for longer than it might.
+        /// A step was rejected because its sequence waited for a slot for longer than it might.
         ExpiredInBacklog = "expired-in-the-backlog", Row(
             &[Timeout],
             "slots have to be taken for longer than the steps may wait, a share of the idle limit, here {idle}: sequences without END, and more workers (-t, here {workers}) than slots, here {slots}"

@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_refused_with_the_reason() {
+    fn other_texts_are_rejected_with_the_reason() {
         for (text, reason) in [
             ("localhost", "has no port"),
             ("localhost:", "has no port"),

@@ -84,7 +84,7 @@ impl EventKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Disturbance {
-    /// From now on, what was under way may be lost, and what is sent may be refused.
+    /// From now on, what was under way may be lost, and what is sent may be rejected.
     Begins,
     /// The other one serves; of sequences that were begun before it may know nothing.
     IsOver,

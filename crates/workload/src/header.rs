@@ -229,12 +229,12 @@ mod tests {
         let other: Header = "a: $OTHER".parse().expect("a header");
         assert!(other.value(environment).expect_err("it is not set").contains("no variable OTHER"));
         let control = |_: &str| Some("hunter2\u{7}".to_owned());
-        let refused = other.value(control).expect_err("it cannot be sent");
-        assert!(refused.contains("printable ASCII") && !refused.contains("hunter2"), "{refused}");
+        let rejected = other.value(control).expect_err("it cannot be sent");
+        assert!(rejected.contains("printable ASCII") && !rejected.contains("hunter2"), "{rejected}");
     }
 
     #[test]
-    fn what_cannot_be_sent_is_refused_without_telling_it() {
+    fn what_cannot_be_sent_is_rejected_without_telling_it() {
         for (text, reason) in [
             ("hunter2", "no colon"),
             (": hunter2", "before the colon"),

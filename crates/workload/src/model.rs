@@ -172,7 +172,7 @@ impl Model {
     }
 
     /// Whether a decoupled model can be asked for a last response even where there is nothing in it: what older servers do not
-    /// know of they refuse.
+    /// know of they reject.
     pub fn asks_for_the_last(&self) -> bool {
         let version = self.server.as_deref().and_then(|server| server.strip_prefix("triton 2."));
         let minor = version.and_then(|version| version.split('.').next()?.parse::<u32>().ok());
@@ -191,7 +191,7 @@ impl Model {
     }
 }
 
-/// The Triton server 2 that certainly knows `triton_enable_empty_final_response`; 2.33 refuses it.
+/// The Triton server 2 that certainly knows `triton_enable_empty_final_response`; 2.33 rejects it.
 const LAST_IS_ASKED_FOR_SINCE: u32 = 36;
 
 /// What a model is taken for that does not tell.

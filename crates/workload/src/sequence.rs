@@ -161,7 +161,7 @@ pub struct Step {
 }
 
 impl Step {
-    /// What is wrong with it, if anything is: then it has to be refused, and changes nothing.
+    /// What is wrong with it, if anything is: then it has to be rejected, and changes nothing.
     pub fn flaw(&self) -> Option<Flaw> {
         match self.special {
             Some(Special::Flaw(flaw)) => Some(flaw),
@@ -169,8 +169,8 @@ impl Step {
         }
     }
 
-    /// Whether a server that is right refuses it as the plan has it: for a flaw, or because its sequence begins without START.
-    pub fn is_to_be_refused(&self) -> bool {
+    /// Whether a server that is right rejects it as the plan has it: for a flaw, or because its sequence begins without START.
+    pub fn is_to_be_rejected(&self) -> bool {
         self.flaw().is_some() || (self.is_first() && !self.start)
     }
 

@@ -12,7 +12,7 @@ use workload::{
 /// What the plain checker comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Plain {
-    /// It fails: a sum is another, an answer is an error or unreadable, or a step without START is not refused.
+    /// It fails: a sum is another, an answer is an error or unreadable, or a step without START is not rejected.
     Fails,
     /// It waits for ever: an answer does not come, and it has no limit for that.
     Hangs,
@@ -24,7 +24,7 @@ pub enum Plain {
 #[derive(Clone, Copy)]
 enum Expected {
     Sum(Number),
-    Refusal,
+    Rejection,
     /// What the patterns do not determine: it was not made for clients that fail.
     Anything,
 }
@@ -67,7 +67,7 @@ impl Context {
             EventKind::Answered(_, sum, _) => {
                 return match waiting.pop_front() {
                     Some(Expected::Sum(expected)) => expected == *sum,
-                    Some(Expected::Refusal) => false,
+                    Some(Expected::Rejection) => false,
                     // It reads as many answers as it sent requests.
                     Some(Expected::Anything) | None => true,
                 };
@@ -75,7 +75,7 @@ impl Context {
             EventKind::Received(received) => {
                 return match waiting.pop_front() {
                     Some(Expected::Sum(expected)) => is_sum(received, expected),
-                    Some(Expected::Refusal) => is_refusal(received),
+                    Some(Expected::Rejection) => is_rejection(received),
                     Some(Expected::Anything) | None => true,
                 };
             }
@@ -99,7 +99,7 @@ impl Context {
     fn expect(&mut self, step: &Step) -> Expected {
         let is_known = !self.is_in_doubt && step.pattern.index() <= Pattern::NoEnd.index();
         if step.pattern == Pattern::NoStart {
-            return if is_known { Expected::Refusal } else { Expected::Anything };
+            return if is_known { Expected::Rejection } else { Expected::Anything };
         }
         let before = if step.start { Some(Number::default()) } else { self.sum };
         self.sum = before.map(|before| before.wrapping_add(step.value));
@@ -122,6 +122,6 @@ fn is_sum(received: &Received, expected: Number) -> bool {
     })
 }
 
-fn is_refusal(received: &Received) -> bool {
+fn is_rejection(received: &Received) -> bool {
     received.result.as_ref().is_err_and(|text| text.contains("must specify the START flag"))
 }

@@ -205,31 +205,31 @@ rows! {
     CorridOther OLDEST Base STEPS => WrongControl, &[CorridWrong], always RESET;
     // Where the server keeps the order of a stream's answers, those behind one that is dropped are late for ever.
     // Where it always happens nothing is answered at all.
-    DropResponse DIRECT Base STEPS => Lost, &[AnswerDropped, AnswerLate], always &[ServerHang];
+    DropResponse DIRECT Base STEPS => Lost, &[ResponseDropped, ResponseLate], always &[ServerHang];
     DuplicateResponse DIRECT Base STEPS => Duplicate, &[AnsweredTwice];
-    SwapResponses DIRECT Base STEPS => Reordered, &[AnswersReordered];
-    LoseOwnResponse DECOUPLED Base STEPS => Lost, &[AnswerDropped];
-    SwapOwnResponses DECOUPLED Base STEPS => Reordered, &[AnswersReordered];
-    LoseFinalMark DECOUPLED Base STEPS => Lost, &[AnswerDropped], always &[ServerHang];
+    SwapResponses DIRECT Base STEPS => Reordered, &[ResponsesReordered];
+    LoseOwnResponse DECOUPLED Base STEPS => Lost, &[ResponseDropped];
+    SwapOwnResponses DECOUPLED Base STEPS => Reordered, &[ResponsesReordered];
+    LoseFinalMark DECOUPLED Base STEPS => Lost, &[ResponseDropped], always &[ServerHang];
     SurplusResponse DECOUPLED Base STEPS => Duplicate, &[AnsweredTwice];
-    Misdeliver DIRECT Base STEPS => Misaddressed, &[AnswerElsewhere, AnswerOfAnother];
+    Misdeliver DIRECT Base STEPS => Misaddressed, &[ResponseElsewhere, ResponseOfAnother];
     WrongRequestId DIRECT Base STEPS => Misaddressed, &[UnknownRequestId];
     WrongModelName DIRECT Base STEPS => WrongModel, &[OtherModelsName];
     WrongModelVersion DIRECT Base STEPS => WrongVersion, &[OtherVersion];
-    WrongOutputName DIRECT Base STEPS => WrongOutputName, &[OutputName, OutputRefused];
+    WrongOutputName DIRECT Base STEPS => WrongOutputName, &[OutputName, OutputRejected];
     WrongOutputType DIRECT Base STEPS => WrongOutputType, &[OutputType];
     WrongOutputShape DIRECT Base STEPS => WrongOutputShape, &[OutputShape];
     WrongOutputLength DIRECT Base STEPS => WrongOutputSize, &[OutputTooLong];
     TruncateOutput DIRECT Base STEPS => WrongOutputSize, &[OutputTooShort];
     // No step after an empty answer has one that is not.
     EmptyResponse DIRECT Base STEPS => WrongOutputName, &[OutputMissing], always &[ReadyNotTold];
-    LateResponse DIRECT Base STEPS => Lost, &[AnswerLate], always &[ServerHang];
+    LateResponse DIRECT Base STEPS => Lost, &[ResponseLate], always &[ServerHang];
     ModelError DIRECT Base STEPS => UnexpectedError, &[ModelError];
     WrongErrorText DIRECT Base SELDOM => UnexpectedError, &[ErrorText];
     OutputBesideError DIRECT Base SELDOM => WrongOutputName, &[OutputBesideError];
     WrongErrorCode DIRECT Base SELDOM => UnexpectedError, &[ErrorText];
     CloseStream DIRECT Base STEPS => StreamBroken, &[StreamClosedEarly];
-    LoseFinalAnswers DIRECT Base SELDOM => StreamBroken, &[FinalAnswersLost];
+    LoseFinalResponses DIRECT Base SELDOM => StreamBroken, &[FinalResponsesLost];
     NeverClose DIRECT Base SEQUENCES => StreamNotClosed, &[StreamKeptOpen];
     LeakSlotAtEnd DIRECT Base SEQUENCES => SlotLeak, &[SlotLeak];
     // Whether the slot or the sequence is kept cannot be seen while nobody uses either.
@@ -243,12 +243,12 @@ rows! {
     ReapEarly DIRECT Steady FIRST 15 => SpuriousStartError, &[PrematureReap];
     NeverReap DIRECT Cuts LATE => SlotLeak, &[SlotLeak, MissingReap];
     ClockFromStart DIRECT Pauses STEPS => SpuriousStartError, &[PrematureReap];
-    RefuseMidSequence DIRECT Base STEPS => SpuriousStartError, &[SpuriousRefusal];
-    RefuseStart OLDEST Base SEQUENCES => SpuriousStartError, &[StartRefused];
+    RejectMidSequence DIRECT Base STEPS => SpuriousStartError, &[SpuriousRejection];
+    RejectStart OLDEST Base SEQUENCES => SpuriousStartError, &[StartRejected];
     // In the slot of the ID's last sequence it goes on from that one's sum, as after an END without effect.
-    AcceptNoStart DIRECT Base SELDOM => MissingStartError, &[RefusalMissing, EndNotTold];
+    AcceptNoStart DIRECT Base SELDOM => MissingStartError, &[RejectionMissing, EndNotTold];
     AcceptBatch DIRECT Unusual SELDOM => FlawAccepted, &[FlawTaken];
-    RefusalEndsSequence DIRECT Unusual SELDOM => SpuriousStartError, &[EndedByRefusal];
+    RejectionEndsSequence DIRECT Unusual SELDOM => SpuriousStartError, &[EndedByRejection];
     ExpireEarly DIRECT Unusual SELDOM => SpuriousTimeout, &[ExpiredEarly];
     IgnoreTimeout DIRECT Waits SELDOM => MissingTimeout, &[ExpiryMissing];
     // Where all wait nobody shows that there is a slot for who comes later.

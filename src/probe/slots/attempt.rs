@@ -27,10 +27,10 @@ use workload::{
     wording::counted,
 };
 
-/// How many streams share a connection: fewer than any server should refuse, because one that has to wait for a stream
+/// How many streams share a connection: fewer than any server should reject, because one that has to wait for a stream
 /// looks as if it waited for a slot.
 const STREAMS_OF_A_CONNECTION: usize = 64;
-/// How long what has no right to an answer is watched, at least and at most where steps are fast.
+/// How long what has no right to a response is watched, at least and at most where steps are fast.
 const WATCH: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(250));
 /// How often an open sequence gets a step: so many times in its idle limit, and at least this often.
 const STEPS_IN_IDLE_LIMIT: u32 = 5;
@@ -107,7 +107,7 @@ impl<'r> Attempt<'r> {
             return Err(self.gave_up(lost));
         }
         let mut compared = self.compare_counts().await;
-        // One that waited for a slot may have begun meanwhile, and be counted before its answer was taken in.
+        // One that waited for a slot may have begun meanwhile, and be counted before its response was taken in.
         while compared.is_err() && self.take_in_what_came().await? {
             self.end_all().await?;
             compared = self.compare_counts().await;
@@ -352,16 +352,16 @@ impl<'r> Attempt<'r> {
                 return Ok(());
             }
             // Its clock runs while it waits for a slot, so it may be gone as soon as it has one; all ends soon anyway.
-            Outcome::Refused if lawful && (self.ending || line == self.terms.slots as usize) => {
+            Outcome::Rejected if lawful && (self.ending || line == self.terms.slots as usize) => {
                 self.lines[line].reaped();
                 return Ok(());
             }
-            Outcome::Refused if lawful => format!(
+            Outcome::Rejected if lawful => format!(
                 "its sequences could not be kept open within the idle limit, {} ms: this machine or the server is too slow",
                 self.terms.idle_limit.as_millis()
             ),
-            Outcome::Refused | Outcome::Expired | Outcome::Failed | Outcome::Indeterminate => {
-                "one of its steps was refused".to_owned()
+            Outcome::Rejected | Outcome::Expired | Outcome::Failed | Outcome::Indeterminate => {
+                "one of its steps was rejected".to_owned()
             }
         };
         Err(Void { why, again: true })

@@ -63,7 +63,7 @@ impl OpenSequence {
         self.ended |= step.end;
     }
 
-    /// A step was refused, because the sequence had gone idle.
+    /// A step was rejected, because the sequence had gone idle.
     pub(super) fn reaped(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.reaped = true;

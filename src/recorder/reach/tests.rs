@@ -111,20 +111,20 @@ fn a_restart_counts_within_the_idle_limit_only() {
 }
 
 #[test]
-fn refusals_count_by_what_they_show() {
-    let mut refused = story();
-    refused.step(0, "START END").send(0, "").settle(0, 1, Outcome::Refused, None, true);
-    refused.assert(&[(Claim::RefusedNoStart, 1), (Claim::RefusedAfterEnd, 1)]);
+fn rejections_count_by_what_they_show() {
+    let mut rejected = story();
+    rejected.step(0, "START END").send(0, "").settle(0, 1, Outcome::Rejected, None, true);
+    rejected.assert(&[(Claim::RejectedNoStart, 1), (Claim::RejectedAfterEnd, 1)]);
     let mut twice = story();
-    twice.step(0, "START END").send(0, "END").settle(0, 1, Outcome::Refused, None, true);
-    twice.assert(&[(Claim::RefusedNoStart, 1), (Claim::RefusedSecondEnd, 1)]);
+    twice.step(0, "START END").send(0, "END").settle(0, 1, Outcome::Rejected, None, true);
+    twice.assert(&[(Claim::RejectedNoStart, 1), (Claim::RejectedSecondEnd, 1)]);
     let mut expired = story();
     expired.send(0, "START").settle(0, 0, Outcome::Expired, None, true).assert(&[(Claim::ExpiredInBacklog, 1)]);
     let mut wrongly = story();
-    wrongly.step(0, "START").send(0, "").settle(0, 1, Outcome::Refused, None, false).assert(&[]);
+    wrongly.step(0, "START").send(0, "").settle(0, 1, Outcome::Rejected, None, false).assert(&[]);
     let reaped = |doubt| {
         let mut story = story();
-        story.step(0, "START").wait(1500).send(0, "").settle(0, 1, Outcome::Refused, Some(doubt), false);
+        story.step(0, "START").wait(1500).send(0, "").settle(0, 1, Outcome::Rejected, Some(doubt), false);
         story
     };
     reaped(Doubt::Idle).assert(&[(Claim::IdleReap, 1)]);
@@ -143,7 +143,7 @@ fn a_flaw_is_survived_where_the_sequence_goes_on() {
     let flaw = Some(Special::Flaw(Flaw::IdZero));
     let flawed = |before: &str, after: &str| {
         let mut story = story();
-        story.step(0, before).send_with(0, "", flaw).settle(0, 1, Outcome::Refused, None, true).step(0, after);
+        story.step(0, before).send_with(0, "", flaw).settle(0, 1, Outcome::Rejected, None, true).step(0, after);
         story
     };
     flawed("START", "").assert(&[(Claim::SurvivedAFlaw, 1)]);
@@ -152,11 +152,11 @@ fn a_flaw_is_survived_where_the_sequence_goes_on() {
     // Sent while the sequence may have waited for its slot.
     let mut early = story();
     early.send(0, "START").send_with(0, "", flaw).right(0, 0);
-    early.settle(0, 1, Outcome::Refused, None, true).step(0, "").assert(&[]);
+    early.settle(0, 1, Outcome::Rejected, None, true).step(0, "").assert(&[]);
     // Others may be under way when it is sent.
     let mut later = story();
     later.step(0, "START").send(0, "").send_with(0, "", flaw).right(0, 1);
-    later.settle(0, 2, Outcome::Refused, None, true).step(0, "").assert(&[(Claim::SurvivedAFlaw, 1)]);
+    later.settle(0, 2, Outcome::Rejected, None, true).step(0, "").assert(&[(Claim::SurvivedAFlaw, 1)]);
 }
 
 #[test]

@@ -107,7 +107,7 @@ fn everything_that_can_happen_has_words() {
             outputs: 0,
         }))
     };
-    let refusal = "inference request for sequence 1 to model 'm' must specify the START flag on the first request of the sequence";
+    let rejection = "inference request for sequence 1 to model 'm' must specify the START flag on the first request of the sequence";
     let mut scribe = Scribe(Vec::new());
     scribe.tell(0, (0, 1), EventKind::Opened(Connection::Fresh, Transport::GrpcStream)).sent(
         1,
@@ -116,7 +116,7 @@ fn everything_that_can_happen_has_words() {
         "START END",
         i32::MIN,
     );
-    scribe.tell(2, (0, 1), error(refusal)).tell(3, (0, 1), error("")).tell(4, (0, 1), error("the model is broken"));
+    scribe.tell(2, (0, 1), error(rejection)).tell(3, (0, 1), error("")).tell(4, (0, 1), error("the model is broken"));
     scribe.answered(5, (0, 1), 9, 1);
     scribe.tell(
         6,
@@ -141,7 +141,7 @@ fn everything_that_can_happen_has_words() {
        ms │ ID 1, stream 2
       0.0 │ opens the stream, new connection
       1.0 │ #1 START END -2147483648 ->
-      2.0 │ <- #1 refused: no START
+      2.0 │ <- #1 rejected: no START
       3.0 │ <- #1 cancelled
       4.0 │ <- #1 error: the model is broken
       5.0 │ <- request 0-0-0-9: 1

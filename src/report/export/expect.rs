@@ -40,7 +40,7 @@ pub(super) struct Expecting {
 #[derive(Clone, Copy, Debug)]
 enum Answer {
     Due(Due),
-    /// The request's flaw is what it is refused for.
+    /// The request's flaw is what it is rejected for.
     Flaw(Step),
     /// It may be answered in more than one way.
     Open,
@@ -103,7 +103,7 @@ impl Expecting {
         };
         self.unanswered.entry(lane).or_default().push_back((request, answer));
         let adds_the_id = end && self.arithmetic.formula.adds_corrid();
-        due.filter(|due| !adds_the_id || matches!(due, Due::Refusal))
+        due.filter(|due| !adds_the_id || matches!(due, Due::Rejection))
     }
 
     /// The script takes the answers of a stream, but for the last so many.
@@ -131,7 +131,7 @@ impl Expecting {
     }
 
     /// What the oracle would accuse tells what is due: a sum is what it expects in place of another one, where it does not take a
-    /// refusal either.
+    /// rejection either.
     fn due(&self, lane: Lane, step: &Step) -> Option<Due> {
         let mut oracle = self.oracle.clone();
         // Those before it on the same stream are answered first.
@@ -145,11 +145,11 @@ impl Expecting {
             let ruling = would_say(Answer::Due(Due::Sum(sum)));
             ruling.violations.into_iter().next()
         })?;
-        let may_be_refused = would_say(Answer::Due(Due::Refusal)).violations.is_empty();
+        let may_be_rejected = would_say(Answer::Due(Due::Rejection)).violations.is_empty();
         match accused.evidence {
-            Evidence::NotRefused { .. } => Some(Due::Refusal),
+            Evidence::NotRejected { .. } => Some(Due::Rejection),
             Evidence::Sum { expected, .. } => match expected.as_slice() {
-                [sum] if !may_be_refused => Some(Due::Sum(*sum)),
+                [sum] if !may_be_rejected => Some(Due::Sum(*sum)),
                 _ => None,
             },
             _ => None,
@@ -179,10 +179,10 @@ fn event(request: RequestId, answer: Answer) -> EventKind {
     };
     match answer {
         Answer::Due(Due::Sum(sum)) => EventKind::Answered(request, sum, None),
-        Answer::Due(Due::Refusal) => error(format!(
+        Answer::Due(Due::Rejection) => error(format!(
             "inference request for sequence {ID} to model '{MODEL}' must specify the START flag on the first request of the sequence"
         )),
-        Answer::Flaw(step) => error(step.flaw().map_or_else(String::new, |flaw| flaw.refusal().to_owned())),
+        Answer::Flaw(step) => error(step.flaw().map_or_else(String::new, |flaw| flaw.rejection().to_owned())),
         Answer::Due(Due::Answer) | Answer::Open => error("not known".to_owned()),
     }
 }

@@ -130,7 +130,7 @@ impl<'f> Helper<'f> {
         let judges = ["open", "answers", "texts"].into_iter().any(has);
         let more = [
             ("judges", judges),
-            ("refused", has("refused") || has("open")),
+            ("rejected", has("rejected") || has("open")),
             ("blocking", has("calls") && (has("several") || !has("cancel-unary"))),
             ("threads", has("threads") || has("half-close")),
         ];

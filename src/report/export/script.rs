@@ -151,7 +151,7 @@ impl<'f> Worker<'f> {
             conversation.accused && its == (step, number.value())
         });
         let expected = match special {
-            Some(Special::Flaw(flaw)) => Some(self.refusal(flaw, stream)),
+            Some(Special::Flaw(flaw)) => Some(self.rejection(flaw, stream)),
             Some(Special::TimeoutUs(_)) | None => due.or_else(|| accused?.due).map(|due| self.due(due)),
         };
         let [is_start, is_end] = [(start, "sequence_start=True"), (end, "sequence_end=True")]
@@ -187,8 +187,8 @@ impl<'f> Worker<'f> {
     /// What a step has to be answered with, as Python has it.
     fn due(&mut self, due: Due) -> String {
         match due {
-            Due::Refusal => {
-                self.needs.extend(["texts", "refused"]);
+            Due::Rejection => {
+                self.needs.extend(["texts", "rejected"]);
                 "REFUSED".to_owned()
             }
             Due::Answer => {
@@ -199,8 +199,8 @@ impl<'f> Worker<'f> {
         }
     }
 
-    /// What the server may refuse a flaw with, of what it says to such a model over such a transport.
-    fn refusal(&mut self, flaw: Flaw, stream: (u32, Lane)) -> String {
+    /// What the server may reject a flaw with, of what it says to such a model over such a transport.
+    fn rejection(&mut self, flaw: Flaw, stream: (u32, Lane)) -> String {
         self.needs.insert("texts");
         let is_text = self.failure.arithmetic.datatype == Datatype::Bytes;
         let is_http = self.by(stream).is_http();
@@ -209,7 +209,7 @@ impl<'f> Worker<'f> {
             Flaw::UNREADABLE => is_http,
             _ => true,
         };
-        let texts: Vec<_> = flaw.refusals().filter(may_come).map(quoted).collect();
+        let texts: Vec<_> = flaw.rejections().filter(may_come).map(quoted).collect();
         if let [alone] = texts.as_slice() { format!("({alone},)") } else { format!("({})", texts.join(", ")) }
     }
 

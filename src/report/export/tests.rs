@@ -190,9 +190,12 @@ fn sum(sum: i32) -> Due {
 
 #[test]
 fn what_has_to_come_follows_from_what_was_sent() {
-    let refused = Some(Due::Refusal);
+    let rejected = Some(Due::Rejection);
     assert_eq!(due(&[(true, false), (false, false), (false, true)]), [sum(5), sum(10), sum(15)].map(Some));
-    assert_eq!(due(&[(false, false), (true, true), (false, false)]), [Due::Refusal, sum(5), Due::Refusal].map(Some));
+    assert_eq!(
+        due(&[(false, false), (true, true), (false, false)]),
+        [Due::Rejection, sum(5), Due::Rejection].map(Some)
+    );
     assert_eq!(due(&[(true, false), (true, false), (false, true)]), [sum(5), sum(5), sum(10)].map(Some));
 
     // A sum wraps. After a pause its sequence may be gone.
@@ -217,13 +220,13 @@ fn what_has_to_come_follows_from_what_was_sent() {
     cut.open(Lane::FIRST);
     cut.cut(Lane::FIRST);
     cut.open(Lane::FIRST);
-    assert_eq!(cut.send(Lane::FIRST, plain(false, false, 1)), refused);
+    assert_eq!(cut.send(Lane::FIRST, plain(false, false, 1)), rejected);
     cut.cut(Lane::FIRST);
     cut.open(Lane::FIRST);
     assert_eq!(cut.send(Lane::FIRST, plain(true, false, 1)), Some(sum(1)));
     assert_eq!(cut.send(Lane::FIRST, plain(false, false, 1)), None);
 
-    // A step that waits for too long is refused with its whole sequence, and a flaw changes nothing.
+    // A step that waits for too long is rejected with its whole sequence, and a flaw changes nothing.
     let mut special = Expecting::new(Arithmetic::default());
     special.open(Lane::FIRST);
     let flaw = Sent { special: Some(Special::Flaw(Flaw::IdZero)), ..plain(false, false, 9) };
@@ -243,7 +246,7 @@ fn an_answer_with_the_correlation_id_is_not_known() {
     its.open(Lane::FIRST);
     assert_eq!(its.send(Lane::FIRST, plain(true, false, 5)), Some(sum(5)));
     assert_eq!(its.send(Lane::FIRST, plain(false, true, 5)), None);
-    assert_eq!(its.send(Lane::FIRST, plain(false, true, 5)), Some(Due::Refusal));
+    assert_eq!(its.send(Lane::FIRST, plain(false, true, 5)), Some(Due::Rejection));
 }
 
 #[test]

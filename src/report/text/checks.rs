@@ -24,9 +24,9 @@ pub(super) fn basis(summary: &Summary, extent: Extent) -> Vec<Line> {
     let total = tally.total();
     let mut lines = vec![accounting(&result.accounting), slots(&result.slots), pending(&result.pending)];
     lines.extend(idle_limit(&result.idle_limit));
-    if total.undetermined > 0 {
+    if total.unjudged > 0 {
         let of = counted(total.answered(), "response");
-        lines.push(Line::fine("unjudged", format!("{} of {of}: several values were allowed", total.undetermined)));
+        lines.push(Line::fine("unjudged", format!("{} of {of}: several values were allowed", total.unjudged)));
     }
     lines.extend(phases(&result.phases));
     lines.extend(go_aways(result.go_aways));

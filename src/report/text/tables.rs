@@ -16,10 +16,10 @@ type Column = (&'static str, fn(&Counts) -> u64);
 /// Columns that are always there, and those behind them that only show counts above zero.
 const COLUMNS: [Column; 7] = [
     ("begun", |counts| counts.sequences),
-    ("as designed", |counts| counts.sequences_as_planned),
+    ("as designed", |counts| counts.sequences_as_designed),
     ("sent", |counts| counts.requests),
     ("completed", |counts| counts.completed),
-    ("refused", |counts| counts.refused),
+    ("rejected", |counts| counts.rejected),
     ("failed", |counts| counts.failed),
     ("indeterminate", |counts| counts.indeterminate),
 ];

@@ -21,29 +21,29 @@ fn phrase(clue: &Clue, violation: &Violation, words: &Description) -> String {
         Clue::Seen => seen(violation, words),
         Clue::SeenAndExpected => seen_and_expected(violation, words),
         Clue::SeenAgain => format!("the stream brought {} again", words.seen),
-        Clue::OfItsAnswers => format!("of its answers there came {}", words.seen),
-        Clue::WrongBy { off_by } => format!("the answer is wrong by {off_by}"),
-        Clue::TooHighByOwnValue { value } => format!("the answer is too high by the step's own value, {value}"),
+        Clue::OfItsAnswers => format!("of its responses there came {}", words.seen),
+        Clue::WrongBy { off_by } => format!("the response is wrong by {off_by}"),
+        Clue::TooHighByOwnValue { value } => format!("the response is too high by the step's own value, {value}"),
         Clue::TooHighByEarlierValue { value, back } => {
-            format!("the answer is too high by {value}, the value of the step {back} before")
+            format!("the response is too high by {value}, the value of the step {back} before")
         }
-        Clue::TooHighById { id } => format!("the answer is too high by the correlation ID, {id}"),
-        Clue::OneBit { right, bit } => format!("the answer differs from {right} in bit {bit} alone"),
-        Clue::AtTheLimit { answer } => format!("the answer, {answer}, is the limit of {}", answer.datatype()),
-        Clue::StateBefore { state } => format!("the answer is the state before the step, {state}"),
+        Clue::TooHighById { id } => format!("the response is too high by the correlation ID, {id}"),
+        Clue::OneBit { right, bit } => format!("the response differs from {right} in bit {bit} alone"),
+        Clue::AtTheLimit { answer } => format!("the response, {answer}, is the limit of {}", answer.datatype()),
+        Clue::StateBefore { state } => format!("the response is the state before the step, {state}"),
         Clue::AfterALaterStep { late, early, sum } => {
-            format!("step {late} was executed after step {early}: its answer goes on from that one's, {sum}")
+            format!("step {late} was executed after step {early}: its response goes on from that one's, {sum}")
         }
-        Clue::HasLaterValues { up_to } => format!("the answer has the values of steps up to {up_to} in it"),
+        Clue::HasLaterValues { up_to } => format!("the response has the values of steps up to {up_to} in it"),
         Clue::LacksEarlierValues { back: 1, missing } => {
-            format!("the answer lacks the value of the step before, {missing}")
+            format!("the response lacks the value of the step before, {missing}")
         }
         Clue::LacksEarlierValues { back, missing } => {
-            format!("the answer lacks the value of the steps from {back} before on, {missing}")
+            format!("the response lacks the value of the steps from {back} before on, {missing}")
         }
-        Clue::OwnValue => "the answer is the step's own value".to_owned(),
+        Clue::OwnValue => "the response is the step's own value".to_owned(),
         Clue::OwnValueAsBehindEnd => {
-            "the answer is the step's own value: END before it would have removed the state".to_owned()
+            "the response is the step's own value: END before it would have removed the state".to_owned()
         }
         Clue::NoState => "the step found no state".to_owned(),
         Clue::EndFoundTheState => {
@@ -76,13 +76,13 @@ fn phrase(clue: &Clue, violation: &Violation, words: &Description) -> String {
             format!("the step found {state}, which no sequence left, and {times} other steps found the same")
         }
         Clue::BelongsTo { answer, request, stream } => format!(
-            "the answer, {answer}, belongs to request {request} (worker {}, context {}, lane {stream})",
+            "the response, {answer}, belongs to request {request} (worker {}, context {}, lane {stream})",
             request.worker, request.context
         ),
         Clue::Exchanged => "that one was answered with what belongs here".to_owned(),
         Clue::HasValuesOf { requests } => {
             let named: Vec<_> = requests.iter().map(ToString::to_string).collect();
-            format!("the answer has the values of {} in it", named.join(", "))
+            format!("the response has the values of {} in it", named.join(", "))
         }
         Clue::StateOf { state, step, sequence, id } => format!(
             "the step went on from {state}, the state of sequence {} (worker {}, context {}, correlation ID {id}) after step {step}",
@@ -91,7 +91,7 @@ fn phrase(clue: &Clue, violation: &Violation, words: &Description) -> String {
             sequence.context
         ),
         Clue::ThatWentOnFromThis => "that one went on from this one's state".to_owned(),
-        Clue::ThatWentOnFromTheAnswer => "that one went on from this one's answer".to_owned(),
+        Clue::ThatWentOnFromTheAnswer => "that one went on from this one's response".to_owned(),
         Clue::ThatWentOnUntouched => "that one went on as if nothing had been".to_owned(),
         Clue::BothUsedTheState => "steps of both sequences used the state".to_owned(),
         Clue::AfterACancel { context, ms } => format!(
@@ -99,31 +99,31 @@ fn phrase(clue: &Clue, violation: &Violation, words: &Description) -> String {
             context.worker, context.context
         ),
         Clue::ErrorSays { error } => format!("the error says '{error}'"),
-        Clue::UnknownId { id } => format!("the answer carries the ID '{id}', and no request with it is known"),
+        Clue::UnknownId { id } => format!("the response carries the ID '{id}', and no request with it is known"),
         Clue::AnswerTo { request, id, context } => {
             let whose = context.map_or("which an earlier stream of this context carried".to_owned(), of_context);
-            format!("the answer is to request {request}, {whose}; correlation ID {id}")
+            format!("the response is to request {request}, {whose}; correlation ID {id}")
         }
         Clue::NoOutput { executed } => {
             let executed = match executed {
-                None => "no later answer shows whether the step was executed",
-                Some(true) => "later answers have the step's value in them",
-                Some(false) => "later answers are as if the step had not been",
+                None => "no later response shows whether the step was executed",
+                Some(true) => "later responses have the step's value in them",
+                Some(false) => "later responses are as if the step had not been",
             };
-            format!("the answer has no output; {executed}")
+            format!("the response has no output; {executed}")
         }
         Clue::CarriesStart => "the request carries START".to_owned(),
         Clue::NoAcceptedStep => "no accepted step of the sequence is known".to_owned(),
-        Clue::RefusedForAFlaw { step } => format!("step {step} before it was refused for a flaw"),
+        Clue::RejectedForAFlaw { step } => format!("step {step} before it was rejected for a flaw"),
         Clue::StreamBroke { reason } => {
             format!("a stream broke at about that time: {}", reason.as_deref().unwrap_or("the server ended the stream"))
         }
-        Clue::OtherConnection { refused, executed } => format!(
-            "all {refused} refused steps of the sequence came over another connection than its START, and none of its {executed} \
+        Clue::OtherConnection { rejected, executed } => format!(
+            "all {rejected} rejected steps of the sequence came over another connection than its START, and none of its {executed} \
              executed ones; no sequence went on over another connection"
         ),
         Clue::NearIdEnded { sequence, id } => format!(
-            "between the last accepted step and the refusal sequence {} of correlation ID {id} ended, which is nearly the same ID",
+            "between the last accepted step and the rejection sequence {} of correlation ID {id} ended, which is nearly the same ID",
             name(*sequence)
         ),
         Clue::Idle { since_ms, limit_ms, pause_ms, went_on } => {
@@ -131,7 +131,7 @@ fn phrase(clue: &Clue, violation: &Violation, words: &Description) -> String {
             let after = match went_on {
                 None => "no later step tells whether the sequence was still there",
                 Some(true) => "later steps found the sequence still there",
-                Some(false) => "later steps were refused too",
+                Some(false) => "later steps were rejected too",
             };
             format!(
                 "the last accepted step was sent {since_ms} ms before, of {limit} ms that it may be idle, and the pause before this \
@@ -139,15 +139,15 @@ fn phrase(clue: &Clue, violation: &Violation, words: &Description) -> String {
             )
         }
         Clue::LimitSinceStart { ms } => format!(
-            "the refusal came {ms} ms after START: an idle clock that steps do not reset ran out between the last accepted step and \
+            "the rejection came {ms} ms after START: an idle clock that steps do not reset ran out between the last accepted step and \
              this one"
         ),
         Clue::Flaw { flaw } => format!("what is wrong with it: {}", flaw.what()),
-        Clue::RefusedAfter { ms } => format!("the refusal came {ms} ms after the step was sent"),
-        Clue::StartAnsweredAfter { ms } => format!("the answer to START came {ms} ms after it was sent"),
+        Clue::RejectedAfter { ms } => format!("the rejection came {ms} ms after the step was sent"),
+        Clue::StartAnsweredAfter { ms } => format!("the response to START came {ms} ms after it was sent"),
         Clue::FromZero => "the step was executed from zero on".to_owned(),
-        Clue::FromBeforeARefusal { state, step } => {
-            format!("the sequence went on from {state}, its sum before step {step} was refused")
+        Clue::FromBeforeARejection { state, step } => {
+            format!("the sequence went on from {state}, its sum before step {step} was rejected")
         }
         Clue::FromPredecessor { state, sequence, left } => {
             let left = match left {
@@ -166,7 +166,7 @@ fn phrase(clue: &Clue, violation: &Violation, words: &Description) -> String {
         }
         Clue::NothingBeside => "nothing that was sent beside it is known".to_owned(),
         Clue::CameTo { context } => {
-            format!("its answer came to worker {} context {}", context.worker, context.context)
+            format!("its response came to worker {} context {}", context.worker, context.context)
         }
         Clue::Meanwhile { behind, others, overtook, stuck, begun_in_vain, left, live } => format!(
             "while it was waited for, {behind} later requests of its stream were answered, and {others} of others; {overtook} \
@@ -175,7 +175,7 @@ fn phrase(clue: &Clue, violation: &Violation, words: &Description) -> String {
         ),
         Clue::WaitLonger => "a longer limits.lost_after_ms shows whether the stream brings it later".to_owned(),
         Clue::SlowingDown { early_ms, late_ms, waited_ms } => format!(
-            "answers to steps that have a slot took {early_ms} ms in the first quarter of what is known and {late_ms} ms in the last; \
+            "responses to steps that have a slot took {early_ms} ms in the first quarter of what is known and {late_ms} ms in the last; \
              this one was waited for for {waited_ms} ms"
         ),
         Clue::HalfClosed => "the client had half-closed it".to_owned(),
@@ -202,7 +202,7 @@ fn seen(violation: &Violation, Description { seen, .. }: &Description) -> String
         | Kind::WrongOutputName
         | Kind::WrongOutputType
         | Kind::WrongOutputShape
-        | Kind::WrongOutputSize => format!("the answer has {seen}"),
+        | Kind::WrongOutputSize => format!("the response has {seen}"),
         _ => seen.clone(),
     }
 }
@@ -219,7 +219,7 @@ fn seen_and_expected(violation: &Violation, Description { seen, expected, .. }: 
 
 fn went_on(from: WentOn) -> String {
     match from {
-        WentOn::NotKnown => "no later answer shows from what the sequence went on".to_owned(),
+        WentOn::NotKnown => "no later response shows from what the sequence went on".to_owned(),
         WentOn::WrongSum => "the sequence went on from the wrong sum".to_owned(),
         WentOn::RightSum => "the sequence went on from the right sum".to_owned(),
         WentOn::StateBefore => "the sequence went on as if the step had not been".to_owned(),

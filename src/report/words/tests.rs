@@ -38,7 +38,7 @@ fn place() -> Place {
 
 fn disorder(prefix: &[(u32, Option<Answer>)]) -> Disorder {
     let taken = |&(step, answer): &(u32, Option<Answer>)| Taken { request: request(step), answer };
-    let unexplained = vec![taken(&(9, Some(Answer::Sum(9.into())))), taken(&(10, Some(Answer::Refused)))];
+    let unexplained = vec![taken(&(9, Some(Answer::Sum(9.into())))), taken(&(10, Some(Answer::Rejected)))];
     Disorder { before: State::Absent, prefix: prefix.iter().map(taken).collect(), unexplained }
 }
 
@@ -63,9 +63,9 @@ fn all() -> Vec<(ViolationKind, Evidence)> {
     };
     let fraction = Content::NotWhole(workload::number::NotWhole::Fraction(text("1.5")));
     let words = Content::NotWhole(workload::number::NotWhole::Text(text("five")));
-    let refused = |since_ms| Evidence::Refused { since_ms, error: text("NO"), disorder: None };
+    let rejected = |since_ms| Evidence::Rejected { since_ms, error: text("NO"), disorder: None };
     let flaw = |error| Evidence::Flaw { flaw: Flaw::IdZero, error };
-    let failed = |has_to_be_refused, code| Evidence::Failed { has_to_be_refused, code, error: text("NO") };
+    let failed = |has_to_be_rejected, code| Evidence::Failed { has_to_be_rejected, code, error: text("NO") };
     let stray = |waiting_for, error, sender| Evidence::NotAskedFor { waiting_for, id: text("9-9-9-9"), error, sender };
     let responses = |seen, is_unfinished| Evidence::Responses { expected: 3, seen, is_unfinished };
     let outputs = |expected: &[&str]| Evidence::Outputs {
@@ -96,9 +96,9 @@ fn all() -> Vec<(ViolationKind, Evidence)> {
         (Kind::WrongSum, elements(fraction, 0)),
         (Kind::WrongSum, elements(words, 0)),
         (Kind::WrongSum, elements(Content::Whole(5.into()), 3)),
-        (Kind::MissingStartError, Evidence::NotRefused { seen: 7.into(), disorder: Some(disorder(&many)) }),
-        (Kind::SpuriousStartError, refused(None)),
-        (Kind::SpuriousStartError, refused(Some(40))),
+        (Kind::MissingStartError, Evidence::NotRejected { seen: 7.into(), disorder: Some(disorder(&many)) }),
+        (Kind::SpuriousStartError, rejected(None)),
+        (Kind::SpuriousStartError, rejected(Some(40))),
         (Kind::FlawAccepted, flaw(None)),
         (Kind::UnexpectedError, flaw(Some(text("NO")))),
         (Kind::SpuriousTimeout, Evidence::Expired { error: text("NO") }),
@@ -106,7 +106,7 @@ fn all() -> Vec<(ViolationKind, Evidence)> {
         (Kind::UnexpectedError, failed(true, Some(Code::Http(500)))),
         (
             Kind::UnexpectedError,
-            Evidence::CodeOfRefusal { expected: Code::Grpc(3), seen: Code::Grpc(13), error: text("NO") },
+            Evidence::CodeOfRejection { expected: Code::Grpc(3), seen: Code::Grpc(13), error: text("NO") },
         ),
         (Kind::Duplicate, Evidence::AnsweredAgain { id: text("3-1-7-1"), error: None }),
         (Kind::Duplicate, Evidence::AnsweredAgain { id: text("3-1-7-1"), error: Some(text("NO")) }),
@@ -241,20 +241,20 @@ fn clues() -> Vec<Clue> {
         Clue::NoOutput { executed: Some(false) },
         Clue::CarriesStart,
         Clue::NoAcceptedStep,
-        Clue::RefusedForAFlaw { step: 2 },
+        Clue::RejectedForAFlaw { step: 2 },
         Clue::StreamBroke { reason: Some(text("connection reset")) },
         Clue::StreamBroke { reason: None },
-        Clue::OtherConnection { refused: 3, executed: 2 },
+        Clue::OtherConnection { rejected: 3, executed: 2 },
         Clue::NearIdEnded { sequence, id },
         idle(None, None),
         idle(Some(500), Some(true)),
         idle(Some(500), Some(false)),
         Clue::LimitSinceStart { ms: 510 },
         Clue::Flaw { flaw: Flaw::IdZero },
-        Clue::RefusedAfter { ms: 4 },
+        Clue::RejectedAfter { ms: 4 },
         Clue::StartAnsweredAfter { ms: 4 },
         Clue::FromZero,
-        Clue::FromBeforeARefusal { state, step: 2 },
+        Clue::FromBeforeARejection { state, step: 2 },
         predecessor(None),
         predecessor(Some(Left::Ended)),
         predecessor(Some(Left::IdleMs(700))),

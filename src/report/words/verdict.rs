@@ -8,13 +8,13 @@ pub(in crate::report) fn doubt(doubt: &Doubt) -> String {
     match doubt {
         Doubt::Interrupted => "the run was interrupted".to_owned(),
         Doubt::BrokenOff(why) => why.clone(),
-        Doubt::NothingJudged => "no sequence ran to its end with answers that could be judged".to_owned(),
-        Doubt::Unjudged { undetermined, answered } => format!(
-            "{undetermined} of {} could not be judged: IDs that rest for longer than the idle limit clear that up (contexts.rare)",
-            counted(*answered, "answer")
+        Doubt::NothingJudged => "no sequence ran to its end with responses that could be judged".to_owned(),
+        Doubt::Unjudged { unjudged, answered } => format!(
+            "{unjudged} of {} could not be judged: IDs that rest for longer than the idle limit clear that up (contexts.rare)",
+            counted(*answered, "response")
         ),
         Doubt::Unanswered { unanswered, requests } => {
-            format!("{unanswered} of {} got no answer", counted(*requests, "request"))
+            format!("{unanswered} of {} got no response", counted(*requests, "request"))
         }
         Doubt::NotMeasured(of) => format!("the threshold for the {} was not measured: there were none", measured(of)),
         Doubt::NotReached(claims) => {
@@ -27,7 +27,7 @@ pub(in crate::report) fn doubt(doubt: &Doubt) -> String {
 pub(in crate::report) fn missed(missed: &Missed) -> String {
     match missed {
         Missed::Answers { slow, limit } => {
-            format!("{} took longer than {} ms", counted(*slow, "answer"), limit.as_millis())
+            format!("{} took longer than {} ms", counted(*slow, "response"), limit.as_millis())
         }
         Missed::Times { of, percentile, found, limit } => {
             let (percentile, ms) = (percentile.name().replace('_', "."), found.as_secs_f64() * 1000.0);

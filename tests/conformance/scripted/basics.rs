@@ -1,4 +1,4 @@
-//! One sequence after the other: what is a sequence, and what is refused.
+//! One sequence after the other: what is a sequence, and what is rejected.
 
 use crate::{
     conversation::{Conversation, conversation},
@@ -55,7 +55,7 @@ fn of_each(kind: &str, setup: fn() -> Setup) -> Vec<Conversation> {
             .take("a", 2)
             .exchange("a", end(5, 4))
             .statistics(),
-        begin("batch-of-two", "a request with batch size 2 is refused")
+        begin("batch-of-two", "a request with batch size 2 is rejected")
             .exchange("a", start(5, 1).values(&[1, 2]).shape(&[2, 1]))
             .exchange("a", start(5, 1))
             .exchange("a", step(5, 2).values(&[1, 2]).shape(&[2, 1]))
@@ -93,7 +93,7 @@ fn reuse_pipelined() -> Conversation {
 }
 
 fn reuse_after_answer() -> Conversation {
-    conversation("reuse-after-answer-oldest", "an ID is used again after its END is answered", Setup::oldest())
+    conversation("reuse-after-response-oldest", "an ID is used again after its END is answered", Setup::oldest())
         .send_all("a", [start(5, 1), step(5, 2), end(5, 3)])
         .take("a", 3)
         .send_all("b", [start(5, 10), step(5, 20), end(5, 30)])
@@ -114,7 +114,7 @@ fn dyna() -> Conversation {
 }
 
 fn errors_keep_their_place() -> Conversation {
-    let about = "on one stream, refusals come in the order of the requests, behind executions that take long";
+    let about = "on one stream, rejections come in the order of the requests, behind executions that take long";
     conversation("errors-in-order", about, Setup::direct().batch(2).execute_ms(300))
         .send_all("a", [start(5, 1), step(99, 1), start(0, 1), step(5, 2), step(98, 1), end(5, 3)])
         .quiet(100)

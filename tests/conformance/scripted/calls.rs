@@ -24,7 +24,7 @@ pub(crate) fn with_grpc_error() -> Vec<Conversation> {
 fn of_each(kind: &str, setup: fn() -> Setup) -> Vec<Conversation> {
     let begin = |what: &str, about, setup| conversation(format!("{what}-{kind}"), about, setup);
     vec![
-        begin("unary", "sequences by unary calls, and refusals with their codes", setup())
+        begin("unary", "sequences by unary calls, and rejections with their codes", setup())
             .infer(start(5, 1))
             .infer(step(5, 2))
             .infer(end(5, 3))
@@ -58,11 +58,11 @@ fn of_each(kind: &str, setup: fn() -> Setup) -> Vec<Conversation> {
     ]
 }
 
-/// On the real server `triton_grpc_error` is for what fails after it was accepted; a refusal comes within the stream all the
+/// On the real server `triton_grpc_error` is for what fails after it was accepted; a rejection comes within the stream all the
 /// same.
 fn grpc_error() -> Conversation {
-    let about = "with triton_grpc_error refusals come within the stream, and it goes on";
-    conversation("grpc-error-refused", about, Setup::direct())
+    let about = "with triton_grpc_error rejections come within the stream, and it goes on";
+    conversation("grpc-error-rejected", about, Setup::direct())
         .open("a", Opening::GrpcError)
         .exchange("a", start(5, 1))
         .exchange("a", step(99, 1))
@@ -115,7 +115,7 @@ fn half_close() -> Conversation {
 }
 
 fn half_close_at_once() -> Conversation {
-    conversation("half-close-empty", "streams without a request, and with a refused one only", Setup::direct())
+    conversation("half-close-empty", "streams without a request, and with a rejected one only", Setup::direct())
         .open("a", Opening::Plain)
         .half_close("a")
         .take_end("a")

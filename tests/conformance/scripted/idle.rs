@@ -100,7 +100,7 @@ fn timeouts(kind: &str, setup: fn() -> Setup) -> Vec<Conversation> {
     let begin = |what: &str, about| conversation(format!("{what}-{kind}"), about, setup());
     let full = |what: &str, about| begin(what, about).exchange("a", start(5, 1)).exchange("b", start(6, 10));
     vec![
-        full("timeout", "a time limit that passes in the backlog refuses all of the sequence, and no other")
+        full("timeout", "a time limit that passes in the backlog rejects all of the sequence, and no other")
             .send_all("c", [start(7, 100).timeout_ms(500), step(7, 200)])
             .quiet(100)
             .take("c", 2)
@@ -133,7 +133,7 @@ fn timeouts(kind: &str, setup: fn() -> Setup) -> Vec<Conversation> {
             .take("d", 2)
             .exchange("b", end(6, 20))
             .statistics(),
-        full("timeout-unary", "a refusal for the time limit, with its code")
+        full("timeout-unary", "a rejection for the time limit, with its code")
             .call("c", start(7, 100).timeout_ms(300))
             .take("c", 1)
             .infer(step(7, 1))

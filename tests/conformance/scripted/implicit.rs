@@ -298,7 +298,7 @@ fn reload() -> Conversation {
 }
 
 fn shapes() -> Conversation {
-    let about = "inputs that do not have the shape of the state are refused";
+    let about = "inputs that do not have the shape of the state are rejected";
     conversation("shapes", about, Setup::implicit())
         .exchange("a", start(5, 1))
         .exchange("a", step(5, 0).values(&[1, 2]))

@@ -154,7 +154,7 @@ fn unload_idle() -> Conversation {
 }
 
 fn unload_busy() -> Conversation {
-    let about = "a model is unloaded while steps execute and are queued: they are answered, new ones are refused";
+    let about = "a model is unloaded while steps execute and are queued: they are answered, new ones are rejected";
     conversation("unload-busy", about, Setup::direct().execute_ms(400))
         .send_all("a", [start(5, 1), step(5, 2), step(5, 4), end(5, 8)])
         .half_close("a")

@@ -20,7 +20,7 @@ use crate::{conversation::OnPython, setup::Setup};
 pub(crate) const NO_STATE: OnPython = OnPython::Not("the Python backend of this release keeps no implicit state");
 /// Of conversations with models that are told texts as correlation IDs.
 pub(crate) const NO_TEXTS: OnPython =
-    OnPython::Not("the Python backend of this release refuses such a control, or dies of it");
+    OnPython::Not("the Python backend of this release rejects such a control, or dies of it");
 
 /// A strategy's name, and a model that has it.
 type Kind = (&'static str, fn() -> Setup);

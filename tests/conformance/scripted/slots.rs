@@ -63,7 +63,7 @@ fn of_each(kind: &str, setup: fn() -> Setup) -> Vec<Conversation> {
             .take("c", 2)
             .take("d", 2)
             .statistics(),
-        begin("refused-behind-backlog", "a refusal waits behind its stream's earlier, waiting step")
+        begin("rejected-behind-backlog", "a rejection waits behind its stream's earlier, waiting step")
             .exchange("a", start(5, 1))
             .exchange("b", start(6, 10))
             .send_all("c", [start(7, 100), step(99, 1), step(7, 200)])

@@ -69,7 +69,7 @@ fn own(text: &str) -> String {
     text.to_owned()
 }
 
-/// Requests that are refused for what they are, or for their parameters.
+/// Requests that are rejected for what they are, or for their parameters.
 fn wrong_parameters() -> Vec<Case> {
     let reserved = "parameter keys starting with 'triton_' are reserved for Triton usage and should not be specified.";
     let other_type = "parameter 'other' has invalid type. It should be either 'int', 'bool', or 'string'.";
@@ -111,7 +111,7 @@ fn wrong_parameters() -> Vec<Case> {
     ]
 }
 
-/// Requests that are refused for an input.
+/// Requests that are rejected for an input.
 fn wrong_inputs() -> Vec<Case> {
     let signed = "Unable to parse 'data': attempt to access JSON non-signed-integer as signed-integer";
     let no_shape = "Unable to parse 'data': Shape does not match true shape of 'data' field";
@@ -177,7 +177,7 @@ fn wrong_inputs() -> Vec<Case> {
     ]
 }
 
-/// Requests that are refused for an output, or for a region that is not there.
+/// Requests that are rejected for an output, or for a region that is not there.
 fn wrong_outputs() -> Vec<Case> {
     vec![
         (with("outputs", json!(3)), 500, no_array("outputs")),
@@ -354,7 +354,7 @@ fn hold_queries(address: SocketAddr) {
 }
 
 #[test]
-fn wrong_requests_are_refused_in_the_real_servers_words() {
+fn wrong_requests_are_rejected_in_the_real_servers_words() {
     with_reference(|http, _| hold_infer(http));
 }
 

@@ -20,7 +20,7 @@ use super::{
     step, sum, with_real, with_reference,
 };
 
-/// Sequences by number and by text, side by side, and the refusal that follows them.
+/// Sequences by number and by text, side by side, and the rejection that follows them.
 fn sequences(address: SocketAddr) {
     for (flags, value, sums) in [("S", 5, [5, 6]), ("", 6, [11, 12]), ("E", -20, [-9, -8])] {
         assert_eq!(sum(address, &step(41, flags, value)), sums[0]);

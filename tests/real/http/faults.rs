@@ -16,18 +16,18 @@ fn answers(fault: Option<Fault>) -> (u16, Value, (u16, String)) {
     let server = with_faults(&faults);
     let mut first = step(7, "S", 5);
     first["id"] = json!("mine");
-    let (first, refused) = (infer(server.http, &first), infer(server.http, &step(8, "", 5)));
+    let (first, rejected) = (infer(server.http, &first), infer(server.http, &step(8, "", 5)));
     if let Some(fault) = fault {
         assert!(server.committed(fault) > 0, "{fault}");
     }
-    (first.status, first.json(), (refused.status, refused.error()))
+    (first.status, first.json(), (rejected.status, rejected.error()))
 }
 
 #[test]
 fn answers_are_spoiled() {
-    let (status, right, refused) = answers(None);
+    let (status, right, rejected) = answers(None);
     assert_eq!((status, &right["id"], &right["outputs"][0]["data"]), (200, &json!("mine"), &json!([5])));
-    assert_eq!((refused.0, refused.1.contains("START")), (400, true));
+    assert_eq!((rejected.0, rejected.1.contains("START")), (400, true));
     for (fault, pointer, wrong) in [
         (Fault::OffByOne, "/outputs/0/data", json!([6])),
         (Fault::WrongRequestId, "/id", json!("9999-0-0-0")),

@@ -51,7 +51,7 @@ fn requests_are_counted_and_those_that_wait() {
     assert!(took >= value(metrics, "nv_inference_compute_infer_duration_us", ""), "{took}");
     assert_eq!(value(metrics, PENDING, ""), 0);
 
-    // A refusal at once is in none of the counts.
+    // A rejection at once is in none of the counts.
     assert_eq!(infer(http, &step(99, "", 1)).status, 400);
     assert_eq!(["CANCELED", "BACKEND", "OTHER", "REJECTED"].map(|reason| failures(metrics, reason)), [0; 4]);
 

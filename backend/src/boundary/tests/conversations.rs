@@ -297,7 +297,7 @@ fn an_input_may_come_in_several_buffers() {
 }
 
 #[test]
-fn pinned_memory_is_read_and_written_and_the_gpus_is_refused() {
+fn pinned_memory_is_read_and_written_and_the_gpus_is_rejected() {
     let config = Config { state: Some(true), ..Config::direct() };
     let server = Server::running(&config);
     world().output_memory = 1;
@@ -322,7 +322,7 @@ fn pinned_memory_is_read_and_written_and_the_gpus_is_refused() {
 }
 
 #[test]
-fn a_value_may_be_refused_and_its_batch_goes_on() {
+fn a_value_may_be_rejected_and_its_batch_goes_on() {
     let config = Config { parameters: vec![("error_on_value", "13")], ..Config::direct() };
     let server = Server::running(&config);
     let one = server.execute([config.ask(START, 7, &[5]), config.ask(START, 8, &[6])]);

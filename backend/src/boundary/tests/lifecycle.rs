@@ -7,13 +7,13 @@ use super::{
 };
 
 #[test]
-fn a_server_whose_interface_does_not_fit_is_refused() {
-    for (version, is_refused) in [((1, 19), false), ((1, 10), false), ((1, 9), true), ((2, 19), true), ((0, 19), true)]
+fn a_server_whose_interface_does_not_fit_is_rejected() {
+    for (version, is_rejected) in [((1, 19), false), ((1, 10), false), ((1, 9), true), ((2, 19), true), ((0, 19), true)]
     {
         let server = Server::new("{}");
         world().api = version;
         let said = Server::initialize();
-        assert_eq!(said.is_err(), is_refused, "{version:?}: {said:?}");
+        assert_eq!(said.is_err(), is_rejected, "{version:?}: {said:?}");
         if let Err((code, text)) = said {
             assert_eq!(code, 5, "{text}");
             assert!(text.ends_with(&format!("and this server has {}.{}", version.0, version.1)), "{text}");
@@ -23,7 +23,7 @@ fn a_server_whose_interface_does_not_fit_is_refused() {
 }
 
 #[test]
-fn a_configuration_that_cannot_be_is_refused_with_its_reason() {
+fn a_configuration_that_cannot_be_is_rejected_with_its_reason() {
     for (config, reason) in [
         ("", "the configuration cannot be read"),
         ("\0", "the configuration cannot be read"),
@@ -66,7 +66,7 @@ fn what_has_no_state_is_finalized_and_executes_nothing() {
 }
 
 #[test]
-fn an_instance_on_a_gpu_is_refused() {
+fn an_instance_on_a_gpu_is_rejected() {
     let config = Config::direct();
     let mut server = Server::running(&config);
     for kind in [KIND_GPU, 0, 3] {
@@ -87,7 +87,7 @@ fn an_execution_of_nothing_is_nothing() {
 }
 
 #[test]
-fn what_the_server_refuses_while_loading_is_told_and_leaves_nothing() {
+fn what_the_server_rejects_while_loading_is_told_and_leaves_nothing() {
     for function in [
         "TRITONBACKEND_ApiVersion",
         "TRITONBACKEND_ModelConfig",

@@ -242,17 +242,17 @@ impl Memory {
 }
 
 /// Why a function fails: the server cannot do it, or the backend must not ask for it.
-enum Refusal {
+enum Rejection {
     Error(String),
     Wrong(String),
 }
 
-fn refused(text: impl Into<String>) -> Refusal {
-    Refusal::Error(text.into())
+fn rejected(text: impl Into<String>) -> Rejection {
+    Rejection::Error(text.into())
 }
 
-fn wrong(text: impl Into<String>) -> Refusal {
-    Refusal::Wrong(text.into())
+fn wrong(text: impl Into<String>) -> Rejection {
+    Rejection::Wrong(text.into())
 }
 
 /// What the backend knows an object by.
@@ -317,7 +317,7 @@ impl<T> Table<T> {
         number
     }
 
-    fn get(&mut self, number: usize) -> Result<&mut T, Refusal> {
+    fn get(&mut self, number: usize) -> Result<&mut T, Rejection> {
         let Self { kind, alive, ended } = self;
         alive.get_mut(&number).ok_or_else(|| match ended.get(&number) {
             Some(how) => wrong(format!("{kind} {number} is used after it was {how}")),
@@ -329,7 +329,7 @@ impl<T> Table<T> {
         self.alive.get(&number)
     }
 
-    fn end(&mut self, number: usize, how: &'static str) -> Result<T, Refusal> {
+    fn end(&mut self, number: usize, how: &'static str) -> Result<T, Rejection> {
         self.get(number)?;
         self.ended.insert(number, how);
         self.alive.remove(&number).ok_or_else(|| wrong("it was just there"))

@@ -13,7 +13,7 @@ const WRITABLE: &str = "a string takes everything";
 
 /// A type as attributes have it, and as ports have it.
 pub(super) fn names(element: ElementType) -> (&'static str, &'static str) {
-    element.row().openvino.expect("a graph with other types was refused")
+    element.row().openvino.expect("a graph with other types was rejected")
 }
 
 /// An output port of a layer, and what comes out of it.

@@ -8,7 +8,7 @@ use formats::{
 
 const STATEFUL: Formula = Formula::Stateful { initial: 7 };
 
-/// How many bytes the files of a graph have together, and their CRC; none where the format refuses it.
+/// How many bytes the files of a graph have together, and their CRC; none where the format rejects it.
 fn written(format: Format, formula: Formula, options: &Options) -> Option<(usize, u32)> {
     let graph = graph(formula, options).expect("it has a graph");
     let bytes =

@@ -5,9 +5,9 @@ workload::table! {
     pub enum Cause: &'static str {
         /// A step was executed twice.
         ExecutedTwice = "executed-twice", "wrong sum";
-        /// The correlation ID was added to an answer.
+        /// The correlation ID was added to a response.
         CorridAdded = "corrid-added", "wrong sum";
-        /// An answer differs in one bit.
+        /// A response differs in one bit.
         BitFlipped = "bit-flipped", "wrong sum";
         /// A sum stopped at the limit of its type, and should have wrapped.
         Saturated = "saturated", "wrong sum";
@@ -15,7 +15,7 @@ workload::table! {
         EffectLost = "effect-lost", "wrong sum";
         /// A step in the middle of a sequence found no state.
         StateReset = "state-reset", "wrong sum";
-        /// An answer is wrong by a small number: the model computes wrongly.
+        /// A response is wrong by a small number: the model computes wrongly.
         WrongArithmetic = "wrong-arithmetic", "wrong sum";
         /// No sequence that is known explains the sum.
         Unexplained = "unexplained", "wrong sum";
@@ -59,53 +59,53 @@ workload::table! {
         IdTakenForAnother = "id-taken-for-another", "wrong CORRID signal";
         /// A step was executed in another slot than its sequence's.
         SlotWrong = "wrong-slot-of-sequence", "wrong slot";
-        /// An answer was not sent, and later ones of its stream were.
-        AnswerDropped = "answer-dropped", "lost response";
+        /// A response was not sent, and later ones of its stream were.
+        ResponseDropped = "response-dropped", "lost response";
         /// The server closed a stream with requests under way.
         StreamClosedEarly = "stream-closed-early", "lost response";
-        /// The server ended a stream with an error when every answer had come.
+        /// The server ended a stream with an error when every response had come.
         StreamEndedBadly = "stream-ended-badly", "lost response";
-        /// The server closed a stream at half-close without the answers that were due.
-        FinalAnswersLost = "final-answers-lost", "lost response";
+        /// The server closed a stream at half-close without the responses that were due.
+        FinalResponsesLost = "final-responses-lost", "lost response";
         /// A request was answered twice.
         AnsweredTwice = "answered-twice", "duplicated response";
         /// Answers of one stream changed places.
-        AnswersReordered = "answers-reordered", "reordered response";
-        /// The answer is what another request had to be answered with.
-        AnswerOfAnother = "answer-of-another", "misaddressed response";
-        /// The answer was sent on another stream.
-        AnswerElsewhere = "answer-elsewhere", "misaddressed response";
-        /// An answer carries an ID that no request has.
+        ResponsesReordered = "responses-reordered", "reordered response";
+        /// The response is what another request had to be answered with.
+        ResponseOfAnother = "response-of-another", "misaddressed response";
+        /// The response was sent on another stream.
+        ResponseElsewhere = "response-elsewhere", "misaddressed response";
+        /// A response carries an ID that no request has.
         UnknownRequestId = "unknown-request-id", "misaddressed response";
-        /// An answer carries another model's name.
+        /// A response carries another model's name.
         OtherModelsName = "other-models-name", "misaddressed response";
-        /// An answer carries another version of the model.
+        /// A response carries another version of the model.
         OtherVersion = "other-version", "misaddressed response";
-        /// An answer has no output.
+        /// A response has no output.
         OutputMissing = "output-missing", "malformed response";
-        /// An answer's output has another name.
+        /// A response's output has another name.
         OutputName = "output-name", "malformed response";
-        /// An answer has an output that was not asked for, or one twice.
+        /// A response has an output that was not asked for, or one twice.
         OutputSurplus = "output-surplus", "malformed response";
         /// An error carries outputs.
         OutputBesideError = "output-beside-error", "malformed response";
-        /// An answer's output has another type.
+        /// A response's output has another type.
         OutputType = "output-type", "malformed response";
-        /// An answer's output has another shape.
+        /// A response's output has another shape.
         OutputShape = "output-shape", "malformed response";
-        /// An answer's output holds more than its shape says.
+        /// A response's output holds more than its shape says.
         OutputTooLong = "output-too-long", "malformed response";
-        /// An answer's output is cut off.
+        /// A response's output is cut off.
         OutputTooShort = "output-too-short", "malformed response";
-        /// The server refused the output that its model gave.
-        OutputRefused = "output-refused", "malformed response";
-        /// An answer was held back, and those behind it.
-        AnswerLate = "answer-late", "late response";
+        /// The server rejected the output that its model gave.
+        OutputRejected = "output-rejected", "malformed response";
+        /// A response was held back, and those behind it.
+        ResponseLate = "response-late", "late response";
         /// A step that should be executed was answered with an error.
         ModelError = "model-error", "unexpected error";
         /// An error that was due has other words.
         ErrorText = "error-text", "unexpected code or text";
-        /// A stream brings no more answers, and others do.
+        /// A stream brings no more responses, and others do.
         StreamDead = "stream-dead", "unexpected code or text";
         /// Answers took longer and longer.
         SlowingDown = "slowing-down", "unexpected code or text";
@@ -113,7 +113,7 @@ workload::table! {
         Stall = "stall", "hang";
         /// The model answers nobody any more.
         ServerHang = "server-hang", "hang";
-        /// A stream stayed open after its last answer.
+        /// A stream stayed open after its last response.
         StreamKeptOpen = "stream-kept-open", "hang";
         /// A slot was not given back.
         SlotLeak = "slot-leak", "slot leak";
@@ -125,19 +125,19 @@ workload::table! {
         PrematureReap = "premature-reap", "premature reap";
         /// A sequence lived on past its idle limit.
         MissingReap = "missing-reap", "missing reap";
-        /// A step of a live sequence was refused for want of START.
-        SpuriousRefusal = "spurious-refusal", "spurious START error";
+        /// A step of a live sequence was rejected for want of START.
+        SpuriousRejection = "spurious-rejection", "spurious START error";
         /// A sequence is known only on the connection that began it, as where a load balancer sends each connection to another server.
         BoundToConnection = "bound-to-connection", "spurious START error";
-        /// A START was refused for want of START.
-        StartRefused = "start-refused", "spurious START error";
+        /// A START was rejected for want of START.
+        StartRejected = "start-rejected", "spurious START error";
         /// A step without START and without a sequence was executed.
-        RefusalMissing = "refusal-missing", "missing START error";
+        RejectionMissing = "rejection-missing", "missing START error";
         /// A request with a flaw was executed.
-        FlawTaken = "flaw-taken", "missing refusal of a flaw";
-        /// A step that was refused for a flaw ended its sequence.
-        EndedByRefusal = "ended-by-refusal", "sequence lost by a refusal";
-        /// A sequence was refused for a time limit that had not passed.
+        FlawTaken = "flaw-taken", "missing rejection of a flaw";
+        /// A step that was rejected for a flaw ended its sequence.
+        EndedByRejection = "ended-by-rejection", "sequence lost by a rejection";
+        /// A sequence was rejected for a time limit that had not passed.
         ExpiredEarly = "expired-early", "premature time limit";
         /// A sequence was executed although its time limit had passed in the backlog.
         ExpiryMissing = "expiry-missing", "missing time limit";

@@ -211,8 +211,8 @@ pub enum Clue {
     CarriesStart,
     /// No accepted step of the sequence is known.
     NoAcceptedStep,
-    /// A step before was refused for a flaw.
-    RefusedForAFlaw {
+    /// A step before was rejected for a flaw.
+    RejectedForAFlaw {
         /// Its number, from 1.
         step: u32,
     },
@@ -221,34 +221,34 @@ pub enum Clue {
         /// Why, in the words of the transport; none where the server ended it in good order.
         reason: Option<String>,
     },
-    /// All refused steps came over another connection than START, and no executed one did.
+    /// All rejected steps came over another connection than START, and no executed one did.
     OtherConnection {
-        /// Refused steps of the sequence.
-        refused: usize,
+        /// Rejected steps of the sequence.
+        rejected: usize,
         /// Executed steps of the sequence.
         executed: usize,
     },
-    /// A sequence of an ID that is nearly the same ended before the refusal.
+    /// A sequence of an ID that is nearly the same ended before the rejection.
     NearIdEnded {
         /// That sequence.
         sequence: SequenceId,
         /// Its correlation ID.
         id: CorrelationId,
     },
-    /// How long the sequence was idle before the refusal.
+    /// How long the sequence was idle before the rejection.
     Idle {
-        /// From when the last accepted step was sent until the refusal came, in ms.
+        /// From when the last accepted step was sent until the rejection came, in ms.
         since_ms: u64,
         /// The idle limit, in ms, where it is known.
         limit_ms: Option<u64>,
-        /// The pause before the refused step, in ms.
+        /// The pause before the rejected step, in ms.
         pause_ms: u64,
         /// Whether later steps found the sequence still there; none where no later step tells.
         went_on: Option<bool>,
     },
-    /// An idle clock that only START sets would have run out between the last accepted step and the refusal.
+    /// An idle clock that only START sets would have run out between the last accepted step and the rejection.
     LimitSinceStart {
-        /// From when START was sent until the refusal came, in ms.
+        /// From when START was sent until the rejection came, in ms.
         ms: u64,
     },
     /// What is wrong with the request.
@@ -256,8 +256,8 @@ pub enum Clue {
         /// The flaw.
         flaw: Flaw,
     },
-    /// The refusal came so long after the step was sent.
-    RefusedAfter {
+    /// The rejection came so long after the step was sent.
+    RejectedAfter {
         /// In ms.
         ms: u64,
     },
@@ -268,11 +268,11 @@ pub enum Clue {
     },
     /// The step was executed from zero on.
     FromZero,
-    /// The sequence went on from its sum before a step was refused.
-    FromBeforeARefusal {
+    /// The sequence went on from its sum before a step was rejected.
+    FromBeforeARejection {
         /// The sum.
         state: Number,
-        /// The number of the refused step, from 1.
+        /// The number of the rejected step, from 1.
         step: u32,
     },
     /// The step went on from the sum of the ID's previous sequence.

@@ -20,14 +20,14 @@ pub(super) fn explain(question: &Question, spot: Spot) -> Vec<Hypothesis> {
     } else if asked.step.flaw().is_some() && wants_start {
         // Its sequence was over by then, and that is looked at after what is wrong with the request by itself.
         &[Cause::FlawTaken, Cause::ErrorText]
-    } else if asked.step.is_to_be_refused() {
+    } else if asked.step.is_to_be_rejected() {
         &[Cause::ErrorText, Cause::ModelError]
     } else if wants_start && names_another(question, spot, text) {
         &[Cause::IdTakenForAnother, Cause::ErrorText]
     } else if wants_start {
-        &[Cause::ErrorText, Cause::SpuriousRefusal]
+        &[Cause::ErrorText, Cause::SpuriousRejection]
     } else if text.contains("output") {
-        &[Cause::OutputRefused, Cause::ModelError]
+        &[Cause::OutputRejected, Cause::ModelError]
     } else {
         &[Cause::ModelError]
     };

@@ -33,7 +33,7 @@ struct Around {
 
 /// What may explain that an answer did not come to a step of which nothing else is known.
 pub(super) fn alone() -> Vec<Hypothesis> {
-    in_order(&[Cause::Stall, Cause::ServerHang, Cause::AnswerLate, Cause::AnswerDropped], [Clue::NothingBeside])
+    in_order(&[Cause::Stall, Cause::ServerHang, Cause::ResponseLate, Cause::ResponseDropped], [Clue::NothingBeside])
 }
 
 /// What may explain that nobody was answered any more: the same as for the answer that was waited for longest.
@@ -48,10 +48,10 @@ pub(super) fn by_anybody(question: &Question) -> Vec<Hypothesis> {
 pub(super) fn explain(question: &Question, spot: Spot) -> Vec<Hypothesis> {
     let asked = question.story.asked(spot);
     if let Some((_, entry)) = question.story.strays.iter().find(|(request, _)| *request == asked.step.request) {
-        return in_order(&[Cause::AnswerElsewhere], [Clue::CameTo { context: entry.context }]);
+        return in_order(&[Cause::ResponseElsewhere], [Clue::CameTo { context: entry.context }]);
     }
     if asked.answer.is_some() && asked.at() <= question.violation.at_ns {
-        return in_order(&[Cause::AnswerDropped], [Clue::OfItsAnswers]);
+        return in_order(&[Cause::ResponseDropped], [Clue::OfItsAnswers]);
     }
     let around = Around::new(question, spot);
     // Later answers of its stream show more than slow ones.
@@ -60,11 +60,11 @@ pub(super) fn explain(question: &Question, spot: Spot) -> Vec<Hypothesis> {
     }
     let has_begun = question.story.told(spot).steps[..=spot.step].iter().any(|step| step.answer.is_some());
     let causes: &[Cause] = if around.behind > 0 {
-        &[Cause::AnswerDropped]
+        &[Cause::ResponseDropped]
     } else if around.others == 0 && asked.step.start && around.only_starts_wait() {
         &[Cause::SlotLeak, Cause::MissingReap, Cause::Starvation, Cause::ServerHang]
     } else if around.others == 0 {
-        &[Cause::ServerHang, Cause::Stall, Cause::AnswerLate, Cause::AnswerDropped]
+        &[Cause::ServerHang, Cause::Stall, Cause::ResponseLate, Cause::ResponseDropped]
     } else if has_begun || !asked.step.start {
         mid_sequence(&around)
     } else {
@@ -79,9 +79,9 @@ pub(super) fn explain(question: &Question, spot: Spot) -> Vec<Hypothesis> {
 
 fn mid_sequence(around: &Around) -> &'static [Cause] {
     if around.stuck + around.begun_in_vain > 0 {
-        &[Cause::Stall, Cause::AnswerLate]
+        &[Cause::Stall, Cause::ResponseLate]
     } else {
-        &[Cause::AnswerLate, Cause::StreamDead, Cause::Stall, Cause::AnswerDropped]
+        &[Cause::ResponseLate, Cause::StreamDead, Cause::Stall, Cause::ResponseDropped]
     }
 }
 
@@ -118,9 +118,9 @@ fn no_slot(question: &Question, around: &Around) -> &'static [Cause] {
         // An instance that stands still keeps no more than its own slots.
         let too_many = question.known.slots.is_some_and(|slots| around.begun_in_vain >= slots as usize);
         return match (scarce || too_many, around.begun_in_vain > 0) {
-            (true, _) => &[Cause::Starvation, Cause::Stall, Cause::AnswerLate],
-            (false, true) => &[Cause::Stall, Cause::Starvation, Cause::AnswerLate],
-            (false, false) => &[Cause::AnswerLate, Cause::Stall, Cause::Starvation],
+            (true, _) => &[Cause::Starvation, Cause::Stall, Cause::ResponseLate],
+            (false, true) => &[Cause::Stall, Cause::Starvation, Cause::ResponseLate],
+            (false, false) => &[Cause::ResponseLate, Cause::Stall, Cause::Starvation],
         };
     }
     if around.left > 0 {

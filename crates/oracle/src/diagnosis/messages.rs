@@ -18,7 +18,7 @@ pub(super) fn misplaced(question: &Question) -> Vec<Hypothesis> {
             (Cause::AnsweredTwice, Clue::SeenAndExpected)
         }
         ViolationKind::Duplicate => (Cause::AnsweredTwice, Clue::SeenAgain),
-        ViolationKind::Reordered => (Cause::AnswersReordered, Clue::Seen),
+        ViolationKind::Reordered => (Cause::ResponsesReordered, Clue::Seen),
         _ => misaddressed(question),
     };
     in_order(&[cause], [clue])
@@ -42,7 +42,7 @@ fn message<'q>(question: &Question<'q>) -> Option<&'q Entry> {
 }
 
 fn misaddressed(question: &Question) -> (Cause, Clue) {
-    let Some(entry) = message(question) else { return (Cause::AnswerElsewhere, Clue::Seen) };
+    let Some(entry) = message(question) else { return (Cause::ResponseElsewhere, Clue::Seen) };
     let (id, request) = match &entry.what {
         EventKind::Answered(request, ..) => (request.to_string(), Some(*request)),
         EventKind::Received(received) => (received.id.clone(), received.request()),
@@ -53,7 +53,7 @@ fn misaddressed(question: &Question) -> (Cause, Clue) {
     let told = question.story.told(spot);
     let request = question.story.asked(spot).step.request;
     let context = Some(told.context).filter(|context| *context != entry.context);
-    (Cause::AnswerElsewhere, Clue::AnswerTo { request, id: told.correlation_id, context })
+    (Cause::ResponseElsewhere, Clue::AnswerTo { request, id: told.correlation_id, context })
 }
 
 pub(super) fn malformed(question: &Question) -> Vec<Hypothesis> {

@@ -11,7 +11,7 @@ mod lost;
 mod messages;
 mod others;
 mod pair;
-mod refusals;
+mod rejections;
 mod story;
 mod streams;
 mod sums;
@@ -117,10 +117,10 @@ impl Question<'_> {
             |explain: fn(&Self, Spot) -> Vec<Hypothesis>| self.spot.map(|spot| explain(self, spot)).unwrap_or_default();
         match self.violation.kind {
             Kind::WrongSum => of_step(Self::wrong_sum),
-            Kind::MissingStartError => of_step(refusals::missing),
-            Kind::SpuriousStartError => of_step(refusals::spurious),
-            Kind::FlawAccepted => of_step(refusals::of_flaw),
-            Kind::SpuriousTimeout | Kind::MissingTimeout => of_step(refusals::of_limit),
+            Kind::MissingStartError => of_step(rejections::missing),
+            Kind::SpuriousStartError => of_step(rejections::spurious),
+            Kind::FlawAccepted => of_step(rejections::of_flaw),
+            Kind::SpuriousTimeout | Kind::MissingTimeout => of_step(rejections::of_limit),
             Kind::WrongControl => errors::control(self),
             Kind::WrongSlot => errors::slot(self),
             Kind::UnexpectedError => of_step(errors::explain),

@@ -144,7 +144,7 @@ fn answer_of_another(case: &Case) -> Vec<Hypothesis> {
         let clue = Clue::BelongsTo { answer: case.sum, request: asked.step.request, stream: asked.lane.0 };
         let exchanged = asked.sum() == Some(case.right());
         let hypothesis =
-            Hypothesis::new(Cause::AnswerOfAnother, tried, case.if_only_answered(), [clue, case.went_on()]);
+            Hypothesis::new(Cause::ResponseOfAnother, tried, case.if_only_answered(), [clue, case.went_on()]);
         hypothesis.confirmed(exchanged.into(), Clue::Exchanged)
     });
     all.collect()

@@ -42,7 +42,7 @@ fn broken(question: &Question) -> Vec<Hypothesis> {
         if !is_half_closed(question) {
             return in_order(&[Cause::StreamClosedEarly], clues);
         }
-        let mut all = in_order(&[Cause::FinalAnswersLost, Cause::StreamClosedEarly], clues);
+        let mut all = in_order(&[Cause::FinalResponsesLost, Cause::StreamClosedEarly], clues);
         all[0].clues.insert(0, Clue::HalfClosed);
         return all;
     };

@@ -51,7 +51,7 @@ fn explainer() -> Explainer {
     let explain: Explain = |_, window, _| {
         assert!(window.is_sorted_by_key(|entry| entry.at), "{window:?}");
         // The times are what these tests look at.
-        let times: Vec<_> = window.iter().map(|entry| Clue::RefusedAfter { ms: entry.at / MS }).collect();
+        let times: Vec<_> = window.iter().map(|entry| Clue::RejectedAfter { ms: entry.at / MS }).collect();
         vec![Explanation::new(Cause::Unexplained, times)]
     };
     Explainer { explain, ..Explainer::new(ModelFacts::default(), Duration::ZERO) }
@@ -68,7 +68,7 @@ impl Explainer {
 fn seen(explainer: &mut Explainer, now_ms: u64) -> Option<Vec<u64>> {
     let violation = explainer.explained(Duration::from_millis(now_ms), false)?;
     let times = violation.explanations[0].clues.iter().map(|clue| match clue {
-        Clue::RefusedAfter { ms } => *ms,
+        Clue::RejectedAfter { ms } => *ms,
         _ => panic!("{clue:?}"),
     });
     Some(times.collect())

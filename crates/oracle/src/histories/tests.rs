@@ -74,7 +74,7 @@ fn received(step: &Step, answer: Answer) -> EventKind {
     };
     let result = match answer {
         Answer::Sum(sum) => Ok(Response { model: "m".into(), outputs: vec![output(sum)], ..Response::default() }),
-        Answer::Refused => Err("sequence 5 to model 'm' must specify the START flag".to_owned()),
+        Answer::Rejected => Err("sequence 5 to model 'm' must specify the START flag".to_owned()),
     };
     EventKind::Received(Box::new(Received { id: step.request.to_string(), result, code: None, outputs: 0 }))
 }
@@ -126,7 +126,7 @@ struct Conversation<R> {
     events: u64,
     steps: u32,
     held: State,
-    undetermined: u64,
+    unjudged: u64,
 }
 
 impl<R: Rng> Conversation<R> {
@@ -135,7 +135,7 @@ impl<R: Rng> Conversation<R> {
         self.events += 1;
         let ruling = self.oracle.observe(event(self.now, lane, kind));
         assert!(ruling.violations.is_empty(), "{:?}", ruling.violations);
-        self.undetermined += u64::from(ruling.settled.is_some_and(|settled| !settled.judged));
+        self.unjudged += u64::from(ruling.settled.is_some_and(|settled| !settled.judged));
         ruling
     }
 
@@ -185,7 +185,7 @@ fn leaves_no_more_behind_than_a_few(events: u64) {
     let oracle = oracle();
     let random = Seed(9).generator(0);
     let held = State::Absent;
-    let mut c = Conversation { random, oracle, now: 0, events: 0, steps: 0, held, undetermined: 0 };
+    let mut c = Conversation { random, oracle, now: 0, events: 0, steps: 0, held, unjudged: 0 };
     let (mut states_max, mut requests_max) = (0, 0);
     while c.events < events {
         match c.random.random_range(0..20) {
@@ -197,7 +197,7 @@ fn leaves_no_more_behind_than_a_few(events: u64) {
         (states_max, requests_max) = (states_max.max(states), requests_max.max(requests));
     }
     assert!(states_max <= 4 && requests_max <= 128, "{states_max} states, {requests_max} requests");
-    assert!(c.undetermined < c.events / 20, "{} of {}", c.undetermined, c.events);
+    assert!(c.unjudged < c.events / 20, "{} of {}", c.unjudged, c.events);
 }
 
 #[test]

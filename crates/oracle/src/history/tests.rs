@@ -304,7 +304,7 @@ fn a_byte_that_is_changed_anywhere_is_seen() {
 }
 
 #[test]
-fn other_files_are_refused_with_the_reason() {
+fn other_files_are_rejected_with_the_reason() {
     let folder = TempDir::new().expect("a folder");
     let path = folder.path().join("h.jsonl");
     let long_line = [br#"{"format":""#.as_slice(), &vec![b'x'; 40 << 20]].concat();

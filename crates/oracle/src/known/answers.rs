@@ -57,7 +57,7 @@ impl Knowledge {
         self.settle(request, at, rules);
     }
 
-    /// A request was refused that changes nothing.
+    /// A request was rejected that changes nothing.
     pub(crate) fn answer_unchanged(&mut self, request: &Request, at: Nanos, rules: &Rules) {
         let is_first = self.streams[request.lane.index()].first == request.number;
         if self.is_alone(request) {
@@ -73,7 +73,7 @@ impl Knowledge {
         self.settle(request, at, rules);
     }
 
-    /// A request was refused with all of its sequence that waited for a slot; returns whether that may be.
+    /// A request was rejected with all of its sequence that waited for a slot; returns whether that may be.
     pub(crate) fn answer_expired(&mut self, request: &Request, at: Nanos, rules: &Rules) -> bool {
         let (cuts, fog) = self.strays.unfinished(at);
         let waiting = self.streams.iter().flat_map(Stream::waiting).chain(cuts.flatten());
@@ -102,7 +102,7 @@ impl Knowledge {
         Given { streams: &self.streams, strays: &self.strays, idle_limit: rules.idle_limit.map(nanos), at }
     }
 
-    /// Whether what else is under way may have been refused because it waited for a slot for too long.
+    /// Whether what else is under way may have been rejected because it waited for a slot for too long.
     fn others_may_have_expired(&self, request: &Request, at: Nanos) -> bool {
         let waiting = || self.streams.iter().flat_map(Stream::waiting);
         // That it may be is no news yet.
@@ -119,7 +119,7 @@ impl Knowledge {
                 judge_in_doubt(&request.step, answer, Doubt::Stragglers)
             }
             order::Answer::Sum(sum) => self.sum_alone(request, sum),
-            order::Answer::Refused => self.refusal_alone(&request.step, before, at, rules),
+            order::Answer::Rejected => self.rejection_alone(&request.step, before, at, rules),
         };
         self.times.take(request.sent_at, matches!(answer, order::Answer::Sum(_)));
         debug_assert!(latest <= self.times.latest, "time goes on");
@@ -136,24 +136,24 @@ impl Knowledge {
         let latest = self.times.latest;
         let begun_by_stray = || self.strays.left(latest).any(|stray| stray.step.start);
         match judged {
-            Judged::Right if request.mixed && !step.start => Judged::Undetermined(Doubt::Overlap),
+            Judged::Right if request.mixed && !step.start => Judged::Unjudged(Doubt::Overlap),
             Judged::Right => Judged::Right,
             _ if request.mixed && !step.start && (before.may_be_live() || begun_by_stray()) => {
-                Judged::Undetermined(Doubt::Overlap)
+                Judged::Unjudged(Doubt::Overlap)
             }
-            Judged::Wrong { .. } | Judged::NotRefused if !step.start => {
+            Judged::Wrong { .. } | Judged::NotRejected if !step.start => {
                 match self.strays.explain(before.sums(), sum.wrapping_sub(step.value), latest) {
                     Explained::No if before.may_be_live() => {
                         Judged::Wrong { expected: before.sums().map(|sum| sum.wrapping_add(step.value)).collect() }
                     }
-                    Explained::No => Judged::NotRefused,
+                    Explained::No => Judged::NotRejected,
                     explained => {
                         // The answer was not wrong, so the state is no other than it says.
                         self.possible = Possible::UNKNOWN;
                         self.possible.accept(step, sum);
                         match explained {
                             Explained::Yes => Judged::Right,
-                            _ => Judged::Undetermined(Doubt::Stragglers),
+                            _ => Judged::Unjudged(Doubt::Stragglers),
                         }
                     }
                 }
@@ -162,7 +162,7 @@ impl Knowledge {
         }
     }
 
-    fn refusal_alone(&mut self, step: &Step, before: Possible, at: Nanos, rules: &Rules) -> Judged {
+    fn rejection_alone(&mut self, step: &Step, before: Possible, at: Nanos, rules: &Rules) -> Judged {
         let mut strays = self.strays.left(self.times.latest).peekable();
         let doubt = match () {
             () if step.start => None,
@@ -171,12 +171,12 @@ impl Knowledge {
             () if strays.peek().is_some() => Some(Doubt::Stragglers),
             () => None,
         };
-        let had_to = before.has_to_refuse(step) && !strays.any(|stray| stray.step.start);
-        self.possible = if doubt.is_some() { Possible::ABSENT } else { before.after_wrong_refusal(step) };
+        let had_to = before.has_to_reject(step) && !strays.any(|stray| stray.step.start);
+        self.possible = if doubt.is_some() { Possible::ABSENT } else { before.after_wrong_rejection(step) };
         match doubt {
-            None => Judged::WronglyRefused,
+            None => Judged::WronglyRejected,
             Some(_) if had_to => Judged::Right,
-            Some(doubt) => Judged::Undetermined(doubt),
+            Some(doubt) => Judged::Unjudged(doubt),
         }
     }
 
@@ -184,7 +184,7 @@ impl Knowledge {
         let mut histories = self.histories.take().unwrap_or_else(|| Box::new(self.begin_histories()));
         let said = match answer {
             order::Answer::Sum(sum) => Prediction::Sum(Some(sum)),
-            order::Answer::Refused => Prediction::Refused,
+            order::Answer::Rejected => Prediction::Rejected,
         };
         let found = if self.strays.in_fog(request.sent_at) {
             Found::TooMany
@@ -207,10 +207,10 @@ impl Knowledge {
                 let may_have_expired = self.others_may_have_expired(request, at);
                 self.lose_sight(Doubt::State);
                 match answer {
-                    // Its START may have been refused before, and that be told later.
-                    order::Answer::Refused if may_have_expired => Judged::Undetermined(Doubt::State),
-                    order::Answer::Refused => Judged::WronglyRefused,
-                    order::Answer::Sum(_) if could.sums.is_empty() => Judged::NotRefused,
+                    // Its START may have been rejected before, and that be told later.
+                    order::Answer::Rejected if may_have_expired => Judged::Unjudged(Doubt::State),
+                    order::Answer::Rejected => Judged::WronglyRejected,
+                    order::Answer::Sum(_) if could.sums.is_empty() => Judged::NotRejected,
                     order::Answer::Sum(_) => Judged::Wrong { expected: could.sums },
                 }
             }
@@ -224,7 +224,7 @@ impl Knowledge {
 }
 
 /// Whether the sequence may have gone idle: the server counts from the arrival of the last step that it accepted, to some moment
-/// before the refusal came.
+/// before the rejection came.
 fn is_idle(times: Times, at: Nanos, rules: &Rules) -> bool {
     let since = at.saturating_sub(times.accepted);
     rules.idle_limit.is_none_or(|limit| since >= nanos(limit))
@@ -235,15 +235,15 @@ fn judge_in_doubt(step: &Step, answer: order::Answer, doubt: Doubt) -> Judged {
     match answer {
         order::Answer::Sum(sum) if step.start && sum != step.value => Judged::Wrong { expected: vec![step.value] },
         order::Answer::Sum(_) if step.start => Judged::Right,
-        order::Answer::Refused if step.start => Judged::WronglyRefused,
-        _ => Judged::Undetermined(doubt),
+        order::Answer::Rejected if step.start => Judged::WronglyRejected,
+        _ => Judged::Unjudged(doubt),
     }
 }
 
 fn judge_possible(answer: order::Answer, could: &Possibilities, doubt: Doubt) -> Judged {
     match answer {
-        order::Answer::Sum(_) if could.any_sum => Judged::Undetermined(doubt),
-        order::Answer::Refused if could.any_sum || !could.sums.is_empty() => Judged::Undetermined(Doubt::State),
+        order::Answer::Sum(_) if could.any_sum => Judged::Unjudged(doubt),
+        order::Answer::Rejected if could.any_sum || !could.sums.is_empty() => Judged::Unjudged(Doubt::State),
         _ => Judged::Right,
     }
 }

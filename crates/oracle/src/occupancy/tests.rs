@@ -153,12 +153,12 @@ fn what_may_have_ended_or_gone_idle_has_no_slot_for_certain() {
         lost.tell(lost.now, 0, what);
         lost.step(1, "START").assert([0, 0, 0]);
     }
-    let mut refused = story();
-    let start = refused.send(0, "START");
-    refused.step(1, "START");
+    let mut rejected = story();
+    let start = rejected.send(0, "START");
+    rejected.step(1, "START");
     let error = workload::event::Received { id: start.to_string(), result: Err("no".into()), code: None, outputs: 0 };
-    refused.tell(refused.now, 0, EventKind::Received(Box::new(error)));
-    refused.assert([0, 0, 0]);
+    rejected.tell(rejected.now, 0, EventKind::Received(Box::new(error)));
+    rejected.assert([0, 0, 0]);
 }
 
 #[test]

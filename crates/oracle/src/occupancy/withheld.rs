@@ -116,7 +116,7 @@ impl Share {
                 self.last = entry.at;
                 let request = received.request();
                 let (starts, _) = self.take_edge(request);
-                // A refused step begins no sequence.
+                // A rejected step begins no sequence.
                 if received.result.is_err() && !starts && request.is_some() && self.sequence.is_none() {
                     return None;
                 }

@@ -13,7 +13,7 @@ pub(crate) fn serve(state: State, step: &Step) -> (State, Answer) {
     let sum = match state {
         _ if step.start => step.value,
         State::Live(Some(sum)) => sum.wrapping_add(step.value),
-        _ => return (State::Absent, Answer::Refused),
+        _ => return (State::Absent, Answer::Rejected),
     };
     (if step.end { State::Absent } else { State::Live(Some(sum)) }, Answer::Sum(sum))
 }
@@ -44,7 +44,7 @@ pub(crate) fn spoil(random: &mut impl Rng, operations: &mut [Operation]) {
             1 => {
                 operation.answer = operation.answer.map(|(at, _)| (at, Answer::Sum(random.random_range(-5..6).into())));
             }
-            2 => operation.answer = operation.answer.map(|(at, _)| (at, Answer::Refused)),
+            2 => operation.answer = operation.answer.map(|(at, _)| (at, Answer::Rejected)),
             _ => {}
         }
     }

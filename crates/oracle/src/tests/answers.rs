@@ -22,10 +22,10 @@ fn a_missing_answer_is_lost_and_the_rest_is_not_known() {
 }
 
 #[test]
-fn a_refusal_in_another_order_is_reordered_and_nothing_else() {
+fn a_rejection_in_another_order_is_reordered_and_nothing_else() {
     let mut c = Conversation::new();
     c.send(true, true, &[1]).answer("0-0-0-0", 1).send(false, false, &[5]).send(true, true, &[7, 8]);
-    c.answer("0-0-2-0", 7).refuse("0-0-1-0").answer("0-0-2-1", 15);
+    c.answer("0-0-2-0", 7).reject("0-0-1-0").answer("0-0-2-1", 15);
     c.assert(&[ViolationKind::Reordered]);
 }
 
@@ -59,7 +59,7 @@ fn a_second_answer_is_a_duplicate() {
     c.tell(EventKind::Opened(Connection::Own, Transport::GrpcStream))
         .send(true, true, &[1])
         .answer("0-0-0-0", 1)
-        .refuse("0-0-0-0");
+        .reject("0-0-0-0");
     c.assert(&[ViolationKind::Duplicate]);
 }
 
@@ -155,7 +155,7 @@ fn what_else_is_in_an_answer_is_checked_and_shown_as_it_came() {
         c.oracle.rules.arithmetic = Arithmetic { formula, initial_state, ..Arithmetic::default() };
         c.send(true, true, &[5, 7, -1]);
         c.answer("0-0-0-0", answers[0]).answer("0-0-0-1", answers[1]).answer("0-0-0-2", answers[2]);
-        c.send(false, false, &[3]).refuse("0-0-1-0");
+        c.send(false, false, &[3]).reject("0-0-1-0");
         c.assert(&[]);
         assert!(c.judged(), "{formula:?}");
         c.send(true, true, &[5, 7, -1]);

@@ -1,4 +1,4 @@
-//! Errors with a code: the text alone does not make a refusal right.
+//! Errors with a code: the text alone does not make a rejection right.
 
 use super::*;
 use workload::{
@@ -6,35 +6,35 @@ use workload::{
     sequence::Flaw,
 };
 
-fn refused(flaw: Option<Flaw>, text: &str, code: Code) -> Conversation {
+fn rejected(flaw: Option<Flaw>, text: &str, code: Code) -> Conversation {
     let mut c = Conversation::new();
     c.tell(EventKind::Opened(Connection::Own, Transport::GrpcUnary));
     c.send_special(flaw.is_some(), false, &[1], &[flaw.map(Special::Flaw)]);
     let received = Received { id: "0-0-0-0".into(), result: Err(text.into()), code: Some(code), outputs: 0 };
-    // What comes before a step without START is not known at first, so that it may be refused.
+    // What comes before a step without START is not known at first, so that it may be rejected.
     c.tell(EventKind::Received(Box::new(received)));
     c
 }
 
 #[test]
-fn a_refusal_has_the_code_of_its_reason() {
+fn a_rejection_has_the_code_of_its_reason() {
     let expired = "timeout of the corresponding sequence has been expired";
     for (flaw, text, grpc, http) in [
         (None, START_ERROR, 3, 400),
-        (Some(Flaw::OtherType), Flaw::OtherType.refusal(), 3, 400),
-        (Some(Flaw::OtherVersion), Flaw::OtherVersion.refusal(), 5, 404),
-        (Some(Flaw::IdTooLong), Flaw::IdTooLong.refusal(), 12, 501),
+        (Some(Flaw::OtherType), Flaw::OtherType.rejection(), 3, 400),
+        (Some(Flaw::OtherVersion), Flaw::OtherVersion.rejection(), 5, 404),
+        (Some(Flaw::IdTooLong), Flaw::IdTooLong.rejection(), 12, 501),
         (Some(Flaw::ShortData), "Unable to parse 'data': no", 13, 500),
         (Some(Flaw::IdOfOtherType), "Unable to parse 'sequence_id': no", 13, 500),
     ] {
         for (code, other) in [(Code::Grpc(grpc), Code::Grpc(2)), (Code::Http(http), Code::Http(200))] {
-            refused(flaw, text, code).assert(&[]);
-            let c = refused(flaw, text, other);
+            rejected(flaw, text, code).assert(&[]);
+            let c = rejected(flaw, text, other);
             c.assert(&[ViolationKind::UnexpectedError]);
-            let evidence = Evidence::CodeOfRefusal { expected: code, seen: other, error: text.to_owned() };
+            let evidence = Evidence::CodeOfRejection { expected: code, seen: other, error: text.to_owned() };
             assert_eq!(c.first().evidence, evidence);
         }
     }
-    let c = refused(None, expired, Code::Http(400));
+    let c = rejected(None, expired, Code::Http(400));
     assert!(c.violations().contains(&ViolationKind::UnexpectedError), "{:?}", c.violations());
 }

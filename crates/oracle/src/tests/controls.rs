@@ -57,7 +57,7 @@ fn a_wrong_control_is_one_violation_and_its_sum_none() {
 }
 
 #[test]
-fn what_a_model_saw_has_to_be_there_and_readable_and_a_refusal_comes_first() {
+fn what_a_model_saw_has_to_be_there_and_readable_and_a_rejection_comes_first() {
     let mut c = conversation();
     c.send(true, false, &[1]).answer("0-0-0-0", 1).assert(&[ViolationKind::WrongOutputName]);
     let mut c = conversation();

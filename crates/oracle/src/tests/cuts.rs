@@ -18,7 +18,7 @@ fn after_a_cut_stragglers_may_be_added_and_may_end_the_sequence() {
     // The straggler 2 was added, and 3 with its END came then.
     c.answer("0-0-1-1", 32);
     assert!(c.judged());
-    c.refuse("0-0-1-2");
+    c.reject("0-0-1-2");
     assert!(!c.judged());
     c.assert(&[]);
     let mut c = cut_and_begun_anew();
@@ -79,7 +79,7 @@ fn what_is_missing_may_have_been_anything() {
         c.send(true, end, &[5]).answer("0-0-0-0", 5);
         c.wait(1).tell(EventKind::Cut(Cut::Interrupted)).wait(1);
         c.send(false, false, &[7]).answer("0-0-1-0", 100).assert(&[]);
-        c.wait(1).send(false, true, &[7]).refuse("0-0-2-0").assert(&[]);
+        c.wait(1).send(false, true, &[7]).reject("0-0-2-0").assert(&[]);
         // What may be under way of it has an end, and a START is judged at once.
         c.send(true, false, &[1]).answer("0-0-3-0", 2).assert(&[ViolationKind::WrongSum]);
         c.wait(3001).send(true, false, &[1]).answer("0-0-4-0", 1);

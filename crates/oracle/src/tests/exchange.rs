@@ -11,7 +11,7 @@ fn while_a_model_is_exchanged_anything_may_become_of_what_is_under_way_and_nothi
         c.tell(EventKind::Opened(Connection::Own, Transport::GrpcStream))
             .send(true, false, &[1, 2, 3, 4])
             .answer("0-0-0-0", 1);
-        c.tell(EventKind::Disturbed(Disturbance::Begins)).wait(100).refuse("0-0-0-1");
+        c.tell(EventKind::Disturbed(Disturbance::Begins)).wait(100).reject("0-0-0-1");
         c.receive("0-0-0-2", Err(stopping.to_owned()));
         c.tell(EventKind::Disturbed(Disturbance::IsOver)).answer("0-0-0-3", 77);
         assert!(!c.judged());
@@ -20,14 +20,14 @@ fn while_a_model_is_exchanged_anything_may_become_of_what_is_under_way_and_nothi
     };
     // The sequence may have lived on, or not.
     let mut c = disturbed();
-    c.send(false, false, &[1]).refuse("0-0-1-0").assert(&[]);
+    c.send(false, false, &[1]).reject("0-0-1-0").assert(&[]);
     let mut c = disturbed();
     c.send(false, false, &[1]).answer("0-0-1-0", 78).assert(&[]);
     // A new one is as ever.
     let mut c = disturbed();
     c.send(true, true, &[1, 2]).answer("0-0-1-0", 1).answer("0-0-1-1", 4).assert(&[ViolationKind::WrongSum]);
     let mut c = disturbed();
-    c.send(true, false, &[1, 2]).answer("0-0-1-0", 1).refuse("0-0-1-1").assert(&[ViolationKind::SpuriousStartError]);
+    c.send(true, false, &[1, 2]).answer("0-0-1-0", 1).reject("0-0-1-1").assert(&[ViolationKind::SpuriousStartError]);
     let mut c = disturbed();
     c.send(true, false, &[1]).receive("0-0-1-0", Err(stopping.to_owned())).assert(&[ViolationKind::UnexpectedError]);
     let mut c = disturbed();

@@ -28,7 +28,7 @@ impl Conversation {
 fn the_answers_of_a_correct_model_are_not_accused_though_those_to_requests_overtake_each_other() {
     let mut c = decoupled();
     c.send(true, true, &[5, 6, 7]).answers("0-0-0-1", &[11, 12, 13]).answers("0-0-0-0", &[5, 6, 7]);
-    c.answers("0-0-0-2", &[18, 19, 20]).send(false, false, &[1]).refuse("0-0-1-0");
+    c.answers("0-0-0-2", &[18, 19, 20]).send(false, false, &[1]).reject("0-0-1-0");
     c.assert(&[]);
     assert!(c.judged());
 }
@@ -100,7 +100,7 @@ fn the_executions_of_an_iterative_request_each_add_its_input() {
         .answers("0-0-0-0", &[-4, -8, -12])
         .send(true, true, &[5])
         .answers("0-0-1-0", &[5, 10, 15]);
-    c.send(false, false, &[1]).refuse("0-0-2-0");
+    c.send(false, false, &[1]).reject("0-0-2-0");
     c.assert(&[]);
     c.send(true, true, &[5]).answers("0-0-3-0", &[1, 6, 11]).send(true, true, &[5]).answers("0-0-4-0", &[5, 10, 14]);
     c.assert(&[ViolationKind::WrongSum, ViolationKind::WrongSum]);
@@ -113,14 +113,14 @@ fn the_executions_of_an_iterative_request_each_add_its_input() {
 #[test]
 fn the_end_of_one_iterative_request_may_meet_the_next_one_for_a_while() {
     let mut c = of(Answers::EachOf(2));
-    c.wait(5000).send(true, true, &[5]).answers("0-0-0-0", &[5, 10]).wait(10).send(true, true, &[7]).refuse("0-0-1-0");
+    c.wait(5000).send(true, true, &[5]).answers("0-0-0-0", &[5, 10]).wait(10).send(true, true, &[7]).reject("0-0-1-0");
     c.assert(&[]);
     assert!(!c.judged());
-    c.send(true, true, &[7]).refuse("0-0-2-0");
+    c.send(true, true, &[7]).reject("0-0-2-0");
     c.assert(&[ViolationKind::SpuriousStartError]);
     // Later than that it is none of its business.
     let mut c = of(Answers::EachOf(2));
-    c.send(true, true, &[5]).answers("0-0-0-0", &[5, 10]).wait(30).send(true, true, &[7]).refuse("0-0-1-0");
+    c.send(true, true, &[5]).answers("0-0-0-0", &[5, 10]).wait(30).send(true, true, &[7]).reject("0-0-1-0");
     c.assert(&[ViolationKind::SpuriousStartError]);
 }
 
@@ -128,7 +128,7 @@ fn the_end_of_one_iterative_request_may_meet_the_next_one_for_a_while() {
 fn behind_a_cut_the_executions_of_two_requests_may_be_mixed_for_a_while() {
     let mut c = of(Answers::EachOf(2));
     c.send(true, true, &[5]).tell(EventKind::Cut(Cut::ByNetwork)).on(1);
-    c.send(true, true, &[7]).answers("0-0-1-0", &[7, 19]).send(true, true, &[7]).refuse("0-0-2-0");
+    c.send(true, true, &[7]).answers("0-0-1-0", &[7, 19]).send(true, true, &[7]).reject("0-0-2-0");
     c.assert(&[]);
     c.wait(4000).send(true, true, &[7]).answers("0-0-3-0", &[7, 19]);
     c.assert(&[ViolationKind::WrongSum]);

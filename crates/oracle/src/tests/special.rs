@@ -16,28 +16,28 @@ fn fails(c: &mut Conversation, id: &str, text: &str) {
 }
 
 /// A sequence of four steps, of which the second one has a flaw, and the answers to the first two.
-fn begun(refusal: Result<Response, String>) -> Conversation {
+fn begun(rejection: Result<Response, String>) -> Conversation {
     let mut c = Conversation::new();
-    c.send_special(true, true, &[1, 2, 4, 8], &[None, FLAWED]).answer("0-0-0-0", 1).receive("0-0-0-1", refusal);
+    c.send_special(true, true, &[1, 2, 4, 8], &[None, FLAWED]).answer("0-0-0-0", 1).receive("0-0-0-1", rejection);
     c
 }
 
 #[test]
-fn a_step_with_a_flaw_is_refused_and_changes_nothing() {
+fn a_step_with_a_flaw_is_rejected_and_changes_nothing() {
     let mut c = begun(Err(REFUSAL.into()));
     assert!(c.judged());
     c.answer("0-0-0-2", 5).answer("0-0-0-3", 13).assert(&[]);
 }
 
 #[test]
-fn a_refusal_that_changes_something_is_seen_by_the_next_step() {
+fn a_rejection_that_changes_something_is_seen_by_the_next_step() {
     begun(Err(REFUSAL.into())).answer("0-0-0-2", 4).assert(&[ViolationKind::WrongSum]);
     begun(Err(REFUSAL.into())).answer("0-0-0-2", 7).assert(&[ViolationKind::WrongSum]);
-    begun(Err(REFUSAL.into())).refuse("0-0-0-2").assert(&[ViolationKind::SpuriousStartError]);
+    begun(Err(REFUSAL.into())).reject("0-0-0-2").assert(&[ViolationKind::SpuriousStartError]);
 }
 
 #[test]
-fn a_flaw_that_is_not_refused_for_what_it_is_is_one_violation() {
+fn a_flaw_that_is_not_rejected_for_what_it_is_is_one_violation() {
     for (result, kind) in [
         (Ok(response(3)), ViolationKind::FlawAccepted),
         (Err(START_ERROR.to_owned()), ViolationKind::UnexpectedError),
@@ -78,14 +78,14 @@ fn a_cut_stream_leaves_no_step_with_a_flaw_behind() {
 }
 
 #[test]
-fn a_sequence_that_waited_for_too_long_is_refused_as_a_whole_and_gone() {
+fn a_sequence_that_waited_for_too_long_is_rejected_as_a_whole_and_gone() {
     let mut c = Conversation::new();
     c.send_special(true, false, &[1, 2, 3], &[None, TIMEOUT]).wait(TIMEOUT_MS);
     for id in ["0-0-0-0", "0-0-0-1", "0-0-0-2"] {
         fails(&mut c, id, EXPIRED);
         assert!(c.judged());
     }
-    c.send(false, false, &[4]).refuse("0-0-1-0").send(true, true, &[5]).answer("0-0-2-0", 5).assert(&[]);
+    c.send(false, false, &[4]).reject("0-0-1-0").send(true, true, &[5]).answer("0-0-2-0", 5).assert(&[]);
     // What was sent afterwards had no part in it.
     c.wait(1).send_special(true, false, &[1], &[]);
     fails(&mut c, "0-0-3-0", EXPIRED);
@@ -134,7 +134,7 @@ fn a_model_that_takes_one_element_may_say_that_first() {
 }
 
 #[test]
-fn refusals_name_the_id_as_it_was_sent() {
+fn rejections_name_the_id_as_it_was_sent() {
     let mut c = Conversation::with_ids_as(IdForm::NonAscii);
     c.send(true, true, &[1]).answer("0-0-0-0", 1).send(false, false, &[1, 1]);
     let right = START_ERROR.replace("sequence 5 ", "sequence séquence-№5 ");

@@ -75,7 +75,7 @@ fn what_is_cancelled_with_another_stream_is_answered_without_outputs() {
     let mut c = submitted_at_once();
     c.on(1).tell(EventKind::Cut(Cut::Cancelled)).on(0).receive("0-0-1-0", Ok(nothing()));
     assert_eq!(doubt(&c), Some(Doubt::Cancelled));
-    c.refuse("0-0-3-0").assert(&[]);
+    c.reject("0-0-3-0").assert(&[]);
     c.send(true, true, &[5]).answer("0-0-5-0", 5).assert(&[]);
     assert!(c.judged());
     // A call is answered with an error without a word.
@@ -103,7 +103,7 @@ fn a_sequence_may_be_restarted_over_another_stream() {
     }
     let mut c = Conversation::new();
     c.send(true, true, &[1, 2]).on(1).send(true, true, &[11, 12]);
-    c.on(0).answer("0-0-0-0", 1).answer("0-0-0-1", 13).on(1).answer("0-0-1-0", 11).refuse("0-0-1-1").assert(&[]);
+    c.on(0).answer("0-0-0-0", 1).answer("0-0-0-1", 13).on(1).answer("0-0-1-0", 11).reject("0-0-1-1").assert(&[]);
     assert!(c.judged());
 }
 
@@ -127,7 +127,7 @@ fn two_sequences_that_overlap_may_be_mixed_by_a_model_that_keeps_its_state_by_co
 }
 
 #[test]
-fn in_an_overlap_a_starts_own_sum_and_refusals_are_determined() {
+fn in_an_overlap_a_starts_own_sum_and_rejections_are_determined() {
     let mut c = Conversation::new();
     c.oracle.rules.mixes = true;
     c.send(true, true, &[1]).send(true, true, &[1000]).send(false, false, &[7]);

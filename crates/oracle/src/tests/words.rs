@@ -4,7 +4,7 @@ use super::*;
 use workload::sequence::Flaw;
 
 #[test]
-fn an_error_where_a_refusal_is_due_is_taken_for_it_and_nothing_else() {
+fn an_error_where_a_rejection_is_due_is_taken_for_it_and_nothing_else() {
     // Its sequence is over.
     let mut due = Conversation::in_other_words();
     due.send(true, true, &[1]).answer("0-0-0-0", 1).send(false, false, &[5]).receive("0-0-1-0", Err("no".into()));
@@ -23,7 +23,7 @@ fn an_error_where_a_refusal_is_due_is_taken_for_it_and_nothing_else() {
 }
 
 #[test]
-fn after_an_error_that_was_taken_for_a_refusal_nothing_was_executed() {
+fn after_an_error_that_was_taken_for_a_rejection_nothing_was_executed() {
     let mut c = Conversation::in_other_words();
     c.send(true, true, &[1]).answer("0-0-0-0", 1).send(false, false, &[5]).receive("0-0-1-0", Err("no".into()));
     c.send(false, false, &[7]).answer("0-0-2-0", 13);
@@ -31,7 +31,7 @@ fn after_an_error_that_was_taken_for_a_refusal_nothing_was_executed() {
 }
 
 #[test]
-fn a_flaw_is_refused_in_any_words_and_is_not_executed() {
+fn a_flaw_is_rejected_in_any_words_and_is_not_executed() {
     let flawed = Special::Flaw(Flaw::IdEmpty);
     let mut c = Conversation::in_other_words();
     c.send(true, false, &[1])

@@ -2,7 +2,7 @@
 
 use super::{
     json::{Json, write_all, write_double, write_text},
-    refusal::Refusal,
+    rejection::Rejection,
 };
 use crate::{
     number::Number,
@@ -13,16 +13,16 @@ use crate::{
 ///
 /// # Errors
 /// What is wrong, as the real server says it.
-pub(super) fn read(input: &str, datatype: &str, shape: &[i64], data: &Json) -> Result<Vec<u8>, Refusal> {
+pub(super) fn read(input: &str, datatype: &str, shape: &[i64], data: &Json) -> Result<Vec<u8>, Rejection> {
     let Some(datatype) = Datatype::named(datatype) else {
-        return Err(Refusal::bad_request(format!("invalid datatype for input {input}")));
+        return Err(Rejection::bad_request(format!("invalid datatype for input {input}")));
     };
     if !datatype.is_in_json() {
-        return Err(Refusal::bad_request(format!(
+        return Err(Rejection::bad_request(format!(
             "receiving {datatype} data via JSON is not supported. Please use the binary data format for input {input}"
         )));
     }
-    let cannot = |why| Refusal::internal(format!("Unable to parse 'data': {why}"));
+    let cannot = |why| Rejection::internal(format!("Unable to parse 'data': {why}"));
     data.as_array().map_err(cannot)?;
     // The real server reserves what the shape says, and dies of it where that is much; here it is counted first.
     let expected = shape.iter().try_fold(1_usize, |product, size| product.checked_mul(usize::try_from(*size).ok()?));
@@ -32,7 +32,7 @@ pub(super) fn read(input: &str, datatype: &str, shape: &[i64], data: &Json) -> R
     }
     let mut bytes = Vec::new();
     flatten(data, &mut |value| element(datatype, value, &mut bytes)).map_err(|why| match datatype {
-        Datatype::Bytes => Refusal::internal(format!("Unable to parse JSON bytes array: {why}")),
+        Datatype::Bytes => Rejection::internal(format!("Unable to parse JSON bytes array: {why}")),
         _ => cannot(why),
     })?;
     Ok(bytes)
@@ -73,13 +73,13 @@ fn element(datatype: Datatype, value: &Json, bytes: &mut Vec<u8>) -> Result<(), 
 ///
 /// # Errors
 /// Where the type is in no JSON, as the real server says it.
-pub(super) fn write(out: &mut Vec<u8>, datatype: &str, data: &[u8]) -> Result<(), Refusal> {
+pub(super) fn write(out: &mut Vec<u8>, datatype: &str, data: &[u8]) -> Result<(), Rejection> {
     // What has no known type is shown byte by byte.
     let datatype = Datatype::named(datatype).unwrap_or(Datatype::Uint8);
     if !datatype.is_in_json() {
         let text =
             format!("sending {datatype} data via JSON is not supported. Please use the binary data format for output");
-        return Err(Refusal::bad_request(text).said_as_text());
+        return Err(Rejection::bad_request(text).said_as_text());
     }
     out.push(b'[');
     match datatype.size() {
@@ -134,7 +134,7 @@ mod tests {
 
     /// As the real server said it.
     #[test]
-    fn wrong_data_is_refused() {
+    fn wrong_data_is_rejected() {
         const SIGNED: &str = "Unable to parse 'data': attempt to access JSON non-signed-integer as signed-integer";
         const UNSIGNED: &str =
             "Unable to parse 'data': attempt to access JSON non-unsigned-integer as unsigned-integer";
@@ -181,8 +181,8 @@ mod tests {
         assert_eq!(written("INT32", &[1, 0, 0, 0, 2, 0]), "[1]");
         assert_eq!(written("BYTES", &[1, 0, 0, 0, b'a', 9, 0, 0, 0, b'b']), r#"["a"]"#);
         assert_eq!(written("NONE", &[7]), "[7]");
-        let refusal = write(&mut Vec::new(), "FP16", &[0, 64]).expect_err("it is in no JSON");
+        let rejection = write(&mut Vec::new(), "FP16", &[0, 64]).expect_err("it is in no JSON");
         let text = "sending FP16 data via JSON is not supported. Please use the binary data format for output";
-        assert_eq!((refusal.status.as_u16(), refusal.text.as_str(), refusal.is_json), (400, text, false));
+        assert_eq!((rejection.status.as_u16(), rejection.text.as_str(), rejection.is_json), (400, text, false));
     }
 }

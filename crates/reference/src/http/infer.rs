@@ -10,9 +10,8 @@ use tonic::Code;
 use super::{
     BODY_BYTES_MAX, JSON, answered,
     compression::{Encoding, decompress},
-    read,
-    refusal::Refusal,
-    refused,
+    read, rejected,
+    rejection::Rejection,
     request::{Inference, raw, read as read_request},
     response,
     route::Model,
@@ -33,13 +32,13 @@ fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
 }
 
 /// Has a model execute a request.
-pub(super) async fn infer(service: &Service, model: Model, http: Request<Incoming>) -> Result<Answered, Refusal> {
+pub(super) async fn infer(service: &Service, model: Model, http: Request<Incoming>) -> Result<Answered, Rejection> {
     let (head, body) = http.into_parts();
     let found = service.repository.find(&model.name, &model.version);
-    let spec = found.map_err(|failure| Refusal::from(failure).said_as_text())?.spec();
+    let spec = found.map_err(|failure| Rejection::from(failure).said_as_text())?.spec();
     if spec.is_decoupled {
         let text = "HTTP end point doesn't support models with decoupled transaction policy";
-        return Err(Refusal::new(StatusCode::NOT_IMPLEMENTED, text).said_as_text());
+        return Err(Rejection::new(StatusCode::NOT_IMPLEMENTED, text).said_as_text());
     }
     let is_compressed = match Encoding::of_request(header(&head.headers, &CONTENT_ENCODING).unwrap_or_default()) {
         Ok(encoding) => encoding.is_some(),
@@ -56,8 +55,8 @@ pub(super) async fn infer(service: &Service, model: Model, http: Request<Incomin
     let response = service.infer(message, Gone::Ignored).await.map_err(|failure| {
         // What the model or its queue says comes another way than what is said at once.
         let comes_late = matches!(failure.code(), Code::Unavailable | Code::Internal | Code::Cancelled);
-        let refusal = Refusal::from(failure);
-        if comes_late { refusal.said_as_text() } else { refusal }
+        let rejection = Rejection::from(failure);
+        if comes_late { rejection.said_as_text() } else { rejection }
     })?;
     let mut body = response::write(&response, &binary)?;
     let encoding = Encoding::of_answer(header(&head.headers, &ACCEPT_ENCODING).unwrap_or_default());
@@ -77,27 +76,27 @@ pub(super) async fn infer(service: &Service, model: Model, http: Request<Incomin
 }
 
 fn unknown_encoding() -> Answered {
-    let refusal = Refusal::new(StatusCode::NOT_IMPLEMENTED, "Unsupported compression type").said_as_text();
-    let mut answered = refused(&refusal);
+    let rejection = Rejection::new(StatusCode::NOT_IMPLEMENTED, "Unsupported compression type").said_as_text();
+    let mut answered = rejected(&rejection);
     answered.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip, deflate"));
     answered
 }
 
-fn take_apart(body: &[u8]) -> Result<Vec<u8>, Refusal> {
+fn take_apart(body: &[u8]) -> Result<Vec<u8>, Rejection> {
     if body.is_empty() {
-        return Err(Refusal::bad_request("nothing to be decompressed").said_as_text());
+        return Err(Rejection::bad_request("nothing to be decompressed").said_as_text());
     }
     decompress(body, BODY_BYTES_MAX).ok_or_else(too_large)
 }
 
 /// Reads a body as the message that a gRPC client would have sent.
-fn inference(model: &Model, length: Option<&str>, body: &[u8], spec: &Spec) -> Result<Inference, Refusal> {
+fn inference(model: &Model, length: Option<&str>, body: &[u8], spec: &Spec) -> Result<Inference, Rejection> {
     let length = match length {
         None => body.len(),
         Some(text) => {
             usize::try_from(leading_number(text)).ok().filter(|length| *length <= body.len()).ok_or_else(|| {
                 let range = format!("inference header size should be in range (0, {}), got: {text}", body.len());
-                Refusal::bad_request(range).said_as_text()
+                Rejection::bad_request(range).said_as_text()
             })?
         }
     };
@@ -124,7 +123,7 @@ fn leading_number(text: &str) -> i32 {
 }
 
 #[cfg(any(test, feature = "testing"))]
-/// Reads a body as a request to a model, for fuzzing; none where it is refused.
+/// Reads a body as a request to a model, for fuzzing; none where it is rejected.
 pub(crate) fn request(
     model: &str,
     length: Option<&str>,

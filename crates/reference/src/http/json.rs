@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_deep_or_large_is_refused() {
+    fn what_is_deep_or_large_is_rejected() {
         for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
             let nested = |depth: usize| format!("{}1{}", open.repeat(depth), close.repeat(depth));
             assert!(Json::read(nested(DEPTH_MAX).as_bytes()).is_ok());

@@ -8,7 +8,7 @@ mod contents;
 mod infer;
 mod json;
 mod queries;
-mod refusal;
+mod rejection;
 mod request;
 mod response;
 mod route;
@@ -25,7 +25,7 @@ use prost::bytes::Bytes;
 
 #[cfg(any(test, feature = "testing"))]
 pub(super) use self::infer::request;
-use self::{refusal::Refusal, route::Route};
+use self::{rejection::Rejection, route::Route};
 use super::{grpc::Service, web::Answered};
 
 /// The largest body that is taken, compressed or not.
@@ -40,12 +40,12 @@ const TEXT: HeaderValue = HeaderValue::from_static("text/plain");
 pub(super) async fn answer(service: Service, request: Request<Incoming>) -> Result<Answered, Infallible> {
     let answered = match Route::of(request.method(), request.uri().path()) {
         Ok(route) => answer_route(&service, route, request).await,
-        Err(refusal) => Err(refusal),
+        Err(rejection) => Err(rejection),
     };
-    Ok(answered.unwrap_or_else(|refusal| refused(&refusal)))
+    Ok(answered.unwrap_or_else(|rejection| rejected(&rejection)))
 }
 
-async fn answer_route(service: &Service, route: Route, request: Request<Incoming>) -> Result<Answered, Refusal> {
+async fn answer_route(service: &Service, route: Route, request: Request<Incoming>) -> Result<Answered, Rejection> {
     let body = match route {
         Route::Live | Route::Ready => return Ok(answered(StatusCode::OK, TEXT, Vec::new())),
         Route::ModelReady(model) => {
@@ -70,12 +70,12 @@ fn answered(status: StatusCode, kind: HeaderValue, body: Vec<u8>) -> Answered {
     response
 }
 
-fn refused(refusal: &Refusal) -> Answered {
-    answered(refusal.status, if refusal.is_json { JSON } else { TEXT }, refusal.body())
+fn rejected(rejection: &Rejection) -> Answered {
+    answered(rejection.status, if rejection.is_json { JSON } else { TEXT }, rejection.body())
 }
 
 /// Reads a body to its end.
-async fn read<B>(body: B) -> Result<Bytes, Refusal>
+async fn read<B>(body: B) -> Result<Bytes, Rejection>
 where
     B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
 {
@@ -83,15 +83,15 @@ where
     match read {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-        Ok(Err(error)) => Err(Refusal::bad_request(format!("the body cannot be read: {error}"))),
+        Ok(Err(error)) => Err(Rejection::bad_request(format!("the body cannot be read: {error}"))),
         Err(_) => {
             let text = format!("the body did not come within {} s", BODY_LIMIT.as_secs());
-            Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, text))
+            Err(Rejection::new(StatusCode::REQUEST_TIMEOUT, text))
         }
     }
 }
 
-fn too_large() -> Refusal {
+fn too_large() -> Rejection {
     let text = format!("the body is larger than {BODY_BYTES_MAX} bytes");
-    Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, text)
+    Rejection::new(StatusCode::PAYLOAD_TOO_LARGE, text)
 }

@@ -8,7 +8,7 @@ use prost_reflect::{DescriptorPool, DynamicMessage, SerializeOptions};
 use serde::Serialize;
 use tonic::Request;
 
-use super::{json::Json, refusal::Refusal, route::Model};
+use super::{json::Json, rejection::Rejection, route::Model};
 use crate::grpc::Service;
 use wire::proto::{
     self, ModelConfigRequest, ModelMetadataRequest, ModelReadyRequest, ModelRepositoryParameter,
@@ -17,7 +17,7 @@ use wire::proto::{
     model_repository_parameter::ParameterChoice,
 };
 
-type Answer = Result<Vec<u8>, Refusal>;
+type Answer = Result<Vec<u8>, Rejection>;
 
 #[derive(Serialize)]
 struct Indexed {
@@ -36,7 +36,7 @@ fn message(name: &str, of: &impl Message) -> Answer {
         LazyLock::new(|| DescriptorPool::decode(proto::DESCRIPTORS).expect("the build made them"));
     let descriptor = POOL.get_message_by_name(&format!("inference.{name}")).expect("proto/ has it");
     let mut dynamic = DynamicMessage::new(descriptor);
-    let cannot = |error: String| Refusal::internal(format!("cannot write {name}: {error}"));
+    let cannot = |error: String| Rejection::internal(format!("cannot write {name}: {error}"));
     dynamic.transcode_from(of).map_err(|error| cannot(error.to_string()))?;
     let options =
         SerializeOptions::new().use_proto_field_name(true).stringify_64_bit_integers(false).skip_default_fields(false);
@@ -54,7 +54,7 @@ pub(super) async fn server_metadata(service: &Service) -> Answer {
 pub(super) async fn model_ready(service: &Service, Model { name, version }: Model) -> Answer {
     let told = service.model_ready(Request::new(ModelReadyRequest { name, version })).await;
     let is_ready = told.is_ok_and(|told| told.get_ref().ready);
-    let not_ready = || Refusal::bad_request("Model version not ready").said_as_text();
+    let not_ready = || Rejection::bad_request("Model version not ready").said_as_text();
     is_ready.then(Vec::new).ok_or_else(not_ready)
 }
 
@@ -74,17 +74,17 @@ pub(super) async fn statistics(service: &Service, Model { name, version }: Model
 }
 
 /// A body of JSON; none where there is nothing in it.
-fn read(body: &[u8]) -> Result<Option<Json>, Refusal> {
+fn read(body: &[u8]) -> Result<Option<Json>, Rejection> {
     if body.is_empty() {
         return Ok(None);
     }
     let read = Json::read(body).map(Some);
-    read.map_err(|problem| Refusal::internal(format!("failed to parse the request JSON buffer: {problem}")))
+    read.map_err(|problem| Rejection::internal(format!("failed to parse the request JSON buffer: {problem}")))
 }
 
 pub(super) async fn index(service: &Service, body: &[u8]) -> Answer {
     let ready = match read(body)?.as_ref().and_then(|json| json.get("ready")) {
-        Some(ready) => ready.as_bool().map_err(Refusal::internal)?,
+        Some(ready) => ready.as_bool().map_err(Rejection::internal)?,
         None => false,
     };
     let request = RepositoryIndexRequest { ready, ..RepositoryIndexRequest::default() };
@@ -101,17 +101,17 @@ pub(super) async fn index(service: &Service, body: &[u8]) -> Answer {
 pub(super) async fn load(service: &Service, model_name: String, body: &[u8]) -> Answer {
     let mut parameters = HashMap::new();
     if let Some(given) = read(body)?.as_ref().and_then(|json| json.get("parameters")) {
-        for (name, value) in given.as_members().map_err(Refusal::internal)? {
-            let text = value.as_text().map_err(Refusal::internal)?;
+        for (name, value) in given.as_members().map_err(Rejection::internal)? {
+            let text = value.as_text().map_err(Rejection::internal)?;
             if name != "config" && !name.starts_with("file:") {
-                return Err(Refusal::internal("unexpected error on creating Triton parameter"));
+                return Err(Rejection::internal("unexpected error on creating Triton parameter"));
             }
             let parameter_choice = Some(ParameterChoice::StringParam(text));
             parameters.insert(name.clone(), ModelRepositoryParameter { parameter_choice });
         }
         if !parameters.is_empty() && !parameters.contains_key("config") {
             let text = format!("failed to load '{model_name}', failed to poll from model repository");
-            return Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, text));
+            return Err(Rejection::new(StatusCode::INTERNAL_SERVER_ERROR, text));
         }
     }
     let request = RepositoryModelLoadRequest { model_name, parameters, ..RepositoryModelLoadRequest::default() };

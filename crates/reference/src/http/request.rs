@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{contents, json::Json, refusal::Refusal};
+use super::{contents, json::Json, rejection::Rejection};
 use crate::spec::Spec;
 use wire::proto::{
     InferParameter, ModelInferRequest,
@@ -31,27 +31,27 @@ impl Binary {
     }
 }
 
-fn unable(name: &str) -> impl Fn(&'static str) -> Refusal {
-    move |why| Refusal::internal(format!("Unable to parse '{name}': {why}"))
+fn unable(name: &str) -> impl Fn(&'static str) -> Rejection {
+    move |why| Rejection::internal(format!("Unable to parse '{name}': {why}"))
 }
 
 /// A member that has to be there.
-fn member<'a>(of: &'a Json, name: &str) -> Result<&'a Json, Refusal> {
+fn member<'a>(of: &'a Json, name: &str) -> Result<&'a Json, Rejection> {
     of.get(name).ok_or_else(|| {
-        Refusal::internal(format!("Unable to parse '{name}': attempt to access non-existing object member '{name}'"))
+        Rejection::internal(format!("Unable to parse '{name}': attempt to access non-existing object member '{name}'"))
     })
 }
 
 /// A text that has to be there.
-fn text_member(of: &Json, name: &str) -> Result<String, Refusal> {
+fn text_member(of: &Json, name: &str) -> Result<String, Rejection> {
     member(of, name)?.as_text().map_err(unable(name))
 }
 
-fn flag(name: &str, value: &Json) -> Result<bool, Refusal> {
+fn flag(name: &str, value: &Json) -> Result<bool, Rejection> {
     value.as_bool().map_err(unable(name))
 }
 
-fn unsigned(name: &str, value: &Json) -> Result<u64, Refusal> {
+fn unsigned(name: &str, value: &Json) -> Result<u64, Rejection> {
     value.as_unsigned().map_err(unable(name))
 }
 
@@ -59,9 +59,9 @@ fn unsigned(name: &str, value: &Json) -> Result<u64, Refusal> {
 ///
 /// # Errors
 /// What is wrong with it, as the real server says it.
-pub(super) fn read(model: &str, version: &str, header: &[u8], bytes: &[u8]) -> Result<Inference, Refusal> {
+pub(super) fn read(model: &str, version: &str, header: &[u8], bytes: &[u8]) -> Result<Inference, Rejection> {
     let json = Json::read(header)
-        .map_err(|problem| Refusal::internal(format!("failed to parse the request JSON buffer: {problem}")))?;
+        .map_err(|problem| Rejection::internal(format!("failed to parse the request JSON buffer: {problem}")))?;
     let mut message = ModelInferRequest {
         model_name: model.to_owned(),
         model_version: version.to_owned(),
@@ -74,7 +74,7 @@ pub(super) fn read(model: &str, version: &str, header: &[u8], bytes: &[u8]) -> R
     if let Some(parameters) = json.get("parameters") {
         let members = parameters
             .as_members()
-            .map_err(|why| Refusal::internal(format!("failed to get request params.: {why}")))?;
+            .map_err(|why| Rejection::internal(format!("failed to get request params.: {why}")))?;
         (message.parameters, binary.all) = parameters_of(members)?;
     }
     let mut unread = bytes;
@@ -84,7 +84,7 @@ pub(super) fn read(model: &str, version: &str, header: &[u8], bytes: &[u8]) -> R
         message.raw_input_contents.push(data);
     }
     if !unread.is_empty() {
-        return Err(Refusal::bad_request(format!("unexpected additional input data for model '{model}'")));
+        return Err(Rejection::bad_request(format!("unexpected additional input data for model '{model}'")));
     }
     if let Some(outputs) = json.get("outputs") {
         for output in outputs.as_array().map_err(unable("outputs"))? {
@@ -96,7 +96,7 @@ pub(super) fn read(model: &str, version: &str, header: &[u8], bytes: &[u8]) -> R
 }
 
 /// Reads parameters, and whether outputs are given as bytes.
-fn parameters_of(members: &[(String, Json)]) -> Result<(HashMap<String, InferParameter>, bool), Refusal> {
+fn parameters_of(members: &[(String, Json)]) -> Result<(HashMap<String, InferParameter>, bool), Rejection> {
     let mut parameters = HashMap::new();
     let mut binary = false;
     for (name, value) in members {
@@ -114,7 +114,7 @@ fn parameters_of(members: &[(String, Json)]) -> Result<(HashMap<String, InferPar
                 continue;
             }
             reserved if reserved.starts_with("triton_") => {
-                return Err(Refusal::bad_request(
+                return Err(Rejection::bad_request(
                     "parameter keys starting with 'triton_' are reserved for Triton usage and should not be specified.",
                 ));
             }
@@ -127,10 +127,10 @@ fn parameters_of(members: &[(String, Json)]) -> Result<(HashMap<String, InferPar
 }
 
 /// A parameter that the server has no meaning for.
-fn other_parameter(name: &str, value: &Json) -> Result<ParameterChoice, Refusal> {
+fn other_parameter(name: &str, value: &Json) -> Result<ParameterChoice, Rejection> {
     let wrong_type = |_| {
         let text = format!("parameter '{name}' has invalid type. It should be either 'int', 'bool', or 'string'.");
-        Refusal::bad_request(text)
+        Rejection::bad_request(text)
     };
     Ok(match value {
         Json::Bool(value) => ParameterChoice::BoolParam(*value),
@@ -142,11 +142,11 @@ fn other_parameter(name: &str, value: &Json) -> Result<ParameterChoice, Refusal>
     })
 }
 
-fn no_region(region: &Json) -> Refusal {
+fn no_region(region: &Json) -> Rejection {
     // No region can be registered with this server, so none is ever found.
     match region.as_text() {
         Ok(region) => {
-            Refusal::new(hyper::StatusCode::NOT_FOUND, format!("Unable to find shared memory region: '{region}'"))
+            Rejection::new(hyper::StatusCode::NOT_FOUND, format!("Unable to find shared memory region: '{region}'"))
         }
         Err(why) => unable("shared_memory_region")(why),
     }
@@ -159,7 +159,7 @@ enum Data<'a> {
     Region(&'a Json),
 }
 
-fn data_of(input: &Json) -> Result<Data<'_>, Refusal> {
+fn data_of(input: &Json) -> Result<Data<'_>, Rejection> {
     let parameter = |name| input.get("parameters").and_then(|parameters| parameters.get(name));
     let given = [
         ("'data'", input.get("data").map(Data::Json)),
@@ -172,12 +172,12 @@ fn data_of(input: &Json) -> Result<Data<'_>, Refusal> {
         1 => return Ok(given.remove(0).1),
         _ => format!("set {}", given.iter().map(|(kind, _)| *kind).collect::<Vec<_>>().join(" ")),
     };
-    Err(Refusal::bad_request(format!(
+    Err(Rejection::bad_request(format!(
         "Input must set only one of the following fields: 'data', 'binary_data_size' in 'parameters', 'shared_memory_region' in 'parameters'. But {which}"
     )))
 }
 
-fn read_input(model: &str, input: &Json, unread: &mut &[u8]) -> Result<(InferInputTensor, Vec<u8>), Refusal> {
+fn read_input(model: &str, input: &Json, unread: &mut &[u8]) -> Result<(InferInputTensor, Vec<u8>), Rejection> {
     let data = data_of(input)?;
     let name = text_member(input, "name")?;
     let datatype = text_member(input, "datatype")?;
@@ -193,11 +193,11 @@ fn read_input(model: &str, input: &Json, unread: &mut &[u8]) -> Result<(InferInp
 }
 
 /// Takes an input's bytes from those that stand behind the JSON.
-fn take(model: &str, input: &str, size: u64, unread: &mut &[u8]) -> Result<Vec<u8>, Refusal> {
+fn take(model: &str, input: &str, size: u64, unread: &mut &[u8]) -> Result<Vec<u8>, Rejection> {
     let parts = usize::try_from(size).ok().and_then(|size| unread.split_at_checked(size));
     let Some((bytes, rest)) = parts else {
         let missing = size - unread.len() as u64;
-        return Err(Refusal::bad_request(format!(
+        return Err(Rejection::bad_request(format!(
             "unexpected size for input '{input}', expecting {missing} additional bytes for model '{model}'"
         )));
     };
@@ -205,7 +205,7 @@ fn take(model: &str, input: &str, size: u64, unread: &mut &[u8]) -> Result<Vec<u
     Ok(bytes.to_vec())
 }
 
-fn read_output(output: &Json, binary: &mut Binary) -> Result<InferRequestedOutputTensor, Refusal> {
+fn read_output(output: &Json, binary: &mut Binary) -> Result<InferRequestedOutputTensor, Rejection> {
     let name = text_member(output, "name")?;
     let parameter = |name| output.get("parameters").and_then(|parameters| parameters.get(name));
     let mut parameters = HashMap::new();
@@ -213,7 +213,7 @@ fn read_output(output: &Json, binary: &mut Binary) -> Result<InferRequestedOutpu
         return Err(no_region(region));
     }
     if let Some(classes) = parameter("classification") {
-        let cannot = |why| Refusal::internal(format!("Unable to set 'classification': {why}"));
+        let cannot = |why| Rejection::internal(format!("Unable to set 'classification': {why}"));
         let classes = classes.as_unsigned().map_err(cannot)?;
         if classes > 0 {
             let choice = ParameterChoice::Int64Param(i64::try_from(classes).unwrap_or(i64::MAX));
@@ -230,14 +230,14 @@ fn read_output(output: &Json, binary: &mut Binary) -> Result<InferRequestedOutpu
 ///
 /// # Errors
 /// Why they cannot be that.
-pub(super) fn raw(model: &str, version: &str, bytes: &[u8], spec: &Spec) -> Result<Inference, Refusal> {
+pub(super) fn raw(model: &str, version: &str, bytes: &[u8], spec: &Spec) -> Result<Inference, Rejection> {
     let [input] = &*spec.inputs else {
-        return Err(Refusal::bad_request(format!(
+        return Err(Rejection::bad_request(format!(
             "a request of bytes alone is for models with one input, not '{model}'"
         )));
     };
     let Some(width) = input.datatype.size() else {
-        return Err(Refusal::bad_request(format!(
+        return Err(Rejection::bad_request(format!(
             "[request id: <id_unknown>] For BYTE datatype raw input '{}', the model must have input shape [1]",
             input.name
         )));
@@ -253,7 +253,7 @@ pub(super) fn raw(model: &str, version: &str, bytes: &[u8], spec: &Spec) -> Resu
         expected = expected.saturating_mul(count);
     }
     if expected != bytes.len() {
-        return Err(Refusal::bad_request(format!(
+        return Err(Rejection::bad_request(format!(
             "[request id: <id_unknown>] input byte size mismatch for input 'raw_input' for model '{model}'. Expected {expected}, got {}",
             bytes.len()
         )));

@@ -3,7 +3,7 @@
 use super::{
     contents,
     json::{write_all, write_double, write_text},
-    refusal::Refusal,
+    rejection::Rejection,
     request::Binary,
 };
 use wire::proto::{InferParameter, ModelInferResponse, infer_parameter::ParameterChoice};
@@ -20,7 +20,7 @@ pub(super) struct Body {
 ///
 /// # Errors
 /// Where it has what is in no JSON.
-pub(super) fn write(response: &ModelInferResponse, binary: &Binary) -> Result<Body, Refusal> {
+pub(super) fn write(response: &ModelInferResponse, binary: &Binary) -> Result<Body, Rejection> {
     let mut out = b"{".to_vec();
     if !response.id.is_empty() {
         write_member(&mut out, "id", &response.id);
@@ -39,7 +39,7 @@ pub(super) fn write(response: &ModelInferResponse, binary: &Binary) -> Result<Bo
     out.extend(b",\"outputs\":[");
     let mut behind: Vec<u8> = Vec::new();
     let mut has_binary = false;
-    let mut refusal = None;
+    let mut rejection = None;
     let mut data = response.raw_output_contents.iter();
     write_all(&mut out, &response.outputs, |out, output| {
         out.push(b'{');
@@ -56,14 +56,14 @@ pub(super) fn write(response: &ModelInferResponse, binary: &Binary) -> Result<Bo
             out.extend(format!(",\"parameters\":{{\"binary_data_size\":{}}}", data.len()).into_bytes());
         } else {
             out.extend(b",\"data\":");
-            refusal = contents::write(out, &output.datatype, data).err().or(refusal.take());
+            rejection = contents::write(out, &output.datatype, data).err().or(rejection.take());
         }
         out.push(b'}');
     });
     out.extend(b"]}");
     let json = has_binary.then_some(out.len());
     out.extend(behind);
-    refusal.map_or(Ok(Body { bytes: out, json }), Err)
+    rejection.map_or(Ok(Body { bytes: out, json }), Err)
 }
 
 fn write_member(out: &mut Vec<u8>, name: &str, value: &str) {

@@ -2,7 +2,7 @@
 
 use hyper::Method;
 
-use super::refusal::Refusal;
+use super::rejection::Rejection;
 
 /// A model, and its version where the path has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,15 +33,15 @@ impl Route {
     ///
     /// # Errors
     /// There is no such path, or it takes other methods.
-    pub(super) fn of(method: &Method, path: &str) -> Result<Self, Refusal> {
+    pub(super) fn of(method: &Method, path: &str) -> Result<Self, Rejection> {
         let parts: Vec<_> = path.split('/').collect();
-        let route = Self::of_parts(&parts).ok_or_else(Refusal::not_found)?;
+        let route = Self::of_parts(&parts).ok_or_else(Rejection::not_found)?;
         if *method == route.method() {
             return Ok(route);
         }
-        let refusal = Refusal::method_not_allowed();
+        let rejection = Rejection::method_not_allowed();
         let says_json = !matches!(route, Self::Live | Self::Ready | Self::ModelReady(_) | Self::Infer(_));
-        Err(if says_json { refusal } else { refusal.said_as_text() })
+        Err(if says_json { rejection } else { rejection.said_as_text() })
     }
 
     fn of_parts(parts: &[&str]) -> Option<Self> {
@@ -122,7 +122,7 @@ mod tests {
 
     /// As the real server said it.
     #[test]
-    fn other_paths_and_methods_are_refused() {
+    fn other_paths_and_methods_are_rejected() {
         for path in [
             "/",
             "/v3",
@@ -142,7 +142,7 @@ mod tests {
             "/v2/repository/models/m/other",
             "/metrics",
         ] {
-            assert_eq!(Route::of(&Method::GET, path), Err(Refusal::not_found()), "{path}");
+            assert_eq!(Route::of(&Method::GET, path), Err(Rejection::not_found()), "{path}");
         }
         for (method, path, is_json) in [
             ("POST", "/v2", true),
@@ -156,8 +156,8 @@ mod tests {
             ("GET", "/v2/repository/index", true),
             ("GET", "/v2/repository/models/m/load", true),
         ] {
-            let refusal = Route::of(&method.parse().expect("a method"), path).expect_err("another method");
-            assert_eq!((refusal.text.as_str(), refusal.is_json), ("Method Not Allowed", is_json), "{path}");
+            let rejection = Route::of(&method.parse().expect("a method"), path).expect_err("another method");
+            assert_eq!((rejection.text.as_str(), rejection.is_json), ("Method Not Allowed", is_json), "{path}");
         }
     }
 }

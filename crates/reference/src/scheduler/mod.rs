@@ -123,7 +123,7 @@ impl<T> Request<T> {
 
 /// Why a request is not accepted, or not executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum Rejection {
     /// More than one request in it.
     BatchSize,
     /// It has no correlation ID.
@@ -144,7 +144,7 @@ pub(crate) enum Event<T> {
     /// Execute a batch; [`Scheduler::finished`] when it is done. An instance executes one at a time.
     Execute { instance: u32, batch: Batch<T> },
     /// Tell the client that its request is not executed.
-    Refuse(Refusal, Request<T>),
+    Reject(Rejection, Request<T>),
 }
 
 /// What is executed together, in the order in which the model sees it.
@@ -176,7 +176,7 @@ fn cancel_lane<T>(lane: &mut Lane<T>, out: &mut Vec<Event<T>>) -> Option<Sequenc
         _ => return None,
     };
     out.extend(lane.drain(..).filter_map(|item| match item {
-        Item::Step(step) => Some(Event::Refuse(Refusal::Cancelled, step)),
+        Item::Step(step) => Some(Event::Reject(Rejection::Cancelled, step)),
         Item::Release => None,
     }));
     Some(id)
@@ -211,14 +211,14 @@ impl<T> Scheduler<T> {
     }
 
     /// Takes a request in. What follows from it comes out of the next [`Self::advance`].
-    /// One that is refused at once is in no statistics.
-    pub(crate) fn enqueue(&mut self, mut request: Request<T>, now: Moment) -> Result<(), Refusal> {
-        if let Some(refusal) = self.refusal(&request) {
-            if refusal == Refusal::BatchSize {
-                let reaped = self.seats.refused(&request);
+    /// One that is rejected at once is in no statistics.
+    pub(crate) fn enqueue(&mut self, mut request: Request<T>, now: Moment) -> Result<(), Rejection> {
+        if let Some(rejection) = self.rejection(&request) {
+            if rejection == Rejection::BatchSize {
+                let reaped = self.seats.rejected(&request);
                 self.release_reaped(reaped);
             }
-            return Err(refusal);
+            return Err(rejection);
         }
         request.arrived = now;
         request.goes_on = request.end && self.faults.happens(Fault::LoseEnd);
@@ -231,23 +231,23 @@ impl<T> Scheduler<T> {
         Ok(())
     }
 
-    fn refusal(&self, request: &Request<T>) -> Option<Refusal> {
+    fn rejection(&self, request: &Request<T>) -> Option<Rejection> {
         if request.batch_size > 1 && !self.faults.happens(Fault::AcceptBatch) {
-            Some(Refusal::BatchSize)
+            Some(Rejection::BatchSize)
         } else if request.id.is_none() {
-            Some(Refusal::NoCorrelationId)
+            Some(Rejection::NoCorrelationId)
         } else if self.stopping && request.start {
-            Some(Refusal::Stopping)
+            Some(Rejection::Stopping)
         } else if request.start {
-            self.faults.happens(Fault::RefuseStart).then_some(Refusal::NoStart)
+            self.faults.happens(Fault::RejectStart).then_some(Rejection::NoStart)
         } else if self.is_live(&request.id) {
-            self.faults.happens(Fault::RefuseMidSequence).then_some(Refusal::NoStart)
+            self.faults.happens(Fault::RejectMidSequence).then_some(Rejection::NoStart)
         } else {
-            (!self.faults.happens(Fault::AcceptNoStart)).then_some(Refusal::NoStart)
+            (!self.faults.happens(Fault::AcceptNoStart)).then_some(Rejection::NoStart)
         }
     }
 
-    /// Does what is due: reaps idle sequences, refuses what waited too long, and hands out batches.
+    /// Does what is due: reaps idle sequences, rejects what waited too long, and hands out batches.
     pub(crate) fn advance(&mut self, now: Moment, out: &mut Vec<Event<T>>) {
         if self.stuck {
             return;
@@ -324,7 +324,7 @@ impl<T> Scheduler<T> {
         all
     }
 
-    /// Refuses every START from now on.
+    /// Rejects every START from now on.
     pub(crate) fn stop(&mut self) {
         self.stopping = true;
     }

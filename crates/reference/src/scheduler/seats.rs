@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Event, Item, Lane, Moment, Refusal, Request};
+use super::{Event, Item, Lane, Moment, Rejection, Request};
 use crate::{
     fault::{Fault, Faults},
     request::SequenceId,
@@ -345,18 +345,18 @@ impl<T> Seats<T> {
         reaped
     }
 
-    /// A step was refused: as a fault its sequence, if it has a slot, is forgotten; the slot has to be released.
-    pub(super) fn refused(&mut self, step: &Request<T>) -> Option<Reaped> {
+    /// A step was rejected: as a fault its sequence, if it has a slot, is forgotten; the slot has to be released.
+    pub(super) fn rejected(&mut self, step: &Request<T>) -> Option<Reaped> {
         let Some(Live { place: Place::Seat(seat), .. }) = self.live.get(&step.id) else { return None };
         let seat = *seat;
-        let ends = !step.start && self.faults.happens(Fault::RefusalEndsSequence);
+        let ends = !step.start && self.faults.happens(Fault::RejectionEndsSequence);
         ends.then(|| {
             self.forget(&step.id);
             Reaped::Seat(seat)
         })
     }
 
-    /// Refuses the waiting sequences of which a time limit has passed.
+    /// Rejects the waiting sequences of which a time limit has passed.
     pub(super) fn expire(&mut self, now: Moment, out: &mut Vec<Event<T>>) {
         while let Some((_, number)) = self.limits.first().copied().filter(|(limit, _)| *limit <= now) {
             if self.faults.happens(Fault::IgnoreTimeout) {
@@ -364,7 +364,7 @@ impl<T> Seats<T> {
                 continue;
             }
             let expired = self.remove_waiting(number);
-            out.extend(expired.map(|request| Event::Refuse(Refusal::Expired, request)));
+            out.extend(expired.map(|request| Event::Reject(Rejection::Expired, request)));
         }
     }
 
@@ -388,7 +388,7 @@ impl<T> Seats<T> {
 
     /// What was cancelled in the backlog since it was asked last.
     pub(super) fn take_cancelled(&mut self, out: &mut Vec<Event<T>>) {
-        out.extend(self.cancelled.drain(..).map(|request| Event::Refuse(Refusal::Cancelled, request)));
+        out.extend(self.cancelled.drain(..).map(|request| Event::Reject(Rejection::Cancelled, request)));
     }
 
     fn remove_waiting(&mut self, number: u64) -> impl Iterator<Item = Request<T>> + use<T> {

@@ -137,7 +137,7 @@ fn serve(spec: &Arc<Spec>) {
         let mut events = Vec::new();
         scheduler.advance(now, &mut events);
         for event in events {
-            let Event::Execute { instance, batch } = event else { panic!("a request is refused") };
+            let Event::Execute { instance, batch } = event else { panic!("a request is rejected") };
             let requests = batch.iter().filter(|row| row.request.is_some()).count();
             let new = || execution::Instance::new(0, Arc::clone(spec), Arc::clone(&faults));
             let executed = instances.entry(instance).or_insert_with(new).execute(batch);
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_whose_product_does_not_fit_are_refused() {
+    fn sizes_whose_product_does_not_fit_are_rejected() {
         assert_eq!((takers(&[1, 1], 4), takers(&[1], 4), takers(&[2, 3], 24)), (23, 6, 17));
         for shape in [&[1, 1 << 62][..], &[1 << 62], &[1, 1 << 32, 1 << 32], &[1, i64::MAX, i64::MAX], &[i64::MIN]] {
             assert_eq!((takers(shape, 0), takers(shape, 4)), (0, 0), "{shape:?}");
@@ -255,15 +255,15 @@ mod tests {
         whole.extend(parameters.into_iter().flat_map(|parameter| part(parameter).encode_to_vec()));
         assert_eq!(request(&whole), 23);
         let mut random = Seed(42).generator(0);
-        let (mut taken, mut refused) = (0, 0);
+        let (mut taken, mut rejected) = (0, 0);
         for _ in 0..5000 {
             let mut bytes = whole.clone();
             for _ in 0..random.random_range(1..4) {
                 mutate(&mut bytes, &mut random);
             }
-            *(if request(&bytes) > 0 { &mut taken } else { &mut refused }) += 1;
+            *(if request(&bytes) > 0 { &mut taken } else { &mut rejected }) += 1;
         }
-        assert!(taken > 200 && refused > 2000, "{taken} {refused}");
+        assert!(taken > 200 && rejected > 2000, "{taken} {rejected}");
     }
 
     #[test]
@@ -274,17 +274,17 @@ mod tests {
         // `http_bytes` try other bodies.
         let bodies = rounds(800, 5000);
         let mut random = Seed(43).generator(0);
-        let (mut taken, mut refused) = (0, 0);
+        let (mut taken, mut rejected) = (0, 0);
         for _ in 0..bodies {
             let mut bytes = JSON.to_vec();
             for _ in 0..random.random_range(1..3) {
                 mutate(&mut bytes, &mut random);
             }
-            *(if http_body(None, &bytes) > 0 { &mut taken } else { &mut refused }) += 1;
+            *(if http_body(None, &bytes) > 0 { &mut taken } else { &mut rejected }) += 1;
             let length = random.random_range(-2..300).to_string();
             let _ = http_body(Some(&length), &bytes);
         }
-        assert!(taken > bodies / 25 && refused > bodies * 2 / 5, "{taken} {refused}");
+        assert!(taken > bodies / 25 && rejected > bodies * 2 / 5, "{taken} {rejected}");
     }
 
     /// A configuration with this in its `sequence_batching`, and this besides.
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_model_cannot_have_is_refused() {
+    fn what_a_model_cannot_have_is_rejected() {
         let oldest = |with: &str| json(&format!(r#""oldest": {{{with}}}"#), "");
         let direct = |with: &str| json(&format!(r#""direct": {{{with}}}"#), "");
         let state = |dims: &str| {
@@ -343,13 +343,13 @@ mod tests {
             parameters { key: "k" value: { string_value: 'v' "w" } } "#;
         assert!(pbtxt(text));
         let mut random = Seed(43).generator(0);
-        let (mut taken, mut refused) = (0, 0);
+        let (mut taken, mut rejected) = (0, 0);
         for _ in 0..1000 {
             let mut bytes = text.as_bytes().to_vec();
             mutate(&mut bytes, &mut random);
-            *(if pbtxt(&String::from_utf8_lossy(&bytes)) { &mut taken } else { &mut refused }) += 1;
+            *(if pbtxt(&String::from_utf8_lossy(&bytes)) { &mut taken } else { &mut rejected }) += 1;
         }
-        assert!(taken > 50 && refused > 200, "{taken} {refused}");
+        assert!(taken > 50 && rejected > 200, "{taken} {rejected}");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::{
     execution::{Instance, Ticket, Wants},
     fault::Faults,
     request::SequenceId,
-    scheduler::{Batch, Event, Moment, Refusal, Request, Scheduler},
+    scheduler::{Batch, Event, Moment, Rejection, Request, Scheduler},
     spec::{Files, Spec},
     tensor::Tensor,
 };
@@ -57,11 +57,11 @@ pub struct Submitted {
 pub enum Answer {
     /// The sum, and the elements of what the model saw.
     Sum(i32, [u8; SEEN_BYTES]),
-    /// Refused for want of START.
+    /// Rejected for want of START.
     NoStart,
-    /// Refused for its batch size.
+    /// Rejected for its batch size.
     Flawed,
-    /// Refused because its sequence waited for too long.
+    /// Rejected because its sequence waited for too long.
     Expired,
     /// Neither outputs nor an error text.
     Cancelled,
@@ -81,7 +81,7 @@ impl Simulated {
         }
     }
 
-    /// Takes a step in; its answer where it is refused. Its sequence's idle limit begins `lag` late.
+    /// Takes a step in; its answer where it is rejected. Its sequence's idle limit begins `lag` late.
     pub fn submit(&mut self, step: Submitted, now: Moment, lag: Duration) -> Option<Answer> {
         let request = Request {
             id: SequenceId::Number(step.id),
@@ -100,10 +100,10 @@ impl Simulated {
                 reply: step.name,
             },
         };
-        let refused = self.scheduler.enqueue(request, now + lag).err()?;
-        Some(match refused {
-            Refusal::NoStart => Answer::NoStart,
-            Refusal::BatchSize => Answer::Flawed,
+        let rejected = self.scheduler.enqueue(request, now + lag).err()?;
+        Some(match rejected {
+            Rejection::NoStart => Answer::NoStart,
+            Rejection::BatchSize => Answer::Flawed,
             other => unreachable!("{other:?} was given no cause for"),
         })
     }
@@ -125,8 +125,8 @@ impl Simulated {
         for event in events {
             match event {
                 Event::Execute { instance, batch } => _ = self.executing.insert((now + takes(), instance), batch),
-                Event::Refuse(refusal, request) => {
-                    let answer = if refusal == Refusal::Expired { Answer::Expired } else { Answer::Cancelled };
+                Event::Reject(rejection, request) => {
+                    let answer = if rejection == Rejection::Expired { Answer::Expired } else { Answer::Cancelled };
                     answers.push((request.payload.reply, answer));
                 }
             }

@@ -161,7 +161,7 @@ impl Access {
     /// Why a call that failed was not answered, where TLS has to do with it.
     pub(super) fn explain(&self, error: CallError) -> CallError {
         let is_of_the_connection = matches!(error, CallError::Unreachable(_) | CallError::NotThisProtocol(_));
-        let missing = self.0.tls.as_ref().and_then(Tls::refused_caller).filter(|_| is_of_the_connection);
+        let missing = self.0.tls.as_ref().and_then(Tls::rejected_caller).filter(|_| is_of_the_connection);
         missing.map_or(error, CallError::NotSecured)
     }
 }

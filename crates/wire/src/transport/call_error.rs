@@ -22,8 +22,8 @@ pub enum CallError {
     /// The server does not have this call.
     Unimplemented,
     /// The server said no.
-    Refused(String),
-    /// The answer is larger than so many bytes.
+    Rejected(String),
+    /// The response is larger than so many bytes.
     TooLarge(usize),
     /// No endpoint of the server speaks this.
     NoEndpoint(&'static str),
@@ -37,7 +37,7 @@ impl CallError {
             Self::NotSecured(text) => Self::NotSecured(put(text)),
             Self::Restricted(text) => Self::Restricted(put(text)),
             Self::NotThisProtocol(text) => Self::NotThisProtocol(put(text)),
-            Self::Refused(text) => Self::Refused(put(text)),
+            Self::Rejected(text) => Self::Rejected(put(text)),
             other @ (Self::TimedOut(_) | Self::Unimplemented | Self::TooLarge(_) | Self::NoEndpoint(_)) => other,
         }
     }
@@ -56,14 +56,14 @@ impl From<&Status> for CallError {
             // Triton has this code, too, for what it does not do: "explicit model load / unload is not allowed". A proxy that
             // stands before a server that is gone says "upstream request timeout", which is about no call.
             (Code::Unavailable, false) if is_about_the_call(status) && !text.contains("upstream") => {
-                Self::Refused(text)
+                Self::Rejected(text)
             }
             (Code::Unavailable, _) => Self::Unreachable(text),
             (_, true) => Self::NotThisProtocol(format!("gRPC ({text})")),
             // Which is said of a call, too, whose compression a server does not have.
-            (Code::Unimplemented, false) if text.to_lowercase().contains("compress") => Self::Refused(text),
+            (Code::Unimplemented, false) if text.to_lowercase().contains("compress") => Self::Rejected(text),
             (Code::Unimplemented, false) => Self::Unimplemented,
-            (_, false) => Self::Refused(text),
+            (_, false) => Self::Rejected(text),
         }
     }
 }
@@ -124,7 +124,7 @@ pub(super) fn reasons(error: &(dyn Error + 'static)) -> String {
 }
 
 pub(super) fn too_large(f: &mut fmt::Formatter<'_>, most: usize) -> fmt::Result {
-    write!(f, "the answer is larger than {most} bytes (target.message_bytes_max)")
+    write!(f, "the response is larger than {most} bytes (target.message_bytes_max)")
 }
 
 impl fmt::Display for CallError {
@@ -133,7 +133,7 @@ impl fmt::Display for CallError {
             Self::Unreachable(why) => {
                 write!(f, "no connection: {why}; is a server running there, and is this its port?")
             }
-            Self::TimedOut(limit) => write!(f, "no answer within {} ms", limit.as_millis()),
+            Self::TimedOut(limit) => write!(f, "no response within {} ms", limit.as_millis()),
             Self::NotSecured(why) => write!(f, "the connection cannot be secured: {why}"),
             Self::Restricted(why) => {
                 write!(f, "the server lets only some in: {why}; give the header that it wants with -H 'NAME: VALUE'")
@@ -142,7 +142,7 @@ impl fmt::Display for CallError {
                 write!(f, "what answers does not speak the inference protocol over {why}")
             }
             Self::Unimplemented => f.write_str("the server does not have this call"),
-            Self::Refused(why) => write!(f, "the server said: {why}"),
+            Self::Rejected(why) => write!(f, "the server said: {why}"),
             Self::TooLarge(most) => too_large(f, *most),
             Self::NoEndpoint(what) => write!(f, "there is no endpoint for {what}"),
         }
@@ -163,15 +163,15 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_refuses_a_call_is_there() {
+    fn a_server_that_rejects_a_call_is_there() {
         let of = |status| CallError::from(&status);
         let text = "explicit model load / unload is not allowed if polling is enabled";
-        assert_eq!(of(Status::unavailable(text)), CallError::Refused(text.to_owned()));
+        assert_eq!(of(Status::unavailable(text)), CallError::Rejected(text.to_owned()));
         for text in ["enter idle", "connection refused", "upstream request timeout", ""] {
             assert!(matches!(of(Status::unavailable(text)), CallError::Unreachable(_)), "{text}");
         }
         let of_the_library = Status::from_error("no request could be sent".into());
-        assert!(!matches!(of(of_the_library), CallError::Refused(_)));
+        assert!(!matches!(of(of_the_library), CallError::Rejected(_)));
         let restricted = "This protocol is restricted, expecting header 'triton-grpc-protocol-key'";
         assert!(matches!(of(Status::unavailable(restricted)), CallError::Restricted(_)));
     }

@@ -95,7 +95,7 @@ impl Client {
         let deadline = tokio::time::Instant::now() + self.limit;
         loop {
             match self.server_live().await {
-                Ok(_) | Err(CallError::Unimplemented | CallError::Refused(_) | CallError::Restricted(_)) => {
+                Ok(_) | Err(CallError::Unimplemented | CallError::Rejected(_) | CallError::Restricted(_)) => {
                     return Ok(());
                 }
                 Err(error) if tokio::time::Instant::now() + RETRY_AFTER >= deadline => return Err(error),
@@ -210,7 +210,7 @@ impl Client {
         let called: Result<ModelInferResponse, _> =
             self.call(conduit, "ModelInfer", ModelInferRequest::default()).await;
         match called {
-            Ok(_) | Err(CallError::Refused(_)) => Ok(()),
+            Ok(_) | Err(CallError::Rejected(_)) => Ok(()),
             Err(error) => Err(error),
         }
     }
@@ -272,7 +272,7 @@ impl Client {
     /// # Errors
     /// When the call fails; only a server that is told to, as by `--model-control-mode=explicit`, loads models when it is asked.
     pub async fn load(&self, model: &str, configuration: &Configuration) -> Result<(), CallError> {
-        let json = configuration.to_json().map_err(CallError::Refused)?;
+        let json = configuration.to_json().map_err(CallError::Rejected)?;
         self.load_with(model, Some(json)).await
     }
 
@@ -321,12 +321,12 @@ impl Client {
         let config = match &self.over {
             Over::Http(rest) => {
                 let json = self.limited(rest.configuration(model)).await?;
-                config_of(&json).map_err(CallError::Refused)?
+                config_of(&json).map_err(CallError::Rejected)?
             }
             Over::Grpc(conduit) => {
                 let request = ModelConfigRequest { name: model.to_owned(), ..Default::default() };
                 let ModelConfigResponse { config } = self.call(conduit, "ModelConfig", request).await?;
-                config.ok_or_else(|| CallError::Refused("the answer holds no configuration".to_owned()))?
+                config.ok_or_else(|| CallError::Rejected("the answer holds no configuration".to_owned()))?
             }
         };
         Ok(Configuration(config))

@@ -84,7 +84,7 @@ impl Conduit {
     pub(super) async fn infer(self, template: RequestTemplate, step: Step) -> Message {
         match self.call("ModelInfer", step, StepCodec::of_calls(template)).await {
             (Ok(piece), _) => Message::Received(piece.received),
-            (Err(status), began) => began.lapsed(&status).unwrap_or_else(|| refusal(&step, &status)),
+            (Err(status), began) => began.lapsed(&status).unwrap_or_else(|| rejection(&step, &status)),
         }
     }
 
@@ -124,7 +124,7 @@ impl Conduit {
 }
 
 /// An error that a call ended with, which has the server's word or the library's.
-fn refusal(step: &Step, status: &Status) -> Message {
+fn rejection(step: &Step, status: &Status) -> Message {
     if !is_from_the_server(status) {
         return Message::Broken(describe(status));
     }

@@ -80,16 +80,16 @@ fn is_of_the_servers_connection(status: &Status) -> bool {
 }
 
 /// Whether the server has certainly not processed a stream or call that failed with this status. Either it never left the client, or its
-/// number is above the last one of the GOAWAY (RFC 9113, 6.8), or the server refused it unread (RFC 9113, 8.7).
+/// number is above the last one of the GOAWAY (RFC 9113, 6.8), or the server rejected it unread (RFC 9113, 8.7).
 pub(super) fn is_unprocessed(status: &Status) -> bool {
     for cause in chain(status).skip(1) {
         if cause.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_canceled) {
             return true;
         }
         if let Some(error) = cause.downcast_ref::<h2::Error>() {
-            let refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
+            let rejected = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
             let above_the_last = error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR);
-            return error.is_remote() && (refused || above_the_last);
+            return error.is_remote() && (rejected || above_the_last);
         }
     }
     false
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_refused_unread_is_tried_again_and_nothing_else() {
+    fn what_was_rejected_unread_is_tried_again_and_nothing_else() {
         let of = |error: h2::Error| is_unprocessed(&Status::from_error(Box::new(error)));
         // Errors of h2 that came from the other end cannot be made by hand; the tests of whole runs have them.
         assert!(!of(h2::Reason::REFUSED_STREAM.into()), "it is the client's own");

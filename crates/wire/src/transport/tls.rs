@@ -113,7 +113,7 @@ impl Tls {
     }
 
     /// Why nobody is let in, where a server asked for the client's certificate and answered no call yet.
-    pub(super) fn refused_caller(&self) -> Option<String> {
+    pub(super) fn rejected_caller(&self) -> Option<String> {
         let Caller { own, was_asked, was_let_in } = &*self.caller;
         if !was_asked.load(Relaxed) || was_let_in.load(Relaxed) {
             return None;
@@ -141,7 +141,7 @@ impl Tls {
                 format!("it speaks TLS there, and not {}: is it another port?", endpoint.scheme.name())
             }
             Some(rustls::Error::AlertReceived(alert)) => self
-                .refused_caller()
+                .rejected_caller()
                 .unwrap_or_else(|| format!("the server ends the TLS handshake with the alert {alert:?}")),
             Some(other) => other.to_string(),
             None if error.kind() == io::ErrorKind::UnexpectedEof => {

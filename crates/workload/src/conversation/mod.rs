@@ -1,4 +1,4 @@
-//! What a worker does in one pass: the acts of a conversation, on one or more streams of one correlation ID.
+//! What a worker does in one iteration: the acts of a conversation, on one or more streams of one correlation ID.
 
 mod text;
 mod transport;

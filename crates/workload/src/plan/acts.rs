@@ -1,8 +1,8 @@
-//! A pass as the acts of a conversation.
+//! An iteration as the acts of a conversation.
 
 use std::{num::NonZeroU16, ops::Range, time::Duration};
 
-use super::{LANES, Pass, Twist};
+use super::{Iteration, LANES, Twist};
 use crate::{
     conversation::{Act, Connection, Lane, Transport},
     scenario::{Population, Reuse, Scenario, Sending, StreamLife},
@@ -48,15 +48,16 @@ const SECOND: Lane = Lane(1);
 /// has to be looked at.
 const AT_ONCE: u32 = 4;
 
-impl Pass {
+impl Iteration {
     /// What is done, one after the other.
     pub fn acts(&self, sending: &Sending, manner: Manner) -> Vec<Act> {
         let reuse = if manner.after_answers { Reuse::AfterAnswer } else { sending.reuse };
         let transport = sending.transport();
         let calls = !transport.is_stream();
         let single = manner.one_step.then(|| self.of_single_steps());
-        let pass = single.as_ref().unwrap_or(self);
-        let mut script = Script { pass, reuse, stream: sending.stream, transport, calls, manner, acts: Vec::new() };
+        let iteration = single.as_ref().unwrap_or(self);
+        let mut script =
+            Script { iteration, reuse, stream: sending.stream, transport, calls, manner, acts: Vec::new() };
         script.think(self.think_ms);
         match self.twist {
             None => script.send_bursts(),
@@ -67,18 +68,18 @@ impl Pass {
 
     /// The same with the first step of each sequence alone.
     fn of_single_steps(&self) -> Self {
-        let mut pass = self.clone();
-        for sequence in &mut pass.sequences {
+        let mut iteration = self.clone();
+        for sequence in &mut iteration.sequences {
             sequence.values.truncate(1);
             sequence.think_ms.clear();
         }
-        pass
+        iteration
     }
 }
 
 /// A conversation, being written down.
 struct Script<'p> {
-    pass: &'p Pass,
+    iteration: &'p Iteration,
     reuse: Reuse,
     stream: StreamLife,
     transport: Transport,
@@ -91,7 +92,7 @@ struct Script<'p> {
 impl Script<'_> {
     /// All sequences, where they may be pipelined as one burst, else one by one.
     fn send_bursts(&mut self) {
-        let last = self.pass.sequences.len() - 1;
+        let last = self.iteration.sequences.len() - 1;
         for sequence in 0..=last {
             self.send_all(Lane::FIRST, sequence);
             if sequence == last || self.reuse == Reuse::AfterAnswer {
@@ -103,7 +104,7 @@ impl Script<'_> {
 
     fn twisted(&mut self, Twist { after, pause_percent, lanes }: Twist) {
         let (before, rest) = (0..after, after..self.steps(0));
-        match self.pass.pattern {
+        match self.iteration.pattern {
             Pattern::Pause => {
                 self.ask(Lane::FIRST, 0, before);
                 let us = self.share_of_the_idle_limit(pause_percent);
@@ -223,7 +224,7 @@ impl Script<'_> {
     /// Each step over the transport that was drawn for it, which has a lane of its own; the first lane has the population's.
     fn mix_transports(&mut self) {
         let mut lanes = vec![self.transport];
-        for (step, by) in (0..self.steps(0)).zip(&self.pass.over) {
+        for (step, by) in (0..self.steps(0)).zip(&self.iteration.over) {
             let known = lanes.iter().position(|its| its == by);
             let lane = Lane(u8::try_from(known.unwrap_or(lanes.len())).expect("there are few transports"));
             if known.is_none() {
@@ -289,7 +290,7 @@ impl Script<'_> {
     }
 
     fn steps(&self, sequence: usize) -> u32 {
-        self.pass.sequences[sequence].steps()
+        self.iteration.sequences[sequence].steps()
     }
 
     /// Sends steps, and waits for all answers.
@@ -304,7 +305,7 @@ impl Script<'_> {
 
     fn send(&mut self, lane: Lane, sequence: usize, steps: Range<u32>) {
         let of = self.steps(sequence);
-        let its = &self.pass.sequences[sequence];
+        let its = &self.iteration.sequences[sequence];
         for step in steps {
             let before = step.checked_sub(1).and_then(|before| its.think_ms.get(before as usize));
             self.think(before.copied().unwrap_or(0));
@@ -333,7 +334,8 @@ impl Script<'_> {
 
     /// How long the whole sequence may wait because of this step: the earliest time limit of those that wait counts.
     fn timeout(&self, step: u32) -> Option<Special> {
-        let Twist { after, pause_percent, .. } = self.pass.twist.filter(|_| self.pass.pattern == Pattern::Timeout)?;
+        let Twist { after, pause_percent, .. } =
+            self.iteration.twist.filter(|_| self.iteration.pattern == Pattern::Timeout)?;
         let percent = match step {
             0 => pause_percent,
             step if step == after => pause_percent / 2,

@@ -22,11 +22,11 @@ use crate::{
 
 /// One draw from the patterns: what a worker sends on one of its contexts before it goes on to the next.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Pass {
+pub struct Iteration {
     /// The worker's index.
     pub worker: u32,
     /// The how-manieth pass of the worker this is, from 0.
-    pub pass: u64,
+    pub iteration: u64,
     /// The context's index; the common ones come first.
     pub context: u32,
     /// The context's correlation ID.
@@ -67,7 +67,7 @@ const BURST_MAX: u32 = 64;
 /// How many steps of a malformed sequence have a flaw, at the most; two may be drawn for one step.
 const FLAWS: std::ops::RangeInclusive<u32> = 1..=4;
 
-/// The passes of one worker, without an end.
+/// The iterations of one worker, without an end.
 #[derive(Debug)]
 pub struct WorkerPlan {
     worker: u32,
@@ -77,7 +77,7 @@ pub struct WorkerPlan {
     generator: ChaCha8Rng,
     common: Option<WeightedIndex<f64>>,
     rare: Option<WeightedIndex<f64>>,
-    next_pass: u64,
+    next_iteration: u64,
     next_rare: u32,
     /// By context: whether its ID certainly has no sequence, as far as the plan can know.
     has_no_sequence: Vec<bool>,
@@ -98,7 +98,7 @@ impl WorkerPlan {
             generator: seed.generator(worker),
             common: weighted(population.contexts.common, &population.patterns.common),
             rare: weighted(population.contexts.rare, &population.patterns.rare),
-            next_pass: 0,
+            next_iteration: 0,
             next_rare: 0,
             has_no_sequence: vec![false; population.contexts.count() as usize],
             first_id: correlation_id(scenario, worker, 0),
@@ -107,13 +107,13 @@ impl WorkerPlan {
         }
     }
 
-    /// Whether the worker begins no more passes when this much time has passed since the run began.
+    /// Whether the worker begins no more iterations when this much time has passed since the run began.
     pub fn is_done(&self, elapsed: Duration) -> bool {
-        self.population.load.is_done(elapsed, self.next_pass)
+        self.population.load.is_done(elapsed, self.next_iteration)
     }
 
-    /// The next pass.
-    pub fn next_pass(&mut self) -> Pass {
+    /// The next iteration.
+    pub fn next_iteration(&mut self) -> Iteration {
         let (context, pattern) = self.draw_pattern();
         self.has_no_sequence[context as usize] = pattern.has(Trait::LeavesNone);
         let mut sequences: Vec<_> = pattern.shapes().iter().flat_map(|shape| self.draw_sequences(*shape)).collect();
@@ -132,16 +132,16 @@ impl WorkerPlan {
         let twist = (!pattern.has(Trait::OfTriton)).then(|| self.draw_twist(&sequences[0]));
         let over =
             if pattern.has(Trait::MixesTransports) { self.draw_transports(sequences[0].steps()) } else { Vec::new() };
-        let pass = self.next_pass;
-        self.next_pass += 1;
-        Pass {
+        let iteration = self.next_iteration;
+        self.next_iteration += 1;
+        Iteration {
             worker: self.worker,
-            pass,
+            iteration,
             context,
             correlation_id: self.first_id.after(context),
             pattern,
             sequences,
-            think_ms: self.population.think.pass_ms.draw(&mut self.generator),
+            think_ms: self.population.think.iteration_ms.draw(&mut self.generator),
             twist,
             over,
         }

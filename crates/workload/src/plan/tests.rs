@@ -10,17 +10,17 @@ fn scenario(text: &str) -> Scenario {
     Scenario::resolve(&Source::from_text("test", text), Overrides::default()).expect("a scenario")
 }
 
-fn passes(scenario: &Scenario, seed: u64, worker: u32, count: usize) -> Vec<Pass> {
+fn iterations(scenario: &Scenario, seed: u64, worker: u32, count: usize) -> Vec<Iteration> {
     let mut plan = WorkerPlan::new(scenario, Seed(seed), worker);
-    (0..count).map(|_| plan.next_pass()).collect()
+    (0..count).map(|_| plan.next_iteration()).collect()
 }
 
 /// What would change for everybody who replays an old seed has to be seen: this snapshot is the plan of one seed.
 #[test]
 fn a_seed_means_what_it_always_meant() {
     let lines: Vec<_> = (0..2)
-        .flat_map(|worker| passes(&scenario(""), 42, worker, 12))
-        .map(|pass| serde_json::to_string(&pass).expect("JSON"))
+        .flat_map(|worker| iterations(&scenario(""), 42, worker, 12))
+        .map(|iteration| serde_json::to_string(&iteration).expect("JSON"))
         .collect();
     insta::assert_snapshot!(lines.join("\n"));
 }
@@ -29,10 +29,10 @@ fn a_seed_means_what_it_always_meant() {
 fn a_workers_plan_depends_on_the_seed_and_its_index_alone() {
     let small = scenario("load.workers = 4");
     let large = scenario("load.workers = 40\nload.iterations = 9\nsending.window = 3");
-    assert_eq!(passes(&small, 7, 3, 50), passes(&large, 7, 3, 50));
-    assert_ne!(passes(&small, 7, 3, 50), passes(&small, 8, 3, 50));
-    let of_others: Vec<_> = passes(&small, 7, 2, 50).into_iter().map(|pass| pass.sequences).collect();
-    assert!(passes(&small, 7, 3, 50).into_iter().all(|pass| !of_others.contains(&pass.sequences)));
+    assert_eq!(iterations(&small, 7, 3, 50), iterations(&large, 7, 3, 50));
+    assert_ne!(iterations(&small, 7, 3, 50), iterations(&small, 8, 3, 50));
+    let of_others: Vec<_> = iterations(&small, 7, 2, 50).into_iter().map(|iteration| iteration.sequences).collect();
+    assert!(iterations(&small, 7, 3, 50).into_iter().all(|iteration| !of_others.contains(&iteration.sequences)));
 }
 
 #[test]
@@ -51,9 +51,9 @@ fn each_context_has_an_id_of_its_own() {
 #[test]
 fn patterns_are_what_they_say() {
     let mut seen = HashMap::new();
-    for pass in passes(&scenario(""), 1, 0, 5000) {
-        let shape: Vec<_> = pass.sequences.iter().map(|sequence| (sequence.start, sequence.end)).collect();
-        let expected: &[_] = match pass.pattern {
+    for iteration in iterations(&scenario(""), 1, 0, 5000) {
+        let shape: Vec<_> = iteration.sequences.iter().map(|sequence| (sequence.start, sequence.end)).collect();
+        let expected: &[_] = match iteration.pattern {
             Pattern::Valid => &[(true, true)],
             Pattern::ValidValid => &[(true, true), (true, true)],
             Pattern::ValidNoEnd => &[(true, true), (true, false)],
@@ -62,12 +62,12 @@ fn patterns_are_what_they_say() {
             Pattern::AfterEnd => &[(true, true), (false, false)],
             other => panic!("{other} has no weight"),
         };
-        assert_eq!(shape, expected, "{pass:?}");
-        assert!(pass.sequences.iter().all(|sequence| !sequence.values.is_empty()));
-        if pass.pattern == Pattern::NoStart {
-            assert_eq!(pass.sequences[0].values.len(), 1);
+        assert_eq!(shape, expected, "{iteration:?}");
+        assert!(iteration.sequences.iter().all(|sequence| !sequence.values.is_empty()));
+        if iteration.pattern == Pattern::NoStart {
+            assert_eq!(iteration.sequences[0].values.len(), 1);
         }
-        *seen.entry(pass.pattern).or_insert(0) += 1;
+        *seen.entry(iteration.pattern).or_insert(0) += 1;
     }
     assert_eq!(seen.len(), 6, "{seen:?}");
 }
@@ -78,13 +78,13 @@ fn no_start_follows_only_what_certainly_leaves_no_sequence() {
     let text = "patterns.common = { valid = 1, no-end = 1, valid-no-end = 1, valid-valid = 1, no-start = 9 }";
     let mut previous = HashMap::new();
     let mut allowed = 0;
-    for pass in passes(&scenario(text), 5, 0, 20_000) {
-        if pass.pattern == Pattern::NoStart {
-            let before: Option<&Pattern> = previous.get(&pass.context);
+    for iteration in iterations(&scenario(text), 5, 0, 20_000) {
+        if iteration.pattern == Pattern::NoStart {
+            let before: Option<&Pattern> = previous.get(&iteration.context);
             assert!(before.is_some_and(|pattern| pattern.has(Trait::LeavesNone)), "after {before:?}");
             allowed += 1;
         }
-        previous.insert(pass.context, pass.pattern);
+        previous.insert(iteration.context, iteration.pattern);
     }
     assert!(allowed > 1000, "{allowed}");
 }
@@ -93,15 +93,16 @@ fn no_start_follows_only_what_certainly_leaves_no_sequence() {
 fn a_forbidden_no_start_becomes_a_pattern_that_the_scenario_draws() {
     let with_no_end =
         "contexts = { common = 1, rare = 0, rare_probability = 0 }\npatterns.common = { no-end = 1, no-start = 1 }";
-    assert!(passes(&scenario(with_no_end), 5, 0, 500).iter().all(|pass| pass.pattern == Pattern::NoEnd));
+    assert!(iterations(&scenario(with_no_end), 5, 0, 500).iter().all(|iteration| iteration.pattern == Pattern::NoEnd));
     let without = "contexts = { common = 1, rare = 0, rare_probability = 0 }\npatterns.common = { no-start = 1 }";
-    let drawn: Vec<_> = passes(&scenario(without), 5, 0, 3).iter().map(|pass| pass.pattern).collect();
+    let drawn: Vec<_> = iterations(&scenario(without), 5, 0, 3).iter().map(|iteration| iteration.pattern).collect();
     assert_eq!(drawn, [Pattern::Valid, Pattern::NoStart, Pattern::NoStart]);
 }
 
 #[test]
 fn rare_contexts_take_turns() {
-    let contexts: Vec<_> = passes(&scenario(""), 3, 0, 2000).into_iter().map(|pass| pass.context).collect();
+    let contexts: Vec<_> =
+        iterations(&scenario(""), 3, 0, 2000).into_iter().map(|iteration| iteration.context).collect();
     let rare: Vec<_> = contexts.iter().filter(|&&context| context >= 2).collect();
     assert!(rare.iter().enumerate().all(|(turn, &&context)| context as usize == 2 + turn % 8), "{rare:?}");
 }
@@ -123,9 +124,9 @@ fn the_weights_hold() {
     let scenario = scenario(
         "patterns.common = { valid = 5, valid-valid = 2, valid-no-end = 1, no-end = 2 }\ncontexts.rare_probability = 0.25",
     );
-    let passes = passes(&scenario, 11, 0, 40_000);
-    let rare: Vec<_> = passes.iter().filter(|pass| pass.context >= 2).collect();
-    assert_share("rare", rare.len(), passes.len(), 0.25);
+    let iterations = iterations(&scenario, 11, 0, 40_000);
+    let rare: Vec<_> = iterations.iter().filter(|iteration| iteration.context >= 2).collect();
+    assert_share("rare", rare.len(), iterations.len(), 0.25);
     for (name, odds) in [
         ("no-end", 0.33),
         ("valid-no-end", 0.33),
@@ -135,15 +136,16 @@ fn the_weights_hold() {
         ("no-start", 0.0),
     ] {
         let odds = odds / 1.33;
-        let hits = rare.iter().filter(|pass| pass.pattern.name() == name).count();
+        let hits = rare.iter().filter(|iteration| iteration.pattern.name() == name).count();
         if odds == 0.0 { assert_eq!(hits, 0, "{name}") } else { assert_share(name, hits, rare.len(), odds) }
     }
-    let of_common = passes.len() - rare.len();
+    let of_common = iterations.len() - rare.len();
     for (name, odds) in common {
-        let hits = passes.iter().filter(|pass| pass.context < 2 && pass.pattern.name() == name).count();
+        let hits =
+            iterations.iter().filter(|iteration| iteration.context < 2 && iteration.pattern.name() == name).count();
         assert_share(name, hits, of_common, odds);
     }
-    let first = passes.iter().filter(|pass| pass.context == 0).count();
+    let first = iterations.iter().filter(|iteration| iteration.context == 0).count();
     assert_share("the first common context", first, of_common, 0.5);
 }
 
@@ -151,8 +153,8 @@ fn the_weights_hold() {
 fn lengths_and_values_are_distributed_as_the_scenario_says() {
     let scenario = scenario("");
     let sequences: Vec<_> = (0..8)
-        .flat_map(|worker| passes(&scenario, 13, worker, 5000))
-        .flat_map(|pass| pass.sequences)
+        .flat_map(|worker| iterations(&scenario, 13, worker, 5000))
+        .flat_map(|iteration| iteration.sequences)
         .filter(|sequence| sequence.start)
         .collect();
     // max(1, trunc(Normal(16, 8))): the shares of a few ranges, from the normal distribution's table.
@@ -178,9 +180,9 @@ fn lengths_and_values_are_distributed_as_the_scenario_says() {
 #[test]
 fn lengths_are_kept_within_their_bounds() {
     let scenario = scenario("length = { min = 3, max = 5, normal = { mean = 4, stdev = 100 } }");
-    let mut lengths: Vec<_> = passes(&scenario, 1, 0, 500)
+    let mut lengths: Vec<_> = iterations(&scenario, 1, 0, 500)
         .into_iter()
-        .flat_map(|pass| pass.sequences)
+        .flat_map(|iteration| iteration.sequences)
         .filter(|sequence| sequence.start)
         .map(|sequence| sequence.values.len())
         .collect();
@@ -198,7 +200,7 @@ fn no_sequence_is_longer_than_lengths_are_or_than_it_is_taken_to_be_at_least() {
                 "contexts = {{ common = 2, rare = 0, rare_probability = 0 }}\npatterns.common = {{ {pattern} = 1 }}\n\
                  length = {{ min = 1, max = {max}, constant = {max} }}"
             ));
-            let of_passes = passes(&scenario, 1, 0, 20).into_iter().flat_map(|pass| pass.sequences);
+            let of_passes = iterations(&scenario, 1, 0, 20).into_iter().flat_map(|iteration| iteration.sequences);
             let most = of_passes.map(|sequence| sequence.steps()).max().expect("there are some");
             assert!(most <= longest, "{pattern}: {most} steps where lengths are {max}");
         }
@@ -209,18 +211,20 @@ fn no_sequence_is_longer_than_lengths_are_or_than_it_is_taken_to_be_at_least() {
 fn values_are_spread_over_elements_where_that_is_asked_for_and_nothing_else_changes() {
     let spread = scenario("values.elements = { min = 2, max = 5 }");
     let mut seen = std::collections::BTreeSet::new();
-    for pass in passes(&spread, 7, 3, 50) {
-        for sequence in &pass.sequences {
+    for iteration in iterations(&spread, 7, 3, 50) {
+        for sequence in &iteration.sequences {
             assert_eq!(sequence.elements.len(), sequence.values.len());
             seen.extend(sequence.elements.iter().map(|elements| elements.get()));
         }
     }
     assert_eq!(seen.into_iter().collect::<Vec<_>>(), [2, 3, 4, 5]);
-    assert_eq!(passes(&spread, 7, 3, 50), passes(&spread, 7, 3, 50));
+    assert_eq!(iterations(&spread, 7, 3, 50), iterations(&spread, 7, 3, 50));
     assert!(
-        passes(&scenario(""), 7, 3, 50).iter().all(|pass| pass.sequences.iter().all(|its| its.elements.is_empty()))
+        iterations(&scenario(""), 7, 3, 50)
+            .iter()
+            .all(|iteration| iteration.sequences.iter().all(|its| its.elements.is_empty()))
     );
-    // The first pass is drawn before the first numbers of elements.
-    let (with, without) = (&passes(&spread, 7, 3, 1)[0], &passes(&scenario(""), 7, 3, 1)[0]);
+    // The first iteration is drawn before the first numbers of elements.
+    let (with, without) = (&iterations(&spread, 7, 3, 1)[0], &iterations(&scenario(""), 7, 3, 1)[0]);
     assert_eq!(with.sequences[0].values, without.sequences[0].values);
 }

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_cannot_be_are_refused() {
+    fn numbers_that_cannot_be_are_rejected() {
         for (text, expected) in [
             (r#"{"uniform": {"min": 5, "max": 4}}"#, "min 5 is above max 4"),
             (r#"{"log-normal": {"median": 0, "sigma": 1}}"#, "the median 0 is not"),

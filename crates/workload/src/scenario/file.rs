@@ -264,7 +264,7 @@ fn complete<'t>(table: &mut DeTable<'t>, defaults: &DeTable<'t>, path: &str) {
         {
             continue;
         }
-        // Who says for how long does not mean so many passes at most besides.
+        // Who says for how long does not mean so many iterations at most besides.
         if key.get_ref() == "iterations" && table.contains_key("duration_s") {
             continue;
         }

@@ -236,7 +236,8 @@ impl Scenario {
         if source.is_a_file()
             && let Some(key) = source.patterns_in_vain(&scenario)
         {
-            let problem = "nothing of it can be drawn: there are no such contexts, or a pass goes to none of them";
+            let problem =
+                "nothing of it can be drawn: there are no such contexts, or an iteration goes to none of them";
             return Err(source.error_at(&key, problem.to_owned()));
         }
         Ok(scenario)

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_with_its_line_and_key() {
+    fn what_cannot_be_is_rejected_with_its_line_and_key() {
         for (text, expected) in [
             ("\nnetwork.latency_ms.constant = 10001", "test:2: network.latency_ms: 10001 ms are more than 10000"),
             ("network.cut = { by = 'fin' }", "test:1: network.cut: it needs after_ms or after_bytes"),

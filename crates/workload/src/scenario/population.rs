@@ -59,12 +59,12 @@ pub struct Population {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
-    /// Tasks that run one pass after the other.
+    /// Tasks that run one iteration after the other.
     pub workers: NonZeroU32,
-    /// Passes of each worker; none where only `duration_s` ends the run.
+    /// Iterations of each worker; none where only `duration_s` ends the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iterations: Option<NonZeroU64>,
-    /// Seconds after which no pass is started any more.
+    /// Seconds after which no iteration is started any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_s: Option<NonZeroU64>,
 }
@@ -76,9 +76,9 @@ impl Load {
             || self.duration_s.is_none_or(|seconds| other.duration_s.is_some_and(|more| seconds < more))
     }
 
-    /// Whether a worker begins no more passes that has begun so many, when this much time has passed since the run began.
-    pub fn is_done(&self, elapsed: Duration, passes: u64) -> bool {
-        self.iterations.is_some_and(|most| passes >= most.get())
+    /// Whether a worker begins no more iterations that has begun so many, when this much time has passed since the run began.
+    pub fn is_done(&self, elapsed: Duration, iterations: u64) -> bool {
+        self.iterations.is_some_and(|most| iterations >= most.get())
             || self.duration_s.is_some_and(|limit| elapsed >= Duration::from_secs(limit.get()))
     }
 }
@@ -91,7 +91,7 @@ pub struct Contexts {
     pub common: u32,
     /// Those that are used in turn, so seldom that their sequences go idle.
     pub rare: u32,
-    /// The odds that a pass goes to a rare one.
+    /// The odds that an iteration goes to a rare one.
     pub rare_probability: Probability,
 }
 
@@ -295,7 +295,7 @@ pub enum ConnectionOwner {
     PerWorker,
 }
 
-/// When the second sequence of a pass is sent.
+/// When the second sequence of an iteration is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reuse {
@@ -311,8 +311,8 @@ pub enum Reuse {
 pub struct Think {
     /// Before each step of a sequence but its first.
     pub step_ms: Distribution,
-    /// Before each pass.
-    pub pass_ms: Distribution,
+    /// Before each iteration.
+    pub iteration_ms: Distribution,
 }
 
 impl Sending {

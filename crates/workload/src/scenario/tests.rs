@@ -50,7 +50,7 @@ fn populations_have_what_the_file_says_for_all_and_their_own() {
     let text = "
         length = { min = 2, list = [5, 6] }
         sending.window = 3
-        think.pass_ms = { uniform = { min = 1, max = 9 } }
+        think.iteration_ms = { uniform = { min = 1, max = 9 } }
         [[population]]
         name = 'long'
         load.workers = 3
@@ -73,7 +73,9 @@ fn populations_have_what_the_file_says_for_all_and_their_own() {
     assert!(matches!(long.length, Length { drawn: Distribution::LogNormal(_), min, .. } if min.get() == 2), "{long:?}");
     assert_eq!(short.length.drawn, serde_json::from_str(r#"{"list": [5, 6]}"#).expect("a list"));
     assert_eq!((long.load.iterations, short.load.iterations), (NonZeroU64::new(200), NonZeroU64::new(7)));
-    assert!([long, short].iter().all(|its| !its.sending.window.has_room(3) && its.think.pass_ms.most() == Some(9)));
+    assert!(
+        [long, short].iter().all(|its| !its.sending.window.has_room(3) && its.think.iteration_ms.most() == Some(9))
+    );
     assert!(scenario.draws(Pattern::NoStart).common && !short.draws(Pattern::NoStart).anywhere());
     // As failure files and histories have it.
     let written = toml::to_string(&scenario).expect("TOML");
@@ -154,7 +156,7 @@ load.workers = 1";
     let phases: Vec<_> = (0..4).map(|worker| scenario.phase_of(worker)).collect();
     assert_eq!(phases, [Some(2), None, None, Some(0)]);
     assert_eq!(scenario.phases[1].server, Some(ServerAction::ReloadOldest));
-    // Who says for how long does not mean so many passes at most besides.
+    // Who says for how long does not mean so many iterations at most besides.
     assert_eq!(scenario.populations[0].load.iterations, None);
     let json = serde_json::to_string(&scenario).expect("JSON");
     assert_eq!(serde_json::from_str::<Scenario>(&json).expect("a scenario"), scenario);
@@ -176,7 +178,7 @@ load.workers = 1";
 }
 
 #[test]
-fn patterns_of_which_nothing_can_be_drawn_are_refused() {
+fn patterns_of_which_nothing_can_be_drawn_are_rejected() {
     let folder = tempfile::TempDir::new().expect("a folder");
     let path = folder.path().join("a.toml");
     let error = |text: &str| {
@@ -295,7 +297,7 @@ fn what_is_wrong_is_told_with_its_line_and_key() {
         ),
         (
             "[sending]\nreuse = 'never'",
-            "a.toml:2: sending.reuse: it has to be `pipelined` or `after-answer`, and is `never`",
+            "a.toml:2: sending.reuse: it has to be `pipelined` or `after-response`, and is `never`",
         ),
         ("[limits]\nlost_after_ms = 0", "a.toml:2: limits.lost_after_ms: 0 ms cannot be"),
         ("[limits]\nstep_ms = 99999999999999", "a.toml:2: limits.step_ms: 99999999999999 ms cannot be"),
@@ -357,7 +359,7 @@ fn what_is_wrong_with_a_population_is_told_where_it_stands() {
 }
 
 #[test]
-fn blocks_that_go_past_the_last_id_are_refused() {
+fn blocks_that_go_past_the_last_id_are_rejected() {
     let last_fit = u64::MAX - 799;
     let overrides = || Overrides { workers: NonZeroU32::new(8), ..Overrides::default() };
     // TOML's integers end at 2^63, so the largest blocks are reached by their number.
@@ -433,7 +435,7 @@ fn the_transport_follows_from_flag_file_and_endpoints() {
 }
 
 #[test]
-fn patterns_that_need_a_stream_are_refused_where_a_file_has_calls_and_left_out_where_a_flag_has() {
+fn patterns_that_need_a_stream_are_rejected_where_a_file_has_calls_and_left_out_where_a_flag_has() {
     let folder = tempfile::TempDir::new().expect("a folder");
     let resolve = |text: &str, transport| {
         let path = folder.path().join("a.toml");
@@ -465,7 +467,7 @@ fn the_count_the_time_or_whichever_comes_first_ends_a_run() {
         duration_s: NonZeroU64::new(duration_s),
     };
     let (early, late) = (Duration::from_millis(9_999), Duration::from_secs(10));
-    for (load, elapsed, passes, is_done) in [
+    for (load, elapsed, iterations, is_done) in [
         (load(3, 0), late, 2, false),
         (load(3, 0), early, 3, true),
         (load(0, 10), early, 1_000_000, false),
@@ -474,6 +476,6 @@ fn the_count_the_time_or_whichever_comes_first_ends_a_run() {
         (load(3, 10), early, 3, true),
         (load(3, 10), late, 2, true),
     ] {
-        assert_eq!(load.is_done(elapsed, passes), is_done, "{load:?} after {elapsed:?} and {passes}");
+        assert_eq!(load.is_done(elapsed, iterations), is_done, "{load:?} after {elapsed:?} and {iterations}");
     }
 }

@@ -112,7 +112,7 @@ mod tests {
         let told = why("connection-drops", Transport::GrpcUnary).expect("half-close is a stream's");
         assert_eq!(
             told,
-            "it is not for grpc-unary: it is about half-closed-with-answers-due, and half-close needs a stream \
+            "it is not for grpc-unary: it is about half-closed-with-responses-due, and half-close needs a stream \
              (--transport grpc-stream)"
         );
         let told = why("bad-network", Transport::HttpBinary).expect("a population has nothing left");

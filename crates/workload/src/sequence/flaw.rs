@@ -1,7 +1,7 @@
 //! The flaws that a request can have.
 
 table! {
-    /// What is wrong with a request, so that the server has to refuse it before it looks at the request's sequence.
+    /// What is wrong with a request, so that the server has to reject it before it looks at the request's sequence.
     pub enum Flaw: Row {
         /// Two elements in one batch.
         BatchOfTwo = "batch-2", Row("must specify batch-size 1 due to requirements of sequence batcher", &[Flaw::BATCH_OF_ONE]);
@@ -30,35 +30,35 @@ table! {
     }
 }
 
-/// What the refusal of a flaw has to say, and what it may say instead. Servers may say more.
+/// What the rejection of a flaw has to say, and what it may say instead. Servers may say more.
 struct Row(&'static str, &'static [&'static str]);
 
 impl Flaw {
-    /// What two elements in one batch are refused with where a model takes one, and that is looked at first.
+    /// What two elements in one batch are rejected with where a model takes one, and that is looked at first.
     pub const BATCH_OF_ONE: &'static str = "inference request batch-size must be <= 1 for";
-    /// The refusal, since 25.01, of a text as the correlation ID of a model that is told numbers, and the other way round. The server
+    /// The rejection, since 25.01, of a text as the correlation ID of a model that is told numbers, and the other way round. The server
     /// looks at the type before it looks whether the ID is empty.
     pub const OF_ANOTHER_TYPE: &'static str = "sequence batching control 'CORRID' data-type is";
-    /// What too few bytes are refused with where elements are texts, which have their lengths before them.
+    /// What too few bytes are rejected with where elements are texts, which have their lengths before them.
     pub const SHORT_TEXT: &'static str = "incomplete string length indicator for inference input";
     /// What is said of data in JSON that has no text where there is to be one.
     pub const NO_TEXT: &'static str = "string elements for inference input";
-    /// What the refusal of a request over HTTP says whose JSON cannot be read as what it should be.
+    /// What the rejection of a request over HTTP says whose JSON cannot be read as what it should be.
     pub const UNREADABLE: &'static str = "Unable to parse '";
 
-    /// What the refusal has to say; servers may say more.
-    pub fn refusal(self) -> &'static str {
+    /// What the rejection has to say; servers may say more.
+    pub fn rejection(self) -> &'static str {
         self.row().0
     }
 
-    /// What the refusal may say: one of these.
-    pub fn refusals(self) -> impl Iterator<Item = &'static str> {
-        let Row(refusal, otherwise) = self.row();
-        std::iter::once(*refusal).chain(otherwise.iter().copied())
+    /// What the rejection may say: one of these.
+    pub fn rejections(self) -> impl Iterator<Item = &'static str> {
+        let Row(rejection, otherwise) = self.row();
+        std::iter::once(*rejection).chain(otherwise.iter().copied())
     }
 
-    /// Whether an error is its refusal.
-    pub fn is_refused_with(self, text: &str) -> bool {
-        self.refusals().any(|refusal| text.contains(refusal))
+    /// Whether an error is its rejection.
+    pub fn is_rejected_with(self, text: &str) -> bool {
+        self.rejections().any(|rejection| text.contains(rejection))
     }
 }

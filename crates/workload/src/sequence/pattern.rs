@@ -1,4 +1,4 @@
-//! The patterns: what one pass of a worker sends.
+//! The patterns: what one iteration of a worker sends.
 
 use self::{
     Shape::{Burst, EndOrNot, Exactly, Flawed, Open, Stray, Whole},
@@ -13,7 +13,7 @@ use super::UNREAD_MAX;
 pub const STEADY_STEPS: u32 = 5;
 
 table! {
-    /// The life cycle of what one pass of a worker sends on one correlation ID.
+    /// The life cycle of what one iteration of a worker sends on one correlation ID.
     pub enum Pattern: Row {
         /// START … END.
         Valid = "valid", Row(&[Whole(1)], &[OfTriton, LeavesNone, SingleSteps]);
@@ -21,7 +21,7 @@ table! {
         ValidValid = "valid-valid", Row(&[Whole(1), Whole(1)], &[OfTriton, LeavesNone, SingleSteps]);
         /// START … END, START … with no END: the server has to reclaim the slot by its idle limit.
         ValidNoEnd = "valid-no-end", Row(&[Whole(1), Open], &[OfTriton, SingleSteps]);
-        /// One step with no START on an ID that has no sequence: it has to be refused.
+        /// One step with no START on an ID that has no sequence: it has to be rejected.
         NoStart = "no-start", Row(&[Stray { end: false }], &[OfTriton, LeavesNone, SingleSteps]);
         /// START … with no END: the server has to end the sequence itself and use its slot again.
         NoEnd = "no-end", Row(&[Open], &[OfTriton, SingleSteps]);
@@ -35,7 +35,7 @@ table! {
         CancelIdle = "cancel-idle", Row(&[Whole(2)], &[Cuts]);
         /// The stream is cancelled with END queued, and the ID is started at once over another connection.
         CancelRestart = "cancel-restart", Row(&[Whole(3), Whole(2)], &[Queues, Cuts, Streams]);
-        /// START … END, half-closed while answers are due: all of them have to come.
+        /// START … END, half-closed while responses are due: all of them have to come.
         HalfClose = "half-close", Row(&[Whole(1)], &[LeavesNone, Queues, Streams]);
         /// The TCP connection is reset while steps are under way.
         Reset = "reset", Row(&[EndOrNot(3)], &[Queues, Cuts, Connects]);
@@ -47,7 +47,7 @@ table! {
         RestartElsewhere = "restart-elsewhere", Row(&[Whole(3), Whole(2)], &[Cuts]);
         /// One sequence is submitted over several connections at once.
         Concurrent = "concurrent", Row(&[Whole(3)], &[LeavesNone, Cuts, ConnectsOften]);
-        /// The client stops reading until flow control holds the answers back, then reads on: all of them have to come.
+        /// The client stops reading until flow control holds the responses back, then reads on: all of them have to come.
         StopReading = "stop-reading", Row(&[Whole(UNREAD_MAX + 4)], &[LeavesNone, Queues, Streams, Connects]);
         /// The client's process is killed while steps are under way.
         KillClient = "kill-client", Row(&[EndOrNot(3)], &[Queues, Cuts, Connects, IsKilled]);
@@ -55,15 +55,15 @@ table! {
         Restart = "restart", Row(&[Open, Whole(1)], &[LeavesNone, Restarts]);
         /// Sequences of one step, START and END at once, in a row.
         Burst = "burst", Row(&[Burst], &[LeavesNone, Queues, SingleSteps]);
-        /// START … END, then one step more: it has to be refused.
+        /// START … END, then one step more: it has to be rejected.
         AfterEnd = "after-end", Row(&[Whole(1), Stray { end: false }], &[LeavesNone, SingleSteps]);
-        /// START … END, then END again: it has to be refused.
+        /// START … END, then END again: it has to be rejected.
         EndTwice = "end-twice", Row(&[Whole(1), Stray { end: true }], &[LeavesNone, SingleSteps]);
         /// Two sequences of one ID at once, over the own connection and another worker's, step by step.
         SharedId = "shared-id", Row(&[Whole(2), Whole(2)], &[]);
-        /// START … END, with steps in between that have a flaw and have to be refused for it.
+        /// START … END, with steps in between that have a flaw and have to be rejected for it.
         Malformed = "malformed", Row(&[Flawed], &[LeavesNone]);
-        /// START … END, all sent at once, refused as a whole where it waits for a slot for longer than it may.
+        /// START … END, all sent at once, rejected as a whole where it waits for a slot for longer than it may.
         Timeout = "timeout", Row(&[Whole(2)], &[LeavesNone, Queues, Cuts]);
         /// START … END, with four pauses of 60 % of the idle limit: the sequence has to live on.
         Steady = "steady", Row(&[Exactly(STEADY_STEPS)], &[LeavesNone]);
@@ -102,7 +102,7 @@ pub enum Shape {
 pub enum Trait {
     /// Triton's own stress test has it. Scenario files then list its weight even where that is 0, and it does nothing but send.
     OfTriton,
-    /// The ID certainly has no sequence on a correct server once all answers to this pattern are there.
+    /// The ID certainly has no sequence on a correct server once all responses to this pattern are there.
     LeavesNone,
     /// It starts a sequence again that it has not ended.
     Restarts,

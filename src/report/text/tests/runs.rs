@@ -49,7 +49,7 @@ fn summary(text: &str, hints: Hints) -> Summary {
         violations: Vec::new(),
         beside: Vec::new(),
         accounting: Accounting::NotCheckable { why: "WHY".to_owned() },
-        passes: 0,
+        iterations: 0,
         pending: PendingRequests::None,
         slots: SlotCheck { finding: SlotFinding::AllThere { slots: 4 }, requests: 9, took: Duration::from_millis(7) },
         idle_limit: IdleSearch::NotAsked,
@@ -77,7 +77,7 @@ fn answered(text: &str, count: u64) -> Summary {
         requests: count,
         completed: count,
         sequences: count,
-        sequences_as_planned: count,
+        sequences_as_designed: count,
         ..Counts::default()
     };
     its
@@ -161,7 +161,7 @@ pub(super) fn verdicts() -> String {
             (counts.requests, counts.indeterminate) = (counts.requests + count, count);
         }
     };
-    let unjudged = |count| move |its: &mut Summary| its.result.tally.patterns[0].undetermined = count;
+    let unjudged = |count| move |its: &mut Summary| its.result.tally.patterns[0].unjudged = count;
     let found = |kinds: &'static [(ViolationKind, u64)]| {
         move |its: &mut Summary| its.result.tally.violations = kinds.iter().copied().collect()
     };
@@ -240,7 +240,7 @@ pub(super) fn claims() -> String {
 
 pub(super) fn report() -> String {
     let mut its = answered(POPULATIONS, 1);
-    its.result.tally.patterns[0].undetermined = 1;
+    its.result.tally.patterns[0].unjudged = 1;
     its.result.tally.other_words.insert("a step without START", "no such sequence".to_owned());
     its.result.tally.populations = vec![Waits::default(), Waits::default()];
     its.result.tally.reached.set(Claim::Backlog, 1);
@@ -249,7 +249,7 @@ pub(super) fn report() -> String {
     nothing.embedded = Some(vec![PlantedFault { fault: "off-by-one".to_owned(), chances: 1, committed: 1 }]);
     let mut cut_off = answered("", 3);
     cut_off.result.is_end_known = false;
-    cut_off.result.tally.patterns[0].undetermined = 1;
+    cut_off.result.tally.patterns[0].unjudged = 1;
     for its in [&mut its, &mut nothing, &mut cut_off] {
         its.scenario.claims = Some(Claims::default());
     }
@@ -267,7 +267,7 @@ pub(super) fn suite() -> String {
         its
     };
     let (mut unjudged, mut invalid, mut slow, mut slots) = (valid(), valid(), valid(), valid());
-    unjudged.result.tally.patterns[0].undetermined = 1;
+    unjudged.result.tally.patterns[0].unjudged = 1;
     invalid.result.tally.violations.insert(ViolationKind::Lost, 1);
     (slow.result.tally.slow, slow.result.preflight.limits.threshold) = (1, Some(Duration::from_millis(100)));
     slots.result.slots.finding = SlotFinding::NotCheckable { why: "WHY".to_owned() };

@@ -6,8 +6,8 @@ use std::{
 };
 
 use super::{
-    Account, Answer, Ask, Error, INTERNAL, Input, Memory, Output, Refusal, Request, Sleeping, Table, World, c, handle,
-    wrong,
+    Account, Answer, Ask, Error, INTERNAL, Input, Memory, Output, Rejection, Request, Sleeping, Table, World, c,
+    handle, wrong,
 };
 
 impl World {
@@ -97,7 +97,7 @@ impl World {
             if left {
                 self.wrongs.push(format!("request {number} was left to the server with a response"));
             }
-            if let Err(Refusal::Wrong(what)) = self.release(*number, "left to the server") {
+            if let Err(Rejection::Wrong(what)) = self.release(*number, "left to the server") {
                 self.wrongs.push(what);
             }
         }
@@ -133,7 +133,7 @@ impl World {
         }
         match self.errors.end(error.addr(), "returned") {
             Ok(error) => Err((error.code, error.text.to_string_lossy().into_owned())),
-            Err(Refusal::Wrong(what) | Refusal::Error(what)) => {
+            Err(Rejection::Wrong(what) | Rejection::Error(what)) => {
                 self.wrongs.push(what.clone());
                 Err((INTERNAL, what))
             }
@@ -146,7 +146,7 @@ impl World {
     }
 
     /// A request that is the backend's.
-    pub(super) fn request(&mut self, request: *mut c::Request) -> Result<&mut Request, Refusal> {
+    pub(super) fn request(&mut self, request: *mut c::Request) -> Result<&mut Request, Rejection> {
         let number = request.addr();
         let request = self.requests.get(number)?;
         if request.is_given {
@@ -156,7 +156,7 @@ impl World {
         }
     }
 
-    pub(super) fn release(&mut self, number: usize, how: &'static str) -> Result<(), Refusal> {
+    pub(super) fn release(&mut self, number: usize, how: &'static str) -> Result<(), Rejection> {
         for input in self.requests.end(number, how)?.inputs {
             self.inputs.end(input, "released with its request")?;
         }
@@ -178,7 +178,7 @@ impl World {
         }
     }
 
-    pub(super) fn end_outputs(&mut self, outputs: Vec<usize>) -> Result<Vec<Output>, Refusal> {
+    pub(super) fn end_outputs(&mut self, outputs: Vec<usize>) -> Result<Vec<Output>, Rejection> {
         outputs.into_iter().map(|output| self.outputs.end(output, "sent or deleted with its response")).collect()
     }
 

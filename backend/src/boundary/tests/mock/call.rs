@@ -5,10 +5,12 @@ use std::{
     ptr,
 };
 
-use super::{CHANGED, INTERNAL, INVALID_ARGUMENT, Refusal, TAKES_ANYWAY, TOLD_TO_FAIL, Tensor, World, c, world, wrong};
+use super::{
+    CHANGED, INTERNAL, INVALID_ARGUMENT, Rejection, TAKES_ANYWAY, TOLD_TO_FAIL, Tensor, World, c, world, wrong,
+};
 
 /// Does what a function does, unless it is told to fail.
-pub(super) fn serve(name: &'static str, act: impl FnOnce(&mut World) -> Result<(), Refusal>) -> *mut c::Error {
+pub(super) fn serve(name: &'static str, act: impl FnOnce(&mut World) -> Result<(), Rejection>) -> *mut c::Error {
     let mut world = world();
     let calls = world.calls.entry(name).or_default();
     *calls += 1;
@@ -20,8 +22,8 @@ pub(super) fn serve(name: &'static str, act: impl FnOnce(&mut World) -> Result<(
     match outcome {
         Ok(()) if world.is_failing => world.error(INTERNAL, TOLD_TO_FAIL),
         Ok(()) => ptr::null_mut(),
-        Err(Refusal::Error(text)) => world.error(INVALID_ARGUMENT, &text),
-        Err(Refusal::Wrong(text)) => {
+        Err(Rejection::Error(text)) => world.error(INVALID_ARGUMENT, &text),
+        Err(Rejection::Wrong(text)) => {
             world.wrongs.push(format!("{name}: {text}"));
             world.error(INTERNAL, &text)
         }
@@ -55,7 +57,7 @@ pub(super) unsafe fn tensor(name: *const c_char, code: c_uint, shape: *const i64
 }
 
 /// What a buffer is asked for with: its size, and the memory that would be best.
-pub(super) fn asked(size: u64, memory: c_uint) -> Result<Vec<u8>, Refusal> {
+pub(super) fn asked(size: u64, memory: c_uint) -> Result<Vec<u8>, Rejection> {
     if memory != c::MEMORY_CPU {
         return Err(wrong(format!("a buffer in memory {memory} is asked for")));
     }

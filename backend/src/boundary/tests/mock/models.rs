@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    Refusal, StatePointer, c,
+    Rejection, StatePointer, c,
     call::{c_functions, serve, text},
     handle, world, wrong,
 };
@@ -21,7 +21,7 @@ extern "C" fn TRITONSERVER_ErrorNew(code: c_uint, message: *const c_char) -> *mu
 #[unsafe(no_mangle)]
 extern "C" fn TRITONSERVER_ErrorDelete(error: *mut c::Error) {
     let mut world = world();
-    if let Err(Refusal::Wrong(what)) = world.errors.end(error.addr(), "deleted") {
+    if let Err(Rejection::Wrong(what)) = world.errors.end(error.addr(), "deleted") {
         world.wrongs.push(what);
     }
 }
@@ -40,7 +40,7 @@ fn look_at_error(error: *mut c::Error) -> Option<(c_uint, *const c_char)> {
     let mut world = world();
     match world.errors.get(error.addr()) {
         Ok(error) => Some((error.code, error.text.as_ptr())),
-        Err(Refusal::Wrong(what) | Refusal::Error(what)) => {
+        Err(Rejection::Wrong(what) | Rejection::Error(what)) => {
             world.wrongs.push(what);
             None
         }

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_uint, c_void};
 use super::{
     Id, Input, MEMORY_GPU, c,
     call::{c_functions, elsewhere, serve, text},
-    handle, refused, wrong,
+    handle, rejected, wrong,
 };
 
 c_functions! {
@@ -16,14 +16,14 @@ c_functions! {
     fn TRITONBACKEND_RequestCorrelationId(world, request: *mut c::Request, id: *mut u64) {
         match &world.request(request)?.ask.id {
             Id::Number(number) => *id = *number,
-            Id::Text(_) => return Err(refused("the correlation ID is a text")),
+            Id::Text(_) => return Err(rejected("the correlation ID is a text")),
         }
     }
 
     fn TRITONBACKEND_RequestCorrelationIdString(world, request: *mut c::Request, id: *mut *const c_char) {
         match &world.request(request)?.ask.id {
             Id::Text(text) => *id = text.as_ptr(),
-            Id::Number(_) => return Err(refused("the correlation ID is a number")),
+            Id::Number(_) => return Err(rejected("the correlation ID is a number")),
         }
     }
 
@@ -33,7 +33,7 @@ c_functions! {
         let name = text(name);
         let request = world.request(request)?;
         let place = request.ask.inputs.iter().position(|tensor| tensor.name == name);
-        let place = place.ok_or_else(|| refused(format!("input '{name}' does not exist in request")))?;
+        let place = place.ok_or_else(|| rejected(format!("input '{name}' does not exist in request")))?;
         *input = handle(request.inputs[place]);
     }
 

@@ -2,7 +2,7 @@
 
 mod answers;
 mod at_once;
-mod refusals;
+mod rejections;
 mod sums;
 
 use super::{
@@ -71,7 +71,7 @@ fn streams_that_broke_and_servers_that_died() {
     assert_eq!(causes(&explained)[0], StreamEndedBadly);
     let mut half_closed = Tale::default();
     half_closed.open(0).send(0, 0, &A).tell(0, EventKind::HalfClosed).ended(0);
-    assert_eq!(causes(&half_closed.of_break(Cut::Ended))[0], FinalAnswersLost);
+    assert_eq!(causes(&half_closed.of_break(Cut::Ended))[0], FinalResponsesLost);
     for (kind, expected) in [
         (ViolationKind::StreamNotClosed, StreamKeptOpen),
         (ViolationKind::ServerDied, Crash),

@@ -48,7 +48,7 @@ pub(super) const EACH: &[(Mutation, &[Cause])] = &[
     (Mutation::NotReset, &[StaleStateOfId]),
     (Mutation::OtherId, &[CorridWrong]),
     (Mutation::Stray, &[ReadyTold]),
-    (Mutation::OtherAnswer, &[AnswerOfAnother]),
+    (Mutation::OtherAnswer, &[ResponseOfAnother]),
     (Mutation::Random, &[Unexplained]),
 ];
 

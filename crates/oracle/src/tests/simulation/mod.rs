@@ -94,8 +94,8 @@ fn add(all: &mut Seen, one: &Seen) {
     all.checks_of_the_state += one.checks_of_the_state;
     all.states_max = all.states_max.max(one.states_max);
     all.requests_max = all.requests_max.max(one.requests_max);
-    for (&doubt, count) in &one.undetermined {
-        *all.undetermined.entry(doubt).or_default() += count;
+    for (&doubt, count) in &one.unjudged {
+        *all.unjudged.entry(doubt).or_default() += count;
     }
 }
 
@@ -108,8 +108,8 @@ fn conversations(kinds: &[Kind], least: u64) {
             }
             add(&mut all, &run(kind, seed));
         }
-        let undetermined: u64 = all.undetermined.values().sum();
-        let share = undetermined * 100 / all.answers;
+        let unjudged: u64 = all.unjudged.values().sum();
+        let share = unjudged * 100 / all.answers;
         assert!(all.states_max <= NODES_MAX + 1, "{kind:?}: {all:?}");
         assert!(share < if kind.mixes { 75 } else { 25 }, "{kind:?}: {share} % of {all:?}");
         assert!(all.checks_of_the_state > all.conversations / 4, "{kind:?}: {all:?}");

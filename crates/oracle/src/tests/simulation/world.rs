@@ -101,20 +101,20 @@ pub(super) enum Wrong {
 /// How an answer is altered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Alteration {
-    /// A step with START is refused for a missing START.
-    Refused,
+    /// A step with START is rejected for a missing START.
+    Rejected,
     /// The model says that it saw other controls.
     Controls,
     /// The sum has the step's own value twice.
     Doubled,
     /// The sum is another one.
     OtherSum,
-    /// A step that has to be refused is answered with a sum.
+    /// A step that has to be rejected is answered with a sum.
     Accepted,
 }
 
 impl Alteration {
-    pub(super) const ALL: [Self; 5] = [Self::Refused, Self::Controls, Self::Doubled, Self::OtherSum, Self::Accepted];
+    pub(super) const ALL: [Self; 5] = [Self::Rejected, Self::Controls, Self::Doubled, Self::OtherSum, Self::Accepted];
 }
 
 /// What was seen of a world.
@@ -123,7 +123,7 @@ pub(super) struct Seen {
     pub(super) conversations: u64,
     pub(super) answers: u64,
     pub(super) sums: u64,
-    pub(super) undetermined: HashMap<Doubt, u64>,
+    pub(super) unjudged: HashMap<Doubt, u64>,
     pub(super) checks_of_the_state: u64,
     pub(super) states_max: usize,
     pub(super) requests_max: usize,

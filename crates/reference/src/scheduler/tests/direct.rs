@@ -37,7 +37,7 @@ fn padding_is_told_by_its_slot_and_requests_by_when_they_arrived() {
         .iter()
         .flat_map(|event| match event {
             Event::Execute { batch, .. } => batch,
-            Event::Refuse(..) => panic!("nothing is refused"),
+            Event::Reject(..) => panic!("nothing is rejected"),
         })
         .map(|row| (row.slot, row.request.as_ref().map(|request| request.arrived)))
         .collect();

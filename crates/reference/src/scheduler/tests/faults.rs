@@ -22,7 +22,7 @@ fn slots_leak() {
         world.send("1S 2SE");
         world.run_to(5000);
         world.saw(&["0 0[1S]"]);
-        assert_eq!(world.refusal("1.a"), Some(Refusal::NoStart), "the sequence itself is reaped");
+        assert_eq!(world.rejection("1.a"), Some(Rejection::NoStart), "the sequence itself is reaped");
 
         let mut world = faulty(settings.clone(), Fault::LeakSlotAtCancel);
         world.send("1S 1.a 2SE");
@@ -50,7 +50,7 @@ fn a_cancelled_sequence_takes_the_ids_new_one_with_it() {
         world.send("1S 1.a 1E 1.xS");
         world.cancel("1.a 1E");
         world.run_to(5000);
-        assert_eq!(world.refusal("1.y"), Some(Refusal::NoStart));
+        assert_eq!(world.rejection("1.y"), Some(Rejection::NoStart));
         world.log.clear();
         world.send("2S 3S");
         world.run_to(5500);
@@ -111,11 +111,11 @@ fn the_reaper_is_early_late_or_stuck() {
 #[test]
 fn start_errors_are_missing_or_spurious() {
     for settings in both() {
-        let mut world = faulty(settings.clone(), Fault::RefuseMidSequence);
+        let mut world = faulty(settings.clone(), Fault::RejectMidSequence);
         world.send("1S");
-        assert_eq!(world.refusal("1.a"), Some(Refusal::NoStart));
-        let mut world = faulty(settings.clone(), Fault::RefuseStart);
-        assert_eq!(world.refusal("1S"), Some(Refusal::NoStart));
+        assert_eq!(world.rejection("1.a"), Some(Rejection::NoStart));
+        let mut world = faulty(settings.clone(), Fault::RejectStart);
+        assert_eq!(world.rejection("1S"), Some(Rejection::NoStart));
         let mut world = faulty(settings, Fault::AcceptNoStart);
         world.send("1.a 1.b 1E");
         world.run_to(100);
@@ -174,18 +174,18 @@ fn an_instance_hangs() {
 }
 
 #[test]
-fn refusals_end_sequences_and_time_limits_pass_that_are_none() {
+fn rejections_end_sequences_and_time_limits_pass_that_are_none() {
     for settings in both() {
         let two = |request: &mut Request<String>| request.batch_size = 2;
         let mut right = World::new(settings.clone());
         right.send("1S");
-        assert_eq!(right.offer("1.a", two), Err(Refusal::BatchSize));
+        assert_eq!(right.offer("1.a", two), Err(Rejection::BatchSize));
         right.send("1.b 1E");
 
-        let mut world = faulty(settings.clone(), Fault::RefusalEndsSequence);
+        let mut world = faulty(settings.clone(), Fault::RejectionEndsSequence);
         world.send("1S");
-        assert_eq!(world.offer("1.a", two), Err(Refusal::BatchSize));
-        assert_eq!(world.refusal("1.b"), Some(Refusal::NoStart));
+        assert_eq!(world.offer("1.a", two), Err(Rejection::BatchSize));
+        assert_eq!(world.rejection("1.b"), Some(Rejection::NoStart));
 
         let mut world = faulty(settings.clone(), Fault::AcceptBatch);
         assert_eq!(world.offer("1S", two), Ok(()));

@@ -13,7 +13,7 @@ fn a_sequence_is_reaped_when_the_idle_limit_has_passed_since_its_last_request_ca
         world.saw(&["0 0[1S]", "600 0[1.a]"]);
         world.run_to(600 + IDLE_MS);
         world.saw(&["1600 0[2SE]"]);
-        assert_eq!(world.refusal("1.b"), Some(Refusal::NoStart));
+        assert_eq!(world.rejection("1.b"), Some(Rejection::NoStart));
     }
 }
 
@@ -42,7 +42,7 @@ fn a_slow_sequence_is_reaped_and_what_it_has_queued_is_still_executed() {
         world.execution = ms(700);
         world.send("1S 1.a 1.b 2SE");
         world.run_to(1050);
-        assert_eq!(world.refusal("1.c"), Some(Refusal::NoStart));
+        assert_eq!(world.rejection("1.c"), Some(Rejection::NoStart));
         world.run_to(5000);
         world.saw(&["0 0[1S]", "700 0[1.a]", "1400 0[1.b]", "2100 0[2SE]"]);
     }
@@ -83,7 +83,7 @@ fn a_waiting_sequence_is_not_reaped_and_soon_is_when_it_has_its_slot() {
         assert!(world.log[seated + 1].ends_with("[3SE]"), "{:?}", world.log);
         let at: u64 = world.log[seated + 1].split(' ').next().expect("a time").parse().expect("a number");
         assert!((2511..=2561).contains(&at), "{:?}", world.log);
-        assert_eq!(world.refusal("2.a"), Some(Refusal::NoStart));
+        assert_eq!(world.rejection("2.a"), Some(Rejection::NoStart));
     }
 }
 
@@ -98,8 +98,8 @@ fn one_sequences_idleness_is_not_its_neighbours() {
         }
         // 1 is reaped at 1000, 3 is then in its slot, past its own limit, and is reaped; 2 lives.
         world.run_to(2500);
-        assert_eq!(world.refusal("1.b"), Some(Refusal::NoStart));
-        assert_eq!(world.refusal("3.b"), Some(Refusal::NoStart));
+        assert_eq!(world.rejection("1.b"), Some(Rejection::NoStart));
+        assert_eq!(world.rejection("3.b"), Some(Rejection::NoStart));
         world.send("2E");
         assert_eq!(world.log.iter().filter(|line| line.contains("3S")).count(), 1, "{:?}", world.log);
     }

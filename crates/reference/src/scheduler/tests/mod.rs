@@ -21,7 +21,7 @@ use super::{
         fault::{Faults, Planted},
         request::SequenceId,
     },
-    Batch, Event, HoldUntil, Moment, Refusal, Request, Scheduler, Settings, Strategy,
+    Batch, Event, HoldUntil, Moment, Rejection, Request, Scheduler, Settings, Strategy,
 };
 use workload::seed::Seed;
 
@@ -77,7 +77,7 @@ impl World {
     }
 
     /// Sends a request now. Its name says what it is: the correlation ID, `.` and anything, `S` for START, `E` for END.
-    fn offer(&mut self, name: &str, change: impl FnOnce(&mut Request<String>)) -> Result<(), Refusal> {
+    fn offer(&mut self, name: &str, change: impl FnOnce(&mut Request<String>)) -> Result<(), Rejection> {
         let mut request = request(name);
         self.cancels.insert(name.to_owned(), Arc::clone(&request.cancelled));
         change(&mut request);
@@ -93,7 +93,7 @@ impl World {
         }
     }
 
-    fn refusal(&mut self, name: &str) -> Option<Refusal> {
+    fn rejection(&mut self, name: &str) -> Option<Rejection> {
         self.offer(name, |_| {}).err()
     }
 
@@ -116,7 +116,7 @@ impl World {
     fn take(&mut self, events: Vec<Event<String>>) {
         for event in events {
             match event {
-                Event::Refuse(why, request) => self.note(&format!("{} {why:?}", request.payload)),
+                Event::Reject(why, request) => self.note(&format!("{} {why:?}", request.payload)),
                 Event::Execute { instance, batch } => self.execute(instance, &batch),
             }
         }

@@ -17,7 +17,7 @@ fn a_sequence_may_be_one_step_long() {
     for settings in [direct(1, 1), oldest(1, 1, 1)] {
         let mut world = World::new(settings);
         world.send("1SE");
-        assert_eq!(world.refusal("1.a"), Some(Refusal::NoStart));
+        assert_eq!(world.rejection("1.a"), Some(Rejection::NoStart));
         world.send("1.bSE 1.cSE");
         world.run_to(100);
         world.saw(&["0 0[1SE]", "10 0[1.bSE]", "20 0[1.cSE]"]);
@@ -29,13 +29,13 @@ fn what_is_wrong_with_a_request_is_looked_for_in_order() {
     let mut world = World::new(direct(1, 2));
     world.scheduler.stop();
     let two = |request: &mut Request<String>| request.batch_size = 2;
-    assert_eq!(world.offer("0S", two), Err(Refusal::BatchSize));
-    assert_eq!(world.refusal("0S"), Some(Refusal::NoCorrelationId));
-    assert_eq!(world.refusal("1S"), Some(Refusal::Stopping));
-    assert_eq!(world.refusal("1"), Some(Refusal::NoStart));
-    assert_eq!(world.offer(".aS", |request| request.id = SequenceId::Text("".into())), Err(Refusal::NoCorrelationId));
+    assert_eq!(world.offer("0S", two), Err(Rejection::BatchSize));
+    assert_eq!(world.rejection("0S"), Some(Rejection::NoCorrelationId));
+    assert_eq!(world.rejection("1S"), Some(Rejection::Stopping));
+    assert_eq!(world.rejection("1"), Some(Rejection::NoStart));
+    assert_eq!(world.offer(".aS", |request| request.id = SequenceId::Text("".into())), Err(Rejection::NoCorrelationId));
     let zero = |request: &mut Request<String>| request.batch_size = 0;
-    assert_eq!(world.offer("1", zero), Err(Refusal::NoStart));
+    assert_eq!(world.offer("1", zero), Err(Rejection::NoStart));
     world.run_to(100);
     world.saw(&[]);
 }
@@ -44,11 +44,11 @@ fn what_is_wrong_with_a_request_is_looked_for_in_order() {
 fn a_step_needs_a_live_sequence() {
     for settings in [direct(1, 2), oldest(1, 2, 2)] {
         let mut world = World::new(settings);
-        assert_eq!(world.refusal("7.a"), Some(Refusal::NoStart));
-        assert_eq!(world.refusal("7E"), Some(Refusal::NoStart));
+        assert_eq!(world.rejection("7.a"), Some(Rejection::NoStart));
+        assert_eq!(world.rejection("7E"), Some(Rejection::NoStart));
         world.send("1S 1E");
-        assert_eq!(world.refusal("1.b"), Some(Refusal::NoStart), "END is forgotten when it is accepted");
-        assert_eq!(world.refusal("2.b"), Some(Refusal::NoStart));
+        assert_eq!(world.rejection("1.b"), Some(Rejection::NoStart), "END is forgotten when it is accepted");
+        assert_eq!(world.rejection("2.b"), Some(Rejection::NoStart));
         world.run_to(100);
         world.saw(&["0 0[1S]", "10 0[1E]"]);
         assert_eq!(world.scheduler.live(), 0);
@@ -59,9 +59,9 @@ fn a_step_needs_a_live_sequence() {
 fn a_number_and_the_same_digits_as_text_are_two_ids() {
     let mut world = World::new(direct(1, 2));
     world.send("1S");
-    assert_eq!(world.offer("1.b", |request| request.id = SequenceId::Text("1".into())), Err(Refusal::NoStart));
+    assert_eq!(world.offer("1.b", |request| request.id = SequenceId::Text("1".into())), Err(Rejection::NoStart));
     world.send("abcS abc.1");
-    assert_eq!(world.refusal("abd.1"), Some(Refusal::NoStart));
+    assert_eq!(world.rejection("abd.1"), Some(Rejection::NoStart));
 }
 
 #[test]
@@ -116,8 +116,8 @@ fn after_a_stop_what_lives_goes_on_and_nothing_starts() {
         let mut world = World::new(settings);
         world.send("1S 2S");
         world.scheduler.stop();
-        assert_eq!(world.refusal("3S"), Some(Refusal::Stopping));
-        assert_eq!(world.refusal("1.bS"), Some(Refusal::Stopping), "a START on an ID in use is one too");
+        assert_eq!(world.rejection("3S"), Some(Rejection::Stopping));
+        assert_eq!(world.rejection("1.bS"), Some(Rejection::Stopping), "a START on an ID in use is one too");
         assert!(!world.scheduler.is_idle(), "2 waits");
         world.send("1E 2E");
         world.run_to(100);

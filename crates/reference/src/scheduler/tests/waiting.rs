@@ -56,7 +56,7 @@ fn an_id_that_waits_and_has_not_ended_starts_again_in_its_own_queue() {
 }
 
 #[test]
-fn a_time_limit_in_the_backlog_refuses_the_whole_sequence() {
+fn a_time_limit_in_the_backlog_rejects_the_whole_sequence() {
     for settings in [direct(1, 1), oldest(1, 1, 1)] {
         let mut world = World::new(settings);
         world.send("1S 2S");
@@ -67,7 +67,7 @@ fn a_time_limit_in_the_backlog_refuses_the_whole_sequence() {
         world.send("4S");
         world.run_to(399);
         world.saw(&["0 0[1S]", "100 2S Expired", "100 2.a Expired", "100 2.b Expired", "100 2.c Expired"]);
-        assert_eq!(world.refusal("2.d"), Some(Refusal::NoStart));
+        assert_eq!(world.rejection("2.d"), Some(Rejection::NoStart));
         // 3 gets the slot in time, and 4 has no time limit.
         world.send("1E 3E 4E");
         world.run_to(500);
@@ -133,7 +133,7 @@ fn a_cancelled_request_in_the_backlog_cancels_its_sequence() {
         }
         world.log.retain(|line| !line.contains("Cancelled"));
         world.saw(&["50 0[1E]", "60 0[3S]", "70 0[3E]"]);
-        assert_eq!(world.refusal("2.d"), Some(Refusal::NoStart));
+        assert_eq!(world.rejection("2.d"), Some(Rejection::NoStart));
     }
 }
 
@@ -158,7 +158,7 @@ fn a_cancelled_request_at_the_front_of_a_slot_cancels_the_rest_and_frees_the_slo
         world.run_to(100);
         // What is executed is finished.
         world.saw(&["0 0[1S]", "10 1.a Cancelled", "10 1.b Cancelled", "10 1.c Cancelled", "10 0[2SE]"]);
-        assert_eq!(world.refusal("1.d"), Some(Refusal::NoStart));
+        assert_eq!(world.rejection("1.d"), Some(Rejection::NoStart));
     }
 }
 

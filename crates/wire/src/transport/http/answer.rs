@@ -55,7 +55,7 @@ pub(super) fn message(step: &Step, answered: &Answered) -> Message {
             Message::Received(Received { id: step.request.to_string(), result: Err(text), code, outputs })
         }
         // As a proxy says it.
-        None if answered.restricts() => Message::Broken(answered.refusal().to_string()),
+        None if answered.restricts() => Message::Broken(answered.rejection().to_string()),
         None => Message::Broken(format!("the HTTP status {status} came without an error of the inference protocol")),
     }
 }

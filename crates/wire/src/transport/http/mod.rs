@@ -225,12 +225,12 @@ impl Answered {
     }
 
     /// What an answer says that is none.
-    fn refusal(&self) -> CallError {
+    fn rejection(&self) -> CallError {
         match (self.status, self.error()) {
             (status, error) if self.restricts() => {
                 CallError::Restricted(error.unwrap_or_else(|| format!("HTTP status {status}")))
             }
-            (_, Some(text)) => CallError::Refused(text),
+            (_, Some(text)) => CallError::Rejected(text),
             (StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED, None) => CallError::Unimplemented,
             (status, None) => CallError::NotThisProtocol(over_http(&format!("status {status}"))),
         }

@@ -64,7 +64,7 @@ impl Rest {
             StatusCode::OK => Ok(true),
             StatusCode::BAD_REQUEST | StatusCode::SERVICE_UNAVAILABLE => Ok(false),
             StatusCode::NOT_FOUND if answered.error().is_some() => Ok(false),
-            _ => Err(answered.refusal()),
+            _ => Err(answered.rejection()),
         }
     }
 
@@ -76,7 +76,7 @@ impl Rest {
             match (answered.restricts(), answered.error()) {
                 (false, Some(why)) => Ok((answered.status, why)),
                 (false, None) if answered.status == StatusCode::OK => Ok((answered.status, String::new())),
-                _ => Err(answered.refusal()),
+                _ => Err(answered.rejection()),
             }
         };
         let plain = ask(false).await?;
@@ -88,7 +88,7 @@ impl Rest {
         if plain == (status, why.clone()) {
             return Ok(());
         }
-        Err(CallError::Refused(format!("{why} ({status}), of a body that is compressed (--compression none)")))
+        Err(CallError::Rejected(format!("{why} ({status}), of a body that is compressed (--compression none)")))
     }
 
     pub(in crate::transport) async fn model_is_ready(&self, model: &str) -> Result<bool, CallError> {
@@ -143,7 +143,7 @@ impl Rest {
 
     async fn bytes(&self, method: Method, at: Uri, body: Vec<u8>) -> Result<Vec<u8>, CallError> {
         let answered = self.0.exchange(method, at, Body { bytes: body, ..Body::default() }).await?;
-        if answered.status == StatusCode::OK { Ok(answered.body.into()) } else { Err(answered.refusal()) }
+        if answered.status == StatusCode::OK { Ok(answered.body.into()) } else { Err(answered.rejection()) }
     }
 }
 

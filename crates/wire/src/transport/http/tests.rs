@@ -194,10 +194,10 @@ async fn an_error_is_received_with_its_status_and_what_is_none_breaks() {
     })
     .await;
     let messages = sent(&endpoints, Transport::Http, &[step(Some(Special::TimeoutUs(1)))]).await;
-    let refused = received(&messages[0]);
+    let rejected = received(&messages[0]);
     let expected =
         Received { id: "1-2-3-4".into(), result: Err("too late".into()), code: Some(Code::Http(503)), outputs: 0 };
-    assert_eq!(refused, &expected);
+    assert_eq!(rejected, &expected);
     for (us, status) in [(5, 200), (6, 400)] {
         let messages = sent(&endpoints, Transport::Http, &[step(Some(Special::TimeoutUs(us)))]).await;
         let code = Some(Code::Http(status));
@@ -321,8 +321,8 @@ async fn a_server_that_reads_no_compressed_bodies_is_told() {
     .await;
     let client = |access: Access| Client::new(endpoints.for_calls(), &access, LIMIT).expect("an address");
     assert_eq!(client(Access::default()).infers("m").await, Ok(()));
-    let refused = client(access("target.compression = 'gzip'")).infers("m").await;
-    assert!(matches!(&refused, Err(CallError::Refused(why)) if why.contains("--compression none")), "{refused:?}");
+    let rejected = client(access("target.compression = 'gzip'")).infers("m").await;
+    assert!(matches!(&rejected, Err(CallError::Rejected(why)) if why.contains("--compression none")), "{rejected:?}");
 }
 
 #[tokio::test]
@@ -421,7 +421,7 @@ async fn a_secret_that_the_server_repeats_is_not_told_and_a_long_text_is_cut() {
     let client = Client::new(endpoints.for_calls(), &access, LIMIT).expect("an address");
     assert_eq!(client.server_name().await, Err(CallError::Restricted("not let in: …".to_owned())));
     let messages = sent_by(&endpoints, Transport::Http, &access, &[step(None)]).await;
-    let text = received(&messages[0]).result.as_ref().expect_err("a refusal");
+    let text = received(&messages[0]).result.as_ref().expect_err("a rejection");
     assert!(
         text.starts_with("bad token … xxx") && text.ends_with("x … (1048590 bytes)") && text.len() < 5000,
         "{text}"
@@ -470,7 +470,7 @@ async fn the_calls_before_and_after_a_run_are_understood() {
     assert_eq!((counted.success, counted.fail, counted.inference, counted.execution), (3, 2, 5, 4));
     assert_eq!(client.counted("other").await, Err(CallError::Unimplemented));
     assert_eq!(client.reload("m").await, Ok(()));
-    assert_eq!(client.reload("none").await, Err(CallError::Refused("no such model".to_owned())));
+    assert_eq!(client.reload("none").await, Err(CallError::Rejected("no such model".to_owned())));
     let configuration = client.configuration("m").await.expect("a configuration");
     assert_eq!(client.load("m", &configuration).await, Ok(()));
 }

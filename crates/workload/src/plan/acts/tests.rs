@@ -1,4 +1,4 @@
-//! Passes as acts.
+//! Iterations as acts.
 
 use std::{collections::BTreeMap, num::NonZeroU64};
 
@@ -9,7 +9,7 @@ use crate::{
     sequence::CorrelationId,
 };
 
-fn pass(pattern: Pattern, twist: Option<Twist>) -> Pass {
+fn iteration(pattern: Pattern, twist: Option<Twist>) -> Iteration {
     let flaws = || if pattern == Pattern::Malformed { [(1, Flaw::BatchOfTwo)].into() } else { BTreeMap::new() };
     let sequence = |first| Sequence {
         start: true,
@@ -19,9 +19,9 @@ fn pass(pattern: Pattern, twist: Option<Twist>) -> Pass {
         flaws: flaws(),
         think_ms: Vec::new(),
     };
-    Pass {
+    Iteration {
         worker: 0,
-        pass: 0,
+        iteration: 0,
         context: 0,
         correlation_id: CorrelationId(NonZeroU64::MIN),
         pattern,
@@ -32,13 +32,13 @@ fn pass(pattern: Pattern, twist: Option<Twist>) -> Pass {
     }
 }
 
-/// What a pass does, a letter for each act.
-fn done(pass: &Pass, reuse: Reuse, stream: StreamLife) -> String {
+/// What an iteration does, a letter for each act.
+fn done(iteration: &Iteration, reuse: Reuse, stream: StreamLife) -> String {
     let sending =
         Sending { transport: None, reuse, stream, connection: ConnectionOwner::PerContext, window: Window::All };
     let manner =
         Manner { after_answers: false, idle_limit: Duration::from_millis(100), batches: true, one_step: false };
-    short(&pass.acts(&sending, manner))
+    short(&iteration.acts(&sending, manner))
 }
 
 /// One letter for each act, with its lane.
@@ -64,13 +64,13 @@ fn short(acts: &[Act]) -> String {
 
 #[test]
 fn sequences_go_out_as_bursts() {
-    let pass = pass(Pattern::ValidValid, None);
+    let iteration = iteration(Pattern::ValidValid, None);
     for (reuse, stream, expected) in [
         (Reuse::Pipelined, StreamLife::PerSequence, "0:10 0:11 0:12 0:13 0:20 0:21 0:22 0:23 a0<=0 c0"),
         (Reuse::Pipelined, StreamLife::PerContext, "0:10 0:11 0:12 0:13 0:20 0:21 0:22 0:23 a0<=0"),
         (Reuse::AfterAnswer, StreamLife::PerSequence, "0:10 0:11 0:12 0:13 a0<=0 c0 0:20 0:21 0:22 0:23 a0<=0 c0"),
     ] {
-        assert_eq!(done(&pass, reuse, stream), expected);
+        assert_eq!(done(&iteration, reuse, stream), expected);
     }
 }
 
@@ -103,7 +103,7 @@ fn clients_faults_are_acts() {
         (Pattern::Malformed, "0:10 0:11!batch-2 0:12 0:13 0:20 0:21!batch-2 0:22 0:23 a0<=0 c0"),
         (Pattern::Timeout, "0:10<=50000 0:11 0:12<=25000 0:13 0:20<=50000 0:21 0:22<=25000 0:23 a0<=0 c0"),
     ] {
-        let done = done(&pass(pattern, Some(twist)), Reuse::Pipelined, StreamLife::PerSequence);
+        let done = done(&iteration(pattern, Some(twist)), Reuse::Pipelined, StreamLife::PerSequence);
         assert_eq!(done, expected, "{pattern}");
     }
 }
@@ -119,7 +119,7 @@ fn calls_are_cut_while_one_is_executed() {
         let scenario = Scenario::resolve(&unary, Overrides::default()).expect("a scenario");
         let manner =
             Manner { after_answers: false, idle_limit: Duration::from_millis(100), batches: true, one_step: false };
-        let acts = pass(pattern, Some(twist)).acts(&scenario.populations[0].sending, manner);
+        let acts = iteration(pattern, Some(twist)).acts(&scenario.populations[0].sending, manner);
         assert_eq!(short(&acts), expected, "{pattern}");
     }
 }
@@ -134,7 +134,7 @@ fn no_pattern_makes_more_connections_than_are_counted() {
         let twist = Twist { after: 2, pause_percent: 50, lanes: *LANES.end() };
         let manner =
             Manner { after_answers: false, idle_limit: Duration::from_millis(100), batches: true, one_step: false };
-        let acts = pass(pattern, Some(twist)).acts(&scenario.populations[0].sending, manner);
+        let acts = iteration(pattern, Some(twist)).acts(&scenario.populations[0].sending, manner);
         assert_eq!(fresh_connections(&acts), counted, "{pattern}");
     }
 }

@@ -69,7 +69,7 @@ fn an_error_that_names_another_live_id() {
         causes(&tale.other(ViolationKind::UnexpectedError, (0, 0, 1)))
     };
     assert_eq!(told(5), [IdTakenForAnother, ErrorText]);
-    assert_eq!(told(77), [ErrorText, SpuriousRefusal]);
+    assert_eq!(told(77), [ErrorText, SpuriousRejection]);
 }
 
 #[test]
@@ -88,7 +88,8 @@ fn an_answer_without_output_was_executed_or_not() {
 fn answers_in_the_wrong_place() {
     let mut tale = Tale::default();
     tale.send(0, 0, &A).send(1, 0, &B).answer(0, 0, 0, &[A[0], 3]);
-    for (kind, expected) in [(ViolationKind::Duplicate, AnsweredTwice), (ViolationKind::Reordered, AnswersReordered)] {
+    for (kind, expected) in [(ViolationKind::Duplicate, AnsweredTwice), (ViolationKind::Reordered, ResponsesReordered)]
+    {
         assert_eq!(causes(&tale.other(kind, (0, 0, 0))), [expected]);
     }
     let misaddressed = |what: EventKind| {
@@ -99,7 +100,7 @@ fn answers_in_the_wrong_place() {
         explain(&violation, &tale.entries, &known())
     };
     let elsewhere = misaddressed(EventKind::Answered(request(1, 0, 2), 5.into(), None));
-    assert_eq!(causes(&elsewhere), [AnswerElsewhere]);
+    assert_eq!(causes(&elsewhere), [ResponseElsewhere]);
     let context = Some(ContextId { worker: 1, context: 0 });
     let told = |clue: &Clue| matches!(clue, Clue::AnswerTo { request: its, context: of, .. } if (*its, *of) == (request(1, 0, 2), context));
     assert!(elsewhere[0].clues.iter().any(told), "{elsewhere:?}");
@@ -115,13 +116,13 @@ fn lost(tale: &Tale, step: u32) -> Vec<Cause> {
 fn answers_that_did_not_come() {
     let mut dropped = Tale::default();
     dropped.send(0, 0, &A).answer(0, 0, 0, &sums(&A)[..2]).answer(0, 0, 3, &sums(&A)[3..]).wait(1000).open(1);
-    assert_eq!(lost(&dropped, 2), [AnswerDropped]);
+    assert_eq!(lost(&dropped, 2), [ResponseDropped]);
     let mut elsewhere = Tale::default();
     elsewhere.send(0, 0, &A).tell(1, EventKind::Answered(request(0, 0, 0), 1.into(), None)).wait(1000).open(1);
-    assert_eq!(lost(&elsewhere, 0), [AnswerElsewhere]);
+    assert_eq!(lost(&elsewhere, 0), [ResponseElsewhere]);
     let mut late = Tale::default();
     late.send(0, 0, &A).answer(0, 0, 0, &sums(&A)[..2]).send(1, 0, &B).answer(1, 0, 0, &sums(&B)).wait(1000).open(1);
-    assert_eq!(lost(&late, 2)[0], AnswerLate);
+    assert_eq!(lost(&late, 2)[0], ResponseLate);
     let mut stall = Tale::default();
     stall.send(0, 0, &A).send(2, 0, &A).answer(0, 0, 0, &sums(&A)[..2]).answer(2, 0, 0, &sums(&A)[..2]);
     stall.send(1, 0, &B).answer(1, 0, 0, &sums(&B)).wait(1000).open(1);
@@ -131,7 +132,7 @@ fn answers_that_did_not_come() {
         let mut late = Tale::default();
         late.send_part(2, 0, 0, 3, &A[..2]).answer(2, 0, 0, &sums(&A)[..1]).wait(1000).tell(2, given_up);
         late.send(0, 0, &A).answer(0, 0, 0, &sums(&A)[..2]).send(1, 0, &B).answer(1, 0, 0, &sums(&B));
-        assert_eq!(lost(late.wait(1000).open(1), 2)[0], AnswerLate);
+        assert_eq!(lost(late.wait(1000).open(1), 2)[0], ResponseLate);
     }
     let mut hang = Tale::default();
     hang.send(0, 0, &A).wait(1000).open(1);
@@ -213,7 +214,7 @@ fn a_stream_that_brings_no_more_while_others_do() {
         let index = step as usize;
         tale.send_part(1, 0, step, 5, &B[index..=index]).wait(700).answer(1, 0, step, &sums(&B)[index..=index]);
     }
-    assert_eq!(causes(&tale.other(ViolationKind::Lost, (0, 0, 2)))[..2], [AnswerLate, StreamDead]);
+    assert_eq!(causes(&tale.other(ViolationKind::Lost, (0, 0, 2)))[..2], [ResponseLate, StreamDead]);
 }
 
 #[test]

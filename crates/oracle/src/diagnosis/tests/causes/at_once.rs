@@ -14,7 +14,7 @@ fn causes_now(tale: &Tale, kind: ViolationKind) -> Vec<Cause> {
 fn a_lost_answer_whose_followers_came() {
     let mut dropped = Tale::at_once();
     dropped.open(0).send(0, 0, &A).answer(0, 0, 0, &sums(&A)[..2]).answer(0, 0, 3, &sums(&A)[3..]).wait(1000).open(1);
-    assert_eq!(causes(&dropped.other(ViolationKind::Lost, (0, 0, 2))), [AnswerDropped]);
+    assert_eq!(causes(&dropped.other(ViolationKind::Lost, (0, 0, 2))), [ResponseDropped]);
     // What was sent before it and answered says nothing of it.
     let mut last = Tale::at_once();
     last.open(0).send(0, 0, &A).answer(0, 0, 0, &sums(&A)[..4]).wait(1000).open(1);
@@ -28,7 +28,7 @@ fn a_lost_answer_whose_followers_came() {
 
 #[test]
 fn an_answer_to_another_between_answers_to_this_one() {
-    for (stray, expected) in [(request(1, 0, 2), AnswerElsewhere), (request(99, 0, 2), UnknownRequestId)] {
+    for (stray, expected) in [(request(1, 0, 2), ResponseElsewhere), (request(99, 0, 2), UnknownRequestId)] {
         let mut tale = Tale::at_once();
         tale.send(0, 0, &A).send(1, 0, &B).answer(0, 0, 0, &[A[0]]);
         tale.tell(0, EventKind::Answered(stray, 5.into(), None)).answer(0, 0, 1, &sums(&A)[1..]);
@@ -54,7 +54,7 @@ fn a_stream_that_broke_at_its_half_close_before_the_next_was_opened() {
     let broken = |tale: &Tale| causes(&tale.of_break(Cut::Ended))[0];
     let mut half_closed = Tale::at_once();
     half_closed.open(0).send(0, 0, &A).tell(0, EventKind::HalfClosed).ended(0).open(0).send(0, 1, &B);
-    assert_eq!(broken(&half_closed), FinalAnswersLost);
+    assert_eq!(broken(&half_closed), FinalResponsesLost);
     let mut open = Tale::at_once();
     open.open(0).send(0, 0, &A).tell(0, EventKind::HalfClosed).tell(0, EventKind::Closed);
     open.open(0).send(0, 1, &B).ended(0).open(0).tell(0, EventKind::HalfClosed);

@@ -263,7 +263,7 @@ fn the_answer_of_another_request() {
     let (mut a, mut b) = (sums(&A), sums(&B));
     std::mem::swap(&mut a[2], &mut b[2]);
     let explanations = in_turn(&a, &b).wrong_sum(&known(), (0, 0, 2), sums(&A)[2]);
-    assert_eq!(causes(&explanations)[0], AnswerOfAnother);
+    assert_eq!(causes(&explanations)[0], ResponseOfAnother);
     let told = |clue: &Clue| matches!(clue, Clue::BelongsTo { request: its, .. } if *its == request(1, 0, 2));
     assert!(explanations[0].clues.iter().any(told), "{explanations:?}");
 }

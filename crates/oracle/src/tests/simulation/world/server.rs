@@ -42,8 +42,8 @@ impl World {
             cancelled,
         };
         let lag = Duration::from_micros(self.random.random_range(0..IDLE_US / 2));
-        let refused = self.server.submit(submitted, Duration::from_micros(self.now), lag);
-        match refused {
+        let rejected = self.server.submit(submitted, Duration::from_micros(self.now), lag);
+        match rejected {
             Some(answer) => self.answered(request, answer),
             None => self.clients[client].last_accepted = Some(request),
         }
@@ -108,7 +108,7 @@ impl World {
         self.seen.answers += 1;
         self.seen.sums += u64::from(matches!(answer, Answer::Sum(..)));
         if let Some(doubt) = ruling.settled.expect("it is settled").doubt {
-            *self.seen.undetermined.entry(doubt).or_default() += 1;
+            *self.seen.unjudged.entry(doubt).or_default() += 1;
         }
         self.go_on(client);
     }
@@ -127,7 +127,7 @@ impl World {
         let right = self.judge(client, lane, received(&self.kind, client, step, answer));
         let is_determined = right.settled.is_some_and(|settled| settled.judged) && !self.small_values;
         let (how, altered) = match answer {
-            Answer::Sum(..) if step.start && self.random.random_bool(0.2) => (Alteration::Refused, Answer::NoStart),
+            Answer::Sum(..) if step.start && self.random.random_bool(0.2) => (Alteration::Rejected, Answer::NoStart),
             Answer::Sum(sum, seen) if self.random.random_bool(0.3) => {
                 (Alteration::Controls, Answer::Sum(sum, self.mistaken(seen)))
             }

@@ -7,13 +7,13 @@ use super::json::write_text;
 
 /// An error, as a client gets it. The real server says what kind of content it is by where in it the error comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Refusal {
+pub(super) struct Rejection {
     pub(super) status: StatusCode,
     pub(super) text: String,
     pub(super) is_json: bool,
 }
 
-impl Refusal {
+impl Rejection {
     pub(super) fn new(status: StatusCode, text: impl Into<String>) -> Self {
         Self { status, text: text.into(), is_json: true }
     }
@@ -47,7 +47,7 @@ impl Refusal {
     }
 }
 
-impl From<Status> for Refusal {
+impl From<Status> for Rejection {
     fn from(failure: Status) -> Self {
         let status = match failure.code() {
             Code::NotFound => StatusCode::NOT_FOUND,

@@ -4,11 +4,11 @@ use std::{collections::VecDeque, time::Duration};
 
 use workload::{
     conversation::{Act, Conversation},
-    plan::{Manner, Pass, WorkerPlan},
+    plan::{Iteration, Manner, WorkerPlan},
 };
 
-/// The passes of one worker.
-pub(super) enum Passes {
+/// The iterations of one worker.
+pub(super) enum Iterations {
     Drawn { plan: Box<WorkerPlan>, manner: Manner },
     Given(VecDeque<Conversation>),
 }
@@ -25,7 +25,7 @@ pub(super) fn longest_pauses(given: &[Conversation]) -> Duration {
     given.iter().map(pauses).max().unwrap_or_default()
 }
 
-impl Passes {
+impl Iterations {
     /// What a worker holds of the conversations that are given.
     pub(super) fn of_given(given: &[Conversation], worker: u32) -> Self {
         let mut left: Vec<_> = given.iter().filter(|its| its.worker == worker).cloned().collect();
@@ -33,17 +33,17 @@ impl Passes {
         Self::Given(left.into())
     }
 
-    /// The next pass, and how many sequences it has; none where the worker is done.
+    /// The next iteration, and how many sequences it has; none where the worker is done.
     pub(super) fn next(&mut self, elapsed: Duration) -> Option<(Conversation, u32)> {
         match self {
             Self::Drawn { plan, manner } => {
                 if plan.is_done(elapsed) {
                     return None;
                 }
-                let pass = plan.next_pass();
-                let sequences = u32::try_from(pass.sequences.len()).expect("a pass has one sequence or two");
-                let acts = pass.acts(plan.sending(), *manner);
-                let Pass { worker, context, pattern, .. } = pass;
+                let iteration = plan.next_iteration();
+                let sequences = u32::try_from(iteration.sequences.len()).expect("an iteration has one sequence or two");
+                let acts = iteration.acts(plan.sending(), *manner);
+                let Iteration { worker, context, pattern, .. } = iteration;
                 Some((Conversation { worker, context, pattern, at_us: 0, accused: false, acts }, sequences))
             }
             Self::Given(left) => {

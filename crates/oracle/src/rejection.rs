@@ -1,4 +1,4 @@
-//! Why a request is refused, and the codes that are told with it.
+//! Why a request is rejected, and the codes that are told with it.
 
 use super::{Evidence, ViolationKind};
 use workload::{
@@ -21,7 +21,7 @@ pub(super) enum Reason {
 }
 
 impl Reason {
-    /// Why a step with a flaw was refused, where this is what it was refused with.
+    /// Why a step with a flaw was rejected, where this is what it was rejected with.
     pub(super) fn of_flaw(flaw: Flaw, text: &str) -> Self {
         match flaw {
             _ if text.contains(Flaw::OF_ANOTHER_TYPE) => Self::Invalid,
@@ -33,7 +33,7 @@ impl Reason {
         }
     }
 
-    /// Whether a step with a flaw may be refused with this code, or without one, in whatever words.
+    /// Whether a step with a flaw may be rejected with this code, or without one, in whatever words.
     pub(super) fn may_be_of_flaw(flaw: Flaw, code: Option<Code>) -> bool {
         // What cannot be read in JSON is Invalid in gRPC.
         let may_be_unreadable = matches!(flaw, Flaw::ShortData | Flaw::IdOfOtherType);
@@ -67,7 +67,7 @@ impl super::observation::Observation<'_> {
         let Some(seen) = code else { return };
         let expected = reason.code(seen);
         if seen != expected {
-            let evidence = Evidence::CodeOfRefusal { expected, seen, error: text.to_owned() };
+            let evidence = Evidence::CodeOfRejection { expected, seen, error: text.to_owned() };
             self.violation(ViolationKind::UnexpectedError, Some(step), evidence);
         }
     }
