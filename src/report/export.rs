@@ -11,7 +11,7 @@ use std::{collections::BTreeSet, io};
 use self::{
     helper::Helper,
     issue::{server_in_words, write_issue},
-    script::Worker,
+    script::Calls,
     template::spaced,
 };
 use crate::failure::Failure;
@@ -53,15 +53,16 @@ pub fn write_python(failure: &Failure, out: &mut impl io::Write) -> io::Result<(
     let transports = transports(failure);
     let mut helper = Helper::new(failure, &transports, &workers);
     let mut connections = BTreeSet::new();
-    let conversation: String = workers
+    let conversation: Vec<_> = workers
         .iter()
         .map(|&worker| {
-            let lines = Worker::new(failure, worker, transports.len() > 1).lines(&mut helper.needs, &mut connections);
+            let calls = Calls::new(failure, worker, transports.len() > 1);
+            let lines = calls.lines(&mut helper.needs, &mut connections);
             format!("def worker_{worker}():\n    {}\n", lines.join("\n    "))
         })
         .collect();
     let docstring = docstring(failure, &helper);
-    let script = [docstring, helper.head(), conversation, helper.classes(), helper.end()].join("\n");
+    let script = [docstring, helper.head(), conversation.concat(), helper.classes(), helper.end()].join("\n");
     out.write_all(spaced(&script).as_bytes())
 }
 

@@ -83,7 +83,7 @@ fn two_streams_are_two_columns() {
           │ ✗ expected 12                              │
     157.0 │ the stream is closed                       │
 ✗ wrong-sum, cause swapped-states
-  An answer is not the running sum of its sequence.
+  A response is not the running sum of its sequence.
   where          at 0.163 s, worker 0, context 0, correlation ID 1, request
                  0-0-0-1
   sent           valid step 2/2 END value 7
@@ -157,7 +157,7 @@ fn everything_that_can_happen_has_words() {
      15.0 │ gives up waiting
           │ ✗ expected 12
 ✗ lost
-  An answer, or one of several to a request, did not come within the longest lawful wait.
+  A response, or one of several to a request, did not come within the longest lawful wait.
   where          at 0.022 s, worker 0, context 0, correlation ID 1, request
                  0-0-0-0
   sent           valid step 1/2 END value 7

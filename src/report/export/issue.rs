@@ -4,7 +4,7 @@ use std::io;
 
 use super::{shows_in_counts, write_python};
 use crate::failure::{Failure, Replayed};
-use workload::{answers::Answers, wording::counted};
+use workload::{answers::Answers, conversation::Conversation, wording::counted};
 
 /// The version of Triton in its first release that this table counts from, 23.04.
 const FIRST_MINOR: u32 = 33;
@@ -90,15 +90,18 @@ fn write_conversation(failure: &Failure, out: &mut impl io::Write) -> io::Result
         return write_block("text", chart, out);
     }
     writeln!(out, "The client sends {messages} in {conversations}. No chart of a run is known; this is the plan:\n")?;
-    let mut plan = String::new();
-    for its in &failure.conversations {
-        let here = if its.accused { ", where the violation was seen" } else { "" };
-        #[expect(clippy::cast_precision_loss, reason = "it is shown")]
-        let ms = its.at_us as f64 / 1e3;
-        plan.push_str(&format!("worker {} context {}, from {ms} ms on{here}\n", its.worker, its.context));
-        its.acts.iter().for_each(|act| plan.push_str(&format!("  {act}\n")));
-    }
-    write_block("text", &plan, out)
+    let plan: Vec<_> = failure.conversations.iter().map(planned).collect();
+    write_block("text", &plan.join("\n"), out)
+}
+
+/// A conversation as it is to be held.
+fn planned(conversation: &Conversation) -> String {
+    let Conversation { worker, context, at_us, accused, acts, .. } = conversation;
+    let here = if *accused { ", where the violation was seen" } else { "" };
+    #[expect(clippy::cast_precision_loss, reason = "it is shown")]
+    let ms = *at_us as f64 / 1e3;
+    let acts: Vec<_> = acts.iter().map(|act| format!("\n  {act}")).collect();
+    format!("worker {worker} context {context}, from {ms} ms on{here}{}", acts.concat())
 }
 
 fn write_script(failure: &Failure, out: &mut impl io::Write) -> io::Result<()> {

@@ -21,7 +21,7 @@ use workload::{
 const WIDTH: usize = 100;
 
 /// The calls of one worker.
-pub(super) struct Worker<'f> {
+pub(super) struct Calls<'f> {
     failure: &'f Failure,
     worker: u32,
     workers: u32,
@@ -46,7 +46,7 @@ struct Open {
     unanswered: u32,
 }
 
-impl<'f> Worker<'f> {
+impl<'f> Calls<'f> {
     /// `are_several`: whether the script's steps travel in several ways.
     pub(super) fn new(failure: &'f Failure, worker: u32, are_several: bool) -> Self {
         Self {
@@ -156,9 +156,9 @@ impl<'f> Worker<'f> {
         };
         let [is_start, is_end] = [(start, "sequence_start=True"), (end, "sequence_end=True")]
             .map(|(is_so, flag)| is_so.then(|| self.flag(flag)));
-        let special = special.and_then(|special| match special {
-            Special::Flaw(flaw) => Some(self.flawed(flaw, stream)),
-            Special::TimeoutUs(us) => Some(self.flag(&format!("timeout={us}"))),
+        let special = special.map(|special| match special {
+            Special::Flaw(flaw) => self.flawed(flaw, stream),
+            Special::TimeoutUs(us) => self.flag(&format!("timeout={us}")),
         });
         if expected.is_none() {
             self.needs.insert("open");
@@ -169,8 +169,7 @@ impl<'f> Worker<'f> {
         let seen_here = if accused.is_some() { "  # the violation was seen here" } else { "" };
         let all = arguments.join(", ");
         if all.len() > WIDTH {
-            let lines: String = arguments.iter().map(|argument| format!("        {argument},\n")).collect();
-            self.call(stream, &format!("send(\n{lines}    ){seen_here}"));
+            self.call(stream, &format!("send(\n        {},\n    ){seen_here}", arguments.join(",\n        ")));
         } else {
             self.call(stream, &format!("send({all}){seen_here}"));
         }

@@ -393,7 +393,7 @@ fn a_bug_report_says_what_is_known() {
     its.facts.replayed = vec![row("triton 2.51.0", 0), row("triton 2.44.0", 4)];
     let report = issue(&its);
     for part in [
-        "# Sequence batcher: An answer is not the running sum of its sequence (wrong-sum)\n",
+        "# Sequence batcher: A response is not the running sum of its sequence (wrong-sum)\n",
         "- Server: triton 2.44.0 (release 24.03)\n",
         "```protobuf\nname: \"m\"\nbackend: \"sequence_stress\"\n```\n",
         "```text\nthe chart\n```\n",

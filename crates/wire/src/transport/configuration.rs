@@ -120,3 +120,17 @@ pub(super) fn config_of(json: &[u8]) -> Result<ModelConfig, String> {
         .map_err(|error| format!("its model configuration cannot be read: {error}"))?;
     message.transcode_to().map_err(|error| error.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_is_that_of_a_config_pbtxt_with_parameters_in_order() {
+        let json = br#"{"name": "m", "max_batch_size": 2, "parameters": {"b": {"string_value": "2"}, "a": {"string_value": "1"}}}"#;
+        let text = Configuration(config_of(json).expect("a configuration")).to_text().expect("a text");
+        assert!(text.starts_with("name: \"m\"\nmax_batch_size: 2\n"), "{text}");
+        let places = ["key: \"a\"", "key: \"b\""].map(|key| text.find(key).expect("a parameter"));
+        assert!(places[0] < places[1], "{text}");
+    }
+}
