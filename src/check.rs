@@ -241,6 +241,7 @@ fn result(
     let is_whole = footer.is_some_and(|footer| footer.counts.requests == tally.total().requests);
     let unknown = || "the history does not tell".to_owned();
     RunResult {
+        origin: header.origin.clone(),
         preflight: header.preflight.clone(),
         accounting: footer
             .map_or_else(|| Accounting::NotCheckable { why: unknown() }, |footer| footer.accounting.clone()),

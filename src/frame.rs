@@ -1,10 +1,6 @@
 //! What a history says besides the events: its first line and its last.
 
-use std::{
-    collections::BTreeMap,
-    path::PathBuf,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,7 +9,7 @@ use crate::{
     preflight::{Hints, Preflight, rules},
     probe::{Accounting, IdleSearch, PendingRequests, SlotCheck},
     recorder::Counts,
-    run::{Health, Interrupted, Memory, PhaseSpan, RunResult, Setup},
+    run::{Health, Interrupted, Memory, Origin, PhaseSpan, RunResult, Setup},
 };
 use oracle::{
     Rules, Violation, ViolationKind,
@@ -54,8 +50,8 @@ pub struct Header {
     pub(super) version: u32,
     /// The version of the tool that wrote it.
     pub tool_version: String,
-    /// When the run began, in milliseconds since 1970.
-    pub began_unix_ms: u64,
+    /// When and where the run was held.
+    pub origin: Origin,
     /// The scenario's name.
     pub scenario_name: String,
     /// What was sent.
@@ -128,14 +124,13 @@ pub struct Footer {
 }
 
 impl Header {
-    pub(super) fn new(recording: &HistoryPlan, setup: &Setup, preflight: &Preflight) -> Self {
+    pub(super) fn new(recording: &HistoryPlan, setup: &Setup, preflight: &Preflight, origin: &Origin) -> Self {
         let Setup { scenario, seed, hints, embedded, .. } = setup;
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
             format: FORMAT.to_owned(),
             version: VERSION,
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-            began_unix_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
+            origin: origin.clone(),
             scenario_name: recording.scenario_name.clone(),
             scenario: scenario.clone(),
             seed: *seed,

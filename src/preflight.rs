@@ -5,6 +5,7 @@ mod configured;
 mod limits;
 mod note;
 mod parts;
+mod reaching;
 mod rules;
 mod shapes;
 
@@ -17,14 +18,14 @@ use self::{
     configured::{also_with, configured, loaded_in_phases, may_become_oldest, may_differ_in_length},
     limits::idle_limit,
     parts::{is_missing, missing, note},
+    reaching::{check_server, no_inference_server},
     shapes::check_elements,
 };
-use wire::transport::{CallError, Client, Configuration, Declared, speaks_tls};
+use wire::transport::{CallError, Client, Configuration, Declared};
 use workload::{
     arithmetic::Formula,
     controls::{self, Controls, Told},
     conversation::Transport,
-    endpoint::Scheme,
     model::{Model, Settings, Strategy, ToldIds},
     number::Datatype,
     plan::Manner,
@@ -145,10 +146,7 @@ impl Preflight {
     /// Asks the server about itself and the scenario's model. An error says in one line why that cannot be tested.
     pub(crate) async fn ask(client: &Client, scenario: &Scenario, hints: Hints) -> Result<Self, String> {
         let name = scenario.target.model.as_str();
-        let unwell = match check_server(client).await {
-            Ok(unwell) => unwell,
-            Err(error) => return Err(also_where_it_is_secured(error, scenario).await),
-        };
+        let unwell = check_server(client, scenario).await?;
         let sends_over_streams =
             scenario.populations.iter().any(|population| population.sending.transport().is_stream());
         let streaming = match client.streams().await {
@@ -159,6 +157,8 @@ impl Preflight {
         if let (Err(error), true) = (&streaming, sends_over_streams) {
             return Err(format!("no stream of requests can be opened: {error}"));
         }
+        let is_silent = |error: &CallError| matches!(error, CallError::Unimplemented);
+        let knows_no_health = unwell.as_ref().is_some_and(is_silent);
         let unwell = check_model(client, name).await?.or(unwell);
         let declared = missing(client.declared(name).await)
             .map_err(|error| format!("cannot read the metadata of model '{name}': {error}"))?;
@@ -177,6 +177,9 @@ impl Preflight {
                 notes.push(note(Wanted::Metadata, &error));
                 let (inputs, outputs) = configuration.tensors();
                 Declared { inputs, outputs, versions: Vec::new() }
+            }
+            (Err(error), Err(other)) if knows_no_health && is_silent(&error) && is_silent(other) => {
+                return Err(no_inference_server(scenario));
             }
             (Err(error), Err(_)) => {
                 return Err(format!("neither metadata nor configuration tell the tensors of model '{name}': {error}"));
@@ -227,32 +230,6 @@ impl Preflight {
     }
 }
 
-/// What is said of a server with which no call succeeds; of one that wants TLS, that.
-async fn also_where_it_is_secured(error: String, scenario: &Scenario) -> String {
-    let endpoint = scenario.target.endpoint.for_calls();
-    if !endpoint.scheme.is_secured() && speaks_tls(endpoint, scenario.limits.connect_ms.duration()).await {
-        let secured = if endpoint.scheme.is_grpc() { Scheme::Grpcs } else { Scheme::Https };
-        return format!(
-            "it speaks TLS there: use {} (with --ca FILE, if its authority is your own)",
-            endpoint.clone().speaking(secured)
-        );
-    }
-    error
-}
-
-/// Why the server does not say how it is, if it does not.
-async fn check_server(client: &Client) -> Result<Option<CallError>, String> {
-    let untold = |told: Result<bool, CallError>, no: &str| match told {
-        Ok(true) => Ok(None),
-        Ok(false) => Err(format!("the server says that it is not {no}")),
-        // A call that a server does not have, or not for everybody, tells that it lives.
-        Err(error) if is_missing(&error) => Ok(Some(error)),
-        Err(error) => Err(error.to_string()),
-    };
-    let is_live = untold(client.server_live().await, "live")?;
-    Ok(untold(client.server_ready().await, "ready: wait until its models are loaded")?.or(is_live))
-}
-
 /// Why the server does not say whether the model is ready, if it does not.
 async fn check_model(client: &Client, name: &str) -> Result<Option<CallError>, String> {
     match client.model_ready(name).await {
@@ -263,9 +240,12 @@ async fn check_model(client: &Client, name: &str) -> Result<Option<CallError>, S
                 format!("the server has the model '{name}', and it is not ready")
             }
             Ok(models) if !models.is_empty() => {
-                let known = models.iter().map(String::as_str);
-                let meant = nearest(name, known).map(|near| format!("did you mean -m {near}? ")).unwrap_or_default();
-                format!("the server has no model '{name}'; {meant}It has {}", some_of(&models, name))
+                let meant = nearest(name, models.iter().map(String::as_str));
+                let what = meant.map_or_else(
+                    || format!("it has {}", some_of(&models, name)),
+                    |near| format!("did you mean -m {near}?"),
+                );
+                format!("the server has no model '{name}'; {what}")
             }
             _ => format!("the server has no model '{name}' that is ready"),
         }),

@@ -11,7 +11,7 @@ use hdrhistogram::Histogram;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::collector::{Collected, Collector};
+pub(crate) use self::collector::{Collected, Collector, Seats};
 use self::reach::{Here, Reach};
 pub(crate) use self::tap::{Tap, Taps};
 use oracle::{Oracle, OtherWords, Outcome, Rules, Ruling, Sent, Settled, Violation, ViolationKind};
@@ -26,27 +26,40 @@ use workload::{
 /// The longest time that a histogram tells apart, in µs: an hour.
 const LONGEST_US: u64 = 3_600_000_000;
 
-/// What was sent and what became of it.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// What was sent and what became of it; files leave out what is zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Counts {
     /// Requests sent.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub requests: u64,
     /// Requests that the server executed.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub completed: u64,
     /// Requests that the server rejected: for want of START, for a flaw, or because a time limit passed.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub rejected: u64,
     /// Of these, those whose time limit passed.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub expired: u64,
     /// Requests that the server answered with another error.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub failed: u64,
     /// Requests of which it is not known whether the server executed them.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub indeterminate: u64,
     /// Answers whose sum or rejection was not determined, and so could not be judged.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub unjudged: u64,
     /// Sequences begun.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub sequences: u64,
     /// Sequences each of whose steps was executed, or rejected where it had to be.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub sequences_as_designed: u64,
 }
 

@@ -10,6 +10,8 @@ mod gate;
 mod health;
 mod held_up;
 mod iterations;
+mod latencies;
+mod origin;
 mod out;
 mod phases;
 mod progress;
@@ -46,8 +48,9 @@ pub(crate) use self::resources::too_few_files;
 pub use self::{
     disturbance::Restart,
     health::{Growth, Health, MemorySource, NotReady, ServerMemory},
+    origin::{Host, Origin},
     phases::PhaseSpan,
-    progress::Progress,
+    progress::{Latencies, Progress},
     resources::Memory,
 };
 
@@ -122,6 +125,8 @@ pub struct Interrupted(pub bool);
 /// What a run has shown.
 #[derive(Clone, Debug)]
 pub struct RunResult {
+    /// When and where it was.
+    pub origin: Origin,
     /// What was known of the model.
     pub preflight: Preflight,
     /// What was counted.

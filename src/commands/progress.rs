@@ -1,4 +1,4 @@
-//! How far the run is: a bar on a terminal, a line every few seconds elsewhere.
+//! How far the run is: a line that is drawn anew on a terminal, a line every few seconds elsewhere.
 
 use std::{
     collections::VecDeque,
@@ -13,15 +13,17 @@ use workload::scenario::{Load, Population, Scenario};
 
 const LINE_EVERY: Duration = Duration::from_secs(5);
 /// The rate that is shown is that of so long.
-const RATE_OVER: Duration = Duration::from_secs(3);
-/// The bar's length; it shows shares, not counts.
-const PARTS: u64 = 1000;
+const RATE_OVER: Duration = Duration::from_secs(1);
+/// The percentiles that are shown are those of so long.
+const PERCENTILES_OVER: Duration = Duration::from_secs(10);
+/// After so long without a response there is a warning.
+const SILENT: Duration = Duration::from_secs(3);
 
 /// What shows the progress.
 #[derive(Debug)]
 pub(super) enum Display {
-    Bar(ProgressBar, Rate),
-    Lines { next: Duration, rate: Rate },
+    Line(ProgressBar, Recent),
+    Lines { next: Duration, recent: Recent },
     Nothing,
 }
 
@@ -31,43 +33,42 @@ impl Display {
             return Self::Nothing;
         }
         if verbose || !stderr().is_terminal() {
-            return Self::Lines { next: LINE_EVERY, rate: Rate::default() };
+            return Self::Lines { next: LINE_EVERY, recent: Recent::default() };
         }
-        // The bar gives way where the terminal has few columns.
-        let style =
-            ProgressStyle::with_template("{wide_bar} {msg}").expect("the template is right, as every run shows");
-        Self::Bar(ProgressBar::new(PARTS).with_style(style), Rate::default())
+        // What does not fit is cut.
+        let style = ProgressStyle::with_template("{wide_msg}").expect("the template is right, as every run shows");
+        Self::Line(ProgressBar::no_length().with_style(style), Recent::default())
     }
 
-    pub(super) fn show(&mut self, scenario: &Scenario, progress: &Progress) {
+    /// Takes in how far the run is. `slots` is how many the model has, if that is known.
+    pub(super) fn show(&mut self, scenario: &Scenario, slots: Option<u32>, progress: &Progress) {
         match self {
-            Self::Bar(bar, rate) => {
-                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
-                bar.set_position((share_done(scenario, progress) * PARTS as f64) as u64);
-                bar.set_message(in_short(scenario, progress, rate.now(progress)));
+            Self::Line(line, recent) => {
+                let recent = recent.look(progress);
+                line.set_message(describe(scenario, slots, progress, &recent));
             }
-            Self::Lines { next, rate } => {
-                let rate = rate.now(progress);
+            Self::Lines { next, recent } => {
+                let recent = recent.look(progress);
                 if progress.elapsed >= *next {
                     *next = progress.elapsed + LINE_EVERY;
-                    let _ = writeln!(anstream::stderr(), "{}", describe(scenario, progress, rate));
+                    let _ = writeln!(anstream::stderr(), "{}", describe(scenario, slots, progress, &recent));
                 }
             }
             Self::Nothing => {}
         }
     }
 
-    /// Lets `print` write lines without the bar in between.
+    /// Lets `print` write lines without the progress in between.
     pub(super) fn suspend(&self, print: impl FnOnce()) {
         match self {
-            Self::Bar(bar, _) => bar.suspend(print),
+            Self::Line(line, _) => line.suspend(print),
             Self::Lines { .. } | Self::Nothing => print(),
         }
     }
 
     pub(super) fn finish(&self) {
-        if let Self::Bar(bar, _) = self {
-            bar.finish_and_clear();
+        if let Self::Line(line, _) = self {
+            line.finish_and_clear();
         }
     }
 }
@@ -82,32 +83,54 @@ fn share_done(scenario: &Scenario, progress: &Progress) -> f64 {
     // Where sequences of a million steps are among short ones few iterations are left when most of the run is: the steps tell more.
     let steps = |population: &Population| Some(iterations(&population.load)? * population.length.drawn.typical());
     let all_steps: Option<f64> = scenario.populations.iter().map(steps).sum();
-    let by_passes = all.map_or(0.0, |all| progress.iterations as f64 / all);
+    let by_iterations = all.map_or(0.0, |all| progress.iterations as f64 / all);
     let by_steps = all_steps.map_or(0.0, |all| progress.requests as f64 / all);
-    let by_count = if scenario.populations.len() > 1 { by_passes.min(by_steps) } else { by_passes };
+    let by_count = if scenario.populations.len() > 1 { by_iterations.min(by_steps) } else { by_iterations };
     let seconds = loads().filter_map(|load| load.duration_s).max();
     let by_time = seconds.map_or(0.0, |seconds| progress.elapsed.as_secs_f64() / seconds.get() as f64);
     by_count.max(by_time).min(1.0)
 }
 
-/// How many requests are answered in a second, of the last seconds.
+/// What was seen in the last seconds.
 #[derive(Debug, Default)]
-pub(super) struct Rate(VecDeque<(Duration, u64)>);
+pub(super) struct Recent {
+    looks: VecDeque<Progress>,
+    /// When the last response came, and how many there were by then.
+    answered: (Duration, u64),
+}
 
-impl Rate {
-    /// The rate now.
-    #[expect(clippy::cast_precision_loss)]
-    fn now(&mut self, progress: &Progress) -> f64 {
-        let since = progress.elapsed.saturating_sub(RATE_OVER);
-        // The latest that is older stays, so that the time is covered.
-        while self.0.get(1).is_some_and(|(at, _)| *at <= since) {
-            self.0.pop_front();
+/// What the last seconds were like.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    /// Responses in a second.
+    rate: f64,
+    /// p50 and p99 of steps in ms, if any was answered.
+    step_ms: Option<[f64; 2]>,
+    /// How long no response has come.
+    silent: Duration,
+}
+
+impl Recent {
+    #[expect(clippy::cast_precision_loss, reason = "for people")]
+    fn look(&mut self, progress: &Progress) -> Seen {
+        if progress.answered != self.answered.1 {
+            self.answered = (progress.elapsed, progress.answered);
         }
-        // Before the run there was nothing.
-        let (at, answered) = self.0.front().copied().filter(|_| !since.is_zero()).unwrap_or_default();
-        self.0.push_back((progress.elapsed, progress.answered));
-        let seconds = progress.elapsed.saturating_sub(at).as_secs_f64();
-        progress.answered.saturating_sub(answered) as f64 / seconds.max(0.001)
+        let since = |time| progress.elapsed.saturating_sub(time);
+        // The latest that is older stays, so that the time is covered.
+        while self.looks.get(1).is_some_and(|look| look.elapsed <= since(PERCENTILES_OVER)) {
+            self.looks.pop_front();
+        }
+        let beginning = Progress::default();
+        let oldest = self.looks.front().filter(|_| progress.elapsed > PERCENTILES_OVER).unwrap_or(&beginning);
+        let latencies = progress.latencies.since(&oldest.latencies);
+        let percentile = |share| latencies.percentile_us(share).map(|us| us as f64 / 1000.0);
+        let step_ms = percentile(0.5).zip(percentile(0.99)).map(|(p50, p99)| [p50, p99]);
+        let before = self.looks.iter().rev().find(|look| look.elapsed <= since(RATE_OVER)).unwrap_or(&beginning);
+        let seconds = progress.elapsed.saturating_sub(before.elapsed).as_secs_f64();
+        let rate = progress.answered.saturating_sub(before.answered) as f64 / seconds.max(0.001);
+        self.looks.push_back(progress.clone());
+        Seen { rate, step_ms, silent: since(self.answered.0) }
     }
 }
 
@@ -120,17 +143,24 @@ fn left(scenario: &Scenario, progress: &Progress) -> String {
     }
 }
 
-fn describe(scenario: &Scenario, progress: &Progress, rate: f64) -> String {
-    let Progress { requests, sequences, violations, .. } = progress;
-    let (seconds, violations) = (progress.elapsed.as_secs(), counted(*violations, "violation"));
-    let left = left(scenario, progress);
-    format!("{seconds} s: {requests} requests, {sequences} sequences, {rate:.0} answers/s, {violations}, {left}")
+/// The progress in a line of fewer than 80 columns.
+fn describe(scenario: &Scenario, slots: Option<u32>, progress: &Progress, seen: &Seen) -> String {
+    let Progress { violations, slots_taken, starts_waiting, .. } = progress;
+    let (at, left) = (progress.elapsed.as_secs(), left(scenario, progress));
+    let found = if *violations == 0 { String::new() } else { format!(", {}", counted(*violations, "violation")) };
+    if seen.silent >= SILENT && progress.waiting() > 0 {
+        let waiting = counted(progress.waiting(), "request");
+        return format!("{at} s: no response for {} s, {waiting} waiting{found}, {left}", seen.silent.as_secs());
+    }
+    let step =
+        seen.step_ms.map_or_else(String::new, |[p50, p99]| format!(", p50 {} p99 {} ms", short(p50), short(p99)));
+    let slots = slots.map_or_else(String::new, |slots| format!(", slots {slots_taken}/{slots}"));
+    format!("{at} s: {:.0}/s{step}{slots}, {starts_waiting} waiting{found}, {left}", seen.rate)
 }
 
-/// The same in fewer than 80 columns, whatever the numbers are.
-fn in_short(scenario: &Scenario, progress: &Progress, rate: f64) -> String {
-    let violations = counted(progress.violations, "violation");
-    format!("{} requests, {rate:.0} answers/s, {violations}, {}", progress.requests, left(scenario, progress))
+/// A number with three digits or a few more.
+fn short(number: f64) -> String {
+    if number < 10.0 { format!("{number:.1}") } else { format!("{number:.0}") }
 }
 
 #[cfg(test)]
@@ -148,45 +178,66 @@ mod tests {
         scenario
     }
 
-    #[test]
-    fn a_line_tells_what_was_done_and_what_is_left() {
-        let progress = Progress {
+    fn progress() -> Progress {
+        Progress {
             elapsed: Duration::from_secs(10),
             iterations: 400,
             requests: 6000,
             answered: 5900,
             completed: 5900,
-            abandoned: 0,
             sequences: 420,
             violations: 2,
-        };
-        let line = describe(&load(200, 0), &progress, 600.4);
-        assert_eq!(line, "10 s: 6000 requests, 420 sequences, 600 answers/s, 2 violations, 30 s left");
+            slots_taken: 7,
+            starts_waiting: 3,
+            ..Progress::default()
+        }
+    }
+
+    fn seen(silent_s: u64) -> Seen {
+        Seen { rate: 600.4, step_ms: Some([3.14, 27.8]), silent: Duration::from_secs(silent_s) }
+    }
+
+    #[test]
+    fn a_line_tells_what_happens_and_what_is_left() {
+        let (scenario, progress) = (load(200, 0), progress());
+        let line = describe(&scenario, Some(8), &progress, &seen(0));
+        assert_eq!(line, "10 s: 600/s, p50 3.1 p99 28 ms, slots 7/8, 3 waiting, 2 violations, 30 s left");
+        let silent = describe(&scenario, Some(8), &progress, &seen(4));
+        assert_eq!(silent, "10 s: no response for 4 s, 100 requests waiting, 2 violations, 30 s left");
+        let calm = Progress { violations: 0, ..progress.clone() };
+        let unknown = Seen { step_ms: None, ..seen(0) };
+        assert_eq!(describe(&scenario, None, &calm, &unknown), "10 s: 600/s, 3 waiting, 30 s left");
         assert_eq!(left(&load(0, 100), &progress), "90 s left");
         assert_eq!(left(&load(200, 20), &progress), "10 s left");
         assert_eq!(left(&load(200, 0), &Progress::default()), "time left unknown");
-        // All passes but two are finished, and of the steps one in ten.
+        // All iterations but two are finished, and of the steps one in ten.
         let long = load(1, 0).populations[0].clone();
         let mut several = load(200, 0);
         several.populations.push(Population { name: "long".to_owned(), ..long });
         several.populations[1].length.drawn = Distribution::Constant(100_000);
         let progress = Progress { iterations: 1600, requests: 82_560, ..progress };
         assert_eq!(left(&several, &progress), "90 s left");
-        let many = Progress { requests: 99_999_999_999, violations: 9_999_999, ..progress };
-        assert!(in_short(&load(200, 0), &many, 999_999.0).len() < 79);
+        let many = Progress { violations: 999_999, slots_taken: 128, starts_waiting: 999, ..progress };
+        let slow = Seen { rate: 99_999.0, step_ms: Some([1234.0, 12_345.0]), silent: Duration::ZERO };
+        let line = describe(&load(200, 0), Some(128), &many, &slow);
+        assert!(line.chars().count() < 90, "{line}");
     }
 
     #[test]
-    fn the_rate_is_that_of_the_last_seconds() {
-        let mut rate = Rate::default();
+    fn the_rate_is_that_of_the_last_second_and_silence_is_told() {
+        let mut recent = Recent::default();
         let mut at = |tenths: u64, answered| {
-            rate.now(&Progress { elapsed: Duration::from_millis(tenths * 100), answered, ..Progress::default() })
+            let elapsed = Duration::from_millis(tenths * 100);
+            recent.look(&Progress { elapsed, answered, ..Progress::default() })
         };
         // 100 answers a second, and from 10 s on none.
-        let seen: Vec<_> = (0..=200).map(|tenths| at(tenths, tenths.min(100) * 10)).collect();
-        for (tenths, expected) in [(5, 100.0), (29, 100.0), (50, 100.0), (100, 100.0), (131, 0.0), (200, 0.0)] {
-            let seen = seen[tenths];
-            assert!((seen - expected).abs() < 1.0, "after {tenths} tenths of a second: {seen}");
+        let looks: Vec<_> = (0..=200).map(|tenths| at(tenths, tenths.min(100) * 10)).collect();
+        for (tenths, rate, silent) in
+            [(5, 100.0, 0), (29, 100.0, 0), (100, 100.0, 0), (105, 50.0, 0), (111, 0.0, 1), (200, 0.0, 10)]
+        {
+            let Seen { rate: seen, silent: quiet, .. } = &looks[tenths];
+            assert!((seen - rate).abs() < 1.0, "after {tenths} tenths of a second: {seen}");
+            assert_eq!(quiet.as_secs(), silent, "after {tenths} tenths of a second");
         }
     }
 }

@@ -229,6 +229,8 @@ struct Terminal {
     scenario: Scenario,
     seed: Seed,
     live: LiveLines,
+    /// How many slots the model has, if that is known.
+    slots: Option<u32>,
     saw_violation: Arc<AtomicBool>,
 }
 
@@ -241,6 +243,7 @@ impl Terminal {
             scenario: scenario.clone(),
             seed,
             live: LiveLines::default(),
+            slots: None,
             saw_violation: Arc::default(),
         }
     }
@@ -252,6 +255,7 @@ impl Terminal {
 
 impl Observer for Terminal {
     fn found(&mut self, preflight: &Preflight) {
+        self.slots = preflight.model.slots;
         if self.extent != Extent::Short {
             print(|out| write_preflight(&self.scenario, &self.source_name, self.seed, preflight, self.extent, out));
         }
@@ -268,7 +272,7 @@ impl Observer for Terminal {
         if progress.violations > 0 {
             self.saw_violation.store(true, Relaxed);
         }
-        self.display.show(&self.scenario, progress);
+        self.display.show(&self.scenario, self.slots, progress);
     }
 
     fn trouble(&mut self, what: &str) {

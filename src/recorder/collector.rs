@@ -1,6 +1,15 @@
 //! Takes in what all threads see, on a thread of its own: it has violations explained, and writes the history.
 
-use std::{collections::BTreeMap, sync::mpsc::RecvTimeoutError, thread, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::mpsc::RecvTimeoutError,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    thread,
+    time::Duration,
+};
 
 use tokio::{
     sync::{mpsc, oneshot},
@@ -25,6 +34,8 @@ pub(crate) struct Collector {
     pub(crate) batches: Batches,
     pub(crate) explainer: Explainer,
     pub(crate) occupancy: Occupancy,
+    /// Who wants to know how many slots are taken.
+    pub(crate) seats: Arc<Seats>,
     pub(crate) spool: Option<Spool>,
     /// Where violations go. When it is full enough are kept already; all are counted.
     pub(crate) seen: mpsc::Sender<Violation>,
@@ -33,6 +44,20 @@ pub(crate) struct Collector {
     latest: Nanos,
     /// Of the violations that only all contexts together show, by kind.
     of_all: BTreeMap<ViolationKind, u64>,
+}
+
+/// How many sequences certainly have a slot, for whoever looks while the run goes on.
+#[derive(Debug, Default)]
+pub(crate) struct Seats(AtomicU64);
+
+impl Seats {
+    fn tell(&self, taken: usize) {
+        self.0.store(taken as u64, Relaxed);
+    }
+
+    pub(crate) fn taken(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
 }
 
 /// What was collected.
@@ -55,11 +80,21 @@ impl Collector {
     pub(crate) fn new(
         batches: Batches,
         explainer: Explainer,
-        occupancy: Occupancy,
+        (occupancy, seats): (Occupancy, Arc<Seats>),
         spool: Option<Spool>,
         seen: mpsc::Sender<Violation>,
     ) -> Self {
-        Self { batches, explainer, occupancy, spool, seen, began: Instant::now(), latest: 0, of_all: BTreeMap::new() }
+        Self {
+            batches,
+            explainer,
+            occupancy,
+            seats,
+            spool,
+            seen,
+            began: Instant::now(),
+            latest: 0,
+            of_all: BTreeMap::new(),
+        }
     }
 
     /// Begins. It comes back when all is collected.
@@ -144,6 +179,7 @@ impl Collector {
             self.latest = self.latest.max(entry.at);
             self.occupancy.take(entry);
         }
+        self.seats.tell(self.occupancy.taken(self.latest));
         self.explainer.take(entries, bytes);
         self.accuse(violations);
     }

@@ -10,8 +10,8 @@ use crate::{
     frame::HistoryWritten,
     preflight::Part,
     probe::{Accounting, IdleSearch, PendingRequests, SlotCheck},
-    recorder::{self, Counts, Times},
-    run::{Health, Memory, PhaseSpan},
+    recorder::{self, Counts, Tally, Times},
+    run::{Health, Memory, Origin, PhaseSpan},
 };
 use oracle::{
     Evidence, LongestWait, Place, Violation, ViolationKind,
@@ -19,7 +19,6 @@ use oracle::{
 };
 use wire::transport::GoAways;
 use workload::{
-    event::Nanos,
     model::Model,
     scenario::{Population, Scenario},
     seed::Seed,
@@ -37,13 +36,20 @@ pub(super) struct Document<'s> {
     schema_version: u32,
     /// The version of sequence-stress.
     tool_version: &'static str,
+    /// The server's name and version, as it reports them; null if it does not.
+    server_version: Option<&'s str>,
+    /// The version of the model under test; null if the server does not report it.
+    model_version: Option<&'s str>,
+    /// When and where the run was held.
+    #[serde(flatten)]
+    origin: &'s Origin,
     /// valid: every check passed; invalid: there are violations; unknown: nothing failed, and not enough was tested.
     verdict: Verdict,
     /// The process's exit code.
     exit_code: u8,
     /// Why the verdict is not valid although nothing failed.
     doubts: Vec<String>,
-    /// What the run claims to exercise. One that was not reached makes the verdict 'unknown', unless there are
+    /// What the run claims to exercise, and what it did besides. One that was not reached makes the verdict 'unknown', unless there are
     /// violations or the run was interrupted.
     claims: Vec<Claimed>,
     /// What the thresholds say that were missed.
@@ -58,7 +64,7 @@ pub(super) struct Document<'s> {
     sequences: u64,
     /// Of all patterns together.
     outcomes: Counts,
-    /// By pattern.
+    /// By pattern; one of which nothing was sent is left out.
     patterns: BTreeMap<&'static str, Counts>,
     /// Violations of all kinds.
     violation_count: u64,
@@ -117,13 +123,19 @@ pub(super) struct Document<'s> {
     scenario: &'s Scenario,
 }
 
+/// The counts of each pattern of which anything was sent.
+fn patterns(tally: &Tally) -> BTreeMap<&'static str, Counts> {
+    let all = Pattern::ALL.iter().map(|pattern| (pattern.name(), tally.patterns[pattern.index()]));
+    all.filter(|(_, counts)| *counts != Counts::default()).collect()
+}
+
 /// A violation with its words beside the values.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Violation")]
 struct Replayable<'s> {
     kind: ViolationKind,
-    /// When the client saw it, in nanoseconds since the run began.
-    at_ns: Nanos,
+    /// When the client saw it, in microseconds since the run began.
+    at_us: u64,
     #[serde(flatten)]
     place: Option<&'s Place>,
     /// What was sent, in words.
@@ -165,7 +177,7 @@ impl<'s> Replayable<'s> {
         };
         Self {
             kind: violation.kind,
-            at_ns: violation.at_ns,
+            at_us: violation.at_ns / 1000,
             place: violation.place.as_ref(),
             sent,
             expected,
@@ -284,17 +296,20 @@ impl<'s> Document<'s> {
         Self {
             schema_version: SCHEMA_VERSION,
             tool_version: env!("CARGO_PKG_VERSION"),
+            server_version: result.preflight.model.server.as_deref(),
+            model_version: result.preflight.model.version.as_deref(),
+            origin: &result.origin,
             verdict: summary.verdict(),
             exit_code: summary.exit_code(),
             doubts: summary.doubts(),
-            claims: summary.claims(),
+            claims: summary.claims().into_iter().filter(|its| its.least > 0 || its.reached > 0).collect(),
             missed_thresholds: summary.missed_thresholds(),
             seed: *seed,
             replay,
             requests: outcomes.requests,
             sequences: outcomes.sequences,
             outcomes,
-            patterns: Pattern::ALL.iter().map(|pattern| (pattern.name(), tally.patterns[pattern.index()])).collect(),
+            patterns: patterns(tally),
             violation_count: tally.violation_count(),
             violations_by_kind: &tally.violations,
             violations: result.violations.iter().map(|violation| Replayable::new(violation, replay)).collect(),

@@ -5,7 +5,8 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc;
 
 use super::{
-    Observer, Prepared, RunError, Setup, disturbance::Hands, health::Looker, iterations::longest_pauses, shared::Shared,
+    Observer, Origin, Prepared, RunError, Setup, disturbance::Hands, health::Looker, iterations::longest_pauses,
+    shared::Shared,
 };
 use crate::{
     frame::{Header, HistoryPlan},
@@ -51,8 +52,9 @@ impl Prepared {
         let looker = Looker::new(scenario, &access, preflight.tells_readiness(), setup.server_memory.clone())
             .await
             .map_err(RunError::Endpoint)?;
+        let origin = Origin::here();
         let begun = setup.recording.as_ref().map(|recording| {
-            let header = Header::new(recording, &setup, &preflight);
+            let header = Header::new(recording, &setup, &preflight, &origin);
             begun(recording, &header, preflight.limits.lawful)
         });
         let begun = begun.transpose()?;
@@ -67,7 +69,7 @@ impl Prepared {
         observer.found(&preflight);
         let (model, quiet) = (&scenario.target.model, scenario.limits.quiet_ms.duration());
         let baseline = if preflight.has_statistics { Some(Baseline::take(&client, model, quiet).await) } else { None };
-        let shared = Arc::new(Shared::new(setup, preflight, access));
+        let shared = Arc::new(Shared::new(setup, (preflight, origin), access));
         let prepared = Self { client, baseline, alone, hands, looker, shared };
         Ok((prepared, begun))
     }
@@ -86,7 +88,7 @@ impl Prepared {
         let model = &preflight.model;
         let occupancy =
             Occupancy::new(&self.shared.setup.scenario, model.most_slots(), model.idle_limit, preflight.limits.lawful);
-        (taps, Collector::new(batches, explainer, occupancy, spool, sender), seen)
+        (taps, Collector::new(batches, explainer, (occupancy, Arc::clone(&self.shared.seats)), spool, sender), seen)
     }
 }
 

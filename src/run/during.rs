@@ -116,6 +116,7 @@ impl Prepared {
         // What is looked at after it is as in one that was interrupted, until it is looked at.
         let why = || "the run was interrupted".to_owned();
         let mut result = RunResult {
+            origin: shared.origin.clone(),
             preflight: shared.preflight.clone(),
             accounting: Accounting::NotCheckable { why: "the server's statistics cannot be read".to_owned() },
             iterations: shared.progress().iterations,

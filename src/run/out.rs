@@ -31,7 +31,7 @@ impl Out {
         if let Some(settled) = &noted.settled {
             trace::settled(context, at, settled);
         }
-        self.shared.noticed(self.thread, &noted);
+        self.shared.noticed(self.thread, at, &noted);
         noted
     }
 }

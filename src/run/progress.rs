@@ -5,12 +5,14 @@ use std::{
     time::Duration,
 };
 
-use super::held_up::HeldUp;
+pub use super::latencies::Latencies;
+use super::{held_up::HeldUp, latencies::Buckets};
 use crate::recorder::Noted;
 use oracle::Outcome;
+use workload::event::Nanos;
 
 /// How far a run is.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Progress {
     /// Time since the run began.
     pub elapsed: Duration,
@@ -28,6 +30,12 @@ pub struct Progress {
     pub sequences: u64,
     /// Violations.
     pub violations: u64,
+    /// Sequences that certainly have a slot.
+    pub slots_taken: u64,
+    /// STARTs whose response is outstanding.
+    pub starts_waiting: u64,
+    /// How long steps took so far.
+    pub latencies: Latencies,
 }
 
 impl Progress {
@@ -49,18 +57,25 @@ pub(super) struct ThreadProgress {
     abandoned: AtomicU64,
     sequences: AtomicU64,
     violations: AtomicU64,
+    starts: AtomicU64,
+    starts_settled: AtomicU64,
+    latencies: Buckets,
     /// How long the thread was held up.
     pub(super) held_up: HeldUp,
 }
 
 impl ThreadProgress {
     /// Takes note of what an event meant.
-    pub(super) fn noticed(&self, noted: &Noted) {
+    pub(super) fn noticed(&self, at: Nanos, noted: &Noted) {
         if let Some(settled) = &noted.settled {
             let is_answered = settled.outcome != Outcome::Indeterminate;
             let count = if is_answered { &self.answered } else { &self.abandoned };
             count.fetch_add(1, Relaxed);
             self.completed.fetch_add(u64::from(settled.outcome == Outcome::Completed), Relaxed);
+            self.starts_settled.fetch_add(u64::from(settled.step.is_first()), Relaxed);
+            if is_answered {
+                self.latencies.record(at.saturating_sub(settled.sent_at) / 1000);
+            }
         }
         if noted.abandoned > 0 {
             self.abandoned.fetch_add(noted.abandoned as u64, Relaxed);
@@ -75,18 +90,27 @@ impl ThreadProgress {
     pub(super) fn sent(&self, is_first_step: bool) {
         self.requests.fetch_add(1, Relaxed);
         self.sequences.fetch_add(u64::from(is_first_step), Relaxed);
+        self.starts.fetch_add(u64::from(is_first_step), Relaxed);
     }
 }
 
-pub(super) fn of_all(threads: &[ThreadProgress], elapsed: Duration) -> Progress {
-    let sum = |count: fn(&ThreadProgress) -> &AtomicU64| threads.iter().map(|its| count(its).load(Relaxed)).sum();
+pub(super) fn of_all(threads: &[ThreadProgress], elapsed: Duration, slots_taken: u64) -> Progress {
+    let sum =
+        |count: fn(&ThreadProgress) -> &AtomicU64| threads.iter().map(|its| count(its).load(Relaxed)).sum::<u64>();
+    let (requests, answered, abandoned) =
+        (sum(|its| &its.requests), sum(|its| &its.answered), sum(|its| &its.abandoned));
+    // A START whose stream was cut is not settled by itself.
+    let starts = sum(|its| &its.starts).saturating_sub(sum(|its| &its.starts_settled));
     Progress {
         elapsed,
+        slots_taken,
+        starts_waiting: starts.min(requests.saturating_sub(answered + abandoned)),
+        latencies: threads.iter().map(|its| &its.latencies).collect(),
         iterations: sum(|its| &its.iterations),
-        requests: sum(|its| &its.requests),
-        answered: sum(|its| &its.answered),
+        requests,
+        answered,
         completed: sum(|its| &its.completed),
-        abandoned: sum(|its| &its.abandoned),
+        abandoned,
         sequences: sum(|its| &its.sequences),
         violations: sum(|its| &its.violations),
     }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    Progress, Setup,
+    Origin, Progress, Setup,
     disturbance::Disturbances,
     gate::Gate,
     phases::Phases,
@@ -16,7 +16,7 @@ use super::{
 use crate::{
     preflight::Preflight,
     probe::{Site, clock::Clock, liveness::Liveness},
-    recorder::Noted,
+    recorder::{Noted, Seats},
 };
 use wire::{
     proxy::Path,
@@ -30,6 +30,9 @@ pub(super) const PATIENCE_MAX: Duration = Duration::from_secs(10);
 pub(super) struct Shared {
     pub(super) setup: Setup,
     pub(super) preflight: Preflight,
+    pub(super) origin: Origin,
+    /// What is certain of the slots, as the collector says.
+    pub(super) seats: Arc<Seats>,
     pub(super) access: Access,
     /// Whether a network takes connections away.
     pub(super) network_takes: bool,
@@ -46,7 +49,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(setup: Setup, preflight: Preflight, access: Access) -> Self {
+    pub(super) fn new(setup: Setup, (preflight, origin): (Preflight, Origin), access: Access) -> Self {
         let scenario = &setup.scenario;
         let threads = thread_count(scenario);
         let takes =
@@ -57,7 +60,9 @@ impl Shared {
             lent: (0..scenario.workers()).map(|_| OnceLock::new()).collect(),
             setup,
             preflight,
+            origin,
             access,
+            seats: Arc::default(),
             clock: Clock::default(),
             gate: Gate::new(threads),
             liveness: Liveness::default(),
@@ -115,8 +120,8 @@ impl Shared {
     }
 
     /// Takes note of what an event on this thread meant.
-    pub(super) fn noticed(&self, thread: usize, noted: &Noted) {
-        self.threads[thread].noticed(noted);
+    pub(super) fn noticed(&self, thread: usize, at: Nanos, noted: &Noted) {
+        self.threads[thread].noticed(at, noted);
         if !noted.violations.is_empty() {
             self.stop_at_violation();
         }
@@ -134,7 +139,7 @@ impl Shared {
     }
 
     pub(super) fn progress(&self) -> Progress {
-        of_all(&self.threads, self.clock.elapsed())
+        of_all(&self.threads, self.clock.elapsed(), self.seats.taken())
     }
 
     /// Whether the server still answers after a stream broke for `reason`; if not, the run is over.

@@ -74,7 +74,7 @@ fn a_secured_server_is_tested_and_what_does_not_fit_is_told() {
     assert_nothing_wrong(&found[1]);
     assert_rejected(&found[2], "no authority that is trusted");
     assert_rejected(&found[3], "not for 'another.test', but for");
-    assert_rejected(&found[4], "speaks TLS there: use grpcs://");
+    assert_rejected(&found[4], "the endpoint speaks TLS: use grpcs://");
 }
 
 #[test]

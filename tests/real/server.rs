@@ -270,7 +270,7 @@ fn the_http_port_is_not_taken_for_the_grpc_port() {
     let server = Triton::native();
     let output = server.run(&["-u", &server.http]);
     assert_eq!(output.status.code(), Some(4), "{}", text(&output));
-    assert!(text(&output).contains("does not speak the inference protocol over gRPC"), "{}", text(&output));
+    assert!(text(&output).contains("the endpoint does not speak gRPC"), "{}", text(&output));
 }
 
 /// Runs over every transport, all of them at once, and over HTTP alone: none accuses the server, and flaws and codes are as they

@@ -124,7 +124,7 @@ fn who_is_not_whom_he_says_is_told_in_one_line() {
     let plain = format!("grpcs://{}", server.address);
     assert_rejected(&run(&["-u", &plain, "--ca", &ca]), 4, &["speak no TLS", &format!("grpc://{}", server.address)]);
     let without = secured.address.to_string();
-    assert_rejected(&run(&["-u", &without]), 4, &["speaks TLS there: use grpcs://"]);
+    assert_rejected(&run(&["-u", &without]), 4, &["the endpoint speaks TLS: use grpcs://"]);
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn headers_are_sent_with_every_call_and_their_values_are_written_down_nowhere() 
     let setup = Setup { wants_header: Some(("authorization", SECRET)), ..Setup::default() };
     let server = TestServer::start(setup);
     let url = server.address.to_string();
-    assert_rejected(&run(&["-u", &url]), 4, &["lets only some in: who are you?", "-H 'NAME: VALUE'"]);
+    assert_rejected(&run(&["-u", &url]), 4, &["wants authentication: who are you?", "-H 'NAME: VALUE'"]);
     let header = format!("Authorization: {SECRET}");
     let folder = TempDir::new().expect("a folder");
     let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();

@@ -91,7 +91,7 @@ fn a_secured_server_is_tested_over_http_and_its_metrics_are_read() {
             assert_rejected(&without, &["asks for the client's certificate", "--client-cert FILE"]);
         }
         let plain = run("", &["-u", &format!("http://{}", server.http)]);
-        assert_rejected(&plain, &["it speaks TLS there: use https://"]);
+        assert_rejected(&plain, &["the endpoint speaks TLS: use https://"]);
     }
 }
 

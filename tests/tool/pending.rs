@@ -94,7 +94,7 @@ fn metrics_that_cannot_be_read_are_told_and_no_violation() {
     let empty = listener(|_, stream| answer(stream, "200 OK", "")).0;
     for (address, expected) in [
         (free, "rejected"),
-        (silent, "no answer within 500 ms"),
+        (silent, "no response within 500 ms"),
         (hangs_up, "cannot be read"),
         (missing, "404 Not Found"),
         (empty, "has no nv_inference_pending_request_count of model"),

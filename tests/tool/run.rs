@@ -195,13 +195,13 @@ fn an_endpoint_that_is_none_is_told() {
     assert!(rejected.contains("no connection") && rejected.contains("rejected"), "{rejected}");
 
     let silent = error_of(std::mem::forget);
-    assert!(silent.contains("no answer within 1000 ms"), "{silent}");
+    assert!(silent.contains("no response within 1000 ms"), "{silent}");
 
     let http = error_of(|mut stream| {
         let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
         std::thread::sleep(Duration::from_millis(200));
     });
-    assert!(http.contains("does not speak the inference protocol"), "{http}");
+    assert!(http.contains("does not speak gRPC"), "{http}");
 
     let hangs_up = error_of(drop);
     assert!(hangs_up.lines().count() == 1, "{hangs_up}");

@@ -233,6 +233,11 @@ impl Occupancy {
         })
     }
 
+    /// How many sequences certainly have a slot at this time.
+    pub fn taken(&self, at: Nanos) -> usize {
+        self.board.certain.iter().rev().take_while(|(until, _)| *until > at).count()
+    }
+
     /// Entries are missing, so that nothing is certain any more.
     pub fn forget(&mut self) {
         self.make(true);

@@ -5,6 +5,7 @@
 #[macro_use]
 mod table;
 mod keys;
+pub mod micros;
 pub mod said;
 pub mod time;
 pub mod whole_file;

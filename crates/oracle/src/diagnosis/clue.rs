@@ -238,10 +238,16 @@ pub enum Clue {
     /// How long the sequence was idle before the rejection.
     Idle {
         /// From when the last accepted step was sent until the rejection came, in ms.
+        #[serde(rename = "since_us", with = "workload::micros::of_ms")]
+        #[schemars(with = "u64")]
         since_ms: u64,
         /// The idle limit, in ms, where it is known.
+        #[serde(rename = "limit_us", with = "workload::micros::of_ms::optional")]
+        #[schemars(with = "Option<u64>")]
         limit_ms: Option<u64>,
         /// The pause before the rejected step, in ms.
+        #[serde(rename = "pause_us", with = "workload::micros::of_ms")]
+        #[schemars(with = "u64")]
         pause_ms: u64,
         /// Whether later steps found the sequence still there; none where no later step tells.
         went_on: Option<bool>,
@@ -322,10 +328,16 @@ pub enum Clue {
     /// Answers took longer and longer.
     SlowingDown {
         /// The median in the first quarter of what is known, in ms.
+        #[serde(rename = "early_us", with = "workload::micros::of_ms")]
+        #[schemars(with = "u64")]
         early_ms: u64,
         /// The median in the last quarter, in ms.
+        #[serde(rename = "late_us", with = "workload::micros::of_ms")]
+        #[schemars(with = "u64")]
         late_ms: u64,
         /// How long the answer was waited for, in ms.
+        #[serde(rename = "waited_us", with = "workload::micros::of_ms")]
+        #[schemars(with = "u64")]
         waited_ms: u64,
     },
     /// The client had half-closed the stream.

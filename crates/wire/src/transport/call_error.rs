@@ -136,10 +136,10 @@ impl fmt::Display for CallError {
             Self::TimedOut(limit) => write!(f, "no response within {} ms", limit.as_millis()),
             Self::NotSecured(why) => write!(f, "the connection cannot be secured: {why}"),
             Self::Restricted(why) => {
-                write!(f, "the server lets only some in: {why}; give the header that it wants with -H 'NAME: VALUE'")
+                write!(f, "the server wants authentication: {why}; give its header with -H 'NAME: VALUE'")
             }
             Self::NotThisProtocol(why) => {
-                write!(f, "what answers does not speak the inference protocol over {why}")
+                write!(f, "the endpoint does not speak {why}")
             }
             Self::Unimplemented => f.write_str("the server does not have this call"),
             Self::Rejected(why) => write!(f, "the server said: {why}"),

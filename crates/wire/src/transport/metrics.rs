@@ -41,7 +41,7 @@ pub async fn gauge(metrics: &Endpoint, access: &Access, name: &str, limit: Durat
 async fn page_within(metrics: &Endpoint, access: &Access, limit: Duration) -> Result<String, String> {
     tokio::time::timeout(limit, page(metrics, access))
         .await
-        .unwrap_or_else(|_| Err(format!("no answer within {} ms", limit.as_millis())))
+        .unwrap_or_else(|_| Err(format!("no response within {} ms", limit.as_millis())))
         .map_err(|why| format!("{}/metrics cannot be read: {why}", metrics.uri()))
 }
 

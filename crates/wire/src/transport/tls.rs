@@ -138,7 +138,7 @@ impl Tls {
             Some(rustls::Error::InvalidCertificate(why)) => explain_certificate(why),
             Some(rustls::Error::InvalidMessage(_)) => no_tls(endpoint),
             Some(rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol)) => {
-                format!("it speaks TLS there, and not {}: is it another port?", endpoint.scheme.name())
+                format!("the endpoint speaks TLS, and not {}: is it another port?", endpoint.scheme.name())
             }
             Some(rustls::Error::AlertReceived(alert)) => self
                 .rejected_caller()

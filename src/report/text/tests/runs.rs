@@ -10,7 +10,7 @@ use crate::{
     },
     recorder::{Tally, Times, Waits},
     report::{ScenarioOutcome, SuiteResult, SuiteRow, write_suite_header},
-    run::{Interrupted, RunResult},
+    run::{Interrupted, Origin, RunResult},
 };
 use oracle::{diagnosis::Explanation, history::Scene};
 use workload::{
@@ -44,6 +44,7 @@ const POPULATIONS: &str = "
 fn summary(text: &str, hints: Hints) -> Summary {
     let scenario = scenario(text);
     let result = RunResult {
+        origin: Origin::default(),
         preflight: told(&scenario, hints),
         tally: Tally::default(),
         violations: Vec::new(),

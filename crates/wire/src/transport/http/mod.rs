@@ -192,7 +192,7 @@ fn taken_apart(headers: &HeaderMap, body: Bytes, most: usize) -> Result<Bytes, F
 
 /// What answers does not speak the protocol over HTTP.
 fn over_http(why: &str) -> String {
-    format!("HTTP ({why})")
+    format!("HTTP/1.1 as an inference server ({why})")
 }
 
 /// The path of a model, and what comes below it.

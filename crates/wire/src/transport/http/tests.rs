@@ -309,7 +309,7 @@ async fn who_is_not_let_in_is_told_so() {
     assert_eq!(received(&messages[0]).code, Some(Code::Http(403)));
     let messages = sent(&endpoints, Transport::Http, &[step(Some(Special::TimeoutUs(1)))]).await;
     let [Message::Broken(reason)] = messages.as_slice() else { panic!("{messages:?}") };
-    assert!(reason.starts_with("the server lets only some in: HTTP status 401"), "{reason}");
+    assert!(reason.starts_with("the server wants authentication: HTTP status 401"), "{reason}");
 }
 
 #[tokio::test]
