@@ -39,7 +39,7 @@ fn check_one(file: &str, quiet: bool, files: Files) -> u8 {
         }
     };
     if let (Some(damage), 0, None) = (&checked.damage, checked.entries, &checked.footer) {
-        say_error(&format!("{file}: {damage}; no event is there to be judged"));
+        say_error(&format!("{file}: {damage}; the file has no event to judge"));
         return DAMAGED;
     }
     let summary = summary(&checked);

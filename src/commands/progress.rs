@@ -16,6 +16,8 @@ const LINE_EVERY: Duration = Duration::from_secs(5);
 const RATE_OVER: Duration = Duration::from_secs(1);
 /// The percentiles that are shown are those of so long.
 const PERCENTILES_OVER: Duration = Duration::from_secs(10);
+/// The columns of a terminal.
+const COLUMNS: usize = 80;
 /// After so long without a response there is a warning.
 const SILENT: Duration = Duration::from_secs(3);
 
@@ -152,10 +154,14 @@ fn describe(scenario: &Scenario, slots: Option<u32>, progress: &Progress, seen: 
         let waiting = counted(progress.waiting(), "request");
         return format!("{at} s: no response for {} s, {waiting} waiting{found}, {left}", seen.silent.as_secs());
     }
-    let step =
-        seen.step_ms.map_or_else(String::new, |[p50, p99]| format!(", p50 {} p99 {} ms", short(p50), short(p99)));
-    let slots = slots.map_or_else(String::new, |slots| format!(", slots {slots_taken}/{slots}"));
-    format!("{at} s: {:.0}/s{step}{slots}, {starts_waiting} waiting{found}, {left}", seen.rate)
+    let step = seen.step_ms.map(|[p50, p99]| format!(", p50 {} p99 {} ms", short(p50), short(p99))).unwrap_or_default();
+    let slots = slots.map(|slots| format!(", slots {slots_taken}/{slots}")).unwrap_or_default();
+    let waiting = format!(", {starts_waiting} waiting");
+    // The slots give way to larger numbers.
+    let line = |rest: &str| format!("{at} s: {:.0}/s{step}{rest}{found}, {left}", seen.rate);
+    let lines = [line(&format!("{slots}{waiting}")), line(&waiting), line("")];
+    let fits = lines.iter().position(|line| line.chars().count() < COLUMNS).unwrap_or(lines.len() - 1);
+    lines[fits].clone()
 }
 
 /// A number with three digits or a few more.
@@ -220,7 +226,7 @@ mod tests {
         let many = Progress { violations: 999_999, slots_taken: 128, starts_waiting: 999, ..progress };
         let slow = Seen { rate: 99_999.0, step_ms: Some([1234.0, 12_345.0]), silent: Duration::ZERO };
         let line = describe(&load(200, 0), Some(128), &many, &slow);
-        assert!(line.chars().count() < 90, "{line}");
+        assert_eq!(line, "10 s: 99999/s, p50 1234 p99 12345 ms, 999 waiting, 999999 violations, 0 s left");
     }
 
     #[test]

@@ -65,12 +65,7 @@ fn plain(markdown: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::HashSet, fs, path::Path};
-
     use super::*;
-
-    /// The pages whose links are checked, by their names in `docs/`.
-    const PAGES: [&str; 5] = ["VIOLATIONS.md", "CAUSES.md", "CAUSES-RESPONSES.md", "CAUSES-SERVER.md", "DIAGNOSIS.md"];
 
     #[test]
     fn each_kind_and_each_cause_has_a_section_in_the_order_of_its_table() {
@@ -106,25 +101,5 @@ mod tests {
     fn links_become_their_texts() {
         assert_eq!(plain("[a](B.md#a), and [c](#c)."), "a, and c.");
         assert_eq!(plain("cases [0, 1] are left"), "cases [0, 1] are left");
-    }
-
-    fn read(path: &Path) -> String {
-        fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-    }
-
-    /// The target of each link of a page.
-    fn targets(page: &str) -> impl Iterator<Item = String> {
-        page.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target.to_owned())
-    }
-
-    /// The anchors that GitHub makes of a page's headings.
-    fn anchors(page: &str) -> HashSet<String> {
-        let headings = page.lines().filter(|line| line.starts_with('#'));
-        let kept = |letter: char| match letter {
-            ' ' => Some('-'),
-            '-' | '_' => Some(letter),
-            _ => letter.is_alphanumeric().then(|| letter.to_ascii_lowercase()),
-        };
-        headings.map(|line| line.trim_start_matches('#').trim().chars().filter_map(kept).collect()).collect()
     }
 }

@@ -152,7 +152,7 @@ fn who_is_not_let_in_over_http_is_told_in_one_line() {
             (is_closed(asked.uri().path()) && !has_key(asked)).then_some(rejection)
         })
     };
-    let hint = "give the header that it wants with -H 'NAME: VALUE'";
+    let hint = "give its header with -H 'NAME: VALUE'";
     for rejection in [(403, RESTRICTED), (401, "<html>Log in</html>")] {
         let said = if rejection.0 == 403 { "This API is restricted" } else { "HTTP status 401 Unauthorized" };
         for is_closed in [(|path| path.ends_with("/infer")) as fn(&str) -> bool, |_| true] {

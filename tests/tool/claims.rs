@@ -187,10 +187,10 @@ fn a_table_of_claims_is_taken_whole() {
     let result: Value = serde_json::from_str(&fs::read_to_string(path("result.json")).expect("a file")).expect("JSON");
     let of = |name: &str| {
         let claims = result["claims"].as_array().expect("a list");
-        claims.iter().find(|claim| claim["name"] == name).expect("a claim").clone()
+        claims.iter().find(|claim| claim["name"] == name).cloned().unwrap_or_default()
     };
     assert_eq!((&of("reuse-of-an-id")["least"], &of("reuse-of-an-id")["reached"]), (&100.into(), &0.into()));
-    assert!(of("reuse-of-an-id")["hint"].is_string() && of("backlog").get("hint").is_none());
+    assert!(of("reuse-of-an-id")["hint"].is_string() && of("backlog").is_null(), "what nobody asks for is left out");
     let schema = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/result.schema.json")).expect("a file");
     let validator = jsonschema::validator_for(&serde_json::from_str(&schema).expect("JSON")).expect("a schema");
     let errors: Vec<_> = validator.iter_errors(&result).map(|error| error.to_string()).collect();

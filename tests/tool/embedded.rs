@@ -26,7 +26,7 @@ fn an_embedded_run_is_valid_and_says_how_to_have_it_again() {
     let (code, text) =
         run(&[&QUICK[..], &["--instances", "2", "--max-batch-size", "4", "--strategy", "oldest"]].concat());
     assert_eq!(code, Some(0), "{text}");
-    assert!(text.contains("Oldest, 8 slots") && text.contains("client and server: CPU"), "{text}");
+    assert!(text.contains("Oldest, 8 slots") && text.contains("client and server: "), "{text}");
     let replay = "-t 2 -i 3 -r 5 --embedded --idle-limit 200ms --instances 2 --max-batch-size 4 --strategy oldest \
         -m custom_sequence_int32 --scenario tests/support/claims-nothing.toml\n";
     assert!(text.contains(replay) && !text.contains("not used"), "{text}");
@@ -80,10 +80,10 @@ fn a_run_that_ends_at_its_first_violation_shows_that_one() {
 #[test]
 fn what_does_not_go_together_is_one_line_and_exit_code_2() {
     for (arguments, expected) in [
-        (&["--embedded", "-u", "localhost:1"][..], "leave --url out"),
+        (&["--embedded", "-u", "localhost:1"][..], "leave the endpoint out"),
         (&["--embedded", "--slots", "3"], "--max-batch-size"),
         (&["--instances", "2"], "need --embedded"),
-        (&["--embedded", "--fault", "no-such"], "is no fault"),
+        (&["--embedded", "--fault", "no-such"], "there is no fault 'no-such'"),
         (&["--embedded", "--fault", "crash:once@0"], "once@N"),
         (&["--embedded", "--instances", "5000"], "instances"),
         (&["--embedded", "--candidates", "9"], "--candidates is for Oldest, and custom_sequence_int32 is Direct"),

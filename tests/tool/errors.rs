@@ -31,7 +31,7 @@ fn not_found(mut stream: TcpStream) {
     let mut bytes = [0; 1024];
     while let Ok(read @ 1..) = stream.read(&mut bytes) {
         seen.extend_from_slice(&bytes[..read]);
-        if seen.ends_with(b"\r\n\r\n") {
+        if seen.windows(4).any(|bytes| bytes == b"\r\n\r\n") {
             seen.clear();
             let answer = "HTTP/1.1 404 Not Found\r\ncontent-length: 9\r\n\r\nnot found";
             if stream.write_all(answer.as_bytes()).is_err() {

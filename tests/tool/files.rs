@@ -127,5 +127,5 @@ fn a_history_for_which_there_is_no_room_any_more_does_not_end_the_run() {
     // What is told to be in the file is there.
     let written = left.iter().map(|file| fs::read_to_string(folder.path().join(file)).expect("UTF-8"));
     let entries: u64 = written.map(|text| entries(&text)).sum();
-    assert!(out.contains(&format!("history: {entries} events in ")), "{entries}: {out}");
+    assert!(out.contains(&format!("history        {entries} events in ")), "{entries}: {out}");
 }

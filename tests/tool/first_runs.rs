@@ -69,7 +69,7 @@ fn short_help_fits_on_a_screen_and_a_half_and_long_help_has_every_option() {
 fn completions_and_a_manual_are_printed() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let (code, script) = run(&["completions", shell]);
-        assert!(code == Some(0) && script.contains("--concurrency") && script.contains("replay"), "{shell}: {script}");
+        assert!(code == Some(0) && script.contains("concurrency") && script.contains("replay"), "{shell}: {script}");
     }
     let (code, manual) = run(&["man"]);
     assert!(code == Some(0) && manual.contains(".TH sequence-stress 1") && manual.contains("concurrency"), "{manual}");

@@ -316,7 +316,7 @@ fn the_command_says_of_a_damaged_history_what_is_good() {
     let newer = whole.replacen("\"version\":2,", "\"version\":9,", 1);
     let cut_off = format!("{}\n", lines[..lines.len() - 40].join("\n"));
     let good = cut_off.lines().filter(|line| line.starts_with("{\"t\":")).count();
-    let good = format!("good are {good} entries, up to t = ");
+    let good = format!("readable: {good} entries, up to t = ");
     let changed = whole.replacen("\"e\":\"sent\"", "\"e\":\"sunt\"", 1);
     for (content, code, expected, violations) in [
         (&cut_off, 2, ["it ends here, without the run's end", &good], 1),

@@ -93,7 +93,7 @@ fn metrics_that_cannot_be_read_are_told_and_no_violation() {
     let missing = listener(|_, stream| answer(stream, "404 Not Found", "")).0;
     let empty = listener(|_, stream| answer(stream, "200 OK", "")).0;
     for (address, expected) in [
-        (free, "rejected"),
+        (free, "refused"),
         (silent, "no response within 500 ms"),
         (hangs_up, "cannot be read"),
         (missing, "404 Not Found"),

@@ -384,7 +384,7 @@ fn what_cannot_be_replayed_is_told_in_a_line() {
     let path = failure(&folder, "reset-state");
     let good = fs::read_to_string(&path).expect("a file");
     for (from, to, problem) in [
-        ("\"reset-state\"", "\"nothing\"", "its embedded server: 'nothing' is no fault"),
+        ("\"reset-state\"", "\"nothing\"", "its embedded server: there is no fault 'nothing'"),
         ("send 0 START", "send 0 STRAT", "is no act"),
         ("version = 1", "version = 9", "its version is 9"),
     ] {

@@ -279,9 +279,9 @@ fn state_begins_with_what_is_asked_for() {
 #[test]
 fn what_there_is_not_is_rejected_in_a_line_and_nothing_is_left() {
     for (words, expected) in [
-        (&["--backend", "caffe2"][..], "there are onnxruntime, openvino, pytorch"),
-        (&["--family", "stack"], "there are sequence, dyna_sequence"),
-        (&["--dtype", "int33"], "there are int8"),
+        (&["--backend", "caffe2"][..], "give one of onnxruntime, openvino, pytorch"),
+        (&["--family", "stack"], "give one of sequence, dyna_sequence"),
+        (&["--dtype", "int33"], "give one of int8"),
         (&["--backend", "python", "--family", "implicit"], "Triton's Python backend lets no model have state"),
         (&["--backend", "openvino", "--dtype", "int64"], "OpenVINO's CPU plugin computes in 32 bits"),
         (&["--backend", "openvino", "--dtype", "object"], "neither read nor write numbers as texts"),
@@ -304,7 +304,7 @@ fn what_there_is_not_is_rejected_in_a_line_and_nothing_is_left() {
         (&["--initial-state-file", "/dev/null"], "is for --initial-state file"),
         (&["--initial-state", "file", "--initial-state-file", "/nowhere"], "cannot read '/nowhere'"),
         (&["--tester", "--family", "sequence"], "cannot be used with"),
-        (&["--max-batch-size", "0"], "whole number from 1"),
+        (&["--max-batch-size", "0"], "give a whole number, 1 or more"),
         (&["--parameter", "novalue"], "NAME=VALUE"),
         (&["--parameter", "sequence_stress_formula=running-sum"], "configurations say that themselves"),
         (&["--parameter", "note=1", "--parameter", "note=2"], "is given twice"),

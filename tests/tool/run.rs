@@ -191,8 +191,8 @@ fn error_of(serve: impl Fn(std::net::TcpStream) + Send + 'static) -> String {
 #[test]
 fn an_endpoint_that_is_none_is_told() {
     let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").to_string();
-    let rejected = run_scenario(scenario(&free, ""), Hints::default()).0.expect_err("nobody listens").to_string();
-    assert!(rejected.contains("no connection") && rejected.contains("rejected"), "{rejected}");
+    let refused = run_scenario(scenario(&free, ""), Hints::default()).0.expect_err("nobody listens").to_string();
+    assert!(refused.contains("no connection") && refused.contains("refused"), "{refused}");
 
     let silent = error_of(std::mem::forget);
     assert!(silent.contains("no response within 1000 ms"), "{silent}");

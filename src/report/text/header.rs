@@ -41,8 +41,8 @@ pub fn write_preflight(
     let mut lines = Vec::new();
     if extent == Extent::Wide {
         lines.push(timeouts(preflight));
-        lines.extend(parts(preflight));
     }
+    lines.extend(parts(preflight));
     // What is not checked stands beside the verdict.
     let others = preflight.notes.iter().filter(|note| !matches!(note, Note::NotChecked(_)));
     lines.extend(others.map(|note| Line::odd("note", note.to_string())));

@@ -1436,11 +1436,13 @@ pub mod grpc_inference_service_client {
         ///
         /// This requires the server to support it otherwise it might respond with an
         /// error.
+        #[must_use]
         pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
             self.inner = self.inner.send_compressed(encoding);
             self
         }
         /// Enable decompressing responses.
+        #[must_use]
         pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
             self.inner = self.inner.accept_compressed(encoding);
             self
@@ -1448,6 +1450,7 @@ pub mod grpc_inference_service_client {
         /// Limits the maximum size of a decoded message.
         ///
         /// Default: `4MB`
+        #[must_use]
         pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
             self.inner = self.inner.max_decoding_message_size(limit);
             self
@@ -1455,6 +1458,7 @@ pub mod grpc_inference_service_client {
         /// Limits the maximum size of an encoded message.
         ///
         /// Default: `usize::MAX`
+        #[must_use]
         pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
@@ -1940,11 +1944,13 @@ pub mod grpc_inference_service_server {
             InterceptedService::new(Self::new(inner), interceptor)
         }
         /// Enable decompressing requests with the given encoding.
+        #[must_use]
         pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
             self.accept_compression_encodings.enable(encoding);
             self
         }
         /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
         pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
             self.send_compression_encodings.enable(encoding);
             self
@@ -1952,6 +1958,7 @@ pub mod grpc_inference_service_server {
         /// Limits the maximum size of a decoded message.
         ///
         /// Default: `4MB`
+        #[must_use]
         pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
             self.max_decoding_message_size = Some(limit);
             self
@@ -1959,6 +1966,7 @@ pub mod grpc_inference_service_server {
         /// Limits the maximum size of an encoded message.
         ///
         /// Default: `usize::MAX`
+        #[must_use]
         pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
             self.max_encoding_message_size = Some(limit);
             self

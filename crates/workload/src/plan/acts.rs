@@ -51,7 +51,7 @@ const AT_ONCE: u32 = 4;
 impl Iteration {
     /// What is done, one after the other.
     pub fn acts(&self, sending: &Sending, manner: Manner) -> Vec<Act> {
-        let reuse = if manner.after_answers { Reuse::AfterAnswer } else { sending.reuse };
+        let reuse = if manner.after_answers { Reuse::AfterResponse } else { sending.reuse };
         let transport = sending.transport();
         let calls = !transport.is_stream();
         let single = manner.one_step.then(|| self.of_single_steps());
@@ -95,7 +95,7 @@ impl Script<'_> {
         let last = self.iteration.sequences.len() - 1;
         for sequence in 0..=last {
             self.send_all(Lane::FIRST, sequence);
-            if sequence == last || self.reuse == Reuse::AfterAnswer {
+            if sequence == last || self.reuse == Reuse::AfterResponse {
                 self.await_all(Lane::FIRST);
                 self.finish();
             }

@@ -302,7 +302,7 @@ pub enum Reuse {
     /// At once, behind the first one's END.
     Pipelined,
     /// When the first one's END was answered.
-    AfterAnswer,
+    AfterResponse,
 }
 
 /// How long a worker does nothing, in milliseconds.

@@ -68,7 +68,7 @@ fn sequences_go_out_as_bursts() {
     for (reuse, stream, expected) in [
         (Reuse::Pipelined, StreamLife::PerSequence, "0:10 0:11 0:12 0:13 0:20 0:21 0:22 0:23 a0<=0 c0"),
         (Reuse::Pipelined, StreamLife::PerContext, "0:10 0:11 0:12 0:13 0:20 0:21 0:22 0:23 a0<=0"),
-        (Reuse::AfterAnswer, StreamLife::PerSequence, "0:10 0:11 0:12 0:13 a0<=0 c0 0:20 0:21 0:22 0:23 a0<=0 c0"),
+        (Reuse::AfterResponse, StreamLife::PerSequence, "0:10 0:11 0:12 0:13 a0<=0 c0 0:20 0:21 0:22 0:23 a0<=0 c0"),
     ] {
         assert_eq!(done(&iteration, reuse, stream), expected);
     }
