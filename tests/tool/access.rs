@@ -281,7 +281,7 @@ fn what_an_endpoint_lacks_is_told_with_what_cannot_be_checked() {
     assert!(lacks.iter().all(|part| part["why"] == "the server does not have this call"), "{lacks:?}");
     let shown = unwrapped(&shown);
     for line in [
-        "not checked the server's own counts, because the server has no ModelStatistics",
+        "the server's own counts, because the server has no ModelStatistics",
         "endpoint has health, streaming, model-configuration; lacks metadata, statistics",
     ] {
         assert!(shown.contains(line), "{shown}");

@@ -53,14 +53,18 @@ pub(super) fn basis(summary: &Summary, extent: Extent) -> Vec<Line> {
     lines
 }
 
-/// The claims that the run did not reach, with what would reach them. They are doubts, unless flags made the run smaller than its scenario.
+/// The claims that the run did not reach: doubts with what would reach them, or what a run of the scenario's own size has besides.
 pub(super) fn missed_claims(summary: &Summary) -> Vec<Line> {
-    let missed = summary.missed_claims().into_iter();
-    let tone = if summary.are_claims_required() { Line::odd } else { Line::fine };
+    let missed = summary.missed_claims();
+    if !missed.is_empty() && !summary.are_claims_required() {
+        let names: Vec<_> = missed.iter().map(|its| its.claim.name()).collect();
+        let text = format!("{}; a run of the scenario's own size reaches these, too", names.join(", "));
+        return vec![Line::fine("not reached", text)];
+    }
     let line = |Claimed { claim, least, reached, hint }| {
-        tone("not reached", format!("{claim}: {reached} of at least {least}; {}", hint.unwrap_or_default()))
+        Line::odd("not reached", format!("{claim}: {reached} of at least {least}; {}", hint.unwrap_or_default()))
     };
-    missed.map(line).collect()
+    missed.into_iter().map(line).collect()
 }
 
 /// What became of a fault that was planted. Of several it is not known which one was found.
