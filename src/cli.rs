@@ -203,6 +203,7 @@ pub struct PlanArgs {
 }
 
 /// What a run needs.
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 #[derive(Clone, Debug, Args)]
 pub struct StressArgs {
     /// What fixes the plan.

@@ -52,8 +52,14 @@ pub fn main() -> ExitCode {
             faults::list();
             Ok(0)
         }
-        Ok(Cli { command: Some(Command::Completions(args)), .. }) => print_completions(&args),
-        Ok(Cli { command: Some(Command::Man), .. }) => print_manual(),
+        Ok(Cli { command: Some(Command::Completions(args)), .. }) => {
+            print_completions(&args);
+            Ok(0)
+        }
+        Ok(Cli { command: Some(Command::Man), .. }) => {
+            print(|out| clap_mangen::Man::new(Cli::whole_command()).render(out));
+            Ok(0)
+        }
         Ok(Cli { command: Some(Command::Scenarios(args)), .. }) => scenarios::show(&args),
         Ok(Cli { command: Some(Command::Suite(args)), .. }) => suite::suite(&args),
         Ok(Cli { stress, command: None }) => stress::stress(&stress),
@@ -104,17 +110,10 @@ fn answer_usage(error: &clap::Error) -> ExitCode {
     ExitCode::from(WRONG_INPUT)
 }
 
-fn print_completions(args: &CompletionsArgs) -> Result<u8, Failure> {
-    let mut command = Cli::whole_command();
+fn print_completions(args: &CompletionsArgs) {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut command, PROGRAM, &mut script);
+    clap_complete::generate(args.shell, &mut Cli::whole_command(), PROGRAM, &mut script);
     print(|out| out.write_all(&script));
-    Ok(0)
-}
-
-fn print_manual() -> Result<u8, Failure> {
-    print(|out| clap_mangen::Man::new(Cli::whole_command()).render(out));
-    Ok(0)
 }
 
 /// The scenario's source, the scenario and the seed that the flags lead to.

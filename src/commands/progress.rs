@@ -200,7 +200,7 @@ mod tests {
     }
 
     fn seen(silent_s: u64) -> Seen {
-        Seen { rate: 600.4, step_ms: Some([3.14, 27.8]), silent: Duration::from_secs(silent_s) }
+        Seen { rate: 600.4, step_ms: Some([3.12, 27.8]), silent: Duration::from_secs(silent_s) }
     }
 
     #[test]

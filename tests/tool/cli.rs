@@ -61,6 +61,7 @@ fn bad_input_is_one_clear_line_and_exit_code_2() {
         (&["-u", "localhost"], "has no port"),
         (&["-u", "ftp://localhost:1"], "the scheme 'ftp' is not known"),
         (&["-m", ""], "a value is required for '--model <MODEL>'"),
+        (&["-m", &"m".repeat(1025)], "target.model: the name has more than 1024 bytes"),
         (&["-t", "100001"], "'100001' for '--concurrency <N>': give a whole number from 1 to 100000"),
         (&["serv"], "'serv' is neither a subcommand nor an endpoint such as HOST:PORT; did you mean 'serve'?"),
         (&["--embeded"], "unexpected argument '--embeded' found; did you mean '--embedded'?"),

@@ -10,7 +10,6 @@ macro_rules! microseconds {
             ///
             /// # Errors
             /// Those of the serializer.
-            #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
             pub fn serialize<S: Serializer>(time: &u64, serializer: S) -> Result<S::Ok, S::Error> {
                 $to(*time).serialize(serializer)
             }
@@ -31,7 +30,6 @@ macro_rules! microseconds {
                 ///
                 /// # Errors
                 /// Those of the serializer.
-                #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
                 pub fn serialize<S: Serializer>(time: &Option<u64>, serializer: S) -> Result<S::Ok, S::Error> {
                     time.map($to).serialize(serializer)
                 }

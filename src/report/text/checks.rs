@@ -263,13 +263,10 @@ pub(super) fn longest_wait(longest: &LongestWait, extent: Extent) -> Line {
 }
 
 pub(super) fn history(HistoryWritten { path, kept }: &HistoryWritten) -> Line {
-    let mut text = format!("{} in {}", counted(kept.entries, "event"), path.display());
-    if kept.left_out > 0 {
-        text += &format!(", {} left out", kept.left_out);
+    let left_out = if kept.left_out > 0 { format!(", {} left out", kept.left_out) } else { String::new() };
+    let text = format!("{} in {}{left_out}", counted(kept.entries, "event"), path.display());
+    match kept.lost {
+        0 => Line::fine("history", text),
+        lost => Line::odd("history", format!("{text}, {lost} lost: events came faster than the disk took them")),
     }
-    if kept.lost > 0 {
-        text += &format!(", {} lost: events came faster than the disk took them", kept.lost);
-        return Line::odd("history", text);
-    }
-    Line::fine("history", text)
 }

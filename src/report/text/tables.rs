@@ -40,32 +40,31 @@ pub(super) fn write_counts(summary: &Summary, out: &mut impl io::Write) -> io::R
     let names = rows.iter().map(|(name, _)| name.len()).max().unwrap_or_default().max("pattern".len());
     let shown = COLUMNS.iter().enumerate().filter(|(index, (_, count))| *index < ALWAYS || count(&total) > 0);
     // Of each column the total is the longest number.
-    let columns: Vec<_> =
-        shown.map(|(_, (title, count))| (title, count, title.len().max(count(&total).to_string().len()))).collect();
-    let width =
-        |columns: &[(&&str, &fn(&Counts) -> u64, usize)]| columns.iter().map(|(.., width)| 2 + width).sum::<usize>();
-    let of_sequences = names + width(&columns[..OF_SEQUENCES]);
+    let shown: Vec<_> = shown.map(|(index, column)| (index, column, width(column, &total))).collect();
+    let wide = |of_sequences: bool| {
+        let group = shown.iter().filter(|(index, ..)| (*index < OF_SEQUENCES) == of_sequences);
+        group.map(|(.., width)| 2 + width).sum::<usize>()
+    };
+    let (of_sequences, of_requests) = (names + wide(true), wide(false));
     writeln!(out)?;
-    writeln!(
-        out,
-        "{BOLD}{:>of_sequences$}{:>of_requests$}{BOLD:#}",
-        "sequences",
-        "requests",
-        of_requests = width(&columns[OF_SEQUENCES..])
-    )?;
+    writeln!(out, "{BOLD}{:>of_sequences$}{:>of_requests$}{BOLD:#}", "sequences", "requests")?;
     write!(out, "{BOLD}{:<names$}", "pattern")?;
-    for (title, _, width) in &columns {
+    for (_, (title, _), width) in &shown {
         write!(out, "  {title:>width$}")?;
     }
     writeln!(out, "{BOLD:#}")?;
     for (name, counts) in rows {
         write!(out, "{name:<names$}")?;
-        for (_, count, width) in &columns {
+        for (_, (_, count), width) in &shown {
             write!(out, "  {:>width$}", count(counts))?;
         }
         writeln!(out)?;
     }
     Ok(())
+}
+
+fn width((title, count): &Column, total: &Counts) -> usize {
+    title.len().max(count(total).to_string().len())
 }
 
 /// Percentiles of steps, sequences and waits for a slot.

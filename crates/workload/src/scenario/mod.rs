@@ -55,6 +55,8 @@ pub const DEFAULT: &str = include_str!("../../../../scenarios/l0-sequence-stress
 /// More than this is a slip of the finger: workers, contexts of all workers together, steps of a sequence, and populations.
 /// The most workers of a run.
 pub const WORKERS_MAX: u32 = 100_000;
+/// The most bytes of a model's name: it is a part of paths and messages.
+const MODEL_NAME_MAX: usize = 1024;
 const CONTEXTS_MAX: u64 = 1_000_000;
 const STEPS_MAX: u32 = 1_000_000;
 const POPULATIONS_MAX: usize = 100;
@@ -209,10 +211,9 @@ const NEVER: u64 = i64::MAX as u64;
 
 /// How many iterations a run of flags has to have to be as large as the scenario that was written.
 fn full_size<'l>(written: &[Load], given: impl Iterator<Item = &'l Load>) -> u64 {
-    let iterations: Option<u64> = written
-        .iter()
-        .map(|load| Some(load.iterations?.get().saturating_mul(load.workers.get().into())))
-        .fold(Some(0_u64), |sum, each| Some(sum?.saturating_add(each?)));
+    let iterations = written.iter().try_fold(0_u64, |sum, load| {
+        Some(sum.saturating_add(load.iterations?.get().saturating_mul(load.workers.get().into())))
+    });
     // Of a scenario that runs for a time only a longer run is certainly as large.
     let is_shorter = || written.iter().zip(given).any(|(written, given)| given.is_below(written));
     iterations.unwrap_or_else(|| if is_shorter() { NEVER } else { 0 })
@@ -425,6 +426,9 @@ impl Scenario {
         }
         if self.target.model.is_empty() {
             return at("target.model", "the name is empty".into());
+        }
+        if self.target.model.len() > MODEL_NAME_MAX {
+            return at("target.model", format!("the name has more than {MODEL_NAME_MAX} bytes"));
         }
         self.target.check_access()?;
         self.check_correlation_ids().map_err(|(key, problem)| (key.to_owned(), problem))?;

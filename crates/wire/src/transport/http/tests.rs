@@ -275,7 +275,7 @@ async fn an_answer_that_is_too_large_or_not_what_it_says_is_told() {
     let small = access("target.message_bytes_max = 1000\ntarget.compression = 'gzip'");
     let messages = sent_by(&endpoints, Transport::Http, &small, &[step(None)]).await;
     let [Message::Broken(reason)] = messages.as_slice() else { panic!("{messages:?}") };
-    assert_eq!(reason, "the answer is larger than 1000 bytes (target.message_bytes_max)");
+    assert_eq!(reason, "the response is larger than 1000 bytes (target.message_bytes_max)");
     let client = Client::new(endpoints.for_calls(), &small, LIMIT).expect("an address");
     assert_eq!(client.server_name().await, Err(CallError::TooLarge(1000)));
     for (encoding, part) in [("br", "compressed as 'br'"), ("gzip", "not gzip, as it says")] {
