@@ -118,7 +118,7 @@ pub(super) struct Document<'s> {
     model: &'s Model,
     /// The scenario's name or file.
     scenario_name: &'s str,
-    /// The whole scenario; docs/SCENARIOS.md has its keys.
+    /// The whole scenario; docs/SCENARIOS-KEYS.md has its keys.
     #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     scenario: &'s Scenario,
 }

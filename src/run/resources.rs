@@ -2,7 +2,6 @@
 
 use std::{fs, time::Duration};
 
-use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -23,15 +22,7 @@ pub(super) fn ensure_open_files(setup: &Setup) -> Result<(), String> {
     // A server in this process has the connections' other ends.
     let ends = if setup.embedded { 2 } else { 1 };
     let needed = connections(&setup.scenario, setup.given.as_deref()) * ends + BESIDES;
-    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return Ok(()) };
-    if soft >= needed {
-        return Ok(());
-    }
-    // Others in this process may need some at the same time.
-    if hard >= needed && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() {
-        return Ok(());
-    }
-    Err(too_few_files(needed, hard))
+    system::allow_open_files(needed).map_err(|allowed| too_few_files(needed, allowed))
 }
 
 pub(crate) fn too_few_files(needed: u64, allowed: u64) -> String {
@@ -103,11 +94,44 @@ fn memory_of_this_process(key: &str) -> Option<u64> {
     kilobytes(&fs::read_to_string("/proc/self/status").ok()?, key)
 }
 
-/// The CPU time that this process has used, user and system, in µs.
+/// The CPU time that this process has used, user and system, in µs; zero where the system does not tell.
 pub(super) fn cpu_us() -> u64 {
-    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return 0 };
-    let micros = |time: nix::sys::time::TimeVal| u64::try_from(time.tv_sec() * 1_000_000 + time.tv_usec()).unwrap_or(0);
-    micros(usage.user_time()) + micros(usage.system_time())
+    system::cpu_us()
+}
+
+#[cfg(unix)]
+mod system {
+    use nix::sys::{
+        resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit},
+        time::TimeVal,
+    };
+
+    /// Raises the limit of open files if that is needed; an error is how many the system allows.
+    pub(super) fn allow_open_files(needed: u64) -> Result<(), u64> {
+        let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return Ok(()) };
+        // Others in this process may need some at the same time.
+        let is_enough = soft >= needed || hard >= needed && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok();
+        if is_enough { Ok(()) } else { Err(hard) }
+    }
+
+    pub(super) fn cpu_us() -> u64 {
+        let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return 0 };
+        let micros = |time: TimeVal| u64::try_from(time.tv_sec() * 1_000_000 + time.tv_usec()).unwrap_or(0);
+        micros(usage.user_time()) + micros(usage.system_time())
+    }
+}
+
+/// A system without limits of open files, which does not tell the CPU time.
+#[cfg(not(unix))]
+mod system {
+    #[expect(clippy::unnecessary_wraps, reason = "as on Unix")]
+    pub(super) fn allow_open_files(_needed: u64) -> Result<(), u64> {
+        Ok(())
+    }
+
+    pub(super) fn cpu_us() -> u64 {
+        0
+    }
 }
 
 #[cfg(test)]
