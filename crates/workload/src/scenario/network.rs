@@ -166,7 +166,7 @@ mod tests {
             ("network.black_hole = {}", "test:1: network.black_hole: it needs after_ms or after_bytes"),
             ("network.slice_bytes = 0", "test:1: network.slice_bytes: it has to be a whole number from 1"),
             ("network.cut = { after_ms.constant = 1, by = 'end' }", "test:1: network.cut.by: it has to be"),
-            ("network.jitter = 1", "test:1: network: unknown key `jitter`"),
+            ("network.jitter = 1", "test:1: network: there is no key 'jitter' here; the keys are latency_ms"),
             ("[[population]]\nname = 'a'\n[population.network.cut]", "test:3: population[0].network.cut: it needs"),
         ] {
             let source = Source::from_text("test", text);

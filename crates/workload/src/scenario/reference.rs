@@ -160,6 +160,7 @@ mod tests {
             "length.log-normal = { median = 1, sigma = 1 }",
             "length.geometric = { mean = 1 }",
             "length.list = [1]",
+            "claims_from = 1",
             "thresholds = { sequence_ms.p50 = 1, slot_wait_ms.max = 1 }",
             "network.latency_ms.constant = 1\nnetwork.bandwidth_kib_s = 1\nnetwork.slice_bytes = 1\nnetwork.cut.after_ms.constant = 1
              network.cut.after_bytes.constant = 1\nnetwork.cut.by = 'fin'\nnetwork.black_hole.after_ms.constant = 1

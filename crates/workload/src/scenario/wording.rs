@@ -15,6 +15,9 @@ const NUMBERS: [(&str, &str); 9] = [
     ("a string", "a text in quotes"),
 ];
 
+/// A table of more keys is not listed in an error.
+const KEYS_LISTED: usize = 8;
+
 /// An error as serde words it, in words that need no Rust.
 pub fn plain(message: &str) -> String {
     let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -24,11 +27,12 @@ pub fn plain(message: &str) -> String {
     if let Some((name, known)) = message.strip_prefix("unknown field ").and_then(|rest| rest.split_once(", ")) {
         let name = name.trim_matches('`');
         // serde lists the keys between backticks.
-        let known = known.split('`').skip(1).step_by(2);
-        return format!(
-            "there is no key '{name}' here; {}",
-            meant(name, known, "`sequence-stress scenarios --keys` lists the keys")
-        );
+        let known: Vec<_> = known.split('`').skip(1).step_by(2).collect();
+        let list = match known.len() {
+            0..=KEYS_LISTED => format!("the keys are {}", known.join(", ")),
+            _ => "`sequence-stress scenarios --keys` lists the keys".to_owned(),
+        };
+        return format!("there is no key '{name}' here; {}", meant(name, known.iter().copied(), &list));
     }
     if message == "wanted string or table" {
         return "it has to be a text in quotes".to_owned();
@@ -98,7 +102,7 @@ mod tests {
             ("unknown variant `x`, expected `a` or `b`", "it has to be `a` or `b`, and is `x`"),
             ("unknown variant `x`, expected one of `a`, `b`", "it has to be one of `a`, `b`, and is `x`"),
             ("missing field `mean`", "the key `mean` is missing"),
-            ("unknown field `x`, expected `a`", "unknown key `x`, expected `a`"),
+            ("unknown field `x`, expected `a`", "there is no key 'x' here; the keys are a"),
             ("-1 is no weight: it has to be a number from 0 up", "-1 is no weight: it has to be a number from 0 up"),
         ] {
             assert_eq!(plain(said), words);
