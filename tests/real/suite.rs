@@ -22,12 +22,16 @@ const TEXTS: &str = "correlation-id-routing-text";
 fn skipped(output: &Output) -> Vec<(String, String)> {
     let told = text(output);
     assert!(output.status.success(), "{told}");
-    let is_skipped = |line: &str| {
+    let lines: Vec<_> = told.lines().collect();
+    let is_skipped = |(index, line): (usize, &&str)| {
         let (name, rest) = line.split_once(' ')?;
-        let why = rest.trim_start().strip_prefix("skipped")?;
-        Some((name.to_owned(), why.trim().to_owned()))
+        rest.trim().strip_prefix("skipped")?;
+        // The reason stands below, with an indent.
+        let why: Vec<_> =
+            lines[index + 1..].iter().take_while(|line| line.starts_with("    ")).map(|line| line.trim()).collect();
+        Some((name.to_owned(), why.join(" ")))
     };
-    told.lines().filter_map(is_skipped).collect()
+    lines.iter().enumerate().filter_map(is_skipped).collect()
 }
 
 fn suite<'a>(model: &'a str, names: &'a str) -> [&'a str; 8] {
