@@ -156,8 +156,14 @@ class Server:
                 self.lines_before_ready = len(self.log_tail())
                 return
             # Between finding a port free and the server's taking it somebody else may have.
-            if "in use" not in self.log.read_text(errors="replace"):
+            is_taken = "in use" in self.log.read_text(errors="replace")
+            # tritonserver 24.10 with Python models has died of SIGABRT while it started on a busy machine.
+            is_dead = (self.process.poll() or 0) < 0
+            if not is_taken and not is_dead:
                 break
+            if is_dead:
+                tail = "; ".join(self.log_tail(3))
+                print(f"with-triton: tritonserver {self.release} {self.death()} while it started: {tail}", file=sys.stderr)
             self.stop()
         problem = (self.errors() or self.log_tail(1) or ["it logged nothing"])[-1]
         what = self.death() or f"was not ready after {READY_SECONDS} s"
