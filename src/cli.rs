@@ -156,7 +156,7 @@ pub struct CompletionsArgs {
 #[command(after_help = EXIT_CODES, next_help_heading = "Load")]
 pub struct SuiteArgs {
     /// Seed of every choice; the report prints it [default: from the clock]
-    #[arg(short, long, value_parser = whole::<u64>, value_name = "SEED", allow_negative_numbers = true)]
+    #[arg(short, long, alias = "seed", value_parser = whole::<u64>, value_name = "SEED", allow_negative_numbers = true)]
     pub random_seed: Option<u64>,
     /// Run only these scenarios, such as backlog,ordering
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
@@ -185,7 +185,7 @@ pub struct PlanArgs {
     /// Workers, also -t [default: 8]
     ///
     /// Number of workers. A scenario may have another default.
-    #[arg(short = 'c', long, short_alias = 't', value_parser = workers, value_name = "N", allow_negative_numbers = true)]
+    #[arg(short = 'c', long, short_alias = 't', aliases = ["workers", "threads"], value_parser = workers, value_name = "N", allow_negative_numbers = true)]
     pub concurrency: Option<NonZeroU32>,
     /// Iterations of each worker, also -n [default: 200]
     ///
@@ -193,7 +193,7 @@ pub struct PlanArgs {
     #[arg(short, long, short_alias = 'n', value_parser = whole::<NonZeroU64>, value_name = "N", allow_negative_numbers = true)]
     pub iterations: Option<NonZeroU64>,
     /// Seed of every choice [default: from the clock]
-    #[arg(short, long, value_parser = whole::<u64>, value_name = "SEED", allow_negative_numbers = true)]
+    #[arg(short, long, alias = "seed", value_parser = whole::<u64>, value_name = "SEED", allow_negative_numbers = true)]
     pub random_seed: Option<u64>,
     /// Built-in scenario or TOML file
     ///

@@ -92,7 +92,7 @@ class Shrinking:
         output = self.tool("replay", path, "--shrink", "-o", small)
         took = time.monotonic() - began
         before = [f"`{kind}`", messages(path), timed, at_once]
-        trials = re.search(r"after (\d+) trials?: without any one of them it goes", output)
+        trials = re.search(r"after (\d+) trials?: each is needed", output)
         if not trials:
             return [*before, f"not shrunk: {output.strip().splitlines()[-1]}", "", f"{took:.1f}", ""], None
         return [*before, messages(small), trials[1], f"{took:.1f}", self.rate(small)], took

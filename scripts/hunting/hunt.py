@@ -202,7 +202,7 @@ class Hunt:
             shape=fingerprint.shape(failure),
             case=case,
             shrunk=ran.last_line().partition("; written to")[0],
-            is_small="without any one of them it goes" in ran.output,
+            is_small="each is needed" in ran.output,
             messages=fingerprint.messages(failure),
             chart=tool.chart(ran.output),
             failure=small.read_text(),

@@ -278,7 +278,7 @@ context = 0
 at_us = 0
 acts = ["send 0 START 1", "send 0 2"]
 """
-SMALL = "wrong-sum: failed in 3 of 3 runs\n2 messages left of 9 after 4 trials: without any one of them it goes; written to x"
+SMALL = "wrong-sum: failed in 3 of 3 runs\n2 messages left of 9 after 4 trials: each is needed; written to x"
 PARTLY = "2 messages left of 9 after 4 trials: interrupted before the smallest; written to x"
 
 

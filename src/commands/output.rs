@@ -171,7 +171,7 @@ fn write_failure(
     let path = file.path.display().to_string();
     file.write(failure.to_text().as_bytes())?;
     if !quiet {
-        say_error(&format!("the first violation is in {path}: 'sequence-stress replay {path}' has it again"));
+        say_error(&format!("the first violation is in {path}; repeat it: sequence-stress replay {path}"));
     }
     Ok(())
 }

@@ -194,9 +194,9 @@ impl<'a> Stage<'a> {
             let facts = Facts { replayed: Vec::new(), ..failure.facts.clone() };
             self.record(Failure { facts, ..failure.clone() }, &shown, &path)?;
             if shown.failed < wanted {
-                "without any one of them it goes, and with them it shows seldom: more runs of each (-n) leave what shows more often"
+                "each is needed; the failure shows seldom: a larger -n keeps messages that make it show more often"
             } else {
-                "without any one of them it goes"
+                "each is needed"
             }
         } else if was_interrupted {
             "interrupted before the smallest"

@@ -83,7 +83,7 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
     let runtime =
         runtime::Builder::new_current_thread().enable_all().build().map_err(CommandFailure::could_not_test)?;
     let result = runtime.block_on(async {
-        run(setup, &mut terminal, interrupts(saw_violation)?).await.map_err(|error| failure(&scenario, &error))
+        run(setup, &mut terminal, interrupts(saw_violation)?).await.map_err(|error| failure(args, &scenario, &error))
     });
     terminal.display.finish();
     let embedded = server.map(|server| {
@@ -119,8 +119,11 @@ pub(super) fn restart(endpoint: &EndpointArgs, server: Option<&Server>) -> Optio
     }
 }
 
-fn failure(scenario: &Scenario, error: &RunError) -> CommandFailure {
+fn failure(args: &StressArgs, scenario: &Scenario, error: &RunError) -> CommandFailure {
     match error {
+        RunError::Endpoint(why) if args.endpoint.embedded => {
+            CommandFailure::could_not_test(format!("cannot test the embedded server: {why}"))
+        }
         RunError::Endpoint(why) => {
             CommandFailure::could_not_test(format!("cannot test {}: {why}", scenario.target.endpoint))
         }

@@ -179,7 +179,7 @@ impl Collector {
             self.latest = self.latest.max(entry.at);
             self.occupancy.take(entry);
         }
-        self.seats.tell(self.occupancy.taken(self.latest));
+        self.seats.tell(self.occupancy.taken());
         self.explainer.take(entries, bytes);
         self.accuse(violations);
     }

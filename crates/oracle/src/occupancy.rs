@@ -233,9 +233,9 @@ impl Occupancy {
         })
     }
 
-    /// How many sequences certainly have a slot at this time.
-    pub fn taken(&self, at: Nanos) -> usize {
-        self.board.certain.iter().rev().take_while(|(until, _)| *until > at).count()
+    /// How many sequences certainly have a slot, as far as the entries of all contexts are there.
+    pub fn taken(&self) -> usize {
+        self.board.certain.len()
     }
 
     /// Entries are missing, so that nothing is certain any more.

@@ -255,7 +255,7 @@ pub(super) fn longest_wait(longest: &LongestWait, extent: Extent) -> Line {
     Line::fine(
         "longest wait",
         format!(
-            "{waited_ms} ms for a slot, ID {correlation_id}{} at {at:.3} s; the slots were held by {}",
+            "{waited_ms} ms for a slot, ID {correlation_id}{} at {at:.3} s; these held the slots meanwhile: {}",
             of(population),
             held.join(", ")
         ),
