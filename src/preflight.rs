@@ -374,7 +374,7 @@ fn sends_after_answers(scenario: &Scenario, model: &Model) -> Option<Note> {
     let why = model.mixes_pipelined.as_ref().filter(|_| !model.arithmetic.answers.are_iterative())?;
     scenario.populations.iter().any(|population| population.sending.reuse == Reuse::Pipelined).then(|| {
         format!(
-            "reuse is after-response: {why}, so it may keep state by correlation ID, and a START sent before the END's answer \
+            "reuse is after-response: {why}, so it may keep state by correlation ID, and a START sent before the END's response \
              could lawfully be mixed with its predecessor"
         )
         .into()

@@ -1,6 +1,6 @@
 //! `sequence-stress export`: a failure for people who do not have this tool.
 
-use super::{Failure as CommandFailure, output::print};
+use super::{Failure as CommandFailure, output::write_all};
 use crate::{cli::ExportArgs, failure::Failure, report::ExportFormat};
 use workload::answers::Answers;
 
@@ -13,6 +13,6 @@ pub(super) fn export(args: &ExportArgs) -> Result<u8, CommandFailure> {
             args.file.display()
         )));
     }
-    print(|out| args.format.write(&failure, out));
+    write_all(|out| args.format.write(&failure, out))?;
     Ok(0)
 }

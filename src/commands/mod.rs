@@ -20,7 +20,7 @@ mod suite;
 use std::{io::Write as _, process::ExitCode};
 
 use clap::error::ErrorKind;
-use output::{print, say_error};
+use output::{say_error, write_all};
 
 use crate::cli::{Cli, Command, CompletionsArgs, PlanArgs, problem};
 use workload::{
@@ -52,13 +52,9 @@ pub fn main() -> ExitCode {
             faults::list();
             Ok(0)
         }
-        Ok(Cli { command: Some(Command::Completions(args)), .. }) => {
-            print_completions(&args);
-            Ok(0)
-        }
+        Ok(Cli { command: Some(Command::Completions(args)), .. }) => print_completions(&args).map(|()| 0),
         Ok(Cli { command: Some(Command::Man), .. }) => {
-            print(|out| clap_mangen::Man::new(Cli::whole_command()).render(out));
-            Ok(0)
+            write_all(|out| clap_mangen::Man::new(Cli::whole_command()).render(out)).map(|()| 0)
         }
         Ok(Cli { command: Some(Command::Scenarios(args)), .. }) => scenarios::show(&args),
         Ok(Cli { command: Some(Command::Suite(args)), .. }) => suite::suite(&args),
@@ -110,10 +106,10 @@ fn answer_usage(error: &clap::Error) -> ExitCode {
     ExitCode::from(WRONG_INPUT)
 }
 
-fn print_completions(args: &CompletionsArgs) {
+fn print_completions(args: &CompletionsArgs) -> Result<(), Failure> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::whole_command(), PROGRAM, &mut script);
-    print(|out| out.write_all(&script));
+    write_all(|out| out.write_all(&script))
 }
 
 /// The scenario's source, the scenario and the seed that the flags lead to.

@@ -5,10 +5,10 @@ use std::{
     collections::BTreeMap,
     fs::{self, OpenOptions},
     io::{self, Write},
-    path::{Path, PathBuf},
+    path::{self, Path, PathBuf},
 };
 
-use super::WRONG_INPUT;
+use super::{Failure as CommandFailure, WRONG_INPUT};
 use crate::{
     cli::FileArgs,
     failure::{Facts, Failure, Run},
@@ -29,6 +29,22 @@ pub(super) fn print(write: impl FnOnce(&mut anstream::AutoStream<io::Stdout>) ->
     let mut out = anstream::stdout();
     // Where nobody reads it any more the exit code still tells.
     let _ = write(&mut out).and_then(|()| out.flush());
+}
+
+/// Writes to standard output what is the whole point of a command.
+///
+/// # Errors
+/// When it cannot be written. That nobody reads on is none.
+pub(super) fn write_all(
+    write: impl FnOnce(&mut anstream::AutoStream<io::Stdout>) -> io::Result<()>,
+) -> Result<(), CommandFailure> {
+    let mut out = anstream::stdout();
+    match write(&mut out).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(CommandFailure::wrong_input(format!("cannot write to standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A file for what a command leaves. What is wrong with it shows before the run; what it held stays until it is written, and a
@@ -117,6 +133,7 @@ impl Files {
 pub(super) fn check_different<'f>(files: impl Iterator<Item = (&'static str, &'f Path)>) -> Result<(), String> {
     let mut seen = BTreeMap::new();
     for (flag, file) in files {
+        let file = path::absolute(file).map_err(|error| cannot_write(&format!("--{flag}"), file, &error))?;
         if let Some(other) = seen.insert(file, flag) {
             return Err(format!("--{other} and --{flag} name the same file"));
         }
@@ -135,8 +152,9 @@ pub(super) fn check_history_file(path: &Path) -> Result<(), String> {
 
 fn check_writable(path: &Path) -> io::Result<()> {
     let is_new = !path.exists();
-    let open = OpenOptions::new().write(true).create(true).truncate(false).open(path);
-    open.and_then(|_| if is_new { fs::remove_file(path) } else { Ok(()) })
+    OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+    // What was made, where the path is a link: the link was there before.
+    if is_new { fs::remove_file(fs::canonicalize(path)?) } else { Ok(()) }
 }
 
 fn cannot_write(what: &str, path: &Path, error: &io::Error) -> String {

@@ -183,16 +183,22 @@ impl<'a> Stage<'a> {
             Some((violation, _)) => failure.as_seen(violation, describe(violation)),
             None => failure,
         };
-        file.write(failure.to_text().as_bytes()).map_err(CommandFailure::wrong_input)?;
         if let Some((violation, scene)) = &best {
             print(|out| write_chart(scene, violation, out));
         }
+        // What was found counts for more than a file that cannot be written.
+        let mut unwritten = file.write(failure.to_text().as_bytes()).err();
         let why = if is_minimal {
             let shown = self.show(&failure, runs_of_each(args))?;
             print(|out| shown.write(&failure, args, out));
             // What replays of the larger one showed is not true of this one.
             let facts = Facts { replayed: Vec::new(), ..failure.facts.clone() };
-            self.record(Failure { facts, ..failure.clone() }, &shown, &path)?;
+            if unwritten.is_none() {
+                unwritten = self
+                    .record(Failure { facts, ..failure.clone() }, &shown, &path)
+                    .err()
+                    .map(|failure| failure.problem);
+            }
             if shown.failed < wanted {
                 "each is needed; the failure shows seldom: a larger -n keeps messages that make it show more often"
             } else {
@@ -207,7 +213,11 @@ impl<'a> Stage<'a> {
         };
         let (left, trials) = (counted(failure.messages() as u64, "message"), counted(trials.into(), "trial"));
         let path = path.display();
-        print(|out| writeln!(out, "{left} left of {before} after {trials}: {why}; written to {path}"));
+        let end = if unwritten.is_none() { format!("; written to {path}") } else { String::new() };
+        print(|out| writeln!(out, "{left} left of {before} after {trials}: {why}{end}"));
+        if let Some(problem) = unwritten {
+            say_error(&problem);
+        }
         match problem {
             Some(problem) => Err(problem),
             None if was_interrupted => Ok(UNKNOWN),

@@ -86,14 +86,7 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
         run(setup, &mut terminal, interrupts(saw_violation)?).await.map_err(|error| failure(args, &scenario, &error))
     });
     terminal.display.finish();
-    let embedded = server.map(|server| {
-        let committed = |planted: &Planted| PlantedFault {
-            fault: planted.fault.to_string(),
-            chances: server.chances(planted.fault),
-            committed: server.committed(planted.fault),
-        };
-        args.endpoint.server.fault.iter().map(committed).collect()
-    });
+    let embedded = server.map(|server| planted_faults(&args.endpoint, &server));
     let scenario_name = source.name().to_owned();
     let result = result?;
     let replay = with_hints(&replay, &result.preflight.told);
@@ -103,6 +96,16 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
         say_error(problem);
     }
     Ok(files.write(&summary, args.endpoint.server_setup(seed).as_ref(), args.quiet))
+}
+
+/// What the faults that are planted in a server did.
+pub(super) fn planted_faults(endpoint: &EndpointArgs, server: &Server) -> Vec<PlantedFault> {
+    let committed = |planted: &Planted| PlantedFault {
+        fault: planted.fault.to_string(),
+        chances: server.chances(planted.fault),
+        committed: server.committed(planted.fault),
+    };
+    endpoint.server.fault.iter().map(committed).collect()
 }
 
 pub(super) fn start_server(endpoint: &EndpointArgs, seed: Seed) -> Result<Server, CommandFailure> {

@@ -21,7 +21,7 @@ use super::{
     Failure as CommandFailure,
     output::{ResultFile, print, say_error},
     seed_from_the_clock,
-    stress::{interrupts, replay_line, restart, start_server},
+    stress::{interrupts, planted_faults, replay_line, restart, start_server},
 };
 use crate::{
     cli::{SuiteArgs, with_hints},
@@ -29,6 +29,7 @@ use crate::{
     report::{ScenarioOutcome, SuiteResult, Summary, counted},
     run::{RunError, Setup, cannot_disturb, run},
 };
+use reference::Options;
 use wire::transport::{Access, Client};
 use workload::{
     claim::Claim,
@@ -53,6 +54,9 @@ pub(super) fn suite(args: &SuiteArgs) -> Result<u8, CommandFailure> {
     for note in args.endpoint.check_server(&first.target.model).map_err(CommandFailure::wrong_input)? {
         say_error(&note);
     }
+    if let Some(setup) = args.endpoint.server_setup(seed).filter(|_| args.endpoint.embedded) {
+        Options::from(setup).check().map_err(CommandFailure::wrong_input)?;
+    }
     let began = Instant::now();
     let jobs = if args.endpoint.embedded { args.jobs.map_or(JOBS, std::num::NonZeroU32::get) } else { 1 };
     let suite = Suite {
@@ -64,9 +68,10 @@ pub(super) fn suite(args: &SuiteArgs) -> Result<u8, CommandFailure> {
         saw_violation: Arc::default(),
     };
     thread::scope(|scope| {
-        let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(|| suite.work())).collect();
-        workers.into_iter().try_for_each(|worker| worker.join().expect("a scenario does not panic"))
-    })?;
+        for _ in 0..jobs {
+            scope.spawn(|| suite.work());
+        }
+    });
     let result = SuiteResult { seed, took: began.elapsed(), rows: suite.board.finish() };
     print(|out| result.write_end(out));
     let written = file.map_or(Ok(()), |file| file.write(&result.to_json()));
@@ -122,19 +127,25 @@ struct Suite<'a> {
 
 impl Suite<'_> {
     /// Runs one scenario after the other, until none is left.
-    fn work(&self) -> Result<(), CommandFailure> {
+    fn work(&self) {
         loop {
             let next = self.left.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-            let Some((place, builtin)) = next else { return Ok(()) };
+            let Some((place, builtin)) = next else { return };
             if self.is_over.load(Relaxed) {
                 self.board.ended(place, ScenarioOutcome::NotBegun, Duration::ZERO);
                 continue;
             }
             let began = Instant::now();
-            let outcome = self.scenario(place, builtin).inspect_err(|_| self.is_over.store(true, Relaxed))?;
-            // An endpoint that cannot be tested any more cannot be so with the next scenario either.
-            let is_over = matches!(&outcome, ScenarioOutcome::Run(summary) if summary.result.interrupted.0)
-                || matches!(&outcome, ScenarioOutcome::NotTested(_) | ScenarioOutcome::Interrupted);
+            // What the others found is not lost with a scenario that could not be run.
+            let outcome =
+                self.scenario(place, builtin).unwrap_or_else(|failure| ScenarioOutcome::NotTested(failure.problem));
+            let is_over = match &outcome {
+                ScenarioOutcome::Run(summary) => summary.result.interrupted.0,
+                ScenarioOutcome::Interrupted => true,
+                // An endpoint that cannot be tested any more cannot be so with the next scenario either.
+                ScenarioOutcome::NotTested(_) => !self.args.endpoint.embedded,
+                ScenarioOutcome::Skipped(_) | ScenarioOutcome::NotBegun => false,
+            };
             if is_over {
                 self.is_over.store(true, Relaxed);
             }
@@ -157,7 +168,9 @@ impl Suite<'_> {
             overrides.metrics = Some(server.metrics.into());
         }
         let mut scenario = Scenario::resolve(&source, overrides)?;
-        scenario.correlation_ids.first = scenario.correlation_ids.first.saturating_add(place * IDS_APART);
+        if !endpoint.embedded {
+            scenario.correlation_ids.first = scenario.correlation_ids.first.saturating_add(place * IDS_APART);
+        }
         let replay = replay_line(endpoint, &source, &[], self.seed, &scenario.target);
         // A scenario before may have restarted the server, which is another process since.
         let mut server_memory = endpoint.server_memory();
@@ -178,10 +191,14 @@ impl Suite<'_> {
         let mut lookout = self.board.lookout(place, Arc::clone(&self.saw_violation));
         let runtime =
             runtime::Builder::new_current_thread().enable_all().build().map_err(CommandFailure::could_not_test)?;
-        runtime.block_on(async {
+        let mut outcome = runtime.block_on(async {
             let interrupts = interrupts(Arc::clone(&self.saw_violation))?;
-            Ok(Box::pin(one(setup, (builtin.name, replay), &mut lookout, interrupts)).await)
-        })
+            Ok::<_, CommandFailure>(Box::pin(one(setup, (builtin.name, replay), &mut lookout, interrupts)).await)
+        })?;
+        if let (ScenarioOutcome::Run(summary), Some(server)) = (&mut outcome, &server) {
+            summary.embedded = Some(planted_faults(endpoint, server));
+        }
+        Ok(outcome)
     }
 }
 
@@ -214,12 +231,12 @@ async fn one(
         }
         Err(why) => return ScenarioOutcome::NotTested(why),
     }
-    let (seed, embedded) = (setup.seed, setup.embedded.then(Vec::new));
+    let seed = setup.seed;
     match run(setup, lookout, interrupts).await {
         Ok(result) => {
             let replay = with_hints(&replay, &result.preflight.told);
             let scenario_name = name.to_owned();
-            ScenarioOutcome::Run(Box::new(Summary { scenario, scenario_name, seed, replay, embedded, result }))
+            ScenarioOutcome::Run(Box::new(Summary { scenario, scenario_name, seed, replay, embedded: None, result }))
         }
         Err(RunError::Interrupted) => ScenarioOutcome::Interrupted,
         Err(error @ (RunError::Endpoint(_) | RunError::Access(_) | RunError::History(_) | RunError::Resources(_))) => {

@@ -49,8 +49,8 @@ pub(super) struct Document<'s> {
     exit_code: u8,
     /// Why the verdict is not valid although nothing failed.
     doubts: Vec<String>,
-    /// What the run claims to exercise, and what it did besides. One that was not reached makes the verdict 'unknown', unless there are
-    /// violations or the run was interrupted.
+    /// What the run claims to exercise, and what it did besides. In a run of at least the scenario's `claims_from` iterations, one that
+    /// was not reached makes the verdict 'unknown', unless there are violations or the run was interrupted.
     claims: Vec<Claimed>,
     /// What the thresholds say that were missed.
     missed_thresholds: Vec<String>,

@@ -211,7 +211,7 @@ impl SuiteRow {
             }
             ScenarioOutcome::Skipped(why) => ("skipped", why.as_str()),
             ScenarioOutcome::NotTested(why) => ("not tested", why.as_str()),
-            ScenarioOutcome::Interrupted => ("unknown", "interrupted before anything was sent"),
+            ScenarioOutcome::Interrupted => ("interrupted", "interrupted before anything was sent"),
             ScenarioOutcome::NotBegun => ("not run", "the suite ended before it"),
         };
         writeln!(out, "{name:width$}  {word}")?;

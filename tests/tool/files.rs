@@ -129,3 +129,18 @@ fn a_history_for_which_there_is_no_room_any_more_does_not_end_the_run() {
     let entries: u64 = written.map(|text| entries(&text)).sum();
     assert!(out.contains(&format!("history        {entries} events in ")), "{entries}: {out}");
 }
+
+#[test]
+fn a_link_to_a_file_that_is_not_there_yet_stays() {
+    let folder = TempDir::new().expect("a folder");
+    let link = folder.path().join("link.json");
+    std::os::unix::fs::symlink(folder.path().join("run.json"), &link).expect("a link");
+    // The second flag is wrong, so nothing is run and nothing written.
+    let (code, _, err) = told(&limited(1000, &["--json", link.to_str().expect("UTF-8"), "--failure", "-"]));
+    assert_eq!(code, Some(2), "{err}");
+    assert_eq!(files(folder.path()), ["link.json"]);
+    let dotted = folder.path().join(".").join("link.json");
+    let (link, dotted) = (link.to_str().expect("UTF-8"), dotted.to_str().expect("UTF-8"));
+    let (code, _, err) = told(&limited(1000, &["--json", link, "--failure", dotted]));
+    assert!(code == Some(2) && err.contains("name the same file"), "{err}");
+}

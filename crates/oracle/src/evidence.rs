@@ -17,13 +17,13 @@ use workload::{
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum Evidence {
-    /// `wrong-sum`: the answer is none of the sums that a correct server may answer with.
+    /// `wrong-sum`: the response is none of the sums that a correct server may answer with.
     Sum {
         /// Each of those.
         expected: Vec<Number>,
-        /// The answer.
+        /// The response.
         seen: Number,
-        /// Why no order of the steps explains the answers, where several streams sent them.
+        /// Why no order of the steps explains the responses, where several streams sent them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         disorder: Option<Disorder>,
     },
@@ -56,9 +56,9 @@ pub enum Evidence {
     },
     /// `missing-start-error`: a step whose ID had no sequence was executed.
     NotRejected {
-        /// The answer.
+        /// The response.
         seen: Number,
-        /// Why no order of the steps explains the answers, where several streams sent them.
+        /// Why no order of the steps explains the responses, where several streams sent them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         disorder: Option<Disorder>,
     },
@@ -71,7 +71,7 @@ pub enum Evidence {
         since_ms: Option<u64>,
         /// The error's text.
         error: String,
-        /// Why no order of the steps explains the answers, where several streams sent them.
+        /// Why no order of the steps explains the responses, where several streams sent them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         disorder: Option<Disorder>,
     },
@@ -107,11 +107,11 @@ pub enum Evidence {
         /// The error's text.
         error: String,
     },
-    /// `duplicate`: a second answer to a request.
+    /// `duplicate`: a second response to a request.
     AnsweredAgain {
         /// The message's request ID.
         id: String,
-        /// The error's text; none where the message is an answer.
+        /// The error's text; none where the message is a response.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     },
@@ -122,16 +122,16 @@ pub enum Evidence {
         waiting_for: Option<RequestId>,
         /// The message's request ID.
         id: String,
-        /// The error's text; none where the message is an answer.
+        /// The error's text; none where the message is a response.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
         /// Who sent the request with this ID, where that is known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         sender: Option<Sender>,
     },
-    /// `reordered`: an answer came after that of a later request of its stream.
+    /// `reordered`: a response came after that of a later request of its stream.
     Overtaken,
-    /// `lost`: an answer did not come.
+    /// `lost`: a response did not come.
     Unanswered {
         /// How long it was waited for, in ms.
         #[serde(rename = "waited_us", with = "workload::micros::of_ms")]
@@ -149,28 +149,28 @@ pub enum Evidence {
         /// Whether none of them was marked as the last.
         is_unfinished: bool,
     },
-    /// `wrong-model`: the answer carries the name of another model.
+    /// `wrong-model`: the response carries the name of another model.
     Model {
         /// The model that was asked for.
         expected: String,
-        /// The model that the answer names.
+        /// The model that the response names.
         seen: String,
     },
-    /// `wrong-version`: the answer carries another version of the model.
+    /// `wrong-version`: the response carries another version of the model.
     Version {
         /// The version that answers.
         expected: String,
-        /// The version that the answer names.
+        /// The version that the response names.
         seen: String,
     },
-    /// `wrong-output-name`: the answer has other outputs.
+    /// `wrong-output-name`: the response has other outputs.
     Outputs {
         /// The names of the outputs that were asked for.
         expected: Vec<String>,
         /// The names of those that came.
         seen: Vec<String>,
     },
-    /// `wrong-output-name`: the answer's only output has another name.
+    /// `wrong-output-name`: the response's only output has another name.
     OutputName {
         /// The name of the output that was asked for.
         expected: String,
@@ -211,7 +211,7 @@ pub enum Evidence {
     Controls {
         /// Each that differs; never empty.
         differences: Vec<Difference>,
-        /// The answer's sum, where it has one.
+        /// The response's sum, where it has one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         answer: Option<Number>,
     },
@@ -266,7 +266,7 @@ pub enum Evidence {
         #[serde(rename = "limit_us", with = "workload::micros::of_ms")]
         #[schemars(with = "u64")]
         limit_ms: u64,
-        /// When the answer to its START came, in ms since that was sent.
+        /// When the response to its START came, in ms since that was sent.
         #[serde(rename = "answered_us", with = "workload::micros::of_ms")]
         #[schemars(with = "u64")]
         answered_ms: u64,
@@ -378,7 +378,7 @@ pub struct Disorder {
     pub unexplained: Vec<Taken>,
 }
 
-/// Who sent a request that a stream brought an answer to, and did not carry.
+/// Who sent a request that a stream brought a response to, and did not carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sender {

@@ -33,6 +33,7 @@ pub(super) struct Board {
 struct State {
     running: Vec<(u64, Instant)>,
     rows: Vec<(u64, SuiteRow)>,
+    has_said_interrupted: bool,
 }
 
 impl Board {
@@ -134,6 +135,10 @@ impl Observer for Lookout<'_> {
     }
 
     fn interrupted(&mut self, drain: Duration) {
+        // One interrupt ends all that run.
+        if std::mem::replace(&mut self.board.state().has_said_interrupted, true) {
+            return;
+        }
         self.board.above(|| {
             say_error(&format!(
                 "interrupted: waiting up to {drain:?} for responses to requests already sent; interrupt again to end at once"

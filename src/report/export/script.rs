@@ -188,7 +188,7 @@ impl<'f> Calls<'f> {
         match due {
             Due::Rejection => {
                 self.needs.extend(["texts", "rejected"]);
-                "REFUSED".to_owned()
+                "REJECTED".to_owned()
             }
             Due::Answer => {
                 self.needs.insert("answers");

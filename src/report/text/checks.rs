@@ -58,7 +58,7 @@ pub(super) fn missed_claims(summary: &Summary) -> Vec<Line> {
     let missed = summary.missed_claims();
     if !missed.is_empty() && !summary.are_claims_required() {
         let names: Vec<_> = missed.iter().map(|its| its.claim.name()).collect();
-        let text = format!("{}; a run of the scenario's own size reaches these, too", names.join(", "));
+        let text = format!("{}; a larger run reaches these, too", names.join(", "));
         return vec![Line::fine("not reached", text)];
     }
     let line = |Claimed { claim, least, reached, hint }| {

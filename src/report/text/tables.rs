@@ -1,11 +1,11 @@
 //! The tables of counts and times.
 
-use std::io;
+use std::{fmt::Write as _, io};
 
 use super::{BOLD, Extent};
 use crate::{
     recorder::{Counts, Times},
-    report::Summary,
+    report::{Summary, chart::wrapped},
     run::Memory,
 };
 use workload::{scenario::Thresholds, sequence::Pattern, wording::counted};
@@ -104,19 +104,18 @@ fn write_row(name: &str, times: &Times, out: &mut impl io::Write) -> io::Result<
 pub(super) fn write_resources(summary: &Summary, extent: Extent, out: &mut impl io::Write) -> io::Result<()> {
     let result = &summary.result;
     let seconds = result.elapsed.as_secs_f64();
-    write!(
-        out,
+    let mut text = format!(
         "{} in {seconds:.1} s, {:.0}/s",
         counted(result.tally.total().requests, "request"),
         summary.requests_per_second()
-    )?;
+    );
     // What the client took is known at the end alone.
     if result.is_end_known {
         let who = if summary.embedded.is_some() { "client and server" } else { "client" };
         let (cpu, memory) = (summary.client_cpu_us_per_request(), memory(&result.memory, extent));
-        write!(out, "; {who}: {cpu:.0} µs CPU per request, {memory}")?;
+        let _ = write!(text, "; {who}: {cpu:.0} µs CPU per request, {memory}");
     }
-    writeln!(out)
+    wrapped(&text, extent.columns()).iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
 pub(super) fn memory(memory: &Memory, extent: Extent) -> String {

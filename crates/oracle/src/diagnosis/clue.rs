@@ -17,46 +17,46 @@ pub enum Clue {
     Seen,
     /// What was seen beside what was expected, as the violation has them.
     SeenAndExpected,
-    /// The answer is wrong by a number.
+    /// The response is wrong by a number.
     WrongBy {
         /// The number.
         off_by: Number,
     },
-    /// The answer is too high by the step's own value.
+    /// The response is too high by the step's own value.
     TooHighByOwnValue {
         /// The value.
         value: Number,
     },
-    /// The answer is too high by the value of an earlier step.
+    /// The response is too high by the value of an earlier step.
     TooHighByEarlierValue {
         /// The value.
         value: Number,
         /// So many steps before.
         back: usize,
     },
-    /// The answer is too high by the correlation ID.
+    /// The response is too high by the correlation ID.
     TooHighById {
         /// The ID.
         id: CorrelationId,
     },
-    /// The answer differs from the right one in one bit.
+    /// The response differs from the right one in one bit.
     OneBit {
         /// The right answer.
         right: Number,
         /// The bit's number, from 0.
         bit: u32,
     },
-    /// The answer is the largest or the smallest number of its type.
+    /// The response is the largest or the smallest number of its type.
     AtTheLimit {
-        /// The answer.
+        /// The response.
         answer: Number,
     },
-    /// The answer is the state before the step.
+    /// The response is the state before the step.
     StateBefore {
         /// The state.
         state: Number,
     },
-    /// The answer goes on from that of a later step.
+    /// The response goes on from that of a later step.
     AfterALaterStep {
         /// The number of the step that was executed late, from 1.
         late: u32,
@@ -65,21 +65,21 @@ pub enum Clue {
         /// The later step's sum.
         sum: Number,
     },
-    /// The answer has the values of later steps in it.
+    /// The response has the values of later steps in it.
     HasLaterValues {
         /// The number of the last of them, from 1.
         up_to: u32,
     },
-    /// The answer lacks the values of earlier steps.
+    /// The response lacks the values of earlier steps.
     LacksEarlierValues {
         /// From so many steps before on.
         back: usize,
         /// What they add up to.
         missing: Number,
     },
-    /// The answer is the step's own value.
+    /// The response is the step's own value.
     OwnValue,
-    /// The answer is the step's own value, as behind an END.
+    /// The response is the step's own value, as behind an END.
     OwnValueAsBehindEnd,
     /// The step found no state.
     NoState,
@@ -87,7 +87,7 @@ pub enum Clue {
     EndFoundTheState,
     /// Another sequence went on from this one's state.
     TakenByAnother,
-    /// No known sequence explains by how much the answer is wrong.
+    /// No known sequence explains by how much the response is wrong.
     NothingExplains {
         /// By how much.
         off_by: Number,
@@ -139,9 +139,9 @@ pub enum Clue {
         /// How many other steps found it.
         times: usize,
     },
-    /// The answer belongs to another request.
+    /// The response belongs to another request.
     BelongsTo {
-        /// The answer.
+        /// The response.
         answer: Number,
         /// The request.
         request: RequestId,
@@ -150,7 +150,7 @@ pub enum Clue {
     },
     /// That other request was answered with what belongs here.
     Exchanged,
-    /// The answer has the values of other requests in it.
+    /// The response has the values of other requests in it.
     HasValuesOf {
         /// The requests.
         requests: Vec<RequestId>,
@@ -188,12 +188,12 @@ pub enum Clue {
     },
     /// The server answered a second time.
     SeenAgain,
-    /// No request with the answer's ID is known.
+    /// No request with the response's ID is known.
     UnknownId {
         /// The ID.
         id: String,
     },
-    /// The answer is to a request of another stream.
+    /// The response is to a request of another stream.
     AnswerTo {
         /// The request.
         request: RequestId,
@@ -202,7 +202,7 @@ pub enum Clue {
         /// Its context, where that is another one; else an earlier stream of the same context carried it.
         context: Option<ContextId>,
     },
-    /// The answer has no output.
+    /// The response has no output.
     NoOutput {
         /// Whether later answers show that the step was executed; none where no later answer tells.
         executed: Option<bool>,
@@ -267,7 +267,7 @@ pub enum Clue {
         /// In ms.
         ms: u64,
     },
-    /// The answer to START came so long after START was sent.
+    /// The response to START came so long after START was sent.
     StartAnsweredAfter {
         /// In ms.
         ms: u64,
@@ -299,14 +299,14 @@ pub enum Clue {
     },
     /// Nothing is known that was sent beside the request.
     NothingBeside,
-    /// The answer came to another context.
+    /// The response came to another context.
     CameTo {
         /// That context.
         context: ContextId,
     },
     /// So many of the request's answers came, as the violation has it.
     OfItsAnswers,
-    /// What else was answered, or not, while the answer was waited for.
+    /// What else was answered, or not, while the response was waited for.
     Meanwhile {
         /// Later requests of its stream that were answered.
         behind: usize,
@@ -323,7 +323,7 @@ pub enum Clue {
         /// Sequences that were live when the request was sent.
         live: usize,
     },
-    /// A longer wait shows whether the stream brings the answer later.
+    /// A longer wait shows whether the stream brings the response later.
     WaitLonger,
     /// Answers took longer and longer.
     SlowingDown {
@@ -335,7 +335,7 @@ pub enum Clue {
         #[serde(rename = "late_us", with = "workload::micros::of_ms")]
         #[schemars(with = "u64")]
         late_ms: u64,
-        /// How long the answer was waited for, in ms.
+        /// How long the response was waited for, in ms.
         #[serde(rename = "waited_us", with = "workload::micros::of_ms")]
         #[schemars(with = "u64")]
         waited_ms: u64,

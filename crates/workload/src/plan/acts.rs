@@ -12,7 +12,7 @@ use crate::{
 /// What the model makes of how passes are carried out.
 #[derive(Clone, Copy, Debug)]
 pub struct Manner {
-    /// Whether an ID's next START waits for the END's answer, whatever the scenario says.
+    /// Whether an ID's next START waits for the END's response, whatever the scenario says.
     pub after_answers: bool,
     /// What pauses are shares of.
     pub idle_limit: Duration,

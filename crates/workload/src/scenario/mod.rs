@@ -210,12 +210,17 @@ pub struct Overrides {
 const NEVER: u64 = i64::MAX as u64;
 
 /// How many iterations a run of flags has to have to be as large as the scenario that was written.
-fn full_size<'l>(written: &[Load], given: impl Iterator<Item = &'l Load>) -> u64 {
+fn full_size<'l>(written: &[Load], given: impl Iterator<Item = &'l Load> + Clone) -> u64 {
+    // Fewer workers, however long they run, may never fill the slots.
+    let mut pairs = written.iter().zip(given);
+    if pairs.clone().any(|(written, given)| given.workers < written.workers) {
+        return NEVER;
+    }
     let iterations = written.iter().try_fold(0_u64, |sum, load| {
         Some(sum.saturating_add(load.iterations?.get().saturating_mul(load.workers.get().into())))
     });
     // Of a scenario that runs for a time only a longer run is certainly as large.
-    let is_shorter = || written.iter().zip(given).any(|(written, given)| given.is_below(written));
+    let mut is_shorter = || pairs.any(|(written, given)| given.is_below(written));
     iterations.unwrap_or_else(|| if is_shorter() { NEVER } else { 0 })
 }
 
