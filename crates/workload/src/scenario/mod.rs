@@ -8,6 +8,7 @@ mod file;
 mod id;
 mod network;
 mod numbers;
+mod overrides;
 mod phase;
 mod population;
 mod reference;
@@ -29,6 +30,7 @@ pub use file::{ScenarioError, Source};
 pub use network::{BLACK_HOLE_MAX, LATENCY_MAX};
 pub use network::{BlackHole, CutBy, Network, NetworkCut};
 pub use numbers::{Millis, Normal, Probability, Uniform, Weight, Window};
+pub use overrides::Overrides;
 pub use phase::{Phase, ServerAction};
 pub use population::{
     ConnectionOwner, Contexts, Drawn, DrawnValues, Elements, Length, Load, OwnIds, Patterns, Population, Reuse,
@@ -42,7 +44,6 @@ pub use wording::plain;
 
 use crate::{
     claim::Claims,
-    conversation::Transport,
     endpoint::{Endpoint, Endpoints},
     header::Header,
     said::is_default,
@@ -52,12 +53,13 @@ use crate::{
 /// The scenario that is used where none is named, and whose keys complete every other file.
 pub const DEFAULT: &str = include_str!("../../../../scenarios/l0-sequence-stress.toml");
 
-/// More than this is a slip of the finger: workers, contexts of all workers together, steps of a sequence, and populations.
-/// The most workers of a run.
+/// The most workers of a run: more is a slip of the finger.
 pub const WORKERS_MAX: u32 = 100_000;
-/// The most bytes of a model's name: it is a part of paths and messages.
+/// The most bytes of a model's name: paths and messages contain the name.
 const MODEL_NAME_MAX: usize = 1024;
+/// Of all workers together.
 const CONTEXTS_MAX: u64 = 1_000_000;
+/// Of a sequence.
 const STEPS_MAX: u32 = 1_000_000;
 const POPULATIONS_MAX: usize = 100;
 const PHASES_MAX: usize = 100;
@@ -177,51 +179,6 @@ pub struct Slots {
     /// Whether the idle limit that the server really keeps is searched for then.
     #[serde(default)]
     pub idle_limit_search: bool,
-}
-
-/// What the command line says in place of the file.
-#[derive(Clone, Debug, Default)]
-pub struct Overrides {
-    /// In place of `target.endpoint`.
-    pub endpoint: Option<Endpoints>,
-    /// Beside `target.endpoint`, where HTTP is asked for and no endpoint speaks it.
-    pub http: Option<Endpoint>,
-    /// In place of `sending.transport`.
-    pub transport: Option<Transport>,
-    /// In place of `target.model`.
-    pub model: Option<String>,
-    /// In place of `target.metrics`.
-    pub metrics: Option<Endpoint>,
-    /// In place of `load.workers`.
-    pub workers: Option<NonZeroU32>,
-    /// In place of `load.iterations`.
-    pub iterations: Option<NonZeroU64>,
-    /// In place of `load.duration_s`; without `iterations` it alone ends the run.
-    pub duration_s: Option<NonZeroU64>,
-    /// In place of `limits.response_ms`.
-    pub response_ms: Option<Millis>,
-    /// What it takes to be let in.
-    pub access: AccessOverrides,
-    /// Whether claims are required although flags make the run smaller than its scenario.
-    pub require_claims: bool,
-}
-
-/// More iterations than a run has; TOML holds no larger number.
-const NEVER: u64 = i64::MAX as u64;
-
-/// How many iterations a run of flags has to have to be as large as the scenario that was written.
-fn full_size<'l>(written: &[Load], given: impl Iterator<Item = &'l Load> + Clone) -> u64 {
-    // Fewer workers, however long they run, may never fill the slots.
-    let mut pairs = written.iter().zip(given);
-    if pairs.clone().any(|(written, given)| given.workers < written.workers) {
-        return NEVER;
-    }
-    let iterations = written.iter().try_fold(0_u64, |sum, load| {
-        Some(sum.saturating_add(load.iterations?.get().saturating_mul(load.workers.get().into())))
-    });
-    // Of a scenario that runs for a time only a longer run is certainly as large.
-    let mut is_shorter = || pairs.any(|(written, given)| given.is_below(written));
-    iterations.unwrap_or_else(|| if is_shorter() { NEVER } else { 0 })
 }
 
 impl Scenario {
@@ -355,48 +312,6 @@ impl Scenario {
     pub fn checked(self) -> Result<Self, String> {
         self.check().map_err(|(key, problem)| format!("{key}: {problem}"))?;
         Ok(self)
-    }
-
-    fn override_with(&mut self, overrides: Overrides) {
-        let as_written: Vec<_> = self.populations.iter().map(|population| population.load.clone()).collect();
-        self.target.override_access(overrides.access);
-        if let Some(endpoint) = overrides.endpoint {
-            self.target.endpoint = endpoint;
-        }
-        self.override_transports(overrides.transport, overrides.http);
-        if let Some(model) = overrides.model {
-            self.target.model = model;
-        }
-        self.target.metrics = overrides.metrics.or(self.target.metrics.take());
-        if let Some(workers) = overrides.workers {
-            self.share_out(workers);
-        }
-        for Population { load, .. } in &mut self.populations {
-            if overrides.duration_s.is_some() {
-                load.duration_s = overrides.duration_s;
-                load.iterations = None;
-            }
-            load.iterations = overrides.iterations.or(load.iterations);
-        }
-        self.limits.response_ms = overrides.response_ms.or(self.limits.response_ms);
-        let loads = self.populations.iter().map(|population| &population.load);
-        if overrides.require_claims {
-            self.claims_from = 0;
-        } else if !loads.eq(&as_written) {
-            self.claims_from = full_size(&as_written, self.populations.iter().map(|population| &population.load));
-        }
-    }
-
-    /// Gives the populations so many workers together, in the proportions that they have, and one each at least.
-    fn share_out(&mut self, workers: NonZeroU32) {
-        let (all, mut before, mut given) = (u64::from(self.workers()), 0, 0);
-        for population in &mut self.populations {
-            before += u64::from(population.load.workers.get());
-            let until = u64::from(workers.get()) * before / all;
-            let share = u32::try_from(until.saturating_sub(given)).unwrap_or(u32::MAX);
-            population.load.workers = NonZeroU32::new(share).unwrap_or(NonZeroU32::MIN);
-            given += u64::from(population.load.workers.get());
-        }
     }
 
     /// What does not go together, by key.

@@ -1,0 +1,98 @@
+//! What a command line puts in place of a file's values.
+
+use std::num::{NonZeroU32, NonZeroU64};
+
+use super::{AccessOverrides, Load, Millis, Population, Scenario};
+use crate::{
+    conversation::Transport,
+    endpoint::{Endpoint, Endpoints},
+};
+
+/// What the command line says in place of the file.
+#[derive(Clone, Debug, Default)]
+pub struct Overrides {
+    /// In place of `target.endpoint`.
+    pub endpoint: Option<Endpoints>,
+    /// Beside `target.endpoint`, where HTTP is asked for and no endpoint speaks it.
+    pub http: Option<Endpoint>,
+    /// In place of `sending.transport`.
+    pub transport: Option<Transport>,
+    /// In place of `target.model`.
+    pub model: Option<String>,
+    /// In place of `target.metrics`.
+    pub metrics: Option<Endpoint>,
+    /// In place of `load.workers`.
+    pub workers: Option<NonZeroU32>,
+    /// In place of `load.iterations`.
+    pub iterations: Option<NonZeroU64>,
+    /// In place of `load.duration_s`; without `iterations` it alone ends the run.
+    pub duration_s: Option<NonZeroU64>,
+    /// In place of `limits.response_ms`.
+    pub response_ms: Option<Millis>,
+    /// What it takes to be let in.
+    pub access: AccessOverrides,
+    /// Whether claims are required although flags make the run smaller than its scenario.
+    pub require_claims: bool,
+}
+
+/// More iterations than a run has; TOML holds no larger number.
+const NEVER: u64 = i64::MAX as u64;
+
+/// How many iterations a run of flags has to have to be as large as the scenario that was written.
+fn full_size<'l>(written: &[Load], given: impl Iterator<Item = &'l Load> + Clone) -> u64 {
+    // Fewer workers, however long they run, may never fill the slots.
+    let mut pairs = written.iter().zip(given);
+    if pairs.clone().any(|(written, given)| given.workers < written.workers) {
+        return NEVER;
+    }
+    let iterations = written.iter().try_fold(0_u64, |sum, load| {
+        Some(sum.saturating_add(load.iterations?.get().saturating_mul(load.workers.get().into())))
+    });
+    // Of a scenario that runs for a time only a longer run is certainly as large.
+    let mut is_shorter = || pairs.any(|(written, given)| given.is_below(written));
+    iterations.unwrap_or_else(|| if is_shorter() { NEVER } else { 0 })
+}
+
+impl Scenario {
+    pub(super) fn override_with(&mut self, overrides: Overrides) {
+        let as_written: Vec<_> = self.populations.iter().map(|population| population.load.clone()).collect();
+        self.target.override_access(overrides.access);
+        if let Some(endpoint) = overrides.endpoint {
+            self.target.endpoint = endpoint;
+        }
+        self.override_transports(overrides.transport, overrides.http);
+        if let Some(model) = overrides.model {
+            self.target.model = model;
+        }
+        self.target.metrics = overrides.metrics.or(self.target.metrics.take());
+        if let Some(workers) = overrides.workers {
+            self.share_out(workers);
+        }
+        for Population { load, .. } in &mut self.populations {
+            if overrides.duration_s.is_some() {
+                load.duration_s = overrides.duration_s;
+                load.iterations = None;
+            }
+            load.iterations = overrides.iterations.or(load.iterations);
+        }
+        self.limits.response_ms = overrides.response_ms.or(self.limits.response_ms);
+        let loads = self.populations.iter().map(|population| &population.load);
+        if overrides.require_claims {
+            self.claims_from = 0;
+        } else if !loads.eq(&as_written) {
+            self.claims_from = full_size(&as_written, self.populations.iter().map(|population| &population.load));
+        }
+    }
+
+    /// Gives the populations so many workers together, in the proportions that they have, and one each at least.
+    fn share_out(&mut self, workers: NonZeroU32) {
+        let (all, mut before, mut given) = (u64::from(self.workers()), 0, 0);
+        for population in &mut self.populations {
+            before += u64::from(population.load.workers.get());
+            let until = u64::from(workers.get()) * before / all;
+            let share = u32::try_from(until.saturating_sub(given)).unwrap_or(u32::MAX);
+            population.load.workers = NonZeroU32::new(share).unwrap_or(NonZeroU32::MIN);
+            given += u64::from(population.load.workers.get());
+        }
+    }
+}
