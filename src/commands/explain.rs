@@ -1,8 +1,11 @@
 //! `sequence-stress explain`: what a name in a report means.
 
-use std::io::{self, Write};
+use std::io::Write as _;
 
-use super::{Failure, output::print};
+use super::{
+    Failure,
+    output::{print, print_list},
+};
 use crate::{
     cli::ExplainArgs,
     report::{explained, explained_names},
@@ -12,7 +15,7 @@ use workload::wording::meant;
 /// Prints what the documentation says of a kind of violation or a cause; without a name, all names.
 pub(super) fn explain(args: &ExplainArgs) -> Result<u8, Failure> {
     let Some(name) = &args.name else {
-        print(list);
+        list();
         return Ok(0);
     };
     let Some(text) = explained(name) else {
@@ -24,7 +27,7 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn list(out: &mut anstream::AutoStream<io::Stdout>) -> io::Result<()> {
+fn list() {
     let width = explained_names().map(|(name, _)| name.len()).max().unwrap_or_default();
-    explained_names().try_for_each(|(name, what)| writeln!(out, "{name:<width$}  {what}"))
+    print_list(explained_names().map(|(name, what)| (format!("{name:<width$}  "), what.to_owned())));
 }

@@ -1,21 +1,14 @@
 //! `sequence-stress faults`.
 
-use std::io::Write as _;
-
-use super::output::print;
+use super::output::print_list;
 use reference::Fault;
 
 /// Lists what the reference server can do wrong.
 pub(super) fn list() {
-    print(|out| {
-        let mut group = "";
-        for fault in Fault::ALL {
-            if group != fault.group() {
-                group = fault.group();
-                writeln!(out, "{group} faults")?;
-            }
-            writeln!(out, "  {:<24}{} ({})", fault, fault.what(), fault.class())?;
-        }
-        Ok(())
-    });
+    let mut group = "";
+    print_list(Fault::ALL.into_iter().flat_map(|fault| {
+        let heading = (group != fault.group()).then(|| (String::new(), format!("{} faults", fault.group())));
+        group = fault.group();
+        heading.into_iter().chain([(format!("  {fault:<24}"), format!("{} ({})", fault.what(), fault.class()))])
+    }));
 }

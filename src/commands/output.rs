@@ -4,7 +4,7 @@
 use std::{
     collections::BTreeMap,
     fs::{self, OpenOptions},
-    io::{self, Write},
+    io::{self, IsTerminal as _, Write},
     path::{self, Path, PathBuf},
 };
 
@@ -16,7 +16,7 @@ use crate::{
 };
 use oracle::history::Spool;
 use reference::ServerSetup;
-use workload::whole_file::write_whole;
+use workload::{whole_file::write_whole, wording::wrapped};
 
 /// Says on standard error what went wrong.
 pub(super) fn say_error(problem: &str) {
@@ -29,6 +29,23 @@ pub(super) fn print(write: impl FnOnce(&mut anstream::AutoStream<io::Stdout>) ->
     let mut out = anstream::stdout();
     // Where nobody reads it any more the exit code still tells.
     let _ = write(&mut out).and_then(|()| out.flush());
+}
+
+/// The columns that a list has on a terminal.
+const COLUMNS: usize = 80;
+
+/// Writes a list to standard output: a label of some width, and what it is. On a terminal a text that is wide goes on below itself; a file or
+/// a pipe gets a line for each entry, as `grep` and `awk` like it.
+pub(super) fn print_list(entries: impl IntoIterator<Item = (String, String)>) {
+    let columns = io::stdout().is_terminal().then_some(COLUMNS);
+    print(|out| entries.into_iter().try_for_each(|(label, text)| writeln!(out, "{}", entry(&label, &text, columns))));
+}
+
+fn entry(label: &str, text: &str, columns: Option<usize>) -> String {
+    let Some(columns) = columns else { return format!("{label}{text}") };
+    let indent = label.chars().count();
+    let below = format!("\n{:indent$}", "");
+    format!("{label}{}", wrapped(text, columns.saturating_sub(indent)).join(&below))
 }
 
 /// Writes to standard output what is the whole point of a command.
@@ -192,4 +209,15 @@ fn write_failure(
         say_error(&format!("the first violation is in {path}; repeat it: sequence-stress replay {path}"));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_goes_on_below_itself_on_a_terminal_alone() {
+        assert_eq!(entry("name  ", "what it is and does", Some(16)), "name  what it is\n      and does");
+        assert_eq!(entry("name  ", "what it is and does", None), "name  what it is and does");
+    }
 }

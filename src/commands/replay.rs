@@ -2,8 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    env,
-    io::{self, Write as _},
+    env, io,
     num::{NonZeroU32, NonZeroU64},
     path::{Path, PathBuf},
     sync::Arc,
@@ -18,7 +17,7 @@ use tokio::{
 
 use super::{
     Failure as CommandFailure, UNKNOWN,
-    output::{ResultFile, print, say_error},
+    output::{ResultFile, print, print_list, say_error},
     record::Record,
     signals::Signals,
 };
@@ -200,7 +199,7 @@ impl<'a> Stage<'a> {
                     .map(|failure| failure.problem);
             }
             if shown.failed < wanted {
-                "each is needed; the failure shows seldom: a larger -n keeps messages that make it show more often"
+                "fewer never failed as often, and these fail seldom now: a larger -n keeps messages that make it fail more often"
             } else {
                 "each is needed"
             }
@@ -214,7 +213,7 @@ impl<'a> Stage<'a> {
         let (left, trials) = (counted(failure.messages() as u64, "message"), counted(trials.into(), "trial"));
         let path = path.display();
         let end = if unwritten.is_none() { format!("; written to {path}") } else { String::new() };
-        print(|out| writeln!(out, "{left} left of {before} after {trials}: {why}{end}"));
+        print_list([(String::new(), format!("{left} left of {before} after {trials}: {why}{end}"))]);
         if let Some(problem) = unwritten {
             say_error(&problem);
         }
@@ -264,7 +263,7 @@ impl<'a> Stage<'a> {
             }
             if !self.args.quiet && !self.args.shrink {
                 let (run, seen) = (shown.runs, first_of(&result));
-                print(|out| writeln!(out, "run {run} of {runs}: {seen}"));
+                print_list([(format!("run {run} of {runs}: "), seen)]);
             }
         }
         Ok(shown)

@@ -2,7 +2,10 @@
 
 use std::io::Write as _;
 
-use super::{Failure, output::print};
+use super::{
+    Failure,
+    output::{print, print_list},
+};
 use crate::cli::ScenariosArgs;
 use workload::scenario::{BUILTIN, Builtin, KEYS, Key, Source};
 
@@ -11,17 +14,17 @@ pub(super) fn show(args: &ScenariosArgs) -> Result<u8, Failure> {
     if args.keys {
         let width = |of: fn(&Key) -> usize| KEYS.iter().map(of).max().unwrap_or_default();
         let (paths, takes) = (width(|key| key.path.len()), width(|key| key.takes().len()).min(40));
-        let line = |key: &Key| format!("{:<paths$}  {:<takes$}  {}", key.path, key.takes(), key.what);
-        print(|out| KEYS.iter().try_for_each(|key| writeln!(out, "{}", line(key))));
+        let label = |key: &Key| format!("{:<paths$}  {:<takes$}  ", key.path, key.takes());
+        print_list(KEYS.iter().map(|key| (label(key), key.what.to_owned())));
         return Ok(0);
     }
     let Some(name) = &args.name else {
         let width = BUILTIN.iter().map(|builtin| builtin.name.len()).max().unwrap_or_default();
         let line = |builtin: &Builtin| {
             let outside = if builtin.in_suite { "" } else { " (not in the suite)" };
-            format!("{:<width$}  {}{outside}", builtin.name, builtin.what())
+            (format!("{:<width$}  ", builtin.name), format!("{}{outside}", builtin.what()))
         };
-        print(|out| BUILTIN.iter().try_for_each(|builtin| writeln!(out, "{}", line(builtin))));
+        print_list(BUILTIN.iter().map(line));
         return Ok(0);
     };
     let source = Source::named(name)?;

@@ -365,22 +365,5 @@ fn cut(text: &str, width: usize) -> String {
     text.chars().filter(is_plain).take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// A text as lines of at most so many columns.
-pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let line = lines.last_mut().expect("there is one");
-        if line.is_empty() {
-            line.push_str(word);
-        } else if line.chars().count() + 1 + word.chars().count() <= width {
-            line.push(' ');
-            line.push_str(word);
-        } else {
-            lines.push(word.to_owned());
-        }
-    }
-    lines
-}
-
 #[cfg(test)]
 mod tests;

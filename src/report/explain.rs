@@ -3,7 +3,9 @@
 use std::{collections::HashMap, sync::LazyLock};
 
 use oracle::{ViolationKind, diagnosis::Cause};
+use workload::wording::wrapped;
 
+const COLUMNS: usize = 80;
 /// The page with a section for each kind of violation.
 const KINDS: &str = include_str!("../../docs/VIOLATIONS.md");
 /// The pages with a section for each cause.
@@ -21,12 +23,12 @@ static EXPLAINED: LazyLock<HashMap<&str, String>> = LazyLock::new(|| {
         if !known.is_empty() {
             known.push_str("\n\n");
         }
-        known.push_str(&plain(text));
+        known.push_str(&laid_out(&plain(text)));
     }
     explained
 });
 
-/// The documentation's section on a kind of violation or a cause: Markdown without its heading and without link targets.
+/// The documentation's section on a kind of violation or a cause, for a terminal of 80 columns.
 ///
 /// If a kind and a cause have one name, the text has both sections, first the kind's. `None` for any other name.
 ///
@@ -63,6 +65,26 @@ fn plain(markdown: &str) -> String {
     text
 }
 
+/// Markdown for a terminal of 80 columns: each paragraph and each item anew in lines, without the signs for bold text.
+fn laid_out(markdown: &str) -> String {
+    let mut blocks: Vec<String> = Vec::new();
+    let mut is_new = true;
+    for line in markdown.lines() {
+        if is_new || line.starts_with("- ") {
+            blocks.push(String::new());
+        }
+        is_new = line.trim().is_empty();
+        let block = blocks.last_mut().expect("the first line has begun one");
+        block.push_str(line.trim());
+        block.push(' ');
+    }
+    let lines = |block: &String| match block.strip_prefix("- ") {
+        Some(item) => format!("- {}", wrapped(&item.replace("**", ""), COLUMNS - 2).join("\n  ")),
+        None => wrapped(&block.replace("**", ""), COLUMNS).join("\n"),
+    };
+    blocks.iter().map(lines).collect::<Vec<_>>().join("\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,7 +116,12 @@ mod tests {
         }
         assert_eq!(explained("wrong"), None);
         let both = explained("slot-leak").expect("a kind and a cause");
-        assert_eq!(both.matches("**Next step:**").count(), 2, "{both}");
+        assert_eq!(both.matches("\n- Next step: ").count(), 2, "{both}");
+        for (name, _) in explained_names() {
+            let text = explained(name).expect("each is explained");
+            let wide: Vec<_> = text.lines().filter(|line| line.chars().count() > COLUMNS).collect();
+            assert!(wide.is_empty() && !text.contains("**"), "{name}: {wide:?}");
+        }
     }
 
     #[test]

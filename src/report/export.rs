@@ -16,7 +16,10 @@ use self::{
 };
 use crate::failure::Failure;
 use oracle::ViolationKind;
-use workload::conversation::{Act, Transport};
+use workload::{
+    conversation::{Act, Transport},
+    wording::wrapped,
+};
 
 /// The width at which a script's docstring is wrapped.
 const WIDTH: usize = 140;
@@ -84,7 +87,7 @@ fn docstring(failure: &Failure, helper: &Helper<'_>) -> String {
     let mut lines = vec![format!("{}: {}", failure.kind, failure.kind.what()), String::new()];
     let server = server_in_words(failure.facts.server.as_deref());
     let found = format!("{}. Model {} on {server}.", failure.found, failure.scenario.target.model);
-    lines.extend(super::chart::wrapped(&found, WIDTH));
+    lines.extend(wrapped(&found, WIDTH));
     let (client, arguments) = (helper.client_package(), helper.arguments());
     lines.push(format!(
         "Run it several times: pip install '{client}'; python3 SCRIPT {arguments}; the exit code is 1 if a response is wrong."

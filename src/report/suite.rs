@@ -6,13 +6,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    SCHEMA_VERSION, Summary, Verdict,
-    chart::wrapped,
-    counted,
+    SCHEMA_VERSION, Summary, Verdict, counted,
     json::{Document as RunDocument, schema_of},
 };
 use crate::probe::SlotFinding;
-use workload::seed::Seed;
+use workload::{seed::Seed, wording::wrapped};
 
 /// The columns of a remark behind its indent.
 const REMARK_COLUMNS: usize = 76;

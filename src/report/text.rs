@@ -17,7 +17,7 @@ use self::{
     violations::write_groups,
 };
 use super::{Summary, Verdict};
-use workload::wording::counted;
+use workload::wording::{counted, wrapped};
 
 pub use self::{
     header::write_preflight,
@@ -55,7 +55,7 @@ pub fn write_text(summary: &Summary, extent: Extent, out: &mut impl io::Write) -
     if extent != Extent::Short {
         writeln!(out)?;
     }
-    write_verdict(summary, out)?;
+    write_verdict(summary, extent.columns(), out)?;
     let mut lines: Vec<_> = summary.embedded.iter().flatten().map(|its| planted(its, summary.is_found())).collect();
     lines.extend(missed_claims(summary));
     if extent != Extent::Short {
@@ -71,8 +71,8 @@ pub fn write_text(summary: &Summary, extent: Extent, out: &mut impl io::Write) -
     writeln!(out, "replay: {}", summary.replay)
 }
 
-/// The verdict in a line, and a line for each missed threshold.
-fn write_verdict(summary: &Summary, out: &mut impl io::Write) -> io::Result<()> {
+/// The verdict, and then each missed threshold.
+fn write_verdict(summary: &Summary, columns: usize, out: &mut impl io::Write) -> io::Result<()> {
     let tally = &summary.result.tally;
     let total = tally.total();
     let (style, why) = match summary.verdict() {
@@ -87,7 +87,8 @@ fn write_verdict(summary: &Summary, out: &mut impl io::Write) -> io::Result<()> 
         Verdict::Unknown => (YELLOW, summary.doubts().join("; ")),
     };
     let word = summary.verdict().to_string().to_uppercase();
-    writeln!(out, "{style}{word}{style:#}: {why} (seed {})", summary.seed)?;
+    let text = wrapped(&format!("{word}: {why} (seed {})", summary.seed), columns - 2).join("\n  ");
+    writeln!(out, "{style}{word}{style:#}{}", text.trim_start_matches(&word))?;
     for missed in summary.missed_thresholds() {
         writeln!(out, "{RED}THRESHOLD MISSED{RED:#}: {missed}")?;
     }

@@ -6,6 +6,7 @@ use std::{
     process::{Command, Output},
 };
 
+use crate::support::tool::text;
 use sequence_stress::failure::Failure;
 use tempfile::TempDir;
 
@@ -37,10 +38,6 @@ fn hunt(fault: &[&str], folder: &Path) -> Output {
         .arg(folder)
         .output()
         .expect("it runs")
-}
-
-fn text(output: &Output) -> String {
-    String::from_utf8_lossy(&[output.stdout.as_slice(), output.stderr.as_slice()].concat()).into_owned()
 }
 
 #[test]

@@ -4,7 +4,8 @@
 
 use std::{
     io::{BufRead as _, BufReader},
-    process::{Child, Command, Stdio},
+    path::Path,
+    process::{Child, Command, Output, Stdio},
 };
 
 /// The tool, which is told nothing by the environment and has nothing to read.
@@ -16,6 +17,27 @@ pub fn tool() -> Command {
     }
     command.stdin(Stdio::null());
     command
+}
+
+/// What the tool says to these arguments.
+pub fn run(arguments: &[&str]) -> Output {
+    tool().args(arguments).output().expect("the command runs")
+}
+
+/// What a command wrote: to standard output, and then to standard error.
+pub fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&[output.stdout.as_slice(), output.stderr.as_slice()].concat()).into_owned()
+}
+
+/// The exit code and the text of the tool with these arguments.
+pub fn told(arguments: &[&str]) -> (Option<i32>, String) {
+    let output = run(arguments);
+    (output.status.code(), text(&output))
+}
+
+/// A path as an argument.
+pub fn words(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
 }
 
 /// `sequence-stress serve`, ended when it is dropped.

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::support::tool::tool;
+use crate::support::tool::{told, tool};
 
 /// Too short for what the default scenario claims.
 const SCENARIO: &str = "tests/support/claims-nothing.toml";
@@ -15,16 +15,10 @@ const LIMIT: Duration = Duration::from_secs(60);
 const QUICK: [&str; 11] =
     ["--embedded", "-t", "2", "-i", "3", "-r", "5", "--idle-limit", "200ms", "--scenario", SCENARIO];
 
-fn run(arguments: &[&str]) -> (Option<i32>, String) {
-    let output = tool().args(arguments).output().expect("the command runs");
-    let text = [output.stdout, output.stderr].concat();
-    (output.status.code(), String::from_utf8(text).expect("UTF-8"))
-}
-
 #[test]
 fn an_embedded_run_is_valid_and_says_how_to_have_it_again() {
     let (code, text) =
-        run(&[&QUICK[..], &["--instances", "2", "--max-batch-size", "4", "--strategy", "oldest"]].concat());
+        told(&[&QUICK[..], &["--instances", "2", "--max-batch-size", "4", "--strategy", "oldest"]].concat());
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("Oldest, 8 slots") && text.contains("client and server: "), "{text}");
     let replay = "-t 2 -i 3 -r 5 --embedded --idle-limit 200ms --instances 2 --max-batch-size 4 --strategy oldest \
@@ -34,17 +28,17 @@ fn an_embedded_run_is_valid_and_says_how_to_have_it_again() {
 
 #[test]
 fn how_often_a_planted_fault_happened_is_told_even_where_it_could_not() {
-    let (code, text) = run(&[&QUICK[..], &["-q", "--fault", "off-by-one:once@9"]].concat());
+    let (code, text) = told(&[&QUICK[..], &["-q", "--fault", "off-by-one:once@9"]].concat());
     assert_eq!(code, Some(1), "{text}");
     assert!(text.contains("planted fault  off-by-one happened 1 time\n") && text.contains("1 wrong-sum"), "{text}");
-    let (code, text) = run(&[&QUICK[..], &["-q", "--fault", "state-not-saved"]].concat());
+    let (code, text) = told(&[&QUICK[..], &["-q", "--fault", "state-not-saved"]].concat());
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("planted fault  state-not-saved had no chance: "), "{text}");
-    let (code, text) = run(&[&QUICK[..], &["-q", "--fault", "off-by-one:once@99999"]].concat());
+    let (code, text) = told(&[&QUICK[..], &["-q", "--fault", "off-by-one:once@99999"]].concat());
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("planted fault  off-by-one had "), "{text}");
     // No answer tells what memory a server has.
-    let (code, text) = run(&[&QUICK[..], &["-q", "--fault", "leak-memory"]].concat());
+    let (code, text) = told(&[&QUICK[..], &["-q", "--fault", "leak-memory"]].concat());
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("planted fault  leak-memory happened ") && text.contains(" and was not found"), "{text}");
 }
@@ -56,7 +50,7 @@ fn the_table_has_the_patterns_of_the_scenario_each_number_under_its_header() {
     let scenario = "patterns.common = { valid = 1, continue-by-neighbour = 1 }\nclaims = {}\nslots.check = false\n\
         contexts = { common = 1, rare = 0, rare_probability = 0 }\nlimits = { quiet_ms = 20, settle_ms = 100 }";
     std::fs::write(&path, scenario).expect("a file");
-    let (_, text) = run(&["--embedded", "-t", "2", "-i", "3", "-r", "5", "--scenario", path.to_str().expect("UTF-8")]);
+    let (_, text) = told(&["--embedded", "-t", "2", "-i", "3", "-r", "5", "--scenario", path.to_str().expect("UTF-8")]);
     let lines = text.lines().skip_while(|line| !line.trim_start().starts_with("sequences")).take(5);
     let lines: Vec<_> = lines.collect();
     let names: Vec<_> = lines[1..].iter().filter_map(|line| line.split_whitespace().next()).collect();
@@ -69,10 +63,10 @@ fn the_table_has_the_patterns_of_the_scenario_each_number_under_its_header() {
 
 #[test]
 fn a_run_that_ends_at_its_first_violation_shows_that_one() {
-    let (code, text) = run(&[&QUICK[..], &["--fault", "off-by-one", "--fail-fast"]].concat());
+    let (code, text) = told(&[&QUICK[..], &["--fault", "off-by-one", "--fail-fast"]].concat());
     assert_eq!(code, Some(1), "{text}");
     let sent = |line: &str| line.strip_prefix("all ")?.split_whitespace().nth(2)?.parse::<u64>().ok();
-    let (ended, whole) = (text.lines().find_map(sent), run(&QUICK).1.lines().find_map(sent));
+    let (ended, whole) = (text.lines().find_map(sent), told(&QUICK).1.lines().find_map(sent));
     assert!(ended < whole, "the run ended early: {ended:?} of {whole:?} requests: {text}");
     assert!(text.contains("INVALID: ") && text.contains("cause          wrong-arithmetic: "), "{text}");
 }
@@ -93,7 +87,7 @@ fn what_does_not_go_together_is_one_line_and_exit_code_2() {
         (&["--embedded", "--strategy", "direct", "-m", "oldest_sequence_int32"], "oldest_sequence_int32 is Oldest"),
         (&["serve", "--grpc-port", "0", "--preferred-batch-size", "99"], "preferred batch size"),
     ] {
-        let (code, text) = run(arguments);
+        let (code, text) = told(arguments);
         assert_eq!(code, Some(2), "{arguments:?}: {text}");
         assert!(text.contains(expected) && text.lines().count() == 1, "{arguments:?}: {text}");
     }
@@ -107,7 +101,7 @@ fn options_that_do_nothing_are_told_and_are_not_in_the_line_that_has_the_run_aga
         (&["--queue-delay", "1ms"], "--queue-delay does nothing here"),
         (&["--minimum-slot-utilization", "1"], "--minimum-slot-utilization does nothing without --queue-delay"),
     ] {
-        let (code, text) = run(&[&QUICK[..], &["-q"], arguments].concat());
+        let (code, text) = told(&[&QUICK[..], &["-q"], arguments].concat());
         assert_eq!(code, Some(0), "{text}");
         assert!(text.contains(expected), "{text}\n  should have {expected}");
         assert_eq!(text.matches("--fault-").count(), usize::from(expected.contains("--fault-")), "{text}");
@@ -159,7 +153,7 @@ fn a_server_that_is_interrupted_ends_and_at_once_when_told_twice() {
     let text = "load = { workers = 1, iterations = 1 }\npatterns.common = { no-end = 1 }\ncontexts = { common = 1, rare = 0, rare_probability = 0 }\n\
         limits.quiet_ms = 20\nlimits.settle_ms = 100\nclaims = {}";
     std::fs::write(&scenario, text).expect("a file");
-    let (code, text) = run(&["-u", &address, "--scenario", scenario.to_str().expect("UTF-8")]);
+    let (code, text) = told(&["-u", &address, "--scenario", scenario.to_str().expect("UTF-8")]);
     assert_eq!(code, Some(0), "{text}");
     // Two signals of one kind may arrive as one.
     send("-INT", &child);

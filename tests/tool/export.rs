@@ -3,10 +3,9 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::Output,
 };
 
-use crate::support::tool::tool;
+use crate::support::tool::{run, text, words};
 use sequence_stress::failure::Failure;
 use tempfile::TempDir;
 
@@ -32,18 +31,6 @@ acts = ["send 0 START 5", "await 0", "send 0 END 7"]
 [scenario]
 target.model = "custom_sequence_int32"
 "#;
-
-fn run(arguments: &[&str]) -> Output {
-    tool().args(arguments).output().expect("the command runs")
-}
-
-fn words(path: &Path) -> &str {
-    path.to_str().expect("UTF-8")
-}
-
-fn text(output: &Output) -> String {
-    String::from_utf8_lossy(&[output.stdout.as_slice(), output.stderr.as_slice()].concat()).into_owned()
-}
 
 fn small(folder: &TempDir) -> PathBuf {
     let path = folder.path().join("failure.toml");

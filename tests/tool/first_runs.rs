@@ -5,24 +5,19 @@ use std::{fs, process::Output};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::tool::{Serve, tool, unwrapped};
-
-fn run(arguments: &[&str]) -> (Option<i32>, String) {
-    let Output { status, stdout, stderr } = tool().args(arguments).output().expect("the command runs");
-    (status.code(), String::from_utf8([stdout, stderr].concat()).expect("UTF-8"))
-}
+use crate::support::tool::{Serve, told, tool, unwrapped};
 
 #[test]
 fn a_run_that_flags_made_smaller_is_judged_by_what_it_did() {
     for smaller in [&["-i", "5"][..], &["-n", "20"], &["-t", "1", "-i", "10"], &["-c", "4", "-d", "2s"]] {
-        let (code, shown) = run(&[&["--embedded", "--idle-limit", "300ms", "-r", "1"], smaller].concat());
+        let (code, shown) = told(&[&["--embedded", "--idle-limit", "300ms", "-r", "1"], smaller].concat());
         assert_eq!(code, Some(0), "{smaller:?}: {shown}");
         assert!(shown.contains("\nVALID: "), "{smaller:?}: {shown}");
     }
     let small = ["--embedded", "--idle-limit", "300ms", "-r", "1", "-t", "1", "-i", "1"];
-    let (code, shown) = run(&small);
+    let (code, shown) = told(&small);
     assert!(code == Some(0) && unwrapped(&shown).contains("; a larger run reaches these, too"), "{shown}");
-    let (code, shown) = run(&[&small[..], &["--require-claims"]].concat());
+    let (code, shown) = told(&[&small[..], &["--require-claims"]].concat());
     assert!(code == Some(3) && shown.contains("UNKNOWN: not reached: "), "{shown}");
     assert!(shown.contains("-i 1 --require-claims -r 1"), "the replay line keeps the flag: {shown}");
 }
@@ -38,7 +33,7 @@ fn a_scenario_at_its_own_size_has_to_reach_its_claims() {
     let scenario = ["--embedded", "--idle-limit", "300ms", "-r", "1", "--scenario", path];
     for (flags, expected) in [(&[][..], 3), (&["-i", "3"], 3), (&["-i", "1"], 0), (&["-i", "1", "--require-claims"], 3)]
     {
-        let (code, shown) = run(&[&scenario, flags].concat());
+        let (code, shown) = told(&[&scenario, flags].concat());
         assert_eq!(code, Some(expected), "{flags:?}: {shown}");
     }
 }
@@ -46,17 +41,17 @@ fn a_scenario_at_its_own_size_has_to_reach_its_claims() {
 #[test]
 fn an_endpoint_needs_no_flag() {
     let server = Serve::start(&["--idle-limit", "300ms"]);
-    let (code, shown) = run(&[&server.address, "-i", "2", "-t", "2", "-r", "1"]);
+    let (code, shown) = told(&[&server.address, "-i", "2", "-t", "2", "-r", "1"]);
     assert_eq!(code, Some(0), "{shown}");
     assert!(shown.contains(&format!("-u {} -m custom_sequence_int32", server.address)), "{shown}");
 }
 
 #[test]
 fn short_help_fits_on_a_screen_and_a_half_and_long_help_has_every_option() {
-    let (code, short) = run(&["-h"]);
+    let (code, short) = told(&["-h"]);
     assert!(code == Some(0) && short.lines().count() <= 60, "{} lines: {short}", short.lines().count());
     assert!(short.lines().all(|line| line.chars().count() <= 100), "{short}");
-    let (_, long) = run(&["--help"]);
+    let (_, long) = told(&["--help"]);
     for heading in ["Load:", "Target:", "Authentication and TLS:", "What to check:", "Output:", "Embedded server:"] {
         assert!(long.contains(&format!("\n{heading}\n")), "{heading}: {long}");
     }
@@ -68,10 +63,10 @@ fn short_help_fits_on_a_screen_and_a_half_and_long_help_has_every_option() {
 #[test]
 fn completions_and_a_manual_are_printed() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
-        let (code, script) = run(&["completions", shell]);
+        let (code, script) = told(&["completions", shell]);
         assert!(code == Some(0) && script.contains("concurrency") && script.contains("replay"), "{shell}: {script}");
     }
-    let (code, manual) = run(&["man"]);
+    let (code, manual) = told(&["man"]);
     assert!(code == Some(0) && manual.contains(".TH sequence-stress 1") && manual.contains("concurrency"), "{manual}");
 }
 
@@ -82,7 +77,7 @@ fn the_suite_writes_the_results_of_all_scenarios_and_leaves_some_out() {
     let file = path.to_str().expect("UTF-8");
     let fault = ["--fault", "keep-state:once@3"];
     let chosen = ["--only", "rapid-cycling,ordering,idle-boundary", "--skip", "idle-boundary", "--jobs", "2"];
-    let (code, shown) = run(&[&["suite", "--embedded", "-r", "1", "--json", file], &fault[..], &chosen].concat());
+    let (code, shown) = told(&[&["suite", "--embedded", "-r", "1", "--json", file], &fault[..], &chosen].concat());
     assert_eq!(code, Some(1), "{shown}");
     let suite: Value = serde_json::from_str(&fs::read_to_string(&path).expect("a file")).expect("JSON");
     assert_eq!((&suite["exit_code"], &suite["seed"]), (&1.into(), &1.into()));
@@ -111,10 +106,10 @@ fn what_is_the_whole_point_of_a_command_is_not_lost_in_silence() {
     let full = || fs::File::options().write(true).open("/dev/full").expect("a full disk");
     for arguments in [&["man"][..], &["completions", "bash"]] {
         let Output { status, stderr, .. } = tool().args(arguments).stdout(full()).output().expect("the command runs");
-        let told = String::from_utf8_lossy(&stderr);
+        let said = String::from_utf8_lossy(&stderr);
         assert!(
-            status.code() == Some(2) && told.contains("cannot write to standard output: "),
-            "{arguments:?}: {status}: {told}"
+            status.code() == Some(2) && said.contains("cannot write to standard output: "),
+            "{arguments:?}: {status}: {said}"
         );
     }
 }

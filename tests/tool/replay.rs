@@ -3,12 +3,12 @@
 use std::{
     fs,
     io::{BufRead as _, BufReader},
-    path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
+    path::PathBuf,
+    process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
-use crate::support::tool::tool;
+use crate::support::tool::{run, text, tool, words};
 use reference::{Fault, ModelOptions, Options, Planted, Server, ServerSetup};
 use sequence_stress::failure::Failure;
 use tempfile::TempDir;
@@ -16,18 +16,6 @@ use workload::{
     conversation::{Act, Conversation, parse_acts},
     sequence::Pattern,
 };
-
-fn run(arguments: &[&str]) -> Output {
-    tool().args(arguments).output().expect("the command runs")
-}
-
-fn words(path: &Path) -> &str {
-    path.to_str().expect("UTF-8")
-}
-
-fn text(output: &Output) -> String {
-    String::from_utf8_lossy(&[output.stdout.as_slice(), output.stderr.as_slice()].concat()).into_owned()
-}
 
 /// A failure that a fault in the embedded server leads to, written by a run.
 fn failure(folder: &TempDir, fault: &str) -> PathBuf {

@@ -1,6 +1,6 @@
 //! The built-in scenarios: the suite, the list, and what the document says of them.
 
-use std::{fs, process::Output, time::Duration};
+use std::{fs, time::Duration};
 
 use reference::{ModelOptions, Options, Server};
 use sequence_stress::{
@@ -20,12 +20,8 @@ use crate::support::{
     long::{is_long, rounds},
     runs::run_alone,
     side_by_side,
-    tool::{tool, unwrapped},
+    tool::{run, unwrapped},
 };
-
-fn run(arguments: &[&str]) -> Output {
-    tool().args(arguments).output().expect("the command runs")
-}
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("UTF-8")

@@ -9,6 +9,23 @@ pub fn counted(count: u64, noun: &str) -> String {
     }
 }
 
+/// A text as lines of at most so many columns; a word that is longer has a line of its own.
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().expect("there is one");
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.chars().count() + 1 + word.chars().count() <= width {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
+}
+
 /// Names that are less alike than this are no misspelling of each other.
 const ALIKE: f64 = 0.75;
 

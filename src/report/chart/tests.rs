@@ -157,7 +157,8 @@ fn everything_that_can_happen_has_words() {
      15.0 │ gives up waiting
           │ ✗ expected 12
 ✗ lost
-  A response, or one of several to a request, did not come within the longest lawful wait.
+  A response, or one of several to a request, did not come within the longest
+  lawful wait.
   where          at 0.022 s, worker 0, context 0, correlation ID 1, request
                  0-0-0-0
   sent           valid step 1/2 END value 7

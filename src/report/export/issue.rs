@@ -4,7 +4,11 @@ use std::io;
 
 use super::{shows_in_counts, write_python};
 use crate::failure::{Failure, Replayed};
-use workload::{answers::Answers, conversation::Conversation, wording::counted};
+use workload::{
+    answers::Answers,
+    conversation::Conversation,
+    wording::{counted, wrapped},
+};
 
 /// The version of Triton in its first release that this table counts from, 23.04.
 const FIRST_MINOR: u32 = 33;
@@ -24,7 +28,7 @@ pub(super) fn write_issue(failure: &Failure, out: &mut impl io::Write) -> io::Re
     let own_summary = || format!("{} The server broke this rule in the conversation below.", failure.kind.what());
     writeln!(out, "{}\n", facts.summary.as_ref().map_or_else(own_summary, |summary| summary.trim().to_owned()))?;
     writeln!(out, "The client saw:\n")?;
-    write_block("text", &super::super::chart::wrapped(&failure.found, super::WIDTH).join("\n"), out)?;
+    write_block("text", &wrapped(&failure.found, super::WIDTH).join("\n"), out)?;
     write_server(failure, out)?;
     write_conversation(failure, out)?;
     write_script(failure, out)?;
@@ -130,6 +134,10 @@ fn write_how_often(rows: &[Replayed], out: &mut impl io::Write) -> io::Result<()
     writeln!(out, "## How often it fails\n")?;
     if rows.is_empty() {
         return writeln!(out, "Unknown. `sequence-stress replay FILE -n 10 --record` counts it on a server.");
+    }
+    if rows.iter().all(|row| row.failed == 0) {
+        writeln!(out, "**No replay of this conversation failed.** Count more of them before you send the report:")?;
+        writeln!(out, "`sequence-stress replay FILE -n 100 --record`.\n")?;
     }
     writeln!(out, "| server | replays that failed |\n|---|---|")?;
     let mut rows: Vec<_> = rows.iter().collect();

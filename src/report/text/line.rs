@@ -5,7 +5,7 @@ use std::io;
 use anstyle::Style;
 
 use super::{RED, YELLOW};
-use crate::report::chart::wrapped;
+use workload::wording::wrapped;
 
 /// The columns before the text of a line.
 const LABELS: usize = 17;

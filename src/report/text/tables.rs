@@ -5,10 +5,14 @@ use std::{fmt::Write as _, io};
 use super::{BOLD, Extent};
 use crate::{
     recorder::{Counts, Times},
-    report::{Summary, chart::wrapped},
+    report::Summary,
     run::Memory,
 };
-use workload::{scenario::Thresholds, sequence::Pattern, wording::counted};
+use workload::{
+    scenario::Thresholds,
+    sequence::Pattern,
+    wording::{counted, wrapped},
+};
 
 /// A column of counts: its title, and the count.
 type Column = (&'static str, fn(&Counts) -> u64);
@@ -41,22 +45,23 @@ pub(super) fn write_counts(summary: &Summary, out: &mut impl io::Write) -> io::R
     let shown = COLUMNS.iter().enumerate().filter(|(index, (_, count))| *index < ALWAYS || count(&total) > 0);
     // Of each column the total is the longest number.
     let shown: Vec<_> = shown.map(|(index, column)| (index, column, width(column, &total))).collect();
-    let wide = |of_sequences: bool| {
+    let wide = |of_sequences: bool, gap: usize| {
         let group = shown.iter().filter(|(index, ..)| (*index < OF_SEQUENCES) == of_sequences);
-        group.map(|(.., width)| 2 + width).sum::<usize>()
+        group.map(|(.., width)| gap + width).sum::<usize>()
     };
-    let (of_sequences, of_requests) = (names + wide(true), wide(false));
+    let gap = if names + wide(true, 2) + wide(false, 2) > Extent::Usual.columns() { 1 } else { 2 };
+    let (of_sequences, of_requests) = (names + wide(true, gap), wide(false, gap));
     writeln!(out)?;
     writeln!(out, "{BOLD}{:>of_sequences$}{:>of_requests$}{BOLD:#}", "sequences", "requests")?;
     write!(out, "{BOLD}{:<names$}", "pattern")?;
     for (_, (title, _), width) in &shown {
-        write!(out, "  {title:>width$}")?;
+        write!(out, "{:gap$}{title:>width$}", "")?;
     }
     writeln!(out, "{BOLD:#}")?;
     for (name, counts) in rows {
         write!(out, "{name:<names$}")?;
         for (_, (_, count), width) in &shown {
-            write!(out, "  {:>width$}", count(counts))?;
+            write!(out, "{:gap$}{:>width$}", "", count(counts))?;
         }
         writeln!(out)?;
     }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::report::{Description, Summary, words};
 use oracle::{Place, Violation, ViolationKind, diagnosis::Cause};
-use workload::wording::counted;
+use workload::wording::{counted, wrapped};
 
 /// The groups of which the usual report has an example.
 const EXAMPLES: usize = 8;
@@ -63,12 +63,9 @@ pub(super) fn write_groups(summary: &Summary, extent: Extent, out: &mut impl io:
     if all > kept {
         let kinds: Vec<_> =
             summary.result.tally.violations.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
-        writeln!(
-            out,
-            "\nThe run kept the first {kept} of {}. Of all: {}",
-            counted(all, "violation"),
-            kinds.join(", ")
-        )?;
+        let text =
+            format!("The run kept the first {kept} of {}. Of all: {}", counted(all, "violation"), kinds.join(", "));
+        writeln!(out, "\n{}", wrapped(&text, extent.columns()).join("\n"))?;
     }
     Ok(())
 }
@@ -91,7 +88,7 @@ pub fn write_violation(violation: &Violation, before: &str, out: &mut impl io::W
 
 fn write_example(violation: &Violation, columns: usize, out: &mut impl io::Write) -> io::Result<()> {
     let Description { sent, expected, seen } = Description::of(violation);
-    writeln!(out, "  {}", violation.kind.what())?;
+    writeln!(out, "  {}", wrapped(violation.kind.what(), columns - 2).join("\n  "))?;
     let mut lines = vec![
         Line::fine("where", place(violation)),
         Line::fine("sent", sent),

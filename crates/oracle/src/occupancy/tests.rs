@@ -136,6 +136,20 @@ fn slots_are_busy_while_as_many_sequences_are_certainly_open() {
 }
 
 #[test]
+fn a_slot_is_taken_from_the_response_to_start_until_end_is_sent() {
+    let mut story = story();
+    let start = story.send(0, "START");
+    story.occupancy.make(true);
+    assert_eq!(story.occupancy.taken(), 0, "START may still be rejected");
+    story.answer(start).step(1, "START");
+    story.occupancy.make(true);
+    assert_eq!(story.occupancy.taken(), 2);
+    story.step(0, "END");
+    story.occupancy.make(true);
+    assert_eq!(story.occupancy.taken(), 1);
+}
+
+#[test]
 fn what_may_have_ended_or_gone_idle_has_no_slot_for_certain() {
     let mut ended = story();
     ended.step(0, "START END").step(1, "START").step(2, "START END").assert([0, 0, 0]);

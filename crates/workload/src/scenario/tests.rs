@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::sequence::IdForm;
+use crate::{conversation::Transport, sequence::IdForm};
 
 fn in_order(weights: &Weights) -> Vec<f64> {
     Pattern::ALL.map(|pattern| weights.of(pattern)).into()
