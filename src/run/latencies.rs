@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// Buckets for each doubling of the time: a percentile is right within a tenth.
+/// Buckets for each doubling of the time: a percentile is right within an eighth.
 const STEPS: u32 = 8;
 /// Up to 2^26 µs, which is a minute.
 const COUNT: usize = 26 * STEPS as usize;
