@@ -1,8 +1,9 @@
 //! `sequence-stress replay`: a failure again, as it was or smaller.
 
+mod shown;
+
 use std::{
-    collections::BTreeMap,
-    env, io,
+    env,
     num::{NonZeroU32, NonZeroU64},
     path::{Path, PathBuf},
     sync::Arc,
@@ -15,6 +16,7 @@ use tokio::{
     task::{JoinSet, LocalSet},
 };
 
+use self::shown::{Shown, what_next};
 use super::{
     Failure as CommandFailure, UNKNOWN,
     output::{ResultFile, print, print_list, say_error},
@@ -73,15 +75,6 @@ struct Stage<'a> {
 
 /// A violation, and what happened around it.
 type Seen = (Violation, Arc<Scene>);
-
-/// How often a failure showed.
-#[derive(Default)]
-struct Shown {
-    runs: u32,
-    failed: u32,
-    /// Runs that failed in another way.
-    otherwise: BTreeMap<ViolationKind, u32>,
-}
 
 impl<'a> Stage<'a> {
     fn new(args: &'a ReplayArgs) -> Result<Self, CommandFailure> {
@@ -198,11 +191,7 @@ impl<'a> Stage<'a> {
                     .err()
                     .map(|failure| failure.problem);
             }
-            if shown.failed < wanted {
-                "fewer never failed as often, and these fail seldom now: a larger -n keeps messages that make it fail more often"
-            } else {
-                "each is needed"
-            }
+            shown.of_the_smallest(wanted)
         } else if was_interrupted {
             "interrupted before the smallest"
         } else if problem.is_some() {
@@ -413,24 +402,6 @@ impl<'a> Stage<'a> {
     }
 }
 
-impl Shown {
-    fn write(&self, failure: &Failure, args: &ReplayArgs, out: &mut impl io::Write) -> io::Result<()> {
-        let Self { runs, failed, otherwise, .. } = self;
-        let kind = failure.kind;
-        if *failed > 0 {
-            writeln!(out, "{kind}: failed in {failed} of {}", counted((*runs).into(), "run"))?;
-        } else {
-            writeln!(out, "{kind}: did not fail in {}; {}", counted((*runs).into(), "run"), what_next(failure, args))?;
-        }
-        for (kind, runs) in otherwise {
-            writeln!(out, "{kind} instead in {}", counted((*runs).into(), "run"))?;
-        }
-        let messages = counted(failure.messages() as u64, "message");
-        let conversations = counted(failure.conversations.len() as u64, "conversation");
-        writeln!(out, "{messages} in {conversations}; a seed fixes what is sent, not what the server does at once")
-    }
-}
-
 /// How the server is that each run gets anew; none where there is one.
 fn server_options(failure: &Failure, args: &ReplayArgs) -> Option<Options> {
     failure.embedded.clone().filter(|_| args.url.is_empty()).map(Options::from)
@@ -440,25 +411,6 @@ fn server_options(failure: &Failure, args: &ReplayArgs) -> Option<Options> {
 fn is_waited_for(kind: ViolationKind) -> bool {
     use ViolationKind as Kind;
     matches!(kind, Kind::SlotLeak | Kind::PendingLeft | Kind::Lost | Kind::Hang | Kind::StreamNotClosed)
-}
-
-/// What to try where it did not fail.
-fn what_next(failure: &Failure, args: &ReplayArgs) -> String {
-    let mut hints = vec!["more runs may show it (-n)".to_owned()];
-    if args.at_once {
-        hints.push("its original timing (without --at-once)".to_owned());
-    }
-    match (&failure.embedded, args.url.as_slice()) {
-        (None, _) => hints.push("the server where it was found (-u)".to_owned()),
-        (Some(_), [_, ..]) => hints.push("the reference server where it was found (without -u)".to_owned()),
-        // That is where it ran; of a long run the file has only a part, which may have fewer chances.
-        (Some(server), []) => {
-            hints.extend(
-                late_fault(server).map(|fault| format!("an earlier chance than {fault} (embedded, in the file)")),
-            );
-        }
-    }
-    hints.join(", or ")
 }
 
 /// How often each smaller failure is run.
