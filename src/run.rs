@@ -29,7 +29,7 @@ use self::{
     disturbance::Hands,
     during::Driven,
     health::Looker,
-    resources::{ensure_open_files, ensure_program},
+    resources::{OpenFiles, ensure_program},
     shared::Shared,
 };
 use crate::{
@@ -206,8 +206,11 @@ pub async fn run(
     observer: &mut dyn Observer,
     mut interrupts: mpsc::Receiver<()>,
 ) -> Result<RunResult, RunError> {
-    ensure_open_files(&setup).map_err(RunError::Resources)?;
     ensure_program(&setup).map_err(RunError::Endpoint)?;
+    let _files = tokio::select! {
+        files = OpenFiles::take(&setup) => files.map_err(RunError::Resources)?,
+        Some(()) = interrupts.recv() => return Err(RunError::Interrupted),
+    };
     let (prepared, spool) = tokio::select! {
         prepared = Box::pin(Prepared::new(setup, observer)) => prepared?,
         Some(()) = interrupts.recv() => return Err(RunError::Interrupted),

@@ -1,6 +1,10 @@
 //! What the process needs of the system.
 
-use std::{fs, time::Duration};
+use std::{
+    fs,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Duration,
+};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,12 +21,53 @@ use workload::{
 /// after the run.
 const BESIDES: u64 = 256;
 
-/// Raises the limit of open files as far as the scenario's connections need it. An error where the system does not allow that many.
-pub(super) fn ensure_open_files(setup: &Setup) -> Result<(), String> {
-    // A server in this process has the connections' other ends.
-    let ends = if setup.embedded { 2 } else { 1 };
-    let needed = connections(&setup.scenario, setup.given.as_deref()) * ends + BESIDES;
-    system::allow_open_files(needed).map_err(|allowed| too_few_files(needed, allowed))
+/// How many files the runs of this process need at present.
+static TAKEN: AtomicU64 = AtomicU64::new(0);
+/// How often a run looks whether another one has given its files back.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// The files that a run may open. Until they are dropped, no other run of this process gets them: a server must not be accused of a
+/// connection for which the client had no file left.
+#[derive(Debug)]
+pub(super) struct OpenFiles {
+    needed: u64,
+    taken: &'static AtomicU64,
+}
+
+impl OpenFiles {
+    /// Takes as many as the scenario's connections need, and raises the process's limit where it is too low. Waits while other runs have
+    /// them, which all end at some time.
+    ///
+    /// # Errors
+    /// When the system does not allow that many.
+    pub(super) async fn take(setup: &Setup) -> Result<Self, String> {
+        // A server in this process has the connections' other ends.
+        let ends = if setup.embedded { 2 } else { 1 };
+        let needed = connections(&setup.scenario, setup.given.as_deref()) * ends + BESIDES;
+        Self::take_of(&TAKEN, needed, system::open_files_allowed).await
+    }
+
+    /// `allowed` says how many files the process may have, after it was raised for as many as it is told.
+    async fn take_of(taken: &'static AtomicU64, needed: u64, allowed: impl Fn(u64) -> u64) -> Result<Self, String> {
+        loop {
+            let with_others = |before: u64| before.saturating_add(needed);
+            let most = allowed(with_others(taken.load(Relaxed)));
+            if needed > most {
+                return Err(too_few_files(needed, most));
+            }
+            let take = |before| Some(with_others(before)).filter(|all| *all <= most);
+            if taken.fetch_update(Relaxed, Relaxed, take).is_ok() {
+                return Ok(Self { needed, taken });
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+}
+
+impl Drop for OpenFiles {
+    fn drop(&mut self) {
+        self.taken.fetch_sub(self.needed, Relaxed);
+    }
 }
 
 pub(crate) fn too_few_files(needed: u64, allowed: u64) -> String {
@@ -106,12 +151,11 @@ mod system {
         time::TimeVal,
     };
 
-    /// Raises the limit of open files if that is needed; an error is how many the system allows.
-    pub(super) fn allow_open_files(needed: u64) -> Result<(), u64> {
-        let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return Ok(()) };
-        // Others in this process may need some at the same time.
-        let is_enough = soft >= needed || hard >= needed && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok();
-        if is_enough { Ok(()) } else { Err(hard) }
+    /// How many files this process may open, after the limit was raised if fewer are allowed than wanted.
+    pub(super) fn open_files_allowed(wanted: u64) -> u64 {
+        let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return u64::MAX };
+        let is_raised = soft < wanted && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok();
+        if is_raised { hard } else { soft }
     }
 
     pub(super) fn cpu_us() -> u64 {
@@ -124,9 +168,8 @@ mod system {
 /// A system without limits of open files, which does not tell the CPU time.
 #[cfg(not(unix))]
 mod system {
-    #[expect(clippy::unnecessary_wraps, reason = "as on Unix")]
-    pub(super) fn allow_open_files(_needed: u64) -> Result<(), u64> {
-        Ok(())
+    pub(super) fn open_files_allowed(_wanted: u64) -> u64 {
+        u64::MAX
     }
 
     pub(super) fn cpu_us() -> u64 {
@@ -145,6 +188,23 @@ mod tests {
 
     fn scenario(text: &str) -> Scenario {
         Scenario::resolve(&Source::from_text("test", text), Overrides::default()).expect("a scenario")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_run_waits_for_files_that_others_have() {
+        static TAKEN: AtomicU64 = AtomicU64::new(0);
+        let take = |needed| OpenFiles::take_of(&TAKEN, needed, |_| 1000);
+        let first = take(600).await.expect("enough");
+        let second = take(400).await.expect("enough");
+        let waits = tokio::time::timeout(Duration::from_secs(60), take(401)).await;
+        assert!(waits.is_err(), "all 1000 are taken: {waits:?}");
+        drop(first);
+        let third = take(600).await.expect("enough");
+        assert_eq!(TAKEN.load(Relaxed), 1000);
+        drop((second, third));
+        assert_eq!(TAKEN.load(Relaxed), 0);
+        let problem = take(1001).await.expect_err("more than the process may have");
+        assert!(problem.contains("1001") && problem.contains("1000"), "{problem}");
     }
 
     #[test]
