@@ -28,17 +28,19 @@ impl Liveness {
     /// Whether the server still answers after a stream broke for `reason`. Once it is gone it stays so.
     pub(crate) async fn is_there(&self, scenario: &Scenario, access: &Access, clock: &Clock, reason: &str) -> bool {
         let _look = self.look.lock().await;
-        if self.gone().is_some() {
+        // Where this machine has no connection left nobody can tell.
+        if self.gone().is_some() || access.shortage().is_some() {
             return false;
         }
-        if answers(scenario, access).await {
-            return true;
+        for pause in [Duration::ZERO, SECOND_LOOK] {
+            tokio::time::sleep(pause).await;
+            if answers(scenario, access).await {
+                return true;
+            }
         }
-        tokio::time::sleep(SECOND_LOOK).await;
-        if answers(scenario, access).await {
-            return true;
+        if access.shortage().is_none() {
+            _ = self.gone.set((clock.now(), reason.to_owned()));
         }
-        _ = self.gone.set((clock.now(), reason.to_owned()));
         false
     }
 }

@@ -159,7 +159,7 @@ fn ended_early(result: &RunResult) -> Option<String> {
     if result.interrupted.0 {
         return Some("the run was interrupted".to_owned());
     }
-    result.broken_off.is_some().then(|| "the server could not be disturbed as the scenario has it".to_owned())
+    result.broken_off.is_some().then(|| "the run could not go on".to_owned())
 }
 
 /// Why no slot of the server can be looked at, or need be.

@@ -108,7 +108,7 @@ impl Prepared {
         // Longer than this only a disk takes that does not answer.
         let Collected { spool: history, scene, reached, of_all, longest_wait, withheld } =
             tokio::time::timeout(COLLECTING, rest).await.unwrap_or_default();
-        let mut tally = done.map_err(RunError::Endpoint)?;
+        let mut tally = done.map_err(|why| shared.ran_short().map_or(RunError::Endpoint(why), RunError::Resources))?;
         let Conducted { spans: phases, broken_off } = phases.unwrap_or_default();
         tally.reached.add(&reached);
         count_others(&mut tally, &beside, of_all);
@@ -135,7 +135,7 @@ impl Prepared {
             beside,
             scene: Arc::new(scene),
             phases,
-            broken_off,
+            broken_off: broken_off.or_else(|| shared.ran_short()),
             longest_wait,
             health: Some(health),
         };

@@ -77,6 +77,14 @@ pub(crate) fn too_few_files(needed: u64, allowed: u64) -> String {
     )
 }
 
+/// `what` is the system's word for it.
+pub(super) fn ran_short(what: &str) -> String {
+    format!(
+        "this machine could make no more connections ({what}), which says nothing about the server: raise the limit of open files \
+         (ulimit -Hn), end what else has files or ports, or use fewer workers"
+    )
+}
+
 /// Makes sure that there is a program for clients that are processes of their own, where there are such.
 pub(super) fn ensure_program(setup: &Setup) -> Result<(), String> {
     let over_process = |act: &Act| matches!(act, Act::Open { over: Connection::Process, .. });

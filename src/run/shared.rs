@@ -11,6 +11,7 @@ use super::{
     gate::Gate,
     phases::Phases,
     progress::{ThreadProgress, of_all},
+    resources::ran_short,
     threads::thread_count,
 };
 use crate::{
@@ -140,6 +141,11 @@ impl Shared {
 
     pub(super) fn progress(&self) -> Progress {
         of_all(&self.threads, self.clock.elapsed(), self.seats.taken())
+    }
+
+    /// What is said where this machine could make no more connections.
+    pub(super) fn ran_short(&self) -> Option<String> {
+        self.access.shortage().map(ran_short)
     }
 
     /// Whether the server still answers after a stream broke for `reason`; if not, the run is over.

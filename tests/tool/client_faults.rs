@@ -1,9 +1,9 @@
 //! What clients do wrong, against a correct server: nothing of it is the server's fault, and what the server does is still judged.
 
 use crate::support;
-use std::{net::SocketAddr, time::Duration};
+use std::{fmt::Display, net::SocketAddr, time::Duration};
 
-use crate::support::runs::{reference_server, run_alone, scenario_at};
+use crate::support::runs::{reference_server, run_alone, scenario};
 use oracle::ViolationKind;
 use reference::{Fault, ModelOptions, Planted, Server};
 use sequence_stress::{
@@ -61,11 +61,11 @@ fn stress(address: SocketAddr, model: &str, patterns: &[Pattern], seed: u64, mor
 }
 
 /// The same, with a load of its own.
-fn stress_as(address: SocketAddr, model: &str, patterns: &[Pattern], seed: u64, more: &str) -> RunResult {
+fn stress_as(endpoint: impl Display, model: &str, patterns: &[Pattern], seed: u64, more: &str) -> RunResult {
     let weights: Vec<_> = patterns.iter().map(|pattern| format!("{pattern} = 1")).collect();
     let weights = weights.join(", ");
     let text = format!(
-        "target.model = '{model}'
+        "target = {{ endpoint = '{endpoint}', model = '{model}' }}
 patterns.common = {{ {weights} }}
 patterns.rare = {{ {weights} }}
 length = {{ min = 1, max = 20, normal = {{ mean = 8, stdev = 4 }} }}
@@ -73,7 +73,7 @@ values.uniform = {{ min = -2147483648, max = 2147483647 }}
 {more}"
     );
     let program = Some(env!("CARGO_BIN_EXE_sequence-stress").into());
-    let setup = Setup { program, ..Setup::new(scenario_at(address, &text), Seed(seed)) };
+    let setup = Setup { program, ..Setup::new(scenario(&text), Seed(seed)) };
     run_alone(setup).expect("a run")
 }
 
@@ -82,6 +82,8 @@ const AT_A_TIME: usize = 2;
 
 /// Short, because little is checked that takes time; quick steps, so that pauses matter.
 const QUICK: &str = "limits = { quiet_ms = 30, settle_ms = 5000, step_ms = 5, lost_after_ms = 4000 }";
+
+const ONE_CONTEXT: &str = "contexts = { common = 1, rare = 0, rare_probability = 0 }";
 
 #[track_caller]
 fn assert_correct(what: &str, result: &RunResult) {
@@ -240,9 +242,28 @@ fn is_found(pattern: Pattern, fault: Fault, chance: Option<u64>, kinds: &[Violat
 fn who_is_done_keeps_the_connections_that_neighbours_use() {
     // More workers than one thread serves: each one's neighbour is on another thread.
     let server = server(Strategy::Direct, SLOTS, &[], 1);
-    let more = format!(
-        "{QUICK}\nload = {{ workers = 65, iterations = 2 }}\ncontexts = {{ common = 1, rare = 0, rare_probability = 0 }}"
-    );
+    let more = format!("{QUICK}\nload = {{ workers = 65, iterations = 2 }}\n{ONE_CONTEXT}");
     let result = stress_as(server.address, "implicit_sequence_int32", &[Pattern::ContinueByNeighbour], 1, &more);
     assert_correct("neighbours on other threads", &result);
+}
+
+#[test]
+fn a_machine_that_can_make_no_more_connections_accuses_nobody() {
+    let patterns = [Pattern::Valid, Pattern::Reset, Pattern::ContinueElsewhere, Pattern::RestartElsewhere];
+    let transports = ["grpc-stream", "grpc-unary", "http"];
+    let cases: Vec<_> = transports.iter().flat_map(|transport| [20, 30, 45].map(|left| (*transport, left))).collect();
+    support::side_by_side(AT_A_TIME, &cases, |(transport, left)| {
+        let simulation = Simulation::begin();
+        let server = server(Strategy::Direct, SLOTS, &[], 1);
+        simulation.limit_connections(*left);
+        let endpoint =
+            if *transport == "http" { format!("http://{}", server.http) } else { server.address.to_string() };
+        let more = format!(
+            "{QUICK}\nload = {{ workers = 4, iterations = 50 }}\n{ONE_CONTEXT}\nsending.transport = '{transport}'"
+        );
+        let result = stress_as(endpoint, "custom_sequence_int32", &patterns, 1, &more);
+        assert!(result.violations.is_empty(), "{transport}, {left}: {:#?}", result.violations);
+        let why = result.broken_off.as_deref().unwrap_or_default();
+        assert!(why.contains("no more connections") && why.contains("os error"), "{transport}, {left}: {why:?}");
+    });
 }

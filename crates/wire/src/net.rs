@@ -12,7 +12,7 @@ use std::{
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex},
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpStream, lookup_host},
 };
 use tokio_rustls::TlsStream;
 use tokio_util::sync::{CancellationToken, DropGuard, WaitForCancellationFutureOwned};
@@ -65,9 +65,19 @@ impl Socket {
         if simulation::is_on() {
             return simulation::connect(address);
         }
-        let stream = TcpStream::connect(address).await?;
-        stream.set_nodelay(true)?;
-        Ok(stream.into())
+        let mut failed = None;
+        for address in lookup_host(address).await? {
+            match TcpStream::connect(address).await {
+                Ok(stream) => {
+                    stream.set_nodelay(true)?;
+                    return Ok(stream.into());
+                }
+                // This machine may not have IPv6: what became of another address says more.
+                Err(error) if failed.is_some() && error.kind() == io::ErrorKind::AddrNotAvailable => {}
+                Err(error) => failed = Some(error),
+            }
+        }
+        Err(failed.unwrap_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("{address} has no address"))))
     }
 
     /// Both ends of a connection within this process.

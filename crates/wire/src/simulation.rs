@@ -37,7 +37,12 @@ struct World {
     runtime: Runtime,
     ports: RefCell<HashMap<u16, Port>>,
     next_port: Cell<u16>,
+    /// How many more connections there can be.
+    connections_left: Cell<u64>,
 }
+
+/// What the system says to a process that may open no more files.
+const TOO_MANY_OPEN_FILES: i32 = if cfg!(windows) { 10024 } else { 24 };
 
 /// Where something listens.
 #[derive(Debug)]
@@ -55,7 +60,13 @@ impl Simulation {
     pub fn begin() -> Self {
         let runtime = runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
         let runtime = runtime.expect("a runtime of one thread needs a few file descriptors");
-        let world = Rc::new(World { runtime, ports: RefCell::default(), next_port: Cell::new(FIRST_PORT) });
+        let world = World {
+            runtime,
+            ports: RefCell::default(),
+            next_port: Cell::new(FIRST_PORT),
+            connections_left: Cell::new(u64::MAX),
+        };
+        let world = Rc::new(world);
         let before = CURRENT.replace(Some(Rc::clone(&world)));
         assert!(before.is_none(), "this thread is in a simulation already");
         Self(world)
@@ -64,6 +75,11 @@ impl Simulation {
     /// Does something in it, and what else runs in it meanwhile.
     pub fn run<T>(&self, work: impl Future<Output = T>) -> T {
         self.0.runtime.block_on(work)
+    }
+
+    /// Lets clients make so many more connections. For each that is wanted after them the system has no file.
+    pub fn limit_connections(&self, left: u64) {
+        self.0.connections_left.set(left);
     }
 }
 
@@ -105,6 +121,8 @@ pub fn wait_for<T>(work: impl Future<Output = T>) -> T {
 pub(crate) fn connect(address: &str) -> io::Result<Socket> {
     let world = current().ok_or(io::ErrorKind::NetworkUnreachable)?;
     let port = address.rsplit(':').next().and_then(|port| port.parse().ok()).ok_or(io::ErrorKind::InvalidInput)?;
+    let left = world.connections_left.get().checked_sub(1);
+    world.connections_left.set(left.ok_or_else(|| io::Error::from_raw_os_error(TOO_MANY_OPEN_FILES))?);
     let ports = world.ports.borrow();
     let listening: &Port = ports.get(&port).ok_or(io::ErrorKind::ConnectionRefused)?;
     let (near, far) = Socket::pair_until(&listening.life);

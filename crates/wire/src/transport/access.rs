@@ -2,7 +2,7 @@
 
 use std::{
     env, io,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -28,7 +28,7 @@ const SAID_MAX: usize = 4096;
 
 /// What it takes to be let in at an endpoint, and how connections are kept there. It is made once for a run, and costs nothing to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Access(Arc<Terms>, Arc<Mutex<GoAways>>);
+pub struct Access(Arc<Terms>);
 
 #[derive(Debug, Default)]
 struct Terms {
@@ -41,6 +41,8 @@ struct Terms {
     keep_alive: Option<Duration>,
     keep_alive_timeout: Option<Duration>,
     message_bytes_max: Option<usize>,
+    went: Mutex<GoAways>,
+    shortage: OnceLock<String>,
 }
 
 impl Access {
@@ -66,18 +68,30 @@ impl Access {
             keep_alive: target.keep_alive_ms.map(Millis::duration),
             keep_alive_timeout: target.keep_alive_timeout_ms.map(Millis::duration),
             message_bytes_max: target.message_bytes_max.map(|max| usize::try_from(max.get()).unwrap_or(usize::MAX)),
+            ..Terms::default()
         };
-        Ok(Self(Arc::new(terms), Arc::default()))
+        Ok(Self(Arc::new(terms)))
     }
 
     /// What became so far of connections that the server ended in good order.
     pub fn gone_away(&self) -> GoAways {
-        *self.1.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.0.went.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What this machine had no more of when a connection was to be made, as the system says it; none while it had enough. The server has
+    /// nothing to do with what broke then.
+    pub fn shortage(&self) -> Option<&str> {
+        self.0.shortage.get().map(String::as_str)
+    }
+
+    pub(super) fn ran_short(&self, error: &io::Error) {
+        // The first one says enough.
+        _ = self.0.shortage.set(error.to_string());
     }
 
     /// Counts it.
     pub(super) fn count(&self, more: impl FnOnce(&mut GoAways)) {
-        more(&mut self.1.lock().unwrap_or_else(PoisonError::into_inner));
+        more(&mut self.0.went.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// The headers that every call carries.

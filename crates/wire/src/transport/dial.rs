@@ -28,7 +28,12 @@ impl Dial {
     /// Makes a connection.
     pub(super) async fn connect(&self) -> io::Result<Socket> {
         let Dialer { access, limit, .. } = &self.dialer;
-        let stream = timeout(access.connect_limit(*limit), self.dial()).await??;
+        let made = timeout(access.connect_limit(*limit), self.dial()).await?;
+        let stream = made.inspect_err(|error| {
+            if is_shortage(error) {
+                access.ran_short(error);
+            }
+        })?;
         Ok(match &self.reset {
             Some(reset) => stream.reset_by(reset),
             None => stream,
@@ -53,4 +58,12 @@ impl Dial {
         // Whatever is on the way carries what only the server can read.
         access.secured(&self.endpoint, stream).await
     }
+}
+
+/// Whether a connection could not be made because this machine has no more files, ports or memory.
+fn is_shortage(error: &io::Error) -> bool {
+    /// Too many open files, of the system and of the process; on Windows too many sockets, and no more buffers for them.
+    const CODES: [i32; 2] = if cfg!(windows) { [10024, 10055] } else { [23, 24] };
+    let of_kind = matches!(error.kind(), io::ErrorKind::AddrNotAvailable | io::ErrorKind::OutOfMemory);
+    of_kind || error.raw_os_error().is_some_and(|code| CODES.contains(&code))
 }
