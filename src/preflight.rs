@@ -35,8 +35,6 @@ use workload::{
     wording::nearest,
 };
 
-#[cfg(test)]
-pub(crate) use self::parts::every_note as every_part_note;
 pub use self::{limits::RunLimits, note::Note, parts::Part};
 pub(crate) use self::{parts::Wanted, rules::rules};
 

@@ -104,17 +104,7 @@ impl Default for Times {
 }
 
 impl Times {
-    /// These times, in µs.
-    #[cfg(test)]
-    pub(crate) fn of(us: &[u64]) -> Self {
-        let mut times = Self::default();
-        for us in us {
-            times.record(0, us * 1000);
-        }
-        times
-    }
-
-    fn record(&mut self, from: Nanos, to: Nanos) {
+    pub(crate) fn record(&mut self, from: Nanos, to: Nanos) {
         self.0.saturating_record((to.saturating_sub(from) / 1000).max(1));
     }
 
@@ -143,13 +133,20 @@ impl Times {
     }
 }
 
-/// The times of a population's sequences.
+/// The times of sequences.
 #[derive(Clone, Debug, Default)]
 pub struct Waits {
     /// From sending a sequence's first step to the response to its last.
     pub sequence: Times,
     /// From sending a START, or from the response before it on its stream where that came later, to its response.
     pub slot: Times,
+}
+
+impl Waits {
+    fn add(&mut self, other: &Self) {
+        self.sequence.add(&other.sequence);
+        self.slot.add(&other.slot);
+    }
 }
 
 /// Everything that is counted.
@@ -159,11 +156,9 @@ pub struct Tally {
     pub patterns: [Counts; Pattern::ALL.len()],
     /// From sending a step to its response.
     pub step: Times,
-    /// From sending a sequence's first step to the response to its last.
-    pub sequence: Times,
-    /// From sending a START, or from the response before it on its stream where that came later, to its response.
-    pub slot_wait: Times,
-    /// The same of each population, where there are several.
+    /// The times of all sequences.
+    pub waits: Waits,
+    /// Those of each population, where there are several.
     pub populations: Vec<Waits>,
     /// How often each kind of violation occurred.
     pub violations: BTreeMap<ViolationKind, u64>,
@@ -186,12 +181,10 @@ impl Tally {
             mine.add(theirs);
         }
         self.step.add(&other.step);
-        self.sequence.add(&other.sequence);
-        self.slot_wait.add(&other.slot_wait);
+        self.waits.add(&other.waits);
         self.populations.resize_with(self.populations.len().max(other.populations.len()), Waits::default);
         for (mine, theirs) in self.populations.iter_mut().zip(&other.populations) {
-            mine.sequence.add(&theirs.sequence);
-            mine.slot.add(&theirs.slot);
+            mine.add(theirs);
         }
         for (&kind, count) in &other.violations {
             *self.violations.entry(kind).or_default() += count;
@@ -203,6 +196,11 @@ impl Tally {
         for (&of, text) in &other.other_words {
             self.other_words.entry(of).or_insert_with(|| text.clone());
         }
+    }
+
+    /// All times that those of a population's sequences belong to.
+    fn waits_of(&mut self, population: usize) -> impl Iterator<Item = &mut Waits> {
+        std::iter::once(&mut self.waits).chain(self.populations.get_mut(population))
     }
 
     /// The counts of all patterns together.
@@ -371,18 +369,12 @@ impl Recorder {
         self.tally.slow += u64::from(self.threshold.is_some_and(|limit| took > limit));
         if step.start {
             let since = sent_at.max(begun.previous_answer);
-            self.tally.slot_wait.record(since, at);
-            if let Some(waits) = self.tally.populations.get_mut(begun.population) {
-                waits.slot.record(since, at);
-            }
+            self.tally.waits_of(begun.population).for_each(|waits| waits.slot.record(since, at));
         }
         begun.previous_answer = at;
         if step.is_last() && begun.as_designed {
-            counts.sequences_as_designed += 1;
-            self.tally.sequence.record(begun.first_sent, at);
-            if let Some(waits) = self.tally.populations.get_mut(begun.population) {
-                waits.sequence.record(begun.first_sent, at);
-            }
+            self.tally.patterns[step.pattern.index()].sequences_as_designed += 1;
+            self.tally.waits_of(begun.population).for_each(|waits| waits.sequence.record(begun.first_sent, at));
         }
     }
 

@@ -5,7 +5,7 @@ mod claims;
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
-    recorder::{Tally, Times},
+    recorder::{Tally, Times, Waits},
     run::{Interrupted, RunResult},
 };
 use workload::{
@@ -204,8 +204,7 @@ fn thresholds_of<'r>(
     tally: &'r Tally,
 ) -> [(Measured, &'r BTreeMap<Percentile, Millis>, &'r Times); 2] {
     // One that is alone is not told apart.
-    let alone = (&tally.sequence, &tally.slot_wait);
-    let (sequence, slot) = tally.populations.get(index).map_or(alone, |waits| (&waits.sequence, &waits.slot));
+    let Waits { sequence, slot } = tally.populations.get(index).unwrap_or(&tally.waits);
     let limits = &population.thresholds;
     let of = |what| Measured { what, population: population.name.clone() };
     [(of(Timed::Sequences), &limits.sequence_ms, sequence), (of(Timed::SlotWaits), &limits.slot_wait_ms, slot)]

@@ -72,26 +72,6 @@ pub(crate) fn note(wanted: Wanted, error: &CallError) -> Note {
     })
 }
 
-/// Every note that there may be of a part.
-#[cfg(test)]
-pub(crate) fn every_note() -> Vec<Note> {
-    let why = || "WHY".to_owned();
-    let missing = [CallError::Unimplemented, CallError::Restricted(why())];
-    let others = [
-        CallError::Unreachable(why()),
-        CallError::TimedOut(std::time::Duration::from_secs(5)),
-        CallError::NotSecured(why()),
-        CallError::NotThisProtocol("gRPC (WHY)".to_owned()),
-        CallError::Rejected(why()),
-        CallError::TooLarge(4096),
-        CallError::NoEndpoint("HTTP"),
-    ];
-    // Without these the run goes on only where they are missing.
-    let parts = [Wanted::Health, Wanted::Metadata, Wanted::Configuration, Wanted::Statistics];
-    let notes = parts.iter().flat_map(|part| missing.iter().map(|error| note(*part, error)));
-    notes.chain(others.iter().map(|error| note(Wanted::Statistics, error))).collect()
-}
-
 /// Whether a server lives that gives this response, and only does not have, or not for everybody, what it was asked for.
 pub(crate) fn is_missing(error: &CallError) -> bool {
     matches!(error, CallError::Unimplemented | CallError::Restricted(_))

@@ -15,7 +15,10 @@ use super::{
 };
 use crate::{
     frame::HistoryWritten,
-    preflight::{Note, Preflight, every_part_note, tests::every_message},
+    preflight::{
+        Note, Preflight,
+        tests::{every_message, every_part_note},
+    },
     probe::{Accounting, IdleSearch, PendingRequests, SlotCheck, SlotFinding},
     recorder::Counts,
     report::PlantedFault,
