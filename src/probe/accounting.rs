@@ -46,7 +46,7 @@ pub(crate) struct Baseline(Result<Counted, String>);
 impl Baseline {
     /// Takes the model's counts, and watches for a while whether anybody else uses the model.
     pub(crate) async fn take(client: &Client, model: &str, quiet: Duration) -> Self {
-        Self(match still_counts(client, model, quiet).await {
+        Self(match stood_still(client, model, quiet, Duration::ZERO).await {
             Ok((before, after)) if before == after => Ok(after),
             Ok((before, after)) => Err(format!(
                 "somebody else uses the model: its counts rose by {} before the run",
@@ -119,12 +119,6 @@ fn unreadable(error: &CallError) -> String {
     format!("the statistics cannot be read: {error}")
 }
 
-async fn still_counts(client: &Client, model: &str, quiet: Duration) -> Result<(Counted, Counted), CallError> {
-    let first = client.counted(model).await?;
-    tokio::time::sleep(quiet).await;
-    Ok((first, client.counted(model).await?))
-}
-
 /// The counts before and after a time of quiet; where they rise, again until that much time has passed.
 async fn stood_still(
     client: &Client,
@@ -134,7 +128,9 @@ async fn stood_still(
 ) -> Result<(Counted, Counted), CallError> {
     let deadline = Instant::now() + patience;
     loop {
-        let (first, last) = still_counts(client, model, quiet).await?;
+        let first = client.counted(model).await?;
+        tokio::time::sleep(quiet).await;
+        let last = client.counted(model).await?;
         if first == last || Instant::now() >= deadline {
             return Ok((first, last));
         }

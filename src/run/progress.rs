@@ -57,7 +57,6 @@ pub(super) struct ThreadProgress {
     abandoned: AtomicU64,
     sequences: AtomicU64,
     violations: AtomicU64,
-    starts: AtomicU64,
     starts_settled: AtomicU64,
     latencies: Buckets,
     /// How long the thread was held up.
@@ -90,7 +89,6 @@ impl ThreadProgress {
     pub(super) fn sent(&self, is_first_step: bool) {
         self.requests.fetch_add(1, Relaxed);
         self.sequences.fetch_add(u64::from(is_first_step), Relaxed);
-        self.starts.fetch_add(u64::from(is_first_step), Relaxed);
     }
 }
 
@@ -100,7 +98,7 @@ pub(super) fn of_all(threads: &[ThreadProgress], elapsed: Duration, slots_taken:
     let (requests, answered, abandoned) =
         (sum(|its| &its.requests), sum(|its| &its.answered), sum(|its| &its.abandoned));
     // A START whose stream was cut is not settled by itself.
-    let starts = sum(|its| &its.starts).saturating_sub(sum(|its| &its.starts_settled));
+    let starts = sum(|its| &its.sequences).saturating_sub(sum(|its| &its.starts_settled));
     Progress {
         elapsed,
         slots_taken,
