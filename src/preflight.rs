@@ -6,7 +6,6 @@ mod limits;
 mod note;
 mod parts;
 mod reaching;
-mod rules;
 mod shapes;
 
 use std::{cmp::Reverse, collections::BTreeSet, time::Duration};
@@ -21,6 +20,7 @@ use self::{
     reaching::{check_server, no_inference_server},
     shapes::check_elements,
 };
+use oracle::{Explainer, Occupancy, Rules, Words, diagnosis::ModelFacts};
 use wire::transport::{CallError, Client, Configuration, Declared};
 use workload::{
     arithmetic::Formula,
@@ -29,14 +29,14 @@ use workload::{
     model::{Model, Settings, Strategy, ToldIds},
     number::Datatype,
     plan::Manner,
-    scenario::{Phase, Population, Reuse, Scenario},
+    scenario::{Phase, Population, Reuse, Scenario, ServerAction},
     sequence::{IdForm, Pattern},
     tensor::{ELEMENTS_MAX, Shape, TensorSpec, elements},
     wording::nearest,
 };
 
+pub(crate) use self::parts::Wanted;
 pub use self::{limits::RunLimits, note::Note, parts::Part};
-pub(crate) use self::{parts::Wanted, rules::rules};
 
 /// How many models are named to who asked for one that is not there.
 const MODELS_SHOWN: usize = 5;
@@ -96,6 +96,34 @@ impl Preflight {
             batches: self.model.batches,
             one_step: self.model.arithmetic.answers.are_iterative(),
         }
+    }
+
+    /// What a correct server may do, for what is known of the model.
+    pub(crate) fn rules(&self, scenario: &Scenario) -> Rules {
+        let model = self.model.clone();
+        Rules {
+            words: Words::of_server(model.server.as_deref()),
+            model: model.name,
+            version: model.version,
+            output: model.output.name,
+            shape: model.shape,
+            arithmetic: model.arithmetic,
+            idle_limit: model.idle_limit,
+            straggling: self.limits.lawful,
+            mixes: model.mixes_pipelined.is_some(),
+            restarts: scenario.phases.iter().any(|phase| phase.server == Some(ServerAction::Restart)),
+            controls: model.controls,
+        }
+    }
+
+    /// Who explains the violations of a run.
+    pub(crate) fn explainer(&self, scenario: &Scenario) -> Explainer {
+        Explainer::new(ModelFacts::of(&self.model).with_ids(scenario.id_forms()), self.limits.lost_after)
+    }
+
+    /// Who follows which sequences have the model's slots.
+    pub(crate) fn occupancy(&self, scenario: &Scenario) -> Occupancy {
+        Occupancy::new(scenario, self.model.most_slots(), self.model.idle_limit, self.limits.lawful)
     }
 
     /// Whether the endpoint says whether the server and the model are ready.

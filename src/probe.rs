@@ -3,10 +3,8 @@
 pub(crate) mod accounting;
 mod admission;
 pub(crate) mod aside;
-pub(crate) mod clock;
 pub(crate) mod idle_search;
 mod line;
-pub(crate) mod liveness;
 mod pending;
 pub(crate) mod site;
 pub(crate) mod slots;

@@ -11,7 +11,7 @@ use hdrhistogram::Histogram;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::collector::{Collected, Collector, Seats};
+pub(crate) use self::collector::{Collected, Collector};
 use self::reach::{Here, Reach};
 pub(crate) use self::tap::{Tap, Taps};
 use oracle::{Oracle, OtherWords, Outcome, Rules, Ruling, Sent, Settled, Violation, ViolationKind};
@@ -262,8 +262,9 @@ struct Context {
 }
 
 impl Recorder {
-    /// A recorder for all the contexts of a scenario; a response that takes longer than `threshold` is counted.
-    pub(crate) fn of(scenario: &Scenario, rules: Rules, threshold: Option<Duration>) -> Self {
+    /// A recorder for all the contexts of a scenario; a response that takes longer than `threshold` is counted. What it takes in goes to
+    /// the tap too.
+    pub(crate) fn of(scenario: &Scenario, rules: Rules, threshold: Option<Duration>, tap: Option<Tap>) -> Self {
         let (workers, contexts_per_worker) = (scenario.workers(), scenario.most_contexts());
         let id = |ContextId { worker, context }| (correlation_id(scenario, worker, context), scenario.id_form(worker));
         let oracle = Oracle::new(rules, workers, contexts_per_worker, id);
@@ -273,7 +274,7 @@ impl Recorder {
         };
         let several = if scenario.populations.len() > 1 { scenario.populations.len() } else { 0 };
         Self {
-            tap: None,
+            tap,
             tally: Tally { populations: vec![Waits::default(); several], ..Tally::default() },
             threshold,
             contexts: scenario.populations.iter().enumerate().flat_map(of_population).collect(),
@@ -281,11 +282,6 @@ impl Recorder {
             idle_limit: oracle.idle_limit().map(|limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX)),
             oracle,
         }
-    }
-
-    /// The same, and what it takes in goes to the collector too.
-    pub(crate) fn with_tap(self, tap: Tap) -> Self {
-        Self { tap: Some(tap), ..self }
     }
 
     /// Takes an event in.

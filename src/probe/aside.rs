@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::preflight::{Preflight, rules};
+use crate::preflight::Preflight;
 use oracle::{
     Oracle, Purpose, Ruling, Violation,
     diagnosis::{ModelFacts, explain},
@@ -40,9 +40,10 @@ pub(crate) struct Trail {
 impl Aside {
     /// Judges a sequence for each of these correlation IDs.
     pub(crate) fn new(scenario: &Scenario, preflight: &Preflight, ids: Vec<CorrelationId>, purpose: Purpose) -> Self {
-        let rules = rules(scenario, preflight);
         let (id_form, contexts) = (scenario.correlation_ids.form, u32::try_from(ids.len()).expect("there are few"));
-        let oracle = Oracle::new(rules, 1, contexts, |ContextId { context, .. }| (ids[context as usize], id_form));
+        let oracle = Oracle::new(preflight.rules(scenario), 1, contexts, |ContextId { context, .. }| {
+            (ids[context as usize], id_form)
+        });
         Self { purpose, worker: scenario.workers(), ids, oracle }
     }
 

@@ -1,12 +1,10 @@
 //! One sequence before the run: whether the model computes what the oracle will take it to compute.
 
 use super::{
-    Site,
     accounting::Ledger,
     aside::{Aside, Trail},
-    clock::Clock,
     line::Line,
-    liveness::Liveness,
+    site::{Clock, Liveness, Site},
     slots::free_ids,
 };
 use crate::preflight::Preflight;

@@ -9,7 +9,7 @@ use tokio::time::{Instant, Sleep};
 use self::streams::{Streams, Way, next_message};
 use super::{
     context::{Next, StreamContext},
-    out::Out,
+    shared::Out,
 };
 use wire::transport::{Dialer, Link, Message, Outgoing, RequestTemplate, Stream};
 use workload::{

@@ -1,7 +1,12 @@
 //! What the threads of a run share.
 
 use std::{
-    sync::{Arc, OnceLock},
+    cell::RefCell,
+    rc::Rc,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -15,14 +20,18 @@ use super::{
 };
 use crate::{
     preflight::Preflight,
-    probe::{Site, clock::Clock, liveness::Liveness},
-    recorder::{Noted, Seats},
+    probe::site::{Clock, Liveness, Site},
+    recorder::{Noted, Recorder, trace},
 };
 use wire::{
     proxy::Path,
     transport::{Access, Dialer, Link},
 };
-use workload::{event::Nanos, scenario::Population};
+use workload::{
+    conversation::Lane,
+    event::{ContextId, Event, EventKind, Nanos},
+    scenario::Population,
+};
 
 /// The longest that a client waits until it gives a connection up on which nothing passes any more.
 pub(super) const PATIENCE_MAX: Duration = Duration::from_secs(10);
@@ -31,8 +40,8 @@ pub(super) struct Shared {
     pub(super) setup: Setup,
     pub(super) preflight: Preflight,
     pub(super) origin: Origin,
-    /// What is certain of the slots, as the collector says.
-    pub(super) seats: Arc<Seats>,
+    /// How many sequences certainly have a slot, as the collector says.
+    pub(super) slots_taken: Arc<AtomicU64>,
     pub(super) access: Access,
     /// Whether a network takes connections away.
     pub(super) network_takes: bool,
@@ -62,7 +71,7 @@ impl Shared {
             preflight,
             origin,
             access,
-            seats: Arc::default(),
+            slots_taken: Arc::default(),
             clock: Clock::default(),
             gate: Gate::new(threads),
             liveness: Liveness::default(),
@@ -119,14 +128,6 @@ impl Shared {
         self.gate.open();
     }
 
-    /// Takes note of what an event on this thread meant.
-    pub(super) fn noticed(&self, thread: usize, at: Nanos, noted: &Noted) {
-        self.threads[thread].noticed(at, noted);
-        if !noted.violations.is_empty() {
-            self.stop_at_violation();
-        }
-    }
-
     pub(super) fn stop_at_violation(&self) {
         if self.setup.fail_fast {
             self.gate.stop();
@@ -139,7 +140,7 @@ impl Shared {
     }
 
     pub(super) fn progress(&self) -> Progress {
-        of_all(&self.threads, self.clock.elapsed(), self.seats.taken())
+        of_all(&self.threads, self.clock.elapsed(), self.slots_taken.load(Relaxed))
     }
 
     /// Whether the server still answers after a stream broke for `reason`; if not, the run is over.
@@ -149,5 +150,36 @@ impl Shared {
             self.gate.stop();
         }
         is_there
+    }
+}
+
+/// Where a worker's events go, and what it shares with the rest of the run.
+pub(super) struct Out {
+    pub(super) shared: Arc<Shared>,
+    pub(super) recorder: Rc<RefCell<Recorder>>,
+    pub(super) thread: usize,
+}
+
+impl Out {
+    /// Tells what happened just now.
+    pub(super) fn tell(&self, context: ContextId, lane: Lane, kind: EventKind) -> Noted {
+        self.tell_at(self.shared.clock.now(), context, lane, kind)
+    }
+
+    pub(super) fn tell_at(&self, at: Nanos, context: ContextId, lane: Lane, kind: EventKind) -> Noted {
+        let progress = &self.shared.threads[self.thread];
+        if let EventKind::Sent(step) = &kind {
+            progress.sent(step.is_first());
+            trace::sent(context, step);
+        }
+        let noted = self.recorder.borrow_mut().record(Event { at, context, lane, kind });
+        if let Some(settled) = &noted.settled {
+            trace::settled(context, at, settled);
+        }
+        progress.noticed(at, &noted);
+        if !noted.violations.is_empty() {
+            self.shared.stop_at_violation();
+        }
+        noted
     }
 }

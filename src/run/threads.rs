@@ -10,11 +10,8 @@ use tokio::{
     time::MissedTickBehavior,
 };
 
-use super::{shared::Shared, worker::Worker};
-use crate::{
-    preflight::rules,
-    recorder::{Recorder, Tally, Tap, Taps},
-};
+use super::{Setup, shared::Shared, worker::Worker};
+use crate::recorder::{Recorder, Tally, Tap, Taps};
 use wire::simulation;
 use workload::scenario::Scenario;
 
@@ -88,12 +85,11 @@ async fn run_workers(
     tap: Tap,
     mut aborted: watch::Receiver<bool>,
 ) -> Result<Tally, String> {
-    let Shared { setup, preflight, .. } = &**shared;
-    let recorder =
-        Recorder::of(&setup.scenario, rules(&setup.scenario, preflight), preflight.limits.threshold).with_tap(tap);
+    let Shared { setup: Setup { scenario, .. }, preflight, .. } = &**shared;
+    let recorder = Recorder::of(scenario, preflight.rules(scenario), preflight.limits.threshold, Some(tap));
     let recorder = Rc::new(RefCell::new(recorder));
     let local = LocalSet::new();
-    let indices = (0..shared.setup.scenario.workers()).skip(thread).step_by(threads);
+    let indices = (0..scenario.workers()).skip(thread).step_by(threads);
     let workers = indices.map(|index| Worker::new(index, thread, Arc::clone(shared), Rc::clone(&recorder)));
     let workers = workers.collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string());
     let mut running = JoinSet::new();

@@ -2,13 +2,18 @@
 
 use std::{cell::RefCell, rc::Rc, sync::Arc, time::Duration};
 
-use super::{context::StreamContext, driver::Driver, iterations::Iterations, out::Out, shared::Shared};
+use super::{
+    context::StreamContext,
+    driver::Driver,
+    iterations::Iterations,
+    shared::{Out, Shared},
+};
 use crate::recorder::Recorder;
 use wire::transport::{CallError, Link, RequestTemplate};
 use workload::{
     conversation::{Conversation, Transport},
     event::ContextId,
-    plan::{WorkerPlan, correlation_id},
+    plan::correlation_id,
     scenario::{ConnectionOwner, Population},
 };
 
@@ -29,7 +34,7 @@ impl Worker {
     ) -> Result<Self, CallError> {
         Ok(Self {
             index,
-            iterations: iterations(&shared, index),
+            iterations: Iterations::of(&shared, index),
             drivers: drivers(&shared, index)?,
             sequences_begun: 0,
             out: Out { shared, recorder, thread },
@@ -91,17 +96,6 @@ impl Worker {
         if matches!(driver.converse(&self.out).await, Ok(true)) {
             driver.close_all(&self.out).await;
         }
-    }
-}
-
-fn iterations(shared: &Shared, worker: u32) -> Iterations {
-    if let Some(given) = &shared.setup.given {
-        return Iterations::of_given(given, worker);
-    }
-    let scenario = &shared.setup.scenario;
-    Iterations::Drawn {
-        plan: Box::new(WorkerPlan::new(scenario, shared.setup.seed, worker)),
-        manner: shared.preflight.manner(),
     }
 }
 
