@@ -5,13 +5,11 @@ mod admission;
 pub(crate) mod aside;
 pub(crate) mod idle_search;
 mod line;
-mod pending;
 pub(crate) mod site;
 pub(crate) mod slots;
 mod solo;
 
-pub use accounting::Accounting;
+pub use accounting::{Accounting, PendingRequests};
 pub use idle_search::IdleSearch;
-pub use pending::PendingRequests;
 pub(crate) use site::Site;
 pub use slots::{SlotCheck, SlotFinding};

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use self::collector::{Collected, Collector};
 use self::reach::{Here, Reach};
 pub(crate) use self::tap::{Tap, Taps};
-use oracle::{Oracle, OtherWords, Outcome, Rules, Ruling, Sent, Settled, Violation, ViolationKind};
+use oracle::{Oracle, OtherWords, Outcome, Rules, Ruling, Sent, Settled, ViolationKind};
 use workload::{
     claim::Claims,
     event::{ContextId, Cut, Event, EventKind, Nanos},
@@ -221,17 +221,6 @@ impl Tally {
     }
 }
 
-/// What is told to whoever watches the run, after each event.
-#[derive(Debug, Default)]
-pub(crate) struct Noted {
-    pub(crate) settled: Option<Settled>,
-    /// How many further requests nobody waits for any more.
-    pub(crate) abandoned: usize,
-    pub(crate) violations: Vec<Violation>,
-    /// Whether the stream has to be cut.
-    pub(crate) distrust: bool,
-}
-
 /// The recorder of one runtime thread.
 #[derive(Debug)]
 pub(crate) struct Recorder {
@@ -285,7 +274,7 @@ impl Recorder {
     }
 
     /// Takes an event in.
-    pub(crate) fn record(&mut self, event: Event) -> Noted {
+    pub(crate) fn record(&mut self, event: Event) -> Ruling {
         let event = self.oracle.read(event);
         let (at, context) = (event.at, event.context);
         let here = Here { at, lane: event.lane, idle_limit: self.idle_limit };
@@ -308,11 +297,12 @@ impl Recorder {
         }
         let gave_up = matches!(event.kind, EventKind::GaveUp);
         self.contexts[index].reach.event(&event.kind, here, &mut self.tally.reached);
-        let Ruling { settled, abandoned, violations, distrust, other_words } = self.oracle.observe(event);
-        if let Some(OtherWords { of, text }) = other_words {
+        let mut ruling = self.oracle.observe(event);
+        if let Some(OtherWords { of, text }) = ruling.other_words.take() {
             self.tally.other_words.entry(of).or_insert(text);
         }
-        if let Some(settled) = &settled {
+        let Ruling { settled, abandoned, violations, .. } = &ruling;
+        if let Some(settled) = settled {
             let is_right = settled.judged && violations.is_empty();
             self.contexts[index].reach.settled(settled, is_right, here, &mut self.tally.reached);
             self.settled(at, index, settled);
@@ -320,15 +310,15 @@ impl Recorder {
             self.tally.stuck |= is_lost && self.contexts[index].executed <= Some(settled.step.request);
         }
         if let Some(pattern) = self.contexts[index].pattern {
-            self.tally.patterns[pattern.index()].indeterminate += abandoned as u64;
+            self.tally.patterns[pattern.index()].indeterminate += *abandoned as u64;
         }
-        for violation in &violations {
+        for violation in violations {
             self.tally.violation(violation.kind);
         }
         if let Some(tap) = &mut self.tap {
-            tap.violations(&violations);
+            tap.violations(violations);
         }
-        Noted { settled, abandoned, violations, distrust }
+        ruling
     }
 
     fn settled(&mut self, at: Nanos, index: usize, settled: &Settled) {

@@ -87,7 +87,7 @@ impl Preflight {
         let value = model.arithmetic.number(1);
         let step = Step { request, pattern: Pattern::Valid, start: true, end: true, value, of: 1, special: None };
         line.send(step);
-        line.close();
+        line.outgoing = None;
         let answers = async {
             let mut first = None;
             loop {

@@ -14,7 +14,7 @@ use workload::{
 
 /// A stream that carries one sequence.
 pub(super) struct Line {
-    /// None when the line is closed.
+    /// None when no further step follows.
     pub(super) outgoing: Option<Outgoing>,
     pub(super) incoming: Incoming,
 }
@@ -30,11 +30,6 @@ impl Line {
     pub(super) fn send(&self, step: Step) -> bool {
         let room = self.outgoing.as_ref().and_then(Outgoing::room_now);
         room.map(|room| room.send(step)).is_some()
-    }
-
-    /// Says that no further step follows.
-    pub(super) fn close(&mut self) {
-        self.outgoing = None;
     }
 
     /// What comes within `limit` of now, or that nothing has come in answer to `request`.

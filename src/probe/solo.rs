@@ -170,7 +170,7 @@ impl<'p> Solo<'p> {
                 return Ok(());
             }
         }
-        line.close();
+        line.outgoing = None;
         self.observe(EventKind::HalfClosed);
         let last = preflight.solo_step(self.first, preflight.solo_steps() - 1);
         match line.answer(last.request, preflight.limits.silence).await {

@@ -7,8 +7,7 @@ use std::{
 
 pub use super::latencies::Latencies;
 use super::{held_up::HeldUp, latencies::Buckets};
-use crate::recorder::Noted;
-use oracle::Outcome;
+use oracle::{Outcome, Ruling};
 use workload::event::Nanos;
 
 /// How far a run is.
@@ -65,8 +64,8 @@ pub(super) struct ThreadProgress {
 
 impl ThreadProgress {
     /// Takes note of what an event meant.
-    pub(super) fn noticed(&self, at: Nanos, noted: &Noted) {
-        if let Some(settled) = &noted.settled {
+    pub(super) fn noticed(&self, at: Nanos, ruling: &Ruling) {
+        if let Some(settled) = &ruling.settled {
             let is_answered = settled.outcome != Outcome::Indeterminate;
             let count = if is_answered { &self.answered } else { &self.abandoned };
             count.fetch_add(1, Relaxed);
@@ -76,10 +75,10 @@ impl ThreadProgress {
                 self.latencies.record(at.saturating_sub(settled.sent_at) / 1000);
             }
         }
-        if noted.abandoned > 0 {
-            self.abandoned.fetch_add(noted.abandoned as u64, Relaxed);
+        if ruling.abandoned > 0 {
+            self.abandoned.fetch_add(ruling.abandoned as u64, Relaxed);
         }
-        self.violations.fetch_add(noted.violations.len() as u64, Relaxed);
+        self.violations.fetch_add(ruling.violations.len() as u64, Relaxed);
     }
 
     pub(super) fn finished_an_iteration(&self) {

@@ -21,8 +21,9 @@ use super::{
 use crate::{
     preflight::Preflight,
     probe::site::{Clock, Liveness, Site},
-    recorder::{Noted, Recorder, trace},
+    recorder::{Recorder, trace},
 };
+use oracle::Ruling;
 use wire::{
     proxy::Path,
     transport::{Access, Dialer, Link},
@@ -123,7 +124,7 @@ impl Shared {
         if !connected {
             self.gate.stop();
         }
-        self.gate.all_are_here().await;
+        self.gate.start.wait().await;
         self.clock.start();
         self.gate.open();
     }
@@ -162,24 +163,24 @@ pub(super) struct Out {
 
 impl Out {
     /// Tells what happened just now.
-    pub(super) fn tell(&self, context: ContextId, lane: Lane, kind: EventKind) -> Noted {
+    pub(super) fn tell(&self, context: ContextId, lane: Lane, kind: EventKind) -> Ruling {
         self.tell_at(self.shared.clock.now(), context, lane, kind)
     }
 
-    pub(super) fn tell_at(&self, at: Nanos, context: ContextId, lane: Lane, kind: EventKind) -> Noted {
+    pub(super) fn tell_at(&self, at: Nanos, context: ContextId, lane: Lane, kind: EventKind) -> Ruling {
         let progress = &self.shared.threads[self.thread];
         if let EventKind::Sent(step) = &kind {
             progress.sent(step.is_first());
             trace::sent(context, step);
         }
-        let noted = self.recorder.borrow_mut().record(Event { at, context, lane, kind });
-        if let Some(settled) = &noted.settled {
+        let ruling = self.recorder.borrow_mut().record(Event { at, context, lane, kind });
+        if let Some(settled) = &ruling.settled {
             trace::settled(context, at, settled);
         }
-        progress.noticed(at, &noted);
-        if !noted.violations.is_empty() {
+        progress.noticed(at, &ruling);
+        if !ruling.violations.is_empty() {
             self.shared.stop_at_violation();
         }
-        noted
+        ruling
     }
 }

@@ -64,7 +64,7 @@ fn spawn_thread(
     aborted: watch::Receiver<bool>,
 ) -> oneshot::Receiver<Result<Tally, String>> {
     let (done, result) = oneshot::channel();
-    let at_work = shared.gate.works();
+    let at_work = shared.gate.at_work.subscribe();
     std::thread::spawn(move || {
         runtime.block_on(async {
             let counted = run_workers(thread, threads, &shared, tap, aborted).await;
@@ -72,7 +72,7 @@ fn spawn_thread(
             // Nobody waits for it where the run was ended at once.
             let _ = done.send(counted);
             // The connections of this thread live as long as its runtime, and a neighbour of another thread may use them.
-            shared.gate.all_are_done().await;
+            shared.gate.at_work.closed().await;
         });
     });
     result
