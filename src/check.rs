@@ -82,7 +82,6 @@ pub fn check(path: &Path, seen: &mut dyn FnMut(&Violation)) -> Result<Checked, D
     Ok(check.conclude(header, damage, damages))
 }
 
-/// A history, being judged.
 struct Check<'c> {
     recorder: Recorder,
     explainer: Explainer,

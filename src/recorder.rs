@@ -76,7 +76,6 @@ impl Counts {
         self.sequences_as_designed += other.sequences_as_designed;
     }
 
-    /// How many requests were sent, and answered.
     pub(crate) fn sent(&self) -> Sent {
         Sent { requests: self.requests, answered: self.answered() }
     }
@@ -127,7 +126,6 @@ impl Times {
         self.0.max()
     }
 
-    /// The mean, in µs.
     pub(crate) fn mean_us(&self) -> f64 {
         self.0.mean()
     }
@@ -273,7 +271,6 @@ impl Recorder {
         }
     }
 
-    /// Takes an event in.
     pub(crate) fn record(&mut self, event: Event) -> Ruling {
         let event = self.oracle.read(event);
         let (at, context) = (event.at, event.context);

@@ -40,19 +40,16 @@ pub(crate) enum Doubt {
     NothingJudged,
     /// Too many answers could not be judged.
     Unjudged {
-        /// Answers that could not be judged.
         unjudged: u64,
         answered: u64,
     },
     /// Too many requests got no answer.
     Unanswered {
-        /// Requests without an answer.
         unanswered: u64,
         requests: u64,
     },
     /// A threshold of which nothing was measured.
     NotMeasured(Measured),
-    /// Claims that were not reached.
     NotReached(Vec<Claim>),
 }
 
@@ -74,7 +71,6 @@ workload::table! {
     }
 }
 
-/// A threshold that was missed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Missed {
     /// Answers took longer than they may.
@@ -89,11 +85,9 @@ pub(crate) struct Reached {
     pub(crate) claim: Claim,
     /// How often it has to be reached; zero where the run does not claim it.
     pub(crate) least: u64,
-    /// How often it was.
     pub(crate) times: u64,
 }
 
-/// A run that is judged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Judged<'r> {
     pub(crate) scenario: &'r Scenario,

@@ -25,7 +25,6 @@ struct Context {
     latest: Nanos,
     /// How many gaps were before the last entry.
     gaps: u64,
-    /// The lanes that were used.
     lanes: u8,
     /// The lanes on which the client gave up, and which it has not cut since.
     given_up: u8,

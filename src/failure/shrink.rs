@@ -64,7 +64,6 @@ impl Search<'_> {
         self.trials >= self.limit
     }
 
-    /// Takes the conversations over if they still fail.
     fn take_if_it_fails(&mut self, conversations: Vec<Conversation>) -> bool {
         self.take(Failure { conversations, ..self.best.clone() }.renumbered())
     }

@@ -186,7 +186,6 @@ pub(super) fn check_json(name: &str, datatype: Datatype, scenario: &Scenario) ->
     Ok(())
 }
 
-/// What follows from what the model computes.
 fn of_arithmetic(arithmetic: &Arithmetic, scenario: &Scenario) -> Vec<Note> {
     let mut notes = Vec::new();
     let changed = |value: i64| arithmetic.number(value) != arithmetic.datatype.number(value);

@@ -62,7 +62,6 @@ impl Part {
     }
 }
 
-/// What is said of a part that is missing.
 pub(crate) fn note(wanted: Wanted, error: &CallError) -> Note {
     let Row { checks, call } = wanted.row();
     Note::NotChecked(match error {

@@ -92,7 +92,6 @@ impl Baseline {
 pub(crate) struct Ledger(Counted);
 
 impl Ledger {
-    /// Takes the model's counts, if they can be read.
     pub(crate) async fn open(client: &Client, model: &str) -> Result<Self, String> {
         client.counted(model).await.map(Self).map_err(|error| unreadable(&error))
     }
@@ -188,7 +187,6 @@ fn judge(rose: Option<Counted>, expected: CountBounds) -> Accounting {
 }
 
 impl Accounting {
-    /// The violation that a difference is.
     pub(crate) fn violation(&self, at_ns: u64, counts: &Counts) -> Option<Violation> {
         let Self::Differs { rose: seen, expected } = *self else { return None };
         let evidence = Evidence::Counts { requests: counts.requests, expected, seen };
@@ -238,7 +236,6 @@ impl PendingRequests {
         }
     }
 
-    /// The violation that requests left behind are.
     pub(crate) fn violation(&self, at_ns: u64, tally: &Tally) -> Option<Violation> {
         let Self::Left { count } = self else { return None };
         let evidence = Evidence::Pending { sent: tally.total().sent(), seen: *count };

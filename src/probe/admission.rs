@@ -102,7 +102,6 @@ impl Preflight {
     }
 }
 
-/// What the run's steps go out over.
 fn transports(scenario: &Scenario) -> BTreeSet<Transport> {
     scenario.populations.iter().flat_map(|population| transports_of(scenario, population)).collect()
 }

@@ -27,13 +27,11 @@ pub(crate) struct Aside {
     oracle: Oracle,
 }
 
-/// What such sequences have shown.
 #[derive(Debug, Default)]
 pub(crate) struct Trail {
     pub(super) violations: Vec<Violation>,
     /// The latest events.
     entries: VecDeque<Entry>,
-    /// How many were sent.
     pub(super) requests: u64,
 }
 
@@ -47,7 +45,6 @@ impl Aside {
         Self { purpose, worker: scenario.workers(), ids, oracle }
     }
 
-    /// The place of the sequence with this index.
     pub(crate) fn place(&self, context: u32) -> ContextId {
         ContextId { worker: self.worker, context }
     }

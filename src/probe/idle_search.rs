@@ -64,7 +64,6 @@ impl IdleSearch {
     }
 }
 
-/// What came of one sequence.
 #[derive(Clone, Copy, Debug)]
 enum Trial {
     /// It went on after at least this time without a request.
@@ -89,7 +88,6 @@ impl Search {
         Self { low: limit / 2, high: limit * 2 + NARROW, kept: Duration::ZERO, ended: None, trials: 0, rounds: 0 }
     }
 
-    /// The pauses of the next round, if there is one.
     fn pauses(&mut self, count: u32) -> Option<Vec<Duration>> {
         if self.rounds < ROUNDS && self.width() <= NARROW {
             self.rounds = ROUNDS;

@@ -21,7 +21,6 @@ pub(crate) struct Site<'r> {
     pub(crate) liveness: &'r Liveness,
 }
 
-/// What is known of whether the server is there.
 #[derive(Debug, Default)]
 pub(crate) struct Liveness {
     /// Held by whoever looks: one at a time, so that the looks themselves do no harm.
@@ -31,7 +30,6 @@ pub(crate) struct Liveness {
 }
 
 impl Site<'_> {
-    /// A connection of its own.
     pub(super) fn link(&self) -> Result<Link, CallError> {
         Link::to(&self.scenario.target.endpoint, self.access, self.scenario.limits.connect_ms.duration())
     }

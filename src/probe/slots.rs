@@ -89,7 +89,6 @@ impl SlotCheck {
         Self { finding: SlotFinding::NotCheckable { why: why.into() }, requests: 0, took: Duration::ZERO }
     }
 
-    /// The violation that a wrong number of slots is.
     pub(crate) fn violation(&self, at_ns: u64) -> Option<Violation> {
         let (kind, evidence) = match self.finding {
             SlotFinding::Leaked { slots, seen, .. } => (ViolationKind::SlotLeak, Evidence::SlotsLeaked { slots, seen }),
@@ -105,7 +104,6 @@ impl SlotCheck {
 /// What a run left behind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Aftermath<'r> {
-    /// What was counted.
     pub(crate) tally: &'r Tally,
     /// When the last stream had ended.
     pub(crate) elapsed: Duration,

@@ -103,7 +103,6 @@ impl Preflight {
     }
 }
 
-/// The responses that the steps should have.
 fn expected(arithmetic: &Arithmetic, id: CorrelationId, steps: &[Step]) -> Vec<Number> {
     let mut sum = arithmetic.number(0);
     let mut expected = |step: &Step| {
@@ -135,7 +134,6 @@ fn fit(arithmetic: &Arithmetic, id: CorrelationId, answers: &[(Step, Number)]) -
         || sums.iter().zip(&right).all(|(sum, right)| *sum == right.wrapping_add(*right))
 }
 
-/// One try.
 struct Solo<'p> {
     site: Site<'p>,
     id: CorrelationId,
@@ -211,7 +209,6 @@ impl<'p> Solo<'p> {
         self.settled.extend(self.aside.observe(self.trail, self.site.clock.now(), 0, kind).settled);
     }
 
-    /// The executed steps with their answers.
     fn answers(&self) -> Vec<(Step, Number)> {
         self.settled.iter().filter_map(|settled| Some((settled.step, settled.sum?))).collect()
     }

@@ -46,10 +46,8 @@ pub(crate) struct Collector {
     of_all: BTreeMap<ViolationKind, u64>,
 }
 
-/// What was collected.
 #[derive(Default)]
 pub(crate) struct Collected {
-    /// The history that was written so far.
     pub(crate) spool: Option<Spool>,
     pub(crate) scene: Scene,
     /// What was reached on all correlation IDs together.

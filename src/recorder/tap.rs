@@ -35,7 +35,6 @@ const LOOK_AGAIN: Duration = Duration::from_millis(1);
 pub(super) struct Batch {
     /// What happened before these and could not be handed over.
     pub(super) gap: Option<Gap>,
-    /// What happened, in order.
     pub(super) entries: Vec<Entry>,
     /// What of it a correct server would not have done.
     pub(super) violations: Vec<Violation>,
@@ -46,13 +45,11 @@ pub(super) struct Batch {
 /// What is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Gap {
-    /// How many entries.
     pub(super) lost: u64,
     pub(super) since: Nanos,
     pub(super) until: Nanos,
 }
 
-/// Where the taps of a run come from.
 #[derive(Clone)]
 pub(crate) struct Taps {
     correlation_id: Arc<dyn Fn(ContextId) -> CorrelationId + Send + Sync>,
@@ -69,7 +66,6 @@ struct Pending {
     lost_at_end: AtomicU64,
 }
 
-/// The tap of one recorder.
 pub(crate) struct Tap {
     of: Taps,
     batch: Batch,
@@ -100,7 +96,6 @@ impl Taps {
         (Self { correlation_id: Arc::new(correlation_id), sender, pending, limit }, batches)
     }
 
-    /// One more tap.
     pub(crate) fn tap(&self) -> Tap {
         Tap { of: self.clone(), batch: Batch::default() }
     }

@@ -20,7 +20,6 @@ use workload::{
 /// How long a deadline that has passed waits on for what the process itself may have been too slow to read.
 const GRACE: Duration = Duration::from_millis(200);
 
-/// A context and what it sends over.
 pub(super) struct Driver {
     pub(super) context: StreamContext,
     dialer: Dialer,
@@ -303,7 +302,6 @@ impl Driver {
         }
     }
 
-    /// A stream does not end.
     fn not_closed(&mut self, lane: Lane, out: &Out) -> Suspicious {
         self.streams.waited_long(lane);
         if let Some(cut) = self.streams.taken_on_purpose(lane) {

@@ -8,7 +8,6 @@ use workload::{
     plan::{Iteration, Manner, WorkerPlan},
 };
 
-/// The iterations of one worker.
 pub(super) enum Iterations {
     Drawn { plan: Box<WorkerPlan>, manner: Manner },
     Given(VecDeque<Conversation>),

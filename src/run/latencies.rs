@@ -19,7 +19,6 @@ impl Default for Buckets {
 }
 
 impl Buckets {
-    /// Counts a step that took so many µs.
     pub(super) fn record(&self, us: u64) {
         self.0[index(us)].fetch_add(1, Relaxed);
     }

@@ -58,12 +58,10 @@ pub(super) struct ThreadProgress {
     violations: AtomicU64,
     starts_settled: AtomicU64,
     latencies: Buckets,
-    /// How long the thread was held up.
     pub(super) held_up: HeldUp,
 }
 
 impl ThreadProgress {
-    /// Takes note of what an event meant.
     pub(super) fn noticed(&self, at: Nanos, ruling: &Ruling) {
         if let Some(settled) = &ruling.settled {
             let is_answered = settled.outcome != Outcome::Indeterminate;

@@ -51,7 +51,6 @@ pub(super) struct Shared {
     pub(super) gate: Gate,
     pub(super) liveness: Liveness,
     pub(super) phases: Phases,
-    /// What was done to the server.
     pub(super) disturbances: Disturbances,
     pub(super) threads: Vec<ThreadProgress>,
     /// A connection of each worker, for its neighbour.
