@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use self::collector::{Collected, Collector};
 use self::reach::{Here, Reach};
-pub(crate) use self::tap::{Tap, Taps};
+pub(crate) use self::tap::{BATCHES, BYTES, Tap, Taps};
 use oracle::{Oracle, OtherWords, Outcome, Rules, Ruling, Sent, Settled, ViolationKind};
 use workload::{
     claim::Claims,

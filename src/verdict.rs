@@ -114,7 +114,6 @@ impl Judged<'_> {
         }
     }
 
-    /// Why the run cannot be called valid although nothing failed.
     pub(crate) fn doubts(&self) -> Vec<Doubt> {
         let RunResult { interrupted, broken_off, tally, .. } = self.result;
         let total = tally.total();

@@ -81,20 +81,17 @@ fn answers(name: &str, settings: Option<&Settings>, told: &mut Hints, unused: &m
     };
     let (decoupled, iterative) =
         settings.map_or((told.responses.is_some(), false), |settings| (settings.decoupled, settings.iterative));
-    if iterative {
+    let times = || number(Answers::ITERATIONS).unwrap_or(Ok(Answers::USUAL_EXECUTIONS));
+    let configured = match (iterative, decoupled) {
+        (true, true) => Some(Answers::EachOf(times()?)),
+        (true, false) => Some(Answers::LastOf(times()?)),
+        (false, true) => number(Answers::RESPONSES).transpose()?.map(Answers::Several),
+        (false, false) => Some(Answers::One),
+    };
+    if configured.is_some() {
         unused.responses = told.responses.take();
-        let times = number(Answers::ITERATIONS).unwrap_or(Ok(Answers::USUAL_EXECUTIONS))?;
-        return Ok(if decoupled { Answers::EachOf(times) } else { Answers::LastOf(times) });
     }
-    if !decoupled {
-        unused.responses = told.responses.take();
-        return Ok(Answers::One);
-    }
-    if let Some(count) = number(Answers::RESPONSES) {
-        unused.responses = told.responses.take();
-        return count.map(Answers::Several);
-    }
-    Ok(Answers::Several(told.responses.unwrap_or(1)))
+    Ok(configured.unwrap_or(Answers::Several(told.responses.unwrap_or(1))))
 }
 
 /// What is asked of a model that answers otherwise than once has to be such as it can do.

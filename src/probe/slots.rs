@@ -6,7 +6,7 @@ mod open_sequence;
 use std::{num::NonZeroU64, time::Duration};
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use self::attempt::{Attempt, Void};
@@ -37,9 +37,7 @@ pub struct SlotCheck {
     /// How many requests were sent for it, which no other count of the run has.
     pub requests: u64,
     /// How long it took, the wait for sequences to go idle included.
-    #[schemars(with = "u64")]
-    #[serde(rename = "took_us", serialize_with = "micros", deserialize_with = "from_micros")]
-    pub took: Duration,
+    pub took_us: u64,
 }
 
 /// What was found of the slots.
@@ -76,17 +74,9 @@ pub enum SlotFinding {
     },
 }
 
-fn micros<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    time.as_micros().serialize(serializer)
-}
-
-fn from_micros<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    u64::deserialize(deserializer).map(Duration::from_micros)
-}
-
 impl SlotCheck {
     pub(crate) fn not_checkable(why: impl Into<String>) -> Self {
-        Self { finding: SlotFinding::NotCheckable { why: why.into() }, requests: 0, took: Duration::ZERO }
+        Self { finding: SlotFinding::NotCheckable { why: why.into() }, requests: 0, took_us: 0 }
     }
 
     pub(crate) fn violation(&self, at_ns: u64) -> Option<Violation> {
@@ -224,7 +214,8 @@ pub(crate) async fn check(client: &Client, site: Site<'_>, after: Aftermath<'_>,
         // What the attempt left open goes idle.
         tokio::time::sleep(terms.idle_limit + REAPER_LATE).await;
     };
-    SlotCheck { finding, requests: trail.requests, took: began.elapsed() }
+    let took_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+    SlotCheck { finding, requests: trail.requests, took_us }
 }
 
 #[cfg(test)]
@@ -250,9 +241,8 @@ mod tests {
 
     #[test]
     fn a_finding_is_one_violation_or_none() {
-        let kind = |finding| {
-            SlotCheck { finding, requests: 0, took: Duration::ZERO }.violation(1).map(|violation| violation.kind)
-        };
+        let kind =
+            |finding| SlotCheck { finding, requests: 0, took_us: 0 }.violation(1).map(|violation| violation.kind);
         assert_eq!(kind(SlotFinding::AllThere { slots: 4 }), None);
         assert_eq!(kind(SlotFinding::NotCheckable { why: String::new() }), None);
         let seen = Leak::NotHandedOn { waited_ms: 1 };

@@ -21,9 +21,9 @@ use workload::{
 const BATCH_ENTRIES: usize = 512;
 const BATCH_BYTES: usize = 64 * 1024;
 /// How many batches may be under way; at the most entries that a core can make, that is a second or two.
-const BATCHES: usize = 256;
+pub(crate) const BATCHES: usize = 256;
 /// How much memory the batches under way may take.
-const BYTES: usize = 32 << 20;
+pub(crate) const BYTES: usize = 32 << 20;
 /// Violations that could not be handed over yet; more would not be kept either.
 const VIOLATIONS: usize = 1000;
 /// How long the last batch may wait for the collector when the run is over.
@@ -79,13 +79,8 @@ pub(crate) struct Batches {
 }
 
 impl Taps {
-    /// Taps, and where what they hand over arrives.
-    pub(crate) fn new(correlation_id: impl Fn(ContextId) -> CorrelationId + Send + Sync + 'static) -> (Self, Batches) {
-        Self::with_bounds(correlation_id, BATCHES, BYTES)
-    }
-
-    /// The same with other bounds: so many batches, of so many bytes together.
-    fn with_bounds(
+    /// Taps, and where what they hand over arrives: at most so many batches under way, of so many bytes together.
+    pub(crate) fn new(
         correlation_id: impl Fn(ContextId) -> CorrelationId + Send + Sync + 'static,
         batches: usize,
         limit: usize,
@@ -208,7 +203,7 @@ mod tests {
     };
 
     fn taps(batches: usize, bytes: usize) -> (Taps, Batches) {
-        Taps::with_bounds(|_| CorrelationId(1.try_into().expect("not zero")), batches, bytes)
+        Taps::new(|_| CorrelationId(1.try_into().expect("not zero")), batches, bytes)
     }
 
     fn tell(tap: &mut Tap, times: std::ops::Range<u64>) {

@@ -12,7 +12,7 @@ use crate::{
     frame::{Header, HistoryPlan},
     preflight::{Preflight, RunLimits},
     probe::accounting::Baseline,
-    recorder::{Collector, Taps},
+    recorder::{BATCHES, BYTES, Collector, Taps},
 };
 use oracle::{VIOLATIONS_KEPT, Violation, history::Spool};
 use wire::transport::{Access, Client};
@@ -79,7 +79,7 @@ impl Prepared {
         let Shared { setup: Setup { scenario, .. }, preflight, slots_taken, .. } = &*self.shared;
         let ids = Arc::clone(&self.shared);
         let id = move |ContextId { worker, context }| correlation_id(&ids.setup.scenario, worker, context);
-        let (taps, batches) = Taps::new(id);
+        let (taps, batches) = Taps::new(id, BATCHES, BYTES);
         let (sender, seen) = mpsc::channel(VIOLATIONS_KEPT);
         let (explainer, occupancy) = (preflight.explainer(scenario), preflight.occupancy(scenario));
         (taps, Collector::new(batches, explainer, occupancy, Arc::clone(slots_taken), spool, sender), seen)

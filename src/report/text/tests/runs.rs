@@ -52,7 +52,7 @@ fn summary(text: &str, hints: Hints) -> Summary {
         accounting: Accounting::NotCheckable { why: "WHY".to_owned() },
         iterations: 0,
         pending: PendingRequests::None,
-        slots: SlotCheck { finding: SlotFinding::AllThere { slots: 4 }, requests: 9, took: Duration::from_millis(7) },
+        slots: SlotCheck { finding: SlotFinding::AllThere { slots: 4 }, requests: 9, took_us: 7000 },
         idle_limit: IdleSearch::NotAsked,
         elapsed: Duration::from_secs(2),
         cpu_us: 0,
