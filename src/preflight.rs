@@ -3,22 +3,19 @@
 mod computes;
 mod configured;
 mod limits;
-mod note;
 mod parts;
 mod reaching;
-mod shapes;
 
 use std::{cmp::Reverse, collections::BTreeSet, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
 use self::{
-    computes::{arithmetic, check_answers, check_json, value_bits},
+    computes::{arithmetic, check_answers, check_elements, check_json, value_bits},
     configured::{also_with, configured, loaded_in_phases, may_become_oldest, may_differ_in_length},
     limits::idle_limit,
     parts::{is_missing, missing, note},
     reaching::{check_server, no_inference_server},
-    shapes::check_elements,
 };
 use oracle::{Explainer, Occupancy, Rules, Words, diagnosis::ModelFacts};
 use wire::transport::{CallError, Client, Configuration, Declared};
@@ -36,7 +33,10 @@ use workload::{
 };
 
 pub(crate) use self::parts::Wanted;
-pub use self::{limits::RunLimits, note::Note, parts::Part};
+pub use self::{
+    limits::RunLimits,
+    parts::{Note, Part},
+};
 
 /// How many models are named to who asked for one that is not there.
 const MODELS_SHOWN: usize = 5;

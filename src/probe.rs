@@ -4,7 +4,6 @@ pub(crate) mod accounting;
 mod admission;
 pub(crate) mod aside;
 pub(crate) mod idle_search;
-mod line;
 pub(crate) mod site;
 pub(crate) mod slots;
 mod solo;

@@ -1,4 +1,4 @@
-//! What the model computes, and whether its sums can be exact.
+//! What the model computes, whether its sums can be exact, and whether it takes what the scenario sends.
 
 use std::num::NonZeroU16;
 
@@ -10,9 +10,9 @@ use workload::{
     conversation::Transport,
     model::Settings,
     number::{Datatype, Number, Written},
-    scenario::{Network, Population, Scenario},
+    scenario::{Elements, Network, Population, Scenario},
     sequence::{IdForm, Pattern, Trait},
-    tensor::Shape,
+    tensor::{ELEMENTS_MAX, Shape, TensorSpec},
     wording::counted,
 };
 
@@ -159,6 +159,28 @@ fn sequences_together(scenario: &Scenario) -> u32 {
     };
     let is_disturbed = scenario.phases.iter().any(|phase| phase.server.is_some());
     if is_disturbed || scenario.populations.iter().any(is_cut) { 8 } else { 2 }
+}
+
+/// A model whose shape is fixed takes one number of elements, and one whose shape is open not more than are sent.
+pub(super) fn check_elements(name: &str, input: &TensorSpec, shape: &Shape, scenario: &Scenario) -> Result<(), String> {
+    for Elements { min, max } in scenario.populations.iter().filter_map(|population| population.values.elements) {
+        let fixed = shape.elements(NonZeroU16::MIN);
+        if !shape.is_open() && [min, max].into_iter().any(|count| usize::from(count.get()) != fixed) {
+            return Err(format!(
+                "model '{name}' takes {input}, always of {}, and values.elements asks for {min} to {max}: leave it \
+                 out, or take a model with an open dimension (-m)",
+                counted(fixed as u64, "element")
+            ));
+        }
+        if shape.elements(max) > ELEMENTS_MAX {
+            return Err(format!(
+                "model '{name}' takes {input}, of {} elements where the open dimension has the size {max} of \
+                 values.elements: at most {ELEMENTS_MAX} are sent, so set a smaller values.elements.max",
+                shape.elements(max)
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// A type that is in no JSON is sent as bytes alone.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{line::Line, slots::free_ids};
+use super::{aside::Line, slots::free_ids};
 use crate::preflight::{Note, Part, Preflight, Wanted};
 use wire::transport::{Access, Client, Link, Message};
 use workload::{

@@ -8,8 +8,7 @@ use tokio::time::Instant;
 
 use super::{
     Site, SlotCheck, SlotFinding,
-    aside::{Aside, Trail},
-    line::Line,
+    aside::{Aside, Line, Trail},
     slots::free_ids,
 };
 use oracle::{Evidence, Outcome, Purpose, Settled, Violation, ViolationKind, diagnosis::ModelFacts};

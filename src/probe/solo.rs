@@ -2,8 +2,7 @@
 
 use super::{
     accounting::Ledger,
-    aside::{Aside, Trail},
-    line::Line,
+    aside::{Aside, Line, Trail},
     site::{Clock, Liveness, Site},
     slots::free_ids,
 };

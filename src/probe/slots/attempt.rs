@@ -13,8 +13,7 @@ use crate::{
     probe::{
         Accounting, Site,
         accounting::Ledger,
-        aside::{Aside, Trail},
-        line::Line,
+        aside::{Aside, Line, Trail},
     },
     recorder::{Counts, trace},
 };
