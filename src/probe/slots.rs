@@ -198,12 +198,9 @@ pub(crate) async fn check(client: &Client, site: Site<'_>, after: Aftermath<'_>,
     }
     let mut number = 0;
     let finding = loop {
-        let attempt = Attempt::new(number, terms, client, site, trail).await;
-        let Void { why, again } = match attempt {
-            Ok(attempt) => match attempt.run().await {
-                Ok(finding) => break finding,
-                Err(void) => void,
-            },
+        let attempt = async { Attempt::new(number, terms, client, site, trail).await?.run().await };
+        let Void { why, again } = match attempt.await {
+            Ok(finding) => break finding,
             Err(void) => void,
         };
         number += 1;

@@ -101,26 +101,20 @@ impl Worker {
 
 fn drivers(shared: &Shared, worker: u32) -> Result<Vec<Driver>, CallError> {
     let scenario = &shared.setup.scenario;
-    let population = scenario.population_of(worker);
+    let Population { sending, contexts, .. } = scenario.population_of(worker);
     let model = &shared.preflight.model;
     let dialer = shared.dialer(worker, 0);
     let common = dialer.link()?;
     shared.lend_connection(worker, common.clone());
     let driver = |context| {
-        let (dialer, link) = match population.sending.connection {
-            ConnectionOwner::PerContext if context > 0 => {
-                let dialer = shared.dialer(worker, context);
-                let link = dialer.link()?;
-                (dialer, link)
-            }
-            ConnectionOwner::PerContext | ConnectionOwner::PerWorker => (dialer.clone(), common.clone()),
-        };
+        let has_own = context > 0 && sending.connection == ConnectionOwner::PerContext;
+        let dialer = if has_own { shared.dialer(worker, context) } else { dialer.clone() };
+        let link = if has_own { dialer.link()? } else { common.clone() };
         let id = correlation_id(scenario, worker, context).on_the_wire(scenario.id_form(worker));
         let template = RequestTemplate::of(model, id);
-        let sending = &population.sending;
         let context =
             StreamContext::new(ContextId { worker, context }, sending.window, sending.transport(), model.arithmetic);
         Ok(Driver::new(context, dialer, link, template))
     };
-    (0..population.contexts.count()).map(driver).collect()
+    (0..contexts.count()).map(driver).collect()
 }
