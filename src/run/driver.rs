@@ -185,11 +185,8 @@ impl Driver {
             let request = self.context.oldest(lane);
             // Some of what it is answered with may have come.
             let part = request.and_then(|request| self.streams.incoming[lane.index()].as_mut()?.unfinished(request));
-            out.tell(
-                self.context.id,
-                lane,
-                part.map_or(EventKind::GaveUp, |received| EventKind::Received(Box::new(received))),
-            );
+            let what = part.map_or(EventKind::GaveUp, |received| EventKind::Received(Box::new(received)));
+            out.tell(self.context.id, lane, what);
         }
         self.cut(out)
     }
