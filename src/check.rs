@@ -13,7 +13,6 @@ use crate::{
 };
 use oracle::{
     Explainer, LongestWait, Occupancy, VIOLATIONS_KEPT, Violation,
-    diagnosis::ModelFacts,
     history::{Damage, Entry, Item, Reader, Scene},
 };
 use wire::transport::GoAways;
@@ -54,18 +53,10 @@ pub fn check(path: &Path, seen: &mut dyn FnMut(&Violation)) -> Result<Checked, D
         .map_err(|error| unusable(format!("the first line is not that of such a history: {error}")))?;
     let scenario = header.scenario.clone().checked().map_err(|problem| unusable(format!("its scenario: {problem}")))?;
     let mut check = Check {
-        recorder: Recorder::of(&scenario, header.rules.clone(), header.preflight.limits.threshold),
-        explainer: Explainer::new(
-            ModelFacts::of(&header.preflight.model).with_ids(header.scenario.id_forms()),
-            header.preflight.limits.lost_after,
-        ),
+        recorder: Recorder::of(&scenario, header.rules.clone(), header.preflight.limits.threshold, None),
+        explainer: header.preflight.explainer(&scenario),
         batch: Vec::new(),
-        occupancy: Occupancy::new(
-            &scenario,
-            header.preflight.model.most_slots(),
-            header.preflight.model.idle_limit,
-            header.preflight.limits.lawful,
-        ),
+        occupancy: header.preflight.occupancy(&scenario),
         timeline: Timeline::new(scenario),
         violations: Vec::new(),
         of_all: Tally::default(),
@@ -91,7 +82,6 @@ pub fn check(path: &Path, seen: &mut dyn FnMut(&Violation)) -> Result<Checked, D
     Ok(check.conclude(header, damage, damages))
 }
 
-/// A history, being judged.
 struct Check<'c> {
     recorder: Recorder,
     explainer: Explainer,
@@ -209,7 +199,7 @@ impl Check<'_> {
             (self.seen)(&violation);
             violations.push(violation);
         }
-        let gaps = self.timeline.gaps();
+        let gaps = self.timeline.gaps;
         if let Some(footer) = self.footer.as_ref().filter(|footer| gaps > 0 || footer.kept.problem.is_some()) {
             complete(&mut tally, footer);
         }

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    preflight::{Hints, Preflight, rules},
+    preflight::{Hints, Preflight},
     probe::{Accounting, IdleSearch, PendingRequests, SlotCheck},
     recorder::Counts,
     run::{Health, Interrupted, Memory, Origin, PhaseSpan, RunResult, Setup},
@@ -139,7 +139,7 @@ impl Header {
             server: recording.server.clone(),
             hints: *hints,
             preflight: preflight.clone(),
-            rules: rules(scenario, preflight),
+            rules: preflight.rules(scenario),
         }
     }
 }

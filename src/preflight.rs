@@ -3,24 +3,21 @@
 mod computes;
 mod configured;
 mod limits;
-mod note;
 mod parts;
 mod reaching;
-mod rules;
-mod shapes;
 
 use std::{cmp::Reverse, collections::BTreeSet, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
 use self::{
-    computes::{arithmetic, check_answers, check_json, value_bits},
+    computes::{arithmetic, check_answers, check_elements, check_json, value_bits},
     configured::{also_with, configured, loaded_in_phases, may_become_oldest, may_differ_in_length},
     limits::idle_limit,
     parts::{is_missing, missing, note},
     reaching::{check_server, no_inference_server},
-    shapes::check_elements,
 };
+use oracle::{Explainer, Occupancy, Rules, Words, diagnosis::ModelFacts};
 use wire::transport::{CallError, Client, Configuration, Declared};
 use workload::{
     arithmetic::Formula,
@@ -29,16 +26,17 @@ use workload::{
     model::{Model, Settings, Strategy, ToldIds},
     number::Datatype,
     plan::Manner,
-    scenario::{Phase, Population, Reuse, Scenario},
+    scenario::{Phase, Population, Reuse, Scenario, ServerAction},
     sequence::{IdForm, Pattern},
     tensor::{ELEMENTS_MAX, Shape, TensorSpec, elements},
     wording::nearest,
 };
 
-#[cfg(test)]
-pub(crate) use self::parts::every_note as every_part_note;
-pub use self::{limits::RunLimits, note::Note, parts::Part};
-pub(crate) use self::{parts::Wanted, rules::rules};
+pub(crate) use self::parts::Wanted;
+pub use self::{
+    limits::RunLimits,
+    parts::{Note, Part},
+};
 
 /// How many models are named to who asked for one that is not there.
 const MODELS_SHOWN: usize = 5;
@@ -98,6 +96,34 @@ impl Preflight {
             batches: self.model.batches,
             one_step: self.model.arithmetic.answers.are_iterative(),
         }
+    }
+
+    /// What a correct server may do, for what is known of the model.
+    pub(crate) fn rules(&self, scenario: &Scenario) -> Rules {
+        let model = self.model.clone();
+        Rules {
+            words: Words::of_server(model.server.as_deref()),
+            model: model.name,
+            version: model.version,
+            output: model.output.name,
+            shape: model.shape,
+            arithmetic: model.arithmetic,
+            idle_limit: model.idle_limit,
+            straggling: self.limits.lawful,
+            mixes: model.mixes_pipelined.is_some(),
+            restarts: scenario.phases.iter().any(|phase| phase.server == Some(ServerAction::Restart)),
+            controls: model.controls,
+        }
+    }
+
+    /// Who explains the violations of a run.
+    pub(crate) fn explainer(&self, scenario: &Scenario) -> Explainer {
+        Explainer::new(ModelFacts::of(&self.model).with_ids(scenario.id_forms()), self.limits.lost_after)
+    }
+
+    /// Who follows which sequences have the model's slots.
+    pub(crate) fn occupancy(&self, scenario: &Scenario) -> Occupancy {
+        Occupancy::new(scenario, self.model.most_slots(), self.model.idle_limit, self.limits.lawful)
     }
 
     /// Whether the endpoint says whether the server and the model are ready.

@@ -3,17 +3,12 @@
 pub(crate) mod accounting;
 mod admission;
 pub(crate) mod aside;
-pub(crate) mod clock;
 pub(crate) mod idle_search;
-mod line;
-pub(crate) mod liveness;
-mod pending;
 pub(crate) mod site;
 pub(crate) mod slots;
 mod solo;
 
-pub use accounting::Accounting;
+pub use accounting::{Accounting, PendingRequests};
 pub use idle_search::IdleSearch;
-pub use pending::PendingRequests;
 pub(crate) use site::Site;
 pub use slots::{SlotCheck, SlotFinding};

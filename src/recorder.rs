@@ -11,10 +11,10 @@ use hdrhistogram::Histogram;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::collector::{Collected, Collector, Seats};
+pub(crate) use self::collector::{Collected, Collector};
 use self::reach::{Here, Reach};
-pub(crate) use self::tap::{Tap, Taps};
-use oracle::{Oracle, OtherWords, Outcome, Rules, Ruling, Sent, Settled, Violation, ViolationKind};
+pub(crate) use self::tap::{BATCHES, BYTES, Tap, Taps};
+use oracle::{Oracle, OtherWords, Outcome, Rules, Ruling, Sent, Settled, ViolationKind};
 use workload::{
     claim::Claims,
     event::{ContextId, Cut, Event, EventKind, Nanos},
@@ -76,7 +76,6 @@ impl Counts {
         self.sequences_as_designed += other.sequences_as_designed;
     }
 
-    /// How many requests were sent, and answered.
     pub(crate) fn sent(&self) -> Sent {
         Sent { requests: self.requests, answered: self.answered() }
     }
@@ -104,17 +103,7 @@ impl Default for Times {
 }
 
 impl Times {
-    /// These times, in µs.
-    #[cfg(test)]
-    pub(crate) fn of(us: &[u64]) -> Self {
-        let mut times = Self::default();
-        for us in us {
-            times.record(0, us * 1000);
-        }
-        times
-    }
-
-    fn record(&mut self, from: Nanos, to: Nanos) {
+    pub(crate) fn record(&mut self, from: Nanos, to: Nanos) {
         self.0.saturating_record((to.saturating_sub(from) / 1000).max(1));
     }
 
@@ -137,19 +126,25 @@ impl Times {
         self.0.max()
     }
 
-    /// The mean, in µs.
     pub(crate) fn mean_us(&self) -> f64 {
         self.0.mean()
     }
 }
 
-/// The times of a population's sequences.
+/// The times of sequences.
 #[derive(Clone, Debug, Default)]
 pub struct Waits {
     /// From sending a sequence's first step to the response to its last.
     pub sequence: Times,
     /// From sending a START, or from the response before it on its stream where that came later, to its response.
     pub slot: Times,
+}
+
+impl Waits {
+    fn add(&mut self, other: &Self) {
+        self.sequence.add(&other.sequence);
+        self.slot.add(&other.slot);
+    }
 }
 
 /// Everything that is counted.
@@ -159,11 +154,9 @@ pub struct Tally {
     pub patterns: [Counts; Pattern::ALL.len()],
     /// From sending a step to its response.
     pub step: Times,
-    /// From sending a sequence's first step to the response to its last.
-    pub sequence: Times,
-    /// From sending a START, or from the response before it on its stream where that came later, to its response.
-    pub slot_wait: Times,
-    /// The same of each population, where there are several.
+    /// The times of all sequences.
+    pub waits: Waits,
+    /// Those of each population, where there are several.
     pub populations: Vec<Waits>,
     /// How often each kind of violation occurred.
     pub violations: BTreeMap<ViolationKind, u64>,
@@ -186,12 +179,10 @@ impl Tally {
             mine.add(theirs);
         }
         self.step.add(&other.step);
-        self.sequence.add(&other.sequence);
-        self.slot_wait.add(&other.slot_wait);
+        self.waits.add(&other.waits);
         self.populations.resize_with(self.populations.len().max(other.populations.len()), Waits::default);
         for (mine, theirs) in self.populations.iter_mut().zip(&other.populations) {
-            mine.sequence.add(&theirs.sequence);
-            mine.slot.add(&theirs.slot);
+            mine.add(theirs);
         }
         for (&kind, count) in &other.violations {
             *self.violations.entry(kind).or_default() += count;
@@ -203,6 +194,11 @@ impl Tally {
         for (&of, text) in &other.other_words {
             self.other_words.entry(of).or_insert_with(|| text.clone());
         }
+    }
+
+    /// All times that those of a population's sequences belong to.
+    fn waits_of(&mut self, population: usize) -> impl Iterator<Item = &mut Waits> {
+        std::iter::once(&mut self.waits).chain(self.populations.get_mut(population))
     }
 
     /// The counts of all patterns together.
@@ -221,17 +217,6 @@ impl Tally {
     pub fn violation(&mut self, kind: ViolationKind) {
         *self.violations.entry(kind).or_default() += 1;
     }
-}
-
-/// What is told to whoever watches the run, after each event.
-#[derive(Debug, Default)]
-pub(crate) struct Noted {
-    pub(crate) settled: Option<Settled>,
-    /// How many further requests nobody waits for any more.
-    pub(crate) abandoned: usize,
-    pub(crate) violations: Vec<Violation>,
-    /// Whether the stream has to be cut.
-    pub(crate) distrust: bool,
 }
 
 /// The recorder of one runtime thread.
@@ -264,8 +249,9 @@ struct Context {
 }
 
 impl Recorder {
-    /// A recorder for all the contexts of a scenario; a response that takes longer than `threshold` is counted.
-    pub(crate) fn of(scenario: &Scenario, rules: Rules, threshold: Option<Duration>) -> Self {
+    /// A recorder for all the contexts of a scenario; a response that takes longer than `threshold` is counted. What it takes in goes to
+    /// the tap too.
+    pub(crate) fn of(scenario: &Scenario, rules: Rules, threshold: Option<Duration>, tap: Option<Tap>) -> Self {
         let (workers, contexts_per_worker) = (scenario.workers(), scenario.most_contexts());
         let id = |ContextId { worker, context }| (correlation_id(scenario, worker, context), scenario.id_form(worker));
         let oracle = Oracle::new(rules, workers, contexts_per_worker, id);
@@ -275,7 +261,7 @@ impl Recorder {
         };
         let several = if scenario.populations.len() > 1 { scenario.populations.len() } else { 0 };
         Self {
-            tap: None,
+            tap,
             tally: Tally { populations: vec![Waits::default(); several], ..Tally::default() },
             threshold,
             contexts: scenario.populations.iter().enumerate().flat_map(of_population).collect(),
@@ -285,13 +271,7 @@ impl Recorder {
         }
     }
 
-    /// The same, and what it takes in goes to the collector too.
-    pub(crate) fn with_tap(self, tap: Tap) -> Self {
-        Self { tap: Some(tap), ..self }
-    }
-
-    /// Takes an event in.
-    pub(crate) fn record(&mut self, event: Event) -> Noted {
+    pub(crate) fn record(&mut self, event: Event) -> Ruling {
         let event = self.oracle.read(event);
         let (at, context) = (event.at, event.context);
         let here = Here { at, lane: event.lane, idle_limit: self.idle_limit };
@@ -314,11 +294,12 @@ impl Recorder {
         }
         let gave_up = matches!(event.kind, EventKind::GaveUp);
         self.contexts[index].reach.event(&event.kind, here, &mut self.tally.reached);
-        let Ruling { settled, abandoned, violations, distrust, other_words } = self.oracle.observe(event);
-        if let Some(OtherWords { of, text }) = other_words {
+        let mut ruling = self.oracle.observe(event);
+        if let Some(OtherWords { of, text }) = ruling.other_words.take() {
             self.tally.other_words.entry(of).or_insert(text);
         }
-        if let Some(settled) = &settled {
+        let Ruling { settled, abandoned, violations, .. } = &ruling;
+        if let Some(settled) = settled {
             let is_right = settled.judged && violations.is_empty();
             self.contexts[index].reach.settled(settled, is_right, here, &mut self.tally.reached);
             self.settled(at, index, settled);
@@ -326,15 +307,15 @@ impl Recorder {
             self.tally.stuck |= is_lost && self.contexts[index].executed <= Some(settled.step.request);
         }
         if let Some(pattern) = self.contexts[index].pattern {
-            self.tally.patterns[pattern.index()].indeterminate += abandoned as u64;
+            self.tally.patterns[pattern.index()].indeterminate += *abandoned as u64;
         }
-        for violation in &violations {
+        for violation in violations {
             self.tally.violation(violation.kind);
         }
         if let Some(tap) = &mut self.tap {
-            tap.violations(&violations);
+            tap.violations(violations);
         }
-        Noted { settled, abandoned, violations, distrust }
+        ruling
     }
 
     fn settled(&mut self, at: Nanos, index: usize, settled: &Settled) {
@@ -371,18 +352,12 @@ impl Recorder {
         self.tally.slow += u64::from(self.threshold.is_some_and(|limit| took > limit));
         if step.start {
             let since = sent_at.max(begun.previous_answer);
-            self.tally.slot_wait.record(since, at);
-            if let Some(waits) = self.tally.populations.get_mut(begun.population) {
-                waits.slot.record(since, at);
-            }
+            self.tally.waits_of(begun.population).for_each(|waits| waits.slot.record(since, at));
         }
         begun.previous_answer = at;
         if step.is_last() && begun.as_designed {
-            counts.sequences_as_designed += 1;
-            self.tally.sequence.record(begun.first_sent, at);
-            if let Some(waits) = self.tally.populations.get_mut(begun.population) {
-                waits.sequence.record(begun.first_sent, at);
-            }
+            self.tally.patterns[step.pattern.index()].sequences_as_designed += 1;
+            self.tally.waits_of(begun.population).for_each(|waits| waits.sequence.record(begun.first_sent, at));
         }
     }
 

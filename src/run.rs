@@ -12,7 +12,6 @@ mod held_up;
 mod iterations;
 mod latencies;
 mod origin;
-mod out;
 mod phases;
 mod progress;
 mod resources;

@@ -5,7 +5,7 @@ mod claims;
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
-    recorder::{Tally, Times},
+    recorder::{Tally, Times, Waits},
     run::{Interrupted, RunResult},
 };
 use workload::{
@@ -40,19 +40,16 @@ pub(crate) enum Doubt {
     NothingJudged,
     /// Too many answers could not be judged.
     Unjudged {
-        /// Answers that could not be judged.
         unjudged: u64,
         answered: u64,
     },
     /// Too many requests got no answer.
     Unanswered {
-        /// Requests without an answer.
         unanswered: u64,
         requests: u64,
     },
     /// A threshold of which nothing was measured.
     NotMeasured(Measured),
-    /// Claims that were not reached.
     NotReached(Vec<Claim>),
 }
 
@@ -74,7 +71,6 @@ workload::table! {
     }
 }
 
-/// A threshold that was missed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Missed {
     /// Answers took longer than they may.
@@ -89,11 +85,9 @@ pub(crate) struct Reached {
     pub(crate) claim: Claim,
     /// How often it has to be reached; zero where the run does not claim it.
     pub(crate) least: u64,
-    /// How often it was.
     pub(crate) times: u64,
 }
 
-/// A run that is judged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Judged<'r> {
     pub(crate) scenario: &'r Scenario,
@@ -120,7 +114,6 @@ impl Judged<'_> {
         }
     }
 
-    /// Why the run cannot be called valid although nothing failed.
     pub(crate) fn doubts(&self) -> Vec<Doubt> {
         let RunResult { interrupted, broken_off, tally, .. } = self.result;
         let total = tally.total();
@@ -204,8 +197,7 @@ fn thresholds_of<'r>(
     tally: &'r Tally,
 ) -> [(Measured, &'r BTreeMap<Percentile, Millis>, &'r Times); 2] {
     // One that is alone is not told apart.
-    let alone = (&tally.sequence, &tally.slot_wait);
-    let (sequence, slot) = tally.populations.get(index).map_or(alone, |waits| (&waits.sequence, &waits.slot));
+    let Waits { sequence, slot } = tally.populations.get(index).unwrap_or(&tally.waits);
     let limits = &population.thresholds;
     let of = |what| Measured { what, population: population.name.clone() };
     [(of(Timed::Sequences), &limits.sequence_ms, sequence), (of(Timed::SlotWaits), &limits.slot_wait_ms, slot)]

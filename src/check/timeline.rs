@@ -15,7 +15,7 @@ use workload::{
 pub(super) struct Timeline {
     scenario: Scenario,
     contexts: HashMap<ContextId, Context>,
-    gaps: u64,
+    pub(super) gaps: u64,
     /// Until when the last gap was.
     gap_until: Nanos,
 }
@@ -25,7 +25,6 @@ struct Context {
     latest: Nanos,
     /// How many gaps were before the last entry.
     gaps: u64,
-    /// The lanes that were used.
     lanes: u8,
     /// The lanes on which the client gave up, and which it has not cut since.
     given_up: u8,
@@ -44,10 +43,6 @@ impl Timeline {
     pub(super) fn gap(&mut self, until: Nanos) {
         self.gaps += 1;
         self.gap_until = self.gap_until.max(until);
-    }
-
-    pub(super) fn gaps(&self) -> u64 {
-        self.gaps
     }
 
     /// Rejects an entry that no run writes.

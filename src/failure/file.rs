@@ -18,11 +18,9 @@ use workload::{
 /// How long a replay waits for an answer that a correct server gives sooner, at most.
 const LOST_AFTER: Millis = Millis::SECOND;
 
-/// What the file says it is.
 const FORMAT: &str = "sequence-stress-failure";
 /// The version of the form. It rises when a reader of the old form could misread the new one.
 const VERSION: u32 = 1;
-/// Where failure files come from.
 const WRITTEN_BY: &str = "--failure of a run, or of `sequence-stress check`, writes failure files";
 /// A larger file is no failure file: a failure of a million messages has less.
 const LARGEST: u64 = 256 << 20;
@@ -47,7 +45,6 @@ struct Document {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     accused: Option<Accused>,
     conversation: Vec<Written>,
-    /// What a bug report says besides.
     #[serde(default, skip_serializing_if = "Facts::are_none")]
     report: Facts,
     /// As scenario files have it.

@@ -87,7 +87,6 @@ impl Accused {
         Self { value: number(self.value), due, ..self }
     }
 
-    /// The step that a violation is about.
     pub(super) fn of(violation: &Violation) -> Option<Self> {
         let step = violation.place.as_ref()?.step?;
         let due = match &violation.evidence {

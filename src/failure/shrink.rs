@@ -64,7 +64,6 @@ impl Search<'_> {
         self.trials >= self.limit
     }
 
-    /// Takes the conversations over if they still fail.
     fn take_if_it_fails(&mut self, conversations: Vec<Conversation>) -> bool {
         self.take(Failure { conversations, ..self.best.clone() }.renumbered())
     }
@@ -125,13 +124,8 @@ impl Search<'_> {
     /// Takes away, of all conversations at once, all messages but the first, or but the first ones and the last.
     fn drop_middles(&mut self) {
         for kept in [1, 2, 4, 8, 16] {
-            let shortened = self
-                .best
-                .conversations
-                .iter()
-                .filter_map(|conversation| conversation.with_acts(ends(conversation, kept)));
-            let shortened = shortened.collect();
-            if self.take_if_it_fails(shortened) {
+            let shortened = self.best.conversations.iter().filter_map(|its| its.with_acts(ends(its, kept)));
+            if self.take_if_it_fails(shortened.collect()) {
                 return;
             }
         }

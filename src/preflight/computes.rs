@@ -1,4 +1,4 @@
-//! What the model computes, and whether its sums can be exact.
+//! What the model computes, whether its sums can be exact, and whether it takes what the scenario sends.
 
 use std::num::NonZeroU16;
 
@@ -10,9 +10,9 @@ use workload::{
     conversation::Transport,
     model::Settings,
     number::{Datatype, Number, Written},
-    scenario::{Network, Population, Scenario},
+    scenario::{Elements, Network, Population, Scenario},
     sequence::{IdForm, Pattern, Trait},
-    tensor::Shape,
+    tensor::{ELEMENTS_MAX, Shape, TensorSpec},
     wording::counted,
 };
 
@@ -81,20 +81,17 @@ fn answers(name: &str, settings: Option<&Settings>, told: &mut Hints, unused: &m
     };
     let (decoupled, iterative) =
         settings.map_or((told.responses.is_some(), false), |settings| (settings.decoupled, settings.iterative));
-    if iterative {
+    let times = || number(Answers::ITERATIONS).unwrap_or(Ok(Answers::USUAL_EXECUTIONS));
+    let configured = match (iterative, decoupled) {
+        (true, true) => Some(Answers::EachOf(times()?)),
+        (true, false) => Some(Answers::LastOf(times()?)),
+        (false, true) => number(Answers::RESPONSES).transpose()?.map(Answers::Several),
+        (false, false) => Some(Answers::One),
+    };
+    if configured.is_some() {
         unused.responses = told.responses.take();
-        let times = number(Answers::ITERATIONS).unwrap_or(Ok(Answers::USUAL_EXECUTIONS))?;
-        return Ok(if decoupled { Answers::EachOf(times) } else { Answers::LastOf(times) });
     }
-    if !decoupled {
-        unused.responses = told.responses.take();
-        return Ok(Answers::One);
-    }
-    if let Some(count) = number(Answers::RESPONSES) {
-        unused.responses = told.responses.take();
-        return count.map(Answers::Several);
-    }
-    Ok(Answers::Several(told.responses.unwrap_or(1)))
+    Ok(configured.unwrap_or(Answers::Several(told.responses.unwrap_or(1))))
 }
 
 /// What is asked of a model that answers otherwise than once has to be such as it can do.
@@ -164,6 +161,28 @@ fn sequences_together(scenario: &Scenario) -> u32 {
     if is_disturbed || scenario.populations.iter().any(is_cut) { 8 } else { 2 }
 }
 
+/// A model whose shape is fixed takes one number of elements, and one whose shape is open not more than are sent.
+pub(super) fn check_elements(name: &str, input: &TensorSpec, shape: &Shape, scenario: &Scenario) -> Result<(), String> {
+    for Elements { min, max } in scenario.populations.iter().filter_map(|population| population.values.elements) {
+        let fixed = shape.elements(NonZeroU16::MIN);
+        if !shape.is_open() && [min, max].into_iter().any(|count| usize::from(count.get()) != fixed) {
+            return Err(format!(
+                "model '{name}' takes {input}, always of {}, and values.elements asks for {min} to {max}: leave it \
+                 out, or take a model with an open dimension (-m)",
+                counted(fixed as u64, "element")
+            ));
+        }
+        if shape.elements(max) > ELEMENTS_MAX {
+            return Err(format!(
+                "model '{name}' takes {input}, of {} elements where the open dimension has the size {max} of \
+                 values.elements: at most {ELEMENTS_MAX} are sent, so set a smaller values.elements.max",
+                shape.elements(max)
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// A type that is in no JSON is sent as bytes alone.
 pub(super) fn check_json(name: &str, datatype: Datatype, scenario: &Scenario) -> Result<(), String> {
     if datatype.is_in_json() {
@@ -186,7 +205,6 @@ pub(super) fn check_json(name: &str, datatype: Datatype, scenario: &Scenario) ->
     Ok(())
 }
 
-/// What follows from what the model computes.
 fn of_arithmetic(arithmetic: &Arithmetic, scenario: &Scenario) -> Vec<Note> {
     let mut notes = Vec::new();
     let changed = |value: i64| arithmetic.number(value) != arithmetic.datatype.number(value);

@@ -20,11 +20,10 @@ pub(super) fn configured(
     hints: Hints,
     notes: &mut Vec<Note>,
 ) -> Result<Model, String> {
-    let scheduled = match settings {
-        Some(settings) => from_settings(name, settings, hints, notes)?,
-        None => from_hints(hints, notes),
-    };
-    Ok(Model { name: name.to_owned(), ..scheduled })
+    match settings {
+        Some(settings) => from_settings(name, settings, hints, notes),
+        None => Ok(Model { name: name.to_owned(), ..from_hints(hints, notes) }),
+    }
 }
 
 fn from_settings(name: &str, settings: &Settings, hints: Hints, notes: &mut Vec<Note>) -> Result<Model, String> {
@@ -37,6 +36,7 @@ fn from_settings(name: &str, settings: &Settings, hints: Hints, notes: &mut Vec<
     notes.extend(Note::not_used(&hints));
     let execution_ms = settings.parameters.get(EXECUTION_PARAMETER).and_then(|text| text.parse().ok()).unwrap_or(0);
     Ok(Model {
+        name: name.to_owned(),
         strategy: Some(strategy),
         slots: Some(settings.slots),
         idle_limit: Some(settings.idle_limit),

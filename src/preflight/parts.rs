@@ -1,12 +1,14 @@
-//! Which parts of the protocol an endpoint has, and what cannot be checked without the others.
+//! Which parts of the protocol an endpoint has, and what a run says of itself before it begins: what it cannot check without the others,
+//! and what it does otherwise than asked.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Note;
+use super::Hints;
 use wire::transport::CallError;
+use workload::said::said;
 
 /// A part of the protocol, as the preflight found it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -62,7 +64,6 @@ impl Part {
     }
 }
 
-/// What is said of a part that is missing.
 pub(crate) fn note(wanted: Wanted, error: &CallError) -> Note {
     let Row { checks, call } = wanted.row();
     Note::NotChecked(match error {
@@ -70,26 +71,6 @@ pub(crate) fn note(wanted: Wanted, error: &CallError) -> Note {
         CallError::Restricted(why) => format!("{checks}, because {call} is only for some callers (-H): {why}"),
         other => format!("{checks}, because {call} cannot be read: {other}"),
     })
-}
-
-/// Every note that there may be of a part.
-#[cfg(test)]
-pub(crate) fn every_note() -> Vec<Note> {
-    let why = || "WHY".to_owned();
-    let missing = [CallError::Unimplemented, CallError::Restricted(why())];
-    let others = [
-        CallError::Unreachable(why()),
-        CallError::TimedOut(std::time::Duration::from_secs(5)),
-        CallError::NotSecured(why()),
-        CallError::NotThisProtocol("gRPC (WHY)".to_owned()),
-        CallError::Rejected(why()),
-        CallError::TooLarge(4096),
-        CallError::NoEndpoint("HTTP"),
-    ];
-    // Without these the run goes on only where they are missing.
-    let parts = [Wanted::Health, Wanted::Metadata, Wanted::Configuration, Wanted::Statistics];
-    let notes = parts.iter().flat_map(|part| missing.iter().map(|error| note(*part, error)));
-    notes.chain(others.iter().map(|error| note(Wanted::Statistics, error))).collect()
 }
 
 /// Whether a server lives that gives this response, and only does not have, or not for everybody, what it was asked for.
@@ -103,5 +84,47 @@ pub(crate) fn missing<T>(result: Result<T, CallError>) -> Result<Result<T, CallE
         Ok(value) => Ok(Ok(value)),
         Err(error) if is_missing(&error) => Ok(Err(error)),
         Err(error) => Err(error),
+    }
+}
+
+/// What a run will do otherwise than asked, or cannot check, in a sentence.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Note {
+    /// This is not checked, and why.
+    NotChecked(String),
+    /// This hint is not used, because the model's configuration tells it.
+    NotUsed {
+        /// The hint's name, which is that of its flag.
+        hint: String,
+        /// What it says.
+        value: String,
+    },
+    /// Anything else.
+    Other(String),
+}
+
+impl Note {
+    /// One for each of these hints.
+    pub(super) fn not_used(hints: &Hints) -> impl Iterator<Item = Self> {
+        said(hints, &Hints::default()).into_iter().map(|(hint, value)| Self::NotUsed { hint, value })
+    }
+}
+
+impl<S: Into<String>> From<S> for Note {
+    fn from(sentence: S) -> Self {
+        Self::Other(sentence.into())
+    }
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotChecked(what) => write!(f, "not checked: {what}"),
+            Self::NotUsed { hint, value } => {
+                write!(f, "not used: --{hint} {value}: the model's configuration tells it")
+            }
+            Self::Other(sentence) => f.write_str(sentence),
+        }
     }
 }

@@ -49,7 +49,6 @@ async fn why_not(error: &CallError, scenario: &Scenario) -> String {
     }
 }
 
-/// Which protocol and port may have been meant.
 fn other_port(endpoint: &Endpoint) -> String {
     let other = endpoint.clone().speaking(if endpoint.scheme.is_grpc() { Scheme::Http } else { Scheme::Grpc });
     if endpoint.scheme.is_grpc() {

@@ -187,3 +187,22 @@ pub(crate) fn every_message() -> [(&'static str, Vec<String>); 2] {
     let lines = |sentences: Vec<String>| sentences.into_iter().map(|sentence| sentence + "\n").collect();
     [("notes before the run", lines(every_note())), ("why nothing can be tested", lines(every_error()))]
 }
+
+/// Every note that there may be of a part.
+pub(crate) fn every_part_note() -> Vec<Note> {
+    let why = || "WHY".to_owned();
+    let missing = [CallError::Unimplemented, CallError::Restricted(why())];
+    let others = [
+        CallError::Unreachable(why()),
+        CallError::TimedOut(Duration::from_secs(5)),
+        CallError::NotSecured(why()),
+        CallError::NotThisProtocol("gRPC (WHY)".to_owned()),
+        CallError::Rejected(why()),
+        CallError::TooLarge(4096),
+        CallError::NoEndpoint("HTTP"),
+    ];
+    // Without these the run goes on only where they are missing.
+    let parts = [Wanted::Health, Wanted::Metadata, Wanted::Configuration, Wanted::Statistics];
+    let notes = parts.iter().flat_map(|part| missing.iter().map(|error| note(*part, error)));
+    notes.chain(others.iter().map(|error| note(Wanted::Statistics, error))).collect()
+}

@@ -1,4 +1,4 @@
-//! Whether the server's own counts account for every request.
+//! Whether the server's own counts account for every request, and whether requests still wait in it after all were answered.
 
 use std::time::Duration;
 
@@ -6,9 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use crate::recorder::Counts;
+use super::Site;
+use crate::recorder::{Counts, Tally};
 use oracle::{CountBounds, Evidence, Violation, ViolationKind};
-use wire::transport::{CallError, Client};
+use wire::transport::{CallError, Client, pending_requests};
 use workload::{
     answers::Answers,
     model::{Counted, Model},
@@ -46,7 +47,7 @@ pub(crate) struct Baseline(Result<Counted, String>);
 impl Baseline {
     /// Takes the model's counts, and watches for a while whether anybody else uses the model.
     pub(crate) async fn take(client: &Client, model: &str, quiet: Duration) -> Self {
-        Self(match still_counts(client, model, quiet).await {
+        Self(match stood_still(client, model, quiet, Duration::ZERO).await {
             Ok((before, after)) if before == after => Ok(after),
             Ok((before, after)) => Err(format!(
                 "somebody else uses the model: its counts rose by {} before the run",
@@ -91,7 +92,6 @@ impl Baseline {
 pub(crate) struct Ledger(Counted);
 
 impl Ledger {
-    /// Takes the model's counts, if they can be read.
     pub(crate) async fn open(client: &Client, model: &str) -> Result<Self, String> {
         client.counted(model).await.map(Self).map_err(|error| unreadable(&error))
     }
@@ -119,12 +119,6 @@ fn unreadable(error: &CallError) -> String {
     format!("the statistics cannot be read: {error}")
 }
 
-async fn still_counts(client: &Client, model: &str, quiet: Duration) -> Result<(Counted, Counted), CallError> {
-    let first = client.counted(model).await?;
-    tokio::time::sleep(quiet).await;
-    Ok((first, client.counted(model).await?))
-}
-
 /// The counts before and after a time of quiet; where they rise, again until that much time has passed.
 async fn stood_still(
     client: &Client,
@@ -134,7 +128,9 @@ async fn stood_still(
 ) -> Result<(Counted, Counted), CallError> {
     let deadline = Instant::now() + patience;
     loop {
-        let (first, last) = still_counts(client, model, quiet).await?;
+        let first = client.counted(model).await?;
+        tokio::time::sleep(quiet).await;
+        let last = client.counted(model).await?;
         if first == last || Instant::now() >= deadline {
             return Ok((first, last));
         }
@@ -191,11 +187,59 @@ fn judge(rose: Option<Counted>, expected: CountBounds) -> Accounting {
 }
 
 impl Accounting {
-    /// The violation that a difference is.
     pub(crate) fn violation(&self, at_ns: u64, counts: &Counts) -> Option<Violation> {
         let Self::Differs { rose: seen, expected } = *self else { return None };
         let evidence = Evidence::Counts { requests: counts.requests, expected, seen };
         Some(Violation::of_the_run(ViolationKind::Statistics, at_ns, evidence))
+    }
+}
+
+/// What the server's count of pending requests says after the run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", tag = "result")]
+pub enum PendingRequests {
+    /// None is left.
+    None,
+    /// Some are.
+    Left {
+        /// How many.
+        count: u64,
+    },
+    /// It was not looked at, or tells nothing.
+    NotChecked {
+        /// Why.
+        why: String,
+    },
+}
+
+impl PendingRequests {
+    /// Waits until no request is pending, as long as statistics may take to settle. `excuse` is why the count would tell nothing.
+    pub(crate) async fn look(site: Site<'_>, tally: &Tally, excuse: Option<String>) -> Self {
+        let Site { scenario, access, preflight, .. } = site;
+        let Some(metrics) = &scenario.target.metrics else {
+            return Self::NotChecked { why: "the server's metrics are not known (--metrics-url)".to_owned() };
+        };
+        if let Some(why) = excuse {
+            return Self::NotChecked { why };
+        }
+        let (model, limit) = (&scenario.target.model, scenario.limits.connect_ms.duration());
+        // What was cut may still be worked off in the backlog.
+        let straggling = if tally.cut { preflight.limits.lawful } else { Duration::ZERO };
+        let deadline = Instant::now() + scenario.limits.settle_ms.duration().max(straggling);
+        loop {
+            match pending_requests(metrics, access, model, limit).await {
+                Ok(0) => return Self::None,
+                Ok(count) if Instant::now() >= deadline => return Self::Left { count },
+                Ok(_) => tokio::time::sleep(POLL).await,
+                Err(why) => return Self::NotChecked { why },
+            }
+        }
+    }
+
+    pub(crate) fn violation(&self, at_ns: u64, tally: &Tally) -> Option<Violation> {
+        let Self::Left { count } = self else { return None };
+        let evidence = Evidence::Pending { sent: tally.total().sent(), seen: *count };
+        Some(Violation::of_the_run(ViolationKind::PendingLeft, at_ns, evidence))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{line::Line, slots::free_ids};
+use super::{aside::Line, slots::free_ids};
 use crate::preflight::{Note, Part, Preflight, Wanted};
 use wire::transport::{Access, Client, Link, Message};
 use workload::{
@@ -87,7 +87,7 @@ impl Preflight {
         let value = model.arithmetic.number(1);
         let step = Step { request, pattern: Pattern::Valid, start: true, end: true, value, of: 1, special: None };
         line.send(step);
-        line.close();
+        line.outgoing = None;
         let answers = async {
             let mut first = None;
             loop {
@@ -102,7 +102,6 @@ impl Preflight {
     }
 }
 
-/// What the run's steps go out over.
 fn transports(scenario: &Scenario) -> BTreeSet<Transport> {
     scenario.populations.iter().flat_map(|population| transports_of(scenario, population)).collect()
 }

@@ -1,18 +1,22 @@
-//! Sequences that the tool sends besides those of the run, each judged by an oracle that knows no others.
+//! Sequences that the tool sends besides those of the run, each on a stream of its own and judged by an oracle that knows no others.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, time::Duration};
 
-use crate::preflight::{Preflight, rules};
+use tokio::time::timeout;
+
+use crate::preflight::Preflight;
 use oracle::{
     Oracle, Purpose, Ruling, Violation,
     diagnosis::{ModelFacts, explain},
     history::Entry,
 };
+use wire::transport::{CallError, Incoming, Link, Message, Outgoing, RequestTemplate, Stream};
 use workload::{
-    conversation::Lane,
-    event::{ContextId, Event, EventKind, Nanos},
+    conversation::{Lane, Transport},
+    event::{ContextId, Cut, Event, EventKind, Nanos},
+    model::Model,
     scenario::Scenario,
-    sequence::CorrelationId,
+    sequence::{CorrelationId, RequestId, Step, WireId},
 };
 
 /// The most events that are kept to explain violations by.
@@ -27,26 +31,24 @@ pub(crate) struct Aside {
     oracle: Oracle,
 }
 
-/// What such sequences have shown.
 #[derive(Debug, Default)]
 pub(crate) struct Trail {
     pub(super) violations: Vec<Violation>,
     /// The latest events.
     entries: VecDeque<Entry>,
-    /// How many were sent.
     pub(super) requests: u64,
 }
 
 impl Aside {
     /// Judges a sequence for each of these correlation IDs.
     pub(crate) fn new(scenario: &Scenario, preflight: &Preflight, ids: Vec<CorrelationId>, purpose: Purpose) -> Self {
-        let rules = rules(scenario, preflight);
         let (id_form, contexts) = (scenario.correlation_ids.form, u32::try_from(ids.len()).expect("there are few"));
-        let oracle = Oracle::new(rules, 1, contexts, |ContextId { context, .. }| (ids[context as usize], id_form));
+        let oracle = Oracle::new(preflight.rules(scenario), 1, contexts, |ContextId { context, .. }| {
+            (ids[context as usize], id_form)
+        });
         Self { purpose, worker: scenario.workers(), ids, oracle }
     }
 
-    /// The place of the sequence with this index.
     pub(crate) fn place(&self, context: u32) -> ContextId {
         ContextId { worker: self.worker, context }
     }
@@ -82,5 +84,41 @@ impl Trail {
         let entries = Vec::from(self.entries);
         let explained = |violation| Violation { explanations: explain(&violation, &entries, known), ..violation };
         self.violations.into_iter().map(explained).collect()
+    }
+}
+
+/// A stream that carries one sequence.
+pub(super) struct Line {
+    /// None when no further step follows.
+    pub(super) outgoing: Option<Outgoing>,
+    pub(super) incoming: Incoming,
+}
+
+impl Line {
+    /// Opens one over `link`, if that leads to where this transport is spoken.
+    pub(super) fn open(model: &Model, link: &Link, by: Transport, id: WireId) -> Result<Self, CallError> {
+        let Stream { outgoing, incoming } = Stream::open(link, by, RequestTemplate::of(model, id))?;
+        Ok(Self { outgoing: Some(outgoing), incoming })
+    }
+
+    /// Hands over a step. Returns whether there was room for it.
+    pub(super) fn send(&self, step: Step) -> bool {
+        let room = self.outgoing.as_ref().and_then(Outgoing::room_now);
+        room.map(|room| room.send(step)).is_some()
+    }
+
+    /// What comes within `limit` of now, or that nothing has come in answer to `request`.
+    pub(super) async fn answer(&mut self, request: RequestId, limit: Duration) -> EventKind {
+        let Ok(message) = timeout(limit, self.incoming.next()).await else {
+            // Some of what it is answered with may have come.
+            let part = self.incoming.unfinished(request);
+            return part.map_or(EventKind::GaveUp, |received| EventKind::Received(Box::new(received)));
+        };
+        match message {
+            Message::Received(received) => EventKind::Received(Box::new(received)),
+            Message::End => EventKind::Cut(Cut::Ended),
+            Message::Broken(reason) => EventKind::Cut(Cut::Broken(reason)),
+            Message::Lapsed(_) => EventKind::Cut(Cut::Lapsed),
+        }
     }
 }

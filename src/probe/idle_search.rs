@@ -8,8 +8,7 @@ use tokio::time::Instant;
 
 use super::{
     Site, SlotCheck, SlotFinding,
-    aside::{Aside, Trail},
-    line::Line,
+    aside::{Aside, Line, Trail},
     slots::free_ids,
 };
 use oracle::{Evidence, Outcome, Purpose, Settled, Violation, ViolationKind, diagnosis::ModelFacts};
@@ -64,7 +63,6 @@ impl IdleSearch {
     }
 }
 
-/// What came of one sequence.
 #[derive(Clone, Copy, Debug)]
 enum Trial {
     /// It went on after at least this time without a request.
@@ -89,7 +87,6 @@ impl Search {
         Self { low: limit / 2, high: limit * 2 + NARROW, kept: Duration::ZERO, ended: None, trials: 0, rounds: 0 }
     }
 
-    /// The pauses of the next round, if there is one.
     fn pauses(&mut self, count: u32) -> Option<Vec<Duration>> {
         if self.rounds < ROUNDS && self.width() <= NARROW {
             self.rounds = ROUNDS;
@@ -144,33 +141,30 @@ impl Search {
 
 /// Searches; what is seen on the way that a correct server does not do goes to `violations`.
 pub(crate) async fn search(site: Site<'_>, slots: &SlotCheck, violations: &mut Vec<Violation>) -> IdleSearch {
-    let Site { scenario, preflight, .. } = site;
-    if !scenario.slots.idle_limit_search {
+    if !site.scenario.slots.idle_limit_search {
         return IdleSearch::NotAsked;
     }
-    let not_checkable = |why: &str| IdleSearch::NotCheckable { why: why.to_owned() };
+    find(site, slots, violations).await.unwrap_or_else(|why| IdleSearch::NotCheckable { why })
+}
+
+async fn find(site: Site<'_>, slots: &SlotCheck, violations: &mut Vec<Violation>) -> Result<IdleSearch, String> {
+    let Site { scenario, preflight, .. } = site;
     let leaked = if let SlotFinding::Leaked { leaked, .. } = slots.finding { leaked } else { 0 };
     let slots = preflight.model.slots.unwrap_or(1);
     // A sequence that waits for a slot is not idle.
     let free = slots.saturating_sub(leaked);
     if free == 0 {
-        return not_checkable("no slot is left");
+        return Err("no slot is left".to_owned());
     }
-    let Some(limit) = preflight.model.idle_limit else {
-        return not_checkable("the idle limit is not known (--idle-limit)");
-    };
+    let limit = preflight.model.idle_limit.ok_or("the idle limit is not known (--idle-limit)")?;
     if limit > scenario.slots.wait_ms.duration() {
-        return not_checkable("the idle limit is above slots.wait_ms");
+        return Err("the idle limit is above slots.wait_ms".to_owned());
     }
     let at_a_time = AT_A_TIME.min(free);
     // Behind those of the slot check.
-    let Some(ids) = free_ids(scenario, slots, u64::from((ROUNDS + AROUND_ROUNDS) * at_a_time)) else {
-        return not_checkable("the workers have so many correlation IDs that none are left");
-    };
-    let connection = match site.link() {
-        Ok(connection) => connection,
-        Err(error) => return IdleSearch::NotCheckable { why: error.to_string() },
-    };
+    let ids = free_ids(scenario, slots, u64::from((ROUNDS + AROUND_ROUNDS) * at_a_time))
+        .ok_or("the workers have so many correlation IDs that none are left")?;
+    let connection = site.link().map_err(|error| error.to_string())?;
     let mut search = Search::new(limit);
     while let Some(pauses) = search.pauses(at_a_time) {
         let before = search.trials;
@@ -183,10 +177,7 @@ pub(crate) async fn search(site: Site<'_>, slots: &SlotCheck, violations: &mut V
         let mut came = Vec::new();
         for (pause, (trial, seen)) in pauses.into_iter().zip(all) {
             violations.extend(seen);
-            match trial {
-                Ok(trial) => came.push((pause, trial)),
-                Err(why) => return IdleSearch::NotCheckable { why },
-            }
+            came.push((pause, trial?));
         }
         search.learn(&came);
     }
@@ -197,7 +188,7 @@ pub(crate) async fn search(site: Site<'_>, slots: &SlotCheck, violations: &mut V
         let evidence = Evidence::NoneReaped { sequences: trials, pause_ms: ms(kept), limit_ms: ms(limit) };
         violations.push(Violation::of_the_run(ViolationKind::MissingReap, site.clock.now(), evidence));
     }
-    IdleSearch::Found { configured_us: us(limit), kept_us: us(kept), ended_us: ended.map(us), trials }
+    Ok(IdleSearch::Found { configured_us: us(limit), kept_us: us(kept), ended_us: ended.map(us), trials })
 }
 
 /// A sequence of two steps with a pause between them: what came of it, and what a correct server does not do.

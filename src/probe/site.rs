@@ -1,9 +1,15 @@
 //! Where the tool's own sequences go.
 
-use super::{clock::Clock, liveness::Liveness};
+use std::{sync::OnceLock, time::Duration};
+
+use tokio::{sync::Mutex, time::Instant};
+
 use crate::preflight::Preflight;
-use wire::transport::{Access, CallError, Link};
-use workload::scenario::Scenario;
+use wire::transport::{Access, CallError, Client, Link};
+use workload::{event::Nanos, scenario::Scenario};
+
+/// The server may be restarting when a stream breaks: it is asked twice whether it is there.
+const SECOND_LOOK: Duration = Duration::from_millis(500);
 
 /// A server and a model as a run knows them.
 #[derive(Clone, Copy, Debug)]
@@ -15,14 +21,73 @@ pub(crate) struct Site<'r> {
     pub(crate) liveness: &'r Liveness,
 }
 
+#[derive(Debug, Default)]
+pub(crate) struct Liveness {
+    /// Held by whoever looks: one at a time, so that the looks themselves do no harm.
+    look: Mutex<()>,
+    /// When and why the server was found to be gone.
+    pub(crate) gone: OnceLock<(Nanos, String)>,
+}
+
 impl Site<'_> {
-    /// A connection of its own.
     pub(super) fn link(&self) -> Result<Link, CallError> {
         Link::to(&self.scenario.target.endpoint, self.access, self.scenario.limits.connect_ms.duration())
     }
 
-    /// Whether the server still answers after a stream broke for `reason`.
+    /// Whether the server still answers after a stream broke for `reason`. Once it is gone it stays so.
     pub(crate) async fn server_is_there(&self, reason: &str) -> bool {
-        self.liveness.is_there(self.scenario, self.access, self.clock, reason).await
+        let Liveness { look, gone } = self.liveness;
+        let _look = look.lock().await;
+        // Where this machine has no connection left nobody can tell.
+        if gone.get().is_some() || self.access.shortage().is_some() {
+            return false;
+        }
+        for pause in [Duration::ZERO, SECOND_LOOK] {
+            tokio::time::sleep(pause).await;
+            if self.server_answers().await {
+                return true;
+            }
+        }
+        if self.access.shortage().is_none() {
+            _ = gone.set((self.clock.now(), reason.to_owned()));
+        }
+        false
+    }
+
+    async fn server_answers(&self) -> bool {
+        let Scenario { target, limits, .. } = self.scenario;
+        let Ok(client) = Client::new(target.endpoint.for_calls(), self.access, limits.connect_ms.duration()) else {
+            return false;
+        };
+        matches!(
+            client.server_live().await,
+            Ok(true) | Err(CallError::Unimplemented | CallError::Rejected(_) | CallError::Restricted(_))
+        )
+    }
+}
+
+/// Counts from when the first request could go out; until then it stands at zero.
+#[derive(Debug, Default)]
+pub(crate) struct Clock(OnceLock<Instant>);
+
+impl Clock {
+    pub(super) fn started() -> Self {
+        Self(Instant::now().into())
+    }
+
+    pub(crate) fn start(&self) {
+        self.0.get_or_init(Instant::now);
+    }
+
+    pub(crate) fn has_started(&self) -> bool {
+        self.0.get().is_some()
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.0.get().map_or(Duration::ZERO, Instant::elapsed)
+    }
+
+    pub(crate) fn now(&self) -> Nanos {
+        u64::try_from(self.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 }

@@ -6,7 +6,7 @@ mod open_sequence;
 use std::{num::NonZeroU64, time::Duration};
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use self::attempt::{Attempt, Void};
@@ -37,9 +37,7 @@ pub struct SlotCheck {
     /// How many requests were sent for it, which no other count of the run has.
     pub requests: u64,
     /// How long it took, the wait for sequences to go idle included.
-    #[schemars(with = "u64")]
-    #[serde(rename = "took_us", serialize_with = "micros", deserialize_with = "from_micros")]
-    pub took: Duration,
+    pub took_us: u64,
 }
 
 /// What was found of the slots.
@@ -76,20 +74,11 @@ pub enum SlotFinding {
     },
 }
 
-fn micros<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    time.as_micros().serialize(serializer)
-}
-
-fn from_micros<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    u64::deserialize(deserializer).map(Duration::from_micros)
-}
-
 impl SlotCheck {
     pub(crate) fn not_checkable(why: impl Into<String>) -> Self {
-        Self { finding: SlotFinding::NotCheckable { why: why.into() }, requests: 0, took: Duration::ZERO }
+        Self { finding: SlotFinding::NotCheckable { why: why.into() }, requests: 0, took_us: 0 }
     }
 
-    /// The violation that a wrong number of slots is.
     pub(crate) fn violation(&self, at_ns: u64) -> Option<Violation> {
         let (kind, evidence) = match self.finding {
             SlotFinding::Leaked { slots, seen, .. } => (ViolationKind::SlotLeak, Evidence::SlotsLeaked { slots, seen }),
@@ -105,7 +94,6 @@ impl SlotCheck {
 /// What a run left behind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Aftermath<'r> {
-    /// What was counted.
     pub(crate) tally: &'r Tally,
     /// When the last stream had ended.
     pub(crate) elapsed: Duration,
@@ -210,12 +198,9 @@ pub(crate) async fn check(client: &Client, site: Site<'_>, after: Aftermath<'_>,
     }
     let mut number = 0;
     let finding = loop {
-        let attempt = Attempt::new(number, terms, client, site, trail).await;
-        let Void { why, again } = match attempt {
-            Ok(attempt) => match attempt.run().await {
-                Ok(finding) => break finding,
-                Err(void) => void,
-            },
+        let attempt = async { Attempt::new(number, terms, client, site, trail).await?.run().await };
+        let Void { why, again } = match attempt.await {
+            Ok(finding) => break finding,
             Err(void) => void,
         };
         number += 1;
@@ -226,7 +211,8 @@ pub(crate) async fn check(client: &Client, site: Site<'_>, after: Aftermath<'_>,
         // What the attempt left open goes idle.
         tokio::time::sleep(terms.idle_limit + REAPER_LATE).await;
     };
-    SlotCheck { finding, requests: trail.requests, took: began.elapsed() }
+    let took_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+    SlotCheck { finding, requests: trail.requests, took_us }
 }
 
 #[cfg(test)]
@@ -252,9 +238,8 @@ mod tests {
 
     #[test]
     fn a_finding_is_one_violation_or_none() {
-        let kind = |finding| {
-            SlotCheck { finding, requests: 0, took: Duration::ZERO }.violation(1).map(|violation| violation.kind)
-        };
+        let kind =
+            |finding| SlotCheck { finding, requests: 0, took_us: 0 }.violation(1).map(|violation| violation.kind);
         assert_eq!(kind(SlotFinding::AllThere { slots: 4 }), None);
         assert_eq!(kind(SlotFinding::NotCheckable { why: String::new() }), None);
         let seen = Leak::NotHandedOn { waited_ms: 1 };

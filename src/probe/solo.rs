@@ -1,12 +1,9 @@
 //! One sequence before the run: whether the model computes what the oracle will take it to compute.
 
 use super::{
-    Site,
     accounting::Ledger,
-    aside::{Aside, Trail},
-    clock::Clock,
-    line::Line,
-    liveness::Liveness,
+    aside::{Aside, Line, Trail},
+    site::{Clock, Liveness, Site},
     slots::free_ids,
 };
 use crate::preflight::Preflight;
@@ -105,7 +102,6 @@ impl Preflight {
     }
 }
 
-/// The responses that the steps should have.
 fn expected(arithmetic: &Arithmetic, id: CorrelationId, steps: &[Step]) -> Vec<Number> {
     let mut sum = arithmetic.number(0);
     let mut expected = |step: &Step| {
@@ -137,7 +133,6 @@ fn fit(arithmetic: &Arithmetic, id: CorrelationId, answers: &[(Step, Number)]) -
         || sums.iter().zip(&right).all(|(sum, right)| *sum == right.wrapping_add(*right))
 }
 
-/// One try.
 struct Solo<'p> {
     site: Site<'p>,
     id: CorrelationId,
@@ -172,7 +167,7 @@ impl<'p> Solo<'p> {
                 return Ok(());
             }
         }
-        line.close();
+        line.outgoing = None;
         self.observe(EventKind::HalfClosed);
         let last = preflight.solo_step(self.first, preflight.solo_steps() - 1);
         match line.answer(last.request, preflight.limits.silence).await {
@@ -213,7 +208,6 @@ impl<'p> Solo<'p> {
         self.settled.extend(self.aside.observe(self.trail, self.site.clock.now(), 0, kind).settled);
     }
 
-    /// The executed steps with their answers.
     fn answers(&self) -> Vec<(Step, Number)> {
         self.settled.iter().filter_map(|settled| Some((settled.step, settled.sum?))).collect()
     }

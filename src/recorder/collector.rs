@@ -31,14 +31,14 @@ const LOOK_IN_SIMULATION: Duration = Duration::from_millis(20);
 
 /// What collects, until all taps are gone.
 pub(crate) struct Collector {
-    pub(crate) batches: Batches,
-    pub(crate) explainer: Explainer,
-    pub(crate) occupancy: Occupancy,
-    /// Who wants to know how many slots are taken.
-    pub(crate) seats: Arc<Seats>,
-    pub(crate) spool: Option<Spool>,
+    batches: Batches,
+    explainer: Explainer,
+    occupancy: Occupancy,
+    /// How many sequences certainly have a slot, for whoever looks while the run goes on.
+    slots_taken: Arc<AtomicU64>,
+    spool: Option<Spool>,
     /// Where violations go. When it is full enough are kept already; all are counted.
-    pub(crate) seen: mpsc::Sender<Violation>,
+    seen: mpsc::Sender<Violation>,
     began: Instant,
     /// The latest that was taken in.
     latest: Nanos,
@@ -46,24 +46,8 @@ pub(crate) struct Collector {
     of_all: BTreeMap<ViolationKind, u64>,
 }
 
-/// How many sequences certainly have a slot, for whoever looks while the run goes on.
-#[derive(Debug, Default)]
-pub(crate) struct Seats(AtomicU64);
-
-impl Seats {
-    fn tell(&self, taken: usize) {
-        self.0.store(taken as u64, Relaxed);
-    }
-
-    pub(crate) fn taken(&self) -> u64 {
-        self.0.load(Relaxed)
-    }
-}
-
-/// What was collected.
 #[derive(Default)]
 pub(crate) struct Collected {
-    /// The history that was written so far.
     pub(crate) spool: Option<Spool>,
     pub(crate) scene: Scene,
     /// What was reached on all correlation IDs together.
@@ -80,7 +64,8 @@ impl Collector {
     pub(crate) fn new(
         batches: Batches,
         explainer: Explainer,
-        (occupancy, seats): (Occupancy, Arc<Seats>),
+        occupancy: Occupancy,
+        slots_taken: Arc<AtomicU64>,
         spool: Option<Spool>,
         seen: mpsc::Sender<Violation>,
     ) -> Self {
@@ -88,7 +73,7 @@ impl Collector {
             batches,
             explainer,
             occupancy,
-            seats,
+            slots_taken,
             spool,
             seen,
             began: Instant::now(),
@@ -179,7 +164,7 @@ impl Collector {
             self.latest = self.latest.max(entry.at);
             self.occupancy.take(entry);
         }
-        self.seats.tell(self.occupancy.taken());
+        self.slots_taken.store(self.occupancy.taken() as u64, Relaxed);
         self.explainer.take(entries, bytes);
         self.accuse(violations);
     }

@@ -31,7 +31,6 @@ pub(super) struct Reach {
     is_cut: bool,
 }
 
-/// Where and when something happens.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Here {
     pub(super) at: Nanos,
@@ -64,7 +63,6 @@ struct Answered {
     at: Nanos,
 }
 
-/// In what way a step was sent.
 #[expect(clippy::struct_excessive_bools, reason = "each is one thing that a step may show")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Special {

@@ -21,9 +21,9 @@ use workload::{
 const BATCH_ENTRIES: usize = 512;
 const BATCH_BYTES: usize = 64 * 1024;
 /// How many batches may be under way; at the most entries that a core can make, that is a second or two.
-const BATCHES: usize = 256;
+pub(crate) const BATCHES: usize = 256;
 /// How much memory the batches under way may take.
-const BYTES: usize = 32 << 20;
+pub(crate) const BYTES: usize = 32 << 20;
 /// Violations that could not be handed over yet; more would not be kept either.
 const VIOLATIONS: usize = 1000;
 /// How long the last batch may wait for the collector when the run is over.
@@ -35,7 +35,6 @@ const LOOK_AGAIN: Duration = Duration::from_millis(1);
 pub(super) struct Batch {
     /// What happened before these and could not be handed over.
     pub(super) gap: Option<Gap>,
-    /// What happened, in order.
     pub(super) entries: Vec<Entry>,
     /// What of it a correct server would not have done.
     pub(super) violations: Vec<Violation>,
@@ -46,13 +45,11 @@ pub(super) struct Batch {
 /// What is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Gap {
-    /// How many entries.
     pub(super) lost: u64,
     pub(super) since: Nanos,
     pub(super) until: Nanos,
 }
 
-/// Where the taps of a run come from.
 #[derive(Clone)]
 pub(crate) struct Taps {
     correlation_id: Arc<dyn Fn(ContextId) -> CorrelationId + Send + Sync>,
@@ -69,7 +66,6 @@ struct Pending {
     lost_at_end: AtomicU64,
 }
 
-/// The tap of one recorder.
 pub(crate) struct Tap {
     of: Taps,
     batch: Batch,
@@ -83,13 +79,8 @@ pub(crate) struct Batches {
 }
 
 impl Taps {
-    /// Taps, and where what they hand over arrives.
-    pub(crate) fn new(correlation_id: impl Fn(ContextId) -> CorrelationId + Send + Sync + 'static) -> (Self, Batches) {
-        Self::with_bounds(correlation_id, BATCHES, BYTES)
-    }
-
-    /// The same with other bounds: so many batches, of so many bytes together.
-    fn with_bounds(
+    /// Taps, and where what they hand over arrives: at most so many batches under way, of so many bytes together.
+    pub(crate) fn new(
         correlation_id: impl Fn(ContextId) -> CorrelationId + Send + Sync + 'static,
         batches: usize,
         limit: usize,
@@ -100,7 +91,6 @@ impl Taps {
         (Self { correlation_id: Arc::new(correlation_id), sender, pending, limit }, batches)
     }
 
-    /// One more tap.
     pub(crate) fn tap(&self) -> Tap {
         Tap { of: self.clone(), batch: Batch::default() }
     }
@@ -213,7 +203,7 @@ mod tests {
     };
 
     fn taps(batches: usize, bytes: usize) -> (Taps, Batches) {
-        Taps::with_bounds(|_| CorrelationId(1.try_into().expect("not zero")), batches, bytes)
+        Taps::new(|_| CorrelationId(1.try_into().expect("not zero")), batches, bytes)
     }
 
     fn tell(tap: &mut Tap, times: std::ops::Range<u64>) {

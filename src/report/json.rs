@@ -315,8 +315,8 @@ impl<'s> Document<'s> {
             violations: result.violations.iter().map(|violation| Replayable::new(violation, replay)).collect(),
             latency_us: Latencies {
                 step: (&tally.step).into(),
-                sequence: (&tally.sequence).into(),
-                slot_wait: (&tally.slot_wait).into(),
+                sequence: (&tally.waits.sequence).into(),
+                slot_wait: (&tally.waits.slot).into(),
                 populations: scenario.populations.iter().zip(&tally.populations).map(waits).collect(),
             },
             requests_per_second: summary.requests_per_second(),

@@ -40,7 +40,7 @@ impl Prepared {
         if shared.disturbances.any() {
             let why = "the model was loaded anew, or the server restarted, and the counts with it".to_owned();
             result.accounting = Accounting::NotCheckable { why };
-        } else if let Some(baseline) = baseline.as_ref().filter(|_| shared.liveness.gone().is_none()) {
+        } else if let Some(baseline) = baseline.as_ref().filter(|_| shared.liveness.gone.get().is_none()) {
             let (model, limits) = (&shared.preflight.model, &shared.setup.scenario.limits);
             let compared =
                 baseline.compare(client, model, &counts, limits.settle_ms.duration(), limits.quiet_ms.duration());
@@ -61,7 +61,7 @@ impl Prepared {
         }
         self.look_at_what_is_left(&mut result, observer, interrupts).await;
         result.go_aways = shared.access.gone_away();
-        let put_back = if shared.liveness.gone().is_none() { self.hands.put_back().await } else { Ok(()) };
+        let put_back = if shared.liveness.gone.get().is_none() { self.hands.put_back().await } else { Ok(()) };
         // A server may die of what it was left with when the last stream closed, or of being put back.
         if result.broken_off.is_none() {
             let why = put_back.as_ref().err().map_or("it did not answer after the run", String::as_str);
@@ -73,7 +73,8 @@ impl Prepared {
         }
         // One that is gone because nobody started it again did nothing wrong.
         let failed = shared.disturbances.failed();
-        if let Some((at, reason)) = shared.liveness.gone().filter(|(at, _)| failed.is_none_or(|began| *at < began)) {
+        if let Some((at, reason)) = shared.liveness.gone.get().filter(|(at, _)| failed.is_none_or(|began| *at < began))
+        {
             result.accounting = Accounting::NotCheckable { why: "the server died".to_owned() };
             result.add(server_died(&shared.setup.scenario, *at, reason, &result.tally)?, observer);
         }
@@ -110,9 +111,10 @@ impl Prepared {
             let site = shared.site(&shared.preflight);
             let (early, others) = (ended_early(result), others_may_use_the_model(shared, result));
             let pending = PendingRequests::look(site, &result.tally, early.clone().or(others.clone())).await;
+            let no_slots =
+                |why: String| (SlotCheck::not_checkable(&why), IdleSearch::not_checkable(site.scenario, why));
             if let Some(why) = early.or_else(|| stopped(shared, result)).or(others) {
-                let idle_limit = IdleSearch::not_checkable(site.scenario, &why);
-                return (pending, SlotCheck::not_checkable(why), idle_limit);
+                return (pending, no_slots(why));
             }
             // A model that was loaded anew may have other slots.
             let asked = if shared.disturbances.any() {
@@ -122,17 +124,14 @@ impl Prepared {
             };
             let preflight = match asked {
                 Ok(preflight) => preflight,
-                Err(why) => {
-                    let idle_limit = IdleSearch::not_checkable(site.scenario, &why);
-                    return (pending, SlotCheck::not_checkable(why), idle_limit);
-                }
+                Err(why) => return (pending, no_slots(why)),
             };
             let site = shared.site(&preflight);
             let RunResult { tally, elapsed, .. } = &*result;
             let after = Aftermath { tally, elapsed: *elapsed, is_given: shared.setup.given.is_some() };
             let slots = slots::check(client, site, after, &mut trail).await;
             let idle_limit = idle_search::search(site, &slots, &mut of_the_search).await;
-            (pending, slots, idle_limit)
+            (pending, (slots, idle_limit))
         };
         let looked = tokio::select! {
             looked = looked => Some(looked),
@@ -141,7 +140,7 @@ impl Prepared {
         let mut seen = trail.explained(&ModelFacts::of(&shared.preflight.model));
         seen.append(&mut of_the_search);
         match looked {
-            Some((pending, slots, idle_limit)) => {
+            Some((pending, (slots, idle_limit))) => {
                 seen.extend(pending.violation(shared.clock.now(), &result.tally));
                 seen.extend(slots.violation(shared.clock.now()));
                 (result.pending, result.slots, result.idle_limit) = (pending, slots, idle_limit);
@@ -164,7 +163,7 @@ fn ended_early(result: &RunResult) -> Option<String> {
 
 /// Why no slot of the server can be looked at, or need be.
 fn stopped(shared: &Shared, result: &RunResult) -> Option<String> {
-    let why = if shared.liveness.gone().is_some() {
+    let why = if shared.liveness.gone.get().is_some() {
         "the server died"
     } else if result.tally.violations.contains_key(&ViolationKind::Hang) {
         "the server answered nobody any more"

@@ -12,9 +12,9 @@ use crate::{
     frame::{Header, HistoryPlan},
     preflight::{Preflight, RunLimits},
     probe::accounting::Baseline,
-    recorder::{Collector, Taps},
+    recorder::{BATCHES, BYTES, Collector, Taps},
 };
-use oracle::{Explainer, Occupancy, VIOLATIONS_KEPT, Violation, diagnosis::ModelFacts, history::Spool};
+use oracle::{VIOLATIONS_KEPT, Violation, history::Spool};
 use wire::transport::{Access, Client};
 use workload::{event::ContextId, plan::correlation_id, scenario::Scenario};
 
@@ -76,19 +76,13 @@ impl Prepared {
 
     /// What collects what the taps hand over, and the end at which violations arrive.
     pub(super) fn collector(&self, spool: Option<Spool>) -> (Taps, Collector, mpsc::Receiver<Violation>) {
-        let preflight = &self.shared.preflight;
+        let Shared { setup: Setup { scenario, .. }, preflight, slots_taken, .. } = &*self.shared;
         let ids = Arc::clone(&self.shared);
         let id = move |ContextId { worker, context }| correlation_id(&ids.setup.scenario, worker, context);
-        let (taps, batches) = Taps::new(id);
+        let (taps, batches) = Taps::new(id, BATCHES, BYTES);
         let (sender, seen) = mpsc::channel(VIOLATIONS_KEPT);
-        let explainer = Explainer::new(
-            ModelFacts::of(&preflight.model).with_ids(self.shared.setup.scenario.id_forms()),
-            preflight.limits.lost_after,
-        );
-        let model = &preflight.model;
-        let occupancy =
-            Occupancy::new(&self.shared.setup.scenario, model.most_slots(), model.idle_limit, preflight.limits.lawful);
-        (taps, Collector::new(batches, explainer, (occupancy, Arc::clone(&self.shared.seats)), spool, sender), seen)
+        let (explainer, occupancy) = (preflight.explainer(scenario), preflight.occupancy(scenario));
+        (taps, Collector::new(batches, explainer, occupancy, Arc::clone(slots_taken), spool, sender), seen)
     }
 }
 

@@ -29,7 +29,6 @@ pub(super) struct StreamContext {
     in_flight: [VecDeque<(RequestId, Nanos)>; Lane::MAX as usize],
 }
 
-/// What a context does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Open(Lane, Connection, Transport),
@@ -42,7 +41,6 @@ pub(super) enum Next {
     StopReading(u64),
     /// Nothing until an answer comes, or this time.
     Wait(Option<Nanos>),
-    /// The conversation is over.
     Done,
 }
 

@@ -74,7 +74,6 @@ async fn run_command(command: Arc<str>) -> Result<(), String> {
 pub(super) struct Disturbances {
     /// Twice the number of those that are over, and one where one is under way.
     count: AtomicU64,
-    /// When the last one was over.
     over_at: AtomicU64,
     /// When one began that failed, so that it never is.
     failed: OnceLock<Nanos>,

@@ -9,7 +9,7 @@ use tokio::time::{Instant, Sleep};
 use self::streams::{Streams, Way, next_message};
 use super::{
     context::{Next, StreamContext},
-    out::Out,
+    shared::Out,
 };
 use wire::transport::{Dialer, Link, Message, Outgoing, RequestTemplate, Stream};
 use workload::{
@@ -20,7 +20,6 @@ use workload::{
 /// How long a deadline that has passed waits on for what the process itself may have been too slow to read.
 const GRACE: Duration = Duration::from_millis(200);
 
-/// A context and what it sends over.
 pub(super) struct Driver {
     pub(super) context: StreamContext,
     dialer: Dialer,
@@ -186,11 +185,8 @@ impl Driver {
             let request = self.context.oldest(lane);
             // Some of what it is answered with may have come.
             let part = request.and_then(|request| self.streams.incoming[lane.index()].as_mut()?.unfinished(request));
-            out.tell(
-                self.context.id,
-                lane,
-                part.map_or(EventKind::GaveUp, |received| EventKind::Received(Box::new(received))),
-            );
+            let what = part.map_or(EventKind::GaveUp, |received| EventKind::Received(Box::new(received)));
+            out.tell(self.context.id, lane, what);
         }
         self.cut(out)
     }
@@ -303,7 +299,6 @@ impl Driver {
         }
     }
 
-    /// A stream does not end.
     fn not_closed(&mut self, lane: Lane, out: &Out) -> Suspicious {
         self.streams.waited_long(lane);
         if let Some(cut) = self.streams.taken_on_purpose(lane) {

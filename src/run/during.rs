@@ -27,7 +27,6 @@ use wire::transport::GoAways;
 /// How long the collector may take to come to its end when the run is over.
 const COLLECTING: Duration = Duration::from_secs(60);
 
-/// What the workers have shown.
 pub(super) struct Driven {
     pub(super) result: RunResult,
     /// A START that waited although a slot was free, unless another client had it.

@@ -7,14 +7,16 @@ use tokio::sync::{Barrier, Notify, watch};
 /// What the threads of a run wait for: each other at its beginning and at its end, and the word to stop.
 #[derive(Debug)]
 pub(super) struct Gate {
-    start: Barrier,
+    /// Passed when every thread is there.
+    pub(super) start: Barrier,
     /// Closed until the first request may go out.
     open: watch::Sender<bool>,
     stopping: AtomicBool,
     /// Wakes those that sleep when the run is stopping.
     stopped: Notify,
-    /// Closed when no thread works any more: until then each keeps its connections, some of which others use.
-    at_work: watch::Sender<()>,
+    /// Each thread that works subscribes to it. Closed when none does any more: until then each keeps its connections, some of which
+    /// others use.
+    pub(super) at_work: watch::Sender<()>,
 }
 
 impl Gate {
@@ -28,10 +30,6 @@ impl Gate {
         }
     }
 
-    pub(super) async fn all_are_here(&self) {
-        self.start.wait().await;
-    }
-
     /// Lets go those that wait for the beginning.
     pub(super) fn open(&self) {
         self.open.send_replace(true);
@@ -40,16 +38,6 @@ impl Gate {
     pub(super) async fn opened(&self) {
         // It is not dropped before this future.
         let _ = self.open.subscribe().wait_for(|open| *open).await;
-    }
-
-    /// Says that a thread is at work, for as long as what it gets is kept.
-    pub(super) fn works(&self) -> watch::Receiver<()> {
-        self.at_work.subscribe()
-    }
-
-    /// Waits until no thread is at work.
-    pub(super) async fn all_are_done(&self) {
-        self.at_work.closed().await;
     }
 
     /// Starts no more iterations.

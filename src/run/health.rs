@@ -84,7 +84,6 @@ pub(super) struct Look {
     is_disturbed: bool,
     /// How much the run had done to the server by then.
     disturbances: u64,
-    /// Whether readiness was asked for.
     asked: bool,
     server: Option<bool>,
     model: Option<bool>,

@@ -2,12 +2,12 @@
 
 use std::{collections::VecDeque, time::Duration};
 
+use super::{Setup, shared::Shared};
 use workload::{
     conversation::{Act, Conversation},
     plan::{Iteration, Manner, WorkerPlan},
 };
 
-/// The iterations of one worker.
 pub(super) enum Iterations {
     Drawn { plan: Box<WorkerPlan>, manner: Manner },
     Given(VecDeque<Conversation>),
@@ -26,8 +26,13 @@ pub(super) fn longest_pauses(given: &[Conversation]) -> Duration {
 }
 
 impl Iterations {
-    /// What a worker holds of the conversations that are given.
-    pub(super) fn of_given(given: &[Conversation], worker: u32) -> Self {
+    /// What a worker holds of the conversations that are given; without any, what its plan draws.
+    pub(super) fn of(shared: &Shared, worker: u32) -> Self {
+        let Setup { scenario, seed, given, .. } = &shared.setup;
+        let Some(given) = given else {
+            let plan = Box::new(WorkerPlan::new(scenario, *seed, worker));
+            return Self::Drawn { plan, manner: shared.preflight.manner() };
+        };
         let mut left: Vec<_> = given.iter().filter(|its| its.worker == worker).cloned().collect();
         left.sort_by_key(|conversation| conversation.at_us);
         Self::Given(left.into())

@@ -3,9 +3,10 @@
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Buckets for each doubling of the time: a percentile is right within an eighth.
-const STEPS: u32 = 8;
+const STEPS: usize = 8;
 /// Up to 2^26 µs, which is a minute.
-const COUNT: usize = 26 * STEPS as usize;
+const DOUBLINGS: u32 = 26;
+const COUNT: usize = DOUBLINGS as usize * STEPS;
 
 /// What one thread counts. A bucket holds 2^32 steps.
 #[derive(Debug)]
@@ -18,7 +19,6 @@ impl Default for Buckets {
 }
 
 impl Buckets {
-    /// Counts a step that took so many µs.
     pub(super) fn record(&self, us: u64) {
         self.0[index(us)].fetch_add(1, Relaxed);
     }
@@ -26,22 +26,17 @@ impl Buckets {
 
 /// The bucket of a time.
 fn index(us: u64) -> usize {
-    let us = us.max(1);
+    let us = usize::try_from(us).unwrap_or(usize::MAX).clamp(1, (1 << DOUBLINGS) - 1);
     let doubling = us.ilog2();
     // The bits below the highest one say where between two powers of two the time lies.
-    let within = if doubling >= STEPS.ilog2() {
-        (us >> (doubling - STEPS.ilog2())) & u64::from(STEPS - 1)
-    } else {
-        (us << (STEPS.ilog2() - doubling)) & u64::from(STEPS - 1)
-    };
-    usize::try_from(u64::from(doubling * STEPS) + within).unwrap_or(COUNT).min(COUNT - 1)
+    let within = ((us * STEPS) >> doubling) % STEPS;
+    doubling as usize * STEPS + within
 }
 
 /// The largest time of a bucket, in µs.
 fn upper_us(index: usize) -> u64 {
-    let index = index as u64 + 1;
-    let (doubling, within) = (index / u64::from(STEPS), index % u64::from(STEPS));
-    ((u64::from(STEPS) + within) << doubling) / u64::from(STEPS)
+    let (doubling, within) = ((index + 1) / STEPS, (index + 1) % STEPS);
+    (((STEPS + within) << doubling) / STEPS) as u64
 }
 
 /// How many steps took how long: all so far, or those between two looks.

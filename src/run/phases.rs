@@ -69,7 +69,6 @@ impl Phases {
     }
 }
 
-/// How far a run came with its phases.
 #[derive(Default)]
 pub(super) struct Conducted {
     pub(super) spans: Vec<PhaseSpan>,

@@ -7,8 +7,7 @@ use std::{
 
 pub use super::latencies::Latencies;
 use super::{held_up::HeldUp, latencies::Buckets};
-use crate::recorder::Noted;
-use oracle::Outcome;
+use oracle::{Outcome, Ruling};
 use workload::event::Nanos;
 
 /// How far a run is.
@@ -57,17 +56,14 @@ pub(super) struct ThreadProgress {
     abandoned: AtomicU64,
     sequences: AtomicU64,
     violations: AtomicU64,
-    starts: AtomicU64,
     starts_settled: AtomicU64,
     latencies: Buckets,
-    /// How long the thread was held up.
     pub(super) held_up: HeldUp,
 }
 
 impl ThreadProgress {
-    /// Takes note of what an event meant.
-    pub(super) fn noticed(&self, at: Nanos, noted: &Noted) {
-        if let Some(settled) = &noted.settled {
+    pub(super) fn noticed(&self, at: Nanos, ruling: &Ruling) {
+        if let Some(settled) = &ruling.settled {
             let is_answered = settled.outcome != Outcome::Indeterminate;
             let count = if is_answered { &self.answered } else { &self.abandoned };
             count.fetch_add(1, Relaxed);
@@ -77,10 +73,10 @@ impl ThreadProgress {
                 self.latencies.record(at.saturating_sub(settled.sent_at) / 1000);
             }
         }
-        if noted.abandoned > 0 {
-            self.abandoned.fetch_add(noted.abandoned as u64, Relaxed);
+        if ruling.abandoned > 0 {
+            self.abandoned.fetch_add(ruling.abandoned as u64, Relaxed);
         }
-        self.violations.fetch_add(noted.violations.len() as u64, Relaxed);
+        self.violations.fetch_add(ruling.violations.len() as u64, Relaxed);
     }
 
     pub(super) fn finished_an_iteration(&self) {
@@ -90,7 +86,6 @@ impl ThreadProgress {
     pub(super) fn sent(&self, is_first_step: bool) {
         self.requests.fetch_add(1, Relaxed);
         self.sequences.fetch_add(u64::from(is_first_step), Relaxed);
-        self.starts.fetch_add(u64::from(is_first_step), Relaxed);
     }
 }
 
@@ -100,7 +95,7 @@ pub(super) fn of_all(threads: &[ThreadProgress], elapsed: Duration, slots_taken:
     let (requests, answered, abandoned) =
         (sum(|its| &its.requests), sum(|its| &its.answered), sum(|its| &its.abandoned));
     // A START whose stream was cut is not settled by itself.
-    let starts = sum(|its| &its.starts).saturating_sub(sum(|its| &its.starts_settled));
+    let starts = sum(|its| &its.sequences).saturating_sub(sum(|its| &its.starts_settled));
     Progress {
         elapsed,
         slots_taken,

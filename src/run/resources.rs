@@ -9,6 +9,7 @@ use std::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub(super) use self::system::cpu_us;
 use super::{Setup, health::kilobytes};
 use workload::{
     conversation::{Act, Connection, Conversation, fresh_connections},
@@ -147,11 +148,6 @@ fn memory_of_this_process(key: &str) -> Option<u64> {
     kilobytes(&fs::read_to_string("/proc/self/status").ok()?, key)
 }
 
-/// The CPU time that this process has used, user and system, in µs; zero where the system does not tell.
-pub(super) fn cpu_us() -> u64 {
-    system::cpu_us()
-}
-
 #[cfg(unix)]
 mod system {
     use nix::sys::{
@@ -166,7 +162,8 @@ mod system {
         if is_raised { hard } else { soft }
     }
 
-    pub(super) fn cpu_us() -> u64 {
+    /// The CPU time that this process has used, user and system, in µs; zero where the system does not tell.
+    pub(in crate::run) fn cpu_us() -> u64 {
         let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return 0 };
         let micros = |time: TimeVal| u64::try_from(time.tv_sec() * 1_000_000 + time.tv_usec()).unwrap_or(0);
         micros(usage.user_time()) + micros(usage.system_time())
@@ -180,7 +177,7 @@ mod system {
         u64::MAX
     }
 
-    pub(super) fn cpu_us() -> u64 {
+    pub(in crate::run) fn cpu_us() -> u64 {
         0
     }
 }

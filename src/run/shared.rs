@@ -1,7 +1,12 @@
 //! What the threads of a run share.
 
 use std::{
-    sync::{Arc, OnceLock},
+    cell::RefCell,
+    rc::Rc,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -16,14 +21,19 @@ use super::{
 };
 use crate::{
     preflight::Preflight,
-    probe::{Site, clock::Clock, liveness::Liveness},
-    recorder::{Noted, Seats},
+    probe::site::{Clock, Liveness, Site},
+    recorder::{Recorder, trace},
 };
+use oracle::Ruling;
 use wire::{
     proxy::Path,
     transport::{Access, Dialer, Link},
 };
-use workload::{event::Nanos, scenario::Population};
+use workload::{
+    conversation::Lane,
+    event::{ContextId, Event, EventKind, Nanos},
+    scenario::Population,
+};
 
 /// The longest that a client waits until it gives a connection up on which nothing passes any more.
 pub(super) const PATIENCE_MAX: Duration = Duration::from_secs(10);
@@ -32,8 +42,8 @@ pub(super) struct Shared {
     pub(super) setup: Setup,
     pub(super) preflight: Preflight,
     pub(super) origin: Origin,
-    /// What is certain of the slots, as the collector says.
-    pub(super) seats: Arc<Seats>,
+    /// How many sequences certainly have a slot, as the collector says.
+    pub(super) slots_taken: Arc<AtomicU64>,
     pub(super) access: Access,
     /// Whether a network takes connections away.
     pub(super) network_takes: bool,
@@ -42,7 +52,6 @@ pub(super) struct Shared {
     pub(super) gate: Gate,
     pub(super) liveness: Liveness,
     pub(super) phases: Phases,
-    /// What was done to the server.
     pub(super) disturbances: Disturbances,
     pub(super) threads: Vec<ThreadProgress>,
     /// A connection of each worker, for its neighbour.
@@ -63,7 +72,7 @@ impl Shared {
             preflight,
             origin,
             access,
-            seats: Arc::default(),
+            slots_taken: Arc::default(),
             clock: Clock::default(),
             gate: Gate::new(threads),
             liveness: Liveness::default(),
@@ -115,17 +124,9 @@ impl Shared {
         if !connected {
             self.gate.stop();
         }
-        self.gate.all_are_here().await;
+        self.gate.start.wait().await;
         self.clock.start();
         self.gate.open();
-    }
-
-    /// Takes note of what an event on this thread meant.
-    pub(super) fn noticed(&self, thread: usize, at: Nanos, noted: &Noted) {
-        self.threads[thread].noticed(at, noted);
-        if !noted.violations.is_empty() {
-            self.stop_at_violation();
-        }
     }
 
     pub(super) fn stop_at_violation(&self) {
@@ -140,7 +141,7 @@ impl Shared {
     }
 
     pub(super) fn progress(&self) -> Progress {
-        of_all(&self.threads, self.clock.elapsed(), self.seats.taken())
+        of_all(&self.threads, self.clock.elapsed(), self.slots_taken.load(Relaxed))
     }
 
     /// What is said where this machine could make no more connections.
@@ -155,5 +156,36 @@ impl Shared {
             self.gate.stop();
         }
         is_there
+    }
+}
+
+/// Where a worker's events go, and what it shares with the rest of the run.
+pub(super) struct Out {
+    pub(super) shared: Arc<Shared>,
+    pub(super) recorder: Rc<RefCell<Recorder>>,
+    pub(super) thread: usize,
+}
+
+impl Out {
+    /// Tells what happened just now.
+    pub(super) fn tell(&self, context: ContextId, lane: Lane, kind: EventKind) -> Ruling {
+        self.tell_at(self.shared.clock.now(), context, lane, kind)
+    }
+
+    pub(super) fn tell_at(&self, at: Nanos, context: ContextId, lane: Lane, kind: EventKind) -> Ruling {
+        let progress = &self.shared.threads[self.thread];
+        if let EventKind::Sent(step) = &kind {
+            progress.sent(step.is_first());
+            trace::sent(context, step);
+        }
+        let ruling = self.recorder.borrow_mut().record(Event { at, context, lane, kind });
+        if let Some(settled) = &ruling.settled {
+            trace::settled(context, at, settled);
+        }
+        progress.noticed(at, &ruling);
+        if !ruling.violations.is_empty() {
+            self.shared.stop_at_violation();
+        }
+        ruling
     }
 }

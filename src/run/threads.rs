@@ -10,11 +10,8 @@ use tokio::{
     time::MissedTickBehavior,
 };
 
-use super::{shared::Shared, worker::Worker};
-use crate::{
-    preflight::rules,
-    recorder::{Recorder, Tally, Tap, Taps},
-};
+use super::{Setup, shared::Shared, worker::Worker};
+use crate::recorder::{Recorder, Tally, Tap, Taps};
 use wire::simulation;
 use workload::scenario::Scenario;
 
@@ -43,57 +40,53 @@ pub(super) fn thread_count(scenario: &Scenario) -> usize {
 pub(super) fn work(shared: &Arc<Shared>, taps: &Taps, aborted: &watch::Receiver<bool>) -> Result<Working, String> {
     if simulation::is_on() {
         let (shared, tap, aborted) = (Arc::clone(shared), taps.tap(), aborted.clone());
-        return Ok(Box::pin(async move { run_workers(0, 1, &shared, tap, aborted).await }));
+        return Ok(Box::pin(async move { run_workers(0, &shared, tap, aborted).await }));
     }
-    let threads = shared.threads.len();
     let runtime = |_| runtime::Builder::new_current_thread().enable_all().build();
-    let runtimes: Result<Vec<_>, _> = (0..threads).map(runtime).collect();
+    let runtimes: Result<Vec<_>, _> = (0..shared.threads.len()).map(runtime).collect();
     let runtimes = runtimes.map_err(|error| format!("cannot start a runtime thread: {error}"))?;
-    let start =
-        |(thread, runtime)| spawn_thread(runtime, thread, threads, Arc::clone(shared), taps.tap(), aborted.clone());
+    let start = |(thread, runtime)| spawn_thread(runtime, thread, Arc::clone(shared), taps.tap(), aborted.clone());
     Ok(Box::pin(join_all(runtimes.into_iter().enumerate().map(start).collect())))
 }
 
 /// What the threads will have counted, or why one of them failed.
 pub(super) type Working = Pin<Box<dyn Future<Output = Result<Tally, String>>>>;
 
-/// A runtime thread's work: its share of the workers, each `threads`-th from `thread` on.
+/// A runtime thread's work: its share of the workers.
 fn spawn_thread(
     runtime: Runtime,
     thread: usize,
-    threads: usize,
     shared: Arc<Shared>,
     tap: Tap,
     aborted: watch::Receiver<bool>,
 ) -> oneshot::Receiver<Result<Tally, String>> {
     let (done, result) = oneshot::channel();
-    let at_work = shared.gate.works();
+    let at_work = shared.gate.at_work.subscribe();
     std::thread::spawn(move || {
         runtime.block_on(async {
-            let counted = run_workers(thread, threads, &shared, tap, aborted).await;
+            let counted = run_workers(thread, &shared, tap, aborted).await;
             drop(at_work);
             // Nobody waits for it where the run was ended at once.
             let _ = done.send(counted);
             // The connections of this thread live as long as its runtime, and a neighbour of another thread may use them.
-            shared.gate.all_are_done().await;
+            shared.gate.at_work.closed().await;
         });
     });
     result
 }
 
+/// Has each n-th worker work, from the `thread`-th on, where there are n threads.
 async fn run_workers(
     thread: usize,
-    threads: usize,
     shared: &Arc<Shared>,
     tap: Tap,
     mut aborted: watch::Receiver<bool>,
 ) -> Result<Tally, String> {
-    let Shared { setup, preflight, .. } = &**shared;
-    let recorder =
-        Recorder::of(&setup.scenario, rules(&setup.scenario, preflight), preflight.limits.threshold).with_tap(tap);
+    let Shared { setup: Setup { scenario, .. }, preflight, .. } = &**shared;
+    let recorder = Recorder::of(scenario, preflight.rules(scenario), preflight.limits.threshold, Some(tap));
     let recorder = Rc::new(RefCell::new(recorder));
     let local = LocalSet::new();
-    let indices = (0..shared.setup.scenario.workers()).skip(thread).step_by(threads);
+    let indices = (0..scenario.workers()).skip(thread).step_by(shared.threads.len());
     let workers = indices.map(|index| Worker::new(index, thread, Arc::clone(shared), Rc::clone(&recorder)));
     let workers = workers.collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string());
     let mut running = JoinSet::new();

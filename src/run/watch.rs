@@ -63,6 +63,6 @@ impl Watch {
         }
         let since = self.stopping_since.get_or_insert_with(Instant::now);
         let drained = since.elapsed() >= shared.setup.scenario.limits.drain_ms.duration();
-        drained || self.hang.is_some() || shared.liveness.gone().is_some()
+        drained || self.hang.is_some() || shared.liveness.gone.get().is_some()
     }
 }

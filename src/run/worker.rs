@@ -2,13 +2,18 @@
 
 use std::{cell::RefCell, rc::Rc, sync::Arc, time::Duration};
 
-use super::{context::StreamContext, driver::Driver, iterations::Iterations, out::Out, shared::Shared};
+use super::{
+    context::StreamContext,
+    driver::Driver,
+    iterations::Iterations,
+    shared::{Out, Shared},
+};
 use crate::recorder::Recorder;
 use wire::transport::{CallError, Link, RequestTemplate};
 use workload::{
     conversation::{Conversation, Transport},
     event::ContextId,
-    plan::{WorkerPlan, correlation_id},
+    plan::correlation_id,
     scenario::{ConnectionOwner, Population},
 };
 
@@ -29,7 +34,7 @@ impl Worker {
     ) -> Result<Self, CallError> {
         Ok(Self {
             index,
-            iterations: iterations(&shared, index),
+            iterations: Iterations::of(&shared, index),
             drivers: drivers(&shared, index)?,
             sequences_begun: 0,
             out: Out { shared, recorder, thread },
@@ -94,39 +99,22 @@ impl Worker {
     }
 }
 
-fn iterations(shared: &Shared, worker: u32) -> Iterations {
-    if let Some(given) = &shared.setup.given {
-        return Iterations::of_given(given, worker);
-    }
-    let scenario = &shared.setup.scenario;
-    Iterations::Drawn {
-        plan: Box::new(WorkerPlan::new(scenario, shared.setup.seed, worker)),
-        manner: shared.preflight.manner(),
-    }
-}
-
 fn drivers(shared: &Shared, worker: u32) -> Result<Vec<Driver>, CallError> {
     let scenario = &shared.setup.scenario;
-    let population = scenario.population_of(worker);
+    let Population { sending, contexts, .. } = scenario.population_of(worker);
     let model = &shared.preflight.model;
     let dialer = shared.dialer(worker, 0);
     let common = dialer.link()?;
     shared.lend_connection(worker, common.clone());
     let driver = |context| {
-        let (dialer, link) = match population.sending.connection {
-            ConnectionOwner::PerContext if context > 0 => {
-                let dialer = shared.dialer(worker, context);
-                let link = dialer.link()?;
-                (dialer, link)
-            }
-            ConnectionOwner::PerContext | ConnectionOwner::PerWorker => (dialer.clone(), common.clone()),
-        };
+        let has_own = context > 0 && sending.connection == ConnectionOwner::PerContext;
+        let dialer = if has_own { shared.dialer(worker, context) } else { dialer.clone() };
+        let link = if has_own { dialer.link()? } else { common.clone() };
         let id = correlation_id(scenario, worker, context).on_the_wire(scenario.id_form(worker));
         let template = RequestTemplate::of(model, id);
-        let sending = &population.sending;
         let context =
             StreamContext::new(ContextId { worker, context }, sending.window, sending.transport(), model.arithmetic);
         Ok(Driver::new(context, dialer, link, template))
     };
-    (0..population.contexts.count()).map(driver).collect()
+    (0..contexts.count()).map(driver).collect()
 }

@@ -116,8 +116,8 @@ fn assert_same(scenario: &Scenario, live: &RunResult, checked: &Checked) {
     assert_eq!(again.tally.reached, live.tally.reached);
     assert_eq!(in_order(&again.violations), in_order(&live.violations));
     assert_eq!(
-        (again.tally.step.count(), again.tally.step.max_us(), again.tally.slot_wait.max_us()),
-        (live.tally.step.count(), live.tally.step.max_us(), live.tally.slot_wait.max_us())
+        (again.tally.step.count(), again.tally.step.max_us(), again.tally.waits.slot.max_us()),
+        (live.tally.step.count(), live.tally.step.max_us(), live.tally.waits.slot.max_us())
     );
     assert_eq!((&again.accounting, again.interrupted), (&live.accounting, live.interrupted));
     assert_eq!((again.elapsed, again.cpu_us), (live.elapsed, live.cpu_us));

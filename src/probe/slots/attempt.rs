@@ -13,8 +13,7 @@ use crate::{
     probe::{
         Accounting, Site,
         accounting::Ledger,
-        aside::{Aside, Trail},
-        line::Line,
+        aside::{Aside, Line, Trail},
     },
     recorder::{Counts, trace},
 };
@@ -405,7 +404,6 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The correlation ID of one of an attempt's sequences.
 fn correlation_id(terms: &Terms, attempt: u32, sequence: u32) -> CorrelationId {
     let offset = u64::from(attempt) * (u64::from(terms.slots) + 1) + u64::from(sequence);
     CorrelationId(terms.first_id.checked_add(offset).expect("there is room for every attempt"))

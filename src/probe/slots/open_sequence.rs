@@ -13,11 +13,9 @@ use workload::{
 
 /// How many steps of a sequence may be unanswered: where a step takes long, more would only make a queue.
 const IN_FLIGHT_MAX: u32 = 3;
-/// One sequence that is to stay open.
 #[derive(Clone, Debug)]
 pub(super) struct OpenSequence {
     arithmetic: Arithmetic,
-    /// The request that comes next.
     next: RequestId,
     in_flight: u32,
     last_sent: Nanos,
@@ -89,7 +87,6 @@ impl OpenSequence {
         self.accepted_sent.is_some_and(|sent| sent >= time)
     }
 
-    /// Whether there is room for another step.
     pub(super) fn has_room(&self) -> bool {
         self.is_open() && self.in_flight < IN_FLIGHT_MAX
     }

@@ -114,8 +114,9 @@ pub(super) fn pending(pending: &PendingRequests) -> Line {
     }
 }
 
-pub(super) fn slots(SlotCheck { finding, requests, took }: &SlotCheck) -> Line {
-    let after = format!("(checked in {} with {})", time(*took), counted(*requests, "request"));
+pub(super) fn slots(SlotCheck { finding, requests, took_us }: &SlotCheck) -> Line {
+    let after =
+        format!("(checked in {} with {})", time(Duration::from_micros(*took_us)), counted(*requests, "request"));
     let all = |slots: u32| counted(slots.into(), "slot");
     match finding {
         SlotFinding::AllThere { slots: 1 } => {

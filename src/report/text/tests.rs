@@ -15,7 +15,10 @@ use super::{
 };
 use crate::{
     frame::HistoryWritten,
-    preflight::{Note, Preflight, every_part_note, tests::every_message},
+    preflight::{
+        Note, Preflight,
+        tests::{every_message, every_part_note},
+    },
     probe::{Accounting, IdleSearch, PendingRequests, SlotCheck, SlotFinding},
     recorder::Counts,
     report::PlantedFault,
@@ -73,7 +76,7 @@ fn slots() -> String {
     let mut all = Vec::new();
     for n in [1_u32, 2] {
         for finding in found(n) {
-            all.push(slots_line(&SlotCheck { finding, requests: n.into(), took: Duration::from_millis(7) }));
+            all.push(slots_line(&SlotCheck { finding, requests: n.into(), took_us: 7000 }));
         }
         for ended_us in [None, Some(5000)] {
             let found = IdleSearch::Found { configured_us: 4000, kept_us: 4100, ended_us, trials: n };

@@ -38,7 +38,6 @@ pub(super) struct Way {
 }
 
 impl Way {
-    /// The way of a stream that is opened now.
     pub(super) fn new(taken: Marks, severer: Option<Severer>, by: Transport) -> Self {
         // Of several connections each call may take any that is left.
         let made = if by.is_http() { 0 } else { taken.made() };
@@ -113,7 +112,6 @@ impl Streams {
     }
 }
 
-/// The next message of any stream.
 pub(super) async fn next_message(incoming: &mut [Option<Incoming>]) -> (Lane, Message) {
     poll_fn(|context| {
         for (lane, stream) in (0..).zip(&mut *incoming) {

@@ -168,7 +168,6 @@ impl Series {
 }
 
 impl ServerMemory {
-    /// The violation that steady growth is.
     pub(super) fn violation(&self, at_ns: Nanos) -> Option<Violation> {
         let Growth { bytes, sequences, .. } = self.growth.filter(|growth| growth.is_steady)?;
         let evidence = Evidence::Growth { bytes, sequences };

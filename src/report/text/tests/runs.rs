@@ -8,7 +8,7 @@ use crate::{
         Hints, Part,
         tests::{scenario, told},
     },
-    recorder::{Tally, Times, Waits},
+    recorder::{Tally, Waits},
     report::{ScenarioOutcome, SuiteResult, SuiteRow, write_suite_header},
     run::{Interrupted, Origin, RunResult},
 };
@@ -52,7 +52,7 @@ fn summary(text: &str, hints: Hints) -> Summary {
         accounting: Accounting::NotCheckable { why: "WHY".to_owned() },
         iterations: 0,
         pending: PendingRequests::None,
-        slots: SlotCheck { finding: SlotFinding::AllThere { slots: 4 }, requests: 9, took: Duration::from_millis(7) },
+        slots: SlotCheck { finding: SlotFinding::AllThere { slots: 4 }, requests: 9, took_us: 7000 },
         idle_limit: IdleSearch::NotAsked,
         elapsed: Duration::from_secs(2),
         cpu_us: 0,
@@ -169,8 +169,12 @@ pub(super) fn verdicts() -> String {
     let slow = |count| move |its: &mut Summary| its.result.tally.slow = count;
     let waits = |us: &'static [u64]| {
         move |its: &mut Summary| {
-            let waits = || Waits { sequence: Times::of(us), slot: Times::of(us) };
-            its.result.tally.populations = vec![waits(), waits()];
+            let mut waits = Waits::default();
+            for us in us {
+                waits.sequence.record(0, us * 1000);
+                waits.slot.record(0, us * 1000);
+            }
+            its.result.tally.populations = vec![waits.clone(), waits];
         }
     };
     let alone = "thresholds = { sequence_ms.p50 = 5, slot_wait_ms.p99_9 = 1 }";
