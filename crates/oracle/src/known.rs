@@ -216,10 +216,8 @@ impl Knowledge {
             self.waiting().map(|request| Operation { step: request.step, sent_at: request.sent_at, answer: None });
         let all: Vec<_> = self.evidence.iter().copied().chain(open).collect();
         match is_whole.then(|| order::decide(&all, self.held_before))? {
-            OrderFound::Contradiction { prefix, unexplained } => {
-                Some(Disorder { before: self.held_before, prefix, unexplained })
-            }
-            OrderFound::Explained(_) | order::OrderFound::Undecided => None,
+            OrderFound::Contradiction(disorder) => Some(disorder),
+            OrderFound::Explained(_) | OrderFound::Undecided => None,
         }
     }
 

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::states::State;
+use super::{evidence::Disorder, states::State};
 use workload::{
     event::Nanos,
     number::Number,
@@ -42,12 +42,7 @@ pub(super) enum OrderFound {
     /// In this order the answers are right; steps without an answer that are not in it were not executed.
     Explained(Vec<Taken>),
     /// No order explains all answers.
-    Contradiction {
-        /// The longest beginning that was found to be right.
-        prefix: Vec<Taken>,
-        /// The answers of the steps that may come next, none of which is right there.
-        unexplained: Vec<Taken>,
-    },
+    Contradiction(Disorder),
     /// There are more orders than can be looked at.
     Undecided,
 }
@@ -144,16 +139,17 @@ impl<'o> Search<'o> {
             if let Some(operation) = candidates.pop() {
                 let before = state;
                 state = self.place(operation, before);
-                self.path.push(Place { operation, before, others: candidates });
+                self.path.push(Place { operation, before, first_open_before, others: candidates });
                 candidates = if self.seen.insert((self.digest, state)) { self.candidates(state) } else { Vec::new() };
                 continue;
             }
             self.remember_the_longest();
             let Some(place) = self.path.pop() else {
-                return OrderFound::Contradiction {
+                return OrderFound::Contradiction(Disorder {
+                    before: from,
                     prefix: self.taken(self.longest.iter().copied()),
                     unexplained: self.taken(self.unexplained.iter().copied()),
-                };
+                });
             };
             self.take_back(place.operation);
             (state, candidates) = (place.before, place.others);
