@@ -69,9 +69,8 @@ struct Search<'o> {
     starts: Vec<usize>,
     rejected: Vec<usize>,
     unanswered: Vec<usize>,
-    /// The answered ones, in the order of their answers, and where each stands there.
+    /// The answered ones, in the order of their answers.
     by_answer: Vec<usize>,
-    rank: Vec<usize>,
     /// All of `by_answer` before this are placed.
     first_open: usize,
     is_placed: Vec<bool>,
@@ -92,18 +91,14 @@ struct Search<'o> {
 struct Place {
     operation: usize,
     before: State,
+    first_open_before: usize,
     others: Vec<usize>,
 }
 
 impl<'o> Search<'o> {
     fn new(operations: &'o [Operation]) -> Self {
-        let mut search = Self {
-            operations,
-            rank: vec![usize::MAX; operations.len()],
-            is_placed: vec![false; operations.len()],
-            least_open: usize::MAX,
-            ..Self::default()
-        };
+        let mut search =
+            Self { operations, is_placed: vec![false; operations.len()], least_open: usize::MAX, ..Self::default() };
         for (index, Operation { step, answer, .. }) in operations.iter().enumerate() {
             match answer {
                 None => search.unanswered.push(index),
@@ -117,9 +112,6 @@ impl<'o> Search<'o> {
         let answered = |index: &usize| operations[*index].answer.map(|(at, _)| at);
         search.by_answer = (0..operations.len()).filter(|index| answered(index).is_some()).collect();
         search.by_answer.sort_by_key(answered);
-        for (rank, &index) in search.by_answer.iter().enumerate() {
-            search.rank[index] = rank;
-        }
         search.open = search.by_answer.len();
         search
     }
@@ -137,7 +129,7 @@ impl<'o> Search<'o> {
                 return OrderFound::Undecided;
             }
             if let Some(operation) = candidates.pop() {
-                let before = state;
+                let (before, first_open_before) = (state, self.first_open);
                 state = self.place(operation, before);
                 self.path.push(Place { operation, before, first_open_before, others: candidates });
                 candidates = if self.seen.insert((self.digest, state)) { self.candidates(state) } else { Vec::new() };
@@ -151,7 +143,8 @@ impl<'o> Search<'o> {
                     unexplained: self.taken(self.unexplained.iter().copied()),
                 });
             };
-            self.take_back(place.operation);
+            self.mark(place.operation, false);
+            self.first_open = place.first_open_before;
             (state, candidates) = (place.before, place.others);
         }
     }
@@ -207,11 +200,6 @@ impl<'o> Search<'o> {
             (Some((_, Answer::Rejected)), _) | (None, State::Absent) => return before,
         };
         if step.end { State::Absent } else { State::Live(sum) }
-    }
-
-    fn take_back(&mut self, index: usize) {
-        self.mark(index, false);
-        self.first_open = self.first_open.min(self.rank[index]);
     }
 
     fn mark(&mut self, index: usize, placed: bool) {
