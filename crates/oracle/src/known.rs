@@ -136,7 +136,9 @@ impl Knowledge {
             histories.cut(lane.index(), stream, cut.filter(|_| !stream.is_quiet()));
         }
         let requests: Vec<_> = stream.cut().into_iter().filter(Request::counts).collect();
-        self.seat.cut(&requests, until, others(&mut self.streams, lane));
+        if requests.iter().any(|request| request.step.start) {
+            self.seat.lose(until, others(&mut self.streams, lane));
+        }
         if !self.evidence.is_empty() {
             for request in &requests {
                 self.keep_evidence(request, None);
