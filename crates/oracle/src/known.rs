@@ -151,12 +151,7 @@ impl Knowledge {
             self.strays.lose_all(until);
         }
         if self.strays.in_fog(at) || is_overtaken {
-            if self.streams.iter().any(|stream| !stream.is_quiet()) {
-                self.lose_sight(Doubt::Stragglers);
-            } else {
-                self.histories = None;
-                self.possible = Possible::UNKNOWN;
-            }
+            self.lose_sight(Doubt::Stragglers);
         }
         self.tidy();
         abandoned
