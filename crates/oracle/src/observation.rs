@@ -165,10 +165,10 @@ impl<'o> Observation<'o> {
             && verdict != Judged::NotRejected
         {
             let is_wrong = answer != right;
-            verdict = if is_wrong { Judged::Wrong { expected: vec![step.value] } } else { Judged::Right };
+            verdict = if is_wrong { Judged::Wrong(vec![step.value]) } else { Judged::Right };
         }
         match &verdict {
-            Judged::Wrong { expected } => {
+            Judged::Wrong(expected) => {
                 let right = |sum: &Number| alone.unwrap_or_else(|| arithmetic.answer(*sum, step, id));
                 let expected = expected.iter().map(right).collect();
                 let evidence = Evidence::Sum { expected, seen: answer, disorder: self.disorder() };
