@@ -136,9 +136,7 @@ pub struct Settled {
     pub outcome: Outcome,
     /// The answered sum, where there is one.
     pub sum: Option<Number>,
-    /// Whether the answer could be judged; a completed step that could not is only counted.
-    pub judged: bool,
-    /// Why it could not.
+    /// Why the answer could not be judged; a completed step that could not is only counted.
     pub doubt: Option<Doubt>,
 }
 

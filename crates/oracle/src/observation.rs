@@ -332,7 +332,7 @@ impl<'o> Observation<'o> {
 
     fn settle(&mut self, request: &Request, outcome: Outcome, sum: Option<Number>, doubt: Option<Doubt>) {
         let Request { step, sent_at, .. } = *request;
-        self.ruling.settled = Some(Settled { step, sent_at, outcome, sum, judged: doubt.is_none(), doubt });
+        self.ruling.settled = Some(Settled { step, sent_at, outcome, sum, doubt });
     }
 
     pub(super) fn violation(&mut self, kind: ViolationKind, step: Option<&Step>, evidence: Evidence) {

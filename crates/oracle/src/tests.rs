@@ -153,7 +153,7 @@ impl Conversation {
 
     /// Whether the last answer was judged.
     fn judged(&self) -> bool {
-        self.rulings.last().and_then(|ruling| ruling.settled).expect("an answer").judged
+        self.rulings.last().and_then(|ruling| ruling.settled).expect("an answer").doubt.is_none()
     }
 
     /// The only violation of the last ruling that has one.
@@ -217,7 +217,7 @@ fn a_correct_conversation_is_not_accused() {
         .answer("0-0-2-0", 7);
     c.send(false, false, &[8]).reject("0-0-3-0");
     c.assert(&[]);
-    assert!(c.rulings.iter().filter_map(|ruling| ruling.settled).all(|settled| settled.judged));
+    assert!(c.rulings.iter().filter_map(|ruling| ruling.settled).all(|settled| settled.doubt.is_none()));
 }
 
 #[test]
