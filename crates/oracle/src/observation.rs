@@ -66,7 +66,7 @@ impl<'o> Observation<'o> {
         };
         if sum.elements() != request.step.value.elements() {
             // Its form is that of another request.
-            return self.received(&self.rules.form().answer(id, sum, seen));
+            return self.received(&self.rules.answer(id, sum, seen));
         }
         self.check_order(&request);
         let rules = self.rules;

@@ -87,8 +87,7 @@ impl Conversation {
         let event = Event { at: self.now, context: CONTEXT, lane: self.lane, kind };
         // An event means the same whether its message was read before or not. By turns the one and the other go on.
         let mut twin = self.oracle.clone();
-        let kind = self.oracle.rules.form().read(event.kind.clone());
-        let of_read = twin.observe(Event { kind, ..event.clone() });
+        let of_read = twin.observe(self.oracle.read(event.clone()));
         let ruling = self.oracle.observe(event);
         assert_eq!(format!("{of_read:?}"), format!("{ruling:?}"));
         if self.rulings.len() % 2 == 1 {
