@@ -115,7 +115,7 @@ fn measure(rounds: u32, name: &str, mut conversation: impl FnMut(&mut Writer)) {
             let event = oracle.read(event);
             let ruling = oracle.observe(event);
             assert!(ruling.violations.is_empty(), "{:?}", ruling.violations);
-            unjudged += usize::from(ruling.settled.is_some_and(|settled| !settled.judged));
+            unjudged += usize::from(ruling.settled.is_some_and(|settled| settled.doubt.is_some()));
         }
         took += began.elapsed();
     }

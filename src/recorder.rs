@@ -300,7 +300,7 @@ impl Recorder {
         }
         let Ruling { settled, abandoned, violations, .. } = &ruling;
         if let Some(settled) = settled {
-            let is_right = settled.judged && violations.is_empty();
+            let is_right = settled.doubt.is_none() && violations.is_empty();
             self.contexts[index].reach.settled(settled, is_right, here, &mut self.tally.reached);
             self.settled(at, index, settled);
             let is_lost = gave_up && violations.iter().any(|violation| violation.kind == ViolationKind::Lost);
@@ -319,7 +319,7 @@ impl Recorder {
     }
 
     fn settled(&mut self, at: Nanos, index: usize, settled: &Settled) {
-        let Settled { step, sent_at, outcome, judged, .. } = *settled;
+        let Settled { step, sent_at, outcome, doubt, .. } = *settled;
         let counts = &mut self.tally.patterns[step.pattern.index()];
         match outcome {
             Outcome::Completed => counts.completed += 1,
@@ -331,7 +331,7 @@ impl Recorder {
             Outcome::Failed => counts.failed += 1,
             Outcome::Indeterminate => counts.indeterminate += 1,
         }
-        counts.unjudged += u64::from(!judged);
+        counts.unjudged += u64::from(doubt.is_some());
         let planned = if step.is_to_be_rejected() { Outcome::Rejected } else { Outcome::Completed };
         let begun = &mut self.contexts[index];
         if step.is_first() {

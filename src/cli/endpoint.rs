@@ -79,7 +79,7 @@ pub struct EndpointArgs {
     pub metrics_url: Option<Endpoint>,
     #[expect(clippy::doc_markdown, reason = "clap shows it as it is")]
     /// Read the server's memory each second, to find memory that grows with each sequence (runs of 80 s and more): a process
-    /// ID on this machine, or a gauge of the metrics in bytes, such as process_resident_memory_bytes
+    /// ID on this machine, or the name of a gauge of the metrics in bytes
     #[arg(long, value_name = "PID|GAUGE", conflicts_with = "embedded")]
     pub server_memory: Option<MemorySource>,
     #[expect(clippy::doc_markdown, reason = "clap shows it as it is")]

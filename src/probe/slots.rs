@@ -63,8 +63,7 @@ pub enum SlotFinding {
         /// How many slots the model has.
         slots: u32,
         /// How soon one START more was answered, in ms.
-        #[serde(rename = "within_us", with = "workload::micros::of_ms")]
-        #[schemars(with = "u64")]
+        #[serde(rename = "within_us", with = "workload::micros::OfMs")]
         within_ms: u64,
     },
     /// It could not be told.

@@ -53,13 +53,11 @@ pub struct NotReady {
     /// What was not ready.
     pub of: Subject,
     /// When the server first said so, in nanoseconds since the run began.
-    #[serde(rename = "from_us", with = "workload::micros::of_ns")]
-    #[schemars(with = "u64")]
+    #[serde(rename = "from_us", with = "workload::micros::OfNs")]
     pub from_ns: Nanos,
     /// When it said again that it was ready; none where it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[serde(rename = "until_us", with = "workload::micros::of_ns::optional")]
-    #[schemars(with = "Option<u64>")]
+    #[serde(rename = "until_us", with = "workload::micros::OfNs::<Option<u64>>")]
     pub until_ns: Option<Nanos>,
     /// Requests that were executed meanwhile.
     pub executed: u64,

@@ -66,8 +66,7 @@ pub enum Evidence {
     Rejected {
         /// How long before the rejection the last accepted step was sent, in ms; none where the step itself carries START.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        #[serde(rename = "since_us", with = "workload::micros::of_ms::optional")]
-        #[schemars(with = "Option<u64>")]
+        #[serde(rename = "since_us", with = "workload::micros::OfMs::<Option<u64>>")]
         since_ms: Option<u64>,
         /// The error's text.
         error: String,
@@ -134,8 +133,7 @@ pub enum Evidence {
     /// `lost`: a response did not come.
     Unanswered {
         /// How long it was waited for, in ms.
-        #[serde(rename = "waited_us", with = "workload::micros::of_ms")]
-        #[schemars(with = "u64")]
+        #[serde(rename = "waited_us", with = "workload::micros::OfMs")]
         waited_ms: u64,
         /// Later requests of the stream that are unanswered, too.
         later: usize,
@@ -247,8 +245,7 @@ pub enum Evidence {
         /// The correlation ID of the sequence that has it.
         holder: CorrelationId,
         /// For how long that sequence has had it, in ms.
-        #[serde(rename = "held_us", with = "workload::micros::of_ms")]
-        #[schemars(with = "u64")]
+        #[serde(rename = "held_us", with = "workload::micros::OfMs")]
         held_ms: u64,
     },
     /// `stream-broken`: the server or the network ended the stream with an error.
@@ -263,16 +260,13 @@ pub enum Evidence {
     /// `missing-timeout`: a sequence that had waited for a slot for too long was executed.
     Overdue {
         /// How long it may wait, in ms.
-        #[serde(rename = "limit_us", with = "workload::micros::of_ms")]
-        #[schemars(with = "u64")]
+        #[serde(rename = "limit_us", with = "workload::micros::OfMs")]
         limit_ms: u64,
         /// When the response to its START came, in ms since that was sent.
-        #[serde(rename = "answered_us", with = "workload::micros::of_ms")]
-        #[schemars(with = "u64")]
+        #[serde(rename = "answered_us", with = "workload::micros::OfMs")]
         answered_ms: u64,
         /// Until then other sequences had every slot, in ms since START was sent.
-        #[serde(rename = "waited_us", with = "workload::micros::of_ms")]
-        #[schemars(with = "u64")]
+        #[serde(rename = "waited_us", with = "workload::micros::OfMs")]
         waited_ms: u64,
     },
     /// `slot-withheld`: a START waited beside a free slot.
@@ -282,12 +276,10 @@ pub enum Evidence {
         /// How many slots there are.
         slots: usize,
         /// When START was answered, in ms since it was sent.
-        #[serde(rename = "answered_us", with = "workload::micros::of_ms")]
-        #[schemars(with = "u64")]
+        #[serde(rename = "answered_us", with = "workload::micros::OfMs")]
         answered_ms: u64,
         /// For how long a slot was free meanwhile, in ms.
-        #[serde(rename = "free_us", with = "workload::micros::of_ms")]
-        #[schemars(with = "u64")]
+        #[serde(rename = "free_us", with = "workload::micros::OfMs")]
         free_ms: u64,
     },
     /// `slot-leak`: fewer sequences could be open at a time than the model has slots.
@@ -302,8 +294,7 @@ pub enum Evidence {
         /// How many slots the model has.
         slots: u32,
         /// How soon one START more was answered, in ms.
-        #[serde(rename = "within_us", with = "workload::micros::of_ms")]
-        #[schemars(with = "u64")]
+        #[serde(rename = "within_us", with = "workload::micros::OfMs")]
         within_ms: u64,
     },
     /// `missing-reap`: no sequence was ended, however long its pause.
@@ -311,12 +302,10 @@ pub enum Evidence {
         /// How many sequences paused.
         sequences: u32,
         /// The longest pause, in ms.
-        #[serde(rename = "pause_us", with = "workload::micros::of_ms")]
-        #[schemars(with = "u64")]
+        #[serde(rename = "pause_us", with = "workload::micros::OfMs")]
         pause_ms: u64,
         /// The configured idle limit, in ms.
-        #[serde(rename = "limit_us", with = "workload::micros::of_ms")]
-        #[schemars(with = "u64")]
+        #[serde(rename = "limit_us", with = "workload::micros::OfMs")]
         limit_ms: u64,
     },
     /// `pending-left`: requests were still pending after the run.
@@ -408,8 +397,7 @@ pub enum Leak {
         /// How many could not.
         leaked: u32,
         /// For how long their STARTs stayed unanswered, in ms.
-        #[serde(rename = "waited_us", with = "workload::micros::of_ms")]
-        #[schemars(with = "u64")]
+        #[serde(rename = "waited_us", with = "workload::micros::OfMs")]
         waited_ms: u64,
         /// How many of them were answered when the others ended; none where the others did not end.
         later: Option<u32>,
@@ -417,8 +405,7 @@ pub enum Leak {
     /// All could be opened, and the slot of one that ended went to no other.
     NotHandedOn {
         /// For how long the START that waited for it stayed unanswered, in ms.
-        #[serde(rename = "waited_us", with = "workload::micros::of_ms")]
-        #[schemars(with = "u64")]
+        #[serde(rename = "waited_us", with = "workload::micros::OfMs")]
         waited_ms: u64,
     },
 }

@@ -160,8 +160,7 @@ impl Histories {
         for end in old {
             growth.place(end, &self.nodes[end]);
         }
-        while let Some((_, level)) = growth.levels.pop_first() {
-            let mut level = level;
+        while let Some((_, mut level)) = growth.levels.pop_first() {
             let mut next = 0;
             while let Some(&at) = level.get(next) {
                 next += 1;
@@ -243,8 +242,16 @@ impl Histories {
     fn prune(&mut self) {
         let forward = self.reachable(&self.roots, |edge| (edge.from, edge.to));
         let backward = self.reachable(&self.ends, |edge| (edge.to, edge.from));
-        let keep: Vec<_> = forward.iter().zip(&backward).map(|(one, other)| *one && *other).collect();
-        self.keep(&keep);
+        let is_kept = forward.iter().zip(&backward).map(|(one, other)| *one && *other);
+        let mut free = 0..;
+        let places: Vec<_> = is_kept.map(|is_kept| if is_kept { free.next() } else { None }).collect();
+        let mut place = places.iter();
+        self.nodes.retain(|_| place.next().is_some_and(Option::is_some));
+        let moved = |edge: &Edge| Some(Edge { from: places[edge.from]?, to: places[edge.to]?, ..*edge });
+        self.edges = self.edges.iter().filter_map(moved).collect();
+        for list in [&mut self.roots, &mut self.ends] {
+            *list = list.iter().filter_map(|&node| places[node]).collect();
+        }
     }
 
     fn reachable(&self, from: &[usize], direction: impl Fn(&Edge) -> (usize, usize)) -> Vec<bool> {
@@ -263,29 +270,10 @@ impl Histories {
         seen
     }
 
-    fn keep(&mut self, keep: &[bool]) {
-        let mut places = Vec::with_capacity(keep.len());
-        let mut count = 0;
-        for &kept in keep {
-            places.push(kept.then_some(count));
-            count += usize::from(kept);
-        }
-        let mut flags = keep.iter();
-        self.nodes.retain(|_| *flags.next().expect("a flag for each node"));
-        let edges = self
-            .edges
-            .iter()
-            .filter_map(|edge| Some(Edge { from: places[edge.from]?, to: places[edge.to]?, request: edge.request }));
-        self.edges = edges.collect();
-        for list in [&mut self.roots, &mut self.ends] {
-            *list = list.iter().filter_map(|&node| places[node]).collect();
-        }
-    }
-
     /// Forgets how histories began as far as no answer can tell any more.
     pub(super) fn forget_settled(&mut self, streams: &[Stream]) {
         let settled = |edge: &Edge| edge.request.is_none_or(|(lane, number, _)| streams[lane].is_settled(number));
-        let mut is_settled: Vec<_> = self.edges.iter().map(settled).collect();
+        let is_settled: Vec<_> = self.edges.iter().map(settled).collect();
         let mut leaving = vec![Vec::new(); self.nodes.len()];
         for (index, edge) in self.edges.iter().enumerate() {
             leaving[edge.from].push(index);
@@ -302,11 +290,8 @@ impl Histories {
             }
         }
         // What does not begin a history stays, settled or not.
-        for (gone, edge) in is_settled.iter_mut().zip(&self.edges) {
-            *gone &= is_root[edge.from];
-        }
-        let mut gone = is_settled.iter();
-        self.edges.retain(|_| !gone.next().expect("a flag for each edge"));
+        let stays = |(edge, is_settled): (&Edge, &bool)| (!is_settled || !is_root[edge.from]).then_some(*edge);
+        self.edges = self.edges.iter().zip(&is_settled).filter_map(stays).collect();
         self.prune();
     }
 

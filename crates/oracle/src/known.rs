@@ -136,7 +136,9 @@ impl Knowledge {
             histories.cut(lane.index(), stream, cut.filter(|_| !stream.is_quiet()));
         }
         let requests: Vec<_> = stream.cut().into_iter().filter(Request::counts).collect();
-        self.seat.cut(&requests, until, others(&mut self.streams, lane));
+        if requests.iter().any(|request| request.step.start) {
+            self.seat.lose(until, others(&mut self.streams, lane));
+        }
         if !self.evidence.is_empty() {
             for request in &requests {
                 self.keep_evidence(request, None);
@@ -149,12 +151,7 @@ impl Knowledge {
             self.strays.lose_all(until);
         }
         if self.strays.in_fog(at) || is_overtaken {
-            if self.streams.iter().any(|stream| !stream.is_quiet()) {
-                self.lose_sight(Doubt::Stragglers);
-            } else {
-                self.histories = None;
-                self.possible = Possible::UNKNOWN;
-            }
+            self.lose_sight(Doubt::Stragglers);
         }
         self.tidy();
         abandoned
@@ -216,10 +213,8 @@ impl Knowledge {
             self.waiting().map(|request| Operation { step: request.step, sent_at: request.sent_at, answer: None });
         let all: Vec<_> = self.evidence.iter().copied().chain(open).collect();
         match is_whole.then(|| order::decide(&all, self.held_before))? {
-            OrderFound::Contradiction { prefix, unexplained } => {
-                Some(Disorder { before: self.held_before, prefix, unexplained })
-            }
-            OrderFound::Explained(_) | order::OrderFound::Undecided => None,
+            OrderFound::Contradiction(disorder) => Some(disorder),
+            OrderFound::Explained(_) | OrderFound::Undecided => None,
         }
     }
 

@@ -8,6 +8,7 @@ pub mod diagnosis;
 mod evidence;
 mod expiry;
 mod explainer;
+mod form;
 mod histories;
 pub mod history;
 mod known;
@@ -43,7 +44,7 @@ use workload::{
     arithmetic::Arithmetic,
     controls::Controls,
     conversation::Lane,
-    event::{ContextId, Event, Form, Nanos},
+    event::{ContextId, Event, Nanos},
     number::Number,
     sequence::{CorrelationId, IdForm, Step},
     tensor::Shape,
@@ -83,27 +84,9 @@ pub struct Rules {
     pub controls: Option<Controls>,
 }
 
-impl Rules {
-    /// What an answer looks like that is as it should be.
-    pub fn form(&self) -> Form {
-        let seen = self.controls.as_ref().map(|controls| (controls.output.clone(), controls.shape.clone()));
-        Form {
-            model: self.model.clone(),
-            version: self.version.clone(),
-            output: self.output.clone(),
-            datatype: self.arithmetic.datatype,
-            shape: self.shape.clone(),
-            answers: self.arithmetic.answers,
-            initial_state: self.arithmetic.initial_state,
-            seen,
-        }
-    }
-}
-
 /// The oracle of a run.
 #[derive(Clone, Debug)]
 pub struct Oracle {
-    form: Form,
     rules: Rules,
     contexts_per_worker: u32,
     /// By worker, then context.
@@ -136,9 +119,7 @@ pub struct Settled {
     pub outcome: Outcome,
     /// The answered sum, where there is one.
     pub sum: Option<Number>,
-    /// Whether the answer could be judged; a completed step that could not is only counted.
-    pub judged: bool,
-    /// Why it could not.
+    /// Why the answer could not be judged; a completed step that could not is only counted.
     pub doubt: Option<Doubt>,
 }
 
@@ -187,7 +168,7 @@ impl Oracle {
         let contexts =
             (0..workers).flat_map(|worker| (0..contexts_per_worker).map(move |context| ContextId { worker, context }));
         let ids = contexts.map(|context| Knowledge::new(identity(context))).collect();
-        Self { form: rules.form(), rules, contexts_per_worker, ids }
+        Self { rules, contexts_per_worker, ids }
     }
 
     /// How long a sequence may get no request before the server ends it, where it is known.
@@ -197,7 +178,7 @@ impl Oracle {
 
     /// The event with its message read, which is done once for everything that looks at the event.
     pub fn read(&self, event: Event) -> Event {
-        Event { kind: self.form.read(event.kind), ..event }
+        Event { kind: self.rules.read(event.kind), ..event }
     }
 
     /// Takes an event in.

@@ -17,7 +17,7 @@ use workload::{
     conversation::Lane,
     event::{Code, ContextId, Cut, Event, EventKind, Nanos, Received, Response},
     number::Number,
-    sequence::{Flaw, RequestId, Step},
+    sequence::{RequestId, Step},
 };
 
 /// How long behind the last answer to an iterative request the server may end its sequence.
@@ -66,12 +66,12 @@ impl<'o> Observation<'o> {
         };
         if sum.elements() != request.step.value.elements() {
             // Its form is that of another request.
-            return self.received(&self.rules.form().answer(id, sum, seen));
+            return self.received(&self.rules.answer(id, sum, seen));
         }
         self.check_order(&request);
         let rules = self.rules;
         if request.step.flaw().is_some() {
-            self.flawed(&request, Ok(()), None);
+            self.flawed(&request, None, None);
         } else if self.shares_its_sum(&request) {
             self.without_news(&request, Outcome::Completed, Doubt::Stragglers);
         } else if let (Some(controls), Some(seen)) = (&rules.controls, seen)
@@ -96,14 +96,14 @@ impl<'o> Observation<'o> {
     }
 
     fn received(&mut self, received: &Received) {
+        let error = received.result.as_ref().err();
         let asked = received.request().and_then(|request| self.id.stream(self.lane).asked(request));
         let Some(request) = asked else {
-            let error = received.result.as_ref().err().cloned();
-            return self.not_asked_for(received.request(), received.id.clone(), error);
+            return self.not_asked_for(received.request(), received.id.clone(), error.cloned());
         };
         self.check_order(&request);
         if received.outputs > 0 {
-            let error = received.result.as_ref().err().cloned().unwrap_or_default();
+            let error = error.cloned().unwrap_or_default();
             let evidence = Evidence::OutputsBesideError { outputs: received.outputs, error };
             self.violation(ViolationKind::WrongOutputName, Some(&request.step), evidence);
         }
@@ -111,9 +111,7 @@ impl<'o> Observation<'o> {
             Err(text) if self.id.may_be_disturbed(request.sent_at) && self.rules.words.say_out_of_service(text) => {
                 self.without_news(&request, Outcome::Failed, Doubt::Disturbed);
             }
-            result if request.step.flaw().is_some() => {
-                self.flawed(&request, result.as_ref().map(|_| ()).map_err(String::as_str), received.code);
-            }
+            _ if request.step.flaw().is_some() => self.flawed(&request, error, received.code),
             result if self.shares_its_sum(&request) => {
                 let outcome = if result.is_ok() { Outcome::Completed } else { Outcome::Failed };
                 self.without_news(&request, outcome, Doubt::Stragglers);
@@ -121,7 +119,7 @@ impl<'o> Observation<'o> {
             result if self.is_cancelled(result) && self.id.strays.may_sweep(request.sent_at) => {
                 self.without_news(&request, Outcome::Failed, Doubt::Cancelled);
             }
-            Err(text) if words::say_expired(text) => {
+            Err(text) if text.contains(words::EXPIRED) => {
                 self.check_code(&request.step, Reason::Unavailable, received.code, text);
                 self.expired(&request, text);
             }
@@ -167,10 +165,10 @@ impl<'o> Observation<'o> {
             && verdict != Judged::NotRejected
         {
             let is_wrong = answer != right;
-            verdict = if is_wrong { Judged::Wrong { expected: vec![step.value] } } else { Judged::Right };
+            verdict = if is_wrong { Judged::Wrong(vec![step.value]) } else { Judged::Right };
         }
         match &verdict {
-            Judged::Wrong { expected } => {
+            Judged::Wrong(expected) => {
                 let right = |sum: &Number| alone.unwrap_or_else(|| arithmetic.answer(*sum, step, id));
                 let expected = expected.iter().map(right).collect();
                 let evidence = Evidence::Sum { expected, seen: answer, disorder: self.disorder() };
@@ -232,17 +230,13 @@ impl<'o> Observation<'o> {
             && !mem::replace(&mut self.id.met_an_end, true)
     }
 
-    /// Whether an error in words that are not known may be the rejection of a flaw.
-    fn is_rejected_in_other_words(&self, flaw: Flaw, code: Option<Code>) -> bool {
-        self.rules.words == Words::Unknown && Reason::may_be_of_flaw(flaw, code)
-    }
-
     /// A request that has to be rejected for its flaw, and changes nothing.
-    fn flawed(&mut self, request: &Request, result: Result<(), &str>, code: Option<Code>) {
+    fn flawed(&mut self, request: &Request, error: Option<&String>, code: Option<Code>) {
         let step = &request.step;
         let Some(flaw) = step.flaw() else { return };
-        let (kind, outcome, error) = match result {
-            Err(text) if flaw.is_rejected_with(text) || self.is_rejected_in_other_words(flaw, code) => {
+        let may_be_in_other_words = self.rules.words == Words::Unknown && Reason::may_be_of_flaw(flaw, code);
+        let (kind, outcome) = match error {
+            Some(text) if flaw.is_rejected_with(text) || may_be_in_other_words => {
                 if flaw.is_rejected_with(text) {
                     self.check_code(step, Reason::of_flaw(flaw, text), code, text);
                 } else {
@@ -251,10 +245,10 @@ impl<'o> Observation<'o> {
                 self.id.answer_unchanged(request, self.at, self.rules);
                 return self.settle(request, Outcome::Rejected, None, None);
             }
-            Err(text) => (ViolationKind::UnexpectedError, Outcome::Failed, Some(text.to_owned())),
-            Ok(()) => (ViolationKind::FlawAccepted, Outcome::Completed, None),
+            Some(_) => (ViolationKind::UnexpectedError, Outcome::Failed),
+            None => (ViolationKind::FlawAccepted, Outcome::Completed),
         };
-        self.violation(kind, Some(step), Evidence::Flaw { flaw, error });
+        self.violation(kind, Some(step), Evidence::Flaw { flaw, error: error.cloned() });
         self.without_news(request, outcome, Doubt::State);
     }
 
@@ -338,7 +332,7 @@ impl<'o> Observation<'o> {
 
     fn settle(&mut self, request: &Request, outcome: Outcome, sum: Option<Number>, doubt: Option<Doubt>) {
         let Request { step, sent_at, .. } = *request;
-        self.ruling.settled = Some(Settled { step, sent_at, outcome, sum, judged: doubt.is_none(), doubt });
+        self.ruling.settled = Some(Settled { step, sent_at, outcome, sum, doubt });
     }
 
     pub(super) fn violation(&mut self, kind: ViolationKind, step: Option<&Step>, evidence: Evidence) {

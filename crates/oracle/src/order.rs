@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::states::State;
+use super::{evidence::Disorder, states::State};
 use workload::{
     event::Nanos,
     number::Number,
@@ -42,12 +42,7 @@ pub(super) enum OrderFound {
     /// In this order the answers are right; steps without an answer that are not in it were not executed.
     Explained(Vec<Taken>),
     /// No order explains all answers.
-    Contradiction {
-        /// The longest beginning that was found to be right.
-        prefix: Vec<Taken>,
-        /// The answers of the steps that may come next, none of which is right there.
-        unexplained: Vec<Taken>,
-    },
+    Contradiction(Disorder),
     /// There are more orders than can be looked at.
     Undecided,
 }
@@ -74,9 +69,8 @@ struct Search<'o> {
     starts: Vec<usize>,
     rejected: Vec<usize>,
     unanswered: Vec<usize>,
-    /// The answered ones, in the order of their answers, and where each stands there.
+    /// The answered ones, in the order of their answers.
     by_answer: Vec<usize>,
-    rank: Vec<usize>,
     /// All of `by_answer` before this are placed.
     first_open: usize,
     is_placed: Vec<bool>,
@@ -97,18 +91,14 @@ struct Search<'o> {
 struct Place {
     operation: usize,
     before: State,
+    first_open_before: usize,
     others: Vec<usize>,
 }
 
 impl<'o> Search<'o> {
     fn new(operations: &'o [Operation]) -> Self {
-        let mut search = Self {
-            operations,
-            rank: vec![usize::MAX; operations.len()],
-            is_placed: vec![false; operations.len()],
-            least_open: usize::MAX,
-            ..Self::default()
-        };
+        let mut search =
+            Self { operations, is_placed: vec![false; operations.len()], least_open: usize::MAX, ..Self::default() };
         for (index, Operation { step, answer, .. }) in operations.iter().enumerate() {
             match answer {
                 None => search.unanswered.push(index),
@@ -122,9 +112,6 @@ impl<'o> Search<'o> {
         let answered = |index: &usize| operations[*index].answer.map(|(at, _)| at);
         search.by_answer = (0..operations.len()).filter(|index| answered(index).is_some()).collect();
         search.by_answer.sort_by_key(answered);
-        for (rank, &index) in search.by_answer.iter().enumerate() {
-            search.rank[index] = rank;
-        }
         search.open = search.by_answer.len();
         search
     }
@@ -142,20 +129,22 @@ impl<'o> Search<'o> {
                 return OrderFound::Undecided;
             }
             if let Some(operation) = candidates.pop() {
-                let before = state;
+                let (before, first_open_before) = (state, self.first_open);
                 state = self.place(operation, before);
-                self.path.push(Place { operation, before, others: candidates });
+                self.path.push(Place { operation, before, first_open_before, others: candidates });
                 candidates = if self.seen.insert((self.digest, state)) { self.candidates(state) } else { Vec::new() };
                 continue;
             }
             self.remember_the_longest();
             let Some(place) = self.path.pop() else {
-                return OrderFound::Contradiction {
+                return OrderFound::Contradiction(Disorder {
+                    before: from,
                     prefix: self.taken(self.longest.iter().copied()),
                     unexplained: self.taken(self.unexplained.iter().copied()),
-                };
+                });
             };
-            self.take_back(place.operation);
+            self.mark(place.operation, false);
+            self.first_open = place.first_open_before;
             (state, candidates) = (place.before, place.others);
         }
     }
@@ -211,11 +200,6 @@ impl<'o> Search<'o> {
             (Some((_, Answer::Rejected)), _) | (None, State::Absent) => return before,
         };
         if step.end { State::Absent } else { State::Live(sum) }
-    }
-
-    fn take_back(&mut self, index: usize) {
-        self.mark(index, false);
-        self.first_open = self.first_open.min(self.rank[index]);
     }
 
     fn mark(&mut self, index: usize, placed: bool) {

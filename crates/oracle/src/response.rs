@@ -125,7 +125,8 @@ impl Observation<'_> {
     }
 }
 
-fn read(output: &Tensor) -> Option<Seen> {
+/// What an output says that the model saw.
+pub(super) fn read(output: &Tensor) -> Option<Seen> {
     match &output.data {
         TensorData::Raw(bytes) if output.datatype == controls::DATATYPE => Seen::from_bytes(bytes),
         _ => None,

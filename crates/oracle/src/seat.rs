@@ -36,14 +36,7 @@ impl Seat {
         (!may_be_restarted).then_some(self.sequence)
     }
 
-    /// A stream is gone, of whose requests these may still come, until then; `others` is under way on other streams.
-    pub(super) fn cut<'s>(&mut self, gone: &[Request], until: Nanos, others: impl Iterator<Item = &'s mut Stream>) {
-        if gone.iter().any(|request| request.step.start) {
-            self.lose(until, others);
-        }
-    }
-
-    /// Anything may have been sent, and may come until then.
+    /// A START of a stream that is gone may still come, until then; `others` is under way on other streams.
     pub(super) fn lose<'s>(&mut self, until: Nanos, others: impl Iterator<Item = &'s mut Stream>) {
         self.slot = None;
         self.sequence += 1;

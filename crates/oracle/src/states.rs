@@ -19,8 +19,8 @@ pub enum State {
 /// The set of states that are possible for one correlation ID. It never grows beyond two known sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Possible {
-    /// There may be no sequence.
-    absent: bool,
+    /// There may be no sequence, so that a step without START may be rejected.
+    pub(super) absent: bool,
     /// There may be a sequence, with any sum.
     any: bool,
     /// There may be a sequence with this sum.
@@ -36,9 +36,7 @@ pub(super) enum Judged {
     /// Nothing definite had to come.
     Unjudged(Doubt),
     /// None of these sums came.
-    Wrong {
-        expected: Vec<Number>,
-    },
+    Wrong(Vec<Number>),
     /// The step had to be rejected.
     NotRejected,
     /// The step had to be accepted.
@@ -114,15 +112,6 @@ impl Possible {
         Self::of(self.states().chain([State::Absent]).chain(accepted))
     }
 
-    fn or_absent(self) -> Self {
-        Self { absent: true, ..self }
-    }
-
-    /// Whether there may be no sequence, so that a step without START may be rejected.
-    pub(super) fn may_be_absent(&self) -> bool {
-        self.absent
-    }
-
     pub(super) fn may_be_live(&self) -> bool {
         self.any || self.sum.is_some()
     }
@@ -133,8 +122,8 @@ impl Possible {
         *self = match judged {
             _ if step.end => Self::ABSENT,
             // Either the state is wrong now, or only the answer was: both may show in the next step.
-            Judged::Wrong { .. } => Self { other: expected, ..Self::live(answer) },
-            Judged::NotRejected => Self::live(answer).or_absent(),
+            Judged::Wrong(_) => Self { other: expected, ..Self::live(answer) },
+            Judged::NotRejected => Self { absent: true, ..Self::live(answer) },
             _ => Self::live(answer),
         };
         judged
@@ -146,7 +135,7 @@ impl Possible {
         };
         let alternative = self.other.filter(|_| !step.start).map(|sum| sum.wrapping_add(step.value));
         let is_right = answer == expected || Some(answer) == alternative;
-        if is_right { Judged::Right } else { Judged::Wrong { expected: vec![expected] } }
+        if is_right { Judged::Right } else { Judged::Wrong(vec![expected]) }
     }
 }
 
@@ -174,7 +163,7 @@ mod tests {
         assert_eq!(state.accept(&step(false, false, 1), i32::MIN.into()), Judged::Right);
         assert_eq!(
             state.accept(&step(false, true, 2), (i32::MIN + 3).into()),
-            Judged::Wrong { expected: vec![(i32::MIN + 2).into()] }
+            Judged::Wrong(vec![(i32::MIN + 2).into()])
         );
         assert_eq!(state, Possible::ABSENT);
     }
@@ -183,14 +172,14 @@ mod tests {
     fn after_a_wrong_answer_the_wrong_and_the_right_sum_may_go_on() {
         for continued in [105, 15] {
             let mut state = Possible::live(5.into());
-            assert_eq!(state.accept(&step(false, false, 5), 100.into()), Judged::Wrong { expected: vec![10.into()] });
+            assert_eq!(state.accept(&step(false, false, 5), 100.into()), Judged::Wrong(vec![10.into()]));
             assert_eq!(state.accept(&step(false, false, 5), continued.into()), Judged::Right);
             assert_eq!(state, Possible::live(continued.into()));
         }
         let mut state = Possible::live(5.into());
         state.accept(&step(false, false, 5), 100.into());
-        assert_eq!(state.accept(&step(false, false, 5), 16.into()), Judged::Wrong { expected: vec![105.into()] });
-        assert_eq!(state.accept(&step(true, false, 5), 105.into()), Judged::Wrong { expected: vec![5.into()] });
+        assert_eq!(state.accept(&step(false, false, 5), 16.into()), Judged::Wrong(vec![105.into()]));
+        assert_eq!(state.accept(&step(true, false, 5), 105.into()), Judged::Wrong(vec![5.into()]));
     }
 
     #[test]
@@ -199,13 +188,13 @@ mod tests {
         assert!(state.has_to_reject(&step(false, false, 5)));
         assert_eq!(state.accept(&step(false, false, 5), 5.into()), Judged::NotRejected);
         // It may have a sequence now, or only the answer was wrong.
-        assert_eq!(state, Possible::live(5.into()).or_absent());
+        assert_eq!(state, Possible { absent: true, ..Possible::live(5.into()) });
     }
 
     #[test]
     fn after_a_wrong_rejection_the_sequence_may_be_there_or_not_and_the_step_in_it_or_not() {
         let after = Possible::live(5.into()).after_wrong_rejection(&step(false, false, 2));
-        assert!(after.may_be_absent() && !after.has_to_reject(&step(false, false, 5)));
+        assert!(after.absent && !after.has_to_reject(&step(false, false, 5)));
         for sum in [10, 12] {
             let mut state = after;
             assert_eq!(state.accept(&step(false, false, 5), sum.into()), Judged::Right);

@@ -70,7 +70,17 @@ impl Stream {
 
     /// A request is sent; `follows` tells whether the one that was sent before it on the correlation ID went the same way.
     pub(super) fn send(&mut self, request: Request, follows: bool) {
-        self.carry(request.step.request, follows);
+        let name = request.step.request;
+        match self.carried.back_mut().filter(|_| follows) {
+            Some((_, last)) => *last = name,
+            None => self.carried.push_back((name, name)),
+        }
+        if self.carried.len() > RUNS_MAX
+            && let Some((first, _)) = self.carried.pop_front()
+            && let Some((begin, _)) = self.carried.front_mut()
+        {
+            *begin = first;
+        }
         self.requests.push_back(request);
     }
 
@@ -136,18 +146,5 @@ impl Stream {
 
     pub(super) fn has_carried(&self, name: RequestId) -> bool {
         self.carried.iter().any(|(first, last)| (first..=last).contains(&&name))
-    }
-
-    fn carry(&mut self, name: RequestId, follows: bool) {
-        match self.carried.back_mut().filter(|_| follows) {
-            Some((_, last)) => *last = name,
-            None => self.carried.push_back((name, name)),
-        }
-        if self.carried.len() > RUNS_MAX
-            && let Some((first, _)) = self.carried.pop_front()
-            && let Some((begin, _)) = self.carried.front_mut()
-        {
-            *begin = first;
-        }
     }
 }

@@ -87,8 +87,7 @@ impl Conversation {
         let event = Event { at: self.now, context: CONTEXT, lane: self.lane, kind };
         // An event means the same whether its message was read before or not. By turns the one and the other go on.
         let mut twin = self.oracle.clone();
-        let kind = self.oracle.rules.form().read(event.kind.clone());
-        let of_read = twin.observe(Event { kind, ..event.clone() });
+        let of_read = twin.observe(self.oracle.read(event.clone()));
         let ruling = self.oracle.observe(event);
         assert_eq!(format!("{of_read:?}"), format!("{ruling:?}"));
         if self.rulings.len() % 2 == 1 {
@@ -153,7 +152,7 @@ impl Conversation {
 
     /// Whether the last answer was judged.
     fn judged(&self) -> bool {
-        self.rulings.last().and_then(|ruling| ruling.settled).expect("an answer").judged
+        self.rulings.last().and_then(|ruling| ruling.settled).expect("an answer").doubt.is_none()
     }
 
     /// The only violation of the last ruling that has one.
@@ -217,7 +216,7 @@ fn a_correct_conversation_is_not_accused() {
         .answer("0-0-2-0", 7);
     c.send(false, false, &[8]).reject("0-0-3-0");
     c.assert(&[]);
-    assert!(c.rulings.iter().filter_map(|ruling| ruling.settled).all(|settled| settled.judged));
+    assert!(c.rulings.iter().filter_map(|ruling| ruling.settled).all(|settled| settled.doubt.is_none()));
 }
 
 #[test]

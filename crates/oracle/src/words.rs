@@ -11,7 +11,7 @@ const KNOWN_TRITONS: [&str; 8] = ["2.33.0", "2.36.0", "2.39.0", "2.42.0", "2.44.
 const TRITON: &str = "triton";
 
 /// What Triton answers to all steps of a sequence that waited in the backlog for too long.
-const EXPIRED: &str = "timeout of the corresponding sequence has been expired";
+pub(super) const EXPIRED: &str = "timeout of the corresponding sequence has been expired";
 /// What Triton answers with while a model or the server goes and comes.
 const OUT_OF_SERVICE: [&str; 4] =
     ["Server is stopping", "Request for unknown model", "is not ready", "has no available versions"];
@@ -50,11 +50,6 @@ impl Words {
     pub(super) fn say_out_of_service(self, text: &str) -> bool {
         self == Self::Unknown || OUT_OF_SERVICE.iter().any(|said| text.contains(said))
     }
-}
-
-/// Whether an error says that a sequence waited for a slot for too long.
-pub(super) fn say_expired(text: &str) -> bool {
-    text.contains(EXPIRED)
 }
 
 /// Whether an error says that the sequence has to begin with START, for this ID and this model. Compatible servers may add to it.

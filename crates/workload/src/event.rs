@@ -1,13 +1,10 @@
 //! What happens after something was sent: the one thing that the oracle and the recorder look at.
 
-mod form;
-
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use self::form::Form;
 use crate::{
     controls::Seen,
     conversation::{Connection, Lane, Transport},
@@ -51,7 +48,7 @@ pub enum EventKind {
     /// The stream brought an answer that is in every way as it should be, but for its sum: to this request, with this sum, and with
     /// what the model saw, where that is asked for.
     Answered(RequestId, Number, Option<Seen>),
-    /// The stream brought a message of any other form, or one that [`Form::read`] has not looked at.
+    /// The stream brought a message of any other form, or one that the oracle has not read.
     Received(Box<Received>),
     /// The client gave up waiting for the oldest request in flight.
     GaveUp,

@@ -1,46 +1,48 @@
 //! Times in files have one unit: microseconds. The program counts some in milliseconds and some in nanoseconds.
 
+use schemars::JsonSchema;
+use serde::{Deserializer, Serialize, Serializer, de::DeserializeOwned};
+
+/// A time, or one that there may not be.
+pub trait Time: Copy + Serialize + DeserializeOwned {
+    /// The same in another unit.
+    fn convert(self, to: fn(u64) -> u64) -> Self;
+}
+
+impl Time for u64 {
+    fn convert(self, to: fn(u64) -> u64) -> Self {
+        to(self)
+    }
+}
+
+impl Time for Option<u64> {
+    fn convert(self, to: fn(u64) -> u64) -> Self {
+        self.map(to)
+    }
+}
+
 macro_rules! microseconds {
     ($(#[$doc:meta])* $name:ident, $of:expr, $to:expr) => {
         $(#[$doc])*
-        pub mod $name {
-            use serde::{Deserialize, Deserializer, Serialize, Serializer};
+        #[derive(JsonSchema)]
+        #[schemars(inline, transparent)]
+        pub struct $name<T = u64>(T);
 
+        impl<T: Time> $name<T> {
             /// For serde's `with`.
             ///
             /// # Errors
             /// Those of the serializer.
-            pub fn serialize<S: Serializer>(time: &u64, serializer: S) -> Result<S::Ok, S::Error> {
-                $to(*time).serialize(serializer)
+            pub fn serialize<S: Serializer>(time: &T, serializer: S) -> Result<S::Ok, S::Error> {
+                time.convert($to).serialize(serializer)
             }
 
             /// For serde's `with`.
             ///
             /// # Errors
             /// Those of the deserializer.
-            pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-                Ok($of(u64::deserialize(deserializer)?))
-            }
-
-            /// The same where there may be none.
-            pub mod optional {
-                use super::{Deserialize, Deserializer, Serialize, Serializer};
-
-                /// For serde's `with`.
-                ///
-                /// # Errors
-                /// Those of the serializer.
-                pub fn serialize<S: Serializer>(time: &Option<u64>, serializer: S) -> Result<S::Ok, S::Error> {
-                    time.map($to).serialize(serializer)
-                }
-
-                /// For serde's `with`.
-                ///
-                /// # Errors
-                /// Those of the deserializer.
-                pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-                    Ok(Option::deserialize(deserializer)?.map($of))
-                }
+            pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+                Ok(T::deserialize(deserializer)?.convert($of))
             }
         }
     };
@@ -48,22 +50,22 @@ macro_rules! microseconds {
 
 microseconds! {
     /// A time that the program counts in milliseconds.
-    of_ms, |us: u64| us / 1000, |ms: u64| ms.saturating_mul(1000)
+    OfMs, |us| us / 1000, |ms| ms.saturating_mul(1000)
 }
 microseconds! {
     /// A time that the program counts in nanoseconds; a file has it cut to microseconds.
-    of_ns, |us: u64| us.saturating_mul(1000), |ns: u64| ns / 1000
+    OfNs, |us| us.saturating_mul(1000), |ns| ns / 1000
 }
 
 #[cfg(test)]
 mod tests {
     #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
     struct Times {
-        #[serde(rename = "waited_us", with = "super::of_ms")]
+        #[serde(rename = "waited_us", with = "super::OfMs")]
         waited_ms: u64,
-        #[serde(rename = "limit_us", with = "super::of_ms::optional")]
+        #[serde(rename = "limit_us", with = "super::OfMs::<Option<u64>>")]
         limit_ms: Option<u64>,
-        #[serde(rename = "at_us", with = "super::of_ns")]
+        #[serde(rename = "at_us", with = "super::OfNs")]
         at_ns: u64,
     }
 

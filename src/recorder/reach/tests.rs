@@ -53,7 +53,7 @@ impl Story {
     /// The step that was sent as the one with this number comes to this.
     fn settle(&mut self, lane: u8, number: usize, outcome: Outcome, doubt: Option<Doubt>, is_right: bool) -> &mut Self {
         let (step, sent_at) = self.sent[number];
-        let settled = Settled { step, sent_at, outcome, sum: None, judged: doubt.is_none(), doubt };
+        let settled = Settled { step, sent_at, outcome, sum: None, doubt };
         self.now += MS;
         let here = self.here(lane);
         self.reach.settled(&settled, is_right, here, &mut self.claims);

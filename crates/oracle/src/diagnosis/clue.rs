@@ -238,16 +238,13 @@ pub enum Clue {
     /// How long the sequence was idle before the rejection.
     Idle {
         /// From when the last accepted step was sent until the rejection came, in ms.
-        #[serde(rename = "since_us", with = "workload::micros::of_ms")]
-        #[schemars(with = "u64")]
+        #[serde(rename = "since_us", with = "workload::micros::OfMs")]
         since_ms: u64,
         /// The idle limit, in ms, where it is known.
-        #[serde(rename = "limit_us", with = "workload::micros::of_ms::optional")]
-        #[schemars(with = "Option<u64>")]
+        #[serde(rename = "limit_us", with = "workload::micros::OfMs::<Option<u64>>")]
         limit_ms: Option<u64>,
         /// The pause before the rejected step, in ms.
-        #[serde(rename = "pause_us", with = "workload::micros::of_ms")]
-        #[schemars(with = "u64")]
+        #[serde(rename = "pause_us", with = "workload::micros::OfMs")]
         pause_ms: u64,
         /// Whether later steps found the sequence still there; none where no later step tells.
         went_on: Option<bool>,
@@ -328,16 +325,13 @@ pub enum Clue {
     /// Answers took longer and longer.
     SlowingDown {
         /// The median in the first quarter of what is known, in ms.
-        #[serde(rename = "early_us", with = "workload::micros::of_ms")]
-        #[schemars(with = "u64")]
+        #[serde(rename = "early_us", with = "workload::micros::OfMs")]
         early_ms: u64,
         /// The median in the last quarter, in ms.
-        #[serde(rename = "late_us", with = "workload::micros::of_ms")]
-        #[schemars(with = "u64")]
+        #[serde(rename = "late_us", with = "workload::micros::OfMs")]
         late_ms: u64,
         /// How long the response was waited for, in ms.
-        #[serde(rename = "waited_us", with = "workload::micros::of_ms")]
-        #[schemars(with = "u64")]
+        #[serde(rename = "waited_us", with = "workload::micros::OfMs")]
         waited_ms: u64,
     },
     /// The client had half-closed the stream.

@@ -1,7 +1,7 @@
 //! Answers that came where they should not, or in another form.
 
 use super::{
-    Cause, Clue, Question, ViolationKind,
+    Cause, Clue, Question,
     hypothesis::{Fit, Hypothesis, in_order},
     story::Spot,
 };
@@ -11,17 +11,10 @@ use workload::{
     tensor::{Tensor, TensorData, elements},
 };
 
-/// An answer too many, one behind a later one's, and one that was not asked for here.
-pub(super) fn misplaced(question: &Question) -> Vec<Hypothesis> {
-    let (cause, clue) = match question.violation.kind {
-        ViolationKind::Duplicate if question.known.arithmetic.answers.are_series() => {
-            (Cause::AnsweredTwice, Clue::SeenAndExpected)
-        }
-        ViolationKind::Duplicate => (Cause::AnsweredTwice, Clue::SeenAgain),
-        ViolationKind::Reordered => (Cause::ResponsesReordered, Clue::Seen),
-        _ => misaddressed(question),
-    };
-    in_order(&[cause], [clue])
+/// An answer too many.
+pub(super) fn duplicate(question: &Question) -> Vec<Hypothesis> {
+    let is_series = question.known.arithmetic.answers.are_series();
+    in_order(&[Cause::AnsweredTwice], [if is_series { Clue::SeenAndExpected } else { Clue::SeenAgain }])
 }
 
 /// The message that the violation is about. Of several that came at the same time this is the odd one: one that is kept whole, because
@@ -41,31 +34,28 @@ fn message<'q>(question: &Question<'q>) -> Option<&'q Entry> {
     question.story.window.iter().filter(is_here).min_by_key(oddness)
 }
 
-fn misaddressed(question: &Question) -> (Cause, Clue) {
-    let Some(entry) = message(question) else { return (Cause::ResponseElsewhere, Clue::Seen) };
+/// An answer that was not asked for here.
+pub(super) fn misaddressed(question: &Question) -> Vec<Hypothesis> {
+    let Some(entry) = message(question) else { return in_order(&[Cause::ResponseElsewhere], [Clue::Seen]) };
     let (id, request) = match &entry.what {
         EventKind::Answered(request, ..) => (request.to_string(), Some(*request)),
         EventKind::Received(received) => (received.id.clone(), received.request()),
         _ => (String::new(), None),
     };
     let known = request.and_then(|request| question.story.find(request));
-    let Some(spot) = known else { return (Cause::UnknownRequestId, Clue::UnknownId { id }) };
+    let Some(spot) = known else { return in_order(&[Cause::UnknownRequestId], [Clue::UnknownId { id }]) };
     let told = question.story.told(spot);
     let request = question.story.asked(spot).step.request;
     let context = Some(told.context).filter(|context| *context != entry.context);
-    (Cause::ResponseElsewhere, Clue::AnswerTo { request, id: told.correlation_id, context })
+    in_order(&[Cause::ResponseElsewhere], [Clue::AnswerTo { request, id: told.correlation_id, context }])
 }
 
-pub(super) fn malformed(question: &Question) -> Vec<Hypothesis> {
-    let cause = match question.violation.kind {
-        ViolationKind::WrongModel => Cause::OtherModelsName,
-        ViolationKind::WrongVersion => Cause::OtherVersion,
-        ViolationKind::WrongOutputType => Cause::OutputType,
-        ViolationKind::WrongOutputShape => Cause::OutputShape,
-        ViolationKind::WrongOutputSize => size(question),
+/// An answer without output, with others, or with several.
+pub(super) fn other_outputs(question: &Question) -> Vec<Hypothesis> {
+    let cause = match outputs_of(question) {
         _ if received(question).is_some_and(|received| received.outputs > 0) => Cause::OutputBesideError,
-        _ if outputs_of(question) == Some(0) => return no_output(question),
-        _ if outputs_of(question).is_some_and(|outputs| outputs > 1) => Cause::OutputSurplus,
+        Some(0) => return no_output(question),
+        Some(2..) => Cause::OutputSurplus,
         _ => Cause::OutputName,
     };
     in_order(&[cause], [Clue::Seen])
@@ -78,7 +68,8 @@ fn received<'q>(question: &Question<'q>) -> Option<&'q Received> {
     }
 }
 
-fn size(question: &Question) -> Cause {
+/// Whether an output that does not hold what its shape says is too long or too short.
+pub(super) fn size(question: &Question) -> Cause {
     let output = received(question).and_then(|received| received.result.as_ref().ok()?.outputs.first());
     let held = output.map_or(0, |output| match &output.data {
         TensorData::Raw(bytes) => bytes.len(),

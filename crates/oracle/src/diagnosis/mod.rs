@@ -25,7 +25,7 @@ pub use self::{
     clue::{Clue, Left, Relation, SequenceId, WentOn},
 };
 use self::{
-    hypothesis::{Hypothesis, ranked},
+    hypothesis::{Hypothesis, in_order, ranked},
     story::{Spot, Story},
 };
 use super::{Evidence, Violation, ViolationKind};
@@ -115,6 +115,7 @@ impl Question<'_> {
         use ViolationKind as Kind;
         let of_step =
             |explain: fn(&Self, Spot) -> Vec<Hypothesis>| self.spot.map(|spot| explain(self, spot)).unwrap_or_default();
+        let seen = |causes: &[Cause]| in_order(causes, [Clue::Seen]);
         match self.violation.kind {
             Kind::WrongSum => of_step(Self::wrong_sum),
             Kind::MissingStartError => of_step(rejections::missing),
@@ -126,14 +127,27 @@ impl Question<'_> {
             Kind::UnexpectedError => of_step(errors::explain),
             Kind::Hang => lost::by_anybody(self),
             Kind::Lost => self.spot.map_or_else(lost::alone, |spot| lost::explain(self, spot)),
-            Kind::Duplicate | Kind::Reordered | Kind::Misaddressed => messages::misplaced(self),
-            Kind::WrongModel
-            | Kind::WrongVersion
-            | Kind::WrongOutputName
-            | Kind::WrongOutputType
-            | Kind::WrongOutputShape
-            | Kind::WrongOutputSize => messages::malformed(self),
-            _ => streams::explain(self),
+            Kind::Duplicate => messages::duplicate(self),
+            Kind::Reordered => seen(&[Cause::ResponsesReordered]),
+            Kind::Misaddressed => messages::misaddressed(self),
+            Kind::WrongModel => seen(&[Cause::OtherModelsName]),
+            Kind::WrongVersion => seen(&[Cause::OtherVersion]),
+            Kind::WrongOutputName => messages::other_outputs(self),
+            Kind::WrongOutputType => seen(&[Cause::OutputType]),
+            Kind::WrongOutputShape => seen(&[Cause::OutputShape]),
+            Kind::WrongOutputSize => seen(&[messages::size(self)]),
+            Kind::StreamBroken => streams::broken(self),
+            Kind::StreamNotClosed => seen(&[Cause::StreamKeptOpen]),
+            Kind::Statistics => streams::statistics(self),
+            Kind::ServerDied => seen(&[Cause::Crash]),
+            Kind::SlotLeak => seen(&[Cause::SlotLeak, Cause::MissingReap]),
+            // Where the state is the slot's, two sequences of one slot would have got wrong sums.
+            Kind::SlotReleasedTwice if self.known.keyed_by_id => seen(&[Cause::SharedState, Cause::ExtraSlot]),
+            Kind::SlotReleasedTwice => seen(&[Cause::ExtraSlot, Cause::SharedState]),
+            Kind::SlotWithheld => seen(&[Cause::SlotKept, Cause::EndNotTold]),
+            Kind::MissingReap => seen(&[Cause::MissingReap]),
+            Kind::PendingLeft => seen(&[Cause::SlotLeak, Cause::Starvation]),
+            Kind::NotReady | Kind::MemoryGrowth => Vec::new(),
         }
     }
 

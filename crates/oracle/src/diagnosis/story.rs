@@ -204,15 +204,11 @@ impl<'w> Story<'w> {
 
     /// The oldest so many steps of a stream are not waited for any more.
     fn gave_up(&mut self, entry: &Entry, steps: usize) {
-        let own = self.sequences.iter().enumerate().rev().filter(|(_, told)| told.context == entry.context);
-        let own = own.take(UNDER_WAY_MAX);
-        let own: Vec<_> = own.map(|(index, _)| index).collect();
-        let waits = |asked: &Asked| asked.lane == entry.lane && asked.answer.is_none() && asked.given_up.is_none();
-        let mut left = steps;
-        for index in own.into_iter().rev() {
-            let waiting = self.sequences[index].steps.iter_mut().filter(|asked| waits(asked)).take(left);
-            left -= waiting.map(|asked| asked.given_up = Some(entry.at)).count();
-        }
+        let own = self.sequences.iter_mut().rev().filter(|told| told.context == entry.context);
+        let own: Vec<_> = own.take(UNDER_WAY_MAX).collect();
+        let waits = |asked: &&mut Asked| asked.lane == entry.lane && asked.answer.is_none() && asked.given_up.is_none();
+        let waiting = own.into_iter().rev().flat_map(|told| &mut told.steps).filter(waits).take(steps);
+        waiting.for_each(|asked| asked.given_up = Some(entry.at));
     }
 
     fn answered(&mut self, entry: &'w Entry, request: RequestId, said: Said<'w>) {

@@ -3,7 +3,7 @@
 use std::{cmp::Ordering, collections::BTreeSet};
 
 use super::{
-    Cause, Clue, Evidence, Question, ViolationKind,
+    Cause, Clue, Evidence, Question,
     hypothesis::{Hypothesis, in_order},
 };
 use crate::history::Entry;
@@ -14,26 +14,7 @@ const CONNECTION_ENDS: [&str; 4] = ["connection reset", "broken pipe", "connecti
 /// Streams that break within this time break together.
 const TOGETHER: Nanos = 500_000_000;
 
-/// What may explain a violation that is not of one answer.
-pub(super) fn explain(question: &Question) -> Vec<Hypothesis> {
-    let causes: &[Cause] = match question.violation.kind {
-        ViolationKind::StreamBroken => return broken(question),
-        ViolationKind::Statistics => return statistics(question),
-        ViolationKind::StreamNotClosed => &[Cause::StreamKeptOpen],
-        ViolationKind::ServerDied => &[Cause::Crash],
-        ViolationKind::SlotLeak => &[Cause::SlotLeak, Cause::MissingReap],
-        // Where the state is the slot's, two sequences of one slot would have got wrong sums.
-        ViolationKind::SlotReleasedTwice if question.known.keyed_by_id => &[Cause::SharedState, Cause::ExtraSlot],
-        ViolationKind::SlotReleasedTwice => &[Cause::ExtraSlot, Cause::SharedState],
-        ViolationKind::SlotWithheld => &[Cause::SlotKept, Cause::EndNotTold],
-        ViolationKind::MissingReap => &[Cause::MissingReap],
-        ViolationKind::PendingLeft => &[Cause::SlotLeak, Cause::Starvation],
-        _ => &[],
-    };
-    in_order(causes, [Clue::Seen])
-}
-
-fn broken(question: &Question) -> Vec<Hypothesis> {
+pub(super) fn broken(question: &Question) -> Vec<Hypothesis> {
     let (violation, story) = (question.violation, question.story);
     let together: BTreeSet<_> = story.broken_near(violation.at_ns, TOGETHER).map(|(entry, _)| entry.context).collect();
     let clues = [Clue::Seen, Clue::BrokeTogether { contexts: together.len() }];
@@ -72,7 +53,7 @@ fn is_half_closed(question: &Question) -> bool {
     acts.next().is_some_and(|entry| matches!(entry.what, EventKind::HalfClosed))
 }
 
-fn statistics(question: &Question) -> Vec<Hypothesis> {
+pub(super) fn statistics(question: &Question) -> Vec<Hypothesis> {
     let Evidence::Counts { seen, expected, .. } = &question.violation.evidence else { return Vec::new() };
     // What else stands before the model would decide it, and the model's own count.
     let causes = match seen.success.cmp(&expected.success_min) {

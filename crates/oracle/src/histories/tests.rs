@@ -135,7 +135,7 @@ impl<R: Rng> Conversation<R> {
         self.events += 1;
         let ruling = self.oracle.observe(event(self.now, lane, kind));
         assert!(ruling.violations.is_empty(), "{:?}", ruling.violations);
-        self.unjudged += u64::from(ruling.settled.is_some_and(|settled| !settled.judged));
+        self.unjudged += u64::from(ruling.settled.is_some_and(|settled| settled.doubt.is_some()));
         ruling
     }
 

@@ -1,6 +1,6 @@
 //! A run of lines that is written, checked and compressed as one, so that what a killed run left can be read up to its last.
 
-use std::{borrow::Cow, io};
+use std::{borrow::Cow, fs::File, io, io::Write as _, time::Instant};
 
 use serde::{Deserialize, Serialize};
 use zstd::bulk::Compressor;
@@ -9,9 +9,9 @@ use super::{Entry, line};
 use workload::event::Nanos;
 
 /// A block is written when it has so many bytes, or sooner.
-pub(super) const BLOCK_BYTES: usize = 256 * 1024;
+const BLOCK_BYTES: usize = 256 * 1024;
 /// Compression that costs little more than the writing; a history shrinks to a tenth all the same.
-pub(super) const LEVEL: i32 = 1;
+const LEVEL: i32 = 1;
 
 /// A line that is neither an entry nor the first or the last of a history.
 #[derive(Debug, Serialize, Deserialize)]
@@ -50,13 +50,32 @@ pub(super) struct End {
 }
 
 /// The block that lines are added to.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Block {
     lines: Vec<u8>,
+    entries: u64,
+    /// Its number in the run, from 0.
+    number: u64,
+    /// When a line was first to be added to it.
+    pub(super) began: Option<Instant>,
+    compressor: Option<Compressor<'static>>,
+}
+
+/// How much was written.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Written {
     pub(super) entries: u64,
+    /// Before compression.
+    pub(super) bytes: u64,
+    pub(super) on_disk: u64,
 }
 
 impl Block {
+    pub(super) fn new(is_compressed: bool) -> io::Result<Self> {
+        let compressor = is_compressed.then(|| Compressor::new(LEVEL)).transpose()?;
+        Ok(Self { compressor, ..Self::default() })
+    }
+
     pub(super) fn entry(&mut self, entry: &Entry) {
         line::write(entry, &mut self.lines);
         self.entries += 1;
@@ -76,19 +95,24 @@ impl Block {
         self.lines.len() >= BLOCK_BYTES
     }
 
-    /// Ends the block: how many bytes it has, and what is to be written. It is empty again when it is cleared.
-    pub(super) fn end(&mut self, number: u64, compressor: Option<&mut Compressor>) -> io::Result<(u64, Cow<'_, [u8]>)> {
-        let end = End { block: number, entries: self.entries, crc32: crc32fast::hash(&self.lines) };
+    /// Ends the block, and begins the next one where it could be written.
+    pub(super) fn write_to(&mut self, file: &mut File) -> io::Result<Written> {
+        let end = End { block: self.number, entries: self.entries, crc32: crc32fast::hash(&self.lines) };
         self.line(&end);
-        let written = match compressor {
+        let lines = match &mut self.compressor {
             Some(compressor) => Cow::Owned(compressor.compress(&self.lines)?),
             None => Cow::Borrowed(self.lines.as_slice()),
         };
-        Ok((self.lines.len() as u64, written))
+        file.write_all(&lines)?;
+        let written = Written { entries: self.entries, bytes: self.lines.len() as u64, on_disk: lines.len() as u64 };
+        self.number += 1;
+        self.clear();
+        Ok(written)
     }
 
     pub(super) fn clear(&mut self) {
         self.lines.clear();
         self.entries = 0;
+        self.began = None;
     }
 }

@@ -179,13 +179,25 @@ impl Reader {
             return None;
         }
         let mut lines = Lines::default();
-        match self.read_block(&mut lines.items) {
+        let mut is_at_its_end = false;
+        match self.read_lines(&mut lines.items, &mut is_at_its_end) {
             Ok(true) => {}
             Ok(false) => {
                 self.is_at_end = true;
                 return None;
             }
-            Err(damage) => lines.damage = Some(damage),
+            Err(damage) => {
+                if damage.is_cut_off {
+                    self.is_at_end = true;
+                } else {
+                    lines.items.clear();
+                }
+                if !is_at_its_end {
+                    self.skip_to_end_of_block();
+                }
+                self.next_block = None;
+                lines.damage = Some(damage);
+            }
         }
         if let Some(first) = lines.items.first().filter(|_| self.is_behind_damage) {
             let gap = Item::Gap(first.time());
@@ -200,23 +212,6 @@ impl Reader {
         self.line
     }
 
-    /// Reads to the end of a block; false where the history has its end. Of a block that was changed no item is left.
-    fn read_block(&mut self, items: &mut Vec<Item>) -> Result<bool, Damage> {
-        let mut is_at_its_end = false;
-        let read = self.read_lines(items, &mut is_at_its_end);
-        if let Err(damage) = &read {
-            self.is_at_end |= damage.is_cut_off;
-            if !damage.is_cut_off {
-                items.clear();
-            }
-            if !is_at_its_end {
-                self.skip_to_end_of_block();
-            }
-            self.next_block = None;
-        }
-        read
-    }
-
     /// Passes over what is left of a damaged block.
     fn skip_to_end_of_block(&mut self) {
         while !self.is_at_end {
@@ -228,6 +223,7 @@ impl Reader {
         }
     }
 
+    /// Reads to the end of a block; false where the history has its end.
     fn read_lines(&mut self, items: &mut Vec<Item>, is_at_its_end: &mut bool) -> Result<bool, Damage> {
         let first = self.line + 1;
         let mut hasher = crc32fast::Hasher::new();

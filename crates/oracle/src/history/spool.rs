@@ -5,18 +5,18 @@ use std::{
     collections::VecDeque,
     ffi::OsString,
     fs::{self, File},
-    io::{self, Read as _, Write as _},
+    io::{self, Read as _},
+    mem::take,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use zstd::bulk::Compressor;
 
 use super::{
     Entry,
-    block::{Block, Footer, LEVEL, Mark},
+    block::{Block, Footer, Mark, Written},
 };
 use crate::nanos;
 use workload::{event::Nanos, whole_file::write_whole};
@@ -100,19 +100,15 @@ pub struct Kept {
 /// is told in [`Kept::problem`].
 pub struct Spool {
     options: Options,
-    compressor: Option<Compressor<'static>>,
     block: Block,
-    block_began: Option<Instant>,
-    blocks: u64,
     header: Part,
     current: Option<(Part, File)>,
     done: VecDeque<Part>,
     parts: u64,
     near_violations: Vec<(Nanos, Nanos)>,
-    left_out: u64,
-    lost: u64,
     latest: Nanos,
-    problem: Option<String>,
+    /// What came of it so far; what is in the file is counted at the end.
+    kept: Kept,
 }
 
 #[derive(Debug)]
@@ -120,11 +116,8 @@ struct Part {
     path: PathBuf,
     from: Nanos,
     until: Nanos,
-    /// Entries that are on the disk.
-    entries: u64,
-    bytes: u64,
-    /// Bytes of it on the disk that are whole blocks.
-    on_disk: u64,
+    /// The blocks that are whole.
+    written: Written,
 }
 
 impl Spool {
@@ -153,28 +146,18 @@ impl Spool {
     pub fn create(options: Options, header: &impl Serialize) -> io::Result<Self> {
         let is_compressed = options.path.extension().is_some_and(|ending| ending == "zst");
         let mut spool = Self {
-            compressor: is_compressed.then(|| Compressor::new(LEVEL)).transpose()?,
-            block: Block::default(),
-            block_began: None,
-            blocks: 0,
+            block: Block::new(is_compressed)?,
             header: Part::new(&options.path, 0, 0),
             current: None,
             done: VecDeque::new(),
             parts: 0,
             near_violations: Vec::new(),
-            left_out: 0,
-            lost: 0,
             latest: 0,
-            problem: None,
+            kept: Kept::default(),
             options,
         };
-        let mut file = File::create(&spool.header.path)?;
         spool.block.line(header);
-        let (_, bytes) = spool.block.end(0, spool.compressor.as_mut())?;
-        file.write_all(&bytes)?;
-        spool.header.on_disk = bytes.len() as u64;
-        spool.block.clear();
-        spool.blocks = 1;
+        spool.header.written = spool.block.write_to(&mut File::create(&spool.header.path)?)?;
         Ok(spool)
     }
 
@@ -196,7 +179,7 @@ impl Spool {
 
     /// Says that so many entries before this time are missing.
     pub fn gap(&mut self, lost: u64, at: Nanos) {
-        self.lost += lost;
+        self.kept.lost += lost;
         let at = at.max(self.latest);
         if self.is_open_at(at) {
             self.block.line(&Mark::Gap { gap: lost, t: at });
@@ -215,7 +198,7 @@ impl Spool {
 
     /// Writes what has been held back for long enough; to be called now and then.
     pub fn write_what_is_due(&mut self) {
-        if self.block_began.is_some_and(|began| began.elapsed() >= HELD_BACK) {
+        if self.block.began.is_some_and(|began| began.elapsed() >= HELD_BACK) {
             self.write_block();
         }
     }
@@ -223,13 +206,9 @@ impl Spool {
     /// Makes the file. Its last line is what `footer` makes of what is kept.
     pub fn finish<F: Serialize>(mut self, footer: impl FnOnce(&Kept) -> F) -> Kept {
         self.close_part();
-        let mut kept = Kept {
-            entries: self.done.iter().map(|part| part.entries).sum(),
-            left_out: self.left_out,
-            lost: self.lost,
-            bytes: self.done.iter().map(|part| part.bytes).sum(),
-            problem: self.problem.take(),
-        };
+        let mut kept = take(&mut self.kept);
+        kept.entries = self.done.iter().map(|part| part.written.entries).sum();
+        kept.bytes = self.bytes();
         let footer = footer(&kept);
         if let Err(error) = self.assemble(&footer) {
             let path = self.options.path.display();
@@ -247,12 +226,11 @@ impl Spool {
         self.block.clear();
         self.block.line(&Mark::Part { part: self.parts + 1, t: self.latest });
         self.block.line(&Footer { footer });
-        let (_, bytes) = self.block.end(self.blocks, self.compressor.as_mut())?;
         write_whole(&self.options.path, |file| {
             for part in std::iter::once(&self.header).chain(&self.done) {
-                io::copy(&mut File::open(&part.path)?.take(part.on_disk), file)?;
+                io::copy(&mut File::open(&part.path)?.take(part.written.on_disk), file)?;
             }
-            file.write_all(&bytes)
+            self.block.write_to(file).map(|_| ())
         })
     }
 
@@ -263,13 +241,13 @@ impl Spool {
             self.close_part();
             self.rotate();
         }
-        if self.problem.is_some() {
+        if self.kept.problem.is_some() {
             return false;
         }
         if self.current.is_none() {
             self.begin_part(at);
         }
-        self.block_began.get_or_insert_with(Instant::now);
+        self.block.began.get_or_insert_with(Instant::now);
         self.current.is_some()
     }
 
@@ -285,21 +263,13 @@ impl Spool {
 
     fn write_block(&mut self) {
         let Some((part, file)) = &mut self.current else { return };
-        let entries = self.block.entries;
-        let written = self.block.end(self.blocks, self.compressor.as_mut()).and_then(|(bytes, written)| {
-            file.write_all(&written)?;
-            Ok((bytes, written.len() as u64))
-        });
-        self.block.clear();
-        self.block_began = None;
-        match written {
-            Ok((bytes, on_disk)) => {
-                self.blocks += 1;
-                part.entries += entries;
-                part.bytes += bytes;
-                part.on_disk += on_disk;
+        match self.block.write_to(file) {
+            Ok(written) => {
+                part.written.entries += written.entries;
+                part.written.bytes += written.bytes;
+                part.written.on_disk += written.on_disk;
                 // A part is dropped as a whole: were it all that there is, nothing would be left around a violation.
-                if part.bytes > self.options.limit / PARTS_MIN || self.bytes() > self.options.limit {
+                if part.written.bytes > self.options.limit / PARTS_MIN || self.bytes() > self.options.limit {
                     self.close_part();
                     self.rotate();
                 }
@@ -307,15 +277,15 @@ impl Spool {
             Err(error) => {
                 let path = part.path.clone();
                 // Half a block would make the rest look damaged.
-                let _ = file.set_len(part.on_disk);
+                let _ = file.set_len(part.written.on_disk);
                 self.give_up(&path, &error);
             }
         }
     }
 
     fn bytes(&self) -> u64 {
-        let current = self.current.as_ref().map_or(0, |(part, _)| part.bytes);
-        current + self.done.iter().map(|part| part.bytes).sum::<u64>()
+        let current = self.current.iter().map(|(part, _)| part);
+        current.chain(&self.done).map(|part| part.written.bytes).sum()
     }
 
     fn close_part(&mut self) {
@@ -346,7 +316,7 @@ impl Spool {
 
     fn drop_part(&mut self, index: usize) {
         let Some(part) = self.done.remove(index) else { return };
-        self.left_out += part.entries;
+        self.kept.left_out += part.written.entries;
         // Where it cannot be removed it takes room, and no more.
         let _ = fs::remove_file(&part.path);
     }
@@ -355,9 +325,8 @@ impl Spool {
         #[expect(clippy::cast_precision_loss)]
         let seconds = self.latest as f64 / 1e9;
         let problem = format!("the history ends at about {seconds:.1} s: cannot write {}: {error}", path.display());
-        self.problem.get_or_insert(problem);
+        self.kept.problem.get_or_insert(problem);
         self.block.clear();
-        self.block_began = None;
         self.done.extend(self.current.take().map(|(part, _)| part));
     }
 }
@@ -374,7 +343,7 @@ impl Drop for Spool {
 
 impl Part {
     fn new(base: &Path, number: u64, from: Nanos) -> Self {
-        Self { path: part_path(base, number), from, until: from, entries: 0, bytes: 0, on_disk: 0 }
+        Self { path: part_path(base, number), from, until: from, written: Written::default() }
     }
 }
 

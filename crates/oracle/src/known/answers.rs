@@ -4,7 +4,7 @@ use super::{
     super::{
         Doubt, Rules,
         histories::{Found, Given, Possibilities, Prediction, Times},
-        order,
+        order::Answer,
         states::{Judged, Possible, State},
         strays::Explained,
         stream::{Request, Stream},
@@ -16,13 +16,13 @@ use workload::{event::Nanos, number::Number, sequence::Step};
 
 impl Knowledge {
     /// Narrows what is known by the answer to a request that waits.
-    pub(crate) fn answer(&mut self, request: &Request, answer: order::Answer, at: Nanos, rules: &Rules) -> Judged {
+    pub(crate) fn answer(&mut self, request: &Request, answer: Answer, at: Nanos, rules: &Rules) -> Judged {
         if rules.mixes {
             self.look_for_overlap(at, rules);
         }
         // It may be mixed by now.
         let request = *self.streams[request.lane.index()].get(request.number).expect("the request waits");
-        if matches!(answer, order::Answer::Sum(_)) {
+        if matches!(answer, Answer::Sum(_)) {
             self.expiry.executed(&request);
         }
         let is_alone = self.is_alone(&request);
@@ -110,7 +110,7 @@ impl Knowledge {
         waiting().any(|other| other.serial != request.serial && expiry.allows(other, waiting(), at))
     }
 
-    fn answered_alone(&mut self, request: &Request, answer: order::Answer, at: Nanos, rules: &Rules) -> Judged {
+    fn answered_alone(&mut self, request: &Request, answer: Answer, at: Nanos, rules: &Rules) -> Judged {
         let before = self.possible;
         let latest = self.times.latest;
         let verdict = match answer {
@@ -118,10 +118,10 @@ impl Knowledge {
                 self.possible = Possible::UNKNOWN;
                 judge_in_doubt(&request.step, answer, Doubt::Stragglers)
             }
-            order::Answer::Sum(sum) => self.sum_alone(request, sum),
-            order::Answer::Rejected => self.rejection_alone(&request.step, before, at, rules),
+            Answer::Sum(sum) => self.sum_alone(request, sum),
+            Answer::Rejected => self.rejection_alone(&request.step, before, at, rules),
         };
-        self.times.take(request.sent_at, matches!(answer, order::Answer::Sum(_)));
+        self.times.take(request.sent_at, matches!(answer, Answer::Sum(_)));
         debug_assert!(latest <= self.times.latest, "time goes on");
         verdict
     }
@@ -141,10 +141,10 @@ impl Knowledge {
             _ if request.mixed && !step.start && (before.may_be_live() || begun_by_stray()) => {
                 Judged::Unjudged(Doubt::Overlap)
             }
-            Judged::Wrong { .. } | Judged::NotRejected if !step.start => {
+            Judged::Wrong(_) | Judged::NotRejected if !step.start => {
                 match self.strays.explain(before.sums(), sum.wrapping_sub(step.value), latest) {
                     Explained::No if before.may_be_live() => {
-                        Judged::Wrong { expected: before.sums().map(|sum| sum.wrapping_add(step.value)).collect() }
+                        Judged::Wrong(before.sums().map(|sum| sum.wrapping_add(step.value)).collect())
                     }
                     Explained::No => Judged::NotRejected,
                     explained => {
@@ -166,7 +166,7 @@ impl Knowledge {
         let mut strays = self.strays.left(self.times.latest).peekable();
         let doubt = match () {
             () if step.start => None,
-            () if before.may_be_absent() => Some(Doubt::State),
+            () if before.absent => Some(Doubt::State),
             () if is_idle(self.times, at, rules) => Some(Doubt::Idle),
             () if strays.peek().is_some() => Some(Doubt::Stragglers),
             () => None,
@@ -180,11 +180,11 @@ impl Knowledge {
         }
     }
 
-    fn answered_among_others(&mut self, request: &Request, answer: order::Answer, at: Nanos, rules: &Rules) -> Judged {
+    fn answered_among_others(&mut self, request: &Request, answer: Answer, at: Nanos, rules: &Rules) -> Judged {
         let mut histories = self.histories.take().unwrap_or_else(|| Box::new(self.begin_histories()));
         let said = match answer {
-            order::Answer::Sum(sum) => Prediction::Sum(Some(sum)),
-            order::Answer::Rejected => Prediction::Rejected,
+            Answer::Sum(sum) => Prediction::Sum(Some(sum)),
+            Answer::Rejected => Prediction::Rejected,
         };
         let found = if self.strays.in_fog(request.sent_at) {
             Found::TooMany
@@ -208,10 +208,10 @@ impl Knowledge {
                 self.lose_sight(Doubt::State);
                 match answer {
                     // Its START may have been rejected before, and that be told later.
-                    order::Answer::Rejected if may_have_expired => Judged::Unjudged(Doubt::State),
-                    order::Answer::Rejected => Judged::WronglyRejected,
-                    order::Answer::Sum(_) if could.sums.is_empty() => Judged::NotRejected,
-                    order::Answer::Sum(_) => Judged::Wrong { expected: could.sums },
+                    Answer::Rejected if may_have_expired => Judged::Unjudged(Doubt::State),
+                    Answer::Rejected => Judged::WronglyRejected,
+                    Answer::Sum(_) if could.sums.is_empty() => Judged::NotRejected,
+                    Answer::Sum(_) => Judged::Wrong(could.sums),
                 }
             }
             Found::TooMany => {
@@ -231,19 +231,19 @@ fn is_idle(times: Times, at: Nanos, rules: &Rules) -> bool {
 }
 
 /// Where nothing is known, a START is accepted all the same, and its sum is its value.
-fn judge_in_doubt(step: &Step, answer: order::Answer, doubt: Doubt) -> Judged {
+fn judge_in_doubt(step: &Step, answer: Answer, doubt: Doubt) -> Judged {
     match answer {
-        order::Answer::Sum(sum) if step.start && sum != step.value => Judged::Wrong { expected: vec![step.value] },
-        order::Answer::Sum(_) if step.start => Judged::Right,
-        order::Answer::Rejected if step.start => Judged::WronglyRejected,
+        Answer::Sum(sum) if step.start && sum != step.value => Judged::Wrong(vec![step.value]),
+        Answer::Sum(_) if step.start => Judged::Right,
+        Answer::Rejected if step.start => Judged::WronglyRejected,
         _ => Judged::Unjudged(doubt),
     }
 }
 
-fn judge_possible(answer: order::Answer, could: &Possibilities, doubt: Doubt) -> Judged {
+fn judge_possible(answer: Answer, could: &Possibilities, doubt: Doubt) -> Judged {
     match answer {
-        order::Answer::Sum(_) if could.any_sum => Judged::Unjudged(doubt),
-        order::Answer::Rejected if could.any_sum || !could.sums.is_empty() => Judged::Unjudged(Doubt::State),
+        Answer::Sum(_) if could.any_sum => Judged::Unjudged(doubt),
+        Answer::Rejected if could.any_sum || !could.sums.is_empty() => Judged::Unjudged(Doubt::State),
         _ => Judged::Right,
     }
 }

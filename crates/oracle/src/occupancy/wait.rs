@@ -24,12 +24,10 @@ pub struct LongestWait {
     /// The sequence's correlation ID.
     pub correlation_id: CorrelationId,
     /// When the START was sent, in nanoseconds since the run began.
-    #[serde(rename = "at_us", with = "workload::micros::of_ns")]
-    #[schemars(with = "u64")]
+    #[serde(rename = "at_us", with = "workload::micros::OfNs")]
     pub at_ns: Nanos,
     /// How long its answer took, in ms.
-    #[serde(rename = "waited_us", with = "workload::micros::of_ms")]
-    #[schemars(with = "u64")]
+    #[serde(rename = "waited_us", with = "workload::micros::OfMs")]
     pub waited_ms: u64,
     /// Who certainly had a slot meanwhile, the longest first; at most sixteen.
     pub holders: Vec<Holder>,
@@ -47,8 +45,7 @@ pub struct Holder {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slot: Option<u32>,
     /// For how long of the wait it certainly had it, in ms.
-    #[serde(rename = "held_us", with = "workload::micros::of_ms")]
-    #[schemars(with = "u64")]
+    #[serde(rename = "held_us", with = "workload::micros::OfMs")]
     pub held_ms: u64,
 }
 

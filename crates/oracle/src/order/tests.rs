@@ -117,7 +117,8 @@ fn ten_thousand_steps_are_decided_soon() {
     let wrong = &mut operations[5000];
     let name = wrong.step.request;
     wrong.answer = wrong.answer.map(|(at, _)| (at, Answer::Sum(1.into())));
-    let (OrderFound::Contradiction { prefix, unexplained }, looked_at) = decide_and_count(&operations) else {
+    let (OrderFound::Contradiction(Disorder { prefix, unexplained, .. }), looked_at) = decide_and_count(&operations)
+    else {
         panic!("a wrong sum")
     };
     assert!(looked_at <= 4 * operations.len(), "{looked_at} steps were looked at");

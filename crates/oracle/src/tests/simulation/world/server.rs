@@ -125,7 +125,7 @@ impl World {
             return answer;
         }
         let right = self.judge(client, lane, received(&self.kind, client, step, answer));
-        let is_determined = right.settled.is_some_and(|settled| settled.judged) && !self.small_values;
+        let is_determined = right.settled.is_some_and(|settled| settled.doubt.is_none()) && !self.small_values;
         let (how, altered) = match answer {
             Answer::Sum(..) if step.start && self.random.random_bool(0.2) => (Alteration::Rejected, Answer::NoStart),
             Answer::Sum(sum, seen) if self.random.random_bool(0.3) => {
