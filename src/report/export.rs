@@ -64,8 +64,7 @@ pub fn write_python(failure: &Failure, out: &mut impl io::Write) -> io::Result<(
             format!("def worker_{worker}():\n    {}\n", lines.join("\n    "))
         })
         .collect();
-    let docstring = docstring(failure, &helper);
-    let script = [docstring, helper.head(), conversation.concat(), helper.classes(), helper.end()].join("\n");
+    let script = format!("{}\n{}", docstring(failure, &helper), helper.script(conversation.concat()));
     out.write_all(spaced(&script).as_bytes())
 }
 
