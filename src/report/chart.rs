@@ -2,9 +2,14 @@
 
 use std::{collections::BTreeMap, io};
 
-use anstyle::{AnsiColor, Style};
+use anstyle::Style;
 
-use super::{Description, seats::write_seats, write_violation};
+use super::{
+    Description,
+    seats::write_seats,
+    text::{BOLD, RED, shortened},
+    write_violation,
+};
 use oracle::{
     Place, Violation,
     history::{Entry, Scene},
@@ -32,9 +37,6 @@ const WIDEST: usize = 60;
 const COLUMNS: usize = 20;
 /// A longer time without a message has a row of its own.
 const GAP: Nanos = 20_000_000;
-
-const RED: Style = AnsiColor::Red.on_default().bold();
-const BOLD: Style = Style::new().bold();
 
 /// Writes what happened around a violation, what was expected, and what may be the cause.
 ///
@@ -107,8 +109,7 @@ impl Chart {
         for &place in &self.shown {
             let row = &self.rows[place];
             self.write_gap(before, place, out)?;
-            let ms = milliseconds(row.at - first);
-            layout.write_row(&ms, row, None, out)?;
+            layout.write_row(&milliseconds(row.at - first), row, None, out)?;
             if row.is_wrong {
                 let expected = format!("✗ expected {}", self.expected);
                 layout.write_row("", row, Some(&expected), out)?;
@@ -358,11 +359,7 @@ fn milliseconds(nanos: Nanos) -> String {
 
 /// A text that takes at most so many columns.
 fn cut(text: &str, width: usize) -> String {
-    let is_plain = |c: &char| !c.is_control();
-    if text.chars().count() <= width {
-        return text.chars().filter(is_plain).collect();
-    }
-    text.chars().filter(is_plain).take(width.saturating_sub(1)).chain(['…']).collect()
+    shortened(text, width).chars().filter(|c| !c.is_control()).collect()
 }
 
 #[cfg(test)]
