@@ -26,7 +26,7 @@ impl Record<'_> {
     pub(super) fn write(self, failure: Failure, path: &Path) -> Result<(), CommandFailure> {
         let chart = self.last.filter(|_| self.failed > 0).map(|(violation, scene)| chart(violation, scene));
         let facts = failure.facts.clone().after(self.facts, self.failed, self.runs, chart);
-        let file = ResultFile::check(path).map_err(CommandFailure::wrong_input)?;
+        let file = ResultFile::check("output", "the failure", path).map_err(CommandFailure::wrong_input)?;
         let failure = Failure { facts, ..failure };
         file.write(failure.to_text().as_bytes()).map_err(CommandFailure::wrong_input)
     }

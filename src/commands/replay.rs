@@ -122,7 +122,7 @@ impl<'a> Stage<'a> {
 
     fn shrink(&mut self, failure: Failure, args: &ReplayArgs) -> Result<u8, CommandFailure> {
         let path = args.output.clone().unwrap_or_else(|| small(&args.file));
-        let file = ResultFile::check(&path).map_err(CommandFailure::wrong_input)?;
+        let file = ResultFile::check("output", "the failure", &path).map_err(CommandFailure::wrong_input)?;
         let asked = args.at_least.map(NonZeroU32::get);
         let (wanted, least) = (asked.unwrap_or(runs_of_each(args) / 2 + 1), asked.unwrap_or(1));
         let failed = self.failed_of_each(&failure, wanted, least)?;

@@ -48,7 +48,8 @@ const JOBS: u32 = 4;
 /// Runs the suite and returns the exit code.
 pub(super) fn suite(args: &SuiteArgs) -> Result<u8, CommandFailure> {
     let chosen = chosen(args)?;
-    let file = args.json.as_deref().map(ResultFile::of_suite).transpose().map_err(CommandFailure::wrong_input)?;
+    let file = args.json.as_deref().map(|path| ResultFile::check("json", "the results", path));
+    let file = file.transpose().map_err(CommandFailure::wrong_input)?;
     let seed = Seed(args.random_seed.unwrap_or_else(seed_from_the_clock));
     let first = Scenario::resolve(&Source::default_scenario(), args.endpoint.overrides())?;
     for note in args.endpoint.check_server(&first.target.model).map_err(CommandFailure::wrong_input)? {

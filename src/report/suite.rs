@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{
     SCHEMA_VERSION, Summary, Verdict, counted,
-    json::{Document as RunDocument, schema_of},
+    json::{Document as RunDocument, document_to_json},
 };
 use crate::probe::SlotFinding;
 use workload::{seed::Seed, wording::wrapped};
@@ -66,7 +66,7 @@ pub struct SuiteResult {
 
 /// The suite for machines.
 #[derive(Serialize, JsonSchema)]
-struct Document<'s> {
+pub(super) struct Document<'s> {
     /// Rises when a reader of the old form could misread the new one.
     #[schemars(extend("const" = SCHEMA_VERSION))]
     schema_version: u32,
@@ -113,11 +113,6 @@ impl<'s> From<&'s SuiteRow> for ScenarioDocument<'s> {
     }
 }
 
-/// The form of a suite's results, as JSON Schema.
-pub fn suite_schema() -> serde_json::Value {
-    schema_of::<Document<'static>>("The results of sequence-stress suite")
-}
-
 impl SuiteResult {
     /// The exit code: violations first, then what could not be tested, thresholds, and doubts.
     pub fn exit_code(&self) -> u8 {
@@ -129,17 +124,14 @@ impl SuiteResult {
 
     /// The suite as one JSON object.
     pub fn to_json(&self) -> Vec<u8> {
-        let document = Document {
+        document_to_json(&Document {
             schema_version: SCHEMA_VERSION,
             tool_version: env!("CARGO_PKG_VERSION"),
             exit_code: self.exit_code(),
             seed: self.seed,
             took_s: self.took.as_secs_f64(),
             scenarios: self.rows.iter().map(ScenarioDocument::from).collect(),
-        };
-        let mut bytes = serde_json::to_vec_pretty(&document).expect("the keys are texts");
-        bytes.push(b'\n');
-        bytes
+        })
     }
 
     /// Writes a line for all scenarios, and how to have each again that was not valid.
