@@ -11,7 +11,7 @@ use std::{
 };
 
 use tokio::{
-    runtime::{self, Runtime},
+    runtime::Runtime,
     sync::mpsc,
     task::{JoinSet, LocalSet},
 };
@@ -20,7 +20,7 @@ use self::shown::{Shown, what_next};
 use super::{
     Failure as CommandFailure, UNKNOWN,
     output::{ResultFile, print, print_list, say_error},
-    record::Record,
+    runtime,
     signals::Signals,
 };
 use crate::{
@@ -83,8 +83,7 @@ impl<'a> Stage<'a> {
             let problem = format!("--at-least {wanted} is more than the {runs} runs of each: raise -n");
             return Err(CommandFailure::wrong_input(problem));
         }
-        let runtime =
-            runtime::Builder::new_current_thread().enable_all().build().map_err(CommandFailure::could_not_test)?;
+        let runtime = runtime()?;
         let interrupts = runtime.block_on(async { Signals::new() }).map_err(CommandFailure::could_not_test)?;
         Ok(Self {
             args,
@@ -111,7 +110,7 @@ impl<'a> Stage<'a> {
         if args.record {
             // As the file has it, whatever --at-once has changed.
             let failure = Failure::read(&args.file).map_err(CommandFailure::wrong_input)?;
-            self.record(failure, &shown, &args.file)?;
+            self.record(failure, &shown, &args.file).map_err(CommandFailure::wrong_input)?;
         }
         Ok(match (self.has_failed, self.was_interrupted) {
             (true, _) => FAILED,
@@ -186,10 +185,7 @@ impl<'a> Stage<'a> {
             // What replays of the larger one showed is not true of this one.
             let facts = Facts { replayed: Vec::new(), ..failure.facts.clone() };
             if unwritten.is_none() {
-                unwritten = self
-                    .record(Failure { facts, ..failure.clone() }, &shown, &path)
-                    .err()
-                    .map(|failure| failure.problem);
+                unwritten = self.record(Failure { facts, ..failure.clone() }, &shown, &path).err();
             }
             shown.of_the_smallest(wanted)
         } else if was_interrupted {
@@ -213,11 +209,12 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Writes into a file what the runs have shown.
-    fn record(&self, failure: Failure, shown: &Shown, path: &Path) -> Result<(), CommandFailure> {
+    /// Writes into a file what the runs have shown, for a bug report.
+    fn record(&self, failure: Failure, shown: &Shown, path: &Path) -> Result<(), String> {
         let Some(facts) = self.facts.clone().filter(|_| shown.runs > 0) else { return Ok(()) };
-        let last = self.last.as_ref().map(|(violation, scene)| (violation, &**scene));
-        Record { facts, failed: shown.failed, runs: shown.runs, last }.write(failure, path)
+        let chart = self.last.as_ref().filter(|_| shown.failed > 0).map(chart);
+        let facts = failure.facts.clone().after(facts, shown.failed, shown.runs, chart);
+        ResultFile::check("output", "the failure", path)?.write(Failure { facts, ..failure }.to_text().as_bytes())
     }
 
     /// Says why there is nothing to shrink, and returns the exit code.
@@ -324,12 +321,7 @@ impl<'a> Stage<'a> {
                 Ok(_) | Err(RunError::Interrupted) => self.was_interrupted = true,
                 // A server of its own that dies before its first answer does not show that it dies in mid-run.
                 Err(RunError::Endpoint(_)) if prepared[0].0.is_some() && failure.kind == ViolationKind::ServerDied => {}
-                Err(RunError::Endpoint(why)) => {
-                    let endpoint = &prepared[0].1.scenario.target.endpoint;
-                    return Err(CommandFailure::could_not_test(format!("cannot test {endpoint}: {why}")));
-                }
-                Err(RunError::Access(why) | RunError::History(why)) => return Err(CommandFailure::wrong_input(why)),
-                Err(other) => return Err(CommandFailure::could_not_test(other)),
+                Err(error) => return Err(CommandFailure::of_run(error, &prepared[0].1.scenario.target.endpoint)),
             }
         }
         Ok(whole)
@@ -400,6 +392,13 @@ impl<'a> Stage<'a> {
         self.facts = Some(Facts::of(&result.preflight));
         seen.is_some()
     }
+}
+
+/// The chart without colours.
+fn chart((violation, scene): &Seen) -> String {
+    let mut text = Vec::new();
+    write_chart(scene, violation, &mut anstream::StripStream::new(&mut text)).expect("memory takes everything");
+    String::from_utf8_lossy(&text).into_owned()
 }
 
 /// How the server is that each run gets anew; none where there is one.
