@@ -135,7 +135,7 @@ impl EndpointArgs {
     /// What the flags say in place of a scenario.
     pub fn overrides(&self) -> Overrides {
         Overrides {
-            endpoint: self.endpoints(),
+            endpoint: Endpoints::try_from(self.url.clone()).ok(),
             http: self.http_from_environment.clone(),
             transport: self.transport,
             model: self.model.clone(),
@@ -149,11 +149,6 @@ impl EndpointArgs {
     pub fn server_memory(&self) -> Option<MemorySource> {
         let of_the_reference = || self.embedded.then(|| MemorySource::Gauge(MEMORY_GAUGE.to_owned()));
         self.server_memory.clone().or_else(of_the_reference)
-    }
-
-    /// The endpoints that flags or the environment name.
-    pub fn endpoints(&self) -> Option<Endpoints> {
-        Endpoints::try_from(self.url.clone()).ok()
     }
 
     /// Takes the endpoint from the environment where no flag names one.

@@ -39,10 +39,7 @@ const COLUMNS: usize = 20;
 const GAP: Nanos = 20_000_000;
 
 /// Writes what happened around a violation, what was expected, and what may be the cause.
-///
-/// # Errors
-/// When it cannot be written.
-pub fn write_chart(scene: &Scene, violation: &Violation, out: &mut impl io::Write) -> io::Result<()> {
+pub(crate) fn write_chart(scene: &Scene, violation: &Violation, out: &mut impl io::Write) -> io::Result<()> {
     let chart = Chart::new(&scene.entries, violation);
     chart.write(out)?;
     if let (Some(&first), Some(&last)) = (chart.shown.first(), chart.shown.last()) {
@@ -159,10 +156,10 @@ impl Layout {
             let names: Vec<_> = self.streams.iter().map(|stream| cut(&name(stream), width)).collect();
             return writeln!(out, " │ {}", columns(&names, width, BOLD));
         }
-        for (stream, letter) in self.streams.iter().zip(letters()) {
+        for (stream, letter) in self.streams.iter().zip('A'..='Z') {
             writeln!(out, "{:>TIMES$} {BOLD}{letter}{BOLD:#}: {}", "", name(stream))?;
         }
-        let letters: String = letters().take(self.streams.len()).flat_map(|letter| [letter, ' ']).collect();
+        let letters: String = ('A'..='Z').take(self.streams.len()).flat_map(|letter| [letter, ' ']).collect();
         writeln!(out, "{:>TIMES$} {BOLD}{letters}{BOLD:#}", "ms")
     }
 
@@ -189,10 +186,6 @@ fn columns(texts: &[String], width: usize, style: Style) -> String {
     let cell =
         |text: &String| if text.is_empty() { blanks(text) } else { format!("{style}{text}{style:#}{}", blanks(text)) };
     texts.iter().map(cell).collect::<Vec<_>>().join(" │ ").trim_end().to_owned()
-}
-
-fn letters() -> impl Iterator<Item = char> {
-    'A'..='Z'
 }
 
 fn stream(entry: &Entry) -> Stream {

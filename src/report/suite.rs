@@ -135,10 +135,7 @@ impl SuiteResult {
     }
 
     /// Writes a line for all scenarios, and how to have each again that was not valid.
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    pub fn write_end(&self, out: &mut impl io::Write) -> io::Result<()> {
+    pub(crate) fn write_end(&self, out: &mut impl io::Write) -> io::Result<()> {
         let runs = || self.rows.iter().filter_map(|row| Some((row, row.summary()?)));
         let count = |wanted| runs().filter(|(_, summary)| summary.verdict() == wanted).count();
         writeln!(
@@ -161,10 +158,7 @@ impl SuiteResult {
 const UNJUDGED_PERCENT_TOLD: u64 = 10;
 
 /// Writes the head of the table.
-///
-/// # Errors
-/// When it cannot be written.
-pub fn write_suite_header(width: usize, out: &mut impl io::Write) -> io::Result<()> {
+pub(crate) fn write_suite_header(width: usize, out: &mut impl io::Write) -> io::Result<()> {
     writeln!(
         out,
         "{:width$}  {:<10} {:>9} {:>10} {:>10}  {:>6}",
@@ -181,10 +175,7 @@ impl SuiteRow {
     }
 
     /// Writes the scenario's row of the table, and a line for each remark.
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    pub fn write(&self, width: usize, out: &mut impl io::Write) -> io::Result<()> {
+    pub(crate) fn write(&self, width: usize, out: &mut impl io::Write) -> io::Result<()> {
         let (name, took) = (&self.name, self.took.as_secs());
         let (word, why) = match &self.outcome {
             ScenarioOutcome::Run(summary) => {

@@ -19,10 +19,8 @@ use self::{
 use super::{Summary, Verdict};
 use workload::wording::{counted, wrapped};
 
-pub use self::{
-    header::write_preflight,
-    violations::{LiveLines, write_violation},
-};
+pub use self::violations::LiveLines;
+pub(crate) use self::{header::write_preflight, violations::write_violation};
 
 pub(super) const BOLD: Style = Style::new().bold();
 pub(super) const RED: Style = AnsiColor::Red.on_default().bold();
@@ -48,10 +46,7 @@ impl Extent {
 }
 
 /// Writes the result.
-///
-/// # Errors
-/// When it cannot be written.
-pub fn write_text(summary: &Summary, extent: Extent, out: &mut impl io::Write) -> io::Result<()> {
+pub(crate) fn write_text(summary: &Summary, extent: Extent, out: &mut impl io::Write) -> io::Result<()> {
     if extent != Extent::Short {
         writeln!(out)?;
     }

@@ -69,10 +69,7 @@ fn title(Group { kind, cause }: Group) -> String {
 }
 
 /// A violation in full, with some words before its title.
-///
-/// # Errors
-/// When it cannot be written.
-pub fn write_violation(violation: &Violation, before: &str, out: &mut impl io::Write) -> io::Result<()> {
+pub(crate) fn write_violation(violation: &Violation, before: &str, out: &mut impl io::Write) -> io::Result<()> {
     writeln!(out, "{RED}{before}{}{RED:#}", title(Group::of(violation)))?;
     write_example(violation, Extent::Usual.columns(), out)
 }
@@ -115,10 +112,7 @@ impl LiveLines {
     }
 
     /// Writes a line that fits 80 columns, if the violation is the first of its kind and cause.
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    pub fn write(&mut self, violation: &Violation, out: &mut impl io::Write) -> io::Result<()> {
+    pub(crate) fn write(&mut self, violation: &Violation, out: &mut impl io::Write) -> io::Result<()> {
         if !self.is_new(violation) {
             return Ok(());
         }
