@@ -87,11 +87,9 @@ async fn serve_until_told(server: Server, models: &[String], planted: &[Planted]
     let stopping = tokio::task::spawn_blocking(|| server.stop());
     tokio::select! {
         ended = stopping => Ok(ended.unwrap_or(Ended::Crashed)),
-        () = signals.recv() => end_at_once(),
+        () = signals.recv() => {
+            say_error("told twice to stop: ended at once, with sequences under way");
+            std::process::exit(ENDED_AT_ONCE)
+        }
     }
-}
-
-fn end_at_once() -> ! {
-    say_error("told twice to stop: ended at once, with sequences under way");
-    std::process::exit(ENDED_AT_ONCE)
 }
