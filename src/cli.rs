@@ -29,7 +29,7 @@ pub use self::{
     access::AccessArgs,
     endpoint::EndpointArgs,
     export::ExportArgs,
-    files::{FileArgs, ResultArgs},
+    files::FileArgs,
     flags::with_hints,
     history::{CheckArgs, HistoryArgs},
     proxy::ProxyArgs,

@@ -19,7 +19,7 @@ pub struct AccessArgs {
     /// 'NAME: VALUE'; repeatable. 'NAME: $VARIABLE' and 'NAME: Bearer $VARIABLE' take the value from the environment. @FILE has one header a line. The
     /// tool writes no value to a file.
     #[arg(short = 'H', long = "header", value_name = "HEADER|@FILE")]
-    pub headers: Vec<Given>,
+    pub headers: Vec<Secret>,
     /// Trust the CA certificates in FILE
     ///
     /// PEM [default: the system's]
@@ -40,16 +40,6 @@ pub struct AccessArgs {
     /// What the headers are.
     #[arg(skip)]
     read: Vec<Header>,
-}
-
-/// A header as it was given. What is wrong with it is told later, because clap would show it.
-#[derive(Clone, Debug)]
-pub struct Given(Secret);
-
-impl From<String> for Given {
-    fn from(text: String) -> Self {
-        Self(Secret::from(text))
-    }
 }
 
 fn compression(text: &str) -> Result<Compression, String> {
@@ -86,7 +76,7 @@ impl AccessArgs {
 
     /// The words that say it again, a flag and its value each; values that are written down nowhere are left out.
     pub fn words(&self) -> Vec<(&'static str, String)> {
-        let files: Vec<_> = self.headers.iter().filter_map(Given::file).collect();
+        let files: Vec<_> = self.headers.iter().filter_map(file).collect();
         let of_files = files.iter().map(|file| ("-H", format!("@{file}")));
         let in_files = files.iter().flat_map(|file| headers_in(file).unwrap_or_default()).collect::<Vec<_>>();
         let others = self.read.iter().filter(|header| in_files.iter().all(|other| other.name() != header.name()));
@@ -103,18 +93,18 @@ impl AccessArgs {
     }
 }
 
-impl Given {
-    fn file(&self) -> Option<&str> {
-        self.0.reveal().strip_prefix('@')
-    }
+/// The file of a flag that names one.
+fn file(given: &Secret) -> Option<&str> {
+    given.reveal().strip_prefix('@')
 }
 
-fn headers(given: &[Given]) -> Result<Vec<Header>, String> {
+/// What is wrong with a header is told here, because clap would show it.
+fn headers(given: &[Secret]) -> Result<Vec<Header>, String> {
     let mut all: Vec<Header> = Vec::new();
     for one in given {
-        match one.file() {
+        match file(one) {
             Some(path) => all.extend(headers_in(path)?),
-            None => all.push(Header::from_str(one.0.reveal()).map_err(|problem| format!("-H: {problem}"))?),
+            None => all.push(Header::from_str(one.reveal()).map_err(|problem| format!("-H: {problem}"))?),
         }
     }
     match all.iter().enumerate().find(|(index, header)| all[..*index].iter().any(|other| other.name() == header.name()))

@@ -135,7 +135,7 @@ impl EndpointArgs {
     /// What the flags say in place of a scenario.
     pub fn overrides(&self) -> Overrides {
         Overrides {
-            endpoint: self.endpoints(),
+            endpoint: Endpoints::try_from(self.url.clone()).ok(),
             http: self.http_from_environment.clone(),
             transport: self.transport,
             model: self.model.clone(),
@@ -149,11 +149,6 @@ impl EndpointArgs {
     pub fn server_memory(&self) -> Option<MemorySource> {
         let of_the_reference = || self.embedded.then(|| MemorySource::Gauge(MEMORY_GAUGE.to_owned()));
         self.server_memory.clone().or_else(of_the_reference)
-    }
-
-    /// The endpoints that flags or the environment name.
-    pub fn endpoints(&self) -> Option<Endpoints> {
-        Endpoints::try_from(self.url.clone()).ok()
     }
 
     /// Takes the endpoint from the environment where no flag names one.
@@ -222,17 +217,10 @@ impl EndpointArgs {
 
     /// How the embedded server is to be, for a run with this seed; none where there is none.
     pub fn server_setup(&self, seed: Seed) -> Option<ServerSetup> {
-        self.embedded.then(|| self.server.setup(&self.with_strategy_and_limit(seed)))
-    }
-
-    fn with_strategy_and_limit(&self, seed: Seed) -> ServerSetup {
-        let rest = ServerSetup::default();
-        ServerSetup {
-            strategy: self.strategy.unwrap_or(rest.strategy),
-            idle_limit: self.idle_limit.map_or(rest.idle_limit, Millis::duration),
-            fault_seed: seed.0,
-            ..rest
-        }
+        let mut rest = ServerSetup { fault_seed: seed.0, ..ServerSetup::default() };
+        rest.strategy = self.strategy.unwrap_or(rest.strategy);
+        rest.idle_limit = self.idle_limit.map_or(rest.idle_limit, Millis::duration);
+        self.embedded.then(|| self.server.setup(&rest))
     }
 
     /// The flags that say how the embedded server is to be, for a run with the same seed, but for those that do nothing with its faults.
@@ -250,10 +238,9 @@ impl EndpointArgs {
 
     /// What the flags tell of the endpoint; nothing of an embedded server, which is as they say.
     pub fn hints(&self) -> Hints {
-        if self.embedded { Hints::default() } else { self.all_hints() }
-    }
-
-    fn all_hints(&self) -> Hints {
+        if self.embedded {
+            return Hints::default();
+        }
         Hints {
             slots: self.slots.map(NonZeroU32::get),
             idle_limit: self.idle_limit.map(Millis::duration),

@@ -7,7 +7,7 @@ use std::{
 
 use clap::Args;
 
-use super::values::whole;
+use super::values::{port, whole};
 use workload::{
     endpoint::Endpoint,
     scenario::{BlackHole, CutBy, Distribution, Network, NetworkCut, Uniform},
@@ -28,7 +28,7 @@ pub struct ProxyArgs {
     #[arg(long, value_name = "HOST:PORT")]
     pub to: Endpoint,
     /// Port to listen on; 0 picks a free port
-    #[arg(long, value_parser = whole::<u16>, value_name = "PORT", default_value_t = 0)]
+    #[arg(long, value_parser = port, value_name = "PORT", default_value_t = 0)]
     pub port: u16,
     /// Address to listen on
     #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::from([127, 0, 0, 1]))]

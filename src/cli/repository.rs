@@ -1,6 +1,6 @@
 //! The flags that say which models are written, and what they are like.
 
-use std::{fs, num::NonZeroU32, path::PathBuf, time::Duration};
+use std::{fmt::Display, fs, num::NonZeroU32, path::PathBuf, time::Duration};
 
 use clap::Args;
 
@@ -43,14 +43,14 @@ pub struct RepositoryArgs {
     #[arg(required_unless_present = "list")]
     pub folder: Option<PathBuf>,
     /// Families, such as sequence,implicit, or all [default: the first four below]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = several::<Family>)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = family)]
     pub family: Vec<Several<Family>>,
     /// Backends: onnxruntime, openvino, pytorch, tensorflow (savedmodel and graphdef), tensorrt, python, native or all
     /// [default: all]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = several::<Backend>)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = backend)]
     pub backend: Vec<Several<Backend>>,
     /// The data types.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = several::<Dtype>, help = dtypes())]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = dtype, help = dtypes())]
     pub dtype: Vec<Several<Dtype>>,
     /// Write the whole matrix: four families, all backends and data types, with and without batch dimension, of one element
     /// and of variable size; other options narrow it
@@ -141,58 +141,30 @@ pub enum InitialChoice {
 #[derive(Clone, Debug)]
 pub struct Several<T>(Vec<T>);
 
-/// What has a name on the command line.
-pub(super) trait Named: Copy + 'static {
-    /// All there are.
-    const EACH: &'static [Self];
-    /// Words for several of them.
-    const GROUPS: &'static [(&'static str, &'static [Self])];
-
-    /// Its name.
-    fn named(self) -> &'static str;
+fn family(word: &str) -> Result<Several<Family>, String> {
+    several(word, &Family::ALL, &[])
 }
 
-impl Named for Family {
-    const EACH: &'static [Self] = &Self::ALL;
-    const GROUPS: &'static [(&'static str, &'static [Self])] = &[("all", &Self::ALL)];
-
-    fn named(self) -> &'static str {
-        self.name()
-    }
+fn backend(word: &str) -> Result<Several<Backend>, String> {
+    several(word, &Backend::ALL, &[("tensorflow", &[Backend::Savedmodel, Backend::Graphdef])])
 }
 
-impl Named for Backend {
-    const EACH: &'static [Self] = &Self::ALL;
-    const GROUPS: &'static [(&'static str, &'static [Self])] =
-        &[("tensorflow", &[Self::Savedmodel, Self::Graphdef]), ("all", &Self::ALL)];
-
-    fn named(self) -> &'static str {
-        self.name()
-    }
+fn dtype(word: &str) -> Result<Several<Dtype>, String> {
+    several(word, &Dtype::ALL, &[])
 }
 
-impl Named for Dtype {
-    const EACH: &'static [Self] = &Self::ALL;
-    const GROUPS: &'static [(&'static str, &'static [Self])] = &[("all", &Self::ALL)];
-
-    fn named(self) -> &'static str {
-        self.name()
-    }
-}
-
-fn several<T: Named + Send + Sync>(word: &str) -> Result<Several<T>, String> {
-    let one = T::EACH.iter().find(|one| one.named() == word).map(|one| vec![*one]);
-    let group = || T::GROUPS.iter().find(|(name, _)| *name == word).map(|(_, several)| several.to_vec());
-    one.or_else(group).map(Several).ok_or_else(|| {
-        let names: Vec<_> =
-            T::EACH.iter().map(|one| one.named()).chain(T::GROUPS.iter().map(|(name, _)| *name)).collect();
-        format!("give one of {}", names.join(", "))
-    })
+/// The one of `each` that has this name, or those of a group; `all` is a group, too.
+fn several<T: Copy + Display>(word: &str, each: &[T], groups: &[(&str, &[T])]) -> Result<Several<T>, String> {
+    let mut choices: Vec<_> = each.iter().map(|one| (one.to_string(), vec![*one])).collect();
+    choices.extend(groups.iter().map(|(name, some)| ((*name).to_owned(), some.to_vec())));
+    choices.push(("all".to_owned(), each.to_vec()));
+    let names: Vec<_> = choices.iter().map(|(name, _)| name.clone()).collect();
+    let found = choices.into_iter().find(|(name, _)| name == word);
+    found.map(|(_, some)| Several(some)).ok_or_else(|| format!("give one of {}", names.join(", ")))
 }
 
 fn dtypes() -> String {
-    let names: Vec<_> = Dtype::ALL.iter().map(|dtype| dtype.name()).collect();
-    format!("Data types: {} (INT32 with BOOL controls) or all [default: int32]", names.join(", "))
+    format!("Data types: {} (INT32 with BOOL controls) or all [default: int32]", Dtype::ALL.map(Dtype::name).join(", "))
 }
 
 fn execution(text: &str) -> Result<Duration, String> {
@@ -216,7 +188,7 @@ fn release(text: &str) -> Result<String, String> {
 }
 
 /// What the words of a list stand for, each once; without words, what is meant by that.
-fn all_of<T: Named + PartialEq>(words: &[Several<T>], otherwise: &[T]) -> Vec<T> {
+fn all_of<T: Copy + PartialEq>(words: &[Several<T>], otherwise: &[T]) -> Vec<T> {
     let mut all = Vec::new();
     for one in words.iter().flat_map(|Several(some)| some) {
         if !all.contains(one) {

@@ -10,7 +10,7 @@ use clap::Args;
 
 use super::{
     ServerArgs,
-    values::{milliseconds, whole},
+    values::{milliseconds, port},
 };
 use reference::{Options, ServerSetup, Tls, strategies};
 use workload::{model::Strategy, scenario::Millis};
@@ -19,13 +19,13 @@ use workload::{model::Strategy, scenario::Millis};
 #[derive(Clone, Debug, Args)]
 pub struct ServeArgs {
     /// Port for gRPC; 0 picks a free port and prints it
-    #[arg(long, value_parser = whole::<u16>, value_name = "PORT", default_value_t = 8001)]
+    #[arg(long, value_parser = port, value_name = "PORT", default_value_t = 8001)]
     pub grpc_port: u16,
     /// Port for HTTP; 0 picks a free port and prints it
-    #[arg(long, value_parser = whole::<u16>, value_name = "PORT", default_value_t = 8000)]
+    #[arg(long, value_parser = port, value_name = "PORT", default_value_t = 8000)]
     pub http_port: u16,
     /// Port for metrics; 0 picks a free port and prints it
-    #[arg(long, value_parser = whole::<u16>, value_name = "PORT", default_value_t = 8002)]
+    #[arg(long, value_parser = port, value_name = "PORT", default_value_t = 8002)]
     pub metrics_port: u16,
     /// Use TLS for gRPC and HTTP with this certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_key")]

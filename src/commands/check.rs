@@ -1,6 +1,6 @@
 //! `sequence-stress check`: judge recorded runs again.
 
-use std::{io::Write as _, mem, path::Path};
+use std::{io::Write as _, mem, path::Path, time::Duration};
 
 use super::{
     Failure,
@@ -43,15 +43,14 @@ fn check_one(file: &str, quiet: bool, files: Files) -> u8 {
         return DAMAGED;
     }
     let summary = summary(&checked);
+    let until = Duration::from_nanos(checked.until);
     if !quiet {
         print(|out| {
-            writeln!(out, "{file}: {}, from t = 0 s to {:.3} s", entries(&checked), seconds(checked.until))?;
+            writeln!(out, "{file}: {}, from t = 0 s to {:.3} s", entries(&checked), until.as_secs_f64())?;
             let Summary { scenario, scenario_name, seed, result, .. } = &summary;
-            write_preflight(scenario, scenario_name, *seed, &result.preflight, Extent::Usual, out)
+            write_preflight(scenario, scenario_name, *seed, &result.preflight, Extent::Usual, out)?;
+            checked.remarks().iter().try_for_each(|remark| writeln!(out, "note: {remark}"))
         });
-    }
-    if !quiet {
-        print(|out| checked.remarks().iter().try_for_each(|remark| writeln!(out, "note: {remark}")));
     }
     if checked.damage.is_some() {
         let besides = if checked.footer.is_some() { ", and of the run's own counts" } else { "" };
@@ -94,14 +93,10 @@ fn describe(file: &str, checked: &Checked, damage: &Damage) -> String {
         all => format!(", and {} behind it", counted(all - 1, "more place")),
     };
     let good = entries(checked);
-    format!("{file}: {damage}{others}; readable: {good}, up to t = {:.3} s", seconds(checked.until))
+    let until = Duration::from_nanos(checked.until).as_secs_f64();
+    format!("{file}: {damage}{others}; readable: {good}, up to t = {until:.3} s")
 }
 
 fn entries(checked: &Checked) -> String {
     if checked.entries == 1 { "1 entry".to_owned() } else { format!("{} entries", checked.entries) }
-}
-
-#[expect(clippy::cast_precision_loss)]
-fn seconds(nanos: u64) -> f64 {
-    nanos as f64 / 1e9
 }

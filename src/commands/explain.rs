@@ -15,7 +15,8 @@ use workload::wording::meant;
 /// Prints what the documentation says of a kind of violation or a cause; without a name, all names.
 pub(super) fn explain(args: &ExplainArgs) -> Result<u8, Failure> {
     let Some(name) = &args.name else {
-        list();
+        let width = explained_names().map(|(name, _)| name.len()).max().unwrap_or_default();
+        print_list(explained_names().map(|(name, what)| (format!("{name:<width$}  "), what.to_owned())));
         return Ok(0);
     };
     let Some(text) = explained(name) else {
@@ -25,9 +26,4 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<u8, Failure> {
     };
     print(|out| writeln!(out, "{text}"));
     Ok(0)
-}
-
-fn list() {
-    let width = explained_names().map(|(name, _)| name.len()).max().unwrap_or_default();
-    print_list(explained_names().map(|(name, what)| (format!("{name:<width$}  "), what.to_owned())));
 }

@@ -8,7 +8,6 @@ mod output;
 mod plan;
 mod progress;
 mod proxy;
-mod record;
 mod replay;
 mod repository;
 mod scenarios;
@@ -17,12 +16,16 @@ mod signals;
 mod stress;
 mod suite;
 
-use std::{io::Write as _, process::ExitCode};
+use std::{fmt::Display, io::Write as _, process::ExitCode};
 
 use clap::error::ErrorKind;
 use output::{say_error, write_all};
+use tokio::runtime::{self, Runtime};
 
-use crate::cli::{Cli, Command, CompletionsArgs, PlanArgs, problem};
+use crate::{
+    cli::{Cli, Command, CompletionsArgs, PlanArgs, problem},
+    run::RunError,
+};
 use workload::{
     scenario::{Overrides, Scenario, ScenarioError, Source},
     seed::Seed,
@@ -80,12 +83,18 @@ impl Failure {
         Self { exit_code: WRONG_INPUT, problem: problem.to_string() }
     }
 
-    fn unknown(problem: impl ToString) -> Self {
-        Self { exit_code: UNKNOWN, problem: problem.to_string() }
-    }
-
     fn could_not_test(problem: impl ToString) -> Self {
         Self { exit_code: COULD_NOT_TEST, problem: problem.to_string() }
+    }
+
+    /// Why there is no result of a run against `server`.
+    fn of_run(error: RunError, server: &impl Display) -> Self {
+        match error {
+            RunError::Endpoint(why) => Self::could_not_test(format!("cannot test {server}: {why}")),
+            RunError::Access(why) | RunError::History(why) => Self::wrong_input(why),
+            RunError::Resources(why) => Self::could_not_test(why),
+            RunError::Interrupted => Self { exit_code: UNKNOWN, problem: error.to_string() },
+        }
     }
 }
 
@@ -121,6 +130,10 @@ fn resolve(args: &PlanArgs, overrides: Overrides) -> Result<(Source, Scenario, S
     let scenario = Scenario::resolve(&source, overrides)?;
     let seed = Seed(args.random_seed.unwrap_or_else(seed_from_the_clock));
     Ok((source, scenario, seed))
+}
+
+fn runtime() -> Result<Runtime, Failure> {
+    runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::could_not_test)
 }
 
 fn seed_from_the_clock() -> u64 {

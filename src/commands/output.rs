@@ -12,7 +12,7 @@ use super::{Failure as CommandFailure, WRONG_INPUT};
 use crate::{
     cli::FileArgs,
     failure::{Facts, Failure, Run},
-    report::{Format, Summary, Verdict, describe},
+    report::{Summary, Verdict, describe, to_json},
 };
 use oracle::history::Spool;
 use reference::ServerSetup;
@@ -74,17 +74,8 @@ pub(super) struct ResultFile {
 }
 
 impl ResultFile {
-    /// Makes sure that the file that `--output` names can be written.
-    pub(super) fn check(path: &Path) -> Result<Self, String> {
-        Self::named("output", "the failure", path)
-    }
-
-    /// Makes sure that the file that `suite --json` names can be written.
-    pub(super) fn of_suite(path: &Path) -> Result<Self, String> {
-        Self::named("json", "the results", path)
-    }
-
-    fn named(flag: &str, what: &'static str, path: &Path) -> Result<Self, String> {
+    /// Makes sure that the file that a flag names can be written.
+    pub(super) fn check(flag: &str, what: &'static str, path: &Path) -> Result<Self, String> {
         if path == Path::new("-") {
             return Err(format!("--{flag} needs a file: '-' is not standard output here; /dev/stdout is"));
         }
@@ -111,34 +102,25 @@ impl ResultFile {
 /// The files that a run leaves, where they are asked for.
 #[derive(Debug, Default)]
 pub(super) struct Files {
-    results: Vec<(Format, ResultFile)>,
+    result: Option<ResultFile>,
     failure: Option<ResultFile>,
 }
 
 impl Files {
     /// Makes sure that each of these files can be written.
     pub(super) fn check(args: &FileArgs) -> Result<Self, String> {
-        let result =
-            |(format, path): &(Format, PathBuf)| Ok((*format, ResultFile::named(format.name(), "the result", path)?));
-        let failure = args.failure.as_deref().map(|path| ResultFile::named("failure", "the failure", path));
-        Ok(Self {
-            results: args.results.0.iter().map(result).collect::<Result<_, String>>()?,
-            failure: failure.transpose()?,
-        })
+        let result = args.json.as_deref().map(|path| ResultFile::check("json", "the result", path));
+        let failure = args.failure.as_deref().map(|path| ResultFile::check("failure", "the failure", path));
+        Ok(Self { result: result.transpose()?, failure: failure.transpose()? })
     }
 
     /// Writes them, and returns the exit code. What was found counts for more than a file that cannot be written. `embedded` is how the
     /// reference server was.
     pub(super) fn write(self, summary: &Summary, embedded: Option<&ServerSetup>, quiet: bool) -> u8 {
-        let result = |(format, file): (Format, ResultFile)| {
-            let mut bytes = Vec::new();
-            format.write(summary, &mut bytes).map_err(|error| error.to_string())?;
-            file.write(&bytes)
-        };
-        let results: Vec<_> = self.results.into_iter().map(result).collect();
+        let result = self.result.map(|file| file.write(&to_json(summary)));
         let failure = self.failure.map(|file| write_failure(summary, embedded, file, quiet));
         let mut exit_code = summary.exit_code();
-        for problem in results.into_iter().chain(failure).filter_map(Result::err) {
+        for problem in result.into_iter().chain(failure).filter_map(Result::err) {
             say_error(&problem);
             exit_code = if summary.verdict() == Verdict::Invalid { exit_code } else { WRONG_INPUT };
         }

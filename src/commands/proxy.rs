@@ -5,9 +5,9 @@ use std::{
     io::{self, Read as _, Write as _},
 };
 
-use tokio::{net::TcpListener, runtime, sync::oneshot};
+use tokio::{net::TcpListener, sync::oneshot};
 
-use super::{Failure, output::print, seed_from_the_clock, signals::Signals};
+use super::{Failure, output::print, runtime, seed_from_the_clock, signals::Signals};
 use crate::cli::ProxyArgs;
 use wire::proxy::{Path, serve};
 use workload::seed::Seed;
@@ -18,7 +18,7 @@ pub(super) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
     let seed = Seed(args.random_seed.unwrap_or_else(seed_from_the_clock));
     let is_clear = network.is_clear();
     let path = Path::new(network, None, seed, 0);
-    let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::could_not_test)?;
+    let runtime = runtime()?;
     let served = runtime.block_on(async {
         let cannot = |error: io::Error| format!("cannot listen on {}: {error}", args.listen());
         let listener = TcpListener::bind(args.listen()).await.map_err(cannot)?;

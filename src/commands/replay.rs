@@ -11,7 +11,7 @@ use std::{
 };
 
 use tokio::{
-    runtime::{self, Runtime},
+    runtime::Runtime,
     sync::mpsc,
     task::{JoinSet, LocalSet},
 };
@@ -20,7 +20,7 @@ use self::shown::{Shown, what_next};
 use super::{
     Failure as CommandFailure, UNKNOWN,
     output::{ResultFile, print, print_list, say_error},
-    record::Record,
+    runtime,
     signals::Signals,
 };
 use crate::{
@@ -83,8 +83,7 @@ impl<'a> Stage<'a> {
             let problem = format!("--at-least {wanted} is more than the {runs} runs of each: raise -n");
             return Err(CommandFailure::wrong_input(problem));
         }
-        let runtime =
-            runtime::Builder::new_current_thread().enable_all().build().map_err(CommandFailure::could_not_test)?;
+        let runtime = runtime()?;
         let interrupts = runtime.block_on(async { Signals::new() }).map_err(CommandFailure::could_not_test)?;
         Ok(Self {
             args,
@@ -101,7 +100,8 @@ impl<'a> Stage<'a> {
     /// Runs it as often as is asked for, and says how often it failed.
     fn repeat(&mut self, failure: &Failure, args: &ReplayArgs) -> Result<u8, CommandFailure> {
         let shown = self.show(failure, args.runs.unwrap_or(NonZeroU32::MIN).get())?;
-        if let Some((violation, scene)) = self.last.as_ref().filter(|_| args.chart || is_small(failure, args)) {
+        let shows_chart = args.chart || (!args.quiet && failure.messages() <= SMALL);
+        if let Some((violation, scene)) = self.last.as_ref().filter(|_| shows_chart) {
             print(|out| write_chart(scene, violation, out));
         }
         if args.chart && self.last.is_none() {
@@ -111,7 +111,7 @@ impl<'a> Stage<'a> {
         if args.record {
             // As the file has it, whatever --at-once has changed.
             let failure = Failure::read(&args.file).map_err(CommandFailure::wrong_input)?;
-            self.record(failure, &shown, &args.file)?;
+            self.record(failure, &shown, &args.file).map_err(CommandFailure::wrong_input)?;
         }
         Ok(match (self.has_failed, self.was_interrupted) {
             (true, _) => FAILED,
@@ -120,9 +120,9 @@ impl<'a> Stage<'a> {
         })
     }
 
-    fn shrink(&mut self, failure: Failure, args: &ReplayArgs) -> Result<u8, CommandFailure> {
+    fn shrink(&mut self, mut failure: Failure, args: &ReplayArgs) -> Result<u8, CommandFailure> {
         let path = args.output.clone().unwrap_or_else(|| small(&args.file));
-        let file = ResultFile::check(&path).map_err(CommandFailure::wrong_input)?;
+        let file = ResultFile::check("output", "the failure", &path).map_err(CommandFailure::wrong_input)?;
         let asked = args.at_least.map(NonZeroU32::get);
         let (wanted, least) = (asked.unwrap_or(runs_of_each(args) / 2 + 1), asked.unwrap_or(1));
         let failed = self.failed_of_each(&failure, wanted, least)?;
@@ -133,11 +133,7 @@ impl<'a> Stage<'a> {
         let wanted = wanted.min(failed);
         let before = failure.messages();
         // Faults of a server that is not used have nothing to do with it.
-        let embedded = failure.embedded.clone();
-        let (failure, unused) = match &args.endpoints() {
-            Some(_) => (Failure { embedded: None, ..failure }, embedded),
-            None => (Failure { embedded, ..failure }, None),
-        };
+        let unused = failure.embedded.take_if(|_| args.endpoints().is_some());
         if let Some(fault) = failure.embedded.as_ref().and_then(late_fault).filter(|_| !args.quiet) {
             say_error(&format!(
                 "{fault} needs as many chances as that, and a smaller failure has fewer: earlier ones are tried first"
@@ -155,13 +151,13 @@ impl<'a> Stage<'a> {
             if !args.quiet && trials % TELL_EACH == 0 {
                 say_error(&format!("trial {trials}: {}", counted(smaller.messages() as u64, "message")));
             }
-            let fails = self.failed_of_each(smaller, wanted, wanted).map_or_else(
-                |found| {
+            let fails = match self.failed_of_each(smaller, wanted, wanted) {
+                Ok(failed) => failed >= wanted,
+                Err(found) => {
                     problem = Some(found);
                     false
-                },
-                |failed| failed >= wanted,
-            );
+                }
+            };
             if fails {
                 best.clone_from(&self.last);
             }
@@ -186,10 +182,7 @@ impl<'a> Stage<'a> {
             // What replays of the larger one showed is not true of this one.
             let facts = Facts { replayed: Vec::new(), ..failure.facts.clone() };
             if unwritten.is_none() {
-                unwritten = self
-                    .record(Failure { facts, ..failure.clone() }, &shown, &path)
-                    .err()
-                    .map(|failure| failure.problem);
+                unwritten = self.record(Failure { facts, ..failure.clone() }, &shown, &path).err();
             }
             shown.of_the_smallest(wanted)
         } else if was_interrupted {
@@ -213,11 +206,12 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Writes into a file what the runs have shown.
-    fn record(&self, failure: Failure, shown: &Shown, path: &Path) -> Result<(), CommandFailure> {
+    /// Writes into a file what the runs have shown, for a bug report.
+    fn record(&self, failure: Failure, shown: &Shown, path: &Path) -> Result<(), String> {
         let Some(facts) = self.facts.clone().filter(|_| shown.runs > 0) else { return Ok(()) };
-        let last = self.last.as_ref().map(|(violation, scene)| (violation, &**scene));
-        Record { facts, failed: shown.failed, runs: shown.runs, last }.write(failure, path)
+        let chart = self.last.as_ref().filter(|_| shown.failed > 0).map(chart);
+        let facts = failure.facts.clone().after(facts, shown.failed, shown.runs, chart);
+        ResultFile::check("output", "the failure", path)?.write(Failure { facts, ..failure }.to_text().as_bytes())
     }
 
     /// Says why there is nothing to shrink, and returns the exit code.
@@ -239,7 +233,7 @@ impl<'a> Stage<'a> {
     fn show(&mut self, failure: &Failure, runs: u32) -> Result<Shown, CommandFailure> {
         let mut shown = Shown::default();
         while shown.runs < runs {
-            let result = self.run(failure)?;
+            let result = self.run_together(failure, 1)?.pop();
             if self.was_interrupted {
                 break;
             }
@@ -284,11 +278,6 @@ impl<'a> Stage<'a> {
         failure.embedded.is_some() && self.args.url.is_empty() && is_waited_for(failure.kind)
     }
 
-    /// Runs it once; nothing where it was interrupted, or died too early to show anything.
-    fn run(&mut self, failure: &Failure) -> Result<Option<RunResult>, CommandFailure> {
-        self.run_together(failure, 1).map(|mut results| results.pop())
-    }
-
     /// Runs it so often at the same time; fewer results where one was interrupted, or died too early to show anything.
     fn run_together(&mut self, failure: &Failure, runs: u32) -> Result<Vec<RunResult>, CommandFailure> {
         let prepared: Vec<_> = (0..runs).map(|_| self.prepare(failure)).collect::<Result<_, _>>()?;
@@ -324,12 +313,7 @@ impl<'a> Stage<'a> {
                 Ok(_) | Err(RunError::Interrupted) => self.was_interrupted = true,
                 // A server of its own that dies before its first answer does not show that it dies in mid-run.
                 Err(RunError::Endpoint(_)) if prepared[0].0.is_some() && failure.kind == ViolationKind::ServerDied => {}
-                Err(RunError::Endpoint(why)) => {
-                    let endpoint = &prepared[0].1.scenario.target.endpoint;
-                    return Err(CommandFailure::could_not_test(format!("cannot test {endpoint}: {why}")));
-                }
-                Err(RunError::Access(why) | RunError::History(why)) => return Err(CommandFailure::wrong_input(why)),
-                Err(other) => return Err(CommandFailure::could_not_test(other)),
+                Err(error) => return Err(CommandFailure::of_run(error, &prepared[0].1.scenario.target.endpoint)),
             }
         }
         Ok(whole)
@@ -337,35 +321,27 @@ impl<'a> Stage<'a> {
 
     /// What a run needs: a server, where it gets one of its own, and what is asked for.
     fn prepare(&mut self, failure: &Failure) -> Result<(Option<Server>, Setup), CommandFailure> {
-        let server = server_options(failure, self.args).map(Server::start).transpose();
-        let server = server.map_err(CommandFailure::could_not_test)?;
+        let options = failure.embedded.clone().filter(|_| self.args.url.is_empty()).map(Options::from);
+        let server = options.map(Server::start).transpose().map_err(CommandFailure::could_not_test)?;
         let mut scenario = failure.fitted_scenario().map_err(CommandFailure::wrong_input)?;
-        if server.is_some() {
+        if let Some(server) = &server {
             // Nobody needs what is still under way in a server of which nothing is left.
             scenario.limits.drain_ms = Millis::LEAST;
-        }
-        match (&server, self.args.endpoints()) {
-            (Some(server), _) => {
-                scenario.target.embed(server.address, server.http);
-                // Where the failure is not one of them the scenario has none.
-                scenario.target.metrics = scenario.target.metrics.map(|_| server.metrics.into());
-            }
-            (None, Some(url)) => scenario.target.endpoint = url,
-            (None, None) => {}
-        }
-        if server.is_none() {
+            scenario.target.embed(server.address, server.http);
+            // Where the failure is not one of them the scenario has none.
+            scenario.target.metrics = scenario.target.metrics.map(|_| server.metrics.into());
+        } else {
+            scenario.target.endpoint = self.args.endpoints().unwrap_or(scenario.target.endpoint);
             scenario.target.override_access(self.args.access.overrides());
+            // Sequences of the run before may still live.
+            move_ids(&mut scenario, self.runs);
         }
         if scenario.target.metrics.is_some() && (!self.args.url.is_empty() || self.args.metrics_url.is_some()) {
             // The file's are those of the server where it was found.
             scenario.target.metrics = self.args.metrics();
         }
-        if server.is_none() {
-            // Sequences of the run before may still live.
-            move_ids(&mut scenario, self.runs);
-            if self.args.reload {
-                self.reload(&scenario)?;
-            }
+        if self.args.reload && server.is_none() {
+            self.reload(&scenario)?;
         }
         self.runs += 1;
         let setup = Setup {
@@ -402,9 +378,11 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// How the server is that each run gets anew; none where there is one.
-fn server_options(failure: &Failure, args: &ReplayArgs) -> Option<Options> {
-    failure.embedded.clone().filter(|_| args.url.is_empty()).map(Options::from)
+/// The chart without colours.
+fn chart((violation, scene): &Seen) -> String {
+    let mut text = Vec::new();
+    write_chart(scene, violation, &mut anstream::StripStream::new(&mut text)).expect("memory takes everything");
+    String::from_utf8_lossy(&text).into_owned()
 }
 
 /// Whether a violation is seen only after a wait for what does not come.
@@ -416,11 +394,6 @@ fn is_waited_for(kind: ViolationKind) -> bool {
 /// How often each smaller failure is run.
 fn runs_of_each(args: &ReplayArgs) -> u32 {
     args.runs.unwrap_or(RUNS_OF_EACH).get()
-}
-
-/// Whether a chart of it is shown without being asked for.
-fn is_small(failure: &Failure, args: &ReplayArgs) -> bool {
-    !args.quiet && failure.messages() <= SMALL
 }
 
 /// Gives a run correlation IDs of its own, where there are any left.

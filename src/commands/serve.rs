@@ -6,11 +6,10 @@ use std::{
     time::Duration,
 };
 
-use tokio::runtime;
-
 use super::{
-    COULD_NOT_TEST, Failure,
+    Failure,
     output::{print, say_error},
+    runtime,
     signals::Signals,
 };
 use crate::{cli::ServeArgs, report::counted};
@@ -40,15 +39,10 @@ pub(super) fn serve(args: &ServeArgs) -> Result<u8, Failure> {
         None => vec![format!("models: {}", models_in_short())],
     };
     let server = Server::start(options).map_err(Failure::could_not_test)?;
-    let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::could_not_test)?;
-    let ended =
-        runtime.block_on(serve_until_told(server, &lines, &args.server.fault)).map_err(Failure::could_not_test)?;
-    match ended {
+    let serving = serve_until_told(server, &lines, &args.server.fault);
+    match runtime()?.block_on(serving).map_err(Failure::could_not_test)? {
         Ended::Stopped => Ok(0),
-        Ended::Crashed => {
-            let problem = "the server crashed, as a planted fault wanted it".to_owned();
-            Err(Failure { exit_code: COULD_NOT_TEST, problem })
-        }
+        Ended::Crashed => Err(Failure::could_not_test("the server crashed, as a planted fault wanted it")),
     }
 }
 
@@ -93,11 +87,9 @@ async fn serve_until_told(server: Server, models: &[String], planted: &[Planted]
     let stopping = tokio::task::spawn_blocking(|| server.stop());
     tokio::select! {
         ended = stopping => Ok(ended.unwrap_or(Ended::Crashed)),
-        () = signals.recv() => end_at_once(),
+        () = signals.recv() => {
+            say_error("told twice to stop: ended at once, with sequences under way");
+            std::process::exit(ENDED_AT_ONCE)
+        }
     }
-}
-
-fn end_at_once() -> ! {
-    say_error("told twice to stop: ended at once, with sequences under way");
-    std::process::exit(ENDED_AT_ONCE)
 }

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::{runtime, sync::mpsc};
+use tokio::sync::mpsc;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{filter::Targets, layer::SubscriberExt as _, util::SubscriberInitExt as _};
 
@@ -17,7 +17,7 @@ use super::{
     Failure as CommandFailure,
     output::{Files, check_different, check_history_file, print, say_error},
     progress::Display,
-    resolve,
+    resolve, runtime,
     signals::Signals,
 };
 use crate::{
@@ -25,7 +25,7 @@ use crate::{
     frame::HistoryPlan,
     preflight::Preflight,
     report::{Extent, LiveLines, PlantedFault, Summary, write_preflight, write_text},
-    run::{Observer, Progress, Restart, RunError, Setup, run},
+    run::{Observer, Progress, Restart, Setup, run},
 };
 use oracle::Violation;
 use reference::{Options, Planted, Server};
@@ -60,8 +60,17 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
         scenario.target.metrics = Some(server.metrics.into());
     }
     let replay = replay_line(&args.endpoint, &source, &load_words(args, &scenario), seed, &scenario.target);
-    let mut terminal = Terminal::new(args, &source, &scenario, seed);
-    let saw_violation = Arc::clone(&terminal.saw_violation);
+    let saw_violation = Arc::default();
+    let mut terminal = Terminal {
+        display: Display::new(args.quiet, args.verbose),
+        extent: args.extent(),
+        source_name: source.name().to_owned(),
+        scenario: scenario.clone(),
+        seed,
+        live: LiveLines::default(),
+        slots: None,
+        saw_violation: Arc::clone(&saw_violation),
+    };
     let recording = args.history.options().map(|options| HistoryPlan {
         options,
         scenario_name: source.name().to_owned(),
@@ -69,9 +78,6 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
         server: args.endpoint.server_setup(seed),
     });
     let setup = Setup {
-        scenario: scenario.clone(),
-        seed,
-        given: None,
         hints: args.endpoint.hints(),
         fail_fast: args.fail_fast,
         embedded: args.endpoint.embedded,
@@ -79,11 +85,15 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
         restart: restart(&args.endpoint, server.as_ref()),
         program: env::current_exe().ok(),
         server_memory: args.endpoint.server_memory(),
+        ..Setup::new(scenario.clone(), seed)
     };
-    let runtime =
-        runtime::Builder::new_current_thread().enable_all().build().map_err(CommandFailure::could_not_test)?;
+    let runtime = runtime()?;
     let result = runtime.block_on(async {
-        run(setup, &mut terminal, interrupts(saw_violation)?).await.map_err(|error| failure(args, &scenario, &error))
+        let ended = run(setup, &mut terminal, interrupts(saw_violation)?).await;
+        ended.map_err(|error| match &server {
+            Some(_) => CommandFailure::of_run(error, &"the embedded server"),
+            None => CommandFailure::of_run(error, &scenario.target.endpoint),
+        })
     });
     terminal.display.finish();
     let embedded = server.map(|server| planted_faults(&args.endpoint, &server));
@@ -91,7 +101,7 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
     let result = result?;
     let replay = with_hints(&replay, &result.preflight.told);
     let summary = Summary { scenario, scenario_name, seed, replay, embedded, result };
-    terminal.summarize(&summary);
+    print(|out| write_text(&summary, terminal.extent, out));
     if let Some(problem) = summary.result.recorded.as_ref().and_then(|recorded| recorded.kept.problem.as_ref()) {
         say_error(problem);
     }
@@ -122,35 +132,17 @@ pub(super) fn restart(endpoint: &EndpointArgs, server: Option<&Server>) -> Optio
     }
 }
 
-fn failure(args: &StressArgs, scenario: &Scenario, error: &RunError) -> CommandFailure {
-    match error {
-        RunError::Endpoint(why) if args.endpoint.embedded => {
-            CommandFailure::could_not_test(format!("cannot test the embedded server: {why}"))
-        }
-        RunError::Endpoint(why) => {
-            CommandFailure::could_not_test(format!("cannot test {}: {why}", scenario.target.endpoint))
-        }
-        RunError::Access(why) | RunError::History(why) => CommandFailure::wrong_input(why),
-        RunError::Resources(why) => CommandFailure::could_not_test(why),
-        RunError::Interrupted => CommandFailure::unknown(error),
-    }
-}
-
 /// Brings the first Ctrl-C or SIGTERM; the second one ends the process.
 pub(super) fn interrupts(saw_violation: Arc<AtomicBool>) -> Result<mpsc::Receiver<()>, CommandFailure> {
     let mut signals = Signals::new().map_err(CommandFailure::could_not_test)?;
     let (sender, receiver) = mpsc::channel(1);
     tokio::spawn(async move {
-        for first in [true, false] {
-            signals.recv().await;
-            if first {
-                // The run may be over by now.
-                let _ = sender.send(()).await;
-            } else {
-                say_error("interrupted twice: ended at once, without a summary");
-                std::process::exit(if saw_violation.load(Relaxed) { ENDED_WITH_VIOLATIONS } else { ENDED_AT_ONCE });
-            }
-        }
+        signals.recv().await;
+        // The run may be over by now.
+        let _ = sender.send(()).await;
+        signals.recv().await;
+        say_error("interrupted twice: ended at once, without a summary");
+        std::process::exit(if saw_violation.load(Relaxed) { ENDED_WITH_VIOLATIONS } else { ENDED_AT_ONCE });
     });
     Ok(receiver)
 }
@@ -238,25 +230,6 @@ struct Terminal {
     /// How many slots the model has, if that is known.
     slots: Option<u32>,
     saw_violation: Arc<AtomicBool>,
-}
-
-impl Terminal {
-    fn new(args: &StressArgs, source: &Source, scenario: &Scenario, seed: Seed) -> Self {
-        Self {
-            display: Display::new(args.quiet, args.verbose),
-            extent: args.extent(),
-            source_name: source.name().to_owned(),
-            scenario: scenario.clone(),
-            seed,
-            live: LiveLines::default(),
-            slots: None,
-            saw_violation: Arc::default(),
-        }
-    }
-
-    fn summarize(&self, summary: &Summary) {
-        print(|out| write_text(summary, self.extent, out));
-    }
 }
 
 impl Observer for Terminal {

@@ -14,13 +14,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::{runtime, sync::mpsc};
+use tokio::sync::mpsc;
 
 use self::board::{Board, Lookout};
 use super::{
     Failure as CommandFailure,
     output::{ResultFile, print, say_error},
-    seed_from_the_clock,
+    runtime, seed_from_the_clock,
     stress::{interrupts, planted_faults, replay_line, restart, start_server},
 };
 use crate::{
@@ -48,13 +48,14 @@ const JOBS: u32 = 4;
 /// Runs the suite and returns the exit code.
 pub(super) fn suite(args: &SuiteArgs) -> Result<u8, CommandFailure> {
     let chosen = chosen(args)?;
-    let file = args.json.as_deref().map(ResultFile::of_suite).transpose().map_err(CommandFailure::wrong_input)?;
+    let file = args.json.as_deref().map(|path| ResultFile::check("json", "the results", path));
+    let file = file.transpose().map_err(CommandFailure::wrong_input)?;
     let seed = Seed(args.random_seed.unwrap_or_else(seed_from_the_clock));
     let first = Scenario::resolve(&Source::default_scenario(), args.endpoint.overrides())?;
     for note in args.endpoint.check_server(&first.target.model).map_err(CommandFailure::wrong_input)? {
         say_error(&note);
     }
-    if let Some(setup) = args.endpoint.server_setup(seed).filter(|_| args.endpoint.embedded) {
+    if let Some(setup) = args.endpoint.server_setup(seed) {
         Options::from(setup).check().map_err(CommandFailure::wrong_input)?;
     }
     let began = Instant::now();
@@ -76,14 +77,10 @@ pub(super) fn suite(args: &SuiteArgs) -> Result<u8, CommandFailure> {
     print(|out| result.write_end(out));
     let written = file.map_or(Ok(()), |file| file.write(&result.to_json()));
     let code = result.exit_code();
+    let Err(problem) = written else { return Ok(code) };
+    say_error(&problem);
     // What was found counts for more than a file that cannot be written.
-    Ok(match written {
-        Err(problem) => {
-            say_error(&problem);
-            if code == 1 { code } else { super::WRONG_INPUT }
-        }
-        Ok(()) => code,
-    })
+    Ok(if code == 1 { code } else { super::WRONG_INPUT })
 }
 
 /// A scenario with its place among all.
@@ -189,11 +186,9 @@ impl Suite<'_> {
             ..Setup::new(scenario, self.seed)
         };
         let mut lookout = self.board.lookout(place, Arc::clone(&self.saw_violation));
-        let runtime =
-            runtime::Builder::new_current_thread().enable_all().build().map_err(CommandFailure::could_not_test)?;
-        let mut outcome = runtime.block_on(async {
+        let mut outcome = runtime()?.block_on(async {
             let interrupts = interrupts(Arc::clone(&self.saw_violation))?;
-            Ok::<_, CommandFailure>(Box::pin(one(setup, (builtin.name, replay), &mut lookout, interrupts)).await)
+            Box::pin(one(setup, (builtin.name, replay), &mut lookout, interrupts)).await
         })?;
         if let (ScenarioOutcome::Run(summary), Some(server)) = (&mut outcome, &server) {
             summary.embedded = Some(planted_faults(endpoint, server));
@@ -202,46 +197,37 @@ impl Suite<'_> {
     }
 }
 
+/// Runs a scenario, if the endpoint can do it. An error is why nothing could be tested.
 async fn one(
     setup: Setup,
     (name, replay): (&str, String),
     lookout: &mut Lookout<'_>,
     interrupts: mpsc::Receiver<()>,
-) -> ScenarioOutcome {
+) -> Result<ScenarioOutcome, CommandFailure> {
     let scenario = setup.scenario.clone();
-    let access = match Access::new(&scenario.target) {
-        Ok(access) => access,
-        Err(why) => return ScenarioOutcome::NotTested(why),
+    let target = &scenario.target;
+    let access = Access::new(target).map_err(CommandFailure::could_not_test)?;
+    let client = Client::new(target.endpoint.for_calls(), &access, scenario.limits.connect_ms.duration())
+        .map_err(CommandFailure::could_not_test)?;
+    let preflight = Preflight::ask(&client, &scenario, setup.hints).await.map_err(CommandFailure::could_not_test)?;
+    let unable = match beyond(&scenario, &preflight) {
+        Some(why) => Some(why),
+        // Looking does something to the server.
+        None => cannot_disturb(&client, &scenario, setup.restart.as_ref()).await,
     };
-    let client = match Client::new(scenario.target.endpoint.for_calls(), &access, scenario.limits.connect_ms.duration())
-    {
-        Ok(client) => client,
-        Err(error) => return ScenarioOutcome::NotTested(error.to_string()),
-    };
-    match Preflight::ask(&client, &scenario, setup.hints).await {
-        Ok(preflight) => {
-            let unable = match beyond(&scenario, &preflight) {
-                Some(why) => Some(why),
-                // Looking does something to the server.
-                None => cannot_disturb(&client, &scenario, setup.restart.as_ref()).await,
-            };
-            if let Some(why) = unable {
-                return ScenarioOutcome::Skipped(why);
-            }
-        }
-        Err(why) => return ScenarioOutcome::NotTested(why),
+    if let Some(why) = unable {
+        return Ok(ScenarioOutcome::Skipped(why));
     }
     let seed = setup.seed;
     match run(setup, lookout, interrupts).await {
         Ok(result) => {
             let replay = with_hints(&replay, &result.preflight.told);
             let scenario_name = name.to_owned();
-            ScenarioOutcome::Run(Box::new(Summary { scenario, scenario_name, seed, replay, embedded: None, result }))
+            let summary = Summary { scenario, scenario_name, seed, replay, embedded: None, result };
+            Ok(ScenarioOutcome::Run(Box::new(summary)))
         }
-        Err(RunError::Interrupted) => ScenarioOutcome::Interrupted,
-        Err(error @ (RunError::Endpoint(_) | RunError::Access(_) | RunError::History(_) | RunError::Resources(_))) => {
-            ScenarioOutcome::NotTested(error.to_string())
-        }
+        Err(RunError::Interrupted) => Ok(ScenarioOutcome::Interrupted),
+        Err(error) => Err(CommandFailure::could_not_test(error)),
     }
 }
 
@@ -257,37 +243,26 @@ fn beyond(scenario: &Scenario, preflight: &Preflight) -> Option<String> {
     let claims = scenario.claims.unwrap_or_default();
     let claims_any = |of: &[Claim]| of.iter().any(|claim| claims.of(*claim) > 0);
     let model = &preflight.model;
-    if let Some(why) = preflight.cannot_be_sent(scenario) {
+    if let Some(why) = preflight.cannot_be_sent(scenario).or_else(|| scenario.lacks_an_endpoint()) {
         return Some(why);
     }
-    if let Some(why) = scenario.lacks_an_endpoint() {
-        return Some(why);
-    }
-    if claims_any(&[Claim::AllSlotsBusy, Claim::Backlog, Claim::SlotReclaim, Claim::ExpiredInBacklog]) {
-        match model.slots {
-            None => {
-                return Some(
-                    "it is about full slots, and how many there are is not known: tell it (--slots)".to_owned(),
-                );
-            }
-            Some(slots) if slots >= scenario.workers() => {
-                return Some(format!(
-                    "it is about full slots, and the model has {} for {}",
-                    counted(slots.into(), "slot"),
-                    counted(scenario.workers().into(), "worker")
-                ));
-            }
-            Some(_) => {}
+    let fills_slots = claims_any(&[Claim::AllSlotsBusy, Claim::Backlog, Claim::SlotReclaim, Claim::ExpiredInBacklog]);
+    match model.slots.filter(|_| fills_slots) {
+        None if fills_slots => {
+            return Some("it is about full slots, and how many there are is not known: tell it (--slots)".to_owned());
         }
-    }
-    if claims_any(&[Claim::IdleReap, Claim::KeptThroughAPause]) {
-        match model.idle_limit {
-            None => return Some("it is about the idle limit, which is not known: tell it (--idle-limit)".to_owned()),
-            Some(limit) if limit > IDLE_LIMIT_MAX => {
-                return Some(format!("it waits for the idle limit, and {} s is too long for a suite", limit.as_secs()));
-            }
-            Some(_) => {}
+        Some(slots) if slots >= scenario.workers() => {
+            let (slots, workers) = (counted(slots.into(), "slot"), counted(scenario.workers().into(), "worker"));
+            return Some(format!("it is about full slots, and the model has {slots} for {workers}"));
         }
+        _ => {}
     }
-    None
+    let waits_idly = claims_any(&[Claim::IdleReap, Claim::KeptThroughAPause]);
+    match model.idle_limit.filter(|_| waits_idly) {
+        None if waits_idly => Some("it is about the idle limit, which is not known: tell it (--idle-limit)".to_owned()),
+        Some(limit) if limit > IDLE_LIMIT_MAX => {
+            Some(format!("it waits for the idle limit, and {} s is too long for a suite", limit.as_secs()))
+        }
+        _ => None,
+    }
 }

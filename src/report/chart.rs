@@ -2,9 +2,14 @@
 
 use std::{collections::BTreeMap, io};
 
-use anstyle::{AnsiColor, Style};
+use anstyle::Style;
 
-use super::{Description, seats::write_seats, write_violation};
+use super::{
+    Description,
+    seats::write_seats,
+    text::{BOLD, RED, shortened},
+    write_violation,
+};
 use oracle::{
     Place, Violation,
     history::{Entry, Scene},
@@ -33,14 +38,8 @@ const COLUMNS: usize = 20;
 /// A longer time without a message has a row of its own.
 const GAP: Nanos = 20_000_000;
 
-const RED: Style = AnsiColor::Red.on_default().bold();
-const BOLD: Style = Style::new().bold();
-
 /// Writes what happened around a violation, what was expected, and what may be the cause.
-///
-/// # Errors
-/// When it cannot be written.
-pub fn write_chart(scene: &Scene, violation: &Violation, out: &mut impl io::Write) -> io::Result<()> {
+pub(crate) fn write_chart(scene: &Scene, violation: &Violation, out: &mut impl io::Write) -> io::Result<()> {
     let chart = Chart::new(&scene.entries, violation);
     chart.write(out)?;
     if let (Some(&first), Some(&last)) = (chart.shown.first(), chart.shown.last()) {
@@ -107,8 +106,7 @@ impl Chart {
         for &place in &self.shown {
             let row = &self.rows[place];
             self.write_gap(before, place, out)?;
-            let ms = milliseconds(row.at - first);
-            layout.write_row(&ms, row, None, out)?;
+            layout.write_row(&milliseconds(row.at - first), row, None, out)?;
             if row.is_wrong {
                 let expected = format!("✗ expected {}", self.expected);
                 layout.write_row("", row, Some(&expected), out)?;
@@ -158,10 +156,10 @@ impl Layout {
             let names: Vec<_> = self.streams.iter().map(|stream| cut(&name(stream), width)).collect();
             return writeln!(out, " │ {}", columns(&names, width, BOLD));
         }
-        for (stream, letter) in self.streams.iter().zip(letters()) {
+        for (stream, letter) in self.streams.iter().zip('A'..='Z') {
             writeln!(out, "{:>TIMES$} {BOLD}{letter}{BOLD:#}: {}", "", name(stream))?;
         }
-        let letters: String = letters().take(self.streams.len()).flat_map(|letter| [letter, ' ']).collect();
+        let letters: String = ('A'..='Z').take(self.streams.len()).flat_map(|letter| [letter, ' ']).collect();
         writeln!(out, "{:>TIMES$} {BOLD}{letters}{BOLD:#}", "ms")
     }
 
@@ -188,10 +186,6 @@ fn columns(texts: &[String], width: usize, style: Style) -> String {
     let cell =
         |text: &String| if text.is_empty() { blanks(text) } else { format!("{style}{text}{style:#}{}", blanks(text)) };
     texts.iter().map(cell).collect::<Vec<_>>().join(" │ ").trim_end().to_owned()
-}
-
-fn letters() -> impl Iterator<Item = char> {
-    'A'..='Z'
 }
 
 fn stream(entry: &Entry) -> Stream {
@@ -358,11 +352,7 @@ fn milliseconds(nanos: Nanos) -> String {
 
 /// A text that takes at most so many columns.
 fn cut(text: &str, width: usize) -> String {
-    let is_plain = |c: &char| !c.is_control();
-    if text.chars().count() <= width {
-        return text.chars().filter(is_plain).collect();
-    }
-    text.chars().filter(is_plain).take(width.saturating_sub(1)).chain(['…']).collect()
+    shortened(text, width).chars().filter(|c| !c.is_control()).collect()
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use workload::{
 pub struct Claimed {
     /// Its name.
     #[schemars(with = "String")]
-    #[serde(rename = "name", serialize_with = "name")]
+    #[serde(rename = "name")]
     pub claim: Claim,
     /// How often it has to be reached; zero where the run does not claim it.
     pub least: u64,
@@ -27,11 +27,6 @@ pub struct Claimed {
     /// Where that is less: what would reach it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-fn name<S: serde::Serializer>(claim: &Claim, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(claim.name())
 }
 
 impl Claimed {

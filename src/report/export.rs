@@ -39,19 +39,13 @@ workload::table! {
 
 impl ExportFormat {
     /// Writes the failure.
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    pub fn write(self, failure: &Failure, out: &mut impl io::Write) -> io::Result<()> {
+    pub(crate) fn write(self, failure: &Failure, out: &mut impl io::Write) -> io::Result<()> {
         self.row().0(failure, out)
     }
 }
 
 /// Writes the script: the conversation first, then the helpers that it uses.
-///
-/// # Errors
-/// When it cannot be written.
-pub fn write_python(failure: &Failure, out: &mut impl io::Write) -> io::Result<()> {
+fn write_python(failure: &Failure, out: &mut impl io::Write) -> io::Result<()> {
     let workers: BTreeSet<_> = failure.conversations.iter().map(|conversation| conversation.worker).collect();
     let transports = transports(failure);
     let mut helper = Helper::new(failure, &transports, &workers);
@@ -64,8 +58,7 @@ pub fn write_python(failure: &Failure, out: &mut impl io::Write) -> io::Result<(
             format!("def worker_{worker}():\n    {}\n", lines.join("\n    "))
         })
         .collect();
-    let docstring = docstring(failure, &helper);
-    let script = [docstring, helper.head(), conversation.concat(), helper.classes(), helper.end()].join("\n");
+    let script = format!("{}\n{}", docstring(failure, &helper), helper.script(conversation.concat()));
     out.write_all(spaced(&script).as_bytes())
 }
 

@@ -1,8 +1,8 @@
 //! The result for machines; `docs/result.schema.json` describes it.
 
-use std::{collections::BTreeMap, io};
+use std::collections::BTreeMap;
 
-use schemars::{JsonSchema, Schema, generate::SchemaSettings, transform::transform_subschemas};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Claimed, Description, PlantedFault, Summary, Verdict, evidence};
@@ -138,12 +138,8 @@ struct Replayable<'s> {
     at_us: u64,
     #[serde(flatten)]
     place: Option<&'s Place>,
-    /// What was sent, in words.
-    sent: String,
-    /// What had to come back, in words.
-    expected: String,
-    /// What came back, in words.
-    seen: String,
+    #[serde(flatten)]
+    words: Description,
     /// What had to come back, and what came, as values.
     evidence: &'s Evidence,
     /// What it may come from, the likeliest first.
@@ -168,7 +164,6 @@ struct Explained<'s> {
 
 impl<'s> Replayable<'s> {
     fn new(violation: &'s Violation, replay: &'s str) -> Self {
-        let Description { sent, expected, seen } = Description::of(violation);
         let explained = |explanation: &'s Explanation| Explained {
             cause: explanation.cause,
             evidence: evidence(violation, explanation),
@@ -179,9 +174,7 @@ impl<'s> Replayable<'s> {
             kind: violation.kind,
             at_us: violation.at_ns / 1000,
             place: violation.place.as_ref(),
-            sent,
-            expected,
-            seen,
+            words: Description::of(violation),
             evidence: &violation.evidence,
             explanations: violation.explanations.iter().map(explained).collect(),
             replay,
@@ -240,49 +233,15 @@ impl From<&Times> for Percentiles {
     }
 }
 
-/// Whether an object may have other properties.
-const OPEN: &str = "additionalProperties";
-
-fn each_variant(schema: &mut Schema, change: impl Fn(&mut serde_json::Map<String, serde_json::Value>)) {
-    let variants = schema.get_mut("oneOf").and_then(serde_json::Value::as_array_mut);
-    variants.into_iter().flatten().filter_map(serde_json::Value::as_object_mut).for_each(change);
+/// The result as one JSON object.
+pub fn to_json(summary: &Summary) -> Vec<u8> {
+    document_to_json(&Document::of(summary))
 }
 
-/// The form of the result, as JSON Schema.
-pub fn result_schema() -> serde_json::Value {
-    schema_of::<Document<'static>>("The result of a run of sequence-stress")
-}
-
-/// The form of a document, as JSON Schema.
-pub(super) fn schema_of<T: JsonSchema>(title: &str) -> serde_json::Value {
-    /// An object has no other properties than those that its type has.
-    fn close(schema: &mut Schema) {
-        let is_enum_beside_fields = schema.get("properties").is_some() && schema.get("oneOf").is_some();
-        if is_enum_beside_fields {
-            // Each variant leaves room for the fields.
-            schema.insert("unevaluatedProperties".to_owned(), false.into());
-            each_variant(schema, |variant| _ = variant.insert(OPEN.to_owned(), true.into()));
-        } else if schema.get("properties").is_some() && schema.get(OPEN).is_none() {
-            schema.insert(OPEN.to_owned(), false.into());
-        }
-        transform_subschemas(&mut close, schema);
-        if is_enum_beside_fields {
-            each_variant(schema, |variant| _ = variant.remove(OPEN));
-        }
-    }
-    let settings = SchemaSettings::draft2020_12().for_serialize().with_transform(close);
-    let mut schema = settings.into_generator().into_root_schema_for::<T>();
-    schema.insert("title".to_owned(), title.into());
-    schema.to_value()
-}
-
-/// Writes the result as one JSON object.
-///
-/// # Errors
-/// When it cannot be written.
-pub fn write_json(summary: &Summary, out: &mut impl io::Write) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, &Document::of(summary))?;
-    writeln!(out)
+pub(super) fn document_to_json(document: &impl Serialize) -> Vec<u8> {
+    let mut bytes = serde_json::to_vec_pretty(document).expect("the keys are texts");
+    bytes.push(b'\n');
+    bytes
 }
 
 impl<'s> Document<'s> {

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{
     SCHEMA_VERSION, Summary, Verdict, counted,
-    json::{Document as RunDocument, schema_of},
+    json::{Document as RunDocument, document_to_json},
 };
 use crate::probe::SlotFinding;
 use workload::{seed::Seed, wording::wrapped};
@@ -66,7 +66,7 @@ pub struct SuiteResult {
 
 /// The suite for machines.
 #[derive(Serialize, JsonSchema)]
-struct Document<'s> {
+pub(super) struct Document<'s> {
     /// Rises when a reader of the old form could misread the new one.
     #[schemars(extend("const" = SCHEMA_VERSION))]
     schema_version: u32,
@@ -113,11 +113,6 @@ impl<'s> From<&'s SuiteRow> for ScenarioDocument<'s> {
     }
 }
 
-/// The form of a suite's results, as JSON Schema.
-pub fn suite_schema() -> serde_json::Value {
-    schema_of::<Document<'static>>("The results of sequence-stress suite")
-}
-
 impl SuiteResult {
     /// The exit code: violations first, then what could not be tested, thresholds, and doubts.
     pub fn exit_code(&self) -> u8 {
@@ -129,24 +124,18 @@ impl SuiteResult {
 
     /// The suite as one JSON object.
     pub fn to_json(&self) -> Vec<u8> {
-        let document = Document {
+        document_to_json(&Document {
             schema_version: SCHEMA_VERSION,
             tool_version: env!("CARGO_PKG_VERSION"),
             exit_code: self.exit_code(),
             seed: self.seed,
             took_s: self.took.as_secs_f64(),
             scenarios: self.rows.iter().map(ScenarioDocument::from).collect(),
-        };
-        let mut bytes = serde_json::to_vec_pretty(&document).expect("the keys are texts");
-        bytes.push(b'\n');
-        bytes
+        })
     }
 
     /// Writes a line for all scenarios, and how to have each again that was not valid.
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    pub fn write_end(&self, out: &mut impl io::Write) -> io::Result<()> {
+    pub(crate) fn write_end(&self, out: &mut impl io::Write) -> io::Result<()> {
         let runs = || self.rows.iter().filter_map(|row| Some((row, row.summary()?)));
         let count = |wanted| runs().filter(|(_, summary)| summary.verdict() == wanted).count();
         writeln!(
@@ -169,10 +158,7 @@ impl SuiteResult {
 const UNJUDGED_PERCENT_TOLD: u64 = 10;
 
 /// Writes the head of the table.
-///
-/// # Errors
-/// When it cannot be written.
-pub fn write_suite_header(width: usize, out: &mut impl io::Write) -> io::Result<()> {
+pub(crate) fn write_suite_header(width: usize, out: &mut impl io::Write) -> io::Result<()> {
     writeln!(
         out,
         "{:width$}  {:<10} {:>9} {:>10} {:>10}  {:>6}",
@@ -189,10 +175,7 @@ impl SuiteRow {
     }
 
     /// Writes the scenario's row of the table, and a line for each remark.
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    pub fn write(&self, width: usize, out: &mut impl io::Write) -> io::Result<()> {
+    pub(crate) fn write(&self, width: usize, out: &mut impl io::Write) -> io::Result<()> {
         let (name, took) = (&self.name, self.took.as_secs());
         let (word, why) = match &self.outcome {
             ScenarioOutcome::Run(summary) => {

@@ -92,11 +92,6 @@ impl Summary {
         [1, 5].contains(&self.exit_code())
     }
 
-    /// Whether a claim that was not reached makes the verdict unknown.
-    pub fn are_claims_required(&self) -> bool {
-        self.judged().are_claims_required()
-    }
-
     /// Requests sent in a second.
     #[expect(clippy::cast_precision_loss)]
     pub fn requests_per_second(&self) -> f64 {

@@ -19,13 +19,11 @@ use self::{
 use super::{Summary, Verdict};
 use workload::wording::{counted, wrapped};
 
-pub use self::{
-    header::write_preflight,
-    violations::{LiveLines, write_violation},
-};
+pub use self::violations::LiveLines;
+pub(crate) use self::{header::write_preflight, violations::write_violation};
 
-const BOLD: Style = Style::new().bold();
-const RED: Style = AnsiColor::Red.on_default().bold();
+pub(super) const BOLD: Style = Style::new().bold();
+pub(super) const RED: Style = AnsiColor::Red.on_default().bold();
 const GREEN: Style = AnsiColor::Green.on_default().bold();
 const YELLOW: Style = AnsiColor::Yellow.on_default().bold();
 
@@ -48,10 +46,7 @@ impl Extent {
 }
 
 /// Writes the result.
-///
-/// # Errors
-/// When it cannot be written.
-pub fn write_text(summary: &Summary, extent: Extent, out: &mut impl io::Write) -> io::Result<()> {
+pub(crate) fn write_text(summary: &Summary, extent: Extent, out: &mut impl io::Write) -> io::Result<()> {
     if extent != Extent::Short {
         writeln!(out)?;
     }
@@ -102,6 +97,14 @@ fn time(time: std::time::Duration) -> String {
         ms if ms % 1000 == 0 => format!("{} s", ms / 1000),
         _ => format!("{:.1} s", time.as_secs_f64()),
     }
+}
+
+/// A text of at most so many characters.
+pub(super) fn shortened(text: &str, room: usize) -> String {
+    if text.chars().count() <= room {
+        return text.to_owned();
+    }
+    text.chars().take(room.saturating_sub(1)).chain(['…']).collect()
 }
 
 #[cfg(test)]

@@ -3,6 +3,11 @@
 mod clues;
 mod verdict;
 
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
 pub use self::clues::evidence;
 pub(super) use self::verdict::{doubt, missed};
 use oracle::{
@@ -21,23 +26,26 @@ use workload::{
 const NAMED_MAX: usize = 8;
 
 /// What was sent, what had to come back, and what came.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Description {
-    /// What was sent.
+    /// What was sent, in words.
     pub sent: String,
-    /// What had to come back.
+    /// What had to come back, in words.
     pub expected: String,
-    /// What came back.
+    /// What came back, in words.
     pub seen: String,
 }
 
 /// A violation as one line.
 pub fn describe(violation: &Violation) -> String {
-    #[expect(clippy::cast_precision_loss, reason = "it is shown")]
-    let seconds = violation.at_ns as f64 / 1e9;
     let place = violation.place.as_ref().map_or_else(String::new, place);
     let Description { sent, expected, seen } = Description::of(violation);
-    format!("{} at {seconds:.3} s{place}: sent {sent}; expected {expected}; saw {seen}", violation.kind)
+    format!("{} {}{place}: sent {sent}; expected {expected}; saw {seen}", violation.kind, at(violation))
+}
+
+/// When a violation was seen.
+pub(super) fn at(violation: &Violation) -> String {
+    format!("at {:.3} s", Duration::from_nanos(violation.at_ns).as_secs_f64())
 }
 
 fn place(Place { worker, context, correlation_id, request_id, .. }: &Place) -> String {

@@ -1,12 +1,13 @@
 //! What a suite shows: a row for each scenario as it ends, and which scenarios run.
 
 use std::{
+    collections::BTreeMap,
     io::{IsTerminal as _, stderr},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -23,7 +24,7 @@ const DRAWN_EVERY: Duration = Duration::from_millis(500);
 
 /// The scenarios of a suite, and how far it is. All threads of the suite share it.
 pub(super) struct Board {
-    names: Vec<(u64, &'static str)>,
+    names: BTreeMap<u64, &'static str>,
     width: usize,
     bar: Option<ProgressBar>,
     state: Mutex<State>,
@@ -31,16 +32,16 @@ pub(super) struct Board {
 
 #[derive(Default)]
 struct State {
-    running: Vec<(u64, Instant)>,
-    rows: Vec<(u64, SuiteRow)>,
+    running: Vec<u64>,
+    rows: BTreeMap<u64, SuiteRow>,
     has_said_interrupted: bool,
 }
 
 impl Board {
     /// The board of these scenarios; prints the head of the table.
     pub(super) fn new(quiet: bool, chosen: &[Chosen]) -> Self {
-        let names: Vec<_> = chosen.iter().map(|(place, builtin)| (*place, builtin.name)).collect();
-        let width = names.iter().map(|(_, name)| name.len()).max().unwrap_or_default();
+        let names: BTreeMap<_, _> = chosen.iter().map(|(place, builtin)| (*place, builtin.name)).collect();
+        let width = names.values().map(|name| name.len()).max().unwrap_or_default();
         let bar = (!quiet && stderr().is_terminal()).then(|| {
             let style = ProgressStyle::with_template("{spinner} {wide_msg}")
                 .expect("the template is right, as every suite shows");
@@ -55,17 +56,17 @@ impl Board {
     /// A scenario begins.
     pub(super) fn began(&self, place: u64) {
         let mut state = self.state();
-        state.running.push((place, Instant::now()));
+        state.running.push(place);
         self.show(&state);
     }
 
     /// A scenario ended.
     pub(super) fn ended(&self, place: u64, outcome: ScenarioOutcome, took: Duration) {
         let mut state = self.state();
-        state.running.retain(|(running, _)| *running != place);
-        let row = SuiteRow { name: self.name(place).to_owned(), outcome, took };
+        state.running.retain(|running| *running != place);
+        let row = SuiteRow { name: self.names[&place].to_owned(), outcome, took };
         self.above(|| print(|out| row.write(self.width, out)));
-        state.rows.push((place, row));
+        state.rows.insert(place, row);
         self.show(&state);
     }
 
@@ -79,17 +80,11 @@ impl Board {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
-        let mut rows = self.state.into_inner().unwrap_or_else(PoisonError::into_inner).rows;
-        rows.sort_by_key(|(place, _)| *place);
-        rows.into_iter().map(|(_, row)| row).collect()
+        self.state.into_inner().unwrap_or_else(PoisonError::into_inner).rows.into_values().collect()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn name(&self, place: u64) -> &'static str {
-        self.names.iter().find(|(its, _)| *its == place).map_or("", |(_, name)| name)
     }
 
     /// Prints above the line on a terminal.
@@ -103,7 +98,7 @@ impl Board {
     fn show(&self, state: &State) {
         let Some(bar) = &self.bar else { return };
         let left = self.names.len() - state.rows.len() - state.running.len();
-        let running: Vec<_> = state.running.iter().map(|(place, _)| self.name(*place)).collect();
+        let running: Vec<_> = state.running.iter().map(|place| self.names[place]).collect();
         bar.set_message(format!(
             "{} of {} done, {left} waiting; running: {}",
             state.rows.len(),
@@ -125,7 +120,7 @@ impl Observer for Lookout<'_> {
     fn violation(&mut self, violation: &Violation) {
         self.saw_violation.store(true, Relaxed);
         if self.live.is_new(violation) {
-            let name = self.board.name(self.place);
+            let name = self.board.names[&self.place];
             self.board.above(|| print(|out| write_violation(violation, &format!("{name}: "), out)));
         }
     }

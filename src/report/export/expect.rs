@@ -1,13 +1,9 @@
 //! What the answers to a script's steps have to be, by the oracle that judges runs.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    num::NonZeroU64,
-    time::Duration,
-};
+use std::{collections::BTreeMap, num::NonZeroU64, time::Duration};
 
 use crate::failure::Due;
-use oracle::{Evidence, Oracle, Rules, Ruling, Words};
+use oracle::{Evidence, Oracle, Rules, Words};
 use workload::{
     arithmetic::Arithmetic,
     conversation::{Connection, Lane, Transport},
@@ -32,18 +28,8 @@ pub(super) struct Expecting {
     oracle: Oracle,
     at: Nanos,
     sent: u32,
-    /// By stream, the requests that the script has not taken the answers of, and what each has to be answered with.
-    unanswered: BTreeMap<Lane, VecDeque<(RequestId, Answer)>>,
-}
-
-/// How the oracle is told that a request is answered.
-#[derive(Clone, Copy, Debug)]
-enum Answer {
-    Due(Due),
-    /// The request's flaw is what it is rejected for.
-    Flaw(Step),
-    /// It may be answered in more than one way.
-    Open,
+    /// By stream, how the oracle is told of the answers that the script has not taken.
+    unanswered: BTreeMap<Lane, Vec<EventKind>>,
 }
 
 /// A step of a script.
@@ -93,23 +79,23 @@ impl Expecting {
         self.sent += 1;
         let step = Step { request, pattern: Pattern::Valid, start, end, value, of: 1, special };
         self.tell(lane, EventKind::Sent(step));
-        let due = match special {
-            None => self.due(lane, &step),
-            Some(Special::Flaw(_) | Special::TimeoutUs(_)) => None,
+        let due = if special.is_none() { self.due(lane, request, value) } else { None };
+        let answer = match step.flaw() {
+            Some(flaw) => error(request, flaw.rejection().to_owned()),
+            None => answer(request, due),
         };
-        let answer = match special {
-            Some(Special::Flaw(_)) => Answer::Flaw(step),
-            _ => due.map_or(Answer::Open, Answer::Due),
-        };
-        self.unanswered.entry(lane).or_default().push_back((request, answer));
+        self.unanswered.entry(lane).or_default().push(answer);
         let adds_the_id = end && self.arithmetic.formula.adds_corrid();
         due.filter(|due| !adds_the_id || matches!(due, Due::Rejection))
     }
 
     /// The script takes the answers of a stream, but for the last so many.
     pub(super) fn take(&mut self, lane: Lane, most: usize) {
-        while let Some((request, answer)) = self.next_of(lane, most) {
-            self.tell(lane, event(request, answer));
+        let unanswered = self.unanswered.entry(lane).or_default();
+        let taken = unanswered.len().saturating_sub(most);
+        let answers: Vec<_> = unanswered.drain(..taken).collect();
+        for answer in answers {
+            self.tell(lane, answer);
         }
     }
 
@@ -132,20 +118,17 @@ impl Expecting {
 
     /// What the oracle would accuse tells what is due: a sum is what it expects in place of another one, where it does not take a
     /// rejection either.
-    fn due(&self, lane: Lane, step: &Step) -> Option<Due> {
+    fn due(&self, lane: Lane, request: RequestId, value: Number) -> Option<Due> {
         let mut oracle = self.oracle.clone();
         // Those before it on the same stream are answered first.
-        for (request, answer) in self.unanswered.get(&lane).into_iter().flatten() {
-            oracle.observe(self.event(lane, event(*request, *answer)));
+        for answer in self.unanswered.get(&lane).into_iter().flatten() {
+            oracle.observe(self.event(lane, answer.clone()));
         }
-        let would_say = |answer| oracle.clone().observe(self.event(lane, event(step.request, answer)));
+        let would_say = |due| oracle.clone().observe(self.event(lane, answer(request, Some(due)))).violations;
         // One of two sums is wrong.
-        let sums = [7, 8].map(|sum| self.arithmetic.number(sum).of_elements(step.value.elements()));
-        let accused = sums.into_iter().find_map(|sum| {
-            let ruling = would_say(Answer::Due(Due::Sum(sum)));
-            ruling.violations.into_iter().next()
-        })?;
-        let may_be_rejected = would_say(Answer::Due(Due::Rejection)).violations.is_empty();
+        let sums = [7, 8].map(|sum| self.arithmetic.number(sum).of_elements(value.elements()));
+        let accused = sums.into_iter().find_map(|sum| would_say(Due::Sum(sum)).into_iter().next())?;
+        let may_be_rejected = would_say(Due::Rejection).is_empty();
         match accused.evidence {
             Evidence::NotRejected { .. } => Some(Due::Rejection),
             Evidence::Sum { expected, .. } => match expected.as_slice() {
@@ -156,14 +139,9 @@ impl Expecting {
         }
     }
 
-    fn next_of(&mut self, lane: Lane, most: usize) -> Option<(RequestId, Answer)> {
-        let unanswered = self.unanswered.get_mut(&lane)?;
-        if unanswered.len() > most { unanswered.pop_front() } else { None }
-    }
-
-    fn tell(&mut self, lane: Lane, kind: EventKind) -> Ruling {
+    fn tell(&mut self, lane: Lane, kind: EventKind) {
         let event = self.event(lane, kind);
-        self.oracle.observe(event)
+        self.oracle.observe(event);
     }
 
     fn event(&self, lane: Lane, kind: EventKind) -> Event {
@@ -171,18 +149,21 @@ impl Expecting {
     }
 }
 
-/// How an answer arrives.
-fn event(request: RequestId, answer: Answer) -> EventKind {
-    let error = |text: String| {
-        let id = request.to_string();
-        EventKind::Received(Box::new(Received { id, result: Err(text), code: None, outputs: 0 }))
-    };
-    match answer {
-        Answer::Due(Due::Sum(sum)) => EventKind::Answered(request, sum, None),
-        Answer::Due(Due::Rejection) => error(format!(
-            "inference request for sequence {ID} to model '{MODEL}' must specify the START flag on the first request of the sequence"
-        )),
-        Answer::Flaw(step) => error(step.flaw().map_or_else(String::new, |flaw| flaw.rejection().to_owned())),
-        Answer::Due(Due::Answer) | Answer::Open => error("not known".to_owned()),
+/// How the answer that is due arrives, or one that may be this or that.
+fn answer(request: RequestId, due: Option<Due>) -> EventKind {
+    match due {
+        Some(Due::Sum(sum)) => EventKind::Answered(request, sum, None),
+        Some(Due::Rejection) => error(
+            request,
+            format!(
+                "inference request for sequence {ID} to model '{MODEL}' must specify the START flag on the first request of the sequence"
+            ),
+        ),
+        Some(Due::Answer) | None => error(request, "not known".to_owned()),
     }
+}
+
+fn error(request: RequestId, text: String) -> EventKind {
+    let id = request.to_string();
+    EventKind::Received(Box::new(Received { id, result: Err(text), code: None, outputs: 0 }))
 }

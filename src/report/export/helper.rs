@@ -81,20 +81,11 @@ impl<'f> Helper<'f> {
         }
     }
 
-    /// The imports, and what is fixed.
-    pub(super) fn head(&self) -> String {
-        self.render(HEAD)
-    }
-
-    /// What sends and compares.
-    pub(super) fn classes(&self) -> String {
+    /// The script with these functions of its workers: what is fixed, what sends and compares, and what runs the workers.
+    pub(super) fn script(&self, workers: String) -> String {
         let of = |need: &str, part| if self.needs.contains(need) { self.render(part) } else { String::new() };
-        [of("at", AT), self.render(CLASSES), of("slots", SLOTS)].join("\n")
-    }
-
-    /// What runs the workers, and ends the script.
-    pub(super) fn end(&self) -> String {
-        self.render(END)
+        let classes = [of("at", AT), self.render(CLASSES), of("slots", SLOTS)];
+        [&[self.render(HEAD), workers], &classes[..], &[self.render(END)]].concat().join("\n")
     }
 
     fn add_of_slots(&mut self) {
@@ -102,17 +93,12 @@ impl<'f> Helper<'f> {
             return;
         }
         self.needs.insert("flags");
-        if self.transports[0].is_stream() {
-            return self.add_sums();
+        if !self.transports[0].is_stream() {
+            self.needs.insert("cancel-calls");
         }
-        self.needs.insert("cancel-calls");
         if self.transports[0] == Transport::GrpcUnary {
             self.needs.insert("cancel-unary");
         }
-        self.add_sums();
-    }
-
-    fn add_sums(&mut self) {
         if !sums_from_zero(self.failure.arithmetic) {
             self.needs.insert("answers");
         }
@@ -127,9 +113,8 @@ impl<'f> Helper<'f> {
     fn all_needs(&self) -> Needs {
         let mut all = self.needs.clone();
         let has = |name: &str| self.needs.contains(name);
-        let judges = ["open", "answers", "texts"].into_iter().any(has);
         let more = [
-            ("judges", judges),
+            ("judges", ["open", "answers", "texts"].into_iter().any(has)),
             ("rejected", has("rejected") || has("open")),
             ("blocking", has("calls") && (has("several") || !has("cancel-unary"))),
             ("threads", has("threads") || has("half-close")),

@@ -64,7 +64,8 @@ fn write_server(failure: &Failure, out: &mut impl io::Write) -> io::Result<()> {
     writeln!(out, "## Triton information\n")?;
     let version = facts.server.as_deref().map_or_else(|| "unknown".to_owned(), |server| server_in_words(Some(server)));
     writeln!(out, "- Server: {version}")?;
-    writeln!(out, "- Client: NVIDIA's `tritonclient`, over {}", ways(failure))?;
+    let ways: Vec<_> = super::transports(failure).iter().map(|by| by.name()).collect();
+    writeln!(out, "- Client: NVIDIA's `tritonclient`, over {}", ways.join(" and "))?;
     let formula = failure.arithmetic.formula;
     writeln!(out, "- Model: `{}`, {}; formula: {formula}", failure.scenario.target.model, failure.arithmetic.datatype)?;
     let Some(configuration) = &facts.configuration else {
@@ -78,11 +79,6 @@ fn write_server(failure: &Failure, out: &mut impl io::Write) -> io::Result<()> {
     }
     writeln!(out, "\nThe model configuration, as the server reports it:\n")?;
     write_block("protobuf", configuration, out)
-}
-
-/// How the steps travel, in words.
-fn ways(failure: &Failure) -> String {
-    super::transports(failure).iter().map(|by| by.name()).collect::<Vec<_>>().join(" and ")
 }
 
 fn write_conversation(failure: &Failure, out: &mut impl io::Write) -> io::Result<()> {

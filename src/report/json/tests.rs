@@ -1,7 +1,50 @@
 use std::{env, fs};
 
+use schemars::{Schema, generate::SchemaSettings, transform::transform_subschemas};
+use serde_json::Value;
+
 use super::*;
-use crate::report::suite_schema;
+use crate::report::suite;
+
+/// Whether an object may have other properties.
+const OPEN: &str = "additionalProperties";
+
+fn each_variant(schema: &mut Schema, change: impl Fn(&mut serde_json::Map<String, Value>)) {
+    let variants = schema.get_mut("oneOf").and_then(Value::as_array_mut);
+    variants.into_iter().flatten().filter_map(Value::as_object_mut).for_each(change);
+}
+
+/// An object has no other properties than those that its type has.
+fn close(schema: &mut Schema) {
+    let is_enum_beside_fields = schema.get("properties").is_some() && schema.get("oneOf").is_some();
+    if is_enum_beside_fields {
+        // Each variant leaves room for the fields.
+        schema.insert("unevaluatedProperties".to_owned(), false.into());
+        each_variant(schema, |variant| _ = variant.insert(OPEN.to_owned(), true.into()));
+    } else if schema.get("properties").is_some() && schema.get(OPEN).is_none() {
+        schema.insert(OPEN.to_owned(), false.into());
+    }
+    transform_subschemas(&mut close, schema);
+    if is_enum_beside_fields {
+        each_variant(schema, |variant| _ = variant.remove(OPEN));
+    }
+}
+
+/// The form of a document, as JSON Schema.
+fn schema_of<T: JsonSchema>(title: &str) -> Value {
+    let settings = SchemaSettings::draft2020_12().for_serialize().with_transform(close);
+    let mut schema = settings.into_generator().into_root_schema_for::<T>();
+    schema.insert("title".to_owned(), title.into());
+    schema.to_value()
+}
+
+fn result_schema() -> Value {
+    schema_of::<Document<'static>>("The result of a run of sequence-stress")
+}
+
+fn suite_schema() -> Value {
+    schema_of::<suite::Document<'static>>("The results of sequence-stress suite")
+}
 
 #[test]
 fn the_schemas_in_the_repository_are_those_of_the_types() {

@@ -15,10 +15,7 @@ use workload::{
 };
 
 /// Says what is tested and what will be sent.
-///
-/// # Errors
-/// When it cannot be written.
-pub fn write_preflight(
+pub(crate) fn write_preflight(
     scenario: &Scenario,
     name: &str,
     seed: Seed,

@@ -1,13 +1,11 @@
 //! Violations by kind and cause, with an example of each.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    io,
-};
+use std::{collections::BTreeSet, io};
 
 use super::{
     Extent, RED,
     line::{Line, write_lines},
+    shortened,
 };
 use crate::report::{Description, Summary, words};
 use oracle::{Place, Violation, ViolationKind, diagnosis::Cause};
@@ -31,32 +29,25 @@ impl Group {
     }
 }
 
-/// Violations of one group that the run kept.
-struct Members<'s> {
-    first: &'s Violation,
-    count: u64,
-}
-
 /// Writes the violations in groups, the group of the earliest violation first.
 pub(super) fn write_groups(summary: &Summary, extent: Extent, out: &mut impl io::Write) -> io::Result<()> {
-    let mut groups: Vec<(Group, Members<'_>)> = Vec::new();
-    let mut places = BTreeMap::new();
+    // Each with its first violation, and how many the run kept.
+    let mut groups: Vec<(Group, &Violation, u64)> = Vec::new();
     for violation in &summary.result.violations {
         let group = Group::of(violation);
-        let place = *places.entry(group).or_insert(groups.len());
-        match groups.get_mut(place) {
-            Some((_, members)) => members.count += 1,
-            None => groups.push((group, Members { first: violation, count: 1 })),
+        match groups.iter_mut().find(|(its, ..)| *its == group) {
+            Some((.., count)) => *count += 1,
+            None => groups.push((group, violation, 1)),
         }
     }
-    let examples = if extent == Extent::Wide { groups.len() } else { EXAMPLES };
-    for (index, (group, members)) in groups.iter().enumerate() {
-        if index < examples {
+    for (index, (group, first, count)) in groups.into_iter().enumerate() {
+        let has_example = extent == Extent::Wide || index < EXAMPLES;
+        if has_example {
             writeln!(out)?;
-            writeln!(out, "{RED}{}{RED:#}: {}", title(*group), counted(members.count, "violation"))?;
-            write_example(members.first, extent.columns(), out)?;
-        } else {
-            writeln!(out, "{RED}{}{RED:#}: {}", title(*group), counted(members.count, "violation"))?;
+        }
+        writeln!(out, "{RED}{}{RED:#}: {}", title(group), counted(count, "violation"))?;
+        if has_example {
+            write_example(first, extent.columns(), out)?;
         }
     }
     let (all, kept) = (summary.result.tally.violation_count(), summary.result.violations.len() as u64);
@@ -78,10 +69,7 @@ fn title(Group { kind, cause }: Group) -> String {
 }
 
 /// A violation in full, with some words before its title.
-///
-/// # Errors
-/// When it cannot be written.
-pub fn write_violation(violation: &Violation, before: &str, out: &mut impl io::Write) -> io::Result<()> {
+pub(crate) fn write_violation(violation: &Violation, before: &str, out: &mut impl io::Write) -> io::Result<()> {
     writeln!(out, "{RED}{before}{}{RED:#}", title(Group::of(violation)))?;
     write_example(violation, Extent::Usual.columns(), out)
 }
@@ -107,15 +95,10 @@ fn write_example(violation: &Violation, columns: usize, out: &mut impl io::Write
 
 /// When and where a violation was seen.
 fn place(violation: &Violation) -> String {
-    let at = seconds(violation);
+    let at = words::at(violation);
     let Some(Place { worker, context, correlation_id, request_id, .. }) = &violation.place else { return at };
     let request = request_id.map_or_else(String::new, |request| format!(", request {request}"));
     format!("{at}, worker {worker}, context {context}, correlation ID {correlation_id}{request}")
-}
-
-#[expect(clippy::cast_precision_loss, reason = "for people")]
-fn seconds(violation: &Violation) -> String {
-    format!("at {:.3} s", violation.at_ns as f64 / 1e9)
 }
 
 /// Lines about violations while the run goes on: one for the first of each kind and cause.
@@ -129,26 +112,15 @@ impl LiveLines {
     }
 
     /// Writes a line that fits 80 columns, if the violation is the first of its kind and cause.
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    pub fn write(&mut self, violation: &Violation, out: &mut impl io::Write) -> io::Result<()> {
+    pub(crate) fn write(&mut self, violation: &Violation, out: &mut impl io::Write) -> io::Result<()> {
         if !self.is_new(violation) {
             return Ok(());
         }
         let group = Group::of(violation);
         let Description { expected, seen, .. } = Description::of(violation);
         let id = violation.place.as_ref().map_or_else(String::new, |place| format!(" ID {}", place.correlation_id));
-        let head = format!("{} {}{id}", title(group), seconds(violation));
+        let head = format!("{} {}{id}", title(group), words::at(violation));
         let rest = format!(": saw {seen}, expected {expected}");
         writeln!(out, "{RED}{head}{RED:#}{}", shortened(&rest, LIVE_COLUMNS.saturating_sub(head.chars().count())))
     }
-}
-
-/// A text of at most so many characters.
-fn shortened(text: &str, room: usize) -> String {
-    if text.chars().count() <= room {
-        return text.to_owned();
-    }
-    text.chars().take(room.saturating_sub(1)).chain(['…']).collect()
 }
