@@ -29,7 +29,7 @@ pub use self::{
     access::AccessArgs,
     endpoint::EndpointArgs,
     export::ExportArgs,
-    files::FileArgs,
+    files::{FileArgs, ResultArgs},
     flags::with_hints,
     history::{CheckArgs, HistoryArgs},
     proxy::ProxyArgs,

@@ -12,7 +12,7 @@ use super::{Failure as CommandFailure, WRONG_INPUT};
 use crate::{
     cli::FileArgs,
     failure::{Facts, Failure, Run},
-    report::{Summary, Verdict, describe, to_json},
+    report::{Format, Summary, Verdict, describe},
 };
 use oracle::history::Spool;
 use reference::ServerSetup;
@@ -102,25 +102,27 @@ impl ResultFile {
 /// The files that a run leaves, where they are asked for.
 #[derive(Debug, Default)]
 pub(super) struct Files {
-    result: Option<ResultFile>,
+    results: Vec<(Format, ResultFile)>,
     failure: Option<ResultFile>,
 }
 
 impl Files {
     /// Makes sure that each of these files can be written.
     pub(super) fn check(args: &FileArgs) -> Result<Self, String> {
-        let result = args.json.as_deref().map(|path| ResultFile::check("json", "the result", path));
+        let result =
+            |(format, path): &(Format, PathBuf)| Ok((*format, ResultFile::check(format.name(), "the result", path)?));
+        let results = args.results.0.iter().map(result).collect::<Result<_, String>>()?;
         let failure = args.failure.as_deref().map(|path| ResultFile::check("failure", "the failure", path));
-        Ok(Self { result: result.transpose()?, failure: failure.transpose()? })
+        Ok(Self { results, failure: failure.transpose()? })
     }
 
     /// Writes them, and returns the exit code. What was found counts for more than a file that cannot be written. `embedded` is how the
     /// reference server was.
     pub(super) fn write(self, summary: &Summary, embedded: Option<&ServerSetup>, quiet: bool) -> u8 {
-        let result = self.result.map(|file| file.write(&to_json(summary)));
+        let results: Vec<_> = self.results.into_iter().map(|(format, file)| file.write(&format.of(summary))).collect();
         let failure = self.failure.map(|file| write_failure(summary, embedded, file, quiet));
         let mut exit_code = summary.exit_code();
-        for problem in result.into_iter().chain(failure).filter_map(Result::err) {
+        for problem in results.into_iter().chain(failure).filter_map(Result::err) {
             say_error(&problem);
             exit_code = if summary.verdict() == Verdict::Invalid { exit_code } else { WRONG_INPUT };
         }
