@@ -50,8 +50,8 @@ pub struct EndpointArgs {
     /// endpoints share the load. The environment variable SEQUENCE_STRESS_URL replaces the default.
     #[arg(value_name = "ENDPOINT", value_delimiter = ',', help_heading = "Target")]
     pub endpoint: Vec<Endpoint>,
-    /// The same as ENDPOINT
-    #[arg(short, long, value_name = "ENDPOINT", value_delimiter = ',', conflicts_with = "endpoint")]
+    /// The same as ENDPOINT; both together are several endpoints
+    #[arg(short, long, value_name = "ENDPOINT", value_delimiter = ',')]
     pub url: Vec<Endpoint>,
     #[expect(clippy::doc_markdown, reason = "clap shows it as it is")]
     /// Model [default: custom_sequence_int32]
@@ -126,7 +126,7 @@ pub struct EndpointArgs {
 impl EndpointArgs {
     /// Takes in what the environment says, and rejects what does not go together.
     pub(super) fn complete(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        self.url.append(&mut self.endpoint);
+        self.url.splice(..0, self.endpoint.drain(..));
         self.check_embedding(matches.contains_id("reference server"))?;
         self.access.complete()?;
         self.look_into_the_environment()

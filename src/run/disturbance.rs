@@ -152,10 +152,10 @@ impl Hands {
         let model = scenario.target.model.clone();
         let mut before = None;
         for phase in &scenario.phases {
-            let cannot = |why: String| format!("phase '{}' cannot be: {why}", phase.name);
+            let cannot = |why: String| format!("phase '{}' is not possible: {why}", phase.name);
             match phase.server {
                 Some(ServerAction::Restart) if restart.is_none() => {
-                    return Err(cannot("it restarts the server, and how is not told (--restart-command)".to_owned()));
+                    return Err(cannot("it restarts the server, and needs --restart-command to do so".to_owned()));
                 }
                 Some(ServerAction::Reload | ServerAction::ReloadDirect | ServerAction::ReloadOldest)
                     if before.is_none() =>
