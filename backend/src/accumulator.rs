@@ -2,15 +2,10 @@
 
 #![forbid(unsafe_code)]
 
-use std::{
-    collections::HashMap,
-    hash::Hash,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-};
+use std::{collections::HashMap, hash::Hash, sync::Arc};
 
 use crate::{
-    boundary::{CorrelationId, Failure, said},
+    boundary::{CorrelationId, Failure, caught},
     controls::Told,
     fault::Fault,
     model::Model,
@@ -117,8 +112,7 @@ impl Accumulator {
                 return Ok(Step::default());
             }
             // What a step keeps it keeps at its end, so that there is nothing half done.
-            let step = catch_unwind(AssertUnwindSafe(|| self.step(row, mistaken)));
-            step.unwrap_or_else(|panic| Err(Failure::internal(format!("the model panicked: {}", said(&*panic)))))
+            caught("the model", || self.step(row, mistaken))
         });
         each.collect()
     }
@@ -232,7 +226,7 @@ impl Accumulator {
         }
         let mut result = sum;
         if row.told.end && spec.parameters.formula.adds_corrid {
-            let id = spec.corrid.as_ref().and_then(|corrid| row.told.number(corrid.datatype));
+            let id = spec.controls.corrid.as_ref().and_then(|corrid| row.told.number(corrid.datatype));
             result = arithmetic.add(result, arithmetic.id(id.unwrap_or(0)));
         }
         let responses = if spec.decoupled { spec.responses } else { 1 };
