@@ -61,6 +61,16 @@ impl Described {
     }
 }
 
+fn name_of(format: Format) -> &'static str {
+    match format {
+        Format::Onnx => "onnx",
+        Format::OpenVino => "openvino",
+        Format::SavedModel => "savedmodel",
+        Format::GraphDef => "graphdef",
+        Format::TorchScript => "torchscript",
+    }
+}
+
 fn formulas() -> [(&'static str, Formula); 5] {
     [
         ("implicit", Formula::Implicit),
@@ -100,7 +110,7 @@ struct Model {
 impl Model {
     fn name(&self, format: Format) -> String {
         let Options { element, batch, width, control, corrid, adds_corrid, .. } = &self.options;
-        let mut parts = vec![format.name().to_owned(), self.formula.to_owned(), element.name().to_lowercase()];
+        let mut parts = vec![name_of(format).to_owned(), self.formula.to_owned(), element.name().to_lowercase()];
         parts.push(if batch.is_some() { "batch" } else { "nobatch" }.into());
         parts.push(width.map_or("open".into(), |width| format!("x{width}")));
         parts.push(format!("control-{}", control.name().to_lowercase()));
@@ -120,7 +130,7 @@ impl Model {
         }
         Ok(Entry {
             name,
-            format: format.name(),
+            format: name_of(format),
             formula: self.formula,
             element: self.options.element.name(),
             batch: self.options.batch,
@@ -132,7 +142,7 @@ impl Model {
             inputs: Described::all(self.graph.inputs()),
             outputs: Described::all(self.graph.outputs()),
             files: written.iter().flatten().map(|file| file.name).collect(),
-            rejected: written.err().map(|rejection| rejection.reason().into()),
+            rejected: written.err(),
         })
     }
 }

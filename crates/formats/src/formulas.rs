@@ -27,12 +27,6 @@ pub enum Formula {
     },
 }
 
-impl Formula {
-    fn is_implicit(self) -> bool {
-        matches!(self, Self::Implicit | Self::ImplicitWithInitialState)
-    }
-}
-
 /// What tensors are called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "they are called so where nobody calls them otherwise")]
@@ -152,8 +146,8 @@ impl<'a> Model<'a> {
         let shape = Shape::new(if is_batch { vec![Dim::Batch, width] } else { vec![width] });
         let one = |element| Tensor::new(element, Shape::one(is_batch));
         let input = graph.input(&names.input, Tensor::new(options.element, shape))?;
-        let state =
-            if formula.is_implicit() { Some(graph.input(&names.input_state, one(options.element))?) } else { None };
+        let is_implicit = matches!(formula, Formula::Implicit | Formula::ImplicitWithInitialState);
+        let state = is_implicit.then(|| graph.input(&names.input_state, one(options.element))).transpose()?;
         let start = graph.input(&names.start, one(options.control))?;
         let end = options.corrid.map(|_| graph.input(&names.end, one(options.control))).transpose()?;
         let ready = graph.input(&names.ready, one(options.control))?;

@@ -9,20 +9,18 @@ use prost::Message as _;
 use crate::{
     decimal,
     element::{ElementType, Scalar},
-    error::Rejection,
     graph::{Graph, Node, Operation, Tensor, Value},
     shape::Dim,
     widening::widened,
 };
 
-const FORMAT: &str = "ONNX";
-
 /// The file of a graph, which keeps no state.
-pub(crate) fn model(graph: &Graph) -> Result<Vec<u8>, Rejection> {
+pub(crate) fn model(graph: &Graph) -> Result<Vec<u8>, String> {
     if graph.has_state() {
-        let reason =
-            "a graph keeps nothing from one execution to the next; let the server keep the state (implicit state)";
-        return Err(Rejection::new(FORMAT, reason));
+        return Err(
+            "ONNX: a graph keeps nothing from one execution to the next; let the server keep the state (implicit state)"
+                .to_owned(),
+        );
     }
     // Of these onnxruntime has kernels on a CPU for `Add`, `Mul`, `Where`, `CumSum` and `Expand`.
     let graph = widened(graph, ElementType::widened);
@@ -188,7 +186,7 @@ mod tests {
     #[test]
     fn a_graph_with_state_is_rejected() {
         let stateful = graph(Formula::Stateful { initial: 0 }, &Options::default()).expect("it has one");
-        let rejection = model(&stateful).expect_err("it is rejected").to_string();
+        let rejection = model(&stateful).expect_err("it is rejected");
         assert_eq!(
             rejection,
             "ONNX: a graph keeps nothing from one execution to the next; let the server keep the state (implicit state)"

@@ -12,7 +12,6 @@ use prost::Message as _;
 use crate::{
     decimal,
     element::{ElementType, Scalar},
-    error::Rejection,
     graph::{Graph, Kept, Node, Operation, Tensor, Value},
     shape::{Dim, Shape},
     widening::widened,
@@ -42,9 +41,9 @@ pub(crate) fn saved_model(graph: &Graph) -> Vec<u8> {
 }
 
 /// The frozen `GraphDef` of a graph, which keeps no state: nothing initializes its variables. Inputs and outputs are nodes of their names.
-pub(crate) fn graph_def(graph: &Graph) -> Result<Vec<u8>, Rejection> {
+pub(crate) fn graph_def(graph: &Graph) -> Result<Vec<u8>, String> {
     if graph.has_state() {
-        return Err(Rejection::new("TensorFlow GraphDef", "a frozen graph has no variables; a SavedModel has"));
+        return Err("TensorFlow GraphDef: a frozen graph has no variables; a SavedModel has".to_owned());
     }
     let graph = widened(graph, ElementType::widened);
     Ok(Writer::new(&graph).graph().encode_to_vec())
@@ -300,7 +299,7 @@ mod tests {
     #[test]
     fn a_frozen_graph_with_state_is_rejected() {
         let stateful = graph(Formula::Stateful { initial: 0 }, &Options::default()).expect("it has one");
-        let rejection = graph_def(&stateful).expect_err("it is rejected").to_string();
+        let rejection = graph_def(&stateful).expect_err("it is rejected");
         assert_eq!(rejection, "TensorFlow GraphDef: a frozen graph has no variables; a SavedModel has");
     }
 }

@@ -201,7 +201,7 @@ impl<'a> Model<'a> {
             if self.backend == Backend::Tensorrt {
                 note = format!("# {}\n", tensorrt::command(&graph, self.options.models.max_batch_size)?.join(" "));
             }
-            for file in format.files(&graph).map_err(|rejection| rejection.to_string())? {
+            for file in format.files(&graph)? {
                 add(format!("{VERSION}/{}", file.name), file.bytes.into());
             }
         } else if self.backend == Backend::Python {
