@@ -172,15 +172,13 @@ impl Accumulator {
             return if kept != initial && faults.happens(Fault::ResetState) { initial } else { kept };
         }
         let last_here = self.sums.get(&self.key(row.slot, &row.told)).map(|kept| kept.sum);
-        if let Some(last) = last_here.filter(|last| *last != initial)
-            && faults.happens(Fault::KeepState)
-        {
-            return last;
-        }
-        if let Some(last) = self.last_of_sequence.get(&row.id).filter(|last| *last != initial)
-            && faults.happens(Fault::StaleState)
-        {
-            return last;
+        let last_of_sequence = self.last_of_sequence.get(&row.id);
+        for (last, fault) in [(last_here, Fault::KeepState), (last_of_sequence, Fault::StaleState)] {
+            if let Some(last) = last.filter(|last| *last != initial)
+                && faults.happens(fault)
+            {
+                return last;
+            }
         }
         let has_initial = spec.state.as_ref().is_some_and(|state| state.has_initial);
         row.given().filter(|_| has_initial).unwrap_or(initial)

@@ -25,4 +25,4 @@ mod tests;
 pub(crate) use clock::{hang, now, sleep};
 pub(crate) use failure::{Failure, Level, caught, log};
 pub(crate) use request::{CorrelationId, Flags, InstanceHandle, Request, Span};
-pub(crate) use response::HeldAnswer;
+pub(crate) use response::Response;

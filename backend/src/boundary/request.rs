@@ -11,7 +11,7 @@ use std::{
 use super::{
     c,
     failure::{Failure, check, log_failure},
-    response::{Factory, HeldAnswer, Response, dims_count, fill},
+    response::{Factory, Response, dims_count, fill},
 };
 use crate::{
     name::Name,
@@ -267,10 +267,10 @@ impl Request {
     ///
     /// # Errors
     /// When that fails. It is then owed as before.
-    pub(crate) fn hold(&mut self, outputs: &[Output]) -> Result<HeldAnswer, Failure> {
+    pub(crate) fn hold(&mut self, outputs: &[Output]) -> Result<Response, Failure> {
         let response = self.build(outputs)?;
         self.owed = Owed::Nothing;
-        Ok(HeldAnswer(response))
+        Ok(response)
     }
 
     /// A response with these outputs. Where there is one answer only, it is not owed any more if this succeeds.

@@ -13,7 +13,7 @@ use crate::{name::Name, tensor::Output};
 
 /// A response that is neither sent nor deleted yet.
 #[derive(Debug)]
-pub(super) struct Response(NonNull<c::Response>);
+pub(crate) struct Response(NonNull<c::Response>);
 
 // SAFETY: the server lets any thread fill, send or delete a response, one at a time; there is one owner.
 unsafe impl Send for Response {}
@@ -69,6 +69,11 @@ impl Response {
             sent
         }
     }
+
+    /// Sends it as the final answer, which may be from another thread, after its request was released.
+    pub(crate) fn send_late(self) {
+        log_failure("sending a late answer", self.send(c::COMPLETE_FINAL, None));
+    }
 }
 
 impl Drop for Response {
@@ -115,17 +120,6 @@ impl Drop for Factory {
         log_failure("deleting a response factory", unsafe {
             check(c::TRITONBACKEND_ResponseFactoryDelete(self.0.as_ptr()))
         });
-    }
-}
-
-/// An answer that is complete and not sent yet: it may be sent from another thread, after its request was released.
-#[derive(Debug)]
-pub(crate) struct HeldAnswer(pub(super) Response);
-
-impl HeldAnswer {
-    /// Sends it.
-    pub(crate) fn send(self) {
-        log_failure("sending a late answer", self.0.send(c::COMPLETE_FINAL, None));
     }
 }
 

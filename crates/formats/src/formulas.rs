@@ -98,7 +98,8 @@ impl Default for Options {
 pub fn graph(formula: Formula, options: &Options) -> Result<Graph, String> {
     check(options)?;
     let mut model = Model::new(options, formula)?;
-    let sum = model.input_sum()?;
+    let numbers = model.parsed(model.input)?;
+    let sum = model.graph.row_sum(numbers)?;
     let result = match formula {
         Formula::Implicit => model.implicit(sum)?,
         Formula::ImplicitWithInitialState => model.implicit_with_initial_state(sum)?,
@@ -165,11 +166,6 @@ impl<'a> Model<'a> {
 
     fn shown(&mut self, value: Value) -> Result<Value, String> {
         if self.options.element == Text { self.graph.show(value) } else { Ok(value) }
-    }
-
-    fn input_sum(&mut self) -> Result<Value, String> {
-        let numbers = self.parsed(self.input)?;
-        self.graph.row_sum(numbers)
     }
 
     fn truth(&mut self, control: Value) -> Result<Value, String> {

@@ -26,10 +26,11 @@ pub(crate) fn model(graph: &Graph) -> Result<Vec<u8>, String> {
     let graph = widened(graph, ElementType::widened);
     let reads_texts = graph.nodes.iter().any(|node| node.operation == Operation::Parse);
     let (ir_version, version) = if reads_texts { (9, 20) } else { (8, 13) };
+    let written = proto::Graph { name: graph.name.clone(), ..proto::Graph::default() };
     let model = proto::Model {
         ir_version,
         producer_name: "sequence-stress".into(),
-        graph: Some(Writer::new(&graph).graph()),
+        graph: Some(Writer { graph: &graph, written }.graph()),
         opset_import: vec![proto::OperatorSet { domain: String::new(), version }],
     };
     Ok(model.encode_to_vec())
@@ -40,11 +41,7 @@ struct Writer<'a> {
     written: proto::Graph,
 }
 
-impl<'a> Writer<'a> {
-    fn new(graph: &'a Graph) -> Self {
-        Self { graph, written: proto::Graph { name: graph.name.clone(), ..proto::Graph::default() } }
-    }
-
+impl Writer<'_> {
     fn graph(mut self) -> proto::Graph {
         for (value, node) in self.graph.values() {
             self.node(value, node);

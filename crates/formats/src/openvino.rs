@@ -18,7 +18,8 @@ pub(crate) fn model(graph: &Graph) -> Result<(String, Vec<u8>), String> {
         return Err("OpenVINO IR: its operations neither read nor write numbers as texts".to_owned());
     }
     let graph = widened(graph, computed_in);
-    Ok(Writer::new(&graph).model())
+    let writer = Writer { graph: &graph, document: Document::default(), values: Vec::new(), kept: Vec::new() };
+    Ok(writer.model())
 }
 
 /// The types that OpenVINO's CPU plugin computes in and can keep: whatever a file says, it has at most 32 bits. Of the smaller types it
@@ -42,11 +43,7 @@ struct Writer<'a> {
     kept: Vec<Port>,
 }
 
-impl<'a> Writer<'a> {
-    fn new(graph: &'a Graph) -> Self {
-        Self { graph, document: Document::default(), values: Vec::new(), kept: Vec::new() }
-    }
-
+impl Writer<'_> {
     fn model(mut self) -> (String, Vec<u8>) {
         for node in &self.graph.nodes {
             let port = self.node(node);

@@ -102,7 +102,7 @@ impl<'a> Writer<'a> {
             let inputs = [vec![self.graph.value_name(*value)], assigned.clone()].concat();
             self.nodes.operation(name, "Identity", &inputs, &[("T", of_type(self.graph.tensor(*value).element))]);
         }
-        self.nodes.graph(PRODUCER)
+        proto::Graph { node: self.nodes.0, versions: Some(proto::Versions { producer: PRODUCER }) }
     }
 
     fn node(&mut self, value: Value, node: &Node) {

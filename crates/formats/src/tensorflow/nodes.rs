@@ -19,7 +19,7 @@ pub(super) fn shape(shape: &Shape) -> proto::Shape {
 
 /// The nodes that there are already.
 #[derive(Debug, Default)]
-pub(super) struct Nodes(Vec<proto::Node>);
+pub(super) struct Nodes(pub(super) Vec<proto::Node>);
 
 impl Nodes {
     pub(super) fn operation(&mut self, name: &str, op: &str, inputs: &[String], attributes: Attributes) {
@@ -88,10 +88,5 @@ impl Nodes {
         self.operation(&part("shifted"), "Mul", &[part("tens"), part("ten")], &of_element);
         self.operation(&part("low"), "AddV2", &[part("shifted"), part("ones")], &of_element);
         self.cast(made, part("low"), ElementType::Int64, ElementType::Uint64);
-    }
-
-    /// The graph of them.
-    pub(super) fn graph(self, producer: i32) -> proto::Graph {
-        proto::Graph { node: self.0, versions: Some(proto::Versions { producer }) }
     }
 }
