@@ -9,13 +9,11 @@ use formats::{
 
 use super::{
     backend::Backend,
-    config::config,
     dtype::Dtype,
     family::{self, Form},
     options::{ControlType, CorridType, InitialState, Options},
     tensorrt, text,
 };
-use wire::proto::ModelConfig;
 use workload::{arithmetic::Formula, model::Strategy, number::Number};
 
 /// What runs on Triton's Python backend.
@@ -110,11 +108,6 @@ impl<'a> Model<'a> {
         self.form.name(prefix, self.dtype.name(), self.options.plain_names)
     }
 
-    /// Its configuration.
-    pub fn config(&self) -> ModelConfig {
-        config(self)
-    }
-
     /// What a new sequence's state begins with.
     ///
     /// # Errors
@@ -181,7 +174,7 @@ impl<'a> Model<'a> {
             batch: self.form.batches.then_some(self.options.models.max_batch_size),
             width: (!self.form.variable).then_some(1),
             control: self.control().element(),
-            corrid: self.corrid().map(CorridType::element),
+            corrid: self.corrid().map(|corrid| corrid.dtype().element()),
             adds_corrid: self.formula.adds_corrid(),
             names: self.names(),
         };
