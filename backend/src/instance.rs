@@ -56,7 +56,10 @@ impl Instance {
 
         let compute_began = now();
         let slow = if faults.happens(Fault::SlowExecution) { spec.parameters.hold } else { Duration::ZERO };
-        pause(spec.parameters.execution + slow);
+        let time = spec.parameters.execution + slow;
+        if !time.is_zero() {
+            sleep(time);
+        }
         let mut steps = self.accumulator.execute(&rows);
         self.misdeliver(&mut steps);
         let compute_ended = now();
@@ -353,12 +356,6 @@ impl Drop for Instance {
 /// What is wrong with a tensor of a request.
 fn of_tensor(name: &Name, text: &str) -> Failure {
     Failure::invalid(format!("tensor '{name}': {text}"))
-}
-
-fn pause(time: Duration) {
-    if !time.is_zero() {
-        sleep(time);
-    }
 }
 
 /// Where an idle slot was taken for a busy one nobody is there to be told, so the others of its batch are.

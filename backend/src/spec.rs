@@ -171,12 +171,10 @@ impl Spec {
         if self.parameters.tells_controls && !self.seen.contains(&Seen::All) {
             return Err(format!("parameter 'sequence_stress_controls': there is no output '{SEEN_OUTPUT}'"));
         }
-        let needs = |kind| missing(kind, &format!("sequence_stress_formula '{}' needs it", formula.name()));
-        if formula.adds_corrid && self.controls.end.is_none() {
-            return needs("END");
-        }
-        if formula.adds_corrid && self.controls.corrid.is_none() {
-            return needs("CORRID");
+        for (kind, is_there) in [("END", self.controls.end.is_some()), ("CORRID", self.controls.corrid.is_some())] {
+            if formula.adds_corrid && !is_there {
+                return missing(kind, &format!("sequence_stress_formula '{}' needs it", formula.name()));
+            }
         }
         if formula.is_stateless {
             return self.check_stateless();

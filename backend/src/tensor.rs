@@ -29,9 +29,11 @@ macro_rules! datatypes {
             pub(crate) fn of_name(name: &str) -> Option<Self> {
                 match name { $($name => Some(Self::$variant),)* _ => None }
             }
+        }
 
-            fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)* }
+        impl fmt::Display for Datatype {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self { $(Self::$variant => $name,)* })
             }
         }
     };
@@ -51,12 +53,6 @@ datatypes! {
     Fp32 11 "TYPE_FP32";
     Fp64 12 "TYPE_FP64";
     Bytes 13 "TYPE_STRING";
-}
-
-impl fmt::Display for Datatype {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
 }
 
 /// A tensor as it arrived: its bytes need not fit its shape.

@@ -102,7 +102,7 @@ pub fn graph(formula: Formula, options: &Options) -> Result<Graph, String> {
     let sum = model.graph.row_sum(numbers)?;
     let result = match formula {
         Formula::Implicit => model.implicit(sum)?,
-        Formula::ImplicitWithInitialState => model.implicit_with_initial_state(sum)?,
+        Formula::ImplicitWithInitialState => model.graph.add(sum, model.input_state())?,
         Formula::Stateless => model.stateless(sum)?,
         Formula::Stateful { initial } => model.stateful(sum, initial)?,
     };
@@ -188,20 +188,7 @@ impl<'a> Model<'a> {
         let takes_state = self.graph.and(ready, goes_on)?;
         let zero = self.graph.number(self.number, 0)?;
         let before = self.graph.select(takes_state, self.input_state(), zero)?;
-        let after = self.graph.add(sum, before)?;
-        self.give_state(after)
-    }
-
-    fn implicit_with_initial_state(&mut self, sum: Value) -> Result<Value, String> {
-        let after = self.graph.add(sum, self.input_state())?;
-        self.give_state(after)
-    }
-
-    fn give_state(&mut self, after: Value) -> Result<Value, String> {
-        let state = self.shown(after)?;
-        // OUTPUT comes first.
-        self.state = Some(state);
-        Ok(after)
+        self.graph.add(sum, before)
     }
 
     fn stateless(&mut self, sum: Value) -> Result<Value, String> {
@@ -239,6 +226,7 @@ impl<'a> Model<'a> {
     }
 
     fn finish(mut self, result: Value) -> Result<Graph, String> {
+        let next_state = self.state.map(|_| self.shown(result)).transpose()?;
         let result = match self.end_and_corrid.filter(|_| self.options.adds_corrid) {
             Some((end, corrid)) => self.with_corrid(result, end, corrid)?,
             None => result,
@@ -246,7 +234,7 @@ impl<'a> Model<'a> {
         let text_or_number = self.shown(result)?;
         let output = self.graph.spread(text_or_number, self.input)?;
         self.graph.output(&self.options.names.output, output)?;
-        if let Some(state) = self.state {
+        if let Some(state) = next_state {
             self.graph.output(&self.options.names.output_state, state)?;
         }
         self.graph.finish()

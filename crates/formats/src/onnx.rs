@@ -107,12 +107,8 @@ impl Writer<'_> {
         }
         let all = format!("{made}.axes");
         self.integers(all.clone(), &axes);
-        self.operator(
-            "ReduceSum",
-            &[self.graph.value_name(of), all],
-            made,
-            vec![proto::Attribute::integer("keepdims", 1)],
-        );
+        let keeps = proto::Attribute::integer("keepdims", 1);
+        self.operator("ReduceSum", &[self.graph.value_name(of), all], made, vec![keeps]);
     }
 
     /// The last of the partial sums, because onnxruntime's `ReduceSum` adds whole numbers as floating-point ones, which neither wrap
@@ -126,12 +122,8 @@ impl Writer<'_> {
             self.initializer(along.clone(), ElementType::Int64, &Scalar::Whole((*axis).into()));
             self.operator("CumSum", &[summed, along], partial.clone(), Vec::new());
             summed = if Some(axis) == axes.last() { made.to_owned() } else { format!("{made}.sum.{axis}") };
-            self.operator(
-                "Gather",
-                &[partial, last.clone()],
-                summed.clone(),
-                vec![proto::Attribute::integer("axis", *axis)],
-            );
+            let from = proto::Attribute::integer("axis", *axis);
+            self.operator("Gather", &[partial, last.clone()], summed.clone(), vec![from]);
         }
     }
 

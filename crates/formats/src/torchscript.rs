@@ -116,7 +116,8 @@ fn code(graph: &Graph) -> String {
         writeln!(code, "    {}_kept = torch.copy_({rows}, {next})", name(graph, kept.read)).expect(WRITABLE);
     }
     writeln!(code, "    return {result}").expect(WRITABLE);
-    code + &texts::methods(graph)
+    let has_texts = graph.elements().any(|element| element == ElementType::Text);
+    if has_texts { code + texts::METHODS } else { code }
 }
 
 /// The type of what `forward` gives, and the expression.

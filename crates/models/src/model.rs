@@ -104,7 +104,7 @@ impl<'a> Model<'a> {
 
     /// Its name.
     pub fn name(&self) -> String {
-        let prefix = self.options.prefix.as_deref().unwrap_or(self.backend.token());
+        let prefix = self.options.prefix.as_deref().unwrap_or(self.backend.traits().token);
         self.form.name(prefix, self.dtype.name(), self.options.plain_names)
     }
 
