@@ -274,12 +274,9 @@ impl Instance {
         let mut outputs = Vec::with_capacity(wants.len());
         let wanted = |index: usize| wants.get(index) == Some(&true);
         if let Some(result) = result.filter(|_| wanted(0)) {
-            let mut output = Output {
-                name: spec.outputs[0].clone(),
-                datatype: spec.arithmetic.datatype(),
-                shape: row.shape.clone(),
-                data: spec.arithmetic.repeat(result, row.elements.len()),
-            };
+            let data = spec.arithmetic.repeat(result, row.elements.len());
+            let tensor = Tensor { datatype: spec.arithmetic.datatype(), shape: row.shape.clone(), data };
+            let mut output = (spec.outputs[0].clone(), tensor);
             if !self.spoil(&mut output, result) {
                 outputs.push(output);
             }
@@ -287,29 +284,30 @@ impl Instance {
         for (index, seen) in (1..).zip(&spec.seen) {
             if wanted(index) {
                 let (datatype, data) = self.seen(row, *seen);
-                outputs.push(Output { name: spec.outputs[index].clone(), datatype, shape: spec.shape_of(*seen), data });
+                let tensor = Tensor { datatype, shape: spec.shape_of(*seen), data };
+                outputs.push((spec.outputs[index].clone(), tensor));
             }
         }
         outputs
     }
 
     /// Spoils an output, where that is planted; whether it is left out.
-    fn spoil(&self, output: &mut Output, result: Number) -> bool {
+    fn spoil(&self, (name, tensor): &mut Output, result: Number) -> bool {
         let faults = &self.model.faults;
         if faults.happens(Fault::WrongOutputName) {
-            output.name = output.name.with(c"_2");
+            *name = name.with(c"_2");
         }
         if faults.happens(Fault::WrongOutputType) {
-            output.datatype = if output.datatype == Datatype::Fp32 { Datatype::Int32 } else { Datatype::Fp32 };
+            tensor.datatype = if tensor.datatype == Datatype::Fp32 { Datatype::Int32 } else { Datatype::Fp32 };
         }
         if faults.happens(Fault::WrongOutputShape) {
-            output.shape.pop();
+            tensor.shape.pop();
         }
         if faults.happens(Fault::WrongOutputLength) {
-            output.data.extend(self.model.spec.arithmetic.repeat(result, 1));
+            tensor.data.extend(self.model.spec.arithmetic.repeat(result, 1));
         }
         if faults.happens(Fault::TruncateOutput) {
-            output.data.pop();
+            tensor.data.pop();
         }
         faults.happens(Fault::EmptyResponse)
     }

@@ -55,7 +55,7 @@ datatypes! {
     Bytes 13 "TYPE_STRING";
 }
 
-/// A tensor as it arrived: its bytes need not fit its shape.
+/// A tensor, whose bytes need not fit its shape.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Tensor {
     pub(crate) datatype: Datatype,
@@ -64,14 +64,8 @@ pub(crate) struct Tensor {
     pub(crate) data: Vec<u8>,
 }
 
-/// A tensor to be answered with.
-#[derive(Clone, Debug)]
-pub(crate) struct Output {
-    pub(crate) name: Name,
-    pub(crate) datatype: Datatype,
-    pub(crate) shape: Vec<i64>,
-    pub(crate) data: Vec<u8>,
-}
+/// A tensor to be answered with, by its name.
+pub(crate) type Output = (Name, Tensor);
 
 /// A number of a sum. Integers wrap at their type's width and are kept as the 64-bit number of the same value or, of UINT64, of
 /// the same bits.

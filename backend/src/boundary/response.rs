@@ -35,21 +35,21 @@ impl Response {
     }
 
     /// Puts an output into it.
-    pub(super) fn put(&mut self, output: &Output) -> Result<(), Failure> {
+    pub(super) fn put(&mut self, (name, tensor): &Output) -> Result<(), Failure> {
         let mut place = ptr::null_mut();
-        let shape = (output.shape.as_ptr(), dims_count(&output.shape)?);
+        let count = dims_count(&tensor.shape)?;
         // SAFETY: the response is not sent yet; the server copies name and shape, which live over the call.
         unsafe {
             check(c::TRITONBACKEND_ResponseOutput(
                 self.0.as_ptr(),
                 &raw mut place,
-                output.name.as_c().as_ptr(),
-                output.datatype.code(),
-                shape.0,
-                shape.1,
+                name.as_c().as_ptr(),
+                tensor.datatype.code(),
+                tensor.shape.as_ptr(),
+                count,
             ))
         }?;
-        fill(&output.name, &output.data, |buffer, size, memory, device| {
+        fill(name, &tensor.data, |buffer, size, memory, device| {
             // SAFETY: the output belongs to this response, which is not sent yet.
             unsafe { c::TRITONBACKEND_OutputBuffer(place, buffer, size, memory, device) }
         })

@@ -38,7 +38,7 @@ struct Entry {
     inputs: Vec<Described>,
     outputs: Vec<Described>,
     /// The files, in the folder of the model's name.
-    files: Vec<&'static str>,
+    files: Vec<String>,
     rejected: Option<String>,
 }
 
@@ -124,7 +124,7 @@ impl Model {
         let name = self.name(format);
         let written = format.files(&self.graph);
         for file in written.iter().flatten() {
-            let path = directory.join(&name).join(file.name);
+            let path = directory.join(&name).join(&file.name);
             fs::create_dir_all(path.parent().expect("it is in the directory"))?;
             fs::write(path, &file.bytes)?;
         }
@@ -141,7 +141,7 @@ impl Model {
             initial: self.initial,
             inputs: Described::all(self.graph.inputs()),
             outputs: Described::all(self.graph.outputs()),
-            files: written.iter().flatten().map(|file| file.name).collect(),
+            files: written.iter().flatten().map(|file| file.name.clone()).collect(),
             rejected: written.err(),
         })
     }

@@ -6,7 +6,7 @@ use crate::{graph::Graph, onnx, openvino, tensorflow, torchscript};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct File {
     /// Its name.
-    pub name: &'static str,
+    pub name: String,
     /// Its bytes.
     pub bytes: Vec<u8>,
 }
@@ -35,7 +35,7 @@ impl Format {
     /// # Errors
     /// Why the format does not take the graph, on one line: one of its types, or state.
     pub fn files(self, graph: &Graph) -> Result<Vec<File>, String> {
-        let file = |name, bytes| File { name, bytes };
+        let file = |name: &str, bytes| File { name: name.to_owned(), bytes };
         Ok(match self {
             Self::Onnx => vec![file("model.onnx", onnx::model(graph)?)],
             Self::OpenVino => {

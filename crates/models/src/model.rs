@@ -1,8 +1,7 @@
 //! A model: its name, its configuration and its files.
 
-use std::borrow::Cow;
-
 use formats::{
+    format::File,
     formulas::{self, Names},
     graph::Graph,
 };
@@ -22,15 +21,6 @@ const PROGRAM: &[u8] = include_bytes!("../../../models/accumulator.py");
 pub(super) const INITIAL_FILE: &str = "thousand";
 /// The first release whose server knows iterative models, and one buffer for both states.
 const SINCE_24_01: &str = "24.01";
-
-/// A file of a model, by its name within the model's folder.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct File {
-    /// Its name, folders set apart by `/`.
-    pub name: String,
-    /// Its bytes.
-    pub bytes: Cow<'static, [u8]>,
-}
 
 /// What a model is to be, made up of one of each.
 #[derive(Clone, Copy, Debug)]
@@ -195,16 +185,16 @@ impl<'a> Model<'a> {
                 note = format!("# {}\n", tensorrt::command(&graph, self.options.models.max_batch_size)?.join(" "));
             }
             for file in format.files(&graph)? {
-                add(format!("{VERSION}/{}", file.name), file.bytes.into());
+                add(format!("{VERSION}/{}", file.name), file.bytes);
             }
         } else if self.backend == Backend::Python {
-            add(format!("{VERSION}/model.py"), PROGRAM.into());
+            add(format!("{VERSION}/model.py"), PROGRAM.to_vec());
         }
         if self.form.has_file() {
-            add(format!("initial_state/{INITIAL_FILE}"), self.initial()?.to_bytes().into());
+            add(format!("initial_state/{INITIAL_FILE}"), self.initial()?.to_bytes());
         }
         let config = note + &text::print(&self.config());
-        files.insert(0, File { name: CONFIGURATION.to_owned(), bytes: config.into_bytes().into() });
+        files.insert(0, File { name: CONFIGURATION.to_owned(), bytes: config.into_bytes() });
         Ok(files)
     }
 }

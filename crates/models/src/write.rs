@@ -7,9 +7,11 @@ use std::{
     time::SystemTime,
 };
 
+use formats::format::File;
+
 use super::{
     backend::Backend,
-    model::{CONFIGURATION, File, Model, VERSION},
+    model::{CONFIGURATION, Model, VERSION},
     tensorrt::{self, Plan},
 };
 use workload::{arithmetic::Formula, model::Strategy};
