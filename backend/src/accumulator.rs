@@ -2,15 +2,10 @@
 
 #![forbid(unsafe_code)]
 
-use std::{
-    collections::HashMap,
-    hash::Hash,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-};
+use std::{collections::HashMap, hash::Hash, sync::Arc};
 
 use crate::{
-    boundary::{CorrelationId, Failure, said},
+    boundary::{CorrelationId, Failure, caught},
     controls::Told,
     fault::Fault,
     model::Model,
@@ -117,8 +112,7 @@ impl Accumulator {
                 return Ok(Step::default());
             }
             // What a step keeps it keeps at its end, so that there is nothing half done.
-            let step = catch_unwind(AssertUnwindSafe(|| self.step(row, mistaken)));
-            step.unwrap_or_else(|panic| Err(Failure::internal(format!("the model panicked: {}", said(&*panic)))))
+            caught("the model", || self.step(row, mistaken))
         });
         each.collect()
     }
@@ -178,15 +172,13 @@ impl Accumulator {
             return if kept != initial && faults.happens(Fault::ResetState) { initial } else { kept };
         }
         let last_here = self.sums.get(&self.key(row.slot, &row.told)).map(|kept| kept.sum);
-        if let Some(last) = last_here.filter(|last| *last != initial)
-            && faults.happens(Fault::KeepState)
-        {
-            return last;
-        }
-        if let Some(last) = self.last_of_sequence.get(&row.id).filter(|last| *last != initial)
-            && faults.happens(Fault::StaleState)
-        {
-            return last;
+        let last_of_sequence = self.last_of_sequence.get(&row.id);
+        for (last, fault) in [(last_here, Fault::KeepState), (last_of_sequence, Fault::StaleState)] {
+            if let Some(last) = last.filter(|last| *last != initial)
+                && faults.happens(fault)
+            {
+                return last;
+            }
         }
         let has_initial = spec.state.as_ref().is_some_and(|state| state.has_initial);
         row.given().filter(|_| has_initial).unwrap_or(initial)
@@ -232,7 +224,7 @@ impl Accumulator {
         }
         let mut result = sum;
         if row.told.end && spec.parameters.formula.adds_corrid {
-            let id = spec.corrid.as_ref().and_then(|corrid| row.told.number(corrid.datatype));
+            let id = spec.controls.corrid.as_ref().and_then(|corrid| row.told.number(corrid.datatype));
             result = arithmetic.add(result, arithmetic.id(id.unwrap_or(0)));
         }
         let responses = if spec.decoupled { spec.responses } else { 1 };

@@ -5,8 +5,8 @@
 use crate::{
     boundary::{CorrelationId, Failure, Flags, Request},
     name::Name,
-    spec::{Corrid, Flag, Spec},
-    tensor::{Datatype, split_text, text_element},
+    spec::{Controls, Corrid, Flag},
+    tensor::{Datatype, padded, split_text, text_element},
 };
 
 /// What the control tensors say. A control that is not declared counts as READY and as neither START nor END.
@@ -24,17 +24,17 @@ impl Told {
     ///
     /// # Errors
     /// When one is not there, or not as the configuration has it.
-    pub(crate) fn read(spec: &Spec, request: &Request) -> Result<Self, Failure> {
+    pub(crate) fn read(controls: &Controls, request: &Request) -> Result<Self, Failure> {
         let flag = |flag: &Option<Flag>, absent| {
             let Some(flag) = flag else { return Ok(absent) };
             let element = element(request, &flag.tensor, flag.datatype)?;
             flag.says(&element).map_err(Failure::internal)
         };
         Ok(Self {
-            start: flag(&spec.start, false)?,
-            end: flag(&spec.end, false)?,
-            ready: flag(&spec.ready, true)?,
-            corrid: spec.corrid.as_ref().map(|corrid| id_element(request, corrid)).transpose()?,
+            start: flag(&controls.start, false)?,
+            end: flag(&controls.end, false)?,
+            ready: flag(&controls.ready, true)?,
+            corrid: controls.corrid.as_ref().map(|corrid| id_element(request, corrid)).transpose()?,
         })
     }
 
@@ -42,29 +42,28 @@ impl Told {
     ///
     /// # Errors
     /// What differs.
-    pub(crate) fn check(&self, spec: &Spec, flags: Flags, id: &CorrelationId) -> Result<(), String> {
+    pub(crate) fn check(&self, controls: &Controls, flags: Flags, id: &CorrelationId) -> Result<(), String> {
         let differs = |name: &Name, told: &str, said: &str| {
             Err(format!("control '{name}' says {told} to the model and the request says {said}"))
         };
-        let said = [(&spec.start, self.start, flags.start), (&spec.end, self.end, flags.end)];
-        let ready = (&spec.ready, self.ready, !id.is_none());
-        for (flag, told, said) in said.into_iter().chain([ready]) {
+        let flags = [
+            (&controls.start, self.start, flags.start),
+            (&controls.end, self.end, flags.end),
+            (&controls.ready, self.ready, !id.is_none()),
+        ];
+        for (flag, told, said) in flags {
             if let Some(flag) = flag
                 && told != said
             {
                 return differs(&flag.tensor, &told.to_string(), &said.to_string());
             }
         }
-        if let (Some(corrid), Some(told)) = (&spec.corrid, &self.corrid) {
-            let said = match id {
-                CorrelationId::Number(number) => corrid.element(*number),
-                CorrelationId::Text(text) => text_element(text),
+        if let (Some(corrid), Some(told)) = (&controls.corrid, &self.corrid) {
+            let (element, said) = match id {
+                CorrelationId::Number(number) => (corrid.element(*number), number.to_string()),
+                CorrelationId::Text(text) => (text_element(text), format!("'{text}'")),
             };
-            if *told != said {
-                let said = match id {
-                    CorrelationId::Number(number) => number.to_string(),
-                    CorrelationId::Text(text) => format!("'{text}'"),
-                };
+            if *told != element {
                 return differs(&corrid.tensor, &shown(corrid.datatype, told), &said);
             }
         }
@@ -111,9 +110,5 @@ fn shown(datatype: Datatype, element: &[u8]) -> String {
     if datatype == Datatype::Bytes {
         return format!("'{}'", String::from_utf8_lossy(element.get(4..).unwrap_or_default()));
     }
-    let mut bytes = [0; 8];
-    for (byte, its) in bytes.iter_mut().zip(element) {
-        *byte = *its;
-    }
-    u64::from_le_bytes(bytes).to_string()
+    u64::from_le_bytes(padded(element)).to_string()
 }

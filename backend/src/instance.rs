@@ -2,15 +2,11 @@
 
 #![forbid(unsafe_code)]
 
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     accumulator::{Accumulator, GivenState, Row, Step},
-    boundary::{Failure, InstanceHandle, Request, Span, hang, now, said, sleep},
+    boundary::{CorrelationId, Failure, InstanceHandle, Request, Span, caught, hang, now, sleep},
     controls::Told,
     fault::Fault,
     late::LateAnswers,
@@ -54,23 +50,25 @@ impl Instance {
         if faults.happens(Fault::HangInstance) {
             hang();
         }
-        let mut rows: Vec<_> = requests.iter().enumerate().map(|(slot, request)| self.read(slot, request)).collect();
-        let is_padding: Vec<_> =
-            rows.iter().map(|row| row.as_ref().map_or_else(|error| error.1, |row| row.id.is_none())).collect();
-        blame_idle_slots(&mut rows);
-        let rows: Vec<_> = rows.into_iter().map(|row| row.map_err(|(failure, _)| failure)).collect();
+        let rows = requests.iter().enumerate().map(|(slot, request)| self.read(slot, request));
+        let (is_padding, mut rows): (Vec<_>, Vec<_>) = rows.unzip();
+        blame_idle_slots(&mut rows, &is_padding);
 
         let compute_began = now();
         let slow = if faults.happens(Fault::SlowExecution) { spec.parameters.hold } else { Duration::ZERO };
-        pause(spec.parameters.execution + slow);
+        let time = spec.parameters.execution + slow;
+        if !time.is_zero() {
+            sleep(time);
+        }
         let mut steps = self.accumulator.execute(&rows);
         self.misdeliver(&mut steps);
         let compute_ended = now();
 
         for ((request, row), step) in requests.iter_mut().zip(&rows).zip(&mut steps) {
-            let answered = catch_unwind(AssertUnwindSafe(|| self.answer(request, row.as_ref().ok(), step)));
-            if let Err(panic) = answered {
-                *step = Err(Failure::internal(format!("answering panicked: {}", said(&*panic))));
+            if let (Ok(row), Ok(done)) = (row, &*step)
+                && let Err(failure) = caught("answering", || self.answer(request, row, done))
+            {
+                *step = Err(failure);
             }
             if let Err(failure) = step {
                 request.fail(failure.clone());
@@ -94,34 +92,40 @@ impl Instance {
             if step.is_ok_and(|step| step.again) {
                 request.reschedule();
             } else {
-                request.release();
+                // Its Drop releases it.
+                drop(request);
             }
         }
     }
 
-    /// What the model sees of a request. An error says whether it is an idle slot's.
-    fn read(&mut self, slot: usize, request: &Request) -> Result<Row, (Failure, bool)> {
+    /// Whether a request is an idle slot's, and what the model sees of it.
+    fn read(&mut self, slot: usize, request: &Request) -> (bool, Result<Row, Failure>) {
+        match request.correlation_id() {
+            Ok(id) => (id.is_none(), self.row(slot, request, id)),
+            Err(failure) => (false, Err(failure)),
+        }
+    }
+
+    fn row(&mut self, slot: usize, request: &Request, id: CorrelationId) -> Result<Row, Failure> {
         let model = Arc::clone(&self.model);
         let (spec, faults) = (&model.spec, &model.faults);
-        let id = request.correlation_id().map_err(|failure| (failure, false))?;
         let is_padding = id.is_none();
-        let blame = |failure| (failure, is_padding);
-        let flags = request.flags().map_err(blame)?;
-        let mut told = Told::read(spec, request).map_err(blame)?;
+        let flags = request.flags()?;
+        let mut told = Told::read(&spec.controls, request)?;
         if flags.start && faults.happens(Fault::LeakMemory) {
             self.model.leak();
         }
         let state = spec.state.as_ref().filter(|_| !is_padding).map(|state| self.given_state(request, &state.input));
-        let state = state.transpose().map_err(blame)?;
+        let state = state.transpose()?;
         self.mishear(slot, &mut told, is_padding, state.as_ref());
         if spec.parameters.check_controls {
             let slot = if is_padding { format!("slot {slot} is idle: ") } else { String::new() };
-            told.check(spec, flags, &id).map_err(|text| blame(Failure::internal(format!("{slot}{text}"))))?;
+            told.check(&spec.controls, flags, &id).map_err(|text| Failure::internal(format!("{slot}{text}")))?;
         }
         let mut row = Row { slot, told, id, elements: Vec::new(), shape: Vec::new(), state };
         if row.told.ready {
-            let input = request.input(&spec.input).map_err(blame)?;
-            row.elements = spec.arithmetic.elements(&input).map_err(|text| blame(of_tensor(&spec.input, &text)))?;
+            let input = request.input(&spec.input)?;
+            row.elements = spec.arithmetic.elements(&input).map_err(|text| of_tensor(&spec.input, &text))?;
             row.shape = input.shape;
         }
         Ok(row)
@@ -141,23 +145,24 @@ impl Instance {
         let goes_on = self.accumulator.goes_on(slot, told, state);
         if is_padding {
             // An idle slot of which the server keeps the state, or nobody does, has none to spoil.
-            if spec.state.is_none() && !spec.parameters.formula.is_stateless && spec.ready.is_some() && goes_on {
+            if spec.state.is_none() && !spec.parameters.formula.is_stateless && spec.controls.ready.is_some() && goes_on
+            {
                 told.ready |= faults.happens(Fault::ReadySpurious);
             }
             return;
         }
-        if spec.start.is_some() && goes_on {
+        if spec.controls.start.is_some() && goes_on {
             let wrong = if told.start { Fault::StartMissing } else { Fault::StartSpurious };
             told.start ^= faults.happens(wrong);
         }
-        if spec.end.is_some() {
+        if spec.controls.end.is_some() {
             let wrong = if told.end { Fault::EndMissing } else { Fault::EndSpurious };
             told.end ^= faults.happens(wrong);
         }
-        if spec.ready.is_some() && faults.happens(Fault::ReadyMissing) {
+        if spec.controls.ready.is_some() && faults.happens(Fault::ReadyMissing) {
             told.ready = false;
         }
-        let (Some(control), Some(corrid)) = (&spec.corrid, &mut told.corrid) else { return };
+        let (Some(control), Some(corrid)) = (&spec.controls.corrid, &mut told.corrid) else { return };
         if faults.has(Fault::CorridOther) {
             if self.recent[0] != *corrid {
                 self.recent.swap(0, 1);
@@ -186,16 +191,8 @@ impl Instance {
         }
     }
 
-    /// Gives a request what its step came to: state, and answers. What fails is the step's outcome then.
-    fn answer(&mut self, request: &mut Request, row: Option<&Row>, step: &mut Result<Step, Failure>) {
-        let (Some(row), Ok(done)) = (row, &*step) else { return };
-        let given = self.give(request, row, done);
-        if let Err(failure) = given {
-            *step = Err(failure);
-        }
-    }
-
-    fn give(&mut self, request: &mut Request, row: &Row, step: &Step) -> Result<(), Failure> {
+    /// Gives a request what its step came to: state, and answers.
+    fn answer(&mut self, request: &mut Request, row: &Row, step: &Step) -> Result<(), Failure> {
         let model = Arc::clone(&self.model);
         let spec = &model.spec;
         if let (Some(state), Some(given), Some(sum)) = (&spec.state, &row.state, step.state) {
@@ -277,12 +274,9 @@ impl Instance {
         let mut outputs = Vec::with_capacity(wants.len());
         let wanted = |index: usize| wants.get(index) == Some(&true);
         if let Some(result) = result.filter(|_| wanted(0)) {
-            let mut output = Output {
-                name: spec.outputs[0].clone(),
-                datatype: spec.arithmetic.datatype(),
-                shape: row.shape.clone(),
-                data: spec.arithmetic.repeat(result, row.elements.len()),
-            };
+            let data = spec.arithmetic.repeat(result, row.elements.len());
+            let tensor = Tensor { datatype: spec.arithmetic.datatype(), shape: row.shape.clone(), data };
+            let mut output = (spec.outputs[0].clone(), tensor);
             if !self.spoil(&mut output, result) {
                 outputs.push(output);
             }
@@ -290,29 +284,30 @@ impl Instance {
         for (index, seen) in (1..).zip(&spec.seen) {
             if wanted(index) {
                 let (datatype, data) = self.seen(row, *seen);
-                outputs.push(Output { name: spec.outputs[index].clone(), datatype, shape: spec.shape_of(*seen), data });
+                let tensor = Tensor { datatype, shape: spec.shape_of(*seen), data };
+                outputs.push((spec.outputs[index].clone(), tensor));
             }
         }
         outputs
     }
 
     /// Spoils an output, where that is planted; whether it is left out.
-    fn spoil(&self, output: &mut Output, result: Number) -> bool {
+    fn spoil(&self, (name, tensor): &mut Output, result: Number) -> bool {
         let faults = &self.model.faults;
         if faults.happens(Fault::WrongOutputName) {
-            output.name = output.name.with(c"_2");
+            *name = name.with(c"_2");
         }
         if faults.happens(Fault::WrongOutputType) {
-            output.datatype = if output.datatype == Datatype::Fp32 { Datatype::Int32 } else { Datatype::Fp32 };
+            tensor.datatype = if tensor.datatype == Datatype::Fp32 { Datatype::Int32 } else { Datatype::Fp32 };
         }
         if faults.happens(Fault::WrongOutputShape) {
-            output.shape.pop();
+            tensor.shape.pop();
         }
         if faults.happens(Fault::WrongOutputLength) {
-            output.data.extend(self.model.spec.arithmetic.repeat(result, 1));
+            tensor.data.extend(self.model.spec.arithmetic.repeat(result, 1));
         }
         if faults.happens(Fault::TruncateOutput) {
-            output.data.pop();
+            tensor.data.pop();
         }
         faults.happens(Fault::EmptyResponse)
     }
@@ -328,7 +323,8 @@ impl Instance {
             Seen::Slot => number(i32::try_from(row.slot).unwrap_or(i32::MAX)),
             Seen::Instance => number(self.number),
             Seen::Corrid => {
-                let datatype = self.model.spec.corrid.as_ref().map_or(Datatype::Uint64, |corrid| corrid.datatype);
+                let datatype =
+                    self.model.spec.controls.corrid.as_ref().map_or(Datatype::Uint64, |corrid| corrid.datatype);
                 (datatype, row.told.corrid.clone().unwrap_or_default())
             }
         }
@@ -339,10 +335,10 @@ impl Instance {
         let (spec, told) = (&self.model.spec, &row.told);
         let flag = |is_told: bool, says: bool| if is_told { i64::from(says) } else { -1 };
         let elements = [
-            flag(spec.start.is_some(), told.start),
-            flag(spec.end.is_some(), told.end),
-            flag(spec.ready.is_some(), told.ready),
-            spec.corrid.as_ref().and_then(|corrid| told.number(corrid.datatype)).unwrap_or(-1),
+            flag(spec.controls.start.is_some(), told.start),
+            flag(spec.controls.end.is_some(), told.end),
+            flag(spec.controls.ready.is_some(), told.ready),
+            spec.controls.corrid.as_ref().and_then(|corrid| told.number(corrid.datatype)).unwrap_or(-1),
             spec.slot(self.number, row.slot).unwrap_or(-1),
         ];
         elements.into_iter().flat_map(i64::to_le_bytes).collect()
@@ -360,18 +356,12 @@ fn of_tensor(name: &Name, text: &str) -> Failure {
     Failure::invalid(format!("tensor '{name}': {text}"))
 }
 
-fn pause(time: Duration) {
-    if !time.is_zero() {
-        sleep(time);
-    }
-}
-
 /// Where an idle slot was taken for a busy one nobody is there to be told, so the others of its batch are.
-fn blame_idle_slots(rows: &mut [Result<Row, (Failure, bool)>]) {
-    let blamed = rows.iter().find_map(|row| row.as_ref().err().filter(|(_, is_padding)| *is_padding)).cloned();
-    if let Some((failure, _)) = blamed {
+fn blame_idle_slots(rows: &mut [Result<Row, Failure>], is_padding: &[bool]) {
+    let mut idle = rows.iter().zip(is_padding).filter(|(_, is_padding)| **is_padding);
+    if let Some(failure) = idle.find_map(|(row, _)| row.as_ref().err()).cloned() {
         for row in rows.iter_mut().filter(|row| row.is_ok()) {
-            *row = Err((failure.clone(), false));
+            *row = Err(failure.clone());
         }
     }
 }

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::boundary::{HeldAnswer, Level, log, sleep};
+use crate::boundary::{Level, Response, log, sleep};
 
 /// So many answers are held at most; what comes then goes at once.
 const HELD_MAX: usize = 65_536;
@@ -18,31 +18,31 @@ const HELD_MAX: usize = 65_536;
 pub(crate) struct LateAnswers {
     hold: Duration,
     /// None when it ends.
-    queue: Option<mpsc::SyncSender<(Instant, HeldAnswer)>>,
+    queue: Option<mpsc::SyncSender<(Instant, Response)>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl LateAnswers {
     /// Each answer is held for so long.
     pub(crate) fn start(hold: Duration) -> Self {
-        let (queue, answers) = mpsc::sync_channel::<(Instant, HeldAnswer)>(HELD_MAX);
+        let (queue, answers) = mpsc::sync_channel::<(Instant, Response)>(HELD_MAX);
         let thread = thread::spawn(move || {
             for (due, answer) in answers {
                 sleep(due.saturating_duration_since(Instant::now()));
-                answer.send();
+                answer.send_late();
             }
         });
         Self { hold, queue: Some(queue), thread: Some(thread) }
     }
 
     /// Takes an answer, to send it later.
-    pub(crate) fn add(&self, answer: HeldAnswer) {
+    pub(crate) fn add(&self, answer: Response) {
         let Some(queue) = &self.queue else { return };
         // The thread ends when the queue does, so there is room or there is not.
         if let Err(TrySendError::Full((_, answer)) | TrySendError::Disconnected((_, answer))) =
             queue.try_send((Instant::now() + self.hold, answer))
         {
-            answer.send();
+            answer.send_late();
         }
     }
 }

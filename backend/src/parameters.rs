@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::{collections::BTreeMap, str::FromStr, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use serde::Deserialize;
 
@@ -137,6 +137,7 @@ impl Parameters {
         };
         let tells_controls = get("sequence_stress_controls");
         one_of("sequence_stress_controls", SEEN_OUTPUT, &[SEEN_OUTPUT])?;
+        let seed = get("fault_seed").unwrap_or("0");
         let planted = Planted::read_list(get("fault").unwrap_or_default());
         Ok(Self {
             execution: milliseconds("execute_delay_ms", get("execute_delay_ms").unwrap_or("0"))?,
@@ -150,14 +151,12 @@ impl Parameters {
             tells_controls: tells_controls.is_some(),
             check_controls: one_of("check_controls", "true", &["true", "false"])? == 0,
             planted: planted.map_err(|error| format!("parameter 'fault': {error}"))?,
-            fault_seed: whole("fault_seed", get("fault_seed").unwrap_or("0"))?,
+            fault_seed: seed
+                .parse()
+                .map_err(|_| format!("parameter 'fault_seed': '{seed}' is no whole number from 0 up"))?,
             hold: milliseconds("fault_hold_ms", get("fault_hold_ms").unwrap_or("10000"))?,
         })
     }
-}
-
-fn whole<T: FromStr>(name: &str, text: &str) -> Result<T, String> {
-    text.parse().map_err(|_| format!("parameter '{name}': '{text}' is no whole number from 0 up"))
 }
 
 fn milliseconds(name: &str, text: &str) -> Result<Duration, String> {

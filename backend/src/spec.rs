@@ -46,13 +46,11 @@ pub(crate) struct Spec {
     /// The names of all outputs: the result's first, then in the order of [`Self::seen`].
     pub(crate) outputs: Vec<Name>,
     pub(crate) seen: Vec<Seen>,
-    pub(crate) start: Option<Flag>,
-    pub(crate) end: Option<Flag>,
-    pub(crate) ready: Option<Flag>,
-    pub(crate) corrid: Option<Corrid>,
+    pub(crate) controls: Controls,
     pub(crate) state: Option<State>,
     pub(crate) key: StateKey,
-    strategy: Strategy,
+    /// Whether the strategy is Oldest, and not Direct.
+    is_oldest: bool,
     /// A request may have any number of answers.
     pub(crate) decoupled: bool,
     /// How many answers an execution gives.
@@ -60,13 +58,6 @@ pub(crate) struct Spec {
     /// How often a request is executed.
     pub(crate) iterations: u32,
     pub(crate) parameters: Parameters,
-}
-
-/// How the server makes batches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Strategy {
-    Direct,
-    Oldest,
 }
 
 /// A control that is true or false.
@@ -146,6 +137,7 @@ impl Spec {
         let responses =
             several(parameters.responses, "responses", decoupled && !iterative, "decoupled, or is iterative")?;
         let iterations = several(parameters.iterations, "iterations", iterative, "iterative")?;
+        let by_controls = if controls.corrid.is_some() { StateKey::Corrid } else { StateKey::Slot };
         let spec = Self {
             name: config.name,
             batches: config.max_batch_size > 0,
@@ -154,17 +146,10 @@ impl Spec {
             input: Name::new(&input.name)?,
             outputs,
             seen,
-            key: parameters.state_key.unwrap_or(if controls.corrid.is_some() {
-                StateKey::Corrid
-            } else {
-                StateKey::Slot
-            }),
-            start: controls.start,
-            end: controls.end,
-            ready: controls.ready,
-            corrid: controls.corrid,
+            key: parameters.state_key.unwrap_or(by_controls),
+            controls,
             state,
-            strategy: if batching.oldest.is_some() { Strategy::Oldest } else { Strategy::Direct },
+            is_oldest: batching.oldest.is_some(),
             decoupled,
             responses: responses.unwrap_or(1),
             iterations: iterations.unwrap_or(if iterative { ITERATIONS } else { 1 }),
@@ -176,22 +161,20 @@ impl Spec {
     /// Whether the parts fit each other.
     fn check(&self) -> Result<(), String> {
         let missing = |kind: &str, why: &str| Err(format!("control_input: CONTROL_SEQUENCE_{kind} is missing: {why}"));
-        if self.start.is_none() && self.state.as_ref().is_none_or(|state| !state.has_initial) {
+        if self.controls.start.is_none() && self.state.as_ref().is_none_or(|state| !state.has_initial) {
             return missing("START", "the model could not tell where a sequence begins");
         }
-        if self.strategy == Strategy::Direct && self.ready.is_none() {
+        if !self.is_oldest && self.controls.ready.is_none() {
             return missing("READY", "with Direct, the model could not tell a request from an idle slot");
         }
         let formula = self.parameters.formula;
         if self.parameters.tells_controls && !self.seen.contains(&Seen::All) {
             return Err(format!("parameter 'sequence_stress_controls': there is no output '{SEEN_OUTPUT}'"));
         }
-        let needs = |kind| missing(kind, &format!("sequence_stress_formula '{}' needs it", formula.name()));
-        if formula.adds_corrid && self.end.is_none() {
-            return needs("END");
-        }
-        if formula.adds_corrid && self.corrid.is_none() {
-            return needs("CORRID");
+        for (kind, is_there) in [("END", self.controls.end.is_some()), ("CORRID", self.controls.corrid.is_some())] {
+            if formula.adds_corrid && !is_there {
+                return missing(kind, &format!("sequence_stress_formula '{}' needs it", formula.name()));
+            }
         }
         if formula.is_stateless {
             return self.check_stateless();
@@ -199,11 +182,11 @@ impl Spec {
         if let Some(state) = &self.state {
             return self.check_implicit(state);
         }
-        if self.key == StateKey::Corrid && self.corrid.is_none() {
+        if self.key == StateKey::Corrid && self.controls.corrid.is_none() {
             return missing("CORRID", "parameter 'state_key' is 'corrid'");
         }
-        if self.key == StateKey::Slot && self.strategy == Strategy::Oldest {
-            return if self.corrid.is_some() {
+        if self.key == StateKey::Slot && self.is_oldest {
+            return if self.controls.corrid.is_some() {
                 Err("parameter 'state_key': with Oldest a place in the batch is no slot, so it must be 'corrid'"
                     .to_owned())
             } else {
@@ -252,24 +235,15 @@ impl Spec {
         self.iterations > 1
     }
 
-    /// The shape of a tensor with one element.
-    #[cfg(test)]
-    pub(crate) fn one(&self) -> Vec<i64> {
-        self.shape(ONE_ELEMENT)
-    }
-
     /// The shape of an output that tells what the model saw.
     pub(crate) fn shape_of(&self, seen: Seen) -> Vec<i64> {
-        self.shape(if seen == Seen::All { ALL_SEEN } else { ONE_ELEMENT })
-    }
-
-    fn shape(&self, dims: [i64; 1]) -> Vec<i64> {
+        let dims = if seen == Seen::All { ALL_SEEN } else { ONE_ELEMENT };
         self.batches.then_some(1).into_iter().chain(dims).collect()
     }
 
     /// The number of the slot that is at a place of an instance's batch; with Oldest, which has no such places, none.
     pub(crate) fn slot(&self, instance: i32, place: usize) -> Option<i64> {
-        let place = i64::try_from(place).ok().filter(|_| self.strategy == Strategy::Direct)?;
+        let place = i64::try_from(place).ok().filter(|_| !self.is_oldest)?;
         Some(i64::from(instance) * self.places + place)
     }
 }
@@ -302,22 +276,21 @@ fn outputs(config: &[TensorConfig], result: Datatype, controls: &Controls) -> Re
     for output in config {
         let given = datatype(&output.name, &output.data_type)?;
         let tells = told_in(&output.name);
-        let wanted = match tells {
-            None => result,
-            Some(Seen::All) => Datatype::Int64,
-            Some(Seen::Corrid) => controls.corrid.as_ref().map_or(given, |corrid| corrid.datatype),
-            Some(_) => Datatype::Int32,
+        let (wanted, control, is_there) = match tells {
+            None => (result, "", true),
+            Some(Seen::All) => (Datatype::Int64, "", true),
+            Some(Seen::Slot | Seen::Instance) => (Datatype::Int32, "", true),
+            Some(Seen::Start) => (Datatype::Int32, "START", controls.start.is_some()),
+            Some(Seen::End) => (Datatype::Int32, "END", controls.end.is_some()),
+            Some(Seen::Ready) => (Datatype::Int32, "READY", controls.ready.is_some()),
+            Some(Seen::Corrid) => {
+                let datatype = controls.corrid.as_ref().map_or(given, |corrid| corrid.datatype);
+                (datatype, "CORRID", controls.corrid.is_some())
+            }
         };
         if given != wanted {
             return Err(format!("output '{}': it is {given} and has to be {wanted}", output.name));
         }
-        let (control, is_there) = match tells {
-            Some(Seen::Start) => ("START", controls.start.is_some()),
-            Some(Seen::End) => ("END", controls.end.is_some()),
-            Some(Seen::Ready) => ("READY", controls.ready.is_some()),
-            Some(Seen::Corrid) => ("CORRID", controls.corrid.is_some()),
-            Some(Seen::All | Seen::Slot | Seen::Instance) | None => ("", true),
-        };
         if !is_there {
             return Err(format!(
                 "output '{}': control_input has no CONTROL_SEQUENCE_{control} to tell of",
@@ -363,19 +336,20 @@ fn state(config: &[StateConfig], wanted: Datatype) -> Result<Option<State>, Stri
 }
 
 /// The controls that are declared.
-#[derive(Default)]
-struct Controls {
-    start: Option<Flag>,
-    end: Option<Flag>,
-    ready: Option<Flag>,
-    corrid: Option<Corrid>,
+#[derive(Debug, Default)]
+pub(crate) struct Controls {
+    pub(crate) start: Option<Flag>,
+    pub(crate) end: Option<Flag>,
+    pub(crate) ready: Option<Flag>,
+    pub(crate) corrid: Option<Corrid>,
 }
 
 impl Controls {
     fn read(config: &[ControlInput]) -> Result<Self, String> {
         let mut controls = Self::default();
         for (tensor, control) in config.iter().flat_map(|input| input.control.iter().map(|c| (&input.name, c))) {
-            match control.kind.as_str() {
+            // Without a kind it is of the enum's first.
+            match control.kind.as_deref().unwrap_or("CONTROL_SEQUENCE_START") {
                 "CONTROL_SEQUENCE_START" => controls.start = Some(flag(tensor, control)?),
                 "CONTROL_SEQUENCE_END" => controls.end = Some(flag(tensor, control)?),
                 "CONTROL_SEQUENCE_READY" => controls.ready = Some(flag(tensor, control)?),

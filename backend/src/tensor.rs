@@ -29,9 +29,11 @@ macro_rules! datatypes {
             pub(crate) fn of_name(name: &str) -> Option<Self> {
                 match name { $($name => Some(Self::$variant),)* _ => None }
             }
+        }
 
-            fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)* }
+        impl fmt::Display for Datatype {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self { $(Self::$variant => $name,)* })
             }
         }
     };
@@ -53,13 +55,7 @@ datatypes! {
     Bytes 13 "TYPE_STRING";
 }
 
-impl fmt::Display for Datatype {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// A tensor as it arrived: its bytes need not fit its shape.
+/// A tensor, whose bytes need not fit its shape.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Tensor {
     pub(crate) datatype: Datatype,
@@ -68,14 +64,8 @@ pub(crate) struct Tensor {
     pub(crate) data: Vec<u8>,
 }
 
-/// A tensor to be answered with.
-#[derive(Clone, Debug)]
-pub(crate) struct Output {
-    pub(crate) name: Name,
-    pub(crate) datatype: Datatype,
-    pub(crate) shape: Vec<i64>,
-    pub(crate) data: Vec<u8>,
-}
+/// A tensor to be answered with, by its name.
+pub(crate) type Output = (Name, Tensor);
 
 /// A number of a sum. Integers wrap at their type's width and are kept as the 64-bit number of the same value or, of UINT64, of
 /// the same bits.
@@ -184,21 +174,15 @@ impl Arithmetic {
         }
         let data = &tensor.data;
         let elements = match self.0 {
-            Datatype::Bool => Vec::new(),
-            Datatype::Int8 => chunks(data, |bytes| Number::Integer(i8::from_le_bytes(bytes).into())),
-            Datatype::Int16 => chunks(data, |bytes| Number::Integer(i16::from_le_bytes(bytes).into())),
-            Datatype::Uint8 => chunks(data, |bytes| Number::Integer(u8::from_le_bytes(bytes).into())),
-            Datatype::Uint16 => chunks(data, |bytes| Number::Integer(u16::from_le_bytes(bytes).into())),
-            Datatype::Int32 => chunks(data, |bytes| Number::Integer(i32::from_le_bytes(bytes).into())),
-            Datatype::Uint32 => chunks(data, |bytes| Number::Integer(u32::from_le_bytes(bytes).into())),
-            Datatype::Int64 | Datatype::Uint64 => chunks(data, |bytes| Number::Integer(i64::from_le_bytes(bytes))),
             Datatype::Fp16 => chunks(data, |bytes| Number::Float(f16::from_le_bytes(bytes).into())),
             Datatype::Fp32 => chunks(data, |bytes| Number::Float(f32::from_le_bytes(bytes).into())),
             Datatype::Fp64 => chunks(data, |bytes| Number::Float(f64::from_le_bytes(bytes))),
             Datatype::Bytes => self.texts(data)?,
+            // Wrapping gives numbers that are narrower than this one their sign.
+            _ => data.chunks_exact(self.width()).map(|bytes| self.integer(i64::from_le_bytes(padded(bytes)))).collect(),
         };
         let said = tensor.shape.iter().try_fold(1_i64, |count, size| count.checked_mul(*size)).unwrap_or(-1);
-        let is_whole = self.width().is_none_or(|width| data.len().is_multiple_of(width));
+        let is_whole = data.len().is_multiple_of(self.width());
         if !is_whole || usize::try_from(said) != Ok(elements.len()) {
             return Err(format!("its shape {:?} and its {} bytes do not agree", tensor.shape, data.len()));
         }
@@ -229,14 +213,13 @@ impl Arithmetic {
         Ok(elements)
     }
 
-    /// Bytes of an element, where all have the same.
-    fn width(self) -> Option<usize> {
+    /// Bytes of an element; texts have any number of them.
+    fn width(self) -> usize {
         match self.0 {
-            Datatype::Bool | Datatype::Int8 | Datatype::Uint8 => Some(1),
-            Datatype::Int16 | Datatype::Uint16 | Datatype::Fp16 => Some(2),
-            Datatype::Int32 | Datatype::Uint32 | Datatype::Fp32 => Some(4),
-            Datatype::Int64 | Datatype::Uint64 | Datatype::Fp64 => Some(8),
-            Datatype::Bytes => None,
+            Datatype::Bool | Datatype::Int8 | Datatype::Uint8 | Datatype::Bytes => 1,
+            Datatype::Int16 | Datatype::Uint16 | Datatype::Fp16 => 2,
+            Datatype::Int32 | Datatype::Uint32 | Datatype::Fp32 => 4,
+            Datatype::Int64 | Datatype::Uint64 | Datatype::Fp64 => 8,
         }
     }
 
@@ -248,13 +231,8 @@ impl Arithmetic {
     #[expect(clippy::cast_possible_truncation, reason = "a number is within its type's width")]
     fn bytes(self, number: Number) -> Vec<u8> {
         match number {
-            Number::Integer(number) => match self.0 {
-                Datatype::Int8 | Datatype::Uint8 => (number as i8).to_le_bytes().into(),
-                Datatype::Int16 | Datatype::Uint16 => (number as i16).to_le_bytes().into(),
-                Datatype::Int32 | Datatype::Uint32 => (number as i32).to_le_bytes().into(),
-                Datatype::Bytes => text_element(&number.to_string()),
-                _ => number.to_le_bytes().into(),
-            },
+            Number::Integer(number) if self.0 == Datatype::Bytes => text_element(&number.to_string()),
+            Number::Integer(number) => number.to_le_bytes()[..self.width()].into(),
             Number::Float(number) if self.0 == Datatype::Fp16 => to_half(number).to_le_bytes().into(),
             Number::Float(number) if self.0 == Datatype::Fp32 => (number as f32).to_le_bytes().into(),
             Number::Float(number) => number.to_le_bytes().into(),
@@ -271,6 +249,11 @@ fn to_half(number: f64) -> f16 {
 
 fn chunks<const N: usize>(data: &[u8], read: impl Fn([u8; N]) -> Number) -> Vec<Number> {
     data.as_chunks().0.iter().map(|chunk| read(*chunk)).collect()
+}
+
+/// An element of at most 8 bytes, with zeros behind it.
+pub(crate) fn padded(element: &[u8]) -> [u8; 8] {
+    std::array::from_fn(|place| element.get(place).copied().unwrap_or_default())
 }
 
 /// The first text of a tensor of BYTES, and the rest.

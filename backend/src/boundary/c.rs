@@ -23,6 +23,10 @@ macro_rules! opaque {
 
 opaque! { Error Message Model ModelInstance Request Input Response ResponseFactory Output State }
 
+/// `TRITONSERVER_Error_Code`.
+pub(crate) const ERROR_INTERNAL: c_uint = 1;
+pub(crate) const ERROR_INVALID_ARG: c_uint = 3;
+pub(crate) const ERROR_UNSUPPORTED: c_uint = 5;
 /// `TRITONSERVER_MemoryType`.
 pub(crate) const MEMORY_CPU: c_uint = 0;
 pub(crate) const MEMORY_CPU_PINNED: c_uint = 1;

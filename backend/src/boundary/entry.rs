@@ -2,14 +2,13 @@
 
 use std::{
     ffi::{c_uint, c_void},
-    panic::{AssertUnwindSafe, catch_unwind},
     ptr, slice,
     sync::Arc,
 };
 
 use super::{
     c,
-    failure::{Failure, Level, check, log, log_failure, said},
+    failure::{Failure, Level, caught, check, log, log_failure},
     request::{InstanceHandle, Request},
 };
 use crate::{instance::Instance, model::Model, spec::Spec};
@@ -28,9 +27,7 @@ const _: () = {
 
 /// Runs what an entry point does; what it returns, or that it panicked, is for the server to free.
 fn guarded(what: &str, act: impl FnOnce() -> Result<(), Failure>) -> *mut c::Error {
-    let outcome = catch_unwind(AssertUnwindSafe(act));
-    let outcome = outcome.unwrap_or_else(|panic| Err(Failure::internal(format!("{what} panicked: {}", said(&*panic)))));
-    outcome.map_or_else(Failure::into_raw, |()| ptr::null_mut())
+    caught(what, act).map_or_else(Failure::into_raw, |()| ptr::null_mut())
 }
 
 /// The library was opened.
@@ -72,15 +69,16 @@ pub(crate) unsafe extern "C" fn TRITONBACKEND_ModelInitialize(model: *mut c::Mod
         // SAFETY: the model is the server's.
         let config = unsafe { config(model) }?;
         let spec = Spec::read(&config).map_err(Failure::invalid)?;
-        let state = Box::into_raw(Box::new(Arc::new(Model::new(spec))));
         // SAFETY: the server only keeps the pointer; `ModelFinalize` takes it back.
-        let kept = unsafe { check(c::TRITONBACKEND_ModelSetState(model, state.cast())) };
-        if kept.is_err() {
-            // SAFETY: nobody else has it.
-            drop(unsafe { Box::from_raw(state) });
-        }
-        kept
+        keep(Arc::new(Model::new(spec)), |state| unsafe { c::TRITONBACKEND_ModelSetState(model, state) })
     })
+}
+
+/// Has the server keep what belongs to one of its objects, as a `Box` in the pointer that `set` sets.
+fn keep<T>(state: T, set: impl FnOnce(*mut c_void) -> *mut c::Error) -> Result<(), Failure> {
+    let state = Box::into_raw(Box::new(state));
+    // SAFETY: what `set` returns is a C function's own error; where it failed nobody else has the state.
+    unsafe { check(set(state.cast())).inspect_err(|_| drop(Box::from_raw(state))) }
 }
 
 /// The model's configuration as JSON.
@@ -144,14 +142,10 @@ pub(crate) unsafe extern "C" fn TRITONBACKEND_ModelInstanceInitialize(
             let text = "instance_group: this backend computes on the CPU alone; say 'kind: KIND_CPU'";
             return Err(Failure::invalid(text));
         }
-        let state = Box::into_raw(Box::new(Instance::new(Arc::clone(model))));
         // SAFETY: the server only keeps the pointer; `ModelInstanceFinalize` takes it back.
-        let kept = unsafe { check(c::TRITONBACKEND_ModelInstanceSetState(instance, state.cast())) };
-        if kept.is_err() {
-            // SAFETY: nobody else has it.
-            drop(unsafe { Box::from_raw(state) });
-        }
-        kept
+        keep(Instance::new(Arc::clone(model)), |state| unsafe {
+            c::TRITONBACKEND_ModelInstanceSetState(instance, state)
+        })
     })
 }
 
@@ -201,8 +195,12 @@ pub(crate) unsafe extern "C" fn TRITONBACKEND_ModelInstanceExecute(
         };
         let handle = InstanceHandle(instance);
         // They are ours now, and whatever is not answered and released in there is when it is dropped.
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| state.execute(&handle, requests))) {
-            log(Level::Error, &format!("an execution panicked: {}", said(&*panic)));
+        let executed = caught("an execution", || {
+            state.execute(&handle, requests);
+            Ok(())
+        });
+        if let Err(failure) = executed {
+            log(Level::Error, &failure.text);
         }
         Ok(())
     })

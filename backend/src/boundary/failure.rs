@@ -1,51 +1,42 @@
 //! Errors: the server's are taken over and freed, ours are handed on.
 
 use std::{
-    any::Any,
     ffi::{CStr, CString, c_uint},
     fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
 };
 
 use super::c;
 
-/// The server's error codes that are given here; any other is told as it came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Code(c_uint);
-
-impl Code {
-    pub(crate) const INTERNAL: Self = Self(1);
-    pub(crate) const INVALID_ARGUMENT: Self = Self(3);
-    pub(crate) const UNSUPPORTED: Self = Self(5);
-}
-
 /// What went wrong, with a text for people; an error of the server by value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
-    pub(crate) code: Code,
+    /// The server's code for it.
+    code: c_uint,
     pub(crate) text: String,
 }
 
 impl Failure {
     /// What should not happen.
     pub(crate) fn internal(text: impl Into<String>) -> Self {
-        Self { code: Code::INTERNAL, text: text.into() }
+        Self { code: c::ERROR_INTERNAL, text: text.into() }
     }
 
     /// What the client or the configuration did wrong.
     pub(crate) fn invalid(text: impl Into<String>) -> Self {
-        Self { code: Code::INVALID_ARGUMENT, text: text.into() }
+        Self { code: c::ERROR_INVALID_ARG, text: text.into() }
     }
 
     /// What cannot be done here.
     pub(crate) fn unsupported(text: impl Into<String>) -> Self {
-        Self { code: Code::UNSUPPORTED, text: text.into() }
+        Self { code: c::ERROR_UNSUPPORTED, text: text.into() }
     }
 
     /// As an error of the server, which whoever gets it has to free.
     pub(super) fn into_raw(self) -> *mut c::Error {
         let text = c_text(&self.text);
         // SAFETY: the text is a C string that lives over the call; the server copies it.
-        unsafe { c::TRITONSERVER_ErrorNew(self.code.0, text.as_ptr()) }
+        unsafe { c::TRITONSERVER_ErrorNew(self.code, text.as_ptr()) }
     }
 }
 
@@ -73,7 +64,7 @@ pub(super) unsafe fn check(error: *mut c::Error) -> Result<(), Failure> {
         let message = c::TRITONSERVER_ErrorMessage(error);
         let text =
             if message.is_null() { String::new() } else { CStr::from_ptr(message).to_string_lossy().into_owned() };
-        let failure = Failure { code: Code(c::TRITONSERVER_ErrorCode(error)), text };
+        let failure = Failure { code: c::TRITONSERVER_ErrorCode(error), text };
         c::TRITONSERVER_ErrorDelete(error);
         Err(failure)
     }
@@ -101,8 +92,11 @@ pub(super) fn log_failure(what: &str, outcome: Result<(), Failure>) {
     }
 }
 
-/// What a panic said.
-pub(crate) fn said(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("it did not say why")
+/// What comes of `act`; of a panic a failure with what it said.
+pub(crate) fn caught<T>(what: &str, act: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().copied();
+        let said = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("it did not say why");
+        Err(Failure::internal(format!("{what} panicked: {said}")))
+    })
 }

@@ -23,6 +23,6 @@ mod response;
 mod tests;
 
 pub(crate) use clock::{hang, now, sleep};
-pub(crate) use failure::{Failure, Level, log, said};
+pub(crate) use failure::{Failure, Level, caught, log};
 pub(crate) use request::{CorrelationId, Flags, InstanceHandle, Request, Span};
-pub(crate) use response::HeldAnswer;
+pub(crate) use response::Response;

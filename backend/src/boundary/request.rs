@@ -3,6 +3,7 @@
 use std::{
     borrow::Cow,
     ffi::CStr,
+    mem,
     ptr::{self, NonNull},
     slice,
 };
@@ -10,7 +11,7 @@ use std::{
 use super::{
     c,
     failure::{Failure, check, log_failure},
-    response::{Factory, HeldAnswer, Response, dims_count, fill},
+    response::{Factory, Response, dims_count, fill},
 };
 use crate::{
     name::Name,
@@ -26,12 +27,13 @@ pub(crate) struct Request {
 }
 
 /// What has to be answered yet.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 enum Owed {
     /// One answer, for which the response is made beforehand, so that it cannot fail when it is too late.
     One(Response),
     /// Any number of answers, and to tell that there are no more.
     Many(Factory),
+    #[default]
     Nothing,
 }
 
@@ -265,15 +267,15 @@ impl Request {
     ///
     /// # Errors
     /// When that fails. It is then owed as before.
-    pub(crate) fn hold(&mut self, outputs: &[Output]) -> Result<HeldAnswer, Failure> {
+    pub(crate) fn hold(&mut self, outputs: &[Output]) -> Result<Response, Failure> {
         let response = self.build(outputs)?;
         self.owed = Owed::Nothing;
-        Ok(HeldAnswer(response))
+        Ok(response)
     }
 
     /// A response with these outputs. Where there is one answer only, it is not owed any more if this succeeds.
     fn build(&mut self, outputs: &[Output]) -> Result<Response, Failure> {
-        match std::mem::replace(&mut self.owed, Owed::Nothing) {
+        match mem::take(&mut self.owed) {
             Owed::One(mut response) => match put_all(&mut response, outputs) {
                 Ok(()) => Ok(response),
                 Err(failure) => {
@@ -294,7 +296,7 @@ impl Request {
 
     /// Answers with an error, and that is final.
     pub(crate) fn fail(&mut self, failure: Failure) {
-        let sent = match std::mem::replace(&mut self.owed, Owed::Nothing) {
+        let sent = match mem::take(&mut self.owed) {
             Owed::One(response) => response.send(c::COMPLETE_FINAL, Some(failure)),
             Owed::Many(factory) => match factory.response() {
                 Ok(response) => response.send(c::COMPLETE_FINAL, Some(failure)),
@@ -318,12 +320,6 @@ impl Request {
     /// Owes no answer any more, although none was given.
     pub(crate) fn forget_answer(&mut self) {
         self.owed = Owed::Nothing;
-    }
-
-    /// Releases it.
-    pub(crate) fn release(self) {
-        // Its Drop does it.
-        drop(self);
     }
 
     /// Gives it back to the scheduler to be executed again; what is owed then is owed by that execution.

@@ -13,7 +13,7 @@ use crate::{name::Name, tensor::Output};
 
 /// A response that is neither sent nor deleted yet.
 #[derive(Debug)]
-pub(super) struct Response(NonNull<c::Response>);
+pub(crate) struct Response(NonNull<c::Response>);
 
 // SAFETY: the server lets any thread fill, send or delete a response, one at a time; there is one owner.
 unsafe impl Send for Response {}
@@ -35,21 +35,21 @@ impl Response {
     }
 
     /// Puts an output into it.
-    pub(super) fn put(&mut self, output: &Output) -> Result<(), Failure> {
+    pub(super) fn put(&mut self, (name, tensor): &Output) -> Result<(), Failure> {
         let mut place = ptr::null_mut();
-        let shape = (output.shape.as_ptr(), dims_count(&output.shape)?);
+        let count = dims_count(&tensor.shape)?;
         // SAFETY: the response is not sent yet; the server copies name and shape, which live over the call.
         unsafe {
             check(c::TRITONBACKEND_ResponseOutput(
                 self.0.as_ptr(),
                 &raw mut place,
-                output.name.as_c().as_ptr(),
-                output.datatype.code(),
-                shape.0,
-                shape.1,
+                name.as_c().as_ptr(),
+                tensor.datatype.code(),
+                tensor.shape.as_ptr(),
+                count,
             ))
         }?;
-        fill(&output.name, &output.data, |buffer, size, memory, device| {
+        fill(name, &tensor.data, |buffer, size, memory, device| {
             // SAFETY: the output belongs to this response, which is not sent yet.
             unsafe { c::TRITONBACKEND_OutputBuffer(place, buffer, size, memory, device) }
         })
@@ -68,6 +68,11 @@ impl Response {
             }
             sent
         }
+    }
+
+    /// Sends it as the final answer, which may be from another thread, after its request was released.
+    pub(crate) fn send_late(self) {
+        log_failure("sending a late answer", self.send(c::COMPLETE_FINAL, None));
     }
 }
 
@@ -115,17 +120,6 @@ impl Drop for Factory {
         log_failure("deleting a response factory", unsafe {
             check(c::TRITONBACKEND_ResponseFactoryDelete(self.0.as_ptr()))
         });
-    }
-}
-
-/// An answer that is complete and not sent yet: it may be sent from another thread, after its request was released.
-#[derive(Debug)]
-pub(crate) struct HeldAnswer(pub(super) Response);
-
-impl HeldAnswer {
-    /// Sends it.
-    pub(crate) fn send(self) {
-        log_failure("sending a late answer", self.0.send(c::COMPLETE_FINAL, None));
     }
 }
 

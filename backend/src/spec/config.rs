@@ -9,20 +9,15 @@ use serde_json::Value;
 
 use crate::parameters::Parameter;
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Config {
-    #[serde(default)]
     pub(super) name: String,
-    #[serde(default)]
     pub(super) max_batch_size: i64,
-    #[serde(default)]
     pub(super) input: Vec<TensorConfig>,
-    #[serde(default)]
     pub(super) output: Vec<TensorConfig>,
     pub(super) sequence_batching: Option<Batching>,
-    #[serde(default)]
     pub(super) parameters: BTreeMap<String, Parameter>,
-    #[serde(default)]
     pub(super) model_transaction_policy: TransactionPolicy,
 }
 
@@ -43,19 +38,17 @@ fn sizes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<i64>, D::Error> {
 }
 
 #[derive(Default, Deserialize)]
+#[serde(default)]
 pub(super) struct TransactionPolicy {
-    #[serde(default)]
     pub(super) decoupled: bool,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Batching {
     pub(super) oldest: Option<serde::de::IgnoredAny>,
-    #[serde(default)]
     pub(super) control_input: Vec<ControlInput>,
-    #[serde(default)]
     pub(super) state: Vec<StateConfig>,
-    #[serde(default)]
     pub(super) iterative_sequence: bool,
 }
 
@@ -66,23 +59,14 @@ pub(super) struct ControlInput {
     pub(super) control: Vec<Control>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Control {
-    #[serde(default = "start_kind")]
-    pub(super) kind: String,
-    #[serde(default)]
+    pub(super) kind: Option<String>,
     pub(super) int32_false_true: Vec<i32>,
-    #[serde(default)]
     pub(super) fp32_false_true: Vec<f32>,
-    #[serde(default)]
     pub(super) bool_false_true: Vec<bool>,
-    #[serde(default)]
     pub(super) data_type: String,
-}
-
-/// The first kind of the enum, which a message without one has.
-fn start_kind() -> String {
-    "CONTROL_SEQUENCE_START".to_owned()
 }
 
 #[derive(Deserialize)]

@@ -71,7 +71,10 @@ const STATE: &str = "/sequence_batching/state";
 fn what_a_configuration_says_is_what_the_model_is() {
     let spec = read(&[]).expect("it is right");
     assert!(spec.batches && !spec.decoupled && !spec.is_iterative() && spec.state.is_none());
-    assert_eq!((spec.key, spec.one(), spec.parameters.check_controls), (StateKey::Corrid, vec![1, 1], true));
+    assert_eq!(
+        (spec.key, spec.shape_of(Seen::Slot), spec.parameters.check_controls),
+        (StateKey::Corrid, vec![1, 1], true)
+    );
     assert_eq!(spec.parameters.hold.as_secs(), 10);
     let spec = read(&[
         ("/max_batch_size", json!(0)),
@@ -82,7 +85,7 @@ fn what_a_configuration_says_is_what_the_model_is() {
     ]);
     let spec = spec.expect("it is right");
     assert!(!spec.batches && spec.decoupled && spec.is_iterative());
-    assert_eq!((spec.key, spec.one(), spec.parameters.check_controls), (StateKey::Slot, vec![1], false));
+    assert_eq!((spec.key, spec.shape_of(Seen::Slot), spec.parameters.check_controls), (StateKey::Slot, vec![1], false));
     assert_eq!(spec.parameters.execution.as_micros(), 500);
     let initial = json!([{ "name": "begin", "zero_data": true }]);
     for (initial, has_initial) in [(json!([]), false), (initial.clone(), true)] {
@@ -90,21 +93,21 @@ fn what_a_configuration_says_is_what_the_model_is() {
         assert_eq!(spec.state.map(|state| state.has_initial), Some(has_initial));
     }
     let without_start = read(&[(STATE, json!([state("TYPE_INT32", &initial)])), (START, Value::Null)]);
-    assert!(without_start.expect("the state tells where a sequence begins").start.is_none());
+    assert!(without_start.expect("the state tells where a sequence begins").controls.start.is_none());
     let only_start = read(&[
         (DIRECT, Value::Null),
         (OLDEST, json!({})),
         (END, Value::Null),
         ("/sequence_batching/control_input/1", Value::Null),
     ]);
-    let only_start = only_start.expect("Oldest needs neither END nor READY");
+    let only_start = only_start.expect("Oldest needs neither END nor READY").controls;
     assert!(only_start.end.is_none() && only_start.ready.is_none() && only_start.corrid.is_some());
 }
 
 #[test]
 fn the_first_kind_of_control_is_the_one_that_goes_without_saying() {
     let spec = read(&[("/sequence_batching/control_input/0/control/0/kind", Value::Null)]).expect("it is right");
-    assert_eq!(spec.start.map(|start| start.tensor.to_string()), Some("START".to_owned()));
+    assert_eq!(spec.controls.start.map(|start| start.tensor.to_string()), Some("START".to_owned()));
 }
 
 #[test]

@@ -38,7 +38,7 @@ struct Entry {
     inputs: Vec<Described>,
     outputs: Vec<Described>,
     /// The files, in the folder of the model's name.
-    files: Vec<&'static str>,
+    files: Vec<String>,
     rejected: Option<String>,
 }
 
@@ -58,6 +58,16 @@ impl Described {
             dims: tensor.shape.dims().iter().map(|dim| dim.size()).collect(),
         };
         tensors.map(described).collect()
+    }
+}
+
+fn name_of(format: Format) -> &'static str {
+    match format {
+        Format::Onnx => "onnx",
+        Format::OpenVino => "openvino",
+        Format::SavedModel => "savedmodel",
+        Format::GraphDef => "graphdef",
+        Format::TorchScript => "torchscript",
     }
 }
 
@@ -100,7 +110,7 @@ struct Model {
 impl Model {
     fn name(&self, format: Format) -> String {
         let Options { element, batch, width, control, corrid, adds_corrid, .. } = &self.options;
-        let mut parts = vec![format.name().to_owned(), self.formula.to_owned(), element.name().to_lowercase()];
+        let mut parts = vec![name_of(format).to_owned(), self.formula.to_owned(), element.name().to_lowercase()];
         parts.push(if batch.is_some() { "batch" } else { "nobatch" }.into());
         parts.push(width.map_or("open".into(), |width| format!("x{width}")));
         parts.push(format!("control-{}", control.name().to_lowercase()));
@@ -114,13 +124,13 @@ impl Model {
         let name = self.name(format);
         let written = format.files(&self.graph);
         for file in written.iter().flatten() {
-            let path = directory.join(&name).join(file.name);
+            let path = directory.join(&name).join(&file.name);
             fs::create_dir_all(path.parent().expect("it is in the directory"))?;
             fs::write(path, &file.bytes)?;
         }
         Ok(Entry {
             name,
-            format: format.name(),
+            format: name_of(format),
             formula: self.formula,
             element: self.options.element.name(),
             batch: self.options.batch,
@@ -131,8 +141,8 @@ impl Model {
             initial: self.initial,
             inputs: Described::all(self.graph.inputs()),
             outputs: Described::all(self.graph.outputs()),
-            files: written.iter().flatten().map(|file| file.name).collect(),
-            rejected: written.err().map(|rejection| rejection.reason().into()),
+            files: written.iter().flatten().map(|file| file.name.clone()).collect(),
+            rejected: written.err(),
         })
     }
 }

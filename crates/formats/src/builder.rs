@@ -1,10 +1,8 @@
 //! Makes graphs, and only such as are right.
 
-mod checks;
-
 use crate::{
     element::{ElementType, Scalar},
-    graph::{Graph, Kept, Node, Operation, Tensor, Value},
+    graph::{Graph, Kept, Operation, Tensor, Value},
     shape::{Dim, Shape},
 };
 
@@ -23,8 +21,8 @@ impl GraphBuilder {
     /// # Errors
     /// When it is no name: letters, digits and `_`, a letter first.
     pub fn new(name: &str) -> Result<Self, String> {
-        checks::name(name)?;
-        Ok(Self(Graph { name: name.into(), nodes: Vec::new(), outputs: Vec::new(), variables: Vec::new() }))
+        check_name(name)?;
+        Ok(Self(Graph::new(name)))
     }
 
     /// One more input.
@@ -36,7 +34,7 @@ impl GraphBuilder {
         if !tensor.shape.is_in_order() {
             return Err(format!("input '{name}' of {}: the batch has to be the first axis", tensor.shape));
         }
-        Ok(self.add_node(Operation::Input(name.into()), &[], tensor))
+        Ok(self.0.add(Operation::Input(name.into()), &[], tensor))
     }
 
     /// A constant of a single element, which has no axes.
@@ -44,8 +42,8 @@ impl GraphBuilder {
     /// # Errors
     /// When the type does not have this value.
     pub fn constant(&mut self, element: ElementType, scalar: Scalar) -> Made {
-        checks::scalar(&scalar, element)?;
-        Ok(self.add_node(Operation::Constant(scalar), &[], Tensor::new(element, Shape::default())))
+        check_scalar(&scalar, element)?;
+        Ok(self.0.add(Operation::Constant(scalar), &[], Tensor::new(element, Shape::default())))
     }
 
     /// A whole number as a constant.
@@ -61,15 +59,11 @@ impl GraphBuilder {
     /// # Errors
     /// When either is of texts.
     pub fn cast(&mut self, value: Value, element: ElementType) -> Made {
-        let from = self.tensor(value)?;
-        if from.element == element {
-            return Ok(value);
+        let from = self.tensor(value)?.element;
+        if from != element && [from, element].contains(&ElementType::Text) {
+            return Err(format!("cast of {from} to {element}: texts are parsed and shown"));
         }
-        if from.element == ElementType::Text || element == ElementType::Text {
-            return Err(format!("cast of {} to {element}: texts are parsed and shown", from.element));
-        }
-        let tensor = Tensor::new(element, from.shape);
-        Ok(self.add_node(Operation::Cast, &[value], tensor))
+        Ok(self.0.cast(value, element))
     }
 
     /// The sum of two values, element by element.
@@ -78,8 +72,8 @@ impl GraphBuilder {
     /// When they are not numbers of one type, or their shapes do not fit.
     pub fn add(&mut self, one: Value, other: Value) -> Made {
         let tensor = self.joined("add", one, other)?;
-        checks::number("add", tensor.element)?;
-        Ok(self.add_node(Operation::Add, &[one, other], tensor))
+        check_number("add", tensor.element)?;
+        Ok(self.0.add(Operation::Add, &[one, other], tensor))
     }
 
     /// The product of two values, element by element.
@@ -88,8 +82,8 @@ impl GraphBuilder {
     /// As with [`Self::add`].
     pub fn multiply(&mut self, one: Value, other: Value) -> Made {
         let tensor = self.joined("multiply", one, other)?;
-        checks::number("multiply", tensor.element)?;
-        Ok(self.add_node(Operation::Multiply, &[one, other], tensor))
+        check_number("multiply", tensor.element)?;
+        Ok(self.0.add(Operation::Multiply, &[one, other], tensor))
     }
 
     /// What is not true.
@@ -98,8 +92,8 @@ impl GraphBuilder {
     /// When it is not of truth values.
     pub fn not(&mut self, value: Value) -> Made {
         let tensor = self.tensor(value)?;
-        checks::truth("not", tensor.element)?;
-        Ok(self.add_node(Operation::Not, &[value], tensor))
+        check_truth("not", tensor.element)?;
+        Ok(self.0.add(Operation::Not, &[value], tensor))
     }
 
     /// What is true of both.
@@ -108,8 +102,8 @@ impl GraphBuilder {
     /// When they are not of truth values, or their shapes do not fit.
     pub fn and(&mut self, one: Value, other: Value) -> Made {
         let tensor = self.joined("and", one, other)?;
-        checks::truth("and", tensor.element)?;
-        Ok(self.add_node(Operation::And, &[one, other], tensor))
+        check_truth("and", tensor.element)?;
+        Ok(self.0.add(Operation::And, &[one, other], tensor))
     }
 
     /// `then` where the condition is true, else `otherwise`.
@@ -118,10 +112,10 @@ impl GraphBuilder {
     /// When the condition is not of truth values, the others are not of one type, or the shapes do not fit.
     pub fn select(&mut self, condition: Value, then: Value, otherwise: Value) -> Made {
         let decides = self.tensor(condition)?;
-        checks::truth("select", decides.element)?;
+        check_truth("select", decides.element)?;
         let chosen = self.joined("select", then, otherwise)?;
-        let shape = checks::joined("select", &decides.shape, &chosen.shape)?;
-        Ok(self.add_node(Operation::Select, &[condition, then, otherwise], Tensor::new(chosen.element, shape)))
+        let shape = joined("select", &decides.shape, &chosen.shape)?;
+        Ok(self.0.add(Operation::Select, &[condition, then, otherwise], Tensor::new(chosen.element, shape)))
     }
 
     /// The sum over all axes but that of the batch, which become 1.
@@ -130,12 +124,12 @@ impl GraphBuilder {
     /// When it is not of numbers.
     pub fn row_sum(&mut self, value: Value) -> Made {
         let tensor = self.tensor(value)?;
-        checks::number("sum", tensor.element)?;
+        check_number("sum", tensor.element)?;
         let shape = tensor.shape.of_row_sum();
         if shape == tensor.shape {
             return Ok(value);
         }
-        Ok(self.add_node(Operation::RowSum, &[value], Tensor::new(tensor.element, shape)))
+        Ok(self.0.add(Operation::RowSum, &[value], Tensor::new(tensor.element, shape)))
     }
 
     /// `value`, repeated to the shape of `like`.
@@ -147,10 +141,10 @@ impl GraphBuilder {
         if tensor.shape == wanted && !wanted.dims().contains(&Dim::Open) {
             return Ok(value);
         }
-        if checks::joined("spread", &tensor.shape, &wanted)? != wanted {
+        if joined("spread", &tensor.shape, &wanted)? != wanted {
             return Err(format!("spread: {} is larger than {wanted}", tensor.shape));
         }
-        Ok(self.add_node(Operation::Spread, &[value, like], Tensor::new(tensor.element, wanted)))
+        Ok(self.0.add(Operation::Spread, &[value, like], Tensor::new(tensor.element, wanted)))
     }
 
     /// The whole number that a text is in decimal; 0 where it is none that the type has.
@@ -159,8 +153,8 @@ impl GraphBuilder {
     /// When it is not of texts, or `element` not a type of whole numbers.
     pub fn parse(&mut self, text: Value, element: ElementType) -> Made {
         let tensor = self.tensor(text)?;
-        checks::text("parse", tensor.element, element)?;
-        Ok(self.add_node(Operation::Parse, &[text], Tensor::new(element, tensor.shape)))
+        check_text("parse", tensor.element, element)?;
+        Ok(self.0.add(Operation::Parse, &[text], Tensor::new(element, tensor.shape)))
     }
 
     /// A whole number in decimal.
@@ -169,8 +163,8 @@ impl GraphBuilder {
     /// When it is not of whole numbers.
     pub fn show(&mut self, number: Value) -> Made {
         let tensor = self.tensor(number)?;
-        checks::text("show", ElementType::Text, tensor.element)?;
-        Ok(self.add_node(Operation::Show, &[number], Tensor::new(ElementType::Text, tensor.shape)))
+        check_text("show", ElementType::Text, tensor.element)?;
+        Ok(self.0.add(Operation::Show, &[number], Tensor::new(ElementType::Text, tensor.shape)))
     }
 
     /// What a variable held before this execution, which has one element, or one for each slot, and begins with `initial`: of one with slots
@@ -188,7 +182,7 @@ impl GraphBuilder {
         like: Value,
     ) -> Made {
         self.check_new_name(name)?;
-        checks::scalar(&initial, element)?;
+        check_scalar(&initial, element)?;
         if slots == Some(0) {
             return Err(format!("variable '{name}': it needs at least one slot"));
         }
@@ -197,7 +191,7 @@ impl GraphBuilder {
             return Err(format!("read of '{name}': slots are the rows of a batch, and {rows} is other"));
         }
         let tensor = Tensor::new(element, Shape::one(slots.is_some()));
-        let read = self.add_node(Operation::Read(self.0.variables.len()), &[like], tensor);
+        let read = self.0.add(Operation::Read(self.0.variables.len()), &[like], tensor);
         // Until something is assigned to it it stays as it was read.
         self.0.variables.push(Kept { name: name.into(), element, slots, initial, read, next: read });
         Ok(read)
@@ -247,16 +241,7 @@ impl GraphBuilder {
         Ok(self.0)
     }
 
-    fn add_node(&mut self, operation: Operation, operands: &[Value], tensor: Tensor) -> Value {
-        let node = Node { operation, operands: operands.to_vec(), tensor };
-        let known = self.0.nodes.iter().position(|known| *known == node);
-        Value(known.unwrap_or_else(|| {
-            self.0.nodes.push(node);
-            self.0.nodes.len() - 1
-        }))
-    }
-
-    pub(crate) fn tensor(&self, value: Value) -> Result<Tensor, String> {
+    fn tensor(&self, value: Value) -> Result<Tensor, String> {
         let node = self.0.nodes.get(value.0).ok_or("this value is of another graph")?;
         Ok(node.tensor.clone())
     }
@@ -267,11 +252,11 @@ impl GraphBuilder {
         if one.element != other.element {
             return Err(format!("{what}: {} and {} are not one type", one.element, other.element));
         }
-        Ok(Tensor::new(one.element, checks::joined(what, &one.shape, &other.shape)?))
+        Ok(Tensor::new(one.element, joined(what, &one.shape, &other.shape)?))
     }
 
     fn check_new_name(&self, name: &str) -> Result<(), String> {
-        checks::name(name)?;
+        check_name(name)?;
         let tensors = self.0.inputs().chain(self.0.outputs()).map(|(known, _)| known);
         let variables = self.0.variables.iter().map(|kept| kept.name.as_str());
         if tensors.chain(variables).any(|known| known == name) {
@@ -279,6 +264,40 @@ impl GraphBuilder {
         }
         Ok(())
     }
+}
+
+/// Formats take these names for nodes, and TorchScript as words of its language.
+fn check_name(name: &str) -> Result<(), String> {
+    let is_word = name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+    if is_word && name.starts_with(|letter: char| letter.is_ascii_alphabetic()) {
+        return Ok(());
+    }
+    Err(format!("'{name}' is no name: use letters, digits and '_', a letter first"))
+}
+
+fn check_scalar(value: &Scalar, element: ElementType) -> Result<(), String> {
+    let bytes = value.bytes(element);
+    bytes.map(|_| ()).ok_or_else(|| format!("{element} does not have the value {value:?}"))
+}
+
+fn check_number(what: &str, element: ElementType) -> Result<(), String> {
+    if element.is_number() { Ok(()) } else { Err(format!("{what}: {element} has no arithmetic")) }
+}
+
+fn check_truth(what: &str, element: ElementType) -> Result<(), String> {
+    let is_truth = element == ElementType::Bool;
+    if is_truth { Ok(()) } else { Err(format!("{what}: {element} is not {}", ElementType::Bool)) }
+}
+
+fn check_text(what: &str, text: ElementType, number: ElementType) -> Result<(), String> {
+    if text == ElementType::Text && number.range().is_some() {
+        return Ok(());
+    }
+    Err(format!("{what}: {text} and {number} are not texts and whole numbers"))
+}
+
+fn joined(what: &str, one: &Shape, other: &Shape) -> Result<Shape, String> {
+    one.joined(other).ok_or_else(|| format!("{what}: the shapes {one} and {other} do not fit"))
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! The formats, and what their files are called.
 
-use crate::{error::Rejection, graph::Graph, onnx, openvino, tensorflow, torchscript};
+use crate::{graph::Graph, onnx, openvino, tensorflow, torchscript};
 
 /// A file, by its name within the folder of a model; folders in it are set apart by `/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct File {
     /// Its name.
-    pub name: &'static str,
+    pub name: String,
     /// Its bytes.
     pub bytes: Vec<u8>,
 }
@@ -30,31 +30,21 @@ impl Format {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::Onnx, Self::OpenVino, Self::SavedModel, Self::GraphDef, Self::TorchScript];
 
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Onnx => "onnx",
-            Self::OpenVino => "openvino",
-            Self::SavedModel => "savedmodel",
-            Self::GraphDef => "graphdef",
-            Self::TorchScript => "torchscript",
-        }
-    }
-
     /// The files of a graph.
     ///
     /// # Errors
-    /// When the format does not take the graph: one of its types, or state.
-    pub fn files(self, graph: &Graph) -> Result<Vec<File>, Rejection> {
-        let one = |name, bytes| vec![File { name, bytes }];
-        match self {
-            Self::Onnx => onnx::model(graph).map(|bytes| one("model.onnx", bytes)),
-            Self::OpenVino => openvino::model(graph).map(|(xml, bin)| {
-                vec![File { name: "model.xml", bytes: xml.into_bytes() }, File { name: "model.bin", bytes: bin }]
-            }),
-            Self::SavedModel => Ok(one("model.savedmodel/saved_model.pb", tensorflow::saved_model(graph))),
-            Self::GraphDef => tensorflow::graph_def(graph).map(|bytes| one("model.graphdef", bytes)),
-            Self::TorchScript => torchscript::model(graph).map(|bytes| one("model.pt", bytes)),
-        }
+    /// Why the format does not take the graph, on one line: one of its types, or state.
+    pub fn files(self, graph: &Graph) -> Result<Vec<File>, String> {
+        let file = |name: &str, bytes| File { name: name.to_owned(), bytes };
+        Ok(match self {
+            Self::Onnx => vec![file("model.onnx", onnx::model(graph)?)],
+            Self::OpenVino => {
+                let (xml, bin) = openvino::model(graph)?;
+                vec![file("model.xml", xml.into_bytes()), file("model.bin", bin)]
+            }
+            Self::SavedModel => vec![file("model.savedmodel/saved_model.pb", tensorflow::saved_model(graph))],
+            Self::GraphDef => vec![file("model.graphdef", tensorflow::graph_def(graph)?)],
+            Self::TorchScript => vec![file("model.pt", torchscript::model(graph)?)],
+        })
     }
 }

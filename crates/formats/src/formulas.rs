@@ -27,12 +27,6 @@ pub enum Formula {
     },
 }
 
-impl Formula {
-    fn is_implicit(self) -> bool {
-        matches!(self, Self::Implicit | Self::ImplicitWithInitialState)
-    }
-}
-
 /// What tensors are called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "they are called so where nobody calls them otherwise")]
@@ -104,10 +98,11 @@ impl Default for Options {
 pub fn graph(formula: Formula, options: &Options) -> Result<Graph, String> {
     check(options)?;
     let mut model = Model::new(options, formula)?;
-    let sum = model.input_sum()?;
+    let numbers = model.parsed(model.input)?;
+    let sum = model.graph.row_sum(numbers)?;
     let result = match formula {
         Formula::Implicit => model.implicit(sum)?,
-        Formula::ImplicitWithInitialState => model.implicit_with_initial_state(sum)?,
+        Formula::ImplicitWithInitialState => model.graph.add(sum, model.input_state())?,
         Formula::Stateless => model.stateless(sum)?,
         Formula::Stateful { initial } => model.stateful(sum, initial)?,
     };
@@ -152,8 +147,8 @@ impl<'a> Model<'a> {
         let shape = Shape::new(if is_batch { vec![Dim::Batch, width] } else { vec![width] });
         let one = |element| Tensor::new(element, Shape::one(is_batch));
         let input = graph.input(&names.input, Tensor::new(options.element, shape))?;
-        let state =
-            if formula.is_implicit() { Some(graph.input(&names.input_state, one(options.element))?) } else { None };
+        let is_implicit = matches!(formula, Formula::Implicit | Formula::ImplicitWithInitialState);
+        let state = is_implicit.then(|| graph.input(&names.input_state, one(options.element))).transpose()?;
         let start = graph.input(&names.start, one(options.control))?;
         let end = options.corrid.map(|_| graph.input(&names.end, one(options.control))).transpose()?;
         let ready = graph.input(&names.ready, one(options.control))?;
@@ -171,11 +166,6 @@ impl<'a> Model<'a> {
 
     fn shown(&mut self, value: Value) -> Result<Value, String> {
         if self.options.element == Text { self.graph.show(value) } else { Ok(value) }
-    }
-
-    fn input_sum(&mut self) -> Result<Value, String> {
-        let numbers = self.parsed(self.input)?;
-        self.graph.row_sum(numbers)
     }
 
     fn truth(&mut self, control: Value) -> Result<Value, String> {
@@ -198,20 +188,7 @@ impl<'a> Model<'a> {
         let takes_state = self.graph.and(ready, goes_on)?;
         let zero = self.graph.number(self.number, 0)?;
         let before = self.graph.select(takes_state, self.input_state(), zero)?;
-        let after = self.graph.add(sum, before)?;
-        self.give_state(after)
-    }
-
-    fn implicit_with_initial_state(&mut self, sum: Value) -> Result<Value, String> {
-        let after = self.graph.add(sum, self.input_state())?;
-        self.give_state(after)
-    }
-
-    fn give_state(&mut self, after: Value) -> Result<Value, String> {
-        let state = self.shown(after)?;
-        // OUTPUT comes first.
-        self.state = Some(state);
-        Ok(after)
+        self.graph.add(sum, before)
     }
 
     fn stateless(&mut self, sum: Value) -> Result<Value, String> {
@@ -249,6 +226,7 @@ impl<'a> Model<'a> {
     }
 
     fn finish(mut self, result: Value) -> Result<Graph, String> {
+        let next_state = self.state.map(|_| self.shown(result)).transpose()?;
         let result = match self.end_and_corrid.filter(|_| self.options.adds_corrid) {
             Some((end, corrid)) => self.with_corrid(result, end, corrid)?,
             None => result,
@@ -256,7 +234,7 @@ impl<'a> Model<'a> {
         let text_or_number = self.shown(result)?;
         let output = self.graph.spread(text_or_number, self.input)?;
         self.graph.output(&self.options.names.output, output)?;
-        if let Some(state) = self.state {
+        if let Some(state) = next_state {
             self.graph.output(&self.options.names.output_state, state)?;
         }
         self.graph.finish()

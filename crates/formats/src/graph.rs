@@ -101,6 +101,27 @@ pub struct Graph {
 }
 
 impl Graph {
+    /// An empty graph with this name.
+    pub(crate) fn new(name: &str) -> Self {
+        Self { name: name.into(), nodes: Vec::new(), outputs: Vec::new(), variables: Vec::new() }
+    }
+
+    /// The value of a node, which is not added again where it is there already.
+    pub(crate) fn add(&mut self, operation: Operation, operands: &[Value], tensor: Tensor) -> Value {
+        let node = Node { operation, operands: operands.to_vec(), tensor };
+        let known = self.nodes.iter().position(|known| *known == node);
+        Value(known.unwrap_or_else(|| {
+            self.nodes.push(node);
+            self.nodes.len() - 1
+        }))
+    }
+
+    /// A value in a type, of which neither is texts, or both are.
+    pub(crate) fn cast(&mut self, value: Value, element: ElementType) -> Value {
+        let Tensor { element: from, shape } = self.tensor(value).clone();
+        if from == element { value } else { self.add(Operation::Cast, &[value], Tensor::new(element, shape)) }
+    }
+
     /// What goes in, by name and in order.
     pub fn inputs(&self) -> impl Iterator<Item = (&str, &Tensor)> {
         self.nodes.iter().filter_map(|node| match &node.operation {

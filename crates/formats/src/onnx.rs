@@ -9,29 +9,28 @@ use prost::Message as _;
 use crate::{
     decimal,
     element::{ElementType, Scalar},
-    error::Rejection,
     graph::{Graph, Node, Operation, Tensor, Value},
     shape::Dim,
     widening::widened,
 };
 
-const FORMAT: &str = "ONNX";
-
 /// The file of a graph, which keeps no state.
-pub(crate) fn model(graph: &Graph) -> Result<Vec<u8>, Rejection> {
+pub(crate) fn model(graph: &Graph) -> Result<Vec<u8>, String> {
     if graph.has_state() {
-        let reason =
-            "a graph keeps nothing from one execution to the next; let the server keep the state (implicit state)";
-        return Err(Rejection::new(FORMAT, reason));
+        return Err(
+            "ONNX: a graph keeps nothing from one execution to the next; let the server keep the state (implicit state)"
+                .to_owned(),
+        );
     }
     // Of these onnxruntime has kernels on a CPU for `Add`, `Mul`, `Where`, `CumSum` and `Expand`.
     let graph = widened(graph, ElementType::widened);
     let reads_texts = graph.nodes.iter().any(|node| node.operation == Operation::Parse);
     let (ir_version, version) = if reads_texts { (9, 20) } else { (8, 13) };
+    let written = proto::Graph { name: graph.name.clone(), ..proto::Graph::default() };
     let model = proto::Model {
         ir_version,
         producer_name: "sequence-stress".into(),
-        graph: Some(Writer::new(&graph).graph()),
+        graph: Some(Writer { graph: &graph, written }.graph()),
         opset_import: vec![proto::OperatorSet { domain: String::new(), version }],
     };
     Ok(model.encode_to_vec())
@@ -42,11 +41,7 @@ struct Writer<'a> {
     written: proto::Graph,
 }
 
-impl<'a> Writer<'a> {
-    fn new(graph: &'a Graph) -> Self {
-        Self { graph, written: proto::Graph { name: graph.name.clone(), ..proto::Graph::default() } }
-    }
-
+impl Writer<'_> {
     fn graph(mut self) -> proto::Graph {
         for (value, node) in self.graph.values() {
             self.node(value, node);
@@ -112,12 +107,8 @@ impl<'a> Writer<'a> {
         }
         let all = format!("{made}.axes");
         self.integers(all.clone(), &axes);
-        self.operator(
-            "ReduceSum",
-            &[self.graph.value_name(of), all],
-            made,
-            vec![proto::Attribute::integer("keepdims", 1)],
-        );
+        let keeps = proto::Attribute::integer("keepdims", 1);
+        self.operator("ReduceSum", &[self.graph.value_name(of), all], made, vec![keeps]);
     }
 
     /// The last of the partial sums, because onnxruntime's `ReduceSum` adds whole numbers as floating-point ones, which neither wrap
@@ -131,12 +122,8 @@ impl<'a> Writer<'a> {
             self.initializer(along.clone(), ElementType::Int64, &Scalar::Whole((*axis).into()));
             self.operator("CumSum", &[summed, along], partial.clone(), Vec::new());
             summed = if Some(axis) == axes.last() { made.to_owned() } else { format!("{made}.sum.{axis}") };
-            self.operator(
-                "Gather",
-                &[partial, last.clone()],
-                summed.clone(),
-                vec![proto::Attribute::integer("axis", *axis)],
-            );
+            let from = proto::Attribute::integer("axis", *axis);
+            self.operator("Gather", &[partial, last.clone()], summed.clone(), vec![from]);
         }
     }
 
@@ -188,7 +175,7 @@ mod tests {
     #[test]
     fn a_graph_with_state_is_rejected() {
         let stateful = graph(Formula::Stateful { initial: 0 }, &Options::default()).expect("it has one");
-        let rejection = model(&stateful).expect_err("it is rejected").to_string();
+        let rejection = model(&stateful).expect_err("it is rejected");
         assert_eq!(
             rejection,
             "ONNX: a graph keeps nothing from one execution to the next; let the server keep the state (implicit state)"

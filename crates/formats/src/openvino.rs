@@ -2,27 +2,24 @@
 
 mod document;
 
-use std::collections::BTreeMap;
-
 use crate::{
     element::{ElementType, Scalar},
-    error::Rejection,
     graph::{Graph, Kept, Node, Operation, Tensor, Value},
     shape::{Dim, Shape},
     widening::widened,
 };
 use document::{Document, Layer, Port, names, sizes};
 
-const FORMAT: &str = "OpenVINO IR";
 const BROADCAST: &str = "auto_broadcast=\"numpy\"";
 
 /// The files of a graph, which has no texts: the XML, and the constants.
-pub(crate) fn model(graph: &Graph) -> Result<(String, Vec<u8>), Rejection> {
+pub(crate) fn model(graph: &Graph) -> Result<(String, Vec<u8>), String> {
     if graph.elements().any(|element| element.row().openvino.is_none()) {
-        return Err(Rejection::new(FORMAT, "its operations neither read nor write numbers as texts"));
+        return Err("OpenVINO IR: its operations neither read nor write numbers as texts".to_owned());
     }
     let graph = widened(graph, computed_in);
-    Ok(Writer::new(&graph).model())
+    let writer = Writer { graph: &graph, document: Document::default(), values: Vec::new(), kept: Vec::new() };
+    Ok(writer.model())
 }
 
 /// The types that OpenVINO's CPU plugin computes in and can keep: whatever a file says, it has at most 32 bits. Of the smaller types it
@@ -42,15 +39,11 @@ struct Writer<'a> {
     document: Document,
     /// Where each value comes out.
     values: Vec<Port>,
-    /// All that each variable held before.
-    kept: BTreeMap<usize, Port>,
+    /// All that each variable held before, in the order of the variables, which is that of their reads.
+    kept: Vec<Port>,
 }
 
-impl<'a> Writer<'a> {
-    fn new(graph: &'a Graph) -> Self {
-        Self { graph, document: Document::default(), values: Vec::new(), kept: BTreeMap::new() }
-    }
-
+impl Writer<'_> {
     fn model(mut self) -> (String, Vec<u8>) {
         for node in &self.graph.nodes {
             let port = self.node(node);
@@ -181,7 +174,7 @@ impl<'a> Writer<'a> {
 
     fn shape_of(&mut self, of: &Port) -> Port {
         let rank = u32::try_from(of.tensor.shape.dims().len()).expect("axes are few");
-        let tensor = Tensor::new(ElementType::Int64, Shape::new(vec![Dim::Fixed(rank)]));
+        let tensor = Tensor::new(ElementType::Int64, Shape::fixed([rank]));
         self.layer("ShapeOf", "opset3", "output_type=\"i64\"", std::slice::from_ref(of), tensor)
     }
 
@@ -192,10 +185,10 @@ impl<'a> Writer<'a> {
 
     fn read(&mut self, variable: usize, like: &Port) -> Port {
         let kept = &self.graph.variables[variable];
-        let whole = Tensor::new(kept.element, Shape::new(kept.dims().into_iter().map(Dim::Fixed).collect()));
+        let whole = Tensor::new(kept.element, Shape::fixed(kept.dims()));
         let initial = self.document.constant(whole.clone(), &kept.bytes());
         let all = self.layer("ReadValue", "opset6", &variable_data(kept), &[initial], whole);
-        self.kept.insert(variable, all.clone());
+        self.kept.push(all.clone());
         if kept.slots.is_none() {
             return all;
         }
@@ -209,7 +202,7 @@ impl<'a> Writer<'a> {
         let shape = self.shape_of(like);
         let [zero, one] = [0, 1].map(|number| self.document.integers(&[number]));
         let axis = self.document.integers(&[0]);
-        let tensor = Tensor::new(ElementType::Int64, Shape::new(vec![Dim::Fixed(1)]));
+        let tensor = Tensor::new(ElementType::Int64, Shape::one(false));
         let operands = [shape, zero, one.clone(), one, axis];
         self.layer("Slice", "opset8", "", &operands, tensor)
     }
@@ -225,7 +218,7 @@ impl<'a> Writer<'a> {
     fn assign(&mut self, index: usize, kept: &Kept) {
         let mut next = self.port(kept.next);
         if let Some(slots) = kept.slots {
-            let all = self.kept[&index].clone();
+            let all = self.kept[index].clone();
             let whole = all.tensor.clone();
             let rows = self.rows(&next);
             let end = self.document.integers(&[slots.into()]);
@@ -261,7 +254,7 @@ mod tests {
             [Options { element: Text, ..Options::default() }, Options { corrid: Some(Text), ..Options::default() }]
         {
             let graph = graph(Formula::Stateless, &options).expect("it has one");
-            let rejection = model(&graph).expect_err("it is rejected").to_string();
+            let rejection = model(&graph).expect_err("it is rejected");
             assert_eq!(rejection, "OpenVINO IR: its operations neither read nor write numbers as texts");
         }
     }

@@ -38,6 +38,11 @@ impl Shape {
         &self.0
     }
 
+    /// A shape with axes of these sizes.
+    pub(crate) fn fixed(sizes: impl IntoIterator<Item = u32>) -> Self {
+        Self(sizes.into_iter().map(Dim::Fixed).collect())
+    }
+
     /// One element for each row of a batch, or one.
     pub fn one(is_batch: bool) -> Self {
         Self(if is_batch { vec![Dim::Batch, Dim::Fixed(1)] } else { vec![Dim::Fixed(1)] })
@@ -66,36 +71,24 @@ impl Shape {
     /// The shape of what comes of two tensors element by element, where axes of 1 are repeated; none where they do not fit.
     pub(crate) fn joined(&self, other: &Self) -> Option<Self> {
         let rank = self.0.len().max(other.0.len());
-        let padded = |shape: &Self| {
-            let missing = rank - shape.0.len();
-            (0..rank)
-                .map(|axis| if axis < missing { Dim::Fixed(1) } else { shape.0[axis - missing] })
-                .collect::<Vec<_>>()
-        };
-        let pairs = padded(self).into_iter().zip(padded(other));
-        pairs
-            .map(|(one, other)| match (one, other) {
-                (one, Dim::Fixed(1)) => Some(one),
-                (Dim::Fixed(1), other) => Some(other),
-                (one, other) => (one == other).then_some(one),
-            })
-            .collect::<Option<_>>()
-            .map(Self)
+        let padded = |shape: &Self| [vec![Dim::Fixed(1); rank - shape.0.len()], shape.0.clone()].concat();
+        let joined = padded(self).into_iter().zip(padded(other)).map(|pair| match pair {
+            (one, Dim::Fixed(1)) => Some(one),
+            (Dim::Fixed(1), other) => Some(other),
+            (one, other) => (one == other).then_some(one),
+        });
+        joined.collect::<Option<_>>().map(Self)
     }
 }
 
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let dims: Vec<_> = self
-            .0
-            .iter()
-            .map(|dim| match dim {
-                Dim::Batch => "batch".to_owned(),
-                Dim::Open => "?".to_owned(),
-                Dim::Fixed(size) => size.to_string(),
-            })
-            .collect();
-        write!(f, "[{}]", dims.join(", "))
+        let shown = |dim: &Dim| match dim {
+            Dim::Batch => "batch".to_owned(),
+            Dim::Open => "?".to_owned(),
+            Dim::Fixed(size) => size.to_string(),
+        };
+        write!(f, "[{}]", self.0.iter().map(shown).collect::<Vec<_>>().join(", "))
     }
 }
 

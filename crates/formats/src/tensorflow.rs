@@ -12,9 +12,8 @@ use prost::Message as _;
 use crate::{
     decimal,
     element::{ElementType, Scalar},
-    error::Rejection,
     graph::{Graph, Kept, Node, Operation, Tensor, Value},
-    shape::{Dim, Shape},
+    shape::Shape,
     widening::widened,
 };
 use nodes::{Nodes, of_type, shape};
@@ -42,9 +41,9 @@ pub(crate) fn saved_model(graph: &Graph) -> Vec<u8> {
 }
 
 /// The frozen `GraphDef` of a graph, which keeps no state: nothing initializes its variables. Inputs and outputs are nodes of their names.
-pub(crate) fn graph_def(graph: &Graph) -> Result<Vec<u8>, Rejection> {
+pub(crate) fn graph_def(graph: &Graph) -> Result<Vec<u8>, String> {
     if graph.has_state() {
-        return Err(Rejection::new("TensorFlow GraphDef", "a frozen graph has no variables; a SavedModel has"));
+        return Err("TensorFlow GraphDef: a frozen graph has no variables; a SavedModel has".to_owned());
     }
     let graph = widened(graph, ElementType::widened);
     Ok(Writer::new(&graph).graph().encode_to_vec())
@@ -103,7 +102,7 @@ impl<'a> Writer<'a> {
             let inputs = [vec![self.graph.value_name(*value)], assigned.clone()].concat();
             self.nodes.operation(name, "Identity", &inputs, &[("T", of_type(self.graph.tensor(*value).element))]);
         }
-        self.nodes.graph(PRODUCER)
+        proto::Graph { node: self.nodes.0, versions: Some(proto::Versions { producer: PRODUCER }) }
     }
 
     fn node(&mut self, value: Value, node: &Node) {
@@ -160,12 +159,8 @@ impl<'a> Writer<'a> {
         }
         let all = self.nodes.integers(format!("{made}.axes"), &axes);
         let keeps = ("keep_dims", proto::Given::Truth(true));
-        self.nodes.operation(
-            made,
-            "Sum",
-            &[self.graph.value_name(of), all],
-            &[("T", of_type(element)), indexes, keeps],
-        );
+        let operands = [self.graph.value_name(of), all];
+        self.nodes.operation(made, "Sum", &operands, &[("T", of_type(element)), indexes, keeps]);
     }
 
     /// The last of the partial sums, because OpenVINO adds whole numbers as floating-point ones otherwise. A row needs an element for
@@ -176,12 +171,8 @@ impl<'a> Writer<'a> {
             let part = |part: &str| format!("{made}.{part}.{axis}");
             self.nodes.scalar(&part("axis"), ElementType::Int32, &Scalar::Whole((*axis).into()));
             let along = [summed, part("axis")];
-            self.nodes.operation(
-                &part("partial"),
-                "Cumsum",
-                &along,
-                &[("T", of_type(element)), ("Tidx", of_type(ElementType::Int32))],
-            );
+            let types = [("T", of_type(element)), ("Tidx", of_type(ElementType::Int32))];
+            self.nodes.operation(&part("partial"), "Cumsum", &along, &types);
             let place = usize::try_from(*axis).expect("axes are not negative");
             let begin: Vec<_> = (0..rank).map(|other| if other == place { -1 } else { 0 }).collect();
             let begin = self.nodes.integers(part("begin"), &begin);
@@ -213,12 +204,8 @@ impl<'a> Writer<'a> {
         let pattern = proto::Given::Text(decimal::pattern(least, greatest).into_bytes());
         self.nodes.operation(&is_number, "StaticRegexFullMatch", &[text.to_owned()], &[("pattern", pattern)]);
         self.nodes.scalar(&zero, ElementType::Text, &Scalar::Text("0".into()));
-        self.nodes.operation(
-            &number,
-            "SelectV2",
-            &[is_number, text.to_owned(), zero],
-            &[("T", of_type(ElementType::Text))],
-        );
+        let of_text = ("T", of_type(ElementType::Text));
+        self.nodes.operation(&number, "SelectV2", &[is_number, text.to_owned(), zero], &[of_text]);
         match element {
             ElementType::Int32 | ElementType::Int64 => self.nodes.read_text(made, &number, element),
             ElementType::Uint64 => self.nodes.read_long_text(made, &number),
@@ -236,24 +223,13 @@ impl<'a> Writer<'a> {
         let part = |part: &str| format!("{}.{part}", kept.name);
         let dtype = ("dtype", of_type(kept.element));
         let dims = kept.dims();
-        let whole = shape(&Shape::new(dims.iter().copied().map(Dim::Fixed).collect()));
-        self.nodes.operation(
-            &part("handle"),
-            "VarHandleOp",
-            &[],
-            &[
-                dtype.clone(),
-                ("shape", proto::Given::Shape(whole)),
-                ("shared_name", proto::Given::Text(kept.name.clone().into_bytes())),
-            ],
-        );
+        let whole = shape(&Shape::fixed(dims.clone()));
+        let name = proto::Given::Text(kept.name.clone().into_bytes());
+        let variable = [dtype.clone(), ("shape", proto::Given::Shape(whole)), ("shared_name", name)];
+        self.nodes.operation(&part("handle"), "VarHandleOp", &[], &variable);
         self.nodes.constant(&part("initial"), kept.element, &dims, kept.bytes());
-        self.nodes.operation(
-            &part("initialize"),
-            "AssignVariableOp",
-            &[part("handle"), part("initial")],
-            std::slice::from_ref(&dtype),
-        );
+        let set = [part("handle"), part("initial")];
+        self.nodes.operation(&part("initialize"), "AssignVariableOp", &set, std::slice::from_ref(&dtype));
         if kept.slots.is_none() {
             return self.nodes.operation(made, "ReadVariableOp", &[part("handle")], &[dtype]);
         }
@@ -300,7 +276,7 @@ mod tests {
     #[test]
     fn a_frozen_graph_with_state_is_rejected() {
         let stateful = graph(Formula::Stateful { initial: 0 }, &Options::default()).expect("it has one");
-        let rejection = graph_def(&stateful).expect_err("it is rejected").to_string();
+        let rejection = graph_def(&stateful).expect_err("it is rejected");
         assert_eq!(rejection, "TensorFlow GraphDef: a frozen graph has no variables; a SavedModel has");
     }
 }

@@ -10,13 +10,11 @@ use std::fmt::Write as _;
 use crate::{
     archive::archive,
     element::{ElementType, Scalar},
-    error::Rejection,
     graph::{Graph, Kept, Node, Operation, Value},
     widening::widened,
 };
 use pickle::{Object, pickle};
 
-const FORMAT: &str = "TorchScript";
 /// What all files of an archive are in.
 const FOLDER: &str = "model";
 /// The revision of the archive's form: with pickles, since torch 1.4.
@@ -31,17 +29,17 @@ const WORDS: [&str; 41] = [
 const WRITABLE: &str = "a string takes everything";
 
 /// The file of a graph, of types that torch has tensors of and of names that are no words of the language.
-pub(crate) fn model(graph: &Graph) -> Result<Vec<u8>, Rejection> {
+pub(crate) fn model(graph: &Graph) -> Result<Vec<u8>, String> {
     if let Some(obstacle) = texts::obstacle(graph) {
-        return Err(Rejection::new(FORMAT, obstacle));
+        return Err(format!("TorchScript: {obstacle}"));
     }
     let is_unknown = |element: &ElementType| *element != ElementType::Text && element.row().torch.is_none();
     if let Some(element) = graph.elements().find(is_unknown) {
-        return Err(Rejection::new(FORMAT, format!("torch has no tensors of {element} that it computes with")));
+        return Err(format!("TorchScript: torch has no tensors of {element} that it computes with"));
     }
     let variables = graph.variables.iter().map(|kept| kept.name.as_str());
     if let Some(name) = graph.inputs().map(|(name, _)| name).chain(variables).find(|name| WORDS.contains(name)) {
-        return Err(Rejection::new(FORMAT, format!("'{name}' is a word of its language; call the tensor otherwise")));
+        return Err(format!("TorchScript: '{name}' is a word of its language; call the tensor otherwise"));
     }
     // Of these torch has all operations on a CPU.
     let graph = widened(graph, ElementType::with_wider_floats);
@@ -118,7 +116,8 @@ fn code(graph: &Graph) -> String {
         writeln!(code, "    {}_kept = torch.copy_({rows}, {next})", name(graph, kept.read)).expect(WRITABLE);
     }
     writeln!(code, "    return {result}").expect(WRITABLE);
-    code + &texts::methods(graph)
+    let has_texts = graph.elements().any(|element| element == ElementType::Text);
+    if has_texts { code + texts::METHODS } else { code }
 }
 
 /// The type of what `forward` gives, and the expression.
@@ -204,7 +203,7 @@ mod tests {
 
     fn rejected(options: &Options) -> String {
         let graph = graph(Formula::Stateless, options).expect("it has one");
-        model(&graph).expect_err("it is rejected").to_string()
+        model(&graph).expect_err("it is rejected")
     }
 
     #[test]

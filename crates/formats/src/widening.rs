@@ -1,94 +1,62 @@
 //! A graph for a runtime that computes in fewer types than it stores.
 
 use crate::{
-    builder::GraphBuilder,
     element::ElementType,
-    graph::{Graph, Kept, Node, Operation, Value},
+    graph::{Graph, Kept, Node, Operation, Tensor, Value},
 };
 
 /// The same graph, with everything that is computed or kept in a type computed or kept in the one that `wider` gives for it, and each result
 /// brought back. Whole numbers wrap in their own width all the same.
 pub(crate) fn widened(graph: &Graph, wider: impl Fn(ElementType) -> ElementType) -> Graph {
-    Widening { wider, values: Vec::new(), reads: Vec::new() }
-        .graph(graph)
-        .expect("the types of a graph still fit, one for one")
+    let mut widening = Widening { wider, new: Graph::new(&graph.name), values: Vec::new() };
+    for node in &graph.nodes {
+        let value = widening.node(node, &graph.variables);
+        widening.values.push(value);
+    }
+    for (index, kept) in graph.variables.iter().enumerate() {
+        widening.new.variables[index].next = widening.wide(kept.next);
+    }
+    let outputs = graph.outputs.iter().map(|(name, value)| (name.clone(), widening.values[value.0])).collect();
+    Graph { outputs, ..widening.new }
 }
-
-type Made<T> = Result<T, String>;
 
 struct Widening<W> {
     wider: W,
+    new: Graph,
     /// For each value of the old graph the one of the new.
     values: Vec<Value>,
-    /// The reads of the variables, as they are kept.
-    reads: Vec<Value>,
 }
 
 impl<W: Fn(ElementType) -> ElementType> Widening<W> {
-    fn graph(mut self, graph: &Graph) -> Made<Graph> {
-        let mut new = GraphBuilder::new(&graph.name)?;
-        for node in &graph.nodes {
-            let value = self.node(&mut new, node, &graph.variables)?;
-            self.values.push(value);
-        }
-        for (kept, read) in graph.variables.iter().zip(&self.reads) {
-            let next = self.wide(&mut new, kept.next)?;
-            new.assign(*read, next)?;
-        }
-        for (name, value) in &graph.outputs {
-            new.output(name, self.again(*value))?;
-        }
-        new.finish()
-    }
-
-    fn again(&self, value: Value) -> Value {
-        self.values[value.0]
-    }
-
     /// The value in the type that it is computed in.
-    fn wide(&self, new: &mut GraphBuilder, value: Value) -> Made<Value> {
-        let value = self.again(value);
-        let wider = (self.wider)(new.tensor(value)?.element);
-        new.cast(value, wider)
+    fn wide(&mut self, value: Value) -> Value {
+        let value = self.values[value.0];
+        let wider = (self.wider)(self.new.tensor(value).element);
+        self.new.cast(value, wider)
     }
 
-    /// What a node takes: in the type that it is computed in what is added up or handed on, and all else as it was.
-    fn operands(&self, new: &mut GraphBuilder, node: &Node) -> Made<Vec<Value>> {
-        let is_wide = |place| match node.operation {
-            Operation::Add | Operation::Multiply | Operation::Select | Operation::RowSum => true,
-            Operation::Spread => place == 0,
-            _ => false,
+    /// The same value, brought back from the type that it is computed in.
+    fn node(&mut self, node: &Node, variables: &[Kept]) -> Value {
+        // Added up or handed on are the first operands; the second of a spread only has the shape, and what is read is no operand.
+        let wide = match &node.operation {
+            Operation::Add | Operation::Multiply | Operation::Select | Operation::RowSum => node.operands.len(),
+            Operation::Spread => 1,
+            _ => 0,
         };
         let operands = node.operands.iter().enumerate();
-        let new =
-            operands.map(|(place, value)| if is_wide(place) { self.wide(new, *value) } else { Ok(self.again(*value)) });
-        new.collect()
-    }
-
-    fn node(&mut self, new: &mut GraphBuilder, node: &Node, variables: &[Kept]) -> Made<Value> {
-        let element = node.tensor.element;
-        let of = self.operands(new, node)?;
-        let wide = match &node.operation {
-            Operation::Input(name) => new.input(name, node.tensor.clone()),
-            Operation::Constant(scalar) => new.constant(element, scalar.clone()),
-            Operation::Cast => new.cast(of[0], element),
-            Operation::Add => new.add(of[0], of[1]),
-            Operation::Multiply => new.multiply(of[0], of[1]),
-            Operation::Not => new.not(of[0]),
-            Operation::And => new.and(of[0], of[1]),
-            Operation::Select => new.select(of[0], of[1], of[2]),
-            Operation::RowSum => new.row_sum(of[0]),
-            Operation::Spread => new.spread(of[0], of[1]),
-            Operation::Parse => new.parse(of[0], element),
-            Operation::Show => new.show(of[0]),
-            Operation::Read(variable) => {
-                let Kept { name, element, slots, initial, .. } = &variables[*variable];
-                let read = new.variable(name, (self.wider)(*element), *slots, initial.clone(), of[0]);
-                self.reads.extend(&read);
-                read
-            }
-        }?;
-        if element == ElementType::Text { Ok(wide) } else { new.cast(wide, element) }
+        let operands: Vec<_> = operands
+            .map(|(place, value)| if place < wide { self.wide(*value) } else { self.values[value.0] })
+            .collect();
+        let is_kept = matches!(node.operation, Operation::Read(_));
+        let Tensor { element, shape } = node.tensor.clone();
+        let computed = if wide > 0 || is_kept { (self.wider)(element) } else { element };
+        let made = self.new.add(node.operation.clone(), &operands, Tensor::new(computed, shape));
+        if let Operation::Read(variable) = node.operation {
+            // What is next is not there yet.
+            let kept = Kept { element: computed, read: made, next: made, ..variables[variable].clone() };
+            self.new.variables.push(kept);
+        }
+        self.new.cast(made, element)
     }
 }
 

@@ -7,7 +7,8 @@ use wire::proto::model_instance_group::Kind;
 
 /// What a backend is like.
 pub(super) struct Traits {
-    token: &'static str,
+    /// What models' names begin with, as in Triton's own repositories.
+    pub(super) token: &'static str,
     /// Its name in configurations.
     pub(super) in_config: &'static str,
     /// The format of its files; none of the backends whose models are programs.
@@ -92,11 +93,6 @@ workload::table! {
 }
 
 impl Backend {
-    /// What models' names begin with, as in Triton's own repositories.
-    pub fn token(self) -> &'static str {
-        self.row().token
-    }
-
     /// What sets it apart.
     pub(super) fn traits(self) -> &'static Traits {
         self.row()

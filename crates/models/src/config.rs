@@ -34,50 +34,53 @@ const ECHOES: [(&str, DataType); 6] = [
     ("INSTANCE", DataType::TypeInt32),
 ];
 
-pub(super) fn config(model: &Model<'_>) -> ModelConfig {
-    let Model { backend, dtype, form, options, .. } = *model;
-    let traits = form.family.traits();
-    let names = model.names();
-    let any = form.variable || backend.is_program() && !traits.is_implicit;
-    let dims = vec![if any { -1 } else { 1 }];
-    let output = |name: &str, data_type: DataType, dims| ModelOutput {
-        name: name.to_owned(),
-        data_type: data_type.into(),
-        dims,
-        ..Default::default()
-    };
-    let mut outputs = vec![output(&names.output, dtype.data_type(), dims.clone())];
-    if backend.is_program() {
-        outputs.push(output(SEEN, DataType::TypeInt64, vec![SEEN_ELEMENTS]));
-    }
-    if traits.echoes {
-        outputs.extend(ECHOES.map(|(name, data_type)| output(name, data_type, vec![1])));
-    }
-    ModelConfig {
-        name: model.name(),
-        platform: backend.traits().platform.to_owned(),
-        backend: backend.traits().in_config.to_owned(),
-        max_batch_size: if form.batches { size(options.models.max_batch_size) } else { 0 },
-        input: vec![ModelInput {
-            name: names.input,
-            data_type: dtype.data_type().into(),
+impl Model<'_> {
+    /// Its configuration.
+    pub fn config(&self) -> ModelConfig {
+        let Model { backend, dtype, form, options, .. } = *self;
+        let traits = form.family.traits();
+        let names = self.names();
+        let any = form.variable || backend.is_program() && !traits.is_implicit;
+        let dims = vec![if any { -1 } else { 1 }];
+        let output = |name: &str, data_type: DataType, dims| ModelOutput {
+            name: name.to_owned(),
+            data_type: data_type.into(),
             dims,
-            allow_ragged_batch: traits.ragged,
             ..Default::default()
-        }],
-        output: outputs,
-        instance_group: vec![ModelInstanceGroup {
-            kind: backend.traits().kind.into(),
-            count: size(options.models.instances),
+        };
+        let mut outputs = vec![output(&names.output, dtype.data_type(), dims.clone())];
+        if backend.is_program() {
+            outputs.push(output(SEEN, DataType::TypeInt64, vec![SEEN_ELEMENTS]));
+        }
+        if traits.echoes {
+            outputs.extend(ECHOES.map(|(name, data_type)| output(name, data_type, vec![1])));
+        }
+        ModelConfig {
+            name: self.name(),
+            platform: backend.traits().platform.to_owned(),
+            backend: backend.traits().in_config.to_owned(),
+            max_batch_size: if form.batches { size(options.models.max_batch_size) } else { 0 },
+            input: vec![ModelInput {
+                name: names.input,
+                data_type: dtype.data_type().into(),
+                dims,
+                allow_ragged_batch: traits.ragged,
+                ..Default::default()
+            }],
+            output: outputs,
+            instance_group: vec![ModelInstanceGroup {
+                kind: backend.traits().kind.into(),
+                count: size(options.models.instances),
+                ..Default::default()
+            }],
+            scheduling_choice: Some(SchedulingChoice::SequenceBatching(batching(self))),
+            model_transaction_policy: traits.answers.are_series().then_some(ModelTransactionPolicy { decoupled: true }),
+            parameters: parameters(self)
+                .into_iter()
+                .map(|(key, string_value)| (key, ModelParameter { string_value }))
+                .collect(),
             ..Default::default()
-        }],
-        scheduling_choice: Some(SchedulingChoice::SequenceBatching(batching(model))),
-        model_transaction_policy: traits.answers.are_series().then_some(ModelTransactionPolicy { decoupled: true }),
-        parameters: parameters(model)
-            .into_iter()
-            .map(|(key, string_value)| (key, ModelParameter { string_value }))
-            .collect(),
-        ..Default::default()
+        }
     }
 }
 
@@ -124,7 +127,7 @@ fn controls(model: &Model<'_>) -> Vec<ControlInput> {
         input(name, control)
     };
     let id = |name, corrid: CorridType| {
-        let (kind, data_type) = (Kind::ControlSequenceCorrid.into(), corrid.data_type().into());
+        let (kind, data_type) = (Kind::ControlSequenceCorrid.into(), corrid.dtype().data_type().into());
         input(name, Control { kind, data_type, ..Default::default() })
     };
     let corrid = model.corrid();

@@ -150,7 +150,7 @@ impl Form {
             return format!("{prefix}{nobatch}{}_sequence_{dtype}", if is_dyna { "_dyna" } else { "" });
         }
         // A family that has a word of its own is in Triton's own repositories no 'custom' one.
-        let token = if prefix == Backend::Native.token() && !word.is_empty() { "" } else { prefix };
+        let token = if prefix == Backend::Native.traits().token && !word.is_empty() { "" } else { prefix };
         let initial = match self.initial {
             InitialState::None => "",
             InitialState::File { .. } if is_implicit => "initial_file",

@@ -16,6 +16,6 @@ pub use backend::Backend;
 pub use dtype::Dtype;
 pub use family::{Family, Form};
 pub use matrix::{Made, Matrix};
-pub use model::{File, Model};
+pub use model::Model;
 pub use options::{ControlType, CorridType, InitialState, ModelOptions, Options};
 pub use write::{Written, make_plans, write};

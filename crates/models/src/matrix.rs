@@ -62,14 +62,13 @@ impl Matrix {
             let model = Model::new(backend, dtype, form, &self.options);
             match model.and_then(|model| Ok((model, model.files()?))) {
                 Ok((model, files)) => {
-                    let name = model.name();
-                    check_name(&name)?;
                     let written = Written::new(&model, files);
+                    let (name, about) = (written.name.clone(), written.about());
+                    check_name(&name)?;
                     if let Some(other) = named.insert(name.clone(), written) {
                         return Err(format!(
-                            "two models would be called '{name}', one of {} and one of {}: choose fewer, or leave --prefix and --plain-names out",
-                            other.about(),
-                            Written::new(&model, Vec::new()).about()
+                            "two models would be called '{name}', one of {} and one of {about}: choose fewer, or leave --prefix and --plain-names out",
+                            other.about()
                         ));
                     }
                 }

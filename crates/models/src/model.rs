@@ -1,21 +1,18 @@
 //! A model: its name, its configuration and its files.
 
-use std::borrow::Cow;
-
 use formats::{
+    format::File,
     formulas::{self, Names},
     graph::Graph,
 };
 
 use super::{
     backend::Backend,
-    config::config,
     dtype::Dtype,
     family::{self, Form},
     options::{ControlType, CorridType, InitialState, Options},
     tensorrt, text,
 };
-use wire::proto::ModelConfig;
 use workload::{arithmetic::Formula, model::Strategy, number::Number};
 
 /// What runs on Triton's Python backend.
@@ -24,15 +21,6 @@ const PROGRAM: &[u8] = include_bytes!("../../../models/accumulator.py");
 pub(super) const INITIAL_FILE: &str = "thousand";
 /// The first release whose server knows iterative models, and one buffer for both states.
 const SINCE_24_01: &str = "24.01";
-
-/// A file of a model, by its name within the model's folder.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct File {
-    /// Its name, folders set apart by `/`.
-    pub name: String,
-    /// Its bytes.
-    pub bytes: Cow<'static, [u8]>,
-}
 
 /// What a model is to be, made up of one of each.
 #[derive(Clone, Copy, Debug)]
@@ -106,13 +94,8 @@ impl<'a> Model<'a> {
 
     /// Its name.
     pub fn name(&self) -> String {
-        let prefix = self.options.prefix.as_deref().unwrap_or(self.backend.token());
+        let prefix = self.options.prefix.as_deref().unwrap_or(self.backend.traits().token);
         self.form.name(prefix, self.dtype.name(), self.options.plain_names)
-    }
-
-    /// Its configuration.
-    pub fn config(&self) -> ModelConfig {
-        config(self)
     }
 
     /// What a new sequence's state begins with.
@@ -181,7 +164,7 @@ impl<'a> Model<'a> {
             batch: self.form.batches.then_some(self.options.models.max_batch_size),
             width: (!self.form.variable).then_some(1),
             control: self.control().element(),
-            corrid: self.corrid().map(CorridType::element),
+            corrid: self.corrid().map(|corrid| corrid.dtype().element()),
             adds_corrid: self.formula.adds_corrid(),
             names: self.names(),
         };
@@ -201,17 +184,17 @@ impl<'a> Model<'a> {
             if self.backend == Backend::Tensorrt {
                 note = format!("# {}\n", tensorrt::command(&graph, self.options.models.max_batch_size)?.join(" "));
             }
-            for file in format.files(&graph).map_err(|rejection| rejection.to_string())? {
-                add(format!("{VERSION}/{}", file.name), file.bytes.into());
+            for file in format.files(&graph)? {
+                add(format!("{VERSION}/{}", file.name), file.bytes);
             }
         } else if self.backend == Backend::Python {
-            add(format!("{VERSION}/model.py"), PROGRAM.into());
+            add(format!("{VERSION}/model.py"), PROGRAM.to_vec());
         }
         if self.form.has_file() {
-            add(format!("initial_state/{INITIAL_FILE}"), self.initial()?.to_bytes().into());
+            add(format!("initial_state/{INITIAL_FILE}"), self.initial()?.to_bytes());
         }
         let config = note + &text::print(&self.config());
-        files.insert(0, File { name: CONFIGURATION.to_owned(), bytes: config.into_bytes().into() });
+        files.insert(0, File { name: CONFIGURATION.to_owned(), bytes: config.into_bytes() });
         Ok(files)
     }
 }

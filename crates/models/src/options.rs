@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use formats::element::ElementType;
 
-use wire::proto::DataType;
+use super::dtype::Dtype;
 use workload::model::Strategy;
 
 /// The shapes and limits of models.
@@ -79,23 +79,13 @@ pub enum CorridType {
 }
 
 impl CorridType {
-    pub(super) fn data_type(self) -> DataType {
+    pub(super) fn dtype(self) -> Dtype {
         match self {
-            Self::Int32 => DataType::TypeInt32,
-            Self::Uint32 => DataType::TypeUint32,
-            Self::Int64 => DataType::TypeInt64,
-            Self::Uint64 => DataType::TypeUint64,
-            Self::String => DataType::TypeString,
-        }
-    }
-
-    pub(super) fn element(self) -> ElementType {
-        match self {
-            Self::Int32 => ElementType::Int32,
-            Self::Uint32 => ElementType::Uint32,
-            Self::Int64 => ElementType::Int64,
-            Self::Uint64 => ElementType::Uint64,
-            Self::String => ElementType::Text,
+            Self::Int32 => Dtype::Int32,
+            Self::Uint32 => Dtype::Uint32,
+            Self::Int64 => Dtype::Int64,
+            Self::Uint64 => Dtype::Uint64,
+            Self::String => Dtype::Object,
         }
     }
 }

@@ -1,8 +1,9 @@
 //! TensorRT's plans, which TensorRT alone can make, on the GPU that they are for.
 
 use std::{
+    fs, io,
     path::Path,
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -58,24 +59,22 @@ pub(super) fn command(graph: &Graph, max_batch_size: u32) -> Result<Vec<String>,
 }
 
 /// What became of a plan.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Plan {
     Made,
     /// There is no TensorRT here.
     NoProgram,
-    /// Why there is none.
-    Failed(String),
 }
 
 /// Makes the plan of the model in this folder.
-pub(super) fn make(folder: &Path, words: &[String]) -> Plan {
+///
+/// # Errors
+/// Why there is none.
+pub(super) fn make(folder: &Path, words: &[&str]) -> Result<Plan, String> {
     let log = folder.join("trtexec.log");
-    let output = match std::fs::File::create(&log) {
-        Ok(file) => file,
-        Err(error) => return Plan::Failed(error.to_string()),
-    };
-    let Ok(errors) = output.try_clone() else { return Plan::Failed("its output cannot be kept".to_owned()) };
-    let child = Command::new(&words[0])
+    let output = fs::File::create(&log).map_err(|error| error.to_string())?;
+    let errors = output.try_clone().map_err(|_| "its output cannot be kept")?;
+    let child = Command::new(words[0])
         .args(&words[1..])
         .current_dir(folder)
         .stdin(Stdio::null())
@@ -83,37 +82,37 @@ pub(super) fn make(folder: &Path, words: &[String]) -> Plan {
         .stderr(errors)
         .spawn();
     let plan = match child {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Plan::NoProgram,
-        Err(error) => Plan::Failed(format!("{PROGRAM} cannot be run: {error}")),
-        Ok(child) => wait(child, &log),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Plan::NoProgram),
+        Err(error) => Err(format!("{PROGRAM} cannot be run: {error}")),
+        Ok(child) => wait(child, &log).map(|()| Plan::Made),
     };
     // What it said is in what failed.
-    let _ = std::fs::remove_file(&log);
+    let _ = fs::remove_file(&log);
     match plan {
-        Plan::Made if !folder.join(PLAN).is_file() => Plan::Failed(format!("{PROGRAM} ended well and left no plan")),
+        Ok(Plan::Made) if !folder.join(PLAN).is_file() => Err(format!("{PROGRAM} ended well and left no plan")),
         plan => plan,
     }
 }
 
-fn wait(mut child: std::process::Child, log: &Path) -> Plan {
+fn wait(mut child: Child, log: &Path) -> Result<(), String> {
     let began = Instant::now();
     loop {
         match child.try_wait() {
-            Ok(Some(status)) if status.success() => return Plan::Made,
+            Ok(Some(status)) if status.success() => return Ok(()),
             Ok(Some(status)) => {
-                let said = std::fs::read(log).unwrap_or_default();
+                let said = fs::read(log).unwrap_or_default();
                 let said = String::from_utf8_lossy(&said);
                 let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it printed nothing");
-                return Plan::Failed(format!("{PROGRAM} failed ({status}): {}", last.trim()));
+                return Err(format!("{PROGRAM} failed ({status}): {}", last.trim()));
             }
             Ok(None) if began.elapsed() < LIMIT => thread::sleep(LOOK),
             Ok(None) => {
                 // It may have ended by itself just now.
                 let _ = child.kill();
                 let _ = child.wait();
-                return Plan::Failed(format!("{PROGRAM} took over {} s", LIMIT.as_secs()));
+                return Err(format!("{PROGRAM} took over {} s", LIMIT.as_secs()));
             }
-            Err(error) => return Plan::Failed(error.to_string()),
+            Err(error) => return Err(error.to_string()),
         }
     }
 }

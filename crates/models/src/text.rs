@@ -88,11 +88,6 @@ fn nested(name: &str, within: Vec<String>) -> Vec<String> {
 
 fn scalar(field: &FieldDescriptor, value: &Value) -> String {
     match value {
-        Value::Bool(value) => value.to_string(),
-        Value::I32(value) => value.to_string(),
-        Value::I64(value) => value.to_string(),
-        Value::U32(value) => value.to_string(),
-        Value::U64(value) => value.to_string(),
         Value::F32(value) => format!("{value:?}"),
         Value::F64(value) => format!("{value:?}"),
         Value::String(value) => quoted(value),
@@ -101,7 +96,7 @@ fn scalar(field: &FieldDescriptor, value: &Value) -> String {
             let name = kind.as_enum().and_then(|kind| kind.get_value(*number));
             name.map_or_else(|| number.to_string(), |value| value.name().to_owned())
         }
-        Value::Bytes(_) | Value::Message(_) | Value::List(_) | Value::Map(_) => unreachable!("no field is of these"),
+        whole_or_truth => whole_or_truth.to_string(),
     }
 }
 

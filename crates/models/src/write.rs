@@ -7,9 +7,11 @@ use std::{
     time::SystemTime,
 };
 
+use formats::format::File;
+
 use super::{
     backend::Backend,
-    model::{CONFIGURATION, File, Model, VERSION},
+    model::{CONFIGURATION, Model, VERSION},
     tensorrt::{self, Plan},
 };
 use workload::{arithmetic::Formula, model::Strategy};
@@ -179,10 +181,10 @@ pub fn make_plans(repository: &Path, models: &[Written], tell: impl Fn(&str)) ->
     let of_tensorrt = models.iter().filter(|model| model.backend == Backend::Tensorrt);
     let plans: Vec<_> = of_tensorrt.filter(has_none).filter_map(|model| Some((model, model.trtexec()?))).collect();
     for (model, command) in &plans {
-        let words: Vec<_> = command.split(' ').map(str::to_owned).collect();
+        let words: Vec<_> = command.split(' ').collect();
         match tensorrt::make(&repository.join(&model.name), &words) {
-            Plan::Made => tell(&format!("tensorrt: made the plan of model '{}'", model.name)),
-            Plan::NoProgram => {
+            Ok(Plan::Made) => tell(&format!("tensorrt: made the plan of model '{}'", model.name)),
+            Ok(Plan::NoProgram) => {
                 tell(&format!(
                     "tensorrt: there is no trtexec here, so that {} {} no plan yet: run the command at the top of the config.pbtxt in each one's folder, where the GPU is",
                     plans.len(),
@@ -190,7 +192,7 @@ pub fn make_plans(repository: &Path, models: &[Written], tell: impl Fn(&str)) ->
                 ));
                 break;
             }
-            Plan::Failed(why) => {
+            Err(why) => {
                 all_is_well = false;
                 tell(&format!("tensorrt: model '{}' has no plan: {why}", model.name));
             }

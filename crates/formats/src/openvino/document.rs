@@ -2,11 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::{
-    element::ElementType,
-    graph::Tensor,
-    shape::{Dim, Shape},
-};
+use crate::{element::ElementType, graph::Tensor, shape::Shape};
 
 /// A `String` takes whatever is written to it.
 const WRITABLE: &str = "a string takes everything";
@@ -95,7 +91,7 @@ impl Document {
     /// A list of numbers of 64 bits.
     pub(super) fn integers(&mut self, numbers: &[i64]) -> Port {
         let length = u32::try_from(numbers.len()).expect("a list is short");
-        let tensor = Tensor::new(ElementType::Int64, Shape::new(vec![Dim::Fixed(length)]));
+        let tensor = Tensor::new(ElementType::Int64, Shape::fixed([length]));
         let bytes: Vec<_> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
         self.constant(tensor, &bytes)
     }

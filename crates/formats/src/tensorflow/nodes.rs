@@ -3,7 +3,7 @@
 use super::proto;
 use crate::{
     element::{ElementType, Scalar},
-    shape::{Dim, Shape},
+    shape::Shape,
 };
 
 /// Attributes, by their names.
@@ -19,7 +19,7 @@ pub(super) fn shape(shape: &Shape) -> proto::Shape {
 
 /// The nodes that there are already.
 #[derive(Debug, Default)]
-pub(super) struct Nodes(Vec<proto::Node>);
+pub(super) struct Nodes(pub(super) Vec<proto::Node>);
 
 impl Nodes {
     pub(super) fn operation(&mut self, name: &str, op: &str, inputs: &[String], attributes: Attributes) {
@@ -29,7 +29,7 @@ impl Nodes {
     }
 
     pub(super) fn constant(&mut self, name: &str, element: ElementType, dims: &[u32], content: Vec<u8>) {
-        let shape = shape(&Shape::new(dims.iter().copied().map(Dim::Fixed).collect()));
+        let shape = shape(&Shape::fixed(dims.iter().copied()));
         let is_text = element == ElementType::Text;
         let (content, texts) = if is_text { (Vec::new(), vec![content]) } else { (content, Vec::new()) };
         let tensor = proto::Tensor { dtype: element.row().tensorflow, shape: Some(shape), content, texts };
@@ -53,17 +53,13 @@ impl Nodes {
     }
 
     pub(super) fn strided(&mut self, made: &str, inputs: &[String], element: ElementType, begin: i64, end: i64) {
-        self.operation(
-            made,
-            "StridedSlice",
-            inputs,
-            &[
-                ("T", of_type(element)),
-                ("Index", of_type(ElementType::Int32)),
-                ("begin_mask", proto::Given::Integer(begin)),
-                ("end_mask", proto::Given::Integer(end)),
-            ],
-        );
+        let attributes = [
+            ("T", of_type(element)),
+            ("Index", of_type(ElementType::Int32)),
+            ("begin_mask", proto::Given::Integer(begin)),
+            ("end_mask", proto::Given::Integer(end)),
+        ];
+        self.operation(made, "StridedSlice", inputs, &attributes);
     }
 
     pub(super) fn read_text(&mut self, made: &str, text: &str, element: ElementType) {
@@ -88,10 +84,5 @@ impl Nodes {
         self.operation(&part("shifted"), "Mul", &[part("tens"), part("ten")], &of_element);
         self.operation(&part("low"), "AddV2", &[part("shifted"), part("ones")], &of_element);
         self.cast(made, part("low"), ElementType::Int64, ElementType::Uint64);
-    }
-
-    /// The graph of them.
-    pub(super) fn graph(self, producer: i32) -> proto::Graph {
-        proto::Graph { node: self.0, versions: Some(proto::Versions { producer }) }
     }
 }

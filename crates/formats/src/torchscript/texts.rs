@@ -35,14 +35,9 @@ fn obstacle_at(graph: &Graph, node: &Node) -> Option<String> {
     }
 }
 
-/// The methods that the graph's code calls, in the language.
-pub(super) fn methods(graph: &Graph) -> String {
-    let has_texts = graph.elements().any(|element| element == ElementType::Text);
-    if has_texts { METHODS.into() } else { String::new() }
-}
-
-/// Up to 18 digits fit into the language's own numbers, and more are none of 32 bits.
-const METHODS: &str = r#"  def parsed(self: __torch__.Model,
+/// The methods that the code of a graph with texts calls, in the language. Up to 18 digits fit into its own numbers, and more are none
+/// of 32 bits.
+pub(super) const METHODS: &str = r#"  def parsed(self: __torch__.Model,
     texts: List[str],
     least: int,
     greatest: int,
