@@ -58,7 +58,7 @@ pub struct NotReady {
     pub from_ns: Nanos,
     /// When it said again that it was ready; none where it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[serde(rename = "until_us", with = "workload::micros::of_ns::optional")]
+    #[serde(rename = "until_us", with = "workload::micros::of_ns")]
     #[schemars(with = "Option<u64>")]
     pub until_ns: Option<Nanos>,
     /// Requests that were executed meanwhile.

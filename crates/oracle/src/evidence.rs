@@ -66,7 +66,7 @@ pub enum Evidence {
     Rejected {
         /// How long before the rejection the last accepted step was sent, in ms; none where the step itself carries START.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        #[serde(rename = "since_us", with = "workload::micros::of_ms::optional")]
+        #[serde(rename = "since_us", with = "workload::micros::of_ms")]
         #[schemars(with = "Option<u64>")]
         since_ms: Option<u64>,
         /// The error's text.

@@ -1,46 +1,44 @@
 //! Times in files have one unit: microseconds. The program counts some in milliseconds and some in nanoseconds.
+//!
+//! The modules are for serde's `with`. Their errors are those of the serializer and the deserializer.
+
+#![expect(clippy::missing_errors_doc, reason = "serde's")]
+
+/// A time, or a time that there may be none of.
+pub trait Time: Copy {
+    /// The same in another unit.
+    fn map(self, unit: impl FnOnce(u64) -> u64) -> Self;
+}
+
+impl Time for u64 {
+    fn map(self, unit: impl FnOnce(u64) -> u64) -> Self {
+        unit(self)
+    }
+}
+
+impl Time for Option<u64> {
+    fn map(self, unit: impl FnOnce(u64) -> u64) -> Self {
+        self.map(unit)
+    }
+}
 
 macro_rules! microseconds {
     ($(#[$doc:meta])* $name:ident, $of:expr, $to:expr) => {
         $(#[$doc])*
         pub mod $name {
+            use super::Time;
             use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-            /// For serde's `with`.
-            ///
-            /// # Errors
-            /// Those of the serializer.
-            pub fn serialize<S: Serializer>(time: &u64, serializer: S) -> Result<S::Ok, S::Error> {
-                $to(*time).serialize(serializer)
+            /// Writes a time, or none.
+            pub fn serialize<T: Time + Serialize, S: Serializer>(time: &T, serializer: S) -> Result<S::Ok, S::Error> {
+                time.map($to).serialize(serializer)
             }
 
-            /// For serde's `with`.
-            ///
-            /// # Errors
-            /// Those of the deserializer.
-            pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-                Ok($of(u64::deserialize(deserializer)?))
-            }
-
-            /// The same where there may be none.
-            pub mod optional {
-                use super::{Deserialize, Deserializer, Serialize, Serializer};
-
-                /// For serde's `with`.
-                ///
-                /// # Errors
-                /// Those of the serializer.
-                pub fn serialize<S: Serializer>(time: &Option<u64>, serializer: S) -> Result<S::Ok, S::Error> {
-                    time.map($to).serialize(serializer)
-                }
-
-                /// For serde's `with`.
-                ///
-                /// # Errors
-                /// Those of the deserializer.
-                pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-                    Ok(Option::deserialize(deserializer)?.map($of))
-                }
+            /// Reads a time, or none.
+            pub fn deserialize<'de, T: Time + Deserialize<'de>, D: Deserializer<'de>>(
+                deserializer: D,
+            ) -> Result<T, D::Error> {
+                Ok(T::deserialize(deserializer)?.map($of))
             }
         }
     };
@@ -48,11 +46,11 @@ macro_rules! microseconds {
 
 microseconds! {
     /// A time that the program counts in milliseconds.
-    of_ms, |us: u64| us / 1000, |ms: u64| ms.saturating_mul(1000)
+    of_ms, |us| us / 1000, |ms| ms.saturating_mul(1000)
 }
 microseconds! {
     /// A time that the program counts in nanoseconds; a file has it cut to microseconds.
-    of_ns, |us: u64| us.saturating_mul(1000), |ns: u64| ns / 1000
+    of_ns, |us| us.saturating_mul(1000), |ns| ns / 1000
 }
 
 #[cfg(test)]
@@ -61,7 +59,7 @@ mod tests {
     struct Times {
         #[serde(rename = "waited_us", with = "super::of_ms")]
         waited_ms: u64,
-        #[serde(rename = "limit_us", with = "super::of_ms::optional")]
+        #[serde(rename = "limit_us", with = "super::of_ms")]
         limit_ms: Option<u64>,
         #[serde(rename = "at_us", with = "super::of_ns")]
         at_ns: u64,

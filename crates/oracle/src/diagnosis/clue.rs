@@ -242,7 +242,7 @@ pub enum Clue {
         #[schemars(with = "u64")]
         since_ms: u64,
         /// The idle limit, in ms, where it is known.
-        #[serde(rename = "limit_us", with = "workload::micros::of_ms::optional")]
+        #[serde(rename = "limit_us", with = "workload::micros::of_ms")]
         #[schemars(with = "Option<u64>")]
         limit_ms: Option<u64>,
         /// The pause before the rejected step, in ms.
