@@ -55,7 +55,9 @@ fn parse(text: &str) -> Result<Act, String> {
     let act = match *words.as_slice() {
         ["open", lane, "over", over] => open(lane, over, None),
         ["open", lane, "over", over, "by", by] => by.parse().ok().and_then(|by| open(lane, over, Some(by))),
-        ["send", lane, ref said @ .., "with", flaw] => named(flaw).and_then(|flaw| send(lane, said, Some(flaw))),
+        ["send", lane, ref said @ .., "with", flaw] => {
+            Flaw::named(flaw).and_then(|flaw| send(lane, said, Some(Special::Flaw(flaw))))
+        }
         ["send", lane, ref said @ .., "within", us, "us"] => {
             us.parse().ok().and_then(|us| send(lane, said, Some(Special::TimeoutUs(us))))
         }
@@ -91,10 +93,6 @@ fn read(lane: &str) -> Option<Lane> {
 
 fn open(lane: &str, over: &str, by: Option<Transport>) -> Option<Act> {
     Some(Act::Open { lane: read(lane)?, over: Connection::named(over)?, by })
-}
-
-fn named(flaw: &str) -> Option<Special> {
-    Flaw::named(flaw).map(Special::Flaw)
 }
 
 fn send(lane: &str, said: &[&str], special: Option<Special>) -> Option<Act> {

@@ -351,9 +351,7 @@ impl Population {
 
     /// The odds of the patterns, in their order: those that the transport cannot do are left out.
     pub fn odds(&self, weights: &Weights) -> impl Iterator<Item = f64> {
-        let odds: Vec<_> =
-            Pattern::ALL.map(|pattern| if self.can_be_drawn(pattern) { weights.of(pattern) } else { 0.0 }).into();
-        odds.into_iter()
+        Pattern::ALL.map(|pattern| if self.can_be_drawn(pattern) { weights.of(pattern) } else { 0.0 }).into_iter()
     }
 
     /// The patterns that have a weight and that the transport cannot do.
