@@ -14,10 +14,11 @@ use workload::{
     conversation::Transport,
     endpoint::{Endpoint, Endpoints, Scheme},
     event::{Code, Received},
+    model::Model,
     number::Datatype,
     scenario::{Overrides, Scenario, Source},
     sequence::{Flaw, Pattern, RequestId, Special, WireId},
-    tensor::TensorData,
+    tensor::{TensorData, TensorSpec},
 };
 
 /// Only a hang takes longer.
@@ -102,7 +103,10 @@ fn step(special: Option<Special>) -> Step {
 }
 
 fn template() -> RequestTemplate {
-    RequestTemplate::new("a model", ("INPUT", Datatype::Int32), &vec![1, 1].into(), &["OUTPUT"], WireId::Number(-2))
+    let tensor = |name: &str| TensorSpec { name: name.to_owned(), ..TensorSpec::default() };
+    let (input, output) = (tensor("INPUT"), tensor("OUTPUT"));
+    let model = Model { name: "a model".to_owned(), input, output, shape: vec![1, 1].into(), ..Model::default() };
+    RequestTemplate::of(&model, WireId::Number(-2))
 }
 
 /// Sends steps one after the other, and returns what came of each.
