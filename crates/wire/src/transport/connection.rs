@@ -11,7 +11,7 @@ use super::{
 use crate::{net::Marks, proxy::Path};
 use workload::{
     conversation::{Connection, Transport},
-    endpoint::{Endpoint, Endpoints},
+    endpoint::{Endpoint, Endpoints, Protocol},
     sequence::UNREAD_BYTES,
 };
 
@@ -74,8 +74,10 @@ impl Link {
 
     /// Which connections of this way the network took.
     pub fn taken(&self, by: Transport) -> Marks {
-        let (grpc, http) = (self.grpc.as_ref().map(Conduit::dial), self.http.as_ref().map(Connections::dial));
-        let dial = if by.is_http() { http } else { grpc };
+        let dial = match by.protocol() {
+            Protocol::Grpc => self.grpc.as_ref().map(|conduit| &*conduit.dial),
+            Protocol::Http => self.http.as_ref().map(Connections::dial),
+        };
         dial.map(|dial| dial.taken.clone()).unwrap_or_default()
     }
 
@@ -106,7 +108,7 @@ impl Severer {
 impl Dialer {
     /// One that makes connections over nothing but the system's network, to the endpoints whose turn it is at this place.
     pub fn to(endpoints: &Endpoints, place: usize, access: &Access, limit: Duration) -> Self {
-        let (grpc, http) = (endpoints.grpc(place).cloned(), endpoints.http(place).cloned());
+        let [grpc, http] = Protocol::ALL.map(|protocol| endpoints.of(protocol, place).cloned());
         Self { grpc, http, access: access.clone(), limit, path: None, program: None }
     }
 

@@ -28,7 +28,7 @@ impl Dial {
     /// Makes a connection.
     pub(super) async fn connect(&self) -> io::Result<Socket> {
         let Dialer { access, limit, .. } = &self.dialer;
-        let stream = timeout(access.connect_limit(*limit), self.dial()).await??;
+        let stream = timeout(access.terms.connect_timeout.unwrap_or(*limit), self.dial()).await??;
         Ok(match &self.reset {
             Some(reset) => stream.reset_by(reset),
             None => stream,

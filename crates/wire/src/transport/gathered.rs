@@ -2,10 +2,10 @@
 
 use std::{
     collections::HashSet,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
 };
 
-use super::codec::Piece;
+use super::{codec::Piece, lock};
 use workload::{
     event::{Received, Response},
     sequence::RequestId,
@@ -21,11 +21,7 @@ pub(super) struct Outstanding(Arc<Mutex<HashSet<RequestId>>>);
 impl Outstanding {
     /// A request goes out.
     pub(super) fn sent(&self, request: RequestId) {
-        self.requests().insert(request);
-    }
-
-    fn requests(&self) -> MutexGuard<'_, HashSet<RequestId>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0).insert(request);
     }
 }
 
@@ -51,7 +47,7 @@ impl Gathered {
     /// no request that waits is handed on as it is, because it is one too many.
     pub(super) fn take(&mut self, Piece { received, is_last }: Piece) -> Option<Received> {
         let request = received.request();
-        if !request.is_some_and(|request| self.outstanding.requests().contains(&request)) {
+        if !request.is_some_and(|request| lock(&self.outstanding.0).contains(&request)) {
             return Some(received);
         }
         let Received { id, result, code, outputs } = received;
@@ -90,7 +86,7 @@ impl Gathered {
     }
 
     fn is_answered(&self, request: Option<RequestId>) {
-        request.map(|request| self.outstanding.requests().remove(&request));
+        request.map(|request| lock(&self.outstanding.0).remove(&request));
     }
 
     /// Something that is left when nothing else comes: a part of an answer.

@@ -55,10 +55,7 @@ struct Caller {
 const RECORD_TYPES: [u8; 2] = [21, 22];
 
 impl Tls {
-    /// What the scenario says of it.
-    ///
-    /// # Errors
-    /// When a file cannot be used, in one line.
+    /// What the scenario says of it; where a file cannot be used, why, in one line.
     pub(super) fn new(settings: &scenario::Tls) -> Result<Self, String> {
         let roots = match &settings.ca {
             Some(path) => roots_in(path)?,

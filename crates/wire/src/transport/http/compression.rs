@@ -1,11 +1,8 @@
 //! Bodies that are compressed: what is sent to be inferred, and what comes back for it.
 
-use std::io::{Read, Write as _};
+use std::io::Read;
 
-use flate2::{
-    read::{MultiGzDecoder, ZlibDecoder},
-    write::{GzEncoder, ZlibEncoder},
-};
+use flate2::read::{GzEncoder, MultiGzDecoder, ZlibDecoder, ZlibEncoder};
 use prost::bytes::Bytes;
 
 use workload::scenario::Compression;
@@ -19,39 +16,25 @@ pub(super) enum Problem {
     Unreadable(String),
 }
 
-/// What the headers call it; none where nothing is compressed.
-pub(super) fn name(compression: Compression) -> Option<&'static str> {
-    match compression {
-        Compression::None => None,
-        Compression::Gzip => Some("gzip"),
-        Compression::Deflate => Some("deflate"),
-    }
-}
-
 /// What a header's name stands for.
 pub(super) fn named(name: &str) -> Option<Compression> {
-    let name = name.trim();
-    let all = [(Compression::Gzip, "gzip"), (Compression::Deflate, "deflate"), (Compression::None, "identity")];
-    all.into_iter().find(|(_, its)| name.eq_ignore_ascii_case(its)).map(|(compression, _)| compression)
+    match name.trim().to_ascii_lowercase().as_str() {
+        "identity" => Some(Compression::None),
+        name => Compression::named(name).filter(|compression| *compression != Compression::None),
+    }
 }
 
 /// Compresses a body.
 pub(super) fn compress(compression: Compression, body: Vec<u8>) -> Vec<u8> {
-    const IN_MEMORY: &str = "writing to memory does not fail";
-    match compression {
-        Compression::None => body,
-        Compression::Gzip => {
-            let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::fast());
-            encoder.write_all(&body).expect(IN_MEMORY);
-            encoder.finish().expect(IN_MEMORY)
-        }
+    let (level, mut compressed) = (flate2::Compression::fast(), Vec::new());
+    let read = match compression {
+        Compression::None => return body,
+        Compression::Gzip => GzEncoder::new(&*body, level).read_to_end(&mut compressed),
         // What HTTP calls deflate is a zlib stream.
-        Compression::Deflate => {
-            let mut encoder = ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
-            encoder.write_all(&body).expect(IN_MEMORY);
-            encoder.finish().expect(IN_MEMORY)
-        }
-    }
+        Compression::Deflate => ZlibEncoder::new(&*body, level).read_to_end(&mut compressed),
+    };
+    read.expect("reading from memory does not fail");
+    compressed
 }
 
 /// Takes a body apart that may have so many bytes.
@@ -80,7 +63,8 @@ mod tests {
         for compression in [Compression::None, Compression::Gzip, Compression::Deflate] {
             let compressed = Bytes::from(compress(compression, body.clone()));
             assert_eq!(decompress(compression, compressed.clone(), 30).as_deref(), Ok(&*body));
-            assert_eq!(named(name(compression).unwrap_or("Identity")), Some(compression));
+            let name = if compression == Compression::None { "Identity" } else { compression.name() };
+            assert_eq!(named(name), Some(compression));
             if compression != Compression::None {
                 assert_eq!(decompress(compression, compressed.clone(), 29), Err(Problem::TooLarge));
                 let part = compressed.slice(..compressed.len() - 5);

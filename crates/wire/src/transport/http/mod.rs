@@ -16,7 +16,6 @@ use hyper::{
     header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderName, HeaderValue},
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-pub(super) use rest::Rest;
 
 use self::{compression::Problem, pool::Pool};
 use super::{
@@ -41,7 +40,7 @@ const MAY_LAPSE_AFTER: Duration = Duration::from_millis(10);
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// Connections to one endpoint, each made when all others carry a call. A call that is dropped takes its connection with it.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct Connections {
     pool: Arc<Pool>,
     host: HeaderValue,
@@ -129,7 +128,7 @@ impl Connections {
             }
         };
         let (head, body) = response.into_parts();
-        let most = self.access().message_bytes_max().unwrap_or(BODY_MAX);
+        let most = self.access().terms.message_bytes_max.unwrap_or(BODY_MAX);
         let body = Limited::new(body, most).collect().await.map_err(|error| {
             if error.is::<LengthLimitError>() { Failure::TooLarge(most) } else { Failure::Other(reasons(&*error)) }
         })?;
@@ -140,20 +139,20 @@ impl Connections {
 
     fn request(&self, method: Method, at: Uri, body: Body) -> Result<Request<Full<Bytes>>, Failure> {
         let Body { bytes, json_bytes, is_inference } = body;
-        let compression = if is_inference { self.access().compression() } else { Compression::None };
+        let compression = if is_inference { self.access().terms.compression } else { Compression::None };
         let mut request = Request::builder().method(method).uri(at).header(HOST, &self.host);
         request = match json_bytes {
             Some(bytes) => request.header(CONTENT_TYPE, &BYTES_AND_JSON).header(&HEADER_LENGTH, bytes),
             None if bytes.is_empty() => request,
             None => request.header(CONTENT_TYPE, &JSON),
         };
-        if let Some(name) = compression::name(compression) {
-            request = request.header(CONTENT_ENCODING, name).header(ACCEPT_ENCODING, name);
+        if compression != Compression::None {
+            request = request.header(CONTENT_ENCODING, compression.name()).header(ACCEPT_ENCODING, compression.name());
         }
         let body = Full::from(compression::compress(compression, bytes));
         let mut request = request.body(body).map_err(|error| Failure::Other(reasons(&error)))?;
-        if !self.access().headers().is_empty() {
-            request.headers_mut().extend(self.access().headers().clone());
+        if !self.access().terms.headers.is_empty() {
+            request.headers_mut().extend(self.access().terms.headers.clone());
         }
         Ok(request)
     }
@@ -258,12 +257,6 @@ impl fmt::Display for Failure {
             Self::TooLarge(most) => too_large(f, *most),
             Self::Other(text) => f.write_str(text),
         }
-    }
-}
-
-impl fmt::Debug for Connections {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Connections").field(&self.host).finish()
     }
 }
 
