@@ -233,10 +233,8 @@ impl FromStr for Endpoints {
 
 impl fmt::Display for Endpoints {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, endpoint) in self.0.iter().enumerate() {
-            write!(f, "{}{endpoint}", if index > 0 { ", " } else { "" })?;
-        }
-        Ok(())
+        let all: Vec<_> = self.0.iter().map(Endpoint::to_string).collect();
+        f.write_str(&all.join(", "))
     }
 }
 
