@@ -50,21 +50,17 @@ impl Gathered {
         if !request.is_some_and(|request| lock(&self.outstanding.0).contains(&request)) {
             return Some(received);
         }
-        let Received { id, result, code, outputs } = received;
-        let place = self.open.iter().position(|(of, _)| *of == id);
-        let response = match result {
-            Ok(response) => response,
-            Err(text) => {
-                place.map(|place| self.open.swap_remove(place));
-                self.is_answered(request);
-                return Some(Received { id, result: Err(text), code, outputs });
-            }
+        let place = self.open.iter().position(|(of, _)| *of == received.id);
+        let Ok(response) = received.result else {
+            place.map(|place| self.open.swap_remove(place));
+            self.is_answered(request);
+            return Some(received);
         };
         self.marks |= is_last.is_some();
         let ends = response.outputs.is_empty() && is_last == Some(true);
         let place = match place {
             None => {
-                self.open.push((id, response));
+                self.open.push((received.id, response));
                 self.open.len() - 1
             }
             Some(place) => {

@@ -215,11 +215,9 @@ impl RequestTemplate {
     fn put_input(&self, step: &Step, buffer: &mut impl BufMut) {
         let Some(input) = &self.input else { return };
         let mut shape = Vec::new();
-        self.parts
-            .shape
-            .of(step.value.elements())
-            .into_iter()
-            .for_each(|size| encode_varint(size.cast_unsigned(), &mut shape));
+        for size in self.parts.shape.of(step.value.elements()) {
+            encode_varint(size.cast_unsigned(), &mut shape);
+        }
         let length = input.len() + 1 + encoded_len_varint(shape.len() as u64) + shape.len();
         buffer.put_u8(INPUTS_TAG);
         encode_varint(length as u64, buffer);
