@@ -58,10 +58,7 @@ impl Conduit {
     /// A call's message with what every call carries.
     pub(super) fn request<T>(&self, message: T) -> tonic::Request<T> {
         let mut request = tonic::Request::new(message);
-        let headers = &self.access().terms.headers;
-        if !headers.is_empty() {
-            *request.metadata_mut() = MetadataMap::from_headers(headers.clone());
-        }
+        *request.metadata_mut() = MetadataMap::from_headers(self.access().terms.headers.clone());
         request
     }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     super::template::{Parts, Said},
-    path_of,
+    Body, path_of,
     value::to_json,
 };
 use crate::proto::infer_parameter::ParameterChoice;
@@ -14,18 +14,8 @@ use workload::{
     sequence::{Flaw, Special, Step},
 };
 
-/// A request, ready to be sent.
-#[derive(Debug)]
-pub(super) struct Encoded {
-    /// In place of where all others go.
-    pub(super) elsewhere: Option<Uri>,
-    /// How many bytes are JSON, where those of tensors follow.
-    pub(super) json_bytes: Option<usize>,
-    pub(super) body: Vec<u8>,
-}
-
-/// Writes a step down.
-pub(super) fn encode(parts: &Parts, step: &Step, binary: bool) -> Encoded {
+/// A step as a request, and where it goes in place of where all others go.
+pub(super) fn encode(parts: &Parts, step: &Step, binary: bool) -> (Body, Option<Uri>) {
     let mut said = parts.said(step);
     if step.flaw() == Some(Flaw::OtherType) {
         // In JSON they are read before their type is compared.
@@ -50,11 +40,11 @@ pub(super) fn encode(parts: &Parts, step: &Step, binary: bool) -> Encoded {
     if let Some(Special::TimeoutUs(us)) = step.special {
         request["parameters"]["timeout"] = us.into();
     }
-    let mut body = request.to_string().into_bytes();
-    let json_bytes = has_bytes.then_some(body.len());
-    body.extend(bytes);
+    let mut all = request.to_string().into_bytes();
+    let json_bytes = has_bytes.then_some(all.len());
+    all.extend(bytes);
     let elsewhere = said.version.map(|version| path_of(&parts.model, &format!("/versions/{version}/infer")));
-    Encoded { elsewhere, json_bytes, body }
+    (Body { bytes: all, json_bytes, is_inference: true }, elsewhere)
 }
 
 fn input(said: &Said<'_>, bytes: usize, binary: bool) -> Value {

@@ -151,9 +151,7 @@ impl Connections {
         }
         let body = Full::from(compression::compress(compression, bytes));
         let mut request = request.body(body).map_err(|error| Failure::Other(reasons(&error)))?;
-        if !self.access().terms.headers.is_empty() {
-            request.headers_mut().extend(self.access().terms.headers.clone());
-        }
+        request.headers_mut().extend(self.access().terms.headers.clone());
         Ok(request)
     }
 }
@@ -165,8 +163,7 @@ impl Steps {
 
     /// Sends a step, and brings what came of it.
     pub(super) async fn call(self: Arc<Self>, step: Step) -> Message {
-        let infer::Encoded { elsewhere, json_bytes, body } = infer::encode(&self.template.parts, &step, self.binary);
-        let body = Body { bytes: body, json_bytes, is_inference: true };
+        let (body, elsewhere) = infer::encode(&self.template.parts, &step, self.binary);
         let at = elsewhere.unwrap_or_else(|| self.place.clone());
         match self.connections.exchange(Method::POST, at, body).await {
             Ok(answered) => answer::message(&step, &answered),
