@@ -99,17 +99,12 @@ impl FromStr for Endpoint {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (scheme, address) = match text.split_once("://") {
-            None => (Scheme::default(), text),
-            Some((name, address)) => match Scheme::named(name) {
-                Some(scheme) => (scheme, address),
-                None => {
-                    return Err(format!(
-                        "'{text}': the scheme '{name}' is not known: use HOST:PORT, grpc://HOST:PORT, grpcs://, http:// or https://"
-                    ));
-                }
-            },
-        };
+        let (name, address) = text.split_once("://").unwrap_or((Scheme::default().name(), text));
+        let scheme = Scheme::named(name).ok_or_else(|| {
+            format!(
+                "'{text}': the scheme '{name}' is not known: use HOST:PORT, grpc://HOST:PORT, grpcs://, http:// or https://"
+            )
+        })?;
         // As copied from a browser.
         let address = if scheme.is_grpc() { address } else { address.trim_end_matches('/') };
         let no_port = || format!("'{text}' has no port: use HOST:PORT, such as localhost:8001");
