@@ -90,7 +90,6 @@ pub(super) async fn pass(
     }
 }
 
-/// Writes a piece in slices.
 async fn write(to: &mut (impl AsyncWrite + Unpin), mut piece: &[u8], gate: &Gate, slice: usize) -> io::Result<()> {
     let mut slices = 0;
     while !piece.is_empty() {

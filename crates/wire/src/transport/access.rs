@@ -80,7 +80,6 @@ impl Access {
         *lock(&self.gone_away)
     }
 
-    /// Counts it.
     pub(super) fn count(&self, more: impl FnOnce(&mut GoAways)) {
         more(&mut lock(&self.gone_away));
     }

@@ -59,12 +59,10 @@ impl Link {
         Dialer::to(endpoints, 0, access, limit).link()
     }
 
-    /// The connection for gRPC.
     pub(super) fn conduit(&self) -> Result<&Conduit, CallError> {
         self.grpc.as_ref().ok_or(CallError::NoEndpoint("gRPC"))
     }
 
-    /// The connections for HTTP.
     pub(super) fn connections(&self) -> Result<&Connections, CallError> {
         self.http.as_ref().ok_or(CallError::NoEndpoint("HTTP"))
     }

@@ -19,7 +19,6 @@ const SURPLUS_KEPT: usize = 4;
 pub(super) struct Outstanding(Arc<Mutex<HashSet<RequestId>>>);
 
 impl Outstanding {
-    /// A request goes out.
     pub(super) fn sent(&self, request: RequestId) {
         lock(&self.0).insert(request);
     }

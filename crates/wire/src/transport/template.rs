@@ -120,7 +120,6 @@ impl Said<'_> {
         }
     }
 
-    /// The bytes of its elements.
     pub(super) fn bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         self.elements.iter().for_each(|element| element.put(&mut bytes));

@@ -96,7 +96,6 @@ impl Tls {
         Ok(Self { http2: speaking(b"h2"), http1: speaking(b"http/1.1"), server_name: server_name.transpose()?, caller })
     }
 
-    /// Secures a connection to an endpoint, whatever it goes through.
     pub(super) async fn secure(&self, endpoint: &Endpoint, stream: Socket) -> io::Result<Socket> {
         let name = match &self.server_name {
             Some(name) => name.clone(),
@@ -125,7 +124,6 @@ impl Tls {
         })
     }
 
-    /// A call was answered.
     pub(super) fn was_answered(&self) {
         self.caller.was_let_in.store(true, Relaxed);
     }

@@ -17,7 +17,7 @@ use hyper::{
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use self::{compression::Problem, pool::Pool};
+use self::pool::Pool;
 use super::{
     access::Access,
     call_error::{CallError, reasons, too_large},
@@ -103,12 +103,10 @@ impl Connections {
         Self { pool: Arc::new(Pool::new(dial)), host }
     }
 
-    /// How they are made.
     pub(super) fn dial(&self) -> &Dial {
         &self.pool.dial
     }
 
-    /// What it takes to be let in.
     pub(super) fn access(&self) -> &Access {
         &self.dial().dialer.access
     }
@@ -180,10 +178,8 @@ fn taken_apart(headers: &HeaderMap, body: Bytes, most: usize) -> Result<Bytes, F
     };
     let unknown = || Failure::Other(format!("the answer is compressed as '{encoding}', which is not known here"));
     let compression = compression::named(&encoding).ok_or_else(unknown)?;
-    compression::decompress(compression, body, most).map_err(|problem| match problem {
-        Problem::TooLarge => Failure::TooLarge(most),
-        Problem::Unreadable(why) => Failure::Other(format!("the answer is not {encoding}, as it says: {why}")),
-    })
+    let unreadable = |error: io::Error| Failure::Other(format!("the answer is not {encoding}, as it says: {error}"));
+    compression::decompress(compression, body, most).map_err(unreadable)?.ok_or(Failure::TooLarge(most))
 }
 
 /// What answers does not speak the protocol over HTTP.

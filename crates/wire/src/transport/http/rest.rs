@@ -105,7 +105,6 @@ impl Connections {
         self.bytes(Method::POST, repository_path(model, "unload"), Vec::new()).await.map(drop)
     }
 
-    /// Loads a model, with a configuration as JSON if there is one.
     pub(in crate::transport) async fn load(&self, model: &str, config: Option<&str>) -> Result<(), CallError> {
         let body = config.map(|config| json!({ "parameters": { "config": config } }).to_string().into_bytes());
         self.bytes(Method::POST, repository_path(model, "load"), body.unwrap_or_default()).await.map(drop)
