@@ -141,27 +141,22 @@ fn check(acts: &[Act]) -> Result<(), (usize, &'static str)> {
     let mut half_closed = [false; Lane::MAX as usize];
     let mut over_what = [Connection::Own; Lane::MAX as usize];
     for (index, act) in acts.iter().enumerate() {
+        let wrong = |problem| Err((index, problem));
         match *act {
             Act::Open { lane, .. } if open[lane.index()] => {
-                return Err((index, "the stream is open already: close, cancel or reset it before"));
+                return wrong("the stream is open already: close, cancel or reset it before");
             }
             Act::Open { lane, over, .. } => {
                 (open[lane.index()], half_closed[lane.index()]) = (true, false);
                 over_what[lane.index()] = over;
             }
             Act::HalfClose { lane } => half_closed[lane.index()] = true,
-            Act::Send { lane, .. } if half_closed[lane.index()] => return Err((index, "the stream is half-closed")),
+            Act::Send { lane, .. } if half_closed[lane.index()] => return wrong("the stream is half-closed"),
             Act::Reset { lane } if over_what[lane.index()] != Connection::Fresh => {
-                return Err((
-                    index,
-                    "only a connection that was made for the stream (open LANE over fresh) can be reset",
-                ));
+                return wrong("only a connection that was made for the stream (open LANE over fresh) can be reset");
             }
             Act::Kill { lane } if over_what[lane.index()] != Connection::Process => {
-                return Err((
-                    index,
-                    "only a stream that goes through a process (open LANE over process) can be killed",
-                ));
+                return wrong("only a stream that goes through a process (open LANE over process) can be killed");
             }
             // One that nobody opened is opened over the context's own connection.
             Act::Send { lane, .. } => open[lane.index()] = true,
