@@ -19,7 +19,7 @@ impl Preflight {
         let over = transports(scenario);
         for by in over.into_iter().filter(|by| !by.is_stream()) {
             let endpoints = &scenario.target.endpoint;
-            let endpoint = if by.is_http() { endpoints.http(0) } else { endpoints.grpc(0) };
+            let endpoint = endpoints.of(by.protocol(), 0);
             let Some(endpoint) = endpoint else { continue };
             let rejected = |error| format!("no inference can be asked for over {by}, at {endpoint}: {error}");
             let client = Client::new(endpoint, access, scenario.limits.connect_ms.duration()).map_err(rejected)?;

@@ -184,7 +184,7 @@ impl Hands {
         self.carry_out(action).await?;
         self.await_service().await?;
         shared.disturbances.end(shared.clock.now());
-        Ok(format!("{}, in {} ms", action.what(), began.elapsed().as_millis()))
+        Ok(format!("{}, in {} ms", action.done(), began.elapsed().as_millis()))
     }
 
     async fn carry_out(&self, action: ServerAction) -> Result<(), String> {

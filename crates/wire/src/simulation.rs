@@ -114,10 +114,7 @@ pub fn wait_for<T>(work: impl Future<Output = T>) -> T {
     current().expect("a simulation").runtime.block_on(work)
 }
 
-/// Connects to where something listens; only the port counts.
-///
-/// # Errors
-/// When nothing listens there.
+/// Connects to where something listens, of which only the port counts. Fails where nothing does.
 pub(crate) fn connect(address: &str) -> io::Result<Socket> {
     let world = current().ok_or(io::ErrorKind::NetworkUnreachable)?;
     let port = address.rsplit(':').next().and_then(|port| port.parse().ok()).ok_or(io::ErrorKind::InvalidInput)?;

@@ -4,7 +4,7 @@ use std::{fmt, net::SocketAddr, str::FromStr};
 
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
-    de::{self, SeqAccess, Visitor},
+    de::{self, SeqAccess, Visitor, value::SeqAccessDeserializer},
 };
 
 use crate::conversation::Transport;
@@ -99,17 +99,12 @@ impl FromStr for Endpoint {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (scheme, address) = match text.split_once("://") {
-            None => (Scheme::default(), text),
-            Some((name, address)) => match Scheme::named(name) {
-                Some(scheme) => (scheme, address),
-                None => {
-                    return Err(format!(
-                        "'{text}': the scheme '{name}' is not known: use HOST:PORT, grpc://HOST:PORT, grpcs://, http:// or https://"
-                    ));
-                }
-            },
-        };
+        let (name, address) = text.split_once("://").unwrap_or((Scheme::default().name(), text));
+        let scheme = Scheme::named(name).ok_or_else(|| {
+            format!(
+                "'{text}': the scheme '{name}' is not known: use HOST:PORT, grpc://HOST:PORT, grpcs://, http:// or https://"
+            )
+        })?;
         // As copied from a browser.
         let address = if scheme.is_grpc() { address } else { address.trim_end_matches('/') };
         let no_port = || format!("'{text}' has no port: use HOST:PORT, such as localhost:8001");
@@ -177,17 +172,7 @@ impl Endpoints {
 
     /// The one for calls before and after a run: the first of gRPC, or the first of all.
     pub fn for_calls(&self) -> &Endpoint {
-        self.grpc(0).unwrap_or(&self.0[0])
-    }
-
-    /// One of gRPC, taken in turn by who comes at which place.
-    pub fn grpc(&self, place: usize) -> Option<&Endpoint> {
-        self.of(Protocol::Grpc, place)
-    }
-
-    /// One of HTTP, taken in turn by who comes at which place.
-    pub fn http(&self, place: usize) -> Option<&Endpoint> {
-        self.of(Protocol::Http, place)
+        self.of(Protocol::Grpc, 0).unwrap_or(&self.0[0])
     }
 
     /// Whether one of them speaks what this transport is.
@@ -197,7 +182,7 @@ impl Endpoints {
 
     /// The transport for who has no other wish.
     pub fn usual(&self) -> Transport {
-        if self.grpc(0).is_some() { Transport::GrpcStream } else { Transport::HttpBinary }
+        if self.speak(Transport::GrpcStream) { Transport::GrpcStream } else { Transport::HttpBinary }
     }
 
     /// Adds one.
@@ -243,10 +228,8 @@ impl FromStr for Endpoints {
 
 impl fmt::Display for Endpoints {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, endpoint) in self.0.iter().enumerate() {
-            write!(f, "{}{endpoint}", if index > 0 { ", " } else { "" })?;
-        }
-        Ok(())
+        let all: Vec<_> = self.0.iter().map(Endpoint::to_string).collect();
+        f.write_str(&all.join(", "))
     }
 }
 
@@ -274,11 +257,8 @@ impl<'de> Deserialize<'de> for Endpoints {
                 text.parse::<Endpoint>().map(Endpoints::from).map_err(E::custom)
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Endpoints, A::Error> {
-                let mut all = Vec::new();
-                while let Some(endpoint) = list.next_element()? {
-                    all.push(endpoint);
-                }
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Endpoints, A::Error> {
+                let all = Vec::<Endpoint>::deserialize(SeqAccessDeserializer::new(list))?;
                 Endpoints::try_from(all).map_err(de::Error::custom)
             }
         }
@@ -309,11 +289,14 @@ mod tests {
     fn endpoints_of_a_kind_are_taken_in_turn() {
         let all: Endpoints = "a:1, http://h:2,b:3".parse().expect("endpoints");
         let text = |endpoint: Option<&Endpoint>| endpoint.map(ToString::to_string).unwrap_or_default();
-        assert_eq!([0, 1, 2].map(|place| text(all.grpc(place))), ["a:1", "b:3", "a:1"]);
-        assert_eq!([0, 1].map(|place| text(all.http(place))), ["http://h:2", "http://h:2"]);
+        assert_eq!([0, 1, 2].map(|place| text(all.of(Protocol::Grpc, place))), ["a:1", "b:3", "a:1"]);
+        assert_eq!([0, 1].map(|place| text(all.of(Protocol::Http, place))), ["http://h:2", "http://h:2"]);
         assert_eq!((all.for_calls().to_string(), all.to_string()), ("a:1".into(), "a:1, http://h:2, b:3".into()));
         let alone: Endpoints = serde_json::from_str("\"http://h:2\"").expect("one");
-        assert_eq!((text(alone.grpc(5)), alone.for_calls().to_string()), (String::new(), "http://h:2".into()));
+        assert_eq!(
+            (text(alone.of(Protocol::Grpc, 5)), alone.for_calls().to_string()),
+            (String::new(), "http://h:2".into())
+        );
         for one in [alone, all] {
             let json = serde_json::to_string(&one).expect("JSON");
             assert_eq!(serde_json::from_str::<Endpoints>(&json).expect("endpoints"), one);

@@ -7,10 +7,8 @@ use serde::{
     de::{DeserializeSeed, Error, MapAccess, Visitor},
 };
 
-/// Reads a table, and puts each value in the place of its name. `what` says what the table is, and `key` what its keys name.
-///
-/// # Errors
-/// When it has a name that the list does not have; the error names those that it has.
+/// Reads a table, and puts each value in the place of its name. `what` says what the table is, and `key` what its keys name. The error
+/// about a name that the list does not have names those that it has.
 pub(crate) fn table<'de, D: Deserializer<'de>, T: Copy + Default + Deserialize<'de>, const N: usize>(
     deserializer: D,
     what: &'static str,

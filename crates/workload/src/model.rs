@@ -9,6 +9,7 @@ use crate::{
     arithmetic::Arithmetic,
     controls::{Controls, Told},
     number::Datatype,
+    said::yes,
     tensor::{Shape, TensorSpec},
 };
 
@@ -151,7 +152,7 @@ pub struct Model {
     #[serde(default)]
     pub told_ids: ToldIds,
     /// Whether a request could have several elements in one batch, if the sequence batcher allowed it.
-    #[serde(default = "batches")]
+    #[serde(default = "yes")]
     pub batches: bool,
     /// Why two sequences of one ID that are live at once would be mixed by the model itself; none where they are not.
     pub mixes_pipelined: Option<Cow<'static, str>>,
@@ -193,11 +194,6 @@ impl Model {
 
 /// The Triton server 2 that certainly knows `triton_enable_empty_final_response`; 2.33 rejects it.
 const LAST_IS_ASKED_FOR_SINCE: u32 = 36;
-
-/// What a model is taken for that does not tell.
-fn batches() -> bool {
-    true
-}
 
 fn micros<T: Copy + Into<Option<Duration>>, S: Serializer>(time: &T, serializer: S) -> Result<S::Ok, S::Error> {
     (*time).into().map(|time| time.as_micros()).serialize(serializer)

@@ -10,7 +10,7 @@ use std::{
 
 use half::f16;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 table! {
     /// A tensor's type, of those that can be added up, in the protocol's spelling.
@@ -208,8 +208,10 @@ const PART_MAX: i64 = 1 << 10;
 const HALF_PART_MAX: i64 = 2;
 
 /// A whole number of a tensor's type, and how many elements of a tensor it is. Sums and differences wrap around as the type does,
-/// and are one element; numbers are equal however many elements they are.
-#[derive(Clone, Copy, Default)]
+/// and are one element; numbers are equal however many elements they are. A file has the number alone, and it is read back as one of
+/// 64 bits.
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+#[serde(from = "Written", into = "Written")]
 pub struct Number {
     /// For UINT64 its bits.
     value: i64,
@@ -381,13 +383,6 @@ impl fmt::Debug for Number {
     }
 }
 
-/// As a number alone, so that it is read back as one of 64 bits.
-impl Serialize for Number {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Written::from(*self).serialize(serializer)
-    }
-}
-
 impl JsonSchema for Number {
     fn schema_name() -> Cow<'static, str> {
         "Number".into()
@@ -395,12 +390,6 @@ impl JsonSchema for Number {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": "integer", "description": "A whole number of a tensor's type." })
-    }
-}
-
-impl<'de> Deserialize<'de> for Number {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Written::deserialize(deserializer).map(Self::from)
     }
 }
 

@@ -26,6 +26,11 @@ pub fn said<T: Serialize>(this: &T, default: &T) -> Vec<(String, String)> {
     fields(this).into_iter().filter(|(name, value)| default.get(name) != Some(value)).flat_map(of_field).collect()
 }
 
+/// What is so where nobody says that it is not.
+pub(crate) fn yes() -> bool {
+    true
+}
+
 /// Whether a value is as by default, and need not be said.
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()

@@ -34,21 +34,21 @@ impl TryFrom<Written> for Seed {
 impl Seed {
     /// The generator of the worker with this index.
     pub fn generator(self, worker: u32) -> ChaCha8Rng {
-        let mut key = [0; 32];
-        key[..8].copy_from_slice(&self.0.to_le_bytes());
-        let mut generator = ChaCha8Rng::from_seed(key);
-        generator.set_stream(worker.into());
-        generator
+        self.keyed(b"", worker.into())
     }
 
     /// The generator for what the network does to a connection of a worker, the how-manieth it makes; it has nothing to do with
     /// what is sent.
     pub fn of_connection(self, worker: u32, connection: u32) -> ChaCha8Rng {
+        self.keyed(b"network", u64::from(worker) << 32 | u64::from(connection))
+    }
+
+    fn keyed(self, purpose: &[u8], stream: u64) -> ChaCha8Rng {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&self.0.to_le_bytes());
-        key[8..15].copy_from_slice(b"network");
+        key[8..8 + purpose.len()].copy_from_slice(purpose);
         let mut generator = ChaCha8Rng::from_seed(key);
-        generator.set_stream(u64::from(worker) << 32 | u64::from(connection));
+        generator.set_stream(stream);
         generator
     }
 }

@@ -169,6 +169,15 @@ impl TensorData {
             Self::Int32(_) | Self::Absent => None,
         }
     }
+
+    /// What it holds.
+    pub fn held(&self) -> Held {
+        match self {
+            Self::Raw(bytes) => Held::Bytes(bytes.len()),
+            Self::Int32(elements) => Held::Elements(elements.len()),
+            Self::Absent => Held::Nothing,
+        }
+    }
 }
 
 fn alike(mut elements: impl Iterator<Item = Element>, count: usize) -> Option<Result<Number, Unlike>> {
@@ -235,17 +244,6 @@ pub enum Held {
     Elements(usize),
     /// No elements of its type.
     Nothing,
-}
-
-impl TensorData {
-    /// What it holds.
-    pub fn held(&self) -> Held {
-        match self {
-            Self::Raw(bytes) => Held::Bytes(bytes.len()),
-            Self::Int32(elements) => Held::Elements(elements.len()),
-            Self::Absent => Held::Nothing,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -69,7 +69,7 @@ fn described(population: &Population, extent: Extent) -> String {
     let name = if name.is_empty() { String::new() } else { format!("{name}: ") };
     let much = [iterations, duration].into_iter().flatten().collect::<Vec<_>>().join(" or ");
     let travels = match extent {
-        Extent::Wide => format!("; {}, {}", sending.connection, sending.travels()),
+        Extent::Wide => format!("; {}", sending.travels()),
         _ => String::new(),
     };
     format!("{name}{}, {much}{travels}", counted(load.workers.get().into(), "worker"))

@@ -130,7 +130,7 @@ fn connections_and_waits() -> String {
         name: "second".to_owned(),
         began_us: 1_000_000,
         ended_us: 2_000_000,
-        server: server.map(|action| format!("{}, in 20 ms", action.what())),
+        server: server.map(|action| format!("{}, in 20 ms", action.done())),
     };
     let actions = [Reload, ReloadDirect, ReloadOldest, Restart].map(Some);
     all.extend(phases(&[None].into_iter().chain(actions).map(span).collect::<Vec<_>>()));

@@ -55,10 +55,7 @@ impl Pace {
     }
 }
 
-/// Passes on what comes until its end, which is passed on too.
-///
-/// # Errors
-/// When one of the ends is gone; what came before is passed on first.
+/// Passes on what comes until its end, which is passed on too. Where one of the ends is gone, what came before is passed on first.
 pub(super) async fn pass(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
@@ -93,7 +90,6 @@ pub(super) async fn pass(
     }
 }
 
-/// Writes a piece in slices.
 async fn write(to: &mut (impl AsyncWrite + Unpin), mut piece: &[u8], gate: &Gate, slice: usize) -> io::Result<()> {
     let mut slices = 0;
     while !piece.is_empty() {

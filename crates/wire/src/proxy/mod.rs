@@ -118,10 +118,8 @@ async fn carry(mut near: Socket, mut far: Socket, course: Course, mark: Mark) {
             )
         };
         let swallowed = async {
-            match hole {
-                Some(hole) => hole.swallow(&gate, &mark).await,
-                None => pending().await,
-            }
+            let Some(hole) = hole else { return pending().await };
+            hole.swallow(&gate, &mark).await;
         };
         let cut_off = async {
             let Some(cut) = cut else { return pending().await };

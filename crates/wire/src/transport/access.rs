@@ -2,7 +2,7 @@
 
 use std::{
     env, io,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, Mutex, OnceLock},
     time::Duration,
 };
 
@@ -12,6 +12,7 @@ use tonic::{codec::CompressionEncoding, transport::Endpoint as TonicEndpoint};
 use super::{
     call_error::{CallError, reasons},
     goaway::GoAways,
+    lock,
     tls::Tls,
 };
 use crate::net::Socket;
@@ -28,21 +29,30 @@ const SAID_MAX: usize = 4096;
 
 /// What it takes to be let in at an endpoint, and how connections are kept there. It is made once for a run, and costs nothing to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Access(Arc<Terms>);
+pub struct Access {
+    pub(super) terms: Arc<Terms>,
+    seen: Arc<Seen>,
+}
+
+/// What was seen of connections since the run began.
+#[derive(Debug, Default)]
+struct Seen {
+    gone_away: Mutex<GoAways>,
+    shortage: OnceLock<String>,
+}
 
 #[derive(Debug, Default)]
-struct Terms {
-    /// Each value is marked as one that nobody is shown.
-    headers: HeaderMap,
+pub(super) struct Terms {
+    /// What every call carries. Each value is marked as one that nobody is shown.
+    pub(super) headers: HeaderMap,
     /// None where nothing is secured.
     tls: Option<Tls>,
-    compression: Compression,
-    connect_timeout: Option<Duration>,
+    pub(super) compression: Compression,
+    /// How long the making of a connection may take, where that is not as long as a call.
+    pub(super) connect_timeout: Option<Duration>,
     keep_alive: Option<Duration>,
     keep_alive_timeout: Option<Duration>,
-    message_bytes_max: Option<usize>,
-    went: Mutex<GoAways>,
-    shortage: OnceLock<String>,
+    pub(super) message_bytes_max: Option<usize>,
 }
 
 impl Access {
@@ -68,41 +78,34 @@ impl Access {
             keep_alive: target.keep_alive_ms.map(Millis::duration),
             keep_alive_timeout: target.keep_alive_timeout_ms.map(Millis::duration),
             message_bytes_max: target.message_bytes_max.map(|max| usize::try_from(max.get()).unwrap_or(usize::MAX)),
-            ..Terms::default()
         };
-        Ok(Self(Arc::new(terms)))
+        Ok(Self { terms: Arc::new(terms), seen: Arc::default() })
     }
 
     /// What became so far of connections that the server ended in good order.
     pub fn gone_away(&self) -> GoAways {
-        *self.0.went.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.seen.gone_away)
     }
 
     /// What this machine had no more of when a connection was to be made, as the system says it; none while it had enough. The server has
     /// nothing to do with what broke then.
     pub fn shortage(&self) -> Option<&str> {
-        self.0.shortage.get().map(String::as_str)
+        self.seen.shortage.get().map(String::as_str)
     }
 
     pub(super) fn ran_short(&self, error: &io::Error) {
         // The first one says enough.
-        _ = self.0.shortage.set(error.to_string());
+        _ = self.seen.shortage.set(error.to_string());
     }
 
-    /// Counts it.
     pub(super) fn count(&self, more: impl FnOnce(&mut GoAways)) {
-        more(&mut self.0.went.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-
-    /// The headers that every call carries.
-    pub(super) fn headers(&self) -> &HeaderMap {
-        &self.0.headers
+        more(&mut lock(&self.seen.gone_away));
     }
 
     /// What a server said, as it may be shown and kept: without the values of headers, which it may repeat, and no longer than anybody
     /// reads.
     pub(super) fn shown(&self, mut said: String) -> String {
-        for value in self.headers().values().filter_map(|value| value.to_str().ok()) {
+        for value in self.terms.headers.values().filter_map(|value| value.to_str().ok()) {
             // What follows a scheme's name is a secret by itself, too.
             let alone = value.split_once(' ').map_or("", |(_, alone)| alone.trim());
             for secret in [value, alone].into_iter().filter(|secret| secret.len() >= SECRET_BYTES) {
@@ -118,37 +121,22 @@ impl Access {
         said
     }
 
-    /// How messages are compressed.
-    pub(super) fn compression(&self) -> Compression {
-        self.0.compression
-    }
-
-    /// The same as gRPC has it.
+    /// How messages are compressed, as gRPC has it.
     pub(super) fn encoding(&self) -> Option<CompressionEncoding> {
-        match self.0.compression {
+        match self.terms.compression {
             Compression::None => None,
             Compression::Gzip => Some(CompressionEncoding::Gzip),
             Compression::Deflate => Some(CompressionEncoding::Deflate),
         }
     }
 
-    /// How many bytes an answer may have, where the target says that.
-    pub(super) fn message_bytes_max(&self) -> Option<usize> {
-        self.0.message_bytes_max
-    }
-
-    /// How long the making of a connection may take, where `limit` is what a call may.
-    pub(super) fn connect_limit(&self, limit: Duration) -> Duration {
-        self.0.connect_timeout.unwrap_or(limit)
-    }
-
     /// An endpoint as the library has it.
     pub(super) fn tonic(&self, endpoint: &Endpoint) -> Result<TonicEndpoint, CallError> {
         let tonic =
             TonicEndpoint::from_shared(endpoint.uri()).map_err(|error| CallError::Unreachable(reasons(&error)))?;
-        let Some(keep_alive) = self.0.keep_alive else { return Ok(tonic) };
+        let Some(keep_alive) = self.terms.keep_alive else { return Ok(tonic) };
         let tonic = tonic.http2_keep_alive_interval(keep_alive).keep_alive_while_idle(true);
-        Ok(match self.0.keep_alive_timeout {
+        Ok(match self.terms.keep_alive_timeout {
             Some(limit) => tonic.keep_alive_timeout(limit),
             None => tonic,
         })
@@ -156,7 +144,7 @@ impl Access {
 
     /// A connection that was made to an endpoint, whatever it goes through, secured where it has to be.
     pub(super) async fn secured(&self, endpoint: &Endpoint, stream: Socket) -> io::Result<Socket> {
-        match &self.0.tls {
+        match &self.terms.tls {
             Some(tls) if endpoint.scheme.is_secured() => tls.secure(endpoint, stream).await,
             None if endpoint.scheme.is_secured() => {
                 Err(io::Error::other(format!("{endpoint} is secured, and nothing is known of how")))
@@ -167,7 +155,7 @@ impl Access {
 
     /// A call was answered: who calls was let in.
     pub(super) fn was_answered(&self) {
-        if let Some(tls) = &self.0.tls {
+        if let Some(tls) = &self.terms.tls {
             tls.was_answered();
         }
     }
@@ -175,7 +163,7 @@ impl Access {
     /// Why a call that failed was not answered, where TLS has to do with it.
     pub(super) fn explain(&self, error: CallError) -> CallError {
         let is_of_the_connection = matches!(error, CallError::Unreachable(_) | CallError::NotThisProtocol(_));
-        let missing = self.0.tls.as_ref().and_then(Tls::rejected_caller).filter(|_| is_of_the_connection);
+        let missing = self.terms.tls.as_ref().and_then(Tls::rejected_caller).filter(|_| is_of_the_connection);
         missing.map_or(error, CallError::NotSecured)
     }
 }

@@ -138,9 +138,7 @@ impl fmt::Display for CallError {
             Self::Restricted(why) => {
                 write!(f, "the server wants authentication: {why}; give its header with -H 'NAME: VALUE'")
             }
-            Self::NotThisProtocol(why) => {
-                write!(f, "the endpoint does not speak {why}")
-            }
+            Self::NotThisProtocol(why) => write!(f, "the endpoint does not speak {why}"),
             Self::Unimplemented => f.write_str("the server does not have this call"),
             Self::Rejected(why) => write!(f, "the server said: {why}"),
             Self::TooLarge(most) => too_large(f, *most),

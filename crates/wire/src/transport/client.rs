@@ -13,17 +13,9 @@ use super::{
     conduit::{Conduit, path_of},
     configuration::{Configuration, config_of},
     connection::{Dialer, Link},
-    http::Rest,
+    http::Connections,
 };
-use crate::proto::{
-    ModelConfigRequest, ModelConfigResponse, ModelInferRequest, ModelInferResponse, ModelMetadataRequest,
-    ModelMetadataResponse, ModelReadyRequest, ModelReadyResponse, ModelRepositoryParameter, ModelStatisticsRequest,
-    ModelStatisticsResponse, ModelStreamInferResponse, RepositoryIndexRequest, RepositoryIndexResponse,
-    RepositoryModelLoadRequest, RepositoryModelLoadResponse, RepositoryModelUnloadRequest,
-    RepositoryModelUnloadResponse, ServerLiveRequest, ServerLiveResponse, ServerMetadataRequest,
-    ServerMetadataResponse, ServerReadyRequest, ServerReadyResponse, model_metadata_response::TensorMetadata,
-    model_repository_parameter::ParameterChoice,
-};
+use crate::proto::{self, model_metadata_response::TensorMetadata, model_repository_parameter::ParameterChoice};
 use workload::{
     endpoint::{Endpoint, Protocol},
     model::Counted,
@@ -41,7 +33,7 @@ pub struct Client {
 #[derive(Clone, Debug)]
 enum Over {
     Grpc(Conduit),
-    Http(Rest),
+    Http(Connections),
 }
 
 const RETRY_AFTER: Duration = Duration::from_millis(50);
@@ -65,6 +57,8 @@ impl Declared {
     }
 }
 
+/// A call fails where no answer comes within the limit, or another one than the protocol has for it.
+#[expect(clippy::missing_errors_doc, reason = "they are the same for each call")]
 impl Client {
     /// A connection to `endpoint`, made with the first call.
     ///
@@ -79,7 +73,7 @@ impl Client {
     pub(super) fn over(link: &Link, protocol: Protocol, limit: Duration) -> Result<Self, CallError> {
         let over = match protocol {
             Protocol::Grpc => Over::Grpc(link.conduit()?.clone()),
-            Protocol::Http => Over::Http(Rest(link.connections()?.clone())),
+            Protocol::Http => Over::Http(link.connections()?.clone()),
         };
         Ok(Self { over, limit })
     }
@@ -121,7 +115,7 @@ impl Client {
     async fn limited<T>(&self, call: impl Future<Output = Result<T, CallError>>) -> Result<T, CallError> {
         let access = match &self.over {
             Over::Grpc(conduit) => conduit.access(),
-            Over::Http(rest) => rest.0.access(),
+            Over::Http(http) => http.access(),
         };
         match tokio::time::timeout(self.limit, call).await {
             Ok(Ok(answer)) => {
@@ -134,43 +128,36 @@ impl Client {
     }
 
     /// Whether the server is live.
-    ///
-    /// # Errors
-    /// When the call fails.
     pub async fn server_live(&self) -> Result<bool, CallError> {
         match &self.over {
-            Over::Http(rest) => self.limited(rest.is_well(Uri::from_static("/v2/health/live"))).await,
+            Over::Http(http) => self.limited(http.is_well(Uri::from_static("/v2/health/live"))).await,
             Over::Grpc(conduit) => {
-                let ServerLiveResponse { live } = self.call(conduit, "ServerLive", ServerLiveRequest {}).await?;
+                let proto::ServerLiveResponse { live } =
+                    self.call(conduit, "ServerLive", proto::ServerLiveRequest {}).await?;
                 Ok(live)
             }
         }
     }
 
     /// Whether the server is ready.
-    ///
-    /// # Errors
-    /// When the call fails.
     pub async fn server_ready(&self) -> Result<bool, CallError> {
         match &self.over {
-            Over::Http(rest) => self.limited(rest.is_well(Uri::from_static("/v2/health/ready"))).await,
+            Over::Http(http) => self.limited(http.is_well(Uri::from_static("/v2/health/ready"))).await,
             Over::Grpc(conduit) => {
-                let ServerReadyResponse { ready } = self.call(conduit, "ServerReady", ServerReadyRequest {}).await?;
+                let proto::ServerReadyResponse { ready } =
+                    self.call(conduit, "ServerReady", proto::ServerReadyRequest {}).await?;
                 Ok(ready)
             }
         }
     }
 
     /// The server's name and version.
-    ///
-    /// # Errors
-    /// When the call fails.
     pub async fn server_name(&self) -> Result<String, CallError> {
         let (name, version) = match &self.over {
-            Over::Http(rest) => self.limited(rest.server_name()).await?,
+            Over::Http(http) => self.limited(http.server_name()).await?,
             Over::Grpc(conduit) => {
-                let request = ServerMetadataRequest {};
-                let ServerMetadataResponse { name, version, .. } =
+                let request = proto::ServerMetadataRequest {};
+                let proto::ServerMetadataResponse { name, version, .. } =
                     self.call(conduit, "ServerMetadata", request).await?;
                 (name, version)
             }
@@ -188,7 +175,7 @@ impl Client {
         let whole = conduit.tried(|mut grpc| {
             let request = conduit.request(tokio_stream::empty());
             async move {
-                let codec = ProstCodec::<ModelInferRequest, ModelStreamInferResponse>::default();
+                let codec = ProstCodec::<proto::ModelInferRequest, proto::ModelStreamInferResponse>::default();
                 let mut answers = grpc.streaming(request, path_of("ModelStreamInfer"), codec).await?.into_inner();
                 while answers.message().await?.is_some() {}
                 Ok::<_, Status>(Response::new(()))
@@ -204,11 +191,11 @@ impl Client {
     pub async fn infers(&self, model: &str) -> Result<(), CallError> {
         let conduit = match &self.over {
             Over::Grpc(conduit) => conduit,
-            Over::Http(rest) => return self.limited(rest.infers(model)).await,
+            Over::Http(http) => return self.limited(http.infers(model)).await,
         };
         // One that names no model is told to nobody's statistics.
-        let called: Result<ModelInferResponse, _> =
-            self.call(conduit, "ModelInfer", ModelInferRequest::default()).await;
+        let called: Result<proto::ModelInferResponse, _> =
+            self.call(conduit, "ModelInfer", proto::ModelInferRequest::default()).await;
         match called {
             Ok(_) | Err(CallError::Rejected(_)) => Ok(()),
             Err(error) => Err(error),
@@ -216,30 +203,24 @@ impl Client {
     }
 
     /// Whether the model is ready.
-    ///
-    /// # Errors
-    /// When the call fails.
     pub async fn model_ready(&self, model: &str) -> Result<bool, CallError> {
         match &self.over {
-            Over::Http(rest) => self.limited(rest.model_is_ready(model)).await,
+            Over::Http(http) => self.limited(http.model_is_ready(model)).await,
             Over::Grpc(conduit) => {
-                let request = ModelReadyRequest { name: model.to_owned(), ..Default::default() };
-                let ModelReadyResponse { ready } = self.call(conduit, "ModelReady", request).await?;
+                let request = proto::ModelReadyRequest { name: model.to_owned(), ..Default::default() };
+                let proto::ModelReadyResponse { ready } = self.call(conduit, "ModelReady", request).await?;
                 Ok(ready)
             }
         }
     }
 
     /// The names of the models that the server has.
-    ///
-    /// # Errors
-    /// When the call fails.
     pub async fn models(&self) -> Result<Vec<String>, CallError> {
         match &self.over {
-            Over::Http(rest) => self.limited(rest.models()).await,
+            Over::Http(http) => self.limited(http.models()).await,
             Over::Grpc(conduit) => {
-                let request = RepositoryIndexRequest::default();
-                let RepositoryIndexResponse { models } = self.call(conduit, "RepositoryIndex", request).await?;
+                let request = proto::RepositoryIndexRequest::default();
+                let proto::RepositoryIndexResponse { models } = self.call(conduit, "RepositoryIndex", request).await?;
                 Ok(models.into_iter().map(|model| model.name).collect())
             }
         }
@@ -258,10 +239,12 @@ impl Client {
 
     async fn unload(&self, model: &str) -> Result<(), CallError> {
         match &self.over {
-            Over::Http(rest) => self.limited(rest.unload(model)).await,
+            Over::Http(http) => self.limited(http.unload(model)).await,
             Over::Grpc(conduit) => {
-                let request = RepositoryModelUnloadRequest { model_name: model.to_owned(), ..Default::default() };
-                let RepositoryModelUnloadResponse {} = self.call(conduit, "RepositoryModelUnload", request).await?;
+                let request =
+                    proto::RepositoryModelUnloadRequest { model_name: model.to_owned(), ..Default::default() };
+                let proto::RepositoryModelUnloadResponse {} =
+                    self.call(conduit, "RepositoryModelUnload", request).await?;
                 Ok(())
             }
         }
@@ -279,32 +262,32 @@ impl Client {
     /// Loads a model, with a configuration as JSON if there is one.
     async fn load_with(&self, model: &str, json: Option<String>) -> Result<(), CallError> {
         match &self.over {
-            Over::Http(rest) => self.limited(rest.load(model, json.as_deref())).await,
+            Over::Http(http) => self.limited(http.load(model, json.as_deref())).await,
             Over::Grpc(conduit) => {
                 let config = json.map(|json| {
                     let choice = Some(ParameterChoice::StringParam(json));
-                    ("config".to_owned(), ModelRepositoryParameter { parameter_choice: choice })
+                    ("config".to_owned(), proto::ModelRepositoryParameter { parameter_choice: choice })
                 });
                 let parameters = config.into_iter().collect();
-                let request =
-                    RepositoryModelLoadRequest { model_name: model.to_owned(), parameters, ..Default::default() };
-                let RepositoryModelLoadResponse {} = self.call(conduit, "RepositoryModelLoad", request).await?;
+                let request = proto::RepositoryModelLoadRequest {
+                    model_name: model.to_owned(),
+                    parameters,
+                    ..Default::default()
+                };
+                let proto::RepositoryModelLoadResponse {} = self.call(conduit, "RepositoryModelLoad", request).await?;
                 Ok(())
             }
         }
     }
 
     /// What the model's metadata declares.
-    ///
-    /// # Errors
-    /// When the call fails.
     pub async fn declared(&self, model: &str) -> Result<Declared, CallError> {
         let conduit = match &self.over {
             Over::Grpc(conduit) => conduit,
-            Over::Http(rest) => return self.limited(rest.declared(model)).await,
+            Over::Http(http) => return self.limited(http.declared(model)).await,
         };
-        let request = ModelMetadataRequest { name: model.to_owned(), ..Default::default() };
-        let ModelMetadataResponse { inputs, outputs, versions, .. } =
+        let request = proto::ModelMetadataRequest { name: model.to_owned(), ..Default::default() };
+        let proto::ModelMetadataResponse { inputs, outputs, versions, .. } =
             self.call(conduit, "ModelMetadata", request).await?;
         let specs = |tensors: Vec<TensorMetadata>| {
             let spec = |TensorMetadata { name, datatype, shape }| TensorSpec { name, datatype, shape };
@@ -319,13 +302,13 @@ impl Client {
     /// When the call fails, or brings none.
     pub async fn configuration(&self, model: &str) -> Result<Configuration, CallError> {
         let config = match &self.over {
-            Over::Http(rest) => {
-                let json = self.limited(rest.configuration(model)).await?;
+            Over::Http(http) => {
+                let json = self.limited(http.configuration(model)).await?;
                 config_of(&json).map_err(CallError::Rejected)?
             }
             Over::Grpc(conduit) => {
-                let request = ModelConfigRequest { name: model.to_owned(), ..Default::default() };
-                let ModelConfigResponse { config } = self.call(conduit, "ModelConfig", request).await?;
+                let request = proto::ModelConfigRequest { name: model.to_owned(), ..Default::default() };
+                let proto::ModelConfigResponse { config } = self.call(conduit, "ModelConfig", request).await?;
                 config.ok_or_else(|| CallError::Rejected("the answer holds no configuration".to_owned()))?
             }
         };
@@ -333,16 +316,13 @@ impl Client {
     }
 
     /// What the model's statistics say, all its versions together.
-    ///
-    /// # Errors
-    /// When the call fails.
     pub async fn counted(&self, model: &str) -> Result<Counted, CallError> {
         let conduit = match &self.over {
             Over::Grpc(conduit) => conduit,
-            Over::Http(rest) => return self.limited(rest.counted(model)).await,
+            Over::Http(http) => return self.limited(http.counted(model)).await,
         };
-        let request = ModelStatisticsRequest { name: model.to_owned(), ..Default::default() };
-        let statistics: ModelStatisticsResponse = self.call(conduit, "ModelStatistics", request).await?;
+        let request = proto::ModelStatisticsRequest { name: model.to_owned(), ..Default::default() };
+        let statistics: proto::ModelStatisticsResponse = self.call(conduit, "ModelStatistics", request).await?;
         let mut counted = Counted::default();
         for version in statistics.model_stats.iter().filter(|version| version.name == model) {
             let requests = version.inference_stats.unwrap_or_default();

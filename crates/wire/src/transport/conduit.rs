@@ -32,7 +32,8 @@ use workload::{
 #[derive(Clone, Debug)]
 pub(super) struct Conduit {
     channel: Channel,
-    dial: Arc<Dial>,
+    /// How it is made.
+    pub(super) dial: Arc<Dial>,
 }
 
 impl Conduit {
@@ -50,11 +51,6 @@ impl Conduit {
         Self { channel: tonic.connect_with_connector_lazy(connector), dial }
     }
 
-    /// How it is made.
-    pub(super) fn dial(&self) -> &Dial {
-        &self.dial
-    }
-
     pub(super) fn access(&self) -> &Access {
         &self.dial.dialer.access
     }
@@ -62,10 +58,7 @@ impl Conduit {
     /// A call's message with what every call carries.
     pub(super) fn request<T>(&self, message: T) -> tonic::Request<T> {
         let mut request = tonic::Request::new(message);
-        let headers = self.access().headers();
-        if !headers.is_empty() {
-            *request.metadata_mut() = MetadataMap::from_headers(headers.clone());
-        }
+        *request.metadata_mut() = MetadataMap::from_headers(self.access().terms.headers.clone());
         request
     }
 
@@ -74,7 +67,7 @@ impl Conduit {
         if let Some(encoding) = self.access().encoding() {
             grpc = grpc.send_compressed(encoding).accept_compressed(encoding);
         }
-        if let Some(max) = self.access().message_bytes_max() {
+        if let Some(max) = self.access().terms.message_bytes_max {
             grpc = grpc.max_decoding_message_size(max);
         }
         grpc

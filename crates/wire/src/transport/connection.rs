@@ -11,7 +11,7 @@ use super::{
 use crate::{net::Marks, proxy::Path};
 use workload::{
     conversation::{Connection, Transport},
-    endpoint::{Endpoint, Endpoints},
+    endpoint::{Endpoint, Endpoints, Protocol},
     sequence::UNREAD_BYTES,
 };
 
@@ -43,14 +43,11 @@ pub struct Link {
 /// Ends a connection that was made for one stream as no client should, and every one that takes its place. Dropped, it ends the
 /// process that the connection goes through.
 #[derive(Clone, Debug)]
-pub struct Severer(How);
-
-#[derive(Clone, Debug)]
-enum How {
-    /// The server gets a RST, and whatever is under way is lost.
-    Reset(CancellationToken),
-    /// The process is killed.
-    Kill(Arc<ClientProcess>),
+pub struct Severer {
+    /// Cancelled, it gives the server a RST, and whatever is under way is lost.
+    reset: CancellationToken,
+    /// What is killed instead, where the connection goes through a process.
+    process: Option<Arc<ClientProcess>>,
 }
 
 impl Link {
@@ -62,20 +59,20 @@ impl Link {
         Dialer::to(endpoints, 0, access, limit).link()
     }
 
-    /// The connection for gRPC.
     pub(super) fn conduit(&self) -> Result<&Conduit, CallError> {
         self.grpc.as_ref().ok_or(CallError::NoEndpoint("gRPC"))
     }
 
-    /// The connections for HTTP.
     pub(super) fn connections(&self) -> Result<&Connections, CallError> {
         self.http.as_ref().ok_or(CallError::NoEndpoint("HTTP"))
     }
 
     /// Which connections of this way the network took.
     pub fn taken(&self, by: Transport) -> Marks {
-        let (grpc, http) = (self.grpc.as_ref().map(Conduit::dial), self.http.as_ref().map(Connections::dial));
-        let dial = if by.is_http() { http } else { grpc };
+        let dial = match by.protocol() {
+            Protocol::Grpc => self.grpc.as_ref().map(|conduit| &*conduit.dial),
+            Protocol::Http => self.http.as_ref().map(Connections::dial),
+        };
         dial.map(|dial| dial.taken.clone()).unwrap_or_default()
     }
 
@@ -91,22 +88,22 @@ impl Link {
 impl Severer {
     /// Ends the connection.
     pub fn sever(&self) {
-        match &self.0 {
-            How::Reset(token) => token.cancel(),
-            How::Kill(process) => process.kill(),
+        match &self.process {
+            Some(process) => process.kill(),
+            None => self.reset.cancel(),
         }
     }
 
     /// Whether the connection ended here although nobody asked for it.
     pub fn has_failed(&self) -> bool {
-        matches!(&self.0, How::Kill(process) if process.is_gone())
+        self.process.as_ref().is_some_and(|process| process.is_gone())
     }
 }
 
 impl Dialer {
     /// One that makes connections over nothing but the system's network, to the endpoints whose turn it is at this place.
     pub fn to(endpoints: &Endpoints, place: usize, access: &Access, limit: Duration) -> Self {
-        let (grpc, http) = (endpoints.grpc(place).cloned(), endpoints.http(place).cloned());
+        let [grpc, http] = Protocol::ALL.map(|protocol| endpoints.of(protocol, place).cloned());
         Self { grpc, http, access: access.clone(), limit, path: None, program: None }
     }
 
@@ -125,14 +122,12 @@ impl Dialer {
     /// # Errors
     /// When the address is none.
     pub fn made_for_a_stream(&self, over: Connection, by: Transport) -> Result<(Link, Severer), CallError> {
-        let (how, reset, process) = if over == Connection::Process {
-            let process = Arc::<ClientProcess>::default();
-            (How::Kill(Arc::clone(&process)), None, Some(Arc::downgrade(&process)))
-        } else {
-            let token = CancellationToken::new();
-            (How::Reset(token.clone()), Some(token), None)
+        let process = (over == Connection::Process).then(Arc::<ClientProcess>::default);
+        let severer = Severer { reset: CancellationToken::new(), process };
+        let dial = |at| {
+            let (reset, process) = (severer.reset.clone(), severer.process.as_ref().map(Arc::downgrade));
+            Dial { reset: Some(reset), process, ..self.dial(at) }
         };
-        let dial = |at| Dial { reset, process, ..self.dial(at) };
         let mut link = Link { grpc: None, http: None };
         if by.is_http() {
             link.http = self.http.as_ref().map(|at| Connections::new(dial(at)));
@@ -143,7 +138,7 @@ impl Dialer {
             }
             link.grpc = Some(Conduit::new(&tonic, dial(at)));
         }
-        Ok((link, Severer(how)))
+        Ok((link, severer))
     }
 
     fn dial(&self, endpoint: &Endpoint) -> Dial {

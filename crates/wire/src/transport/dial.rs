@@ -28,7 +28,7 @@ impl Dial {
     /// Makes a connection.
     pub(super) async fn connect(&self) -> io::Result<Socket> {
         let Dialer { access, limit, .. } = &self.dialer;
-        let made = timeout(access.connect_limit(*limit), self.dial()).await?;
+        let made = timeout(access.terms.connect_timeout.unwrap_or(*limit), self.dial()).await?;
         let stream = made.inspect_err(|error| {
             if is_shortage(error) {
                 access.ran_short(error);

@@ -2,10 +2,10 @@
 
 use std::{
     collections::HashSet,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
 };
 
-use super::codec::Piece;
+use super::{codec::Piece, lock};
 use workload::{
     event::{Received, Response},
     sequence::RequestId,
@@ -19,13 +19,8 @@ const SURPLUS_KEPT: usize = 4;
 pub(super) struct Outstanding(Arc<Mutex<HashSet<RequestId>>>);
 
 impl Outstanding {
-    /// A request goes out.
     pub(super) fn sent(&self, request: RequestId) {
-        self.requests().insert(request);
-    }
-
-    fn requests(&self) -> MutexGuard<'_, HashSet<RequestId>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0).insert(request);
     }
 }
 
@@ -51,24 +46,20 @@ impl Gathered {
     /// no request that waits is handed on as it is, because it is one too many.
     pub(super) fn take(&mut self, Piece { received, is_last }: Piece) -> Option<Received> {
         let request = received.request();
-        if !request.is_some_and(|request| self.outstanding.requests().contains(&request)) {
+        if !request.is_some_and(|request| lock(&self.outstanding.0).contains(&request)) {
             return Some(received);
         }
-        let Received { id, result, code, outputs } = received;
-        let place = self.open.iter().position(|(of, _)| *of == id);
-        let response = match result {
-            Ok(response) => response,
-            Err(text) => {
-                place.map(|place| self.open.swap_remove(place));
-                self.is_answered(request);
-                return Some(Received { id, result: Err(text), code, outputs });
-            }
+        let place = self.open.iter().position(|(of, _)| *of == received.id);
+        let Ok(response) = received.result else {
+            place.map(|place| self.open.swap_remove(place));
+            self.is_answered(request);
+            return Some(received);
         };
         self.marks |= is_last.is_some();
         let ends = response.outputs.is_empty() && is_last == Some(true);
         let place = match place {
             None => {
-                self.open.push((id, response));
+                self.open.push((received.id, response));
                 self.open.len() - 1
             }
             Some(place) => {
@@ -90,7 +81,7 @@ impl Gathered {
     }
 
     fn is_answered(&self, request: Option<RequestId>) {
-        request.map(|request| self.outstanding.requests().remove(&request));
+        request.map(|request| lock(&self.outstanding.0).remove(&request));
     }
 
     /// Something that is left when nothing else comes: a part of an answer.

@@ -1,6 +1,6 @@
 //! The server's metrics: one page of Prometheus text over HTTP.
 
-use std::{io, time::Duration};
+use std::{error::Error, time::Duration};
 
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::{Request, StatusCode, client::conn::http1, header::HOST};
@@ -41,25 +41,22 @@ pub async fn gauge(metrics: &Endpoint, access: &Access, name: &str, limit: Durat
 async fn page_within(metrics: &Endpoint, access: &Access, limit: Duration) -> Result<String, String> {
     tokio::time::timeout(limit, page(metrics, access))
         .await
-        .unwrap_or_else(|_| Err(format!("no response within {} ms", limit.as_millis())))
+        .unwrap_or_else(|_| Err(format!("no response within {} ms", limit.as_millis()).into()))
         .map_err(|why| format!("{}/metrics cannot be read: {why}", metrics.uri()))
 }
 
-async fn page(metrics: &Endpoint, access: &Access) -> Result<String, String> {
-    let connection = async { access.secured(metrics, Socket::connect(&metrics.address()).await?).await };
-    let connection = connection.await.map_err(|error: io::Error| error.to_string())?;
-    let (mut sender, connection) =
-        http1::handshake(TokioIo::new(connection)).await.map_err(|error| error.to_string())?;
-    let request = Request::get("/metrics").header(HOST, metrics.address()).body(Empty::<Bytes>::new());
-    let mut request = request.map_err(|error| error.to_string())?;
-    request.headers_mut().extend(access.headers().clone());
+async fn page(metrics: &Endpoint, access: &Access) -> Result<String, Box<dyn Error + Send + Sync>> {
+    let connection = access.secured(metrics, Socket::connect(&metrics.address()).await?).await?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(connection)).await?;
+    let mut request = Request::get("/metrics").header(HOST, metrics.address()).body(Empty::<Bytes>::new())?;
+    request.headers_mut().extend(access.terms.headers.clone());
     let answer = async {
-        let response = sender.send_request(request).await.map_err(|error| error.to_string())?;
+        let response = sender.send_request(request).await?;
         if response.status() != StatusCode::OK {
-            return Err(format!("the answer is {}", response.status()));
+            return Err(format!("the answer is {}", response.status()).into());
         }
-        let body = Limited::new(response.into_body(), PAGE_MAX).collect().await.map_err(|error| error.to_string())?;
-        String::from_utf8(body.to_bytes().into()).map_err(|_| "it is not UTF-8".to_owned())
+        let body = Limited::new(response.into_body(), PAGE_MAX).collect().await?;
+        String::from_utf8(body.to_bytes().into()).map_err(|_| "it is not UTF-8".into())
     };
     // The connection does its work only while somebody waits for it; where it ends first, the answer says why.
     let mut answer = std::pin::pin!(answer);

@@ -19,6 +19,8 @@ mod stream;
 mod template;
 mod tls;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 pub use access::Access;
 pub use call_error::CallError;
 pub use client::{Client, Declared};
@@ -29,3 +31,8 @@ pub use metrics::{gauge, pending_requests};
 pub use stream::{Incoming, Message, Outgoing, Stream};
 pub use template::RequestTemplate;
 pub use tls::speaks_tls;
+
+/// Locks what stays whole wherever a thread panics.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

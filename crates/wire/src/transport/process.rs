@@ -1,17 +1,13 @@
 //! A client that can be killed: a connection that goes through a process of its own, which only passes bytes on.
 
-use std::{
-    io, mem,
-    path::Path,
-    process::Stdio,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::{io, mem, path::Path, process::Stdio, sync::Mutex};
 
 use tokio::{
     io::{AsyncBufReadExt as _, BufReader},
     process::{Child, Command},
 };
 
+use super::lock;
 use workload::endpoint::Endpoint;
 
 /// The process of one connection. It ends with this value, and when this process ends.
@@ -43,7 +39,7 @@ impl ClientProcess {
             .map_err(|error| io::Error::other(format!("cannot start {}: {error}", program.display())))?;
         let output = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
         {
-            let mut state = self.state();
+            let mut state = lock(&self.0);
             if matches!(*state, State::Killed) {
                 return Err(io::ErrorKind::ConnectionReset.into());
             }
@@ -59,18 +55,14 @@ impl ClientProcess {
 
     /// Kills it: the system ends its connections.
     pub(super) fn kill(&self) {
-        drop(mem::replace(&mut *self.state(), State::Killed));
+        drop(mem::replace(&mut *lock(&self.0), State::Killed));
     }
 
     /// Whether it ended although nobody here ended it.
     pub(super) fn is_gone(&self) -> bool {
-        match &mut *self.state() {
+        match &mut *lock(&self.0) {
             State::Running(child) => !matches!(child.try_wait(), Ok(None)),
             State::NotStarted | State::Killed => false,
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

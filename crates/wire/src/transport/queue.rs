@@ -2,14 +2,14 @@
 
 use std::{
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     task::{Context, Poll, ready},
 };
 
 use tokio::sync::mpsc;
 use tokio_stream::Stream;
 
-use super::gathered::Outstanding;
+use super::{gathered::Outstanding, lock};
 use workload::sequence::Step;
 
 /// The steps of a stream, for as many tries to open it as it takes.
@@ -81,10 +81,6 @@ impl Stream for Sending {
         }
         Poll::Ready(next)
     }
-}
-
-fn lock(steps: &Mutex<Steps>) -> MutexGuard<'_, Steps> {
-    steps.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

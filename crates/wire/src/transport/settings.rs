@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::proto::{
-    DataType, ModelConfig, ModelSequenceBatching,
+    DataType, ModelConfig,
     model_config::SchedulingChoice,
     model_instance_group::Kind,
     model_sequence_batching::{Control, StrategyChoice, control},
@@ -45,7 +45,7 @@ pub(super) fn settings(config: &ModelConfig) -> Settings {
         queue_delay: Duration::from_micros(queue_delay),
         idle_limit,
         implicit_state: !batching.state.is_empty(),
-        told_ids: told_ids(batching),
+        told_ids: told_ids(controls.clone()),
         told: told(controls),
         batches: config.max_batch_size > 0,
         decoupled,
@@ -54,8 +54,7 @@ pub(super) fn settings(config: &ModelConfig) -> Settings {
     }
 }
 
-fn told_ids(batching: &ModelSequenceBatching) -> ToldIds {
-    let mut controls = batching.control_input.iter().flat_map(|input| &input.control);
+fn told_ids<'c>(mut controls: impl Iterator<Item = &'c Control>) -> ToldIds {
     match controls.find(|control| control.kind() == control::Kind::ControlSequenceCorrid) {
         Some(control) if control.data_type() == DataType::TypeString => ToldIds::Texts,
         Some(_) => ToldIds::Integers,

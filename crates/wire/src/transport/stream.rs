@@ -1,7 +1,6 @@
 //! One `ModelStreamInfer` stream, or calls that stand in its place.
 
 use std::{
-    fmt,
     future::poll_fn,
     sync::Arc,
     task::{Context, Poll, ready},
@@ -35,7 +34,6 @@ use workload::{
 const QUEUE: usize = 128;
 
 /// An open stream; dropping it cancels what it carries.
-#[derive(Debug)]
 pub struct Stream {
     /// Takes steps.
     pub outgoing: Outgoing,
@@ -57,12 +55,6 @@ pub struct Incoming {
 
 /// What comes: pieces of answers, and, as errors, messages that are whole.
 type Pieces = BoxStream<'static, Result<Piece, Message>>;
-
-impl fmt::Debug for Incoming {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Incoming").finish_non_exhaustive()
-    }
-}
 
 /// What a stream brings.
 #[derive(Debug)]

@@ -120,7 +120,6 @@ impl Said<'_> {
         }
     }
 
-    /// The bytes of its elements.
     pub(super) fn bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         self.elements.iter().for_each(|element| element.put(&mut bytes));
@@ -133,16 +132,22 @@ impl Said<'_> {
 }
 
 impl RequestTemplate {
-    /// The template of requests for the sum over `input`, of this type and shape, answered in `outputs`.
-    pub fn new(model: &str, (input, datatype): (&str, Datatype), shape: &Shape, outputs: &[&str], id: WireId) -> Self {
+    /// The template of requests to a model, for the outputs that it is asked for.
+    pub fn of(model: &Model, id: WireId) -> Self {
+        let ((input, datatype), outputs) = (model.input(), model.outputs());
+        let (shape, answers) = (model.shape.clone(), model.arithmetic.answers);
+        let mut parameters = vec![parameter("sequence_id", id.clone().into())];
+        if answers.are_series() && model.asks_for_the_last() {
+            parameters.push(parameter(EMPTY_FINAL, ParameterChoice::BoolParam(true)));
+        }
         let parts = Parts {
-            model: model.to_owned(),
+            model: model.name.clone(),
             input: input.to_owned(),
             datatype,
             shape: shape.clone(),
             outputs: outputs.iter().map(ToString::to_string).collect(),
-            id: id.clone(),
-            answers: Answers::One,
+            id,
+            answers,
         };
         let input =
             InferInputTensor { name: input.to_owned(), datatype: datatype.name().to_owned(), ..Default::default() };
@@ -152,10 +157,10 @@ impl RequestTemplate {
             (None, vec![InferInputTensor { shape: shape.of(NonZeroU16::MIN), ..input }])
         };
         let same = ModelInferRequest {
-            model_name: model.to_owned(),
+            model_name: model.name.clone(),
             inputs,
-            outputs: outputs.iter().copied().map(requested).collect(),
-            parameters: [parameter("sequence_id", id.into())].into(),
+            outputs: outputs.into_iter().map(requested).collect(),
+            parameters: parameters.into_iter().collect(),
             ..Default::default()
         };
         let flags = [(false, false), (false, true), (true, false), (true, true)].map(|(start, end)| {
@@ -165,19 +170,6 @@ impl RequestTemplate {
         });
         let (same, flags) = (same.encode_to_vec().into(), Arc::new(flags));
         Self { same, flags, input, parts: Arc::new(parts) }
-    }
-
-    /// The template of requests to a model, for the outputs that it is asked for.
-    pub fn of(model: &Model, id: WireId) -> Self {
-        let template = Self::new(&model.name, model.input(), &model.shape, &model.outputs(), id);
-        let answers = model.arithmetic.answers;
-        let mut same = template.same.to_vec();
-        if answers.are_series() && model.asks_for_the_last() {
-            let wanted = [parameter(EMPTY_FINAL, ParameterChoice::BoolParam(true))].into();
-            same.extend(ModelInferRequest { parameters: wanted, ..Default::default() }.encode_to_vec());
-        }
-        let parts = Parts { answers, ..(*template.parts).clone() };
-        Self { same: same.into(), parts: Arc::new(parts), ..template }
     }
 
     /// The request that a step with a flaw is; seldom enough to be put together from what is encoded.
@@ -222,11 +214,9 @@ impl RequestTemplate {
     fn put_input(&self, step: &Step, buffer: &mut impl BufMut) {
         let Some(input) = &self.input else { return };
         let mut shape = Vec::new();
-        self.parts
-            .shape
-            .of(step.value.elements())
-            .into_iter()
-            .for_each(|size| encode_varint(size.cast_unsigned(), &mut shape));
+        for size in self.parts.shape.of(step.value.elements()) {
+            encode_varint(size.cast_unsigned(), &mut shape);
+        }
         let length = input.len() + 1 + encoded_len_varint(shape.len() as u64) + shape.len();
         buffer.put_u8(INPUTS_TAG);
         encode_varint(length as u64, buffer);

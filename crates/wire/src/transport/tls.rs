@@ -12,8 +12,8 @@ use std::{
 };
 
 use rustls::{
-    AlertDescription, CertificateError, ClientConfig, ClientConnection, RootCertStore, SignatureScheme,
-    client::ResolvesClientCert,
+    AlertDescription, CertificateError, ClientConfig, ClientConnection, ConfigBuilder, RootCertStore, SignatureScheme,
+    client::{ResolvesClientCert, WantsClientCert},
     crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
     sign::CertifiedKey,
@@ -55,19 +55,13 @@ struct Caller {
 const RECORD_TYPES: [u8; 2] = [21, 22];
 
 impl Tls {
-    /// What the scenario says of it.
-    ///
-    /// # Errors
-    /// When a file cannot be used, in one line.
+    /// What the scenario says of it; where a file cannot be used, why, in one line.
     pub(super) fn new(settings: &scenario::Tls) -> Result<Self, String> {
         let roots = match &settings.ca {
             Some(path) => roots_in(path)?,
             None => roots_of_the_system()?,
         };
-        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .map_err(|error| error.to_string())?
-            .with_root_certificates(roots);
+        let builder = trusting(roots).map_err(|error| error.to_string())?;
         let mut config = match (&settings.client_cert, &settings.client_key) {
             (Some(certificate), Some(key)) => {
                 let chain = certificates(certificate, "--client-cert, target.tls.client_cert")?;
@@ -99,7 +93,6 @@ impl Tls {
         Ok(Self { http2: speaking(b"h2"), http1: speaking(b"http/1.1"), server_name: server_name.transpose()?, caller })
     }
 
-    /// Secures a connection to an endpoint, whatever it goes through.
     pub(super) async fn secure(&self, endpoint: &Endpoint, stream: Socket) -> io::Result<Socket> {
         let name = match &self.server_name {
             Some(name) => name.clone(),
@@ -128,7 +121,6 @@ impl Tls {
         })
     }
 
-    /// A call was answered.
     pub(super) fn was_answered(&self) {
         self.caller.was_let_in.store(true, Relaxed);
     }
@@ -204,6 +196,11 @@ fn name_of(endpoint: &Endpoint) -> io::Result<ServerName<'static>> {
     })
 }
 
+fn trusting(roots: RootCertStore) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, rustls::Error> {
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    Ok(builder.with_safe_default_protocol_versions()?.with_root_certificates(roots))
+}
+
 fn roots_in(path: &Path) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(path, "--ca, target.tls.ca")? {
@@ -251,11 +248,7 @@ pub async fn speaks_tls(endpoint: &Endpoint, limit: Duration) -> bool {
 
 /// The first byte with which a TLS handshake is answered.
 async fn first_byte(endpoint: &Endpoint) -> io::Result<u8> {
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(io::Error::other)?
-        .with_root_certificates(RootCertStore::empty())
-        .with_no_client_auth();
+    let config = trusting(RootCertStore::empty()).map_err(io::Error::other)?.with_no_client_auth();
     let mut hello = Vec::new();
     ClientConnection::new(Arc::new(config), name_of(endpoint)?).map_err(io::Error::other)?.write_tls(&mut hello)?;
     let mut stream = Socket::connect(&endpoint.address()).await?;

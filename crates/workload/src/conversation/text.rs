@@ -52,28 +52,7 @@ pub fn parse_acts(texts: &[String]) -> Result<Vec<Act>, String> {
 
 fn parse(text: &str) -> Result<Act, String> {
     let words: Vec<_> = text.split_whitespace().collect();
-    let act = match *words.as_slice() {
-        ["open", lane, "over", over] => open(lane, over, None),
-        ["open", lane, "over", over, "by", by] => by.parse().ok().and_then(|by| open(lane, over, Some(by))),
-        ["send", lane, ref said @ .., "with", flaw] => named(flaw).and_then(|flaw| send(lane, said, Some(flaw))),
-        ["send", lane, ref said @ .., "within", us, "us"] => {
-            us.parse().ok().and_then(|us| send(lane, said, Some(Special::TimeoutUs(us))))
-        }
-        ["send", lane, ref said @ ..] => send(lane, said, None),
-        ["await", lane] => read(lane).map(|lane| Act::Await { lane, unanswered: 0 }),
-        ["await", lane, "<=", most] => {
-            read(lane).and_then(|lane| Some(Act::Await { lane, unanswered: most.parse().ok()? }))
-        }
-        ["pause", us, "us"] => us.parse().ok().map(|us| Act::Pause { us }),
-        ["stop-reading", us, "us"] => us.parse().ok().map(|us| Act::StopReading { us }),
-        ["half-close", lane] => read(lane).map(|lane| Act::HalfClose { lane }),
-        ["close", lane] => read(lane).map(|lane| Act::Close { lane }),
-        ["cancel", lane] => read(lane).map(|lane| Act::Cancel { lane }),
-        ["reset", lane] => read(lane).map(|lane| Act::Reset { lane }),
-        ["kill", lane] => read(lane).map(|lane| Act::Kill { lane }),
-        _ => None,
-    };
-    act.ok_or_else(|| {
+    act(&words).ok_or_else(|| {
         format!(
             "'{text}' is no act: write open LANE over own|fresh|neighbour|narrow|process [by TRANSPORT], \
              send LANE [START] [END] VALUE [in N elements] [with FLAW | within N us], await LANE [<= N], pause N us, stop-reading N us, \
@@ -85,16 +64,32 @@ fn parse(text: &str) -> Result<Act, String> {
     })
 }
 
+fn act(words: &[&str]) -> Option<Act> {
+    Some(match *words {
+        ["open", lane, "over", over] => Act::Open { lane: read(lane)?, over: Connection::named(over)?, by: None },
+        ["open", lane, "over", over, "by", by] => {
+            Act::Open { lane: read(lane)?, over: Connection::named(over)?, by: Some(by.parse().ok()?) }
+        }
+        ["send", lane, ref said @ .., "with", flaw] => send(lane, said, Some(Special::Flaw(Flaw::named(flaw)?)))?,
+        ["send", lane, ref said @ .., "within", us, "us"] => {
+            send(lane, said, Some(Special::TimeoutUs(us.parse().ok()?)))?
+        }
+        ["send", lane, ref said @ ..] => send(lane, said, None)?,
+        ["await", lane] => Act::Await { lane: read(lane)?, unanswered: 0 },
+        ["await", lane, "<=", most] => Act::Await { lane: read(lane)?, unanswered: most.parse().ok()? },
+        ["pause", us, "us"] => Act::Pause { us: us.parse().ok()? },
+        ["stop-reading", us, "us"] => Act::StopReading { us: us.parse().ok()? },
+        ["half-close", lane] => Act::HalfClose { lane: read(lane)? },
+        ["close", lane] => Act::Close { lane: read(lane)? },
+        ["cancel", lane] => Act::Cancel { lane: read(lane)? },
+        ["reset", lane] => Act::Reset { lane: read(lane)? },
+        ["kill", lane] => Act::Kill { lane: read(lane)? },
+        _ => return None,
+    })
+}
+
 fn read(lane: &str) -> Option<Lane> {
     lane.parse().ok().filter(|lane| *lane < Lane::MAX).map(Lane)
-}
-
-fn open(lane: &str, over: &str, by: Option<Transport>) -> Option<Act> {
-    Some(Act::Open { lane: read(lane)?, over: Connection::named(over)?, by })
-}
-
-fn named(flaw: &str) -> Option<Special> {
-    Flaw::named(flaw).map(Special::Flaw)
 }
 
 fn send(lane: &str, said: &[&str], special: Option<Special>) -> Option<Act> {
@@ -146,27 +141,22 @@ fn check(acts: &[Act]) -> Result<(), (usize, &'static str)> {
     let mut half_closed = [false; Lane::MAX as usize];
     let mut over_what = [Connection::Own; Lane::MAX as usize];
     for (index, act) in acts.iter().enumerate() {
+        let wrong = |problem| Err((index, problem));
         match *act {
             Act::Open { lane, .. } if open[lane.index()] => {
-                return Err((index, "the stream is open already: close, cancel or reset it before"));
+                return wrong("the stream is open already: close, cancel or reset it before");
             }
             Act::Open { lane, over, .. } => {
                 (open[lane.index()], half_closed[lane.index()]) = (true, false);
                 over_what[lane.index()] = over;
             }
             Act::HalfClose { lane } => half_closed[lane.index()] = true,
-            Act::Send { lane, .. } if half_closed[lane.index()] => return Err((index, "the stream is half-closed")),
+            Act::Send { lane, .. } if half_closed[lane.index()] => return wrong("the stream is half-closed"),
             Act::Reset { lane } if over_what[lane.index()] != Connection::Fresh => {
-                return Err((
-                    index,
-                    "only a connection that was made for the stream (open LANE over fresh) can be reset",
-                ));
+                return wrong("only a connection that was made for the stream (open LANE over fresh) can be reset");
             }
             Act::Kill { lane } if over_what[lane.index()] != Connection::Process => {
-                return Err((
-                    index,
-                    "only a stream that goes through a process (open LANE over process) can be killed",
-                ));
+                return wrong("only a stream that goes through a process (open LANE over process) can be killed");
             }
             // One that nobody opened is opened over the context's own connection.
             Act::Send { lane, .. } => open[lane.index()] = true,

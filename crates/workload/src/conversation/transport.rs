@@ -10,31 +10,18 @@ table! {
     pub enum Transport: Row {
         /// A gRPC stream, `ModelStreamInfer`.
         #[default]
-        GrpcStream = "grpc-stream",
-            Row { is_stream: true, ..Row::of(Protocol::Grpc, "opens the stream") };
+        GrpcStream = "grpc-stream", Row(Protocol::Grpc, "opens the stream");
         /// One gRPC call each, `ModelInfer`.
-        GrpcUnary = "grpc-unary", Row::of(Protocol::Grpc, "calls ModelInfer");
+        GrpcUnary = "grpc-unary", Row(Protocol::Grpc, "calls ModelInfer");
         /// One HTTP request each, its tensors in JSON.
-        Http = "http", Row { is_json: true, ..Row::of(Protocol::Http, "calls over HTTP") };
+        Http = "http", Row(Protocol::Http, "calls over HTTP");
         /// One HTTP request each, its tensors as bytes behind the JSON.
-        HttpBinary = "http-binary", Row::of(Protocol::Http, "calls over HTTP, binary");
+        HttpBinary = "http-binary", Row(Protocol::Http, "calls over HTTP, binary");
     }
 }
 
-/// What a transport is like.
-struct Row {
-    protocol: Protocol,
-    opens: &'static str,
-    is_stream: bool,
-    is_json: bool,
-}
-
-impl Row {
-    /// Calls, whose tensors are bytes.
-    const fn of(protocol: Protocol, opens: &'static str) -> Self {
-        Self { protocol, opens, is_stream: false, is_json: false }
-    }
-}
+/// What has to be spoken at an endpoint, and what the client does when it begins to send.
+struct Row(Protocol, &'static str);
 
 impl Transport {
     /// The names of all as a sentence has them, each between such quotes.
@@ -45,18 +32,18 @@ impl Transport {
 
     /// What has to be spoken at an endpoint.
     pub fn protocol(self) -> Protocol {
-        self.row().protocol
+        self.row().0
     }
 
     /// What the client does when it begins to send, in words.
     pub fn opens(self) -> &'static str {
-        self.row().opens
+        self.row().1
     }
 
     /// Whether steps go over one stream. If not, each is a call of its own; nothing orders two calls, so that each is made when the
     /// one before it is answered.
     pub fn is_stream(self) -> bool {
-        self.row().is_stream
+        self == Self::GrpcStream
     }
 
     /// Whether it is HTTP, and not gRPC.
@@ -66,7 +53,7 @@ impl Transport {
 
     /// Whether tensors are JSON, which does not have every type, and not bytes.
     pub fn is_json(self) -> bool {
-        self.row().is_json
+        self == Self::Http
     }
 }
 

@@ -4,7 +4,7 @@ use std::{num::NonZeroU16, ops::Range, time::Duration};
 
 use super::{Iteration, LANES, Twist};
 use crate::{
-    conversation::{Act, Connection, Lane, Transport},
+    conversation::{Act, Connection, Lane},
     scenario::{Population, Reuse, Scenario, Sending, StreamLife},
     sequence::{Flaw, Pattern, STEADY_STEPS, Sequence, Special, Trait},
 };
@@ -52,12 +52,9 @@ impl Iteration {
     /// What is done, one after the other.
     pub fn acts(&self, sending: &Sending, manner: Manner) -> Vec<Act> {
         let reuse = if manner.after_answers { Reuse::AfterResponse } else { sending.reuse };
-        let transport = sending.transport();
-        let calls = !transport.is_stream();
         let single = manner.one_step.then(|| self.of_single_steps());
         let iteration = single.as_ref().unwrap_or(self);
-        let mut script =
-            Script { iteration, reuse, stream: sending.stream, transport, calls, manner, acts: Vec::new() };
+        let mut script = Script { iteration, sending, reuse, manner, acts: Vec::new() };
         script.think(self.think_ms);
         match self.twist {
             None => script.send_bursts(),
@@ -80,11 +77,8 @@ impl Iteration {
 /// A conversation, being written down.
 struct Script<'p> {
     iteration: &'p Iteration,
+    sending: &'p Sending,
     reuse: Reuse,
-    stream: StreamLife,
-    transport: Transport,
-    /// Whether steps are calls of their own.
-    calls: bool,
     manner: Manner,
     acts: Vec<Act>,
 }
@@ -104,6 +98,7 @@ impl Script<'_> {
 
     fn twisted(&mut self, Twist { after, pause_percent, lanes }: Twist) {
         let (before, rest) = (0..after, after..self.steps(0));
+        let are_calls = !self.sending.transport().is_stream();
         match self.iteration.pattern {
             Pattern::Pause => {
                 self.ask(Lane::FIRST, 0, before);
@@ -142,8 +137,8 @@ impl Script<'_> {
                 self.await_all(Lane::FIRST);
                 self.acts.push(Act::Close { lane: Lane::FIRST });
             }
-            Pattern::Reset if self.calls => self.cut_executing(Connection::Fresh, Act::Reset { lane: SECOND }, after),
-            Pattern::KillClient if self.calls => {
+            Pattern::Reset if are_calls => self.cut_executing(Connection::Fresh, Act::Reset { lane: SECOND }, after),
+            Pattern::KillClient if are_calls => {
                 self.cut_executing(Connection::Process, Act::Kill { lane: SECOND }, after);
             }
             Pattern::MixedTransports => self.mix_transports(),
@@ -223,7 +218,7 @@ impl Script<'_> {
 
     /// Each step over the transport that was drawn for it, which has a lane of its own; the first lane has the population's.
     fn mix_transports(&mut self) {
-        let mut lanes = vec![self.transport];
+        let mut lanes = vec![self.sending.transport()];
         for (step, by) in (0..self.steps(0)).zip(&self.iteration.over) {
             let known = lanes.iter().position(|its| its == by);
             let lane = Lane(u8::try_from(known.unwrap_or(lanes.len())).expect("there are few transports"));
@@ -341,8 +336,7 @@ impl Script<'_> {
             step if step == after => pause_percent / 2,
             _ => return None,
         };
-        let us = (self.manner.idle_limit * percent / 100).as_micros();
-        Some(Special::TimeoutUs(u64::try_from(us).unwrap_or(u64::MAX)))
+        Some(Special::TimeoutUs(self.share_of_the_idle_limit(percent)))
     }
 
     fn think(&mut self, ms: u32) {
@@ -357,7 +351,7 @@ impl Script<'_> {
 
     /// What comes after the last answer of a sequence on the first stream.
     fn finish(&mut self) {
-        if self.stream == StreamLife::PerSequence {
+        if self.sending.stream == StreamLife::PerSequence {
             self.acts.push(Act::Close { lane: Lane::FIRST });
         }
     }

@@ -1,12 +1,10 @@
 //! What a run sends: a pure function of the scenario, the seed and a worker's index.
 
 mod acts;
-mod ids;
 
-use std::time::Duration;
+use std::{num::NonZeroU64, time::Duration};
 
 pub use acts::{Manner, fresh_connections_of, pauses_of};
-pub use ids::correlation_id;
 use rand::RngExt as _;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution as _, weighted::WeightedIndex};
@@ -55,6 +53,17 @@ pub struct Twist {
     pub pause_percent: u32,
     /// How many streams there are.
     pub lanes: u8,
+}
+
+/// The correlation ID of a worker's context: IDs of one block, the common contexts' first.
+///
+/// # Panics
+/// When the worker or the context is not one of the scenario's, whose blocks are known to fit the IDs.
+pub fn correlation_id(scenario: &Scenario, worker: u32, context: u32) -> CorrelationId {
+    let ids = &scenario.correlation_ids;
+    let offset = u64::from(worker) * u64::from(ids.block.get()) + u64::from(context);
+    let id = ids.first.get().checked_add(offset).and_then(NonZeroU64::new);
+    CorrelationId(id.expect("a scenario's blocks do not overflow"))
 }
 
 /// How long pauses are, in percent of the idle limit.
@@ -154,8 +163,11 @@ impl WorkerPlan {
 
     fn draw_pattern(&mut self) -> (u32, Pattern) {
         let is_rare = self.generator.random_bool(self.population.contexts.rare_probability.0);
-        let (context, drawn) =
-            if is_rare { (self.take_rare(), &self.rare) } else { (self.draw_common(), &self.common) };
+        let (context, drawn) = if is_rare {
+            (self.take_rare(), &self.rare)
+        } else {
+            (self.generator.random_range(0..self.population.contexts.common), &self.common)
+        };
         let weighted = drawn.as_ref().expect("a scenario's odds lead to contexts that exist");
         let pattern = Pattern::ALL[weighted.sample(&mut self.generator)];
         if pattern.begins_without_start() && !self.has_no_sequence[context as usize] {
@@ -166,10 +178,6 @@ impl WorkerPlan {
             return (context, instead);
         }
         (context, pattern)
-    }
-
-    fn draw_common(&mut self) -> u32 {
-        self.generator.random_range(0..self.population.contexts.common)
     }
 
     fn take_rare(&mut self) -> u32 {

@@ -25,17 +25,18 @@ pub struct Tls {
     pub server_name: Option<String>,
 }
 
-/// How messages are compressed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Compression {
-    /// Not at all.
-    #[default]
-    None,
-    /// With gzip, both ways.
-    Gzip,
-    /// With deflate, both ways.
-    Deflate,
+table! {
+    /// How messages are compressed.
+    #[derive(Default)]
+    pub enum Compression {
+        /// Not at all.
+        #[default]
+        None = "none";
+        /// With gzip, both ways.
+        Gzip = "gzip";
+        /// With deflate, both ways.
+        Deflate = "deflate";
+    }
 }
 
 /// What the command line says of it in place of the file.

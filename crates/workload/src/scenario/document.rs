@@ -76,9 +76,9 @@ impl From<Scenario> for Document {
     fn from(scenario: Scenario) -> Self {
         let Scenario { target, correlation_ids, mut populations, phases, limits, slots, claims, claims_from } =
             scenario;
-        let has_no_other =
-            |one: &mut Population| one.name.is_empty() && one.phase.is_none() && one.correlation_ids.is_none();
-        let alone = if populations.len() == 1 { populations.pop_if(has_no_other) } else { None };
+        let is_alone =
+            matches!(&*populations, [Population { name, phase: None, correlation_ids: None, .. }] if name.is_empty());
+        let alone = if is_alone { populations.pop() } else { None };
         let alone = alone.as_ref();
         Self {
             claims_from,

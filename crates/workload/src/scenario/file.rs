@@ -67,11 +67,8 @@ impl Source {
         match fs::read_to_string(&path) {
             Ok(text) => Ok(Self { name, text, path: Some(path) }),
             Err(error) => {
-                let why = if error.kind() == io::ErrorKind::InvalidData {
-                    "it is not UTF-8 text".into()
-                } else {
-                    error.to_string()
-                };
+                let is_no_text = error.kind() == io::ErrorKind::InvalidData;
+                let why = if is_no_text { "it is not UTF-8 text".to_owned() } else { error.to_string() };
                 Err(ScenarioError::of(name, format!("cannot read the scenario: {why}")))
             }
         }
@@ -101,11 +98,10 @@ impl Source {
     pub(super) fn parse(&self) -> Result<Scenario, ScenarioError> {
         let defaults = DeTable::parse(DEFAULT).expect("the compiled-in scenario is TOML, as the tests show");
         let mut table = DeTable::parse(&self.text).map_err(|error| self.syntax_error(&error))?;
-        if table.get_ref().get("population").and_then(|all| all.get_ref().as_array()).is_some_and(|all| all.is_empty())
-        {
-            return Err(
-                self.error_at("population", "the list is empty: leave it out, or give [[population]]".to_owned())
-            );
+        let populations = table.get_ref().get("population").and_then(|all| all.get_ref().as_array());
+        if populations.is_some_and(|all| all.is_empty()) {
+            let problem = "the list is empty: leave it out, or give [[population]]";
+            return Err(self.error_at("population", problem.to_owned()));
         }
         complete(table.get_mut(), defaults.get_ref(), "");
         hand_down(table.get_mut());

@@ -27,8 +27,7 @@ pub use builtin::{BUILTIN, Builtin};
 pub use distribution::{Distribution, Geometric, Listed, LogNormal};
 use document::Document;
 pub use file::{ScenarioError, Source};
-pub use network::{BLACK_HOLE_MAX, LATENCY_MAX};
-pub use network::{BlackHole, CutBy, Network, NetworkCut};
+pub use network::{BLACK_HOLE_MAX, BlackHole, CutBy, LATENCY_MAX, Network, NetworkCut};
 pub use numbers::{Millis, Normal, Probability, Uniform, Weight, Window};
 pub use overrides::Overrides;
 pub use phase::{Phase, ServerAction};
@@ -46,7 +45,7 @@ use crate::{
     claim::Claims,
     endpoint::{Endpoint, Endpoints},
     header::Header,
-    said::is_default,
+    said::{is_default, yes},
     sequence::{IdForm, Pattern, Trait},
 };
 
@@ -124,11 +123,6 @@ pub struct Target {
     /// The largest message that is taken, in bytes; without it 4 MiB over gRPC and 16 MiB over HTTP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_bytes_max: Option<NonZeroU32>,
-}
-
-/// What a file means that does not say.
-fn yes() -> bool {
-    true
 }
 
 /// Which correlation IDs belong to which worker.
@@ -351,7 +345,12 @@ impl Scenario {
             return at("target.model", format!("the name has more than {MODEL_NAME_MAX} bytes"));
         }
         self.target.check_access()?;
-        self.check_correlation_ids().map_err(|(key, problem)| (key.to_owned(), problem))?;
+        if self.last_id().is_none() {
+            let CorrelationIds { first, block, .. } = self.correlation_ids;
+            let (workers, largest) = (self.workers(), u64::MAX);
+            let problem = format!("{workers} blocks of {block} IDs from {first} on go past the largest ID, {largest}");
+            return at("correlation_ids", problem);
+        }
         let contexts = self.contexts();
         if contexts > CONTEXTS_MAX {
             return at("contexts", format!("{contexts} contexts of all workers are more than {CONTEXTS_MAX}"));
@@ -397,24 +396,12 @@ impl Scenario {
 
     /// The last correlation ID that the workers may use.
     pub fn last_correlation_id(&self) -> u64 {
-        let CorrelationIds { first, block, .. } = self.correlation_ids;
-        first.get().saturating_add(u64::from(self.workers()) * u64::from(block.get()) - 1)
+        self.last_id().unwrap_or(u64::MAX)
     }
 
-    fn check_correlation_ids(&self) -> Result<(), (&'static str, String)> {
+    fn last_id(&self) -> Option<u64> {
         let CorrelationIds { first, block, .. } = self.correlation_ids;
-        let used = u64::from(self.workers()) * u64::from(block.get());
-        match first.get().checked_add(used - 1) {
-            Some(_) => Ok(()),
-            None => Err((
-                "correlation_ids",
-                format!(
-                    "{} blocks of {block} IDs from {first} on go past the largest ID, {}",
-                    self.workers(),
-                    u64::MAX
-                ),
-            )),
-        }
+        first.get().checked_add(u64::from(self.workers()) * u64::from(block.get()) - 1)
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::{fmt, num::NonZeroU32, time::Duration};
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{Error, Unexpected, Visitor},
+};
 
 /// A relative weight: finite and not negative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -155,30 +158,38 @@ impl Serialize for Window {
 
 impl<'de> Deserialize<'de> for Window {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
+        deserializer.deserialize_any(NumberOrText {
+            expected: "\"all\" or a whole number above 0",
+            of_number: |steps| u32::try_from(steps).ok().and_then(NonZeroU32::new).map(Self::Steps),
+            of_text: |text| (text == "all").then_some(Self::All),
+        })
+    }
+}
 
-        impl de::Visitor<'_> for Visitor {
-            type Value = Window;
+/// Reads a value that is a whole number in a file, or a text.
+pub(super) struct NumberOrText<T> {
+    pub(super) expected: &'static str,
+    pub(super) of_number: fn(u64) -> Option<T>,
+    pub(super) of_text: fn(&str) -> Option<T>,
+}
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("\"all\" or a whole number above 0")
-            }
+impl<T> Visitor<'_> for NumberOrText<T> {
+    type Value = T;
 
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Window, E> {
-                if text == "all" { Ok(Window::All) } else { Err(E::invalid_value(de::Unexpected::Str(text), &self)) }
-            }
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.expected)
+    }
 
-            fn visit_u64<E: de::Error>(self, steps: u64) -> Result<Window, E> {
-                let number = u32::try_from(steps).ok().and_then(NonZeroU32::new);
-                number.map(Window::Steps).ok_or_else(|| E::invalid_value(de::Unexpected::Unsigned(steps), &self))
-            }
+    fn visit_u64<E: Error>(self, number: u64) -> Result<T, E> {
+        (self.of_number)(number).ok_or_else(|| E::invalid_value(Unexpected::Unsigned(number), &self))
+    }
 
-            fn visit_i64<E: de::Error>(self, steps: i64) -> Result<Window, E> {
-                let number = u32::try_from(steps).ok().and_then(NonZeroU32::new);
-                number.map(Window::Steps).ok_or_else(|| E::invalid_value(de::Unexpected::Signed(steps), &self))
-            }
-        }
+    fn visit_i64<E: Error>(self, number: i64) -> Result<T, E> {
+        let value = u64::try_from(number).ok().and_then(self.of_number);
+        value.ok_or_else(|| E::invalid_value(Unexpected::Signed(number), &self))
+    }
 
-        deserializer.deserialize_any(Visitor)
+    fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
+        (self.of_text)(text).ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
     }
 }

@@ -19,37 +19,31 @@ pub struct Phase {
     pub server: Option<ServerAction>,
 }
 
-/// Something that is done to the server in the middle of a run. Sequences need not live through it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ServerAction {
-    /// The model is loaded anew, as it was configured before the run.
-    Reload,
-    /// The model is loaded anew with the Direct strategy.
-    ReloadDirect,
-    /// The model is loaded anew with the Oldest strategy.
-    ReloadOldest,
-    /// The server is ended and started again.
-    Restart,
+table! {
+    /// Something that is done to the server in the middle of a run. Sequences need not live through it.
+    pub enum ServerAction: Row {
+        /// The model is loaded anew, as it was configured before the run.
+        Reload = "reload", Row(None, "the model was reloaded");
+        /// The model is loaded anew with the Direct strategy.
+        ReloadDirect = "reload-direct", Row(Some(Strategy::Direct), "the model was reloaded with Direct");
+        /// The model is loaded anew with the Oldest strategy.
+        ReloadOldest = "reload-oldest", Row(Some(Strategy::Oldest), "the model was reloaded with Oldest");
+        /// The server is ended and started again.
+        Restart = "restart", Row(None, "the server was restarted");
+    }
 }
+
+/// The strategy that the model is loaded with, where that is not its own, and what was done.
+struct Row(Option<Strategy>, &'static str);
 
 impl ServerAction {
     /// The strategy that the model is loaded with, where that is not its own.
     pub fn strategy(self) -> Option<Strategy> {
-        match self {
-            Self::ReloadDirect => Some(Strategy::Direct),
-            Self::ReloadOldest => Some(Strategy::Oldest),
-            Self::Reload | Self::Restart => None,
-        }
+        self.row().0
     }
 
-    /// What is done, for reports.
-    pub fn what(self) -> &'static str {
-        match self {
-            Self::Reload => "the model was reloaded",
-            Self::ReloadDirect => "the model was reloaded with Direct",
-            Self::ReloadOldest => "the model was reloaded with Oldest",
-            Self::Restart => "the server was restarted",
-        }
+    /// What was done, for reports.
+    pub fn done(self) -> &'static str {
+        self.row().1
     }
 }

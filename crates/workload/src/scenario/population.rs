@@ -1,7 +1,6 @@
 //! Workers that are alike: what they send, how much, and how.
 
 use std::{
-    fmt,
     num::{NonZeroU16, NonZeroU32, NonZeroU64},
     time::Duration,
 };
@@ -274,35 +273,34 @@ pub struct Sending {
     pub window: Window,
 }
 
-/// How long a gRPC stream lives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum StreamLife {
-    /// A new stream for each sequence. Sequences that are sent back to back share one, because nothing orders the
-    /// requests of two streams.
-    PerSequence,
-    /// One stream for the context's life.
-    PerContext,
+table! {
+    /// How long a gRPC stream lives.
+    pub enum StreamLife {
+        /// A new stream for each sequence. Sequences that are sent back to back share one: nothing orders the requests of two.
+        PerSequence = "per-sequence";
+        /// One stream for the context's life.
+        PerContext = "per-context";
+    }
 }
 
-/// Who shares a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ConnectionOwner {
-    /// Each context has its own.
-    PerContext,
-    /// The contexts of a worker share one.
-    PerWorker,
+table! {
+    /// Who shares a connection.
+    pub enum ConnectionOwner {
+        /// Each context has its own.
+        PerContext = "per-context";
+        /// The contexts of a worker share one.
+        PerWorker = "per-worker";
+    }
 }
 
-/// When the second sequence of an iteration is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Reuse {
-    /// At once, behind the first one's END.
-    Pipelined,
-    /// When the first one's END was answered.
-    AfterResponse,
+table! {
+    /// When the second sequence of an iteration is sent.
+    pub enum Reuse {
+        /// At once, behind the first one's END.
+        Pipelined = "pipelined";
+        /// When the first one's END was answered.
+        AfterResponse = "after-response";
+    }
 }
 
 /// How long a worker does nothing, in milliseconds.
@@ -323,8 +321,11 @@ impl Sending {
 
     /// How the steps travel, in a few words.
     pub fn travels(&self) -> String {
-        let transport = self.transport();
-        if transport.is_stream() { self.stream.to_string() } else { format!("a call per step ({transport})") }
+        let [stream, connection] = [self.stream.name(), self.connection.name()].map(|per| per.replace('-', " "));
+        match self.transport() {
+            Transport::GrpcStream => format!("a connection {connection}, a stream {stream}"),
+            call => format!("a connection {connection}, a call per step ({call})"),
+        }
     }
 
     /// How many steps may be unanswered at a time, where calls have no order but their answers'.
@@ -351,9 +352,7 @@ impl Population {
 
     /// The odds of the patterns, in their order: those that the transport cannot do are left out.
     pub fn odds(&self, weights: &Weights) -> impl Iterator<Item = f64> {
-        let odds: Vec<_> =
-            Pattern::ALL.map(|pattern| if self.can_be_drawn(pattern) { weights.of(pattern) } else { 0.0 }).into();
-        odds.into_iter()
+        Pattern::ALL.map(|pattern| if self.can_be_drawn(pattern) { weights.of(pattern) } else { 0.0 }).into_iter()
     }
 
     /// The patterns that have a weight and that the transport cannot do.
@@ -427,23 +426,5 @@ impl Population {
             return Err((key, format!("each of these patterns needs a stream, and the transport is {transport}")));
         }
         Ok(())
-    }
-}
-
-impl fmt::Display for StreamLife {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::PerSequence => "a stream per sequence",
-            Self::PerContext => "a stream per context",
-        })
-    }
-}
-
-impl fmt::Display for ConnectionOwner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::PerContext => "a connection per context",
-            Self::PerWorker => "a connection per worker",
-        })
     }
 }

@@ -10,7 +10,7 @@ use crate::{
 
 impl Scenario {
     pub(super) fn override_transports(&mut self, transport: Option<Transport>, http: Option<Endpoint>) {
-        let only_http = self.target.endpoint.grpc(0).is_none();
+        let only_http = !self.target.endpoint.speak(Transport::GrpcStream);
         for Population { sending, .. } in &mut self.populations {
             sending.transport = transport.or(sending.transport).or(only_http.then_some(Transport::HttpBinary));
         }
@@ -18,7 +18,7 @@ impl Scenario {
             .populations
             .iter()
             .any(|population| population.sending.transport().is_http() || population.draws_any(Trait::MixesTransports));
-        if let Some(http) = http.filter(|_| asks_for_http && self.target.endpoint.http(0).is_none()) {
+        if let Some(http) = http.filter(|_| asks_for_http && !self.target.endpoint.speak(Transport::Http)) {
             self.target.endpoint.add(http);
         }
     }

@@ -8,20 +8,28 @@ use crate::proto::{
     model_infer_request::InferRequestedOutputTensor,
 };
 use workload::{
+    arithmetic::Arithmetic,
+    controls::{Controls, Told},
+    model::Model,
     number::{Datatype, Number},
     sequence::{CorrelationId, Flaw, IdForm, Pattern, RequestId, Special, WireId},
+    tensor::TensorSpec,
 };
+
+/// A model that adds up numbers of this type.
+fn model(datatype: Datatype, shape: Vec<i64>) -> Model {
+    let tensor = |name: &str| TensorSpec { name: name.to_owned(), ..TensorSpec::default() };
+    let (input, output) = (tensor("INPUT"), tensor("OUTPUT"));
+    let arithmetic = Arithmetic { datatype, ..Arithmetic::default() };
+    Model { name: "m".to_owned(), input, output, shape: shape.into(), arithmetic, ..Model::default() }
+}
 
 #[test]
 fn an_encoded_step_is_the_request_that_the_generated_code_reads() {
     let id = CorrelationId(NonZeroU64::new(u64::MAX - 1).expect("not zero"));
-    let template = RequestTemplate::new(
-        "a_model",
-        ("INPUT", Datatype::Int32),
-        &vec![1, 1].into(),
-        &["OUTPUT", "SEEN"],
-        id.on_the_wire(IdForm::Integer),
-    );
+    let seen = Controls { output: "SEEN".to_owned(), shape: vec![1, 5], told: Told::default(), slots: None };
+    let model = Model { name: "a_model".to_owned(), controls: Some(seen), ..model(Datatype::Int32, vec![1, 1]) };
+    let template = RequestTemplate::of(&model, id.on_the_wire(IdForm::Integer));
     let mut encoder = StepCodec::of_streams(template).encoder();
     for (start, end) in [(true, false), (false, false), (false, true), (true, true)] {
         let request = RequestId { worker: u32::MAX, context: u32::MAX, sequence: u32::MAX, step: u32::MAX };
@@ -56,14 +64,8 @@ fn an_encoded_step_is_the_request_that_the_generated_code_reads() {
 /// What a step is on the wire, and what it would be without what sets it apart.
 fn with_and_without(special: Special) -> (ModelInferRequest, ModelInferRequest) {
     let id = WireId::Text("seven".into());
-    let mut encoder = StepCodec::of_streams(RequestTemplate::new(
-        "m",
-        ("INPUT", Datatype::Int32),
-        &vec![1, 1].into(),
-        &["OUTPUT"],
-        id,
-    ))
-    .encoder();
+    let template = RequestTemplate::of(&model(Datatype::Int32, vec![1, 1]), id);
+    let mut encoder = StepCodec::of_streams(template).encoder();
     let request = RequestId { worker: 1, context: 2, sequence: 3, step: 4 };
     let step =
         Step { request, pattern: Pattern::Valid, start: true, end: false, value: 5.into(), of: 6, special: None };
@@ -134,7 +136,7 @@ fn numbers_of_every_type_go_out_as_they_are_and_come_back_in_both_encodings() {
     let id = || WireId::Number(7);
     for datatype in Datatype::ALL {
         let value = datatype.number(-5);
-        let template = RequestTemplate::new("m", ("INPUT", datatype), &vec![1, 1].into(), &["OUTPUT"], id());
+        let template = RequestTemplate::of(&model(datatype, vec![1, 1]), id());
         let request = RequestId { worker: 1, context: 2, sequence: 3, step: 4 };
         let step = Step { request, pattern: Pattern::Valid, start: true, end: false, value, of: 6, special: None };
         let mut bytes = Vec::new();
@@ -196,7 +198,7 @@ fn elements_in_a_list_that_their_type_does_not_have_are_none() {
 #[test]
 fn each_step_has_the_shape_of_its_own_elements() {
     for datatype in Datatype::ALL {
-        let template = RequestTemplate::new("m", ("INPUT", datatype), &vec![1, -1].into(), &["O"], WireId::Number(7));
+        let template = RequestTemplate::of(&model(datatype, vec![1, -1]), WireId::Number(7));
         let mut encoder = StepCodec::of_streams(template).encoder();
         for size in [1, 2, 16, 300, 1024] {
             let elements = NonZeroU16::new(size).expect("not 0");

@@ -16,9 +16,8 @@ use hyper::{
     header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderName, HeaderValue},
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-pub(super) use rest::Rest;
 
-use self::{compression::Problem, pool::Pool};
+use self::pool::Pool;
 use super::{
     access::Access,
     call_error::{CallError, reasons, too_large},
@@ -41,7 +40,7 @@ const MAY_LAPSE_AFTER: Duration = Duration::from_millis(10);
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// Connections to one endpoint, each made when all others carry a call. A call that is dropped takes its connection with it.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct Connections {
     pool: Arc<Pool>,
     host: HeaderValue,
@@ -104,12 +103,10 @@ impl Connections {
         Self { pool: Arc::new(Pool::new(dial)), host }
     }
 
-    /// How they are made.
     pub(super) fn dial(&self) -> &Dial {
         &self.pool.dial
     }
 
-    /// What it takes to be let in.
     pub(super) fn access(&self) -> &Access {
         &self.dial().dialer.access
     }
@@ -129,7 +126,7 @@ impl Connections {
             }
         };
         let (head, body) = response.into_parts();
-        let most = self.access().message_bytes_max().unwrap_or(BODY_MAX);
+        let most = self.access().terms.message_bytes_max.unwrap_or(BODY_MAX);
         let body = Limited::new(body, most).collect().await.map_err(|error| {
             if error.is::<LengthLimitError>() { Failure::TooLarge(most) } else { Failure::Other(reasons(&*error)) }
         })?;
@@ -140,21 +137,19 @@ impl Connections {
 
     fn request(&self, method: Method, at: Uri, body: Body) -> Result<Request<Full<Bytes>>, Failure> {
         let Body { bytes, json_bytes, is_inference } = body;
-        let compression = if is_inference { self.access().compression() } else { Compression::None };
+        let compression = if is_inference { self.access().terms.compression } else { Compression::None };
         let mut request = Request::builder().method(method).uri(at).header(HOST, &self.host);
         request = match json_bytes {
             Some(bytes) => request.header(CONTENT_TYPE, &BYTES_AND_JSON).header(&HEADER_LENGTH, bytes),
             None if bytes.is_empty() => request,
             None => request.header(CONTENT_TYPE, &JSON),
         };
-        if let Some(name) = compression::name(compression) {
-            request = request.header(CONTENT_ENCODING, name).header(ACCEPT_ENCODING, name);
+        if compression != Compression::None {
+            request = request.header(CONTENT_ENCODING, compression.name()).header(ACCEPT_ENCODING, compression.name());
         }
         let body = Full::from(compression::compress(compression, bytes));
         let mut request = request.body(body).map_err(|error| Failure::Other(reasons(&error)))?;
-        if !self.access().headers().is_empty() {
-            request.headers_mut().extend(self.access().headers().clone());
-        }
+        request.headers_mut().extend(self.access().terms.headers.clone());
         Ok(request)
     }
 }
@@ -166,8 +161,7 @@ impl Steps {
 
     /// Sends a step, and brings what came of it.
     pub(super) async fn call(self: Arc<Self>, step: Step) -> Message {
-        let infer::Encoded { elsewhere, json_bytes, body } = infer::encode(&self.template.parts, &step, self.binary);
-        let body = Body { bytes: body, json_bytes, is_inference: true };
+        let (body, elsewhere) = infer::encode(&self.template.parts, &step, self.binary);
         let at = elsewhere.unwrap_or_else(|| self.place.clone());
         match self.connections.exchange(Method::POST, at, body).await {
             Ok(answered) => answer::message(&step, &answered),
@@ -184,10 +178,8 @@ fn taken_apart(headers: &HeaderMap, body: Bytes, most: usize) -> Result<Bytes, F
     };
     let unknown = || Failure::Other(format!("the answer is compressed as '{encoding}', which is not known here"));
     let compression = compression::named(&encoding).ok_or_else(unknown)?;
-    compression::decompress(compression, body, most).map_err(|problem| match problem {
-        Problem::TooLarge => Failure::TooLarge(most),
-        Problem::Unreadable(why) => Failure::Other(format!("the answer is not {encoding}, as it says: {why}")),
-    })
+    let unreadable = |error: io::Error| Failure::Other(format!("the answer is not {encoding}, as it says: {error}"));
+    compression::decompress(compression, body, most).map_err(unreadable)?.ok_or(Failure::TooLarge(most))
 }
 
 /// What answers does not speak the protocol over HTTP.
@@ -258,12 +250,6 @@ impl fmt::Display for Failure {
             Self::TooLarge(most) => too_large(f, *most),
             Self::Other(text) => f.write_str(text),
         }
-    }
-}
-
-impl fmt::Debug for Connections {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Connections").field(&self.host).finish()
     }
 }
 

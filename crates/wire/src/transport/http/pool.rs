@@ -1,11 +1,11 @@
 //! The connections to one endpoint, which are kept for the next calls.
 
-use std::{
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Mutex, time::Duration};
 
-use super::{super::dial::Dial, Failure};
+use super::{
+    super::{dial::Dial, lock},
+    Failure,
+};
 use http_body_util::Full;
 use hyper::{
     body::Bytes,
@@ -21,6 +21,7 @@ const IDLE_MAX: usize = 4;
 pub(super) type Connection = SendRequest<Full<Bytes>>;
 
 /// Connections, each made when all others carry a call.
+#[derive(Debug)]
 pub(super) struct Pool {
     pub(super) dial: Dial,
     idle: Mutex<Vec<(Connection, Instant)>>,
@@ -49,13 +50,13 @@ impl Pool {
 
     /// Keeps a connection whose call is over.
     pub(super) fn keep(&self, connection: Connection) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = lock(&self.idle);
         if idle.len() < IDLE_MAX {
             idle.push((connection, Instant::now()));
         }
     }
 
     fn pop(&self) -> Option<(Connection, Instant)> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
+        lock(&self.idle).pop()
     }
 }

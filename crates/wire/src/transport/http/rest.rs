@@ -10,10 +10,6 @@ use super::{
 };
 use workload::{model::Counted, scenario::Compression};
 
-/// Calls to one server.
-#[derive(Clone, Debug)]
-pub(in crate::transport) struct Rest(pub(in crate::transport) Connections);
-
 #[derive(Deserialize)]
 struct Server {
     name: String,
@@ -43,23 +39,22 @@ struct OfAVersion {
 }
 
 #[derive(Default, Deserialize)]
+#[serde(default)]
 struct OfRequests {
-    #[serde(default)]
     success: Count,
-    #[serde(default)]
     fail: Count,
 }
 
 #[derive(Default, Deserialize)]
+#[serde(default)]
 struct Count {
-    #[serde(default)]
     count: u64,
 }
 
-impl Rest {
+impl Connections {
     /// Whether the server, or a model, is live or ready.
     pub(in crate::transport) async fn is_well(&self, at: Uri) -> Result<bool, CallError> {
-        let answered = self.0.exchange(Method::GET, at, Body::default()).await?;
+        let answered = self.exchange(Method::GET, at, Body::default()).await?;
         match answered.status {
             StatusCode::OK => Ok(true),
             StatusCode::BAD_REQUEST | StatusCode::SERVICE_UNAVAILABLE => Ok(false),
@@ -72,7 +67,7 @@ impl Rest {
     pub(in crate::transport) async fn infers(&self, model: &str) -> Result<(), CallError> {
         let ask = async |is_inference| {
             let body = Body { bytes: b"{}".to_vec(), is_inference, ..Body::default() };
-            let answered = self.0.exchange(Method::POST, path_of(model, "/infer"), body).await?;
+            let answered = self.exchange(Method::POST, path_of(model, "/infer"), body).await?;
             match (answered.restricts(), answered.error()) {
                 (false, Some(why)) => Ok((answered.status, why)),
                 (false, None) if answered.status == StatusCode::OK => Ok((answered.status, String::new())),
@@ -80,7 +75,7 @@ impl Rest {
             }
         };
         let plain = ask(false).await?;
-        if self.0.access().compression() == Compression::None {
+        if self.access().terms.compression == Compression::None {
             return Ok(());
         }
         // Who can read it answers the same.
@@ -110,7 +105,6 @@ impl Rest {
         self.bytes(Method::POST, repository_path(model, "unload"), Vec::new()).await.map(drop)
     }
 
-    /// Loads a model, with a configuration as JSON if there is one.
     pub(in crate::transport) async fn load(&self, model: &str, config: Option<&str>) -> Result<(), CallError> {
         let body = config.map(|config| json!({ "parameters": { "config": config } }).to_string().into_bytes());
         self.bytes(Method::POST, repository_path(model, "load"), body.unwrap_or_default()).await.map(drop)
@@ -142,7 +136,7 @@ impl Rest {
     }
 
     async fn bytes(&self, method: Method, at: Uri, body: Vec<u8>) -> Result<Vec<u8>, CallError> {
-        let answered = self.0.exchange(method, at, Body { bytes: body, ..Body::default() }).await?;
+        let answered = self.exchange(method, at, Body { bytes: body, ..Body::default() }).await?;
         if answered.status == StatusCode::OK { Ok(answered.body.into()) } else { Err(answered.rejection()) }
     }
 }

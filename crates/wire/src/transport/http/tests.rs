@@ -14,10 +14,11 @@ use workload::{
     conversation::Transport,
     endpoint::{Endpoint, Endpoints, Scheme},
     event::{Code, Received},
+    model::Model,
     number::Datatype,
     scenario::{Overrides, Scenario, Source},
     sequence::{Flaw, Pattern, RequestId, Special, WireId},
-    tensor::TensorData,
+    tensor::{TensorData, TensorSpec},
 };
 
 /// Only a hang takes longer.
@@ -67,7 +68,8 @@ async fn server_that_keeps(
                     let of = |name: &Option<String>| {
                         name.as_ref().map_or(Compression::None, |name| compression::named(name).expect("it is known"))
                     };
-                    let body = compression::decompress(of(&encoding), body, BODY_MAX).expect("a body");
+                    let body =
+                        compression::decompress(of(&encoding), body, BODY_MAX).expect("a body").expect("a small one");
                     let length = head.headers.get(&HEADER_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
                     let (json, bytes) = body.split_at(length.unwrap_or(body.len()));
                     let json = serde_json::from_slice(json).unwrap_or(Value::Null);
@@ -102,7 +104,10 @@ fn step(special: Option<Special>) -> Step {
 }
 
 fn template() -> RequestTemplate {
-    RequestTemplate::new("a model", ("INPUT", Datatype::Int32), &vec![1, 1].into(), &["OUTPUT"], WireId::Number(-2))
+    let tensor = |name: &str| TensorSpec { name: name.to_owned(), ..TensorSpec::default() };
+    let (input, output) = (tensor("INPUT"), tensor("OUTPUT"));
+    let model = Model { name: "a model".to_owned(), input, output, shape: vec![1, 1].into(), ..Model::default() };
+    RequestTemplate::of(&model, WireId::Number(-2))
 }
 
 /// Sends steps one after the other, and returns what came of each.

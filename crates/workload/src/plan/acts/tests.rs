@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, num::NonZeroU64};
 
 use super::*;
 use crate::{
-    conversation::fresh_connections,
+    conversation::{Transport, fresh_connections},
     scenario::{ConnectionOwner, Overrides, Scenario, Source, Window},
     sequence::CorrelationId,
 };
