@@ -15,7 +15,7 @@ use workload::{
 
 /// What stands below the options of `proxy --help`.
 const DRAWN: &str = "\
-N|MIN..MAX is a number, or a range from which each connection draws one; latency is drawn for each piece. Byte
+N|MIN..MAX is a number, or a range from which each connection draws one; latency is drawn for each piece. Byte \
 counts add up both directions. Without options the proxy passes everything on unchanged.
 
 The proxy runs until it is interrupted.";

@@ -13,8 +13,8 @@ use workload::endpoint::{Endpoint, Endpoints};
 
 /// What stands below the options of `replay --help`.
 const REPLAYED: &str = "\
-The file fixes what the client sends. The server's own timing differs from run to run, so a failure may need
-several runs. If the failure was found with --embedded, each run starts its own reference server. Otherwise each
+The file fixes what the client sends. The server's own timing differs from run to run, so a failure may need \
+several runs. If the failure was found with --embedded, each run starts its own reference server. Otherwise each \
 run uses its own correlation IDs.
 
 Exit codes:

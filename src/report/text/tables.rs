@@ -1,6 +1,6 @@
 //! The tables of counts and times.
 
-use std::{fmt::Write as _, io};
+use std::io;
 
 use super::{BOLD, Extent};
 use crate::{
@@ -8,11 +8,7 @@ use crate::{
     report::Summary,
     run::Memory,
 };
-use workload::{
-    scenario::Thresholds,
-    sequence::Pattern,
-    wording::{counted, wrapped},
-};
+use workload::{scenario::Thresholds, sequence::Pattern, wording::counted};
 
 /// A column of counts: its title, and the count.
 type Column = (&'static str, fn(&Counts) -> u64);
@@ -109,18 +105,18 @@ fn write_row(name: &str, times: &Times, out: &mut impl io::Write) -> io::Result<
 pub(super) fn write_resources(summary: &Summary, extent: Extent, out: &mut impl io::Write) -> io::Result<()> {
     let result = &summary.result;
     let seconds = result.elapsed.as_secs_f64();
-    let mut text = format!(
-        "{} in {seconds:.1} s, {:.0}/s",
-        counted(result.tally.total().requests, "request"),
-        summary.requests_per_second()
-    );
+    let requests = counted(result.tally.total().requests, "request");
+    let mut parts = vec![format!("{requests} in {seconds:.1} s, {:.0}/s", summary.requests_per_second())];
     // What the client took is known at the end alone.
     if result.is_end_known {
         let who = if summary.embedded.is_some() { "client and server" } else { "client" };
         let (cpu, memory) = (summary.client_cpu_us_per_request(), memory(&result.memory, extent));
-        let _ = write!(text, "; {who}: {cpu:.0} µs CPU per request, {memory}");
+        parts.push(format!("{who}: {cpu:.0} µs CPU per request, {memory}"));
     }
-    wrapped(&text, extent.columns()).iter().try_for_each(|line| writeln!(out, "{line}"))
+    let line = parts.join("; ");
+    let fits = line.chars().count() <= extent.columns();
+    let lines = if fits { vec![line] } else { parts };
+    lines.iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
 pub(super) fn memory(memory: &Memory, extent: Extent) -> String {
