@@ -10,8 +10,7 @@ use tonic::Status;
 
 use super::{
     execution::{Inputs, Ticket, Wants},
-    request::SequenceId,
-    scheduler::{Moment, Request},
+    scheduler::{Moment, Request, SequenceId},
     spec::{Spec, TensorSpec},
     tensor::{Datatype, Tensor, text_element, texts},
 };

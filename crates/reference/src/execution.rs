@@ -8,8 +8,7 @@ use super::{
     fault::{Fault, Faults},
     model::{Accumulator, ModelRow, Outputs, Step},
     number::Number,
-    request::SequenceId,
-    scheduler::{Batch, Request, Row},
+    scheduler::{Batch, Request, Row, SequenceId},
     spec::{ControlSpec, Signal, Spec, StateSpec},
     tensor::{Datatype, Tensor, text_element},
 };

@@ -17,7 +17,7 @@ use super::{
     misbehaviour::Misbehaviour,
     reply::{Answer, Reply},
     repository::Repository,
-    request::SequenceId,
+    scheduler::SequenceId,
     served::{Asked, Served},
     spec::{Spec, TensorSpec},
     stream::Outbox,

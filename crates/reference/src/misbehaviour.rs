@@ -7,7 +7,7 @@ use tonic::{Code, Status};
 
 use super::{
     fault::{Fault, Faults},
-    request::SequenceId,
+    scheduler::SequenceId,
     stream::Outbox,
     tensor::Datatype,
 };

@@ -8,8 +8,7 @@ use super::{
     execution::Wants,
     fault::{Fault, Faults},
     number::Number,
-    request::SequenceId,
-    scheduler::Strategy,
+    scheduler::{SequenceId, Strategy},
     spec::{SEEN_ELEMENTS, Signal, Spec, Tells, first_number},
     tensor::{Datatype, Tensor, texts},
 };

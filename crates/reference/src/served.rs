@@ -1,10 +1,7 @@
 //! A model that is served: its scheduler, driven by the clock, and its instances, each a task.
 
 use std::{
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError, RwLock,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -18,13 +15,11 @@ use tonic::Status;
 use super::{
     VERSION,
     execution::{Executed, Instance, Ticket},
-    failure,
     fault::{Fault, Faults},
     metrics::Metrics,
     model::Outputs,
     reply::Reply,
-    request::SequenceId,
-    scheduler::{Batch, Event, Moment, Rejection, Request, Scheduler},
+    scheduler::{Batch, Event, Moment, Rejection, Request, Scheduler, SequenceId},
     spec::Spec,
     statistics::{Span, Statistics},
     tasks::Tasks,
@@ -51,7 +46,6 @@ pub(super) struct Served {
     core: Mutex<Core>,
     /// The timer has something to look at.
     changed: Notify,
-    cancellations: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -92,7 +86,6 @@ impl Served {
             epoch: Instant::now(),
             core: Mutex::new(core),
             changed: Notify::new(),
-            cancellations: AtomicBool::new(false),
         });
         served.start_instances(&mut served.core(), spec.settings.instances, spec);
         tasks.spawn(Arc::clone(&served).run_timer());
@@ -167,13 +160,30 @@ impl Served {
         Ok(())
     }
 
+    /// Why a request is not executed, in the words and codes that clients know from the real server.
     fn failure(&self, rejection: Rejection, id: &SequenceId) -> Status {
-        failure::rejected(rejection, id, &self.name)
+        let model = &self.name;
+        match rejection {
+            Rejection::BatchSize => Status::invalid_argument(format!(
+                "inference request to model '{model}' must specify batch-size 1 due to requirements of sequence batcher"
+            )),
+            Rejection::NoCorrelationId => Status::invalid_argument(format!(
+                "inference request to model '{model}' must specify a non-zero or non-empty correlation ID"
+            )),
+            Rejection::NoStart => Status::invalid_argument(format!(
+                "inference request for sequence {id} to model '{model}' must specify the START flag on the first request of the sequence"
+            )),
+            Rejection::Stopping => Status::unavailable(
+                "Server is stopping, scheduler for model has stopped accepting new inference requests",
+            ),
+            Rejection::Expired => Status::unavailable("timeout of the corresponding sequence has been expired"),
+            Rejection::Cancelled => Status::cancelled(""),
+        }
     }
 
     /// Some requests were cancelled: looks for them soon.
     pub(super) fn cancelled(&self) {
-        self.cancellations.store(true, Relaxed);
+        self.core().scheduler.cancelled();
         self.advance();
     }
 
@@ -223,9 +233,6 @@ impl Served {
         {
             let core = &mut *self.core();
             let mut events = Vec::new();
-            if self.cancellations.swap(false, Relaxed) {
-                core.scheduler.cancelled();
-            }
             core.scheduler.advance(now, &mut events);
             for event in events {
                 match event {
@@ -261,15 +268,9 @@ impl Served {
                 }
                 core.armed
             };
-            let due = async {
-                match armed {
-                    Some(at) => tokio::time::sleep_until(self.epoch + at).await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
                 () = self.changed.notified() => {}
-                () = due => {
+                () = tokio::time::sleep_until(self.epoch + armed.unwrap_or_default()), if armed.is_some() => {
                     self.core().armed = None;
                     self.advance();
                 }

@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_stream::Stream;
 use tonic::Status;
 
-use super::{fault::Fault, misbehaviour::Misbehaviour, reply::Answers, request::SequenceId, served::Served};
+use super::{fault::Fault, misbehaviour::Misbehaviour, reply::Answers, scheduler::SequenceId, served::Served};
 use wire::proto::{
     InferParameter, ModelInferResponse, ModelStreamInferResponse, infer_parameter::ParameterChoice,
     model_infer_response::InferOutputTensor,

@@ -29,21 +29,14 @@ impl<T> Direct<T> {
         self.lanes.iter().map(VecDeque::len).sum()
     }
 
-    /// When the next batch may go, after slots were given away; none where nothing is queued.
-    pub(super) fn due(
-        &mut self,
-        instance: u32,
-        settings: &Settings,
-        seats: &mut Seats<T>,
-        out: &mut Vec<Event<T>>,
-    ) -> Option<Moment> {
-        self.clear_released(instance, seats, out);
+    /// When the next batch may go; none where nothing is queued.
+    pub(super) fn due(&self, settings: &Settings) -> Option<Moment> {
         let is_queued = self.lanes.iter().any(|lane| !lane.is_empty());
         is_queued.then(|| self.waits_until(settings).unwrap_or(Moment::ZERO))
     }
 
     /// Gives the slots away whose sequence was reaped or cancelled.
-    fn clear_released(&mut self, instance: u32, seats: &mut Seats<T>, out: &mut Vec<Event<T>>) {
+    pub(super) fn clear_released(&mut self, instance: u32, seats: &mut Seats<T>, out: &mut Vec<Event<T>>) {
         for (slot, lane) in (0..).zip(&mut self.lanes) {
             let seat = Seat { slot, instance };
             loop {

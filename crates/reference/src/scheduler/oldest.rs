@@ -46,13 +46,10 @@ impl<T> Oldest<T> {
         &mut self.slots[slot]
     }
 
+    /// A slot's queue, to be changed.
     pub(super) fn lane(&mut self, slot: u32) -> &mut Lane<T> {
-        &mut self.slot(slot).lane
-    }
-
-    /// The slot's queue has changed.
-    pub(super) fn touch(&mut self, slot: u32) {
         self.touched.push(slot);
+        &mut self.slot(slot).lane
     }
 
     pub(super) fn queued(&self) -> usize {
@@ -67,7 +64,7 @@ impl<T> Oldest<T> {
     pub(super) fn finished(&mut self) {
         for slot in std::mem::take(&mut self.executing) {
             self.slot(slot).in_flight = false;
-            self.touch(slot);
+            self.touched.push(slot);
         }
     }
 

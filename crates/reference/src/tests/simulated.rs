@@ -11,8 +11,7 @@ use super::{
     builtin::configs,
     execution::{Instance, Ticket, Wants},
     fault::Faults,
-    request::SequenceId,
-    scheduler::{Batch, Event, Moment, Rejection, Request, Scheduler},
+    scheduler::{Batch, Event, Moment, Rejection, Request, Scheduler, SequenceId},
     spec::{Files, Spec},
     tensor::Tensor,
 };
