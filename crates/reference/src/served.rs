@@ -2,7 +2,7 @@
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use tokio::{
@@ -288,8 +288,11 @@ impl Served {
         let execution = spec.parameters.execution * spec.parameters.iterations;
         while let Some(batch) = batches.recv().await {
             let began = self.now();
-            pause(execution).await;
-            self.hold_up(Fault::SlowExecution).await;
+            // No time at all costs nothing.
+            if !execution.is_zero() {
+                tokio::time::sleep(execution).await;
+            }
+            self.faults.hold_up(Fault::SlowExecution).await;
             let size = batch.len();
             let mut executed = instance.execute(batch);
             self.spoil(&mut executed);
@@ -300,7 +303,7 @@ impl Served {
             for executed in executed {
                 self.answer(executed);
             }
-            self.hold_up(Fault::LateRelease).await;
+            self.faults.hold_up(Fault::LateRelease).await;
             {
                 let core = &mut *self.core();
                 core.executing -= 1;
@@ -308,11 +311,6 @@ impl Served {
             }
             self.advance();
         }
-    }
-
-    /// Waits where a fault holds the instance up.
-    async fn hold_up(&self, fault: Fault) {
-        pause(self.faults.holds_up(fault).unwrap_or_default()).await;
     }
 
     /// Lets requests fail, where that is planted.
@@ -374,13 +372,6 @@ impl Served {
     }
 }
 
-/// Sleeps; no time at all costs nothing.
-async fn pause(time: Duration) {
-    if !time.is_zero() {
-        tokio::time::sleep(time).await;
-    }
-}
-
 impl Core {
     fn hand_out(&mut self, instance: u32, batch: Asks) {
         self.executing += 1;
@@ -394,6 +385,8 @@ impl Core {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use tokio::{sync::oneshot, time};
 
     use super::*;
@@ -409,7 +402,9 @@ mod tests {
         let options = ModelOptions { idle_limit, execution: Duration::ZERO, ..ModelOptions::default() };
         let config = configs(&options).into_iter().find(|config| config.name == model).expect("a built-in model");
         let spec = Arc::new(Spec::new(config, &Files::new()).expect("it is right"));
-        Served::start(&spec, &Arc::new(Faults::new(planted, Seed(0)).holding(HOLD)), &Tasks::here())
+        let mut faults = Faults::new(planted, Seed(0));
+        faults.hold = HOLD;
+        Served::start(&spec, &Arc::new(faults), &Tasks::here())
     }
 
     fn submit(served: &Served, start: bool, end: bool) -> oneshot::Receiver<Answer> {

@@ -183,7 +183,9 @@ impl Server {
         let (grpc, address) = listen(options.listen)?;
         let (http, http_address) = listen(options.listen_http)?;
         let (metrics, metrics_address) = listen(options.listen_metrics)?;
-        let faults = Arc::new(Faults::new(&options.faults, options.fault_seed).holding(options.fault_hold));
+        let mut faults = Faults::new(&options.faults, options.fault_seed);
+        faults.hold = options.fault_hold;
+        let faults = Arc::new(faults);
         let (stop, stopped) = oneshot::channel();
         let again = Arc::<Again>::default();
         let listeners = Listeners {
