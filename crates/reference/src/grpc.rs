@@ -73,16 +73,13 @@ struct CancelsWhenDropped {
     cancelled: Arc<AtomicBool>,
     model: Arc<Served>,
     sequence: SequenceId,
-    counts_disconnects: bool,
     is_answered: bool,
 }
 
 impl Drop for CancelsWhenDropped {
     fn drop(&mut self) {
         if !self.is_answered && !self.cancelled.swap(true, Relaxed) {
-            if self.counts_disconnects {
-                self.model.disconnected(&self.sequence);
-            }
+            self.model.disconnected(&self.sequence);
             self.model.cancelled();
         }
     }
@@ -134,7 +131,6 @@ impl Service {
             cancelled,
             model: Arc::clone(&model),
             sequence: request.id.clone(),
-            counts_disconnects: self.misbehaviour.has(Fault::LeakSlotAtDisconnect),
             is_answered: false,
         };
         let answer = match model.submit(request) {
@@ -160,7 +156,7 @@ impl Service {
         if self.misbehaviour.happens(Fault::DropResponse) {
             std::future::pending::<()>().await;
         }
-        self.misbehaviour.delay().await;
+        self.misbehaviour.faults.hold_up(Fault::LateResponse).await;
         match answer {
             Ok(mut response) => {
                 self.misbehaviour.spoil(&mut response);
@@ -329,7 +325,7 @@ impl GrpcInferenceService for Service {
         let (outbox, mut responses) = Outbox::new(closes_on_error, Arc::clone(&self.misbehaviour));
         tokio::spawn(self.clone().read_stream(request.into_inner(), outbox));
         // As the real server does, no headers are sent before there is something to send.
-        let first = responses.first().await;
+        let first = responses.next().await;
         Ok(Response::new(Box::pin(tokio_stream::iter(first).chain(responses))))
     }
 }

@@ -27,6 +27,9 @@ const UNREAD_MAX: usize = 16_384;
 /// What goes out on a stream.
 type Item = Result<ModelStreamInferResponse, Status>;
 
+/// Where it goes out.
+pub(super) type Sender = mpsc::UnboundedSender<Item>;
+
 /// Collects a stream's answers and sends them in order.
 #[derive(Debug)]
 pub(super) struct Outbox {
@@ -37,18 +40,9 @@ pub(super) struct Outbox {
     /// Whether an error that comes after a request was accepted closes the stream with its code.
     closes_on_error: bool,
     misbehaviour: Arc<Misbehaviour>,
-    /// Whom to tell when the client goes.
-    used: Mutex<Used>,
 }
 
 #[derive(Debug, Default)]
-struct Used {
-    models: Vec<Weak<Served>>,
-    /// For the fault of leaking slots at disconnect alone.
-    sequences: Vec<(Weak<Served>, SequenceId)>,
-}
-
-#[derive(Debug)]
 struct Queue {
     /// The number of the first request that waits.
     first: u64,
@@ -56,22 +50,24 @@ struct Queue {
     waiting: VecDeque<Option<Vec<ModelStreamInferResponse>>>,
     half_closed: bool,
     /// Gone when the stream is closed.
-    sender: Option<mpsc::UnboundedSender<Item>>,
+    sender: Option<Sender>,
     /// An answer that a fault puts behind the next one.
     held: Option<ModelStreamInferResponse>,
+    /// Whom to tell when the client goes.
+    models: Vec<Weak<Served>>,
+    /// The same for the fault of leaking slots at disconnect alone.
+    sequences: Vec<(Weak<Served>, SequenceId)>,
 }
 
 impl Outbox {
     pub(super) fn new(closes_on_error: bool, misbehaviour: Arc<Misbehaviour>) -> (Arc<Self>, Responses) {
         let (sender, receiver) = mpsc::unbounded_channel();
-        let line = Queue { first: 0, waiting: VecDeque::new(), half_closed: false, sender: Some(sender), held: None };
         let outbox = Arc::new(Self {
-            line: Mutex::new(line),
+            line: Mutex::new(Queue { sender: Some(sender), ..Queue::default() }),
             room: Arc::new(Semaphore::new(UNREAD_MAX)),
             cancelled: Arc::default(),
             closes_on_error,
             misbehaviour,
-            used: Mutex::default(),
         });
         outbox.misbehaviour.opened(&outbox);
         (Arc::clone(&outbox), Responses { receiver, outbox })
@@ -88,7 +84,7 @@ impl Outbox {
     }
 
     /// Takes what sends away, so that the stream ends, and nobody waits for room on it any more.
-    fn end(&self, line: &mut Queue) -> Option<mpsc::UnboundedSender<Item>> {
+    fn end(&self, line: &mut Queue) -> Option<Sender> {
         self.room.close();
         line.sender.take()
     }
@@ -104,14 +100,12 @@ impl Outbox {
     pub(super) fn answer(self: &Arc<Self>, place: u64, model: &str, request_id: String, answers: Answers) {
         match answers {
             Ok(responses) => {
-                let mut answers: Vec<_> =
-                    responses.into_iter().map(|response| with_final_mark(response, false)).collect();
-                if let Some(last) = answers.pop() {
-                    answers.push(with_final_mark(last, true));
-                }
-                let answer =
-                    |response| ModelStreamInferResponse { infer_response: Some(response), ..Default::default() };
-                self.misbehaviour.clone().deliver_all(self, place, answers.into_iter().map(answer).collect());
+                let count = responses.len();
+                let answer = |(number, response)| ModelStreamInferResponse {
+                    infer_response: Some(with_final_mark(response, number == count)),
+                    ..Default::default()
+                };
+                self.misbehaviour.deliver(self, place, (1..).zip(responses).map(answer).collect());
             }
             Err(failure) if self.closes_on_error => {
                 self.close_with(self.misbehaviour.spoil_code(self.misbehaviour.spoil_error(failure)));
@@ -142,7 +136,7 @@ impl Outbox {
         }
         let error_message = self.misbehaviour.spoil_error(failure).message().to_owned();
         let answer = ModelStreamInferResponse { error_message, infer_response: Some(response) };
-        Misbehaviour::deliver(&self.misbehaviour.clone(), self, place, answer);
+        self.misbehaviour.deliver(self, place, vec![answer]);
     }
 
     /// Puts answers into a request's place, and sends what is next.
@@ -215,9 +209,7 @@ impl Outbox {
 
     /// What the stream's client began and did not end has none any more.
     fn client_is_gone(&self) {
-        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        let sequences = std::mem::take(&mut used.sequences);
-        drop(used);
+        let sequences = std::mem::take(&mut self.line().sequences);
         for (model, sequence) in sequences {
             if let Some(model) = model.upgrade() {
                 model.disconnected(&sequence);
@@ -242,12 +234,12 @@ impl Outbox {
 
     /// Remembers a model that the stream's requests go to.
     pub(super) fn uses(&self, model: &Arc<Served>, sequence: &SequenceId) {
-        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        if !used.models.iter().any(|known| known.as_ptr() == Arc::as_ptr(model)) {
-            used.models.push(Arc::downgrade(model));
+        let mut line = self.line();
+        if !line.models.iter().any(|known| known.as_ptr() == Arc::as_ptr(model)) {
+            line.models.push(Arc::downgrade(model));
         }
-        if self.misbehaviour.has(Fault::LeakSlotAtDisconnect) {
-            used.sequences.push((Arc::downgrade(model), sequence.clone()));
+        if self.misbehaviour.faults.has(Fault::LeakSlotAtDisconnect) {
+            line.sequences.push((Arc::downgrade(model), sequence.clone()));
         }
     }
 
@@ -258,8 +250,8 @@ impl Outbox {
             return;
         }
         self.client_is_gone();
-        let used = std::mem::take(&mut *self.used.lock().unwrap_or_else(PoisonError::into_inner));
-        for model in used.models.iter().filter_map(Weak::upgrade) {
+        let models = std::mem::take(&mut self.line().models);
+        for model in models.iter().filter_map(Weak::upgrade) {
             model.cancelled();
         }
     }
@@ -276,15 +268,6 @@ fn with_final_mark(mut response: ModelInferResponse, is_final: bool) -> ModelInf
 pub(super) struct Responses {
     receiver: mpsc::UnboundedReceiver<Item>,
     outbox: Arc<Outbox>,
-}
-
-impl Responses {
-    /// The first answer; none when the stream ends without one.
-    pub(super) async fn first(&mut self) -> Option<Item> {
-        let first = self.receiver.recv().await;
-        self.outbox.room.add_permits(1);
-        first
-    }
 }
 
 impl Stream for Responses {
