@@ -210,7 +210,7 @@ fn metadata(tensors: &[TensorSpec], spec: &Spec) -> Vec<TensorMetadata> {
     let one = |tensor: &TensorSpec| TensorMetadata {
         name: tensor.name.to_string(),
         datatype: tensor.datatype.name().to_owned(),
-        shape: spec.shape(tensor),
+        shape: spec.shape(-1, &tensor.dims),
     };
     tensors.iter().map(one).collect()
 }

@@ -390,7 +390,14 @@ mod tests {
     use tokio::{sync::oneshot, time};
 
     use super::*;
-    use crate::{builtin::configs, execution::Wants, fault::Planted, reply::Answer, spec::Files, tensor::Tensor};
+    use crate::{
+        builtin::configs,
+        execution::Wants,
+        fault::Planted,
+        reply::Answer,
+        spec::Files,
+        tensor::{Datatype, Tensor},
+    };
     use models::ModelOptions;
     use workload::seed::Seed;
 
@@ -409,10 +416,10 @@ mod tests {
 
     fn submit(served: &Served, start: bool, end: bool) -> oneshot::Receiver<Answer> {
         let (reply, answer) = oneshot::channel();
-        let shape = [1, 1];
+        let (datatype, shape) = (Datatype::Int32, [1, 1]);
         let payload = Ticket {
             request_id: String::new(),
-            inputs: vec![("INPUT".into(), Tensor::int32(shape.to_vec(), [1]))],
+            inputs: vec![("INPUT".into(), Tensor { datatype, shape: shape.to_vec(), data: vec![1, 0, 0, 0] })],
             wants: Wants::default(),
             reply: Reply::Call(reply),
         };

@@ -245,7 +245,7 @@ pub(super) fn raw(model: &str, version: &str, bytes: &[u8], spec: &Spec) -> Resu
     let sizes = input.dims.iter().filter_map(|size| usize::try_from(*size).ok());
     let known = sizes.fold(1_usize, usize::saturating_mul);
     let elements = bytes.len() / width;
-    let mut shape: Vec<_> = spec.batches().then_some(1).into_iter().chain(input.dims.iter().copied()).collect();
+    let mut shape = spec.shape(1, &input.dims);
     let mut expected = known.saturating_mul(width);
     if let Some(size) = shape.iter_mut().find(|size| **size < 0) {
         let count = elements.checked_div(known).unwrap_or_default();
