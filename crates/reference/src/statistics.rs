@@ -92,8 +92,7 @@ impl Statistics {
         for (arrived, succeeded) in requests {
             let lived = span.ended.saturating_sub(arrived);
             if !succeeded {
-                self.fail.add(1, lived);
-                self.failures[Reason::Model as usize] += 1;
+                self.failed(lived, Reason::Model);
                 continue;
             }
             self.success.add(1, lived);
@@ -111,7 +110,7 @@ impl Statistics {
         self.fail.add(requests as u64, Duration::ZERO);
     }
 
-    /// Counts a request that was accepted and not executed.
+    /// Counts a request that was accepted, and not executed or not answered with outputs.
     pub(super) fn failed(&mut self, waited: Duration, reason: Reason) {
         self.fail.add(1, waited);
         self.failures[reason as usize] += 1;
