@@ -7,7 +7,10 @@ use std::sync::{
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::StreamExt as _;
-use tonic::{Request, Response, Status, Streaming, codegen::BoxStream};
+use tonic::{
+    Code, Request, Response, Status, Streaming,
+    codegen::{BoxStream, http},
+};
 
 use super::{
     VERSION,
@@ -21,7 +24,6 @@ use super::{
     served::{Asked, Served},
     spec::{Spec, TensorSpec},
     stream::Outbox,
-    unreadable::is_unreadable,
 };
 use wire::proto::{
     ModelConfigRequest, ModelConfigResponse, ModelInferRequest, ModelInferResponse, ModelMetadataRequest,
@@ -44,6 +46,21 @@ const EXTENSIONS: [&str; 7] = [
     "parameters",
     "statistics",
 ];
+
+/// The words of the layer that reads messages.
+const CANNOT_DECODE: &str = "failed to decode Protobuf message";
+
+/// Whether a message could not be read, which says nothing of the connection.
+fn is_unreadable(status: &Status) -> bool {
+    status.code() == Code::Internal && status.message().starts_with(CANNOT_DECODE)
+}
+
+/// Tells of a message that is no protobuf message in the real server's words.
+pub(super) fn tell_unreadable<A: Default>(answer: http::Response<A>) -> http::Response<A> {
+    let status = Status::from_header_map(answer.headers());
+    let is_unreadable = status.is_some_and(|status| is_unreadable(&status));
+    if is_unreadable { Status::internal("Unable to parse request").into_http() } else { answer }
+}
 
 /// What it means for a request that its client is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -43,7 +43,6 @@ mod stream;
 mod tasks;
 mod tensor;
 mod tls;
-mod unreadable;
 mod web;
 
 pub use builtin::{model_names, models_in_short, strategies, strategy_of};

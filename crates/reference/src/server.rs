@@ -28,7 +28,7 @@ use tower::util::MapResponseLayer;
 use super::{
     fault::{Fault, Faults, Planted},
     folder::{Models, Source},
-    grpc::Service,
+    grpc::{Service, tell_unreadable},
     health::Healthy,
     http,
     like::Like,
@@ -39,7 +39,7 @@ use super::{
     scheduler::HoldUntil,
     tasks::Tasks,
     tls::Tls,
-    unreadable, web,
+    web,
 };
 use models::ModelOptions;
 use wire::{net::Place, proto::grpc_inference_service_server::GrpcInferenceServiceServer, simulation};
@@ -180,19 +180,15 @@ impl Server {
             Some(models) => models.clone(),
             None => Models::built_in(&options.models)?,
         };
-        let (grpc, address) = listen(options.listen)?;
-        let (http, http_address) = listen(options.listen_http)?;
-        let (metrics, metrics_address) = listen(options.listen_metrics)?;
+        let (grpc, address) = Listener::open(options.listen, options.acceptor(GRPC_PROTOCOL)?)?;
+        let (http, http_address) = Listener::open(options.listen_http, options.acceptor(HTTP_PROTOCOL)?)?;
+        let (metrics, metrics_address) = Listener::open(options.listen_metrics, None)?;
         let mut faults = Faults::new(&options.faults, options.fault_seed);
         faults.hold = options.fault_hold;
         let faults = Arc::new(faults);
         let (stop, stopped) = oneshot::channel();
         let again = Arc::<Again>::default();
-        let listeners = Listeners {
-            grpc: Listener { socket: grpc, tls: options.acceptor(GRPC_PROTOCOL)? },
-            http: Listener { socket: http, tls: options.acceptor(HTTP_PROTOCOL)? },
-            metrics: Listener { socket: metrics, tls: None },
-        };
+        let listeners = Listeners { grpc, http, metrics };
         let sources = models.sources;
         let life = Life { listeners, sources, options, faults: Arc::clone(&faults), again: Arc::clone(&again) };
         let running = if simulation::is_on() {
@@ -283,11 +279,6 @@ impl Drop for Server {
     }
 }
 
-/// Listens, and says where.
-fn listen(at: SocketAddr) -> Result<(Place, SocketAddr), String> {
-    Place::listen(at).map_err(|error| format!("cannot listen on {at}: {error}"))
-}
-
 /// A socket that stays from life to life, and with what its connections are secured.
 struct Listener {
     socket: Place,
@@ -295,6 +286,12 @@ struct Listener {
 }
 
 impl Listener {
+    /// Listens, and says where.
+    fn open(at: SocketAddr, tls: Option<TlsAcceptor>) -> Result<(Self, SocketAddr), String> {
+        let (socket, address) = Place::listen(at).map_err(|error| format!("cannot listen on {at}: {error}"))?;
+        Ok((Self { socket, tls }, address))
+    }
+
     fn socket(&self) -> Result<Place, String> {
         self.socket.try_clone().map_err(|error| error.to_string())
     }
@@ -465,7 +462,7 @@ async fn serve(
     server
         .max_concurrent_streams(u32::MAX)
         .http2_max_pending_accept_reset_streams(Some(RESETS_MAX))
-        .add_service(MapResponseLayer::new(unreadable::tell).named_layer(inference))
+        .add_service(MapResponseLayer::new(tell_unreadable).named_layer(inference))
         .add_service(HealthServer::new(Healthy))
         // A signal would make it drop connections that were taken and not served yet. Without one at all it would not
         // tell those that are open to go away.
