@@ -18,10 +18,9 @@ use super::{
     fault::Fault,
     like::Like,
     misbehaviour::Misbehaviour,
-    reply::{Answer, Reply},
     repository::Repository,
     scheduler::SequenceId,
-    served::{Asked, Served},
+    served::{Answer, Asked, Reply, Served},
     spec::{Spec, TensorSpec},
     stream::Outbox,
 };
@@ -65,9 +64,7 @@ pub(super) fn tell_unreadable<A: Default>(answer: http::Response<A>) -> http::Re
 /// What it means for a request that its client is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gone {
-    /// It is cancelled.
     Cancels,
-    /// Nothing.
     Ignored,
 }
 
@@ -79,7 +76,6 @@ pub(super) struct Service {
     pub(super) like: Like,
     /// The faults of the whole server that happen.
     pub(super) blows: mpsc::UnboundedSender<Fault>,
-    /// The server was told to stop.
     pub(super) exiting: Arc<AtomicBool>,
 }
 
@@ -120,7 +116,6 @@ impl Service {
         if self.exiting.load(Relaxed) { Err(Status::unavailable(otherwise)) } else { Ok(()) }
     }
 
-    /// Reads a request to this model.
     fn read(
         &self,
         model: &Served,
@@ -233,11 +228,10 @@ fn metadata(tensors: &[TensorSpec], spec: &Spec) -> Vec<TensorMetadata> {
 }
 
 fn reject_named_repository(name: &str) -> Result<(), Status> {
-    if name.is_empty() {
-        Ok(())
-    } else {
-        Err(Status::unimplemented("'repository_name' specification is not supported"))
+    if !name.is_empty() {
+        return Err(Status::unimplemented("'repository_name' specification is not supported"));
     }
+    Ok(())
 }
 
 #[tonic::async_trait]

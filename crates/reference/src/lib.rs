@@ -31,7 +31,6 @@ mod model;
 mod number;
 mod parameters;
 mod pbtxt;
-mod reply;
 mod repository;
 mod scheduler;
 mod served;

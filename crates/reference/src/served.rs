@@ -6,7 +6,7 @@ use std::{
 };
 
 use tokio::{
-    sync::{Notify, mpsc},
+    sync::{Notify, mpsc, oneshot},
     time::Instant,
 };
 
@@ -18,10 +18,10 @@ use super::{
     fault::{Fault, Faults},
     metrics::Metrics,
     model::Outputs,
-    reply::Reply,
     scheduler::{Batch, Event, Moment, Rejection, Request, Scheduler, SequenceId},
     spec::Spec,
     statistics::{Span, Statistics},
+    stream::Outbox,
     tasks::Tasks,
 };
 use wire::proto::{ModelInferResponse, ModelStatistics, model_infer_response::InferOutputTensor};
@@ -31,11 +31,34 @@ const REQUEST_BYTES: u64 = 512;
 /// The most that the fault of growing memory keeps: enough to be seen, and not to take the machine down.
 const LEAKED_PIECES_MAX: usize = 1024;
 
-/// A client's request.
 pub(super) type Asked = Request<Ticket<Reply>>;
 type Asks = Batch<Ticket<Reply>>;
 
-/// A model that is served.
+/// What a call is answered with.
+pub(super) type Answer = Result<ModelInferResponse, Status>;
+/// All that a request is answered with, in its order.
+pub(super) type Answers = Result<Vec<ModelInferResponse>, Status>;
+
+/// The way back to a client.
+#[derive(Debug)]
+pub(super) enum Reply {
+    /// The one answer of a call.
+    Call(oneshot::Sender<Answer>),
+    /// A place in the order of a stream's answers: the request's number on it.
+    Stream { outbox: Arc<Outbox>, place: u64 },
+}
+
+impl Reply {
+    /// Answers a request that was accepted.
+    fn send(self, model: &str, request_id: String, answers: Answers) {
+        match self {
+            // The client may be gone. One answer is all that a call can have, and what it goes to has no other number.
+            Self::Call(sender) => _ = sender.send(answers.map(|mut all| all.pop().unwrap_or_default())),
+            Self::Stream { outbox, place } => outbox.answer(place, model, request_id, answers),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Served {
     pub(super) name: String,
@@ -103,7 +126,6 @@ impl Served {
         }
     }
 
-    /// What the model is.
     pub(super) fn spec(&self) -> Arc<Spec> {
         Arc::clone(&self.spec.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -187,7 +209,6 @@ impl Served {
         self.advance();
     }
 
-    /// The client of this sequence is gone.
     pub(super) fn disconnected(&self, id: &SequenceId) {
         self.core().scheduler.disconnected(id);
     }
@@ -207,17 +228,14 @@ impl Served {
         self.core().instances.is_empty()
     }
 
-    /// The model's counts.
     pub(super) fn statistics(&self) -> ModelStatistics {
         self.core().statistics.report(&self.name)
     }
 
-    /// Whether the model is said to be ready.
     pub(super) fn says_ready(&self) -> bool {
         !(self.core().statistics.executions > 0 && self.faults.happens(Fault::SayNotReady))
     }
 
-    /// What the metrics tell of the model.
     pub(super) fn metrics(&self) -> Metrics {
         let core = self.core();
         // A request is some hundred bytes; what a fault keeps is all else that can grow.
@@ -323,7 +341,6 @@ impl Served {
         }
     }
 
-    /// Counts an execution of these requests.
     fn count(&self, batch_size: usize, executed: &[Executed<Reply>], span: Span) {
         let each = executed.iter().map(|executed| (executed.request.arrived, executed.outcome.is_ok()));
         let epoch_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
@@ -387,14 +404,13 @@ impl Core {
 mod tests {
     use std::time::Duration;
 
-    use tokio::{sync::oneshot, time};
+    use tokio::time;
 
     use super::*;
     use crate::{
         builtin::configs,
         execution::Wants,
         fault::Planted,
-        reply::Answer,
         spec::Files,
         tensor::{Datatype, Tensor},
     };

@@ -14,7 +14,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_stream::Stream;
 use tonic::Status;
 
-use super::{fault::Fault, misbehaviour::Misbehaviour, reply::Answers, scheduler::SequenceId, served::Served};
+use super::{
+    fault::Fault,
+    misbehaviour::Misbehaviour,
+    scheduler::SequenceId,
+    served::{Answers, Served},
+};
 use wire::proto::{
     InferParameter, ModelInferResponse, ModelStreamInferResponse, infer_parameter::ParameterChoice,
     model_infer_response::InferOutputTensor,
@@ -160,12 +165,11 @@ impl Outbox {
 
     fn send(&self, line: &mut Queue, answer: ModelStreamInferResponse) {
         let Some(sender) = &line.sender else { return };
-        if let Some(held) = line.held.take() {
-            let _ = sender.send(Ok(answer));
-            let _ = sender.send(Ok(held));
-        } else if !line.waiting.is_empty() && self.misbehaviour.happens(Fault::SwapResponses) {
+        if line.held.is_none() && !line.waiting.is_empty() && self.misbehaviour.happens(Fault::SwapResponses) {
             line.held = Some(answer);
-        } else {
+            return;
+        }
+        for answer in [Some(answer), line.held.take()].into_iter().flatten() {
             // The client may be gone.
             let _ = sender.send(Ok(answer));
         }
@@ -179,14 +183,15 @@ impl Outbox {
     }
 
     fn close_if_done(&self, line: &mut Queue) {
-        if line.half_closed && line.waiting.is_empty() && line.sender.is_some() {
-            let sender = self.end(line);
-            if let (Some(held), Some(sender)) = (line.held.take(), &sender) {
+        if line.half_closed
+            && line.waiting.is_empty()
+            && let Some(sender) = self.end(line)
+        {
+            if let Some(held) = line.held.take() {
                 let _ = sender.send(Ok(held));
             }
             // One that carried nothing only asks whether there are streams.
-            let carried_any = line.first > 0;
-            if let Some(sender) = sender.filter(|_| carried_any && self.misbehaviour.happens(Fault::NeverClose)) {
+            if line.first > 0 && self.misbehaviour.happens(Fault::NeverClose) {
                 self.misbehaviour.keep_open(sender);
             }
         }
