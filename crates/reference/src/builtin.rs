@@ -19,7 +19,6 @@ static FORMS: LazyLock<Vec<Form>> = LazyLock::new(|| {
 /// The names of all of them.
 static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| models(&Options::default()).map(|model| model.name()).collect());
 
-/// The built-in models.
 fn models(options: &Options) -> impl Iterator<Item = Model<'_>> {
     let of_dtype = move |dtype: &Dtype| {
         let dtype = *dtype;
@@ -56,7 +55,6 @@ pub fn strategies(otherwise: Strategy) -> Vec<Strategy> {
     models(&options).map(|model| model.strategy).collect()
 }
 
-/// The configurations of all built-in models.
 pub(super) fn configs(models_are: &ModelOptions) -> Vec<ModelConfig> {
     models(&options(models_are.clone())).map(|model| model.config()).collect()
 }

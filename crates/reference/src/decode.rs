@@ -61,7 +61,6 @@ pub(super) fn decode<R>(
     })
 }
 
-/// What a request's parameters say.
 struct Parameters {
     id: SequenceId,
     start: bool,
@@ -247,7 +246,7 @@ impl Check<'_> {
     /// Which outputs a request asks for: all, where it names none.
     fn wants(&self, named: &[InferRequestedOutputTensor]) -> Result<Wants, Status> {
         let Self { spec, model, .. } = self;
-        let index = |InferRequestedOutputTensor { name, .. }: &_| {
+        let index = |InferRequestedOutputTensor { name, .. }: &InferRequestedOutputTensor| {
             let index = spec.outputs.iter().position(|known| *known.name == **name);
             let unexpected = || format!("unexpected inference output '{name}' for model '{model}'");
             index.ok_or_else(|| Status::invalid_argument(unexpected()))

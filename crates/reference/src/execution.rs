@@ -28,7 +28,6 @@ pub(super) struct Wants {
 }
 
 impl Wants {
-    /// All outputs.
     pub(super) const ALL: Self = Self { outputs: u32::MAX, empty_final: false };
 
     /// The outputs of a model with these numbers.
@@ -36,7 +35,6 @@ impl Wants {
         Self { outputs: indices.into_iter().fold(0, |bits, index| bits | 1 << index), empty_final: false }
     }
 
-    /// Whether the output with this number is one of them.
     pub(super) fn has(self, index: usize) -> bool {
         self.outputs & (1 << index) != 0
     }
@@ -52,7 +50,6 @@ pub(super) struct Ticket<R> {
     pub(super) reply: R,
 }
 
-/// One instance of a model.
 #[derive(Debug)]
 pub(super) struct Instance {
     spec: Arc<Spec>,
@@ -71,11 +68,9 @@ pub(super) struct Executed<R> {
     pub(super) outcome: RequestResult,
 }
 
-/// What a request is answered with.
 pub(super) type RequestResult = Result<Vec<Outputs>, Status>;
 
 impl Instance {
-    /// The instance with this number.
     pub(super) fn new(number: u32, spec: Arc<Spec>, faults: Arc<Faults>) -> Self {
         let model = Accumulator::new(number, Arc::clone(&spec), Arc::clone(&faults));
         Self { spec, faults, model, states: BTreeMap::new(), recent: [None, None] }

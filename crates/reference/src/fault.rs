@@ -239,17 +239,13 @@ impl FromStr for Planted {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (name, when) = text.split_once(':').map_or((text, None), |(name, when)| (name, Some(when)));
+        let (name, when) = text.split_once(':').unwrap_or((text, "1"));
         let Some(fault) = Fault::named(name) else {
             let meant = meant(name, Fault::NAMES.iter().copied(), "list them with `sequence-stress faults`");
             return Err(format!("there is no fault '{name}'; {meant}"));
         };
-        let when = match when {
-            None => When::Probability(1.0),
-            Some(when) => read_when(when)
-                .ok_or_else(|| format!("'{when}' is neither a probability from 0 to 1 nor once@N with N from 1"))?,
-        };
-        Ok(Self { fault, when })
+        let wrong = || format!("'{when}' is neither a probability from 0 to 1 nor once@N with N from 1");
+        Ok(Self { fault, when: read_when(when).ok_or_else(wrong)? })
     }
 }
 
@@ -340,7 +336,6 @@ impl Faults {
         self.decisions(fault).map(|decision| decision.chances.load(Relaxed)).max().unwrap_or(0)
     }
 
-    /// How often the fault was committed.
     pub(super) fn committed(&self, fault: Fault) -> u64 {
         self.decisions(fault).map(|decision| decision.committed.load(Relaxed)).sum()
     }

@@ -77,7 +77,6 @@ impl Models {
 }
 
 impl Source {
-    /// What the configuration means.
     pub(super) fn spec(&self) -> Result<Spec, String> {
         Spec::new(self.config.clone(), &self.files)
     }

@@ -11,7 +11,6 @@ use super::{
     web::{Answered, answered},
 };
 
-/// What the metrics tell of a model.
 pub(super) struct Metrics {
     pub(super) counts: Statistics,
     pub(super) pending: u64,

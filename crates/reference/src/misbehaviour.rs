@@ -50,7 +50,6 @@ impl Misbehaviour {
         }
     }
 
-    /// A stream was opened.
     pub(super) fn opened(&self, outbox: &Arc<Outbox>) {
         if self.faults.has(Fault::Misdeliver) {
             let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);

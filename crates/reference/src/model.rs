@@ -23,7 +23,6 @@ pub(super) struct ModelRow {
     pub(super) slot: u32,
     /// Inputs, controls and state, by name.
     pub(super) tensors: Vec<(Arc<str>, Tensor)>,
-    /// Which outputs are asked for.
     pub(super) wants: Wants,
     /// The sequence that it is of, for the fault of mistaking sequences; a model is not told it.
     pub(super) id: Option<SequenceId>,
@@ -48,7 +47,6 @@ pub(super) struct Step {
 /// What became of one row, or why the model rejects it.
 pub(super) type RowResult = Result<Step, Status>;
 
-/// The accumulator of one instance.
 #[derive(Debug)]
 pub(super) struct Accumulator {
     instance: u32,
@@ -81,7 +79,6 @@ struct Told {
 }
 
 impl Accumulator {
-    /// The accumulator of the instance with this number.
     pub(super) fn new(instance: u32, spec: Arc<Spec>, faults: Arc<Faults>) -> Self {
         Self { instance, spec, faults, sums: Sums::default(), last_of_sequence: Sums::default() }
     }
@@ -91,7 +88,6 @@ impl Accumulator {
         self.sums.get(&Key::new(slot, id)).is_some_and(|sum| !sum.is_zero())
     }
 
-    /// Executes a batch.
     pub(super) fn execute(&mut self, rows: &[ModelRow]) -> Vec<RowResult> {
         let told: Vec<_> = rows.iter().map(|row| self.told(row)).collect();
         let mut before: Vec<_> = rows.iter().zip(&told).map(|(row, told)| self.before(row, told)).collect();

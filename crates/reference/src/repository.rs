@@ -25,7 +25,6 @@ use wire::proto::{ModelConfig, repository_index_response::ModelIndex};
 const STOP_LIMIT: Duration = Duration::from_secs(10);
 const STOP_LOOK: Duration = Duration::from_millis(5);
 
-/// The models of a server.
 #[derive(Debug)]
 pub(super) struct Repository {
     faults: Arc<Faults>,
@@ -63,7 +62,6 @@ impl Repository {
         Self { faults, tasks, hold_until, models: RwLock::new(sources.into_iter().map(entry).collect()) }
     }
 
-    /// Loads all models.
     pub(super) fn load_all(&self) -> Result<(), Status> {
         let names: Vec<_> = self.models().keys().cloned().collect();
         names.iter().try_for_each(|name| self.load(name, None))

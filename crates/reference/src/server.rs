@@ -1,6 +1,7 @@
 //! A running server: its listener, its threads, its end.
 
 use std::{
+    io,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::{
         Arc,
@@ -292,14 +293,13 @@ impl Listener {
         Ok((Self { socket, tls }, address))
     }
 
-    fn socket(&self) -> Result<Place, String> {
-        self.socket.try_clone().map_err(|error| error.to_string())
+    fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self { socket: self.socket.try_clone()?, tls: self.tls.clone() })
     }
 
     /// Its connections until they are closed.
-    fn connections(&self, close: &CancellationToken) -> Result<Connections, String> {
-        let socket = self.socket()?.into_listener().map_err(|error| error.to_string())?;
-        Ok(connections(socket, self.tls.clone(), close.clone()))
+    fn connections(self, close: &CancellationToken) -> io::Result<Connections> {
+        Ok(connections(self.socket.into_listener()?, self.tls, close.clone()))
     }
 }
 
@@ -323,21 +323,19 @@ impl Listeners {
         service: &Service,
         max_age: Option<Duration>,
         close: &CancellationToken,
-    ) -> Result<task::JoinHandle<Served>, String> {
-        let grpc = serve(service.clone(), max_age, self.grpc.connections(close)?);
-        let answering = service.clone();
-        let (socket, tls, closing) = (self.http.socket()?, self.http.tls.clone(), close.clone());
+    ) -> io::Result<task::JoinHandle<Served>> {
+        let grpc = serve(service.clone(), max_age, self.grpc.try_clone()?.connections(close)?);
+        let (http, answering, closing) = (self.http.try_clone()?, service.clone(), close.clone());
         let http = web::in_order(move || async move {
-            match socket.into_listener() {
-                Ok(socket) => {
-                    let connections = connections(socket, tls, closing.clone());
+            match http.connections(&closing) {
+                Ok(connections) => {
                     web::serve(connections, closing, move |request| http::answer(answering.clone(), request)).await;
                 }
                 Err(error) => tracing::error!("the reference server does not serve HTTP: {error}"),
             }
         });
         let repository = Arc::clone(&service.repository);
-        let metrics = web::serve(self.metrics.connections(close)?, close.clone(), move |request| {
+        let metrics = web::serve(self.metrics.try_clone()?.connections(close)?, close.clone(), move |request| {
             std::future::ready(Ok(metrics::answer(&repository, &request)))
         });
         Ok(tokio::spawn(async move {
@@ -420,7 +418,8 @@ impl Life {
         };
         loop {
             let close = tasks.over();
-            let mut front = self.listeners.serve(&service, self.options.max_connection_age, &close)?;
+            let front = self.listeners.serve(&service, self.options.max_connection_age, &close);
+            let mut front = front.map_err(|error| error.to_string())?;
             tokio::select! {
                 told = &mut *stopped => {
                     if told.is_err() {

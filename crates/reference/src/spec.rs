@@ -30,7 +30,6 @@ pub(super) struct Spec {
     pub(super) settings: Settings,
     pub(super) inputs: Vec<TensorSpec>,
     pub(super) outputs: Vec<TensorSpec>,
-    /// What each output tells.
     pub(super) tells: Vec<Tells>,
     pub(super) controls: Vec<ControlSpec>,
     pub(super) state: Option<StateSpec>,

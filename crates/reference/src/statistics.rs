@@ -5,7 +5,6 @@ use std::{collections::BTreeMap, time::Duration};
 use super::scheduler::{Moment, Rejection};
 use wire::proto::{InferBatchStatistics, InferStatistics, ModelStatistics, StatisticDuration};
 
-/// The counts of one model.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Statistics {
     /// Milliseconds since the epoch.

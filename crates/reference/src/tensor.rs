@@ -51,13 +51,11 @@ impl Datatype {
         self.row().1
     }
 
-    /// Whether elements may stand in JSON.
     pub(super) fn is_in_json(self) -> bool {
         self.row().2
     }
 }
 
-/// A tensor.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Tensor {
     pub(super) datatype: Datatype,
@@ -72,7 +70,6 @@ impl Tensor {
         Self { datatype, shape, data: number.to_le_bytes().repeat(count) }
     }
 
-    /// A tensor of these elements.
     pub(super) fn of(datatype: Datatype, shape: Vec<i64>, elements: &[Number]) -> Self {
         Self { datatype, shape, data: elements.iter().flat_map(|element| element.to_le_bytes()).collect() }
     }

@@ -33,7 +33,6 @@ impl Encoding {
         best.1
     }
 
-    /// Compresses a body.
     pub(super) fn compress(self, bytes: &[u8]) -> Vec<u8> {
         let mut compressed = Vec::new();
         let read = match self {

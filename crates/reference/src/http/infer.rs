@@ -31,7 +31,6 @@ fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
-/// Has a model execute a request.
 pub(super) async fn infer(service: &Service, model: Model, http: Request<Incoming>) -> Result<Answered, Rejection> {
     let (head, body) = http.into_parts();
     let found = service.repository.find(&model.name, &model.version);

@@ -39,7 +39,6 @@ const BODY_LIMIT: Duration = Duration::from_secs(60);
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain");
 
-/// Answers a request.
 pub(super) async fn answer(service: Service, request: Request<Incoming>) -> Result<Answered, Infallible> {
     Ok(answer_or_reject(&service, request).await.unwrap_or_else(|rejection| rejected(&rejection)))
 }

@@ -11,7 +11,6 @@ pub(super) struct Model {
     pub(super) version: String,
 }
 
-/// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Route {
     Live,

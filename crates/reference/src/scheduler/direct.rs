@@ -76,16 +76,14 @@ impl<T> Direct<T> {
         let mut fits =
             |request: &Request<T>| ragged || *shape.get_or_insert_with(|| Arc::clone(&request.shape)) == request.shape;
         for (slot, lane) in (0..).zip(lanes) {
-            let is_ready = matches!(lane.front(), Some(Item::Step(first)) if fits(first));
-            let first = if is_ready { lane.pop_front() } else { None };
-            let Some(Item::Step(first)) = first else {
-                rows.push(Row { slot, request: None });
-                continue;
+            let request = match lane.front() {
+                Some(Item::Step(first)) if fits(first) => lane.pop_front().and_then(Item::step),
+                _ => None,
             };
-            if first.ends() {
+            if request.as_ref().is_some_and(Request::ends) {
                 seats.release_at_end(Seat { slot, instance }, lane);
             }
-            rows.push(Row { slot, request: Some(first) });
+            rows.push(Row { slot, request });
         }
         rows
     }

@@ -89,7 +89,6 @@ impl<T> Instance<T> {
         out.push(Event::Execute { instance: self.number, batch });
     }
 
-    /// The batch is executed.
     pub(super) fn finished(&mut self) {
         self.is_executing = false;
         if let Slots::Oldest(oldest) = &mut self.slots {

@@ -35,9 +35,7 @@ pub(crate) struct Settings {
     pub(crate) instances: u32,
     /// The most requests of one execution, at least one.
     pub(crate) batch: u32,
-    /// How long a sequence may be idle.
     pub(crate) idle_limit: Duration,
-    /// How slots become batches.
     pub(crate) strategy: Strategy,
     /// Whether requests of unequal shapes may be executed together.
     pub(crate) ragged: bool,
@@ -173,7 +171,6 @@ pub(crate) enum Event<T> {
 /// What is executed together, in the order in which the model sees it.
 pub(crate) type Batch<T> = Vec<Row<T>>;
 
-/// One row of a batch.
 #[derive(Debug)]
 pub(crate) struct Row<T> {
     /// The slot, of the instance.
@@ -190,6 +187,12 @@ enum Item<T> {
     Release,
 }
 
+impl<T> Item<T> {
+    fn step(self) -> Option<Request<T>> {
+        if let Self::Step(step) = self { Some(step) } else { None }
+    }
+}
+
 type Lane<T> = VecDeque<Item<T>>;
 
 /// Drains a slot whose first request is cancelled, and tells whose that is.
@@ -198,14 +201,11 @@ fn cancel_lane<T>(lane: &mut Lane<T>, out: &mut Vec<Event<T>>) -> Option<Sequenc
         Some(Item::Step(first)) if first.is_cancelled() => first.id.clone(),
         _ => return None,
     };
-    out.extend(lane.drain(..).filter_map(|item| match item {
-        Item::Step(step) => Some(Event::Reject(Rejection::Cancelled, step)),
-        Item::Release => None,
-    }));
+    let steps = lane.drain(..).filter_map(Item::step);
+    out.extend(steps.map(|step| Event::Reject(Rejection::Cancelled, step)));
     Some(id)
 }
 
-/// The scheduler of one model.
 #[derive(Debug)]
 pub(crate) struct Scheduler<T> {
     settings: Settings,

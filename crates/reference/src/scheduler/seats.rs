@@ -15,7 +15,6 @@ const BACKLOG_LOOK: Duration = Duration::from_millis(50);
 /// The part of the idle limit after which the fault of reaping too early does.
 const EARLY: u32 = 10;
 
-/// A slot of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Seat {
     pub(super) slot: u32,
