@@ -1,6 +1,7 @@
 //! A model that is served: its scheduler, driven by the clock, and its instances, each a task.
 
 use std::{
+    ops::Range,
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -20,7 +21,7 @@ use super::{
     model::Outputs,
     scheduler::{Batch, Event, Moment, Rejection, Request, Scheduler, SequenceId},
     spec::Spec,
-    statistics::{Span, Statistics},
+    statistics::Statistics,
     stream::Outbox,
     tasks::Tasks,
 };
@@ -314,7 +315,7 @@ impl Served {
             let size = batch.len();
             let mut executed = instance.execute(batch);
             self.spoil(&mut executed);
-            self.count(size, &executed, Span { began, ended: self.now() });
+            self.count(size, &executed, &(began..self.now()));
             if spec.is_iterative {
                 self.core().statistics.iterated(size, spec.parameters.iterations, executed.len());
             }
@@ -341,7 +342,7 @@ impl Served {
         }
     }
 
-    fn count(&self, batch_size: usize, executed: &[Executed<Reply>], span: Span) {
+    fn count(&self, batch_size: usize, executed: &[Executed<Reply>], span: &Range<Moment>) {
         let each = executed.iter().map(|executed| (executed.request.arrived, executed.outcome.is_ok()));
         let epoch_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let times = match () {

@@ -16,11 +16,7 @@ mod route;
 use std::{convert::Infallible, time::Duration};
 
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use hyper::{
-    Request, StatusCode,
-    body::{Body, Incoming},
-    header::HeaderValue,
-};
+use hyper::{Request, StatusCode, body::Incoming, header::HeaderValue};
 use prost::bytes::Bytes;
 
 #[cfg(any(test, feature = "testing"))]
@@ -66,10 +62,7 @@ fn rejected(rejection: &Rejection) -> Answered {
 }
 
 /// Reads a body to its end.
-async fn read<B>(body: B) -> Result<Bytes, Rejection>
-where
-    B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
-{
+async fn read(body: Incoming) -> Result<Bytes, Rejection> {
     let read = tokio::time::timeout(BODY_LIMIT, Limited::new(body, BODY_BYTES_MAX).collect()).await;
     match read {
         Ok(Ok(body)) => Ok(body.to_bytes()),
