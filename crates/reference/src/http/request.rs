@@ -57,7 +57,7 @@ fn unsigned(name: &str, value: &Json) -> Result<u64, Rejection> {
     value.as_unsigned().map_err(unable(name))
 }
 
-fn to(Model { name, version }: &Model) -> ModelInferRequest {
+fn message_to(Model { name, version }: &Model) -> ModelInferRequest {
     ModelInferRequest { model_name: name.clone(), model_version: version.clone(), ..ModelInferRequest::default() }
 }
 
@@ -68,7 +68,7 @@ fn to(Model { name, version }: &Model) -> ModelInferRequest {
 pub(super) fn read(model: &Model, header: &[u8], bytes: &[u8]) -> Result<Inference, Rejection> {
     let json = Json::read(header)
         .map_err(|problem| Rejection::internal(format!("failed to parse the request JSON buffer: {problem}")))?;
-    let mut message = to(model);
+    let mut message = message_to(model);
     if let Some(id) = json.get("id") {
         message.id = id.as_text().map_err(unable("id"))?;
     }
@@ -266,7 +266,7 @@ pub(super) fn raw(model: &Model, bytes: &[u8], spec: &Spec) -> Result<Inference,
             ..InferInputTensor::default()
         }],
         raw_input_contents: vec![bytes.to_vec()],
-        ..to(model)
+        ..message_to(model)
     };
     Ok(Inference { message, binary: Binary { all: true, ..Binary::default() } })
 }

@@ -9,12 +9,13 @@ use super::{
 
 #[derive(Debug)]
 pub(super) struct Direct<T> {
+    /// Of as many slots as were used so far.
     lanes: Vec<Lane<T>>,
 }
 
 impl<T> Direct<T> {
-    pub(super) fn new(slots: u32) -> Self {
-        Self { lanes: (0..slots).map(|_| VecDeque::new()).collect() }
+    pub(super) fn new() -> Self {
+        Self { lanes: Vec::new() }
     }
 
     pub(super) fn lane(&mut self, slot: u32) -> &mut Lane<T> {

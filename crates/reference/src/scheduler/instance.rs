@@ -22,10 +22,10 @@ enum Slots<T> {
 }
 
 impl<T> Instance<T> {
-    pub(super) fn new(number: u32, settings: &Settings) -> Self {
-        let slots = match &settings.strategy {
-            Strategy::Direct { .. } => Slots::Direct(Direct::new(settings.slots())),
-            Strategy::Oldest { .. } => Slots::Oldest(Oldest::new(settings.slots())),
+    pub(super) fn new(number: u32, strategy: &Strategy) -> Self {
+        let slots = match strategy {
+            Strategy::Direct { .. } => Slots::Direct(Direct::new()),
+            Strategy::Oldest { .. } => Slots::Oldest(Oldest::new()),
         };
         Self { number, slots, is_executing: false, batch_due: None, hangs: false }
     }

@@ -219,7 +219,7 @@ pub(crate) struct Scheduler<T> {
 impl<T> Scheduler<T> {
     /// A scheduler with all slots free.
     pub(crate) fn new(settings: Settings, faults: Arc<Faults>) -> Self {
-        let instances = (0..settings.instances).map(|number| Instance::new(number, &settings)).collect();
+        let instances = (0..settings.instances).map(|number| Instance::new(number, &settings.strategy)).collect();
         Self {
             seats: Seats::new(settings.instances, settings.slots(), settings.idle_limit, Arc::clone(&faults)),
             instances,
@@ -331,7 +331,7 @@ impl<T> Scheduler<T> {
         let mut all = all().end;
         for _ in active.len()..instances as usize {
             if !self.seats.call_back() {
-                self.instances.push(Instance::new(all, &self.settings));
+                self.instances.push(Instance::new(all, &self.settings.strategy));
                 self.seats.add_instance(all, self.settings.slots());
                 all += 1;
             }
