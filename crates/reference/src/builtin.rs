@@ -19,7 +19,6 @@ static FORMS: LazyLock<Vec<Form>> = LazyLock::new(|| {
 /// The names of all of them.
 static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| models(&Options::default()).map(|model| model.name()).collect());
 
-/// The built-in models.
 fn models(options: &Options) -> impl Iterator<Item = Model<'_>> {
     let of_dtype = move |dtype: &Dtype| {
         let dtype = *dtype;
@@ -28,8 +27,8 @@ fn models(options: &Options) -> impl Iterator<Item = Model<'_>> {
     Dtype::ALL.iter().flat_map(of_dtype)
 }
 
-fn options(models: &ModelOptions) -> Options {
-    Options { models: models.clone(), ..Options::default() }
+fn options(models: ModelOptions) -> Options {
+    Options { models, ..Options::default() }
 }
 
 /// The names of the built-in models.
@@ -46,18 +45,16 @@ pub fn models_in_short() -> String {
 
 /// The strategy of a built-in model, where those that may have either have this one; none where there is no such model.
 pub fn strategy_of(name: &str, otherwise: Strategy) -> Option<Strategy> {
-    let options = options(&ModelOptions { strategy: otherwise, ..ModelOptions::default() });
+    let options = options(ModelOptions { strategy: otherwise, ..ModelOptions::default() });
     models(&options).find(|model| model.name() == name).map(|model| model.strategy)
 }
 
 /// The strategies of the built-in models, where those that may have either have this one.
 pub fn strategies(otherwise: Strategy) -> Vec<Strategy> {
-    models(&options(&ModelOptions { strategy: otherwise, ..ModelOptions::default() }))
-        .map(|model| model.strategy)
-        .collect()
+    let options = options(ModelOptions { strategy: otherwise, ..ModelOptions::default() });
+    models(&options).map(|model| model.strategy).collect()
 }
 
-/// The configurations of all built-in models.
 pub(super) fn configs(models_are: &ModelOptions) -> Vec<ModelConfig> {
-    models(&options(models_are)).map(|model| model.config()).collect()
+    models(&options(models_are.clone())).map(|model| model.config()).collect()
 }

@@ -10,8 +10,7 @@ use tonic::Status;
 
 use super::{
     execution::{Inputs, Ticket, Wants},
-    request::SequenceId,
-    scheduler::{Moment, Request},
+    scheduler::{Moment, Request, SequenceId},
     spec::{Spec, TensorSpec},
     tensor::{Datatype, Tensor, text_element, texts},
 };
@@ -36,23 +35,13 @@ pub(super) fn decode<R>(
     cancelled: Arc<AtomicBool>,
     reply: R,
 ) -> Result<Request<Ticket<R>>, Status> {
-    let model = request.model_name;
+    let check = Check { spec, model: &request.model_name, request_id: &request.id };
     let options = Parameters::read(&request.parameters)?;
-    let named = named_inputs(&request.inputs, &request.id)?;
-    for output in &request.outputs {
-        check_output_parameters(output)?;
-    }
-    let data = data(&request.inputs, request.raw_input_contents, &model)?;
-    if let Some(output) = request.outputs.iter().find(|o| spec.outputs.iter().all(|known| *known.name != *o.name)) {
-        return Err(Status::invalid_argument(format!(
-            "unexpected inference output '{}' for model '{model}'",
-            output.name
-        )));
-    }
-    let mut wants = wants(&request.outputs, spec);
-    wants.empty_final = options.empty_final;
-    let check = Check { spec, model: &model, request_id: &request.id };
-    check.count(&request.inputs, &named)?;
+    check.names(&request.inputs)?;
+    request.outputs.iter().try_for_each(check_output_parameters)?;
+    let data = data(&request.inputs, request.raw_input_contents, check.model)?;
+    let wants = Wants { empty_final: options.empty_final, ..check.wants(&request.outputs)? };
+    check.count(&request.inputs)?;
     let batch_size = check.batch_size(&request.inputs)?;
     let mut inputs = Inputs::new();
     for (input, data) in request.inputs.into_iter().zip(data) {
@@ -72,16 +61,6 @@ pub(super) fn decode<R>(
     })
 }
 
-/// Which outputs a request asks for: all, where it names none.
-fn wants(named: &[InferRequestedOutputTensor], spec: &Spec) -> Wants {
-    if named.is_empty() {
-        return Wants::ALL;
-    }
-    let is_named = |output: &TensorSpec| named.iter().any(|name| *name.name == *output.name);
-    Wants::of((0..spec.outputs.len()).filter(|index| is_named(&spec.outputs[*index])))
-}
-
-/// What a request's parameters say.
 struct Parameters {
     id: SequenceId,
     start: bool,
@@ -143,21 +122,6 @@ impl Parameters {
 /// Zero is no limit, and a negative one is so long that it is none.
 fn timeout(us: i64) -> Option<Duration> {
     u64::try_from(us).ok().filter(|us| *us > 0).map(Duration::from_micros)
-}
-
-fn prefix(request_id: &str) -> String {
-    format!("[request id: {}] ", if request_id.is_empty() { "<id_unknown>" } else { request_id })
-}
-
-fn named_inputs<'a>(inputs: &'a [InferInputTensor], request_id: &str) -> Result<HashSet<&'a str>, Status> {
-    let mut names = HashSet::new();
-    for input in inputs {
-        if !names.insert(input.name.as_str()) {
-            let prefix = prefix(request_id);
-            return Err(Status::invalid_argument(format!("{prefix}input '{}' already exists in request", input.name)));
-        }
-    }
-    Ok(names)
 }
 
 fn check_output_parameters(output: &InferRequestedOutputTensor) -> Result<(), Status> {
@@ -267,23 +231,44 @@ struct Check<'a> {
 
 impl Check<'_> {
     fn failure(&self, text: &str) -> Status {
-        Status::invalid_argument(format!("{}{text}", prefix(self.request_id)))
+        let id = if self.request_id.is_empty() { "<id_unknown>" } else { self.request_id };
+        Status::invalid_argument(format!("[request id: {id}] {text}"))
     }
 
-    fn count(&self, inputs: &[InferInputTensor], given: &HashSet<&str>) -> Result<(), Status> {
+    fn names(&self, inputs: &[InferInputTensor]) -> Result<(), Status> {
+        let mut names = HashSet::new();
+        match inputs.iter().find(|input| !names.insert(&input.name)) {
+            Some(twice) => Err(self.failure(&format!("input '{}' already exists in request", twice.name))),
+            None => Ok(()),
+        }
+    }
+
+    /// Which outputs a request asks for: all, where it names none.
+    fn wants(&self, named: &[InferRequestedOutputTensor]) -> Result<Wants, Status> {
+        let Self { spec, model, .. } = self;
+        let index = |InferRequestedOutputTensor { name, .. }: &InferRequestedOutputTensor| {
+            let index = spec.outputs.iter().position(|known| *known.name == **name);
+            let unexpected = || format!("unexpected inference output '{name}' for model '{model}'");
+            index.ok_or_else(|| Status::invalid_argument(unexpected()))
+        };
+        let named = named.iter().map(index).collect::<Result<Vec<_>, _>>()?;
+        Ok(if named.is_empty() { Wants::ALL } else { Wants::of(named) })
+    }
+
+    fn count(&self, inputs: &[InferInputTensor]) -> Result<(), Status> {
         let declared = &self.spec.inputs;
-        if given.len() == declared.len() {
+        if inputs.len() == declared.len() {
             return Ok(());
         }
         let quoted = |names: Vec<&str>| names.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(",");
         // The real server tells them in this order.
         let names: Vec<_> = inputs.iter().rev().map(|input| input.name.as_str()).collect();
-        let missing: Vec<_> = declared.iter().map(|input| &*input.name).filter(|name| !given.contains(name)).collect();
+        let missing: Vec<_> = declared.iter().map(|input| &*input.name).filter(|name| !names.contains(name)).collect();
         let missing = if missing.is_empty() { "]".to_owned() } else { format!("[{}]", quoted(missing)) };
         Err(self.failure(&format!(
             "expected {} inputs but got {} inputs for model '{}'. Got input(s) [{}], but missing required input(s) {missing}. Please provide all required input(s).",
             declared.len(),
-            given.len(),
+            inputs.len(),
             self.model,
             quoted(names),
         )))
@@ -307,30 +292,23 @@ impl Check<'_> {
     }
 
     fn input(&self, input: InferInputTensor, data: Vec<u8>, batch_size: u32) -> Result<(Arc<str>, Tensor), Status> {
-        let InferInputTensor { name, datatype, shape, .. } = input;
+        let (InferInputTensor { name, datatype, shape, .. }, model) = (input, self.model);
         let Some(declared) = self.spec.inputs.iter().find(|declared| *declared.name == *name) else {
-            return Err(Status::invalid_argument(format!(
-                "unexpected inference input '{name}' for model '{}'",
-                self.model
-            )));
+            return Err(Status::invalid_argument(format!("unexpected inference input '{name}' for model '{model}'")));
         };
         if declared.datatype.name() != datatype {
-            let (got, expects) = (known(&datatype), declared.datatype.name());
-            let text = format!(
-                "inference input '{name}' data-type is '{got}', but model '{}' expects '{expects}'",
-                self.model
-            );
+            let (got, expects) = (known(&datatype), declared.datatype);
+            let text =
+                format!("inference input '{name}' data-type is '{got}', but model '{model}' expects '{expects}'");
             return Err(self.failure(&text));
         }
         self.check_shape(declared, &shape)?;
         let own = if self.spec.batches() { shape.get(1..).unwrap_or_default() } else { &shape[..] };
         if own.contains(&-1) {
-            let text = format!(
-                "All input dimensions should be specified for input '{name}' for model '{}', got {}",
-                self.model,
-                listed(&shape)
-            );
-            return Err(self.failure(&text));
+            let got = listed(&shape);
+            return Err(self.failure(&format!(
+                "All input dimensions should be specified for input '{name}' for model '{model}', got {got}"
+            )));
         }
         self.check_data(declared, own, &data, batch_size)?;
         Ok((declared.name.clone(), Tensor { datatype: declared.datatype, shape, data }))
@@ -358,10 +336,9 @@ impl Check<'_> {
     /// Texts are counted. One whose length is more than what is left is the last, and the model's affair.
     fn check_texts(&self, declared: &TensorSpec, expected: i64, data: &[u8]) -> Result<(), Status> {
         let of = format!("for inference input '{}' for model '{}'", declared.name, self.model);
-        let got = texts(data).count();
+        let got = i64::try_from(texts(data).count()).unwrap_or(i64::MAX);
         let whole: usize = texts(data).flatten().map(|text| text.len() + LENGTH_BYTES).sum();
         let left = data.len() - whole;
-        let got = i64::try_from(got).unwrap_or(i64::MAX);
         if (1..LENGTH_BYTES).contains(&left) {
             return Err(self.failure(&format!(
                 "incomplete string length indicator {of}, expecting {LENGTH_BYTES} bytes but only {left} bytes \
@@ -369,10 +346,9 @@ impl Check<'_> {
             )));
         }
         if got > expected {
-            return Err(self.failure(&format!(
-                "unexpected number of string elements {} {of}, expecting {expected}",
-                expected + 1
-            )));
+            let got = expected + 1;
+            let text = format!("unexpected number of string elements {got} {of}, expecting {expected}");
+            return Err(self.failure(&text));
         }
         if got < expected {
             return Err(self.failure(&format!("expected {expected} string elements {of}, got {got}")));
@@ -382,7 +358,7 @@ impl Check<'_> {
 
     fn check_shape(&self, declared: &TensorSpec, shape: &[i64]) -> Result<(), Status> {
         // A size of -1, or a batch of any size, is looked at elsewhere.
-        let known: Vec<_> = self.spec.shape(declared);
+        let known = self.spec.shape(-1, &declared.dims);
         let fits = known.len() == shape.len()
             && known.iter().zip(shape).all(|(of, size)| *of == -1 || *size == -1 || of == size);
         if fits {

@@ -7,10 +7,8 @@ use tonic::Status;
 use super::{
     fault::{Fault, Faults},
     model::{Accumulator, ModelRow, Outputs, Step},
-    number::Number,
-    request::SequenceId,
-    scheduler::{Batch, Request, Row},
-    spec::{ControlSpec, Signal, Spec, StateSpec},
+    scheduler::{Batch, Request, Row, SequenceId},
+    spec::{ControlSpec, Signal, Spec, StateSpec, TensorSpec},
     tensor::{Datatype, Tensor, text_element},
 };
 
@@ -24,21 +22,19 @@ pub(super) type Inputs = Vec<(Arc<str>, Tensor)>;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Wants {
     /// A bit for each.
-    outputs: u32,
+    pub(super) outputs: u32,
     /// Whether the last answer of a decoupled model is wanted where there is nothing in it.
     pub(super) empty_final: bool,
 }
 
 impl Wants {
-    /// All outputs.
     pub(super) const ALL: Self = Self { outputs: u32::MAX, empty_final: false };
 
     /// The outputs of a model with these numbers.
-    pub(super) fn of(indices: impl Iterator<Item = usize>) -> Self {
-        Self { outputs: indices.fold(0, |bits, index| bits | 1 << index), empty_final: false }
+    pub(super) fn of(indices: Vec<usize>) -> Self {
+        Self { outputs: indices.into_iter().fold(0, |bits, index| bits | 1 << index), empty_final: false }
     }
 
-    /// Whether the output with this number is one of them.
     pub(super) fn has(self, index: usize) -> bool {
         self.outputs & (1 << index) != 0
     }
@@ -54,7 +50,6 @@ pub(super) struct Ticket<R> {
     pub(super) reply: R,
 }
 
-/// One instance of a model.
 #[derive(Debug)]
 pub(super) struct Instance {
     spec: Arc<Spec>,
@@ -73,11 +68,9 @@ pub(super) struct Executed<R> {
     pub(super) outcome: RequestResult,
 }
 
-/// What a request is answered with.
 pub(super) type RequestResult = Result<Vec<Outputs>, Status>;
 
 impl Instance {
-    /// The instance with this number.
     pub(super) fn new(number: u32, spec: Arc<Spec>, faults: Arc<Faults>) -> Self {
         let model = Accumulator::new(number, Arc::clone(&spec), Arc::clone(&faults));
         Self { spec, faults, model, states: BTreeMap::new(), recent: [None, None] }
@@ -136,7 +129,7 @@ impl Instance {
         let keeps_state = request.is_some_and(|request| request.start && self.keeps_state(row.slot));
         let id = self.spec.control(Signal::CorrelationId).map(|control| {
             let id = request.map(|request| self.told_id(&request.id));
-            id_tensor(control, id.as_ref(), self.shape())
+            id_tensor(control, id.as_ref(), self.spec.shape(1, &[1]))
         });
         let goes_on = self.has_sum(row.slot, id.as_ref(), request.is_none());
         for control in &self.spec.controls {
@@ -145,7 +138,7 @@ impl Instance {
                 (signal, _) => {
                     let says = self.told(signal, request, goes_on) && !(keeps_state && signal == Signal::Start);
                     let data = control.false_true[usize::from(says)].clone();
-                    Tensor { datatype: control.datatype, shape: self.shape(), data }
+                    Tensor { datatype: control.datatype, shape: self.spec.shape(1, &[1]), data }
                 }
             };
             tensors.push((control.tensor.clone(), tensor));
@@ -160,10 +153,6 @@ impl Instance {
         }
         let wants = request.map(|request| request.payload.wants).unwrap_or_default();
         ModelRow { slot: row.slot, tensors, wants, id: request.map(|request| request.id.clone()) }
-    }
-
-    fn shape(&self) -> Vec<i64> {
-        if self.spec.batches() { vec![1, 1] } else { vec![1] }
     }
 
     /// Whether a row that is not a START would go on from something, so that mistaking it for one or the other shows.
@@ -214,18 +203,18 @@ impl Instance {
     }
 
     fn has_state(&self, slot: u32) -> bool {
-        self.states
-            .get(&slot)
-            .is_some_and(|state| state.numbers().is_ok_and(|numbers| numbers.iter().any(|number| !number.is_zero())))
+        let numbers = self.states.get(&slot).and_then(|state| state.numbers().ok()).unwrap_or_default();
+        numbers.iter().any(|number| !number.is_zero())
     }
 
     fn state(&mut self, spec: &StateSpec, slot: u32, is_new: bool) -> (Arc<str>, Tensor) {
-        let shape: Vec<_> = self.spec.batches().then_some(1).into_iter().chain(spec.dims.iter().copied()).collect();
+        let TensorSpec { name, datatype, dims } = &spec.tensor;
+        let shape = self.spec.shape(1, dims);
         let count = usize::try_from(shape.iter().product::<i64>()).expect("sizes are above 0");
-        let undefined = Number::of_bits(spec.datatype, UNDEFINED).expect("a model's type has numbers");
+        let undefined = self.spec.number(UNDEFINED);
         let new = || match &spec.initial {
-            Some(data) => Tensor { datatype: spec.datatype, shape: shape.clone(), data: data.clone() },
-            None => Tensor::filled(spec.datatype, shape.clone(), count, undefined),
+            Some(data) => Tensor { datatype: *datatype, shape: shape.clone(), data: data.clone() },
+            None => Tensor::filled(*datatype, shape.clone(), count, undefined),
         };
         if is_new {
             self.states.insert(slot, new());
@@ -236,7 +225,7 @@ impl Instance {
             Some(other) if !is_new && self.faults.happens(Fault::StateOfAnotherSlot) => other.clone(),
             _ => own,
         };
-        (spec.input.clone(), tensor)
+        (name.clone(), tensor)
     }
 
     /// Keeps the state that a row gave back, and leaves the responses.

@@ -239,17 +239,13 @@ impl FromStr for Planted {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (name, when) = text.split_once(':').map_or((text, None), |(name, when)| (name, Some(when)));
+        let (name, when) = text.split_once(':').unwrap_or((text, "1"));
         let Some(fault) = Fault::named(name) else {
             let meant = meant(name, Fault::NAMES.iter().copied(), "list them with `sequence-stress faults`");
             return Err(format!("there is no fault '{name}'; {meant}"));
         };
-        let when = match when {
-            None => When::Probability(1.0),
-            Some(when) => read_when(when)
-                .ok_or_else(|| format!("'{when}' is neither a probability from 0 to 1 nor once@N with N from 1"))?,
-        };
-        Ok(Self { fault, when })
+        let wrong = || format!("'{when}' is neither a probability from 0 to 1 nor once@N with N from 1");
+        Ok(Self { fault, when: read_when(when).ok_or_else(wrong)? })
     }
 }
 
@@ -285,15 +281,15 @@ impl fmt::Display for Planted {
 /// Decides at each chance whether a fault is committed, from a seed: the same chances have the same faults.
 #[derive(Debug, Default)]
 pub struct Faults {
-    /// By [`Fault`]; empty where none is planted, which costs next to nothing.
-    planted: Vec<Vec<Decision>>,
+    /// Empty where none is planted, which costs next to nothing.
+    planted: Vec<Decision>,
     /// For how long what is made late is held up.
-    hold: Duration,
+    pub(super) hold: Duration,
 }
 
 #[derive(Debug)]
 struct Decision {
-    when: When,
+    planted: Planted,
     generator: Mutex<ChaCha8Rng>,
     chances: AtomicU64,
     committed: AtomicU64,
@@ -302,35 +298,24 @@ struct Decision {
 impl Faults {
     /// Plants these faults; one that is planted twice happens when either says so.
     pub fn new(planted: &[Planted], seed: Seed) -> Self {
-        if planted.is_empty() {
-            return Self::default();
-        }
-        let mut by_fault: Vec<Vec<Decision>> = Fault::ALL.map(|_| Vec::new()).into();
-        for (index, &Planted { fault, when }) in (0..).zip(planted) {
-            by_fault[fault as usize].push(Decision {
-                when,
-                generator: Mutex::new(seed.generator(index)),
-                chances: AtomicU64::new(0),
-                committed: AtomicU64::new(0),
-            });
-        }
-        Self { planted: by_fault, hold: Duration::ZERO }
-    }
-
-    /// The same faults, where those that hold something up do so for this long.
-    pub(super) fn holding(self, hold: Duration) -> Self {
-        Self { hold, ..self }
+        let decision = |(index, planted): (_, &Planted)| Decision {
+            planted: *planted,
+            generator: Mutex::new(seed.generator(index)),
+            chances: AtomicU64::new(0),
+            committed: AtomicU64::new(0),
+        };
+        Self { planted: (0..).zip(planted).map(decision).collect(), hold: Duration::ZERO }
     }
 
     /// Whether the fault is planted at all.
     pub(super) fn has(&self, fault: Fault) -> bool {
-        !self.decisions(fault).is_empty()
+        self.decisions(fault).next().is_some()
     }
 
     /// Whether the fault happens, at a chance to commit it.
     pub(super) fn happens(&self, fault: Fault) -> bool {
         // Each counts each chance, so all are asked.
-        self.decisions(fault).iter().filter(|decision| decision.happens()).count() > 0
+        self.decisions(fault).filter(|decision| decision.happens()).count() > 0
     }
 
     /// For how long the fault holds something up, at a chance to do so: not at all where it does not happen.
@@ -338,26 +323,32 @@ impl Faults {
         self.happens(fault).then_some(self.hold)
     }
 
+    /// Waits for as long as the fault holds something up.
+    pub(super) async fn hold_up(&self, fault: Fault) {
+        if let Some(hold) = self.holds_up(fault) {
+            tokio::time::sleep(hold).await;
+        }
+    }
+
     /// How many chances there were to commit the fault, whether it was or not.
     pub(super) fn chances(&self, fault: Fault) -> u64 {
         // Each of those that plant it counts every chance.
-        self.decisions(fault).iter().map(|decision| decision.chances.load(Relaxed)).max().unwrap_or(0)
+        self.decisions(fault).map(|decision| decision.chances.load(Relaxed)).max().unwrap_or(0)
     }
 
-    /// How often the fault was committed.
     pub(super) fn committed(&self, fault: Fault) -> u64 {
-        self.decisions(fault).iter().map(|decision| decision.committed.load(Relaxed)).sum()
+        self.decisions(fault).map(|decision| decision.committed.load(Relaxed)).sum()
     }
 
-    fn decisions(&self, fault: Fault) -> &[Decision] {
-        self.planted.get(fault as usize).map_or(&[], Vec::as_slice)
+    fn decisions(&self, fault: Fault) -> impl Iterator<Item = &Decision> {
+        self.planted.iter().filter(move |decision| decision.planted.fault == fault)
     }
 }
 
 impl Decision {
     fn happens(&self) -> bool {
         let chance = self.chances.fetch_add(1, Relaxed) + 1;
-        let happens = match self.when {
+        let happens = match self.planted.when {
             When::Once(at) => chance == at,
             When::Probability(probability) => {
                 self.generator.lock().unwrap_or_else(PoisonError::into_inner).random_bool(probability)

@@ -2,7 +2,7 @@
 //! Nothing of a model's own files is run.
 
 use std::{
-    collections::{BTreeMap, btree_map::Entry},
+    collections::BTreeMap,
     fs,
     io::Read as _,
     path::{Path, PathBuf},
@@ -62,16 +62,10 @@ impl Models {
         let mut notes = Vec::new();
         for folder in folders {
             for (name, path) in models_in(folder)? {
-                match found.entry(name) {
-                    Entry::Vacant(place) => _ = place.insert(read_model(&path, &mut notes)?),
-                    Entry::Occupied(other) => {
-                        return Err(format!(
-                            "{}: there is another model '{}': name each once",
-                            path.display(),
-                            other.key()
-                        ));
-                    }
+                if found.contains_key(&name) {
+                    return Err(format!("{}: there is another model '{name}': name each once", path.display()));
                 }
+                found.insert(name, read_model(&path, &mut notes)?);
                 if found.len() > MODELS_MAX {
                     return Err(format!("{}: over {MODELS_MAX} models", folder.display()));
                 }
@@ -83,7 +77,6 @@ impl Models {
 }
 
 impl Source {
-    /// What the configuration means.
     pub(super) fn spec(&self) -> Result<Spec, String> {
         Spec::new(self.config.clone(), &self.files)
     }
@@ -143,8 +136,7 @@ fn read_model(path: &Path, notes: &mut Vec<String>) -> Result<(Source, String), 
     notes.extend(check_version(path)?);
     let files = initial_states(path, &config)?;
     let source = Source { config, files };
-    let spec = source.spec().map_err(wrong)?;
-    let line = served(&spec);
+    let line = served(&source.spec().map_err(wrong)?);
     Ok((source, line))
 }
 
@@ -190,7 +182,7 @@ fn served(spec: &Spec) -> String {
         Strategy::Oldest { .. } => "Oldest",
     };
     let state = if spec.state.is_some() { ", implicit state" } else { "" };
-    format!("{}: {} of {}, {strategy}{state}", spec.config.name, spec.parameters.formula.name(), spec.datatype().name())
+    format!("{}: {} of {}, {strategy}{state}", spec.config.name, spec.parameters.formula.name(), spec.datatype())
 }
 
 #[cfg(test)]

@@ -7,7 +7,10 @@ use std::sync::{
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::StreamExt as _;
-use tonic::{Request, Response, Status, Streaming, codegen::BoxStream};
+use tonic::{
+    Code, Request, Response, Status, Streaming,
+    codegen::{BoxStream, http},
+};
 
 use super::{
     VERSION,
@@ -15,13 +18,11 @@ use super::{
     fault::Fault,
     like::Like,
     misbehaviour::Misbehaviour,
-    reply::{Answer, Reply},
     repository::Repository,
-    request::SequenceId,
-    served::{Asked, Served},
+    scheduler::SequenceId,
+    served::{Answer, Asked, Reply, Served},
     spec::{Spec, TensorSpec},
     stream::Outbox,
-    unreadable::is_unreadable,
 };
 use wire::proto::{
     ModelConfigRequest, ModelConfigResponse, ModelInferRequest, ModelInferResponse, ModelMetadataRequest,
@@ -45,12 +46,25 @@ const EXTENSIONS: [&str; 7] = [
     "statistics",
 ];
 
+/// The words of the layer that reads messages.
+const CANNOT_DECODE: &str = "failed to decode Protobuf message";
+
+/// Whether a message could not be read, which says nothing of the connection.
+fn is_unreadable(status: &Status) -> bool {
+    status.code() == Code::Internal && status.message().starts_with(CANNOT_DECODE)
+}
+
+/// Tells of a message that is no protobuf message in the real server's words.
+pub(super) fn tell_unreadable<A: Default>(answer: http::Response<A>) -> http::Response<A> {
+    let status = Status::from_header_map(answer.headers());
+    let is_unreadable = status.is_some_and(|status| is_unreadable(&status));
+    if is_unreadable { Status::internal("Unable to parse request").into_http() } else { answer }
+}
+
 /// What it means for a request that its client is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gone {
-    /// It is cancelled.
     Cancels,
-    /// Nothing.
     Ignored,
 }
 
@@ -62,7 +76,6 @@ pub(super) struct Service {
     pub(super) like: Like,
     /// The faults of the whole server that happen.
     pub(super) blows: mpsc::UnboundedSender<Fault>,
-    /// The server was told to stop.
     pub(super) exiting: Arc<AtomicBool>,
 }
 
@@ -73,16 +86,13 @@ struct CancelsWhenDropped {
     cancelled: Arc<AtomicBool>,
     model: Arc<Served>,
     sequence: SequenceId,
-    counts_disconnects: bool,
     is_answered: bool,
 }
 
 impl Drop for CancelsWhenDropped {
     fn drop(&mut self) {
         if !self.is_answered && !self.cancelled.swap(true, Relaxed) {
-            if self.counts_disconnects {
-                self.model.disconnected(&self.sequence);
-            }
+            self.model.disconnected(&self.sequence);
             self.model.cancelled();
         }
     }
@@ -106,7 +116,6 @@ impl Service {
         if self.exiting.load(Relaxed) { Err(Status::unavailable(otherwise)) } else { Ok(()) }
     }
 
-    /// Reads a request to this model.
     fn read(
         &self,
         model: &Served,
@@ -134,7 +143,6 @@ impl Service {
             cancelled,
             model: Arc::clone(&model),
             sequence: request.id.clone(),
-            counts_disconnects: self.misbehaviour.has(Fault::LeakSlotAtDisconnect),
             is_answered: false,
         };
         let answer = match model.submit(request) {
@@ -160,7 +168,7 @@ impl Service {
         if self.misbehaviour.happens(Fault::DropResponse) {
             std::future::pending::<()>().await;
         }
-        self.misbehaviour.delay().await;
+        self.misbehaviour.faults.hold_up(Fault::LateResponse).await;
         match answer {
             Ok(mut response) => {
                 self.misbehaviour.spoil(&mut response);
@@ -214,17 +222,16 @@ fn metadata(tensors: &[TensorSpec], spec: &Spec) -> Vec<TensorMetadata> {
     let one = |tensor: &TensorSpec| TensorMetadata {
         name: tensor.name.to_string(),
         datatype: tensor.datatype.name().to_owned(),
-        shape: spec.shape(tensor),
+        shape: spec.shape(-1, &tensor.dims),
     };
     tensors.iter().map(one).collect()
 }
 
 fn reject_named_repository(name: &str) -> Result<(), Status> {
-    if name.is_empty() {
-        Ok(())
-    } else {
-        Err(Status::unimplemented("'repository_name' specification is not supported"))
+    if !name.is_empty() {
+        return Err(Status::unimplemented("'repository_name' specification is not supported"));
     }
+    Ok(())
 }
 
 #[tonic::async_trait]
@@ -329,7 +336,7 @@ impl GrpcInferenceService for Service {
         let (outbox, mut responses) = Outbox::new(closes_on_error, Arc::clone(&self.misbehaviour));
         tokio::spawn(self.clone().read_stream(request.into_inner(), outbox));
         // As the real server does, no headers are sent before there is something to send.
-        let first = responses.first().await;
+        let first = responses.next().await;
         Ok(Response::new(Box::pin(tokio_stream::iter(first).chain(responses))))
     }
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use tonic::Status;
 
 use super::{
-    request::SequenceId,
+    scheduler::SequenceId,
     spec::{Signal, Spec},
     tensor::Datatype,
 };

@@ -2,17 +2,15 @@
 
 use std::fmt::Write as _;
 
-use http_body_util::Full;
-use hyper::{
-    Method, Request, Response, StatusCode,
-    body::Incoming,
-    header::{CONTENT_TYPE, HeaderValue},
+use hyper::{Method, Request, StatusCode, body::Incoming, header::HeaderValue};
+
+use super::{
+    VERSION,
+    repository::Repository,
+    statistics::Statistics,
+    web::{Answered, answered},
 };
-use prost::bytes::Bytes;
 
-use super::{repository::Repository, statistics::Statistics, web::Answered};
-
-/// What the metrics tell of a model.
 pub(super) struct Metrics {
     pub(super) counts: Statistics,
     pub(super) pending: u64,
@@ -54,10 +52,7 @@ pub(super) fn answer(repository: &Repository, request: &Request<Incoming>) -> An
         (&Method::GET, _) => (StatusCode::OK, String::new()),
         _ => (StatusCode::METHOD_NOT_ALLOWED, "{\"error\":\"Method Not Allowed\"}".to_owned()),
     };
-    let mut response = Response::new(Full::new(Bytes::from(page)));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-    response
+    answered(status, HeaderValue::from_static("text/plain; charset=utf-8"), page)
 }
 
 fn page(repository: &Repository) -> String {
@@ -72,16 +67,13 @@ fn page(repository: &Repository) -> String {
     for (name, kind, what, value) in ROWS {
         line(format_args!("# HELP {name} {what}\n# TYPE {name} {kind}"));
         for (model, metrics) in &models {
-            line(format_args!("{name}{{model=\"{model}\",version=\"{}\"}} {}", super::VERSION, value(metrics)));
+            line(format_args!("{name}{{model=\"{model}\",version=\"{VERSION}\"}} {}", value(metrics)));
         }
     }
     line(format_args!("# HELP {FAILURES} Requests that failed\n# TYPE {FAILURES} counter"));
     for (model, metrics) in &models {
         for (reason, count) in metrics.counts.failures() {
-            line(format_args!(
-                "{FAILURES}{{model=\"{model}\",reason=\"{reason}\",version=\"{}\"}} {count}",
-                super::VERSION
-            ));
+            line(format_args!("{FAILURES}{{model=\"{model}\",reason=\"{reason}\",version=\"{VERSION}\"}} {count}"));
         }
     }
     page

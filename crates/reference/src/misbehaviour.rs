@@ -2,13 +2,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use tokio::sync::mpsc;
 use tonic::{Code, Status};
 
 use super::{
     fault::{Fault, Faults},
-    request::SequenceId,
-    stream::Outbox,
+    scheduler::SequenceId,
+    stream::{Outbox, Sender},
     tensor::Datatype,
 };
 use wire::proto::{ModelInferResponse, ModelStreamInferResponse};
@@ -16,11 +15,11 @@ use wire::proto::{ModelInferResponse, ModelStreamInferResponse};
 /// Decides and commits faults of answers and streams.
 #[derive(Debug)]
 pub(super) struct Misbehaviour {
-    faults: Arc<Faults>,
+    pub(super) faults: Arc<Faults>,
     /// The open streams, where an answer may be sent on another one.
     streams: Mutex<Vec<Weak<Outbox>>>,
     /// Streams that are not closed.
-    kept: Mutex<Vec<mpsc::UnboundedSender<Result<ModelStreamInferResponse, Status>>>>,
+    kept: Mutex<Vec<Sender>>,
 }
 
 impl Misbehaviour {
@@ -32,13 +31,9 @@ impl Misbehaviour {
         self.faults.happens(fault)
     }
 
-    pub(super) fn has(&self, fault: Fault) -> bool {
-        self.faults.has(fault)
-    }
-
     /// The correlation ID that is looked at for this one.
     pub(super) fn fold(&self, id: SequenceId) -> SequenceId {
-        if ![Fault::CutIds, Fault::FoldIds, Fault::FoldTexts].into_iter().any(|fault| self.has(fault)) {
+        if ![Fault::CutIds, Fault::FoldIds, Fault::FoldTexts].into_iter().any(|fault| self.faults.has(fault)) {
             return id;
         }
         let alone =
@@ -55,9 +50,8 @@ impl Misbehaviour {
         }
     }
 
-    /// A stream was opened.
     pub(super) fn opened(&self, outbox: &Arc<Outbox>) {
-        if self.has(Fault::Misdeliver) {
+        if self.faults.has(Fault::Misdeliver) {
             let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
             streams.retain(|stream| stream.strong_count() > 0);
             streams.push(Arc::downgrade(outbox));
@@ -71,30 +65,15 @@ impl Misbehaviour {
     }
 
     /// Keeps a stream open that should be closed.
-    pub(super) fn keep_open(&self, sender: mpsc::UnboundedSender<Result<ModelStreamInferResponse, Status>>) {
+    pub(super) fn keep_open(&self, sender: Sender) {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
     }
 
-    /// Waits as long as an answer is held back.
-    pub(super) async fn delay(&self) {
-        if let Some(hold) = self.faults.holds_up(Fault::LateResponse) {
-            tokio::time::sleep(hold).await;
-        }
-    }
-
     /// Puts all answers to a request into its place on its stream, or does something else with them.
-    pub(super) fn deliver_all(
-        self: &Arc<Self>,
-        outbox: &Arc<Outbox>,
-        place: u64,
-        mut answers: Vec<ModelStreamInferResponse>,
-    ) {
-        if answers.len() == 1 {
-            return self.deliver(outbox, place, answers.swap_remove(0));
-        }
-        for response in answers.iter_mut().filter_map(|answer| answer.infer_response.as_mut()) {
-            self.spoil(response);
-        }
+    pub(super) fn deliver(&self, outbox: &Arc<Outbox>, place: u64, mut answers: Vec<ModelStreamInferResponse>) {
+        let is_alone = answers.len() == 1;
+        let good = answers.iter_mut().filter(|answer| answer.error_message.is_empty());
+        good.filter_map(|answer| answer.infer_response.as_mut()).for_each(|response| self.spoil(response));
         if answers.len() > 1 {
             self.spoil_order(&mut answers);
         }
@@ -105,7 +84,18 @@ impl Misbehaviour {
             if self.happens(Fault::DuplicateResponse) {
                 answers.push(last);
             } else if let Some(other) = self.another_stream(outbox).filter(|_| self.happens(Fault::Misdeliver)) {
+                // Of several answers the last one is sent on both.
+                if is_alone {
+                    answers.clear();
+                }
                 other.intrude(last);
+            } else if is_alone && let Some(hold) = self.faults.holds_up(Fault::LateResponse) {
+                let outbox = Arc::clone(outbox);
+                tokio::spawn(async move {
+                    tokio::time::sleep(hold).await;
+                    outbox.fill(place, answers);
+                });
+                return;
             }
         }
         outbox.fill(place, answers);
@@ -132,29 +122,6 @@ impl Misbehaviour {
         }
         if self.happens(Fault::LoseOwnResponse) {
             answers.remove(first);
-        }
-    }
-
-    /// Puts an answer into its place on its stream, or does something else with it.
-    pub(super) fn deliver(self: &Arc<Self>, outbox: &Arc<Outbox>, place: u64, mut answer: ModelStreamInferResponse) {
-        if let Some(response) = answer.infer_response.as_mut().filter(|_| answer.error_message.is_empty()) {
-            self.spoil(response);
-        }
-        if self.happens(Fault::DropResponse) {
-            outbox.fill(place, Vec::new());
-        } else if self.happens(Fault::DuplicateResponse) {
-            outbox.fill(place, vec![answer.clone(), answer]);
-        } else if let Some(other) = self.another_stream(outbox).filter(|_| self.happens(Fault::Misdeliver)) {
-            outbox.fill(place, Vec::new());
-            other.intrude(answer);
-        } else if let Some(hold) = self.faults.holds_up(Fault::LateResponse) {
-            let outbox = Arc::clone(outbox);
-            tokio::spawn(async move {
-                tokio::time::sleep(hold).await;
-                outbox.fill(place, vec![answer]);
-            });
-        } else {
-            outbox.fill(place, vec![answer]);
         }
     }
 

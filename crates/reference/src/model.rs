@@ -8,9 +8,8 @@ use super::{
     execution::Wants,
     fault::{Fault, Faults},
     number::Number,
-    request::SequenceId,
-    scheduler::Strategy,
-    spec::{SEEN_ELEMENTS, Signal, Spec, Tells, first_number},
+    scheduler::{SequenceId, Strategy},
+    spec::{Signal, Spec, Tells, TensorSpec, first_number},
     tensor::{Datatype, Tensor, texts},
 };
 
@@ -24,7 +23,6 @@ pub(super) struct ModelRow {
     pub(super) slot: u32,
     /// Inputs, controls and state, by name.
     pub(super) tensors: Vec<(Arc<str>, Tensor)>,
-    /// Which outputs are asked for.
     pub(super) wants: Wants,
     /// The sequence that it is of, for the fault of mistaking sequences; a model is not told it.
     pub(super) id: Option<SequenceId>,
@@ -49,7 +47,6 @@ pub(super) struct Step {
 /// What became of one row, or why the model rejects it.
 pub(super) type RowResult = Result<Step, Status>;
 
-/// The accumulator of one instance.
 #[derive(Debug)]
 pub(super) struct Accumulator {
     instance: u32,
@@ -82,7 +79,6 @@ struct Told {
 }
 
 impl Accumulator {
-    /// The accumulator of the instance with this number.
     pub(super) fn new(instance: u32, spec: Arc<Spec>, faults: Arc<Faults>) -> Self {
         Self { instance, spec, faults, sums: Sums::default(), last_of_sequence: Sums::default() }
     }
@@ -92,7 +88,6 @@ impl Accumulator {
         self.sums.get(&Key::new(slot, id)).is_some_and(|sum| !sum.is_zero())
     }
 
-    /// Executes a batch.
     pub(super) fn execute(&mut self, rows: &[ModelRow]) -> Vec<RowResult> {
         let told: Vec<_> = rows.iter().map(|row| self.told(row)).collect();
         let mut before: Vec<_> = rows.iter().zip(&told).map(|(row, told)| self.before(row, told)).collect();
@@ -113,22 +108,19 @@ impl Accumulator {
     fn echoes(&self, row: &ModelRow) -> Outputs {
         let outputs = self.spec.outputs.iter().zip(&self.spec.tells).enumerate();
         let asked = outputs.filter(|(index, (_, tells))| row.wants.has(*index) && **tells != Tells::Result);
-        asked.map(|(_, (output, tells))| (output.name.clone(), self.echo(row, *tells))).collect()
+        asked.map(|(_, (output, tells))| (output.name.clone(), self.echo(row, output, *tells))).collect()
     }
 
-    fn echo(&self, row: &ModelRow, tells: Tells) -> Tensor {
-        let shape = |elements| self.spec.batches().then_some(1).into_iter().chain([elements]).collect();
-        let number = |number: u32| Tensor::int32(shape(1), [number.cast_signed()]);
-        match tells {
-            Tells::Result | Tells::Seen => Tensor::int64(shape(SEEN_ELEMENTS), self.seen(row)),
-            Tells::Control(Signal::CorrelationId) => {
-                let bits = self.saw(row, Signal::CorrelationId).cast_unsigned();
-                Tensor { datatype: Datatype::Uint64, shape: shape(1), data: bits.to_le_bytes().to_vec() }
-            }
-            Tells::Control(signal) => Tensor::int32(shape(1), i32::try_from(self.saw(row, signal))),
-            Tells::Slot => number(row.slot),
-            Tells::Instance => number(self.instance),
-        }
+    fn echo(&self, row: &ModelRow, output: &TensorSpec, tells: Tells) -> Tensor {
+        let values = match tells {
+            Tells::Result | Tells::Seen => self.seen(row).to_vec(),
+            Tells::Control(signal) => vec![self.saw(row, signal)],
+            Tells::Slot => vec![row.slot.into()],
+            Tells::Instance => vec![self.instance.into()],
+        };
+        let size = output.datatype.size().expect("echoes are whole numbers");
+        let data = values.into_iter().flat_map(|value| value.to_le_bytes().into_iter().take(size)).collect();
+        Tensor { datatype: output.datatype, shape: self.spec.shape(1, &output.dims), data }
     }
 
     /// START, END, READY, CORRID and the slot, -1 for what the model does not know.
@@ -165,14 +157,16 @@ impl Accumulator {
 
     /// The sum that a step adds to.
     fn before(&mut self, row: &ModelRow, told: &Told) -> Number {
-        let zero = self.zero();
+        let zero = self.spec.number(0);
         if self.spec.parameters.formula.is_stateless {
             // A START that the model is told is a one that it adds.
-            return Number::of_bits(self.spec.datatype(), told.start.into()).unwrap_or(zero);
+            return self.spec.number(told.start.into());
         }
         let state = self.spec.state.as_ref();
         let kept = match state {
-            Some(state) => row.tensor(&state.input).and_then(|tensor| first_number(tensor.datatype, &tensor.data)),
+            Some(state) => {
+                row.tensor(&state.tensor.name).and_then(|tensor| first_number(tensor.datatype, &tensor.data))
+            }
             None => self.sums.get(&told.key),
         };
         let kept = kept.unwrap_or(zero);
@@ -187,10 +181,6 @@ impl Accumulator {
         last.filter(|_| self.faults.happens(Fault::StaleState)).or(self.spec.parameters.initial).unwrap_or(zero)
     }
 
-    fn zero(&self) -> Number {
-        Number::of_bits(self.spec.datatype(), 0).expect("a model's type has numbers")
-    }
-
     fn swap_states(&self, told: &[Told], before: &mut [Number]) {
         let going_on = |index: &usize| told[*index].ready && !told[*index].start;
         let Some(one) = (0..told.len()).find(going_on) else { return };
@@ -201,7 +191,7 @@ impl Accumulator {
     }
 
     fn step(&mut self, row: &ModelRow, told: &Told, before: Number) -> RowResult {
-        let (name, datatype, zero) = (&self.spec.inputs[0].name, self.spec.datatype(), self.zero());
+        let (name, zero) = (&self.spec.inputs[0].name, self.spec.number(0));
         let input = row.tensor(name);
         let values = input.map_or(Ok(Vec::new()), Tensor::numbers);
         let values = values.map_err(|problem| Status::invalid_argument(format!("tensor '{name}': {problem}")))?;
@@ -218,25 +208,24 @@ impl Accumulator {
             sum = before;
         }
         let state = self.keep(row, told, sum);
-        let bits = |bits| Number::of_bits(datatype, bits).expect("a model's type has numbers");
         let mut result = if told.ready { sum } else { zero };
         if told.end && self.spec.parameters.formula.adds_id_at_end {
-            result = result.plus(bits(told.id_bits));
+            result = result.plus(self.spec.number(told.id_bits));
         }
         if self.faults.happens(Fault::OffByOne) {
-            result = result.plus(bits(1));
+            result = result.plus(self.spec.number(1));
         }
         let shape = input.map(|input| input.shape.clone()).unwrap_or_default();
         let name = &self.spec.outputs[0].name;
         let response = |number: u32| {
-            let result = result.plus(bits(number.into()));
+            let result = result.plus(self.spec.number(number.into()));
             let mut elements = vec![result; values.len()];
             if let [_, .., last] = elements.as_mut_slice()
                 && self.faults.happens(Fault::WrongElement)
             {
-                *last = last.plus(bits(1));
+                *last = last.plus(self.spec.number(1));
             }
-            let output = || Tensor::of(datatype, shape.clone(), &elements);
+            let output = || Tensor::of(self.spec.datatype(), shape.clone(), &elements);
             row.wants.has(0).then(|| (name.clone(), output())).into_iter().collect()
         };
         Ok(Step { responses: (0..self.spec.parameters.responses).map(response).collect(), state })
@@ -253,9 +242,10 @@ impl Accumulator {
             self.last_of_sequence.set(id.clone(), sum);
         }
         if let Some(state) = &self.spec.state {
-            let input = row.tensor(&state.input)?;
-            let count = usize::try_from(state.dims.iter().product::<i64>()).expect("sizes are above 0");
-            return Some(Tensor::filled(state.datatype, input.shape.clone(), count, sum));
+            let TensorSpec { name, datatype, dims } = &state.tensor;
+            let input = row.tensor(name)?;
+            let count = usize::try_from(dims.iter().product::<i64>()).expect("sizes are above 0");
+            return Some(Tensor::filled(*datatype, input.shape.clone(), count, sum));
         }
         if told.end && matches!(told.key, Key::CorrelationId(_)) {
             self.sums.remove(&told.key);
@@ -270,7 +260,7 @@ impl Accumulator {
 fn id_bits(id: &Tensor) -> Option<u64> {
     match id.datatype {
         Datatype::Bytes => str::from_utf8(texts(&id.data).next()??).ok()?.parse().ok(),
-        Datatype::Int32 => Some(i64::from(id.int32s().next()?).cast_unsigned()),
+        Datatype::Int32 => Some(i64::from(i32::from_le_bytes(*id.data.first_chunk()?)).cast_unsigned()),
         Datatype::Uint32 => Some(u32::from_le_bytes(*id.data.first_chunk()?).into()),
         _ => Some(u64::from_le_bytes(*id.data.first_chunk()?)),
     }

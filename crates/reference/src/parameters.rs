@@ -31,7 +31,6 @@ pub(super) struct Formula {
     pub(super) adds_id_at_end: bool,
 }
 
-/// All formulas, by name.
 const FORMULAS: [(&str, Formula); 4] = [
     ("running-sum", Formula { is_stateless: false, adds_id_at_end: false }),
     ("running-sum-plus-corrid-at-end", Formula { is_stateless: false, adds_id_at_end: true }),
@@ -46,11 +45,9 @@ impl Formula {
     }
 }
 
-/// The parameters.
 #[derive(Clone, Debug)]
 pub(super) struct Parameters {
     pub(super) formula: Formula,
-    /// How long one execution takes.
     pub(super) execution: Duration,
     /// A step that would add this is answered with an error, and changes nothing.
     pub(super) error_on: Option<Number>,
@@ -117,7 +114,6 @@ fn times(
     }
 }
 
-/// What a parameter says.
 pub(super) fn text<'a>(config: &'a ModelConfig, name: &str) -> Option<&'a str> {
     config.parameters.get(name).map(|parameter| parameter.string_value.as_str())
 }

@@ -1,7 +1,7 @@
 //! Model configurations as people write them: protobuf's text format.
 
 use miette::Diagnostic as _;
-use prost_reflect::{DynamicMessage, text_format::ParseError};
+use prost_reflect::DynamicMessage;
 
 use models::text::DESCRIPTOR;
 use wire::proto::ModelConfig;
@@ -32,7 +32,8 @@ pub(super) fn read(text: &str) -> Result<(ModelConfig, Vec<Remark>), Remark> {
             }
             Err(error) => error,
         };
-        let at = place(&error).unwrap_or(text.len());
+        let place = error.labels().and_then(|mut labels| labels.next());
+        let at = place.map_or(text.len(), |place| place.offset());
         let what = Remark { line: line_at(&text, at), text: error.to_string() };
         if !is_of_unknown_field(&what.text) {
             return Err(what);
@@ -85,10 +86,6 @@ pub(super) fn line_of(text: &str, name: &str) -> Option<usize> {
     let as_text = || text.find(&format!("\"{name}\""));
     let at = as_text().or_else(|| text.find(name)).filter(|_| !name.is_empty())?;
     Some(line_at(text, at))
-}
-
-fn place(error: &ParseError) -> Option<usize> {
-    Some(error.labels()?.next()?.offset())
 }
 
 fn line_at(text: &str, at: usize) -> usize {

@@ -25,7 +25,6 @@ use wire::proto::{ModelConfig, repository_index_response::ModelIndex};
 const STOP_LIMIT: Duration = Duration::from_secs(10);
 const STOP_LOOK: Duration = Duration::from_millis(5);
 
-/// The models of a server.
 #[derive(Debug)]
 pub(super) struct Repository {
     faults: Arc<Faults>,
@@ -63,7 +62,6 @@ impl Repository {
         Self { faults, tasks, hold_until, models: RwLock::new(sources.into_iter().map(entry).collect()) }
     }
 
-    /// Loads all models.
     pub(super) fn load_all(&self) -> Result<(), Status> {
         let names: Vec<_> = self.models().keys().cloned().collect();
         names.iter().try_for_each(|name| self.load(name, None))
@@ -91,11 +89,10 @@ impl Repository {
             return unknown(Code::NotFound, "is not found");
         };
         match (&entry.loaded, version) {
-            (Some(_), Some(other)) if other != 1 => unknown(Code::NotFound, &format!("version {other} is not found")),
+            (_, Some(other)) if other != 1 => unknown(Code::NotFound, &format!("version {other} is not found")),
             (Some(loaded), _) => Ok(self.served(loaded)),
             (None, None) => unknown(Code::NotFound, "has no available versions"),
-            (None, Some(1)) => unknown(Code::Unavailable, "version 1 is not at ready state"),
-            (None, Some(other)) => unknown(Code::NotFound, &format!("version {other} is not found")),
+            (None, Some(_)) => unknown(Code::Unavailable, "version 1 is not at ready state"),
         }
     }
 
@@ -110,11 +107,8 @@ impl Repository {
         let version = parse_version(version)?;
         let models = self.models();
         if name.is_empty() {
-            return Ok(models
-                .values()
-                .filter_map(|entry| entry.loaded.as_ref())
-                .map(|loaded| self.served(loaded))
-                .collect());
+            let loaded = models.values().filter_map(|entry| entry.loaded.as_ref());
+            return Ok(loaded.map(|loaded| self.served(loaded)).collect());
         }
         let Some(loaded) = models.get(name).and_then(|entry| entry.loaded.as_ref()) else {
             return Err(Status::invalid_argument(format!("requested model '{name}' is not available")));
@@ -220,12 +214,9 @@ fn parse_version(version: &str) -> Result<Option<i64>, Status> {
         return Ok(None);
     }
     let text = version.trim_start();
-    let (sign, digits) = match text.strip_prefix(['-', '+']) {
-        Some(rest) => (&text[..1], rest),
-        None => ("", text),
-    };
-    let digits: String = digits.chars().take_while(char::is_ascii_digit).collect();
-    let Ok(number) = format!("{sign}{digits}").parse::<i64>() else {
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let behind = digits.trim_start_matches(|c: char| c.is_ascii_digit());
+    let Ok(number) = text[..text.len() - behind.len()].parse::<i64>() else {
         return Err(Status::invalid_argument(format!(
             "failed to get model version from specified version string '{version}' (details: stol), version should be an integral value > 0"
         )));

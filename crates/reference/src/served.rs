@@ -1,15 +1,13 @@
 //! A model that is served: its scheduler, driven by the clock, and its instances, each a task.
 
 use std::{
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError, RwLock,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    ops::Range,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use tokio::{
-    sync::{Notify, mpsc},
+    sync::{Notify, mpsc, oneshot},
     time::Instant,
 };
 
@@ -18,15 +16,13 @@ use tonic::Status;
 use super::{
     VERSION,
     execution::{Executed, Instance, Ticket},
-    failure,
     fault::{Fault, Faults},
     metrics::Metrics,
     model::Outputs,
-    reply::Reply,
-    request::SequenceId,
-    scheduler::{Batch, Event, Moment, Rejection, Request, Scheduler},
+    scheduler::{Batch, Event, Moment, Rejection, Request, Scheduler, SequenceId},
     spec::Spec,
-    statistics::{Span, Statistics},
+    statistics::Statistics,
+    stream::Outbox,
     tasks::Tasks,
 };
 use wire::proto::{ModelInferResponse, ModelStatistics, model_infer_response::InferOutputTensor};
@@ -36,11 +32,34 @@ const REQUEST_BYTES: u64 = 512;
 /// The most that the fault of growing memory keeps: enough to be seen, and not to take the machine down.
 const LEAKED_PIECES_MAX: usize = 1024;
 
-/// A client's request.
 pub(super) type Asked = Request<Ticket<Reply>>;
 type Asks = Batch<Ticket<Reply>>;
 
-/// A model that is served.
+/// What a call is answered with.
+pub(super) type Answer = Result<ModelInferResponse, Status>;
+/// All that a request is answered with, in its order.
+pub(super) type Answers = Result<Vec<ModelInferResponse>, Status>;
+
+/// The way back to a client.
+#[derive(Debug)]
+pub(super) enum Reply {
+    /// The one answer of a call.
+    Call(oneshot::Sender<Answer>),
+    /// A place in the order of a stream's answers: the request's number on it.
+    Stream { outbox: Arc<Outbox>, place: u64 },
+}
+
+impl Reply {
+    /// Answers a request that was accepted.
+    fn send(self, model: &str, request_id: String, answers: Answers) {
+        match self {
+            // The client may be gone. One answer is all that a call can have, and what it goes to has no other number.
+            Self::Call(sender) => _ = sender.send(answers.map(|mut all| all.pop().unwrap_or_default())),
+            Self::Stream { outbox, place } => outbox.answer(place, model, request_id, answers),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Served {
     pub(super) name: String,
@@ -51,7 +70,6 @@ pub(super) struct Served {
     core: Mutex<Core>,
     /// The timer has something to look at.
     changed: Notify,
-    cancellations: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -92,7 +110,6 @@ impl Served {
             epoch: Instant::now(),
             core: Mutex::new(core),
             changed: Notify::new(),
-            cancellations: AtomicBool::new(false),
         });
         served.start_instances(&mut served.core(), spec.settings.instances, spec);
         tasks.spawn(Arc::clone(&served).run_timer());
@@ -110,7 +127,6 @@ impl Served {
         }
     }
 
-    /// What the model is.
     pub(super) fn spec(&self) -> Arc<Spec> {
         Arc::clone(&self.spec.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -167,17 +183,33 @@ impl Served {
         Ok(())
     }
 
+    /// Why a request is not executed, in the words and codes that clients know from the real server.
     fn failure(&self, rejection: Rejection, id: &SequenceId) -> Status {
-        failure::rejected(rejection, id, &self.name)
+        let model = &self.name;
+        match rejection {
+            Rejection::BatchSize => Status::invalid_argument(format!(
+                "inference request to model '{model}' must specify batch-size 1 due to requirements of sequence batcher"
+            )),
+            Rejection::NoCorrelationId => Status::invalid_argument(format!(
+                "inference request to model '{model}' must specify a non-zero or non-empty correlation ID"
+            )),
+            Rejection::NoStart => Status::invalid_argument(format!(
+                "inference request for sequence {id} to model '{model}' must specify the START flag on the first request of the sequence"
+            )),
+            Rejection::Stopping => Status::unavailable(
+                "Server is stopping, scheduler for model has stopped accepting new inference requests",
+            ),
+            Rejection::Expired => Status::unavailable("timeout of the corresponding sequence has been expired"),
+            Rejection::Cancelled => Status::cancelled(""),
+        }
     }
 
     /// Some requests were cancelled: looks for them soon.
     pub(super) fn cancelled(&self) {
-        self.cancellations.store(true, Relaxed);
+        self.core().scheduler.cancelled();
         self.advance();
     }
 
-    /// The client of this sequence is gone.
     pub(super) fn disconnected(&self, id: &SequenceId) {
         self.core().scheduler.disconnected(id);
     }
@@ -197,17 +229,14 @@ impl Served {
         self.core().instances.is_empty()
     }
 
-    /// The model's counts.
     pub(super) fn statistics(&self) -> ModelStatistics {
         self.core().statistics.report(&self.name)
     }
 
-    /// Whether the model is said to be ready.
     pub(super) fn says_ready(&self) -> bool {
         !(self.core().statistics.executions > 0 && self.faults.happens(Fault::SayNotReady))
     }
 
-    /// What the metrics tell of the model.
     pub(super) fn metrics(&self) -> Metrics {
         let core = self.core();
         // A request is some hundred bytes; what a fault keeps is all else that can grow.
@@ -223,9 +252,6 @@ impl Served {
         {
             let core = &mut *self.core();
             let mut events = Vec::new();
-            if self.cancellations.swap(false, Relaxed) {
-                core.scheduler.cancelled();
-            }
             core.scheduler.advance(now, &mut events);
             for event in events {
                 match event {
@@ -261,15 +287,9 @@ impl Served {
                 }
                 core.armed
             };
-            let due = async {
-                match armed {
-                    Some(at) => tokio::time::sleep_until(self.epoch + at).await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
                 () = self.changed.notified() => {}
-                () = due => {
+                () = tokio::time::sleep_until(self.epoch + armed.unwrap_or_default()), if armed.is_some() => {
                     self.core().armed = None;
                     self.advance();
                 }
@@ -287,19 +307,22 @@ impl Served {
         let execution = spec.parameters.execution * spec.parameters.iterations;
         while let Some(batch) = batches.recv().await {
             let began = self.now();
-            pause(execution).await;
-            self.hold_up(Fault::SlowExecution).await;
+            // No time at all costs nothing.
+            if !execution.is_zero() {
+                tokio::time::sleep(execution).await;
+            }
+            self.faults.hold_up(Fault::SlowExecution).await;
             let size = batch.len();
             let mut executed = instance.execute(batch);
             self.spoil(&mut executed);
-            self.count(size, &executed, Span { began, ended: self.now() });
+            self.count(size, &executed, &(began..self.now()));
             if spec.is_iterative {
                 self.core().statistics.iterated(size, spec.parameters.iterations, executed.len());
             }
             for executed in executed {
                 self.answer(executed);
             }
-            self.hold_up(Fault::LateRelease).await;
+            self.faults.hold_up(Fault::LateRelease).await;
             {
                 let core = &mut *self.core();
                 core.executing -= 1;
@@ -307,11 +330,6 @@ impl Served {
             }
             self.advance();
         }
-    }
-
-    /// Waits where a fault holds the instance up.
-    async fn hold_up(&self, fault: Fault) {
-        pause(self.faults.holds_up(fault).unwrap_or_default()).await;
     }
 
     /// Lets requests fail, where that is planted.
@@ -324,8 +342,7 @@ impl Served {
         }
     }
 
-    /// Counts an execution of these requests.
-    fn count(&self, batch_size: usize, executed: &[Executed<Reply>], span: Span) {
+    fn count(&self, batch_size: usize, executed: &[Executed<Reply>], span: &Range<Moment>) {
         let each = executed.iter().map(|executed| (executed.request.arrived, executed.outcome.is_ok()));
         let epoch_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let times = match () {
@@ -373,13 +390,6 @@ impl Served {
     }
 }
 
-/// Sleeps; no time at all costs nothing.
-async fn pause(time: Duration) {
-    if !time.is_zero() {
-        tokio::time::sleep(time).await;
-    }
-}
-
 impl Core {
     fn hand_out(&mut self, instance: u32, batch: Asks) {
         self.executing += 1;
@@ -393,10 +403,18 @@ impl Core {
 
 #[cfg(test)]
 mod tests {
-    use tokio::{sync::oneshot, time};
+    use std::time::Duration;
+
+    use tokio::time;
 
     use super::*;
-    use crate::{builtin::configs, execution::Wants, fault::Planted, reply::Answer, spec::Files, tensor::Tensor};
+    use crate::{
+        builtin::configs,
+        execution::Wants,
+        fault::Planted,
+        spec::Files,
+        tensor::{Datatype, Tensor},
+    };
     use models::ModelOptions;
     use workload::seed::Seed;
 
@@ -408,15 +426,17 @@ mod tests {
         let options = ModelOptions { idle_limit, execution: Duration::ZERO, ..ModelOptions::default() };
         let config = configs(&options).into_iter().find(|config| config.name == model).expect("a built-in model");
         let spec = Arc::new(Spec::new(config, &Files::new()).expect("it is right"));
-        Served::start(&spec, &Arc::new(Faults::new(planted, Seed(0)).holding(HOLD)), &Tasks::here())
+        let mut faults = Faults::new(planted, Seed(0));
+        faults.hold = HOLD;
+        Served::start(&spec, &Arc::new(faults), &Tasks::here())
     }
 
     fn submit(served: &Served, start: bool, end: bool) -> oneshot::Receiver<Answer> {
         let (reply, answer) = oneshot::channel();
-        let shape = [1, 1];
+        let (datatype, shape) = (Datatype::Int32, [1, 1]);
         let payload = Ticket {
             request_id: String::new(),
-            inputs: vec![("INPUT".into(), Tensor::int32(shape.to_vec(), [1]))],
+            inputs: vec![("INPUT".into(), Tensor { datatype, shape: shape.to_vec(), data: vec![1, 0, 0, 0] })],
             wants: Wants::default(),
             reply: Reply::Call(reply),
         };

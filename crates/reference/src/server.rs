@@ -1,6 +1,7 @@
 //! A running server: its listener, its threads, its end.
 
 use std::{
+    io,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::{
         Arc,
@@ -28,7 +29,7 @@ use tower::util::MapResponseLayer;
 use super::{
     fault::{Fault, Faults, Planted},
     folder::{Models, Source},
-    grpc::Service,
+    grpc::{Service, tell_unreadable},
     health::Healthy,
     http,
     like::Like,
@@ -39,7 +40,7 @@ use super::{
     scheduler::HoldUntil,
     tasks::Tasks,
     tls::Tls,
-    unreadable, web,
+    web,
 };
 use models::ModelOptions;
 use wire::{net::Place, proto::grpc_inference_service_server::GrpcInferenceServiceServer, simulation};
@@ -180,17 +181,15 @@ impl Server {
             Some(models) => models.clone(),
             None => Models::built_in(&options.models)?,
         };
-        let (grpc, address) = listen(options.listen)?;
-        let (http, http_address) = listen(options.listen_http)?;
-        let (metrics, metrics_address) = listen(options.listen_metrics)?;
-        let faults = Arc::new(Faults::new(&options.faults, options.fault_seed).holding(options.fault_hold));
+        let (grpc, address) = Listener::open(options.listen, options.acceptor(GRPC_PROTOCOL)?)?;
+        let (http, http_address) = Listener::open(options.listen_http, options.acceptor(HTTP_PROTOCOL)?)?;
+        let (metrics, metrics_address) = Listener::open(options.listen_metrics, None)?;
+        let mut faults = Faults::new(&options.faults, options.fault_seed);
+        faults.hold = options.fault_hold;
+        let faults = Arc::new(faults);
         let (stop, stopped) = oneshot::channel();
         let again = Arc::<Again>::default();
-        let listeners = Listeners {
-            grpc: Listener { socket: grpc, tls: options.acceptor(GRPC_PROTOCOL)? },
-            http: Listener { socket: http, tls: options.acceptor(HTTP_PROTOCOL)? },
-            metrics: Listener { socket: metrics, tls: None },
-        };
+        let listeners = Listeners { grpc, http, metrics };
         let sources = models.sources;
         let life = Life { listeners, sources, options, faults: Arc::clone(&faults), again: Arc::clone(&again) };
         let running = if simulation::is_on() {
@@ -281,11 +280,6 @@ impl Drop for Server {
     }
 }
 
-/// Listens, and says where.
-fn listen(at: SocketAddr) -> Result<(Place, SocketAddr), String> {
-    Place::listen(at).map_err(|error| format!("cannot listen on {at}: {error}"))
-}
-
 /// A socket that stays from life to life, and with what its connections are secured.
 struct Listener {
     socket: Place,
@@ -293,14 +287,19 @@ struct Listener {
 }
 
 impl Listener {
-    fn socket(&self) -> Result<Place, String> {
-        self.socket.try_clone().map_err(|error| error.to_string())
+    /// Listens, and says where.
+    fn open(at: SocketAddr, tls: Option<TlsAcceptor>) -> Result<(Self, SocketAddr), String> {
+        let (socket, address) = Place::listen(at).map_err(|error| format!("cannot listen on {at}: {error}"))?;
+        Ok((Self { socket, tls }, address))
+    }
+
+    fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self { socket: self.socket.try_clone()?, tls: self.tls.clone() })
     }
 
     /// Its connections until they are closed.
-    fn connections(&self, close: &CancellationToken) -> Result<Connections, String> {
-        let socket = self.socket()?.into_listener().map_err(|error| error.to_string())?;
-        Ok(connections(socket, self.tls.clone(), close.clone()))
+    fn connections(self, close: &CancellationToken) -> io::Result<Connections> {
+        Ok(connections(self.socket.into_listener()?, self.tls, close.clone()))
     }
 }
 
@@ -324,21 +323,19 @@ impl Listeners {
         service: &Service,
         max_age: Option<Duration>,
         close: &CancellationToken,
-    ) -> Result<task::JoinHandle<Served>, String> {
-        let grpc = serve(service.clone(), max_age, self.grpc.connections(close)?);
-        let answering = service.clone();
-        let (socket, tls, closing) = (self.http.socket()?, self.http.tls.clone(), close.clone());
+    ) -> io::Result<task::JoinHandle<Served>> {
+        let grpc = serve(service.clone(), max_age, self.grpc.try_clone()?.connections(close)?);
+        let (http, answering, closing) = (self.http.try_clone()?, service.clone(), close.clone());
         let http = web::in_order(move || async move {
-            match socket.into_listener() {
-                Ok(socket) => {
-                    let connections = connections(socket, tls, closing.clone());
+            match http.connections(&closing) {
+                Ok(connections) => {
                     web::serve(connections, closing, move |request| http::answer(answering.clone(), request)).await;
                 }
                 Err(error) => tracing::error!("the reference server does not serve HTTP: {error}"),
             }
         });
         let repository = Arc::clone(&service.repository);
-        let metrics = web::serve(self.metrics.connections(close)?, close.clone(), move |request| {
+        let metrics = web::serve(self.metrics.try_clone()?.connections(close)?, close.clone(), move |request| {
             std::future::ready(Ok(metrics::answer(&repository, &request)))
         });
         Ok(tokio::spawn(async move {
@@ -421,7 +418,8 @@ impl Life {
         };
         loop {
             let close = tasks.over();
-            let mut front = self.listeners.serve(&service, self.options.max_connection_age, &close)?;
+            let front = self.listeners.serve(&service, self.options.max_connection_age, &close);
+            let mut front = front.map_err(|error| error.to_string())?;
             tokio::select! {
                 told = &mut *stopped => {
                     if told.is_err() {
@@ -463,7 +461,7 @@ async fn serve(
     server
         .max_concurrent_streams(u32::MAX)
         .http2_max_pending_accept_reset_streams(Some(RESETS_MAX))
-        .add_service(MapResponseLayer::new(unreadable::tell).named_layer(inference))
+        .add_service(MapResponseLayer::new(tell_unreadable).named_layer(inference))
         .add_service(HealthServer::new(Healthy))
         // A signal would make it drop connections that were taken and not served yet. Without one at all it would not
         // tell those that are open to go away.

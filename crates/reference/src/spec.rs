@@ -30,7 +30,6 @@ pub(super) struct Spec {
     pub(super) settings: Settings,
     pub(super) inputs: Vec<TensorSpec>,
     pub(super) outputs: Vec<TensorSpec>,
-    /// What each output tells.
     pub(super) tells: Vec<Tells>,
     pub(super) controls: Vec<ControlSpec>,
     pub(super) state: Option<StateSpec>,
@@ -100,9 +99,8 @@ pub(super) struct ControlSpec {
 /// State that the server keeps.
 #[derive(Clone, Debug)]
 pub(super) struct StateSpec {
-    pub(super) input: Arc<str>,
-    pub(super) datatype: Datatype,
-    pub(super) dims: Vec<i64>,
+    /// Its input, of a fixed shape.
+    pub(super) tensor: TensorSpec,
     /// The elements that a new sequence finds; what it finds where there are none is not defined.
     pub(super) initial: Option<Vec<u8>>,
 }
@@ -165,28 +163,29 @@ impl Spec {
         self.config.max_batch_size > 0
     }
 
-    /// The shape of a tensor as the metadata tells it.
-    pub(super) fn shape(&self, tensor: &TensorSpec) -> Vec<i64> {
-        self.batches().then_some(-1).into_iter().chain(tensor.dims.iter().copied()).collect()
+    /// A tensor's shape, with this batch dimension where requests have one.
+    pub(super) fn shape(&self, batch: i64, dims: &[i64]) -> Vec<i64> {
+        self.batches().then_some(batch).into_iter().chain(dims.iter().copied()).collect()
+    }
+
+    /// What these bits are in the type that the model computes with.
+    pub(super) fn number(&self, bits: u64) -> Number {
+        Number::of_bits(self.datatype(), bits).expect("a model's type has numbers")
     }
 }
 
 /// What each output tells: the first one the sum, the others by their names.
 fn tells(config: &ModelConfig, input: &TensorSpec, outputs: &[TensorSpec]) -> Result<Vec<Tells>, String> {
+    let [result, echoes @ ..] = outputs else { return Err(format!("model '{}' has no output", config.name)) };
+    if result.datatype != input.datatype {
+        return Err(format!("output '{}' is {}, and the input {}", result.name, result.datatype, input.datatype));
+    }
     let seen = parameters::text(config, parameters::CONTROLS);
-    let each = |(index, output): (usize, &TensorSpec)| {
-        let name = &*output.name;
-        if index == 0 {
-            let (is, takes) = (output.datatype.name(), input.datatype.name());
-            let fits = is == takes;
-            return fits
-                .then_some(Tells::Result)
-                .ok_or_else(|| format!("output '{name}' is {is}, and the input {takes}"));
-        }
-        let echo = ECHOES.iter().find(|(its, ..)| *its == name);
-        if seen == Some(name) && output.datatype == Datatype::Int64 && output.dims == [SEEN_ELEMENTS] {
+    let echo = |TensorSpec { name, datatype, dims }: &TensorSpec| {
+        let echo = ECHOES.iter().find(|(its, ..)| **its == **name);
+        if seen == Some(&**name) && *datatype == Datatype::Int64 && *dims == [SEEN_ELEMENTS] {
             Ok(Tells::Seen)
-        } else if let Some((_, _, tells)) = echo.filter(|(_, its, _)| output.datatype == *its && output.dims == [1]) {
+        } else if let Some((_, _, tells)) = echo.filter(|(_, its, _)| datatype == its && *dims == [1]) {
             Ok(*tells)
         } else {
             Err(format!(
@@ -196,10 +195,7 @@ fn tells(config: &ModelConfig, input: &TensorSpec, outputs: &[TensorSpec]) -> Re
             ))
         }
     };
-    if outputs.is_empty() {
-        return Err(format!("model '{}' has no output", config.name));
-    }
-    outputs.iter().enumerate().map(each).collect()
+    [Ok(Tells::Result)].into_iter().chain(echoes.iter().map(echo)).collect()
 }
 
 /// Looks for what no model can have, as the real server does when it reads a configuration.
@@ -236,10 +232,11 @@ fn limit(name: &str, settings: &Settings, state: Option<&StateSpec>) -> Result<(
     if slots > SLOTS_MAX {
         return Err(format!("model '{name}': {slots} slots are too many, at most {SLOTS_MAX} are served"));
     }
-    let sizes = state.iter().flat_map(|state| &state.dims).map(|size| size.unsigned_abs());
+    let Some(TensorSpec { datatype, dims, .. }) = state.map(|state| &state.tensor) else { return Ok(()) };
     // An element that is a text has its length before it, and at most eleven digits.
-    let element = state.map_or(0, |state| state.datatype.size().unwrap_or(16) as u64);
-    if sizes.fold(element * slots, u64::saturating_mul) > STATE_BYTES_MAX && state.is_some() {
+    let element = datatype.size().unwrap_or(16) as u64;
+    let sizes = dims.iter().map(|size| size.unsigned_abs());
+    if sizes.fold(element * slots, u64::saturating_mul) > STATE_BYTES_MAX {
         return Err(format!(
             "model '{name}': its implicit state is too large, all slots' may take {STATE_BYTES_MAX} bytes"
         ));
@@ -346,23 +343,23 @@ fn control_spec(name: &str, control: &Control) -> Option<ControlSpec> {
 
 fn state_spec(state: &State, input: &TensorSpec, told: Option<Number>, files: &Files) -> Result<StateSpec, String> {
     let name = &state.input_name;
-    let TensorSpec { datatype, dims, .. } = tensor(name, state.data_type(), &state.dims)?;
-    if datatype != input.datatype || dims.iter().any(|size| *size < 0) {
-        return Err(format!("state '{name}': {} of a fixed shape is served, as the input is", input.datatype.name()));
+    let tensor = tensor(name, state.data_type(), &state.dims)?;
+    if tensor.datatype != input.datatype || tensor.dims.iter().any(|size| *size < 0) {
+        return Err(format!("state '{name}': {} of a fixed shape is served, as the input is", input.datatype));
     }
     let initial = match state.initial_state.as_slice() {
         [] => None,
-        [initial] => Some(initial_data(name, datatype, &dims, initial, files)?),
+        [initial] => Some(initial_data(&tensor, initial, files)?),
         _ => return Err(format!("state '{name}': one initial_state is served, not several")),
     };
     if let (Some(data), Some(told)) = (&initial, told) {
-        let is = first_number(datatype, data);
+        let is = first_number(tensor.datatype, data);
         let says = is.map_or("no number".to_owned(), |number| number.to_string());
         if is != Some(told) {
             return Err(format!("state '{name}': its initial_state begins with {says}, and a parameter says {told}"));
         }
     }
-    Ok(StateSpec { input: name.as_str().into(), datatype, dims, initial })
+    Ok(StateSpec { tensor, initial })
 }
 
 /// The first number of a state; an empty text is a zero that the server made.
@@ -376,16 +373,10 @@ pub(super) fn first_number(datatype: Datatype, data: &[u8]) -> Option<Number> {
 }
 
 /// The elements of an initial state.
-fn initial_data(
-    state: &str,
-    datatype: Datatype,
-    dims: &[i64],
-    initial: &InitialState,
-    files: &Files,
-) -> Result<Vec<u8>, String> {
-    let problem = |text: &str| format!("state '{state}': its initial_state '{}' {text}", initial.name);
-    let of_state = Datatype::of(initial.data_type()) == Some(datatype);
-    if !of_state || initial.dims.len() != dims.len() || initial.dims.iter().zip(dims).any(|(one, of)| one != of) {
+fn initial_data(state: &TensorSpec, initial: &InitialState, files: &Files) -> Result<Vec<u8>, String> {
+    let TensorSpec { name, datatype, dims } = state;
+    let problem = |text: &str| format!("state '{name}': its initial_state '{}' {text}", initial.name);
+    if Datatype::of(initial.data_type()) != Some(*datatype) || initial.dims != *dims {
         return Err(problem("has another type or other dims"));
     }
     let elements = dims.iter().try_fold(1_usize, |product, size| product.checked_mul(usize::try_from(*size).ok()?));

@@ -1,11 +1,10 @@
 //! What a model has counted, as `ModelStatistics` tells it.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, ops::Range, time::Duration};
 
 use super::scheduler::{Moment, Rejection};
 use wire::proto::{InferBatchStatistics, InferStatistics, ModelStatistics, StatisticDuration};
 
-/// The counts of one model.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Statistics {
     /// Milliseconds since the epoch.
@@ -69,35 +68,27 @@ impl From<Count> for StatisticDuration {
     }
 }
 
-/// When an execution happened.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Span {
-    pub(super) began: Moment,
-    pub(super) ended: Moment,
-}
-
 impl Statistics {
     /// Counts one execution of a batch of this size: of each request when it arrived, and whether it succeeded.
     pub(super) fn executed(
         &mut self,
         batch_size: usize,
         requests: impl Iterator<Item = (Moment, bool)>,
-        span: Span,
+        span: &Range<Moment>,
         epoch_ms: u64,
     ) {
-        let took = span.ended.saturating_sub(span.began);
+        let took = span.end.saturating_sub(span.start);
         self.last_inference = epoch_ms;
         self.executions += 1;
         self.batches.entry(batch_size as u64).or_default().add(1, took);
         for (arrived, succeeded) in requests {
-            let lived = span.ended.saturating_sub(arrived);
+            let lived = span.end.saturating_sub(arrived);
             if !succeeded {
-                self.fail.add(1, lived);
-                self.failures[Reason::Model as usize] += 1;
+                self.failed(lived, Reason::Model);
                 continue;
             }
             self.success.add(1, lived);
-            self.queue.add(1, span.began.saturating_sub(arrived));
+            self.queue.add(1, span.start.saturating_sub(arrived));
             self.compute.add(1, took);
         }
     }
@@ -111,7 +102,7 @@ impl Statistics {
         self.fail.add(requests as u64, Duration::ZERO);
     }
 
-    /// Counts a request that was accepted and not executed.
+    /// Counts a request that was accepted, and not executed or not answered with outputs.
     pub(super) fn failed(&mut self, waited: Duration, reason: Reason) {
         self.fail.add(1, waited);
         self.failures[reason as usize] += 1;

@@ -14,7 +14,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_stream::Stream;
 use tonic::Status;
 
-use super::{fault::Fault, misbehaviour::Misbehaviour, reply::Answers, request::SequenceId, served::Served};
+use super::{
+    fault::Fault,
+    misbehaviour::Misbehaviour,
+    scheduler::SequenceId,
+    served::{Answers, Served},
+};
 use wire::proto::{
     InferParameter, ModelInferResponse, ModelStreamInferResponse, infer_parameter::ParameterChoice,
     model_infer_response::InferOutputTensor,
@@ -27,6 +32,9 @@ const UNREAD_MAX: usize = 16_384;
 /// What goes out on a stream.
 type Item = Result<ModelStreamInferResponse, Status>;
 
+/// Where it goes out.
+pub(super) type Sender = mpsc::UnboundedSender<Item>;
+
 /// Collects a stream's answers and sends them in order.
 #[derive(Debug)]
 pub(super) struct Outbox {
@@ -37,18 +45,9 @@ pub(super) struct Outbox {
     /// Whether an error that comes after a request was accepted closes the stream with its code.
     closes_on_error: bool,
     misbehaviour: Arc<Misbehaviour>,
-    /// Whom to tell when the client goes.
-    used: Mutex<Used>,
 }
 
 #[derive(Debug, Default)]
-struct Used {
-    models: Vec<Weak<Served>>,
-    /// For the fault of leaking slots at disconnect alone.
-    sequences: Vec<(Weak<Served>, SequenceId)>,
-}
-
-#[derive(Debug)]
 struct Queue {
     /// The number of the first request that waits.
     first: u64,
@@ -56,22 +55,24 @@ struct Queue {
     waiting: VecDeque<Option<Vec<ModelStreamInferResponse>>>,
     half_closed: bool,
     /// Gone when the stream is closed.
-    sender: Option<mpsc::UnboundedSender<Item>>,
+    sender: Option<Sender>,
     /// An answer that a fault puts behind the next one.
     held: Option<ModelStreamInferResponse>,
+    /// Whom to tell when the client goes.
+    models: Vec<Weak<Served>>,
+    /// The same for the fault of leaking slots at disconnect alone.
+    sequences: Vec<(Weak<Served>, SequenceId)>,
 }
 
 impl Outbox {
     pub(super) fn new(closes_on_error: bool, misbehaviour: Arc<Misbehaviour>) -> (Arc<Self>, Responses) {
         let (sender, receiver) = mpsc::unbounded_channel();
-        let line = Queue { first: 0, waiting: VecDeque::new(), half_closed: false, sender: Some(sender), held: None };
         let outbox = Arc::new(Self {
-            line: Mutex::new(line),
+            line: Mutex::new(Queue { sender: Some(sender), ..Queue::default() }),
             room: Arc::new(Semaphore::new(UNREAD_MAX)),
             cancelled: Arc::default(),
             closes_on_error,
             misbehaviour,
-            used: Mutex::default(),
         });
         outbox.misbehaviour.opened(&outbox);
         (Arc::clone(&outbox), Responses { receiver, outbox })
@@ -88,7 +89,7 @@ impl Outbox {
     }
 
     /// Takes what sends away, so that the stream ends, and nobody waits for room on it any more.
-    fn end(&self, line: &mut Queue) -> Option<mpsc::UnboundedSender<Item>> {
+    fn end(&self, line: &mut Queue) -> Option<Sender> {
         self.room.close();
         line.sender.take()
     }
@@ -104,14 +105,12 @@ impl Outbox {
     pub(super) fn answer(self: &Arc<Self>, place: u64, model: &str, request_id: String, answers: Answers) {
         match answers {
             Ok(responses) => {
-                let mut answers: Vec<_> =
-                    responses.into_iter().map(|response| with_final_mark(response, false)).collect();
-                if let Some(last) = answers.pop() {
-                    answers.push(with_final_mark(last, true));
-                }
-                let answer =
-                    |response| ModelStreamInferResponse { infer_response: Some(response), ..Default::default() };
-                self.misbehaviour.clone().deliver_all(self, place, answers.into_iter().map(answer).collect());
+                let count = responses.len();
+                let answer = |(number, response)| ModelStreamInferResponse {
+                    infer_response: Some(with_final_mark(response, number == count)),
+                    ..Default::default()
+                };
+                self.misbehaviour.deliver(self, place, (1..).zip(responses).map(answer).collect());
             }
             Err(failure) if self.closes_on_error => {
                 self.close_with(self.misbehaviour.spoil_code(self.misbehaviour.spoil_error(failure)));
@@ -142,7 +141,7 @@ impl Outbox {
         }
         let error_message = self.misbehaviour.spoil_error(failure).message().to_owned();
         let answer = ModelStreamInferResponse { error_message, infer_response: Some(response) };
-        Misbehaviour::deliver(&self.misbehaviour.clone(), self, place, answer);
+        self.misbehaviour.deliver(self, place, vec![answer]);
     }
 
     /// Puts answers into a request's place, and sends what is next.
@@ -166,12 +165,11 @@ impl Outbox {
 
     fn send(&self, line: &mut Queue, answer: ModelStreamInferResponse) {
         let Some(sender) = &line.sender else { return };
-        if let Some(held) = line.held.take() {
-            let _ = sender.send(Ok(answer));
-            let _ = sender.send(Ok(held));
-        } else if !line.waiting.is_empty() && self.misbehaviour.happens(Fault::SwapResponses) {
+        if line.held.is_none() && !line.waiting.is_empty() && self.misbehaviour.happens(Fault::SwapResponses) {
             line.held = Some(answer);
-        } else {
+            return;
+        }
+        for answer in [Some(answer), line.held.take()].into_iter().flatten() {
             // The client may be gone.
             let _ = sender.send(Ok(answer));
         }
@@ -185,14 +183,15 @@ impl Outbox {
     }
 
     fn close_if_done(&self, line: &mut Queue) {
-        if line.half_closed && line.waiting.is_empty() && line.sender.is_some() {
-            let sender = self.end(line);
-            if let (Some(held), Some(sender)) = (line.held.take(), &sender) {
+        if line.half_closed
+            && line.waiting.is_empty()
+            && let Some(sender) = self.end(line)
+        {
+            if let Some(held) = line.held.take() {
                 let _ = sender.send(Ok(held));
             }
             // One that carried nothing only asks whether there are streams.
-            let carried_any = line.first > 0;
-            if let Some(sender) = sender.filter(|_| carried_any && self.misbehaviour.happens(Fault::NeverClose)) {
+            if line.first > 0 && self.misbehaviour.happens(Fault::NeverClose) {
                 self.misbehaviour.keep_open(sender);
             }
         }
@@ -215,9 +214,7 @@ impl Outbox {
 
     /// What the stream's client began and did not end has none any more.
     fn client_is_gone(&self) {
-        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        let sequences = std::mem::take(&mut used.sequences);
-        drop(used);
+        let sequences = std::mem::take(&mut self.line().sequences);
         for (model, sequence) in sequences {
             if let Some(model) = model.upgrade() {
                 model.disconnected(&sequence);
@@ -242,12 +239,12 @@ impl Outbox {
 
     /// Remembers a model that the stream's requests go to.
     pub(super) fn uses(&self, model: &Arc<Served>, sequence: &SequenceId) {
-        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        if !used.models.iter().any(|known| known.as_ptr() == Arc::as_ptr(model)) {
-            used.models.push(Arc::downgrade(model));
+        let mut line = self.line();
+        if !line.models.iter().any(|known| known.as_ptr() == Arc::as_ptr(model)) {
+            line.models.push(Arc::downgrade(model));
         }
-        if self.misbehaviour.has(Fault::LeakSlotAtDisconnect) {
-            used.sequences.push((Arc::downgrade(model), sequence.clone()));
+        if self.misbehaviour.faults.has(Fault::LeakSlotAtDisconnect) {
+            line.sequences.push((Arc::downgrade(model), sequence.clone()));
         }
     }
 
@@ -258,8 +255,8 @@ impl Outbox {
             return;
         }
         self.client_is_gone();
-        let used = std::mem::take(&mut *self.used.lock().unwrap_or_else(PoisonError::into_inner));
-        for model in used.models.iter().filter_map(Weak::upgrade) {
+        let models = std::mem::take(&mut self.line().models);
+        for model in models.iter().filter_map(Weak::upgrade) {
             model.cancelled();
         }
     }
@@ -276,15 +273,6 @@ fn with_final_mark(mut response: ModelInferResponse, is_final: bool) -> ModelInf
 pub(super) struct Responses {
     receiver: mpsc::UnboundedReceiver<Item>,
     outbox: Arc<Outbox>,
-}
-
-impl Responses {
-    /// The first answer; none when the stream ends without one.
-    pub(super) async fn first(&mut self) -> Option<Item> {
-        let first = self.receiver.recv().await;
-        self.outbox.room.add_permits(1);
-        first
-    }
 }
 
 impl Stream for Responses {

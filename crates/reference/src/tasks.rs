@@ -26,7 +26,6 @@ impl Tasks {
         self.over.child_token()
     }
 
-    /// Ends them.
     pub(super) fn end(&self) {
         self.over.cancel();
     }

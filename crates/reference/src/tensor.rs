@@ -51,13 +51,11 @@ impl Datatype {
         self.row().1
     }
 
-    /// Whether elements may stand in JSON.
     pub(super) fn is_in_json(self) -> bool {
         self.row().2
     }
 }
 
-/// A tensor.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Tensor {
     pub(super) datatype: Datatype,
@@ -72,24 +70,8 @@ impl Tensor {
         Self { datatype, shape, data: number.to_le_bytes().repeat(count) }
     }
 
-    /// A tensor of these elements.
     pub(super) fn of(datatype: Datatype, shape: Vec<i64>, elements: &[Number]) -> Self {
         Self { datatype, shape, data: elements.iter().flat_map(|element| element.to_le_bytes()).collect() }
-    }
-
-    /// A tensor of INT32.
-    pub(super) fn int32(shape: Vec<i64>, values: impl IntoIterator<Item = i32>) -> Self {
-        Self { datatype: Datatype::Int32, shape, data: values.into_iter().flat_map(i32::to_le_bytes).collect() }
-    }
-
-    /// A tensor of INT64.
-    pub(super) fn int64(shape: Vec<i64>, values: impl IntoIterator<Item = i64>) -> Self {
-        Self { datatype: Datatype::Int64, shape, data: values.into_iter().flat_map(i64::to_le_bytes).collect() }
-    }
-
-    /// The elements of a tensor of INT32.
-    pub(super) fn int32s(&self) -> impl Iterator<Item = i32> {
-        self.data.chunks_exact(4).map(|bytes| i32::from_le_bytes(bytes.try_into().expect("four bytes")))
     }
 
     /// The elements as numbers.

@@ -3,7 +3,13 @@
 use std::{convert::Infallible, future::Future, io, thread};
 
 use http_body_util::Full;
-use hyper::{Request, Response, body::Incoming, server::conn::http1, service::service_fn};
+use hyper::{
+    Request, Response, StatusCode,
+    body::Incoming,
+    header::{CONTENT_TYPE, HeaderValue},
+    server::conn::http1,
+    service::service_fn,
+};
 use hyper_util::rt::TokioIo;
 use prost::bytes::Bytes;
 use tokio::{runtime, sync::oneshot, task::JoinSet};
@@ -15,6 +21,14 @@ use wire::{net::Socket, simulation};
 
 /// What a client gets.
 pub(super) type Answered = Response<Full<Bytes>>;
+
+/// An answer with this body, of the content type `kind`.
+pub(super) fn answered(status: StatusCode, kind: HeaderValue, body: impl Into<Bytes>) -> Answered {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}
 
 /// Serves on a thread of its own, where requests are handled in the order in which they come: among several threads the last of those
 /// that come at once may be the first, and there are clients that send a sequence's steps on several connections without waiting.

@@ -18,14 +18,6 @@ workload::table! {
 }
 
 impl Encoding {
-    /// What a request's `Content-Encoding` says; none is none, and an error what is not known.
-    pub(super) fn of_request(header: &str) -> Result<Option<Self>, ()> {
-        match header {
-            "" | "identity" => Ok(None),
-            other => Self::named(other).map(Some).ok_or(()),
-        }
-    }
-
     /// The one that `Accept-Encoding` prefers: that with the highest weight, the first of several.
     pub(super) fn of_answer(header: &str) -> Option<Self> {
         let mut best = (0.0, None);
@@ -41,7 +33,6 @@ impl Encoding {
         best.1
     }
 
-    /// Compresses a body.
     pub(super) fn compress(self, bytes: &[u8]) -> Vec<u8> {
         let mut compressed = Vec::new();
         let read = match self {

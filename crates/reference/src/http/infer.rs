@@ -8,7 +8,7 @@ use hyper::{
 use tonic::Code;
 
 use super::{
-    BODY_BYTES_MAX, JSON, answered,
+    BODY_BYTES_MAX, JSON,
     compression::{Encoding, decompress},
     read, rejected,
     rejection::Rejection,
@@ -20,7 +20,7 @@ use super::{
 use crate::{
     grpc::{Gone, Service},
     spec::Spec,
-    web::Answered,
+    web::{Answered, answered},
 };
 
 /// Says how many bytes of a body are JSON.
@@ -31,7 +31,6 @@ fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
-/// Has a model execute a request.
 pub(super) async fn infer(service: &Service, model: Model, http: Request<Incoming>) -> Result<Answered, Rejection> {
     let (head, body) = http.into_parts();
     let found = service.repository.find(&model.name, &model.version);
@@ -40,18 +39,15 @@ pub(super) async fn infer(service: &Service, model: Model, http: Request<Incomin
         let text = "HTTP end point doesn't support models with decoupled transaction policy";
         return Err(Rejection::new(StatusCode::NOT_IMPLEMENTED, text).said_as_text());
     }
-    let is_compressed = match Encoding::of_request(header(&head.headers, &CONTENT_ENCODING).unwrap_or_default()) {
-        Ok(encoding) => encoding.is_some(),
-        Err(()) => return Ok(unknown_encoding()),
-    };
+    let encoding = header(&head.headers, &CONTENT_ENCODING).unwrap_or_default();
+    let is_compressed = !matches!(encoding, "" | "identity");
+    if is_compressed && Encoding::named(encoding).is_none() {
+        return Ok(unknown_encoding());
+    }
     let body = read(body).await?;
+    let body = if is_compressed { take_apart(&body)?.into() } else { body };
     let length = header(&head.headers, &HEADER_LENGTH);
-    let Inference { message, binary } = if is_compressed {
-        let body = take_apart(&body)?;
-        inference(&model, length, &body, &spec)?
-    } else {
-        inference(&model, length, &body, &spec)?
-    };
+    let Inference { message, binary } = inference(&model, length, &body, &spec)?;
     let response = service.infer(message, Gone::Ignored).await.map_err(|failure| {
         // What the model or its queue says comes another way than what is said at once.
         let comes_late = matches!(failure.code(), Code::Unavailable | Code::Internal | Code::Cancelled);
@@ -101,11 +97,7 @@ fn inference(model: &Model, length: Option<&str>, body: &[u8], spec: &Spec) -> R
         }
     };
     let (header, behind) = body.split_at(length);
-    if header.is_empty() {
-        raw(&model.name, &model.version, behind, spec)
-    } else {
-        read_request(&model.name, &model.version, header, behind)
-    }
+    if header.is_empty() { raw(model, behind, spec) } else { read_request(model, header, behind) }
 }
 
 /// The number that a text begins with, in the 32 bits that the real server has for it; zero where there is none.

@@ -3,12 +3,9 @@
 
 use std::fmt;
 
-/// How deep values may be nested.
 const DEPTH_MAX: usize = 256;
-/// How many values a document may have.
 const VALUES_MAX: usize = 1 << 22;
 
-/// A value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Json {
     Null,
@@ -211,12 +208,8 @@ impl Reader<'_> {
     }
 
     fn literal(&mut self, word: &[u8], value: Json) -> Result<Json, Problem> {
-        for byte in word {
-            if !self.take(*byte) {
-                return Err(self.problem("Invalid value."));
-            }
-        }
-        Ok(value)
+        let is_there = word.iter().all(|byte| self.take(*byte));
+        if is_there { Ok(value) } else { Err(self.problem("Invalid value.")) }
     }
 
     /// What stands in brackets, with commas between; this is `missing` where there is neither a comma nor the end.

@@ -15,18 +15,17 @@ mod route;
 
 use std::{convert::Infallible, time::Duration};
 
-use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
-use hyper::{
-    Request, Response, StatusCode,
-    body::{Body, Incoming},
-    header::{CONTENT_TYPE, HeaderValue},
-};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use hyper::{Request, StatusCode, body::Incoming, header::HeaderValue};
 use prost::bytes::Bytes;
 
 #[cfg(any(test, feature = "testing"))]
 pub(super) use self::infer::request;
 use self::{rejection::Rejection, route::Route};
-use super::{grpc::Service, web::Answered};
+use super::{
+    grpc::Service,
+    web::{Answered, answered},
+};
 
 /// The largest body that is taken, compressed or not.
 const BODY_BYTES_MAX: usize = 256 * 1024 * 1024;
@@ -36,17 +35,12 @@ const BODY_LIMIT: Duration = Duration::from_secs(60);
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain");
 
-/// Answers a request.
 pub(super) async fn answer(service: Service, request: Request<Incoming>) -> Result<Answered, Infallible> {
-    let answered = match Route::of(request.method(), request.uri().path()) {
-        Ok(route) => answer_route(&service, route, request).await,
-        Err(rejection) => Err(rejection),
-    };
-    Ok(answered.unwrap_or_else(|rejection| rejected(&rejection)))
+    Ok(answer_or_reject(&service, request).await.unwrap_or_else(|rejection| rejected(&rejection)))
 }
 
-async fn answer_route(service: &Service, route: Route, request: Request<Incoming>) -> Result<Answered, Rejection> {
-    let body = match route {
+async fn answer_or_reject(service: &Service, request: Request<Incoming>) -> Result<Answered, Rejection> {
+    let body = match Route::of(request.method(), request.uri().path())? {
         Route::Live | Route::Ready => return Ok(answered(StatusCode::OK, TEXT, Vec::new())),
         Route::ModelReady(model) => {
             return queries::model_ready(service, model).await.map(|body| answered(StatusCode::OK, TEXT, body));
@@ -63,22 +57,12 @@ async fn answer_route(service: &Service, route: Route, request: Request<Incoming
     Ok(answered(StatusCode::OK, JSON, body))
 }
 
-fn answered(status: StatusCode, kind: HeaderValue, body: Vec<u8>) -> Answered {
-    let mut response = Response::new(Full::new(Bytes::from(body)));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, kind);
-    response
-}
-
 fn rejected(rejection: &Rejection) -> Answered {
     answered(rejection.status, if rejection.is_json { JSON } else { TEXT }, rejection.body())
 }
 
 /// Reads a body to its end.
-async fn read<B>(body: B) -> Result<Bytes, Rejection>
-where
-    B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
-{
+async fn read(body: Incoming) -> Result<Bytes, Rejection> {
     let read = tokio::time::timeout(BODY_LIMIT, Limited::new(body, BODY_BYTES_MAX).collect()).await;
     match read {
         Ok(Ok(body)) => Ok(body.to_bytes()),

@@ -2,7 +2,6 @@
 
 use std::{collections::HashMap, sync::LazyLock};
 
-use hyper::StatusCode;
 use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage, SerializeOptions};
 use serde::Serialize;
@@ -111,7 +110,7 @@ pub(super) async fn load(service: &Service, model_name: String, body: &[u8]) -> 
         }
         if !parameters.is_empty() && !parameters.contains_key("config") {
             let text = format!("failed to load '{model_name}', failed to poll from model repository");
-            return Err(Rejection::new(StatusCode::INTERNAL_SERVER_ERROR, text));
+            return Err(Rejection::internal(text));
         }
     }
     let request = RepositoryModelLoadRequest { model_name, parameters, ..RepositoryModelLoadRequest::default() };

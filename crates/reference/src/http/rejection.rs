@@ -26,14 +26,6 @@ impl Rejection {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, text)
     }
 
-    pub(super) fn not_found() -> Self {
-        Self::new(StatusCode::NOT_FOUND, "Not Found").said_as_text()
-    }
-
-    pub(super) fn method_not_allowed() -> Self {
-        Self::new(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed")
-    }
-
     /// The same, said to be plain text.
     pub(super) fn said_as_text(self) -> Self {
         Self { is_json: false, ..self }

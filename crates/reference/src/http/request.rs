@@ -2,7 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{contents, json::Json, rejection::Rejection};
+use hyper::StatusCode;
+
+use super::{contents, json::Json, rejection::Rejection, route::Model};
 use crate::spec::Spec;
 use wire::proto::{
     InferParameter, ModelInferRequest,
@@ -55,18 +57,18 @@ fn unsigned(name: &str, value: &Json) -> Result<u64, Rejection> {
     value.as_unsigned().map_err(unable(name))
 }
 
+fn message_to(Model { name, version }: &Model) -> ModelInferRequest {
+    ModelInferRequest { model_name: name.clone(), model_version: version.clone(), ..ModelInferRequest::default() }
+}
+
 /// Reads a request that is JSON, with the inputs' bytes behind it.
 ///
 /// # Errors
 /// What is wrong with it, as the real server says it.
-pub(super) fn read(model: &str, version: &str, header: &[u8], bytes: &[u8]) -> Result<Inference, Rejection> {
+pub(super) fn read(model: &Model, header: &[u8], bytes: &[u8]) -> Result<Inference, Rejection> {
     let json = Json::read(header)
         .map_err(|problem| Rejection::internal(format!("failed to parse the request JSON buffer: {problem}")))?;
-    let mut message = ModelInferRequest {
-        model_name: model.to_owned(),
-        model_version: version.to_owned(),
-        ..ModelInferRequest::default()
-    };
+    let mut message = message_to(model);
     if let Some(id) = json.get("id") {
         message.id = id.as_text().map_err(unable("id"))?;
     }
@@ -79,12 +81,13 @@ pub(super) fn read(model: &str, version: &str, header: &[u8], bytes: &[u8]) -> R
     }
     let mut unread = bytes;
     for input in member(&json, "inputs")?.as_array().map_err(unable("inputs"))? {
-        let (input, data) = read_input(model, input, &mut unread)?;
+        let (input, data) = read_input(&model.name, input, &mut unread)?;
         message.inputs.push(input);
         message.raw_input_contents.push(data);
     }
     if !unread.is_empty() {
-        return Err(Rejection::bad_request(format!("unexpected additional input data for model '{model}'")));
+        let text = format!("unexpected additional input data for model '{}'", model.name);
+        return Err(Rejection::bad_request(text));
     }
     if let Some(outputs) = json.get("outputs") {
         for output in outputs.as_array().map_err(unable("outputs"))? {
@@ -144,12 +147,9 @@ fn other_parameter(name: &str, value: &Json) -> Result<ParameterChoice, Rejectio
 
 fn no_region(region: &Json) -> Rejection {
     // No region can be registered with this server, so none is ever found.
-    match region.as_text() {
-        Ok(region) => {
-            Rejection::new(hyper::StatusCode::NOT_FOUND, format!("Unable to find shared memory region: '{region}'"))
-        }
-        Err(why) => unable("shared_memory_region")(why),
-    }
+    let text = |region| format!("Unable to find shared memory region: '{region}'");
+    let not_found = |region| Rejection::new(StatusCode::NOT_FOUND, text(region));
+    region.as_text().map_or_else(unable("shared_memory_region"), not_found)
 }
 
 /// Where an input's data is.
@@ -230,11 +230,10 @@ fn read_output(output: &Json, binary: &mut Binary) -> Result<InferRequestedOutpu
 ///
 /// # Errors
 /// Why they cannot be that.
-pub(super) fn raw(model: &str, version: &str, bytes: &[u8], spec: &Spec) -> Result<Inference, Rejection> {
+pub(super) fn raw(model: &Model, bytes: &[u8], spec: &Spec) -> Result<Inference, Rejection> {
     let [input] = &*spec.inputs else {
-        return Err(Rejection::bad_request(format!(
-            "a request of bytes alone is for models with one input, not '{model}'"
-        )));
+        let text = format!("a request of bytes alone is for models with one input, not '{}'", model.name);
+        return Err(Rejection::bad_request(text));
     };
     let Some(width) = input.datatype.size() else {
         return Err(Rejection::bad_request(format!(
@@ -245,7 +244,7 @@ pub(super) fn raw(model: &str, version: &str, bytes: &[u8], spec: &Spec) -> Resu
     let sizes = input.dims.iter().filter_map(|size| usize::try_from(*size).ok());
     let known = sizes.fold(1_usize, usize::saturating_mul);
     let elements = bytes.len() / width;
-    let mut shape: Vec<_> = spec.batches().then_some(1).into_iter().chain(input.dims.iter().copied()).collect();
+    let mut shape = spec.shape(1, &input.dims);
     let mut expected = known.saturating_mul(width);
     if let Some(size) = shape.iter_mut().find(|size| **size < 0) {
         let count = elements.checked_div(known).unwrap_or_default();
@@ -254,13 +253,12 @@ pub(super) fn raw(model: &str, version: &str, bytes: &[u8], spec: &Spec) -> Resu
     }
     if expected != bytes.len() {
         return Err(Rejection::bad_request(format!(
-            "[request id: <id_unknown>] input byte size mismatch for input 'raw_input' for model '{model}'. Expected {expected}, got {}",
+            "[request id: <id_unknown>] input byte size mismatch for input 'raw_input' for model '{}'. Expected {expected}, got {}",
+            model.name,
             bytes.len()
         )));
     }
     let message = ModelInferRequest {
-        model_name: model.to_owned(),
-        model_version: version.to_owned(),
         inputs: vec![InferInputTensor {
             name: input.name.to_string(),
             datatype: input.datatype.name().to_owned(),
@@ -268,7 +266,7 @@ pub(super) fn raw(model: &str, version: &str, bytes: &[u8], spec: &Spec) -> Resu
             ..InferInputTensor::default()
         }],
         raw_input_contents: vec![bytes.to_vec()],
-        ..ModelInferRequest::default()
+        ..message_to(model)
     };
     Ok(Inference { message, binary: Binary { all: true, ..Binary::default() } })
 }

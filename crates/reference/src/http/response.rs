@@ -22,13 +22,9 @@ pub(super) struct Body {
 /// Where it has what is in no JSON.
 pub(super) fn write(response: &ModelInferResponse, binary: &Binary) -> Result<Body, Rejection> {
     let mut out = b"{".to_vec();
-    if !response.id.is_empty() {
-        write_member(&mut out, "id", &response.id);
-        out.push(b',');
-    }
-    write_member(&mut out, "model_name", &response.model_name);
-    out.push(b',');
-    write_member(&mut out, "model_version", &response.model_version);
+    let id = Some(("id", &response.id)).filter(|(_, id)| !id.is_empty());
+    let model = [("model_name", &response.model_name), ("model_version", &response.model_version)];
+    write_all(&mut out, id.into_iter().chain(model), write_member);
     if !response.parameters.is_empty() {
         let mut parameters: Vec<_> = response.parameters.iter().collect();
         parameters.sort_unstable_by_key(|(name, _)| *name);
@@ -43,9 +39,7 @@ pub(super) fn write(response: &ModelInferResponse, binary: &Binary) -> Result<Bo
     let mut data = response.raw_output_contents.iter();
     write_all(&mut out, &response.outputs, |out, output| {
         out.push(b'{');
-        write_member(out, "name", &output.name);
-        out.push(b',');
-        write_member(out, "datatype", &output.datatype);
+        write_all(out, [("name", &output.name), ("datatype", &output.datatype)], write_member);
         out.extend(b",\"shape\":[");
         write_all(out, &output.shape, |out, size| out.extend(size.to_string().into_bytes()));
         out.push(b']');
@@ -66,7 +60,7 @@ pub(super) fn write(response: &ModelInferResponse, binary: &Binary) -> Result<Bo
     rejection.map_or(Ok(Body { bytes: out, json }), Err)
 }
 
-fn write_member(out: &mut Vec<u8>, name: &str, value: &str) {
+fn write_member(out: &mut Vec<u8>, (name, value): (&str, &String)) {
     write_text(out, name.as_bytes());
     out.push(b':');
     write_text(out, value.as_bytes());

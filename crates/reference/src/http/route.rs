@@ -1,6 +1,6 @@
 //! What a path and a method ask for.
 
-use hyper::Method;
+use hyper::{Method, StatusCode};
 
 use super::rejection::Rejection;
 
@@ -11,7 +11,6 @@ pub(super) struct Model {
     pub(super) version: String,
 }
 
-/// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Route {
     Live,
@@ -35,11 +34,12 @@ impl Route {
     /// There is no such path, or it takes other methods.
     pub(super) fn of(method: &Method, path: &str) -> Result<Self, Rejection> {
         let parts: Vec<_> = path.split('/').collect();
-        let route = Self::of_parts(&parts).ok_or_else(Rejection::not_found)?;
+        let not_found = || Rejection::new(StatusCode::NOT_FOUND, "Not Found").said_as_text();
+        let route = Self::of_parts(&parts).ok_or_else(not_found)?;
         if *method == route.method() {
             return Ok(route);
         }
-        let rejection = Rejection::method_not_allowed();
+        let rejection = Rejection::new(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed");
         let says_json = !matches!(route, Self::Live | Self::Ready | Self::ModelReady(_) | Self::Infer(_));
         Err(if says_json { rejection } else { rejection.said_as_text() })
     }
@@ -142,7 +142,8 @@ mod tests {
             "/v2/repository/models/m/other",
             "/metrics",
         ] {
-            assert_eq!(Route::of(&Method::GET, path), Err(Rejection::not_found()), "{path}");
+            let rejection = Rejection::new(StatusCode::NOT_FOUND, "Not Found").said_as_text();
+            assert_eq!(Route::of(&Method::GET, path), Err(rejection), "{path}");
         }
         for (method, path, is_json) in [
             ("POST", "/v2", true),

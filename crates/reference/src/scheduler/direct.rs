@@ -9,12 +9,13 @@ use super::{
 
 #[derive(Debug)]
 pub(super) struct Direct<T> {
+    /// Of as many slots as were used so far.
     lanes: Vec<Lane<T>>,
 }
 
 impl<T> Direct<T> {
-    pub(super) fn new(slots: u32) -> Self {
-        Self { lanes: (0..slots).map(|_| VecDeque::new()).collect() }
+    pub(super) fn new() -> Self {
+        Self { lanes: Vec::new() }
     }
 
     pub(super) fn lane(&mut self, slot: u32) -> &mut Lane<T> {
@@ -29,21 +30,14 @@ impl<T> Direct<T> {
         self.lanes.iter().map(VecDeque::len).sum()
     }
 
-    /// When the next batch may go, after slots were given away; none where nothing is queued.
-    pub(super) fn due(
-        &mut self,
-        instance: u32,
-        settings: &Settings,
-        seats: &mut Seats<T>,
-        out: &mut Vec<Event<T>>,
-    ) -> Option<Moment> {
-        self.clear_released(instance, seats, out);
+    /// When the next batch may go; none where nothing is queued.
+    pub(super) fn due(&self, settings: &Settings) -> Option<Moment> {
         let is_queued = self.lanes.iter().any(|lane| !lane.is_empty());
         is_queued.then(|| self.waits_until(settings).unwrap_or(Moment::ZERO))
     }
 
     /// Gives the slots away whose sequence was reaped or cancelled.
-    fn clear_released(&mut self, instance: u32, seats: &mut Seats<T>, out: &mut Vec<Event<T>>) {
+    pub(super) fn clear_released(&mut self, instance: u32, seats: &mut Seats<T>, out: &mut Vec<Event<T>>) {
         for (slot, lane) in (0..).zip(&mut self.lanes) {
             let seat = Seat { slot, instance };
             loop {
@@ -83,16 +77,14 @@ impl<T> Direct<T> {
         let mut fits =
             |request: &Request<T>| ragged || *shape.get_or_insert_with(|| Arc::clone(&request.shape)) == request.shape;
         for (slot, lane) in (0..).zip(lanes) {
-            let is_ready = matches!(lane.front(), Some(Item::Step(first)) if fits(first));
-            let first = if is_ready { lane.pop_front() } else { None };
-            let Some(Item::Step(first)) = first else {
-                rows.push(Row { slot, request: None });
-                continue;
+            let request = match lane.front() {
+                Some(Item::Step(first)) if fits(first) => lane.pop_front().and_then(Item::step),
+                _ => None,
             };
-            if first.ends() {
+            if request.as_ref().is_some_and(Request::ends) {
                 seats.release_at_end(Seat { slot, instance }, lane);
             }
-            rows.push(Row { slot, request: Some(first) });
+            rows.push(Row { slot, request });
         }
         rows
     }

@@ -12,6 +12,7 @@ mod tests;
 
 use std::{
     collections::VecDeque,
+    fmt,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -20,12 +21,9 @@ use std::{
 };
 
 use instance::Instance;
-use seats::Seats;
+use seats::{Seat, Seats};
 
-use super::{
-    fault::{Fault, Faults},
-    request::SequenceId,
-};
+use super::fault::{Fault, Faults};
 
 /// A time, since whenever the caller began to count.
 pub(crate) type Moment = Duration;
@@ -37,9 +35,7 @@ pub(crate) struct Settings {
     pub(crate) instances: u32,
     /// The most requests of one execution, at least one.
     pub(crate) batch: u32,
-    /// How long a sequence may be idle.
     pub(crate) idle_limit: Duration,
-    /// How slots become batches.
     pub(crate) strategy: Strategy,
     /// Whether requests of unequal shapes may be executed together.
     pub(crate) ragged: bool,
@@ -84,6 +80,31 @@ impl Settings {
         match self.strategy {
             Strategy::Oldest { candidates, .. } if candidates > 0 => candidates,
             _ => self.batch.max(1),
+        }
+    }
+}
+
+/// A request's correlation ID. Zero and the empty text mean that it has none.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum SequenceId {
+    Number(u64),
+    Text(Arc<str>),
+}
+
+impl SequenceId {
+    fn is_none(&self) -> bool {
+        match self {
+            Self::Number(number) => *number == 0,
+            Self::Text(text) => text.is_empty(),
+        }
+    }
+}
+
+impl fmt::Display for SequenceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::Text(text) => f.write_str(text),
         }
     }
 }
@@ -150,7 +171,6 @@ pub(crate) enum Event<T> {
 /// What is executed together, in the order in which the model sees it.
 pub(crate) type Batch<T> = Vec<Row<T>>;
 
-/// One row of a batch.
 #[derive(Debug)]
 pub(crate) struct Row<T> {
     /// The slot, of the instance.
@@ -167,6 +187,12 @@ enum Item<T> {
     Release,
 }
 
+impl<T> Item<T> {
+    fn step(self) -> Option<Request<T>> {
+        if let Self::Step(step) = self { Some(step) } else { None }
+    }
+}
+
 type Lane<T> = VecDeque<Item<T>>;
 
 /// Drains a slot whose first request is cancelled, and tells whose that is.
@@ -175,14 +201,11 @@ fn cancel_lane<T>(lane: &mut Lane<T>, out: &mut Vec<Event<T>>) -> Option<Sequenc
         Some(Item::Step(first)) if first.is_cancelled() => first.id.clone(),
         _ => return None,
     };
-    out.extend(lane.drain(..).filter_map(|item| match item {
-        Item::Step(step) => Some(Event::Reject(Rejection::Cancelled, step)),
-        Item::Release => None,
-    }));
+    let steps = lane.drain(..).filter_map(Item::step);
+    out.extend(steps.map(|step| Event::Reject(Rejection::Cancelled, step)));
     Some(id)
 }
 
-/// The scheduler of one model.
 #[derive(Debug)]
 pub(crate) struct Scheduler<T> {
     settings: Settings,
@@ -191,14 +214,12 @@ pub(crate) struct Scheduler<T> {
     instances: Vec<Instance<T>>,
     holding: bool,
     stopping: bool,
-    /// A fault made it stop serving.
-    stuck: bool,
 }
 
 impl<T> Scheduler<T> {
     /// A scheduler with all slots free.
     pub(crate) fn new(settings: Settings, faults: Arc<Faults>) -> Self {
-        let instances = (0..settings.instances).map(|_| Instance::new(&settings)).collect();
+        let instances = (0..settings.instances).map(|number| Instance::new(number, &settings.strategy)).collect();
         Self {
             seats: Seats::new(settings.instances, settings.slots(), settings.idle_limit, Arc::clone(&faults)),
             instances,
@@ -206,7 +227,6 @@ impl<T> Scheduler<T> {
             settings,
             faults,
             stopping: false,
-            stuck: false,
         }
     }
 
@@ -216,7 +236,7 @@ impl<T> Scheduler<T> {
         if let Some(rejection) = self.rejection(&request) {
             if rejection == Rejection::BatchSize {
                 let reaped = self.seats.rejected(&request);
-                self.release_reaped(reaped);
+                self.release(reaped);
             }
             return Err(rejection);
         }
@@ -226,8 +246,7 @@ impl<T> Scheduler<T> {
             self.seats.queue_in_backlog(request);
             return Ok(());
         };
-        let instance = &mut self.instances[seat.instance as usize];
-        instance.change(seat.slot, |lane| push_step(lane, request, &self.faults));
+        push_step(self.instances[seat.instance as usize].lane(seat.slot), request, &self.faults);
         Ok(())
     }
 
@@ -249,35 +268,29 @@ impl<T> Scheduler<T> {
 
     /// Does what is due: reaps idle sequences, rejects what waited too long, and hands out batches.
     pub(crate) fn advance(&mut self, now: Moment, out: &mut Vec<Event<T>>) {
-        if self.stuck {
+        if self.seats.stuck {
             return;
         }
         let reaped = self.seats.reap(now);
-        self.release_reaped(reaped);
+        self.release(reaped);
         self.seats.expire(now, out);
-        for (index, instance) in (0..).zip(&mut self.instances) {
-            instance.move_on(index, &mut self.seats, out);
+        for instance in &mut self.instances {
+            instance.move_on(&mut self.seats, out);
         }
         self.seats.take_cancelled(out);
         if self.holding && !self.may_begin() {
             return;
         }
         self.holding = false;
-        for (index, instance) in (0..).zip(&mut self.instances) {
-            instance.advance(index, &self.settings, &mut self.seats, now, out);
+        for instance in &mut self.instances {
+            instance.advance(&self.settings, &mut self.seats, now, out);
         }
         self.seats.take_cancelled(out);
     }
 
-    fn release_reaped(&mut self, reaped: impl IntoIterator<Item = seats::Reaped>) {
+    fn release(&mut self, reaped: impl IntoIterator<Item = Seat>) {
         for seat in reaped {
-            match seat {
-                seats::Reaped::Seat(seat) => {
-                    let instance = &mut self.instances[seat.instance as usize];
-                    instance.change(seat.slot, |lane| lane.push_back(Item::Release));
-                }
-                seats::Reaped::StillInBacklog => self.stuck |= self.faults.happens(Fault::ReaperLivelock),
-            }
+            self.instances[seat.instance as usize].lane(seat.slot).push_back(Item::Release);
         }
     }
 
@@ -291,12 +304,14 @@ impl<T> Scheduler<T> {
     /// Some of the requests that are queued have been cancelled. What can be seen of that at once comes out of the next
     /// [`Self::advance`].
     pub(crate) fn cancelled(&mut self) {
-        self.seats.note_cancellation();
+        self.seats.has_cancelled = true;
     }
 
     /// The client of this sequence is gone. A correct server does nothing about it.
     pub(crate) fn disconnected(&mut self, id: &SequenceId) {
-        self.seats.disconnected(id);
+        if let Some(live) = self.seats.live.get_mut(id) {
+            live.disconnected = true;
+        }
     }
 
     /// The instance's batch is executed, and the next can be. With Oldest, the next request of each of its sequences can go.
@@ -316,7 +331,7 @@ impl<T> Scheduler<T> {
         let mut all = all().end;
         for _ in active.len()..instances as usize {
             if !self.seats.call_back() {
-                self.instances.push(Instance::new(&self.settings));
+                self.instances.push(Instance::new(all, &self.settings.strategy));
                 self.seats.add_instance(all, self.settings.slots());
                 all += 1;
             }
@@ -331,21 +346,21 @@ impl<T> Scheduler<T> {
 
     /// When [`Self::advance`] has something to do although nothing happens.
     pub(crate) fn next_wake(&self) -> Option<Moment> {
-        if self.stuck {
+        if self.seats.stuck {
             return None;
         }
-        let batches = self.instances.iter().filter_map(Instance::wake);
+        let batches = self.instances.iter().filter_map(|instance| instance.batch_due);
         batches.chain(self.seats.wake()).min()
     }
 
     /// Sequences that have a slot or wait for one.
     pub(crate) fn live(&self) -> usize {
-        self.seats.live()
+        self.seats.live.len()
     }
 
     /// Whether a step without START would be accepted.
     pub(crate) fn is_live(&self, id: &SequenceId) -> bool {
-        self.seats.is_live(id)
+        self.seats.live.contains_key(id)
     }
 
     /// Whether nothing is queued; what is executing does not count.

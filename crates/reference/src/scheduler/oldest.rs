@@ -10,6 +10,7 @@ use super::{
 
 #[derive(Debug)]
 pub(super) struct Oldest<T> {
+    /// As many as were used so far.
     slots: Vec<Slot<T>>,
     /// What can be executed, with its slot.
     pending: VecDeque<(u32, Request<T>)>,
@@ -26,33 +27,23 @@ struct Slot<T> {
     in_flight: bool,
 }
 
-impl<T> Slot<T> {
-    fn new() -> Self {
-        Self { lane: VecDeque::new(), in_flight: false }
-    }
-}
-
 impl<T> Oldest<T> {
-    pub(super) fn new(slots: u32) -> Self {
-        let slots = (0..slots).map(|_| Slot::new()).collect();
-        Self { slots, pending: VecDeque::new(), executing: Vec::new(), touched: Vec::new() }
+    pub(super) fn new() -> Self {
+        Self { slots: Vec::new(), pending: VecDeque::new(), executing: Vec::new(), touched: Vec::new() }
     }
 
     fn slot(&mut self, slot: u32) -> &mut Slot<T> {
         let slot = slot as usize;
         if slot >= self.slots.len() {
-            self.slots.resize_with(slot + 1, Slot::new);
+            self.slots.resize_with(slot + 1, || Slot { lane: VecDeque::new(), in_flight: false });
         }
         &mut self.slots[slot]
     }
 
+    /// A slot's queue, to be changed.
     pub(super) fn lane(&mut self, slot: u32) -> &mut Lane<T> {
-        &mut self.slot(slot).lane
-    }
-
-    /// The slot's queue has changed.
-    pub(super) fn touch(&mut self, slot: u32) {
         self.touched.push(slot);
+        &mut self.slot(slot).lane
     }
 
     pub(super) fn queued(&self) -> usize {
@@ -67,7 +58,7 @@ impl<T> Oldest<T> {
     pub(super) fn finished(&mut self) {
         for slot in std::mem::take(&mut self.executing) {
             self.slot(slot).in_flight = false;
-            self.touch(slot);
+            self.touched.push(slot);
         }
     }
 

@@ -6,11 +6,8 @@ use std::{
     time::Duration,
 };
 
-use super::{Event, Item, Lane, Moment, Rejection, Request};
-use crate::{
-    fault::{Fault, Faults},
-    request::SequenceId,
-};
+use super::{Event, Item, Lane, Moment, Rejection, Request, SequenceId};
+use crate::fault::{Fault, Faults};
 
 /// How soon a sequence that is past its idle limit and still in the backlog is looked at again.
 const BACKLOG_LOOK: Duration = Duration::from_millis(50);
@@ -18,7 +15,6 @@ const BACKLOG_LOOK: Duration = Duration::from_millis(50);
 /// The part of the idle limit after which the fault of reaping too early does.
 const EARLY: u32 = 10;
 
-/// A slot of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Seat {
     pub(super) slot: u32,
@@ -27,21 +23,22 @@ pub(super) struct Seat {
 
 /// Where a live sequence is.
 #[derive(Clone, Copy, Debug)]
-enum Place {
+pub(super) enum Place {
     Seat(Seat),
     /// The queue with this number.
     Backlog(u64),
 }
 
+/// A sequence to which a step without START belongs.
 #[derive(Debug)]
-struct Live {
+pub(super) struct Live {
     place: Place,
     /// The key of its entry in `Seats::deadlines`, if it has one.
     deadline: Option<(Moment, u64)>,
     /// The deadline is that of reaping too early (a fault), not the right one.
     looks_early: bool,
     /// Its client is gone (kept for a fault alone).
-    disconnected: bool,
+    pub(super) disconnected: bool,
 }
 
 /// A sequence that waits for a slot.
@@ -53,20 +50,11 @@ struct Waiting<T> {
     expires: Option<Moment>,
 }
 
-/// What the reaper found past its limit.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Reaped {
-    Seat(Seat),
-    /// It keeps its place, and is looked at again soon.
-    StillInBacklog,
-}
-
 #[derive(Debug)]
 pub(super) struct Seats<T> {
     idle_limit: Duration,
-    faults: Arc<Faults>,
-    /// The sequences to which a step without START belongs.
-    live: HashMap<SequenceId, Live>,
+    pub(super) faults: Arc<Faults>,
+    pub(super) live: HashMap<SequenceId, Live>,
     /// When each of them will have been idle for too long; the number tells those of one moment apart.
     deadlines: BTreeMap<(Moment, u64), SequenceId>,
     /// By slot, and then by the time since which it is free, as a number; with the instance.
@@ -80,10 +68,12 @@ pub(super) struct Seats<T> {
     numbers: u64,
     /// The slots of one instance, those that a fault added included.
     slots: u32,
-    /// A request was cancelled since the backlog was looked through.
-    has_cancelled: bool,
+    /// A request was cancelled since the backlog was looked through, which is done when a slot is released.
+    pub(super) has_cancelled: bool,
     /// Cancelled while a slot was released.
     cancelled: Vec<Request<T>>,
+    /// A fault made the reaper hang, and with it everything.
+    pub(super) stuck: bool,
 }
 
 impl<T> Seats<T> {
@@ -101,6 +91,7 @@ impl<T> Seats<T> {
             slots,
             has_cancelled: false,
             cancelled: Vec::new(),
+            stuck: false,
         };
         // As with the real server, the last instance's slots come first.
         for instance in (0..instances).rev() {
@@ -112,18 +103,6 @@ impl<T> Seats<T> {
     fn set_free(&mut self, Seat { slot, instance }: Seat) {
         self.numbers += 1;
         self.free.insert((slot, self.numbers, instance));
-    }
-
-    pub(super) fn faults(&self) -> &Faults {
-        &self.faults
-    }
-
-    pub(super) fn is_live(&self, id: &SequenceId) -> bool {
-        self.live.contains_key(id)
-    }
-
-    pub(super) fn live(&self) -> usize {
-        self.live.len()
     }
 
     pub(super) fn queued_in_backlog(&self) -> usize {
@@ -154,8 +133,7 @@ impl<T> Seats<T> {
 
     /// Remembers where the request's sequence is, and that it was not idle when the request came; END forgets it.
     fn record(&mut self, request: &Request<T>, place: Place) {
-        let before = self.live.get(&request.id).and_then(|live| live.deadline).map(|(at, _)| at);
-        self.forget(&request.id);
+        let before = self.forget(&request.id);
         if request.ends() {
             return;
         }
@@ -174,12 +152,6 @@ impl<T> Seats<T> {
         if let Some(live) = self.live.get_mut(id) {
             live.deadline = Some(key);
             self.deadlines.insert(key, id.clone());
-        }
-    }
-
-    fn forget_deadline(&mut self, id: &SequenceId) {
-        if let Some(key) = self.live.get_mut(id).and_then(|live| live.deadline.take()) {
-            self.deadlines.remove(&key);
         }
     }
 
@@ -211,9 +183,8 @@ impl<T> Seats<T> {
 
     /// Gives this instance no new sequences from now on.
     pub(super) fn retire(&mut self, instance: u32) {
-        let seats =
-            self.free.iter().filter(|(_, _, of)| *of == instance).map(|(slot, ..)| Seat { slot: *slot, instance });
-        self.retired.insert(instance, seats.collect());
+        let free = self.free.iter().filter(|(_, _, of)| *of == instance);
+        self.retired.insert(instance, free.map(|(slot, ..)| Seat { slot: *slot, instance }).collect());
         self.free.retain(|(_, _, of)| *of != instance);
     }
 
@@ -283,9 +254,9 @@ impl<T> Seats<T> {
 
     fn seat_waiting(&mut self, seat: Seat, lane: &mut Lane<T>) {
         let newest_first = self.backlog.len() > 1 && self.faults.happens(Fault::BacklogOrder);
-        let next = if newest_first { self.backlog.pop_last() } else { self.backlog.pop_first() };
-        let (number, waiting) = next.expect("somebody waits");
-        self.forget_limit(number, &waiting);
+        let next = if newest_first { self.backlog.keys().next_back() } else { self.backlog.keys().next() };
+        let number = *next.expect("somebody waits");
+        let waiting = self.take_waiting(number);
         if let Some(live) = self.live.get_mut(&waiting.id)
             && matches!(live.place, Place::Backlog(its) if its == number)
         {
@@ -294,10 +265,9 @@ impl<T> Seats<T> {
         lane.extend(waiting.steps.into_iter().map(Item::Step));
     }
 
-    fn forget_limit(&mut self, number: u64, waiting: &Waiting<T>) {
-        if let Some(limit) = waiting.expires {
-            self.limits.remove(&(limit, number));
-        }
+    fn take_waiting(&mut self, number: u64) -> Waiting<T> {
+        self.drop_limit(number);
+        self.backlog.remove(&number).expect("it waits")
     }
 
     /// The limits of a waiting sequence that there are so far do not count any more.
@@ -308,13 +278,15 @@ impl<T> Seats<T> {
         }
     }
 
-    fn forget(&mut self, id: &SequenceId) {
-        self.forget_deadline(id);
-        self.live.remove(id);
+    /// Forgets a sequence, and tells when it would have been idle for too long.
+    fn forget(&mut self, id: &SequenceId) -> Option<Moment> {
+        let deadline = self.live.remove(id)?.deadline?;
+        self.deadlines.remove(&deadline);
+        Some(deadline.0)
     }
 
     /// Forgets the sequences that were idle for too long, and tells whose slots have to be released.
-    pub(super) fn reap(&mut self, now: Moment) -> Vec<Reaped> {
+    pub(super) fn reap(&mut self, now: Moment) -> Vec<Seat> {
         let mut reaped = Vec::new();
         while let Some(entry) = self.deadlines.first_entry().filter(|entry| entry.key().0 <= now) {
             let id = entry.remove();
@@ -330,14 +302,14 @@ impl<T> Seats<T> {
             match live.place {
                 Place::Backlog(_) => {
                     self.set_deadline(&id, now + BACKLOG_LOOK);
-                    reaped.push(Reaped::StillInBacklog);
+                    self.stuck |= self.faults.happens(Fault::ReaperLivelock);
                 }
                 Place::Seat(seat) => {
                     let stays = self.faults.happens(Fault::NeverReap)
                         || (live.disconnected && self.faults.happens(Fault::LeakSlotAtDisconnect));
                     if !stays {
                         self.live.remove(&id);
-                        reaped.push(Reaped::Seat(seat));
+                        reaped.push(seat);
                     }
                 }
             }
@@ -346,13 +318,12 @@ impl<T> Seats<T> {
     }
 
     /// A step was rejected: as a fault its sequence, if it has a slot, is forgotten; the slot has to be released.
-    pub(super) fn rejected(&mut self, step: &Request<T>) -> Option<Reaped> {
-        let Some(Live { place: Place::Seat(seat), .. }) = self.live.get(&step.id) else { return None };
-        let seat = *seat;
+    pub(super) fn rejected(&mut self, step: &Request<T>) -> Option<Seat> {
+        let Place::Seat(seat) = self.live.get(&step.id)?.place else { return None };
         let ends = !step.start && self.faults.happens(Fault::RejectionEndsSequence);
         ends.then(|| {
             self.forget(&step.id);
-            Reaped::Seat(seat)
+            seat
         })
     }
 
@@ -366,11 +337,6 @@ impl<T> Seats<T> {
             let expired = self.remove_waiting(number);
             out.extend(expired.map(|request| Event::Reject(Rejection::Expired, request)));
         }
-    }
-
-    /// A request was cancelled: the backlog is looked through when a slot is released.
-    pub(super) fn note_cancellation(&mut self) {
-        self.has_cancelled = true;
     }
 
     /// Takes the waiting sequences out of which a request was cancelled.
@@ -392,19 +358,11 @@ impl<T> Seats<T> {
     }
 
     fn remove_waiting(&mut self, number: u64) -> impl Iterator<Item = Request<T>> + use<T> {
-        let waiting = self.backlog.remove(&number).expect("it waits");
-        self.forget_limit(number, &waiting);
+        let waiting = self.take_waiting(number);
         if matches!(self.live.get(&waiting.id), Some(Live { place: Place::Backlog(its), .. }) if *its == number) {
             self.forget(&waiting.id);
         }
         waiting.steps.into_iter()
-    }
-
-    /// Marks a sequence whose client is gone.
-    pub(super) fn disconnected(&mut self, id: &SequenceId) {
-        if let Some(live) = self.live.get_mut(id) {
-            live.disconnected = true;
-        }
     }
 
     /// When something is due here.

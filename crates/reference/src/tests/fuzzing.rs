@@ -157,7 +157,7 @@ fn serve(spec: &Arc<Spec>) {
 
 /// A step that the model takes; none where that would be large.
 fn step(spec: &Spec, id: i64, start: bool, end: bool) -> Option<Request<Ticket<()>>> {
-    let shape: Vec<_> = spec.shape(&spec.inputs[0]).into_iter().map(i64::abs).collect();
+    let shape: Vec<_> = spec.shape(-1, &spec.inputs[0].dims).into_iter().map(i64::abs).collect();
     let elements = shape.iter().try_fold(1_i64, |product, size| product.checked_mul(*size));
     let elements = elements.filter(|elements| *elements <= ELEMENTS_MAX)?;
     let one = Number::of_bits(spec.datatype(), 1).expect("a model's type has numbers");

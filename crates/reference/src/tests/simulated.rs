@@ -11,10 +11,9 @@ use super::{
     builtin::configs,
     execution::{Instance, Ticket, Wants},
     fault::Faults,
-    request::SequenceId,
-    scheduler::{Batch, Event, Moment, Rejection, Request, Scheduler},
+    scheduler::{Batch, Event, Moment, Rejection, Request, Scheduler, SequenceId},
     spec::{Files, Spec},
-    tensor::Tensor,
+    tensor::{Datatype, Tensor},
 };
 use models::ModelOptions;
 
@@ -83,6 +82,7 @@ impl Simulated {
 
     /// Takes a step in; its answer where it is rejected. Its sequence's idle limit begins `lag` late.
     pub fn submit(&mut self, step: Submitted, now: Moment, lag: Duration) -> Option<Answer> {
+        let data = step.value.to_le_bytes().to_vec();
         let request = Request {
             id: SequenceId::Number(step.id),
             start: step.start,
@@ -95,7 +95,7 @@ impl Simulated {
             arrived: Moment::ZERO,
             payload: Ticket {
                 request_id: String::new(),
-                inputs: vec![("INPUT".into(), Tensor::int32(vec![1, 1], [step.value]))],
+                inputs: vec![("INPUT".into(), Tensor { datatype: Datatype::Int32, shape: vec![1, 1], data })],
                 wants: Wants::ALL,
                 reply: step.name,
             },
@@ -137,7 +137,7 @@ impl Simulated {
         for executed in self.instances[instance as usize].execute(batch) {
             let outputs = executed.outcome.expect("the model does not fail").pop().expect("a response");
             let [(_, sum), (_, seen)] = outputs.try_into().expect("both outputs");
-            let sum = sum.int32s().next().expect("an element");
+            let sum = i32::from_le_bytes(*sum.data.first_chunk().expect("an element"));
             answers
                 .push((executed.request.payload.reply, Answer::Sum(sum, seen.data.try_into().expect("its elements"))));
         }

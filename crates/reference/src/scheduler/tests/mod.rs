@@ -17,11 +17,8 @@ use std::{
 };
 
 use super::{
-    super::{
-        fault::{Faults, Planted},
-        request::SequenceId,
-    },
-    Batch, Event, HoldUntil, Moment, Rejection, Request, Scheduler, Settings, Strategy,
+    super::fault::{Faults, Planted},
+    Batch, Event, HoldUntil, Moment, Rejection, Request, Scheduler, SequenceId, Settings, Strategy,
 };
 use workload::seed::Seed;
 
