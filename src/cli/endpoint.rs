@@ -77,7 +77,6 @@ pub struct EndpointArgs {
     /// the environment, if the endpoint comes from there]
     #[arg(long, value_name = "HOST:PORT", value_parser = metrics)]
     pub metrics_url: Option<Endpoint>,
-    #[expect(clippy::doc_markdown, reason = "clap shows it as it is")]
     /// Read the server's memory each second, to find memory that grows with each sequence (runs of 80 s and more): a process
     /// ID on this machine, or the name of a gauge of the metrics in bytes
     #[arg(long, value_name = "PID|GAUGE", conflicts_with = "embedded")]

@@ -460,7 +460,7 @@ fn a_thousand_workers_with_ten_contexts_each_fit_half_a_gigabyte() {
     // Each context keeps a stream open, so that all ten thousand of them are there at the end.
     let scenario = "load.workers = 1000\nload.iterations = 40\nsending.connection = 'per-worker'\nsending.stream = 'per-context'\n\
         contexts = { common = 10, rare = 0, rare_probability = 0 }\nlength.normal = { mean = 2, stdev = 1 }\n\
-        limits.quiet_ms = 100\nlimits.connect_ms = 30000\nlimits.lost_after_ms = 60000\nlimits.settle_ms = 1000\n\
+        limits.quiet_ms = 100\nlimits.connect_ms = 60000\nlimits.lost_after_ms = 60000\nlimits.settle_ms = 30000\n\
         patterns.common = { valid = 1 }";
     fs::write(path("scenario.toml"), scenario).expect("a file");
     let address = server.address.to_string();

@@ -173,7 +173,8 @@ fn a_repository_that_is_wrong_is_not_served_and_what_is_not_known_is_said() {
     let config = folder.path().join("oldest_sequence_int32/config.pbtxt");
     let line = append(&config, "flavour { sweet: true }\n");
     let mut command = tool();
-    command.args(["serve", "--grpc-port", "0", "--model-repository"]).arg(folder.path());
+    command.args(["serve", "--grpc-port", "0", "--http-port", "0", "--metrics-port", "0", "--model-repository"]);
+    command.arg(folder.path());
     let mut child =
         command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().expect("it runs");
     let mut said = String::new();
@@ -190,4 +191,18 @@ fn a_repository_that_is_wrong_is_not_served_and_what_is_not_known_is_said() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!((output.status.code(), output.stdout.len(), said.lines().count()), (Some(2), 0, 1), "{said}");
     assert!(said.contains(&format!("{}:{line}: ", config.display())), "{said}");
+}
+
+#[test]
+fn a_model_with_two_outputs_of_one_name_is_not_served() {
+    let folder = written();
+    append(
+        &folder.path().join("oldest_sequence_int32/config.pbtxt"),
+        "output { name: \"OUTPUT\" data_type: TYPE_INT32 dims: [ 1 ] }\n",
+    );
+    let mut command = tool();
+    command.args(["serve", "--grpc-port", "0", "--http-port", "0", "--metrics-port", "0", "--model-repository"]);
+    let output = command.arg(folder.path()).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains("there are two outputs 'OUTPUT'"), "{said}");
 }

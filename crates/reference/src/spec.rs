@@ -1,6 +1,10 @@
 //! What a model's configuration means: how it is scheduled, what it is told, and what it computes.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use super::{
     number::Number,
@@ -179,6 +183,10 @@ fn tells(config: &ModelConfig, input: &TensorSpec, outputs: &[TensorSpec]) -> Re
     let [result, echoes @ ..] = outputs else { return Err(format!("model '{}' has no output", config.name)) };
     if result.datatype != input.datatype {
         return Err(format!("output '{}' is {}, and the input {}", result.name, result.datatype, input.datatype));
+    }
+    let mut names = BTreeSet::new();
+    if let Some(again) = outputs.iter().find(|output| !names.insert(&output.name)) {
+        return Err(format!("there are two outputs '{}'", again.name));
     }
     let seen = parameters::text(config, parameters::CONTROLS);
     let echo = |TensorSpec { name, datatype, dims }: &TensorSpec| {
