@@ -1,8 +1,8 @@
-//! What a suite shows: a row for each scenario as it ends, and which scenarios run.
+//! What a suite shows: a row for each scenario as it ends, and which scenarios run: in a line on a terminal, elsewhere in lines.
 
 use std::{
     collections::BTreeMap,
-    io::{IsTerminal as _, stderr},
+    io::{IsTerminal as _, Write as _, stderr},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -15,18 +15,23 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::{Chosen, print, say_error};
 use crate::{
     report::{LiveLines, ScenarioOutcome, SuiteRow, write_suite_header, write_violation},
-    run::Observer,
+    run::{Observer, Progress},
 };
 use oracle::Violation;
+use workload::wording::counted;
 
 /// How often the line on a terminal is drawn.
 const DRAWN_EVERY: Duration = Duration::from_millis(500);
+/// How often a scenario that goes on has a line of its own where there is no terminal.
+const LINE_EVERY: Duration = Duration::from_secs(30);
 
 /// The scenarios of a suite, and how far it is. All threads of the suite share it.
 pub(super) struct Board {
     names: BTreeMap<u64, &'static str>,
     width: usize,
     bar: Option<ProgressBar>,
+    /// Whether lines say which scenarios run.
+    has_lines: bool,
     state: Mutex<State>,
 }
 
@@ -50,7 +55,7 @@ impl Board {
             bar
         });
         print(|out| write_suite_header(width, out));
-        Self { names, width, bar, state: Mutex::default() }
+        Self { names, width, has_lines: !quiet && bar.is_none(), bar, state: Mutex::default() }
     }
 
     /// A scenario begins.
@@ -72,7 +77,7 @@ impl Board {
 
     /// Who watches the run of a scenario.
     pub(super) fn lookout(&self, place: u64, saw_violation: Arc<AtomicBool>) -> Lookout<'_> {
-        Lookout { board: self, place, live: LiveLines::default(), saw_violation }
+        Lookout { board: self, place, live: LiveLines::default(), next_line: LINE_EVERY, saw_violation }
     }
 
     /// The rows in the order of the scenarios.
@@ -96,15 +101,23 @@ impl Board {
     }
 
     fn show(&self, state: &State) {
-        let Some(bar) = &self.bar else { return };
-        let left = self.names.len() - state.rows.len() - state.running.len();
+        let (done, all) = (state.rows.len(), self.names.len());
+        let left = all - done - state.running.len();
         let running: Vec<_> = state.running.iter().map(|place| self.names[place]).collect();
-        bar.set_message(format!(
-            "{} of {} done, {left} waiting; running: {}",
-            state.rows.len(),
-            self.names.len(),
-            running.join(", ")
-        ));
+        let message = format!("{done} of {all} done, {left} waiting; running: {}", running.join(", "));
+        match &self.bar {
+            Some(bar) => bar.set_message(message),
+            None if running.is_empty() => {}
+            None => self.say(&message),
+        }
+    }
+
+    /// Says how far the suite is, where there is no terminal.
+    fn say(&self, line: &str) {
+        if self.has_lines {
+            // Nothing can be done where nobody reads it.
+            let _ = writeln!(anstream::stderr(), "{line}");
+        }
     }
 }
 
@@ -113,6 +126,8 @@ pub(super) struct Lookout<'b> {
     board: &'b Board,
     place: u64,
     live: LiveLines,
+    /// How far the run is when its next line is written.
+    next_line: Duration,
     saw_violation: Arc<AtomicBool>,
 }
 
@@ -122,6 +137,14 @@ impl Observer for Lookout<'_> {
         if self.live.is_new(violation) {
             let name = self.board.names[&self.place];
             self.board.above(|| print(|out| write_violation(violation, &format!("{name}: "), out)));
+        }
+    }
+
+    fn progress(&mut self, progress: &Progress) {
+        if progress.elapsed >= self.next_line {
+            self.next_line = progress.elapsed + LINE_EVERY;
+            let (name, seconds) = (self.board.names[&self.place], progress.elapsed.as_secs());
+            self.board.say(&format!("{name}: {} in {seconds} s", counted(progress.completed, "response")));
         }
     }
 
