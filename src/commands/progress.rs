@@ -103,7 +103,7 @@ pub(super) struct Recent {
 
 /// What the last seconds were like.
 #[derive(Debug, PartialEq)]
-struct Seen {
+struct Recently {
     /// Responses in a second.
     rate: f64,
     /// p50 and p99 of steps in ms, if any was answered.
@@ -114,7 +114,7 @@ struct Seen {
 
 impl Recent {
     #[expect(clippy::cast_precision_loss, reason = "for people")]
-    fn look(&mut self, progress: &Progress) -> Seen {
+    fn look(&mut self, progress: &Progress) -> Recently {
         if progress.answered != self.answered.1 {
             self.answered = (progress.elapsed, progress.answered);
         }
@@ -132,7 +132,7 @@ impl Recent {
         let seconds = progress.elapsed.saturating_sub(before.elapsed).as_secs_f64();
         let rate = progress.answered.saturating_sub(before.answered) as f64 / seconds.max(0.001);
         self.looks.push_back(progress.clone());
-        Seen { rate, step_ms, silent: since(self.answered.0) }
+        Recently { rate, step_ms, silent: since(self.answered.0) }
     }
 }
 
@@ -146,7 +146,7 @@ fn left(scenario: &Scenario, progress: &Progress) -> String {
 }
 
 /// The progress in a line of fewer than 80 columns.
-fn describe(scenario: &Scenario, slots: Option<u32>, progress: &Progress, seen: &Seen) -> String {
+fn describe(scenario: &Scenario, slots: Option<u32>, progress: &Progress, seen: &Recently) -> String {
     let Progress { violations, slots_taken, starts_waiting, .. } = progress;
     let (at, left) = (progress.elapsed.as_secs(), left(scenario, progress));
     let found = if *violations == 0 { String::new() } else { format!(", {}", counted(*violations, "violation")) };
@@ -199,8 +199,8 @@ mod tests {
         }
     }
 
-    fn seen(silent_s: u64) -> Seen {
-        Seen { rate: 600.4, step_ms: Some([3.12, 27.8]), silent: Duration::from_secs(silent_s) }
+    fn seen(silent_s: u64) -> Recently {
+        Recently { rate: 600.4, step_ms: Some([3.12, 27.8]), silent: Duration::from_secs(silent_s) }
     }
 
     #[test]
@@ -211,7 +211,7 @@ mod tests {
         let silent = describe(&scenario, Some(8), &progress, &seen(4));
         assert_eq!(silent, "10 s: no response for 4 s, 100 requests waiting, 2 violations, 30 s left");
         let calm = Progress { violations: 0, ..progress.clone() };
-        let unknown = Seen { step_ms: None, ..seen(0) };
+        let unknown = Recently { step_ms: None, ..seen(0) };
         assert_eq!(describe(&scenario, None, &calm, &unknown), "10 s: 600/s, 3 waiting, 30 s left");
         assert_eq!(left(&load(0, 100), &progress), "90 s left");
         assert_eq!(left(&load(200, 20), &progress), "10 s left");
@@ -224,7 +224,7 @@ mod tests {
         let progress = Progress { iterations: 1600, requests: 82_560, ..progress };
         assert_eq!(left(&several, &progress), "90 s left");
         let many = Progress { violations: 999_999, slots_taken: 128, starts_waiting: 999, ..progress };
-        let slow = Seen { rate: 99_999.0, step_ms: Some([1234.0, 12_345.0]), silent: Duration::ZERO };
+        let slow = Recently { rate: 99_999.0, step_ms: Some([1234.0, 12_345.0]), silent: Duration::ZERO };
         let line = describe(&load(200, 0), Some(128), &many, &slow);
         assert_eq!(line, "10 s: 99999/s, p50 1234 p99 12345 ms, 999 waiting, 999999 violations, 0 s left");
     }
@@ -241,7 +241,7 @@ mod tests {
         for (tenths, rate, silent) in
             [(5, 100.0, 0), (29, 100.0, 0), (100, 100.0, 0), (105, 50.0, 0), (111, 0.0, 1), (200, 0.0, 10)]
         {
-            let Seen { rate: seen, silent: quiet, .. } = &looks[tenths];
+            let Recently { rate: seen, silent: quiet, .. } = &looks[tenths];
             assert!((seen - rate).abs() < 1.0, "after {tenths} tenths of a second: {seen}");
             assert_eq!(quiet.as_secs(), silent, "after {tenths} tenths of a second");
         }

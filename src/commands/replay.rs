@@ -68,13 +68,13 @@ struct Stage<'a> {
     /// Runs so far.
     runs: u64,
     /// What the last run showed in which it failed as it should.
-    last: Option<Seen>,
+    last: Option<Sighting>,
     /// What the last run found out about its server.
     facts: Option<Facts>,
 }
 
 /// A violation, and what happened around it.
-type Seen = (Violation, Arc<Scene>);
+type Sighting = (Violation, Arc<Scene>);
 
 impl<'a> Stage<'a> {
     fn new(args: &'a ReplayArgs) -> Result<Self, CommandFailure> {
@@ -379,7 +379,7 @@ impl<'a> Stage<'a> {
 }
 
 /// The chart without colours.
-fn chart((violation, scene): &Seen) -> String {
+fn chart((violation, scene): &Sighting) -> String {
     let mut text = Vec::new();
     write_chart(scene, violation, &mut anstream::StripStream::new(&mut text)).expect("memory takes everything");
     String::from_utf8_lossy(&text).into_owned()

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{aside::Line, slots::free_ids};
+use super::{aside::OwnStream, slots::free_ids};
 use crate::preflight::{Note, Part, Preflight, Wanted};
 use wire::transport::{Access, Client, Link, Message};
 use workload::{
@@ -82,16 +82,16 @@ impl Preflight {
     ) -> Option<Result<(), String>> {
         let Self { model, limits, .. } = self;
         let connection = Link::to(&scenario.target.endpoint, access, scenario.limits.connect_ms.duration());
-        let mut line = connection.and_then(|its| Line::open(model, &its, by, id)).ok()?;
+        let mut stream = connection.and_then(|its| OwnStream::open(model, &its, by, id)).ok()?;
         let request = RequestId { worker: scenario.workers(), context: 0, sequence: 0, step: 0 };
         let value = model.arithmetic.number(1);
         let step = Step { request, pattern: Pattern::Valid, start: true, end: true, value, of: 1, special: None };
-        line.send(step);
-        line.outgoing = None;
+        stream.send(step);
+        stream.outgoing = None;
         let answers = async {
             let mut first = None;
             loop {
-                match line.incoming.next().await {
+                match stream.incoming.next().await {
                     Message::Received(received) => first = first.or(Some(received.result)),
                     Message::End | Message::Broken(_) | Message::Lapsed(_) => return first,
                 }

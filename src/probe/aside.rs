@@ -88,13 +88,13 @@ impl Trail {
 }
 
 /// A stream that carries one sequence.
-pub(super) struct Line {
+pub(super) struct OwnStream {
     /// None when no further step follows.
     pub(super) outgoing: Option<Outgoing>,
     pub(super) incoming: Incoming,
 }
 
-impl Line {
+impl OwnStream {
     /// Opens one over `link`, if that leads to where this transport is spoken.
     pub(super) fn open(model: &Model, link: &Link, by: Transport, id: WireId) -> Result<Self, CallError> {
         let Stream { outgoing, incoming } = Stream::open(link, by, RequestTemplate::of(model, id))?;

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{
     Site, SlotCheck, SlotFinding,
-    aside::{Aside, Line, Trail},
+    aside::{Aside, OwnStream, Trail},
     slots::free_ids,
 };
 use oracle::{Evidence, Outcome, Purpose, Settled, Violation, ViolationKind, diagnosis::ModelFacts};
@@ -202,11 +202,12 @@ async fn rest(
     let Site { scenario, preflight, .. } = site;
     let aside = Aside::new(scenario, preflight, vec![id], Purpose::IdleSearch);
     let by = preflight.looks_go_over(scenario);
-    let line = match Line::open(&preflight.model, connection, by, id.on_the_wire(scenario.correlation_ids.form)) {
-        Ok(line) => line,
+    let stream = match OwnStream::open(&preflight.model, connection, by, id.on_the_wire(scenario.correlation_ids.form))
+    {
+        Ok(stream) => stream,
         Err(error) => return (Err(error.to_string()), Vec::new()),
     };
-    let mut resting = Resting { site, aside, line, number, trail: Trail::default() };
+    let mut resting = Resting { site, aside, stream, number, trail: Trail::default() };
     resting.observe(EventKind::Opened(Connection::Own, by));
     let trial = resting.run(pause).await;
     (trial, resting.trail.explained(&ModelFacts::of(&preflight.model)))
@@ -216,7 +217,7 @@ async fn rest(
 struct Resting<'r> {
     site: Site<'r>,
     aside: Aside,
-    line: Line,
+    stream: OwnStream,
     number: u32,
     trail: Trail,
 }
@@ -249,10 +250,10 @@ impl Resting<'_> {
         let step =
             Step { request, pattern: Pattern::Pause, start: step == 0, end: step == 1, value, of: 2, special: None };
         self.observe(EventKind::Sent(step));
-        if !self.line.send(step) {
+        if !self.stream.send(step) {
             return Err("a stream takes no step".to_owned());
         }
-        match self.line.answer(request, preflight.limits.lost_after).await {
+        match self.stream.answer(request, preflight.limits.lost_after).await {
             EventKind::Cut(Cut::Broken(reason)) => Err(format!("a stream broke: {reason}")),
             EventKind::Cut(Cut::Lapsed) => Err("the connection of a stream ended in good order".to_owned()),
             EventKind::Cut(_) => Err("the server ended a stream".to_owned()),

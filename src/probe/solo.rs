@@ -2,7 +2,7 @@
 
 use super::{
     accounting::Ledger,
-    aside::{Aside, Line, Trail},
+    aside::{Aside, OwnStream, Trail},
     site::{Clock, Liveness, Site},
     slots::free_ids,
 };
@@ -156,21 +156,21 @@ impl<'p> Solo<'p> {
         let by = preflight.looks_go_over(scenario);
         let id = self.id.on_the_wire(scenario.correlation_ids.form);
         // The run reports connections that cannot be made.
-        let Ok(mut line) = self.site.link().and_then(|link| Line::open(&preflight.model, &link, by, id)) else {
+        let Ok(mut stream) = self.site.link().and_then(|link| OwnStream::open(&preflight.model, &link, by, id)) else {
             return Ok(());
         };
         self.observe(EventKind::Opened(Connection::Own, by));
         for index in 0..preflight.solo_steps() {
             let step = preflight.solo_step(self.first, index);
             self.observe(EventKind::Sent(step));
-            if !line.send(step) || !self.is_answered(&mut line, step.request, client).await? {
+            if !stream.send(step) || !self.is_answered(&mut stream, step.request, client).await? {
                 return Ok(());
             }
         }
-        line.outgoing = None;
+        stream.outgoing = None;
         self.observe(EventKind::HalfClosed);
         let last = preflight.solo_step(self.first, preflight.solo_steps() - 1);
-        match line.answer(last.request, preflight.limits.silence).await {
+        match stream.answer(last.request, preflight.limits.silence).await {
             EventKind::Cut(Cut::Ended) => self.observe(EventKind::Closed),
             EventKind::GaveUp => self.observe(EventKind::NotClosed),
             came => self.take_in(came, client).await?,
@@ -179,9 +179,14 @@ impl<'p> Solo<'p> {
     }
 
     /// Waits for the response to the last step. Returns whether the next step can follow.
-    async fn is_answered(&mut self, line: &mut Line, request: RequestId, client: &Client) -> Result<bool, String> {
+    async fn is_answered(
+        &mut self,
+        stream: &mut OwnStream,
+        request: RequestId,
+        client: &Client,
+    ) -> Result<bool, String> {
         let before = self.settled.len();
-        let came = line.answer(request, self.site.preflight.limits.lost_after).await;
+        let came = stream.answer(request, self.site.preflight.limits.lost_after).await;
         self.take_in(came, client).await?;
         Ok(self.settled.len() > before && self.settled.last().is_some_and(|last| last.outcome == Outcome::Completed))
     }

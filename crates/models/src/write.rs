@@ -86,21 +86,21 @@ pub fn write(folder: &Path, models: &[Written], force: bool) -> Result<(), Strin
     if let Some(other) = there.find(|place| place.is_symlink() || place.exists() && !place.is_dir()) {
         return Err(format!("'{}' is no folder, and so no model to replace: move it away", other.display()));
     }
-    let place = Place::new(folder, is_there).map_err(cannot)?;
+    let place = Staging::new(folder, is_there).map_err(cannot)?;
     models.iter().try_for_each(|model| model.write(&place.new)).map_err(cannot)?;
     if is_there { place.move_each(folder, models) } else { fs::rename(&place.new, folder) }.map_err(cannot)
 }
 
 /// A folder where all is made before any of it shows, and which goes whatever happens: within the one that is wanted, which may be on a disk
 /// of its own, or beside it where it is not there yet.
-struct Place {
+struct Staging {
     scratch: PathBuf,
     new: PathBuf,
     /// What stood where something new is.
     old: PathBuf,
 }
 
-impl Place {
+impl Staging {
     fn new(folder: &Path, is_there: bool) -> io::Result<Self> {
         let folder = std::path::absolute(folder)?;
         let parent = if is_there { &folder } else { folder.parent().unwrap_or(&folder) };
@@ -166,7 +166,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Staging {
     fn drop(&mut self) {
         // What cannot be removed is told by its name.
         let _ = fs::remove_dir_all(&self.scratch);
@@ -221,7 +221,7 @@ mod tests {
             fs::create_dir(folder.path().join(&model.name)).expect("it is made");
             fs::write(note(model), "of before").expect("it is written");
         }
-        let place = Place::new(folder.path(), true).expect("it is made");
+        let place = Staging::new(folder.path(), true).expect("it is made");
         for model in &models[..2] {
             model.write(&place.new).expect("it is written");
         }

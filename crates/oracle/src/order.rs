@@ -75,7 +75,7 @@ struct Search<'o> {
     first_open: usize,
     is_placed: Vec<bool>,
     open: usize,
-    path: Vec<Place>,
+    path: Vec<Position>,
     longest: Vec<usize>,
     /// How many steps with an answer the longest beginning does not have.
     least_open: usize,
@@ -88,7 +88,7 @@ struct Search<'o> {
 }
 
 /// A step of the order that is tried, and what else could stand in its place.
-struct Place {
+struct Position {
     operation: usize,
     before: State,
     first_open_before: usize,
@@ -131,7 +131,7 @@ impl<'o> Search<'o> {
             if let Some(operation) = candidates.pop() {
                 let (before, first_open_before) = (state, self.first_open);
                 state = self.place(operation, before);
-                self.path.push(Place { operation, before, first_open_before, others: candidates });
+                self.path.push(Position { operation, before, first_open_before, others: candidates });
                 candidates = if self.seen.insert((self.digest, state)) { self.candidates(state) } else { Vec::new() };
                 continue;
             }

@@ -13,7 +13,7 @@ use crate::{
     probe::{
         Accounting, Site,
         accounting::Ledger,
-        aside::{Aside, Line, Trail},
+        aside::{Aside, OwnStream, Trail},
     },
     recorder::{Counts, trace},
 };
@@ -267,8 +267,9 @@ impl<'r> Attempt<'r> {
         let id = correlation_id(&self.terms, self.number, context).on_the_wire(scenario.correlation_ids.form);
         let by = preflight.looks_go_over(scenario);
         let link = self.connection_for(index)?;
-        let opened = Line::open(&preflight.model, &link, by, id);
-        let Line { outgoing, mut incoming } = opened.map_err(|error| Void { why: error.to_string(), again: false })?;
+        let opened = OwnStream::open(&preflight.model, &link, by, id);
+        let OwnStream { outgoing, mut incoming } =
+            opened.map_err(|error| Void { why: error.to_string(), again: false })?;
         let sender = self.sender.clone();
         self.readers.spawn(async move {
             loop {

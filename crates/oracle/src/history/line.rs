@@ -163,7 +163,7 @@ fn json(key: &str, value: &impl Serialize, out: &mut Vec<u8>) {
 /// A line as it is read.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Line<'l> {
+struct HistoryLine<'l> {
     t: Nanos,
     w: u32,
     c: u32,
@@ -236,7 +236,7 @@ struct Output {
 /// # Errors
 /// What is wrong with it.
 pub(super) fn read(text: &[u8]) -> Result<Entry, String> {
-    let line: Line = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+    let line: HistoryLine = serde_json::from_slice(text).map_err(|error| error.to_string())?;
     Ok(Entry {
         at: line.t,
         context: ContextId { worker: line.w, context: line.c },
@@ -246,7 +246,7 @@ pub(super) fn read(text: &[u8]) -> Result<Entry, String> {
     })
 }
 
-impl Line<'_> {
+impl HistoryLine<'_> {
     fn what(self) -> Result<EventKind, String> {
         let event = self.e.clone();
         let wants = |key: &str| format!("an event '{event}' needs '{key}'");

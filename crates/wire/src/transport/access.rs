@@ -31,12 +31,12 @@ const SAID_MAX: usize = 4096;
 #[derive(Clone, Debug, Default)]
 pub struct Access {
     pub(super) terms: Arc<Terms>,
-    seen: Arc<Seen>,
+    observed: Arc<Observed>,
 }
 
 /// What was seen of connections since the run began.
 #[derive(Debug, Default)]
-struct Seen {
+struct Observed {
     gone_away: Mutex<GoAways>,
     shortage: OnceLock<String>,
 }
@@ -79,27 +79,27 @@ impl Access {
             keep_alive_timeout: target.keep_alive_timeout_ms.map(Millis::duration),
             message_bytes_max: target.message_bytes_max.map(|max| usize::try_from(max.get()).unwrap_or(usize::MAX)),
         };
-        Ok(Self { terms: Arc::new(terms), seen: Arc::default() })
+        Ok(Self { terms: Arc::new(terms), observed: Arc::default() })
     }
 
     /// What became so far of connections that the server ended in good order.
     pub fn gone_away(&self) -> GoAways {
-        *lock(&self.seen.gone_away)
+        *lock(&self.observed.gone_away)
     }
 
     /// What this machine had no more of when a connection was to be made, as the system says it; none while it had enough. The server has
     /// nothing to do with what broke then.
     pub fn shortage(&self) -> Option<&str> {
-        self.seen.shortage.get().map(String::as_str)
+        self.observed.shortage.get().map(String::as_str)
     }
 
     pub(super) fn ran_short(&self, error: &io::Error) {
         // The first one says enough.
-        _ = self.seen.shortage.set(error.to_string());
+        _ = self.observed.shortage.set(error.to_string());
     }
 
     pub(super) fn count(&self, more: impl FnOnce(&mut GoAways)) {
-        more(&mut lock(&self.seen.gone_away));
+        more(&mut lock(&self.observed.gone_away));
     }
 
     /// What a server said, as it may be shown and kept: without the values of headers, which it may repeat, and no longer than anybody
