@@ -238,7 +238,7 @@ pub struct StressArgs {
     /// Print each step as the client sends it
     #[arg(short, long, conflicts_with = "quiet", help_heading = "Output")]
     pub verbose: bool,
-    /// Print only verdict, violations and replay command
+    /// Print only the verdict with what limits it, violations and the replay command
     #[arg(short, long, help_heading = "Output")]
     pub quiet: bool,
 }

@@ -14,13 +14,17 @@ use workload::wording::meant;
 
 /// Prints what the documentation says of a kind of violation or a cause; without a name, all names.
 pub(super) fn explain(args: &ExplainArgs) -> Result<u8, Failure> {
+    let lists = explained_names();
     let Some(name) = &args.name else {
-        let width = explained_names().map(|(name, _)| name.len()).max().unwrap_or_default();
-        print_list(explained_names().map(|(name, what)| (format!("{name:<width$}  "), what.to_owned())));
+        let width = lists.iter().flat_map(|(_, names)| names).map(|(name, _)| name.len()).max().unwrap_or_default();
+        for (heading, names) in lists {
+            print(|out| writeln!(out, "{heading}:"));
+            print_list(names.into_iter().map(|(name, what)| (format!("  {name:<width$}  "), what.to_owned())));
+        }
         return Ok(0);
     };
     let Some(text) = explained(name) else {
-        let names = explained_names().map(|(name, _)| name);
+        let names = lists.into_iter().flat_map(|(_, names)| names).map(|(name, _)| name);
         let meant = meant(name, names, "list them with `sequence-stress explain`");
         return Err(Failure::wrong_input(format!("there is no violation and no cause '{name}'; {meant}")));
     };

@@ -116,6 +116,12 @@ impl Files {
         Ok(Self { results, failure: failure.transpose()? })
     }
 
+    /// Says of each of them that is there that it is of an earlier run.
+    pub(super) fn leave(&self) {
+        let files = self.results.iter().map(|(_, file)| file).chain(&self.failure);
+        files.filter(|file| file.path.exists()).for_each(|file| file.leave("nothing was tested"));
+    }
+
     /// Writes them, and returns the exit code. What was found counts for more than a file that cannot be written. `embedded` is how the
     /// reference server was.
     pub(super) fn write(self, summary: &Summary, embedded: Option<&ServerSetup>, quiet: bool) -> u8 {

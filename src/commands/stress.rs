@@ -98,7 +98,7 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
     terminal.display.finish();
     let embedded = server.map(|server| planted_faults(&args.endpoint, &server));
     let scenario_name = source.name().to_owned();
-    let result = result?;
+    let result = result.inspect_err(|_| files.leave())?;
     let replay = with_hints(&replay, &result.preflight.told);
     let summary = Summary { scenario, scenario_name, seed, replay, embedded, result };
     print(|out| write_text(&summary, terminal.extent, out));

@@ -52,7 +52,7 @@ async fn why_not(error: &CallError, scenario: &Scenario) -> String {
 fn other_port(endpoint: &Endpoint) -> String {
     let other = endpoint.clone().speaking(if endpoint.scheme.is_grpc() { Scheme::Http } else { Scheme::Grpc });
     if endpoint.scheme.is_grpc() {
-        format!("Triton's gRPC port is 8001; for HTTP use {other}")
+        format!("Triton's gRPC port is 8001, and 8002 has only metrics; for HTTP use {other}")
     } else {
         format!("Triton's HTTP port is 8000; for gRPC use {other}")
     }

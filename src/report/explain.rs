@@ -40,10 +40,14 @@ pub fn explained(name: &str) -> Option<&'static str> {
     EXPLAINED.get(name).map(String::as_str)
 }
 
-/// The name of each kind of violation, and then of each cause, with a sentence that says what it is.
-pub fn explained_names() -> impl Iterator<Item = (&'static str, &'static str)> {
+/// Names, each with a sentence that says what it is.
+type Names = Vec<(&'static str, &'static str)>;
+
+/// The names of the kinds of violations, and those of the causes.
+pub fn explained_names() -> [(&'static str, Names); 2] {
     let kinds = ViolationKind::ALL.into_iter().map(|kind| (kind.name(), kind.what()));
-    kinds.chain(Cause::ALL.into_iter().map(|cause| (cause.name(), cause.what())))
+    let causes = Cause::ALL.into_iter().map(|cause| (cause.name(), cause.what()));
+    [("violations", kinds.collect()), ("causes", causes.collect())]
 }
 
 /// The heading and the text of each section of a page.
@@ -109,7 +113,7 @@ mod tests {
 
     #[test]
     fn each_name_is_explained_without_links() {
-        for (name, what) in explained_names() {
+        for (name, what) in explained_names().into_iter().flat_map(|(_, names)| names) {
             let text = explained(name).unwrap_or_else(|| panic!("{name} is not explained"));
             assert!(!text.contains("]("), "{name}: {text}");
             assert!(what.ends_with('.'), "{name}: {what}");
@@ -117,7 +121,7 @@ mod tests {
         assert_eq!(explained("wrong"), None);
         let both = explained("slot-leak").expect("a kind and a cause");
         assert_eq!(both.matches("\n- Next step: ").count(), 2, "{both}");
-        for (name, _) in explained_names() {
+        for (name, _) in explained_names().into_iter().flat_map(|(_, names)| names) {
             let text = explained(name).expect("each is explained");
             let wide: Vec<_> = text.lines().filter(|line| line.chars().count() > COLUMNS).collect();
             assert!(wide.is_empty() && !text.contains("**"), "{name}: {wide:?}");

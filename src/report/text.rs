@@ -11,12 +11,13 @@ use std::io;
 use anstyle::{AnsiColor, Style};
 
 use self::{
-    checks::{basis, missed_claims, planted},
+    checks::{basis, missed_claims, pending, planted},
     line::write_lines,
     tables::{write_counts, write_resources, write_times},
     violations::write_groups,
 };
 use super::{Summary, Verdict};
+use crate::probe::PendingRequests;
 use workload::wording::{counted, wrapped};
 
 pub use self::violations::LiveLines;
@@ -53,7 +54,12 @@ pub(crate) fn write_text(summary: &Summary, extent: Extent, out: &mut impl io::W
     write_verdict(summary, extent.columns(), out)?;
     let mut lines: Vec<_> = summary.embedded.iter().flatten().map(|its| planted(its, summary.is_found())).collect();
     lines.extend(missed_claims(summary));
-    if extent != Extent::Short {
+    if extent == Extent::Short {
+        // What a flag asked for is missed in silence nowhere.
+        let asked = summary.scenario.target.metrics.is_some();
+        let is_missed = asked && matches!(summary.result.pending, PendingRequests::NotChecked { .. });
+        lines.extend(is_missed.then(|| pending(&summary.result.pending)));
+    } else {
         lines.extend(basis(summary, extent));
     }
     write_lines(&lines, extent.columns(), out)?;

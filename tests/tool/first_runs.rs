@@ -113,3 +113,29 @@ fn what_is_the_whole_point_of_a_command_is_not_lost_in_silence() {
         );
     }
 }
+
+#[test]
+fn a_quiet_run_says_which_check_was_asked_for_and_not_made() {
+    let server = Serve::start(&["--idle-limit", "300ms"]);
+    let small = [&*server.address, "-q", "-i", "2", "-t", "2", "-r", "1"];
+    let (code, shown) = told(&[&small[..], &["--metrics-url", "127.0.0.1:1"]].concat());
+    assert!(
+        code == Some(0) && unwrapped(&shown).contains("pending not checked: http://127.0.0.1:1/metrics"),
+        "{shown}"
+    );
+    let (code, shown) = told(&small);
+    assert!(code == Some(0) && !shown.contains("not checked"), "{shown}");
+}
+
+#[test]
+fn a_result_of_an_earlier_run_is_said_to_be_one_where_nothing_was_tested() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("result.json");
+    let run = ["127.0.0.1:1", "--json", path.to_str().expect("UTF-8")];
+    let (code, shown) = told(&run);
+    assert!(code == Some(4) && !shown.contains("before"), "{shown}");
+    fs::write(&path, "{}").expect("a file");
+    let (code, shown) = told(&run);
+    assert!(code == Some(4) && shown.contains("the one that is there is from before"), "{shown}");
+    assert_eq!(fs::read_to_string(&path).expect("the file"), "{}");
+}

@@ -104,7 +104,7 @@ pub(super) fn accounting(accounting: &Accounting) -> Line {
     }
 }
 
-pub(super) fn pending(pending: &PendingRequests) -> Line {
+pub(in crate::report) fn pending(pending: &PendingRequests) -> Line {
     match pending {
         PendingRequests::None => Line::fine("pending", "no requests"),
         PendingRequests::Left { count } => {
