@@ -68,7 +68,6 @@ fn bad_input_is_one_clear_line_and_exit_code_2() {
         (&["--scenario", "oredring"], "no built-in scenario of this name; did you mean 'ordering'?"),
         (&["--embedded", "--fault", "keep-stat"], "there is no fault 'keep-stat'; did you mean 'keep-state'?"),
         (&["explain", "wrong-sums"], "no cause 'wrong-sums'; did you mean 'wrong-sum'?"),
-        (&["localhost:1", "-u", "localhost:2"], "cannot be used with"),
         (&["suite", "--embedded", "--only", "ordering", "--skip", "ordering"], "--skip leaves no scenario to run"),
         (&["suite", "--jobs", "2"], "--embedded"),
         (&["--scenario", "no/such.toml"], "no/such.toml: cannot read the scenario"),
