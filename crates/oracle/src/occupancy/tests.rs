@@ -444,18 +444,18 @@ impl Story {
 fn a_start_that_waits_although_a_slot_is_free_is_told() {
     let mut story = steady_story();
     story.step(2, "START");
-    // The slot of the sequence that ended is given to nobody for two seconds.
-    assert_eq!(story.start_after(0, 900).withheld(), None, "as long as that a busy machine may take");
+    // The slot of the sequence that ended is given to nobody for four seconds.
+    assert_eq!(story.start_after(0, 2900).withheld(), None, "as long as that a busy machine may take");
     let mut story = steady_story();
-    story.start_after(0, 2000);
+    story.start_after(0, 4000);
     let told = |answered_ms, free_ms| Some(Evidence::Withheld { holders: 0, slots: 2, answered_ms, free_ms });
-    assert_eq!(story.withheld(), told(2001, 2001));
+    assert_eq!(story.withheld(), told(4001, 4001));
 
     // Another START comes later and is answered before: the server still had a slot for that ID.
     let mut story = steady_story();
     let start = story.send(0, "START");
-    story.wait(2000).step(1, "START");
-    assert_eq!(story.wait(300).answer(start).withheld(), told(2303, 2002));
+    story.wait(4000).step(1, "START");
+    assert_eq!(story.wait(300).answer(start).withheld(), told(4303, 4002));
 }
 
 #[test]
@@ -463,7 +463,7 @@ fn a_start_that_may_have_to_wait_for_a_slot_is_not_told() {
     // Two sequences without END have the slots until they were idle for too long.
     let mut story = steady_story();
     story.step(2, "START").step(3, "START");
-    assert_eq!(story.start_after(0, 2900).withheld(), None);
+    assert_eq!(story.start_after(0, 4900).withheld(), None);
 
     // Steps of a stream that is gone may still begin a sequence.
     let mut story = steady_story();
@@ -472,39 +472,39 @@ fn a_start_that_may_have_to_wait_for_a_slot_is_not_told() {
     story.now += MS;
     let now = story.now;
     story.tell(now, 3, EventKind::Cut(Cut::Cancelled));
-    assert_eq!(story.start_after(0, 2900).withheld(), None);
+    assert_eq!(story.start_after(0, 4900).withheld(), None);
 
     // Others are given the slot, one after the other.
     let mut story = steady_story();
     let start = story.send(0, "START");
-    for _ in 0..5 {
+    for _ in 0..9 {
         story.wait(600).step(1, "START END");
     }
     assert_eq!(story.answer(start).withheld(), None);
 
     // Whoever used the model before the run.
     let mut story = story_from_the_beginning();
-    assert_eq!(story.start_after(0, 1900).withheld(), None);
+    assert_eq!(story.start_after(0, 4900).withheld(), None);
 
     // Steps take that long.
     let mut story = steady_story();
     story.step(2, "START");
     let step = story.send(2, "");
-    story.wait(600).answer(step);
-    assert_eq!(story.start_after(0, 2300).withheld(), None);
+    story.wait(1000).answer(step);
+    assert_eq!(story.start_after(0, 3900).withheld(), None);
 
     // The client may not have read the answer.
     let mut story = steady_story();
     let start = story.send(0, "START");
     story.now += MS;
     let now = story.now;
-    story.tell(now, 0, EventKind::StoppedReading(2_500_000));
-    assert_eq!(story.wait(2500).answer(start).withheld(), None);
+    story.tell(now, 0, EventKind::StoppedReading(4_500_000));
+    assert_eq!(story.wait(4500).answer(start).withheld(), None);
 
     // Entries are missing.
     let mut story = steady_story();
     story.occupancy.forget();
-    assert_eq!(story.start_after(0, 2900).withheld(), None);
+    assert_eq!(story.start_after(0, 4900).withheld(), None);
 }
 
 fn story_from_the_beginning() -> Story {

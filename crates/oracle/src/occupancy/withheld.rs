@@ -13,8 +13,11 @@ use workload::{
     sequence::RequestId,
 };
 
-/// How late a busy machine may end an idle sequence, or answer a START that has a slot.
+/// How late a busy machine may end an idle sequence.
 const LATE: Nanos = 1_000_000_000;
+/// How late a busy machine may answer a START that has a slot. With ten times the processes that it has cores for a correct server once
+/// answered nothing at all for 1.5 s.
+const STALL: Nanos = 3_000_000_000;
 /// A START that has a slot may wait for so many executions.
 const STEPS: u64 = 4;
 
@@ -177,7 +180,7 @@ pub(super) struct Withheld {
 impl Withheld {
     /// Begins with the run. Before the idle limit has passed, sequences of earlier clients may have slots.
     pub(super) fn new(slots: usize, idle: Nanos, step: Nanos) -> Self {
-        let margin = LATE.saturating_add(step.saturating_mul(STEPS));
+        let margin = STALL.saturating_add(step.saturating_mul(STEPS));
         Self { slots, free_since: Some(0), last_start: idle.saturating_add(LATE), margin, ..Self::default() }
     }
 
