@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use crate::harness::{
     for_each,
     rows::{IDLE_LIMIT, ROWS, Row},
-    trial::{HOLD, Outcome, against, chance},
+    trial::{HOLD, Outcome, Seen, against, chance},
 };
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -65,12 +65,21 @@ pub(crate) fn run_all(trials: &[Trial], at_a_time: usize) -> Result<Vec<Outcome>
     let base = written.path().join("base");
     with_triton().args(["--fault", PATTERN, "--write-models"]).arg(&base).status()?;
     let mut outcomes: Vec<Option<Outcome>> = trials.iter().map(|_| None).collect();
-    for share in shares(trials) {
-        eprintln!("a server with {} models", share.len());
-        let of_share: Vec<&Trial> = share.iter().map(|index| &trials[*index]).collect();
-        for (index, outcome) in share.iter().zip(on_one_server(&base, &of_share, at_a_time)?) {
-            outcomes[*index] = Some(outcome);
+    let mut shares = shares(trials);
+    // A server that dies of one run takes what shares it along: each of these gets another server, for itself.
+    for _ in 0..2 {
+        let mut untested = Vec::new();
+        for share in shares {
+            eprintln!("a server with {} models", share.len());
+            let of_share: Vec<&Trial> = share.iter().map(|index| &trials[*index]).collect();
+            for (index, outcome) in share.iter().zip(on_one_server(&base, &of_share, at_a_time)?) {
+                if matches!(outcome.seen, Seen::CouldNotTest(_)) {
+                    untested.push(vec![*index]);
+                }
+                outcomes[*index] = Some(outcome);
+            }
         }
+        shares = untested;
     }
     Ok(outcomes.into_iter().flatten().collect())
 }
