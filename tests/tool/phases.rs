@@ -195,7 +195,7 @@ fn what_cannot_be_done_to_the_server_is_told_before_anything_is_sent() {
     let server = server(&[]);
     let text = DISTURBED.replace("ACTION", "restart");
     let error = stress(&server, &text, None).expect_err("nobody says how").to_string();
-    assert!(error.contains("phase 'disturbed' cannot be") && error.contains("--restart-command"), "{error}");
+    assert!(error.contains("phase 'disturbed' is not possible") && error.contains("--restart-command"), "{error}");
 }
 
 #[test]

@@ -49,14 +49,15 @@ fn failures_shrink_to_the_few_messages_that_they_need() {
         let output = run(&["replay", words(&path), "--shrink"]);
         let said = text(&output);
         assert_eq!(output.status.code(), Some(1), "{fault}: {said}");
-        assert!(said.contains("each is needed"), "{fault}: {said}");
+        // Whether two sequences meet in a batch is up to the server: what is left may fail seldom.
+        let is_seldom = fault == "swap-states" && said.contains("it fails seldom, too");
+        assert!(is_seldom || said.contains("each is needed"), "{fault}: {said}");
         let small = folder.path().join("failure.small.toml");
         let left = Failure::read(&small).expect("a failure");
         assert!(left.messages() <= most && left.messages() < whole.messages(), "{fault}: {said}");
         assert!(said.contains("-> is sent by the client") && said.contains("✗ expected"), "a chart: {said}");
         assert!(said.contains("3 runs") && said.contains("a seed fixes what is sent"), "a rate: {said}");
         assert_eq!(left.kind, whole.kind, "{fault}");
-        // Whether two sequences meet in a batch is up to the server.
         let again = run(&["replay", words(&small), "-n", "20"]);
         assert_eq!(again.status.code(), Some(1), "{fault}: {}", text(&again));
         assert!(text(&again).contains("run 20 of 20"), "{fault}: {}", text(&again));

@@ -29,7 +29,7 @@ table! {
         Pause = "pause", Row(&[Whole(2)], &[]);
         /// The stream is cancelled while one step executes and others, END among them or not, are queued.
         CancelQueued = "cancel-queued", Row(&[EndOrNot(3)], &[Queues, Cuts, Streams]);
-        /// The stream is cancelled while a step executes, all before it answered.
+        /// The stream is cancelled while a step executes, after all earlier steps were answered.
         CancelExecuting = "cancel-executing", Row(&[Whole(2)], &[Cuts]);
         /// The stream is cancelled when all that was sent is answered.
         CancelIdle = "cancel-idle", Row(&[Whole(2)], &[Cuts]);
@@ -59,15 +59,15 @@ table! {
         AfterEnd = "after-end", Row(&[Whole(1), Stray { end: false }], &[LeavesNone, SingleSteps]);
         /// START … END, then END again: it has to be rejected.
         EndTwice = "end-twice", Row(&[Whole(1), Stray { end: true }], &[LeavesNone, SingleSteps]);
-        /// Two sequences of one ID at once, over the own connection and another worker's, step by step.
+        /// Two sequences of one ID at once, step by step: one over the worker's own connection, one over another worker's.
         SharedId = "shared-id", Row(&[Whole(2), Whole(2)], &[]);
         /// START … END, with steps in between that have a flaw and have to be rejected for it.
         Malformed = "malformed", Row(&[Flawed], &[LeavesNone]);
-        /// START … END, all sent at once, rejected as a whole where it waits for a slot for longer than it may.
+        /// START … END, all sent at once, with a time limit: the server rejects the sequence if it waits too long for a slot.
         Timeout = "timeout", Row(&[Whole(2)], &[LeavesNone, Queues, Cuts]);
         /// START … END, with four pauses of 60 % of the idle limit: the sequence has to live on.
         Steady = "steady", Row(&[Exactly(STEADY_STEPS)], &[LeavesNone]);
-        /// START … END, each step over another transport than the one before it, when that is answered.
+        /// START … END: each step waits for the response to the one before, and takes another transport.
         MixedTransports = "mixed-transports", Row(&[Whole(2)], &[LeavesNone, Cuts, MixesTransports]);
     }
 }
