@@ -272,7 +272,10 @@ fn at_most_a_thousand_violations_are_kept_and_all_are_counted() {
 fn a_missed_threshold_is_exit_code_5_and_no_violation() {
     let server = TestServer::with_fault(Planted::once(Fault::LateResponse, 20));
     // The answer that is held back for 6 s is lawful: the longest lawful wait is longer.
-    let (_folder, scenario) = quick_scenario("limits.lost_after_ms = 20000");
+    // It is that of a step in the middle: a START that waits beside a free slot is a violation.
+    let more = "limits.lost_after_ms = 20000\nlength = { min = 40, max = 50 }\npatterns.common = { valid = 1 }\n\
+                contexts = { common = 1, rare = 0, rare_probability = 0 }";
+    let (_folder, scenario) = quick_scenario(more);
     let address = server.address.to_string();
     let output = run(&["-u", &address, "--scenario", &scenario, "--response-limit", "3s"]);
     let shown = text(&output.stdout);
