@@ -17,8 +17,6 @@ const PAUSE: u64 = 4;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reach {
     lanes: [Traffic; Lane::MAX as usize],
-    /// Steps that are unanswered on all of them.
-    unanswered: u32,
     /// The step that was answered last; none where it was not answered rightly, or a stream was cut since.
     last: Option<Answered>,
     /// The latest step that was sent in some special way, as long as it is unanswered.
@@ -101,16 +99,22 @@ impl Reach {
         }
     }
 
+    /// Steps that are unanswered on all lanes.
+    fn unanswered(&self) -> u32 {
+        self.lanes.iter().map(|traffic| traffic.unanswered).sum()
+    }
+
     fn sent(&mut self, step: &Step, Here { at, lane, idle_limit }: Here) {
+        let unanswered = self.unanswered();
         let traffic = &mut self.lanes[lane.index()];
-        let others_are_quiet = self.unanswered == traffic.unanswered;
+        let others_are_quiet = unanswered == traffic.unanswered;
         let mut special = Special::default();
         if step.flaw().is_some() {
             special.has_slot = self.last.is_some_and(|last| last.goes_on_in(step.request));
         } else if step.start {
             special.pipelined = traffic.unanswered > 0 && traffic.ends && others_are_quiet;
             special.overtakes = !others_are_quiet;
-        } else if let Some(last) = self.last.filter(|last| self.unanswered == 0 && last.goes_on_in(step.request)) {
+        } else if let Some(last) = self.last.filter(|last| unanswered == 0 && last.goes_on_in(step.request)) {
             special.elsewhere = lane != last.lane;
             special.differently = traffic.by != last.by;
             special.paused = idle_limit.is_some_and(|limit| at.saturating_sub(last.at) >= limit / PAUSE);
@@ -119,7 +123,6 @@ impl Reach {
             self.special = Some((step.request, special));
         }
         traffic.unanswered += 1;
-        self.unanswered += 1;
         (traffic.sequence, traffic.ends) = (step.request.sequence, step.end);
     }
 
@@ -129,7 +132,6 @@ impl Reach {
         let traffic = &mut self.lanes[here.lane.index()];
         // After a gap in a history there may be answers to what was not seen.
         traffic.unanswered = traffic.unanswered.saturating_sub(1);
-        self.unanswered = self.unanswered.saturating_sub(1);
         traffic.half_closed &= is_right;
         traffic.unread &= is_right;
         if traffic.unanswered == 0 {
@@ -201,13 +203,11 @@ impl Reach {
     /// Whether another stream has a step of the same sequence under way.
     fn is_submitted_beside(&self, step: &Step, lane: Lane) -> bool {
         let is_beside = |other: &Traffic| other.unanswered > 0 && other.sequence == step.request.sequence;
-        self.unanswered > self.lanes[lane.index()].unanswered
-            && self.lanes.iter().enumerate().any(|(index, other)| index != lane.index() && is_beside(other))
+        self.lanes.iter().enumerate().any(|(index, other)| index != lane.index() && is_beside(other))
     }
 
     fn cut(&mut self, cut: &Cut, lane: Lane, claims: &mut Claims) {
         let traffic = mem::take(&mut self.lanes[lane.index()]);
-        self.unanswered = self.unanswered.saturating_sub(traffic.unanswered);
         let last = self.last.take();
         if traffic.unanswered == 0 {
             let is_in_a_sequence = last.is_some_and(|last| !last.end && last.lane == lane);

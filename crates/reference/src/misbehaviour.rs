@@ -84,10 +84,7 @@ impl Misbehaviour {
             if self.happens(Fault::DuplicateResponse) {
                 answers.push(last);
             } else if let Some(other) = self.another_stream(outbox).filter(|_| self.happens(Fault::Misdeliver)) {
-                // Of several answers the last one is sent on both.
-                if is_alone {
-                    answers.clear();
-                }
+                answers.pop();
                 other.intrude(last);
             } else if is_alone && let Some(hold) = self.faults.holds_up(Fault::LateResponse) {
                 let outbox = Arc::clone(outbox);

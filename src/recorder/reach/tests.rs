@@ -243,3 +243,12 @@ fn another_stream_goes_on_or_overtakes_or_goes_side_by_side() {
     at_once.step(0, "START").send(0, "").send(1, "").right(1, 2).right(0, 1);
     at_once.assert(&[(Claim::ConcurrentSubmission, 1)]);
 }
+
+#[test]
+fn an_answer_to_what_was_not_seen_leaves_the_other_streams_as_they_are() {
+    // A step is unanswered on one stream. After a gap, an answer comes over another one.
+    let mut story = story();
+    story.send(1, "START").settle(0, 0, Outcome::Completed, None, true);
+    story.wait(300).send(0, "").right(0, 1);
+    assert_eq!(story.claims.of(Claim::KeptThroughAPause), 0, "the sequence had a step under way all the while");
+}

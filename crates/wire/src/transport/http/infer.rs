@@ -1,7 +1,10 @@
 //! A step as a request over HTTP.
 
+use std::slice;
+
 use hyper::Uri;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use super::{
     super::template::{Parts, Said},
@@ -14,6 +17,51 @@ use workload::{
     sequence::{Flaw, Special, Step},
 };
 
+/// The JSON of a request. It is written from here at once: a `Value` in between would cost more than all else that encoding does.
+#[derive(Serialize)]
+struct Request<'a> {
+    id: String,
+    parameters: Parameters,
+    inputs: &'a [Input<'a>],
+    outputs: Vec<Output<'a>>,
+}
+
+#[derive(Serialize)]
+struct Parameters {
+    sequence_id: Value,
+    sequence_start: bool,
+    sequence_end: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timeout: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Input<'a> {
+    name: &'a str,
+    datatype: &'static str,
+    shape: &'a [i64],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parameters: Option<OfInput>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<Vec<Value>>,
+}
+
+#[derive(Serialize)]
+struct OfInput {
+    binary_data_size: usize,
+}
+
+#[derive(Serialize)]
+struct Output<'a> {
+    name: &'a str,
+    parameters: OfOutput,
+}
+
+#[derive(Serialize)]
+struct OfOutput {
+    binary_data: bool,
+}
+
 /// A step as a request, and where it goes in place of where all others go.
 pub(super) fn encode(parts: &Parts, step: &Step, binary: bool) -> (Body, Option<Uri>) {
     let mut said = parts.said(step);
@@ -24,39 +72,41 @@ pub(super) fn encode(parts: &Parts, step: &Step, binary: bool) -> (Body, Option<
     }
     let has_bytes = binary && said.has_input;
     let bytes = if has_bytes { said.bytes() } else { Vec::new() };
-    let inputs: Vec<_> = said.has_input.then(|| input(&said, bytes.len(), binary)).into_iter().collect();
-    let output = |name| json!({ "name": name, "parameters": { "binary_data": binary } });
+    let input = input(&said, bytes.len(), binary);
     let names = parts.outputs.iter().map(String::as_str).chain(said.other_output);
-    let mut request = json!({
-        "id": step.request.to_string(),
-        "parameters": {
-            "sequence_id": in_json(&said.id),
-            "sequence_start": step.start,
-            "sequence_end": parts.ends(step),
+    let request = Request {
+        id: step.request.to_string(),
+        parameters: Parameters {
+            sequence_id: in_json(&said.id),
+            sequence_start: step.start,
+            sequence_end: parts.ends(step),
+            timeout: match step.special {
+                Some(Special::TimeoutUs(us)) => Some(us),
+                _ => None,
+            },
         },
-        "inputs": inputs,
-        "outputs": names.map(output).collect::<Value>(),
-    });
-    if let Some(Special::TimeoutUs(us)) = step.special {
-        request["parameters"]["timeout"] = us.into();
-    }
-    let mut all = request.to_string().into_bytes();
+        inputs: if said.has_input { slice::from_ref(&input) } else { &[] },
+        outputs: names.map(|name| Output { name, parameters: OfOutput { binary_data: binary } }).collect(),
+    };
+    // A request of one element has somewhat less.
+    let mut all = Vec::with_capacity(512 + bytes.len());
+    serde_json::to_writer(&mut all, &request).expect("it has nothing that JSON does not have");
     let json_bytes = has_bytes.then_some(all.len());
     all.extend(bytes);
     let elsewhere = said.version.map(|version| path_of(&parts.model, &format!("/versions/{version}/infer")));
     (Body { bytes: all, json_bytes, is_inference: true }, elsewhere)
 }
 
-fn input(said: &Said<'_>, bytes: usize, binary: bool) -> Value {
-    let mut input = json!({ "name": said.input, "datatype": said.datatype, "shape": said.shape });
-    if binary {
-        input["parameters"] = json!({ "binary_data_size": bytes });
-    } else {
-        // JSON has no parts of an element: one is missing whole.
-        let elements = if said.is_short { &[] } else { said.elements.as_slice() };
-        input["data"] = elements.iter().copied().map(to_json).collect();
+fn input<'a>(said: &'a Said<'_>, bytes: usize, binary: bool) -> Input<'a> {
+    // JSON has no parts of an element: one is missing whole.
+    let elements = if said.is_short { &[] } else { said.elements.as_slice() };
+    Input {
+        name: said.input,
+        datatype: said.datatype,
+        shape: &said.shape,
+        parameters: binary.then_some(OfInput { binary_data_size: bytes }),
+        data: (!binary).then(|| elements.iter().copied().map(to_json).collect()),
     }
-    input
 }
 
 /// A correlation ID. A number is as large as it is here; only gRPC has it with a sign.
